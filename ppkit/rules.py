@@ -1,0 +1,182 @@
+"""The rules that turn a measurement into a verdict. A rule and its reason are set before the run that it decides."""
+
+from dataclasses import dataclass, field
+from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+
+import numpy as np
+
+REPRODUCED = "reproduced"
+DIRECTION = "direction only"
+NOT_REPRODUCED = "not reproduced"
+REFUTED = "refuted"
+NOT_TRIED = "not tried"
+VERDICTS = (REPRODUCED, DIRECTION, NOT_REPRODUCED, REFUTED, NOT_TRIED)
+
+SIGN_SHARE = 0.8  # "direction only" asks for the paper's sign in this share of seeds
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a rule found: the verdict, our headline number, its spread over seeds, and a word on why."""
+
+    verdict: str
+    value: float | None
+    spread: float | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a notebook hands to a rule.
+
+    values: a number, one per seed, or (for orderings) a dict from arm to either.
+    against: what the claim says it is (a number, or one per point), where the rule needs it.
+    proven: an upper bound that holds by proof, for `claim_fails_if_attained`.
+    halfwidth: of the 95% interval of one value, given where fewer than 100 positives decide.
+    """
+
+    values: object
+    against: object = None
+    proven: float | None = None
+    halfwidth: float = 0.0
+    printed: str | None = None
+    options: dict = field(default_factory=dict)
+
+
+def digits(evidence: Evidence) -> Outcome:
+    """Reproduced if the value equals the printed text when rounded, or when cut off, to as many digits."""
+    value = _one(evidence.values)
+    printed = Decimal(evidence.printed)
+    step = Decimal(1).scaleb(printed.as_tuple().exponent)
+    exact = Decimal(repr(value))
+    rounded = {exact.quantize(step, mode) for mode in (ROUND_HALF_UP, ROUND_HALF_EVEN)}
+    if printed in rounded:
+        return Outcome(REPRODUCED, value)
+    if printed == exact.quantize(step, ROUND_DOWN):
+        return Outcome(REPRODUCED, value, why="cut, not rounded")
+    return Outcome(NOT_REPRODUCED, value, why="the printed digits do not follow from the paper's own formula")
+
+
+def within(evidence: Evidence) -> Outcome:
+    """Reproduced if the mean lies within abs (or rel times the target) of the target, the whole interval included."""
+    seeds = _seeds(evidence.values)
+    target = float(evidence.against if evidence.against is not None else evidence.printed)
+    options = evidence.options
+    tolerance = options["abs"] if "abs" in options else options["rel"] * abs(target)
+    value, spread = float(seeds.mean()), _spread(seeds)
+    if abs(value - target) + evidence.halfwidth <= tolerance:
+        return Outcome(REPRODUCED, value, spread)
+    better = {"higher": value > target, "lower": value < target}.get(options.get("better"), False)
+    if better:
+        return Outcome(f"{NOT_REPRODUCED} (better)", value, spread)
+    if target != 0 and np.mean(np.sign(seeds) == np.sign(target)) >= SIGN_SHARE:
+        return Outcome(DIRECTION, value, spread, "the sign holds, the size does not")
+    return Outcome(NOT_REPRODUCED, value, spread)
+
+
+def ordering(evidence: Evidence) -> Outcome:
+    """Reproduced if, in the asked share of seeds, the arms rise in the paper's order (each step to within `slack`)
+    and the last lies above the first by more than `slack`. The value is last minus first."""
+    arms, slack = evidence.options["ordering"], evidence.options.get("slack", 0.0)
+    missing = [arm for arm in arms if arm not in evidence.values]
+    if missing:
+        raise ValueError(f"the ordering needs arm {missing[0]!r}, got {', '.join(evidence.values)}")
+    table = np.stack([_seeds(evidence.values[arm]) for arm in arms])
+    steps, total = np.diff(table, axis=0), table[-1] - table[0]
+    noise = evidence.halfwidth * np.sqrt(2)  # of a difference of two values; pairing would only make it smaller
+    good = np.all(steps - noise >= -slack, axis=0) & (total - noise > slack)
+    outcome = Outcome(NOT_REPRODUCED, float(total.mean()), _spread(total), "the order does not hold")
+    if good.mean() >= evidence.options.get("seeds", SIGN_SHARE):
+        outcome = Outcome(REPRODUCED, outcome.value, outcome.spread)
+    elif np.mean(total > 0) >= SIGN_SHARE:
+        outcome = Outcome(DIRECTION, outcome.value, outcome.spread, "first to last it rises, not at every step")
+    return outcome
+
+
+def flat(evidence: Evidence) -> Outcome:
+    """Reproduced if the values differ by at most `spread` (largest minus smallest)."""
+    seeds = _seeds(evidence.values)
+    width = float(np.ptp(seeds)) + 2 * evidence.halfwidth
+    return Outcome(REPRODUCED if width <= evidence.options["spread"] else NOT_REPRODUCED, width)
+
+
+def at_least(evidence: Evidence) -> Outcome:
+    """Reproduced if the mean reaches the threshold, its interval included; direction only if 80% of seeds exceed 0."""
+    return _one_sided(evidence, sign=1)
+
+
+def at_most(evidence: Evidence) -> Outcome:
+    """Reproduced if the mean stays at or under the threshold, its interval included."""
+    return _one_sided(evidence, sign=-1)
+
+
+def bound(evidence: Evidence) -> Outcome:
+    """Reproduced if measured <= bound at every point; refuted by one point above it (exact computation, 1e-9 slack).
+
+    The value is the largest measured / bound.
+    """
+    measured, limit = np.asarray(evidence.values, float), np.asarray(evidence.against, float)
+    ratio = float(np.max(measured / limit))
+    if ratio <= 1 + 1e-9:
+        return Outcome(REPRODUCED, ratio, why=f"largest measured/bound over {measured.size} points")
+    return Outcome(REFUTED, ratio, why="measured above the bound")
+
+
+def claim_fails_if_attained(evidence: Evidence) -> Outcome:
+    """Mathematics and security: refuted if the attained value lies above what is claimed (1e-9 relative slack);
+    reproduced only if an upper bound that holds by proof lies at or under it; else the proof has a gap."""
+    attained, claimed = _one(evidence.values), float(evidence.against)
+    if attained > claimed * (1 + 1e-9):
+        return Outcome(REFUTED, attained, why=f"claimed at most {claimed:.4g}, attained {attained:.4g}")
+    if evidence.proven is not None and evidence.proven <= claimed * (1 + 1e-9):
+        return Outcome(REPRODUCED, evidence.proven, why=f"a bound of {evidence.proven:.4g} holds by proof")
+    return Outcome(f"{NOT_REPRODUCED}: the proof has a gap", attained, why=f"attained {attained:.4g}, no proof")
+
+
+RULES = {rule.__name__: rule for rule in
+         (digits, within, ordering, flat, at_least, at_most, bound, claim_fails_if_attained)}
+CAN_REFUTE = {"bound", "claim_fails_if_attained"}
+
+
+def parse(rule) -> tuple[str, dict]:
+    """A claim's rule as (name, options): "digits", or {within = {abs = .01}}, or {ordering = [...], slack = .005}.
+
+    ValueError if no rule, or more than one, is named.
+    """
+    named = [rule] if isinstance(rule, str) else [key for key in rule if key in RULES]
+    if len(named) != 1 or named[0] not in RULES:
+        raise ValueError(f"a claim has exactly one rule of {', '.join(RULES)}, got {rule!r}")
+    if isinstance(rule, str):
+        return rule, {}
+    name, main = named[0], rule[named[0]]
+    options = {key: value for key, value in rule.items() if key != name}
+    return name, {**options, **(main if isinstance(main, dict) else {name: main})}
+
+
+def _one_sided(evidence: Evidence, *, sign: int) -> Outcome:
+    name = "at_least" if sign > 0 else "at_most"
+    seeds = _seeds(evidence.values)
+    value, spread = float(seeds.mean()), _spread(seeds)
+    if sign * (value - evidence.options[name]) - evidence.halfwidth >= 0:
+        return Outcome(REPRODUCED, value, spread)
+    if sign > 0 and np.mean(seeds > 0) >= SIGN_SHARE:
+        return Outcome(DIRECTION, value, spread, f"positive, but under {evidence.options[name]}")
+    return Outcome(NOT_REPRODUCED, value, spread)
+
+
+def _one(values) -> float:
+    array = np.asarray(values, dtype=float)
+    if array.size != 1 or np.isnan(array).any():
+        raise ValueError(f"this rule takes one number, got {values!r}")
+    return float(array.reshape(()))
+
+
+def _seeds(values) -> np.ndarray:
+    array = np.atleast_1d(np.asarray(values, dtype=float))
+    if array.size == 0 or not np.isfinite(array).all():
+        raise ValueError(f"values must be finite numbers, one per seed, got {values!r}")
+    return array
+
+
+def _spread(seeds: np.ndarray) -> float | None:
+    return float(seeds.std(ddof=1)) if seeds.size > 1 else None

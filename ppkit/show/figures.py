@@ -1,0 +1,60 @@
+"""Figures: one style, one colour per method in every notebook, and the source of the data in every caption."""
+
+import json
+import os
+import textwrap
+from importlib import resources
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+# Okabe and Ito's colours, told apart also by colour-blind readers; a method keeps its colour in every notebook.
+COLOURS = {"plain": "#000000", "DPSTGD": "#0072B2", "DP-SGD": "#D55E00", "claimed": "#999999", "holds": "#009E73",
+           "attained": "#D55E00", "paper": "#999999", "other": "#CC79A7"}
+
+
+def use_style() -> None:
+    """Make matplotlib draw in the kit's style from here on."""
+    plt.style.use(resources.files("ppkit.show").joinpath("ppkit.mplstyle"))
+
+
+def new(columns: int = 1, *, height: float = 4.0, **settings):
+    """A figure of 7.2 inches and its axes: one, or an array of `columns` side by side."""
+    return plt.subplots(1, columns, figsize=(7.2, height), layout="constrained", **settings)
+
+
+def band(ax, x, seeds, *, label: str, colour, style: str = "-") -> None:
+    """The mean over seeds as a line, the range over seeds as a band.
+
+    x: (n,).  seeds: (n_seeds, n).
+    """
+    seeds = np.atleast_2d(seeds)
+    ax.plot(x, seeds.mean(axis=0), color=colour, label=label, linestyle=style)
+    if len(seeds) > 1:
+        ax.fill_between(x, seeds.min(axis=0), seeds.max(axis=0), color=colour, alpha=0.18, linewidth=0)
+
+
+def paper_marks(ax, x, y, *, label: str = "printed in the paper", **settings) -> None:
+    """The paper's own numbers: hollow markers, in every figure alike."""
+    ax.plot(x, y, linestyle="none", marker="o", markersize=9, markerfacecolor="none",
+            markeredgecolor=COLOURS["paper"], markeredgewidth=1.8, label=label, **settings)
+
+
+def finish(fig, name: str, caption: str, *, data) -> None:
+    """Put the caption and the data's source under the figure and, inside a run, keep it as PNG and SVG.
+
+    name: file name without ending.  caption: one or two sentences, what to see.
+    data: a Dataset or ledger.FORMULA; its source is appended to the caption.
+    Writes $PPKIT_RUN/figures/<name>.png, .svg and .json (caption, data, notebook) when PPKIT_RUN is set.
+    """
+    whole = f"{caption} Data: {data.source}."
+    fig.supxlabel(textwrap.fill(whole, 105), fontsize=8.5, color="#555555", x=0.01, ha="left")
+    folder = os.environ.get("PPKIT_RUN")
+    if folder:
+        target = Path(folder, "figures")
+        target.mkdir(parents=True, exist_ok=True)
+        fig.savefig(target / f"{name}.png")
+        fig.savefig(target / f"{name}.svg", metadata={"Date": None})
+        about = {"name": name, "caption": caption, "data": data.source, "notebook": os.environ.get("PPKIT_NOTEBOOK", "")}
+        (target / f"{name}.json").write_text(json.dumps(about, indent=1, ensure_ascii=False))

@@ -1,0 +1,55 @@
+"""Fixed digits: the same run prints the same text on every machine."""
+
+import numpy as np
+import pandas as pd
+
+pd.set_option("display.max_colwidth", None, "display.width", 140, "display.max_columns", None, "display.max_rows", None)
+
+
+def number(value, digits: int = 3) -> str:
+    """`value` with so many decimals; integers and text as they are; nothing for None; a dash never stands for a number.
+
+    >>> number(2862.4321, 1), number(14312), number(None), number(float("inf"))
+    ('2,862.4', '14,312', '', 'infinite')
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
+    if isinstance(value, (int, np.integer)):
+        return f"{value:,}"
+    if np.isinf(value):
+        return "infinite" if value > 0 else "minus infinite"
+    text = f"{value:,.{digits}f}"
+    return text.lstrip("-") if float(text.replace(",", "")) == 0 else text
+
+
+def table(rows, *, digits: int = 3, index: str = "") -> pd.DataFrame:
+    """A table of text with fixed digits.
+
+    rows: a dict from label to a value or to a dict of columns; a list of dicts; or a DataFrame.
+    digits: decimals of every float.  index: heading of the labels' column.
+    Returns a DataFrame of strings, which a notebook shows as a table.
+
+    >>> print(table({"claimed": 0.9512, "attained": 1.0684}))
+              value
+    claimed   0.951
+    attained  1.068
+    """
+    if isinstance(rows, dict):
+        rows = {key: value if isinstance(value, dict) else {"value": value} for key, value in rows.items()}
+        frame = pd.DataFrame.from_dict(rows, orient="index", dtype=object)
+    else:
+        frame = pd.DataFrame(rows, dtype=object) if not isinstance(rows, pd.DataFrame) else rows.astype(object)
+    frame = frame.map(lambda value: number(value, digits))
+    if index:
+        frame = frame.rename_axis(index)
+    elif not isinstance(rows, (dict, pd.DataFrame)):
+        frame.index = [""] * len(frame)
+    return frame
+
+
+def source(dataset) -> pd.DataFrame:
+    """What a notebook runs on: name, source, rows, features, base rate and the data set's note."""
+    return table({"data set": dataset.name, "source": dataset.source, "rows": len(dataset.y),
+                  "features": dataset.X.shape[1], "fraud": f"{dataset.y.mean():.2%}", "note": dataset.note})
