@@ -1,0 +1,191 @@
+"""Gradients that are bounded per record, without ever storing one gradient per record.
+
+For a Linear layer z = W a + b the gradient of one record's loss is the outer product of two vectors,
+
+    dL/dW = delta a^T,    dL/db = delta,    delta = dL/dz,
+
+so the pairs (a, delta) of a batch, N (I + O) numbers a layer, hold all N per-record gradients of N I O numbers.
+One forward and one backward pass give the pairs (`capture`); what is left is to bound and add up:
+
+    mean_clipped   every coordinate to [-B, B], then the mean       wang2018, Algorithm 2
+    clipped_sum    every record to l2 norm <= C, then the sum       DP-SGD (Abadi et al. 2016)
+    mean_plain     nothing bounded                                  SGD
+
+All three return one flat vector in the order of torch.nn.utils.parameters_to_vector.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import torch
+from torch import nn
+
+_ROWS = 64  # rows of `a` that a block keeps in cache while all outputs pass over them
+
+
+class Pair(NamedTuple):
+    """What one Linear layer saw of a batch: `a` its inputs (N, I), `delta` the gradients of its outputs (N, O)."""
+
+    a: torch.Tensor
+    delta: torch.Tensor
+
+
+@torch.no_grad()
+def capture(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor) -> list[Pair]:
+    """The (input, delta) pair of every Linear layer, for the cross-entropy of each record, in one pass.
+
+    model: nn.Sequential of Linear and ReLU that begins and ends with Linear, logits (N, n_classes).
+    X: (N, F), N >= 1, finite, in the model's dtype.  y: (N,) integer classes 0..n_classes-1.
+    Returns one Pair per Linear layer, first layer first; delta is not divided by N.
+    ValueError for an empty batch, features that are not finite, labels outside the classes, another kind of model,
+    or a model whose own output is not finite.
+    """
+    layers = _linear_layers(model)
+    _check_batch(X, y, layers[0], n_classes=layers[-1].out_features)
+    inputs = [X]
+    for layer in layers[:-1]:
+        inputs.append(torch.addmm(layer.bias, inputs[-1], layer.weight.t()).clamp_(min=0))
+    logits = torch.addmm(layers[-1].bias, inputs[-1], layers[-1].weight.t())
+    if not math.isfinite(float(logits.sum())) and not bool(torch.isfinite(logits).all()):
+        raise ValueError("the model's output is not finite: the training has diverged, lower the learning rate")
+    delta = torch.softmax(logits, dim=1)
+    delta[torch.arange(len(y)), y.long()] -= 1
+    pairs = [Pair(inputs[-1], delta)]
+    for a, layer in zip(inputs[-2::-1], layers[:0:-1]):
+        delta = (delta @ layer.weight).masked_fill_(pairs[-1].a <= 0, 0)
+        pairs.append(Pair(a, delta))
+    return pairs[::-1]
+
+
+def mean_clipped(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, clip_bound: float) -> torch.Tensor:
+    """Mean over the batch of the per-record gradients, each coordinate clipped to [-clip_bound, clip_bound].
+
+    G_j = 1/N sum_i max(-B, min(B, g_ij))
+
+    model, X, y: as in `capture`.  clip_bound: B > 0, in units of the gradient; math.inf gives the plain mean.
+    Returns a flat tensor (P,).  Memory N (I + O) a layer: the (N, P) tensor is never built.
+    ValueError if clip_bound is not > 0, and as in `capture`.
+    Guarantee: none by itself; one record moves each coordinate of N G by at most B (add/remove) or 2B (replace-one).
+    Source: wang2018, Algorithm 2, steps 2 and 3.
+    """
+    if not clip_bound > 0:
+        raise ValueError(f"clip_bound must be > 0, got {clip_bound}")
+    pairs = capture(model, X, y)
+    n_records = len(X)
+    flat = torch.zeros(sum(p.a.shape[1] * p.delta.shape[1] + p.delta.shape[1] for p in pairs), dtype=X.dtype)
+    bound = flat.numpy().dtype.type(clip_bound)
+    at = 0
+    for a, delta in pairs:
+        n_in, n_out = a.shape[1], delta.shape[1]
+        weight = flat[at : at + n_out * n_in].view(n_out, n_in)
+        _add_clipped(a.contiguous().numpy(), delta.t().contiguous().numpy(), bound, weight.numpy())
+        at += n_out * n_in
+        flat[at : at + n_out] = delta.clamp(-clip_bound, clip_bound).sum(dim=0)
+        at += n_out
+    return flat.div_(n_records)
+
+
+def clipped_sum(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, max_grad_norm: float) -> torch.Tensor:
+    """Sum over the batch of the per-record gradients, each scaled down to l2 norm <= max_grad_norm.
+
+    sum_i g_i min(1, C / ||g_i||),    ||g_i||^2 = sum over layers of ||delta_i||^2 (||a_i||^2 + 1)
+
+    The norms need only the pairs (a, delta), and the weighted sum is one matrix product a layer.
+    model, X, y: as in `capture`.  max_grad_norm: C > 0, in units of the gradient; math.inf gives the plain sum.
+    Returns a flat tensor (P,): the sum, not the mean.
+    ValueError if max_grad_norm is not > 0, and as in `capture`.
+    Guarantee: none by itself; the l2 sensitivity to one record is C (add/remove) or 2C (replace-one).
+    Source: Abadi et al. 2016, Algorithm 1; the closed form of the norms is Goodfellow 2015.
+    """
+    if not max_grad_norm > 0:
+        raise ValueError(f"max_grad_norm must be > 0, got {max_grad_norm}")
+    pairs = capture(model, X, y)
+    squares = sum(_row_squares(delta) * (_row_squares(a) + 1) for a, delta in pairs)
+    weights = (max_grad_norm / squares.sqrt().clamp_(min=torch.finfo(X.dtype).tiny)).clamp_(max=1)
+    return _flat_sum([Pair(a, delta * weights[:, None]) for a, delta in pairs])
+
+
+def mean_plain(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Mean gradient of the batch, nothing bounded: what plain SGD follows.
+
+    model, X, y: as in `capture`.  Returns a flat tensor (P,).  ValueError as in `capture`.
+    """
+    return _flat_sum(capture(model, X, y)).div_(len(X))
+
+
+def _flat_sum(pairs: list[Pair]) -> torch.Tensor:
+    return torch.cat([part for a, delta in pairs for part in ((delta.t() @ a).flatten(), delta.sum(dim=0))])
+
+
+def _row_squares(rows: torch.Tensor) -> torch.Tensor:
+    return torch.linalg.vecdot(rows, rows)
+
+
+def _linear_layers(model: nn.Sequential) -> list[nn.Linear]:
+    layers = list(model) if isinstance(model, nn.Sequential) else []
+    kinds_fit = all(isinstance(layer, nn.ReLU if k % 2 else nn.Linear) for k, layer in enumerate(layers))
+    if len(layers) % 2 == 0 or not kinds_fit or any(layer.bias is None for layer in layers[::2]):
+        raise ValueError(f"model must be an nn.Sequential of Linear (with bias), ReLU, ..., Linear, got {model}")
+    return layers[::2]
+
+
+def _check_batch(X: torch.Tensor, y: torch.Tensor, first: nn.Linear, *, n_classes: int) -> None:
+    if X.ndim != 2 or X.shape[1] != first.in_features or X.dtype != first.weight.dtype:
+        raise ValueError(
+            f"X must be (N, {first.in_features}) of {first.weight.dtype}, got {tuple(X.shape)} of {X.dtype}"
+        )
+    if len(X) == 0:
+        raise ValueError("the batch is empty: X has 0 records")
+    if y.shape != (len(X),) or y.is_floating_point():
+        raise ValueError(f"y must be ({len(X)},) integer classes, got {tuple(y.shape)} of {y.dtype}")
+    low, high = (int(v) for v in y.aminmax())
+    if low < 0 or high >= n_classes:
+        raise ValueError(f"labels must be 0..{n_classes - 1}, got {low if low < 0 else high}")
+    if not math.isfinite(float(X.sum())):
+        bad = int((~torch.isfinite(X)).sum())
+        if bad:
+            raise ValueError(f"X must be finite, got {bad} values that are NaN or infinite")
+
+
+@numba.njit(nogil=True, fastmath={"contract", "reassoc", "nsz"}, cache="NUMBA_CACHE_DIR" in os.environ)
+def _add_clipped(a, delta_t, bound, total):
+    """total[o, i] += sum_n clip(delta_t[o, n] * a[n, i]); a (N, I), delta_t (O, N), total (O, I), all contiguous.
+
+    A record whose delta is 0 (a ReLU that is off) adds nothing and is skipped; the others are taken four at a time,
+    so that `total` is read and written once for four records.
+    """
+    n_records, n_in = a.shape
+    active = np.empty(_ROWS, np.int64)
+    for start in range(0, n_records, _ROWS):
+        stop = min(start + _ROWS, n_records)
+        for o in range(delta_t.shape[0]):
+            row = total[o]
+            count = 0
+            for n in range(start, stop):
+                active[count] = n
+                count += delta_t[o, n] != 0
+            k = 0
+            while k + 4 <= count:
+                n0, n1, n2, n3 = active[k], active[k + 1], active[k + 2], active[k + 3]
+                d0, d1, d2, d3 = delta_t[o, n0], delta_t[o, n1], delta_t[o, n2], delta_t[o, n3]
+                a0, a1, a2, a3 = a[n0], a[n1], a[n2], a[n3]
+                for i in range(n_in):
+                    row[i] += (
+                        min(max(d0 * a0[i], -bound), bound)
+                        + min(max(d1 * a1[i], -bound), bound)
+                        + min(max(d2 * a2[i], -bound), bound)
+                        + min(max(d3 * a3[i], -bound), bound)
+                    )
+                k += 4
+            while k < count:
+                n0 = active[k]
+                d0 = delta_t[o, n0]
+                a0 = a[n0]
+                for i in range(n_in):
+                    row[i] += min(max(d0 * a0[i], -bound), bound)
+                k += 1
