@@ -201,9 +201,17 @@ def verdict_table(rows: list[dict]) -> pd.DataFrame:
         index=pd.Index([row["id"].split(".", 1)[1] for row in rows], name="claim"))
 
 
+def scoreboard(rows: list[dict]) -> pd.DataFrame:
+    """How many claims of each paper stand where: one row a paper, one column a verdict; a verdict's addition is left out."""
+    counts = pd.DataFrame(0, index=pd.Index(dict.fromkeys(row["paper"] for row in rows), name="paper"), columns=rules.VERDICTS)
+    for row in rows:
+        counts.loc[row["paper"], rules.plain(row["verdict"])] += 1
+    return counts
+
+
 def symbol(verdict: str) -> str:
     """The mark that stands for a verdict, also where colour is missing."""
-    return next(mark for name, mark in sorted(SYMBOLS.items(), key=lambda item: -len(item[0])) if verdict.startswith(name))
+    return SYMBOLS[rules.plain(verdict)]
 
 
 def _rank(row: dict) -> tuple[bool, bool]:

@@ -138,6 +138,11 @@ RULES = {rule.__name__: rule for rule in
 CAN_REFUTE = {"bound", "claim_fails_if_attained"}
 
 
+def plain(verdict: str) -> str:
+    """The verdict without its addition: "not reproduced (better)" is "not reproduced"."""
+    return verdict if verdict in VERDICTS else next(name for name in VERDICTS if verdict.startswith(name))
+
+
 def parse(rule) -> tuple[str, dict]:
     """A claim's rule as (name, options): "digits", or {within = {abs = .01}}, or {ordering = [...], slack = .005}.
 

@@ -1,0 +1,119 @@
+"""Each rule gives each of its verdicts on values worked out by hand, and nothing empirical is ever refuted."""
+
+import numpy as np
+import pytest
+
+from ppkit import rules
+from ppkit.rules import Evidence
+
+
+def verdict(name, values, *, against=None, proven=None, halfwidth=0.0, printed=None, **options):
+    evidence = Evidence(values, against=against, proven=proven, halfwidth=halfwidth, printed=printed, options=options)
+    return rules.RULES[name](evidence).verdict
+
+
+@pytest.mark.parametrize("value, printed, expected", [
+    (18.506, "18.50", "reproduced"),      # cut
+    (18.506, "18.51", "reproduced"),      # rounded
+    (18.506, "18.52", "not reproduced"),
+    (14312.0, "14312.4", "not reproduced"),
+    (0.3749999, "0.37", "reproduced"),
+    (14312, "14312", "reproduced"),
+])
+def test_digits_takes_rounded_and_cut(value, printed, expected):
+    assert verdict("digits", value, printed=printed) == expected
+
+
+def test_digits_says_when_a_number_was_cut():
+    assert rules.digits(Evidence(18.506, printed="18.50")).why == "cut, not rounded"
+    assert rules.digits(Evidence(18.506, printed="18.51")).why == ""
+
+
+@pytest.mark.parametrize("values, options, expected", [
+    ([0.95, 0.97], dict(abs=0.02), "reproduced"),
+    ([0.90, 0.90], dict(abs=0.02), "direction only"),
+    ([-0.5, -0.5], dict(abs=0.02), "not reproduced"),
+    ([0.99, 0.99], dict(abs=0.02, better="higher"), "not reproduced (better)"),
+    ([0.90, 0.90], dict(abs=0.02, better="higher"), "direction only"),
+    ([1.04], dict(rel=0.1), "reproduced"),
+])
+def test_within(values, options, expected):
+    assert verdict("within", values, printed="0.96", **options) == expected
+
+
+def test_within_of_zero_has_no_direction():
+    assert verdict("within", [0.3], against=0.0, abs=0.1) == "not reproduced"
+
+
+RISING = {"a": [0.80, 0.81, 0.82, 0.80, 0.81], "b": [0.90, 0.91, 0.92, 0.90, 0.91], "c": [0.95, 0.96, 0.97, 0.95, 0.96]}
+
+
+def test_ordering_wants_every_step_in_most_seeds():
+    assert verdict("ordering", RISING, ordering=["a", "b", "c"], slack=0.005, seeds=0.8) == "reproduced"
+    assert verdict("ordering", RISING, ordering=["a", "c", "b"], slack=0.005, seeds=0.8) == "direction only"
+    assert verdict("ordering", RISING, ordering=["c", "b", "a"], slack=0.005, seeds=0.8) == "not reproduced"
+
+
+def test_a_flat_line_does_not_rise():
+    assert verdict("ordering", {"a": [0.9], "b": [0.9]}, ordering=["a", "b"], slack=0.005) == "not reproduced"
+
+
+def test_slack_forgives_a_small_step_down_only():
+    arms = {"a": [0.8], "b": [0.95], "c": [0.947]}
+    assert verdict("ordering", arms, ordering=["a", "b", "c"], slack=0.005) == "reproduced"
+    assert verdict("ordering", arms, ordering=["a", "b", "c"], slack=0.001) == "direction only"
+
+
+def test_ordering_names_the_missing_arm():
+    with pytest.raises(ValueError, match="needs arm 'z', got a, b, c"):
+        verdict("ordering", RISING, ordering=["a", "z"])
+
+
+def test_few_positives_are_decided_by_the_interval():
+    assert verdict("within", 0.95, printed="0.96", abs=0.02, halfwidth=0.005) == "reproduced"
+    assert verdict("within", 0.95, printed="0.96", abs=0.02, halfwidth=0.05) == "direction only"
+    assert verdict("at_least", 0.03, at_least=0.01, halfwidth=0.05) == "direction only"
+    assert verdict("ordering", {"a": [0.90], "b": [0.93]}, ordering=["a", "b"], slack=0.0, halfwidth=0.03) == "direction only"
+
+
+def test_thresholds():
+    assert verdict("at_least", [0.02, 0.04], at_least=0.01) == "reproduced"
+    assert verdict("at_least", [0.002, 0.004], at_least=0.01) == "direction only"
+    assert verdict("at_least", [-0.02, 0.04], at_least=0.05) == "not reproduced"
+    assert verdict("at_most", 1, at_most=1) == "reproduced"
+    assert verdict("at_most", 7, at_most=1) == "not reproduced"
+    assert verdict("flat", [0.95, 0.96], spread=0.02) == "reproduced"
+    assert verdict("flat", [0.95, 0.98], spread=0.02) == "not reproduced"
+
+
+def test_bound_is_refuted_by_one_point():
+    assert verdict("bound", [1.0, 2.0], against=[1.0, 3.0]) == "reproduced"
+    assert verdict("bound", [1.0, 3.1], against=[1.0, 3.0]) == "refuted"
+
+
+def test_a_guarantee_is_refuted_supported_or_left_with_a_gap():
+    assert verdict("claim_fails_if_attained", 1.068, against=0.951) == "refuted"
+    assert verdict("claim_fails_if_attained", 0.5, against=0.951, proven=0.9) == "reproduced"
+    assert verdict("claim_fails_if_attained", 0.5, against=0.951, proven=1.2) == "not reproduced: the proof has a gap"
+    assert verdict("claim_fails_if_attained", 0.5, against=0.951) == "not reproduced: the proof has a gap"
+
+
+@pytest.mark.parametrize("name", sorted(set(rules.RULES) - rules.CAN_REFUTE))
+def test_empirical_rules_cannot_refute(name):
+    rng = np.random.default_rng(0)
+    options = {"abs": 0.1, "ordering": ["a", "b"], "spread": 0.1, "at_least": 0.5, "at_most": 0.5}
+    for _ in range(200):
+        values = {"a": rng.normal(size=3), "b": rng.normal(size=3)} if name == "ordering" else float(rng.normal())
+        assert "refuted" not in verdict(name, values, printed="0.5", **options)
+
+
+@pytest.mark.parametrize("values", [float("nan"), [], [1.0, float("inf")]])
+def test_numbers_that_are_none_are_refused(values):
+    with pytest.raises(ValueError, match="values must be finite|takes one number"):
+        verdict("within", values, printed="0.5", abs=0.1)
+
+
+@pytest.mark.parametrize("rule", ["nearly", {"within": {"abs": 1}, "ordering": ["a"]}, {"slack": 1}])
+def test_a_claim_has_exactly_one_known_rule(rule):
+    with pytest.raises(ValueError, match="exactly one rule"):
+        rules.parse(rule)
