@@ -1,7 +1,6 @@
 """How well a score separates fraud from the rest, and how sure a test set of this size can be."""
 
 import numpy as np
-from scipy.stats import norm, rankdata
 from sklearn.metrics import roc_auc_score
 
 
@@ -22,23 +21,22 @@ def auc(y, score) -> float:
     return float(roc_auc_score(y, score))
 
 
-def auc_halfwidth(y, score, *, confidence: float = 0.95) -> float:
-    """Half the width of the normal confidence interval for the AUC on this test set.
+def auc_halfwidth(value: float, *, n_positives: int, n_negatives: int) -> float:
+    """Half the width of the normal 95% interval of an AUC on a test set of this size.
 
-    z * sqrt(var(V10) / m + var(V01) / n), V10 and V01 the placement values of m positives and n negatives.
-    y, score: as for `auc`, at least two of each class.  confidence: in (0, 1).
-    Source: DeLong, DeLong and Clarke-Pearson 1988.
+    1.96 * sqrt((A (1-A) + (m-1) (A / (2-A) - A^2) + (n-1) (2 A^2 / (1+A) - A^2)) / (m n))
 
-    >>> round(auc_halfwidth([0, 0, 0, 1, 1, 1], [.1, .4, .5, .35, .8, .9]), 3)
-    0.487
+    value: the AUC A, in [0, 1].  n_positives, n_negatives: m and n, >= 1.  Returns a number >= 0.
+    ValueError if an argument is out of range.
+    Source: Hanley and McNeil 1982, whose exponential model is on the cautious side.
+
+    >>> round(auc_halfwidth(0.95, n_positives=66, n_negatives=404), 3)
+    0.039
     """
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie in (0, 1), got {confidence}")
-    y, score = np.asarray(y) == 1, np.asarray(score, dtype=float)
-    m, n = int(y.sum()), int((~y).sum())
-    if min(m, n) < 2:
-        raise ValueError(f"needs two of each class, got {m} positives and {n} negatives")
-    ranks = rankdata(score)
-    above = (ranks[y] - rankdata(score[y])) / n
-    below = 1 - (ranks[~y] - rankdata(score[~y])) / m
-    return float(norm.ppf(0.5 + confidence / 2) * np.sqrt(above.var(ddof=1) / m + below.var(ddof=1) / n))
+    if not 0 <= value <= 1:
+        raise ValueError(f"an AUC lies in [0, 1], got {value}")
+    if min(n_positives, n_negatives) < 1:
+        raise ValueError(f"needs positives and negatives, got {n_positives} and {n_negatives}")
+    both, neither = value / (2 - value) - value**2, 2 * value**2 / (1 + value) - value**2
+    variance = value * (1 - value) + (n_positives - 1) * both + (n_negatives - 1) * neither
+    return float(1.96 * np.sqrt(variance / (n_positives * n_negatives)))
