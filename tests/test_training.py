@@ -1,0 +1,330 @@
+import math
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import joblib
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from sklearn.datasets import make_classification
+
+from ppkit.dpsgd import DPSGD
+from ppkit.dpstgd.training import DPSTGD, Participant, PlainSGD, run_arm, train
+from ppkit.gradients import mean_clipped, mean_plain
+from ppkit.mechanisms import SELECTIONS
+from ppkit.models import mlp, n_parameters
+
+SIZES = (6, 5, 2)  # 47 parameters
+
+
+def network(seed=0, dtype=torch.float64, **settings):
+    return mlp(SIZES, rng=torch.Generator().manual_seed(seed), dtype=dtype, **settings)
+
+
+def banks(n_participants=3, n_rows=40, dtype=np.float64, seed=0):
+    rng = np.random.default_rng(seed)
+    return [
+        (rng.normal(size=(n_rows, SIZES[0])).astype(dtype), rng.integers(0, 2, n_rows).astype(np.int8))
+        for _ in range(n_participants)
+    ]
+
+
+def vector(model):
+    return torch.nn.utils.parameters_to_vector(model.parameters()).detach().clone()
+
+
+@dataclass
+class Recorder:
+    """An upload that notes who called and always points the same way."""
+
+    direction: float = 1.0
+    seen: list = field(default_factory=list)
+
+    def __call__(self, model, X, y, *, expected_batch, rng):
+        self.seen.append((X.clone(), expected_batch))
+        return torch.full((n_parameters(model),), self.direction, dtype=X.dtype)
+
+    def bits(self, size):
+        return 1
+
+
+SETTINGS = dict(sample_rate=0.5, n_rounds=3, lr=0.1)
+
+
+def test_full_batches_and_plain_uploads_are_torch_sgd():
+    data = banks()
+    model, oracle = network(), network()
+    train(
+        model, data, upload=PlainSGD(), sample_rate=1.0, n_rounds=5, lr=lambda t: 1 / t, rng=np.random.default_rng(0)
+    )
+    for t in range(1, 6):
+        for X, y in data:
+            optimiser = torch.optim.SGD(oracle.parameters(), lr=1 / t)
+            optimiser.zero_grad()
+            loss = torch.nn.functional.cross_entropy(oracle(torch.from_numpy(X)), torch.from_numpy(y).long())
+            loss.backward()
+            optimiser.step()
+    assert (vector(model) - vector(oracle)).abs().max() < 1e-12
+    assert (vector(model) - vector(network())).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("selection", ["gumbel", "laplace", "laplace_true_sign"])
+@pytest.mark.parametrize("n_uploads", [1, 7, 47])
+def test_without_noise_the_upload_is_b_sign_of_the_largest_gradients(selection, n_uploads):
+    model, (X, y) = network(), banks(1)[0]
+    X, y = torch.from_numpy(X), torch.from_numpy(y)
+    # at a bound above every gradient, clipping changes nothing: the plain gradient decides
+    upload = DPSTGD(math.inf, n_uploads, 50.0, selection)(model, X, y, expected_batch=40, rng=np.random.default_rng(0))
+    plain = mean_plain(model, X, y)
+    chosen = upload != 0
+    assert int(chosen.sum()) == n_uploads
+    assert torch.equal(upload[chosen], 50.0 * torch.sign(plain[chosen]))
+    left = plain[~chosen].abs()  # the two logits mirror each other: equal sizes up to rounding, hence 1e-12
+    assert len(left) == 0 or plain[chosen].abs().min() >= left.max() - 1e-12
+
+
+@pytest.mark.parametrize("selection", sorted(SELECTIONS))
+def test_uploads_are_ternary_with_n_entries(selection):
+    model, (X, y) = network(), banks(1)[0]
+    upload = DPSTGD(0.5, 9, 0.01, selection)(
+        model, torch.from_numpy(X), torch.from_numpy(y), expected_batch=40, rng=np.random.default_rng(0)
+    )
+    assert int((upload != 0).sum()) == 9
+    assert set(upload.abs().tolist()) == {0.0, 0.01}
+
+
+def test_the_realised_sample_size_cancels():
+    model, (X, y) = network(), banks(1)[0]
+    X, y = torch.from_numpy(X), torch.from_numpy(y)
+    upload = DPSTGD(0.5, 9, 0.01)(model, X, y, expected_batch=40, rng=np.random.default_rng(3))
+    total = 40 * mean_clipped(model, X, y, clip_bound=0.01)
+    indices, signs = SELECTIONS["gumbel"](total.numpy(), 9, scale=2 * 0.01 / 0.5, rng=np.random.default_rng(3))
+    assert np.array_equal(np.flatnonzero(upload), indices)
+    assert np.array_equal(np.sign(upload.numpy()[indices]), signs)
+
+
+def test_more_noise_chooses_the_largest_gradient_less_often():
+    model, (X, y) = network(), banks(1)[0]
+    X, y = torch.from_numpy(X), torch.from_numpy(y)
+    largest = int(mean_clipped(model, X, y, clip_bound=1.0).abs().argmax())
+    hits = []
+    for epsilon in (0.01, 2.0):
+        rng = np.random.default_rng(0)
+        upload = DPSTGD(epsilon, 1, 1.0)
+        hits.append(sum(bool(upload(model, X, y, expected_batch=40, rng=rng)[largest]) for _ in range(1000)))
+    # Scores of a mean in [-1, 1] under Gumbel noise of scale 2 / (40 eps): weights exp(g_j / scale) differ by a factor
+    # of at most exp(2 / scale), so the largest is picked with probability at most that factor / 47.
+    chance = math.exp(0.01 * 40) / 47
+    assert stats.binom.sf(70, 1000, chance) < 1e-6 and hits[0] <= 70 < hits[1]
+
+
+def test_an_empty_sample_is_answered_by_noise_alone():
+    model, (X, y) = network(), banks(1)[0]
+    empty = torch.from_numpy(X[:0]), torch.from_numpy(y[:0])
+    rng = np.random.default_rng(0)
+    uploads = torch.stack([
+        DPSTGD(1.0, 10, 0.5)(model, *empty, expected_batch=1.0, rng=rng) for _ in range(2000)
+    ])
+    assert torch.equal((uploads != 0).sum(dim=1), torch.full((2000,), 10))
+    # each coordinate is chosen with probability 10/47, each sign is fair; union over 47 + 1 binomials
+    low, high = stats.binom.ppf([5e-9, 1 - 5e-9], 2000, 10 / 47)
+    plus_low, plus_high = stats.binom.ppf([5e-9, 1 - 5e-9], 20_000, 0.5)
+    assert 48 * (2 * 5e-9) < 1e-6
+    counts = (uploads != 0).sum(dim=0)
+    assert low <= counts.min() and counts.max() <= high
+    assert plus_low <= int((uploads > 0).sum()) <= plus_high
+    assert not PlainSGD()(model, *empty, expected_batch=1.0, rng=rng).any()
+
+
+def test_a_training_whose_samples_are_all_empty_still_uploads_and_counts():
+    model = network(dtype=torch.float32)
+    history = train(
+        model, banks(2, n_rows=1, dtype=np.float32), upload=DPSTGD(1.0, 4, 0.5), sample_rate=1e-12, n_rounds=3, lr=0.1,
+        rng=np.random.default_rng(0),
+    )
+    assert history.answered == (3, 3) and history.uploads == 6
+    assert int((vector(model) != vector(network(dtype=torch.float32))).sum()) > 4
+
+
+def test_the_sample_is_poisson():
+    n_rows, rate, draws = 8, 0.3, 20_000
+    member = Participant(torch.zeros(n_rows, 1), torch.zeros(n_rows), np.random.default_rng(5))
+    included = np.zeros((draws, n_rows), dtype=bool)
+    for row in included:
+        row[member.sample(rate)] = True
+    # exact law of the 2^8 patterns; every count is binomial; union bound over 256 two-sided tests
+    weight = 2 ** np.arange(n_rows)
+    counts = np.bincount(included @ weight, minlength=256)
+    sizes = np.array([bin(pattern).count("1") for pattern in range(256)])
+    chances = rate**sizes * (1 - rate) ** (n_rows - sizes)
+    tail = 1e-6 / (4 * 256)
+    assert (counts >= stats.binom.ppf(tail, draws, chances)).all()
+    assert (counts <= stats.binom.ppf(1 - tail, draws, chances)).all()
+
+
+def test_participants_answer_in_turn_each_from_its_own_rows():
+    data, recorder = banks(3), Recorder()
+    train(network(), data, upload=recorder, rng=np.random.default_rng(0), **SETTINGS)
+    assert len(recorder.seen) == 9
+    for call, (X, expected_batch) in enumerate(recorder.seen):
+        own = {row.tobytes() for row in data[call % 3][0]}
+        assert len(X) and {row.tobytes() for row in X.numpy()} <= own
+        assert expected_batch == 20.0
+
+
+@pytest.mark.parametrize("lr, step", [(0.25, 0.25 * 6), (lambda t: 1.0 / t, 2 * (1 + 1 / 2 + 1 / 3))])
+def test_the_learning_rate_follows_the_round(lr, step):
+    model = network()
+    train(model, banks(2), upload=Recorder(), sample_rate=0.5, n_rounds=3, lr=lr, rng=np.random.default_rng(0))
+    assert (vector(network()) - vector(model) - step).abs().max() < 1e-12
+
+
+def test_a_spent_budget_stops_one_participant_then_the_training():
+    recorder = Recorder()
+    history = train(
+        network(), banks(3), upload=recorder, sample_rate=0.5, n_rounds=10, lr=0.1, rng=np.random.default_rng(0),
+        max_uploads=[2, 0, 4], evaluate=lambda model: 0, every=3,
+    )
+    assert history.answered == (2, 0, 4) and history.uploads == history.bits == len(recorder.seen) == 6
+    assert history.rounds == (0, 3, 4)
+    everyone = train(
+        network(), banks(3), upload=recorder, rng=np.random.default_rng(0), max_uploads=2, **SETTINGS
+    )
+    assert everyone.answered == (2, 2, 2)
+
+
+def test_a_participant_whose_budget_is_spent_refuses():
+    (X, y), = banks(1)
+    member = Participant(X, y, np.random.default_rng(0), max_uploads=1)
+    member.answer(network(), upload=PlainSGD(), sample_rate=0.5)
+    with pytest.raises(ValueError, match="the budget is spent: 1 of 1 uploads are used"):
+        member.answer(network(), upload=PlainSGD(), sample_rate=0.5)
+
+
+def test_history_says_what_was_evaluated_and_sent():
+    history = train(
+        network(), banks(3), upload=DPSTGD(1.0, 5, 0.1), sample_rate=0.5, n_rounds=7, lr=0.1,
+        rng=np.random.default_rng(0), evaluate=lambda model: float(vector(model).sum()), every=3,
+    )
+    assert history.rounds == (0, 3, 6, 7) and len(set(history.values)) == 4
+    assert history.answered == (7, 7, 7) and history.uploads == 21
+    assert history.bits == 21 * 5 * (6 + 1)  # 47 parameters: 6 bits an index, 1 a sign
+    dense = train(network(), banks(3), upload=PlainSGD(), rng=np.random.default_rng(0), **SETTINGS)
+    assert dense.bits == 9 * 32 * 47
+
+
+def test_the_generator_decides_everything_and_participants_do_not_share_randomness():
+    uploads = (DPSTGD(1.0, 5, 0.1), PlainSGD(), DPSGD(1.0, 1.0))
+    for upload in uploads:
+        ends = []
+        for seed in (0, 0, 1):
+            model = network()
+            train(model, banks(3), upload=upload, rng=np.random.default_rng(seed), **SETTINGS)
+            ends.append(vector(model))
+        assert torch.equal(ends[0], ends[1]) and not torch.equal(ends[0], ends[2])
+    same_rows, recorder = banks(1) * 2, Recorder()
+    train(network(), same_rows, upload=recorder, rng=np.random.default_rng(0), **SETTINGS)
+    assert not torch.equal(recorder.seen[0][0], recorder.seen[1][0])
+
+
+def arm_problem():
+    X, y = make_classification(
+        1500, SIZES[0], n_informative=4, n_redundant=0, class_sep=1.5, flip_y=0.0, random_state=0
+    )
+    X = ((X - X.mean(axis=0)) / X.std(axis=0)).astype(np.float32)
+    split = SimpleNamespace(participants=tuple(np.array_split(np.arange(1000), 4)), test=np.arange(1000, 1500))
+    return X, y.astype(np.int8), split
+
+
+def arm(upload, *, lr, seed=0, n_rounds=60, **settings):
+    return run_arm(
+        *arm_problem(), upload=upload, sample_rate=0.1, n_rounds=n_rounds, lr=lr, seed=seed, hidden=(5,), every=20,
+        **settings,
+    )
+
+
+def test_every_method_learns_and_noise_costs():
+    ends = {
+        name: arm(upload, lr=lr).values
+        for name, upload, lr in (
+            ("plain", PlainSGD(), 0.5),
+            ("dpsgd", DPSGD(0.5, 1.0), 0.5),
+            ("weak", DPSTGD(10.0, 10, 1.0), 0.02),
+            ("strong", DPSTGD(0.001, 10, 1.0), 0.02),
+        )
+    }
+    assert all(values[0] == ends["plain"][0] for values in ends.values())  # one seed, one start
+    assert min(ends["plain"][-1], ends["dpsgd"][-1], ends["weak"][-1]) > 0.9
+    assert ends["strong"][-1] < 0.85
+
+
+def test_from_zero_plain_sgd_stays_and_noise_breaks_the_symmetry():
+    assert set(arm(PlainSGD(), lr=0.5, start="zero").values) == {0.5}
+    assert arm(DPSTGD(1.0, 10, 1.0), lr=0.02, start="zero", n_rounds=200).values[-1] > 0.8
+
+
+def test_arms_run_side_by_side_give_the_same():
+    one = [arm(DPSTGD(1.0, 10, 1.0), lr=0.02, seed=seed, n_rounds=5) for seed in (0, 1)]
+    many = joblib.Parallel(n_jobs=2, prefer="threads")(
+        joblib.delayed(arm)(DPSTGD(1.0, 10, 1.0), lr=0.02, seed=seed, n_rounds=5) for seed in (0, 1)
+    )
+    assert one == many and one[0] != one[1]
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan])
+def test_bad_uploads_are_named(value):
+    with pytest.raises(ValueError, match=f"epsilon must be > 0, got {value}"):
+        DPSTGD(value, 5, 1.0)
+    with pytest.raises(ValueError, match=f"clip_bound must be a finite number > 0, got {value}"):
+        DPSTGD(1.0, 5, value)
+
+
+def test_bad_selections_are_named():
+    with pytest.raises(ValueError, match="n_uploads must be a whole number >= 1, got 0"):
+        DPSTGD(1.0, 0, 1.0)
+    with pytest.raises(ValueError, match=r"selection must be one of \['gumbel', .* got 'cauchy'"):
+        DPSTGD(1.0, 5, 1.0, "cauchy")
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"sample_rate": 0.0}, r"sample_rate must be in \(0, 1\], got 0.0"),
+    ({"sample_rate": 1.1}, r"sample_rate must be in \(0, 1\], got 1.1"),
+    ({"sample_rate": math.nan}, r"sample_rate must be in \(0, 1\], got nan"),
+    ({"n_rounds": 0}, "n_rounds must be a whole number >= 1, got 0"),
+    ({"every": 0}, "every must be a whole number >= 1, got 0"),
+    ({"lr": 0.0}, "lr must be > 0, got 0.0 in round 1"),
+    ({"lr": lambda t: 2.0 - t}, "lr must be > 0, got 0.0 in round 2"),
+    ({"max_uploads": [1, 2]}, "max_uploads must have 3 entries, one a participant, got 2"),
+    ({"max_uploads": -1}, "participant 0: max_uploads must be None or >= 0, got -1"),
+    ({"upload": DPSTGD(1.0, 48, 1.0)}, "n_uploads must be at most the 47 parameters of the model, got 48"),
+])
+def test_bad_settings_are_named(change, message):
+    settings = SETTINGS | {"upload": PlainSGD()} | change
+    with pytest.raises(ValueError, match=message):
+        train(network(), banks(3), rng=np.random.default_rng(0), **settings)
+
+
+@pytest.mark.parametrize("spoil, message", [
+    (lambda X, y: (X[:0], y[:0]), "participant 1: a participant has no data: X has 0 rows"),
+    (lambda X, y: (X, y[1:]), r"participant 1: y must be \(40,\), one label a row, got \(39,\)"),
+    (lambda X, y: (np.where(X > 2, np.nan, X), y), "participant 1: X must be finite, got [1-9]"),
+    (lambda X, y: (X, np.where(np.arange(40) == 3, 2, y)), r"participant 1: labels must be in \{0, 1\}, got 2"),
+])
+def test_bad_data_name_the_participant(spoil, message):
+    data = banks(3)
+    data[1] = spoil(*data[1])
+    with pytest.raises(ValueError, match=message):
+        train(network(), data, upload=PlainSGD(), rng=np.random.default_rng(0), **SETTINGS)
+
+
+def test_nobody_is_refused():
+    with pytest.raises(ValueError, match="participants must not be empty"):
+        train(network(), [], upload=PlainSGD(), rng=np.random.default_rng(0), **SETTINGS)
+
+
+def test_read_only_arrays_are_accepted():
+    data = banks(1)
+    for values in data[0]:
+        values.flags.writeable = False
+    train(network(), data, upload=PlainSGD(), rng=np.random.default_rng(0), **SETTINGS)
