@@ -31,7 +31,7 @@ def auc_halfwidth(value: float, *, n_positives: int, n_negatives: int) -> float:
     Source: Hanley and McNeil 1982, whose exponential model is on the cautious side.
 
     >>> round(auc_halfwidth(0.95, n_positives=66, n_negatives=404), 3)
-    0.039
+    0.037
     """
     if not 0 <= value <= 1:
         raise ValueError(f"an AUC lies in [0, 1], got {value}")
