@@ -1,0 +1,249 @@
+"""Budgets that hold for the top-n uploads of wang2018: composed on the shared sample first, then amplified.
+
+Every number is an upper bound, "a budget that holds", not "the cost"; `ppkit.audit` has lower bounds beside it.
+"""
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize
+from scipy.special import gammaln
+
+from ppkit import renyi
+
+NEIGHBOURING = ("add_remove", "replace_one")
+MECHANISMS = ("gumbel", "laplace", "laplace_signed_values")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A proved (epsilon, delta), the bound that proves it, and everything it depends on."""
+
+    epsilon: float
+    delta: float  # 0.0 where the bound is pure
+    bound: str
+    mechanism: str
+    neighbouring: str
+    noise_epsilon: float  # the epsilon in the noise scale lambda / epsilon
+    sample_rate: float
+    n_uploads: int
+    n_parameters: int
+    n_rounds: int
+
+
+def valid_budget(epsilon: float, *, mechanism: str = "gumbel", neighbouring: str = "add_remove", sample_rate: float,
+                 n_uploads: int, n_parameters: int, delta: float = 2.0**-30, n_rounds: int = 1) -> Budget:
+    """The smallest budget that we can prove for `n_rounds` uploads of one participant.
+
+    epsilon: > 0; the noise scale is sensitivity / epsilon (sensitivity 2 B on the sum of clipped gradients).
+    mechanism: "gumbel", "laplace" or "laplace_signed_values" (ppkit.mechanisms).  neighbouring: "add_remove" or
+    "replace_one".  sample_rate: q in (0, 1], Poisson, a fresh sample each round, ONE sample for the n selections.
+    n_uploads: n, n_parameters: d, 1 <= n <= d.  delta: in (0, q).  n_rounds: >= 1, this participant's uploads.
+    Returns a Budget; its delta is 0 where the pure bound is the best.  ValueError if an argument is out of range.
+    Guarantee: (epsilon, delta)-DP over the real numbers for one row of the participant's data, adaptive rounds included.
+    Source: corrects wang2018, Theorem 4.2; the bounds and their proofs are in `budgets`.
+
+    >>> round(valid_budget(0.1, sample_rate=0.01, n_uploads=1431, n_parameters=14312).epsilon, 1)
+    7.2
+    """
+    return min(budgets(epsilon, mechanism=mechanism, neighbouring=neighbouring, sample_rate=sample_rate,
+                       n_uploads=n_uploads, n_parameters=n_parameters, delta=delta, n_rounds=n_rounds),
+               key=lambda budget: budget.epsilon)
+
+
+def budgets(epsilon: float, *, mechanism: str, neighbouring: str, sample_rate: float, n_uploads: int, n_parameters: int,
+            delta: float, n_rounds: int = 1) -> list[Budget]:
+    """Every bound that we can prove, for the table in the notebook; arguments as in `valid_budget`.
+
+    One upload before sampling, w = 2 epsilon under replace-one and epsilon under add/remove (the range of a score):
+    - pure: Gumbel n w; Laplace min(2 n, d) w / 2, by moving the noise of the chosen coordinates or all of it;
+      laplace_signed_values d w / 2.
+    - KOV (Kairouz, Oh, Viswanath): Gumbel as 2 n mechanisms of w / 2. A selection whose log-ratios lie in an interval of
+      length w is dominated by a response with log-ratios t and t - w; that one has
+      delta(E) = (e^w - e^t)(1 - e^(E - t)) / (e^w - 1) <= (e^w - e^E) / (1 + e^(w/2))^2, which is two (w/2)-randomised
+      responses: put W = e^(w - E), the claim is (sqrt(W) - 1) / (sqrt(W) + 1) = tanh((w - E) / 4) <= tanh(w / 4).
+      Laplace as post-processing of d releases of w / 2.
+    - Renyi: Gumbel n w^2 / 8-zCDP, Laplace d releases, both in `renyi`.
+    Then sampling, M(S) the upload on the sample, x the record:
+    - add/remove: (E, delta / q) becomes (ln(1 + q (e^E - 1)), delta).
+    - replace-one x -> x', "joint convexity": the same formula with the replace-one E. With e^E' = 1 + q (e^E - 1) and
+      beta = e^(E' - E), H_E'((1-q) M(S) + q M(S+x), (1-q) M(S) + q M(S+x')) = q H_E(M(S+x), (1-beta) M(S) + beta M(S+x'))
+      (Balle, Barthe, Gaboardi 2018), and M(S+x) is within (E, delta / q) of both, adding being no dearer than replacing.
+    - replace-one, "floor": the other side is at least (1 - q) M(S). So P(O) - e^E' P'(O) <=
+      q M(S+x)(O) - (e^E' - 1)(1 - q) M(S)(O) <= q delta' if e^E' = 1 + q / (1 - q) e^E with the ADD/REMOVE (E, delta').
+      For small q replacing costs hardly more than adding, a quarter of the zCDP and not four times of it.
+    - pure replace-one: the ratio is at most (1 - q + q e^E) / (1 - q + q e^-E), E of add/remove; it is attained.
+    Then rounds: basic, KOV over rounds with half of delta, or log-moments of the sampled upload (renyi.sampled_log_moments)
+    added up, or Renyi without any gain from sampling.
+    """
+    _checked(epsilon, mechanism, neighbouring, sample_rate, n_uploads, n_parameters, delta, n_rounds)
+    one = functools.partial(_one_upload, epsilon, mechanism, neighbouring, sample_rate, n_uploads, n_parameters)
+    found = [(n_rounds * one("pure", None), 0.0, "pure")]
+    for bound in ("KOV", "Renyi"):
+        if n_rounds == 1:
+            found.append((one(bound, delta), delta, bound))
+            continue
+        found.append((n_rounds * one(bound, delta / n_rounds), delta, f"{bound}, rounds basic"))
+        if n_rounds <= 20_000:
+            each = one(bound, delta / (2 * n_rounds))
+            found.append((kov_epsilon(each, n_rounds, delta / 2), delta, f"{bound}, rounds KOV"))
+    each = one("pure", None)
+    if 1 < n_rounds <= 20_000:
+        found.append((kov_epsilon(each, n_rounds, delta), delta, "pure, rounds KOV"))
+    whole = _curve(epsilon, mechanism, neighbouring, n_uploads, n_parameters)
+    found.append((renyi.curve_epsilon(whole, delta, n_rounds), delta, "Renyi, sampling ignored"))
+    if sample_rate < 1:
+        moments = _moments(epsilon, mechanism, neighbouring, sample_rate, n_uploads, n_parameters)
+        found.append((renyi.sampled_epsilon(moments, delta, n_rounds), delta, "Renyi of the sampled upload"))
+    return [Budget(total, at, bound, mechanism, neighbouring, epsilon, sample_rate, n_uploads, n_parameters, n_rounds)
+            for total, at, bound in found]
+
+
+def kov_epsilon(epsilon: float, k: int, delta: float) -> float:
+    """Smallest E such that k adaptive epsilon-DP mechanisms are together (E, delta)-DP: the optimal composition.
+
+    delta(E) = sum over l with (k - 2 l) epsilon > E of C(k, l) (e^((k - l) epsilon) - e^(E + l epsilon)) / (1 + e^epsilon)^k
+    epsilon: >= 0.  k: >= 1.  delta: in (0, 1).  The sum is linear in e^E between its corners and is solved there: no grid.
+    Source: Kairouz, Oh and Viswanath (2015), Theorem 3.3.
+
+    >>> kov_epsilon(1.0, 1, 1e-9) < 1.0 and kov_epsilon(1.0, 1, 0.5) == 0.0
+    True
+    """
+    if not (epsilon >= 0 and k >= 1 and 0 < delta < 1):
+        raise ValueError(f"need epsilon >= 0, k >= 1 and delta in (0, 1), got {epsilon}, {k}, {delta}")
+    l = np.arange(k // 2 + 1)  # the other half has a loss below 0
+    loss = (k - 2 * l) * epsilon
+    log_p = gammaln(k + 1) - gammaln(l + 1) - gammaln(k - l + 1) - l * epsilon - k * math.log1p(math.exp(-epsilon))
+    below = np.logaddexp.accumulate(log_p)
+    above = np.logaddexp.accumulate(log_p - loss)
+    corner = np.append(loss[1:], 0.0)  # the sum of l + 1 terms holds for E in [corner_l, loss_l)
+    with np.errstate(divide="ignore"):
+        at_corner = below + np.log(-np.expm1(np.minimum(corner + above - below, 0.0)))
+    enough = np.flatnonzero(at_corner >= math.log(delta))
+    if enough.size == 0:
+        return 0.0
+    first = enough[0]
+    return max(0.0, float(below[first] + math.log(-math.expm1(math.log(delta) - below[first])) - above[first]))
+
+
+def epsilon_for(total: float, *, mechanism: str = "gumbel", neighbouring: str = "add_remove", sample_rate: float,
+                n_uploads: int, n_parameters: int, delta: float = 2.0**-30, n_rounds: int = 1) -> float:
+    """The epsilon for the noise scale with which `valid_budget` is `total`: its inverse.
+
+    total: > 0, the budget wanted; other arguments as in `valid_budget`.  Returns epsilon > 0, with valid_budget <= total.
+    ValueError if no epsilon in [1e-9, 1e6] does it.
+
+    >>> round(epsilon_for(0.37, sample_rate=0.01, n_uploads=1431, n_parameters=14312), 3)
+    0.037
+    """
+    if not (math.isfinite(total) and total > 0):
+        raise ValueError(f"total must be a finite number > 0, got {total}")
+    settings = dict(mechanism=mechanism, neighbouring=neighbouring, sample_rate=sample_rate, n_uploads=n_uploads,
+                    n_parameters=n_parameters, delta=delta, n_rounds=n_rounds)
+
+    def excess(log_epsilon):
+        return valid_budget(math.exp(log_epsilon), **settings).epsilon - total
+
+    low, high = math.log(1e-9), math.log(1e6)
+    if excess(low) > 0 or excess(high) < 0:
+        raise ValueError(f"no epsilon between 1e-9 and 1e6 gives a total of {total}")
+    root = optimize.brentq(excess, low, high, xtol=1e-9)
+    return math.exp(root if excess(root) <= 0 else root - 2e-9)
+
+
+def rounds_within(total: float, *, epsilon: float, mechanism: str = "gumbel", neighbouring: str = "add_remove",
+                  sample_rate: float, n_uploads: int, n_parameters: int, delta: float = 2.0**-30,
+                  at_most: int = 10**6) -> int:
+    """How many uploads a participant may make before `total` is spent: the largest n_rounds with valid_budget <= total.
+
+    total: > 0.  at_most: >= 1, where the search ends.  Other arguments as in `valid_budget`.  Returns 0 ... at_most.
+    Fixed before the first round, so the budget of all rounds together holds (no adaptive choice of its size is needed).
+    """
+    if not (math.isfinite(total) and total > 0):
+        raise ValueError(f"total must be a finite number > 0, got {total}")
+
+    def fits(n_rounds):
+        return valid_budget(epsilon, mechanism=mechanism, neighbouring=neighbouring, sample_rate=sample_rate,
+                            n_uploads=n_uploads, n_parameters=n_parameters, delta=delta, n_rounds=n_rounds).epsilon <= total
+
+    good, bad = 0, 1
+    while bad <= at_most and fits(bad):
+        good, bad = bad, 2 * bad
+    bad = min(bad, at_most + 1)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if fits(middle) else (good, middle)
+    return good
+
+
+def sentence(budget: Budget, *, unit: str = "one transaction, counted as one row") -> str:
+    """The privacy statement of a budget in words: epsilon, delta, neighbours, unit, sampling, rounds, what leaves."""
+    relation = {"add_remove": "adding or removing", "replace_one": "replacing"}[budget.neighbouring]
+    sample = "all rows in each round" if budget.sample_rate == 1 else (
+        f"one Poisson sample at rate {budget.sample_rate:g} a round, shared by all its selections")
+    return (f"({budget.epsilon:.3g}, {budget.delta:.2g})-differential privacy for {relation} {unit}; {sample}; "
+            f"{budget.n_rounds} upload{'s' if budget.n_rounds > 1 else ''} of {budget.n_uploads} indices and signs out of "
+            f"{budget.n_parameters}, nothing else, chosen by {budget.mechanism} noise of scale sensitivity / "
+            f"{budget.noise_epsilon:.3g}; proved by: {budget.bound}.")
+
+
+def _one_upload(epsilon, mechanism, neighbouring, q, n, d, bound, delta):
+    """Budget of one sampled upload: `bound` before sampling at delta / q, then the best amplification."""
+    def before(relation):
+        width = epsilon * (2 if relation == "replace_one" else 1)
+        if bound == "pure":
+            return n * width if mechanism == "gumbel" else _moved(mechanism, n, d) * width / 2
+        if bound == "KOV":
+            return kov_epsilon(width / 2, 2 * n if mechanism == "gumbel" else d, delta / q)
+        return renyi.curve_epsilon(_curve(epsilon, mechanism, relation, n, d), delta / q)
+
+    joint = _amplified(before(neighbouring), q)
+    if neighbouring == "add_remove" or q == 1:
+        return joint
+    add = before("add_remove")
+    stay = math.log1p(-q)
+    if bound == "pure":
+        return float(np.logaddexp(stay, math.log(q) + add) - np.logaddexp(stay, math.log(q) - add))
+    return min(joint, float(np.logaddexp(0.0, math.log(q) - stay + add)))
+
+
+def _amplified(epsilon, q):
+    if epsilon < 30:
+        return math.log1p(q * math.expm1(epsilon))
+    return float(np.logaddexp(math.log1p(-q) if q < 1 else -math.inf, math.log(q) + epsilon))
+
+
+def _moved(mechanism, n, d):
+    return d if mechanism == "laplace_signed_values" else min(2 * n, d)
+
+
+def _curve(epsilon, mechanism, neighbouring, n, d):
+    width = epsilon * (2 if neighbouring == "replace_one" else 1)
+    return renyi.bounded_range_curve(width, n) if mechanism == "gumbel" else renyi.laplace_curve(width / 2, d)
+
+
+@functools.lru_cache(maxsize=64)
+def _moments(epsilon, mechanism, neighbouring, q, n, d):
+    return renyi.sampled_log_moments(_curve(epsilon, mechanism, "add_remove", n, d), q, neighbouring)
+
+
+def _checked(epsilon, mechanism, neighbouring, sample_rate, n_uploads, n_parameters, delta, n_rounds):
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise ValueError(f"epsilon must be a finite number > 0, got {epsilon}")
+    if mechanism == "laplace_true_sign":
+        raise ValueError("mechanism laplace_true_sign has no budget: a turned sign is seen with certainty")
+    if mechanism not in MECHANISMS:
+        raise ValueError(f"mechanism must be one of {', '.join(MECHANISMS)}, got {mechanism}")
+    if neighbouring not in NEIGHBOURING:
+        raise ValueError(f"neighbouring must be one of {', '.join(NEIGHBOURING)}, got {neighbouring}")
+    if not 0.0 < sample_rate <= 1.0:
+        raise ValueError(f"sample_rate must be in (0, 1], got {sample_rate}")
+    for name, value in (("n_uploads", n_uploads), ("n_parameters", n_parameters), ("n_rounds", n_rounds)):
+        if value != int(value) or value < 1:
+            raise ValueError(f"{name} must be a whole number >= 1, got {value}")
+    if n_uploads > n_parameters:
+        raise ValueError(f"n_uploads must be at most n_parameters = {n_parameters}, got {n_uploads}")
+    if not 0.0 < delta < sample_rate:
+        raise ValueError(f"delta must be above 0 and below sample_rate = {sample_rate:g}, got {delta}")
