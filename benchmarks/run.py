@@ -1,0 +1,45 @@
+"""Time every bar, write figures/bench.json, exit 1 if one is missed. Called by `make bench`; see README.md here."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from pathlib import Path
+
+import dpstgd_step
+import numpy
+import torch
+
+from ppkit.project import root
+
+
+def machine() -> dict[str, str | int]:
+    """What the figures were measured on: processor, cores and versions; no names, no paths."""
+    processor = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
+        processor = names[0] if names else processor
+    return {
+        "processor": processor, "cores": os.cpu_count() or 1, "python": platform.python_version(),
+        "torch": torch.__version__.split("+")[0], "numpy": numpy.__version__,
+    }
+
+
+def main() -> int:
+    bars = dpstgd_step.run()
+    for bar in bars:
+        side = f">= {bar.at_least}" if bar.at_least is not None else f"<= {bar.at_most}"
+        print(f"{'met   ' if bar.met else 'MISSED'} {bar.name:24} {bar.ratio:8.3f} ({side})  spread {bar.spread}")
+    report = {"machine": machine(), "bars": [bar.row() for bar in bars]}
+    target = root() / "figures" / "bench.json"
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(json.dumps(report, indent=2) + "\n")
+    print(f"written: {target.relative_to(root())}")
+    return 0 if all(bar.met for bar in bars) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
