@@ -79,7 +79,7 @@ class DPSTGD:
         select = SELECTIONS[self.selection]
         indices, signs = select(mean.numpy(), n=self.n_uploads, scale=sensitivity / self.epsilon, rng=rng)
         upload = torch.zeros_like(mean)
-        upload[torch.from_numpy(indices)] = self.clip_bound * torch.from_numpy(signs).to(upload.dtype)
+        upload.numpy()[indices] = self.clip_bound * signs
         return upload
 
     def bits(self, size: int) -> int:
