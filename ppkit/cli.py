@@ -1,0 +1,97 @@
+"""The command line, `ppkit`: reproduce, execute, reference, claims, data."""
+
+import sys
+from typing import Annotated, Optional
+
+import typer
+
+from ppkit.runner import Refused
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
+                  help="Four papers on private learning on financial data, rerun and re-tested.")
+data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The data sets: what is here, what is not.")
+app.add_typer(data_app, name="data")
+
+Notebooks = Annotated[Optional[list[str]], typer.Argument(metavar="[NOTEBOOK]...", help="names such as 01_dpstgd; none for all")]
+
+
+@app.command()
+def reproduce(
+    notebooks: Notebooks = None,
+    profile: Annotated[str, typer.Option(help="quick (minutes) or paper (the paper's own sizes)")] = "quick",
+    p: Annotated[Optional[list[str]], typer.Option("-p", metavar="NAME VALUE",
+                                                   help="set a notebook's parameter; may be repeated")] = None,
+    data: Annotated[Optional[str], typer.Option(help="auto, real or standin")] = None,
+    jobs: Annotated[Optional[int], typer.Option(help="notebooks at a time")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="do not go on in an unfinished run")] = False,
+) -> None:
+    """Run notebooks headless into runs/<time>-<profile>/, with an index.html to open first."""
+    from ppkit.runner import batch
+
+    given = [tuple(pair.split("=", 1)) for pair in p or []]
+    raise typer.Exit(batch.reproduce(notebooks or [], profile=profile, given=given, source=data, jobs=jobs, fresh=fresh))
+
+
+@app.command()
+def execute(notebooks: Notebooks = None) -> None:
+    """Execute committed notebooks (and solutions) in place, so that two runs give identical bytes."""
+    from ppkit.runner import catalogue
+    from ppkit.runner import execute as executing
+
+    for name, path in catalogue.select(notebooks or [], solutions=True).items():
+        print(f"{name:<24} {executing.in_place(path):7.1f} s", flush=True)
+
+
+@app.command()
+def reference(runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="finished runs: ids, paths or latest")]) -> None:
+    """Make finished runs the reference: merge their verdicts into figures/claims.json, copy their pictures."""
+    from ppkit.runner import reference as keeping
+
+    target, decided = keeping.keep(runs)
+    print(f"{decided} decided claims in figures/{target.name}")
+
+
+@app.command()
+def claims(run: Annotated[Optional[str], typer.Argument(help="an id or latest; none for the reference")] = None) -> None:
+    """Show every claim with the paper's number, ours, and the verdict."""
+    from ppkit.runner import verdicts
+
+    verdicts.show(run)
+
+
+@data_app.command("status")
+def data_status() -> None:
+    """Show which real files are here, and where each data set comes from."""
+    from ppkit.runner import verdicts
+
+    verdicts.show_data()
+
+
+def paired(arguments: list[str]) -> list[str]:
+    """The arguments with each `-p NAME VALUE` made one `-p NAME=VALUE`: typer cannot repeat an option of two values.
+
+    Refused if the name or the value is missing.
+
+    >>> paired(["reproduce", "01_dpstgd", "-p", "SEED", "-1"])
+    ['reproduce', '01_dpstgd', '-p', 'SEED=-1']
+    """
+    rest, joined = list(arguments), []
+    while rest:
+        joined.append(rest.pop(0))
+        if joined[-1] == "-p":
+            if not rest or ("=" not in rest[0] and len(rest) < 2):
+                raise Refused("-p takes a name and a value, for example `-p SEED 1`")
+            joined.append(rest.pop(0) if "=" in rest[0] else f"{rest.pop(0)}={rest.pop(0)}")
+    return joined
+
+
+def main() -> None:
+    """Run the command line; what was asked for wrongly ends in one sentence and exit code 2, Ctrl-C in 130."""
+    try:
+        app(paired(sys.argv[1:]))
+    except (Refused, ValueError, FileNotFoundError) as error:
+        print(f"ppkit: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("ppkit: stopped", file=sys.stderr)
+        sys.exit(130)

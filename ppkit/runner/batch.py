@@ -1,0 +1,184 @@
+"""`ppkit reproduce`: plan a run, work it off notebook by notebook in child processes, keep what is finished."""
+
+import json
+import os
+import signal
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+from tqdm import tqdm
+
+import ppkit
+from ppkit import project
+from ppkit.runner import Refused, catalogue, index, machine, pages, run_folder
+from ppkit.runner.children import Children
+from ppkit.runner.environment import for_kernel
+from ppkit.runner.worker import DONE, FAILED, RUNNING
+
+MEMORY_PER_NOTEBOOK = {"quick": 2 * machine.GB}
+AT_ONCE = {"quick": 2, "paper": 1}
+
+
+def reproduce(wanted: list[str], *, profile: str = "quick", given: list[tuple[str, str]] = (),
+              source: str | None = None, jobs: int | None = None, fresh: bool = False) -> int:
+    """Run notebooks, each in a process of its own, into a folder under runs/; go on in an unfinished one of the same key.
+
+    wanted: names, none for all.  profile, source, given: as `catalogue.assign`.
+    jobs: notebooks at a time, >= 1; None for as many as cores and memory allow, two at most (paper profile: one).
+    fresh: begin a new folder even if an unfinished one fits.
+    Returns the exit code: 0, 1 if a notebook failed, 130 if interrupted.  Refused on bad input, before anything runs.
+    """
+    if jobs is not None and jobs < 1:
+        raise Refused(f"jobs must be >= 1, got {jobs}")
+    chosen = catalogue.select(wanted)
+    parameters = catalogue.assign(chosen, profile=profile, source=source, given=list(given))
+    key = _key(chosen, parameters, source)
+    folder = None if fresh else run_folder.find_unfinished(key)
+    if folder is None:
+        folder = run_folder.create(_record(key, profile, source, chosen, parameters))
+    else:
+        print(f"going on in runs/{folder.path.name}: "
+              f"{sum(not folder.is_missing(name) for name in chosen)} of {len(chosen)} notebooks are there")
+        run_folder.point_latest(folder.path)
+    missing = {name: path for name, path in chosen.items() if folder.is_missing(name)}
+    jobs = min(jobs or _at_once(profile), len(missing) or 1)
+    try:
+        interrupted = _work_off(folder, missing, parameters, source, jobs)
+        return _finish(folder, interrupted)
+    except OSError as error:
+        raise Refused(f"cannot write into runs/{folder.path.name}: {error.strerror}; "
+                      f"what was finished stays, the same command goes on with the rest") from None
+
+
+def _work_off(folder, missing: dict[str, Path], parameters: dict, source: str | None, jobs: int) -> bool:
+    pages.copy_mathjax(folder.path / "html")
+    cells = {name: len([cell for cell in catalogue.read(path).cells if cell.cell_type == "code" and cell.source.strip()])
+             + bool(parameters[name]) for name, path in missing.items()}
+    waiting = list(missing)
+    with _terminated_like_interrupted(), Children() as children, _Bar(cells) as bar:
+        try:
+            while waiting or children.running:
+                while waiting and len(children.running) < jobs:
+                    name = waiting.pop(0)
+                    folder.clear(name)
+                    folder.notebooks[name].update(status=RUNNING)
+                    folder.save()
+                    children.start(name, _spec(folder, name, missing[name], parameters[name], source, jobs))
+                name, event = children.next_event()
+                if "cell" in event:
+                    bar.at(name, event["cell"])
+                else:
+                    folder.notebooks[name].update(_closed(event["done"]))
+                    folder.save()
+                    bar.finished(name, folder.notebooks[name])
+        except KeyboardInterrupt:
+            return True
+    return False
+
+
+def _finish(folder, interrupted: bool) -> int:
+    folder.close(interrupted=interrupted)
+    index.write(folder)
+    failed = [name for name, about in folder.notebooks.items() if about["status"] == FAILED]
+    if interrupted:
+        print(f"stopped: runs/{folder.path.name} keeps what is finished; the same command goes on with the rest",
+              file=sys.stderr)
+        return 130
+    for name in failed:
+        about = folder.notebooks[name]
+        print(f"{name} failed in code cell {about['cell']}: {about['error']}", file=sys.stderr)
+    print(f"open runs/{folder.path.name}/index.html (also runs/latest/index.html)")
+    return 1 if failed else 0
+
+
+def _spec(folder, name: str, path: Path, parameters: dict, source: str | None, jobs: int) -> Path:
+    scratch = folder.path / ".cache" / name
+    scratch.mkdir(parents=True, exist_ok=True)
+    environment = for_kernel(scratch, threads=max(1, machine.cores() // jobs), source=source, run=folder.path, notebook=name)
+    spec = {"notebook": str(path), "output": str(folder.path / "notebooks" / f"{name}.ipynb"),
+            "page": str(folder.path / "html" / f"{name}.html"), "scratch": str(scratch),
+            "parameters": parameters, "environment": environment}
+    run_folder.write_json(scratch / "spec.json", spec)
+    return scratch / "spec.json"
+
+
+def _closed(outcome: dict) -> dict:
+    return {"cell": None, "heading": "", "error": None, "traceback": [], **outcome}
+
+
+def _record(key: str, profile: str, source: str | None, chosen: dict[str, Path], parameters: dict) -> dict:
+    notebooks = {name: {"status": "waiting", "parameters": {**catalogue.parameters(path), **parameters[name]}}
+                 for name, path in chosen.items()}
+    seeds = sorted({about["parameters"]["SEED"] for about in notebooks.values() if "SEED" in about["parameters"]})
+    return {"state": RUNNING, "profile": profile, "data": source or os.environ.get("PPKIT_SOURCE", "auto"), "key": key,
+            "seeds": seeds, "versions": machine.versions(), "machine": machine.describe(), "notebooks": notebooks}
+
+
+def _key(chosen: dict[str, Path], parameters: dict, source: str | None) -> str:
+    """What must be the same for a run to go on: notebook sources, parameters, data files, ppkit's sources, the lock."""
+    cells = {name: [cell.source for cell in catalogue.read(path).cells] for name, path in chosen.items()}
+    package = Path(ppkit.__file__).parent
+    code = [file for file in sorted(package.rglob("*")) if file.is_file() and "__pycache__" not in file.parts]
+    lock = project.root() / "requirements.lock"
+    asked = {"cells": cells, "parameters": parameters, "source": source or os.environ.get("PPKIT_SOURCE"),
+             "data": _data_checksums(), "code": [file.relative_to(package).as_posix() for file in code]}
+    return run_folder.digest(json.dumps(asked, sort_keys=True).encode(), *(file.read_bytes() for file in code),
+                             lock.read_bytes() if lock.exists() else b"")
+
+
+def _data_checksums() -> list:
+    from ppkit import datasets
+
+    return [{name: str(value) for name, value in row.items()} for row in getattr(datasets, "status", list)()]
+
+
+def _at_once(profile: str) -> int:
+    asks = MEMORY_PER_NOTEBOOK.get(profile)
+    fits = machine.memory_available() // asks if asks else 1
+    return max(1, min(AT_ONCE[profile], machine.cores(), fits))
+
+
+@contextmanager
+def _terminated_like_interrupted():
+    """SIGTERM and SIGHUP end a run as Ctrl-C does: children gone, finished notebooks kept."""
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Bar:
+    """One bar over all code cells; where no person watches, one line a finished notebook."""
+
+    def __init__(self, cells: dict[str, int]):
+        self._cells, self._at = cells, {}
+        self._bar = tqdm(total=sum(cells.values()), unit="cell", disable=None, dynamic_ncols=True, leave=False)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._bar.close()
+
+    def at(self, name: str, cell: int) -> None:
+        self._at[name] = cell
+        self._bar.set_description_str(", ".join(f"{name} cell {cell}/{self._cells[name]}" for name, cell in self._at.items()),
+                                      refresh=False)
+        self._move()
+
+    def finished(self, name: str, about: dict) -> None:
+        self._at.pop(name, None)
+        self._cells[name] = -self._cells[name]
+        self._move()
+        tqdm.write(f"{name:<24} {about['status']:<7} {about['seconds']:7.1f} s {about['peak_memory_mb']:6d} MB")
+
+    def _move(self) -> None:
+        ended = sum(-count for count in self._cells.values() if count < 0)
+        self._bar.n = ended + sum(cell - 1 for cell in self._at.values())
+        self._bar.refresh()

@@ -1,0 +1,118 @@
+"""Which notebooks there are, what their parameters cells hold, and which values a run gives them."""
+
+import ast
+from pathlib import Path
+
+import nbformat
+
+from ppkit import project
+from ppkit.runner import Refused
+
+PROFILES = ("quick", "paper")
+SOURCES = ("auto", "real", "standin")
+
+
+def notebooks(*, solutions: bool = False) -> dict[str, Path]:
+    """The project's notebooks by name ("01_dpstgd"), in order; with `solutions` also "solutions/01_dpstgd"."""
+    folder = project.root() / "notebooks"
+    found = {file.stem: file for file in sorted(folder.glob("*.ipynb"))}
+    if solutions:
+        found |= {f"solutions/{file.stem}": file for file in sorted(folder.glob("solutions/*.ipynb"))}
+    return found
+
+
+def select(wanted: list[str], *, solutions: bool = False) -> dict[str, Path]:
+    """The notebooks asked for, all of them if none is; "01_dpstgd", "01_dpstgd.ipynb" and its path all name one.
+
+    Refused if one does not exist, with the list of those that do.
+    """
+    there = notebooks(solutions=solutions)
+    if not there:
+        raise Refused(f"{project.root() / 'notebooks'} holds no notebook")
+    chosen = [name.removesuffix(".ipynb").removeprefix("./").removeprefix("notebooks/") for name in wanted]
+    for asked, name in zip(wanted, chosen):
+        if name not in there:
+            raise Refused(f"unknown notebook {asked!r}: there are {', '.join(there)}")
+    return {name: path for name, path in there.items() if not chosen or name in chosen}
+
+
+def read(path: Path):
+    """The notebook in file `path`; Refused if it is no notebook."""
+    try:
+        return nbformat.read(path, as_version=4)
+    except Exception as error:
+        raise Refused(f"{path.name} is not a notebook that can be read: {type(error).__name__}: {error}") from None
+
+
+def parameters(path: Path) -> dict[str, object]:
+    """The parameters of a notebook and their defaults: the literals assigned in its cell tagged `parameters`.
+
+    An empty dict if there is no such cell.  Refused if a value in it is not a literal: it would go stale.
+    """
+    cells = [cell for cell in read(path).cells if "parameters" in cell.metadata.get("tags", [])]
+    found = {}
+    for line in (line for cell in cells for line in ast.parse(cell.source).body):
+        target = line.targets[0] if isinstance(line, ast.Assign) else getattr(line, "target", None)
+        try:
+            found[target.id] = ast.literal_eval(line.value)
+        except (AttributeError, ValueError):
+            raise Refused(f"{path.name}: the parameters cell may hold literals only, "
+                          f"got {ast.unparse(line)!r}") from None
+    return found
+
+
+def assign(chosen: dict[str, Path], *, profile: str, source: str | None,
+           given: list[tuple[str, str]]) -> dict[str, dict[str, object]]:
+    """What each chosen notebook's parameters are set to: its profile, its data source, and the given values.
+
+    chosen: notebooks by name.  profile: one of PROFILES.  source: one of SOURCES, or None for the notebook's own.
+    given: (parameter, text) pairs; the text is read as the type that the parameter's default has.
+    Returns, per notebook, only the parameters that its own cell has.
+    Refused on a profile, source, parameter or data set that does not exist, or a value of another type.
+    """
+    _one_of("profile", profile, PROFILES)
+    if source is not None:
+        _one_of("data", source, SOURCES)
+    defaults = {name: parameters(path) for name, path in chosen.items()}
+    known = sorted({parameter for cell in defaults.values() for parameter in cell})
+    for parameter, text in given:
+        if parameter not in known:
+            raise Refused(f"unknown parameter {parameter!r}: {_several(chosen)} {', '.join(known) or 'none'}")
+        _check(parameter, text)
+    asked = [("PROFILE", profile)] + ([("SOURCE", source)] if source else []) + given
+    return {name: {parameter: _typed(parameter, text, cell[parameter]) for parameter, text in asked if parameter in cell}
+            for name, cell in defaults.items()}
+
+
+def _several(chosen) -> str:
+    return f"{next(iter(chosen))} has" if len(chosen) == 1 else "the chosen notebooks have"
+
+
+def _check(parameter: str, text: str) -> None:
+    if parameter == "PROFILE":
+        _one_of("profile", text, PROFILES)
+    if parameter == "SOURCE":
+        _one_of("data", text, SOURCES)
+    if parameter == "DATASET":
+        from ppkit import datasets
+
+        _one_of("data set", text, datasets.NAMES)
+
+
+def _one_of(what: str, value: str, allowed) -> None:
+    if value not in allowed:
+        raise Refused(f"unknown {what} {value!r}: there are {', '.join(allowed)}")
+
+
+def _typed(parameter: str, text: str, default):
+    if isinstance(default, str):
+        return text
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        value = text
+    if isinstance(default, float) and type(value) is int:
+        value = float(value)
+    if type(value) is not type(default):
+        raise Refused(f"{parameter} must be of type {type(default).__name__}, as its default {default!r}, got {text!r}")
+    return value

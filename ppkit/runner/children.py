@@ -1,0 +1,94 @@
+"""The child processes of a run: started, listened to, and ended together with every process they started."""
+
+import json
+import queue
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import psutil
+
+from ppkit.runner.kernel import die_with_parent
+from ppkit.runner.worker import FAILED
+
+PATIENCE = 2.0  # seconds between the polite signal and the other one
+LINES_KEPT = 12
+
+
+class Children:
+    """Workers by name. Leaving the block ends those that still run, and their kernels, within a few seconds."""
+
+    def __init__(self):
+        self.running: dict[str, subprocess.Popen] = {}
+        self._events = queue.Queue()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def start(self, name: str, spec: Path) -> None:
+        """Start a worker on the spec file; what it says on stderr is kept beside the spec."""
+        with open(spec.with_name("stderr.txt"), "w", encoding="utf-8") as errors:
+            child = subprocess.Popen([sys.executable, "-m", "ppkit.runner.worker", str(spec)], stdin=subprocess.DEVNULL,
+                                     stdout=subprocess.PIPE, stderr=errors, cwd=_folder_of(spec), start_new_session=True,
+                                     preexec_fn=die_with_parent)
+        self.running[name] = child
+        threading.Thread(target=self._listen, args=(name, child, spec), daemon=True).start()
+
+    def next_event(self) -> tuple[str, dict]:
+        """Wait for the next line of any worker: (name, {"cell": k}) or (name, {"done": {...}}), which is its last."""
+        while True:
+            try:
+                name, event = self._events.get(timeout=0.2)  # a short wait, so that Ctrl-C is heard
+            except queue.Empty:
+                continue
+            if "done" in event:
+                self.running.pop(name)
+            return name, event
+
+    def stop(self) -> None:
+        """End all workers and whatever they started: politely, and after PATIENCE seconds for good."""
+        family = []
+        for child in self.running.values():
+            try:
+                worker = psutil.Process(child.pid)
+                family += [*worker.children(recursive=True), worker]
+            except psutil.NoSuchProcess:
+                continue
+        for process in family:
+            _signal(process.terminate)
+        _, alive = psutil.wait_procs(family, timeout=PATIENCE)
+        for process in alive:
+            _signal(process.kill)
+        psutil.wait_procs(alive, timeout=PATIENCE)
+        for child in self.running.values():
+            child.wait()
+        self.running.clear()
+
+    def _listen(self, name: str, child: subprocess.Popen, spec: Path) -> None:
+        last = {}
+        for line in child.stdout:
+            last = json.loads(line)
+            if "cell" in last:
+                self._events.put((name, last))
+        child.stdout.close()
+        code = child.wait()
+        if "done" not in last:
+            last = {"done": {"status": FAILED, "error": f"its process ended with code {code} before the notebook did",
+                             "cell": last.get("cell", 0), "seconds": 0.0, "peak_memory_mb": 0,
+                             "traceback": spec.with_name("stderr.txt").read_text("utf-8").splitlines()[-LINES_KEPT:]}}
+        self._events.put((name, last))
+
+
+def _folder_of(spec: Path) -> str:
+    return str(Path(json.loads(spec.read_text("utf-8"))["notebook"]).parent)
+
+
+def _signal(send) -> None:
+    try:
+        send()
+    except psutil.NoSuchProcess:
+        pass

@@ -1,0 +1,156 @@
+"""The folder of one run: its record (run.json), its claims, and whether a later run may go on in it."""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import time
+from pathlib import Path
+
+from ppkit import ledger, project
+from ppkit.runner import Refused
+from ppkit.runner.worker import DONE, RUNNING
+
+FINISHED, WITH_FAILURES, INTERRUPTED = "finished", "with failures", "interrupted"
+PARTS = ("notebooks", "html", "figures", "claims", ".cache")
+
+
+class RunFolder:
+    """One folder under runs/: `path`, and `record`, which is what run.json holds.
+
+    The process that works in it holds a lock on it, so that no second one resumes it meanwhile.
+    """
+
+    def __init__(self, path: Path, record: dict):
+        self.path, self.record = path, record
+        self._lock = None
+
+    @property
+    def notebooks(self) -> dict[str, dict]:
+        """What is known of each notebook of this run: status, seconds, peak memory, failed cell and error."""
+        return self.record["notebooks"]
+
+    def save(self) -> None:
+        """Write run.json whole or not at all."""
+        write_json(self.path / "run.json", self.record)
+
+    def is_missing(self, name: str) -> bool:
+        """True if the notebook has not been run to its end in this folder."""
+        return self.notebooks.get(name, {}).get("status") != DONE or not (self.path / "notebooks" / f"{name}.ipynb").exists()
+
+    def clear(self, name: str) -> None:
+        """Take away what an unfinished notebook left: its claims and figures."""
+        (self.path / "claims" / f"{name}.json").unlink(missing_ok=True)
+        for about in (self.path / "figures").glob("*.json"):
+            if read_json(about).get("notebook") == name:
+                for kind in (".json", ".png", ".svg"):
+                    about.with_suffix(kind).unlink(missing_ok=True)
+
+    def close(self, *, interrupted: bool = False) -> None:
+        """Set the run's state from its notebooks, merge the claims, write both."""
+        statuses = {about["status"] for about in self.notebooks.values()}
+        for about in self.notebooks.values():
+            if about["status"] == RUNNING:
+                about["status"] = INTERRUPTED
+        self.record["state"] = (INTERRUPTED if interrupted else FINISHED if statuses == {DONE} else WITH_FAILURES)
+        rows = [row for file in sorted((self.path / "claims").glob("*.json")) for row in read_json(file)]
+        write_json(self.path / "claims.json", {"run": self._summary(), "claims": ledger.merge(rows)})
+        self.save()
+
+    def _summary(self) -> dict:
+        kept = ("id", "state", "profile", "data", "seeds", "versions")
+        return {**{name: self.record[name] for name in kept}, "machine": self.record["machine"]["summary"]}
+
+    def try_lock(self) -> bool:
+        """Take the folder for this process; False if another one works in it."""
+        self._lock = open(self.path / ".cache" / "lock", "w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            return False
+        return True
+
+
+def create(record: dict) -> RunFolder:
+    """A new folder runs/<time>-<profile>, its record written, runs/latest pointing to it.
+
+    Refused if it cannot be written.
+    """
+    runs = project.root() / "runs"
+    try:
+        runs.mkdir(exist_ok=True)
+        path = _fresh(runs, f"{time.strftime('%Y%m%d-%H%M%S')}-{record['profile']}")
+        for part in PARTS:
+            (path / part).mkdir()
+        folder = RunFolder(path, {"id": path.name, **record})
+        folder.save()
+        folder.try_lock()
+        point_latest(path)
+    except OSError as error:
+        raise Refused(f"cannot write into {runs}: {error.strerror}") from None
+    return folder
+
+
+def find_unfinished(key: str) -> RunFolder | None:
+    """The newest run of this key that was not run to its end and that nobody works in now; locked for this process."""
+    for path in sorted((project.root() / "runs").glob("*/run.json"), reverse=True):
+        if path.parent.is_symlink():
+            continue
+        with contextlib.suppress(Refused, OSError, KeyError):
+            folder = RunFolder(path.parent, read_json(path))
+            if folder.record["key"] == key:
+                resumable = folder.record["state"] != FINISHED and folder.try_lock()
+                return folder if resumable else None
+    return None
+
+
+def open_run(name: str) -> RunFolder:
+    """The run called `name` ("latest" or an id) under runs/, or at that path.  Refused with the ids there are."""
+    runs = project.root() / "runs"
+    for path in (runs / name, Path(name)):
+        if (path / "run.json").is_file():
+            return RunFolder(path.resolve(), read_json(path / "run.json"))
+    there = sorted(path.parent.name for path in runs.glob("*/run.json") if not path.parent.is_symlink())
+    raise Refused(f"unknown run {name!r}: there are {', '.join(['latest', *there]) if there else 'none yet'}")
+
+
+def point_latest(path: Path) -> None:
+    """Make runs/latest a relative link to the run at `path`."""
+    link = path.parent / f".latest-{path.name}"
+    link.unlink(missing_ok=True)
+    link.symlink_to(path.name)
+    os.replace(link, path.parent / "latest")
+
+
+def write_json(path: Path, content) -> None:
+    """Write `content` as JSON, whole or not at all."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(part, path)
+
+
+def read_json(path: Path):
+    """What a JSON file of a run holds; Refused if it is cut off or no JSON."""
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise Refused(f"{path} is damaged: {error}") from None
+
+
+def digest(*parts: bytes) -> str:
+    """sha256 over the parts, each preceded by its length, as hex."""
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(len(part).to_bytes(8, "big") + part)
+    return total.hexdigest()
+
+
+def _fresh(runs: Path, name: str) -> Path:
+    for suffix in ("", *(f"-{count}" for count in range(2, 100))):
+        path = runs / f"{name}{suffix}"
+        with contextlib.suppress(FileExistsError):
+            path.mkdir()
+            return path
+    raise Refused(f"{runs} already holds 99 runs called {name}")
