@@ -1,0 +1,70 @@
+"""How the rows of a data set lie with several participants."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ppkit.datasets import Dataset
+
+
+class Split(NamedTuple):
+    """participants: K ascending index arrays, disjoint.  test: ascending index array, disjoint from all of them."""
+    participants: tuple[np.ndarray, ...]
+    test: np.ndarray
+
+
+def split(dataset: Dataset, *, n_participants: int, by: str = "account", test_share: float = 0.2, test_seed: int = 0,
+          seed: int = 0) -> Split:
+    """Give rows to n_participants and to a test set that depends on neither n_participants nor seed.
+
+    n_participants: K >= 1.  test_share: in (0, 1).  test_seed: of the test set.  seed: of everything else.
+    by: "account" lays whole accounts evenly over the participants; "category" gives every participant merchant
+    categories of its own (the same test accounts; training rows differ in kind, not only in number); "rows" lays
+    single rows.  A data set without accounts takes "account" as "rows", one row being one customer there.
+    Returns index arrays whose union is all rows.  ValueError if an argument is out of range, categories are missing,
+    or a participant or the test set would hold no row.
+    Source: wang2018, section V (20% test, accounts evenly over 5 or 30 participants).
+    """
+    if n_participants < 1:
+        raise ValueError(f"n_participants must be >= 1, got {n_participants}")
+    if not 0 < test_share < 1:
+        raise ValueError(f"test_share must be in (0, 1), got {test_share}")
+    if by not in ("account", "category", "rows"):
+        raise ValueError(f"by must be one of 'account', 'category', 'rows', got {by!r}")
+    if by == "category" and dataset.category is None:
+        raise ValueError(f"{dataset.name} has no merchant categories to split by: use by='rows'")
+    whole = np.arange(dataset.n_rows) if by == "rows" or dataset.account is None else dataset.account
+    _, unit = np.unique(whole, return_inverse=True)
+    n_units = int(unit.max()) + 1
+    shuffled = np.random.default_rng(test_seed).permutation(n_units)
+    n_test = round(test_share * n_units)
+    in_test = np.isin(unit, shuffled[:n_test])
+    rng = np.random.default_rng(seed)
+    if by == "category":
+        owner = _categories(dataset.category, n_participants, rng)[dataset.category]
+    else:
+        turn = np.full(n_units, -1)
+        training = np.sort(shuffled[n_test:])
+        turn[rng.permutation(training)] = np.arange(len(training)) % n_participants
+        owner = turn[unit]
+    owner = np.where(in_test, -1, owner)
+    parts = tuple(np.flatnonzero(owner == k) for k in range(n_participants))
+    for k, part in enumerate(parts):
+        if len(part) == 0:
+            raise ValueError(f"participant {k} of {n_participants} would hold no row of {dataset.name} "
+                             f"({dataset.n_rows:,} rows, split by {by}): take fewer participants")
+    if not in_test.any():
+        raise ValueError(f"the test set would hold no row: test_share {test_share} of {n_units:,} units")
+    return Split(parts, np.flatnonzero(in_test))
+
+
+def _categories(category: np.ndarray, n_participants: int, rng: np.random.Generator) -> np.ndarray:
+    """The owner of each category: the largest goes to whoever has fewest rows, ties to a random participant."""
+    sizes = np.bincount(category)
+    owner, load = np.full(len(sizes), -1), np.zeros(n_participants)
+    tie = rng.permutation(n_participants)
+    for one in np.argsort(-sizes, kind="stable"):
+        if sizes[one]:
+            owner[one] = tie[np.argmin(load[tie])]
+            load[owner[one]] += sizes[one]
+    return owner
