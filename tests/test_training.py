@@ -97,7 +97,7 @@ def test_uploads_are_ternary_with_n_entries(selection):
 def test_the_realised_sample_size_cancels():
     model, (X, y) = network(), banks(1)[0]
     X, y = torch.from_numpy(X), torch.from_numpy(y)
-    upload = DPSTGD(0.5, 9, 0.01)(model, X, y, expected_batch=40, rng=np.random.default_rng(3))
+    upload = DPSTGD(0.5, 9, 0.01)(model, X, y, expected_batch=7.0, rng=np.random.default_rng(3))
     total = 40 * mean_clipped(model, X, y, clip_bound=0.01)
     indices, signs = SELECTIONS["gumbel"](total.numpy(), 9, scale=2 * 0.01 / 0.5, rng=np.random.default_rng(3))
     assert np.array_equal(np.flatnonzero(upload), indices)
@@ -223,9 +223,11 @@ def test_the_generator_decides_everything_and_participants_do_not_share_randomne
             train(model, banks(3), upload=upload, rng=np.random.default_rng(seed), **SETTINGS)
             ends.append(vector(model))
         assert torch.equal(ends[0], ends[1]) and not torch.equal(ends[0], ends[2])
-    same_rows, recorder = banks(1) * 2, Recorder()
-    train(network(), same_rows, upload=recorder, rng=np.random.default_rng(0), **SETTINGS)
-    assert not torch.equal(recorder.seen[0][0], recorder.seen[1][0])
+    same_rows, together, alone = banks(1) * 2, Recorder(), Recorder()
+    train(network(), same_rows, upload=together, rng=np.random.default_rng(0), **SETTINGS)
+    train(network(), same_rows[:1], upload=alone, rng=np.random.default_rng(0), **SETTINGS)
+    assert not torch.equal(together.seen[0][0], together.seen[1][0])
+    assert all(torch.equal(X, Y) for (X, _), (Y, _) in zip(together.seen[::2], alone.seen, strict=True))
 
 
 def arm_problem():
