@@ -35,9 +35,8 @@ class Dataset:
             raise TypeError("a Dataset is made by ppkit.datasets.load only, so that its source is true")
         object.__setattr__(self, "token", None)
         checked(self.X, self.y, self.feature_names, name=self.name)
-        for array in (self.X, self.y, self.numeric, self.account, self.category):
-            if array is not None:
-                array.flags.writeable = False
+        for name in ("X", "y", "numeric", "account", "category"):
+            object.__setattr__(self, name, _locked(getattr(self, name)))
 
     @property
     def n_rows(self) -> int:
@@ -46,6 +45,16 @@ class Dataset:
 
     def __reduce__(self):
         raise TypeError("a Dataset is not pickled: load it where it is needed, so that its source is true")
+
+
+def _locked(array: np.ndarray | None) -> np.ndarray | None:
+    """A view that cannot be made writeable again, because what it looks at is not."""
+    if array is None:
+        return None
+    if isinstance(array.base, np.ndarray):
+        array.base.flags.writeable = False
+    array.flags.writeable = False
+    return array.view()
 
 
 def checked(X: np.ndarray, y: np.ndarray, feature_names: tuple[str, ...], *, name: str) -> None:
@@ -57,7 +66,9 @@ def checked(X: np.ndarray, y: np.ndarray, feature_names: tuple[str, ...], *, nam
     if not good.all():
         row = int(np.argmin(good))
         raise ValueError(f"{name}: labels must be 0 or 1, got {y[row]} in row {row}")
-    if not np.isfinite(X.sum(dtype=np.float64)):
+    with np.errstate(invalid="ignore"):
+        total = X.sum(dtype=np.float64)
+    if not np.isfinite(total):
         row, column = np.argwhere(~np.isfinite(X))[0]
         raise ValueError(f"{name}: features must be finite numbers, got {X[row, column]} "
                          f"in column {feature_names[column]!r}, row {row}")
@@ -101,12 +112,14 @@ def standardise(dataset: Dataset, fit_on: np.ndarray) -> np.ndarray:
     n_fitted = int(fit_on.sum()) if fit_on.dtype == bool else len(fit_on)
     if n_fitted == 0:
         raise ValueError("fit_on must name at least one row, got none")
-    scaled = np.array(dataset.X)
-    for column in np.flatnonzero(dataset.numeric):
-        fitted = dataset.X[fit_on, column].astype(np.float64)
-        mean, deviation = fitted.mean(), fitted.std()
-        constant = deviation <= 1e-7 * max(abs(mean), 1.0)
-        scaled[:, column] = (dataset.X[:, column] - mean) / (1.0 if constant else deviation)
+    fitted, scaled = np.arange(dataset.n_rows)[fit_on], np.array(dataset.X)
+    blocks = [fitted[first:first + 8192] for first in range(0, n_fitted, 8192)]
+    mean = sum(dataset.X[block].sum(axis=0, dtype=np.float64) for block in blocks) / n_fitted
+    deviation = np.sqrt(sum(((dataset.X[block] - mean) ** 2).sum(axis=0) for block in blocks) / n_fitted)
+    constant = deviation <= 1e-6 * np.maximum(np.abs(mean), 1.0)
+    mean, deviation = np.where(dataset.numeric, mean, 0.0), np.where(dataset.numeric & ~constant, deviation, 1.0)
+    for first in range(0, dataset.n_rows, 8192):
+        scaled[first:first + 8192] = (scaled[first:first + 8192] - mean) / deviation
     return scaled
 
 

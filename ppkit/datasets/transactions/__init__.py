@@ -2,5 +2,7 @@
 
 from .population import simulate
 from .sampling import paper_sample
+from .schema import GROUPS
+from .unit import Touched, rows_touched
 
-__all__ = ["paper_sample", "simulate"]
+__all__ = ["GROUPS", "Touched", "paper_sample", "rows_touched", "simulate"]

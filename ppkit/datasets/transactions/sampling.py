@@ -23,17 +23,21 @@ class Sample(NamedTuple):
     category: np.ndarray
 
 
-def kept_rows(population: Population, rng: np.random.Generator) -> np.ndarray:
-    """Ascending indices of all frauds and of each genuine row with chance KEPT."""
-    return np.flatnonzero(population.fraud | (rng.random(len(population.rows["who"])) < KEPT))
+def kept_rows(population: Population, rng: np.random.Generator, kept: float = KEPT) -> np.ndarray:
+    """Ascending indices of all frauds and of each genuine row with chance `kept`."""
+    return np.flatnonzero(population.fraud | (rng.random(len(population.rows["who"])) < kept))
 
 
-def chosen_accounts(population: Population, rng: np.random.Generator) -> np.ndarray:
-    """Which accounts of a whole population the paper takes: all that meet fraud, and as many drawn from the others."""
+def chosen_rows(population: Population, rng: np.random.Generator) -> np.ndarray:
+    """The paper's own route out of a whole population: ascending indices of the rows that its sample takes.
+
+    All accounts that meet fraud and as many drawn from the others; of these all frauds and a fifth of the rest.
+    """
     chosen = population.accounts["has_fraud"].copy()
     others = np.flatnonzero(~chosen)
     chosen[rng.choice(others, min(int(chosen.sum()), len(others)), replace=False)] = True
-    return chosen
+    keep = kept_rows(population, rng)
+    return keep[chosen[population.rows["who"][keep]]]
 
 
 def paper_sample(rows: int, rng: np.random.Generator) -> Sample:
@@ -49,8 +53,7 @@ def paper_sample(rows: int, rng: np.random.Generator) -> Sample:
     X = np.empty((int(rows * 1.01) + 500, len(FEATURE_NAMES)), np.float32)
     columns, filled, chunks, enough = [], 0, 0, False
     while not enough:
-        has_fraud = rng.permuted(np.tile([True, False], (PAIRS_AT_A_TIME, 1)), axis=1).ravel()
-        population = population_given_class(has_fraud, rng)
+        population = pairs_of_accounts(PAIRS_AT_A_TIME, rng)
         keep = kept_rows(population, rng)
         enough = len(keep) >= rows - filled
         keep = keep[:_whole_pairs(population.rows["who"][keep], rows - filled)]
@@ -61,6 +64,11 @@ def paper_sample(rows: int, rng: np.random.Generator) -> Sample:
         filled, chunks = filled + len(keep), chunks + 1
     y, account, category = (np.concatenate(parts) for parts in zip(*columns))
     return Sample(X[:filled], y, account, category)
+
+
+def pairs_of_accounts(n_pairs: int, rng: np.random.Generator) -> Population:
+    """n_pairs accounts that meet fraud and as many that do not, in random order within each pair."""
+    return population_given_class(rng.permuted(np.tile([True, False], (n_pairs, 1)), axis=1).ravel(), rng)
 
 
 def _whole_pairs(who: np.ndarray, wanted: int) -> int:
