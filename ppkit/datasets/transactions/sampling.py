@@ -12,7 +12,7 @@ from .world import world
 KEPT = 0.2                        # share of the genuine rows that the paper keeps
 PAPER_ROWS = 700_000
 SMALLEST = 100
-PAIRS_AT_A_TIME = 1_500
+PAIRS_AT_A_TIME = 500
 
 
 class Sample(NamedTuple):

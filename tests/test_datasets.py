@@ -1,0 +1,362 @@
+"""load, Dataset and the steps before learning: sources that cannot be forged, bad tables refused in one sentence."""
+
+import copy
+import dataclasses
+import gzip
+import os
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ppkit import datasets, project
+from ppkit.datasets import dataset as making
+from ppkit.datasets.creditcard import FEATURES, FULL_FRAUDS, FULL_ROWS, checked_table
+
+
+@pytest.fixture(autouse=True)
+def no_files_by_chance(monkeypatch):
+    monkeypatch.delenv("PPKIT_DATA", raising=False)
+    monkeypatch.delenv("PPKIT_SOURCE", raising=False)
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Invented rows in the layout of the real file: 400 rows, 20 frauds."""
+    rng = np.random.default_rng(7)
+    made = pd.DataFrame({name: rng.normal(size=400) for name in FEATURES})
+    made["Time"] = np.arange(400) * 3.0
+    made["Amount"] = np.round(rng.gamma(1, 80, 400), 2)
+    made["Class"] = (np.arange(400) % 20 == 5).astype(int)
+    return made
+
+
+@pytest.fixture(scope="module")
+def small():
+    return datasets.load("transactions", rows=1_000)
+
+
+def written(table, folder, name="creditcard.csv"):
+    path = Path(folder) / name
+    if name.endswith(".parquet"):
+        table.to_parquet(path, index=False)
+    elif name.endswith(".gz"):
+        with gzip.open(path, "wt") as file:
+            table.to_csv(file, index=False)
+    elif name.endswith(".zip"):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("creditcard.csv", table.to_csv(index=False))
+    else:
+        table.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """An empty project of its own, so that the cache and data/raw are this test's."""
+    for name in ("notebooks", "ppkit", "data/raw"):
+        (tmp_path / "home" / name).mkdir(parents=True)
+    monkeypatch.setenv("PPKIT_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+# finding and reading
+
+@pytest.mark.parametrize("name", ["creditcard.csv", "creditcard.csv.gz", "creditcard.csv.zip", "creditcardfraud.zip",
+                                  "creditcard.parquet"])
+def test_every_packing_gives_the_same_rows(name, table, home, tmp_path):
+    written(table, tmp_path, name)
+    data = datasets.load("creditcard", root=tmp_path)
+    assert data.source == "real subset: 400 of 284,807 rows"
+    assert data.feature_names == FEATURES and data.X.dtype == np.float32 and data.y.dtype == np.int8
+    assert data.account is None and data.category is None and data.numeric.all()
+    np.testing.assert_array_equal(data.X, table[list(FEATURES)].to_numpy(np.float32))
+    np.testing.assert_array_equal(data.y, table["Class"])
+
+
+def test_columns_are_taken_by_name_not_by_place(table, home, tmp_path):
+    written(table[list(reversed(table.columns))], tmp_path)
+    data = datasets.load("creditcard", root=tmp_path)
+    np.testing.assert_array_equal(data.X[:, -1], table["Amount"].astype(np.float32))
+
+
+def test_a_file_is_looked_for_under_root_then_ppkit_data_then_data_raw(table, home, tmp_path, monkeypatch):
+    given, variable, raw = tmp_path / "given", home / "elsewhere", home / "data" / "raw"
+    given.mkdir(), variable.mkdir()
+    written(table[:100], given), written(table[:200], variable), written(table[:300], raw)
+    assert datasets.load("creditcard").n_rows == 300
+    monkeypatch.setenv("PPKIT_DATA", "elsewhere")                     # relative to the project, wherever one stands
+    monkeypatch.chdir(tmp_path)
+    assert datasets.load("creditcard").n_rows == 200
+    assert datasets.load("creditcard", root=given).n_rows == 100
+    (variable / "creditcard.csv").unlink()
+    assert datasets.load("creditcard").n_rows == 300
+
+
+def test_a_parsed_csv_is_kept_by_checksum_and_a_spoilt_one_is_parsed_again(table, home):
+    path = written(table, home / "data" / "raw")
+    first = datasets.load("creditcard")
+    kept = list((home / ".cache").glob("creditcard-*.parquet"))
+    assert len(kept) == 1
+    moved = table.assign(V1=table["V1"] + 1)
+    moved.to_parquet(kept[0], index=False)
+    assert datasets.load("creditcard").X[0, 1] == np.float32(moved["V1"][0])      # it is the cache that was read
+    kept[0].write_bytes(b"not parquet")
+    np.testing.assert_array_equal(datasets.load("creditcard").X, first.X)
+    written(table[:50], path.parent)
+    assert datasets.load("creditcard").n_rows == 50
+
+
+def test_without_a_place_for_the_cache_the_rows_come_all_the_same(table, home):
+    (home / ".cache").write_text("a file where the folder would be")
+    written(table, home / "data" / "raw")
+    assert datasets.load("creditcard").n_rows == 400
+
+
+def test_the_full_file_is_called_full_and_must_have_492_frauds(home, tmp_path):
+    rows = np.zeros((FULL_ROWS, 31), np.float32)
+    rows[:FULL_FRAUDS, -1] = 1
+    full = pd.DataFrame(rows, columns=[*FEATURES, "Class"])
+    written(full, tmp_path, "creditcard.parquet")
+    assert datasets.load("creditcard", root=tmp_path).source == "real: 284,807 rows"
+    with pytest.raises(ValueError, match="x.csv: column 'Class' counts 491 frauds in 284,807 rows, expected 492"):
+        checked_table(full.assign(Class=np.r_[0, full["Class"][1:]]), "x.csv")
+    with pytest.raises(ValueError, match="x.csv: 284,808 rows, expected at most 284,807"):
+        checked_table(pd.concat([full, full[:1]]), "x.csv")
+
+
+# which source
+
+@pytest.mark.parametrize("source", ["auto", "real", "standin"])
+def test_a_missing_file_is_one_sentence_with_place_and_remedy(source, home, tmp_path, monkeypatch):
+    with pytest.raises(FileNotFoundError, match=r"^creditcard\.csv .* is missing in data/raw, and .*download") as caught:
+        datasets.load("creditcard", source)
+    assert str(home) not in str(caught.value)
+    monkeypatch.setenv("PPKIT_DATA", "nowhere")
+    with pytest.raises(FileNotFoundError, match=r"is missing in \$PPKIT_DATA and data/raw"):
+        datasets.load("creditcard", source)
+    with pytest.raises(FileNotFoundError, match="is missing in the folder given as root, and"):
+        datasets.load("creditcard", source, root=tmp_path)
+
+
+def test_ppkit_source_overrides_auto_and_nothing_else(table, home, monkeypatch):
+    written(table, home / "data" / "raw")
+    monkeypatch.setenv("PPKIT_SOURCE", "standin")
+    with pytest.raises(FileNotFoundError, match="no stand-in yet"):
+        datasets.load("creditcard")
+    assert datasets.load("creditcard", "real").n_rows == 400
+    monkeypatch.setenv("PPKIT_SOURCE", "real")
+    assert datasets.load("creditcard").n_rows == 400
+    with pytest.raises(FileNotFoundError):
+        datasets.load("creditcard", "standin")
+    assert datasets.load("transactions", rows=200).source == "simulated"
+    monkeypatch.setenv("PPKIT_SOURCE", "fake")
+    with pytest.raises(ValueError, match="PPKIT_SOURCE must be one of auto, real, standin, got 'fake'"):
+        datasets.load("creditcard")
+
+
+def test_unknown_words_are_refused_with_the_list():
+    with pytest.raises(ValueError, match="unknown data set 'credit', expected one of transactions, creditcard"):
+        datasets.load("credit")
+    with pytest.raises(ValueError, match="source must be one of auto, real, standin, got 'true'"):
+        datasets.load("creditcard", "true")
+    with pytest.raises(ValueError, match="transactions is simulated only"):
+        datasets.load("transactions", "real")
+    for rows in (0, -5, 2.5, True):
+        with pytest.raises(ValueError, match="rows must be a whole number >= 1, got"):
+            datasets.load("transactions", rows=rows)
+
+
+# bad files
+
+
+BAD = {
+    "renamed": (lambda t: t.rename(columns={"V7": "v7"}), "column 'V7' is missing \\(found 'v7' instead\\)"),
+    "dropped": (lambda t: t.drop(columns="Amount"), "column 'Amount' is missing, expected Time"),
+    "extra": (lambda t: t.assign(id=1), "column 'id' is not known"),
+    "no rows": (lambda t: t[:0], "no rows below the header"),
+    "label 2": (lambda t: t.assign(Class=[2] + [0] * 399), "column 'Class' must be 0 or 1, got 2 in row 1"),
+    "NaN": (lambda t: t.assign(V3=t["V3"].where(t.index != 8)), "column 'V3' must hold finite numbers, got nan in row 9"),
+    "infinite": (lambda t: t.assign(V3=t["V3"].where(t.index != 8, np.inf)), "column 'V3' must hold finite numbers, got inf"),
+    "text": (lambda t: t.assign(V9=["many"] + [1.0] * 399), "column 'V9' must hold numbers, got 'many' in row 1"),
+    "negative amount": (lambda t: t.assign(Amount=-1.0), "column 'Amount' must be between 0 and 100,000, got -1 in row 1"),
+    "negative time": (lambda t: t.assign(Time=t["Time"] - 3), "column 'Time' must be between 0 and 172,800, got -3 in row 1"),
+    "huge component": (lambda t: t.assign(V28=1e6), "column 'V28' must be between -200 and 200"),
+}
+
+
+@pytest.mark.parametrize("change, sentence", BAD.values(), ids=BAD.keys())
+def test_a_wrong_table_is_refused_with_file_column_and_expectation(change, sentence, table, home, tmp_path):
+    written(change(table), tmp_path)
+    with pytest.raises(ValueError, match=f"^creditcard.csv: {sentence}") as caught:
+        datasets.load("creditcard", root=tmp_path)
+    assert "\n" not in str(caught.value) and str(tmp_path) not in str(caught.value)
+
+
+@pytest.mark.parametrize("cut", [0.3, 0.5, 0.77, 0.9])
+def test_a_csv_cut_in_the_middle_of_a_row_is_refused(cut, table, home, tmp_path):
+    text = table.to_csv(index=False)
+    end = int(len(text) * cut)
+    while text[end - 1] == "\n" or text[end:].split("\n")[0].count(",") < 2:
+        end += 1
+    (tmp_path / "creditcard.csv").write_text(text[:end])
+    with pytest.raises(ValueError, match="^creditcard.csv: column '.*' must hold finite numbers, got nan .*cut short"):
+        datasets.load("creditcard", root=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["creditcard.csv.gz", "creditcardfraud.zip", "creditcard.parquet"])
+def test_a_packed_file_cut_short_is_refused(name, table, home, tmp_path):
+    path = written(table, tmp_path, name)
+    path.write_bytes(path.read_bytes()[:-500])
+    with pytest.raises(ValueError, match=f"^{name} cannot be read to its end") as caught:
+        datasets.load("creditcard", root=tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_of_another_kind_are_refused(table, home, tmp_path):
+    path = tmp_path / "creditcard.csv"
+    path.write_text("")
+    with pytest.raises(ValueError, match="^creditcard.csv cannot be read to its end"):
+        datasets.load("creditcard", root=tmp_path)
+    path.unlink()
+    with zipfile.ZipFile(tmp_path / "creditcard.zip", "w") as archive:
+        archive.writestr("notes.txt", "nothing")
+    with pytest.raises(ValueError, match="^creditcard.zip cannot be read .*expected one .csv in the archive, found 0"):
+        datasets.load("creditcard", root=tmp_path)
+    path.mkdir()
+    with pytest.raises(ValueError, match="^creditcard.csv in the folder given as root is a folder, expected a file"):
+        datasets.load("creditcard", root=tmp_path)
+
+
+# a Dataset cannot be forged
+
+def test_no_other_way_to_a_dataset(small):
+    fields = {one.name: getattr(small, one.name) for one in dataclasses.fields(small) if one.init}
+    for attempt in (lambda: datasets.Dataset(**fields),
+                    lambda: dataclasses.replace(small, source="real: 284,807 rows"),
+                    lambda: copy.copy(small), lambda: copy.deepcopy(small), lambda: pickle.dumps(small)):
+        with pytest.raises(TypeError, match="source is true"):
+            attempt()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        small.source = "real: 284,807 rows"
+    assert small.source == "simulated"
+
+
+def test_arrays_are_read_only_for_good(small):
+    for array in (small.X, small.y, small.numeric, small.account, small.category):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            array.flags.writeable = True
+
+
+def test_bad_rows_never_become_a_dataset(small):
+    def made(X, y):
+        return making.made(name="t", X=X, y=y, feature_names=("a", "b"), numeric=np.ones(2, bool), source="simulated", note="")
+    X, y = np.zeros((3, 2), np.float32), np.zeros(3, np.int8)
+    assert made(X.copy(), y.copy()).n_rows == 3
+    for value in (np.nan, np.inf):
+        wrong = X.copy()
+        wrong[1, 1] = value
+        with pytest.raises(ValueError, match=f"t: features must be finite numbers, got {value} in column 'b', row 1"):
+            made(wrong, y)
+    both = X.copy()
+    both[0], both[1] = np.inf, -np.inf
+    with pytest.raises(ValueError, match="finite"):
+        made(both, y)
+    with pytest.raises(ValueError, match="t: labels must be 0 or 1, got 2 in row 2"):
+        made(X, np.array([0, 1, 2], np.int8))
+    with pytest.raises(ValueError, match="one row per label"):
+        made(X, y[:2])
+    with pytest.raises(ValueError, match="one row per label"):
+        made(X[:0], y[:0])
+
+
+# the steps before learning
+
+def test_standardise_uses_the_named_rows_only_and_leaves_coded_columns(small):
+    fit_on = np.flatnonzero(small.account % 2 == 0)
+    scaled = datasets.standardise(small, fit_on)
+    assert scaled.dtype == np.float32 and scaled.shape == small.X.shape
+    np.testing.assert_array_equal(scaled[:, ~small.numeric], small.X[:, ~small.numeric])
+    for column in np.flatnonzero(small.numeric):                       # the oracle: one column at a time
+        fitted = small.X[fit_on, column].astype(np.float64)
+        deviation = fitted.std() if fitted.std() > 1e-6 * max(abs(fitted.mean()), 1) else 1.0
+        np.testing.assert_allclose(scaled[:, column], (small.X[:, column] - fitted.mean()) / deviation, rtol=1e-5, atol=1e-5)
+    as_mask = np.zeros(small.n_rows, bool)
+    as_mask[fit_on] = True
+    np.testing.assert_array_equal(datasets.standardise(small, as_mask), scaled)
+    with pytest.raises(ValueError, match="fit_on must name at least one row"):
+        datasets.standardise(small, np.array([], int))
+
+
+def test_a_constant_column_is_only_centred():
+    X = np.c_[np.full(50, 3e5), np.arange(50)].astype(np.float32)
+    data = making.made(name="t", X=X, y=np.zeros(50, np.int8), feature_names=("a", "b"), numeric=np.ones(2, bool),
+                       source="simulated", note="")
+    scaled = datasets.standardise(data, np.arange(40))
+    np.testing.assert_array_equal(scaled[:, 0], 0)
+    assert scaled[:40, 1].std() == pytest.approx(1, abs=1e-6)
+
+
+def test_undersampling_keeps_every_positive_and_says_how_many_real_rows_are_left(table, home, tmp_path):
+    written(table, tmp_path)
+    data = datasets.load("creditcard", root=tmp_path)
+    fewer = datasets.undersample(data, 0.14, 3)
+    assert fewer.y.sum() == 20 and fewer.n_rows == 20 + round(20 * .86 / .14)
+    assert fewer.source == f"real subset: {fewer.n_rows} of 284,807 rows"
+    assert (np.diff(fewer.X[:, 0]) > 0).all()                          # still in file order
+    again = datasets.undersample(data, 0.14, 3)
+    np.testing.assert_array_equal(again.X, fewer.X)
+    assert (datasets.undersample(data, 0.14, 4).X[:, 0] != fewer.X[:, 0]).any()
+    for share in (0, 1, -1, np.nan):
+        with pytest.raises(ValueError, match=r"share must be in \(0, 1\), got"):
+            datasets.undersample(data, share, 0)
+    with pytest.raises(ValueError, match="share must be at least 0.0500, the share of positives in creditcard, got 0.01"):
+        datasets.undersample(data, 0.01, 0)
+
+
+def test_undersampled_simulation_stays_simulated_and_keeps_its_accounts(small):
+    fewer = datasets.undersample(small, 0.3, 0)
+    assert fewer.source == "simulated" and fewer.y.sum() == small.y.sum()
+    assert len(fewer.account) == len(fewer.category) == fewer.n_rows
+
+
+def test_fewer_rows_are_drawn_by_seed_in_file_order_with_the_classes_in_proportion(table, home, tmp_path):
+    written(table, tmp_path)
+    data = datasets.load("creditcard", rows=100, seed=1, root=tmp_path)
+    assert data.source == "real subset: 100 of 284,807 rows" and data.y.sum() == 5
+    assert (np.diff(data.X[:, 0]) > 0).all()
+    np.testing.assert_array_equal(datasets.load("creditcard", rows=100, seed=1, root=tmp_path).X, data.X)
+    assert (datasets.load("creditcard", rows=100, seed=2, root=tmp_path).X[:, 0] != data.X[:, 0]).any()
+    with pytest.raises(ValueError, match="rows must be between 1 and the 400 of creditcard.csv, got 401"):
+        datasets.load("creditcard", rows=401, root=tmp_path)
+
+
+# status
+
+def test_status_says_missing_real_and_unreadable_without_a_machine_path(table, home):
+    assert [row["name"] for row in datasets.status()] == list(datasets.NAMES)
+    simulated, missing = datasets.status()
+    assert simulated["source"] == "simulated" and missing["source"] == "missing" and "download" in missing["note"]
+    path = written(table, home / "data" / "raw", "creditcard.csv.gz")
+    real = datasets.status()[1]
+    assert real["source"] == "real subset: 400 of 284,807 rows" and real["rows"] == 400
+    assert real["where"] == "data/raw/creditcard.csv.gz" and len(real["sha256"]) == 64
+    path.write_bytes(b"nothing")
+    broken = datasets.status()[1]
+    assert broken["source"] == "unreadable" and "creditcard.csv.gz cannot be read" in broken["note"]
+    assert not any(str(home) in str(value) for row in (missing, real, broken) for value in row.values())
+
+
+# the real development rows
+
+@pytest.mark.skipif(not os.environ.get("PPKIT_REAL_DATA"), reason="PPKIT_REAL_DATA names no folder of real rows")
+def test_the_real_development_rows_pass_the_checks():
+    data = datasets.load("creditcard", "real", root=project.root() / os.environ["PPKIT_REAL_DATA"])
+    assert data.source == "real subset: 44,212 of 284,807 rows" and int(data.y.sum()) == 329
+    fewer = datasets.undersample(data, 0.14, 0)
+    assert fewer.y.mean() == pytest.approx(0.14, abs=1e-3) and fewer.y.sum() == 329
