@@ -62,9 +62,8 @@ class Row:
     note: str
 
     def __repr__(self) -> str:
-        value = "" if self.value is None else f"ours {self.value:.4g}" if self.spread is None else f"ours {self.value:.3f}"
         note = f"   ({self.note})" if self.note else ""
-        return f"{self.id}   {self.verdict}   {value}{note}"
+        return f"{self.id}   {self.verdict}   ours {ours(asdict(self))}{note}"
 
 
 def papers() -> list[str]:
@@ -187,18 +186,21 @@ def best(old: list[dict], new: list[dict]) -> list[dict]:
 
 def verdict_table(rows: list[dict]) -> pd.DataFrame:
     """Rows of the ledger as a table of text: claim, paper's number, ours with its spread, verdict with its symbol."""
-    def ours(row):
-        if row["value"] is None:
-            return ""
-        if row["spread"] is None:
-            return f"{row['value']:.4g}"
-        return f"{row['value']:.3f} ± {row['spread']:.3f}"
-
     return pd.DataFrame(
         {"paper says": [row["printed"] or "" for row in rows], "ours": [ours(row) for row in rows],
          "verdict": [f"{symbol(row['verdict'])} {row['verdict']}" for row in rows],
          "why": [row["note"] for row in rows]},
         index=pd.Index([row["id"].split(".", 1)[1] for row in rows], name="claim"))
+
+
+def ours(row: dict) -> str:
+    """Our number in a row, as text: four digits, or three decimals and the spread over seeds where it is trained."""
+    value, spread = row["value"], row["spread"]
+    if value is None:
+        return ""
+    if spread is not None:
+        return f"{value:.3f} ± {spread:.3f}"
+    return f"{value:.4g}" if abs(value) < 1_000 else f"{value:,.1f}" if value % 1 else f"{value:,.0f}"
 
 
 def scoreboard(rows: list[dict]) -> pd.DataFrame:

@@ -42,16 +42,21 @@ def test_tables_from_dicts_and_lists():
 
 def test_a_figure_names_its_data_and_is_kept_in_the_run(tmp_path, monkeypatch):
     monkeypatch.setenv("PPKIT_RUN", str(tmp_path))
-    fig, ax = show.new()
-    show.band(ax, [1, 2], [[1, 2], [2, 3]], label="a", colour=show.COLOURS["plain"])
-    show.finish(fig, "drawn", "Rises.", data=FORMULA)
+
+    def draw():
+        fig, ax = show.new()
+        show.band(ax, [1, 2], [[1, 2], [2, 3]], label="a", colour=show.COLOURS["plain"])
+        show.finish(fig, "drawn", "Rises.", data=FORMULA)
+        plt.close(fig)
+        return fig
+
+    fig = draw()
     assert fig._supxlabel.get_text() == "Rises. Data: formula."
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {"drawn.png", "drawn.svg", "drawn.json"}
     assert json.loads((tmp_path / "figures/drawn.json").read_text())["data"] == "formula"
     svg = (tmp_path / "figures/drawn.svg").read_bytes()
-    show.finish(fig, "drawn", "Rises.", data=FORMULA)
+    draw()
     assert (tmp_path / "figures/drawn.svg").read_bytes() == svg
-    plt.close(fig)
 
 
 def test_a_control_draws_nothing_until_a_slider_moves():

@@ -1,0 +1,117 @@
+"""What every committed notebook keeps to, and which step was forgotten when the reference is stale."""
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from ppkit import ledger, project
+from ppkit.runner import readme
+
+ROOT = project.root()
+LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+SOLUTIONS = sorted((ROOT / "notebooks/solutions").glob("*.ipynb"))
+BOTH = [pytest.param(path, id=str(path.relative_to(ROOT / "notebooks"))) for path in LESSONS + SOLUTIONS]
+
+# Cells whose output is not compared, each with the reason. Key: notebook and the cell's first line.
+IGNORED = {}
+
+
+def cells(path: Path, kind: str = "code") -> list:
+    return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == kind and cell.source.strip()]
+
+
+def test_there_are_notebooks():
+    assert [path.stem for path in LESSONS][:2] == ["00_start_here", "01_dpstgd"]
+    assert {path.name for path in LESSONS} == {path.name for path in SOLUTIONS}
+
+
+@pytest.mark.parametrize("path", BOTH)
+def test_executed_in_order_without_errors_or_warnings(path):
+    code = cells(path)
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1)), "run `ppkit execute`"
+    outputs = [output for cell in code for output in cell.outputs]
+    assert not [output for output in outputs if output.output_type == "error" or output.get("name") == "stderr"]
+
+
+@pytest.mark.parametrize("path", BOTH)
+def test_no_path_date_or_address_is_printed(path):
+    text = json.dumps([cell.outputs for cell in cells(path)])
+    text = re.sub(r'"image/(png|svg\+xml)": (".*?"|\[.*?\])', "", text)
+    found = re.search(r"(?<![\w.])/(work|tmp|root|home|Users)/[\w.]|0x[0-9a-f]{8,}|\b20\d\d-\d\d-\d\d\b", text)
+    assert not found, f"{path.name} prints {found.group(0)}"
+
+
+@pytest.mark.parametrize("path", BOTH)
+def test_cells_are_short_and_talk_comes_with_them(path):
+    code, talk = cells(path), cells(path, "markdown")
+    lengths = sorted(len(cell.source.splitlines()) for cell in code)
+    assert lengths[-1] <= 20, f"{path.name}: a cell of {lengths[-1]} lines"
+    assert len(talk) >= 0.6 * len(code)
+
+
+@pytest.mark.parametrize("path", BOTH)
+def test_every_uncompared_cell_is_listed_with_its_reason(path):
+    uncompared = {f"{path.stem}: {cell.source.splitlines()[0]}" for cell in cells(path)
+                  if {"nbval-ignore-output", "nbval-skip"} & set(cell.metadata.get("tags", []))
+                  or re.match(r"#\s*(NBVAL_|PYTEST_)", cell.source)}
+    assert uncompared == {key for key in IGNORED if key.startswith(f"{path.stem}: ")}
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in LESSONS])
+def test_one_cell_of_literal_parameters(path):
+    tagged = [cell for cell in cells(path) if "parameters" in cell.metadata.get("tags", [])]
+    assert len(tagged) == 1
+    for line in ast.parse(tagged[0].source).body:
+        assert isinstance(line, ast.Assign) and isinstance(line.value, ast.Constant), ast.unparse(line)
+    assert tagged[0].source.startswith('PROFILE = "quick"')
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in LESSONS])
+def test_order_of_a_lesson(path):
+    text = "\n".join(cell.source for cell in cells(path, "markdown"))
+    for word in ("Who sees what", "Predict first", "Recap", "Exercises", "Solutions"):
+        assert word in text, f"{path.name} has no {word!r}"
+
+
+def test_no_notebook_draws_with_interact_or_seeds_the_world():
+    for path in LESSONS + SOLUTIONS:
+        source = "\n".join(cell.source for cell in cells(path))
+        assert not re.search(r"interact\(|interactive\(|np\.random\.seed|torch\.manual_seed|raises-exception", source), path.name
+
+
+def test_every_claim_is_recorded_by_a_notebook():
+    source = "\n".join(cell.source for path in LESSONS for cell in cells(path))
+    papers = {paper for paper in ledger.papers() if f'Ledger("{paper}"' in source}
+    rows = {row["id"]: row for row in reference()}
+    assert [id for paper in papers for id in ledger.claims(paper) if rows[id]["verdict"] == "not tried"] == []
+
+
+def reference() -> list[dict]:
+    return json.loads((ROOT / "figures/claims.json").read_text("utf-8"))["claims"]
+
+
+def test_the_reference_is_of_these_claims():
+    """Order: ppkit reproduce, ppkit reference, ppkit execute 00_start_here, commit."""
+    rows = {row["id"]: row for row in reference()}
+    current = [claim for paper in ledger.papers() for claim in ledger.claims(paper).values()]
+    assert list(rows) == [claim.id for claim in current], "claims changed: run `ppkit reproduce`, then `ppkit reference`"
+    for claim in current:
+        same = (claim.says, claim.printed, claim.where) == tuple(rows[claim.id][key] for key in ("says", "printed", "where"))
+        assert same, f"{claim.id} changed: run `ppkit reproduce`, then `ppkit reference`"
+
+
+def test_00_shows_the_reference():
+    shown = json.dumps([cell.outputs for cell in cells(ROOT / "notebooks/00_start_here.ipynb")])
+    counts = ledger.scoreboard(reference())
+    assert json.dumps(repr(counts))[1:-1].split("\\n")[-1] in shown, "stale: run `ppkit execute 00_start_here`"
+    for row in reference():
+        if row["verdict"] == "refuted":
+            assert row["id"].split(".", 1)[1] in shown, "stale: run `ppkit execute 00_start_here`"
+
+
+def test_the_readme_shows_the_reference_and_the_bars():
+    assert (ROOT / "README.md").read_text("utf-8") == readme.renewed(ROOT), "stale: run `ppkit reference` or `make bench`"
