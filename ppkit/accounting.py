@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize
+from scipy import optimize, stats
 from scipy.special import gammaln
 
 from ppkit import renyi
@@ -31,30 +31,34 @@ class Budget:
     n_uploads: int
     n_parameters: int
     n_rounds: int
+    rows_per_unit: int
 
 
 def valid_budget(epsilon: float, *, mechanism: str = "gumbel", neighbouring: str = "add_remove", sample_rate: float,
-                 n_uploads: int, n_parameters: int, delta: float = 2.0**-30, n_rounds: int = 1) -> Budget:
+                 n_uploads: int, n_parameters: int, delta: float = 2.0**-30, n_rounds: int = 1,
+                 rows_per_unit: int = 1) -> Budget:
     """The smallest budget that we can prove for `n_rounds` uploads of one participant.
 
     epsilon: > 0; the noise scale is sensitivity / epsilon (sensitivity 2 B on the sum of clipped gradients).
     mechanism: "gumbel", "laplace" or "laplace_signed_values" (ppkit.mechanisms).  neighbouring: "add_remove" or
     "replace_one".  sample_rate: q in (0, 1], Poisson, a fresh sample each round, ONE sample for the n selections.
     n_uploads: n, n_parameters: d, 1 <= n <= d.  delta: in (0, q).  n_rounds: >= 1, this participant's uploads.
+    rows_per_unit: k >= 1, the rows that the protected thing touches (one transaction, one account).
     Returns a Budget; its delta is 0 where the pure bound is the best.  ValueError if an argument is out of range.
-    Guarantee: (epsilon, delta)-DP over the real numbers for one row of the participant's data, adaptive rounds included.
+    Guarantee: (epsilon, delta)-DP over the real numbers for k rows of the participant's data, adaptive rounds included.
     Source: corrects wang2018, Theorem 4.2; the bounds and their proofs are in `budgets`.
 
     >>> round(valid_budget(0.1, sample_rate=0.01, n_uploads=1431, n_parameters=14312).epsilon, 1)
     7.2
     """
     return min(budgets(epsilon, mechanism=mechanism, neighbouring=neighbouring, sample_rate=sample_rate,
-                       n_uploads=n_uploads, n_parameters=n_parameters, delta=delta, n_rounds=n_rounds),
+                       n_uploads=n_uploads, n_parameters=n_parameters, delta=delta, n_rounds=n_rounds,
+                       rows_per_unit=rows_per_unit),
                key=lambda budget: budget.epsilon)
 
 
 def budgets(epsilon: float, *, mechanism: str, neighbouring: str, sample_rate: float, n_uploads: int, n_parameters: int,
-            delta: float, n_rounds: int = 1) -> list[Budget]:
+            delta: float, n_rounds: int = 1, rows_per_unit: int = 1) -> list[Budget]:
     """Every bound that we can prove, for the table in the notebook; arguments as in `valid_budget`.
 
     One upload before sampling, w = 2 epsilon under replace-one and epsilon under add/remove (the range of a score):
@@ -77,10 +81,34 @@ def budgets(epsilon: float, *, mechanism: str, neighbouring: str, sample_rate: f
     - pure replace-one: the ratio is at most (1 - q + q e^E) / (1 - q + q e^-E), E of add/remove; it is attained.
     Then rounds: basic, KOV over rounds with half of delta, or log-moments of the sampled upload (renyi.sampled_log_moments)
     added up, or Renyi without any gain from sampling.
+    k rows at once are one record that moves a score k times as far and is sampled, in part or whole, with chance
+    1 - (1 - q)^k: all of the above holds for k epsilon and that rate. Or: more than m of them are sampled with chance
+    tau a round; given not, m epsilon will do; then delta grows by n_rounds tau, epsilon by -n_rounds ln(1 - tau).
+    Or one row after the other: (E, delta') for one is (k E, delta' (e^(k E) - 1) / (e^E - 1)) for k.
     """
-    _checked(epsilon, mechanism, neighbouring, sample_rate, n_uploads, n_parameters, delta, n_rounds)
+    _checked(epsilon, mechanism, neighbouring, sample_rate, n_uploads, n_parameters, delta, n_rounds, rows_per_unit)
+    rate, settings = sample_rate, (mechanism, neighbouring, n_uploads, n_parameters, n_rounds)
+    if rows_per_unit > 1 and sample_rate < 1:
+        rate = -math.expm1(rows_per_unit * math.log1p(-sample_rate))
+    found = _bounds(rows_per_unit * epsilon, rate, delta, *settings)
+    at_most = max(1, int(stats.binom.isf(delta / (2 * n_rounds), rows_per_unit, sample_rate)))
+    if at_most < rows_per_unit:
+        tau = stats.binom.sf(at_most, rows_per_unit, sample_rate)
+        found += [(total - n_rounds * math.log1p(-tau), delta, f"{bound}, at most {at_most} of the rows sampled")
+                  for total, _, bound in _bounds(at_most * epsilon, rate, delta - n_rounds * tau, *settings)]
+    if rows_per_unit > 1:
+        found.append(_row_by_row(lambda at: min(_bounds(epsilon, sample_rate, at, *settings)), rows_per_unit, delta))
+    return [Budget(total, at, bound, mechanism, neighbouring, epsilon, sample_rate, n_uploads, n_parameters, n_rounds,
+                   rows_per_unit) for total, at, bound in found]
+
+
+def _bounds(epsilon, sample_rate, delta, mechanism, neighbouring, n_uploads, n_parameters, n_rounds):
+    """(epsilon, delta, name) of every bound for one record."""
     one = functools.partial(_one_upload, epsilon, mechanism, neighbouring, sample_rate, n_uploads, n_parameters)
-    found = [(n_rounds * one("pure", None), 0.0, "pure")]
+    each = one("pure", None)
+    found = [(n_rounds * each, 0.0, "pure")]
+    if 1 < n_rounds <= 20_000:
+        found.append((kov_epsilon(each, n_rounds, delta), delta, "pure, rounds KOV"))
     for bound in ("KOV", "Renyi"):
         if n_rounds == 1:
             found.append((one(bound, delta), delta, bound))
@@ -89,16 +117,12 @@ def budgets(epsilon: float, *, mechanism: str, neighbouring: str, sample_rate: f
         if n_rounds <= 20_000:
             each = one(bound, delta / (2 * n_rounds))
             found.append((kov_epsilon(each, n_rounds, delta / 2), delta, f"{bound}, rounds KOV"))
-    each = one("pure", None)
-    if 1 < n_rounds <= 20_000:
-        found.append((kov_epsilon(each, n_rounds, delta), delta, "pure, rounds KOV"))
     whole = _curve(epsilon, mechanism, neighbouring, n_uploads, n_parameters)
     found.append((renyi.curve_epsilon(whole, delta, n_rounds), delta, "Renyi, sampling ignored"))
     if sample_rate < 1:
         moments = _moments(epsilon, mechanism, neighbouring, sample_rate, n_uploads, n_parameters)
         found.append((renyi.sampled_epsilon(moments, delta, n_rounds), delta, "Renyi of the sampled upload"))
-    return [Budget(total, at, bound, mechanism, neighbouring, epsilon, sample_rate, n_uploads, n_parameters, n_rounds)
-            for total, at, bound in found]
+    return found
 
 
 def kov_epsilon(epsilon: float, k: int, delta: float) -> float:
@@ -129,7 +153,8 @@ def kov_epsilon(epsilon: float, k: int, delta: float) -> float:
 
 
 def epsilon_for(total: float, *, mechanism: str = "gumbel", neighbouring: str = "add_remove", sample_rate: float,
-                n_uploads: int, n_parameters: int, delta: float = 2.0**-30, n_rounds: int = 1) -> float:
+                n_uploads: int, n_parameters: int, delta: float = 2.0**-30, n_rounds: int = 1,
+                rows_per_unit: int = 1) -> float:
     """The epsilon for the noise scale with which `valid_budget` is `total`: its inverse.
 
     total: > 0, the budget wanted; other arguments as in `valid_budget`.  Returns epsilon > 0, with valid_budget <= total.
@@ -141,7 +166,7 @@ def epsilon_for(total: float, *, mechanism: str = "gumbel", neighbouring: str = 
     if not (math.isfinite(total) and total > 0):
         raise ValueError(f"total must be a finite number > 0, got {total}")
     settings = dict(mechanism=mechanism, neighbouring=neighbouring, sample_rate=sample_rate, n_uploads=n_uploads,
-                    n_parameters=n_parameters, delta=delta, n_rounds=n_rounds)
+                    n_parameters=n_parameters, delta=delta, n_rounds=n_rounds, rows_per_unit=rows_per_unit)
 
     def excess(log_epsilon):
         return valid_budget(math.exp(log_epsilon), **settings).epsilon - total
@@ -155,7 +180,7 @@ def epsilon_for(total: float, *, mechanism: str = "gumbel", neighbouring: str = 
 
 def rounds_within(total: float, *, epsilon: float, mechanism: str = "gumbel", neighbouring: str = "add_remove",
                   sample_rate: float, n_uploads: int, n_parameters: int, delta: float = 2.0**-30,
-                  at_most: int = 10**6) -> int:
+                  rows_per_unit: int = 1, at_most: int = 10**6) -> int:
     """How many uploads a participant may make before `total` is spent: the largest n_rounds with valid_budget <= total.
 
     total: > 0.  at_most: >= 1, where the search ends.  Other arguments as in `valid_budget`.  Returns 0 ... at_most.
@@ -166,7 +191,8 @@ def rounds_within(total: float, *, epsilon: float, mechanism: str = "gumbel", ne
 
     def fits(n_rounds):
         return valid_budget(epsilon, mechanism=mechanism, neighbouring=neighbouring, sample_rate=sample_rate,
-                            n_uploads=n_uploads, n_parameters=n_parameters, delta=delta, n_rounds=n_rounds).epsilon <= total
+                            n_uploads=n_uploads, n_parameters=n_parameters, delta=delta, n_rounds=n_rounds,
+                            rows_per_unit=rows_per_unit).epsilon <= total
 
     good, bad = 0, 1
     while bad <= at_most and fits(bad):
@@ -178,15 +204,31 @@ def rounds_within(total: float, *, epsilon: float, mechanism: str = "gumbel", ne
     return good
 
 
-def sentence(budget: Budget, *, unit: str = "one transaction, counted as one row") -> str:
+def sentence(budget: Budget, *, unit: str = "transaction") -> str:
     """The privacy statement of a budget in words: epsilon, delta, neighbours, unit, sampling, rounds, what leaves."""
     relation = {"add_remove": "adding or removing", "replace_one": "replacing"}[budget.neighbouring]
     sample = "all rows in each round" if budget.sample_rate == 1 else (
         f"one Poisson sample at rate {budget.sample_rate:g} a round, shared by all its selections")
-    return (f"({budget.epsilon:.3g}, {budget.delta:.2g})-differential privacy for {relation} {unit}; {sample}; "
-            f"{budget.n_rounds} upload{'s' if budget.n_rounds > 1 else ''} of {budget.n_uploads} indices and signs out of "
-            f"{budget.n_parameters}, nothing else, chosen by {budget.mechanism} noise of scale sensitivity / "
-            f"{budget.noise_epsilon:.3g}; proved by: {budget.bound}.")
+    return (f"({budget.epsilon:.3g}, {budget.delta:.2g})-differential privacy for {relation} one {unit}, counted as "
+            f"{_count(budget.rows_per_unit, 'row')}; {sample}; {_count(budget.n_rounds, 'upload')} of {budget.n_uploads} "
+            f"indices and signs out of {budget.n_parameters}, nothing else, chosen by {budget.mechanism} with noise of "
+            f"scale sensitivity / {budget.noise_epsilon:.3g}; proved by: {budget.bound}.")
+
+
+def _count(number, word):
+    return f"{number} {word}{'s' if number > 1 else ''}"
+
+
+def _row_by_row(one_row, rows, delta):
+    """(total, delta, name) of group privacy: one row's epsilon at the delta' that its own epsilon asks for, times rows."""
+    epsilon, at = 0.0, delta / rows
+    while at > 1e-290:
+        reached, _, bound = one_row(at)
+        if reached <= epsilon:
+            return rows * epsilon, delta, f"{bound}, row by row"
+        epsilon = 1.01 * reached
+        at = delta * math.expm1(epsilon) / math.expm1(rows * epsilon) if rows * epsilon < 600 else 0.0
+    return math.inf, delta, "row by row"
 
 
 def _one_upload(epsilon, mechanism, neighbouring, q, n, d, bound, delta):
@@ -229,7 +271,7 @@ def _moments(epsilon, mechanism, neighbouring, q, n, d):
     return renyi.sampled_log_moments(_curve(epsilon, mechanism, "add_remove", n, d), q, neighbouring)
 
 
-def _checked(epsilon, mechanism, neighbouring, sample_rate, n_uploads, n_parameters, delta, n_rounds):
+def _checked(epsilon, mechanism, neighbouring, sample_rate, n_uploads, n_parameters, delta, n_rounds, rows_per_unit):
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise ValueError(f"epsilon must be a finite number > 0, got {epsilon}")
     if mechanism == "laplace_true_sign":
@@ -240,7 +282,8 @@ def _checked(epsilon, mechanism, neighbouring, sample_rate, n_uploads, n_paramet
         raise ValueError(f"neighbouring must be one of {', '.join(NEIGHBOURING)}, got {neighbouring}")
     if not 0.0 < sample_rate <= 1.0:
         raise ValueError(f"sample_rate must be in (0, 1], got {sample_rate}")
-    for name, value in (("n_uploads", n_uploads), ("n_parameters", n_parameters), ("n_rounds", n_rounds)):
+    for name, value in (("n_uploads", n_uploads), ("n_parameters", n_parameters), ("n_rounds", n_rounds),
+                        ("rows_per_unit", rows_per_unit)):
         if value != int(value) or value < 1:
             raise ValueError(f"{name} must be a whole number >= 1, got {value}")
     if n_uploads > n_parameters:

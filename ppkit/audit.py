@@ -183,7 +183,8 @@ def _gumbel_log_chance(shift, n, d, depth=30.0, height=90.0):
     signs = n * log_expit(2 * u)
     if n == d:
         return float(signs)
-    log_ratio = math.log(d - n) + np.logaddexp(others, -others) - np.logaddexp(u, -u)  # W = (d - n) 2 cosh others, w = 2 cosh u
+    # W = (d - n) 2 cosh(others) and w = 2 cosh(u)
+    log_ratio = math.log(d - n) + np.logaddexp(others, -others) - np.logaddexp(u, -u)
     i = np.arange(1, n + 1)
     return float(signs + np.sum(np.log(i) - np.logaddexp(np.log(i), log_ratio)))
 

@@ -208,8 +208,8 @@ def test_rounds_within_is_the_last_round_that_fits():
 def test_sentence_says_everything():
     budget = valid_budget(0.01, n_rounds=50, neighbouring="replace_one", **SMALL)
     words = sentence(budget)
-    for piece in (f"({budget.epsilon:.3g}, 9.3e-10)-differential privacy", "replacing one transaction", "rate 0.01 a round",
-                  "50 uploads of 1431 indices and signs out of 14312", "gumbel noise", "/ 0.01", budget.bound):
+    for piece in (f"({budget.epsilon:.3g}, 9.3e-10)-differential privacy", "replacing one transaction, counted as 1 row;", "rate 0.01 a round",
+                  "50 uploads of 1431 indices and signs out of 14312", "chosen by gumbel", "/ 0.01", budget.bound):
         assert piece in words
     assert "all rows in each round" in sentence(valid_budget(0.1, sample_rate=1.0, n_uploads=1, n_parameters=2))
 
@@ -224,6 +224,7 @@ def test_sentence_says_everything():
     (dict(n_uploads=0), "n_uploads must be a whole number >= 1, got 0"),
     (dict(n_uploads=20_000), "n_uploads must be at most n_parameters = 14312, got 20000"),
     (dict(n_rounds=1.5), "n_rounds must be .*got 1.5"),
+    (dict(rows_per_unit=0), "rows_per_unit must be .*got 0"),
     (dict(delta=0.01), "delta must be above 0 and below sample_rate = 0.01, got 0.01"),
     (dict(delta=0.0), "delta must be above 0"),
 ])
@@ -233,7 +234,8 @@ def test_bad_input_is_named(change, message):
         valid_budget(settings.pop("epsilon"), **settings)
 
 
-@pytest.mark.parametrize("call", [lambda total: epsilon_for(total, **SMALL), lambda total: rounds_within(total, epsilon=0.1, **SMALL)])
+@pytest.mark.parametrize("call", [lambda total: epsilon_for(total, **SMALL),
+                                  lambda total: rounds_within(total, epsilon=0.1, **SMALL)])
 def test_bad_totals_are_named(call):
     with pytest.raises(ValueError, match="total must be a finite number > 0, got -1"):
         call(-1)
@@ -260,3 +262,37 @@ def test_the_budget_over_rounds_lies_above_what_is_attained_and_near_it():
     attained = attained_over_rounds(0.1, 1431, 0.01, 100, 1e-6, step=1e-4)
     proved = valid_budget(0.1, sample_rate=0.01, n_uploads=1431, n_parameters=D, delta=1e-6, n_rounds=100).epsilon
     assert attained < proved < 1.5 * attained
+
+
+@pytest.mark.parametrize("neighbouring", accounting.NEIGHBOURING)
+def test_several_rows_at_once_against_their_exact_law(neighbouring):
+    rows, q, n, epsilon, delta = 4, 0.03, 60, 0.2, 1e-5
+    settings = dict(neighbouring=neighbouring, sample_rate=q, n_uploads=n, n_parameters=60, delta=delta)
+    one_row, budget = valid_budget(epsilon, **settings), valid_budget(epsilon, rows_per_unit=rows, **settings)
+    k = np.arange(n + 1)
+
+    def signs(direction):  # j of the rows are sampled, and each pushes every coordinate by epsilon / 2
+        return sum(stats.binom.pmf(j, rows, q) * stats.binom.pmf(k, n, 1 / (1 + math.exp(-direction * j * epsilon)))
+                   for j in range(rows + 1))
+
+    other = signs(0) if neighbouring == "add_remove" else signs(-1)
+    assert hockey_stick(signs(1), other, budget.epsilon) < delta < hockey_stick(signs(1), other, one_row.epsilon)
+    assert budget.bound == "Renyi, row by row"
+    assert "counted as 4 rows" in sentence(budget)
+    assert budget.noise_epsilon == epsilon and budget.sample_rate == q
+
+
+def test_several_rows_cost_about_that_many_times_as_much_where_epsilon_is_small():
+    one, four = (valid_budget(0.01, n_rounds=100, rows_per_unit=k, **SMALL) for k in (1, 4))
+    assert 2 * one.epsilon < four.epsilon < 5 * one.epsilon
+    at = DELTA * math.expm1(four.epsilon / 4) / math.expm1(four.epsilon)  # group privacy, by hand
+    assert valid_budget(0.01, n_rounds=100, **SMALL | dict(delta=at)).epsilon <= four.epsilon / 4
+
+
+def test_many_rows_of_a_loud_upload_are_priced_by_how_many_are_sampled():
+    many = valid_budget(0.1, rows_per_unit=40, **SMALL | dict(delta=1e-6))
+    chance = stats.binom.sf(6, 40, 0.01)
+    assert many.bound == "Renyi, at most 6 of the rows sampled" and chance < 1e-6 / 2
+    rho = 1431 * 0.6**2 / 8  # by hand: six rows at once, sampled or not, and the rest of delta
+    by_hand = renyi.curve_epsilon(lambda alpha: alpha * rho, (1e-6 - chance)) - math.log1p(-chance)
+    assert 0.8 * by_hand < many.epsilon < by_hand

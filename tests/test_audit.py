@@ -124,7 +124,8 @@ def test_table_1_is_passed_where_a_sample_was_shared_and_our_budgets_are_not(i, 
     settings = dict(sample_rate=row.sample_rate, n_uploads=row.n_uploads, n_parameters=D)
     for relation in accounting.NEIGHBOURING:
         attained = audit.sign_count(row.epsilon, mechanism=mechanism, neighbouring=relation, **settings)
-        assert attained <= accounting.valid_budget(row.epsilon, mechanism=mechanism, neighbouring=relation, **settings).epsilon
+        proved = accounting.valid_budget(row.epsilon, mechanism=mechanism, neighbouring=relation, **settings).epsilon
+        assert attained <= proved
         assert (attained > float(row.printed_advanced)) == (row.sample_rate < 1)
         if relation == "add_remove" and i in READING:
             assert attained == pytest.approx(READING[i], abs=0.5 if isinstance(READING[i], int) else 0.05)
@@ -234,20 +235,24 @@ def test_theorem_4_3_holds_and_its_proof_does_not():
 def test_empirical_epsilon_is_too_high_at_most_as_often_as_it_says():
     trials, p, other, failure = 60, 0.3, 0.1, 0.05
     k = np.arange(trials + 1)
-    wrong = sum(stats.binom.pmf(i, trials, p) * stats.binom.pmf(j, trials, other)
-                for i in k for j in k if audit.empirical_epsilon(i, trials, j, trials, failure=failure) > math.log(p / other))
+    wrong = sum(stats.binom.pmf(i, trials, p) * stats.binom.pmf(j, trials, other) for i in k for j in k
+                if audit.empirical_epsilon(i, trials, j, trials, failure=failure) > math.log(p / other))
     assert 0 < wrong <= failure
     assert audit.empirical_epsilon(0, 5, 5, 5) == 0.0
 
 
+SMALL = dict(sample_rate=0.1, n=1, d=2, neighbouring="add_remove")
+COUNT = dict(sample_rate=0.1, n_uploads=1, n_parameters=2, neighbouring="add_remove")
+
+
 @pytest.mark.parametrize("call, message", [
-    (lambda: audit.exact_top_n(0, sample_rate=0.1, n=1, d=2, neighbouring="add_remove"), "epsilon must be .*got 0"),
-    (lambda: audit.exact_top_n(1, sample_rate=2, n=1, d=2, neighbouring="add_remove"), "sample_rate must be .*got 2"),
-    (lambda: audit.exact_top_n(1, sample_rate=0.1, n=3, d=2, neighbouring="add_remove"), "got n = 3 and d = 2"),
-    (lambda: audit.exact_top_n(1, sample_rate=0.1, n=1, d=2, neighbouring="swap"), "neighbouring must be .*got swap"),
-    (lambda: audit.exact_top_n(1, sample_rate=0.1, n=1, d=2, neighbouring="add_remove", mechanism="x"), "mechanism must be .*got x"),
-    (lambda: audit.exact_top_n(1, sample_rate=0.1, n=1, d=2, neighbouring="add_remove", sampling="fixed_size"), "no add_remove"),
-    (lambda: audit.sign_count(1, sample_rate=0.1, n_uploads=1, n_parameters=2, neighbouring="add_remove", delta=1), "delta must be"),
+    (lambda: audit.exact_top_n(0, **SMALL), "epsilon must be .*got 0"),
+    (lambda: audit.exact_top_n(1, **SMALL | dict(sample_rate=2)), "sample_rate must be .*got 2"),
+    (lambda: audit.exact_top_n(1, **SMALL | dict(n=3)), "got n = 3 and d = 2"),
+    (lambda: audit.exact_top_n(1, **SMALL | dict(neighbouring="swap")), "neighbouring must be .*got swap"),
+    (lambda: audit.exact_top_n(1, mechanism="x", **SMALL), "mechanism must be one of laplace, gumbel, got x"),
+    (lambda: audit.exact_top_n(1, sampling="fixed_size", **SMALL), "fixed_size has no add_remove"),
+    (lambda: audit.sign_count(1, delta=1, **COUNT), "delta must be .*got 1"),
     (lambda: audit.selection_probability([1.0]), "magnitudes must be"),
     (lambda: audit.empirical_epsilon(5, 4, 0, 4), "got 5 of 4"),
 ])
