@@ -216,6 +216,13 @@ def test_history_equals_brute_force_also_with_ties():
         assert past.total_alike(codes, values)[i] == sum(values[same])
 
 
+def test_the_longest_window_ends_at_the_accounts_first_row():
+    who, time = np.repeat([0, 1, 2], 4), np.tile([0, 5, 9, 9], 3)
+    past = History(who, time)
+    for seconds in (10, 10**8, 10**12):
+        np.testing.assert_array_equal(past.since(seconds), np.repeat([0, 4, 8], 4))
+
+
 def test_history_refuses_unsorted_rows():
     with pytest.raises(ValueError, match="sorted by account and time"):
         History(np.array([0, 0]), np.array([5, 4]))

@@ -102,6 +102,28 @@ def test_the_six_kinds_of_fraud_do_what_they_say(pairs):
     assert set(np.unique(rows["kind"])) == {-1, *range(len(KINDS))} and sum(k.share for k in KINDS) == pytest.approx(1)
 
 
+def test_the_message_fits_the_purchase(pairs):
+    rows = pairs.rows
+    level = {name: np.array(CATEGORICAL[name])[rows[name]] for name in set(CATEGORICAL) & set(rows)}
+    present = ~rows["web"]
+    assert ((level["card_present"] == "yes") == present).all()
+    assert (np.isin(level["channel"], ["counter", "unattended"]) == present).all()
+    assert (np.isin(level["entry_mode"], ["swipe", "chip", "contactless"]) <= present).all()
+    online = level["channel"] == "online"
+    for name in ("security_level", "ip_country", "device"):
+        assert ((level[name] != "not online") == online).all(), name
+    assert present[level["cashback"] == "yes"].all() and ((rows["cashback_amount"] > 0) == (level["cashback"] == "yes")).all()
+    assert ((level["channel"] == "recurring") == rows["repeating"]).all()
+    assert ((rows["pin_tries"] > 0) == (level["verification"] == "pin")).all()
+    abroad = world().country[rows["city"]] > 0
+    assert ((level["currency"] != "usd") == abroad).all()
+    np.testing.assert_allclose(rows["local_amount"][~abroad], rows["cents"][~abroad] / 100, rtol=1e-6)
+    # the thief's device is new more often than the customer's: both happen, neither always
+    new = level["device"] == "new"
+    theirs, own = (new[online & mask].mean() for mask in (pairs.fraud, ~pairs.fraud))
+    assert .1 < own < .4 < theirs < .8
+
+
 # two routes to the same sample
 
 def account_statistics(people, keep, rng):
