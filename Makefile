@@ -51,11 +51,11 @@ test-lowered: environment
 	$(PINNED) $(LOWERED) $(BIN)/python -m pytest $(NBVAL) notebooks/01_dpstgd.ipynb
 
 test-papermill: environment
-	PPKIT_SOURCE=standin $(BIN)/ppkit reproduce 01_dpstgd -p SEED 1 --fresh
+	PPKIT_SOURCE=standin $(BIN)/ppkit reproduce 01_dpstgd -p SEED 1 --fresh --runs .cache/runs
 
 test-real: environment
 ifneq ($(REAL_DATA),)
-	PPKIT_DATA=$(abspath $(REAL_DATA)) $(BIN)/ppkit reproduce 01_dpstgd -p DATASET creditcard --fresh
+	PPKIT_DATA=$(REAL_DATA) $(BIN)/ppkit reproduce 01_dpstgd -p DATASET creditcard --fresh --runs .cache/runs
 else
 	@echo "no ../shared/data here: the checks on real rows are left out"
 endif

@@ -1,6 +1,7 @@
 """The command line, `ppkit`: reproduce, execute, reference, claims, data."""
 
 import sys
+from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
@@ -24,12 +25,14 @@ def reproduce(
     data: Annotated[Optional[str], typer.Option(help="auto, real or standin")] = None,
     jobs: Annotated[Optional[int], typer.Option(help="notebooks at a time")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="do not go on in an unfinished run")] = False,
+    runs: Annotated[Optional[Path], typer.Option(help="folder for the runs, else runs/ of the project")] = None,
 ) -> None:
     """Run notebooks headless into runs/<time>-<profile>/, with an index.html to open first."""
     from ppkit.runner import batch
 
     given = [tuple(pair.split("=", 1)) for pair in p or []]
-    raise typer.Exit(batch.reproduce(notebooks or [], profile=profile, given=given, source=data, jobs=jobs, fresh=fresh))
+    raise typer.Exit(batch.reproduce(notebooks or [], profile=profile, given=given, source=data, jobs=jobs, fresh=fresh,
+                                     runs=runs))
 
 
 @app.command()

@@ -10,7 +10,9 @@ from pathlib import Path
 from tqdm import tqdm
 
 import ppkit
-from ppkit import project
+from ppkit import datasets, project
+from ppkit.datasets.files import sha256
+from ppkit.datasets.loading import real_file
 from ppkit.runner import Refused, catalogue, index, machine, pages, run_folder
 from ppkit.runner.children import Children
 from ppkit.runner.environment import for_kernel
@@ -21,12 +23,13 @@ AT_ONCE = {"quick": 2, "paper": 1}
 
 
 def reproduce(wanted: list[str], *, profile: str = "quick", given: list[tuple[str, str]] = (),
-              source: str | None = None, jobs: int | None = None, fresh: bool = False) -> int:
-    """Run notebooks, each in a process of its own, into a folder under runs/; go on in an unfinished one of the same key.
+              source: str | None = None, jobs: int | None = None, fresh: bool = False,
+              runs: Path | None = None) -> int:
+    """Run notebooks, each in a process of its own, into a folder under `runs`; go on in an unfinished one of the same key.
 
     wanted: names, none for all.  profile, source, given: as `catalogue.assign`.
     jobs: notebooks at a time, >= 1; None for as many as cores and memory allow, two at most (paper profile: one).
-    fresh: begin a new folder even if an unfinished one fits.
+    fresh: begin a new folder even if an unfinished one fits.  runs: None for the project's runs/.
     Returns the exit code: 0, 1 if a notebook failed, 130 if interrupted.  Refused on bad input, before anything runs.
     """
     if jobs is not None and jobs < 1:
@@ -34,11 +37,12 @@ def reproduce(wanted: list[str], *, profile: str = "quick", given: list[tuple[st
     chosen = catalogue.select(wanted)
     parameters = catalogue.assign(chosen, profile=profile, source=source, given=list(given))
     key = _key(chosen, parameters, source)
-    folder = None if fresh else run_folder.find_unfinished(key)
+    runs = (runs or project.root() / "runs").resolve()
+    folder = None if fresh else run_folder.find_unfinished(runs, key)
     if folder is None:
-        folder = run_folder.create(_record(key, profile, source, chosen, parameters))
+        folder = run_folder.create(runs, _record(key, profile, source, chosen, parameters))
     else:
-        print(f"going on in runs/{folder.path.name}: "
+        print(f"going on in {folder.title}: "
               f"{sum(not folder.is_missing(name) for name in chosen)} of {len(chosen)} notebooks are there")
         run_folder.point_latest(folder.path)
     missing = {name: path for name, path in chosen.items() if folder.is_missing(name)}
@@ -47,14 +51,15 @@ def reproduce(wanted: list[str], *, profile: str = "quick", given: list[tuple[st
         interrupted = _work_off(folder, missing, parameters, source, jobs)
         return _finish(folder, interrupted)
     except OSError as error:
-        raise Refused(f"cannot write into runs/{folder.path.name}: {error.strerror}; "
+        raise Refused(f"cannot write into {folder.title}: {error.strerror}; "
                       f"what was finished stays, the same command goes on with the rest") from None
+    finally:
+        folder.release()
 
 
 def _work_off(folder, missing: dict[str, Path], parameters: dict, source: str | None, jobs: int) -> bool:
     pages.copy_mathjax(folder.path / "html")
-    cells = {name: len([cell for cell in catalogue.read(path).cells if cell.cell_type == "code" and cell.source.strip()])
-             + bool(parameters[name]) for name, path in missing.items()}
+    cells = {name: catalogue.n_code_cells(path) + bool(parameters[name]) for name, path in missing.items()}
     waiting = list(missing)
     with _terminated_like_interrupted(), Children() as children, _Bar(cells) as bar:
         try:
@@ -82,13 +87,14 @@ def _finish(folder, interrupted: bool) -> int:
     index.write(folder)
     failed = [name for name, about in folder.notebooks.items() if about["status"] == FAILED]
     if interrupted:
-        print(f"stopped: runs/{folder.path.name} keeps what is finished; the same command goes on with the rest",
+        print(f"stopped: {folder.title} keeps what is finished; the same command goes on with the rest",
               file=sys.stderr)
         return 130
     for name in failed:
         about = folder.notebooks[name]
-        print(f"{name} failed in code cell {about['cell']}: {about['error']}", file=sys.stderr)
-    print(f"open runs/{folder.path.name}/index.html (also runs/latest/index.html)")
+        where = f"in code cell [{about['cell']}]" if about["cell"] else "before its first cell"
+        print(f"{name} failed {where}: {about['error']}", file=sys.stderr)
+    print(f"open {folder.title}/index.html, which is also {Path(folder.title).parent}/latest/index.html")
     return 1 if failed else 0
 
 
@@ -117,7 +123,7 @@ def _record(key: str, profile: str, source: str | None, chosen: dict[str, Path],
 
 def _key(chosen: dict[str, Path], parameters: dict, source: str | None) -> str:
     """What must be the same for a run to go on: notebook sources, parameters, data files, ppkit's sources, the lock."""
-    cells = {name: [cell.source for cell in catalogue.read(path).cells] for name, path in chosen.items()}
+    cells = {name: [cell["source"] for cell in catalogue.cells(path)] for name, path in chosen.items()}
     package = Path(ppkit.__file__).parent
     code = [file for file in sorted(package.rglob("*")) if file.is_file() and "__pycache__" not in file.parts]
     lock = project.root() / "requirements.lock"
@@ -127,10 +133,9 @@ def _key(chosen: dict[str, Path], parameters: dict, source: str | None) -> str:
                              lock.read_bytes() if lock.exists() else b"")
 
 
-def _data_checksums() -> list:
-    from ppkit import datasets
-
-    return [{name: str(value) for name, value in row.items()} for row in getattr(datasets, "status", list)()]
+def _data_checksums() -> dict[str, str | None]:
+    found = {name: real_file(name) for name in datasets.NAMES}
+    return {name: sha256(file.path) if file else None for name, file in found.items()}
 
 
 def _at_once(profile: str) -> int:

@@ -1,9 +1,8 @@
 """Which notebooks there are, what their parameters cells hold, and which values a run gives them."""
 
 import ast
+import json
 from pathlib import Path
-
-import nbformat
 
 from ppkit import project
 from ppkit.runner import Refused
@@ -36,12 +35,19 @@ def select(wanted: list[str], *, solutions: bool = False) -> dict[str, Path]:
     return {name: path for name, path in there.items() if not chosen or name in chosen}
 
 
-def read(path: Path):
-    """The notebook in file `path`; Refused if it is no notebook."""
+def cells(path: Path) -> list[dict]:
+    """The cells of the notebook in file `path`: {"cell_type", "source" (one string), "tags"}; Refused if it is no notebook."""
     try:
-        return nbformat.read(path, as_version=4)
-    except Exception as error:
+        found = json.loads(path.read_text("utf-8"))["cells"]
+        return [{"cell_type": cell["cell_type"], "source": "".join(cell["source"]),
+                 "tags": cell["metadata"].get("tags", [])} for cell in found]
+    except (ValueError, KeyError, TypeError) as error:
         raise Refused(f"{path.name} is not a notebook that can be read: {type(error).__name__}: {error}") from None
+
+
+def n_code_cells(path: Path) -> int:
+    """How many cells of the notebook a kernel executes."""
+    return sum(cell["cell_type"] == "code" and bool(cell["source"].strip()) for cell in cells(path))
 
 
 def parameters(path: Path) -> dict[str, object]:
@@ -49,9 +55,9 @@ def parameters(path: Path) -> dict[str, object]:
 
     An empty dict if there is no such cell.  Refused if a value in it is not a literal: it would go stale.
     """
-    cells = [cell for cell in read(path).cells if "parameters" in cell.metadata.get("tags", [])]
+    tagged = [cell["source"] for cell in cells(path) if "parameters" in cell["tags"]]
     found = {}
-    for line in (line for cell in cells for line in ast.parse(cell.source).body):
+    for line in (line for source in tagged for line in ast.parse(source).body):
         target = line.targets[0] if isinstance(line, ast.Assign) else getattr(line, "target", None)
         try:
             found[target.id] = ast.literal_eval(line.value)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from ppkit.runner.kernel import die_with_parent
+from ppkit.runner.lifeline import die_with_parent
 from ppkit.runner.worker import FAILED
 
 PATIENCE = 2.0  # seconds between the polite signal and the other one
@@ -32,7 +32,7 @@ class Children:
     def start(self, name: str, spec: Path) -> None:
         """Start a worker on the spec file; what it says on stderr is kept beside the spec."""
         with open(spec.with_name("stderr.txt"), "w", encoding="utf-8") as errors:
-            child = subprocess.Popen([sys.executable, "-m", "ppkit.runner.worker", str(spec)], stdin=subprocess.DEVNULL,
+            child = subprocess.Popen([sys.executable, "-P", "-m", "ppkit.runner.worker", str(spec)], stdin=subprocess.DEVNULL,
                                      stdout=subprocess.PIPE, stderr=errors, cwd=_folder_of(spec), start_new_session=True,
                                      preexec_fn=die_with_parent)
         self.running[name] = child

@@ -24,7 +24,6 @@ def for_kernel(scratch: Path, *, threads: int, source: str | None = None, run: P
         **{name: str(threads) for name in THREAD_COUNTS},
         **({"PPKIT_SOURCE": source} if source in ("real", "standin") else {}),
         **({"PPKIT_RUN": str(run), "PPKIT_NOTEBOOK": notebook} if run else {}),
-        **({"PPKIT_DATA": os.path.abspath(inherited["PPKIT_DATA"])} if inherited.get("PPKIT_DATA") else {}),
         "PPKIT_HOME": str(project.root()), "PYTHONHASHSEED": "0", "JUPYTER_PREFER_ENV_PATH": "1",
     }
     kept = kept_cache(scratch)

@@ -11,8 +11,8 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 from ppkit.runner import Refused, catalogue, plain
 from ppkit.runner.environment import for_kernel
 from ppkit.runner.kernel import BoundKernel
+from ppkit.runner.pages import WIDGET_VIEW
 
-WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 KERNEL = {"kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
           "language_info": {"name": "python"}}
 
@@ -24,7 +24,8 @@ def in_place(path: Path) -> float:
     Returns the seconds it took.
     Refused, and the file left alone, if a cell fails or writes on stderr, or the kernel dies.
     """
-    notebook = catalogue.read(path)
+    catalogue.cells(path)  # refuses what is no notebook
+    notebook = nbformat.read(path, as_version=4)
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ppkit-") as scratch:
         environment = for_kernel(Path(scratch), threads=1, source="standin")

@@ -40,7 +40,9 @@ def _papers(claims: list[dict]) -> list[dict]:
                  "short": row["id"].split(".", 1)[1]} for row in claims if row["paper"] == paper]
         counts = [{"verdict": name, "css": css, "symbol": ledger.SYMBOLS[name],
                    "count": sum(row["css"] == css for row in rows)} for name, css in CLASSES.items()]
-        papers.append({"name": paper, "rows": rows, "counts": [chip for chip in counts if chip["count"]]})
+        untried = [row for row in rows if row["verdict"] == rules.NOT_TRIED]
+        papers.append({"name": paper, "decided": [row for row in rows if row not in untried], "untried": untried,
+                       "counts": [chip for chip in counts if chip["count"]]})
     return papers
 
 

@@ -1,23 +1,9 @@
 """A notebook kernel that never outlives whoever started it."""
 
-import ctypes
-import signal
-import sys
-
 import zmq
 from jupyter_client.manager import AsyncKernelManager
 
-PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
-
-
-def die_with_parent() -> None:
-    """Between fork and exec: ask Linux to kill this process when the thread that started it ends.
-
-    Elsewhere nothing happens here, and the kernel's own watch on its parent (once a second) has to do.
-    """
-    if _LIBC is not None:
-        _LIBC.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+from ppkit.runner.lifeline import die_with_parent
 
 
 class BoundKernel(AsyncKernelManager):

@@ -1,15 +1,10 @@
 """The page of a notebook: HTML that reads without a network, mathematics included."""
 
 import shutil
-from importlib import resources
+from importlib import resources, util
 from pathlib import Path
 
-import jupyter_server_mathjax
-import nbformat
-from nbconvert import HTMLExporter
-
-from ppkit.runner.execute import WIDGET_VIEW
-
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 MATHJAX = "mathjax"
 # What TeX in, HTML out in STIX-Web never asks for; all else of MathJax is copied.
 NOT_NEEDED = ("SVG", "localization", "mathmaps", "asciimath2jax.js")
@@ -18,10 +13,12 @@ TEMPLATES = resources.files("ppkit.runner").joinpath("templates")
 
 def write(notebook: Path, page: Path) -> None:
     """Write the notebook in file `notebook` as HTML to `page`, which expects MathJax in the folder beside it."""
+    import nbformat  # slow to import, and the process that only copies MathJax needs neither
+    from nbconvert import HTMLExporter
+
     content = nbformat.read(notebook, as_version=4)
     drop_widgets(content)
-    exporter = HTMLExporter(template_file=str(TEMPLATES.joinpath("notebook.html.j2")), exclude_input_prompt=True,
-                            exclude_output_prompt=True)
+    exporter = HTMLExporter(template_file=str(TEMPLATES.joinpath("notebook.html.j2")))
     exporter.mathjax_url = f"{MATHJAX}/MathJax.js?config=TeX-AMS-MML_HTMLorMML-full,Safe"
     text, _ = exporter.from_notebook_node(content, resources={"metadata": {"name": notebook.stem}})
     page.write_text(text, encoding="utf-8")
@@ -39,7 +36,7 @@ def copy_mathjax(folder: Path) -> None:
     """Put MathJax beside the pages in `folder`, once a run."""
     target = folder / MATHJAX
     if not target.exists():
-        static = Path(jupyter_server_mathjax.__file__).parent / "static"
+        static = Path(util.find_spec("jupyter_server_mathjax").origin).parent / "static"
         part = folder / f"{MATHJAX}.part"
         shutil.rmtree(part, ignore_errors=True)
         shutil.copytree(static, part, ignore=shutil.ignore_patterns(*NOT_NEEDED))

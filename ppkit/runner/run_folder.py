@@ -31,6 +31,11 @@ class RunFolder:
         """What is known of each notebook of this run: status, seconds, peak memory, failed cell and error."""
         return self.record["notebooks"]
 
+    @property
+    def title(self) -> str:
+        """The folder as a person in the project's folder would type it."""
+        return os.path.relpath(self.path, project.root())
+
     def save(self) -> None:
         """Write run.json whole or not at all."""
         write_json(self.path / "run.json", self.record)
@@ -68,19 +73,22 @@ class RunFolder:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            self._lock.close()
+            self.release()
             return False
         return True
 
+    def release(self) -> None:
+        """Let another process go on in the folder."""
+        self._lock.close()
 
-def create(record: dict) -> RunFolder:
-    """A new folder runs/<time>-<profile>, its record written, runs/latest pointing to it.
+
+def create(runs: Path, record: dict) -> RunFolder:
+    """A new folder <time>-<profile> in the folder `runs`, its record written, `latest` pointing to it.
 
     Refused if it cannot be written.
     """
-    runs = project.root() / "runs"
     try:
-        runs.mkdir(exist_ok=True)
+        runs.mkdir(parents=True, exist_ok=True)
         path = _fresh(runs, f"{time.strftime('%Y%m%d-%H%M%S')}-{record['profile']}")
         for part in PARTS:
             (path / part).mkdir()
@@ -93,16 +101,15 @@ def create(record: dict) -> RunFolder:
     return folder
 
 
-def find_unfinished(key: str) -> RunFolder | None:
-    """The newest run of this key that was not run to its end and that nobody works in now; locked for this process."""
-    for path in sorted((project.root() / "runs").glob("*/run.json"), reverse=True):
+def find_unfinished(runs: Path, key: str) -> RunFolder | None:
+    """The newest run in `runs` of this key that was not run to its end and that nobody works in now; locked for this process."""
+    for path in sorted(runs.glob("*/run.json"), reverse=True):
         if path.parent.is_symlink():
             continue
         with contextlib.suppress(Refused, OSError, KeyError):
             folder = RunFolder(path.parent, read_json(path))
             if folder.record["key"] == key:
-                resumable = folder.record["state"] != FINISHED and folder.try_lock()
-                return folder if resumable else None
+                return folder if folder.record["state"] != FINISHED and folder.try_lock() else None
     return None
 
 
@@ -117,7 +124,7 @@ def open_run(name: str) -> RunFolder:
 
 
 def point_latest(path: Path) -> None:
-    """Make runs/latest a relative link to the run at `path`."""
+    """Make `latest`, beside the run at `path`, a relative link to it."""
     link = path.parent / f".latest-{path.name}"
     link.unlink(missing_ok=True)
     link.symlink_to(path.name)

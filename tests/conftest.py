@@ -1,0 +1,62 @@
+"""Tiny projects for the tests of the runner: a folder of notebooks made here, and the command line run on it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+PARAMETERS = 'PROFILE = "quick"\nSEED = 0\nRATE = 0.5\nNAME = ""'
+
+
+class Project:
+    """A project folder of a test: notebooks are added from lists of cells, commands run on it."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        for part in ("notebooks/solutions", "ppkit", "figures"):
+            (folder / part).mkdir(parents=True)
+
+    def add(self, name: str, *cells: str, parameters: str | None = PARAMETERS) -> Path:
+        """Add a notebook; a cell that begins with # is markdown, all others are code."""
+        made = [nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]})] if parameters else []
+        for cell in cells:
+            new = nbformat.v4.new_markdown_cell if cell.startswith("#") else nbformat.v4.new_code_cell
+            made.append(new(cell))
+        path = self.folder / "notebooks" / f"{name}.ipynb"
+        nbformat.write(nbformat.v4.new_notebook(cells=made), path)
+        return path
+
+    def command(self, *arguments: str, **environment: str) -> tuple[list[str], dict[str, str]]:
+        """The command `ppkit ...` on this project, and the environment it runs in."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("PPKIT_")}
+        return ([str(Path(sys.executable).with_name("ppkit")), *arguments],
+                {**inherited, "PPKIT_HOME": str(self.folder), **environment})
+
+    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
+        """Run `ppkit ...` on this project to its end."""
+        command, environment = self.command(*arguments, **environment)
+        return subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=120)
+
+    @property
+    def latest(self) -> Path:
+        return self.folder / "runs" / "latest"
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Project:
+    """An empty project, also for code that runs inside the test's own process."""
+    for name in [name for name in os.environ if name.startswith("PPKIT_")]:
+        monkeypatch.delenv(name)
+    made = Project(tmp_path / "project")
+    monkeypatch.setenv("PPKIT_HOME", str(made.folder))
+    monkeypatch.chdir(made.folder)
+    return made
+
+
+@pytest.fixture(scope="session")
+def session_project(tmp_path_factory) -> Project:
+    """A project that several tests share, for runs that take seconds."""
+    return Project(tmp_path_factory.mktemp("shared") / "project")

@@ -1,0 +1,85 @@
+"""The pages of a run: readable without a network, and the index says what happened."""
+
+import re
+
+import nbformat
+import pytest
+
+from ppkit import ledger
+from ppkit.runner import index, pages, run_folder
+
+VIEW = {"application/vnd.jupyter.widget-view+json": {"model_id": "0"}, "text/plain": "FloatSlider()"}
+FROM_OUTSIDE = re.compile(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//|url\(\s*["']?(?:https?:)?//|@import|\bimport\s.*from""")
+
+
+@pytest.fixture
+def page(tmp_path):
+    """The HTML of a small notebook, and the folder it lies in."""
+    new = nbformat.v4
+    slider = new.new_code_cell("slider", outputs=[new.new_output("display_data", data=VIEW)])
+    still = new.new_code_cell("1", outputs=[new.new_output("execute_result", data={"text/plain": "the still"})])
+    notebook = new.new_notebook(cells=[new.new_markdown_cell("# T\n$$\\epsilon$$"), slider, still],
+                                metadata={"widgets": {"application/vnd.jupyter.widget-state+json": {"state": {}}}})
+    nbformat.write(notebook, tmp_path / "01_a.ipynb")
+    pages.write(tmp_path / "01_a.ipynb", tmp_path / "01_a.html")
+    pages.copy_mathjax(tmp_path)
+    return (tmp_path / "01_a.html").read_text("utf-8"), tmp_path
+
+
+def test_a_page_asks_nothing_from_outside(page):
+    text, _ = page
+    assert not FROM_OUTSIDE.search(text)
+    assert "require.js" not in text and "require.min.js" not in text and "mermaid" not in text.lower().split("<main>")[0]
+
+
+def test_the_mathjax_that_a_page_loads_lies_beside_it_with_its_fonts(page):
+    text, folder = page
+    [source] = re.findall(r'<script src="([^"]+)"', text)
+    assert source == "mathjax/MathJax.js?config=TeX-AMS-MML_HTMLorMML-full,Safe"
+    for needed in ("MathJax.js", "config/TeX-AMS-MML_HTMLorMML-full.js", "config/Safe.js",
+                   "jax/output/HTML-CSS/fonts/STIX-Web/fontdata.js", "extensions/a11y/accessibility-menu.js"):
+        assert (folder / "mathjax" / needed).is_file(), needed
+    assert list((folder / "mathjax" / "fonts" / "HTML-CSS" / "STIX-Web" / "woff").glob("*.woff"))
+    assert sum(file.stat().st_size for file in (folder / "mathjax").rglob("*") if file.is_file()) < 5e6
+    assert text.index("text/x-mathjax-config") < text.index("mathjax/MathJax.js")
+
+
+def test_widgets_go_and_the_still_stays(page):
+    text, _ = page
+    assert "FloatSlider" not in text and "widget-state" not in text and "the still" in text
+
+
+@pytest.fixture
+def folder(project):
+    """A run's folder with one notebook done, one failed, one waiting, and a decided claim."""
+    notebooks = {"01_a": {"status": "done", "seconds": 12.3, "peak_memory_mb": 2048},
+                 "02_b": {"status": "failed", "seconds": 1.0, "peak_memory_mb": 100, "cell": 4, "heading": "Fig. <3>",
+                          "error": "ValueError: epsilon must be > 0, got -1", "traceback": ["----> 1 f(-1)"]},
+                 "03_c": {"status": "waiting"}}
+    made = run_folder.create(project.folder / "runs", {
+        "state": "running", "profile": "quick", "data": "auto", "key": "k", "seeds": [0], "versions": {"python": "3.11"},
+        "machine": {"summary": "a machine"}, "notebooks": notebooks})
+    [row] = [row for row in ledger.merge([]) if row["id"] == "wang2018.table1.row5.basic"]
+    decided = {**row, "value": 18.506, "verdict": "reproduced", "notebook": "01_a", "data": "formula", "profile": "quick"}
+    run_folder.write_json(made.path / "claims" / "01_a.json", [decided])
+    run_folder.write_json(made.path / "figures" / "fig.json", {"name": "fig", "caption": "A < B", "notebook": "01_a", "data": "formula"})
+    made.close()
+    made.release()
+    return made
+
+
+def test_the_index_names_the_failed_cell_the_verdict_and_what_is_missing(folder):
+    text = index.write(folder).read_text("utf-8")
+    assert "<b>02_b failed</b> in code cell [4], under “Fig. &lt;3&gt;”" in text
+    assert "ValueError: epsilon must be &gt; 0, got -1" in text and "----&gt; 1 f(-1)" in text
+    assert "<b>Not run to the end:</b> 03_c" in text
+    assert re.search(r'18\.51</td>\s*<td><span class="verdict reproduced">● reproduced</span>', text)
+    assert 'alt="A &lt; B"' in text and "2.0 GB" in text and ">12<" in text
+    assert text.count('class="verdict untried"') == len(ledger.merge([])) - 1
+
+
+@pytest.mark.parametrize("verdict, kind", [
+    ("not reproduced: the proof has a gap", "not reproduced"), ("not reproduced (better)", "not reproduced"),
+    ("refuted", "refuted"), ("not tried", "not tried"), ("direction only", "direction only")])
+def test_a_longer_verdict_is_counted_with_its_kind(verdict, kind):
+    assert index.kind(verdict) == kind

@@ -1,0 +1,55 @@
+"""`ppkit execute`: a committed notebook is executed so that two runs give identical bytes."""
+
+import json
+
+import nbformat
+import pytest
+
+from ppkit.runner import Refused
+from ppkit.runner.execute import in_place, normalised
+
+CELLS = ("# Title", "import os\nprint('a')\nprint('b', os.environ['OMP_NUM_THREADS'], os.environ['PPKIT_SOURCE'])",
+         "import ipywidgets\nipywidgets.FloatSlider(1.0)", "print('first')\nprint('second', flush=True)\n{1: 'é'}")
+
+
+def test_two_runs_give_identical_bytes_and_nothing_that_changes_from_run_to_run(project):
+    path = project.add("solutions/01_a", *CELLS)
+    ids = [cell.id for cell in nbformat.read(path, as_version=4).cells]
+    assert in_place(path) > 0
+    first = path.read_bytes()
+    in_place(path)
+    assert path.read_bytes() == first
+
+    notebook = json.loads(first)
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in code] == [1, 2, 3, 4]
+    assert [cell["id"] for cell in notebook["cells"]] == ids
+    assert set(notebook["metadata"]) == {"kernelspec", "language_info"}
+    assert [cell["metadata"] for cell in code] == [{"tags": ["parameters"]}, {}, {}, {}]
+    assert [output.get("text") for output in code[1]["outputs"]] == [["a\n", "b 1 standin"]] or \
+        "".join(code[1]["outputs"][0]["text"]) == "a\nb 1 standin\n" and len(code[1]["outputs"]) == 1
+    assert set(code[2]["outputs"][0]["data"]) == {"text/plain"}
+    assert [output["output_type"] for output in code[3]["outputs"]] == ["stream", "execute_result"]
+    assert first.endswith(b"}\n") and b"papermill" not in first and "é".encode() in first
+    assert first.decode() == json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+@pytest.mark.parametrize("cell, said", [
+    ("1 / 0", "01_a.ipynb is left as it was: ZeroDivisionError: division by zero"),
+    ("import sys\nprint('oh', file=sys.stderr)", r"01_a.ipynb is left as it was: cell \[2\] wrote on stderr: oh"),
+    ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "01_a.ipynb is left as it was: its kernel died"),
+])
+def test_what_fails_or_warns_or_dies_is_refused_and_the_file_left_alone(project, cell, said):
+    path = project.add("01_a", cell)
+    before = path.read_bytes()
+    with pytest.raises(Refused, match=said) as refused:
+        in_place(path)
+    assert "\x1b" not in str(refused.value)
+    assert path.read_bytes() == before and not list(path.parent.glob("*.part"))
+
+
+def test_streams_that_arrived_in_pieces_are_one():
+    pieces = [nbformat.v4.new_output("stream", name="stdout", text=text) for text in ("a\n", "b", "c\n")]
+    cell = nbformat.v4.new_code_cell("print()", outputs=pieces, execution_count=1, metadata={"execution": {"began": "now"}})
+    [kept] = json.loads(normalised(nbformat.v4.new_notebook(cells=[cell])))["cells"]
+    assert [output["text"] for output in kept["outputs"]] == [["a\n", "bc\n"]] and kept["metadata"] == {}

@@ -1,0 +1,174 @@
+"""A run's folder: who may go on in it, what an unfinished notebook leaves, what a full disk says."""
+
+import errno
+import json
+import os
+
+import pytest
+
+from ppkit.runner import Refused, batch, catalogue, machine, reference, run_folder, worker
+from ppkit.runner.children import Children
+
+RECORD = {"state": "running", "profile": "quick", "data": "auto", "key": "k", "seeds": [0], "versions": {},
+          "machine": {"summary": "a machine"}}
+
+
+def new(project, **notebooks):
+    return run_folder.create(project.folder / "runs", {**RECORD, "notebooks": {
+        name: {"status": status} for name, status in notebooks.items()}})
+
+
+def test_two_runs_in_one_second_get_folders_of_their_own(project):
+    first, second = new(project), new(project)
+    first.release(), second.release()
+    assert first.path != second.path and os.readlink(project.latest) == second.path.name
+
+
+def test_only_the_newest_unfinished_run_of_the_key_is_resumed_and_not_while_another_works_in_it(project):
+    runs = project.folder / "runs"
+    folder = new(project, a="done", b="running")
+    assert run_folder.find_unfinished(runs, "k") is None  # this process holds its lock
+    folder.release()
+    assert run_folder.find_unfinished(runs, "another") is None
+    found = run_folder.find_unfinished(runs, "k")
+    assert found.path == folder.path
+    found.close()
+    found.release()
+    assert found.record["state"] == "with failures"
+
+
+def test_a_finished_run_is_never_resumed(project):
+    folder = new(project, a="done")
+    folder.close()
+    folder.release()
+    assert json.loads((folder.path / "run.json").read_text())["state"] == "finished"
+    assert run_folder.find_unfinished(project.folder / "runs", "k") is None
+
+
+def test_a_damaged_run_json_is_passed_over(project):
+    folder = new(project, a="running")
+    folder.release()
+    (folder.path / "run.json").write_text('{"id": "cut o')
+    assert run_folder.find_unfinished(project.folder / "runs", "k") is None
+    with pytest.raises(Refused, match="run.json is damaged"):
+        run_folder.open_run("latest")
+
+
+def test_clearing_takes_only_that_notebooks_claims_and_figures(project):
+    folder = new(project, a="running", b="done")
+    folder.release()
+    for name in "ab":
+        run_folder.write_json(folder.path / "claims" / f"{name}.json", [])
+        run_folder.write_json(folder.path / "figures" / f"of_{name}.json", {"notebook": name})
+        (folder.path / "figures" / f"of_{name}.png").touch()
+    folder.clear("a")
+    assert [file.name for file in (folder.path / "claims").iterdir()] == ["b.json"]
+    assert sorted(file.name for file in (folder.path / "figures").iterdir()) == ["of_b.json", "of_b.png"]
+
+
+def test_the_key_changes_with_source_parameters_data_and_lock_only(project, monkeypatch):
+    path = project.add("01_a", "print(1)")
+
+    def key(**changed):
+        chosen = catalogue.select([])
+        asked = {"profile": "quick", "source": None, "given": [], **changed}
+        return batch._key(chosen, catalogue.assign(chosen, **asked), asked["source"])
+
+    first = key()
+    assert key() == first
+    seen = {first, key(profile="paper"), key(given=[("SEED", "1")]), key(source="standin")}
+    monkeypatch.setattr(batch, "_data_checksums", lambda: {"creditcard": "other"})
+    seen.add(key())
+    monkeypatch.undo()
+    monkeypatch.setenv("PPKIT_HOME", str(project.folder))
+    (project.folder / "requirements.lock").write_text("numpy==1")
+    seen.add(key())
+    assert len(seen) == 6
+    (project.folder / "requirements.lock").unlink()
+    executed = json.loads(path.read_text())
+    executed["cells"][1]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": ["1\n"]}]
+    path.write_text(json.dumps(executed))
+    assert key() == first  # outputs are no part of it
+    executed["cells"][1]["source"] = "print(2)"
+    path.write_text(json.dumps(executed))
+    assert key() not in seen
+
+
+def test_a_full_disk_gives_one_sentence_and_keeps_what_is_there(project):
+    project.add("01_a", "print(1)", parameters=None)
+    folder = new(project, **{"01_a": "waiting"})
+    folder.record["key"] = batch._key(catalogue.select([]), {"01_a": {}}, None)
+    folder.save()
+    folder.release()
+    (folder.path / "run.json.part").symlink_to("/dev/full")
+    with pytest.raises(Refused, match=f"cannot write into runs/{folder.path.name}: No space left on device; "
+                                      "what was finished stays"):
+        batch.reproduce([])
+    assert json.loads((folder.path / "run.json").read_text())["notebooks"] == {"01_a": {"status": "waiting"}}
+
+
+def test_a_worker_that_cannot_write_says_so(tmp_path):
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path / "01_a.ipynb"))
+    assert worker._why(full) == {"error": "could not write the run's files: No space left on device: 01_a.ipynb"}
+
+
+def test_a_worker_that_ends_early_is_a_failed_notebook_with_its_last_words(tmp_path):
+    spec = tmp_path / "spec.json"
+    spec.write_text(json.dumps({"notebook": str(tmp_path / "a.ipynb")}))  # lacks everything else
+    with Children() as children:
+        children.start("a", spec)
+        name, event = children.next_event()
+    done = event["done"]
+    assert (name, done["status"], done["error"]) == ("a", "failed", "its process ended with code 1 before the notebook did")
+    assert done["traceback"][-1] == "KeyError: 'environment'"
+
+
+def test_as_many_at_once_as_cores_and_memory_allow(monkeypatch):
+    monkeypatch.setattr(machine, "cores", lambda: 8)
+    for gigabytes, at_once in ((1, 1), (3, 1), (5, 2), (64, 2)):
+        monkeypatch.setattr(machine, "memory_available", lambda: gigabytes * machine.GB)
+        assert batch._at_once("quick") == at_once
+        assert batch._at_once("paper") == 1
+    monkeypatch.setattr(machine, "cores", lambda: 1)
+    assert batch._at_once("quick") == 1
+
+
+def decided(value, profile):
+    from ppkit import ledger
+
+    return [{**row, "value": value, "verdict": "reproduced", "profile": profile, "data": "formula", "notebook": "01_a"}
+            if row["id"] == "wang2018.table1.row5.basic" else row for row in ledger.merge([])]
+
+
+def finished(project, value, profile, picture=b"png"):
+    folder = new(project, **{"01_a": "done"})
+    run_folder.write_json(folder.path / "claims" / "01_a.json", [row for row in decided(value, profile) if row["value"]])
+    (folder.path / "figures" / "fig.png").write_bytes(picture)
+    folder.close()
+    folder.release()
+    return folder
+
+
+def test_the_reference_keeps_the_paper_profile_over_a_later_quick_run(project):
+    paper, quick = finished(project, 18.5, "paper"), finished(project, 18.51, "quick")
+    target, count = reference.keep([paper.path.name])
+    assert (target, count) == (project.folder / "figures" / "claims.json", 1)
+    first = target.read_bytes()
+    reference.keep([quick.path.name])
+    [row] = [row for row in json.loads(target.read_text())["claims"] if row["value"]]
+    assert (row["value"], row["profile"]) == (18.5, "paper")
+    assert (project.folder / "figures" / "fig.png").read_bytes() == b"png"
+    target.unlink()
+    reference.keep([paper.path.name])
+    assert target.read_bytes() == first and str(project.folder).encode() not in first
+
+
+def test_an_unfinished_run_or_a_huge_picture_is_no_reference(project):
+    running = new(project, a="running")
+    running.release()
+    with pytest.raises(Refused, match=f"run {running.path.name} is not finished but running"):
+        reference.keep(["latest"])
+    large = finished(project, 18.5, "quick", picture=bytes(200_001))
+    with pytest.raises(Refused, match="fig.png has 200,001 bytes, more than 200,000"):
+        reference.keep([large.path.name])
+    assert not (project.folder / "figures" / "claims.json").exists()
