@@ -84,5 +84,5 @@ def _drawn(y: np.ndarray, rows: int, seed: int, file: str) -> np.ndarray:
     rng = np.random.default_rng(seed)
     frauds = np.flatnonzero(y == 1)
     n_frauds = min(round(rows * len(frauds) / len(y)), rows)
-    kept = [rng.choice(frauds, n_frauds, replace=False), rng.choice(np.flatnonzero(y == 0), rows - n_frauds, replace=False)]
-    return np.sort(np.concatenate(kept))
+    others = rng.choice(np.flatnonzero(y == 0), rows - n_frauds, replace=False)
+    return np.sort(np.concatenate([rng.choice(frauds, n_frauds, replace=False), others]))

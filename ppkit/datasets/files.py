@@ -5,6 +5,7 @@ import hashlib
 import os
 import zipfile
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,13 +69,14 @@ def read_table(found: Found) -> pd.DataFrame:
         return pd.read_parquet(kept)
     except (OSError, ValueError):                  # not kept yet, or not whole
         table = _read(found)
+    part = kept.with_suffix(f".{os.getpid()}.part")
     try:
         kept.parent.mkdir(exist_ok=True)
-        part = kept.with_suffix(f".{os.getpid()}.part")
         table.to_parquet(part, index=False)
         os.replace(part, kept)
     except (OSError, ValueError, TypeError):       # a folder that cannot be written, or a table that is refused later
-        pass
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
     return table
 
 
@@ -89,11 +91,11 @@ def _read(found: Found) -> pd.DataFrame:
                 if len(members) != 1:
                     raise ValueError(f"expected one .csv in the archive, found {len(members)}")
                 with archive.open(members[0]) as file:
-                    return pd.read_csv(file)
+                    return pd.read_csv(file, low_memory=False)
         if name.endswith(".gz"):
             with gzip.open(found.path) as file:
-                return pd.read_csv(file)
-        return pd.read_csv(found.path)
+                return pd.read_csv(file, low_memory=False)
+        return pd.read_csv(found.path, low_memory=False)
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ValueError(f"{name} cannot be read to its end, expected a whole "

@@ -56,7 +56,8 @@ def world() -> World:
     country[-1] = 9                                                     # the last web shop sits in "cn"
     region[-N_WEB:-1] = np.array([8, 1, 3])
     weight = 1.0 / np.arange(3, 3 + N_HOME_CITIES)
-    gaps = np.hypot(east[:N_HOME_CITIES, None] - east[:N_HOME_CITIES], north[:N_HOME_CITIES, None] - north[:N_HOME_CITIES])
+    x, y = east[at_home], north[at_home]
+    gaps = np.hypot(x[:, None] - x, y[:, None] - y)
     codes = list(MERCHANT_CODES.values())
     popularity = np.array([row[3] for row in codes], float)
     popularity /= popularity.sum()

@@ -1,0 +1,149 @@
+"""Spending patterns: what a transaction looks like beside the earlier ones of its account, and only those.
+
+Sums of money enter as log(1 + dollars), times as log(1 + hours or days), distances as log(1 + km), counts as
+log(1 + n); a score is the deviation from the account's own past mean in units of its own past standard deviation.
+Each function below gives some of schema.DERIVED, float64 (len(keep),) each, for the rows in `keep`.
+"""
+
+import numpy as np
+
+from .history import History
+from .population import Population
+from .spending import DAY
+from .world import world
+
+HOUR = 3600
+_WINDOWS = {"10min": HOUR // 6, "1h": HOUR, "6h": 6 * HOUR, "24h": DAY, "7d": 7 * DAY, "30d": 30 * DAY}
+_NEVER = 400.0                       # days, where there is no earlier row to count from
+_MICRO = 10**6                       # logarithms are summed as whole millionths
+
+
+def spending_patterns(population: Population, keep: np.ndarray) -> dict[str, np.ndarray]:
+    """The 61 derived features of the rows in keep (ascending indices), by name."""
+    rows = population.rows
+    past = History(rows["who"], rows["time"])
+    metres = _metres(rows["city"], population.accounts["home"][rows["who"]])
+    return (_against_last(rows, past, keep) | _velocities(population, past, metres, keep)
+            | _own_past(rows, past, metres, keep) | _familiarity(rows, past, keep))
+
+
+def _against_last(rows: dict, past: History, keep: np.ndarray) -> dict[str, np.ndarray]:
+    some = keep > past.first[keep]
+    last = np.where(some, keep - 1, keep)
+    log_cents = _log_cents(rows)
+    hours = (rows["time"][keep] - rows["time"][last]) / HOUR
+    km = _metres(rows["city"][keep], rows["city"][last]) / 1000
+    web, country = rows["web"], world().country[rows["city"]]
+    same = {"merchant": rows["merchant"], "code": rows["code"], "presence": web, "country": country}
+    return {
+        "amount_difference": _signed_log((rows["cents"][keep] - rows["cents"][last]) / 100),
+        "amount_log_ratio": (log_cents[keep] - log_cents[last]) / _MICRO,
+        "distance_from_last": np.log1p(km),
+        "time_since_last": np.log1p(np.where(some, hours, 24 * _NEVER)),
+        "speed_from_last": np.log1p(np.where(web[keep] | web[last], 0, km / (hours + .1))),
+    } | {f"same_{name}": (some & (column[keep] == column[last])).astype(float) for name, column in same.items()}
+
+
+def _velocities(population: Population, past: History, metres: np.ndarray, keep: np.ndarray) -> dict[str, np.ndarray]:
+    rows, accounts = population.rows, population.accounts
+    who, time, cents, web = (rows[name] for name in ("who", "time", "cents", "web"))
+    dollars = cents[keep] / 100
+    small, away = cents < 1000, (metres > 150_000) & ~web
+    declines, new = rows["declines_today"].astype(np.int64), past.alike(rows["merchant"])[0] == 0
+    days = np.maximum((time[keep] - time[past.first[keep]]) / DAY, 1.0) + 5.0
+    a_day = (past.total(cents)[keep] / 100 + 30.0) / days          # dollars, a new account being given 30 in 5 days
+    out = {}
+    for label, seconds in _WINDOWS.items():
+        since = past.since(seconds)
+        count, spent = (keep - since[keep]), past.total(cents, since)[keep] / 100
+        out[f"count_{label}"], out[f"sum_{label}"] = np.log1p(count), np.log1p(spent)
+        if label in ("1h", "24h", "7d"):
+            out[f"absent_count_{label}"] = np.log1p(past.total(web, since)[keep])
+            out[f"absent_sum_{label}"] = np.log1p(past.total(cents * web, since)[keep] / 100)
+        if label in ("1h", "24h"):
+            out[f"small_count_{label}"] = np.log1p(past.total(small, since)[keep])
+        if label in ("24h", "7d"):
+            out[f"away_count_{label}"] = np.log1p(past.total(away, since)[keep])
+            out[f"declines_{label}"] = past.total(declines, since)[keep]
+            out[f"new_merchants_{label}"] = np.log1p(past.total(new, since)[keep])
+            out[f"spend_pace_{label}"] = np.log((spent + dollars) / (a_day * (seconds / DAY)))
+        if label == "24h":
+            out["pace_24h"] = np.log((count + 1) / ((keep - past.first[keep] + 1) / days))
+        if label == "30d":
+            carried = accounts["opening_balance"] * (1 - accounts["payment_ratio"])
+            owed = carried[who[keep]] + spent + dollars
+            out["utilisation"] = np.minimum(owed / accounts["credit_limit"][who[keep]], 3.0)
+    return out
+
+
+def _own_past(rows: dict, past: History, metres: np.ndarray, keep: np.ndarray) -> dict[str, np.ndarray]:
+    n = keep - past.first[keep]
+    cents, log_cents = rows["cents"], _log_cents(rows)
+    log_metres = np.round(np.log1p(metres / 1000) * _MICRO).astype(np.int64)
+    mean, deviation = _moments(past.total(cents)[keep], past.total(cents * cents)[keep], n)
+    log_mean, log_deviation = _log_moments(log_cents, past, keep, n)
+    far_mean, far_deviation = _log_moments(log_metres, past, keep, n)
+    flags = {"absent": rows["web"], "abroad": world().country[rows["city"]] > 0, "night": rows["time"] % DAY < 6 * HOUR}
+    last = np.maximum(keep - 1, past.first[keep])
+    gaps = (rows["time"][last] - rows["time"][past.first[keep]]) / HOUR / np.maximum(n - 1, 1)
+    return {
+        "past_count": np.log1p(n),
+        "amount_mean": np.log1p(mean / 100), "amount_std": np.log1p(deviation / 100),
+        "amount_score": np.where(n > 1, _signed_log((cents[keep] - mean) / (deviation + 500)), 0),
+        "log_amount_mean": log_mean, "log_amount_std": log_deviation,
+        "log_amount_score": np.where(n > 1, (log_cents[keep] / _MICRO - log_mean) / (log_deviation + .3), 0),
+        "distance_mean": far_mean,
+        "distance_score": np.where(n > 1, (log_metres[keep] / _MICRO - far_mean) / (far_deviation + .5), 0),
+        "gap_mean": np.log1p(gaps),
+    } | {f"{name}_share": past.total(flag)[keep] / (n + 3.0) for name, flag in flags.items()}
+
+
+def _familiarity(rows: dict, past: History, keep: np.ndarray) -> dict[str, np.ndarray]:
+    places, time = world(), rows["time"]
+    shop_before, shop_last = past.alike(rows["merchant"])
+    code_before, code_last = past.alike(rows["code"])
+    log_cents = _log_cents(rows)
+    code_mean = past.total_alike(rows["code"], log_cents)[keep] / np.maximum(code_before[keep], 1)
+    same_hours = past.alike(time % DAY // (3 * HOUR))[0][keep]
+    typical = places.log_amount[rows["code"][keep]] + places.price[rows["merchant"][keep]]
+    return {
+        "merchant_visits": np.log1p(shop_before[keep]),
+        "merchant_first": (shop_before[keep] == 0).astype(float),
+        "merchant_days": _days_since(time, shop_last, keep),
+        "code_visits": np.log1p(code_before[keep]),
+        "code_days": _days_since(time, code_last, keep),
+        "code_amount_ratio": np.where(code_before[keep] > 0, (log_cents[keep] - code_mean) / _MICRO, 0),
+        "city_visits": np.log1p(past.alike(rows["city"])[0][keep]),
+        "hour_share": (same_hours + .5) / (keep - past.first[keep] + 4.0),
+        "ticket_ratio": np.log(rows["cents"][keep] / 100) - typical,
+    }
+
+
+def _log_cents(rows: dict) -> np.ndarray:
+    return np.round(np.log(rows["cents"]) * _MICRO).astype(np.int64)
+
+
+def _metres(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    places = world()
+    return np.round(1000 * np.hypot(places.east[a] - places.east[b], places.north[a] - places.north[b])).astype(np.int64)
+
+
+def _signed_log(values: np.ndarray) -> np.ndarray:
+    return np.sign(values) * np.log1p(np.abs(values))
+
+
+def _moments(total: np.ndarray, squares: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation (n - 1 below) from exact sums; 0 where there are too few."""
+    mean = total / np.maximum(n, 1)
+    variance = squares / np.maximum(n, 1) - mean * mean
+    return mean, np.sqrt(np.maximum(variance, 0) * n / np.maximum(n - 1, 1))
+
+
+def _log_moments(millionths: np.ndarray, past: History, keep: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    squares = past.total(millionths * millionths // _MICRO)[keep]
+    return _moments(past.total(millionths)[keep] / _MICRO, squares / _MICRO, n)
+
+
+def _days_since(time: np.ndarray, earlier: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    earlier = earlier[keep]
+    return np.log1p(np.where(earlier >= 0, (time[keep] - time[np.maximum(earlier, 0)]) / DAY, _NEVER))
