@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip
 
 # One thread per process, stand-ins for data, and no file of this user's: what the committed outputs were made with.
 PINNED := PPKIT_SOURCE=standin OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1 \
-          NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba PYTHONHASHSEED=0 PYTHONPATH=tests
+          NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba PYTHONHASHSEED=0 JUPYTER_PREFER_ENV_PATH=1 PYTHONPATH=tests
 LOWERED := ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Nehalem MKL_ENABLE_INSTRUCTIONS=SSE4_2 NUMBA_CPU_NAME=generic
 NBVAL := -p notebook_times --nbval --nbval-cell-timeout 120 -q
 REAL_DATA := $(wildcard ../shared/data)
@@ -71,11 +71,13 @@ clean:
 	rm -rf .venv .cache build .pytest_cache *.egg-info
 	find . -name __pycache__ -type d -not -path './runs/*' -prune -exec rm -rf {} +
 
-# .venv/made-from holds what the environment was made from: lock, ranges and interpreter; another content makes it anew.
+# .venv/made-from holds what the environment was made from: place, interpreter, lock and ranges (not the settings of
+# tools further down in pyproject.toml); another content makes it anew.
 environment:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "ppkit needs Python 3.11 or newer, $(PYTHON) is not: try make PYTHON=python3.11"; exit 1; }
-	@made_from=$$($(PYTHON) -c 'import sys; print(sys.version, sys.platform)'; cat requirements.lock pyproject.toml); \
+	@made_from=$$($(PYTHON) -c 'import sys; print(sys.version, sys.platform)'; \
+	  echo "$(CURDIR)"; cat requirements.lock; sed '/^\[tool/,$$d' pyproject.toml); \
 	if [ "$$made_from" = "$$(cat .venv/made-from 2>/dev/null)" ] && $(BIN)/python -c '' 2>/dev/null; then exit 0; fi; \
 	echo "Making .venv (once; a few minutes, most of it PyTorch)"; \
 	$(PYTHON) -m venv --clear .venv; \

@@ -70,7 +70,7 @@ def _work_off(folder, missing: dict[str, Path], parameters: dict, source: str | 
                     folder.notebooks[name].update(status=RUNNING)
                     folder.save()
                     children.start(name, _spec(folder, name, missing[name], parameters[name], source, jobs))
-                name, event = children.next_event()
+                name, event = children.next_event(meanwhile=bar.refresh)
                 if "cell" in event:
                     bar.at(name, event["cell"])
                 else:
@@ -162,8 +162,9 @@ class _Bar:
     """One bar over all code cells; where no person watches, one line a finished notebook."""
 
     def __init__(self, cells: dict[str, int]):
-        self._cells, self._at = cells, {}
-        self._bar = tqdm(total=sum(cells.values()), unit="cell", disable=None, dynamic_ncols=True, leave=False)
+        self._cells, self._at, self._ended = cells, {}, 0
+        self._bar = tqdm(total=sum(cells.values()), disable=None, dynamic_ncols=True, leave=False,
+                         bar_format="{desc} |{bar}| {n_fmt} of {total_fmt} cells, {elapsed}")
 
     def __enter__(self):
         return self
@@ -173,17 +174,17 @@ class _Bar:
 
     def at(self, name: str, cell: int) -> None:
         self._at[name] = cell
-        self._bar.set_description_str(", ".join(f"{name} cell {cell}/{self._cells[name]}" for name, cell in self._at.items()),
-                                      refresh=False)
-        self._move()
+        self.refresh()
 
     def finished(self, name: str, about: dict) -> None:
         self._at.pop(name, None)
-        self._cells[name] = -self._cells[name]
-        self._move()
+        self._ended += self._cells[name]
+        self.refresh()
         tqdm.write(f"{name:<24} {about['status']:<7} {about['seconds']:7.1f} s {about['peak_memory_mb']:6d} MB")
 
-    def _move(self) -> None:
-        ended = sum(-count for count in self._cells.values() if count < 0)
-        self._bar.n = ended + sum(cell - 1 for cell in self._at.values())
+    def refresh(self) -> None:
+        """Draw the bar as things stand, the clock included."""
+        self._bar.n = self._ended + sum(cell - 1 for cell in self._at.values())
+        self._bar.set_description_str(", ".join(f"{name} cell {cell}/{self._cells[name]}" for name, cell in self._at.items()),
+                                      refresh=False)
         self._bar.refresh()

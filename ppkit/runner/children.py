@@ -38,12 +38,16 @@ class Children:
         self.running[name] = child
         threading.Thread(target=self._listen, args=(name, child, spec), daemon=True).start()
 
-    def next_event(self) -> tuple[str, dict]:
-        """Wait for the next line of any worker: (name, {"cell": k}) or (name, {"done": {...}}), which is its last."""
+    def next_event(self, meanwhile=lambda: None) -> tuple[str, dict]:
+        """Wait for the next line of any worker: (name, {"cell": k}) or (name, {"done": {...}}), which is its last.
+
+        meanwhile: called a few times a second as long as there is none.
+        """
         while True:
             try:
                 name, event = self._events.get(timeout=0.2)  # a short wait, so that Ctrl-C is heard
             except queue.Empty:
+                meanwhile()
                 continue
             if "done" in event:
                 self.running.pop(name)
