@@ -77,10 +77,9 @@ def test_the_key_changes_with_source_parameters_data_and_lock_only(project, monk
     first = key()
     assert key() == first
     seen = {first, key(profile="paper"), key(given=[("SEED", "1")]), key(source="standin")}
-    monkeypatch.setattr(batch, "_data_checksums", lambda: {"creditcard": "other"})
-    seen.add(key())
-    monkeypatch.undo()
-    monkeypatch.setenv("PPKIT_HOME", str(project.folder))
+    with monkeypatch.context() as changed:
+        changed.setattr(batch, "_data_checksums", lambda: {"creditcard": "other"})
+        seen.add(key())
     (project.folder / "requirements.lock").write_text("numpy==1")
     seen.add(key())
     assert len(seen) == 6
@@ -142,6 +141,9 @@ def decided(value, profile):
 
 def finished(project, value, profile, picture=b"png"):
     folder = new(project, **{"01_a": "done"})
+    folder.record["profile"] = profile
+    about = {"name": "fig", "caption": "What to see.", "notebook": "01_a", "data": "formula"}
+    run_folder.write_json(folder.path / "figures" / "fig.json", about)
     run_folder.write_json(folder.path / "claims" / "01_a.json", [row for row in decided(value, profile) if row["value"]])
     (folder.path / "figures" / "fig.png").write_bytes(picture)
     folder.close()
@@ -150,14 +152,16 @@ def finished(project, value, profile, picture=b"png"):
 
 
 def test_the_reference_keeps_the_paper_profile_over_a_later_quick_run(project):
-    paper, quick = finished(project, 18.5, "paper"), finished(project, 18.51, "quick")
+    paper, quick = finished(project, 18.5, "paper", b"paper"), finished(project, 18.51, "quick", b"quick")
     target, count = reference.keep([paper.path.name])
     assert (target, count) == (project.folder / "figures" / "claims.json", 1)
     first = target.read_bytes()
     reference.keep([quick.path.name])
-    [row] = [row for row in json.loads(target.read_text())["claims"] if row["value"]]
-    assert (row["value"], row["profile"]) == (18.5, "paper")
-    assert (project.folder / "figures" / "fig.png").read_bytes() == b"png"
+    kept = json.loads(target.read_text())
+    [row] = [row for row in kept["claims"] if row["value"]]
+    assert (row["value"], row["profile"], row["run"]) == (18.5, "paper", paper.path.name)
+    assert kept["run"]["id"] == quick.path.name and kept["pictures"]["fig"]["run"] == paper.path.name
+    assert (project.folder / "figures" / "fig.png").read_bytes() == b"paper"
     target.unlink()
     reference.keep([paper.path.name])
     assert target.read_bytes() == first and str(project.folder).encode() not in first

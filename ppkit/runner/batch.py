@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sys
 from contextlib import contextmanager
@@ -76,6 +77,8 @@ def _work_off(folder, missing: dict[str, Path], parameters: dict, source: str | 
                 else:
                     folder.notebooks[name].update(_closed(event["done"]))
                     folder.save()
+                    if event["done"]["status"] == DONE:
+                        shutil.rmtree(folder.path / ".cache" / name)
                     bar.finished(name, folder.notebooks[name])
         except KeyboardInterrupt:
             return True

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import psutil
 
-from ppkit.runner.lifeline import die_with_parent
 from ppkit.runner.worker import FAILED
 
 PATIENCE = 2.0  # seconds between the polite signal and the other one
@@ -33,8 +32,7 @@ class Children:
         """Start a worker on the spec file; what it says on stderr is kept beside the spec."""
         with open(spec.with_name("stderr.txt"), "w", encoding="utf-8") as errors:
             child = subprocess.Popen([sys.executable, "-P", "-m", "ppkit.runner.worker", str(spec)], stdin=subprocess.DEVNULL,
-                                     stdout=subprocess.PIPE, stderr=errors, cwd=_folder_of(spec), start_new_session=True,
-                                     preexec_fn=die_with_parent)
+                                     stdout=subprocess.PIPE, stderr=errors, cwd=_folder_of(spec), start_new_session=True)
         self.running[name] = child
         threading.Thread(target=self._listen, args=(name, child, spec), daemon=True).start()
 

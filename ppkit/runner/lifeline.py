@@ -9,7 +9,7 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def die_with_parent() -> None:
-    """Between fork and exec: ask Linux to kill this process when the thread that started it ends.
+    """Ask Linux to kill this process when the thread that started it ends; a child calls it first, or between fork and exec.
 
     Elsewhere nothing happens here, and a kernel's own watch on its parent (once a second) has to do.
     """

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from ppkit import ledger, project
+from ppkit import ledger, project, rules
 from ppkit.runner import Refused, run_folder
 
 LARGEST_PICTURE = 200_000  # bytes
@@ -23,19 +23,30 @@ def keep(names: list[str]) -> tuple[Path, int]:
         if run.record["state"] != run_folder.FINISHED:
             raise Refused(f"run {run.record['id']} is not finished but {run.record['state']}: "
                           "only a run whose notebooks all went through can be a reference")
-    pictures = [picture for run in runs for picture in sorted((run.path / "figures").glob("*.png"))]
-    for picture in pictures:
+    for picture in (picture for run in runs for picture in (run.path / "figures").glob("*.png")):
         if picture.stat().st_size > LARGEST_PICTURE:
             raise Refused(f"{picture.name} has {picture.stat().st_size:,} bytes, more than {LARGEST_PICTURE:,}: "
                           "draw fewer points or a smaller figure")
     folder = project.root() / "figures"
     folder.mkdir(exist_ok=True)
     target = folder / "claims.json"
-    kept = run_folder.read_json(target) if target.exists() else {"runs": {}, "claims": []}
+    kept = run_folder.read_json(target) if target.exists() else {"pictures": {}, "claims": []}
     for run in runs:
         new = run_folder.read_json(run.path / "claims.json")
-        kept = {"run": new["run"], "claims": ledger.best(kept["claims"], new["claims"])}
+        rows = [{**row, "run": new["run"]["id"]} if row["verdict"] != rules.NOT_TRIED else row for row in new["claims"]]
+        kept = {"run": new["run"], "pictures": _pictures(run, kept["pictures"], folder),
+                "claims": ledger.best(kept["claims"], rows)}
     run_folder.write_json(target, kept)
-    for picture in pictures:
-        shutil.copyfile(picture, folder / picture.name)
-    return target, sum(row["verdict"] != "not tried" for row in kept["claims"])
+    return target, sum(row["verdict"] != rules.NOT_TRIED for row in kept["claims"])
+
+
+def _pictures(run, kept: dict, folder: Path) -> dict:
+    """Copy the run's pictures to `folder` and return what is known of all there; a quick one takes no paper one's place."""
+    profile, pictures = run.record["profile"], dict(kept)
+    for about in map(run_folder.read_json, sorted((run.path / "figures").glob("*.json"))):
+        name = about["name"]
+        if profile == "paper" or pictures.get(name, {}).get("profile") != "paper":
+            shutil.copyfile(run.path / "figures" / f"{name}.png", folder / f"{name}.png")
+            pictures[name] = {key: about[key] for key in ("caption", "data", "notebook")} | {
+                "profile": profile, "run": run.record["id"]}
+    return dict(sorted(pictures.items()))

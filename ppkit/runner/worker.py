@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from ppkit.runner import plain
+from ppkit.runner.lifeline import die_with_parent
 
 RUNNING = "running"
 DONE = "done"
@@ -20,6 +21,7 @@ FAILED = "failed"
 
 def main(spec_file: str) -> None:
     """Run the notebook that `spec_file` describes and say how it went; a failed notebook is an answer, not an error."""
+    die_with_parent()
     spec = json.loads(Path(spec_file).read_text("utf-8"))
     os.environ.clear()
     os.environ.update(spec["environment"])
