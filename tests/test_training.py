@@ -274,6 +274,17 @@ def test_arms_run_side_by_side_give_the_same():
     assert one == many and one[0] != one[1]
 
 
+def test_the_data_decide_the_precision_and_may_be_read_only():
+    X, y, split = arm_problem()
+    settings = dict(upload=PlainSGD(), sample_rate=0.1, n_rounds=40, lr=0.5, seed=0, hidden=(5,), every=40)
+    ends = []
+    for dtype in (np.float32, np.float64):
+        X = X.astype(dtype)
+        X.flags.writeable = False
+        ends.append(run_arm(X, y, split, **settings).values[-1])
+    assert min(ends) > 0.9 and ends[0] != ends[1]  # torch draws another start at another precision
+
+
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan])
 def test_bad_uploads_are_named(value):
     with pytest.raises(ValueError, match=f"epsilon must be > 0, got {value}"):

@@ -253,16 +253,17 @@ def run_arm(
 ) -> History:
     """One curve of Figs 3 to 6: a fresh network, trained on a split, with its test AUC by round.
 
-    X: (N, F) float32, standardised on training rows.  y: (N,) labels in {0, 1}.  split: has `participants`, a
-    sequence of index arrays, and `test`, an index array.  hidden: widths of the hidden layers.  start: as in `mlp`.
+    X: (N, F) float32 or float64, standardised on training rows; its type is the network's.  y: (N,) labels in {0, 1}.
+    split: has `participants`, a sequence of index arrays, and `test`, an index array.  hidden: widths of the hidden
+    layers.  start: as in `mlp`.
     seed: of the start, the samples and the noise; two arms with one seed start from one network.
     Other arguments as in `train`.  Returns a History whose values are test AUCs.
     Plain arguments, so that joblib can run seeds side by side.
     """
     start_seed, training_seed = np.random.SeedSequence(seed).spawn(2)
     start_rng = torch.Generator().manual_seed(int(start_seed.generate_state(1)[0]))
-    model = mlp((X.shape[1], *hidden, 2), rng=start_rng, start=start)
     X_test, y_test = torch.from_numpy(X[split.test]), y[split.test]
+    model = mlp((X.shape[1], *hidden, 2), rng=start_rng, start=start, dtype=X_test.dtype)
 
     def test_auc(network: nn.Sequential) -> float:
         with torch.no_grad():
