@@ -94,6 +94,19 @@ def test_data_status_names_every_data_set(ppkit):
     assert code == 0 and all(name in said for name in datasets.NAMES)
 
 
+def test_claims_of_a_run_are_listed_and_counted(ppkit, project):
+    from ppkit import ledger
+    from ppkit.runner import run_folder
+
+    rows = ledger.merge([])
+    rows[0] |= {"verdict": "not reproduced (better)", "value": 14312.0, "data": "formula"}
+    (project.folder / "figures").mkdir(exist_ok=True)
+    run_folder.write_json(project.folder / "figures" / "claims.json", {"run": {}, "claims": rows})
+    code, said, _ = ppkit("claims")
+    assert code == 0 and rows[0]["id"] in said and "14,312" in said
+    assert f"○ not reproduced 1  ✕ refuted 0  · not tried {len(rows) - 1}" in said
+
+
 def test_help_is_the_answer_to_nothing(ppkit):
     code, out, err = ppkit()
     assert all(name in out + err for name in ("reproduce", "execute", "reference", "claims", "data"))

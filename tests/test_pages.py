@@ -73,13 +73,6 @@ def test_the_index_names_the_failed_cell_the_verdict_and_what_is_missing(folder)
     assert "<b>02_b failed</b> in code cell [4], under “Fig. &lt;3&gt;”" in text
     assert "ValueError: epsilon must be &gt; 0, got -1" in text and "----&gt; 1 f(-1)" in text
     assert "<b>Not run to the end:</b> 03_c" in text
-    assert re.search(r'18\.51</td>\s*<td><span class="verdict reproduced">● reproduced</span>', text)
+    assert re.search(r'18\.51</td>\s*<td><span class="verdict reproduced">●\u00a0reproduced</span>', text)
     assert 'alt="A &lt; B"' in text and "2.0 GB" in text and ">12<" in text
     assert text.count('class="verdict untried"') == len(ledger.merge([])) - 1
-
-
-@pytest.mark.parametrize("verdict, kind", [
-    ("not reproduced: the proof has a gap", "not reproduced"), ("not reproduced (better)", "not reproduced"),
-    ("refuted", "refuted"), ("not tried", "not tried"), ("direction only", "direction only")])
-def test_a_longer_verdict_is_counted_with_its_kind(verdict, kind):
-    assert index.kind(verdict) == kind

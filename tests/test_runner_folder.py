@@ -72,7 +72,7 @@ def test_the_key_changes_with_source_parameters_data_and_lock_only(project, monk
     def key(**changed):
         chosen = catalogue.select([])
         asked = {"profile": "quick", "source": None, "given": [], **changed}
-        return batch._key(chosen, catalogue.assign(chosen, **asked), asked["source"])
+        return batch._key(chosen, asked["profile"], catalogue.assign(chosen, **asked), asked["source"])
 
     first = key()
     assert key() == first
@@ -96,7 +96,7 @@ def test_the_key_changes_with_source_parameters_data_and_lock_only(project, monk
 def test_a_full_disk_gives_one_sentence_and_keeps_what_is_there(project):
     project.add("01_a", "print(1)", parameters=None)
     folder = new(project, **{"01_a": "waiting"})
-    folder.record["key"] = batch._key(catalogue.select([]), {"01_a": {}}, None)
+    folder.record["key"] = batch._key(catalogue.select([]), "quick", {"01_a": {}}, None)
     folder.save()
     folder.release()
     (folder.path / "run.json.part").symlink_to("/dev/full")

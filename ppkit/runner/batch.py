@@ -21,6 +21,9 @@ from ppkit.runner.worker import DONE, FAILED, RUNNING
 
 MEMORY_PER_NOTEBOOK = {"quick": 2 * machine.GB}
 AT_ONCE = {"quick": 2, "paper": 1}
+# Quick: one, as the committed values were computed; small networks do not gain from more, and on a busy machine a second
+# thread made them four to ten times slower. Paper: all cores, which the notebook shares out itself.
+THREADS = {"quick": 1, "paper": None}
 
 
 def reproduce(wanted: list[str], *, profile: str = "quick", given: list[tuple[str, str]] = (),
@@ -37,7 +40,7 @@ def reproduce(wanted: list[str], *, profile: str = "quick", given: list[tuple[st
         raise Refused(f"jobs must be >= 1, got {jobs}")
     chosen = catalogue.select(wanted)
     parameters = catalogue.assign(chosen, profile=profile, source=source, given=list(given))
-    key = _key(chosen, parameters, source)
+    key = _key(chosen, profile, parameters, source)
     runs = (runs or project.root() / "runs").resolve()
     folder = None if fresh else run_folder.find_unfinished(runs, key)
     if folder is None:
@@ -70,7 +73,7 @@ def _work_off(folder, missing: dict[str, Path], parameters: dict, source: str | 
                     folder.clear(name)
                     folder.notebooks[name].update(status=RUNNING)
                     folder.save()
-                    children.start(name, _spec(folder, name, missing[name], parameters[name], source, jobs))
+                    children.start(name, _spec(folder, name, missing[name], parameters[name], source))
                 name, event = children.next_event(meanwhile=bar.refresh)
                 if "cell" in event:
                     bar.at(name, event["cell"])
@@ -101,10 +104,10 @@ def _finish(folder, interrupted: bool) -> int:
     return 1 if failed else 0
 
 
-def _spec(folder, name: str, path: Path, parameters: dict, source: str | None, jobs: int) -> Path:
+def _spec(folder, name: str, path: Path, parameters: dict, source: str | None) -> Path:
     scratch = folder.path / ".cache" / name
     scratch.mkdir(parents=True, exist_ok=True)
-    environment = for_kernel(scratch, threads=max(1, machine.cores() // jobs), source=source, run=folder.path, notebook=name)
+    environment = for_kernel(scratch, threads=THREADS[folder.record["profile"]], source=source, run=folder.path, notebook=name)
     spec = {"notebook": str(path), "output": str(folder.path / "notebooks" / f"{name}.ipynb"),
             "page": str(folder.path / "html" / f"{name}.html"), "scratch": str(scratch),
             "parameters": parameters, "environment": environment}
@@ -124,13 +127,13 @@ def _record(key: str, profile: str, source: str | None, chosen: dict[str, Path],
             "seeds": seeds, "versions": machine.versions(), "machine": machine.describe(), "notebooks": notebooks}
 
 
-def _key(chosen: dict[str, Path], parameters: dict, source: str | None) -> str:
-    """What must be the same for a run to go on: notebook sources, parameters, data files, ppkit's sources, the lock."""
+def _key(chosen: dict[str, Path], profile: str, parameters: dict, source: str | None) -> str:
+    """What must be the same for a run to go on: notebook sources, profile, parameters, data files, ppkit's sources, the lock."""
     cells = {name: [cell["source"] for cell in catalogue.cells(path)] for name, path in chosen.items()}
     package = Path(ppkit.__file__).parent
     code = [file for file in sorted(package.rglob("*")) if file.is_file() and "__pycache__" not in file.parts]
     lock = project.root() / "requirements.lock"
-    asked = {"cells": cells, "parameters": parameters, "source": source or os.environ.get("PPKIT_SOURCE"),
+    asked = {"cells": cells, "profile": profile, "parameters": parameters, "source": source or os.environ.get("PPKIT_SOURCE"),
              "data": _data_checksums(), "code": [file.relative_to(package).as_posix() for file in code]}
     return run_folder.digest(json.dumps(asked, sort_keys=True).encode(), *(file.read_bytes() for file in code),
                              lock.read_bytes() if lock.exists() else b"")

@@ -8,11 +8,13 @@ from ppkit import project
 THREAD_COUNTS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
-def for_kernel(scratch: Path, *, threads: int, source: str | None = None, run: Path | None = None,
+def for_kernel(scratch: Path, *, threads: int | None, source: str | None = None, run: Path | None = None,
                notebook: str = "") -> dict[str, str]:
     """All variables for one kernel, from this process' own.
 
-    scratch: a folder for what libraries keep in HOME, which may be read-only.  threads: per kernel, >= 1.
+    scratch: a folder for what libraries keep in HOME, which may be read-only.
+    threads: of the kernel, >= 1; None leaves it to the caller's environment and the libraries, which take all cores
+    (and joblib then gives each of its own workers a fair share; a number set here it would give to every one whole).
     source: "real" or "standin" decides where the notebook says "auto"; "auto" lifts what the caller's
     environment says; None leaves that in force.  run: the run's folder, where figures and claims go; None for nowhere.
     """
@@ -21,7 +23,7 @@ def for_kernel(scratch: Path, *, threads: int, source: str | None = None, run: P
     if source is not None:
         inherited.pop("PPKIT_SOURCE", None)
     own = {
-        **{name: str(threads) for name in THREAD_COUNTS},
+        **({name: str(threads) for name in THREAD_COUNTS} if threads else {}),
         **({"PPKIT_SOURCE": source} if source in ("real", "standin") else {}),
         **({"PPKIT_RUN": str(run), "PPKIT_NOTEBOOK": notebook} if run else {}),
         "PPKIT_HOME": str(project.root()), "PYTHONHASHSEED": "0", "JUPYTER_PREFER_ENV_PATH": "1",

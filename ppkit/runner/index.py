@@ -28,15 +28,10 @@ def write(folder) -> Path:
     return target
 
 
-def kind(verdict: str) -> str:
-    """The plain verdict that a longer one ("not reproduced: the proof has a gap") belongs to."""
-    return next(name for name in sorted(CLASSES, key=len, reverse=True) if verdict.startswith(name))
-
-
 def _papers(claims: list[dict]) -> list[dict]:
     papers = []
     for paper in dict.fromkeys(row["paper"] for row in claims):
-        rows = [{**row, "css": CLASSES[kind(row["verdict"])], "symbol": ledger.symbol(row["verdict"]), "ours": ours(row),
+        rows = [{**row, "css": CLASSES[rules.plain(row["verdict"])], "symbol": ledger.symbol(row["verdict"]), "ours": ledger.ours(row),
                  "short": row["id"].split(".", 1)[1]} for row in claims if row["paper"] == paper]
         counts = [{"verdict": name, "css": css, "symbol": ledger.SYMBOLS[name],
                    "count": sum(row["css"] == css for row in rows)} for name, css in CLASSES.items()]
@@ -44,13 +39,6 @@ def _papers(claims: list[dict]) -> list[dict]:
         papers.append({"name": paper, "decided": [row for row in rows if row not in untried], "untried": untried,
                        "counts": [chip for chip in counts if chip["count"]]})
     return papers
-
-
-def ours(row: dict) -> str:
-    """Our number of a row of claims.json as text, with its spread over seeds if it has one."""
-    if row["value"] is None:
-        return ""
-    return f"{row['value']:.4g}" if row["spread"] is None else f"{row['value']:.3f} ± {row['spread']:.3f}"
 
 
 def _pictures(path: Path) -> list[dict]:

@@ -4,13 +4,13 @@ import shutil
 from pathlib import Path
 
 from ppkit import ledger, project, rules
-from ppkit.runner import Refused, run_folder
+from ppkit.runner import Refused, readme, run_folder
 
 LARGEST_PICTURE = 200_000  # bytes
 
 
 def keep(names: list[str]) -> tuple[Path, int]:
-    """Merge finished runs into figures/claims.json, later ones over earlier, and copy their pictures (PNG).
+    """Merge finished runs into figures/claims.json, later ones over earlier, and copy their pictures (PNG), renew the README.
 
     names: runs, as `run_folder.open_run` takes them.
     Returns the file and how many of its claims are decided.
@@ -37,6 +37,8 @@ def keep(names: list[str]) -> tuple[Path, int]:
         kept = {"run": new["run"], "pictures": _pictures(run, kept["pictures"], folder),
                 "claims": ledger.best(kept["claims"], rows)}
     run_folder.write_json(target, kept)
+    if (project.root() / "README.md").exists():
+        readme.write(project.root())
     return target, sum(row["verdict"] != rules.NOT_TRIED for row in kept["claims"])
 
 

@@ -3,12 +3,15 @@
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from ppkit import ledger, project, rules
-from ppkit.runner import Refused, index, run_folder
+from ppkit.runner import Refused, run_folder
 
 STYLES = {rules.REPRODUCED: "green", rules.DIRECTION: "cyan", rules.NOT_REPRODUCED: "yellow", rules.REFUTED: "red",
           rules.NOT_TRIED: "dim"}
+
+WIDTH_IN_A_FILE = 140
 
 
 def show(run: str | None) -> None:
@@ -20,12 +23,12 @@ def show(run: str | None) -> None:
     rows = run_folder.read_json(file)["claims"]
     table = Table("claim", "paper", "ours", "verdict", "data", box=box.SIMPLE_HEAD)
     for row in rows:
-        style = STYLES[index.kind(row["verdict"])]
-        table.add_row(row["id"], row["printed"] or "", index.ours(row),
-                      f"[{style}]{ledger.symbol(row['verdict'])} {row['verdict']}[/]", row["data"] or "")
-    Console().print(table)
-    counts = {name: sum(index.kind(row["verdict"]) == name for row in rows) for name in rules.VERDICTS}
-    Console().print("  ".join(f"{ledger.symbol(name)} {name} {count}" for name, count in counts.items()))
+        style = STYLES[rules.plain(row["verdict"])]
+        table.add_row(row["id"], row["printed"] or "", ledger.ours(row),
+                      Text(f"{ledger.symbol(row['verdict'])} {row['verdict']}", style=style), row["data"] or "")
+    _console().print(table)
+    counts = {name: sum(rules.plain(row["verdict"]) == name for row in rows) for name in rules.VERDICTS}
+    print("  ".join(f"{ledger.symbol(name)} {name} {count}" for name, count in counts.items()))
 
 
 def show_data() -> None:
@@ -36,4 +39,9 @@ def show_data() -> None:
     table = Table(*rows[0], box=box.SIMPLE_HEAD)
     for row in rows:
         table.add_row(*row.values())
-    Console().print(table)
+    _console().print(table)
+
+
+def _console() -> Console:
+    console = Console(markup=False)
+    return console if console.is_terminal else Console(markup=False, width=WIDTH_IN_A_FILE)
