@@ -33,7 +33,10 @@ def in_place(path: Path) -> float:
                                 record_timing=False, store_widget_state=False, shutdown_kernel="immediate",
                                 resources={"metadata": {"path": str(path.parent)}})
         try:
-            client.execute(env=environment)
+            client.reset_execution_trackers()
+            with client.setup_kernel(env=environment):  # not client.execute: that one turns Ctrl-C into an AssertionError
+                for index, cell in enumerate(notebook.cells):
+                    client.execute_cell(cell, index)
         except CellExecutionError as error:
             raise Refused(f"{path.name} is left as it was: {error.ename}: {error.evalue}\n"
                           f"{plain(error.traceback)}") from None
