@@ -89,12 +89,9 @@ def paired(arguments: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Run the command line; what was asked for wrongly ends in one sentence and exit code 2, Ctrl-C in 130."""
+    """Run the command line; what was asked for wrongly ends in one sentence and exit code 2 (Ctrl-C, in typer, with 130)."""
     try:
         app(paired(sys.argv[1:]))
     except (Refused, ValueError, FileNotFoundError) as error:
         print(f"ppkit: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("ppkit: stopped", file=sys.stderr)
-        sys.exit(130)

@@ -63,7 +63,7 @@ def test_ctrl_c_leaves_the_file_alone_and_no_kernel(project):
     family = psutil.Process(child.pid).children(recursive=True)
     assert family
     child.send_signal(signal.SIGINT)
-    assert child.communicate(timeout=20) == ("", "ppkit: stopped\n") and child.returncode == 130
+    assert child.communicate(timeout=20) == ("", "") and child.returncode == 130
     assert not psutil.wait_procs(family, timeout=5)[1]
     assert path.read_bytes() == before
 
