@@ -194,12 +194,13 @@ def verdict_table(rows: list[dict]) -> pd.DataFrame:
 
 
 def ours(row: dict) -> str:
-    """Our number in a row, as text: four digits, or three decimals and the spread over seeds where it is trained."""
+    """Our number in a row, as text: four digits, or as many decimals as the spread over seeds leaves meaning to."""
     value, spread = row["value"], row["spread"]
     if value is None:
         return ""
     if spread is not None:
-        return f"{value:.3f} ± {spread:.3f}"
+        decimals = 2 if spread >= 0.01 else 3
+        return f"{value:.{decimals}f} ± {spread:.{decimals}f}"
     return f"{value:.4g}" if abs(value) < 1_000 else f"{value:,.1f}" if value % 1 else f"{value:,.0f}"
 
 

@@ -167,6 +167,15 @@ def test_the_reference_keeps_the_paper_profile_over_a_later_quick_run(project):
     assert target.read_bytes() == first and str(project.folder).encode() not in first
 
 
+def test_a_run_with_changed_parameters_is_no_reference(project):
+    run = finished(project, 18.5, "quick")
+    record = run_folder.read_json(run.path / "run.json")
+    record["notebooks"]["01_a"]["changed"] = ["DATASET", "SEED"]
+    run_folder.write_json(run.path / "run.json", record)
+    with pytest.raises(Refused, match="changed DATASET, SEED: only a run with the notebooks' own parameters"):
+        reference.keep([run.path.name])
+
+
 def test_an_unfinished_run_or_a_huge_picture_is_no_reference(project):
     running = new(project, a="running")
     running.release()

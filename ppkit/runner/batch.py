@@ -120,7 +120,8 @@ def _closed(outcome: dict) -> dict:
 
 
 def _record(key: str, profile: str, source: str | None, chosen: dict[str, Path], parameters: dict) -> dict:
-    notebooks = {name: {"status": "waiting", "parameters": {**catalogue.parameters(path), **parameters[name]}}
+    notebooks = {name: {"status": "waiting", "parameters": {**catalogue.parameters(path), **parameters[name]},
+                        "changed": sorted(set(parameters[name]) - {"PROFILE", "SOURCE"})}
                  for name, path in chosen.items()}
     seeds = sorted({about["parameters"]["SEED"] for about in notebooks.values() if "SEED" in about["parameters"]})
     return {"state": RUNNING, "profile": profile, "data": source or os.environ.get("PPKIT_SOURCE", "auto"), "key": key,

@@ -14,7 +14,7 @@ def keep(names: list[str]) -> tuple[Path, int]:
 
     names: runs, as `run_folder.open_run` takes them.
     Returns the file and how many of its claims are decided.
-    Refused, and nothing written, if a run is unfinished or had failures, or a picture is above 200 kB.
+    Refused, and nothing written, if a run is unfinished, had failures or changed parameters, or a picture is above 200 kB.
     """
     runs = [run_folder.open_run(name) for name in names]
     if not runs:
@@ -23,6 +23,10 @@ def keep(names: list[str]) -> tuple[Path, int]:
         if run.record["state"] != run_folder.FINISHED:
             raise Refused(f"run {run.record['id']} is not finished but {run.record['state']}: "
                           "only a run whose notebooks all went through can be a reference")
+        changed = sorted({name for about in run.record["notebooks"].values() for name in about.get("changed", ())})
+        if changed:
+            raise Refused(f"run {run.record['id']} changed {', '.join(changed)}: "
+                          "only a run with the notebooks' own parameters can be a reference")
     for picture in (picture for run in runs for picture in (run.path / "figures").glob("*.png")):
         if picture.stat().st_size > LARGEST_PICTURE:
             raise Refused(f"{picture.name} has {picture.stat().st_size:,} bytes, more than {LARGEST_PICTURE:,}: "
