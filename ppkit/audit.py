@@ -18,7 +18,7 @@ def exact_top_n(epsilon: float, *, sample_rate: float, n: int, d: int, neighbour
     """Epsilon that Algorithm 2's own upload attains at delta = 0, one sample for all n selections.
 
     Event: the first n coordinates are chosen, all with sign +. Gradients without the record: far below 0 there, further
-    above 0 elsewhere. The record pushes the first n up and the others down by epsilon / 2 each; the record that replaces
+    above 0 elsewhere, in every sample: a limit that many rows approach. The record pushes the first n up and the others down by epsilon / 2 each; the record that replaces
     it does the opposite. With r the log-likelihood ratio of record against none, r' of the other record against none:
     add/remove ln(1 - q + q e^r); replace-one ln(1 - q + q e^r) - ln(1 - q + q e^r').
 
@@ -54,7 +54,8 @@ def sign_count(epsilon: float, *, sample_rate: float, n_uploads: int, n_paramete
     unless a coordinate with |noisy value| < epsilon / 2 is chosen; the chance of that (a binomial tail) is given away;
     at n = d all are chosen, and the chance of + is 1 - e^(-epsilon / 2) / 2.
 
-    Arguments as in `accounting.valid_budget`.  Returns the largest E with sum_k (P(k) - e^E P'(k))_+ >= delta, or 0.
+    Arguments as in `accounting.valid_budget`; delta may be 0: then the event is "all n signs are +".
+    Returns the largest E with sum_k (P(k) - e^E P'(k))_+ >= delta, or 0.
     Source: counter-example to wang2018, Table I.
 
     >>> round(sign_count(0.1, sample_rate=0.01, n_uploads=1431, n_parameters=14312, neighbouring="add_remove"), 1)
@@ -62,8 +63,8 @@ def sign_count(epsilon: float, *, sample_rate: float, n_uploads: int, n_paramete
     """
     _check(epsilon, sample_rate, n_uploads, n_parameters)
     _one_of("neighbouring", neighbouring, ("add_remove", "replace_one"))
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta must be in (0, 1), got {delta}")
+    if not 0.0 <= delta < 1.0:
+        raise ValueError(f"delta must be in [0, 1), got {delta}")
     up, given_away = expit(epsilon), 0.0
     if _one_of("mechanism", mechanism, tuple(_LOG_CHANCES)) == "laplace":
         if n_uploads == n_parameters:
@@ -78,6 +79,14 @@ def sign_count(epsilon: float, *, sample_rate: float, n_uploads: int, n_paramete
     other = fair
     if neighbouring == "replace_one":
         other = np.logaddexp(stay + fair, go + choose + (n_uploads - k) * math.log(up) + k * math.log1p(-up))
+    if delta == 0.0:  # the event of the largest ratio, "all n signs are +", in logarithms: its chances are tiny
+        log_up, log_down = n_uploads * math.log(up), n_uploads * math.log1p(-up)
+        log_off = -math.inf
+        if mechanism == "laplace" and n_uploads < n_parameters:
+            log_off = float(stats.binom.logcdf(n_uploads - 1, n_parameters, 0.5 + 0.5 * math.exp(-epsilon)))
+        seen = log_up + math.log1p(-math.exp(log_off - log_up)) if log_off < log_up else -math.inf
+        against = np.logaddexp(log_down, log_off) if neighbouring == "replace_one" else fair[-1]
+        return max(0.0, float(np.logaddexp(stay + fair[-1], go + seen) - np.logaddexp(stay + fair[-1], go + against)))
     loss = record - other
 
     def log_delta(total):

@@ -29,7 +29,7 @@ class DPSGD:
     Called with a model, a Poisson sample X (m, F), y (m,) that may be empty, the sample's expected size q N > 0 and a
     generator; returns a flat float tensor (P,).  ValueError if a setting is out of range.
     Guarantee: `epsilon_for` (Poisson sampling, add/remove).  The divisor is the expected batch because the realised
-    one is private.  Floating-point noise is not hardened.
+    one is private; N is taken as public and equal for both neighbours.  Floating-point noise is not hardened.
     Source: Abadi et al. 2016, Algorithm 1.
     """
 

@@ -259,3 +259,23 @@ COUNT = dict(sample_rate=0.1, n_uploads=1, n_parameters=2, neighbouring="add_rem
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gumbel"])
+def test_at_delta_0_all_signs_up_attains_what_a_tiny_delta_tends_to(mechanism):
+    """n = d = 5: the count's largest loss by exact fractions of the sign's chance, and the limit of small deltas."""
+    where = dict(sample_rate=0.1, n_uploads=5, n_parameters=5, neighbouring="add_remove", mechanism=mechanism)
+    up = 1 - 0.5 * math.exp(-0.5) if mechanism == "laplace" else 1 / (1 + math.exp(-1.0))
+    exact = math.log(0.9 + 0.1 * (2 * up) ** 5)
+    assert audit.sign_count(1.0, delta=0.0, **where) == pytest.approx(exact, rel=1e-12)
+    assert audit.sign_count(1.0, delta=1e-13, **where) == pytest.approx(exact, rel=1e-8)
+
+
+def test_table_1_s_pure_prints_are_exceeded_by_counting_signs():
+    """Rows 1, 2, 3, 5, 6, 7 by ln(1 - q + q (2 expit(eps))^n), n selected far from 0 (READING: 66.9 by exact_top_n's sign law)."""
+    for row, expected in zip(np.array(TABLE_1, dtype=object)[[0, 1, 2, 4, 5, 6]], (65.2, 134.9, 66.8, 308.9, 622.4, 310.5), strict=True):
+        attained = audit.sign_count(row.epsilon, sample_rate=row.sample_rate, n_uploads=row.n_uploads, n_parameters=14_312,
+                                    neighbouring="add_remove", delta=0.0)
+        by_hand = math.log(row.sample_rate) + row.n_uploads * math.log(2 / (1 + math.exp(-row.epsilon)))
+        assert attained == pytest.approx(expected, abs=0.06) and attained == pytest.approx(by_hand, rel=1e-9)
+        assert attained > float(row.printed_basic)

@@ -14,12 +14,30 @@ from ppkit import datasets, federated
 from ppkit.datasets.transactions import GROUPS, paper_sample, simulate
 from ppkit.datasets.transactions.accounts import FRAUD_ACCOUNTS, N_DAYS
 from ppkit.datasets.transactions.features import features
-from ppkit.datasets.transactions.fraud import KINDS, frauds_per_account
-from ppkit.datasets.transactions.sampling import PAIRS_AT_A_TIME, chosen_rows, kept_rows, pairs_of_accounts
+from ppkit.datasets.transactions.fraud import KINDS
+from ppkit.datasets.transactions.population import Population
+from ppkit.datasets.transactions.sampling import PAIRS_AT_A_TIME, kept_rows, pairs_of_accounts
 from ppkit.datasets.transactions.schema import CATEGORICAL, CODE_INDEX, FEATURE_NAMES
 from ppkit.datasets.transactions.world import world
 
 FAILURE = 1e-6
+
+
+def frauds_per_account() -> float:
+    """Expected number of frauds of an account that meets fraud: exact, from KINDS."""
+    return sum(kind.share * sum((i + 1) * chance for i, chance in enumerate(kind.lengths)) for kind in KINDS)
+
+
+def chosen_rows(population: Population, rng: np.random.Generator) -> np.ndarray:
+    """The paper's own route out of a whole population: ascending indices of the rows that its sample takes.
+
+    All accounts that meet fraud and as many drawn from the others; of these all frauds and a fifth of the rest.
+    """
+    chosen = population.accounts["has_fraud"].copy()
+    others = np.flatnonzero(~chosen)
+    chosen[rng.choice(others, min(int(chosen.sum()), len(others)), replace=False)] = True
+    keep = kept_rows(population, rng)
+    return keep[chosen[population.rows["who"][keep]]]
 
 
 @pytest.fixture(scope="module")

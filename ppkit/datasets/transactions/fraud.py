@@ -57,11 +57,6 @@ KINDS = (
 )
 
 
-def frauds_per_account() -> float:
-    """Expected number of frauds of an account that meets fraud: exact, from KINDS."""
-    return sum(kind.share * sum((i + 1) * chance for i, chance in enumerate(kind.lengths)) for kind in KINDS)
-
-
 def fraud_rows(accounts: dict, own: dict, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """One episode for every account with has_fraud; where a kind needs a contact change, the account is altered.
 

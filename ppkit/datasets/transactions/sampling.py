@@ -28,18 +28,6 @@ def kept_rows(population: Population, rng: np.random.Generator, kept: float = KE
     return np.flatnonzero(population.fraud | (rng.random(len(population.rows["who"])) < kept))
 
 
-def chosen_rows(population: Population, rng: np.random.Generator) -> np.ndarray:
-    """The paper's own route out of a whole population: ascending indices of the rows that its sample takes.
-
-    All accounts that meet fraud and as many drawn from the others; of these all frauds and a fifth of the rest.
-    """
-    chosen = population.accounts["has_fraud"].copy()
-    others = np.flatnonzero(~chosen)
-    chosen[rng.choice(others, min(int(chosen.sum()), len(others)), replace=False)] = True
-    keep = kept_rows(population, rng)
-    return keep[chosen[population.rows["who"][keep]]]
-
-
 def paper_sample(rows: int, rng: np.random.Generator) -> Sample:
     """The paper's sample, drawn from the law of `simulate` conditioned on the accounts' classes.
 
