@@ -125,10 +125,11 @@ class Ledger:
                                   printed=claim.printed, options={**options, "better": claim.better})
         outcome = rules.RULES[name](evidence)
         interval = f"{positives} positives: decided by the interval, half-width {halfwidth:.3f}" if few else ""
+        later = "quick: the paper profile decides" if (claim.decided_by, self.profile) == ("paper", "quick") else ""
         row = Row(id=claim.id, paper=self.paper, where=claim.where, says=claim.says, printed=claim.printed,
                   value=outcome.value, spread=outcome.spread, rule=name, verdict=outcome.verdict, data=data.source,
                   profile=self.profile, notebook=self.notebook, figure=claim.figure,
-                  note="; ".join(filter(None, (outcome.why, interval, note))))
+                  note="; ".join(filter(None, (outcome.why, interval, note, later))))
         self._rows[claim.id] = row
         self._write()
         return row
@@ -144,6 +145,10 @@ class Ledger:
         """This notebook's verdicts so far, those whose id starts with `prefix`, as text: paper's number, ours, verdict."""
         rows = [row for id, row in self._rows.items() if id.startswith(f"{self.paper}.{prefix}")]
         return verdict_table([asdict(row) for row in rows])
+
+    def scoreboard(self) -> pd.DataFrame:
+        """How many of this notebook's claims stand where, so far."""
+        return scoreboard([asdict(row) for row in self._rows.values()])
 
     def _write(self) -> None:
         folder = os.environ.get("PPKIT_RUN")

@@ -139,10 +139,10 @@ def decided(value, profile):
             if row["id"] == "wang2018.table1.row5.basic" else row for row in ledger.merge([])]
 
 
-def finished(project, value, profile, picture=b"png"):
+def finished(project, value, profile, picture=b"png", data="simulated"):
     folder = new(project, **{"01_a": "done"})
     folder.record["profile"] = profile
-    about = {"name": "fig", "caption": "What to see.", "notebook": "01_a", "data": "formula"}
+    about = {"name": "fig", "caption": "What to see.", "notebook": "01_a", "data": data}
     run_folder.write_json(folder.path / "figures" / "fig.json", about)
     run_folder.write_json(folder.path / "claims" / "01_a.json", [row for row in decided(value, profile) if row["value"]])
     (folder.path / "figures" / "fig.png").write_bytes(picture)
@@ -165,6 +165,12 @@ def test_the_reference_keeps_the_paper_profile_over_a_later_quick_run(project):
     target.unlink()
     reference.keep([paper.path.name])
     assert target.read_bytes() == first and str(project.folder).encode() not in first
+
+
+def test_a_picture_of_formulas_is_renewed_by_any_profile(project):
+    runs = [finished(project, 18.5, profile, profile.encode(), data="formula") for profile in ("paper", "quick")]
+    reference.keep([run.path.name for run in runs])
+    assert (project.folder / "figures" / "fig.png").read_bytes() == b"quick"
 
 
 def test_a_run_with_changed_parameters_is_no_reference(project):

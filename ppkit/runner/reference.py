@@ -47,11 +47,14 @@ def keep(names: list[str]) -> tuple[Path, int]:
 
 
 def _pictures(run, kept: dict, folder: Path) -> dict:
-    """Copy the run's pictures to `folder` and return what is known of all there; a quick one takes no paper one's place."""
+    """Copy the run's pictures to `folder` and return what is known of all there.
+
+    A quick picture takes no paper-profile one's place, except one of formulas, which is the same in every profile.
+    """
     profile, pictures = run.record["profile"], dict(kept)
     for about in map(run_folder.read_json, sorted((run.path / "figures").glob("*.json"))):
         name = about["name"]
-        if profile == "paper" or pictures.get(name, {}).get("profile") != "paper":
+        if profile == "paper" or about["data"] == "formula" or pictures.get(name, {}).get("profile") != "paper":
             shutil.copyfile(run.path / "figures" / f"{name}.png", folder / f"{name}.png")
             pictures[name] = {key: about[key] for key in ("caption", "data", "notebook")} | {
                 "profile": profile, "run": run.record["id"]}
