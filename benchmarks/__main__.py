@@ -13,6 +13,7 @@ import numpy
 import torch
 
 from ppkit.project import root
+from ppkit.runner import readme
 
 
 def machine() -> dict[str, str | int]:
@@ -37,7 +38,8 @@ def main() -> int:
     target = root() / "figures" / "bench.json"
     target.parent.mkdir(exist_ok=True)
     target.write_text(json.dumps(report, indent=2) + "\n")
-    print(f"written: {target.relative_to(root())}")
+    readme.write(root())
+    print(f"written: {target.relative_to(root())}, and the table in README.md")
     return 0 if all(bar.met for bar in bars) else 1
 
 

@@ -33,7 +33,7 @@ def bars(bench: dict) -> str:
     """The measured bars of figures/bench.json as a Markdown table."""
     lines = ["| bar | wanted | measured | lowest to highest of 7 | threads |", "|---|---|---|---|---|"]
     for bar in bench["bars"]:
-        wanted = f"at least {bar['at_least']:g}" if "at_least" in bar else f"at most {bar['at_most']:g}"
+        wanted = f"at least {bar['at_least']:g}" if bar["at_least"] is not None else f"at most {bar['at_most']:g}"
         low, high = bar["spread"]
         lines.append(f"| {bar['what']} | {wanted} | {bar['ratio']:.2f} | {low:.2f} to {high:.2f} | {bar['threads']} |")
     return "\n".join(lines)

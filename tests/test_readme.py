@@ -1,0 +1,29 @@
+"""The blocks of README.md say what the files say."""
+
+from ppkit import ledger
+from ppkit.runner import readme
+
+
+def test_scoreboard_counts_and_names_the_data():
+    rows = ledger.merge([])
+    rows[0] |= {"verdict": "refuted", "profile": "paper", "data": "formula", "value": 6.5192}
+    rows[1] |= {"verdict": "reproduced", "profile": "paper", "data": "simulated", "value": 1.0}
+    last = readme.scoreboard(rows).splitlines()[-1]
+    assert last == f"| wang2018 | 1 | 0 | 0 | 1 | {len(rows) - 2} | formulas, simulated (paper profile) |"
+    assert readme.refuted(rows).splitlines()[-1] == f"| {rows[0]['where']} | {rows[0]['says']} | 6.519 |"
+
+
+def test_bars_of_both_sides():
+    bar = {"what": "a over b", "ratio": 1.464, "spread": [1.05, 1.61], "threads": 1}
+    table = readme.bars({"bars": [bar | {"at_least": None, "at_most": 2.5}, bar | {"at_least": 1.0, "at_most": None}]})
+    assert table.splitlines()[-2:] == ["| a over b | at most 2.5 | 1.46 | 1.05 to 1.61 | 1 |",
+                                       "| a over b | at least 1 | 1.46 | 1.05 to 1.61 | 1 |"]
+
+
+def test_only_what_stands_between_the_marks_changes(tmp_path):
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures/claims.json").write_text('{"claims": []}')
+    (tmp_path / "README.md").write_text("above\n<!-- begin refuted -->\nold\n<!-- end refuted -->\nbelow\n")
+    text = readme.renewed(tmp_path)
+    assert text.startswith("above\n<!-- begin refuted -->\n| refuted |") and text.endswith("<!-- end refuted -->\nbelow\n")
+    assert "old" not in text
