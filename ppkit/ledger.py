@@ -190,9 +190,9 @@ def best(old: list[dict], new: list[dict]) -> list[dict]:
 
 
 def verdict_table(rows: list[dict]) -> pd.DataFrame:
-    """Rows of the ledger as a table of text: claim, paper's number, ours with its spread, verdict with its symbol."""
+    """Rows of the ledger as a table of text: claim, its words, the paper's number, ours with its spread, the verdict, and why."""
     return pd.DataFrame(
-        {"paper says": [row["printed"] or "" for row in rows], "ours": [ours(row) for row in rows],
+        {"the paper says": [row["says"] for row in rows], "printed": [row["printed"] or "" for row in rows], "ours": [ours(row) for row in rows],
          "verdict": [f"{symbol(row['verdict'])} {row['verdict']}" for row in rows],
          "why": [row["note"] for row in rows]},
         index=pd.Index([row["id"].split(".", 1)[1] for row in rows], name="claim"))

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-pd.set_option("display.max_colwidth", None, "display.width", 250, "display.max_columns", None, "display.max_rows", None)
+pd.set_option("display.max_colwidth", None, "display.width", 400, "display.max_columns", None, "display.max_rows", None)
 
 
 def number(value, digits: int = 3) -> str:
