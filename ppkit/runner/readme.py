@@ -25,7 +25,9 @@ def scoreboard(rows: list[dict]) -> str:
 def refuted(rows: list[dict]) -> str:
     """The refuted claims as a Markdown table: where, what the paper says, what is attained."""
     lines = ["| refuted | the paper says | attained |", "|---|---|---|"]
-    lines += [f"| {row['where']} | {row['says']} | {row['value']:.4g} |" for row in rows if row["verdict"] == rules.REFUTED]
+    for row in (row for row in rows if row["verdict"] == rules.REFUTED):
+        where, says = (row[key].replace("|", r"\|") for key in ("where", "says"))
+        lines.append(f"| {where} | {says} | {ledger.ours(row)} |")
     return "\n".join(lines)
 
 
