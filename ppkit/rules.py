@@ -12,7 +12,7 @@ REFUTED = "refuted"
 NOT_TRIED = "not tried"
 VERDICTS = (REPRODUCED, DIRECTION, NOT_REPRODUCED, REFUTED, NOT_TRIED)
 
-SIGN_SHARE = 0.8  # "direction only" asks for the paper's sign in this share of seeds
+SEED_SHARE = 0.8  # of the seeds must agree: a mean that one seed carries is no result
 
 
 @dataclass(frozen=True)
@@ -58,18 +58,19 @@ def digits(evidence: Evidence) -> Outcome:
 
 
 def within(evidence: Evidence) -> Outcome:
-    """Reproduced if the mean lies within abs (or rel times the target) of the target, the whole interval included."""
+    """Reproduced if the mean (its interval included) and 80% of seeds lie within abs (or rel times the target) of the target."""
     seeds = _seeds(evidence.values)
     target = float(evidence.against if evidence.against is not None else evidence.printed)
     options = evidence.options
     tolerance = options["abs"] if "abs" in options else options["rel"] * abs(target)
     value, spread = float(seeds.mean()), _spread(seeds)
-    if abs(value - target) + evidence.halfwidth <= tolerance:
+    near = np.mean(np.abs(seeds - target) <= tolerance) >= SEED_SHARE
+    if near and abs(value - target) + evidence.halfwidth <= tolerance:
         return Outcome(REPRODUCED, value, spread)
     better = {"higher": value > target, "lower": value < target}.get(options.get("better"), False)
     if better:
         return Outcome(f"{NOT_REPRODUCED} (better)", value, spread)
-    if target != 0 and np.mean(np.sign(seeds) == np.sign(target)) >= SIGN_SHARE:
+    if target != 0 and np.mean(np.sign(seeds) == np.sign(target)) >= SEED_SHARE:
         return Outcome(DIRECTION, value, spread, "the sign holds, the size does not")
     return Outcome(NOT_REPRODUCED, value, spread)
 
@@ -86,9 +87,9 @@ def ordering(evidence: Evidence) -> Outcome:
     noise = evidence.halfwidth * np.sqrt(2)  # of a difference of two values; pairing would only make it smaller
     good = np.all(steps - noise >= -slack, axis=0) & (total - noise > slack)
     outcome = Outcome(NOT_REPRODUCED, float(total.mean()), _spread(total), "the order does not hold")
-    if good.mean() >= evidence.options.get("seeds", SIGN_SHARE):
+    if good.mean() >= evidence.options.get("seeds", SEED_SHARE):
         outcome = Outcome(REPRODUCED, outcome.value, outcome.spread)
-    elif np.mean(total > 0) >= SIGN_SHARE:
+    elif np.mean(total > 0) >= SEED_SHARE:
         outcome = Outcome(DIRECTION, outcome.value, outcome.spread, "first to last it rises, not at every step")
     return outcome
 
@@ -101,12 +102,12 @@ def flat(evidence: Evidence) -> Outcome:
 
 
 def at_least(evidence: Evidence) -> Outcome:
-    """Reproduced if the mean reaches the threshold, its interval included; direction only if 80% of seeds exceed 0."""
+    """Reproduced if the mean (its interval included) and 80% of seeds reach the threshold; direction only if 80% exceed 0."""
     return _one_sided(evidence, sign=1)
 
 
 def at_most(evidence: Evidence) -> Outcome:
-    """Reproduced if the mean stays at or under the threshold, its interval included."""
+    """Reproduced if the mean (its interval included) and 80% of seeds stay at or under the threshold."""
     return _one_sided(evidence, sign=-1)
 
 
@@ -162,9 +163,10 @@ def _one_sided(evidence: Evidence, *, sign: int) -> Outcome:
     name = "at_least" if sign > 0 else "at_most"
     seeds = _seeds(evidence.values)
     value, spread = float(seeds.mean()), _spread(seeds)
-    if sign * (value - evidence.options[name]) - evidence.halfwidth >= 0:
+    agree = np.mean(sign * (seeds - evidence.options[name]) >= 0) >= SEED_SHARE
+    if agree and sign * (value - evidence.options[name]) - evidence.halfwidth >= 0:
         return Outcome(REPRODUCED, value, spread)
-    if sign > 0 and np.mean(seeds > 0) >= SIGN_SHARE:
+    if sign > 0 and np.mean(seeds > 0) >= SEED_SHARE:
         return Outcome(DIRECTION, value, spread, f"positive, but under {evidence.options[name]}")
     return Outcome(NOT_REPRODUCED, value, spread)
 

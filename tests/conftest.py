@@ -1,12 +1,16 @@
 """Tiny projects for the tests of the runner: a folder of notebooks made here, and the command line run on it."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import nbformat
 import pytest
+
+# A shell that starts CI in the background ignores Ctrl-C for all its children; the tests of Ctrl-C need it heard.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 PARAMETERS = 'PROFILE = "quick"\nSEED = 0\nRATE = 0.5\nNAME = ""'
 

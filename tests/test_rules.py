@@ -86,6 +86,12 @@ def test_thresholds():
     assert verdict("flat", [0.95, 0.98], spread=0.02) == "not reproduced"
 
 
+def test_a_mean_that_one_seed_carries_is_no_result():
+    assert verdict("at_least", [0.9, -0.1, -0.1, -0.1, -0.1], at_least=0.05) == "not reproduced"
+    assert verdict("within", [0.5, -0.5, 0.01], against=0.0, abs=0.05) == "not reproduced"
+    assert verdict("at_most", [-9.0, 2.0, 2.0], at_most=1) == "not reproduced"
+
+
 def test_bound_is_refuted_by_one_point():
     assert verdict("bound", [1.0, 2.0], against=[1.0, 3.0]) == "reproduced"
     assert verdict("bound", [1.0, 3.1], against=[1.0, 3.0]) == "refuted"
