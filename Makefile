@@ -55,6 +55,7 @@ test-papermill: environment
 
 test-real: environment
 ifneq ($(REAL_DATA),)
+	PPKIT_REAL_DATA=$(REAL_DATA) $(PINNED) $(BIN)/python -m pytest -q tests/test_datasets.py
 	PPKIT_DATA=$(REAL_DATA) $(BIN)/ppkit reproduce 01_dpstgd -p DATASET creditcard --fresh --runs .cache/runs
 else
 	@echo "no ../shared/data here: the checks on real rows are left out"
