@@ -180,13 +180,17 @@ def merge(rows: list[dict]) -> list[dict]:
 
 
 def best(old: list[dict], new: list[dict]) -> list[dict]:
-    """What the reference keeps of two lists of merged rows: decided over not tried, paper profile over quick, new over old."""
+    """What the reference keeps of two lists of merged rows: decided over not tried, paper profile over quick, new over old.
+
+    Which picture shows a claim is no result: it is taken from the claims' files as they are now.
+    """
+    pictures = {claim.id: claim.figure for paper in papers() for claim in claims(paper).values()}
     kept = {row["id"]: row for row in old}
     for row in new:
         before = kept.get(row["id"])
         if before is None or _rank(row) >= _rank(before):
             kept[row["id"]] = row
-    return [kept[row["id"]] for row in new]
+    return [{**kept[row["id"]], "figure": pictures.get(row["id"])} for row in new]
 
 
 def verdict_table(rows: list[dict]) -> pd.DataFrame:

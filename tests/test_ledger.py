@@ -101,9 +101,14 @@ def test_the_reference_prefers_decided_then_paper_then_new():
         return {"id": "a", "verdict": verdict, "profile": profile, "value": value}
 
     quick, paper, none = row("reproduced", "quick", 1), row("not reproduced", "paper", 2), row("not tried", None, None)
-    assert ledger.best([quick], [paper]) == [paper]
-    assert ledger.best([paper], [quick]) == [paper]
-    assert ledger.best([paper], [none]) == [paper]
+    def kept(old, new):
+        [row] = ledger.best([old], [new])
+        assert row.pop("figure") is None  # "a" is no claim, so no picture shows it
+        return row
+
+    assert kept(quick, paper) == paper
+    assert kept(paper, quick) == paper
+    assert kept(paper, none) == paper
     assert ledger.best([quick], [row("refuted", "quick", 3)])[0]["value"] == 3
 
 
@@ -119,3 +124,10 @@ def test_the_scoreboard_adds_up():
 def test_values_keep_their_seeds(book):
     row = book.record("fig3.beats", np.array([0.01, 0.03]), data=FORMULA)
     assert row.value == pytest.approx(0.02) and row.spread == pytest.approx(np.std([0.01, 0.03], ddof=1))
+
+
+def test_the_picture_of_a_row_is_the_claim_s_own_as_it_is_now():
+    rows = ledger.merge([])
+    stale = [{**row, "figure": "gone"} for row in rows]
+    assert {row["id"]: row["figure"] for row in ledger.best(stale, stale)} == {
+        claim.id: claim.figure for claim in ledger.claims("wang2018").values()}

@@ -104,6 +104,12 @@ def test_the_reference_is_of_these_claims():
         assert same, f"{claim.id} changed: run `ppkit reproduce`, then `ppkit reference`"
 
 
+def test_the_picture_that_a_claim_names_is_there():
+    named = {row["figure"] for row in reference() if row["figure"]}
+    assert {name for name in named if not (ROOT / "figures" / f"{name}.png").exists()} == set()
+    assert named <= {claim.figure for paper in ledger.papers() for claim in ledger.claims(paper).values()}
+
+
 def test_00_shows_the_reference():
     shown = json.dumps([cell.outputs for cell in cells(ROOT / "notebooks/00_start_here.ipynb")])
     counts = ledger.scoreboard(reference())
