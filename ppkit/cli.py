@@ -64,10 +64,36 @@ def claims(run: Annotated[Optional[str], typer.Argument(help="an id or latest; n
 
 @data_app.command("status")
 def data_status() -> None:
-    """Show which real files are here, and where each data set comes from."""
+    """Show for each data set whether real rows or a stand-in are taken, from where, how many, with which checksum."""
     from ppkit.runner import verdicts
 
     verdicts.show_data()
+
+
+@data_app.command("fetch")
+def data_fetch(
+    names: Annotated[Optional[list[str]], typer.Argument(metavar="[NAME]...",
+                                                         help="names such as creditcard; none for all that are public")] = None,
+    into: Annotated[Optional[Path], typer.Option(help="folder for the files, else data/raw of the project")] = None,
+) -> None:
+    """Download the public files, and say how a person gets those behind a login (exit code 1 while they are not here)."""
+    from ppkit.datasets import fetching
+
+    for name in names or []:
+        fetching.known(name)
+    all_here, failures = True, []
+    for name in dict.fromkeys(names or fetching.PUBLIC):
+        try:
+            here, said = fetching.fetch(name, into)
+            print(said, flush=True)
+            all_here &= here
+        except (ValueError, fetching.Failed) as error:
+            failures.append(str(error))
+            if isinstance(error, fetching.Offline):
+                break
+    if failures:
+        raise Refused("\nppkit: ".join(failures))
+    raise typer.Exit(0 if all_here else 1)
 
 
 def paired(arguments: list[str]) -> list[str]:

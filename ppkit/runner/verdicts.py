@@ -11,7 +11,7 @@ from ppkit.runner import Refused, run_folder
 STYLES = {rules.REPRODUCED: "green", rules.DIRECTION: "cyan", rules.NOT_REPRODUCED: "yellow", rules.REFUTED: "red",
           rules.NOT_TRIED: "dim"}
 
-WIDTH_IN_A_FILE = 140
+WIDTH_IN_A_FILE, DATA_WIDTH_IN_A_FILE = 140, 100
 
 
 def show(run: str | None) -> None:
@@ -32,16 +32,30 @@ def show(run: str | None) -> None:
 
 
 def show_data() -> None:
-    """Print one row a data set: whether its real file is here, and what stands in for it."""
+    """Print for each data set what load takes now: real, stand-in or simulated, where, rows, checksum; then what is missing."""
     from ppkit import datasets
+    from ppkit.datasets import fetching
 
-    rows = [{name: str(value) for name, value in row.items()} for row in datasets.status()]
-    table = Table(*rows[0], box=box.SIMPLE_HEAD)
+    rows = datasets.status()
+    table = Table("name", "source", "rows", "where", "sha256", box=box.SIMPLE_HEAD, pad_edge=False)
+    notes = Table.grid(padding=(0, 2))
     for row in rows:
-        table.add_row(*row.values())
-    _console().print(table)
+        kind, _, counted = row["source"].partition(": ")
+        table.add_row(row["name"], kind, (counted or str(row["rows"])).replace(" rows", ""), row["where"], row["sha256"][:12])
+        notes.add_row(row["name"], row["note"])
+    console = _console(DATA_WIDTH_IN_A_FILE)
+    console.print(table)
+    console.print(notes)
+    missing = [row["name"] for row in rows if row["source"].startswith("stand-in") and not row["sha256"]]
+    public = [name for name in missing if name in fetching.PUBLIC]
+    if public:
+        size = sum(fetching.PUBLIC[name].n_bytes for name in public) / 1e6
+        print(f"\nTo download what is public ({size:,.0f} MB):  ppkit data fetch {' '.join(public)}")
+    for name in missing:
+        if name in fetching.BY_HAND:
+            print(f"To read how to get {name}:  ppkit data fetch {name}")
 
 
-def _console() -> Console:
-    console = Console(markup=False)
-    return console if console.is_terminal else Console(markup=False, width=WIDTH_IN_A_FILE)
+def _console(width_in_a_file: int = WIDTH_IN_A_FILE) -> Console:
+    console = Console(markup=False, highlight=False)
+    return console if console.is_terminal else Console(markup=False, highlight=False, width=width_in_a_file)
