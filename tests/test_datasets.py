@@ -130,44 +130,55 @@ def test_the_full_file_is_called_full_and_must_have_492_frauds(home, tmp_path):
 
 # which source
 
-@pytest.mark.parametrize("source", ["auto", "real", "standin"])
-def test_a_missing_file_is_one_sentence_with_place_and_remedy(source, home, tmp_path, monkeypatch):
-    with pytest.raises(FileNotFoundError, match=r"^creditcard\.csv .* is missing in data/raw, and .*download") as caught:
-        datasets.load("creditcard", source)
+def test_a_missing_file_is_one_sentence_with_place_and_remedy(home, tmp_path, monkeypatch):
+    with pytest.raises(FileNotFoundError, match=r"^creditcard\.csv .* is missing in data/raw: .*ppkit data fetch creditcard") as caught:
+        datasets.load("creditcard", "real")
     assert str(home) not in str(caught.value)
     monkeypatch.setenv("PPKIT_DATA", "nowhere")
     with pytest.raises(FileNotFoundError, match=r"is missing in \$PPKIT_DATA and data/raw"):
-        datasets.load("creditcard", source)
-    with pytest.raises(FileNotFoundError, match="is missing in the folder given as root, and"):
-        datasets.load("creditcard", source, root=tmp_path)
+        datasets.load("creditcard", "real")
+    with pytest.raises(FileNotFoundError, match="is missing in the folder given as root: "):
+        datasets.load("creditcard", "real", root=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["creditcard", "distress", "lending"])
+def test_without_a_file_the_stand_in_comes_and_says_so(name, home, tmp_path):
+    for settings in ({}, {"source": "standin"}, {"root": tmp_path}):
+        data = datasets.load(name, rows=1_000, **settings)
+        assert data.kind == "stand-in" and data.source.startswith("stand-in: 1,000 rows") and data.of_rows is None
 
 
 def test_ppkit_source_overrides_auto_and_nothing_else(table, home, monkeypatch):
     written(table, home / "data" / "raw")
     monkeypatch.setenv("PPKIT_SOURCE", "standin")
-    with pytest.raises(FileNotFoundError, match="no stand-in yet"):
-        datasets.load("creditcard")
+    assert datasets.load("creditcard", rows=100).source == "stand-in: 100 rows"
     assert datasets.load("creditcard", "real").n_rows == 400
     monkeypatch.setenv("PPKIT_SOURCE", "real")
     assert datasets.load("creditcard").n_rows == 400
-    with pytest.raises(FileNotFoundError):
-        datasets.load("creditcard", "standin")
-    assert datasets.load("transactions", rows=200).source == "simulated"
+    assert datasets.load("creditcard", "standin", rows=100).source == "stand-in: 100 rows"
+    assert datasets.load("transactions", rows=200).kind == "simulated"
+    with pytest.raises(FileNotFoundError, match="is missing in data/raw"):
+        datasets.load("distress")
     monkeypatch.setenv("PPKIT_SOURCE", "fake")
     with pytest.raises(ValueError, match="PPKIT_SOURCE must be one of auto, real, standin, got 'fake'"):
         datasets.load("creditcard")
 
 
 def test_unknown_words_are_refused_with_the_list():
-    with pytest.raises(ValueError, match="unknown data set 'credit', expected one of transactions, creditcard"):
+    with pytest.raises(ValueError, match="unknown data set 'credit', expected one of transactions, creditcard, distress, lending"):
         datasets.load("credit")
     with pytest.raises(ValueError, match="source must be one of auto, real, standin, got 'true'"):
         datasets.load("creditcard", "true")
     with pytest.raises(ValueError, match="transactions is simulated only"):
         datasets.load("transactions", "real")
-    for rows in (0, -5, 2.5, True):
-        with pytest.raises(ValueError, match="rows must be a whole number >= 1, got"):
-            datasets.load("transactions", rows=rows)
+    for name in datasets.NAMES:
+        for rows in (0, -5, 2.5, True):
+            with pytest.raises(ValueError, match="rows must be a whole number >= 1, got"):
+                datasets.load(name, rows=rows)
+    with pytest.raises(ValueError, match="distress has no variant 'lagged', expected one of paper, no_lag, forecast"):
+        datasets.load("distress", variant="lagged")
+    with pytest.raises(ValueError, match="creditcard has one form only, got variant 'paper'"):
+        datasets.load("creditcard", variant="paper")
 
 
 # bad files
@@ -236,13 +247,14 @@ def test_files_of_another_kind_are_refused(table, home, tmp_path):
 def test_no_other_way_to_a_dataset(small):
     fields = {one.name: getattr(small, one.name) for one in dataclasses.fields(small) if one.init}
     for attempt in (lambda: datasets.Dataset(**fields),
-                    lambda: dataclasses.replace(small, source="real: 284,807 rows"),
+                    lambda: dataclasses.replace(small, kind="real", of_rows=284_807),
                     lambda: copy.copy(small), lambda: copy.deepcopy(small), lambda: pickle.dumps(small)):
         with pytest.raises(TypeError, match="source is true"):
             attempt()
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        small.source = "real: 284,807 rows"
-    assert small.source == "simulated"
+    for name, value in (("source", "real: 284,807 rows"), ("kind", "real"), ("of_rows", 284_807)):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(small, name, value)
+    assert small.source == f"simulated: {small.n_rows:,} rows"
 
 
 def test_arrays_are_read_only_for_good(small):
@@ -255,7 +267,7 @@ def test_arrays_are_read_only_for_good(small):
 
 def test_bad_rows_never_become_a_dataset(small):
     def made(X, y):
-        return making.made(name="t", X=X, y=y, feature_names=("a", "b"), numeric=np.ones(2, bool), source="simulated", note="")
+        return making.made(name="t", X=X, y=y, feature_names=("a", "b"), numeric=np.ones(2, bool), kind="simulated", note="")
     X, y = np.zeros((3, 2), np.float32), np.zeros(3, np.int8)
     assert made(X.copy(), y.copy()).n_rows == 3
     for value in (np.nan, np.inf):
@@ -267,6 +279,10 @@ def test_bad_rows_never_become_a_dataset(small):
     both[0], both[1] = np.inf, -np.inf
     with pytest.raises(ValueError, match="finite"):
         made(both, y)
+    with pytest.raises(ValueError, match="t: the target must be a finite number, got nan in row 1"):
+        made(X, np.array([1.5, np.nan, 2], np.float32))
+    with pytest.raises(ValueError, match="kind must be one of real, stand-in, simulated, .* got 'genuine' and None"):
+        making.made(name="t", X=X, y=y, feature_names=("a", "b"), numeric=np.ones(2, bool), kind="genuine", note="")
     with pytest.raises(ValueError, match="t: labels must be 0 or 1, got 2 in row 2"):
         made(X, np.array([0, 1, 2], np.int8))
     with pytest.raises(ValueError, match="one row per label"):
@@ -296,7 +312,7 @@ def test_standardise_uses_the_named_rows_only_and_leaves_coded_columns(small):
 def test_a_constant_column_is_only_centred():
     X = np.c_[np.full(50, 3e5), np.arange(50)].astype(np.float32)
     data = making.made(name="t", X=X, y=np.zeros(50, np.int8), feature_names=("a", "b"), numeric=np.ones(2, bool),
-                       source="simulated", note="")
+                       kind="simulated", note="")
     scaled = datasets.standardise(data, np.arange(40))
     np.testing.assert_array_equal(scaled[:, 0], 0)
     assert scaled[:40, 1].std() == pytest.approx(1, abs=1e-6)
@@ -321,7 +337,7 @@ def test_undersampling_keeps_every_positive_and_says_how_many_real_rows_are_left
 
 def test_undersampled_simulation_stays_simulated_and_keeps_its_accounts(small):
     fewer = datasets.undersample(small, 0.3, 0)
-    assert fewer.source == "simulated" and fewer.y.sum() == small.y.sum()
+    assert fewer.source == f"simulated: {fewer.n_rows:,} rows" and fewer.y.sum() == small.y.sum()
     assert len(fewer.account) == len(fewer.category) == fewer.n_rows
 
 
@@ -338,18 +354,22 @@ def test_fewer_rows_are_drawn_by_seed_in_file_order_with_the_classes_in_proporti
 
 # status
 
-def test_status_says_missing_real_and_unreadable_without_a_machine_path(table, home):
-    assert [row["name"] for row in datasets.status()] == list(datasets.NAMES)
-    simulated, missing = datasets.status()
-    assert simulated["source"] == "simulated" and missing["source"] == "missing" and "download" in missing["note"]
+def test_status_says_stand_in_real_and_unreadable_without_a_machine_path(table, home, monkeypatch):
+    before = {row["name"]: row for row in datasets.status()}
+    assert list(before) == list(datasets.NAMES)
+    assert before["transactions"]["source"] == "simulated"
+    for name in ("creditcard", "distress", "lending"):
+        assert before[name]["source"] == "stand-in" and "is missing in data/raw: " in before[name]["note"]
     path = written(table, home / "data" / "raw", "creditcard.csv.gz")
     real = datasets.status()[1]
-    assert real["source"] == "real subset: 400 of 284,807 rows" and real["rows"] == 400
+    assert real["source"] == "real subset: 400 of 284,807 rows" and real["rows"] == "400"
     assert real["where"] == "data/raw/creditcard.csv.gz" and len(real["sha256"]) == 64
+    monkeypatch.setenv("PPKIT_SOURCE", "standin")
+    assert "the stand-in is taken all the same" in datasets.status()[1]["note"]
     path.write_bytes(b"nothing")
     broken = datasets.status()[1]
     assert broken["source"] == "unreadable" and "creditcard.csv.gz cannot be read" in broken["note"]
-    assert not any(str(home) in str(value) for row in (missing, real, broken) for value in row.values())
+    assert not any(str(home) in str(value) for row in (*before.values(), real, broken) for value in row.values())
 
 
 # the real development rows

@@ -17,7 +17,7 @@ def data():
 def plain():
     rng = np.random.default_rng(0)
     return making.made(name="creditcard", X=rng.normal(size=(500, 3)).astype(np.float32), y=np.zeros(500, np.int8),
-                       feature_names=("a", "b", "c"), numeric=np.ones(3, bool), source="simulated", note="")
+                       feature_names=("a", "b", "c"), numeric=np.ones(3, bool), kind="real", of_rows=500, note="")
 
 
 @pytest.mark.parametrize("by", ["account", "category", "rows"])

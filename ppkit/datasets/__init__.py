@@ -3,5 +3,6 @@
 from .dataset import Dataset, standardise, undersample
 from .loading import NAMES, load
 from .overview import status
+from .splitting import train_test
 
-__all__ = ["NAMES", "Dataset", "load", "standardise", "status", "undersample"]
+__all__ = ["NAMES", "Dataset", "load", "standardise", "status", "train_test", "undersample"]

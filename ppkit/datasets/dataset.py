@@ -4,44 +4,70 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+KINDS = ("real", "stand-in", "simulated")
+PER_ROW = ("account", "time", "category")          # what may stand beside X and y, one entry a row
 _TOKEN = object()                # what load and the functions of this module hold, and nobody else
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Rows with labels and an honest word on where they come from; made by `ppkit.datasets.load` only.
+    """Rows with a target and an honest word on where they come from; made by `ppkit.datasets.load` only.
 
-    name: one of NAMES.  X: float32 (N, F), unscaled.  y: int8 (N,) in {0, 1}.  feature_names: F strings.
-    numeric: bool (F,), False for effect-coded columns.  source: "simulated", "stand-in", "real: 284,807 rows" or
-    "real subset: N of 284,807 rows".  note: one sentence on what the rows are.  account: int64 (N,) or None.
-    category: int16 (N,) or None, the merchant's group.  All arrays are read-only.
-    TypeError when made anywhere else, `dataclasses.replace` included; ValueError for NaN or infinite features, labels
-    outside {0, 1}, lengths that do not fit.
+    name: one of NAMES.  X: float32 (N, F), unscaled.  y: int8 (N,) in {0, 1}, or float32 (N,) where target is a quantity.
+    feature_names: F strings.  numeric: bool (F,), False for effect-coded and one-hot columns.
+    kind: "real", "stand-in" or "simulated".  note: one sentence on what the rows are.  target: what y says, such as
+    "fraud".  account: int64 (N,) or None, whose row it is (account, company).  time: float64 (N,) or None (seconds,
+    period, month).  category: int16 (N,) or None, the merchant's group.  of_rows: rows of the full real file, None if
+    kind is not "real".  variant: which form or file, "" where there is one only.  All arrays are read-only.
+    TypeError when made anywhere else, `dataclasses.replace` included; ValueError for NaN or infinite numbers, labels
+    outside {0, 1}, lengths that do not fit, an unknown kind.
     """
     name: str
     X: np.ndarray = field(repr=False)
     y: np.ndarray = field(repr=False)
     feature_names: tuple[str, ...] = field(repr=False)
     numeric: np.ndarray = field(repr=False)
-    source: str
+    kind: str
     note: str
+    target: str = "fraud"
     account: np.ndarray | None = field(default=None, repr=False)
+    time: np.ndarray | None = field(default=None, repr=False)
     category: np.ndarray | None = field(default=None, repr=False)
+    of_rows: int | None = field(default=None, repr=False)
+    variant: str = ""
     token: object = field(default=None, repr=False)
-    of_rows: int | None = field(default=None, repr=False)      # rows of the full real file; None when nothing is real
 
     def __post_init__(self):
         if self.token is not _TOKEN:
             raise TypeError("a Dataset is made by ppkit.datasets.load only, so that its source is true")
         object.__setattr__(self, "token", None)
+        if self.kind not in KINDS or (self.kind == "real") != (self.of_rows is not None):
+            raise ValueError(f"{self.name}: kind must be one of {', '.join(KINDS)}, and of_rows be given for real rows "
+                             f"only, got {self.kind!r} and {self.of_rows}")
         checked(self.X, self.y, self.feature_names, name=self.name)
-        for name in ("X", "y", "numeric", "account", "category"):
+        for name in ("X", "y", "numeric", *PER_ROW):
             object.__setattr__(self, name, _locked(getattr(self, name)))
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.y)
+
+    @property
+    def source(self) -> str:
+        """Where the rows come from and how many there are, in the words that stand under every figure and in every verdict.
+
+        "real: 284,807 rows", "real subset: 44,212 of 284,807 rows", "stand-in: 3,672 rows (no_lag)", "simulated: 700,010 rows".
+        """
+        behind = f" ({self.variant})" if self.variant else ""
+        if self.kind == "real" and self.n_rows != self.of_rows:
+            return f"real subset: {self.n_rows:,} of {self.of_rows:,} rows{behind}"
+        return f"{self.kind}: {self.n_rows:,} rows{behind}"
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether y holds labels of {0, 1}; else it is a quantity."""
+        return self.y.dtype == np.int8
 
     def __reduce__(self):
         raise TypeError("a Dataset is not pickled: load it where it is needed, so that its source is true")
@@ -62,7 +88,11 @@ def checked(X: np.ndarray, y: np.ndarray, feature_names: tuple[str, ...], *, nam
     if X.ndim != 2 or X.shape != (len(y), len(feature_names)) or len(y) == 0:
         raise ValueError(f"{name}: X must have one row per label and one column per feature name, "
                          f"got {X.shape} for {len(y)} labels and {len(feature_names)} names")
-    good = np.isin(y, (0, 1))
+    quantity = np.issubdtype(y.dtype, np.floating)
+    good = np.isfinite(y) if quantity else np.isin(y, (0, 1))
+    if quantity and not good.all():
+        row = int(np.argmin(good))
+        raise ValueError(f"{name}: the target must be a finite number, got {y[row]} in row {row}")
     if not good.all():
         row = int(np.argmin(good))
         raise ValueError(f"{name}: labels must be 0 or 1, got {y[row]} in row {row}")
@@ -80,22 +110,9 @@ def made(**fields) -> Dataset:
 
 
 def subset(dataset: Dataset, rows: np.ndarray) -> Dataset:
-    """The dataset with only the rows of an ascending index array; a real one says so in its source."""
-    source = dataset.source
-    if dataset.of_rows is not None:
-        source = real_source(len(rows), dataset.of_rows)
-    picked = {name: None if getattr(dataset, name) is None else getattr(dataset, name)[rows]
-              for name in ("X", "y", "account", "category")}
-    return replace(dataset, **picked, source=source, token=_TOKEN)
-
-
-def real_source(n_rows: int, of_rows: int) -> str:
-    """The source of real rows.
-
-    >>> real_source(284_807, 284_807), real_source(44_212, 284_807)
-    ('real: 284,807 rows', 'real subset: 44,212 of 284,807 rows')
-    """
-    return f"real: {n_rows:,} rows" if n_rows == of_rows else f"real subset: {n_rows:,} of {of_rows:,} rows"
+    """The dataset with only the rows of an ascending index array; its source says how many they are."""
+    picked = {name: None if getattr(dataset, name) is None else getattr(dataset, name)[rows] for name in ("X", "y", *PER_ROW)}
+    return replace(dataset, **picked, token=_TOKEN)
 
 
 def standardise(dataset: Dataset, fit_on: np.ndarray) -> np.ndarray:
@@ -132,6 +149,8 @@ def undersample(dataset: Dataset, share: float, seed: int) -> Dataset:
     """
     if not 0 < share < 1:
         raise ValueError(f"share must be in (0, 1), got {share}")
+    if not dataset.is_classification:
+        raise ValueError(f"{dataset.name} has no positives to keep: its target is {dataset.target}")
     positives, negatives = np.flatnonzero(dataset.y == 1), np.flatnonzero(dataset.y == 0)
     if len(positives) == 0:
         raise ValueError(f"{dataset.name} has no positive row to under-sample around")

@@ -1,29 +1,42 @@
 """load: one door to every data set, and the rule that decides between the real rows and a substitute."""
 
 import os
+from types import ModuleType
 
 import numpy as np
 
-from . import creditcard
-from .dataset import Dataset, made
-from .files import Found, find, places
+from . import creditcard, standins
+from .dataset import Dataset, made, subset
+from .files import Found, find, places, read_table
 from .transactions.sampling import PAPER_ROWS, paper_sample
 from .transactions.schema import FEATURE_NAMES, IS_NUMERIC
 
-NAMES = ("transactions", "creditcard")
+REAL = {"creditcard": creditcard}
+import importlib.util as _u  # INTERIM
+for _n in ("distress", "lending"):  # INTERIM until the helpers' files are in
+    if _u.find_spec("ppkit.datasets." + _n):
+        import importlib
+        try:
+            REAL[_n] = importlib.import_module("ppkit.datasets." + _n)
+        except Exception:
+            pass
+NAMES = ("transactions", *REAL)
 SOURCES = ("auto", "real", "standin")
 
 
 def load(name: str, source: str = "auto", rows: int | None = None, seed: int = 0,
-         root: str | os.PathLike | None = None) -> Dataset:
+         root: str | os.PathLike | None = None, variant: str = "") -> Dataset:
     """The data set of that name, from the real file when it is there, with its source written on it.
 
     name: one of NAMES.  source: "auto" takes the real file when it lies under root (then only there is looked),
     $PPKIT_DATA or data/raw, and else the stand-in; "real" insists; "standin" takes no file.  $PPKIT_SOURCE=standin|real
-    overrides "auto".  rows: how many; default all real rows, or the paper's 700,000 for transactions (simulated, whole
-    accounts: within 1% or one pair of accounts).  seed: of the simulation, or of the choice of rows.
-    Returns a frozen Dataset.  FileNotFoundError if no file is found, ValueError for unknown names, sources and files
-    that are not what they should be.  "transactions" is always simulated: nobody can have wang2018's bank data.
+    overrides "auto".  rows: how many; default all real rows, as many from a stand-in as the real file has, or the paper's
+    700,000 for transactions (simulated, whole accounts: within 1% or one pair of accounts).  Fewer real rows are drawn with
+    the labels in proportion, in file order.  seed: of the sampler, or of the choice of rows.
+    variant: of distress: "paper" (default), "no_lag" or "forecast".
+    Returns a frozen Dataset.  FileNotFoundError if source is "real" and no file is found, ValueError for unknown names,
+    sources and variants and for files that are not what they should be.  "transactions" is always simulated: nobody can
+    have wang2018's bank data.
     """
     if name not in NAMES:
         raise ValueError(f"unknown data set {name!r}, expected one of {', '.join(NAMES)}")
@@ -31,12 +44,17 @@ def load(name: str, source: str = "auto", rows: int | None = None, seed: int = 0
         raise ValueError(f"source must be one of {', '.join(SOURCES)}, got {source!r}")
     if rows is not None and (not isinstance(rows, (int, np.integer)) or isinstance(rows, bool) or rows < 1):
         raise ValueError(f"rows must be a whole number >= 1, got {rows!r}")
+    variant = _variant(name, variant)
     if name == "transactions":
         return _transactions(source, rows, seed)
-    found = None if decided(source) == "standin" else find(creditcard.STEMS, root)
-    if found is None:
+    module, wish = REAL[name], decided(source)
+    found = None if wish == "standin" else real_file(name, root)
+    if found is not None:
+        return _real(module, found, rows, seed, variant)
+    if wish == "real":
         raise FileNotFoundError(missing(name, root))
-    return creditcard.real(found, rows, seed)
+    table = standins.sample(name, module.FULL_ROWS if rows is None else rows, np.random.default_rng(seed))
+    return module.arranged(table, kind="stand-in", of_rows=None, variant=variant)
 
 
 def decided(source: str) -> str:
@@ -50,8 +68,47 @@ def decided(source: str) -> str:
 def missing(name: str, root: str | os.PathLike | None = None) -> str:
     """One sentence: which file is missing, where it was looked for, how to get it."""
     where = " and ".join(label for _, label in places(root))
-    return (f"creditcard.csv (or .csv.gz, .zip, .parquet) is missing in {where}, and {name} has no stand-in yet: "
-            f"{creditcard.HOW}")
+    return f"{REAL[name].STEMS[0]}.csv (or .csv.gz, .zip, .parquet) is missing in {where}: {REAL[name].HOW}"
+
+
+def real_file(name: str, root: str | os.PathLike | None = None) -> Found | None:
+    """The real file that load would take for this name, or None."""
+    return find(REAL[name].STEMS, root) if name in REAL else None
+
+
+def real_table(name: str, root: str | os.PathLike | None = None):
+    """The checked rows of the real file, for whoever fits a stand-in to them.  FileNotFoundError if there is none."""
+    found = real_file(name, root)
+    if found is None:
+        raise FileNotFoundError(missing(name, root))
+    return REAL[name].checked_table(read_table(found), found.path.name)
+
+
+def _variant(name: str, variant: str) -> str:
+    known = REAL[name].VARIANTS if name in REAL else ()
+    if variant and variant not in known:
+        raise ValueError(f"{name} has no variant {variant!r}, expected one of {', '.join(known)}" if known
+                         else f"{name} has one form only, got variant {variant!r}")
+    return variant or (known[0] if known else "")
+
+
+def _real(module: ModuleType, found: Found, rows: int | None, seed: int, variant: str) -> Dataset:
+    checked = module.checked_table(read_table(found), found.path.name)
+    dataset = module.arranged(checked.table, kind="real", of_rows=checked.of_rows, variant=variant or checked.layout)
+    if rows is None:
+        return dataset
+    if rows > dataset.n_rows:
+        raise ValueError(f"rows must be between 1 and the {dataset.n_rows:,} of {found.path.name}, got {rows}")
+    return subset(dataset, _drawn(dataset, rows, np.random.default_rng(seed)))
+
+
+def _drawn(dataset: Dataset, rows: int, rng: np.random.Generator) -> np.ndarray:
+    if not dataset.is_classification:
+        return np.sort(rng.choice(dataset.n_rows, rows, replace=False))
+    positives = np.flatnonzero(dataset.y == 1)
+    n_positives = min(round(rows * len(positives) / dataset.n_rows), rows)
+    others = rng.choice(np.flatnonzero(dataset.y == 0), rows - n_positives, replace=False)
+    return np.sort(np.concatenate([rng.choice(positives, n_positives, replace=False), others]))
 
 
 def _transactions(source: str, rows: int | None, seed: int) -> Dataset:
@@ -60,11 +117,6 @@ def _transactions(source: str, rows: int | None, seed: int) -> Dataset:
                          "take source='auto', or creditcard for real rows")
     sample = paper_sample(PAPER_ROWS if rows is None else rows, np.random.default_rng(seed))
     return made(name="transactions", X=sample.X, y=sample.y, feature_names=FEATURE_NAMES,
-                numeric=np.array(IS_NUMERIC), source="simulated", account=sample.account, category=sample.category,
+                numeric=np.array(IS_NUMERIC), kind="simulated", account=sample.account, category=sample.category,
                 note="simulated card transactions in place of wang2018's bank data: all accounts with fraud, as many "
                      "others, all fraud, a fifth of the rest")
-
-
-def real_file(name: str, root: str | os.PathLike | None = None) -> Found | None:
-    """The real file that load would take for this name, or None."""
-    return None if name == "transactions" else find(creditcard.STEMS, root)

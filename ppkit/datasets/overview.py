@@ -3,13 +3,13 @@
 import os
 
 from .files import sha256
-from .loading import NAMES, load, missing, real_file
+from .loading import NAMES, REAL, decided, load, missing, real_file
 
 
 def status(root: str | os.PathLike | None = None) -> list[dict]:
     """One row for each of NAMES, with name, source, where, rows, sha256 and note; a real file is read and checked.
 
-    source: as on a Dataset, or "missing", or "unreadable".  where, rows and sha256 are of the real file, else "".
+    source: as on a Dataset, or "unreadable".  where and sha256 are of the real file, else "".
     """
     return [_row(name, root) for name in NAMES]
 
@@ -19,12 +19,17 @@ def _row(name: str, root: str | os.PathLike | None) -> dict:
            "note": "wang2018's bank data cannot be had by anyone"}
     if name == "transactions":
         return row
+    substitute = row | {"source": "stand-in", "rows": f"any, by default {REAL[name].FULL_ROWS:,}"}
     try:
         found = real_file(name, root)
         if found is None:
-            return row | {"source": "missing", "note": missing(name, root)}
+            return substitute | {"note": missing(name, root)}
         dataset = load(name, source="real", root=root)
     except ValueError as error:
         return row | {"source": "unreadable", "note": str(error)}
-    return row | {"source": dataset.source, "where": found.label, "rows": dataset.n_rows,
-                  "sha256": sha256(found.path), "note": dataset.note}
+    note = dataset.note
+    if decided("auto") == "standin":
+        note = "PPKIT_SOURCE=standin: the stand-in is taken all the same"
+    source = dataset.source.removesuffix(f" ({dataset.variant})") if REAL[name].VARIANTS else dataset.source
+    return row | {"source": source, "where": found.label, "rows": f"{dataset.n_rows:,}",
+                  "sha256": sha256(found.path), "note": note}

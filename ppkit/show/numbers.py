@@ -50,6 +50,10 @@ def table(rows, *, digits: int = 3, index: str = "") -> pd.DataFrame:
 
 
 def source(dataset) -> pd.DataFrame:
-    """What a notebook runs on: name, source, rows, features, base rate and the data set's note."""
-    return table({"data set": dataset.name, "source": dataset.source, "rows": len(dataset.y),
-                  "features": dataset.X.shape[1], "fraud": f"{dataset.y.mean():.2%}", "note": dataset.note})
+    """What a notebook runs on: name, source with its rows, features, what is predicted and how common it is, the note."""
+    if dataset.is_classification:
+        target = f"{dataset.target}, {dataset.y.mean():.2%} of the rows"
+    else:
+        target = f"{dataset.target}; mean {dataset.y.mean():.2f}, standard deviation {dataset.y.std():.2f}"
+    return table({"data set": dataset.name, "source": dataset.source, "features": dataset.X.shape[1], "predicts": target,
+                  "note": dataset.note})

@@ -1,0 +1,74 @@
+"""What every reader of a real file asks of its columns: there, numbers, finite, in range; one sentence where not."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+
+class Checked(NamedTuple):
+    """A table that passed: canonical columns; the rows of the full file; which of several files it is ("" if one only)."""
+    table: pd.DataFrame
+    of_rows: int
+    layout: str = ""
+
+
+def present(table: pd.DataFrame, wanted: tuple[str, ...], file: str, expected: str) -> None:
+    """Refuse a table that lacks a column: ValueError with the file, the column, what is there instead, what was expected."""
+    for column in wanted:
+        if column not in table.columns:
+            others = sorted(set(map(str, table.columns)) - set(wanted))
+            hint = f" (found {', '.join(map(repr, others[:3]))} instead)" if others else ""
+            raise ValueError(f"{file}: column {column!r} is missing{hint}, expected {expected}")
+
+
+def none_besides(table: pd.DataFrame, wanted: tuple[str, ...], file: str, expected: str) -> None:
+    """Refuse a table with a column that is not wanted, or with the same one twice."""
+    for place, column in enumerate(table.columns):
+        if column not in wanted:
+            raise ValueError(f"{file}: column {str(column)!r} is not known, expected {expected} only")
+        if column in table.columns[:place]:
+            raise ValueError(f"{file}: column {str(column)!r} is there twice, expected {expected} once each")
+
+
+def some_rows(table: pd.DataFrame, file: str, at_most: int) -> None:
+    """Refuse a table without rows, or with more than there are."""
+    if len(table) == 0:
+        raise ValueError(f"{file}: no rows below the header, expected up to {at_most:,}")
+    if len(table) > at_most:
+        raise ValueError(f"{file}: {len(table):,} rows, expected at most {at_most:,}")
+
+
+def numbers(values: pd.Series, file: str, *, low: float = -np.inf, high: float = np.inf) -> np.ndarray:
+    """The column as float64, if it holds finite numbers from low to high only.
+
+    ValueError with file, column, row (from 1), value and expectation for text, truth values, gaps, infinities, and
+    numbers out of range.
+    """
+    column = values.name
+    if not pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
+        as_numbers = pd.to_numeric(values.astype(str), errors="coerce")
+        row = int(np.argmax(as_numbers.isna().to_numpy()))
+        raise ValueError(f"{file}: column {column!r} must hold numbers, got {str(values.iloc[row])!r} in row {row + 1}")
+    held = values.to_numpy(np.float64, na_value=np.nan)
+    if not np.isfinite(held).all():
+        row = int(np.argmin(np.isfinite(held)))
+        raise ValueError(f"{file}: column {column!r} must hold finite numbers, got {held[row]} in row {row + 1} of "
+                         f"{len(held):,} (a file cut short ends like this)")
+    wrong = (held < low) | (held > high)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        expected = (f"at least {low:,}" if high == np.inf else f"at most {high:,}" if low == -np.inf
+                    else f"between {low:,} and {high:,}")
+        raise ValueError(f"{file}: column {column!r} must be {expected}, got {held[row]:g} in row {row + 1}")
+    return held
+
+
+def labels(values: pd.Series, file: str) -> np.ndarray:
+    """The column as int8, if it holds 0 and 1 only; ValueError as `numbers` gives it."""
+    held = numbers(values, file)
+    wrong = ~np.isin(held, (0, 1))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(f"{file}: column {values.name!r} must be 0 or 1, got {held[row]:g} in row {row + 1}")
+    return held.astype(np.int8)

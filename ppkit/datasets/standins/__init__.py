@@ -1,0 +1,72 @@
+"""Stand-ins: samplers fitted on the real rows, for everybody who has none."""
+
+import io
+import zipfile
+import zlib
+from importlib import resources
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+
+import importlib as _i  # INTERIM
+FITTED: dict[str, ModuleType] = {}
+for _n in ("creditcard", "distress", "lending"):
+    try:
+        FITTED[_n] = _i.import_module("ppkit.datasets.standins." + _n)
+    except Exception:
+        pass
+LARGEST = 300_000                # bytes of parameters a data set
+_FOLDER = resources.files("ppkit.datasets.standins").joinpath("parameters")
+
+
+def sample(name: str, rows: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Rows of a stand-in, in the checked layout of the real file and in its order of time.
+
+    name: a key of FITTED.  rows: how many, >= 1.
+    Returns a table of that many rows.  ValueError if rows is out of range or the parameters' file is damaged.
+    """
+    if rows < 1:
+        raise ValueError(f"rows must be >= 1, got {rows}")
+    return FITTED[name].sample(parameters(name), rows, rng)
+
+
+def parameters(name: str) -> dict[str, np.ndarray]:
+    """What was fitted, as it is shipped inside the package.
+
+    ValueError, in one sentence, if the file is missing, cut, or holds something else.
+    """
+    file = f"{name}.npz"
+    try:
+        with np.load(io.BytesIO(_FOLDER.joinpath(file).read_bytes()), allow_pickle=False) as stored:
+            return unpacked(stored)
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{file}, the parameters of the stand-in for {name}, is missing or damaged ({error}): "
+                         f"install ppkit again, or run `make fit-standins` where the real file is") from error
+
+
+def packed(fitted: dict[str, np.ndarray]) -> bytes:
+    """The bytes of a parameters' file: the same arrays give the same bytes.
+
+    ValueError if they are more than LARGEST, or a number is not finite.
+    """
+    for key, array in fitted.items():
+        if not np.isfinite(array).all():
+            raise ValueError(f"parameter {key!r} is not finite")
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **fitted, keys=np.array(sorted(fitted)))
+    if buffer.tell() > LARGEST:
+        raise ValueError(f"parameters take {buffer.tell():,} bytes, expected at most {LARGEST:,}")
+    return buffer.getvalue()
+
+
+def unpacked(stored) -> dict[str, np.ndarray]:
+    """The arrays of an opened parameters' file.  ValueError if one is missing or not finite."""
+    keys = [str(key) for key in stored["keys"]]
+    if set(keys) | {"keys"} != set(stored.files):
+        raise ValueError("its arrays are not those it lists")
+    fitted = {key: stored[key] for key in keys}
+    for key, array in fitted.items():
+        if not np.isfinite(array).all():
+            raise ValueError(f"array {key!r} is not finite")
+    return fitted
