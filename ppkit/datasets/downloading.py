@@ -58,6 +58,7 @@ def download(address: str, target: Path, accept: Callable[[Path], Kept], *, labe
                 file.truncate(0)
                 raise
             _absent(target, label)
+            _beside(target, ".part.version").unlink(missing_ok=True)
             os.replace(_beside(target, ".part"), target)
             return said
     except requests.RequestException as error:     # an OSError too, but not of the disk
@@ -77,18 +78,17 @@ def _part(target: Path, label: str) -> Iterator[BinaryIO]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise Failed(f"another process is fetching {label}: wait for its end") from None
-            if not (path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())):
-                continue                           # who held it has just given it its name, or taken it away
+            if not _is_at(path, file):             # who held it has just given it its name, or taken it away
+                continue
             try:
                 yield file
             finally:
                 with suppress(OSError):
                     file.flush()
                 version = _beside(target, ".part.version")
-                if path.exists() and (path.stat().st_size == 0 or not version.exists()):
-                    path.unlink()
-                if not path.exists():
+                if _is_at(path, file) and (path.stat().st_size == 0 or not version.exists()):
                     version.unlink(missing_ok=True)
+                    path.unlink()
             return
 
 
@@ -191,6 +191,10 @@ def _room_for(n_bytes: int, folder: Path, label: str) -> None:
 
 def _host(address: str) -> str:
     return urlsplit(address).hostname or address
+
+
+def _is_at(path: Path, file: BinaryIO) -> bool:
+    return path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())
 
 
 def _absent(target: Path, label: str) -> None:

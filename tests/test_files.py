@@ -1,0 +1,271 @@
+"""Finding a real file and reading it: spellings, packings, the parsed copy, and one sentence for what cannot be read."""
+
+import gzip
+import os
+import re
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ppkit.datasets import files
+from ppkit.datasets.files import Found, find, parsed, read_table
+
+STEMS = ("Invented Cards", "cards")
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(3)
+    return pd.DataFrame({"amount": np.round(rng.gamma(1, 80, 300), 2), "word": rng.choice(["ja", "nein", "NA "], 300),
+                         "count": rng.integers(0, 9, 300)})
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """An empty project, so that the cache and data/raw are this test's."""
+    for name in ("notebooks", "ppkit", "data/raw"):
+        (tmp_path / "home" / name).mkdir(parents=True)
+    monkeypatch.setenv("PPKIT_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("PPKIT_DATA", raising=False)
+    return tmp_path / "home"
+
+
+def zipped(path, members):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+def written(table, path):
+    name = path.name.lower()
+    if name.endswith(".parquet"):
+        table.to_parquet(path, index=False)
+    elif name.endswith(".gz"):
+        path.write_bytes(gzip.compress(table.to_csv(index=False).encode()))
+    elif name.endswith(".zip"):
+        zipped(path, {"cards.csv": table.to_csv(index=False)})
+    else:
+        table.to_csv(path, index=False)
+    return path
+
+
+def cached(home):
+    return sorted(path.name for path in (home / ".cache").iterdir()) if (home / ".cache").exists() else []
+
+
+# finding
+
+@pytest.mark.parametrize("name", ["cards.csv", "Cards.CSV", "CARDS.csv.gz", "cards.csv.zip", "cards.ZIP", "Cards.Parquet",
+                                  "Invented Cards.csv", "invented_cards.csv", "invented-cards.zip", "Invented%20Cards.csv"])
+def test_a_file_is_found_and_read_however_its_name_is_spelt(name, table, home, tmp_path):
+    written(table, tmp_path / name)
+    found = find(STEMS, tmp_path)
+    assert found.path.name == name and found.label == f"the folder given as root/{name}"
+    pd.testing.assert_frame_equal(read_table(found), table)
+
+
+@pytest.mark.parametrize("name", ["mycards.csv", "cards.txt", "cards.csv.bak", "cards (1).csv", "card.csv", "cards.csv.part"])
+def test_other_names_are_not_taken(name, home, tmp_path):
+    (tmp_path / name).write_text("a\n1\n")
+    assert find(STEMS, tmp_path) is None
+
+
+def test_the_order_is_folder_then_stem_then_ending_then_spelling(table, home, monkeypatch):
+    raw, variable = home / "data" / "raw", home / "mine"
+    variable.mkdir()
+    for name in ("archive.zip", "cards.parquet", "cards.zip", "CARDS.csv", "Cards.csv", "cards.csv", "invented_cards.parquet"):
+        written(table, raw / name)
+    order = []
+    while find(STEMS):
+        order.append(find(STEMS).label)
+        find(STEMS).path.unlink()
+    assert order == [f"data/raw/{name}" for name in ("invented_cards.parquet", "cards.csv", "CARDS.csv", "Cards.csv", "cards.zip",
+                                                     "cards.parquet", "archive.zip")]
+    written(table, raw / "Invented Cards.csv"), written(table, variable / "archive.zip")
+    monkeypatch.setenv("PPKIT_DATA", "mine")
+    assert find(STEMS).label == "$PPKIT_DATA/archive.zip"
+
+
+def test_a_folder_that_is_not_there_holds_nothing_and_a_file_is_no_folder(home, tmp_path):
+    assert find(STEMS, tmp_path / "nowhere") is None
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="^the folder given as root cannot be searched, expected a folder of data files: Not a d"):
+        find(STEMS, tmp_path / "file")
+
+
+@pytest.mark.parametrize("name", ["cards.csv", "Cards.zip", "invented cards.parquet"])
+def test_a_folder_of_the_files_name_is_refused(name, home, tmp_path):
+    (tmp_path / name).mkdir()
+    with pytest.raises(ValueError, match=f"^{name} in the folder given as root is a folder, expected a file$"):
+        find(STEMS, tmp_path)
+
+
+# zips
+
+@pytest.mark.parametrize("archive", ["archive.zip", "archive (1).zip", "any-dataset.zip"])
+def test_kaggles_archive_is_known_by_what_it_holds(archive, table, home, tmp_path):
+    zipped(tmp_path / archive, {"docs/notes.txt": "text", "data/Invented_Cards.csv": table.to_csv(index=False), "other.csv": "x\n1\n",
+                                "__MACOSX/data/._Invented_Cards.csv": "resource"})
+    assert find(("other things",), tmp_path) is None
+    found = find(STEMS, tmp_path)
+    assert found.member == "data/Invented_Cards.csv"
+    pd.testing.assert_frame_equal(read_table(found), table)
+    assert len(cached(home)) == 1 and cached(home)[0].startswith("invented-cards-")
+    assert read_table(find(("other",), tmp_path)).columns.tolist() == ["x"]      # another file of the same zip
+
+
+def test_a_zip_of_the_right_name_may_hold_one_csv_of_any_name_besides_other_files(table, home, tmp_path):
+    zipped(tmp_path / "cards.zip", {"readme.md": "text", "export-7.CSV": table.to_csv(index=False), ".hidden.csv": "no"})
+    pd.testing.assert_frame_equal(read_table(find(STEMS, tmp_path)), table)
+
+
+@pytest.mark.parametrize("members, count", [({"notes.txt": "nothing"}, 0), ({}, 0), ({"a.csv": "a\n1\n", "b.csv": "a\n2\n"}, 2)])
+def test_a_zip_of_something_else_is_refused(members, count, home, tmp_path):
+    zipped(tmp_path / "cards.zip", members)
+    with pytest.raises(ValueError, match=f"^cards.zip cannot be read .*: expected one .csv in the archive, found {count}$"):
+        read_table(find(STEMS, tmp_path))
+    (tmp_path / "cards.zip").rename(tmp_path / "archive.zip")
+    assert find(STEMS, tmp_path) is None
+
+
+def test_a_locked_zip_is_refused(home, tmp_path):
+    path = zipped(tmp_path / "cards.zip", {"cards.csv": "a\n1\n"})
+    content = bytearray(path.read_bytes())
+    content[6] |= 1                                                    # the flag for a password, in both headers
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="^cards.zip cannot be read .*password required") as caught:
+        read_table(find(STEMS, tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+# what cannot be read
+
+@pytest.mark.parametrize("name, content", [
+    ("cards.csv", b""), ("cards.parquet", b""), ("cards.csv.gz", b""), ("cards.zip", b""),
+    ("cards.parquet", b"a,b\n1,2\n"), ("cards.parquet", b"x" * 500), ("cards.zip", b"a,b\n1,2\n"), ("cards.csv.gz", b"a,b\n1,2\n"),
+    ("cards.csv", gzip.compress(b"a,b\n1,2\n")), ("cards.csv", b"a,b\n1,2\n1,2,3,4\n"), ("cards.csv", b"\n\n"),
+])
+def test_what_is_not_the_file_it_is_called_is_one_sentence(name, content, home, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    expected = "a whole parquet file" if name.endswith("parquet") and content else "a whole table with a header"
+    with pytest.raises(ValueError, match=f"^{re.escape(name)} cannot be read to its end, expected {expected}: .+") as caught:
+        read_table(find(STEMS, tmp_path))
+    assert "\n" not in str(caught.value) and str(tmp_path) not in str(caught.value)
+    assert ("the file is empty" in str(caught.value)) == (content == b"")
+    assert cached(home) == []
+
+
+@pytest.mark.parametrize("name", ["cards.csv.gz", "cards.zip", "cards.parquet"])
+@pytest.mark.parametrize("cut", [10, 0.5, -20])
+def test_a_packed_file_cut_short_is_refused(name, cut, table, home, tmp_path):
+    path = written(table, tmp_path / name)
+    content = path.read_bytes()
+    path.write_bytes(content[:cut if isinstance(cut, int) else int(len(content) * cut)])
+    with pytest.raises(ValueError, match=f"^{re.escape(name)} cannot be read to its end") as caught:
+        read_table(find(STEMS, tmp_path))
+    assert str(tmp_path) not in str(caught.value)
+
+
+def test_damage_in_the_middle_of_a_packed_file_is_refused(table, home, tmp_path):
+    for name in ("cards.csv.gz", "cards.zip", "cards.parquet"):
+        path = written(table, tmp_path / name)
+        content = bytearray(path.read_bytes())
+        middle = 300
+        content[middle:middle + 200] = bytes(200)
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=f"^{re.escape(name)} cannot be read to its end"):
+            read_table(Found(path, name))
+        path.unlink()
+
+
+def test_a_file_that_may_not_be_read_or_is_gone_is_one_sentence(home, tmp_path, monkeypatch):
+    path = tmp_path / "cards.csv"
+    with pytest.raises(ValueError, match="^cards.csv cannot be read: No such file or directory$"):
+        read_table(Found(path, "x"))
+
+    def refused(*_, **__):
+        raise PermissionError(13, "Permission denied", str(path))
+    path.write_text("a\n1\n")
+    with monkeypatch.context() as patched:                             # the tests may run as root, who may read everything
+        patched.setattr(files, "sha256", refused)
+        with pytest.raises(ValueError, match="^cards.csv cannot be read: Permission denied$"):
+            read_table(Found(path, "x"))
+    written(pd.DataFrame({"a": [1]}), tmp_path / "cards.parquet")
+    with monkeypatch.context() as patched:
+        patched.setattr(files.pd, "read_parquet", refused)
+        with pytest.raises(ValueError, match="^cards.parquet cannot be read to its end, .*: Permission denied$"):
+            read_table(Found(tmp_path / "cards.parquet", "x"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_and_a_folder_without_the_right_to_read(home, tmp_path):
+    (tmp_path / "cards.csv").write_text("a\n1\n")
+    (tmp_path / "cards.csv").chmod(0)
+    with pytest.raises(ValueError, match="^cards.csv cannot be read: Permission denied$"):
+        read_table(find(STEMS, tmp_path))
+    tmp_path.chmod(0)
+    try:
+        with pytest.raises(ValueError, match="^the folder given as root cannot be searched, .*Permission denied$"):
+            find(STEMS, tmp_path)
+    finally:
+        tmp_path.chmod(0o700)
+
+
+# the parsed copy
+
+@pytest.mark.parametrize("name", ["cards.csv", "cards.csv.gz", "cards.zip"])
+def test_a_csv_is_parsed_once_and_comes_back_the_same(name, table, home, tmp_path, monkeypatch):
+    found = Found(written(table, tmp_path / name), name)
+    first = read_table(found)
+    monkeypatch.setattr(files, "parsed", lambda *_, **__: pytest.fail("parsed again"))
+    pd.testing.assert_frame_equal(read_table(found), first)
+    assert len(cached(home)) == 1 and re.fullmatch(r"cards-[0-9a-f]{16}\.parquet", cached(home)[0])
+
+
+def test_a_new_checksum_and_a_new_way_of_reading_replace_the_copy_and_no_other_ones(table, home, tmp_path, monkeypatch):
+    others = [".cache/other-0123456789abcdef.parquet", ".cache/cards-of-mine.parquet", ".cache/my-cards-0123456789abcdef.parquet"]
+    (home / ".cache").mkdir()
+    for name in others:
+        (home / name).write_text("")
+    found = Found(written(table, tmp_path / "cards.csv"), "x")
+    kept = []
+    for content in (table, table[:200], table):                        # changed, with the old time of writing, and changed back
+        written(content, found.path)
+        os.utime(found.path, (1, 1))
+        assert len(read_table(found)) == len(content)
+        kept.append([name for name in cached(home) if f".cache/{name}" not in others])
+    monkeypatch.setattr(files, "READING", "another")
+    read_table(found)
+    kept.append([name for name in cached(home) if f".cache/{name}" not in others])
+    assert [len(names) for names in kept] == [1, 1, 1, 1]
+    assert kept[0] == kept[2] != kept[1] and kept[3] != kept[2]
+    assert all((home / name).exists() for name in others)
+
+
+def test_a_spoilt_copy_is_made_anew_and_parquet_needs_none(table, home, tmp_path):
+    found = Found(written(table, tmp_path / "cards.csv"), "x")
+    read_table(found)
+    for spoilt in (b"", b"no parquet"):
+        (home / ".cache" / cached(home)[0]).write_bytes(spoilt)
+        pd.testing.assert_frame_equal(read_table(found), table)
+    assert files.pd.read_parquet(home / ".cache" / cached(home)[0]).equals(table)
+    (home / ".cache" / cached(home)[0]).unlink()
+    read_table(Found(written(table, tmp_path / "cards.parquet"), "x"))
+    assert cached(home) == []
+
+
+def test_a_table_that_parquet_cannot_hold_or_a_place_that_cannot_be_written_is_no_hindrance(table, home, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+    found = Found(written(table, tmp_path / "cards.csv"), "x")
+    with monkeypatch.context() as patched:
+        patched.setattr(pd.DataFrame, "to_parquet", full)
+        assert len(read_table(found)) == 300
+    assert cached(home) == []
+    (home / ".cache").rmdir()
+    (home / ".cache").write_text("a file where the folder would be")
+    assert len(read_table(found)) == 300
