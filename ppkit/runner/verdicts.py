@@ -37,7 +37,9 @@ def show_data() -> None:
     from ppkit.datasets import fetching
 
     rows = datasets.status()
-    table = Table("name", "source", "rows", "where", "sha256", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("name", "source", "rows", "where", "sha256"):
+        table.add_column(heading, no_wrap=heading != "rows")
     notes = Table.grid(padding=(0, 2))
     for row in rows:
         kind, _, counted = row["source"].partition(": ")
