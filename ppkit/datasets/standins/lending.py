@@ -1,0 +1,156 @@
+"""The stand-in of `lending`: a mixture of normals under the columns' own distributions, and the arithmetic of a loan."""
+
+import numpy as np
+import pandas as pd
+
+from ..lending import COLUMNS
+from ..lending_layouts import LABELS, RANGES
+from . import mixture
+from .atoms import atoms, from_uniform, mixture_cdf
+from .marginals import ROWS_A_KNOT
+from .ranks import scores
+
+COMPONENTS = 12
+NOMINAL = ("homeownership", "verified_income", "loan_status", "purpose", "state", "application_type",
+           "initial_listing_status")
+DRAWN = ("interest_rate", "loan_amount", "term", "emp_length", "annual_income", "issue_month", "debt_to_income", "delinq_2y",
+         "earliest_credit_line", "total_credit_lines", "open_credit_lines", "num_collections_last_12m",
+         "current_accounts_delinq", "public_records", "stage", "lag", "late_fees")
+AXES = ("place", *DRAWN, *NOMINAL)                                 # the axes of the mixture; place: in the file
+SIDES = ("term", "application_type")                               # columns of two values that divide the rows
+DECIMALS = {"interest_rate": 2, "debt_to_income": 2, "stage": 2, "lag": 3}
+CHARGED_OFF, PAID = (float(LABELS["loan_status"].index(label)) for label in ("Charged Off", "Fully Paid"))
+LATE_FEE, LATE_SHARE = 15.0, 0.05                                  # a fee is $15, or 5% of the instalment if that is more
+
+
+def fit(table: pd.DataFrame, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """The parameters of the stand-in from canonical rows in the order of their file.
+
+    Each of AXES becomes normal scores (ties broken at random): the place in the file, so that every drift over the file
+    is an association like any other; the numbers; the course of the loan as three numbers (see `_course`); the categories
+    in ascending order of their mean rate.  A mixture of COMPONENTS normals holds how they hang together; per number the
+    bins of `atoms`, per category the shares, hold how each is distributed; per bin of the rate its middle sub-grade.
+    table: as `checked_table` gives it, at least 50 rows.  rng: breaks ties, starts the mixture.
+    Returns float32 and int32 arrays.  ValueError for fewer rows.
+    Guarantee: none that is formal; every number is over at least 50 rows.
+    """
+    if len(table) < ROWS_A_KNOT:
+        raise ValueError(f"the stand-in of lending is fitted on at least {ROWS_A_KNOT} rows, got {len(table)}")
+    seen = {column: table[column].to_numpy(np.float64) for column in COLUMNS} | _course(table)
+    seen["place"], out = np.arange(len(table), dtype=float), {}
+    for column in DRAWN:
+        known = seen[column][~np.isnan(seen[column])]
+        out[f"atoms_{column}"] = atoms(known if len(known) >= ROWS_A_KNOT else np.zeros(ROWS_A_KNOT))
+    for column in NOMINAL:
+        order, share, rank = _ordered(seen[column].astype(int), seen["interest_rate"], len(LABELS[column]))
+        out[f"order_{column}"], out[f"share_{column}"], seen[column] = order, share, rank
+    out["sub_grade"] = _middle_sub_grades(out["atoms_interest_rate"], seen["interest_rate"], seen["sub_grade"])
+    out |= _mixtures(np.column_stack([seen[axis] for axis in AXES]), rng)
+    return {key: value.astype(np.int32 if key.startswith("order_") else np.float32) for key, value in out.items()}
+
+
+def sample(parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generator) -> pd.DataFrame:
+    """So many rows of the stand-in, in the canonical layout and in the file's order.
+
+    parameters: as `fit` returns them.  rows: >= 1.  rng: of the draw.
+    Returns float64 columns in the order of COLUMNS.  ValueError if rows < 1.
+    Guarantee: the instalment is the annuity of amount, term and rate; paid_principal + balance = loan_amount unless the
+    loan is charged off (then the balance is 0, as in the files); paid_total is the sum of what was paid; grade is
+    sub_grade // 5; all in the ranges of `lending_layouts.RANGES`.
+    """
+    if rows < 1:
+        raise ValueError(f"rows must be >= 1, got {rows}")
+    Z = mixture.sample(parameters, rows, rng)
+    Z = Z[np.argsort(Z[:, 0], kind="stable")]
+    deviations = np.sqrt((np.asarray(parameters["factors"], np.float64) ** 2).sum(axis=2))
+    out = {}
+    for axis, name in enumerate(AXES[1:], start=1):
+        p = mixture_cdf(Z[:, axis], parameters["weights"], parameters["means"][:, axis], deviations[:, axis])
+        if name in NOMINAL:
+            share = np.cumsum(parameters[f"share_{name}"], dtype=np.float64)
+            place = np.minimum(np.searchsorted(share[:-1], p, side="right"), len(share) - 1)
+            out[name] = parameters[f"order_{name}"][place].astype(np.float64)
+        else:
+            out[name] = from_uniform(p, parameters[f"atoms_{name}"]).round(DECIMALS.get(name, 0))
+            out[name] = np.clip(out[name], *RANGES.get(name, (-np.inf, np.inf)))
+    out["loan_amount"] = (out["loan_amount"] / 25).round() * 25
+    out["debt_to_income"] = np.maximum(out["debt_to_income"], 0.0)
+    out["term"] = np.where(out["term"] < 48, 36.0, 60.0)
+    out["sub_grade"] = np.interp(out["interest_rate"], parameters["atoms_interest_rate"][:, 1],
+                                 parameters["sub_grade"]).round()
+    out["grade"] = out["sub_grade"] // 5
+    return pd.DataFrame(_paid(out))[list(COLUMNS)]
+
+
+def _mixtures(columns: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """One mixture per combination of SIDES that 50 rows have, put together as one; the columns of SIDES stand still in each.
+
+    columns: (N, D), in the order of AXES.  Returns weights (K,), means (K, D), factors (K, D, D).
+    """
+    Z, side = scores(columns, rng), np.zeros(len(columns), int)
+    for name in SIDES:
+        axis = AXES.index(name)
+        upper = columns[:, axis] > columns[:, axis].min()
+        Z[:, axis] = np.where(upper, *(Z[rows, axis].mean() if rows.any() else 0.0 for rows in (upper, ~upper)))
+        side = 2 * side + upper
+    parts = []
+    for one in np.flatnonzero(np.bincount(side) >= ROWS_A_KNOT):
+        rows = side == one
+        part = mixture.fit(Z[rows], max(1, round(COMPONENTS * rows.mean())), rng)
+        parts.append(part | {"weights": part["weights"] * rows.mean()})
+    return {key: np.concatenate([part[key] for part in parts]) for key in ("weights", "means", "factors")}
+
+
+def _course(table: pd.DataFrame) -> dict[str, np.ndarray]:
+    """What happened to each loan, as three numbers that do not depend on its size.
+
+    stage: issue_month + how many months' interest on the whole amount were paid: for a loan in order it is about the month
+    of the report, whenever the loan was made.  lag: the instalments repaid, that is the n for which the schedule's
+    principal, amount ((1+r)^n - 1) / ((1+r)^term - 1), is what has been repaid, less those months: about 0.2 in the first
+    year, more where more than the instalments was paid; nan for a loan fully paid.  late_fees: how many.
+    """
+    r = table["interest_rate"].to_numpy() / 1200
+    repaid = (table["paid_principal"] / table["loan_amount"]).to_numpy().clip(0, 1)
+    instalments = np.log1p(repaid * np.expm1(table["term"].to_numpy() * np.log1p(r))) / np.log1p(r)
+    months = table["paid_interest"].to_numpy() / (table["loan_amount"].to_numpy() * r)
+    fee = np.maximum(LATE_FEE, LATE_SHARE * table["installment"].to_numpy())
+    return {"stage": (table["issue_month"].to_numpy() + months).round(2),
+            "lag": np.where(table["loan_status"] == PAID, np.nan, instalments - months),
+            "late_fees": np.ceil(table["paid_late_fees"].to_numpy() / fee - 0.5).clip(0)}
+
+
+def _paid(out: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Instalment, balance and the paid amounts, in whole cents, from the loan's terms and its course."""
+    amount, term, r = out["loan_amount"], out["term"], out["interest_rate"] / 1200
+    months = np.clip(out["stage"] - out["issue_month"], 0.0, term)
+    instalments = np.where(out["loan_status"] == PAID, term, np.clip(months + out["lag"], 0.0, term))
+    out["installment"] = (amount * r / -np.expm1(-term * np.log1p(r))).round(2)
+    out["paid_principal"] = (amount * np.expm1(instalments * np.log1p(r)) / np.expm1(term * np.log1p(r))).round(2)
+    out["paid_interest"] = (amount * r * months).round(2)
+    out["paid_late_fees"] = (out["late_fees"] * np.maximum(LATE_FEE, LATE_SHARE * out["installment"])).round(2)
+    out["paid_total"] = (out["paid_principal"] + out["paid_interest"] + out["paid_late_fees"]).round(2)
+    out["balance"] = np.where(out["loan_status"] == CHARGED_OFF, 0.0, (amount - out["paid_principal"]).round(2))
+    return out
+
+
+def _ordered(codes: np.ndarray, rate: np.ndarray, labels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The codes seen, by ascending mean rate, with their shares; the rarest share evenly what 50 rows or more hold.
+
+    Returns order (m,), share (m,), and for every row the place of its code in the order (one place for all the rare).
+    """
+    counts = np.bincount(codes, minlength=labels)
+    rarest_first = np.argsort(counts, kind="stable")[(counts == 0).sum():]
+    held = np.cumsum(counts[rarest_first])
+    pool = rarest_first[:1 + np.argmax(held >= ROWS_A_KNOT)] if counts[rarest_first[0]] < ROWS_A_KNOT else rarest_first[:1]
+    group = np.arange(labels)
+    group[pool] = pool[0]
+    key = (np.bincount(group[codes], rate, labels) / np.maximum(np.bincount(group[codes], minlength=labels), 1))[group]
+    share = np.where(np.isin(group, pool[0]), counts[pool].mean(), counts) / len(codes)
+    order = rarest_first[np.argsort(key[rarest_first], kind="stable")]
+    return order, share[order], key[codes]
+
+
+def _middle_sub_grades(bins: np.ndarray, rate: np.ndarray, sub_grade: np.ndarray) -> np.ndarray:
+    """The median sub-grade of the rates that are nearest to each bin's mean, never falling."""
+    nearest = np.searchsorted((bins[1:, 1] + bins[:-1, 1]) / 2, rate)
+    return np.maximum.accumulate([np.median(sub_grade[nearest == place]) for place in range(len(bins))])
