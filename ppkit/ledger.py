@@ -115,7 +115,7 @@ class Ledger:
         claim = self._claims.get(f"{self.paper}.{id}")
         if claim is None:
             raise ValueError(f"{self.paper} has no claim {id!r}: see ppkit/claims/{self.paper}.toml")
-        if data is not FORMULA and not isinstance(data, Dataset):
+        if data is not FORMULA and type(data) is not Dataset:
             raise ValueError(f"data must be a Dataset from ppkit.datasets.load, or FORMULA, got {type(data).__name__}")
         if positives is not None and positives < FEW_POSITIVES and not halfwidth > 0:
             raise ValueError(f"{id}: {positives} positives are fewer than {FEW_POSITIVES}, so halfwidth must be given")

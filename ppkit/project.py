@@ -1,6 +1,7 @@
 """Where the project lies on disk: the folder that holds notebooks/, data/, figures/ and runs/."""
 
 import os
+import re
 from pathlib import Path
 
 
@@ -17,3 +18,13 @@ def root() -> Path:
         if (folder / "notebooks").is_dir() and (folder / "ppkit").is_dir():
             return folder
     raise FileNotFoundError(f"no ppkit project at or above {here}: change into the clone, or set PPKIT_HOME to it")
+
+
+def with_block(text: str, name: str, block: str) -> str:
+    """Markdown with what stands between `<!-- begin NAME -->` and `<!-- end NAME -->` replaced; unchanged where it has none.
+
+    >>> with_block("<!-- begin n -->\\nold\\n<!-- end n -->", "n", "new")
+    '<!-- begin n -->\\nnew\\n<!-- end n -->'
+    """
+    return re.sub(rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)", lambda found: f"{found[1]}{block}\n{found[2]}", text,
+                  flags=re.DOTALL)

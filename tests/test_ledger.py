@@ -59,9 +59,35 @@ def test_a_row_keeps_paper_number_ours_and_verdict(book, tmp_path, monkeypatch):
 def test_the_data_of_a_row_is_the_data_set_s_own_word(book):
     data = datasets.load("transactions", rows=2_000)
     row = book.record("data.features", data.X.shape[1], data=data)
-    assert row.data == "simulated"
+    assert row.data == data.source == f"simulated: {data.n_rows:,} rows"
     with pytest.raises(ValueError, match="data must be a Dataset from ppkit.datasets.load, or FORMULA, got str"):
         book.record("data.features", 264, data="real: 700,000 rows")
+
+
+@pytest.mark.parametrize("source", ["auto", "standin"])
+@pytest.mark.parametrize("name", ["creditcard", "distress", "lending"])
+def test_no_stand_in_is_ever_recorded_as_real(name, source, book, tmp_path, monkeypatch):
+    """Whatever a notebook may do with a stand-in, the ledger writes down that it is one, or refuses."""
+    monkeypatch.delenv("PPKIT_SOURCE", raising=False)
+    data = datasets.load(name, source, rows=3_000, root=tmp_path)
+    ways = [data]
+    if data.is_classification:
+        ways.append(datasets.undersample(data, 0.5, 0))
+    for one in ways:
+        row = book.record("data.features", one.X.shape[1], data=one)
+        assert row.data == one.source and row.data.startswith(f"stand-in: {one.n_rows:,} rows")
+
+    class Relabelled(datasets.Dataset):
+        source = "real: 284,807 rows"
+
+    class LooksLikeOne:
+        source, kind, X, y = "real: 284,807 rows", "real", data.X, data.y
+
+    forged = object.__new__(Relabelled)
+    for attempt in (LooksLikeOne(), forged, "real: 284,807 rows", data.X):
+        with pytest.raises(ValueError, match="data must be a Dataset from ppkit.datasets.load, or FORMULA"):
+            book.record("data.features", 30, data=attempt)
+    assert not json.dumps([row.data for row in book._rows.values()]).count("real")
 
 
 def test_bad_records_are_refused_with_the_id_or_value(book):

@@ -46,6 +46,15 @@ def test_no_path_date_or_address_is_printed(path):
 
 
 @pytest.mark.parametrize("path", BOTH)
+def test_committed_outputs_are_of_stand_ins_and_no_notebook_makes_data_of_its_own(path):
+    code = cells(path)
+    shown = json.dumps([cell.outputs for cell in code])
+    assert not re.search(r"\breal(:| subset:) [\d,]+", shown), "executed on real rows: run `ppkit execute`"
+    source = "\n".join(cell.source for cell in code)
+    assert not re.search(r"\bmade\(|_TOKEN|object\.__setattr__|__new__|\bDataset\(|datasets\.dataset\b", source)
+
+
+@pytest.mark.parametrize("path", BOTH)
 def test_cells_are_short_and_talk_comes_with_them(path):
     code, talk = cells(path), cells(path, "markdown")
     lengths = sorted(len(cell.source.splitlines()) for cell in code)

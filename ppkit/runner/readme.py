@@ -1,10 +1,9 @@
 """The numbers in README.md: written from figures/claims.json and figures/bench.json, never by hand."""
 
 import json
-import re
 from pathlib import Path
 
-from ppkit import ledger, rules
+from ppkit import ledger, project, rules
 
 
 def scoreboard(rows: list[dict]) -> str:
@@ -49,8 +48,7 @@ def renewed(root: Path) -> str:
         blocks["bars"] = bars(json.loads((root / "figures/bench.json").read_text("utf-8")))
     text = (root / "README.md").read_text("utf-8")
     for name, block in blocks.items():
-        text = re.sub(rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)", lambda found, block=block: f"{found[1]}{block}\n{found[2]}",
-                      text, flags=re.DOTALL)
+        text = project.with_block(text, name, block)
     return text
 
 

@@ -1,0 +1,121 @@
+"""`make fit-standins`: fit each stand-in to the real file that is here, measure it on held-back rows, and keep both."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ppkit import project
+
+from .. import lending as lending_table
+from ..loading import REAL, real_file, real_table
+from . import FITTED, FOLDER, fidelity, packed
+from .creditcard import typical
+from .fidelity import SPLITS, Stand, Task
+
+SEED = 2018
+
+
+class Plan(NamedTuple):
+    """What is measured of one stand-in beside its marginals: tasks, what counts as near, what drifts."""
+    tasks: tuple[Task, ...]
+    by: str                              # how rows are held back for the distances
+    near: tuple[str, ...]                # the columns that distances are over
+    time: str                            # the column of time, "" where order does not matter
+    followed: dict[str, str]             # column to what it is called
+
+
+_TWO = ("logistic regression", "network of 32")
+PLANS = {
+    "creditcard": Plan((Task("fraud", (*_TWO, "boosted trees"), 0.02),), "rows", REAL["creditcard"].FEATURES, "Time",
+                       {"Class": "fraud rate", "Amount": "amount", "V3": "V3"}),
+    "distress": Plan((Task("paper, random rows", _TWO, 0.04, "paper"), Task("no_lag, random rows", _TWO, 0.04, "no_lag"),
+                      Task("forecast, other companies", _TWO, 0.04, "forecast", "account"),
+                      Task("forecast, later periods", _TWO, 0.04, "forecast", "time")),
+                     "account", tuple(f"x{i}" for i in range(1, 84) if i != 80), "", {}),
+    "lending": Plan((Task("all columns", ("linear regression",), 0.05),
+                     Task("before the price is set", ("linear regression",), 0.05, columns=lending_table.BEFORE_THE_PRICE),
+                     Task("ten principal components", ("ten components",), 0.05)),
+                    "rows", lending_table.COLUMNS, "place", {"interest_rate": "interest rate", "loan_amount": "amount"}),
+}
+
+
+def fit(name: str, *, splits: int = SPLITS) -> dict:
+    """Fit the stand-in of that name to its real file and write its parameters, its measurement and its data card.
+
+    name: a key of PLANS.  splits: of the measurement, >= 2.
+    Returns what was measured; `missed(...)` says which bars it is below.
+    FileNotFoundError if the real file is not here, ValueError if it is not what it should be.
+    """
+    if name not in PLANS:
+        raise ValueError(f"{name} has no stand-in to fit, expected one of {', '.join(PLANS)}")
+    plan, rng = PLANS[name], np.random.default_rng(SEED)
+    checked, file = real_table(name), real_file(name)
+    table = typical(checked.table, rng) if name == "creditcard" else checked.table
+    stand = Stand(FITTED[name].fit, FITTED[name].sample, REAL[name].arranged, plan.tasks)
+    found = {"losses": fidelity.losses(stand, table, splits=splits, seed=SEED),
+             "distances": fidelity.distances(stand, table, by=plan.by, columns=plan.near, rng=rng)}
+    fitted = stand.fit(table, rng)
+    drawn = stand.sample(fitted, REAL[name].FULL_ROWS, rng)
+    found["marginals"] = fidelity.marginals(table, drawn)
+    if plan.time:
+        found["drift"] = fidelity.drift(plan.time, plan.followed, *(_placed(rows, plan.time) for rows in (table, drawn)))
+    content = packed(fitted)
+    about = {"fitted_on": REAL[name].arranged(checked.table, kind="real", of_rows=checked.of_rows, variant=checked.layout).source,
+             "rows_used": len(table), "file": hashlib.sha256(file.path.read_bytes()).hexdigest(), "splits": splits,
+             "parameters": hashlib.sha256(content).hexdigest(), "bytes": len(content), **_rounded(found)}
+    Path(str(FOLDER.joinpath(f"{name}.npz"))).write_bytes(content)
+    Path(str(FOLDER.joinpath(f"{name}.json"))).write_text(json.dumps(about, indent=1) + "\n", "utf-8")
+    card = project.root() / "data" / "cards" / f"{name}.md"
+    card.write_text(project.with_block(card.read_text("utf-8"), "fidelity", block(about)), "utf-8")
+    return about
+
+
+def missed(about: dict) -> list[str]:
+    """What of a measurement is below its bar, one sentence each."""
+    sentences = [f"{row['task']}, {row['model']}: loses up to {row['upper']:.3f}, at most {row['bar']} wanted"
+                 for row in about["losses"] if row["upper"] > row["bar"]]
+    return sentences + [f"{row['quantile']:.0%} of the sampled rows are within {row['sampled']:.3f} of a fitting row, held-back "
+                        f"rows within {row['limit']:.3f} or more" for row in about["distances"] if row["sampled"] < row["limit"]]
+
+
+def block(about: dict) -> str:
+    """The measurement as Markdown, for the data card."""
+    score = "R²" if about["losses"][0]["model"] in ("linear regression", "ten components") else "AUC"
+    lines = [f"Written by `make fit-standins` from {about['fitted_on']} ({about['rows_used']:,} rows used; parameters: "
+             f"{about['bytes']:,} bytes).", "",
+             f"**Trained on the stand-in, tested on held-back real rows** ({about['splits']} splits, 70/30; the stand-in is fitted "
+             f"on the 70%; {score}).", "", f"| task | model | trained on real rows | on the stand-in | loss (90% interval of the mean) | "
+             f"bar for its upper end |", "|---|---|---|---|---|---|"]
+    lines += [f"| {row['task']} | {row['model']} | {row['real']:.3f} | {row['standin']:.3f} | {row['loss']:.3f} ({row['lower']:.3f} to "
+              f"{row['upper']:.3f}) | {row['bar']} |" for row in about["losses"]]
+    lines += ["", "**Nearest row that it was fitted on** (distance over normal scores).", "",
+              "| quantile | sampled rows | held-back real rows | lower 99% bootstrap limit of these |", "|---|---|---|---|"]
+    lines += [f"| {row['quantile']:.0%} | {row['sampled']:.3f} | {row['held_back']:.3f} | {row['limit']:.3f} |" for row in about["distances"]]
+    of = about["marginals"]
+    lines += ["", f"**Marginals and correlations.** Largest Kolmogorov-Smirnov distance of a column {of['ks_largest']:.3f} "
+              f"(`{of['ks_column']}`), median {of['ks_median']:.3f}; rank correlations differ by {of['correlation_mean']:.3f} on average, "
+              f"by {of['correlation_largest']:.3f} at most."]
+    if "drift" in about:
+        lines += ["", f"**Drift**: mean in eight blocks of {'time' if score == 'AUC' else 'the file'}, as a ratio to the mean over all.", "",
+                  "| | " + " | ".join(map(str, range(1, 9))) + " |", "|---|" + "---|" * 8]
+        for row in about["drift"]:
+            lines += [f"| {row['about']}, {which} | " + " | ".join(f"{value:.2f}" for value in row[key]) + " |"
+                      for which, key in (("real", "real"), ("stand-in", "standin"))]
+    return "\n".join(lines)
+
+
+def _placed(rows: pd.DataFrame, time: str) -> pd.DataFrame:
+    return rows.assign(place=np.arange(len(rows)) / len(rows)) if time == "place" else rows
+
+
+def _rounded(found):
+    """Numbers to five decimals, so that the file says no more than was measured."""
+    if isinstance(found, dict):
+        return {key: _rounded(value) for key, value in found.items()}
+    if isinstance(found, list):
+        return [_rounded(value) for value in found]
+    return round(found, 5) if isinstance(found, float) else found

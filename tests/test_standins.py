@@ -1,0 +1,194 @@
+"""Stand-ins: what they keep of real rows, what they give back, and how a damaged file of parameters is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from ppkit import datasets
+from ppkit.datasets import loading, standins
+from ppkit.datasets.standins import creditcard as of_creditcard
+from ppkit.datasets.standins import mixture
+from ppkit.datasets.standins.marginals import from_normal, knots, to_normal
+
+NAMES = tuple(standins.FITTED)
+
+
+@pytest.fixture(autouse=True)
+def no_files_by_chance(monkeypatch):
+    monkeypatch.setenv("PPKIT_SOURCE", "standin")
+
+
+# one column
+
+def test_a_knot_is_a_mean_over_at_least_fifty_rows(rng=np.random.default_rng(0)):
+    values = rng.standard_t(2, 1_234)
+    kept = knots(values)
+    assert len(kept) == 24 and np.all(np.diff(kept) > 0)
+    ordered = np.sort(values)
+    sizes = [len(part) for part in np.array_split(ordered, 24)]
+    assert min(sizes) >= 50
+    edges = np.linspace(0, 1_234, 25).round().astype(int)
+    np.testing.assert_allclose(kept, [ordered[a:b].mean() for a, b in zip(edges, edges[1:], strict=False)])
+    assert not np.isin(kept, values).any()
+    assert len(knots(values, at_most=5)) == 5 and len(knots(values[:99])) == 1 and knots(np.array([3.0])) == [3.0]
+    with pytest.raises(ValueError, match="at least one value"):
+        knots(np.array([]))
+
+
+@pytest.mark.parametrize("law", [stats.norm(), stats.t(3), stats.lognorm(1.0), stats.uniform()], ids=["normal", "t3", "lognormal", "uniform"])
+def test_normal_scores_there_and_back(law):
+    values = law.rvs(20_000, random_state=1)
+    kept = knots(values)
+    z = to_normal(values, kept)
+    inside = np.abs(z) < 5.9
+    np.testing.assert_allclose(from_normal(z[inside], kept), values[inside], rtol=1e-6, atol=1e-6)
+    assert abs(z.mean()) < 0.02 and abs(z.std() - 1) < 0.02
+    drawn = from_normal(np.random.default_rng(2).standard_normal(20_000), kept)
+    # two samples of 20,000 from one law exceed .03 with chance 2 exp(-2 * 10,000 * .03^2) = 3e-8; the knots add what they add
+    assert stats.ks_2samp(drawn, values).statistic < 0.03
+    assert 0.5 < np.abs(drawn).mean() / np.abs(values).mean() < 2
+
+
+def test_normal_scores_rise_with_the_values_and_take_point_masses_in_the_middle():
+    values = np.r_[np.zeros(600), np.arange(1, 401)].astype(float)
+    kept = knots(values)
+    z = to_normal(np.array([-1.0, 0.0, 0.5, 10.0, 400.0, 1e9]), kept)
+    assert np.all(np.diff(z) >= 0) and z[-1] == 6
+    assert -0.8 < z[1] < -0.3                                          # .3 of the probability, and not 0 or .6
+    constant = np.full(200, 7.0)
+    np.testing.assert_array_equal(to_normal(constant, knots(constant)), 0)
+    np.testing.assert_array_equal(from_normal(np.array([-1.0, 2.0]), knots(constant)), 7)
+
+
+# the mixture
+
+def test_a_mixture_finds_two_clouds_and_samples_them():
+    rng = np.random.default_rng(3)
+    Z = np.vstack([rng.normal(-3, 1, (600, 2)), rng.normal(3, 0.5, (400, 2))])
+    fitted = mixture.fit(Z, 2, rng)
+    order = np.argsort(fitted["means"][:, 0])
+    np.testing.assert_allclose(fitted["weights"][order], [0.6, 0.4], atol=0.02)
+    np.testing.assert_allclose(fitted["means"][order], [[-3, -3], [3, 3]], atol=0.2)
+    drawn = mixture.sample(fitted, 50_000, rng)
+    np.testing.assert_allclose(np.cov(drawn.T), np.cov(Z.T), rtol=0.05, atol=0.05)
+
+
+def test_no_component_leans_on_fewer_than_fifty_rows():
+    rng = np.random.default_rng(4)
+    Z = np.vstack([rng.normal(0, 1, (400, 3)), rng.normal(30, 0.01, (10, 3))])      # ten customers far from all others
+    fitted = mixture.fit(Z, 6, rng)
+    assert (fitted["weights"] * len(Z)).min() >= 50
+    assert np.abs(fitted["means"] - 30).max(axis=1).min() > 5
+    assert len(mixture.fit(Z[:60], 6, rng)["weights"]) == 1
+
+
+# what is shipped
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_number_of_rows_by_seed_in_the_layout_of_the_file(name):
+    for rows in (1, 7, 5_000):
+        assert len(standins.sample(name, rows, np.random.default_rng(0))) == rows
+    one, again, other = (datasets.load(name, rows=2_000, seed=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one.X, again.X)
+    np.testing.assert_array_equal(one.y, again.y)
+    assert (one.X != other.X).any()
+    assert one.source.startswith("stand-in: 2,000 rows")
+    for rows in (0, -1):
+        with pytest.raises(ValueError, match=f"rows must be >= 1, got {rows}"):
+            standins.sample(name, rows, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_by_default_as_many_rows_as_the_real_file(name):
+    assert datasets.load(name).n_rows == loading.REAL[name].FULL_ROWS
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_parameters_are_small_and_finite(name):
+    file = standins.FOLDER.joinpath(f"{name}.npz")
+    assert len(file.read_bytes()) <= standins.LARGEST
+    for array in standins.parameters(name).values():
+        assert np.isfinite(array).all()
+
+
+def damaged(whole: bytes) -> dict[str, bytes | None]:
+    other = standins.packed({"weights": np.ones(2)})
+    return {"missing": None, "empty": b"", "half": whole[:len(whole) // 2], "text": b"not an archive",
+            "spoilt": whole[:2_000] + bytes(200) + whole[2_200:], "other arrays": other}
+
+
+@pytest.mark.parametrize("kind", ["missing", "empty", "half", "text", "spoilt", "other arrays"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_damaged_file_of_parameters_is_one_sentence(name, kind, tmp_path, monkeypatch):
+    content = damaged(standins.FOLDER.joinpath(f"{name}.npz").read_bytes())[kind]
+    if content is not None:
+        (tmp_path / f"{name}.npz").write_bytes(content)
+    monkeypatch.setattr(standins, "FOLDER", tmp_path)
+    with pytest.raises(ValueError, match=f"^{name}.npz, the parameters of the stand-in for {name}, is missing or damaged") as caught:
+        datasets.load(name, rows=10)
+    assert "\n" not in str(caught.value) and str(tmp_path) not in str(caught.value)
+
+
+def test_what_cannot_be_shipped_is_not_packed():
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match="parameters take .* bytes, expected at most 300,000"):
+        standins.packed({"rows": rng.normal(size=100_000)})
+    with pytest.raises(ValueError, match="parameter 'means' is not finite"):
+        standins.packed({"means": np.array([np.nan])})
+    assert standins.packed({"a": np.arange(3)}) == standins.packed({"a": np.arange(3)})
+
+
+# creditcard
+
+def test_creditcard_has_the_full_file_s_rate_the_order_of_time_and_cents():
+    table = standins.sample("creditcard", 284_807, np.random.default_rng(5))
+    loading.creditcard.checked_table(table, "stand-in")
+    assert int(table["Class"].sum()) == 492
+    assert table["Time"].is_monotonic_increasing and (table["Time"] == table["Time"].round()).all()
+    np.testing.assert_allclose(table["Amount"] * 100, (table["Amount"] * 100).round(), atol=1e-6)
+    assert table["Amount"].max() <= of_creditcard.LARGEST_AMOUNT
+
+
+def test_creditcard_keeps_day_and_night_and_the_drift_of_its_columns():
+    table = standins.sample("creditcard", 100_000, np.random.default_rng(6))
+    hour = table["Time"] // 3_600 % 24
+    night, day = table[hour < 6], table[hour >= 8]
+    assert len(night) / 6 < 0.5 * len(day) / 16
+    assert night["Class"].mean() > 1.5 * day["Class"].mean() and night["Amount"].mean() < 0.85 * day["Amount"].mean()
+    assert table["V3"][table["Time"] < 86_400].mean() > 1 + table["V3"][table["Time"] >= 86_400].mean()
+
+
+def test_fit_and_sample_on_invented_rows_keep_what_there_is():
+    rng = np.random.default_rng(7)
+    label = (np.arange(4_000) % 20 == 0).astype(int)
+    made = pd.DataFrame(rng.normal(size=(4_000, 30)) + 2.0 * label[:, None], columns=list(of_creditcard.FEATURES))
+    made["V2"] = 0.8 * made["V1"] + 0.6 * made["V2"]
+    made["Time"] = np.sort(rng.integers(0, 172_800, 4_000)).astype(float)
+    made["Amount"] = rng.gamma(1, 80, 4_000).round(2)
+    made["Class"] = label
+    fitted = of_creditcard.fit(made, rng)
+    drawn = of_creditcard.sample(fitted, 200_000, rng)
+    genuine, real = drawn[drawn["Class"] == 0], made[made["Class"] == 0]
+    # two samples of 3,800 and 199,654 from one law exceed .05 with chance below 2 exp(-2 * 3,729 * .05^2) = 2e-8
+    for column in of_creditcard.FEATURES:
+        assert stats.ks_2samp(genuine[column], real[column]).statistic < 0.05, column
+    assert np.corrcoef(genuine["V1"], genuine["V2"])[0, 1] == pytest.approx(np.corrcoef(real["V1"], real["V2"])[0, 1], abs=0.05)
+    assert drawn["V7"][drawn["Class"] == 1].mean() == pytest.approx(2, abs=0.3)
+    with pytest.raises(ValueError, match="at least 50 rows with Class 1, got 9"):
+        of_creditcard.fit(made.assign(Class=[1] * 9 + [0] * 3_991), rng)
+
+
+def test_the_first_night_is_thinned_in_a_subset_and_left_alone_in_the_full_file():
+    rng = np.random.default_rng(8)
+    time = np.r_[rng.uniform(0, 12_000, 5_000), rng.uniform(12_000, 86_400, 4_000), rng.uniform(86_400, 98_400, 400),
+                 rng.uniform(98_400, 172_800, 2_000)]
+    table = pd.DataFrame({"Time": time, "Class": 0})
+    table.loc[:99, "Class"] = 1
+    kept = of_creditcard.typical(table, rng)
+    assert int(kept["Class"].sum()) == 100                             # frauds are never thinned
+    # binomial of 4,900 at .163: 800 is its mean, 26 its spread, and 200 off has chance below 1e-13
+    assert abs(int(((kept["Time"] < 12_000) & (kept["Class"] == 0)).sum()) - 800) < 200
+    assert len(kept[kept["Time"] >= 12_000]) == 6_400
+    full = pd.DataFrame({"Time": np.zeros(284_807), "Class": 0})
+    assert of_creditcard.typical(full, rng) is full
