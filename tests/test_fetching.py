@@ -391,6 +391,18 @@ def test_a_second_fetch_of_the_same_file_is_refused_while_the_first_one_works(se
     assert right(folder)
 
 
+def test_a_part_taken_away_between_opening_and_locking_is_opened_anew(server, public, folder, monkeypatch):
+    held, real = [], fcntl.flock
+
+    def lock(file, how):
+        if not held:                                                   # another process gives up in this moment
+            held.append((folder / "table.csv.part").unlink())
+        real(file, how)
+    monkeypatch.setattr(downloading.fcntl, "flock", lock)
+    fetched(public, folder)
+    assert held and right(folder)
+
+
 def test_many_fetches_at_once_end_in_one_right_file(server, public, folder):
     server.script = [{"cut": HALF}] * 3 + [{}]
     ends = []

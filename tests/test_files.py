@@ -180,6 +180,10 @@ def test_damage_in_the_middle_of_a_packed_file_is_refused(table, home, tmp_path)
         with pytest.raises(ValueError, match=f"^{re.escape(name)} cannot be read to its end"):
             read_table(Found(path, name))
         path.unlink()
+    path = written(table, tmp_path / "cards.parquet")
+    path.write_bytes(path.read_bytes().replace(b'"pandas_type"', b'"pandas-type"'))
+    with pytest.raises(ValueError, match="^cards.parquet cannot be read to its end, expected a whole parquet file: "):
+        read_table(Found(path, "x"))
 
 
 def test_a_file_that_may_not_be_read_or_is_gone_is_one_sentence(home, tmp_path, monkeypatch):

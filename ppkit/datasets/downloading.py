@@ -144,9 +144,6 @@ def _receive(answer: requests.Response, address: str, file: BinaryIO, label: str
         for block in answer.iter_content(BLOCK):
             file.write(block)
             bar.update(len(block))
-    came = file.seek(0, os.SEEK_END)
-    if wanted is not None and came != wanted:
-        raise _Again(f"{_host(address)} cut the connection after {came:,} of {wanted:,} bytes")
 
 
 def _begin(answer: requests.Response, address: str, file: BinaryIO) -> None:

@@ -11,12 +11,13 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import pandas as pd
-import pyarrow.lib
 
 from ppkit import project
 
 ENDINGS = (".csv", ".csv.gz", ".csv.zip", ".zip", ".parquet")
 READING = "1"                     # count up when a CSV is read in another way, so that no older .cache is taken
+UNREADABLE = (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error,      # what the readers raise
+              KeyError, TypeError)                                                             # these two from spoilt parquet
 
 
 class Found(NamedTuple):
@@ -72,20 +73,20 @@ def sha256(path: Path) -> str:
 def read_table(found: Found) -> pd.DataFrame:
     """The file's rows as they stand; a packed or plain CSV is kept as parquet in the project's .cache, by checksum.
 
-    One parsed copy is kept per name: another checksum, another file of the zip or another READING replaces it.
+    One parsed copy is kept per name: another checksum or another READING replaces it.
     ValueError, naming the file, if it cannot be read to its end.
     """
     if found.path.suffix.lower() == ".parquet":
         return parsed(found.path, member=found.member)
     try:
-        key = hashlib.sha256(f"{sha256(found.path)} {found.member} {READING}".encode()).hexdigest()[:16]
+        key = hashlib.sha256(f"{sha256(found.path)} {READING}".encode()).hexdigest()[:16]
     except OSError as error:
         raise ValueError(f"{found.path.name} cannot be read: {error.strerror}") from error
     stem = _plain(Path(found.member or found.path.name).name).split(".")[0].replace(" ", "-")
     kept = project.root() / ".cache" / f"{stem}-{key}.parquet"
     try:
         return pd.read_parquet(kept)
-    except (OSError, ValueError):                  # not kept yet, or not whole
+    except UNREADABLE:                             # not kept yet, or not whole
         table = parsed(found.path, member=found.member)
     _keep(table, kept, stem)
     return table
@@ -110,8 +111,8 @@ def parsed(path: Path, name: str = "", member: str = "") -> pd.DataFrame:
         if name.lower().endswith(".gz"):
             with gzip.open(path) as file:
                 return pd.read_csv(file, low_memory=False)
-        return pd.read_csv(path, low_memory=False, compression=None)
-    except (ValueError, OSError, EOFError, RuntimeError, pyarrow.lib.ArrowException, zipfile.BadZipFile, zlib.error) as error:
+        return pd.read_csv(path, low_memory=False)
+    except UNREADABLE as error:
         raise ValueError(f"{name} cannot be read to its end, expected {expected}: {_why(error, path)}") from error
 
 
@@ -119,8 +120,7 @@ def _why(error: Exception, path: Path) -> str:
     """The error's first line, without the paths of this machine."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    text = str(error).strip().split("\n")[0].replace(f"Could not open Parquet input source '{path}': ", "")
-    return text.replace(str(path), path.name) or type(error).__name__
+    return str(error).strip().split("\n")[0].replace(str(path), path.name) or type(error).__name__
 
 
 def _keep(table: pd.DataFrame, kept: Path, stem: str) -> None:
