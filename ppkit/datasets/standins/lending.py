@@ -10,7 +10,7 @@ from .atoms import atoms, from_uniform, mixture_cdf
 from .marginals import ROWS_A_KNOT
 from .ranks import scores
 
-COMPONENTS = 12
+COMPONENTS, ROWS_FITTED = 12, 100_000
 NOMINAL = ("homeownership", "verified_income", "loan_status", "purpose", "state", "application_type",
            "initial_listing_status")
 DRAWN = ("interest_rate", "loan_amount", "term", "emp_length", "annual_income", "issue_month", "debt_to_income", "delinq_2y",
@@ -28,22 +28,24 @@ def fit(table: pd.DataFrame, rng: np.random.Generator) -> dict[str, np.ndarray]:
 
     Each of AXES becomes normal scores (ties broken at random): the place in the file, so that every drift over the file
     is an association like any other; the numbers; the course of the loan as three numbers (see `_course`); the categories
-    in ascending order of their mean rate.  A mixture of COMPONENTS normals holds how they hang together; per number the
-    bins of `atoms`, per category the shares, hold how each is distributed; per bin of the rate its middle sub-grade.
-    table: as `checked_table` gives it, at least 50 rows.  rng: breaks ties, starts the mixture.
+    in ascending order of their mean rate.  A mixture of about COMPONENTS normals holds how they hang together; per number
+    the bins of `atoms`, per category the shares, hold how each is distributed; per bin of the rate its middle sub-grade.
+    table: as `checked_table` gives it, at least 50 rows; of more than ROWS_FITTED every second, third, ... is taken.
+    rng: breaks ties, starts the mixture.
     Returns float32 and int32 arrays.  ValueError for fewer rows.
     Guarantee: none that is formal; every number is over at least 50 rows.
     """
     if len(table) < ROWS_A_KNOT:
         raise ValueError(f"the stand-in of lending is fitted on at least {ROWS_A_KNOT} rows, got {len(table)}")
+    table = table.iloc[::-(-len(table) // ROWS_FITTED)]
     seen = {column: table[column].to_numpy(np.float64) for column in COLUMNS} | _course(table)
     seen["place"], out = np.arange(len(table), dtype=float), {}
     for column in DRAWN:
         known = seen[column][~np.isnan(seen[column])]
         out[f"atoms_{column}"] = atoms(known if len(known) >= ROWS_A_KNOT else np.zeros(ROWS_A_KNOT))
     for column in NOMINAL:
-        order, share, rank = _ordered(seen[column].astype(int), seen["interest_rate"], len(LABELS[column]))
-        out[f"order_{column}"], out[f"share_{column}"], seen[column] = order, share, rank
+        order, share, key = _ordered(seen[column].astype(int), seen["interest_rate"], len(LABELS[column]))
+        out[f"order_{column}"], out[f"share_{column}"], seen[column] = order, share, key
     out["sub_grade"] = _middle_sub_grades(out["atoms_interest_rate"], seen["interest_rate"], seen["sub_grade"])
     out |= _mixtures(np.column_stack([seen[axis] for axis in AXES]), rng)
     return {key: value.astype(np.int32 if key.startswith("order_") else np.float32) for key, value in out.items()}
@@ -72,7 +74,7 @@ def sample(parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generato
             out[name] = parameters[f"order_{name}"][place].astype(np.float64)
         else:
             out[name] = from_uniform(p, parameters[f"atoms_{name}"]).round(DECIMALS.get(name, 0))
-            out[name] = np.clip(out[name], *RANGES.get(name, (-np.inf, np.inf)))
+            out[name] = np.clip(out[name], *RANGES.get(name, (-np.inf, np.inf))) + 0.0         # no -0
     out["loan_amount"] = (out["loan_amount"] / 25).round() * 25
     out["debt_to_income"] = np.maximum(out["debt_to_income"], 0.0)
     out["term"] = np.where(out["term"] < 48, 36.0, 60.0)
@@ -87,11 +89,13 @@ def _mixtures(columns: np.ndarray, rng: np.random.Generator) -> dict[str, np.nda
 
     columns: (N, D), in the order of AXES.  Returns weights (K,), means (K, D), factors (K, D, D).
     """
-    Z, side = scores(columns, rng), np.zeros(len(columns), int)
+    Z = scores(columns, rng, at_random=(AXES.index("issue_month"),))
+    side = np.zeros(len(columns), int)
     for name in SIDES:
         axis = AXES.index(name)
         upper = columns[:, axis] > columns[:, axis].min()
-        Z[:, axis] = np.where(upper, *(Z[rows, axis].mean() if rows.any() else 0.0 for rows in (upper, ~upper)))
+        for rows in (upper, ~upper):
+            Z[rows, axis] = Z[rows, axis].mean() if rows.any() else 0.0
         side = 2 * side + upper
     parts = []
     for one in np.flatnonzero(np.bincount(side) >= ROWS_A_KNOT):
@@ -136,21 +140,22 @@ def _paid(out: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def _ordered(codes: np.ndarray, rate: np.ndarray, labels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The codes seen, by ascending mean rate, with their shares; the rarest share evenly what 50 rows or more hold.
 
-    Returns order (m,), share (m,), and for every row the place of its code in the order (one place for all the rare).
+    codes: (N,) from 0 to labels - 1, N >= 50.  rate: (N,).
+    Returns order (m,), share (m,), and for every row its code's mean rate (one for all the rare).
     """
     counts = np.bincount(codes, minlength=labels)
     rarest_first = np.argsort(counts, kind="stable")[(counts == 0).sum():]
     held = np.cumsum(counts[rarest_first])
-    pool = rarest_first[:1 + np.argmax(held >= ROWS_A_KNOT)] if counts[rarest_first[0]] < ROWS_A_KNOT else rarest_first[:1]
-    group = np.arange(labels)
+    group, pool = np.arange(labels), rarest_first[:1 + np.argmax(held >= ROWS_A_KNOT)]      # one alone, if it has enough
     group[pool] = pool[0]
-    key = (np.bincount(group[codes], rate, labels) / np.maximum(np.bincount(group[codes], minlength=labels), 1))[group]
-    share = np.where(np.isin(group, pool[0]), counts[pool].mean(), counts) / len(codes)
+    rows = np.maximum(np.bincount(group[codes], minlength=labels), 1)
+    key = (np.bincount(group[codes], rate, labels) / rows)[group]
+    share = np.where(group == pool[0], counts[pool].mean(), counts) / len(codes)
     order = rarest_first[np.argsort(key[rarest_first], kind="stable")]
     return order, share[order], key[codes]
 
 
 def _middle_sub_grades(bins: np.ndarray, rate: np.ndarray, sub_grade: np.ndarray) -> np.ndarray:
-    """The median sub-grade of the rates that are nearest to each bin's mean, never falling."""
+    """The median sub-grade of the rows whose rate is nearest to each bin's mean, never falling."""
     nearest = np.searchsorted((bins[1:, 1] + bins[:-1, 1]) / 2, rate)
     return np.maximum.accumulate([np.median(sub_grade[nearest == place]) for place in range(len(bins))])

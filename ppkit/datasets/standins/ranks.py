@@ -3,16 +3,18 @@
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-MANY = 60                        # a column with more levels than this is taken as continuous
+MANY = 20                        # a column with more levels than this is taken as continuous
 
 
-def scores(columns: np.ndarray, rng: np.random.Generator, *, sweeps: int = 15) -> np.ndarray:
+def scores(columns: np.ndarray, rng: np.random.Generator, *, sweeps: int = 15,
+           at_random: tuple[int, ...] = ()) -> np.ndarray:
     """Normal scores of every column by rank; ties are spread as the other columns suggest, gaps filled likewise.
 
     A tie says only between which two quantiles the score lies. A score drawn there at random would weaken every
     association of the column, so it is drawn there from its normal distribution given the row's other scores, column after
     column, `sweeps` times (Gibbs sampling of the Gaussian copula's rank likelihood).
-    columns: (N, D), nan for a gap.  rng: of the draws.  sweeps: >= 0; 0 leaves ties spread at random.
+    columns: (N, D), nan for a gap.  rng: of the draws.  sweeps: >= 0.  at_random: columns whose ties stay spread at random,
+    for those whose dependence on the others is far from a normal one.
     Returns Z (N, D), finite; a column with one level or none depends on nothing.
     Source: P. D. Hoff, Extending the rank likelihood for semiparametric copula estimation, Annals of Applied Statistics 1,
     2007, section 3.
@@ -22,7 +24,7 @@ def scores(columns: np.ndarray, rng: np.random.Generator, *, sweeps: int = 15) -
                          for values, (low, high, _) in zip(columns.T, bounds, strict=True)])
     for _ in range(sweeps):
         for place, (low, high, drawn) in enumerate(bounds):
-            if drawn:
+            if drawn and place not in at_random:
                 Z[:, place] = _redrawn(Z, place, low, high, rng)
     return Z
 
