@@ -26,7 +26,8 @@ N_ROWS = 6_000
 
 
 def invented(seed: int) -> bytes:
-    return pd.DataFrame(np.random.default_rng(seed).normal(size=(N_ROWS, 3)), columns=["a", "b", "c"]).to_csv(index=False).encode()
+    values = np.random.default_rng(seed).normal(size=(N_ROWS, 3))
+    return pd.DataFrame(values, columns=["a", "b", "c"]).to_csv(index=False).encode()
 
 
 RIGHT, OTHER = invented(1), invented(2)
@@ -132,7 +133,8 @@ def right(folder: Path) -> bool:
 def test_a_file_comes_whole_and_a_second_fetch_does_nothing(server, public, folder, capfd):
     assert fetched(public, folder) == f"data/raw/table.csv is there now, checksum {public.sha256[:12]} as known"
     assert right(folder)
-    assert fetched(public, folder) == f"data/raw/table.csv is there already, checksum {public.sha256[:12]} as known: nothing to do"
+    assert fetched(public, folder) == (f"data/raw/table.csv is there already, checksum {public.sha256[:12]} as known: "
+                                       "nothing to do")
     assert len(server.asked) == 1 and server.asked[0]["Accept-Encoding"] == "identity" and "Range" not in server.asked[0]
     assert capfd.readouterr() == ("", "")                              # no terminal, no progress bar
 
@@ -326,7 +328,8 @@ def test_a_silent_server_is_given_up(public, folder):
 
 # the folder
 
-@pytest.mark.parametrize("content, sentence", [(b"a,b\n1,2\n", "column 'a' is missing"), (RIGHT[:ROW_END], "expected all 6,000")])
+@pytest.mark.parametrize("content, sentence", [(b"a,b\n1,2\n", "column 'a' is missing"),
+                                               (RIGHT[:ROW_END], "expected all 6,000")], ids=["other", "half"])
 def test_another_file_of_that_name_is_not_overwritten(content, sentence, server, public, folder):
     folder.mkdir()
     (folder / "table.csv").write_bytes(content)
@@ -472,7 +475,8 @@ def test_fetch_without_names_takes_all_that_are_public(ppkit, project, two_publi
     code, said, errors = ppkit("data", "fetch")
     assert code == 0 and errors == "" and len(said.splitlines()) == 2
     assert left(project.folder / "data" / "raw") == ["loans.csv", "table.csv"]
-    assert ppkit("data", "fetch", "lending")[:2] == (0, said.splitlines()[1].replace("there now", "there already") + ": nothing to do\n")
+    again = said.splitlines()[1].replace("there now", "there already") + ": nothing to do\n"
+    assert ppkit("data", "fetch", "lending")[:2] == (0, again)
 
 
 def test_fetch_into_another_folder(ppkit, project, two_public):
@@ -514,6 +518,23 @@ def test_a_file_behind_a_login_is_explained_until_it_is_there(name, slug, file, 
     (project.folder / "my files" / file).write_text("a\n1\n")
     assert ppkit("data", "fetch", name, "--into", "my files")[:2] == (
         0, f"my files/{file} is there already: `ppkit data status` checks it\n")
+
+
+def test_status_fits_100_columns_and_ends_with_what_fetches_the_missing_files(ppkit, project, monkeypatch):
+    row = {"source": "stand-in", "where": "", "rows": "any, by default 284,807", "sha256": "", "note": "a word " * 60}
+    real = {"source": "real subset: 44,212 of 284,807 rows", "where": "$PPKIT_DATA/Financial Distress.csv", "rows": "44,212",
+            "sha256": "0123456789abcdef" * 4, "note": "short"}
+    monkeypatch.setattr(datasets, "status", lambda: [row | {"name": name} for name in ("creditcard", "distress", "lending")])
+    code, said, _ = ppkit("data", "status")
+    assert code == 0 and all(len(line.rstrip()) <= 100 for line in said.splitlines()) and said.count("word") == 180
+    assert said.endswith("\nTo download what is public (153 MB):  ppkit data fetch creditcard lending\n"
+                         "To read how to get distress:  ppkit data fetch distress\n")
+    monkeypatch.setattr(datasets, "status", lambda: [real | {"name": "distress"}, row | {"name": "lending"}])
+    said = ppkit("data", "status")[1]
+    assert re.search(r"distress +real subset +44,212 of 284,807 +\$PPKIT_DATA/Financial Distress.csv +0123456789ab +\n", said)
+    assert said.endswith("\nTo download what is public (3 MB):  ppkit data fetch lending\n")
+    monkeypatch.setattr(datasets, "status", lambda: [real | {"name": "distress"}, row | {"name": "lending", "source": "unreadable"}])
+    assert "data fetch" not in ppkit("data", "status")[1]
 
 
 def test_transactions_are_simulated(ppkit, project):

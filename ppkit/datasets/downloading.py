@@ -64,7 +64,7 @@ def download(address: str, target: Path, accept: Callable[[Path], Kept], *, labe
     except requests.RequestException as error:     # an OSError too, but not of the disk
         raise Failed(f"{_host(address)} cannot be asked for {target.name}: {type(error).__name__}") from error
     except OSError as error:
-        why = "the disk is full" if error.errno == errno.ENOSPC else error.strerror
+        why = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or type(error).__name__
         raise Failed(f"cannot write {label}: {why}") from error
 
 

@@ -124,7 +124,7 @@ def _why(error: Exception, path: Path) -> str:
 
 
 def _keep(table: pd.DataFrame, kept: Path, stem: str) -> None:
-    """Write the parsed copy in one step and remove the older ones of that name; nothing happens where nothing can be written."""
+    """Write the parsed copy in one step and remove the older ones of that name; no matter if nothing can be written."""
     part = kept.with_suffix(f".{os.getpid()}.part")
     try:
         kept.parent.mkdir(exist_ok=True)
