@@ -4,6 +4,7 @@ Three things to know before anything is learned from them:
 - AFTERWARDS: loan_status, balance and the paid amounts are known only months after the loan was made;
 - PRICE: sub_grade fixes the rate nearly (each has one rate at a time), grade nearly as much, and amount, term and
   installment together fix it exactly, because the instalment is the annuity of amount, term and rate;
+  BEFORE_THE_PRICE are the 19 features that are left without both;
 - categories stand as whole numbers, their places in `lending_layouts.LABELS`, as wu2020 codes them: the state is in
   alphabetical order, so a linear model can make little of it.
 """
@@ -25,6 +26,7 @@ COLUMNS = tuple(KAGGLE)
 FEATURES = tuple(column for column in COLUMNS if column != "interest_rate")
 AFTERWARDS = ("loan_status", "balance", "paid_total", "paid_principal", "paid_interest", "paid_late_fees")
 PRICE = ("installment", "grade", "sub_grade")
+BEFORE_THE_PRICE = tuple(column for column in FEATURES if column not in AFTERWARDS + PRICE)
 
 
 def checked_table(table: pd.DataFrame, file: str) -> Checked:

@@ -1,5 +1,7 @@
 """The stand-in of `lending`: a mixture of normals under the columns' own distributions, and the arithmetic of a loan."""
 
+import math
+
 import numpy as np
 import pandas as pd
 
@@ -37,7 +39,7 @@ def fit(table: pd.DataFrame, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """
     if len(table) < ROWS_A_KNOT:
         raise ValueError(f"the stand-in of lending is fitted on at least {ROWS_A_KNOT} rows, got {len(table)}")
-    table = table.iloc[::-(-len(table) // ROWS_FITTED)]
+    table = table.iloc[::math.ceil(len(table) / ROWS_FITTED)]
     seen = {column: table[column].to_numpy(np.float64) for column in COLUMNS} | _course(table)
     seen["place"], out = np.arange(len(table), dtype=float), {}
     for column in DRAWN:
@@ -97,6 +99,8 @@ def _mixtures(columns: np.ndarray, rng: np.random.Generator) -> dict[str, np.nda
         for rows in (upper, ~upper):
             Z[rows, axis] = Z[rows, axis].mean() if rows.any() else 0.0
         side = 2 * side + upper
+    if np.bincount(side).max() < ROWS_A_KNOT:
+        side[:] = 0
     parts = []
     for one in np.flatnonzero(np.bincount(side) >= ROWS_A_KNOT):
         rows = side == one
@@ -138,24 +142,30 @@ def _paid(out: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _ordered(codes: np.ndarray, rate: np.ndarray, labels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The codes seen, by ascending mean rate, with their shares; the rarest share evenly what 50 rows or more hold.
+    """The codes seen, by ascending mean rate, with their shares.
 
+    Codes of under 50 rows are one there and share evenly; if all of them together have under 50 rows, they stand for 25
+    rows of the mean rate, so that neither says anything of a few rows but that there are such.
     codes: (N,) from 0 to labels - 1, N >= 50.  rate: (N,).
-    Returns order (m,), share (m,), and for every row its code's mean rate (one for all the rare).
+    Returns order (m,), share (m,), and for every row its code's mean rate.
     """
     counts = np.bincount(codes, minlength=labels)
-    rarest_first = np.argsort(counts, kind="stable")[(counts == 0).sum():]
-    held = np.cumsum(counts[rarest_first])
-    group, pool = np.arange(labels), rarest_first[:1 + np.argmax(held >= ROWS_A_KNOT)]      # one alone, if it has enough
-    group[pool] = pool[0]
-    rows = np.maximum(np.bincount(group[codes], minlength=labels), 1)
-    key = (np.bincount(group[codes], rate, labels) / rows)[group]
-    share = np.where(group == pool[0], counts[pool].mean(), counts) / len(codes)
-    order = rarest_first[np.argsort(key[rarest_first], kind="stable")]
-    return order, share[order], key[codes]
+    rare = (counts > 0) & (counts < ROWS_A_KNOT)
+    group = np.where(rare, labels, np.arange(labels))              # the rare are one more group, the last
+    rows = np.bincount(group[codes], minlength=labels + 1)
+    means = np.bincount(group[codes], rate, labels + 1) / np.maximum(rows, 1)
+    weight = counts.astype(float)
+    if rows[-1] >= ROWS_A_KNOT:
+        weight[rare] = rows[-1] / rare.sum()
+    elif rows[-1]:
+        means[-1], weight[rare] = rate.mean(), ROWS_A_KNOT / 2 / rare.sum()
+    key, seen = means[group], np.flatnonzero(counts)
+    order = seen[np.argsort(key[seen], kind="stable")]
+    return order, weight[order] / weight.sum(), key[codes]
 
 
 def _middle_sub_grades(bins: np.ndarray, rate: np.ndarray, sub_grade: np.ndarray) -> np.ndarray:
-    """The median sub-grade of the rows whose rate is nearest to each bin's mean, never falling."""
-    nearest = np.searchsorted((bins[1:, 1] + bins[:-1, 1]) / 2, rate)
-    return np.maximum.accumulate([np.median(sub_grade[nearest == place]) for place in range(len(bins))])
+    """The median sub-grade of each bin's rows, the rows in ascending order of the rate; never falling."""
+    ends = np.cumsum(bins[:, 0] * len(rate)).round().astype(int)
+    parts = np.split(sub_grade[np.lexsort((sub_grade, rate))], ends[:-1])
+    return np.maximum.accumulate([np.median(part) for part in parts])
