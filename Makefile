@@ -16,14 +16,16 @@ LOWERED := ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Nehalem MKL_ENABLE_INST
 NBVAL := -p notebook_times --nbval --nbval-cell-timeout 120 -q
 REAL_DATA := $(wildcard ../shared/data)
 
-.PHONY: help reproduce paper test test-unit test-notebooks test-lowered test-papermill test-real lab data bench clean environment
+.PHONY: help reproduce paper test test-unit test-notebooks test-lowered test-papermill test-real lab data fit-standins bench \
+        clean environment
 
 help:
 	@echo "make reproduce   rerun every notebook, quick profile; then open runs/latest/index.html"
 	@echo "make paper       the same at the papers' own sizes (long)"
 	@echo "make test        unit tests, doctests, every notebook's values"
 	@echo "make lab         JupyterLab on the notebooks"
-	@echo "make data        which real data files are here"
+	@echo "make data        which real data files are here, and how to get the others"
+	@echo "make fit-standins  fit and measure the stand-ins on the real files that are here (half an hour)"
 	@echo "make bench       our speed beside the peers' (figures/bench.json)"
 	@echo "make clean       remove .venv and caches; runs/ stays"
 
@@ -38,6 +40,9 @@ lab: environment
 
 data: environment
 	$(BIN)/ppkit data status
+
+fit-standins: environment
+	OMP_NUM_THREADS=1 $(BIN)/ppkit data fit-standins $(ARGS)
 
 test: environment test-notebooks test-lowered test-papermill test-real test-unit
 

@@ -19,7 +19,7 @@ def _row(name: str, root: str | os.PathLike | None) -> dict:
            "note": "wang2018's bank data cannot be had by anyone"}
     if name == "transactions":
         return row
-    substitute = row | {"source": "stand-in", "rows": f"any, by default {REAL[name].FULL_ROWS:,}"}
+    substitute = row | {"source": "stand-in", "rows": f"{REAL[name].FULL_ROWS:,}"}
     try:
         found = real_file(name, root)
         if found is None:

@@ -1,0 +1,128 @@
+"""How a stand-in is measured: a copy, a good and a bad sampler get what they deserve, and the cards say what was measured."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from ppkit import project
+from ppkit.datasets import creditcard, standins
+from ppkit.datasets.standins import fidelity, fitting
+from ppkit.datasets.standins.fidelity import Stand, Task
+
+TASK = Task("fraud", ("logistic regression",), 0.02)
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Invented rows: V1 to V3 tell fraud, time runs, the amount rises over it."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(1_500, 30)), columns=list(creditcard.FEATURES))
+    rows["Class"] = (rng.random(1_500) < 0.2).astype(int)
+    rows[["V1", "V2", "V3"]] += 1.2 * rows[["Class"]].to_numpy()
+    rows["Time"] = np.arange(1_500) * 100.0
+    rows["Amount"] = 10 + rows["Time"] / 1_000
+    return rows
+
+
+def keep(table, rng):
+    return {"rows": table[list(creditcard.COLUMNS)].to_numpy()}
+
+
+def copies(parameters, rows, rng):
+    """The worst stand-in for privacy: rows of customers, drawn again."""
+    held = parameters["rows"]
+    return pd.DataFrame(held[rng.integers(len(held), size=rows)], columns=list(creditcard.COLUMNS))
+
+
+def shuffled(parameters, rows, rng):
+    """The worst stand-in for learning: labels without their rows."""
+    drawn = copies(parameters, rows, rng)
+    return drawn.assign(Class=rng.permutation(drawn["Class"].to_numpy()))
+
+
+def blurred(parameters, rows, rng):
+    drawn = copies(parameters, rows, rng)
+    features = drawn[list(creditcard.FEATURES)] + rng.normal(0, 0.4, (rows, 30))
+    return features.clip(lower={"Time": 0, "Amount": 0}).assign(Class=drawn["Class"])
+
+
+def test_a_copy_loses_nothing_and_a_shuffle_everything(table):
+    [good] = fidelity.losses(Stand(keep, copies, creditcard.arranged, (TASK,)), table, splits=4)
+    [bad] = fidelity.losses(Stand(keep, shuffled, creditcard.arranged, (TASK,)), table, splits=4)
+    assert good["real"] == bad["real"] > 0.9 and abs(good["loss"]) < 0.02
+    assert abs(bad["standin"] - 0.5) < 0.15 and bad["loss"] > 0.3
+    assert bad["lower"] < bad["loss"] < bad["upper"]
+    again = fidelity.losses(Stand(keep, copies, creditcard.arranged, (TASK,)), table, splits=4)
+    assert again == [good]
+
+
+def test_the_limit_is_student_s_of_the_paired_differences():
+    pairs = np.array([[0.9, 0.88], [0.8, 0.79], [0.85, 0.86], [0.95, 0.9]])
+    row = fidelity._summed_up(TASK, "logistic regression", pairs)
+    lost = pairs[:, 0] - pairs[:, 1]
+    low, high = stats.t.interval(0.9, 3, loc=lost.mean(), scale=stats.sem(lost))
+    assert (row["lower"], row["upper"]) == (pytest.approx(low), pytest.approx(high))
+    assert row["loss"] == pytest.approx(0.0175)
+
+
+def test_as_many_rows_of_each_label_train_either_side(table):
+    stand = Stand(keep, copies, creditcard.arranged, (TASK,))
+    rare = keep(table[(table["Class"] == 0) | (np.arange(1_500) % 20 == 0)], None)       # far fewer frauds to draw from
+    real = creditcard.arranged(table, kind="real", of_rows=1_500)
+    ours = fidelity._as_many(stand, rare, real, "", np.random.default_rng(1))
+    assert ours.kind == "stand-in" and np.bincount(ours.y).tolist() == np.bincount(real.y).tolist()
+
+
+def test_a_copy_of_customers_is_found_out_by_its_distances_and_a_blur_is_not(table):
+    near = creditcard.FEATURES[1:-1]
+    rows = {}
+    for sampler in (copies, blurred):
+        stand = Stand(keep, sampler, creditcard.arranged, (TASK,))
+        rows[sampler] = fidelity.distances(stand, table, by="rows", columns=near, rng=np.random.default_rng(2))
+        assert [row["quantile"] for row in rows[sampler]] == [0.01, 0.05, 0.25, 0.5]
+        assert all(0 < row["limit"] <= row["held_back"] for row in rows[sampler])
+    assert all(row["sampled"] < 1e-6 for row in rows[copies])
+    said = fitting.missed({"losses": [], "distances": rows[copies]})
+    assert len(said) == 4 and "1% of the sampled rows are within 0.000 of a fitting row" in said[0]
+    median = rows[blurred][-1]
+    assert 0.2 * median["held_back"] < median["sampled"] < 2 * median["held_back"]
+
+
+def test_marginals_and_drift_see_what_was_moved(table):
+    moved = table.assign(V7=table["V7"] + 1.0, V9=table["V8"])
+    same, other = fidelity.marginals(table, table), fidelity.marginals(table, moved)
+    assert same["ks_largest"] == 0 and same["correlation_largest"] == 0
+    assert other["ks_column"] == "V7" and other["ks_largest"] == pytest.approx(stats.ks_2samp(table["V7"], moved["V7"]).statistic)
+    assert other["correlation_largest"] > 0.9
+    backwards = table.assign(Amount=table["Amount"].to_numpy()[::-1])
+    for drawn, sign in ((table, 1), (backwards, -1)):
+        [row] = fidelity.drift("Time", {"Amount": "amount"}, table, drawn)
+        assert row["correlation"] == pytest.approx(sign) and len(row["real"]) == len(row["standin"]) == 8
+        assert np.mean(row["real"]) == pytest.approx(1, abs=0.01)
+
+
+def test_a_bar_is_missed_by_its_upper_limit_not_by_its_mean():
+    row = {"task": "t", "model": "m", "loss": 0.01, "upper": 0.03, "bar": 0.02}
+    assert fitting.missed({"losses": [row], "distances": []}) == ["t, m: loses up to 0.030, at most 0.02 wanted"]
+    assert fitting.missed({"losses": [row | {"upper": 0.02}], "distances": []}) == []
+
+
+# what is shipped
+
+@pytest.mark.parametrize("name", fitting.PLANS)
+def test_what_is_shipped_meets_the_bars_and_the_card_says_what_was_measured(name):
+    about = standins.measured(name)
+    assert about["splits"] == 20 and fitting.missed(about) == []
+    assert {(row["task"], row["model"]) for row in about["losses"]} == {
+        (task.about, model) for task in fitting.PLANS[name].tasks for model in task.models}
+    card = (project.root() / "data" / "cards" / f"{name}.md").read_text("utf-8")
+    assert project.with_block(card, "fidelity", fitting.block(about)) == card and fitting.block(about) in card
+
+
+def test_fitting_is_refused_in_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setenv("PPKIT_DATA", str(tmp_path))
+    with pytest.raises(ValueError, match="transactions has no stand-in to fit, expected one of creditcard, distress, lending"):
+        fitting.fit("transactions")
+    with pytest.raises(ValueError, match="splits must be >= 2, got 1"):
+        fitting.fit("creditcard", splits=1)
