@@ -31,7 +31,7 @@ MISSING = {"emp_length": 0.0, "annual_income": 0.0, "debt_to_income": 0.0, "deli
            "total_credit_lines": 0.0, "open_credit_lines": 0.0, "num_collections_last_12m": 0.0,
            "current_accounts_delinq": 0.0, "public_records": 0.0}   # what stands where the file has a gap
 
-RANGES = {"loan_amount": (500, 50_000), "term": (36, 60), "interest_rate": (4, 36), "installment": (5, 3_000),
+RANGES = {"loan_amount": (500, 50_000), "term": (36, 60), "interest_rate": (4, 36), "installment": (1, 3_000),
           "emp_length": (0, 10), "annual_income": (0, 2e8), "issue_month": (0, 240), "debt_to_income": (-1, 10_000),
           "delinq_2y": (0, 100), "earliest_credit_line": (1900, 2030), "total_credit_lines": (0, 300),
           "open_credit_lines": (0, 200), "num_collections_last_12m": (0, 50), "current_accounts_delinq": (0, 50),
