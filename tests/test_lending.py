@@ -403,6 +403,18 @@ def test_the_drift_over_the_file_is_kept(column, table, drawn):
     np.testing.assert_allclose(np.array(got) / spread, np.array(want) / spread, atol=0.22)
 
 
+def test_the_drift_over_the_months_is_kept_and_a_price_changed_by_a_hundredth_is_none(table):
+    month = table["issue_month"] - 133
+    coarse = (table["interest_rate"] / 5).round() * 5 - 0.01 * month                 # few prices, a little lower each month
+    for rate in (coarse, coarse + month):
+        changed = table.assign(interest_rate=rate)
+        got = standin.sample(standin.fit(changed, np.random.default_rng(0)), 20_000, np.random.default_rng(1))
+        # six standard errors of a correlation of 20,000 rows are .042; ranks alone would make -.26 of the hundredths
+        want = np.corrcoef(rate, month)[0, 1]
+        assert np.corrcoef(got["interest_rate"], got["issue_month"])[0, 1] == pytest.approx(want, abs=0.1)
+    assert want > 0.15
+
+
 def test_without_drift_the_thirds_are_alike():
     flat = checked_table(as_openintro(invented(3_000)), "x.csv").table
     got = standin.sample(standin.fit(flat, np.random.default_rng(0)), 10_000, np.random.default_rng(1))

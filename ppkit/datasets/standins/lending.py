@@ -22,6 +22,7 @@ AXES = ("place", *DRAWN, *NOMINAL)                                 # the axes of
 SIDES = ("term", "application_type")                               # columns of two values that divide the rows
 DECIMALS = {"interest_rate": 2, "debt_to_income": 2, "stage": 2, "lag": 3}
 CHARGED_OFF, PAID = (float(LABELS["loan_status"].index(label)) for label in ("Charged Off", "Fully Paid"))
+PRICE_CHANGE = 0.25             # % a year: rates are ranked but for so much, or each month's price list would look like a drift
 LATE_FEE, LATE_SHARE = 15.0, 0.05                                  # a fee is $15, or 5% of the instalment if that is more
 
 
@@ -49,6 +50,7 @@ def fit(table: pd.DataFrame, rng: np.random.Generator) -> dict[str, np.ndarray]:
         order, share, key = _ordered(seen[column].astype(int), seen["interest_rate"], len(LABELS[column]))
         out[f"order_{column}"], out[f"share_{column}"], seen[column] = order, share, key
     out["sub_grade"] = _middle_sub_grades(out["atoms_interest_rate"], seen["interest_rate"], seen["sub_grade"])
+    seen["interest_rate"] = seen["interest_rate"] + rng.uniform(-PRICE_CHANGE, PRICE_CHANGE, len(table))
     out |= _mixtures(np.column_stack([seen[axis] for axis in AXES]), rng)
     return {key: value.astype(np.int32 if key.startswith("order_") else np.float32) for key, value in out.items()}
 
