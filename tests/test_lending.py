@@ -40,7 +40,7 @@ def invented(n, seed=3, drift=0.0):
     loans["state"] = rng.choice(["CA", "TX", "NY", "WY"], n, p=[0.5, 0.3, 0.19, 0.01])
     loans["ratio"] = np.round(rng.gamma(3, 6, n), 2)
     loans["first_year"] = rng.integers(1970, 2015, n)
-    loans["joint"] = rng.random(n) < np.where(taste > 0, 0.3, 0.1)
+    loans["joint"] = rng.random(n) < np.where(loans["term"] == 60, 0.45, 0.08)
     loans["whole"] = rng.random(n) < 0.8
     for name, mean in (("delinquencies", 0.2), ("lines", 22), ("open_lines", 11), ("collections", 0.02),
                        ("late_accounts", 0.001), ("bankruptcies", 0.1), ("liens", 0.05)):
@@ -49,7 +49,7 @@ def invented(n, seed=3, drift=0.0):
     repaid = loans["amount"] * ((1 + r) ** paid - 1) / ((1 + r) ** loans["term"] - 1)
     loans["principal"] = np.where(loans["status"] == "Fully Paid", loans["amount"], repaid).round(2)
     loans["interest"] = (paid * loans["installment"] - repaid).round(2)
-    loans["fees"] = np.where(rng.random(n) < 0.02, 15.0, 0.0)
+    loans["fees"] = np.where(rng.random(n) < 0.05, 15.0, 0.0)
     loans["balance"] = np.where(loans["status"] == "Charged Off", 0, loans["amount"] - loans["principal"]).round(2)
     return loans
 
@@ -278,6 +278,14 @@ def test_values_drawn_from_the_bins_have_the_columns_mean_deviation_and_quantile
     np.testing.assert_allclose(np.quantile(drawn, at), np.quantile(values, at), atol=0.02 * values.std())
 
 
+@pytest.mark.parametrize("spread", [0.4, 1.0, 2.5, 6.0])
+def test_the_last_stretch_has_its_mean_and_deviation_whether_it_ends_or_not(spread):
+    p = 0.5 + (np.arange(1_000_000) + 0.5) / 2_000_000
+    drawn = from_uniform(p, np.array([[0.5, 1.0, 0.0], [0.5, 3.0, spread]]))
+    assert drawn.min() >= 1 - 1e-6 and (np.diff(drawn) >= 0).all()
+    assert drawn.mean() == pytest.approx(3, rel=0.02) and drawn.std() == pytest.approx(spread, rel=0.02 if spread < 2 else 0.25)
+
+
 def test_the_mixtures_own_distribution_is_the_sum_over_components():
     weights, means, deviations = np.array([0.2, 0.8]), np.array([-1.0, 0.5]), np.array([0.05, 1.5])
     z = np.linspace(-7, 7, 333)
@@ -351,6 +359,7 @@ def test_a_sampled_loan_obeys_the_arithmetic_of_a_loan(drawn):
     amount, term, r = drawn["loan_amount"], drawn["term"], drawn["interest_rate"] / 1200
     np.testing.assert_allclose(drawn["installment"], amount * r / (1 - (1 + r) ** -term), atol=0.00501)
     np.testing.assert_array_equal(drawn["grade"], drawn["sub_grade"] // 5)
+    assert 0.02 < (drawn["paid_late_fees"] > 0).mean() < 0.08
     np.testing.assert_allclose(drawn["paid_total"], drawn["paid_principal"] + drawn["paid_interest"] + drawn["paid_late_fees"],
                                atol=1e-6)
     written_off = drawn["loan_status"] == LABELS["loan_status"].index("Charged Off")
@@ -375,13 +384,20 @@ def test_a_sampled_table_is_one_that_the_checks_would_pass(drawn):
 
 
 def test_shares_and_distributions_are_the_fitted_tables(table, drawn):
-    # 3,000 rows against 10,000: a KS distance of .075 by chance alone has chance below 2 exp(-2 * 2308 * .075^2) = 2e-11
+    # by the DKW bound 10,000 draws are .03 or more off with chance 2 exp(-2 * 10,000 * .03^2) = 3e-8; a bin adds .017
     for column in COLUMNS:
-        assert stats.ks_2samp(table[column], drawn[column]).statistic < 0.075, column
+        assert stats.ks_2samp(table[column], drawn[column]).statistic < 0.05, column
     for column in ("homeownership", "verified_income", "application_type", "initial_listing_status", "term"):
         want, got = (one[column].value_counts(normalize=True) for one in (table, drawn))
         assert (want - got.reindex(want.index, fill_value=0)).abs().max() < 0.05
+    cells, ours = (pd.crosstab(one["term"], one["application_type"], normalize=True) for one in (table, drawn))
+    np.testing.assert_allclose(ours, cells, atol=0.03)                  # six standard errors of a share of 10,000
     assert drawn["state"].nunique() == 4                               # also the state of one row in a hundred
+
+
+def test_a_columns_distribution_does_not_depend_on_where_the_mixture_stands(fitted, drawn):
+    moved = fitted | {"means": fitted["means"] + np.arange(fitted["means"].shape[1], dtype=np.float32) / 16}
+    assert (standin.sample(moved, 10_000, np.random.default_rng(1)) == drawn).mean().min() > 0.95      # the rest: rounding
 
 
 def test_associations_are_kept(table, drawn):

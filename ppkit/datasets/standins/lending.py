@@ -29,12 +29,12 @@ LATE_FEE, LATE_SHARE = 15.0, 0.05                                  # a fee is $1
 def fit(table: pd.DataFrame, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """The parameters of the stand-in from canonical rows in the order of their file.
 
-    Each of AXES becomes normal scores (ties broken at random): the place in the file, so that every drift over the file
-    is an association like any other; the numbers; the course of the loan as three numbers (see `_course`); the categories
-    in ascending order of their mean rate.  A mixture of about COMPONENTS normals holds how they hang together; per number
+    Each of AXES becomes normal scores (see `ranks`): the place in the file, so that every drift over the file is an
+    association like any other; the numbers, the rate but for PRICE_CHANGE; the course of the loan as three numbers (see
+    `_course`); the categories in ascending order of their mean rate.  A mixture of about COMPONENTS normals holds how they hang together; per number
     the bins of `atoms`, per category the shares, hold how each is distributed; per bin of the rate its middle sub-grade.
     table: as `checked_table` gives it, at least 50 rows; of more than ROWS_FITTED every second, third, ... is taken.
-    rng: breaks ties, starts the mixture.
+    rng: spreads ties, starts the mixture.
     Returns float32 and int32 arrays.  ValueError for fewer rows.
     Guarantee: none that is formal; every number is over at least 50 rows.
     """
