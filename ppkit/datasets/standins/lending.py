@@ -22,7 +22,7 @@ AXES = ("place", *DRAWN, *NOMINAL)                                 # the axes of
 SIDES = ("term", "application_type")                               # columns of two values that divide the rows
 DECIMALS = {"interest_rate": 2, "debt_to_income": 2, "stage": 2, "lag": 3}
 CHARGED_OFF, PAID = (float(LABELS["loan_status"].index(label)) for label in ("Charged Off", "Fully Paid"))
-PRICE_CHANGE = 0.25             # % a year: rates are ranked but for so much, or each month's price list would look like a drift
+PRICE_CHANGE = 0.25        # % a year: rates are ranked but for this, or a month's price list would look like a drift
 LATE_FEE, LATE_SHARE = 15.0, 0.05                                  # a fee is $15, or 5% of the instalment if that is more
 
 
@@ -31,8 +31,9 @@ def fit(table: pd.DataFrame, rng: np.random.Generator) -> dict[str, np.ndarray]:
 
     Each of AXES becomes normal scores (see `ranks`): the place in the file, so that every drift over the file is an
     association like any other; the numbers, the rate but for PRICE_CHANGE; the course of the loan as three numbers (see
-    `_course`); the categories in ascending order of their mean rate.  A mixture of about COMPONENTS normals holds how they hang together; per number
-    the bins of `atoms`, per category the shares, hold how each is distributed; per bin of the rate its middle sub-grade.
+    `_course`); the categories in ascending order of their mean rate.  A mixture of about COMPONENTS normals holds how they
+    hang together; per number the bins of `atoms`, per category the shares, hold how each is distributed; per bin of the
+    rate its middle sub-grade.
     table: as `checked_table` gives it, at least 50 rows; of more than ROWS_FITTED every second, third, ... is taken.
     rng: spreads ties, starts the mixture.
     Returns float32 and int32 arrays.  ValueError for fewer rows.
