@@ -230,6 +230,15 @@ def test_industry_stays_and_ages_count_the_years(drawn):
     assert drawn["x80"].between(1, 37).all()
 
 
+def test_the_place_in_the_file_tells_as_much_about_age_as_in_the_table(table):
+    listed = table["x82"] - table["Time"]
+    noisy = (-listed + 6 * np.random.default_rng(3).normal(size=331)[table["account"]]).groupby(table["account"]).transform("first")
+    ordered = table.assign(Company=noisy.rank(method="dense").astype(int))
+    wanted = stats.spearmanr(ordered["Company"], listed).statistic
+    made = standin.sample(standin.fit(ordered, np.random.default_rng(0)), 3_000, np.random.default_rng(1))
+    assert wanted < -0.5 and abs(stats.spearmanr(made["account"], made["x82"] - made["Time"]).statistic - wanted) < 0.12
+
+
 def test_a_company_resembles_itself_the_year_before(table, drawn):
     for one in (table, drawn):
         rank, next_year = one["x1"].rank().to_numpy(), follows(one)
@@ -246,6 +255,33 @@ def test_rows_look_like_those_of_the_table_and_distress_looks_like_distress(tabl
         failed, ranks = one[TARGET] <= -0.5, one[list(standin.FIRM)].rank(pct=True)
         gaps.append(ranks[failed].mean() - ranks[~failed].mean())
     assert np.corrcoef(gaps)[0, 1] > 0.97
+
+
+def test_the_year_before_distress_looks_half_like_it(table, drawn):
+    slopes = []
+    for one in (table, drawn):
+        failed, ranks = (one[TARGET] <= -0.5).to_numpy(), one[list(standin.FIRM)].rank(pct=True).to_numpy()
+        before = np.r_[failed[1:] & follows(one), False]
+        far, near = (ranks[rows].mean(axis=0) - ranks[~failed].mean(axis=0) for rows in (failed, before))
+        slopes.append(near @ far / (far @ far))
+    assert 0.3 < slopes[0] < 0.9 and abs(slopes[1] - slopes[0]) < 0.15
+
+
+def test_a_pilot_mends_the_covariance_of_healthy_years_and_the_means_of_both_classes(fitted):
+    held = {name: value.astype(float if value.dtype.kind == "f" else int) for name, value in fitted.items()}
+    held["steps"] = 0.5 * held["steps"]                                   # years back lose their spread and their distress
+    wanted, means = held["factors"][0] @ held["factors"][0].T, np.array([[0.3], [-1.0]]) * np.ones(61)
+
+    def apart(parameters):
+        rng = np.random.default_rng(3)
+        panel = standin._panel(parameters, companies.draw(standin._of_lives(held), 40_000, rng), rng)
+        white = np.linalg.solve(held["factors"][0], panel.rests[~panel.failed].T)
+        return (np.linalg.norm(np.cov(white) - np.eye(61)),
+                max(np.abs(panel.scores[panel.failed == fate].mean(axis=0) - means[int(fate)]).max() for fate in (False, True)))
+
+    before = apart(held | {"recolour": np.eye(61), "shifts": np.zeros((2, 61))})
+    after = apart(held | standin._corrected(held, means, wanted, np.random.default_rng(4)))
+    assert before[0] > 2.5 and after[0] < 0.8 and before[1] > 0.3 and after[1] < 0.15
 
 
 # the stand-in: what it keeps

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy import stats
+from scipy.special import ndtri
 
 from ..distress import COMPANIES, FULL_ROWS, INDUSTRIES, TARGET, THRESHOLD
 from .atoms import atoms
@@ -37,7 +39,8 @@ def fit(table: pd.DataFrame) -> dict[str, np.ndarray]:
     closing: share of rows with their year's commonest values there; rate: share of distressed rows; fails (T,), leaves
     (T,): how the last years of distressed and of other companies are spread; groups (37,): industries, those of fewer than
     50 rows together; shares (G,), risks (G,): rows, and distress relative to the average; listed (m, 3): `atoms` of
-    x82 - Time, their shares by company instead of by row; wait (k,): knots of x83 - x82.
+    x82 - Time, their shares by company instead of by row; wait (k,): knots of x83 - x82; order: rank correlation of the
+    company's number with x82 - Time.
     """
     year, listed = table["Time"].to_numpy(), (table["x82"] - table["Time"]).to_numpy()
     years, counts = np.unique(year, return_counts=True)
@@ -50,7 +53,8 @@ def fit(table: pd.DataFrame) -> dict[str, np.ndarray]:
     return {"years": years, "macro": _december(table[list(MACRO)].groupby(year).mean().to_numpy(), commonest),
             "closing": commonest, "rate": failed.mean(), "fails": fails / fails.sum() if failed.any() else counts / len(table),
             "leaves": _leaves(counts, fails, entered), "groups": groups, "shares": shares, "risks": risks,
-            "listed": ages, "wait": knots((table["x83"] - table["x82"]).to_numpy(), at_most=24)}
+            "listed": ages, "wait": knots((table["x83"] - table["x82"]).to_numpy(), at_most=24),
+            "order": np.nan_to_num(stats.spearmanr(table["Company"], listed).statistic)}
 
 
 def _december(means: np.ndarray, closing: float) -> np.ndarray:
@@ -103,6 +107,8 @@ def draw(parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generator)
             break
     last, listed, length, distressed = (one[order[:kept]] for one in (last, listed, length, distressed))
     length[-1] -= length.sum() - rows
+    order = _in_file(listed, float(parameters["order"]), rng)
+    last, listed, length, distressed = (one[order] for one in (last, listed, length, distressed))
     month = np.where(rng.random(kept) < parameters["closing"], 12, rng.choice(MONTHS, kept))
     wait = np.maximum(0, from_normal(rng.standard_normal(kept), parameters["wait"]).round()).astype(np.int64)
     return Lives(last - length + 1, last, distressed, _industry(parameters, distressed, rng), listed, wait, month)
@@ -119,6 +125,13 @@ def _seen(parameters: dict, last: np.ndarray, rng: np.random.Generator) -> tuple
         listed[mine] = mean[place] + np.sqrt(3) * spread[place] * rng.uniform(-1, 1, len(mine))
     listed = np.maximum(listed.round().astype(np.int64), 1 - last)
     return listed, last - np.maximum(parameters["years"][0], 1 - listed) + 1
+
+
+def _in_file(listed: np.ndarray, correlation: float, rng: np.random.Generator) -> np.ndarray:
+    """The order of companies in which their place and x82 - Time have about this rank correlation."""
+    age = ndtri((np.argsort(np.lexsort((rng.random(len(listed)), listed))) + 0.5) / len(listed))
+    weight = np.clip(2 * np.sin(np.pi / 6 * correlation), -1, 1)
+    return np.argsort(weight * age + np.sqrt(1 - weight**2) * rng.standard_normal(len(listed)))
 
 
 def _industry(parameters: dict, distressed: np.ndarray, rng: np.random.Generator) -> np.ndarray:

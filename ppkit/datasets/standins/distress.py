@@ -13,7 +13,7 @@ from .marginals import ROWS_A_KNOT, from_normal, knots
 
 FIRM = (*(f"x{i}" for i in range(1, 61)), "x81")                 # what differs between companies and years
 YEAR_ROWS, INDUSTRY_ROWS, PAIR_ROWS = 5.0, 50.0, 30.0            # ridge: rows of "no difference" mixed in
-LEAST_PAIRS, PILOT_ROWS, PILOTS = 400, 20_000, 2
+LEAST_PAIRS, PILOT_ROWS, PILOTS = 400, 40_000, 2
 NUGGET, MIX = 0.01, 0.25             # added to variances; share of the healthy rows' covariance in the distressed ones'
 
 
