@@ -60,7 +60,11 @@ test-papermill: environment
 
 test-real: environment
 ifneq ($(REAL_DATA),)
-	PPKIT_REAL_DATA=$(REAL_DATA) $(PINNED) $(BIN)/python -m pytest -q tests/test_datasets.py
+	PPKIT_REAL_DATA=$(REAL_DATA) $(PINNED) $(BIN)/python -m pytest -q tests -k "real_development"
+	PPKIT_DATA=$(REAL_DATA) $(BIN)/ppkit reproduce 00_start_here --fresh --runs .cache/runs
+	$(BIN)/python tests/gzip_real_data.py $(REAL_DATA) .cache/gzipped
+	PPKIT_DATA=.cache/gzipped $(BIN)/ppkit reproduce 00_start_here --fresh --runs .cache/runs
+	rm -rf .cache/gzipped
 	PPKIT_DATA=$(REAL_DATA) $(BIN)/ppkit reproduce 01_dpstgd -p DATASET creditcard --fresh --runs .cache/runs
 else
 	@echo "no ../shared/data here: the checks on real rows are left out"

@@ -79,13 +79,15 @@ def test_a_copy_of_customers_is_found_out_by_its_distances_and_a_blur_is_not(tab
     rows = {}
     for sampler in (copies, blurred):
         stand = Stand(keep, sampler, creditcard.arranged, (TASK,))
-        rows[sampler] = fidelity.distances(stand, table, by="rows", columns=near, rng=np.random.default_rng(2))
-        assert [row["quantile"] for row in rows[sampler]] == [0.01, 0.05, 0.25, 0.5]
+        rows[sampler] = fidelity.distances(stand, table, by="rows", columns=near, splits=2,
+                                            among={"all": lambda rows: rows["Class"] >= 0, "frauds": lambda rows: rows["Class"] == 1})
+        assert [row["quantile"] for row in rows[sampler]] == 2 * [0.01, 0.05, 0.25, 0.5]
+        assert [row["among"] for row in rows[sampler]] == 4 * ["all"] + 4 * ["frauds"]
         assert all(0 < row["limit"] <= row["held_back"] for row in rows[sampler])
     assert all(row["sampled"] < 1e-6 for row in rows[copies])
     said = fitting.missed({"losses": [], "distances": rows[copies]})
-    assert len(said) == 4 and "1% of the sampled rows are within 0.000 of a fitting row" in said[0]
-    median = rows[blurred][-1]
+    assert len(said) == 8 and "frauds: 1% of the sampled ones are within 0.000 of a fitting row" in said[4]
+    median = rows[blurred][3]
     assert 0.2 * median["held_back"] < median["sampled"] < 2 * median["held_back"]
 
 

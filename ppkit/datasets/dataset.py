@@ -105,7 +105,9 @@ def checked(X: np.ndarray, y: np.ndarray, feature_names: tuple[str, ...], *, nam
 
 
 def made(**fields) -> Dataset:
-    """The one way to a Dataset, for the loaders of this package."""
+    """The one way to a Dataset, for the loaders of this package; the note of a stand-in begins by saying that it is one."""
+    if fields["kind"] == "stand-in":
+        fields["note"] = f"invented rows in the likeness of: {fields['note']}"
     return Dataset(**fields, token=_TOKEN)
 
 

@@ -5,21 +5,13 @@ from types import ModuleType
 
 import numpy as np
 
-from . import creditcard, standins
+from . import creditcard, distress, lending, standins
 from .dataset import Dataset, made, subset
 from .files import Found, find, places, read_table
 from .transactions.sampling import PAPER_ROWS, paper_sample
 from .transactions.schema import FEATURE_NAMES, IS_NUMERIC
 
-REAL = {"creditcard": creditcard}
-import importlib.util as _u  # INTERIM
-for _n in ("distress", "lending"):  # INTERIM until the helpers' files are in
-    if _u.find_spec("ppkit.datasets." + _n):
-        import importlib
-        try:
-            REAL[_n] = importlib.import_module("ppkit.datasets." + _n)
-        except Exception:
-            pass
+REAL = {"creditcard": creditcard, "distress": distress, "lending": lending}
 NAMES = ("transactions", *REAL)
 SOURCES = ("auto", "real", "standin")
 

@@ -9,13 +9,9 @@ from types import ModuleType
 import numpy as np
 import pandas as pd
 
-import importlib as _i  # INTERIM
-FITTED: dict[str, ModuleType] = {}
-for _n in ("creditcard", "distress", "lending"):
-    try:
-        FITTED[_n] = _i.import_module("ppkit.datasets.standins." + _n)
-    except Exception:
-        pass
+from . import creditcard, distress, lending
+
+FITTED: dict[str, ModuleType] = {"creditcard": creditcard, "distress": distress, "lending": lending}
 LARGEST = 300_000                # bytes of parameters a data set
 FOLDER = resources.files("ppkit.datasets.standins").joinpath("parameters")
 

@@ -1,5 +1,6 @@
 """How faithful a stand-in is, measured on real rows that it was not fitted on; `make fit-standins` keeps what comes out."""
 
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -20,11 +21,12 @@ _LOOKED_FOR = 3_000                 # rows whose nearest fitting row is looked f
 class Task(NamedTuple):
     """One thing to learn: what stands in the card, the variant, how rows are held back, its inputs, models, the bar.
 
-    columns: names of the inputs, () for all.  models: keys of MODELS.  bar: what the loss's upper limit may be at most.
+    columns: names of the inputs, () for all.  models: keys of MODELS.  bar: what the loss's upper limit may be at most,
+    None where it is for information.
     """
     about: str
     models: tuple[str, ...]
-    bar: float
+    bar: float | None
     variant: str = ""
     by: str = "rows"
     columns: tuple[str, ...] = ()
@@ -62,35 +64,41 @@ def losses(stand: Stand, table: pd.DataFrame, *, splits: int = SPLITS, seed: int
 
 def marginals(table: pd.DataFrame, drawn: pd.DataFrame) -> dict:
     """The largest Kolmogorov-Smirnov distance of a column, and the largest and mean difference of rank correlations."""
-    columns = [column for column in table.columns if table[column].nunique() > 1]
-    distances = {column: stats.ks_2samp(table[column], drawn[column]).statistic for column in columns}
-    worst = max(distances, key=distances.get)
-    real, ours = (stats.spearmanr(rows[columns].to_numpy()).statistic for rows in (table, drawn))
-    apart = np.abs(np.nan_to_num(real) - np.nan_to_num(ours))[np.triu_indices(len(columns), 1)]
-    return {"ks_largest": float(distances[worst]), "ks_column": worst, "ks_median": float(np.median([*distances.values()])),
-            "correlation_largest": float(apart.max()), "correlation_mean": float(apart.mean())}
+    apart = {column: stats.ks_2samp(table[column], drawn[column], method="asymp").statistic for column in table.columns}
+    worst = max(apart, key=apart.get)
+    varying = [column for column in table.columns if table[column].nunique() > 1 < drawn[column].nunique()]
+    real, ours = (stats.spearmanr(rows[varying].to_numpy()).statistic for rows in (table, drawn))
+    off = np.abs(real - ours)[np.triu_indices(len(varying), 1)]
+    return {"ks_largest": float(apart[worst]), "ks_column": worst, "ks_median": float(np.median([*apart.values()])),
+            "correlation_largest": float(off.max()), "correlation_mean": float(off.mean())}
 
 
-def distances(stand: Stand, table: pd.DataFrame, *, by: str, columns: tuple[str, ...], rng: np.random.Generator) -> list[dict]:
+def distances(stand: Stand, table: pd.DataFrame, *, by: str, columns: tuple[str, ...], among: dict[str, Callable],
+              splits: int = 5, seed: int = 0) -> list[dict]:
     """How near sampled rows come to the rows that the stand-in was fitted on, beside how near real held-back rows come.
 
-    Euclidean, over the normal scores of the columns (fitted on the fitting rows).  by: how rows are held back.
-    Returns one row for each of QUANTILES: quantile, sampled, held_back, limit (lower 99% bootstrap limit of held_back).
+    Euclidean, over the normal scores of the columns (fitted on the fitting rows); pooled over a few splits.
+    by: how rows are held back.  among: what to call a kind of rows, and which rows of a table they are; each kind is
+    compared within itself.
+    Returns one row for each kind and each of QUANTILES: among, quantile, sampled, held_back, limit (lower 99% bootstrap
+    limit of held_back).
     """
-    from sklearn.neighbors import NearestNeighbors
-
-    learnt, held = _held_back(stand, table, by, rng)
-    drawn = stand.sample(stand.fit(learnt, rng), len(learnt), rng)
-    kept = {column: knots(learnt[column].to_numpy()) for column in columns}
-    near = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(_scores(learnt, kept))
-    found = []
-    for rows in (drawn, held):
-        some = rows.iloc[rng.choice(len(rows), min(len(rows), _LOOKED_FOR), replace=False)]
-        found.append(near.kneighbors(_scores(some, kept))[0][:, 0])
-    sampled, held_back = found
-    again = np.quantile(rng.choice(held_back, (1_000, len(held_back))), QUANTILES, axis=1)
-    return [{"quantile": q, "sampled": float(np.quantile(sampled, q)), "held_back": float(np.quantile(held_back, q)),
-             "limit": float(np.quantile(again[i], 0.01))} for i, q in enumerate(QUANTILES)]
+    found = {about: ([], []) for about in among}
+    for split in range(splits):
+        rng = np.random.default_rng([seed, split])
+        learnt, held = _held_back(stand, table, by, rng)
+        drawn = stand.sample(stand.fit(learnt, rng), 10 * len(learnt), rng)
+        kept = {column: knots(learnt[column].to_numpy()) for column in columns}
+        for about, which in among.items():
+            for of, pool in zip((drawn, held), found[about], strict=True):
+                pool.append(_nearest(of[which(of)], learnt[which(learnt)], kept, rng))
+    rows = []
+    for about, pools in found.items():
+        ours, theirs = (np.concatenate(pool) for pool in pools)
+        again = np.quantile(rng.choice(theirs, (1_000, len(theirs))), QUANTILES, axis=1)
+        rows += [{"among": about, "quantile": q, "sampled": float(np.quantile(ours, q)), "held_back": float(np.quantile(theirs, q)),
+                  "limit": float(np.quantile(again[i], 0.01))} for i, q in enumerate(QUANTILES)]
+    return rows
 
 
 def drift(time: str, followed: dict[str, str], table: pd.DataFrame, drawn: pd.DataFrame) -> list[dict]:
@@ -133,10 +141,13 @@ def _as_many(stand: Stand, fitted: dict, real: Dataset, variant: str, rng: np.ra
 
 
 def _score(model: str, given: Dataset, test: Dataset, columns: tuple[str, ...], seed: int) -> float:
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.metrics import r2_score, roc_auc_score
 
     use = [given.feature_names.index(column) for column in columns] if columns else slice(None)
-    learner = MODELS[model](seed).fit(given.X[:, use], given.y)
+    with warnings.catch_warnings():                   # the network stops after so many epochs, on either side
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        learner = MODELS[model](seed, given.n_rows).fit(given.X[:, use], given.y)
     if given.is_classification:
         return roc_auc_score(test.y, learner.predict_proba(test.X[:, use])[:, 1])
     return r2_score(test.y, learner.predict(test.X[:, use]))
@@ -150,39 +161,68 @@ def _summed_up(task: Task, model: str, pairs: np.ndarray) -> dict:
             "bar": task.bar}
 
 
+def _nearest(rows: pd.DataFrame, fitted_on: pd.DataFrame, kept: dict[str, np.ndarray], rng: np.random.Generator) -> np.ndarray:
+    from sklearn.neighbors import NearestNeighbors
+
+    some = rows.iloc[rng.choice(len(rows), min(len(rows), _LOOKED_FOR), replace=False)]
+    near = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(_scores(fitted_on, kept))
+    return near.kneighbors(_scores(some, kept))[0][:, 0]
+
+
 def _scores(rows: pd.DataFrame, kept: dict[str, np.ndarray]) -> np.ndarray:
     return np.column_stack([to_normal(rows[column].to_numpy(), own) for column, own in kept.items()])
 
 
-def _scaled(learner):
+def _scaled(*learners):
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-    return make_pipeline(StandardScaler(), FunctionTransformer(np.clip, kw_args={"a_min": -5, "a_max": 5}), learner)
+    return make_pipeline(StandardScaler(), FunctionTransformer(np.clip, kw_args={"a_min": -5, "a_max": 5}), *learners)
 
 
-def _logistic(seed):
+def _logistic(seed: int, n_rows: int):
     from sklearn.linear_model import LogisticRegression
 
     return _scaled(LogisticRegression(C=0.1, max_iter=2_000))
 
 
-def _network(seed):
+def _network(seed: int, n_rows: int):
     from sklearn.neural_network import MLPClassifier
 
-    return _scaled(MLPClassifier((32,), alpha=0.1, max_iter=40, random_state=seed))
+    epochs = max(15, 150_000 // n_rows)               # some thousand steps of 64 rows, for few rows as for many
+    return _scaled(MLPClassifier((32,), alpha=1.0, batch_size=64, max_iter=epochs, random_state=seed))
 
 
-def _boosted(seed):
+def _boosted(seed: int, n_rows: int):
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     return HistGradientBoostingClassifier(max_iter=100, learning_rate=0.05, max_leaf_nodes=8, random_state=seed)
 
 
-def _linear(seed):
+def _boosted_quantity(seed: int, n_rows: int):
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    return HistGradientBoostingRegressor(max_iter=100, learning_rate=0.1, random_state=seed)
+
+
+def _linear(seed: int, n_rows: int):
     from sklearn.linear_model import LinearRegression
 
     return _scaled(LinearRegression())
 
 
-MODELS = {"logistic regression": _logistic, "network of 32": _network, "boosted trees": _boosted, "linear regression": _linear}
+def _components(seed: int, n_rows: int):
+    from sklearn.decomposition import PCA
+    from sklearn.linear_model import LinearRegression
+    from sklearn.pipeline import make_pipeline
+
+    return make_pipeline(PCA(10, random_state=seed), LinearRegression())
+
+
+def _scaled_components(seed: int, n_rows: int):
+    return _scaled(*(learner for _, learner in _components(seed, n_rows).steps))
+
+
+MODELS = {"logistic regression": _logistic, "network of 32": _network, "boosted trees": _boosted,
+          "boosted trees for a quantity": _boosted_quantity, "linear regression": _linear,
+          "linear regression, unscaled components": _components, "linear regression, scaled components": _scaled_components}

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ import pandas as pd
 
 from ppkit import project
 
-from .. import lending as lending_table
+from .. import creditcard, distress, lending
 from ..loading import REAL, real_file, real_table
 from . import FITTED, FOLDER, fidelity, packed
 from .creditcard import typical
@@ -24,22 +25,32 @@ class Plan(NamedTuple):
     tasks: tuple[Task, ...]
     by: str                              # how rows are held back for the distances
     near: tuple[str, ...]                # the columns that distances are over
+    among: dict[str, Callable]           # the kinds of rows that are compared within themselves
     time: str                            # the column of time, "" where order does not matter
     followed: dict[str, str]             # column to what it is called
 
 
+def _all(rows: pd.DataFrame) -> np.ndarray:
+    return np.ones(len(rows), bool)
+
+
 _TWO = ("logistic regression", "network of 32")
 PLANS = {
-    "creditcard": Plan((Task("fraud", (*_TWO, "boosted trees"), 0.02),), "rows", REAL["creditcard"].FEATURES, "Time",
-                       {"Class": "fraud rate", "Amount": "amount", "V3": "V3"}),
+    "creditcard": Plan((Task("fraud", (*_TWO, "boosted trees"), 0.02),), "rows", creditcard.FEATURES,
+                       {"all rows": _all, "frauds": lambda rows: rows["Class"] == 1}, "Time",
+                       {"Class": "fraud rate", "Amount": "amount"}),
     "distress": Plan((Task("paper, random rows", _TWO, 0.04, "paper"), Task("no_lag, random rows", _TWO, 0.04, "no_lag"),
                       Task("forecast, other companies", _TWO, 0.04, "forecast", "account"),
                       Task("forecast, later periods", _TWO, 0.04, "forecast", "time")),
-                     "account", tuple(f"x{i}" for i in range(1, 84) if i != 80), "", {}),
+                     "account", distress.NUMBERS,
+                     {"all rows": _all, "distressed": lambda rows: rows[distress.TARGET] <= distress.THRESHOLD}, "", {}),
     "lending": Plan((Task("all columns", ("linear regression",), 0.05),
-                     Task("before the price is set", ("linear regression",), 0.05, columns=lending_table.BEFORE_THE_PRICE),
-                     Task("ten principal components", ("ten components",), 0.05)),
-                    "rows", lending_table.COLUMNS, "place", {"interest_rate": "interest rate", "loan_amount": "amount"}),
+                     Task("before the price is set", ("linear regression",), 0.05, columns=lending.BEFORE_THE_PRICE),
+                     Task("ten components of all columns", ("linear regression, unscaled components",
+                                                            "linear regression, scaled components"), 0.05),
+                     Task("before the price is set, for information", ("boosted trees for a quantity",), None,
+                          columns=lending.BEFORE_THE_PRICE)),
+                    "rows", lending.COLUMNS, {"all rows": _all}, "place", {"interest_rate": "interest rate", "loan_amount": "amount"}),
 }
 
 
@@ -52,19 +63,21 @@ def fit(name: str, *, splits: int = SPLITS) -> dict:
     """
     if name not in PLANS:
         raise ValueError(f"{name} has no stand-in to fit, expected one of {', '.join(PLANS)}")
+    if splits < 2:
+        raise ValueError(f"splits must be >= 2, got {splits}")
     plan, rng = PLANS[name], np.random.default_rng(SEED)
     checked, file = real_table(name), real_file(name)
     table = typical(checked.table, rng) if name == "creditcard" else checked.table
     stand = Stand(FITTED[name].fit, FITTED[name].sample, REAL[name].arranged, plan.tasks)
     found = {"losses": fidelity.losses(stand, table, splits=splits, seed=SEED),
-             "distances": fidelity.distances(stand, table, by=plan.by, columns=plan.near, rng=rng)}
+             "distances": fidelity.distances(stand, table, by=plan.by, columns=plan.near, among=plan.among, seed=SEED)}
     fitted = stand.fit(table, rng)
     drawn = stand.sample(fitted, REAL[name].FULL_ROWS, rng)
     found["marginals"] = fidelity.marginals(table, drawn)
     if plan.time:
         found["drift"] = fidelity.drift(plan.time, plan.followed, *(_placed(rows, plan.time) for rows in (table, drawn)))
     content = packed(fitted)
-    about = {"fitted_on": REAL[name].arranged(checked.table, kind="real", of_rows=checked.of_rows, variant=checked.layout).source,
+    about = {"fitted_on": f"{len(checked.table):,} of {checked.of_rows:,} real rows{checked.layout and f' ({checked.layout})'}",
              "rows_used": len(table), "file": hashlib.sha256(file.path.read_bytes()).hexdigest(), "splits": splits,
              "parameters": hashlib.sha256(content).hexdigest(), "bytes": len(content), **_rounded(found)}
     Path(str(FOLDER.joinpath(f"{name}.npz"))).write_bytes(content)
@@ -77,24 +90,24 @@ def fit(name: str, *, splits: int = SPLITS) -> dict:
 def missed(about: dict) -> list[str]:
     """What of a measurement is below its bar, one sentence each."""
     sentences = [f"{row['task']}, {row['model']}: loses up to {row['upper']:.3f}, at most {row['bar']} wanted"
-                 for row in about["losses"] if row["upper"] > row["bar"]]
-    return sentences + [f"{row['quantile']:.0%} of the sampled rows are within {row['sampled']:.3f} of a fitting row, held-back "
-                        f"rows within {row['limit']:.3f} or more" for row in about["distances"] if row["sampled"] < row["limit"]]
+                 for row in about["losses"] if row["bar"] is not None and row["upper"] > row["bar"]]
+    return sentences + [f"{row['among']}: {row['quantile']:.0%} of the sampled ones are within {row['sampled']:.3f} of a fitting row, "
+                        f"of the held-back ones within {row['limit']:.3f} or more" for row in about["distances"] if row["sampled"] < row["limit"]]
 
 
 def block(about: dict) -> str:
     """The measurement as Markdown, for the data card."""
-    score = "R²" if about["losses"][0]["model"] in ("linear regression", "ten components") else "AUC"
-    lines = [f"Written by `make fit-standins` from {about['fitted_on']} ({about['rows_used']:,} rows used; parameters: "
+    score = "R²" if about["losses"][0]["model"] == "linear regression" else "AUC"
+    lines = [f"Written by `make fit-standins`, fitted on {about['fitted_on']} ({about['rows_used']:,} used; parameters: "
              f"{about['bytes']:,} bytes).", "",
              f"**Trained on the stand-in, tested on held-back real rows** ({about['splits']} splits, 70/30; the stand-in is fitted "
              f"on the 70%; {score}).", "", f"| task | model | trained on real rows | on the stand-in | loss (90% interval of the mean) | "
              f"bar for its upper end |", "|---|---|---|---|---|---|"]
     lines += [f"| {row['task']} | {row['model']} | {row['real']:.3f} | {row['standin']:.3f} | {row['loss']:.3f} ({row['lower']:.3f} to "
-              f"{row['upper']:.3f}) | {row['bar']} |" for row in about["losses"]]
+              f"{row['upper']:.3f}) | {'' if row['bar'] is None else row['bar']} |" for row in about["losses"]]
     lines += ["", "**Nearest row that it was fitted on** (distance over normal scores).", "",
-              "| quantile | sampled rows | held-back real rows | lower 99% bootstrap limit of these |", "|---|---|---|---|"]
-    lines += [f"| {row['quantile']:.0%} | {row['sampled']:.3f} | {row['held_back']:.3f} | {row['limit']:.3f} |" for row in about["distances"]]
+              "| among | quantile | sampled rows | held-back real rows | lower 99% bootstrap limit of these |", "|---|---|---|---|---|"]
+    lines += [f"| {row['among']} | {row['quantile']:.0%} | {row['sampled']:.3f} | {row['held_back']:.3f} | {row['limit']:.3f} |" for row in about["distances"]]
     of = about["marginals"]
     lines += ["", f"**Marginals and correlations.** Largest Kolmogorov-Smirnov distance of a column {of['ks_largest']:.3f} "
               f"(`{of['ks_column']}`), median {of['ks_median']:.3f}; rank correlations differ by {of['correlation_mean']:.3f} on average, "

@@ -1,0 +1,64 @@
+"""train_test: every row in one part, labels in proportion, whole accounts, and time that does not run backwards."""
+
+import numpy as np
+import pytest
+
+from ppkit import datasets
+from ppkit.datasets import dataset as making
+
+
+def rows(account=None, time=None, y=None, n=200):
+    rng = np.random.default_rng(0)
+    y = (np.arange(n) % 10 == 0).astype(np.int8) if y is None else y
+    return making.made(name="t", X=rng.normal(size=(n, 2)).astype(np.float32), y=y, feature_names=("a", "b"),
+                       numeric=np.ones(2, bool), kind="simulated", note="", account=account, time=time)
+
+
+@pytest.mark.parametrize("by", ["rows", "account", "time"])
+def test_every_row_lies_in_one_part(by):
+    data = rows(account=np.repeat(np.arange(20), 10), time=np.tile(np.arange(10.0), 20))
+    parts = datasets.train_test(data, by=by, test_share=0.3, seed=1)
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(200))
+    assert len(parts.test) == 60
+    assert all((np.diff(part) > 0).all() for part in parts)
+
+
+def test_rows_keep_the_labels_in_proportion_and_follow_the_seed():
+    data = rows()
+    one, again, other = (datasets.train_test(data, seed=seed).test for seed in (1, 1, 2))
+    assert data.y[one].sum() == 6 and len(one) == 60
+    np.testing.assert_array_equal(one, again)
+    assert not np.array_equal(one, other)
+    quantity = rows(y=np.random.default_rng(1).normal(size=200).astype(np.float32))
+    assert len(datasets.train_test(quantity, seed=1).test) == 60
+
+
+def test_accounts_stay_whole():
+    account = np.repeat([7, 3, 9, 1, 4], 40)
+    parts = datasets.train_test(rows(account=account), by="account", test_share=0.4)
+    assert set(account[parts.train]).isdisjoint(account[parts.test]) and len(set(account[parts.test])) == 2
+
+
+def test_time_holds_back_the_last_rows_of_each_account_or_of_all():
+    rng = np.random.default_rng(2)
+    account, time = np.repeat([5, 6], 100), np.concatenate([rng.permutation(100) + 0.0, rng.permutation(100) + 50.0])
+    parts = datasets.train_test(rows(account=account, time=time), by="time", test_share=0.25)
+    for one in (5, 6):
+        held, kept = (time[part][account[part] == one] for part in (parts.test, parts.train))
+        assert len(held) == 25 and held.min() > kept.max()
+    whole = datasets.train_test(rows(time=time), by="time", test_share=0.25, seed=3)
+    assert time[whole.test].min() >= time[whole.train].max() and len(whole.test) == 50
+
+
+def test_what_cannot_be_split_is_refused():
+    with pytest.raises(ValueError, match="t cannot be split by account: its rows carry none"):
+        datasets.train_test(rows(), by="account")
+    with pytest.raises(ValueError, match="t cannot be split by time: its rows carry none"):
+        datasets.train_test(rows(), by="time")
+    with pytest.raises(ValueError, match="by must be one of rows, account, time, got 'day'"):
+        datasets.train_test(rows(), by="day")
+    for share in (0, 1, -0.1, np.nan):
+        with pytest.raises(ValueError, match=r"test_share must be in \(0, 1\), got"):
+            datasets.train_test(rows(), test_share=share)
+    with pytest.raises(ValueError, match="a part would hold no row: 200 rows of t, test_share 0.01"):
+        datasets.train_test(rows(account=np.zeros(200, int)), by="account", test_share=0.01)
