@@ -131,4 +131,4 @@ def _rounded(found):
         return {key: _rounded(value) for key, value in found.items()}
     if isinstance(found, list):
         return [_rounded(value) for value in found]
-    return round(found, 5) if isinstance(found, float) else found
+    return round(found, 5) + 0.0 if isinstance(found, float) else found
