@@ -1,0 +1,1 @@
+"""kanodia2020: three banks, a curious aggregator, and what gradients give away about rows."""

@@ -1,0 +1,206 @@
+"""One record from its gradient: what a first layer with a bias gives away, exactly.
+
+For z = W x + b and one record, dL/dW = delta x^T and dL/db = delta: every neuron j with delta_j != 0 holds the whole row,
+x = dW_j / db_j. What the layers behind it are does not matter. Batches are in `batches`, noise is in `noise`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+_MIRROR = 1e-6  # two neurons closer than this to each other's negative count as one
+_EXACT = 1e-6  # a residual share above this is no rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Reconstruction:
+    """What an attacker got, how sure he can be, and in words what stands in the way.
+
+    row: (F,) float64, or None where nothing can be recovered.  confidence: in [0, 1], or None where nothing can be
+    checked.  why: "" where every neuron tells the same row, else one sentence.  n_neurons: neurons that were used.
+    """
+
+    row: np.ndarray | None
+    confidence: float | None
+    why: str
+    n_neurons: int
+
+
+def victim_loss(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The mean loss of the paper's banks: binary cross-entropy for one logit, cross-entropy for more.
+
+    logits: (N, K).  y: (N,) integer classes, or (N, K) shares of classes for K > 1.  Returns a scalar.
+    """
+    if logits.shape[1] == 1:
+        return functional.binary_cross_entropy_with_logits(logits[:, 0], y.to(logits.dtype))
+    return functional.cross_entropy(logits, y if y.is_floating_point() else y.long())
+
+
+def shared_gradient(
+    model: nn.Module, X: torch.Tensor, y: torch.Tensor, *, loss: Callable = victim_loss
+) -> tuple[torch.Tensor, ...]:
+    """The gradient of the mean loss that a participant shares, one tensor per parameter of the model, in its order.
+
+    model: any torch module.  X: (N, F), N >= 1.  y: (N,).  loss: takes logits and y, returns a scalar.
+    Where the first layer has a bias, the first two are dW (H, F) and db (H,).
+
+    >>> dW, db = shared_gradient(nn.Linear(3, 1), torch.tensor([[1., 2., 3.]]), torch.tensor([1]))
+    >>> (dW / db).tolist()
+    [[1.0, 2.0, 3.0]]
+    """
+    return torch.autograd.grad(loss(model(X), y), list(model.parameters()), materialize_grads=True)
+
+
+def first_layer(model: nn.Module) -> nn.Linear:
+    """The Linear layer that sees the row itself.
+
+    model: its first module without children, nn.Flatten and nn.Identity aside, must be nn.Linear.
+    ValueError that names the first layer found, if it is another one.
+
+    >>> first_layer(nn.Sequential(nn.Linear(30, 8), nn.ReLU(), nn.Linear(8, 2)))
+    Linear(in_features=30, out_features=8, bias=True)
+    """
+    leaves = [module for module in model.modules() if not list(module.children())]
+    first = next((leaf for leaf in leaves if not isinstance(leaf, nn.Flatten | nn.Identity)), None)
+    if not isinstance(first, nn.Linear):
+        raise ValueError(f"the attack needs a model whose first layer is Linear, got {first} first")
+    return first
+
+
+def reconstruct(weight_grad, bias_grad) -> Reconstruction:
+    """The input row behind the first layer's gradient on one record, every neuron weighted by its reliability.
+
+    row = sum_j db_j dW_j / sum_j db_j^2
+
+    It minimises sum_j |dW_j - db_j a|^2 over a (derivative: -2 sum_j db_j (dW_j - db_j a) = 0), so it is the mean of the
+    neurons' own answers dW_j / db_j with weights db_j^2; equal noise on all dW_j makes these the best weights.
+    confidence = 1 - (what is left of that sum) / sum_j |dW_j|^2: the share of the weight gradient that one row explains.
+    1 is necessary for a single record, not sufficient: records of one activation pattern and one output also give 1, an
+    affine combination of them. None if one neuron only has a gradient, or two that mirror each other (softmax over two
+    classes, no hidden layer): any batch would look the same.
+
+    weight_grad: dW (H, F), tensor or array.  bias_grad: db (H,), or None for a layer without bias.
+    Returns a Reconstruction; its row is None if the layer has no bias (dW = delta x^T still shows the row up to a
+    factor), if db is 0 everywhere, or too small for its digits.
+    ValueError if shapes do not match or a value is NaN or infinite.
+    Source: kanodia2020, section 5.2: a[0]^T = dw[1] / db[1]; there for one neuron.
+
+    >>> reconstruct([[2., 4.], [-3., -6.]], [2., -3.])
+    Reconstruction(row=array([1., 2.]), confidence=1.0, why='', n_neurons=2)
+    >>> reconstruct([[0., 0.]], [0.]).why
+    'the gradient is 0: no neuron is active for this record (a dead layer), or its loss is flat there'
+    """
+    dW, db, floor = _checked(weight_grad, bias_grad)
+    if db is None:
+        return _nothing("the layer has no bias: its gradient shows the row only up to a factor")
+    largest = float(np.abs(db).max())
+    if largest == 0 and not dW.any():
+        return _nothing("the gradient is 0: no neuron is active for this record (a dead layer), or its loss is flat there")
+    if largest == 0:
+        return _nothing("the bias gradient is 0 but the weight gradient is not: no single record gives that")
+    if largest < floor:
+        return _nothing(f"the largest bias gradient is {largest:.1e}: too small for floating point to keep its digits")
+    dW, db = dW / largest, db / largest
+    row = db @ dW / (db @ db)
+    heard = np.flatnonzero((db != 0) | dW.any(axis=1))
+    if len(heard) == 1:
+        return Reconstruction(row, None, "one neuron only has a gradient: there is no second one to check the row by", 1)
+    if len(heard) == 2 and _mirrored(dW[heard], db[heard]):
+        return Reconstruction(row, None, "two neurons mirror each other, as two-class softmax does for any batch: they "
+                                         "count as one, and there is no second one to check the row by", 2)
+    total, left = float((dW**2).sum()), float(((dW - np.outer(db, row)) ** 2).sum())
+    confidence = 1 - left / total if total else 1.0
+    odd = confidence < 1 - _EXACT
+    why = "no single row explains all neurons: several records, noise, or clipping by element" if odd else ""
+    return Reconstruction(row, confidence, why, int((db != 0).sum()))
+
+
+def from_snapshots(before, after, *, decayed: bool = False) -> Reconstruction:
+    """The row behind two snapshots of weights, after any number of SGD or momentum steps on this one record.
+
+    W_after - W_before = -(sum_t lr_t delta_t) x^T, and the same factor without x for the bias: `reconstruct` takes the
+    difference for the gradient. Learning rate, momentum and number of steps need not be known.
+    decayed: with weight decay (torch's SGD, momentum too) W_after = c W_before + u x^T with one unknown c for all; then
+    c is the eigenvalue of [W b]_after [W b]_before^+ that all but one neuron share, and it is taken out first.
+
+    before, after: a model, or its first layer's pair W (H, F), b (H,).  decayed needs H >= 3 and F >= 2.
+    Returns a Reconstruction. If every entry is -1, 0 or 1, as after a step of Adam, it has no confidence, and `why` says so.
+    ValueError if shapes do not match, a value is not finite, or c cannot be told apart; as in `first_layer` for a model.
+    Departs from the paper: there the aggregator has gradients; here it has only what the banks send, weights.
+    """
+    (W0, b0), (W1, b1) = _pair(before), _pair(after)
+    if W0.shape != W1.shape or (b0 is None) != (b1 is None):
+        raise ValueError(f"the snapshots must be of the same layer, got weights {W0.shape} and {W1.shape}")
+    factor = _decay(W0, b0, W1, b1) if decayed else 1.0
+    found = reconstruct(W1 - factor * W0, None if b0 is None else b1 - factor * b0)
+    if found.row is not None and found.row.any() and np.abs(np.abs(found.row) - (found.row != 0)).max() < 1e-3:
+        return Reconstruction(found.row, None, "every entry is -1, 0 or 1: after a step of Adam (or of signs) any row "
+                                               "looks so, and only its signs are known", found.n_neurons)
+    return found
+
+
+def from_adam_step(before, after, *, lr: float, eps: float = 1e-8) -> Reconstruction:
+    """The row behind the first step of Adam, whose step is almost the sign of the gradient, but not quite.
+
+    step = lr g / (|g| + eps), so |g| = eps |step| / (lr - |step|) and the sign of g is the step's.
+
+    before, after: as in `from_snapshots`.  lr: > 0, known.  eps: > 0, Adam's own.
+    Returns a Reconstruction. In float64 the digits of lr - |step| suffice for |g| well below eps * 1e16; in float32
+    lr - |step| is rounding, confidence says so, and signs are all there is.
+    ValueError as in `from_snapshots`, for lr or eps out of range, or for a step longer than lr.
+    """
+    if not (lr > 0 and eps > 0):
+        raise ValueError(f"lr and eps must be > 0, got {lr} and {eps}")
+    (W0, b0), (W1, b1) = _pair(before), _pair(after)
+    if W0.shape != W1.shape or b0 is None or b1 is None:
+        raise ValueError(f"the snapshots must be of the same layer with a bias, got weights {W0.shape} and {W1.shape}")
+    steps = [(old - new) / lr for old, new in ((W0, W1), (b0, b1))]
+    longest = max(float(np.abs(step).max()) for step in steps)
+    if longest > 1.01:
+        raise ValueError(f"a first step of Adam is at most lr = {lr:g} long, got {longest * lr:g}")
+    return reconstruct(*(eps * step / np.maximum(1 - np.abs(step), np.finfo(float).eps) for step in steps))
+
+
+def _nothing(why: str) -> Reconstruction:
+    return Reconstruction(None, None, why, 0)
+
+
+def _mirrored(dW: np.ndarray, db: np.ndarray) -> bool:
+    both = np.c_[dW, db]
+    return float(np.abs(both.sum(axis=0)).max()) <= _MIRROR * float(np.abs(both).max())
+
+
+def _decay(W0, b0, W1, b1) -> float:
+    """The c for which [W1 b1] - c [W0 b0] has rank one."""
+    old, new = (W if b is None else np.c_[W, b] for W, b in ((W0, b0), (W1, b1)))
+    if min(old.shape) < 3:
+        raise ValueError(f"weight decay is told apart from 3 neurons and 2 features on, got {W0.shape[0]} and {W0.shape[1]}")
+    inverse = np.linalg.pinv(old)
+    return float(np.median(np.linalg.eigvals(new @ inverse if len(old) <= old.shape[1] else inverse @ new).real))
+
+
+def _pair(snapshot) -> tuple[np.ndarray, np.ndarray | None]:
+    if isinstance(snapshot, nn.Module):
+        layer = first_layer(snapshot)
+        snapshot = (layer.weight, layer.bias)
+    W, b, _ = _checked(*snapshot, names=("weight", "bias"))
+    return W, b
+
+
+def _checked(weight, bias, names=("weight_grad", "bias_grad")) -> tuple[np.ndarray, np.ndarray | None, float]:
+    """Both as finite float64 (H, F) and (H,), and the size below which their own type keeps no digits."""
+    weight, bias = (v.detach().cpu().numpy() if isinstance(v, torch.Tensor) else v for v in (weight, bias))
+    weight, bias = np.asarray(weight), None if bias is None else np.asarray(bias)
+    if weight.ndim != 2 or weight.size == 0 or (bias is not None and bias.shape != weight.shape[:1]):
+        raise ValueError(f"{names[0]} must be (H, F) and {names[1]} (H,), got {weight.shape} and "
+                         f"{None if bias is None else bias.shape}")
+    for name, values in zip(names, (weight, bias)):
+        bad = 0 if values is None else np.count_nonzero(~np.isfinite(values))
+        if bad:
+            raise ValueError(f"{name} must be finite, got {bad} of {values.size} values that are NaN or infinite")
+    kind = np.finfo(weight.dtype if np.issubdtype(weight.dtype, np.floating) else np.float64)
+    return weight.astype(np.float64), None if bias is None else bias.astype(np.float64), float(kind.tiny / kind.eps)

@@ -1,0 +1,171 @@
+"""Many records from their mean gradient: what a ReLU layer gives away exactly, and how an attacker knows that he has it.
+
+For a batch every neuron's ratio dW_j / db_j is an affine combination of the rows, with weights delta_ij / sum_i delta_ij
+that add up to 1 and are negative where the other class pulls. A ReLU neuron that is on for one record only has weight 1
+there: its ratio is that record. The aggregator knows the model, so he can test every ratio as if it were a record: run it
+through the model, and see whether the bias gradient comes out as observed. What passes is subtracted from the gradient,
+and neurons that were on for two records are then on for one.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from ppkit.backtracking.analytic import first_layer, victim_loss
+
+_BLOCK = 8192  # candidates that go through the model at a time
+
+
+class Found(NamedTuple):
+    """rows: (K, F) float64 recovered records, in the order found.  labels: (K,) int64.  unexplained: the share of the
+    first layers' gradients (l2 norm) that they do not account for; near 0 where the whole batch fell."""
+
+    rows: np.ndarray
+    labels: np.ndarray
+    unexplained: float
+
+
+def mixing_weights(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, loss: Callable = victim_loss) -> np.ndarray:
+    """How each first-layer neuron's ratio mixes the records of a batch: weights (H, N), each line with sum 1.
+
+    weight[j, i] = delta_ij / sum_i delta_ij,    dW_j / db_j = sum_i weight[j, i] x_i
+
+    For the notebook, which knows the batch.  A neuron that is off for all records, or whose deltas cancel, has a line of NaN.
+    model: nn.Sequential that begins with Linear.  X: (N, F).  y: (N,) integer classes.  loss: mean over records.
+    """
+    delta = _deltas(model, X, y, loss).numpy().T
+    total = delta.sum(axis=1, keepdims=True)
+    usable = np.abs(total) > 1e-12 * np.abs(delta).sum(axis=1, keepdims=True)
+    return np.divide(delta, total, out=np.full_like(delta, np.nan), where=usable)
+
+
+def isolated(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, loss: Callable = victim_loss) -> np.ndarray:
+    """The records of a batch that some first-layer neuron sees alone: ascending positions, of 0..N-1.
+
+    For the notebook, which knows the batch; arguments as in `mixing_weights`.
+    """
+    seen = _deltas(model, X, y, loss).numpy() != 0
+    return np.flatnonzero(seen[:, seen.sum(axis=0) == 1].any(axis=1))
+
+
+def from_batch(
+    weight_grad: torch.Tensor, bias_grad: torch.Tensor, *, model: nn.Sequential, n_records: int,
+    tolerance: float = 1e-7, loss: Callable = victim_loss,
+) -> Found:
+    """The records of a batch that its mean gradient gives away; `from_rounds` with one round."""
+    return from_rounds([model], [(weight_grad, bias_grad)], n_records=n_records, tolerance=tolerance, loss=loss)
+
+
+def from_rounds(
+    models: Sequence[nn.Sequential], gradients: Sequence[Sequence[torch.Tensor]], *, n_records: int,
+    tolerance: float = 1e-7, loss: Callable = victim_loss,
+) -> Found:
+    """The records of one batch that its mean gradients at several weights give away, without any look at the batch.
+
+    Candidates: dW_j / db_j of every neuron; and, for one hidden ReLU layer with one logit or two classes, where
+    delta_ij = e_i v_j [on], the ratio of every difference G_j / v_j - G_k / v_k, G = [dW db]: neurons that are on for
+    the same records but one differ by that one.  A candidate (a, y) is a record if the model's own delta at a, with
+    label y, gives the observed denominator: |sum_j c_j delta_j(a, y) / n - D| <= tolerance |D|.  What passes in one
+    round is subtracted in all, and the search goes on until nothing new passes.
+
+    models: what the participant was sent in each round; nn.Sequential that begins with Linear.
+    gradients: per round dW (H, F), db (H,), of the mean loss of the same n_records records; more entries are ignored.
+    tolerance: > 0; 1e-7 suits float64, where a combination of two records passes by chance about as often.
+    Returns Found; rows is (0, F) where nothing falls: wide batches, no ReLU, noise, float32 below its digits.
+    ValueError for shapes that do not fit, values that are not finite, n_records < 1, and as in `first_layer`.
+    Departs from the paper, which takes one record; peeling and the test of a candidate by the model are ours, that a
+    neuron may see one record alone is Geiping et al. 2020 and Boenisch et al. 2021.
+    """
+    rounds = [_round(model, gradient) for model, gradient in zip(models, gradients, strict=True)]
+    if not rounds:
+        raise ValueError("there must be at least one round, got none")
+    if n_records != int(n_records) or n_records < 1:
+        raise ValueError(f"n_records must be a whole number >= 1, got {n_records}")
+    if not tolerance > 0:
+        raise ValueError(f"tolerance must be > 0, got {tolerance}")
+    left = [G.clone() for _, G in rounds]
+    rows, labels = [], []
+    progress = True
+    while progress and len(rows) < n_records:
+        progress = False
+        for at, (model, _) in enumerate(rounds):
+            for row, label in _passing(model, left[at], n_records, tolerance, loss):
+                if any(torch.allclose(row, old, rtol=1e-4, atol=1e-6) for old in rows) or len(rows) == n_records:
+                    continue
+                rows.append(row)
+                labels.append(label)
+                progress = True
+                for rest, (other, _) in zip(left, rounds):
+                    rest -= _first_gradient(other, row, label, loss) / n_records
+    whole = sum(float(G.square().sum()) for _, G in rounds)
+    unexplained = sum(float(G.square().sum()) for G in left)
+    found = torch.stack(rows) if rows else left[0].new_zeros(0, left[0].shape[1] - 1)
+    return Found(found.double().numpy(), np.array(labels, dtype=np.int64), (unexplained / whole) ** 0.5 if whole else 0.0)
+
+
+def _passing(model, G, n_records, tolerance, loss) -> list[tuple[torch.Tensor, int]]:
+    """Candidates that the model confirms, best first."""
+    combined, weights = _candidates(model, G)
+    bottom = combined[:, -1]
+    usable = bottom.abs() > 1e-9 * bottom.abs().max()
+    if not usable.any():
+        return []
+    combined, bottom = combined[usable], bottom[usable]
+    pairs = [(j[usable], w[usable]) for j, w in weights]
+    a = combined[:, :-1] / bottom[:, None]
+    n_classes = max(2, model(a[:1]).shape[1])
+    passing = []
+    for start in range(0, len(a), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        for label in range(n_classes):
+            y = torch.full((len(a[block]),), label)
+            delta = _deltas(model, a[block], y, loss) * len(y)
+            predicted = sum(w[block] * delta.gather(1, j[block, None])[:, 0] for j, w in pairs) / n_records
+            off = (predicted - bottom[block]).abs() / bottom[block].abs()
+            passing += [(float(off[k]), start + int(k), label) for k in torch.nonzero(off <= tolerance)[:, 0]]
+    return [(a[k], label) for _, k, label in sorted(passing)]
+
+
+def _candidates(model, G) -> tuple[torch.Tensor, list[tuple[torch.Tensor, torch.Tensor]]]:
+    """Combinations of lines of G, and for each the neurons and factors that make it: (j, w) pairs, w 0 for none."""
+    neurons = torch.arange(len(G))
+    ones, zeros = torch.ones(len(G), dtype=G.dtype), torch.zeros(len(G), dtype=G.dtype)
+    layers = list(model)
+    shared = len(layers) == 3 and isinstance(layers[1], nn.ReLU) and isinstance(layers[2], nn.Linear)
+    if not shared or layers[2].out_features > 2:
+        return G, [(neurons, ones)]
+    V = layers[2].weight.detach()
+    v = V[0] if len(V) == 1 else V[1] - V[0]
+    kept = neurons[v != 0]
+    one, two = torch.combinations(torch.arange(len(kept))).T
+    j, k = kept[one], kept[two]
+    differences = G[j] / v[j, None] - G[k] / v[k, None]
+    return torch.cat([G, differences]), [(torch.cat([neurons, j]), torch.cat([ones, 1 / v[j]])),
+                                         (torch.cat([neurons, k]), torch.cat([zeros, -1 / v[k]]))]
+
+
+def _first_gradient(model, row, label, loss) -> torch.Tensor:
+    delta = _deltas(model, row[None], torch.tensor([label]), loss)
+    return delta.T @ torch.cat([row, row.new_ones(1)])[None]
+
+
+def _deltas(model, X, y, loss) -> torch.Tensor:
+    """The gradient of the mean loss in the first layer's output, (N, H)."""
+    first_layer(model)
+    z = model[0](X).detach().requires_grad_()
+    return torch.autograd.grad(loss(model[1:](z), y), z)[0]
+
+
+def _round(model, gradient) -> tuple[nn.Sequential, torch.Tensor]:
+    layer = first_layer(model)
+    dW, db = gradient[0].detach(), gradient[1].detach()
+    if dW.shape != layer.weight.shape or db.shape != dW.shape[:1]:
+        raise ValueError(f"the gradient must be {tuple(layer.weight.shape)} and {tuple(layer.weight.shape[:1])} as the "
+                         f"model's first layer, got {tuple(dW.shape)} and {tuple(db.shape)}")
+    G = torch.cat([dW, db[:, None]], dim=1)
+    if not bool(torch.isfinite(G).all()):
+        raise ValueError(f"the gradient must be finite, got {int((~torch.isfinite(G)).sum())} values that are not")
+    return model, G
