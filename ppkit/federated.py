@@ -1,8 +1,10 @@
-"""How the rows of a data set lie with several participants."""
+"""How the rows of a data set lie with several participants, and how their models become one."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from ppkit.datasets import Dataset
 
@@ -68,3 +70,38 @@ def _categories(category: np.ndarray, n_participants: int, rng: np.random.Genera
             owner[one] = tie[np.argmin(load[tie])]
             load[owner[one]] += sizes[one]
     return owner
+
+
+def average(parameters: Sequence[torch.Tensor], weights: Sequence[float]) -> torch.Tensor:
+    """The weighted mean of the participants' parameter vectors: the server's step in federated averaging.
+
+    sum_k w_k theta_k / sum_k w_k
+
+    parameters: K >= 1 flat float tensors (P,), as torch.nn.utils.parameters_to_vector makes them; what a model keeps
+    in buffers (the running statistics of a batch norm) is not among them.  weights: K finite numbers >= 0, shares or
+    row counts alike: only their ratios matter.
+    Returns a new tensor (P,) of the vectors' type.  ValueError if the list is empty, a vector has another length or
+    holds NaN, or the weights are not K such numbers with a positive sum.
+    Guarantee: none; the server sees every vector, unless a secure aggregation adds them up first.
+    Source: McMahan et al. 2017, Algorithm 1 (w_k = rows of participant k); kanodia2020, section 4.2.3.
+
+    >>> average([torch.tensor([1., 2.]), torch.tensor([5., 2.])], [3, 1])
+    tensor([2., 2.])
+    """
+    if len(parameters) == 0:
+        raise ValueError("nothing to average: the list of parameter vectors is empty")
+    if len(weights) != len(parameters):
+        raise ValueError(f"weights must be {len(parameters)} numbers, one a vector, got {len(weights)}")
+    shares = torch.tensor([float(weight) for weight in weights], dtype=torch.float64)
+    for k, weight in enumerate(shares.tolist()):
+        if not 0 <= weight < float("inf"):
+            raise ValueError(f"weights must be finite numbers >= 0, got {weight} in place {k}")
+    if not 0 < shares.sum() < float("inf"):
+        raise ValueError(f"weights must have a positive, finite sum, got {shares.sum().item()}")
+    for k, vector in enumerate(parameters):
+        if vector.shape != (parameters[0].numel(),):
+            raise ValueError(f"vectors must be flat and of one length: vector 0 has {parameters[0].numel()} numbers, "
+                             f"vector {k} is {tuple(vector.shape)}")
+        if not torch.isfinite(vector).all():
+            raise ValueError(f"vector {k} holds NaN or infinite numbers: its training has diverged")
+    return (shares / shares.sum()).to(parameters[0].dtype) @ torch.stack(list(parameters))

@@ -1,0 +1,301 @@
+"""Three banks and a server: the federation of kanodia2020, sections 3 and 4, and what it should be measured against.
+
+The paper's rule adds the mean of the banks' *weights* to the global weights ("acts as a gradient").  For logistic
+regression that is a known multiple of the right answer: banks with rows of one distribution, trained to their end, all
+come near one optimum (w, b), and so did the global bank, so after iteration t the server holds (1 + t) (w, b), and its
+logit is z_t = (1 + t) z.  Then
+    AUC, average precision   stay: they depend on the order of the z only
+    accuracy                 stays: p > 1/2 is z > 0, and (1 + t) z > 0 is z > 0
+    calibration slope        is divided by 1 + t (3 after two iterations)
+    log-loss                 rises: c -> mean log(1 + exp(c z)) - y c z is convex, and least at c = slope(z), near 1
+Nets that start from different points have no common optimum: their hidden neurons stand in different orders, and a mean
+over neurons that do not correspond is no net of use.  `permuted_twin` shows that with two nets that are the same function.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from ppkit import evaluation
+from ppkit.federated import average
+from ppkit.models import mlp
+
+PAPER_WEIGHTS = (0.55, 0.35, 0.10)            # section 4.2.3
+BY_ROWS = (20, 15, 5)                         # what "based on the amount of data" gives: .5, .375, .125
+READINGS = ("iteration by iteration", "bank by bank")
+RULES = ("add", "average", "differences")
+_START, _SHARES, _ITERATIONS = 10, (20, 15, 5), 2  # percent of the file; the rest is the test
+
+Gradient = Callable[[nn.Module, torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+class Tree(NamedTuple):
+    """Who holds which rows, as ascending index arrays, all disjoint.
+
+    start: of the global bank.  iterations: for each iteration, one array a bank.  test: nobody's.
+    """
+    start: np.ndarray
+    iterations: tuple[tuple[np.ndarray, ...], ...]
+    test: np.ndarray
+
+
+def split_tree(n_rows: int, *, reading: str = "iteration by iteration", sort_by=None) -> Tree:
+    """The paper's tree in file order: global bank 10%, three banks 20, 15, 5% in each of two iterations, test 10%.
+
+    Its Fig. 2 is missing; of its labels only "10% - 30%" is known, which is the first bank's part A in both readings:
+        "iteration by iteration"   10-30, 30-45, 45-50 | 50-70, 70-85, 85-90
+        "bank by bank"             10-30 | 30-50 of bank 1, 50-65 | 65-80 of bank 2, 80-85 | 85-90 of bank 3
+    n_rows: N, so many that every part holds a row (20 are enough).  sort_by: None, or (N,) finite numbers: the banks' 80%
+    are put in this order (ties in file order) before they are cut, while global bank and test keep their rows.  The
+    amount, or the hour of the day, makes banks that differ in kind; random numbers make banks alike. The file itself is
+    in order of time, so file order is the split by time.
+    Returns a Tree whose parts cover all rows; each cut lies within one row of its percentage.
+    ValueError if a part would be empty, the reading is unknown or sort_by does not fit.
+    Source: kanodia2020, section 4.1.2.
+
+    >>> [len(rows) for rows in split_tree(1000).iterations[1]]
+    [200, 150, 50]
+    """
+    if reading not in READINGS:
+        raise ValueError(f"reading must be one of {READINGS}, got {reading!r}")
+    order = np.arange(n_rows)
+    first, last = _cut(n_rows, _START), _cut(n_rows, _START + _ITERATIONS * sum(_SHARES))
+    if sort_by is not None:
+        sort_by = np.asarray(sort_by)
+        if sort_by.shape != (n_rows,) or not np.isfinite(sort_by).all():
+            raise ValueError(f"sort_by must be {n_rows} finite numbers, got shape {sort_by.shape} "
+                             f"with {np.count_nonzero(~np.isfinite(sort_by))} that are not finite")
+        order[first:last] = first + np.argsort(sort_by[first:last], kind="stable")
+    slots = [(t, k) for t in range(_ITERATIONS) for k in range(len(_SHARES))]
+    if reading == "bank by bank":
+        slots.sort(key=lambda slot: slot[1])
+    parts, percent = {}, _START
+    for t, k in slots:
+        parts[t, k] = np.sort(order[_cut(n_rows, percent):_cut(n_rows, percent + _SHARES[k])])
+        percent += _SHARES[k]
+    tree = Tree(order[:first], tuple(tuple(parts[t, k] for k in range(len(_SHARES))) for t in range(_ITERATIONS)),
+                order[last:])
+    if min(len(rows) for rows in _parts(tree).values()) == 0:
+        raise ValueError(f"{n_rows} rows are too few for the tree: its smallest parts are {min(_SHARES)}% of the rows")
+    return tree
+
+
+def pooled(tree: Tree) -> Tree:
+    """The same tree with one bank in place of all: in each iteration it holds all banks' rows."""
+    return tree._replace(iterations=tuple((np.sort(np.concatenate(parts)),) for parts in tree.iterations))
+
+
+def one_server(tree: Tree) -> Tree:
+    """One server with everything, the paper's comparison: all rows but the test are the global bank's, no iterations."""
+    return Tree(np.sort(np.concatenate([tree.start, *(rows for parts in tree.iterations for rows in parts)])), (), tree.test)
+
+
+def logistic(n_features: int, rng: torch.Generator) -> nn.Sequential:
+    """Logistic regression: one logit from n_features inputs, in float64."""
+    return mlp((n_features, 1), rng=rng, dtype=torch.float64)
+
+
+def network(n_features: int, rng: torch.Generator) -> nn.Sequential:
+    """A small net with two logits, n_features-16-2 with ReLU, in float64."""
+    return mlp((n_features, 16, 2), rng=rng, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class Training:
+    """How everyone trains: n_epochs passes over shuffled batches of batch_size, with an optimiser that starts anew.
+
+    n_epochs, batch_size: >= 1.  optimizer: makes a torch optimiser from parameters.  gradient: None for the mean of the
+    batch, or a function (model, X, y) -> flat (P,) in its place, such as a clipped or noised one (`gradients`, `dpsgd`).
+    ValueError if a number is out of range.
+    """
+    n_epochs: int = 3
+    batch_size: int = 128
+    optimizer: Callable[..., torch.optim.Optimizer] = partial(torch.optim.SGD, lr=0.5)
+    gradient: Gradient | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("n_epochs", "batch_size"):
+            if getattr(self, name) != int(getattr(self, name)) or getattr(self, name) < 1:
+                raise ValueError(f"{name} must be a whole number >= 1, got {getattr(self, name)}")
+
+
+def fit(model: nn.Module, X: torch.Tensor, y: torch.Tensor, *, training: Training, rng: torch.Generator) -> None:
+    """Train a model in place on one holder's rows, without class weights.
+
+    model: (N, F) to logits, (N, 1) with binary cross-entropy or (N, 2) with cross-entropy.  X: (N, F), N >= 1, in the
+    model's type.  y: (N,) int64 labels.  rng: shuffles, on the cpu.  ValueError for another number of logits.
+    """
+    optimizer, parameters = training.optimizer(model.parameters()), list(model.parameters())
+    for _ in range(training.n_epochs):
+        shuffled = torch.randperm(len(y), generator=rng)
+        for X_batch, y_batch in zip(X[shuffled].split(training.batch_size), y[shuffled].split(training.batch_size)):
+            optimizer.zero_grad()
+            if training.gradient is None:
+                _loss(model(X_batch), y_batch).backward()
+            else:
+                flat = training.gradient(model, X_batch, y_batch)
+                for parameter, part in zip(parameters, flat.split([p.numel() for p in parameters])):
+                    parameter.grad = part.view_as(parameter).clone()
+            optimizer.step()
+
+
+class Scores(NamedTuple):
+    """A model on the test rows; see `ppkit.evaluation` for each. accuracy is at p > 1/2, as the paper has it."""
+    auc: float
+    average_precision: float
+    accuracy: float
+    log_loss: float
+    slope: float
+    expected: float
+
+
+def scores(model: nn.Module, X: torch.Tensor, y: np.ndarray) -> Scores:
+    """How well a model of one or two logits does on rows X (N, F) with labels y (N,)."""
+    with torch.no_grad():
+        logits = model(X)
+    z = (logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]).numpy()
+    return Scores(evaluation.auc(y, z), evaluation.average_precision(y, z), float(np.mean((z > 0) == y)),
+                  evaluation.log_loss(y, z), *evaluation.calibration(y, z))
+
+
+@dataclass(frozen=True)
+class History:
+    """What a federation left behind; entry 0 of the first two is the global bank's own model, entry t after iteration t.
+
+    parameters: the server's flat vectors (P,).  scores: on the test rows.  uploads[t - 1][k]: the vector that bank k sent
+    in iteration t: all that a curious server needs.  bank_scores[t - 1][k]: of that bank's model, used alone.
+    """
+    parameters: tuple[torch.Tensor, ...]
+    scores: tuple[Scores, ...]
+    uploads: tuple[tuple[torch.Tensor, ...], ...]
+    bank_scores: tuple[tuple[Scores, ...], ...]
+
+
+def aggregate(current: torch.Tensor, starts: Sequence[torch.Tensor], trained: Sequence[torch.Tensor], *, rule: str,
+              weights: Sequence[float]) -> torch.Tensor:
+    """The server's step of one iteration, on flat vectors (P,).
+
+    "add"           current + mean_k trained_k                the paper, section 4.2.3
+    "average"       mean_k trained_k                          FedAvg
+    "differences"   current + mean_k (trained_k - starts_k)   FedAvg on differences: the same when all start at `current`
+
+    current: the global weights.  starts, trained: each bank's weights before and after its training.  mean_k is
+    `federated.average` with `weights`.  Returns a vector (P,).  ValueError for another rule, and as in `average`.
+    """
+    if rule not in RULES:
+        raise ValueError(f"rule must be one of {RULES}, got {rule!r}")
+    if rule == "differences":
+        trained = [after - before for before, after in zip(starts, trained, strict=True)]
+    mean = average(trained, weights)
+    return mean if rule == "average" else current + mean
+
+
+def run(X: np.ndarray, y: np.ndarray, tree: Tree, *, rule: str = "add", weights: Sequence[float] = PAPER_WEIGHTS,
+        send_back: bool = False, model: Callable[[int, torch.Generator], nn.Module] = logistic,
+        training: Training = Training(), seed: int = 0) -> History:
+    """One federation from the first model to the last: everyone trains, the server aggregates, the test rows judge.
+
+    X: (N, F) finite features; scaled by the statistics of tree.start, the only rows that the server has
+    (`datasets.standardise(data, tree.start)`).  y: (N,) labels in {0, 1}.  tree: who holds what; with a single bank every
+    rule works, with no iterations the global bank is all there is.  rule: as in `aggregate`.  weights: one a bank.
+    send_back: False (section 4) lets every bank start from weights of its own and train on from its own; True (section
+    3.2) sets all banks to the global weights before each iteration, the first included.
+    model: called with F and a generator.  training: everyone's.  seed: each holder has generators of its own under it, so
+    that arms of one seed share the global bank's model, and the banks' starts and shuffles.
+    Returns a History.  ValueError for an empty part, NaN, labels outside {0, 1}, weights or a rule that do not fit, and
+    for a training that diverges.
+    Source: kanodia2020, sections 3.2 and 4.  Departures: optimiser and sizes are not in the paper.
+    """
+    X, y = _checked(X, y, tree)
+    n_banks = len(tree.iterations[0]) if tree.iterations else 0
+    shuffles, starting = zip(*(_generators(seed, holder) for holder in range(n_banks + 1)))
+    server, *banks = (model(X.shape[1], rng) for rng in starting)
+    X, labels = torch.tensor(X, dtype=next(server.parameters()).dtype), torch.tensor(y)
+    judge = partial(scores, X=X[tree.test], y=y[tree.test])
+    fit(server, X[tree.start], labels[tree.start], training=training, rng=shuffles[0])
+    parameters, found, uploads, alone = [_flat(server)], [judge(server)], [], []
+    for parts in tree.iterations:
+        if send_back:
+            for bank in banks:
+                nn.utils.vector_to_parameters(parameters[-1].clone(), bank.parameters())
+        starts = [_flat(bank) for bank in banks]
+        for bank, rows, rng in zip(banks, parts, shuffles[1:], strict=True):
+            fit(bank, X[rows], labels[rows], training=training, rng=rng)
+        uploads.append(tuple(_flat(bank) for bank in banks))
+        parameters.append(aggregate(parameters[-1], starts, uploads[-1], rule=rule, weights=weights))
+        nn.utils.vector_to_parameters(parameters[-1].clone(), server.parameters())
+        found.append(judge(server))
+        alone.append(tuple(judge(bank) for bank in banks))
+    return History(tuple(parameters), tuple(found), tuple(uploads), tuple(alone))
+
+
+def permuted_twin(model: nn.Sequential, *, rng: torch.Generator) -> nn.Sequential:
+    """The same function with the neurons of every hidden layer in another order: the weights differ, the outputs do not.
+
+    model: nn.Sequential of Linear, ReLU, ..., Linear.  rng: draws the orders.  Returns a new model of the same sizes.
+    """
+    twin = mlp([model[0].in_features, *(layer.out_features for layer in model[::2])], rng=rng, dtype=model[0].weight.dtype)
+    before = torch.arange(model[0].in_features)
+    with torch.no_grad():
+        for old, new in zip(model[::2], twin[::2]):
+            last = old is model[-1]
+            after = torch.arange(old.out_features) if last else torch.randperm(old.out_features, generator=rng)
+            new.weight.copy_(old.weight[after][:, before])
+            new.bias.copy_(old.bias[after])
+            before = after
+    return twin
+
+
+def _cut(n_rows: int, percent: int) -> int:
+    return n_rows * percent // 100
+
+
+def _parts(tree: Tree) -> dict[str, np.ndarray]:
+    banks = {f"bank {k + 1} in iteration {t + 1}": rows
+             for t, parts in enumerate(tree.iterations) for k, rows in enumerate(parts)}
+    return {"the global bank": tree.start, **banks, "the test": tree.test}
+
+
+def _generators(seed: int, holder: int) -> list[torch.Generator]:
+    """Two generators of one holder (0 is the global bank): for the shuffles and for the start."""
+    states = np.random.SeedSequence([seed, holder]).generate_state(2)
+    return [torch.Generator().manual_seed(int(state)) for state in states]
+
+
+def _flat(model: nn.Module) -> torch.Tensor:
+    return nn.utils.parameters_to_vector(model.parameters()).detach().clone()
+
+
+def _loss(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    if logits.ndim != 2 or logits.shape[1] not in (1, 2):
+        raise ValueError(f"the model must return (N, 1) or (N, 2) logits, got {tuple(logits.shape)}")
+    if logits.shape[1] == 1:
+        return functional.binary_cross_entropy_with_logits(logits[:, 0], y.to(logits.dtype))
+    return functional.cross_entropy(logits, y)
+
+
+def _checked(X, y, tree: Tree) -> tuple[np.ndarray, np.ndarray]:
+    X, y = np.asarray(X), np.asarray(y)
+    if X.ndim != 2 or y.shape != (len(X),):
+        raise ValueError(f"X must be (N, F) and y (N,), got {X.shape} and {y.shape}")
+    for name, rows in _parts(tree).items():
+        if len(rows) == 0:
+            raise ValueError(f"{name} holds no row")
+        if rows.max() >= len(X):
+            raise ValueError(f"{name} holds row {rows.max()}, but X has {len(X)} rows")
+    if len({len(parts) for parts in tree.iterations}) > 1:
+        raise ValueError(f"every iteration needs the same banks, got {[len(parts) for parts in tree.iterations]}")
+    if not math.isfinite(float(X.sum(dtype=np.float64))):
+        raise ValueError(f"X must be finite, got {np.count_nonzero(~np.isfinite(X))} values that are NaN or infinite")
+    if not np.isin(y, (0, 1)).all():
+        raise ValueError(f"labels must be 0 or 1, got {y[~np.isin(y, (0, 1))][0]}")
+    return X, y.astype(np.int64)
