@@ -14,7 +14,7 @@ import pytest
 
 from ppkit import datasets, project
 from ppkit.datasets import dataset as making
-from ppkit.datasets.creditcard import FEATURES, FULL_FRAUDS, FULL_ROWS, checked_table
+from ppkit.datasets.creditcard import FEATURES, FULL_FRAUDS, FULL_ROWS, PUBLISHED_MEANS, checked_table
 
 
 @pytest.fixture(autouse=True)
@@ -119,11 +119,14 @@ def test_without_a_place_for_the_cache_the_rows_come_all_the_same(table, home):
 def test_the_full_file_is_called_full_and_must_have_492_frauds(home, tmp_path):
     rows = np.zeros((FULL_ROWS, 31), np.float32)
     rows[:FULL_FRAUDS, -1] = 1
-    full = pd.DataFrame(rows, columns=[*FEATURES, "Class"])
+    full = pd.DataFrame(rows.astype(np.float64), columns=[*FEATURES, "Class"]).assign(**PUBLISHED_MEANS)
     written(full, tmp_path, "creditcard.parquet")
     assert datasets.load("creditcard", root=tmp_path).source == "real: 284,807 rows"
     with pytest.raises(ValueError, match="x.csv: column 'Class' counts 491 frauds in 284,807 rows, expected 492"):
         checked_table(full.assign(Class=np.r_[0, full["Class"][1:]]), "x.csv")
+    with pytest.raises(ValueError, match="x.csv: column 'Amount' has mean 1.000000 over all 284,807 rows, expected 88.349619: "
+                                         "this is not the published file"):
+        checked_table(full.assign(Amount=1.0), "x.csv")
     with pytest.raises(ValueError, match="x.csv: 284,808 rows, expected at most 284,807"):
         checked_table(pd.concat([full, full[:1]]), "x.csv")
 
@@ -134,7 +137,11 @@ def test_a_missing_file_is_one_sentence_with_place_and_remedy(home, tmp_path, mo
     with pytest.raises(FileNotFoundError, match=r"^creditcard\.csv .* is missing in data/raw: .*ppkit data fetch creditcard") as caught:
         datasets.load("creditcard", "real")
     assert str(home) not in str(caught.value)
-    monkeypatch.setenv("PPKIT_DATA", "nowhere")
+    monkeypatch.setenv("PPKIT_DATA", str(home / "nowhere"))
+    with pytest.raises(ValueError, match="^PPKIT_DATA names no folder: set it") as caught:
+        datasets.load("creditcard")
+    assert str(home) not in str(caught.value)
+    (home / "nowhere").mkdir()
     with pytest.raises(FileNotFoundError, match=r"is missing in \$PPKIT_DATA and data/raw"):
         datasets.load("creditcard", "real")
     with pytest.raises(FileNotFoundError, match="is missing in the folder given as root: "):
@@ -192,7 +199,7 @@ BAD = {
     "label 2": (lambda t: t.assign(Class=[2] + [0] * 399), "column 'Class' must be 0 or 1, got 2 in row 1"),
     "NaN": (lambda t: t.assign(V3=t["V3"].where(t.index != 8)), "column 'V3' must hold finite numbers, got nan in row 9"),
     "infinite": (lambda t: t.assign(V3=t["V3"].where(t.index != 8, np.inf)), "column 'V3' must hold finite numbers, got inf"),
-    "text": (lambda t: t.assign(V9=["many"] + [1.0] * 399), "column 'V9' must hold numbers, got 'many' in row 1"),
+    "text": (lambda t: t.assign(V9=["many"] + [1.0] * 399), "column 'V9' must hold numbers, got text 'many' in row 1"),
     "negative amount": (lambda t: t.assign(Amount=-1.0), "column 'Amount' must be between 0 and 100,000, got -1 in row 1"),
     "negative time": (lambda t: t.assign(Time=t["Time"] - 3), "column 'Time' must be between 0 and 172,800, got -3 in row 1"),
     "huge component": (lambda t: t.assign(V28=1e6), "column 'V28' must be between -200 and 200"),
@@ -273,17 +280,17 @@ def test_bad_rows_never_become_a_dataset(small):
     for value in (np.nan, np.inf):
         wrong = X.copy()
         wrong[1, 1] = value
-        with pytest.raises(ValueError, match=f"t: features must be finite numbers, got {value} in column 'b', row 1"):
+        with pytest.raises(ValueError, match=f"t: features must be finite numbers, got {value} in column 'b', row 2"):
             made(wrong, y)
     both = X.copy()
     both[0], both[1] = np.inf, -np.inf
     with pytest.raises(ValueError, match="finite"):
         made(both, y)
-    with pytest.raises(ValueError, match="t: the target must be a finite number, got nan in row 1"):
+    with pytest.raises(ValueError, match="t: the target must be a finite number, got nan in row 2"):
         made(X, np.array([1.5, np.nan, 2], np.float32))
     with pytest.raises(ValueError, match="kind must be one of real, stand-in, simulated, .* got 'genuine' and None"):
         making.made(name="t", X=X, y=y, feature_names=("a", "b"), numeric=np.ones(2, bool), kind="genuine", note="")
-    with pytest.raises(ValueError, match="t: labels must be 0 or 1, got 2 in row 2"):
+    with pytest.raises(ValueError, match="t: labels must be 0 or 1, got 2 in row 3"):
         made(X, np.array([0, 1, 2], np.int8))
     with pytest.raises(ValueError, match="one row per label"):
         made(X, y[:2])

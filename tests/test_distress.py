@@ -121,7 +121,7 @@ BAD = {
     "dropped": (lambda t: t.drop(columns=TARGET), "column 'Financial Distress' is missing, expected"),
     "extra": (lambda t: t.assign(id=1), "column 'id' is not known"),
     "no rows": (lambda t: t[:0], "no rows below the header, expected up to 3,672"),
-    "text": (_with("x3", "many"), "column 'x3' must hold numbers, got 'many' in row 3"),
+    "text": (_with("x3", "many"), "column 'x3' must hold numbers, got text 'many' in row 3"),
     "NaN": (_with("x3", np.nan), "column 'x3' must hold finite numbers, got nan in row 3"),
     "infinite": (_with(TARGET, np.inf), "column 'Financial Distress' must hold finite numbers, got inf in row 3"),
     "company 0": (_with("Company", 0), "column 'Company' must be between 1 and 422, got 0 in row 3"),
@@ -147,9 +147,13 @@ def test_the_full_file_must_have_136_distressed_rows_and_no_more_rows_than_there
     full = pd.DataFrame(0.0, index=range(3_672), columns=COLUMNS)
     full["Company"], full["Time"], full["x80"] = np.arange(3_672) % 422 + 1, np.arange(3_672) // 422 + 1, 1
     full.loc[:135, TARGET] = -0.5
+    for column, mean in distress.PUBLISHED_MEANS.items():
+        full[column] += (mean * 3_672 - full[column].sum()) / 3_536 * (np.arange(3_672) > 135)
     assert checked_table(full, "f.csv").of_rows == len(checked_table(full, "f.csv").table)
     with pytest.raises(ValueError, match="^f.csv: column 'Financial Distress' is <= -0.5 in 135 of 3,672 rows, expected 136"):
         checked_table(full.assign(**{TARGET: np.r_[0, full[TARGET][1:]]}), "f.csv")
+    with pytest.raises(ValueError, match="^f.csv: column 'x1' has mean 0.000000 over all 3,672 rows, expected 1.387820"):
+        checked_table(full.assign(x1=0.0), "f.csv")
     with pytest.raises(ValueError, match="^f.csv: 3,673 rows, expected at most 3,672"):
         checked_table(pd.concat([full, full[:1].assign(Time=14)]), "f.csv")
     checked_table(full[1:].assign(**{TARGET: 1.0}), "f.csv")                # a subset may hold any number
@@ -312,6 +316,26 @@ def test_one_outlier_moves_no_parameter_by_more_than_a_fiftieth_of_it(table, fit
     assert np.abs(other["knots"][8, -1]) < 1e6 / 49 and (other["knots"][8, :-1] == fitted["knots"][8, :-1]).all()
     for name in fitted.keys() - {"knots"}:                                # all else sees ranks, and its rank is as it was
         np.testing.assert_array_equal(other[name], fitted[name])
+
+
+def test_the_depth_of_distress_is_a_mean_over_all_distressed_rows(table, fitted):
+    changed, lowest = table.copy(), table[TARGET].idxmin()
+    changed.loc[lowest, TARGET] -= 100
+    n_low = int((table[TARGET] <= -0.5).sum())
+    other = standin.fit(changed, np.random.default_rng(0))
+    assert n_low >= 50
+    assert other["depth"] - fitted["depth"] == pytest.approx(100 / n_low, rel=1e-3)
+    assert fitted["depth"] == pytest.approx(-0.5 - table[TARGET][table[TARGET] <= -0.5].mean(), rel=1e-5)
+
+
+def test_a_step_into_distress_is_no_mean_over_fewer_than_fifty_pairs(table):
+    low = (table[TARGET] <= -0.5).to_numpy()
+    pairs = np.flatnonzero(follows(table) & low[1:]) + 1
+    U = np.random.default_rng(2).normal(size=(len(table), 61)) + low[:, None]
+    for kept, some in ((len(pairs), True), (50, True), (49, False)):
+        marked = low.copy()
+        marked[pairs[kept:]] = False
+        assert standin._backwards(U, table, marked)["step_low"].any() == some
 
 
 def test_industries_of_fewer_than_fifty_rows_are_kept_together(table, fitted):

@@ -543,7 +543,7 @@ def test_transactions_are_simulated(ppkit, project):
 
 
 def test_the_checks_of_creditcard_decide_on_a_copy_with_another_checksum(server, folder):
-    header, row = ",".join(creditcard.COLUMNS), "0," * 30
+    header, row = ",".join(creditcard.COLUMNS), "94813.859575," + "0," * 28 + "88.349619,"
     lines = f"{row}1\n" * creditcard.FULL_FRAUDS + f"{row}0\n" * (creditcard.FULL_ROWS - creditcard.FULL_FRAUDS)
     server.script = [{"body": f"{header}\n{lines}".encode()}]
     known = fetching.PUBLIC["creditcard"]._replace(address=server.address)

@@ -57,11 +57,48 @@ def test_a_copy_loses_nothing_and_a_shuffle_everything(table):
     assert again == [good]
 
 
+def test_no_row_that_is_tested_on_was_fitted_to(table, monkeypatch):
+    """The stand-in sees the training part only, and held-back rows are those it did not see."""
+    seen, tested, near = [], [], []
+
+    def spied(rows, rng):
+        seen.append(set(rows["Time"]))
+        return keep(rows, rng)
+
+    def scored(model, given, test, columns, seed):
+        tested.append((set(given.time), set(test.time), given.kind))
+        return 0.5
+
+    monkeypatch.setattr(fidelity, "_score", scored)
+    stand, everything = Stand(spied, copies, creditcard.arranged, (TASK,)), set(table["Time"])
+    fidelity.losses(stand, table, splits=3)
+    assert len(seen) == 3 and len(tested) == 6
+    for fitted, (real, ours) in zip(seen, zip(tested[::2], tested[1::2], strict=True), strict=True):
+        assert (real[2], ours[2]) == ("real", "stand-in") and real[1] == ours[1]
+        assert real[0] == fitted and fitted.isdisjoint(real[1]) and fitted | real[1] == everything
+        assert ours[0] <= fitted
+    seen.clear()
+    whole = fidelity._nearest
+    monkeypatch.setattr(fidelity, "_nearest", lambda rows, fitted_on, *rest: near.append((set(rows["Time"]), set(fitted_on["Time"])))
+                        or whole(rows, fitted_on, *rest))
+    fidelity.distances(stand, table, by="rows", columns=creditcard.FEATURES[1:], among={"all": lambda rows: rows["Class"] >= 0}, splits=2)
+    for fitted, (drawn, held) in zip(seen, zip(near[::2], near[1::2], strict=True), strict=True):
+        assert drawn[1] == held[1] == fitted and held[0].isdisjoint(fitted) and held[0] | fitted == everything
+
+
+def test_a_stand_in_without_positives_is_refused(table):
+    none = keep(table[table["Class"] == 0], None)
+    real = creditcard.arranged(table, kind="real", of_rows=1_500)
+    stand = Stand(keep, copies, creditcard.arranged, (TASK,))
+    with pytest.raises(ValueError, match="the stand-in of creditcard gives 0 rows of a label in .* rows, too few to train on"):
+        fidelity._as_many(stand, none, real, "", np.random.default_rng(1))
+
+
 def test_the_limit_is_student_s_of_the_paired_differences():
     pairs = np.array([[0.9, 0.88], [0.8, 0.79], [0.85, 0.86], [0.95, 0.9]])
     row = fidelity._summed_up(TASK, "logistic regression", pairs)
     lost = pairs[:, 0] - pairs[:, 1]
-    low, high = stats.t.interval(0.9, 3, loc=lost.mean(), scale=stats.sem(lost))
+    low, high = stats.t.interval(0.9, 3, loc=lost.mean(), scale=lost.std(ddof=1) * np.sqrt(1 / 4 + 0.3 / 0.7))
     assert (row["lower"], row["upper"]) == (pytest.approx(low), pytest.approx(high))
     assert row["loss"] == pytest.approx(0.0175)
 
@@ -98,10 +135,11 @@ def test_marginals_and_drift_see_what_was_moved(table):
     assert other["ks_column"] == "V7" and other["ks_largest"] == pytest.approx(stats.ks_2samp(table["V7"], moved["V7"]).statistic)
     assert other["correlation_largest"] > 0.9
     backwards = table.assign(Amount=table["Amount"].to_numpy()[::-1])
-    for drawn, sign in ((table, 1), (backwards, -1)):
+    doubled = table.assign(Amount=2 * table["Amount"])
+    for drawn, turned in ((table, 1), (backwards, -1), (doubled, 1)):
         [row] = fidelity.drift("Time", {"Amount": "amount"}, table, drawn)
-        assert row["correlation"] == pytest.approx(sign) and len(row["real"]) == len(row["standin"]) == 8
-        assert np.mean(row["real"]) == pytest.approx(1, abs=0.01)
+        np.testing.assert_allclose(row["standin"], row["real"][::turned], rtol=0.01)
+        assert len(row["real"]) == 8 and np.mean(row["real"]) == pytest.approx(1, abs=0.01)
 
 
 def test_a_bar_is_missed_by_its_upper_limit_not_by_its_mean():

@@ -189,8 +189,8 @@ BAD = {
     "no liens": ("OpenIntro", lambda t: t.drop(columns="tax_liens"), "column 'tax_liens' is missing .*loans_full_schema.csv"),
     "neither": ("Kaggle", lambda t: t.drop(columns="int_rate"), "column 'interest_rate' is missing .*or int_rate and the others"),
     "no rows": ("OpenIntro", lambda t: t[:0], "no rows below the header"),
-    "text": ("Kaggle", at(2, "much", "int_rate"), "column 'int_rate' must hold numbers, got 'much' in row 3"),
-    "text ratio": ("Kaggle", at(2, "high", "dti"), "column 'dti' must hold numbers, got 'high' in row 3"),
+    "text": ("Kaggle", at(2, "much", "int_rate"), "column 'int_rate' must hold numbers, got text 'much' in row 3"),
+    "text ratio": ("Kaggle", at(2, "high", "dti"), "column 'dti' must hold numbers, got text 'high' in row 3"),
     "NaN": ("OpenIntro", lambda t: t.assign(loan_amount=t["loan_amount"].where(t.index != 4)),
             "column 'loan_amount' must hold finite numbers, got nan in row 5"),
     "infinite": ("OpenIntro", at(1, np.inf, "annual_income"), "column 'annual_income' must hold finite numbers, got inf"),
@@ -341,6 +341,17 @@ def test_no_value_of_one_row_is_kept_and_none_moves_a_parameter_by_more_than_a_f
     for column, value in extreme.items():
         before, after = fitted[f"atoms_{column}"][:, 1], other[f"atoms_{column}"][:, 1]
         assert before.max() < after.max() < before.max() + value / 50
+
+
+def test_a_side_of_fewer_than_fifty_rows_gets_no_mixture_of_its_own(table):
+    columns = np.random.default_rng(3).normal(size=(1_000, len(standin.AXES)))
+    term, two = (standin.AXES.index(name) for name in standin.SIDES)
+    columns[:, term], columns[:, two] = np.where(np.arange(1_000) < 500, 36, 60), 0
+    for joint, sides in ((0, 2), (49, 2), (50, 3)):
+        columns[:, two] = np.arange(1_000) < joint
+        parts = standin._mixtures(columns, np.random.default_rng(0))
+        assert len({(round(a, 6), round(b, 6)) for a, b in parts["means"][:, [term, two]]}) == sides
+        assert (parts["weights"] * 1_000 >= 49.99).all()
 
 
 def test_rare_labels_are_counted_together_or_not_at_all():

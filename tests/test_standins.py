@@ -143,7 +143,9 @@ def test_what_cannot_be_shipped_is_not_packed():
 
 def test_creditcard_has_the_full_file_s_rate_the_order_of_time_and_cents():
     table = standins.sample("creditcard", 284_807, np.random.default_rng(5))
-    loading.creditcard.checked_table(table, "stand-in")
+    loading.creditcard.checked_table(table[1:], "stand-in")
+    with pytest.raises(ValueError, match="this is not the published file"):          # nor does a file of it pass for real
+        loading.creditcard.checked_table(table, "stand-in")
     assert int(table["Class"].sum()) == 492
     assert table["Time"].is_monotonic_increasing and (table["Time"] == table["Time"].round()).all()
     np.testing.assert_allclose(table["Amount"] * 100, (table["Amount"] * 100).round(), atol=1e-6)
@@ -175,6 +177,8 @@ def test_fit_and_sample_on_invented_rows_keep_what_there_is():
         assert stats.ks_2samp(genuine[column], real[column]).statistic < 0.05, column
     assert np.corrcoef(genuine["V1"], genuine["V2"])[0, 1] == pytest.approx(np.corrcoef(real["V1"], real["V2"])[0, 1], abs=0.05)
     assert drawn["V7"][drawn["Class"] == 1].mean() == pytest.approx(2, abs=0.3)
+    in_block = np.bincount((made["Time"][label == 1] // 10_800).astype(int), minlength=16)
+    assert in_block.max() < 50 and not fitted["drift_1"].any() and fitted["drift_0"].any()      # no mean over fewer than 50 rows
     with pytest.raises(ValueError, match="at least 50 rows with Class 1, got 9"):
         of_creditcard.fit(made.assign(Class=[1] * 9 + [0] * 3_991), rng)
 

@@ -18,7 +18,7 @@ def present(table: pd.DataFrame, wanted: tuple[str, ...], file: str, expected: s
     for column in wanted:
         if column not in table.columns:
             others = sorted(set(map(str, table.columns)) - set(wanted))
-            hint = f" (found {', '.join(map(repr, others[:3]))} instead)" if others else ""
+            hint = f" (found {', '.join(repr(one[:40]) for one in others[:3])} instead)" if others else ""
             raise ValueError(f"{file}: column {column!r} is missing{hint}, expected {expected}")
 
 
@@ -49,7 +49,9 @@ def numbers(values: pd.Series, file: str, *, low: float = -np.inf, high: float =
     if not pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
         as_numbers = pd.to_numeric(values.astype(str), errors="coerce")
         row = int(np.argmax(as_numbers.isna().to_numpy()))
-        raise ValueError(f"{file}: column {column!r} must hold numbers, got {str(values.iloc[row])!r} in row {row + 1}")
+        kind = "truth value" if pd.api.types.is_bool_dtype(values) else "text"
+        raise ValueError(f"{file}: column {str(column)[:40]!r} must hold numbers, got {kind} {str(values.iloc[row])[:40]!r} "
+                         f"in row {row + 1}")
     held = values.to_numpy(np.float64, na_value=np.nan)
     if not np.isfinite(held).all():
         row = int(np.argmin(np.isfinite(held)))
@@ -62,6 +64,15 @@ def numbers(values: pd.Series, file: str, *, low: float = -np.inf, high: float =
                     else f"between {low:,} and {high:,}")
         raise ValueError(f"{file}: column {column!r} must be {expected}, got {held[row]:g} in row {row + 1}")
     return held
+
+
+def means(table: pd.DataFrame, published: dict[str, float], file: str) -> None:
+    """Refuse a table of as many rows as the published file whose column means are not the published ones (to 1e-6)."""
+    for column, wanted in published.items():
+        found = float(table[column].mean())
+        if not abs(found - wanted) <= 1e-6 * abs(wanted):
+            raise ValueError(f"{file}: column {column!r} has mean {found:.6f} over all {len(table):,} rows, expected {wanted:.6f}: "
+                             f"this is not the published file")
 
 
 def labels(values: pd.Series, file: str) -> np.ndarray:

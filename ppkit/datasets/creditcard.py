@@ -3,13 +3,14 @@
 import numpy as np
 import pandas as pd
 
-from .checks import Checked, labels, none_besides, numbers, present, some_rows
+from .checks import Checked, labels, means, none_besides, numbers, present, some_rows
 from .dataset import Dataset, made
 
 STEMS = ("creditcard", "creditcardfraud")
 VARIANTS = ()
 FULL_ROWS, FULL_FRAUDS = 284_807, 492
 FULL_SHA256, FULL_BYTES = "76274b691b16a6c49d3f159c883398e03ccd6d1ee12d9d8ee38f4b4b98551a89", 150_828_752
+PUBLISHED_MEANS = {"Time": 94_813.859575, "Amount": 88.349619}
 FEATURES = ("Time", *(f"V{i}" for i in range(1, 29)), "Amount")
 COLUMNS = (*FEATURES, "Class")
 HOW = ("run `ppkit data fetch creditcard`, or download creditcard.csv from www.kaggle.com/datasets/mlg-ulb/creditcardfraud "
@@ -22,7 +23,7 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     """The table, its 31 columns in order; ValueError in one sentence for the first thing that is wrong.
 
     Columns: Time (seconds, 0 to 172,800), V1..V28 (-200 to 200), Amount (0 to 100,000), Class (0 or 1); at most
-    284,807 rows, and 492 frauds when they are all there.
+    284,807 rows, and 492 frauds and the published means of Time and Amount when they are all there.
     """
     present(table, COLUMNS, file, _EXPECTED)
     none_besides(table, COLUMNS, file, _EXPECTED)
@@ -32,6 +33,8 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     frauds = int(labels(table["Class"], file).sum())
     if len(table) == FULL_ROWS and frauds != FULL_FRAUDS:
         raise ValueError(f"{file}: column 'Class' counts {frauds} frauds in {FULL_ROWS:,} rows, expected {FULL_FRAUDS}")
+    if len(table) == FULL_ROWS:
+        means(table, PUBLISHED_MEANS, file)
     return Checked(table[list(COLUMNS)], FULL_ROWS)
 
 

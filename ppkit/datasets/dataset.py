@@ -92,16 +92,16 @@ def checked(X: np.ndarray, y: np.ndarray, feature_names: tuple[str, ...], *, nam
     good = np.isfinite(y) if quantity else np.isin(y, (0, 1))
     if quantity and not good.all():
         row = int(np.argmin(good))
-        raise ValueError(f"{name}: the target must be a finite number, got {y[row]} in row {row}")
+        raise ValueError(f"{name}: the target must be a finite number, got {y[row]} in row {row + 1}")
     if not good.all():
         row = int(np.argmin(good))
-        raise ValueError(f"{name}: labels must be 0 or 1, got {y[row]} in row {row}")
+        raise ValueError(f"{name}: labels must be 0 or 1, got {y[row]} in row {row + 1}")
     with np.errstate(invalid="ignore"):
         total = X.sum(dtype=np.float64)
     if not np.isfinite(total):
         row, column = np.argwhere(~np.isfinite(X))[0]
         raise ValueError(f"{name}: features must be finite numbers, got {X[row, column]} "
-                         f"in column {feature_names[column]!r}, row {row}")
+                         f"in column {feature_names[column]!r}, row {row + 1}")
 
 
 def made(**fields) -> Dataset:

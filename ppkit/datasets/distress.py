@@ -3,12 +3,13 @@
 import numpy as np
 import pandas as pd
 
-from .checks import Checked, none_besides, numbers, present, some_rows
+from .checks import Checked, means, none_besides, numbers, present, some_rows
 from .dataset import Dataset, made
 
 STEMS = ("Financial Distress", "financial_distress", "financial-distress")
 VARIANTS = ("paper", "no_lag", "forecast")
 FULL_ROWS, FULL_DISTRESSED = 3_672, 136
+PUBLISHED_MEANS = {"Financial Distress": 3_819.82256732 / 3_672, "x1": 5_096.074 / 3_672, "x2": 476.27972646 / 3_672}
 COMPANIES, PERIODS, INDUSTRIES = 422, 14, 37
 THRESHOLD = -0.5                                                # distressed: the target at or below this
 TARGET = "Financial Distress"
@@ -16,6 +17,7 @@ COLUMNS = ("Company", "Time", TARGET, *(f"x{i}" for i in range(1, 84)))
 NUMBERS = tuple(f"x{i}" for i in range(1, 84) if i != 80)       # 82 numbers; x80 is a category
 HOW = ("download Financial Distress.csv (Kaggle account needed) from www.kaggle.com/datasets/shebrahimi/financial-distress "
        "and put it, or the zip, into data/raw")
+_LARGEST = 1e12                                                 # the file's own largest number is 3.6e8
 _WHOLE = {"Company": COMPANIES, "Time": PERIODS, "x80": INDUSTRIES}
 _CODED = {"paper": ("Company", "Time", "x80"), "no_lag": ("Time", "x80"), "forecast": ("Time", "x80")}
 _EXPECTED = "Company, Time, Financial Distress and x1 to x83"
@@ -24,15 +26,15 @@ _EXPECTED = "Company, Time, Financial Distress and x1 to x83"
 def checked_table(table: pd.DataFrame, file: str) -> Checked:
     """The table, its 86 columns in order and a copy of Company as `account`; one sentence for the first thing wrong.
 
-    Company (whole, 1 to 422), Time (whole, 1 to 14), x80 (whole, 1 to 37); all other columns finite numbers; no company
-    twice in a period; at most 3,672 rows, and 136 distressed (target <= -0.5) when they are all there.
+    Company (whole, 1 to 422), Time (whole, 1 to 14), x80 (whole, 1 to 37); all other columns numbers from -1e12 to 1e12; no company
+    twice in a period; at most 3,672 rows, and 136 distressed (target <= -0.5) and the published means of three columns when they are all there.
     table: as read.  file: its name, for the message.  ValueError naming file, column and expectation.
     """
     present(table, COLUMNS, file, _EXPECTED)
     none_besides(table, COLUMNS, file, _EXPECTED)
     some_rows(table, file, FULL_ROWS)
     for column in COLUMNS:
-        held = numbers(table[column], file, low=1 if column in _WHOLE else -np.inf, high=_WHOLE.get(column, np.inf))
+        held = numbers(table[column], file, low=1 if column in _WHOLE else -_LARGEST, high=_WHOLE.get(column, _LARGEST))
         broken = held != np.round(held)
         if column in _WHOLE and broken.any():
             row = int(np.argmax(broken))
@@ -47,6 +49,8 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     if len(table) == FULL_ROWS and distressed != FULL_DISTRESSED:
         raise ValueError(f"{file}: column {TARGET!r} is <= {THRESHOLD} in {distressed} of {FULL_ROWS:,} rows, expected "
                          f"{FULL_DISTRESSED}")
+    if len(table) == FULL_ROWS:
+        means(table, PUBLISHED_MEANS, file)
     table = table[list(COLUMNS)].astype(dict.fromkeys(_WHOLE, np.int64))
     return Checked(table.assign(account=table["Company"]), FULL_ROWS)
 

@@ -31,13 +31,17 @@ def places(root: str | os.PathLike | None = None) -> tuple[tuple[Path, str], ...
     """The folders where real files may lie, each with its label, in the order in which they are searched.
 
     root: only this folder.  None: $PPKIT_DATA (a relative one counts from the project's folder), then data/raw.
+    ValueError if $PPKIT_DATA names no folder.
     """
     if root is not None:
         return ((Path(root), "the folder given as root"),)
     raw = (project.root() / "data" / "raw", "data/raw")
     if not os.environ.get("PPKIT_DATA"):
         return (raw,)
-    return ((project.root() / os.environ["PPKIT_DATA"], "$PPKIT_DATA"), raw)
+    given = project.root() / os.environ["PPKIT_DATA"]
+    if not given.is_dir():
+        raise ValueError("PPKIT_DATA names no folder: set it to the folder that holds the real files, or unset it")
+    return ((given, "$PPKIT_DATA"), raw)
 
 
 def find(stems: tuple[str, ...], root: str | os.PathLike | None = None) -> Found | None:

@@ -12,14 +12,16 @@ Three things to know before anything is learned from them:
 import numpy as np
 import pandas as pd
 
-from .checks import Checked, present, some_rows
+from .checks import Checked, means, present, some_rows
 from .dataset import Dataset, made
 from .lending_layouts import JOINT_RATIO, KAGGLE, LIENS, OPENINTRO, canonical
 
-STEMS = ("loans_full_schema", "loan")
+STEMS_OF = {"OpenIntro": ("loans_full_schema",), "Kaggle": ("loan", "lending-club-loan-data")}
+STEMS = (*STEMS_OF["OpenIntro"], *STEMS_OF["Kaggle"])
 FULL_ROWS = 10_000
+PUBLISHED_MEANS = {"interest_rate": 12.427524, "loan_amount": 16_361.9225, "annual_income": 79_222.148412}    # OpenIntro
 KAGGLE_ROWS = (887_379, 2_260_668)                                 # the edition of wu2020's time, and a later one
-VARIANTS = ()
+VARIANTS = ("OpenIntro", "Kaggle")                                 # which file
 HOW = ("`ppkit data fetch lending` brings loans_full_schema.csv from www.openintro.org; the paper's loan.csv is at "
        "www.kaggle.com/datasets/wendykan/lending-club-loan-data: put it into data/raw")
 COLUMNS = tuple(KAGGLE)
@@ -55,7 +57,10 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     if layout == "Kaggle" and (len(table) > full or "hardship_flag" in table.columns):
         full = KAGGLE_ROWS[1]
     some_rows(table, file, full)
-    return Checked(canonical(table, names, layout, file), full, layout)
+    checked = canonical(table, names, layout, file)
+    if layout == "OpenIntro" and len(table) == FULL_ROWS:
+        means(checked, PUBLISHED_MEANS, file)
+    return Checked(checked, full, layout)
 
 
 def arranged(table: pd.DataFrame, *, kind: str, of_rows: int | None, variant: str) -> Dataset:

@@ -25,7 +25,8 @@ def load(name: str, source: str = "auto", rows: int | None = None, seed: int = 0
     overrides "auto".  rows: how many; default all real rows, as many from a stand-in as the real file has, or the paper's
     700,000 for transactions (simulated, whole accounts: within 1% or one pair of accounts).  Fewer real rows are drawn with
     the labels in proportion, in file order.  seed: of the sampler, or of the choice of rows.
-    variant: of distress: "paper" (default), "no_lag" or "forecast".
+    variant: of distress: "paper" (default), "no_lag" or "forecast".  Of lending: which file, "OpenIntro" or "Kaggle";
+    default the first that is there.
     Returns a frozen Dataset.  FileNotFoundError if source is "real" and no file is found, ValueError for unknown names,
     sources and variants and for files that are not what they should be.  "transactions" is always simulated: nobody can
     have wang2018's bank data.
@@ -40,11 +41,13 @@ def load(name: str, source: str = "auto", rows: int | None = None, seed: int = 0
     if name == "transactions":
         return _transactions(source, rows, seed)
     module, wish = REAL[name], decided(source)
-    found = None if wish == "standin" else real_file(name, root)
+    found = None if wish == "standin" else real_file(name, root, variant)
     if found is not None:
         return _real(module, found, rows, seed, variant)
     if wish == "real":
         raise FileNotFoundError(missing(name, root))
+    if variant == "Kaggle":
+        raise ValueError("the stand-in of lending is in the likeness of OpenIntro's file: variant 'Kaggle' needs loan.csv")
     table = standins.sample(name, module.FULL_ROWS if rows is None else rows, np.random.default_rng(seed))
     return module.arranged(table, kind="stand-in", of_rows=None, variant=variant)
 
@@ -63,9 +66,12 @@ def missing(name: str, root: str | os.PathLike | None = None) -> str:
     return f"{REAL[name].STEMS[0]}.csv (or .csv.gz, .zip, .parquet) is missing in {where}: {REAL[name].HOW}"
 
 
-def real_file(name: str, root: str | os.PathLike | None = None) -> Found | None:
-    """The real file that load would take for this name, or None."""
-    return find(REAL[name].STEMS, root) if name in REAL else None
+def real_file(name: str, root: str | os.PathLike | None = None, variant: str = "") -> Found | None:
+    """The real file that load would take for this name (and, of lending, this variant), or None."""
+    if name not in REAL:
+        return None
+    stems = lending.STEMS_OF[variant] if name == "lending" and variant else REAL[name].STEMS
+    return find(stems, root)
 
 
 def real_table(name: str, root: str | os.PathLike | None = None):
@@ -81,11 +87,13 @@ def _variant(name: str, variant: str) -> str:
     if variant and variant not in known:
         raise ValueError(f"{name} has no variant {variant!r}, expected one of {', '.join(known)}" if known
                          else f"{name} has one form only, got variant {variant!r}")
-    return variant or (known[0] if known else "")
+    return variant or (known[0] if name == "distress" else "")
 
 
 def _real(module: ModuleType, found: Found, rows: int | None, seed: int, variant: str) -> Dataset:
     checked = module.checked_table(read_table(found), found.path.name)
+    if checked.layout and variant not in ("", checked.layout):
+        raise ValueError(f"{found.path.name} is {checked.layout}'s file by its columns, variant {variant!r} was asked for")
     dataset = module.arranged(checked.table, kind="real", of_rows=checked.of_rows, variant=variant or checked.layout)
     if rows is None:
         return dataset

@@ -35,7 +35,7 @@ def fit(table: pd.DataFrame, rng: np.random.Generator) -> dict[str, np.ndarray]:
     linear regression.  A pilot panel then says what its healthy rows' covariance and its classes' means lack.
     Years of fewer than 50 rows are left out.  With fewer than 50 distressed rows the 50 lowest targets stand for them.
     table: canonical columns.  rng: breaks ties between equal values, draws the pilot.
-    Returns arrays, float32 and int32, each number an aggregate over at least 50 rows.
+    Returns arrays, float32 and int32, each number an aggregate over at least 50 rows, or a share.
     ValueError if no year holds 50 rows, or one between two that do holds fewer.
     Guarantee: none that is formal.
     """
