@@ -8,6 +8,7 @@ import platform
 import sys
 from pathlib import Path
 
+import dpsgd_step
 import dpstgd_step
 import numpy
 import torch
@@ -30,7 +31,7 @@ def machine() -> dict[str, str | int]:
 
 
 def main() -> int:
-    bars = dpstgd_step.run()
+    bars = dpstgd_step.run() + dpsgd_step.run()
     for bar in bars:
         side = f">= {bar.at_least}" if bar.at_least is not None else f"<= {bar.at_most}"
         print(f"{'met   ' if bar.met else 'MISSED'} {bar.name:24} {bar.ratio:8.3f} ({side})  spread {bar.spread}")

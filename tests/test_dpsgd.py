@@ -7,7 +7,10 @@ import torch
 from dp_accounting import rdp
 from scipy import stats
 
-from ppkit.dpsgd import DPSGD, epsilon_for, noise_multiplier_for
+from ppkit.dpsgd import (
+    DPSGD, epsilon_for, epsilon_for_epochs, epsilon_for_fixed_batches, fixed_batch, noise_multiplier_for, poisson_batch,
+    shuffled_batches,
+)
 from ppkit.gradients import clipped_sum, mean_plain
 from ppkit.models import mlp
 
@@ -94,3 +97,159 @@ def test_bad_uploads_are_named():
         DPSGD(-1, 1.0)
     with pytest.raises(ValueError, match="max_grad_norm must be > 0, got 0"):
         DPSGD(1.0, 0)
+
+
+def gaussian_delta(epsilon, noise_multiplier, sensitivity):
+    """Oracle: Balle and Wang 2018, Theorem 8."""
+    mu = sensitivity / noise_multiplier
+    return stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
+
+
+def hockey_stick(p, q, epsilon):
+    """Oracle: delta between two mixtures of unit-spread normals on the line, (weights, means) each, by a fine sum."""
+    x = np.linspace(-40, 40, 400_001)
+    density = [sum(w * stats.norm.pdf(x, m) for w, m in zip(*one)) for one in (p, q)]
+    return float(np.maximum(density[0] - math.exp(epsilon) * density[1], 0).sum() * (x[1] - x[0]))
+
+
+def test_poisson_batches_have_the_stated_law():
+    rng = torch.Generator().manual_seed(0)
+    draws = [poisson_batch(200, sample_rate=0.3, rng=rng) for _ in range(500)]
+    taken = torch.zeros(500, 200)
+    for row, drawn in zip(taken, draws):
+        row[drawn] = 1
+        assert torch.equal(drawn, drawn.unique())
+    low, high = stats.binom.ppf([1e-7, 1 - 1e-7], 100_000, 0.3)
+    assert low <= taken.sum() <= high
+    # the sizes: their sample variance is that of a binomial (a chi-square, to the normal's accuracy), not 0 and not N/4
+    assert stats.chi2.ppf(1e-8, 499) < 499 * taken.sum(dim=1).var() / (200 * 0.3 * 0.7) < stats.chi2.isf(1e-8, 499)
+    assert poisson_batch(5, sample_rate=1.0, rng=rng).tolist() == [0, 1, 2, 3, 4]
+    assert min(len(poisson_batch(3, sample_rate=0.1, rng=rng)) for _ in range(50)) == 0
+
+
+def test_poisson_batches_hold_whole_microbatches_in_their_places():
+    rng = torch.Generator().manual_seed(1)
+    sizes = set()
+    for _ in range(50):
+        rows = poisson_batch(12, sample_rate=0.5, microbatch_size=3, rng=rng).view(-1, 3)
+        assert (rows[:, 0] % 3 == 0).all() and torch.equal(rows - rows[:, :1], torch.arange(3).expand_as(rows))
+        sizes.add(len(rows))
+    assert sizes == {0, 1, 2, 3, 4}
+
+
+def test_fixed_and_shuffled_batches_take_no_row_twice_and_each_row_alike():
+    rng = torch.Generator().manual_seed(2)
+    epoch = shuffled_batches(103, batch_size=10, rng=rng)
+    assert epoch.shape == (10, 10) and len(epoch.unique()) == 100 and epoch.max() < 103
+    assert not torch.equal(epoch, shuffled_batches(103, batch_size=10, rng=rng))
+    draws = torch.stack([fixed_batch(20, batch_size=7, rng=rng) for _ in range(2000)])
+    assert all(len(row.unique()) == 7 for row in draws)
+    low, high = stats.binom.ppf([1e-9, 1 - 1e-9], 2000, 7 / 20)
+    assert all(low <= count <= high for count in draws.flatten().bincount(minlength=20))
+    first = draws[:, 0].bincount(minlength=20)  # the order is random too: microbatches are cut from it
+    assert all(stats.binom.ppf(1e-9, 2000, 1 / 20) <= count <= stats.binom.isf(1e-9, 2000, 1 / 20) for count in first)
+
+
+@pytest.mark.parametrize("noise_multiplier, rate", [(2.0, 0.1), (1.0, 0.01), (4.0, 1.0)])
+def test_one_fixed_batch_costs_what_the_closed_form_says_and_is_attained(noise_multiplier, rate):
+    n_records, delta = 1000, 1e-5
+    epsilon = epsilon_for_fixed_batches(
+        noise_multiplier, delta=delta, n_records=n_records, batch_size=round(rate * n_records), n_rounds=1)
+    inner = math.log1p(math.expm1(epsilon) / rate)
+    assert rate * gaussian_delta(inner, noise_multiplier, 2.0) == pytest.approx(delta, rel=2e-3)
+    # every other record pulls to -C; the target to +C or -C: the drawn sum moves by 2C with probability `rate`
+    attained = hockey_stick(((1 - rate, rate), (0, 2 / noise_multiplier)), ((1,), (0,)), epsilon)
+    assert attained == pytest.approx(delta, rel=2e-3)
+
+
+@pytest.mark.parametrize("noise_multiplier, batch_size, n_rounds, pinned", [
+    (2.0, 10, 100, 0.999), (4.0, 1000, 10, 7.511), (8.0, 5, 2000, 0.239)])
+def test_fixed_batches_lie_between_what_is_attained_and_the_rdp_bound(noise_multiplier, batch_size, n_rounds, pinned):
+    settings = dict(delta=1e-5 if batch_size == 1000 else 1e-6, n_rounds=n_rounds)
+    epsilon = epsilon_for_fixed_batches(noise_multiplier, n_records=1000, batch_size=batch_size, **settings)
+    # the pair above, round after round, is the removal of a record from Poisson batches at half the noise
+    assert epsilon >= epsilon_for(noise_multiplier / 2, sample_rate=batch_size / 1000, **settings) - 1e-3
+    event = dp_accounting.SampledWithoutReplacementDpEvent(1000, batch_size, dp_accounting.GaussianDpEvent(noise_multiplier / 2))
+    accountant = rdp.RdpAccountant(neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE)
+    accountant.compose(dp_accounting.SelfComposedDpEvent(event, n_rounds))
+    assert epsilon < accountant.get_epsilon(settings["delta"])
+    assert epsilon == pytest.approx(pinned, abs=1e-3)
+
+
+def test_the_rdp_accountant_would_take_the_sensitivity_of_a_replaced_record_for_half_of_what_it_is():
+    event = dp_accounting.SampledWithoutReplacementDpEvent(1000, 1000, dp_accounting.GaussianDpEvent(2.0))
+    accountant = rdp.RdpAccountant(neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE).compose(event)
+    exact = epsilon_for_fixed_batches(2.0, delta=1e-5, n_records=1000, batch_size=1000, n_rounds=1)
+    assert gaussian_delta(exact, 2.0, 2.0) == pytest.approx(1e-5, rel=1e-3)
+    assert accountant.get_epsilon(1e-5) < 0.6 * exact  # an "upper bound" under the truth: why we halve, or use PLDs
+
+
+def test_a_coarser_grid_never_reports_less():
+    settings = dict(delta=1e-6, n_records=1000, batch_size=10, n_rounds=50)
+    fine, coarse = (epsilon_for_fixed_batches(2.0, **settings, discretisation=step) for step in (1e-4, 1e-2))
+    assert fine < coarse < 1.05 * fine
+
+
+@pytest.mark.parametrize("neighbouring, microbatch_size, moved", [
+    ("add_remove", 1, 1), ("replace_one", 1, 2), ("add_remove", 4, 2), ("replace_one", 4, 2)])
+def test_a_record_moves_its_clip_or_twice_its_clip(neighbouring, microbatch_size, moved):
+    settings = dict(delta=1e-6, neighbouring=neighbouring, microbatch_size=microbatch_size)
+    poisson = epsilon_for(3.0, sample_rate=1.0, n_rounds=1, **settings)
+    assert gaussian_delta(poisson, 3.0, moved) == pytest.approx(1e-6, rel=2e-3)
+    settings["neighbouring"] = {"add_remove": "zero_out"}.get(neighbouring, neighbouring)
+    assert gaussian_delta(epsilon_for_epochs(3.0, n_epochs=1, **settings), 3.0, moved) == pytest.approx(1e-6, rel=1e-6)
+    composed = epsilon_for_epochs(3.0, n_epochs=4, **settings)
+    assert gaussian_delta(composed, 1.5, moved) == pytest.approx(1e-6, rel=1e-6)
+
+
+@pytest.mark.parametrize("ends", [(1, -1), (1, 0), (0.5, -1), (-1, 1)])
+def test_poisson_batches_of_microbatches_cover_every_move_within_the_ball(ends):
+    epsilon = epsilon_for(1.5, delta=1e-4, sample_rate=0.2, n_rounds=1, microbatch_size=2)
+    pair = [((0.8, 0.2), (0, end / 1.5)) for end in ends]
+    delta = hockey_stick(*pair, epsilon)
+    assert delta <= 1e-4 * (1 + 1e-6)
+    if abs(ends[0] - ends[1]) == 2:
+        assert delta == pytest.approx(1e-4, rel=2e-3)
+
+
+def test_the_poisson_price_is_too_low_for_shuffled_batches():
+    """Chua et al. 2024, one epoch of T batches: all others' gradients are -C, the target's is C or (zero-out) 0.
+
+    Its batch stands out by 2C or by C among T that are alike, and the event "some batch lies above c" attains a delta.
+    """
+    n_batches, noise_multiplier, delta = 10_000, 0.5, 1e-6
+    priced = epsilon_for(
+        noise_multiplier, delta=delta, sample_rate=1 / n_batches, n_rounds=n_batches, discretisation=1e-3)
+    held = epsilon_for_epochs(noise_multiplier, delta=delta, n_epochs=1, neighbouring="zero_out")
+
+    def attained(epsilon):
+        c = np.linspace(0, 6, 6001)
+        others = (n_batches - 1) * stats.norm.logcdf(c / noise_multiplier)
+        above = [-np.expm1(others + stats.norm.logcdf((c - by) / noise_multiplier)) for by in (2, 1)]
+        return float(np.max(above[0] - math.exp(epsilon) * above[1]))
+
+    assert priced == pytest.approx(1.96, abs=0.01)  # both as in their paper
+    assert attained(10.99) > delta >= attained(held) and held < 11
+    assert attained(priced) > 0.01  # ten thousand times the delta that was promised
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda: epsilon_for(1.0, delta=1e-5, sample_rate=0.1, n_rounds=1, neighbouring="zero_out"),
+     r"neighbouring must be one of \('add_remove', 'replace_one'\), got 'zero_out'"),
+    (lambda: epsilon_for_epochs(1.0, delta=1e-5, n_epochs=1, neighbouring="add_remove"),
+     r"neighbouring must be one of \('replace_one', 'zero_out'\), got 'add_remove'"),
+    (lambda: epsilon_for_epochs(1.0, delta=1e-5, n_epochs=1.5), "n_epochs must be a whole number >= 1, got 1.5"),
+    (lambda: epsilon_for_epochs(1.0, delta=1e-5, n_epochs=1, microbatch_size=0), "microbatch_size must be >= 1, got 0"),
+    (lambda: epsilon_for_fixed_batches(0.0, delta=1e-5, n_records=10, batch_size=1, n_rounds=1),
+     "noise_multiplier must be a finite number > 0, got 0.0"),
+    (lambda: epsilon_for_fixed_batches(1.0, delta=1e-5, n_records=10, batch_size=11, n_rounds=1),
+     "batch_size must be a whole number from 1 to n_records 10, got 11"),
+    (lambda: fixed_batch(10, batch_size=0, rng=torch.Generator()), "batch_size must be a whole number from 1 to n_records 10, got 0"),
+    (lambda: shuffled_batches(10, batch_size=2.5, rng=torch.Generator()), "got 2.5"),
+    (lambda: poisson_batch(10, sample_rate=0.0, rng=torch.Generator()), r"sample_rate must be in \(0, 1\], got 0.0"),
+    (lambda: poisson_batch(10, sample_rate=0.5, microbatch_size=3, rng=torch.Generator()),
+     "n_records must be a multiple of microbatch_size 3, got 10"),
+])
+def test_bad_sampling_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
