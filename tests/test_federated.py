@@ -1,11 +1,12 @@
-"""Splits: nothing lost, nothing shared, a test set that stays."""
+"""Splits: nothing lost, nothing shared, a test set that stays. Averages: against their definition."""
 
 import numpy as np
 import pytest
+import torch
 
 from ppkit import datasets
 from ppkit.datasets import dataset as making
-from ppkit.federated import split
+from ppkit.federated import average, split
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +82,51 @@ def test_refusals_name_what_is_wrong(data, plain):
         split(data, n_participants=11, by="category")
     with pytest.raises(ValueError, match="the test set would hold no row: test_share 0.0001 of 500"):
         split(plain, n_participants=2, test_share=.0001)
+
+
+def test_the_average_is_the_weighted_mean_term_by_term():
+    rng = torch.Generator().manual_seed(0)
+    vectors = [torch.randn(7, generator=rng, dtype=torch.float64) for _ in range(3)]
+    weights = (20, 15, 5)
+    expected = [sum(w * float(v[i]) for w, v in zip(weights, vectors)) / 40 for i in range(7)]
+    np.testing.assert_allclose(average(vectors, weights).numpy(), expected, rtol=1e-14)
+    torch.testing.assert_close(average(vectors, (.5, .375, .125)), average(vectors, weights), rtol=1e-14, atol=0)
+    assert average([v.float() for v in vectors], weights).dtype == torch.float32
+
+
+def test_a_weight_of_zero_leaves_a_vector_out_and_one_vector_is_its_own_mean():
+    one, two = torch.tensor([1., 2.]), torch.tensor([5., 7.])
+    torch.testing.assert_close(average([one, two], [0, 3]), two, rtol=0, atol=0)
+    torch.testing.assert_close(average([one], [.1]), one, rtol=0, atol=0)
+
+
+def test_averaging_weights_and_averaging_differences_are_one_thing_from_one_start():
+    rng = torch.Generator().manual_seed(1)
+    start, *trained = (torch.randn(50, generator=rng, dtype=torch.float64) for _ in range(4))
+    weights = (.55, .35, .10)
+    by_differences = start + average([vector - start for vector in trained], weights)
+    assert (average(trained, weights) - by_differences).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("weights, words", [
+    ([1, -.5], r"finite numbers >= 0, got -0.5 in place 1"),
+    ([1, float("nan")], "finite numbers >= 0, got nan in place 1"),
+    ([float("inf"), 1], "finite numbers >= 0, got inf in place 0"),
+    ([0, 0], "positive, finite sum, got 0.0"),
+    ([1e308, 1e308], "positive, finite sum, got inf"),
+    ([1], "weights must be 2 numbers, one a vector, got 1"),
+])
+def test_weights_that_are_none(weights, words):
+    with pytest.raises(ValueError, match=words):
+        average([torch.ones(3), torch.zeros(3)], weights)
+
+
+@pytest.mark.parametrize("vectors, words", [
+    ([], "nothing to average: the list of parameter vectors is empty"),
+    ([torch.ones(3), torch.ones(4)], r"vector 0 has 3 numbers, vector 1 is \(4,\)"),
+    ([torch.ones(1, 3), torch.ones(3)], r"flat and of one length: vector 0 has 3 numbers, vector 0 is \(1, 3\)"),
+    ([torch.ones(3), torch.tensor([1., float("nan"), 0.])], "vector 1 holds NaN"),
+])
+def test_vectors_that_cannot_be_averaged(vectors, words):
+    with pytest.raises(ValueError, match=words):
+        average(vectors, [1] * len(vectors))

@@ -1,0 +1,341 @@
+"""The federation of kanodia2020: its tree, its rule against what it should be, and limits in which federated is central."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from ppkit import datasets, gradients
+from ppkit.backtracking import banks
+from ppkit.backtracking.banks import (BY_ROWS, PAPER_WEIGHTS, Training, Tree, aggregate, fit, logistic, network, one_server,
+                                      permuted_twin, pooled, run, scores, split_tree)
+
+PAPER_CUTS = {"iteration by iteration": {(0, 0): (10, 30), (0, 1): (30, 45), (0, 2): (45, 50),
+                                         (1, 0): (50, 70), (1, 1): (70, 85), (1, 2): (85, 90)},
+              "bank by bank": {(0, 0): (10, 30), (1, 0): (30, 50), (0, 1): (50, 65), (1, 1): (65, 80),
+                               (0, 2): (80, 85), (1, 2): (85, 90)}}
+
+
+def parts(tree):
+    return [tree.start, *(rows for iteration in tree.iterations for rows in iteration), tree.test]
+
+
+def rows(n_rows=600, n_features=4, seed=0, noise=1.0):
+    """Rows whose label follows a line, a third of them 1."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_features))
+    y = (X @ np.arange(1, n_features + 1) / 2 - 1 + noise * rng.logistic(size=n_rows) > 0).astype(np.int8)
+    return X, y
+
+
+def vector(model):
+    return torch.nn.utils.parameters_to_vector(model.parameters()).detach().clone()
+
+
+@pytest.mark.parametrize("reading", banks.READINGS)
+@pytest.mark.parametrize("n_rows", [20, 97, 1_000, 284_807])
+def test_the_tree_is_disjoint_covers_all_rows_and_keeps_its_shares(reading, n_rows):
+    tree = split_tree(n_rows, reading=reading)
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts(tree))), np.arange(n_rows))
+    assert [len(iteration) for iteration in tree.iterations] == [3, 3]
+    for (t, k), (first, last) in PAPER_CUTS[reading].items():
+        held = tree.iterations[t][k]
+        assert abs(len(held) - n_rows * (last - first) / 100) < 1
+        assert abs(held[0] - n_rows * first / 100) < 1 and abs(held[-1] + 1 - n_rows * last / 100) < 1
+        assert (np.diff(held) == 1).all()
+    assert abs(len(tree.start) - n_rows / 10) < 1 and tree.start[0] == 0
+    assert abs(len(tree.test) - n_rows / 10) <= 1 and tree.test[-1] == n_rows - 1
+
+
+def test_sorting_deals_the_banks_rows_anew_and_leaves_start_and_test():
+    amount = np.random.default_rng(0).exponential(size=1_000).round(1)
+    plain = split_tree(1_000)
+    for reading in banks.READINGS:
+        tree = split_tree(1_000, reading=reading, sort_by=amount)
+        np.testing.assert_array_equal(tree.start, plain.start)
+        np.testing.assert_array_equal(tree.test, plain.test)
+        np.testing.assert_array_equal(np.sort(np.concatenate(parts(tree))), np.arange(1_000))
+        assert all((np.diff(held) > 0).all() for held in parts(tree))
+        in_order = [tree.iterations[t][k] for t, k in sorted(PAPER_CUTS[reading], key=PAPER_CUTS[reading].get)]
+        assert all(amount[one].max() <= amount[two].min() for one, two in zip(in_order, in_order[1:]))
+        assert [len(held) for held in parts(tree)] == [len(held) for held in parts(plain)]
+    for one, two in zip(parts(split_tree(1_000, sort_by=np.zeros(1_000))), parts(plain)):
+        np.testing.assert_array_equal(one, two)                        # ties stay in file order
+
+
+def test_pooled_and_one_server_hold_the_same_rows():
+    tree = split_tree(500)
+    together = pooled(tree)
+    for one, many in zip(together.iterations, tree.iterations):
+        assert len(one) == 1
+        np.testing.assert_array_equal(one[0], np.sort(np.concatenate(many)))
+    server = one_server(tree)
+    assert server.iterations == ()
+    np.testing.assert_array_equal(server.start, np.arange(450))
+    for other in (together, server):
+        np.testing.assert_array_equal(other.test, tree.test)
+    np.testing.assert_array_equal(together.start, tree.start)
+
+
+def test_one_bank_with_all_rows_is_central_training():
+    """The whole run against a training loop that knows nothing of banks, models of both kinds, to 1e-12."""
+    X, y = rows(300)
+    tree = pooled(split_tree(len(y)))
+    data = torch.from_numpy(X), torch.from_numpy(y).long()
+    training = Training(n_epochs=2, batch_size=16, optimizer=partial(torch.optim.SGD, lr=.3))
+    for make in (logistic, network):
+        for rule in ("average", "differences"):
+            history = run(X, y, tree, rule=rule, weights=(1,), send_back=True, model=make, training=training, seed=7)
+            first_shuffle, start = banks._generators(7, 0)
+            then_shuffle, _ = banks._generators(7, 1)
+            central = make(X.shape[1], start)
+            for held, rng in ((tree.start, first_shuffle), (tree.iterations[0][0], then_shuffle),
+                              (tree.iterations[1][0], then_shuffle)):
+                plain_sgd(central, data[0][held], data[1][held], rng, lr=.3, size=16, n_epochs=2)
+            assert (vector(central) - history.parameters[-1]).abs().max() < 1e-12
+
+
+def plain_sgd(model, X, y, rng, *, lr, size, n_epochs):
+    """Oracle: mini-batch SGD written out."""
+    for _ in range(n_epochs):
+        order = torch.randperm(len(y), generator=rng)
+        for first in range(0, len(y), size):
+            batch = order[first:first + size]
+            logits = model(X[batch])
+            loss = (functional.softplus(logits[:, 0]) - y[batch] * logits[:, 0]).mean() if logits.shape[1] == 1 else \
+                functional.nll_loss(logits.log_softmax(dim=1), y[batch])
+            steps = torch.autograd.grad(loss, list(model.parameters()))
+            with torch.no_grad():
+                for parameter, step in zip(model.parameters(), steps):
+                    parameter -= lr * step
+
+
+def test_one_full_batch_step_of_three_banks_by_rows_is_one_step_of_one_server():
+    """FedSGD: weights in proportion to the rows make the mean of the banks' gradients the gradient of all rows."""
+    X, y = rows(1_000)
+    tree = split_tree(1_000)
+    training = Training(n_epochs=1, batch_size=1_000)
+    for make in (logistic, network):
+        arm = partial(run, X, y, rule="average", send_back=True, model=make, training=training)
+        three, one = arm(tree=tree, weights=BY_ROWS), arm(tree=pooled(tree), weights=(1,))
+        assert (three.parameters[-1] - one.parameters[-1]).abs().max() < 1e-12
+        other = arm(tree=tree, weights=PAPER_WEIGHTS)
+        assert (other.parameters[-1] - one.parameters[-1]).abs().max() > 1e-6   # .55 of 40 rows is not half of them
+
+
+def test_average_and_differences_agree_when_everyone_starts_from_the_global_weights():
+    X, y = rows()
+    arm = partial(run, X, y, split_tree(len(y)), training=Training(n_epochs=1, batch_size=20))
+    for make in (logistic, network):
+        one, two = (arm(rule=rule, send_back=True, model=make) for rule in ("average", "differences"))
+        assert (one.parameters[-1] - two.parameters[-1]).abs().max() < 1e-12
+    apart = [arm(rule=rule).parameters[-1] for rule in ("average", "differences")]
+    assert (apart[0] - apart[1]).abs().max() > .1                     # from starts of their own they differ
+
+
+def test_equal_models_with_any_weights_stay_what_they_are():
+    same = torch.randn(9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for weights in ((1, 1, 1), PAPER_WEIGHTS, BY_ROWS):
+        torch.testing.assert_close(aggregate(same, [same] * 3, [same] * 3, rule="average", weights=weights), same)
+        torch.testing.assert_close(aggregate(same, [same] * 3, [same] * 3, rule="differences", weights=weights), same)
+        torch.testing.assert_close(aggregate(same, [same] * 3, [same] * 3, rule="add", weights=weights), 2 * same)
+
+
+def test_the_papers_rule_step_by_step():
+    """The history obeys section 4.2.3 with its printed weights, and without sending back the banks never hear of it."""
+    X, y = rows()
+    training = Training(n_epochs=1, batch_size=32)
+    history = run(X, y, split_tree(len(y)), training=training, seed=3)
+    for t in (1, 2):
+        one, two, three = history.uploads[t - 1]
+        expected = history.parameters[t - 1] + .55 * one + .35 * two + .10 * three
+        torch.testing.assert_close(history.parameters[t], expected, rtol=1e-12, atol=0)
+    other = run(X, y, split_tree(len(y)), rule="average", training=training, seed=3)
+    for one, two in zip(history.uploads, other.uploads):
+        assert all(torch.equal(a, b) for a, b in zip(one, two))
+    sent = run(X, y, split_tree(len(y)), send_back=True, training=training, seed=3)
+    assert torch.equal(sent.parameters[0], history.parameters[0]) and not torch.equal(sent.uploads[0][0], history.uploads[0][0])
+
+
+def test_sent_back_each_bank_starts_from_the_global_weights():
+    """With a learning rate of 0 what a bank uploads is where it started."""
+    X, y = rows()
+    still = Training(optimizer=partial(torch.optim.SGD, lr=0.0))
+    sent = run(X, y, split_tree(len(y)), send_back=True, training=still)
+    for t in (0, 1):
+        assert all(torch.equal(upload, sent.parameters[t]) for upload in sent.uploads[t])
+    torch.testing.assert_close(sent.parameters[2], 4 * sent.parameters[0])
+    own = run(X, y, split_tree(len(y)), training=still)
+    assert all(torch.equal(one, two) for one, two in zip(*own.uploads))
+    assert len({tuple(upload.tolist()) for upload in (*own.uploads[0], own.parameters[0])}) == 4
+
+
+def test_a_bank_trains_on_its_own_rows_only():
+    """NaN-free poison: changing what bank 3 holds moves bank 3 alone, and the test rows move nobody."""
+    X, y = rows()
+    tree = split_tree(len(y))
+    before = run(X, y, tree)
+    changed = X.copy()
+    changed[tree.iterations[1][2]] += 1
+    after = run(changed, y, tree)
+    assert all(torch.equal(a, b) for a, b in zip(before.uploads[0], after.uploads[0]))
+    assert [torch.equal(a, b) for a, b in zip(before.uploads[1], after.uploads[1])] == [True, True, False]
+    changed = X.copy()
+    changed[tree.test] += 1
+    after = run(changed, y, tree)
+    assert torch.equal(before.parameters[-1], after.parameters[-1]) and before.scores != after.scores
+
+
+def test_adding_weights_triples_a_logistic_regression_that_has_converged():
+    """AUC, average precision and accuracy stay; log-loss breaks; the calibration slope falls to a third.
+
+    Banks of one distribution, 20,000 noisy rows: deterministic by seed.  The exact factor is 3 when all banks agree.
+    """
+    X, y = rows(20_000)
+    training = Training(n_epochs=6, batch_size=64, optimizer=partial(torch.optim.SGD, lr=.2))
+    tree = split_tree(len(y))
+    literal = run(X, y, tree, training=training)
+    fedavg = run(X, y, tree, rule="average", send_back=True, training=training)
+    ratio = literal.parameters[2].norm() / fedavg.parameters[2].norm()
+    assert ratio == pytest.approx(3, abs=.15)
+    adds, right = literal.scores[2], fedavg.scores[2]
+    assert adds.auc == pytest.approx(right.auc, abs=2e-3)
+    assert adds.average_precision == pytest.approx(right.average_precision, abs=5e-3)
+    assert adds.accuracy == pytest.approx(right.accuracy, abs=.01)
+    assert right.slope == pytest.approx(1, abs=.1) and adds.slope == pytest.approx(right.slope / 3, abs=.03)
+    assert adds.log_loss > 1.3 * right.log_loss
+    assert [literal.scores[t].slope * (1 + t) for t in (1, 2)] == pytest.approx([literal.scores[0].slope] * 2, rel=.15)
+
+
+def test_scores_are_those_of_the_models_that_the_history_names():
+    X, y = rows()
+    tree = split_tree(len(y))
+    for make in (logistic, network):
+        history = run(X, y, tree, model=make)
+        model = make(X.shape[1], torch.Generator())
+        kept = [*zip(history.parameters, history.scores), (history.uploads[0][2], history.bank_scores[0][2]),
+                (history.uploads[1][0], history.bank_scores[1][0])]
+        for parameters, found in kept:
+            torch.nn.utils.vector_to_parameters(parameters, model.parameters())
+            assert scores(model, torch.from_numpy(X[tree.test]), y[tree.test]) == found
+        assert found.auc > .6
+
+
+def test_scores_read_two_logits_as_one():
+    X, y = rows()
+    model = network(X.shape[1], torch.Generator().manual_seed(0))
+    p = model(torch.from_numpy(X)).softmax(dim=1)[:, 1].detach().numpy()
+    found = scores(model, torch.from_numpy(X), y)
+    assert found.log_loss == pytest.approx(-np.mean(np.log(np.where(y == 1, p, 1 - p))))
+    assert found.accuracy == np.mean((p > .5) == y) and found.expected == pytest.approx(p.sum() / y.sum())
+
+
+def test_one_server_is_its_first_model_and_seeds_decide_everything():
+    X, y = rows()
+    tree = split_tree(len(y))
+    server = run(X, y, one_server(tree), seed=4)
+    assert len(server.parameters) == len(server.scores) == 1 and server.uploads == ()
+    again, other = run(X, y, one_server(tree), seed=4), run(X, y, one_server(tree), seed=5)
+    assert torch.equal(server.parameters[0], again.parameters[0])
+    assert not torch.equal(server.parameters[0], other.parameters[0])
+    state = torch.get_rng_state()
+    run(X, y, tree)
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_a_gradient_of_ones_own_takes_the_place_of_the_mean():
+    X, y = (torch.from_numpy(a) for a in rows(200))
+    plain = Training(batch_size=32)
+    mine = Training(batch_size=32, gradient=lambda m, X, y: gradients.clipped_sum(m, X, y, max_grad_norm=math.inf) / len(X))
+    still = Training(batch_size=32, gradient=lambda m, X, y: torch.zeros(vector(m).shape, dtype=X.dtype))
+    models = [network(4, torch.Generator().manual_seed(0)) for _ in range(4)]
+    for model, training in zip(models, (plain, mine, still)):
+        fit(model, X, y.long(), training=training, rng=torch.Generator().manual_seed(1))
+    assert (vector(models[0]) - vector(models[1])).abs().max() < 1e-12
+    assert torch.equal(vector(models[2]), vector(models[3])) and not torch.equal(vector(models[0]), vector(models[3]))
+
+
+def test_clipping_each_record_undoes_one_gross_outlier():
+    """Section 6.3 on noisy rows: one feature of one row times 10,000 ruins plain SGD and hardly moves the clipped one."""
+    X, y = rows(3_000)
+    spoilt = X.copy()
+    spoilt[5, 0] *= 1e4
+    test = torch.from_numpy(rows(3_000, seed=1)[0]), rows(3_000, seed=1)[1]
+
+    def auc(features, gradient):
+        model = banks.mlp((4, 2), rng=torch.Generator().manual_seed(0), dtype=torch.float64)
+        fit(model, torch.from_numpy(features), torch.from_numpy(y).long(), training=Training(gradient=gradient),
+            rng=torch.Generator().manual_seed(1))
+        return scores(model, *test).auc
+
+    def clipped(model, X, y):
+        return gradients.clipped_sum(model, X, y, max_grad_norm=1.0) / len(X)
+    assert auc(X, None) > .9 and auc(spoilt, None) < auc(X, None) - .05
+    assert auc(spoilt, clipped) > auc(X, None) - .01
+
+
+def test_a_permuted_twin_is_the_same_function_and_their_mean_is_not():
+    X, y = rows(2_000)
+    model = banks.mlp((4, 12, 9, 2), rng=torch.Generator().manual_seed(0), dtype=torch.float64)
+    fit(model, torch.from_numpy(X), torch.from_numpy(y).long(), training=Training(n_epochs=10),
+        rng=torch.Generator().manual_seed(1))
+    twin = permuted_twin(model, rng=torch.Generator().manual_seed(2))
+    inputs = torch.from_numpy(X)
+    assert (model(inputs) - twin(inputs)).abs().max() < 1e-12
+    assert (vector(model) - vector(twin)).abs().max() > .1
+    middle = permuted_twin(model, rng=torch.Generator().manual_seed(3))
+    torch.nn.utils.vector_to_parameters(
+        aggregate(None, [], [vector(model), vector(twin)], rule="average", weights=(1, 1)), middle.parameters())
+    assert scores(middle, inputs, y).log_loss > 1.2 * scores(model, inputs, y).log_loss
+    assert (permuted_twin(banks.mlp((3, 2), rng=torch.Generator().manual_seed(0)), rng=torch.Generator())[0].weight
+            == banks.mlp((3, 2), rng=torch.Generator().manual_seed(0))[0].weight).all()   # nothing hidden, nothing moves
+
+
+def test_the_card_transactions_come_out_as_they_are_loaded():
+    data = datasets.load("creditcard", source="standin", rows=20_000)
+    tree = split_tree(data.n_rows, sort_by=data.X[:, -1])
+    history = run(datasets.standardise(data, tree.start)[:, 1:], data.y, tree, seed=1)
+    assert all(math.isfinite(score.log_loss) for score in history.scores)
+    run(data.X[:, 1:], data.y, tree, training=Training(optimizer=partial(torch.optim.SGD, lr=1e-4)))  # read-only arrays
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda X, y: split_tree(13), "13 rows are too few for the tree"),
+    (lambda X, y: split_tree(0), "0 rows are too few for the tree"),
+    (lambda X, y: split_tree(100, reading="by bank"), "reading must be one of .* got 'by bank'"),
+    (lambda X, y: split_tree(100, sort_by=np.ones(99)), r"sort_by must be 100 finite numbers, got shape \(99,\)"),
+    (lambda X, y: split_tree(100, sort_by=np.r_[np.ones(99), np.nan]), "with 1 that are not finite"),
+    (lambda X, y: run(X, y, split_tree(600), weights=(0, 0, 0)), "positive, finite sum, got 0.0"),
+    (lambda X, y: run(X, y, split_tree(600), weights=(1, 1)), "weights must be 3 numbers, one a vector, got 2"),
+    (lambda X, y: run(X, y, split_tree(600), rule="sum"), "rule must be one of .* got 'sum'"),
+    (lambda X, y: run(X, y, split_tree(700)), "bank 3 in iteration 2 holds row 629, but X has 600 rows"),
+    (lambda X, y: run(X[:, 0], y, split_tree(600)), r"X must be \(N, F\) and y \(N,\), got \(600,\) and \(600,\)"),
+    (lambda X, y: run(X, y[:-1], split_tree(600)), r"got \(600, 4\) and \(599,\)"),
+    (lambda X, y: run(X, 2 * y, split_tree(600)), "labels must be 0 or 1, got 2"),
+    (lambda X, y: run(np.where(X > 2, np.nan, X), y, split_tree(600)), "X must be finite, got [0-9]+ values that are NaN"),
+    (lambda X, y: run(X, y, split_tree(600), model=lambda n, rng: banks.mlp((n, 3), rng=rng)),
+     r"the model must return \(N, 1\) or \(N, 2\) logits, got \(128, 3\)|\(60, 3\)"),
+    (lambda X, y: Training(n_epochs=0), "n_epochs must be a whole number >= 1, got 0"),
+    (lambda X, y: Training(batch_size=2.5), "batch_size must be a whole number >= 1, got 2.5"),
+    (lambda X, y: run(1e200 * X, y, split_tree(600), training=Training(optimizer=partial(torch.optim.SGD, lr=1e200))),
+     "scores must be finite|NaN or infinite"),
+])
+def test_bad_input_is_named(call, words):
+    with pytest.raises(ValueError, match=words):
+        call(*rows())
+
+
+def test_an_empty_bank_is_named():
+    X, y = rows()
+    tree = split_tree(600)
+    one, (two, three, _) = tree.iterations
+    nobody = np.array([], int)
+    with pytest.raises(ValueError, match="bank 3 in iteration 2 holds no row"):
+        run(X, y, tree._replace(iterations=(one, (two, three, nobody))))
+    with pytest.raises(ValueError, match="the global bank holds no row"):
+        run(X, y, tree._replace(start=nobody))
+    with pytest.raises(ValueError, match=r"every iteration needs the same banks, got \[3, 2\]"):
+        run(X, y, Tree(tree.start, (one, (two, three)), tree.test))
