@@ -8,7 +8,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from ppkit import ledger, project
+from ppkit import ledger, project, show
+from ppkit.datasets import standins
 from ppkit.runner import readme
 
 ROOT = project.root()
@@ -127,6 +128,16 @@ def test_00_shows_the_reference():
     for row in reference():
         if row["verdict"] == "refuted":
             assert row["id"].split(".", 1)[1] in shown, "stale: run `ppkit execute 00_start_here`"
+
+
+@pytest.mark.parametrize("name", ["creditcard", "distress", "lending"])
+def test_00_shows_what_each_stand_in_was_measured_to_cost(name):
+    outputs = [output for cell in cells(ROOT / "notebooks/00_start_here.ipynb") for output in cell.outputs]
+    tables = [output.data["text/html"] for output in outputs if "text/html" in output.get("data", {})]
+    for row in standins.measured(name)["losses"]:
+        shown = [show.number(row[key]) for key in ("real", "standin", "loss", "upper")]
+        line = r"\s*".join(f"<td>{re.escape(text)}</td>" for text in (row["task"], row["model"], *shown))
+        assert any(re.search(line, table) for table in tables), f"{row['task']} is stale: run `ppkit execute 00_start_here`"
 
 
 def test_the_readme_shows_the_reference_and_the_bars():
