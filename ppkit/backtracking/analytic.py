@@ -48,9 +48,9 @@ def shared_gradient(
     model: any torch module.  X: (N, F), N >= 1.  y: (N,).  loss: takes logits and y, returns a scalar.
     Where the first layer has a bias, the first two are dW (H, F) and db (H,).
 
-    >>> dW, db = shared_gradient(nn.Linear(3, 1), torch.tensor([[1., 2., 3.]]), torch.tensor([1]))
-    >>> (dW / db).tolist()
-    [[1.0, 2.0, 3.0]]
+    >>> dW, db = shared_gradient(nn.Linear(3, 1), torch.tensor([[1., 2., 4.]]), torch.tensor([1]))
+    >>> (dW / db).tolist()                                 # powers of 2: not even rounding is lost
+    [[1.0, 2.0, 4.0]]
     """
     return torch.autograd.grad(loss(model(X), y), list(model.parameters()), materialize_grads=True)
 
@@ -71,21 +71,25 @@ def first_layer(model: nn.Module) -> nn.Linear:
     return first
 
 
-def reconstruct(weight_grad, bias_grad) -> Reconstruction:
+def reconstruct(weight_grad, bias_grad, *, noisy: bool = False) -> Reconstruction:
     """The input row behind the first layer's gradient on one record, every neuron weighted by its reliability.
 
     row = sum_j db_j dW_j / sum_j db_j^2
 
     It minimises sum_j |dW_j - db_j a|^2 over a (derivative: -2 sum_j db_j (dW_j - db_j a) = 0), so it is the mean of the
-    neurons' own answers dW_j / db_j with weights db_j^2; equal noise on all dW_j makes these the best weights.
-    confidence = 1 - (what is left of that sum) / sum_j |dW_j|^2: the share of the weight gradient that one row explains.
+    neurons' own answers dW_j / db_j with weights db_j^2. Equal noise on dW alone makes these the best weights; noise on db
+    too pulls them towards 0. noisy=True takes total least squares instead, the maximum-likelihood row where [dW db]
+    carries Gaussian noise of one size throughout: row = v[:F] / v[F], v its first right singular vector.
+    confidence = 1 - (what is left of that sum) / sum_j |dW_j|^2: the share of the weight gradient that one row explains
+    (noisy: the first squared singular value's share of all).
     1 is necessary for a single record, not sufficient: records of one activation pattern and one output also give 1, an
     affine combination of them. None if one neuron only has a gradient, or two that mirror each other (softmax over two
     classes, no hidden layer): any batch would look the same.
 
     weight_grad: dW (H, F), tensor or array.  bias_grad: db (H,), or None for a layer without bias.
-    Returns a Reconstruction; its row is None if the layer has no bias (dW = delta x^T still shows the row up to a
-    factor), if db is 0 everywhere, or too small for its digits.
+    noisy: whether dW and db carry noise.
+    Returns a Reconstruction; its row is None if the layer has no bias (dW = delta x^T still shows the row up to a factor),
+    if db is 0 everywhere, too small for its digits, or so small beside dW that the row is no finite number.
     ValueError if shapes do not match or a value is NaN or infinite.
     Source: kanodia2020, section 5.2: a[0]^T = dw[1] / db[1]; there for one neuron.
 
@@ -104,16 +108,17 @@ def reconstruct(weight_grad, bias_grad) -> Reconstruction:
         return _nothing("the bias gradient is 0 but the weight gradient is not: no single record gives that")
     if largest < floor:
         return _nothing(f"the largest bias gradient is {largest:.1e}: too small for floating point to keep its digits")
-    dW, db = dW / largest, db / largest
-    row = db @ dW / (db @ db)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        dW, db = dW / largest, db / largest
+        row, confidence = (_total if noisy else _least_squares)(dW, db) if np.isfinite(dW).all() else (dW[0], 0.0)
+    if not np.isfinite(row).all():
+        return _nothing("the bias gradient is too small beside the weight gradient: the row would not be a finite number")
     heard = np.flatnonzero((db != 0) | dW.any(axis=1))
     if len(heard) == 1:
         return Reconstruction(row, None, "one neuron only has a gradient: there is no second one to check the row by", 1)
     if len(heard) == 2 and _mirrored(dW[heard], db[heard]):
         return Reconstruction(row, None, "two neurons mirror each other, as two-class softmax does for any batch: they "
                                          "count as one, and there is no second one to check the row by", 2)
-    total, left = float((dW**2).sum()), float(((dW - np.outer(db, row)) ** 2).sum())
-    confidence = 1 - left / total if total else 1.0
     odd = confidence < 1 - _EXACT
     why = "no single row explains all neurons: several records, noise, or clipping by element" if odd else ""
     return Reconstruction(row, confidence, why, int((db != 0).sum()))
@@ -163,6 +168,17 @@ def from_adam_step(before, after, *, lr: float, eps: float = 1e-8) -> Reconstruc
     if longest > 1.01:
         raise ValueError(f"a first step of Adam is at most lr = {lr:g} long, got {longest * lr:g}")
     return reconstruct(*(eps * step / np.maximum(1 - np.abs(step), np.finfo(float).eps) for step in steps))
+
+
+def _least_squares(dW: np.ndarray, db: np.ndarray) -> tuple[np.ndarray, float]:
+    row = db @ dW / (db @ db)
+    total, left = float((dW**2).sum()), float(((dW - np.outer(db, row)) ** 2).sum())
+    return row, 1 - left / total if total else 1.0
+
+
+def _total(dW: np.ndarray, db: np.ndarray) -> tuple[np.ndarray, float]:
+    _, sizes, V = np.linalg.svd(np.c_[dW, db], full_matrices=False)
+    return V[0, :-1] / V[0, -1], float(sizes[0] ** 2 / (sizes**2).sum())
 
 
 def _nothing(why: str) -> Reconstruction:

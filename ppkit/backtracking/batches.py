@@ -33,7 +33,7 @@ def mixing_weights(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, lo
 
     weight[j, i] = delta_ij / sum_i delta_ij,    dW_j / db_j = sum_i weight[j, i] x_i
 
-    For the notebook, which knows the batch.  A neuron that is off for all records, or whose deltas cancel, has a line of NaN.
+    For the notebook, which knows the batch.  A neuron off for all records, or whose deltas cancel, has a line of NaN.
     model: nn.Sequential that begins with Linear.  X: (N, F).  y: (N,) integer classes.  loss: mean over records.
     """
     delta = _deltas(model, X, y, loss).numpy().T
@@ -53,7 +53,7 @@ def isolated(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, loss: Ca
 
 def from_batch(
     weight_grad: torch.Tensor, bias_grad: torch.Tensor, *, model: nn.Sequential, n_records: int,
-    tolerance: float = 1e-7, loss: Callable = victim_loss,
+    tolerance: float = 1e-9, loss: Callable = victim_loss,
 ) -> Found:
     """The records of a batch that its mean gradient gives away; `from_rounds` with one round."""
     return from_rounds([model], [(weight_grad, bias_grad)], n_records=n_records, tolerance=tolerance, loss=loss)
@@ -61,19 +61,21 @@ def from_batch(
 
 def from_rounds(
     models: Sequence[nn.Sequential], gradients: Sequence[Sequence[torch.Tensor]], *, n_records: int,
-    tolerance: float = 1e-7, loss: Callable = victim_loss,
+    tolerance: float = 1e-9, loss: Callable = victim_loss,
 ) -> Found:
     """The records of one batch that its mean gradients at several weights give away, without any look at the batch.
 
     Candidates: dW_j / db_j of every neuron; and, for one hidden ReLU layer with one logit or two classes, where
     delta_ij = e_i v_j [on], the ratio of every difference G_j / v_j - G_k / v_k, G = [dW db]: neurons that are on for
     the same records but one differ by that one.  A candidate (a, y) is a record if the model's own delta at a, with
-    label y, gives the observed denominator: |sum_j c_j delta_j(a, y) / n - D| <= tolerance |D|.  What passes in one
-    round is subtracted in all, and the search goes on until nothing new passes.
+    label y, gives the observed denominator: |sum_j c_j delta_j(a, y) / n - D| <= tolerance |D|, and if taking it out
+    lowers the rank of [dW db], where that is not full anyway: a combination of records may pass the first test by chance,
+    the more so as an untrained net is almost linear.  What passes in one round is subtracted in all, and the search goes
+    on until nothing new passes.
 
     models: what the participant was sent in each round; nn.Sequential that begins with Linear.
     gradients: per round dW (H, F), db (H,), of the mean loss of the same n_records records; more entries are ignored.
-    tolerance: > 0; 1e-7 suits float64, where a combination of two records passes by chance about as often.
+    tolerance: > 0; 1e-9 suits float64, 1e-3 float32.
     Returns Found; rows is (0, F) where nothing falls: wide batches, no ReLU, noise, float32 below its digits.
     ValueError for shapes that do not fit, values that are not finite, n_records < 1, and as in `first_layer`.
     Departs from the paper, which takes one record; peeling and the test of a candidate by the model are ours, that a
@@ -87,13 +89,18 @@ def from_rounds(
     if not tolerance > 0:
         raise ValueError(f"tolerance must be > 0, got {tolerance}")
     left = [G.clone() for _, G in rounds]
+    floors = [torch.finfo(G.dtype).eps ** (2 / 3) * float(torch.linalg.matrix_norm(G, 2)) for _, G in rounds]
     rows, labels = [], []
     progress = True
     while progress and len(rows) < n_records:
         progress = False
         for at, (model, _) in enumerate(rounds):
             for row, label in _passing(model, left[at], n_records, tolerance, loss):
-                if any(torch.allclose(row, old, rtol=1e-4, atol=1e-6) for old in rows) or len(rows) == n_records:
+                if len(rows) == n_records:
+                    break
+                if rows and bool(((torch.stack(rows) - row).abs() <= 1e-6 + 1e-4 * row.abs()).all(dim=1).any()):
+                    continue
+                if not _lowers_rank(left[at], _first_gradient(model, row, label, loss) / n_records, floors[at]):
                     continue
                 rows.append(row)
                 labels.append(label)
@@ -110,7 +117,7 @@ def _passing(model, G, n_records, tolerance, loss) -> list[tuple[torch.Tensor, i
     """Candidates that the model confirms, best first."""
     combined, weights = _candidates(model, G)
     bottom = combined[:, -1]
-    usable = bottom.abs() > 1e-9 * bottom.abs().max()
+    usable = bottom.abs() > 100 * torch.finfo(G.dtype).eps * bottom.abs().max()
     if not usable.any():
         return []
     combined, bottom = combined[usable], bottom[usable]
@@ -127,6 +134,12 @@ def _passing(model, G, n_records, tolerance, loss) -> list[tuple[torch.Tensor, i
             off = (predicted - bottom[block]).abs() / bottom[block].abs()
             passing += [(float(off[k]), start + int(k), label) for k in torch.nonzero(off <= tolerance)[:, 0]]
     return [(a[k], label) for _, k, label in sorted(passing)]
+
+
+def _lowers_rank(G: torch.Tensor, share: torch.Tensor, floor: float) -> bool:
+    """Whether G less the share of one record has a lower rank; True where G's is full, and nothing can be said."""
+    before, after = (int((torch.linalg.svdvals(each) > floor).sum()) for each in (G, G - share))
+    return after < before or before == min(G.shape)
 
 
 def _candidates(model, G) -> tuple[torch.Tensor, list[tuple[torch.Tensor, torch.Tensor]]]:

@@ -1,0 +1,169 @@
+"""What Gaussian noise leaves of the attack: the law of dW_j / db_j when both carry noise, in closed form.
+
+The ratio A = T / B of independent normal variables has no mean and no variance whatever the noise (B comes close to 0 with
+a density above 0), so errors are told by their distribution function and its quantiles, never by a mean square.
+
+For one neuron T = dW_jf + noise, B = db_j + noise, both of standard deviation noise_scale = noise_multiplier *
+max_grad_norm / n_microbatches; true value a = dW_jf / db_j.  The same law with ||db||_2 for db_j holds for an attacker who
+knows the proportions of the delta_j and adds the neurons up by them; it is the best that many neurons can give.
+All functions broadcast over their arguments as numpy does.
+"""
+
+import numpy as np
+from scipy.special import owens_t
+
+_HALVINGS = 100  # of an interval of angles: ends at neighbouring floats
+
+
+def ratio_cdf(t, *, mean_top, sd_top, mean_bottom, sd_bottom) -> np.ndarray:
+    """The chance that a ratio of two independent normal variables is at most t, exactly.
+
+    P(T / B <= t) = P(T - t B <= 0, B > 0) + P(T - t B >= 0, B < 0)
+                  = 2 [O(h, p) + O(k, q)], and 1 more where h and k differ in sign, O being Owen's function,
+
+    h = -(m_T - t m_B) / s,  k = -m_B / s_B,  p = (k - t m_T s_B / s_T^2) s_T / (s h),  q = -m_T / (s_T k),
+    s^2 = s_T^2 + t^2 s_B^2.
+    t: any real, -inf and inf included.  mean_top, mean_bottom: finite.  sd_top, sd_bottom: > 0.
+    Returns chances in [0, 1], float64, within about 1e-15.  ValueError if an argument is out of range.
+    Source: Hinkley 1969, equation (4), for correlation 0, with the bivariate normal integral after Owen 1956.
+
+    >>> float(ratio_cdf(1.0, mean_top=0, sd_top=1, mean_bottom=0, sd_bottom=1))     # Cauchy
+    0.75
+    """
+    t, m_T, s_T, m_B, s_B = _checked(t, mean_top, sd_top, mean_bottom, sd_bottom)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        slope = np.where(np.isinf(t), 0.0, t) * s_B / s_T  # of the line T = t B, in units of the standard deviations
+        length = np.hypot(1.0, slope)
+        x, k = m_T / s_T, -m_B / s_B
+        h = -(x + slope * k) / length
+        p, q = (k - slope * x) / (length * h), -x / k  # (k - rho h) / (h sqrt(1 - rho^2)), rho = -slope / length
+        p, q = np.where(h == 0, np.copysign(np.inf, k), p), np.where(k == 0, np.copysign(np.inf, h), q)
+        apart = (h * k < 0) | ((h * k == 0) & (h + k < 0))
+        chance = 2 * (owens_t(h, p) + owens_t(k, q)) + apart
+        chance = np.where((h == 0) & (k == 0), 0.5 + np.arctan(slope) / np.pi, chance)
+    chance = np.where(np.isinf(t), t > 0, chance)
+    return np.clip(chance, 0.0, 1.0)
+
+
+def ratio_quantile(p, *, mean_top, sd_top, mean_bottom, sd_bottom) -> np.ndarray:
+    """The value that a ratio of two independent normal variables stays below with chance p: the inverse of `ratio_cdf`.
+
+    p: in (0, 1).  The other arguments as in `ratio_cdf`.  Returns float64.  ValueError if an argument is out of range.
+    Departs from textbooks, which give a mean by the delta method: there is none.
+
+    >>> round(float(ratio_quantile(0.75, mean_top=0, sd_top=1, mean_bottom=0, sd_bottom=1)), 12)
+    1.0
+    """
+    p = _chance(p)
+    _checked(0.0, mean_top, sd_top, mean_bottom, sd_bottom)
+    means = [np.asarray(v, dtype=np.float64) for v in (mean_top, mean_bottom)]
+    centre = means[0] * means[1] / (means[1] ** 2 + np.square(sd_bottom))
+    unit = np.hypot(sd_top, centre * sd_bottom) / np.hypot(means[1], sd_bottom)
+
+    def reached(angle):
+        return ratio_cdf(centre + unit * np.tan(angle), mean_top=mean_top, sd_top=sd_top, mean_bottom=mean_bottom,
+                         sd_bottom=sd_bottom) >= p
+
+    return centre + unit * np.tan(_bisect(reached, -np.pi / 2, np.pi / 2, np.broadcast(p, centre, unit).shape))
+
+
+def error_cdf(error, *, value, bias_grad, noise_scale, n_rounds=1) -> np.ndarray:
+    """The chance that an attacker who averages n_rounds noisy gradients and divides is off by at most `error`.
+
+    P(|A - a| <= e) = F(a + e) - F(a - e),    A = (a db + N(0, s^2 / R)) / (db + N(0, s^2 / R))
+
+    error: e >= 0, in the unit of the feature.  value: a, the true feature.  bias_grad: db as it is shared, after clipping.
+    noise_scale: s > 0, in the unit of the gradient.  n_rounds: R >= 1 rounds with the same gradient and fresh noise.
+    Returns chances.  ValueError if an argument is out of range.
+
+    >>> round(float(error_cdf(0.1, value=1.0, bias_grad=0.5, noise_scale=0.01)), 4)
+    0.9995
+    """
+    error = np.asarray(error, dtype=np.float64)
+    if not (error >= 0).all():
+        raise ValueError(f"error must be >= 0, got {error.min()}")
+    value, bias_grad, scale = _setting(value, bias_grad, noise_scale, n_rounds)
+    law = {"mean_top": value * bias_grad, "sd_top": scale, "mean_bottom": bias_grad, "sd_bottom": scale}
+    return ratio_cdf(value + error, **law) - ratio_cdf(value - error, **law)
+
+
+def error_quantile(p, *, value, bias_grad, noise_scale, n_rounds=1) -> np.ndarray:
+    """The error that the attacker of `error_cdf` stays below with chance p: .5 gives his median error, .9 the 90% quantile.
+
+    While noise_scale / sqrt(n_rounds) is well below |bias_grad| it is about
+    z sqrt(1 + value^2) noise_scale / (|bias_grad| sqrt(n_rounds)), z the two-sided normal quantile (.674 for the median):
+    averaging undoes noise at 1 / sqrt(R). With much noise the ratio forgets the row and is a Cauchy variable: the median
+    error levels off at sqrt(1 + value^2), and higher quantiles may pass a peak before.
+
+    p: in (0, 1).  The other arguments as in `error_cdf`.
+    Returns errors > 0 in the unit of the feature.  ValueError if an argument is out of range.
+
+    >>> [round(float(error_quantile(0.5, value=1.0, bias_grad=0.5, noise_scale=s)), 4) for s in (0.001, 0.01, 0.5)]
+    [0.0019, 0.0191, 0.8838]
+    """
+    p = _chance(p)
+    value, bias_grad, scale = _setting(value, bias_grad, noise_scale, n_rounds)
+    unit = np.hypot(1.0, value) * scale / np.hypot(bias_grad, scale)
+
+    def reached(angle):
+        return error_cdf(unit * np.tan(angle), value=value, bias_grad=bias_grad, noise_scale=scale) >= p
+
+    return unit * np.tan(_bisect(reached, 0.0, np.pi / 2, np.broadcast(p, unit).shape))
+
+
+def rounds_until(error: float, *, p: float, value: float, bias_grad: float, noise_scale: float) -> int:
+    """The least number of averaged rounds after which the error is at most `error` with chance p.
+
+    error: > 0.  p: in (0, 1).  value, bias_grad (not 0), noise_scale: as in `error_cdf`, single numbers.
+    Returns R >= 1.  ValueError if an argument is out of range.
+
+    >>> rounds_until(0.1, p=0.9, value=1.0, bias_grad=0.1, noise_scale=1.1)
+    65755
+    """
+    if not (np.isfinite(error) and error > 0 and bias_grad != 0):
+        raise ValueError(f"error must be > 0 and bias_grad not 0, got {error} and {bias_grad}")
+    law = {"value": value, "bias_grad": bias_grad, "noise_scale": noise_scale}
+    high = 1
+    while error_cdf(error, n_rounds=high, **law) < _chance(p):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if error_cdf(error, n_rounds=middle, **law) >= p else (middle, high)
+    return high
+
+
+def _bisect(reached, low: float, high: float, shape: tuple[int, ...]) -> np.ndarray:
+    low, high = np.full(shape, low), np.full(shape, high)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        enough = reached(middle)
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return high
+
+
+def _chance(p) -> np.ndarray:
+    p = np.asarray(p, dtype=np.float64)
+    if not ((p > 0) & (p < 1)).all():
+        raise ValueError(f"p must be in (0, 1), got {p}")
+    return p
+
+
+def _setting(value, bias_grad, noise_scale, n_rounds) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    n_rounds = np.asarray(n_rounds, dtype=np.float64)
+    if not (n_rounds >= 1).all():
+        raise ValueError(f"n_rounds must be >= 1, got {n_rounds}")
+    _, value, scale, bias_grad, _ = _checked(0.0, value, noise_scale, bias_grad, 1.0,
+                                             names=("t", "value", "noise_scale", "bias_grad", "sd"))
+    return value, bias_grad, scale / np.sqrt(n_rounds)
+
+
+def _checked(t, mean_top, sd_top, mean_bottom, sd_bottom,
+             names=("t", "mean_top", "sd_top", "mean_bottom", "sd_bottom")) -> tuple[np.ndarray, ...]:
+    arrays = [np.asarray(v, dtype=np.float64) for v in (t, mean_top, sd_top, mean_bottom, sd_bottom)]
+    if np.isnan(arrays[0]).any():
+        raise ValueError(f"{names[0]} must be a number, got {arrays[0]}")
+    for name, values, positive in zip(names[1:], arrays[1:], (False, True, False, True)):
+        if not (np.isfinite(values).all() and (not positive or (values > 0).all())):
+            raise ValueError(f"{name} must be finite{' and > 0' if positive else ''}, got {values}")
+    return tuple(arrays)
