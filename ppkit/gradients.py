@@ -49,21 +49,21 @@ def capture(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor) -> list[Pair
     """
     layers = _linear_layers(model)
     _check_batch(X, y, layers[0], n_classes=max(2, layers[-1].out_features))
-    inputs = [X]
+    inputs = [X.contiguous().t()]  # one column per record: the long dimension lies in a row, for products and softmax alike
     for layer in layers[:-1]:
-        inputs.append(torch.addmm(layer.bias, inputs[-1], layer.weight.t()).clamp_(min=0))
-    logits = torch.addmm(layers[-1].bias, inputs[-1], layers[-1].weight.t())
+        inputs.append(torch.addmm(layer.bias[:, None], layer.weight, inputs[-1]).clamp_(min=0))
+    logits = torch.addmm(layers[-1].bias[:, None], layers[-1].weight, inputs[-1])
     if not math.isfinite(float(logits.sum())) and not bool(torch.isfinite(logits).all()):
         raise ValueError("the model's output is not finite: the training has diverged, lower the learning rate")
-    if logits.shape[1] == 1:
-        delta = torch.sigmoid(logits).sub_(y[:, None])
+    if len(logits) == 1:
+        delta = torch.sigmoid(logits).sub_(y)
     else:
-        delta = torch.softmax(logits, dim=1)
-        delta.scatter_add_(1, y.long()[:, None], delta.new_full((len(y), 1), -1.0))
-    pairs = [Pair(inputs[-1], delta)]
-    for a, layer in zip(inputs[-2::-1], layers[:0:-1]):
-        delta = torch.ops.aten.threshold_backward(delta @ layer.weight, pairs[-1].a, 0)
-        pairs.append(Pair(a, delta))
+        delta = torch.softmax(logits, dim=0)
+        delta.scatter_add_(0, y.long()[None], delta.new_full((1, len(y)), -1.0))
+    pairs = [Pair(inputs[-1].t(), delta.t())]
+    for a, layer, after in zip(inputs[-2::-1], layers[:0:-1], inputs[:0:-1]):
+        delta = torch.ops.aten.threshold_backward(layer.weight.t() @ delta, after, 0)
+        pairs.append(Pair(a.t(), delta.t()))
     return pairs[::-1]
 
 
@@ -168,7 +168,7 @@ def _flat_sum(pairs: list[Pair]) -> torch.Tensor:
 
 
 def _row_squares(rows: torch.Tensor) -> torch.Tensor:
-    return torch.linalg.vector_norm(rows, dim=1).square_()
+    return torch.linalg.vector_norm(rows, dim=1).square_() if rows.is_contiguous() else (rows * rows).sum(dim=1)
 
 
 def is_layered(model: nn.Module) -> bool:
