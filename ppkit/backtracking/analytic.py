@@ -84,7 +84,8 @@ def reconstruct(weight_grad, bias_grad, *, noisy: bool = False) -> Reconstructio
     (noisy: the first squared singular value's share of all).
     1 is necessary for a single record, not sufficient: records of one activation pattern and one output also give 1, an
     affine combination of them. None if one neuron only has a gradient, or two that mirror each other (softmax over two
-    classes, no hidden layer): any batch would look the same.
+    classes, no hidden layer): any batch would look the same; and if every entry is -1, 0 or 1: clipping by element and
+    Adam make any row look so.
 
     weight_grad: dW (H, F), tensor or array.  bias_grad: db (H,), or None for a layer without bias.
     noisy: whether dW and db carry noise.
@@ -113,6 +114,9 @@ def reconstruct(weight_grad, bias_grad, *, noisy: bool = False) -> Reconstructio
         row, confidence = (_total if noisy else _least_squares)(dW, db) if np.isfinite(dW).all() else (dW[0], 0.0)
     if not np.isfinite(row).all():
         return _nothing("the bias gradient is too small beside the weight gradient: the row would not be a finite number")
+    if row.any() and np.abs(np.abs(row) - (row != 0)).max() < 1e-3:
+        return Reconstruction(row, None, "every entry is -1, 0 or 1: after clipping by element or a step of Adam any row "
+                                         "looks so, and only its signs are known", int((db != 0).sum()))
     heard = np.flatnonzero((db != 0) | dW.any(axis=1))
     if len(heard) == 1:
         return Reconstruction(row, None, "one neuron only has a gradient: there is no second one to check the row by", 1)
@@ -133,7 +137,7 @@ def from_snapshots(before, after, *, decayed: bool = False) -> Reconstruction:
     c is the eigenvalue of [W b]_after [W b]_before^+ that all but one neuron share, and it is taken out first.
 
     before, after: a model, or its first layer's pair W (H, F), b (H,).  decayed needs H >= 3 and F >= 2.
-    Returns a Reconstruction. If every entry is -1, 0 or 1, as after a step of Adam, it has no confidence, and `why` says so.
+    Returns a Reconstruction; after Adam's first step it has signs only, no confidence, and `why` says so.
     ValueError if shapes do not match, a value is not finite, or c cannot be told apart; as in `first_layer` for a model.
     Departs from the paper: there the aggregator has gradients; here it has only what the banks send, weights.
     """
@@ -141,11 +145,7 @@ def from_snapshots(before, after, *, decayed: bool = False) -> Reconstruction:
     if W0.shape != W1.shape or (b0 is None) != (b1 is None):
         raise ValueError(f"the snapshots must be of the same layer, got weights {W0.shape} and {W1.shape}")
     factor = _decay(W0, b0, W1, b1) if decayed else 1.0
-    found = reconstruct(W1 - factor * W0, None if b0 is None else b1 - factor * b0)
-    if found.row is not None and found.row.any() and np.abs(np.abs(found.row) - (found.row != 0)).max() < 1e-3:
-        return Reconstruction(found.row, None, "every entry is -1, 0 or 1: after a step of Adam (or of signs) any row "
-                                               "looks so, and only its signs are known", found.n_neurons)
-    return found
+    return reconstruct(W1 - factor * W0, None if b0 is None else b1 - factor * b0)
 
 
 def from_adam_step(before, after, *, lr: float, eps: float = 1e-8) -> Reconstruction:
