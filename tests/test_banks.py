@@ -195,7 +195,7 @@ def test_adding_weights_triples_a_logistic_regression_that_has_converged():
     Banks of one distribution, 20,000 noisy rows: deterministic by seed.  The exact factor is 3 when all banks agree.
     """
     X, y = rows(20_000)
-    training = Training(n_epochs=6, batch_size=64, optimizer=partial(torch.optim.SGD, lr=.2))
+    training = Training(n_epochs=6, batch_size=64, optimizer=partial(torch.optim.SGD, lr=.5))
     tree = split_tree(len(y))
     literal = run(X, y, tree, training=training)
     fedavg = run(X, y, tree, rule="average", send_back=True, training=training)
