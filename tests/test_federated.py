@@ -126,6 +126,7 @@ def test_weights_that_are_none(weights, words):
     ([torch.ones(3), torch.ones(4)], r"vector 0 has 3 numbers, vector 1 is \(4,\)"),
     ([torch.ones(1, 3), torch.ones(3)], r"flat and of one length: vector 0 has 3 numbers, vector 0 is \(1, 3\)"),
     ([torch.ones(3), torch.tensor([1., float("nan"), 0.])], "vector 1 holds NaN"),
+    ([torch.tensor([1., float("inf"), 0.]), torch.ones(3)], "vector 0 holds NaN or infinite"),
 ])
 def test_vectors_that_cannot_be_averaged(vectors, words):
     with pytest.raises(ValueError, match=words):

@@ -9,7 +9,7 @@ logit is z_t = (1 + t) z.  Then
     calibration slope        is divided by 1 + t (3 after two iterations)
     log-loss                 rises: c -> mean log(1 + exp(c z)) - y c z is convex, and least at c = slope(z), near 1
 Nets that start from different points have no common optimum: their hidden neurons stand in different orders, and a mean
-over neurons that do not correspond is no net of use.  `permuted_twin` shows that with two nets that are the same function.
+over neurons that do not correspond is another function.  `permuted_twin` shows that with two nets that are the same one.
 """
 
 from __future__ import annotations
@@ -205,7 +205,8 @@ def run(X: np.ndarray, y: np.ndarray, tree: Tree, *, rule: str = "add", weights:
     """One federation from the first model to the last: everyone trains, the server aggregates, the test rows judge.
 
     X: (N, F) finite features; scaled by the statistics of tree.start, the only rows that the server has
-    (`datasets.standardise(data, tree.start)`).  y: (N,) labels in {0, 1}.  tree: who holds what; with a single bank every
+    (`datasets.standardise(data, tree.start)`; leave Time out, since in file order every bank's clock lies outside the
+    others').  y: (N,) labels in {0, 1}.  tree: who holds what; with a single bank every
     rule works, with no iterations the global bank is all there is.  rule: as in `aggregate`.  weights: one a bank.
     send_back: False (section 4) lets every bank start from weights of its own and train on from its own; True (section
     3.2) sets all banks to the global weights before each iteration, the first included.
