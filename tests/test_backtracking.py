@@ -230,6 +230,13 @@ def test_adams_first_step_is_undone_in_float64_and_not_in_float32():
     before, after, x = trained((30, 64, 2), optimiser=torch.optim.Adam, n_steps=1, lr=1e-3, dtype=torch.float32)
     found = from_adam_step(before, after, lr=1e-3)
     assert np.linalg.norm(found.row - x) > 0.1 * np.linalg.norm(x) and found.confidence < 0.99
+    rng = np.random.default_rng(7)                    # gradients as small as eps: the step is no sign, and float32 suffices
+    x, delta, W = rng.standard_normal(30), 1e-8 * rng.standard_normal(64), 0.1 * rng.standard_normal((64, 31))
+    g = np.outer(delta, np.append(x, 1.0))
+    for dtype, limit in ((np.float64, 1e-9), (np.float32, 0.01)):
+        old, new = W.astype(dtype), (W - 1e-3 * g / (np.abs(g) + 1e-8)).astype(dtype)
+        found = from_adam_step((old[:, :30], old[:, 30]), (new[:, :30], new[:, 30]), lr=1e-3)
+        assert np.abs(found.row - x).max() < limit
     with pytest.raises(ValueError, match="a first step of Adam is at most lr = 0.0001 long, got 0.001"):
         from_adam_step(before, after, lr=1e-4)
     with pytest.raises(ValueError, match="lr and eps must be > 0, got 0 and 1e-08"):

@@ -131,8 +131,25 @@ def test_class_counts_hold_the_true_ones_and_one_record_has_one(n_logits):
         true = tuple(int((y == k).sum()) for k in range(max(2, n_logits)))
         assert true in possible and all(sum(counts) == n_records and min(counts) >= 0 for counts in possible)
         assert n_records > 1 or possible == [true]
+        db = shared_gradient(model, X, y)[-1].tolist()
+        db = db if n_logits > 1 else [-db[0], db[0]]
+        allowed = [counts for counts in itertools.product(range(n_records + 1), repeat=len(db)) if sum(counts) == n_records
+                   and all(-g < count / n_records < 1 - g for count, g in zip(counts, db))]
+        assert sorted(possible) == allowed
         first += possible[0] == true
     assert first >= 45
+
+
+def test_more_restarts_are_never_worse_and_sometimes_better():
+    better = 0
+    for seed in range(4):
+        model, X, y, _ = victim(3, activation="relu", seed=seed)
+        gradient = shared_gradient(model, X, y)
+        one, five = (match(model, gradient, n_records=3, rng=torch.Generator().manual_seed(1), labels=y, n_restarts=k,
+                           n_steps=40).distance for k in (1, 5))
+        assert five <= one
+        better += five < 0.9 * one
+    assert better
 
 
 def test_row_errors_are_those_of_the_best_assignment():
