@@ -52,6 +52,7 @@ def test_a_copy_loses_nothing_and_a_shuffle_everything(table):
     [bad] = fidelity.losses(Stand(keep, shuffled, creditcard.arranged, (TASK,)), table, splits=4)
     assert good["real"] == bad["real"] > 0.9 and abs(good["loss"]) < 0.02
     assert abs(bad["standin"] - 0.5) < 0.15 and bad["loss"] > 0.3
+    assert good["itself"] > 0.9 and abs(bad["itself"] - 0.5) < 0.15
     assert bad["lower"] < bad["loss"] < bad["upper"]
     again = fidelity.losses(Stand(keep, copies, creditcard.arranged, (TASK,)), table, splits=4)
     assert again == [good]
@@ -65,11 +66,12 @@ def test_no_row_that_is_tested_on_was_fitted_to(table, monkeypatch):
         seen.append(set(rows["Time"]))
         return keep(rows, rng)
 
-    def scored(model, given, test, columns, seed):
-        tested.append((set(given.time), set(test.time), given.kind))
-        return 0.5
+    def scored(model, given, tests, columns, seed):
+        tested.append((set(given.time), set(tests[0].time), given.kind))
+        assert [test.kind for test in tests] == ["real", "stand-in"][:len(tests)]
+        return [0.5] * len(tests)
 
-    monkeypatch.setattr(fidelity, "_score", scored)
+    monkeypatch.setattr(fidelity, "_scores_of", scored)
     stand, everything = Stand(spied, copies, creditcard.arranged, (TASK,)), set(table["Time"])
     fidelity.losses(stand, table, splits=3)
     assert len(seen) == 3 and len(tested) == 6
@@ -95,12 +97,12 @@ def test_a_stand_in_without_positives_is_refused(table):
 
 
 def test_the_limit_is_student_s_of_the_paired_differences():
-    pairs = np.array([[0.9, 0.88], [0.8, 0.79], [0.85, 0.86], [0.95, 0.9]])
+    pairs = np.array([[0.9, 0.88, 1], [0.8, 0.79, 1], [0.85, 0.86, 1], [0.95, 0.9, 1]])
     row = fidelity._summed_up(TASK, "logistic regression", pairs)
     lost = pairs[:, 0] - pairs[:, 1]
     low, high = stats.t.interval(0.9, 3, loc=lost.mean(), scale=lost.std(ddof=1) * np.sqrt(1 / 4 + 0.3 / 0.7))
     assert (row["lower"], row["upper"]) == (pytest.approx(low), pytest.approx(high))
-    assert row["loss"] == pytest.approx(0.0175)
+    assert row["loss"] == pytest.approx(0.0175) and row["itself"] == 1
 
 
 def test_as_many_rows_of_each_label_train_either_side(table):

@@ -467,7 +467,7 @@ def test_a_big_file_is_thinned_before_it_is_fitted(table, monkeypatch):
 # the real development rows
 
 @NEEDS_ROWS
-def test_the_real_files_pass_the_checks():
+def test_the_real_development_files_pass_the_checks():
     folder = project.root() / os.environ["PPKIT_REAL_DATA"]
     data = datasets.load("lending", "real", root=folder)
     assert data.source == "real: 10,000 rows (OpenIntro)" and data.y.mean() == pytest.approx(12.4275, abs=1e-3)

@@ -177,10 +177,26 @@ def test_fit_and_sample_on_invented_rows_keep_what_there_is():
         assert stats.ks_2samp(genuine[column], real[column]).statistic < 0.05, column
     assert np.corrcoef(genuine["V1"], genuine["V2"])[0, 1] == pytest.approx(np.corrcoef(real["V1"], real["V2"])[0, 1], abs=0.05)
     assert drawn["V7"][drawn["Class"] == 1].mean() == pytest.approx(2, abs=0.3)
-    in_block = np.bincount((made["Time"][label == 1] // 10_800).astype(int), minlength=16)
-    assert in_block.max() < 50 and not fitted["drift_1"].any() and fitted["drift_0"].any()      # no mean over fewer than 50 rows
+    assert len(fitted["weights_1"]) == 4 and (fitted["weights_1"] * 200 >= 49.99).all()          # 200 frauds: grades of 50
+    few = made[(made["Time"] >= 10_800) | (np.arange(4_000) % 10 == 0)]
+    in_block = np.bincount((few["Time"][few["Class"] == 0] // 10_800).astype(int), minlength=16)
+    assert in_block[0] < 50 and not of_creditcard.fit(few, rng)["drift_0"][0].any()          # no mean over fewer than 50 rows
     with pytest.raises(ValueError, match="at least 50 rows with Class 1, got 9"):
         of_creditcard.fit(made.assign(Class=[1] * 9 + [0] * 3_991), rng)
+
+
+def test_frauds_come_in_grades_so_that_some_hide():
+    """Half of the invented frauds are like genuine rows, half are far off: one cloud would put all of them between."""
+    rng = np.random.default_rng(9)
+    label = (np.arange(6_000) % 20 == 0).astype(int)
+    made = pd.DataFrame(rng.normal(size=(6_000, 30)), columns=list(of_creditcard.FEATURES))
+    far = (label == 1) & (np.arange(6_000) % 40 == 0)
+    made.loc[far, ["V1", "V2", "V3"]] += 8.0
+    made["Time"], made["Amount"], made["Class"] = np.sort(rng.uniform(0, 172_800, 6_000)), 10.0, label
+    drawn = of_creditcard.sample(of_creditcard.fit(made, rng), 300_000, rng)
+    frauds = drawn["V1"][drawn["Class"] == 1]
+    # 518 frauds: either share has a binomial spread of .022, so .12 off has chance below 1e-6
+    assert abs((frauds > 5).mean() - 0.5) < 0.15 and abs((frauds < 3).mean() - 0.5) < 0.15
 
 
 def test_the_first_night_is_thinned_in_a_subset_and_left_alone_in_the_full_file():

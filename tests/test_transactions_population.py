@@ -176,7 +176,7 @@ def test_conditioning_on_the_class_gives_the_papers_sample(nation, pairs):
 # the sample
 
 def test_the_sample_has_the_papers_rates(sample):
-    assert sample.source == "simulated" and sample.X.shape[1] == 264
+    assert sample.source == f"simulated: {sample.n_rows:,} rows" and sample.X.shape[1] == 264
     assert sample.y.mean() == pytest.approx(.14, abs=.01)
     per_account = np.bincount(np.unique(sample.account, return_inverse=True)[1], weights=sample.y)
     assert (per_account > 0).mean() == pytest.approx(.5, abs=.02)

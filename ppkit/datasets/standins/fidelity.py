@@ -47,7 +47,8 @@ def losses(stand: Stand, table: pd.DataFrame, *, splits: int = SPLITS, seed: int
 
     table: checked real rows.  For every split 30% of them are held back, the stand-in is fitted on the others, and as many
     of its rows (of each label) train a second model beside the one that the others train.
-    Returns rows with task, model, real and standin (mean AUC, or R^2), loss, lower, upper, bar.  upper: one-sided 95% limit
+    Returns rows with task, model, real and standin (mean AUC, or R^2, on real rows), itself (of the model of the stand-in on
+    further rows of the stand-in: whether it is as hard as the real rows), loss, lower, upper, bar.  upper: one-sided 95% limit
     of the mean loss, Student's with the variance (1/splits + .3/.7) sd^2, because the splits share rows (Nadeau and Bengio
     2003).
     """
@@ -59,10 +60,11 @@ def losses(stand: Stand, table: pd.DataFrame, *, splits: int = SPLITS, seed: int
             fitted = stand.fit(learnt, rng)
             for task in (task for task in stand.tasks if task.by == by):
                 real, test = (stand.arranged(rows, kind="real", of_rows=len(rows), variant=task.variant) for rows in (learnt, held))
-                ours = _as_many(stand, fitted, real, task.variant, rng)
+                ours, other = (_as_many(stand, fitted, like, task.variant, rng) for like in (real, test))
                 for model in task.models:
-                    scores[task, model].append([_score(model, given, test, task.columns, split) for given in (real, ours)])
-    return [_summed_up(task, model, np.array(pairs)) for (task, model), pairs in scores.items()]
+                    scores[task, model].append([*_scores_of(model, real, (test,), task.columns, split),
+                                                *_scores_of(model, ours, (test, other), task.columns, split)])
+    return [_summed_up(task, model, np.array(found)) for (task, model), found in scores.items()]
 
 
 def marginals(table: pd.DataFrame, drawn: pd.DataFrame) -> dict:
@@ -146,7 +148,8 @@ def _as_many(stand: Stand, fitted: dict, real: Dataset, variant: str, rng: np.ra
     raise ValueError(f"the stand-in of {real.name} gives {found.min()} rows of a label in {ours.n_rows:,} rows, too few to train on")
 
 
-def _score(model: str, given: Dataset, test: Dataset, columns: tuple[str, ...], seed: int) -> float:
+def _scores_of(model: str, given: Dataset, tests: tuple[Dataset, ...], columns: tuple[str, ...], seed: int) -> list[float]:
+    """AUC (R^2 for a quantity) on each of the tests, of a model trained on the given rows."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.metrics import r2_score, roc_auc_score
 
@@ -155,15 +158,15 @@ def _score(model: str, given: Dataset, test: Dataset, columns: tuple[str, ...], 
         warnings.simplefilter("ignore", ConvergenceWarning)
         learner = MODELS[model](seed, given.n_rows).fit(given.X[:, use], given.y)
     if given.is_classification:
-        return roc_auc_score(test.y, learner.predict_proba(test.X[:, use])[:, 1])
-    return r2_score(test.y, learner.predict(test.X[:, use]))
+        return [roc_auc_score(test.y, learner.predict_proba(test.X[:, use])[:, 1]) for test in tests]
+    return [r2_score(test.y, learner.predict(test.X[:, use])) for test in tests]
 
 
-def _summed_up(task: Task, model: str, pairs: np.ndarray) -> dict:
-    lost, n = pairs[:, 0] - pairs[:, 1], len(pairs)
+def _summed_up(task: Task, model: str, found: np.ndarray) -> dict:
+    lost, n = found[:, 0] - found[:, 1], len(found)
     halfwidth = stats.t.ppf(0.95, n - 1) * lost.std(ddof=1) * np.sqrt(1 / n + _TEST_SHARE / (1 - _TEST_SHARE))
-    return {"task": task.about, "model": model, "real": float(pairs[:, 0].mean()), "standin": float(pairs[:, 1].mean()),
-            "loss": float(lost.mean()), "lower": float(lost.mean() - halfwidth), "upper": float(lost.mean() + halfwidth),
+    return {"task": task.about, "model": model, "real": float(found[:, 0].mean()), "standin": float(found[:, 1].mean()),
+            "itself": float(found[:, 2].mean()), "loss": float(lost.mean()), "lower": float(lost.mean() - halfwidth), "upper": float(lost.mean() + halfwidth),
             "bar": task.bar}
 
 

@@ -107,9 +107,10 @@ def block(about: dict) -> str:
              f"{about['bytes']:,} bytes).", "",
              f"**Trained on the stand-in, tested on held-back real rows** ({about['splits']} splits, 70/30; the stand-in is fitted "
              f"on the 70%; {score}; the interval allows for splits that share rows).", "", "| task | model | trained on real rows | "
-             "on the stand-in | loss (90% interval of the mean) | bar for its upper end |", "|---|---|---|---|---|---|"]
+             "on the stand-in | loss (90% interval of the mean) | bar for its upper end | the stand-in's on further stand-in rows |",
+             "|---|---|---|---|---|---|---|"]
     lines += [f"| {row['task']} | {row['model']} | {row['real']:.3f} | {row['standin']:.3f} | {row['loss']:.3f} ({row['lower']:.3f} to "
-              f"{row['upper']:.3f}) | {'' if row['bar'] is None else row['bar']} |" for row in about["losses"]]
+              f"{row['upper']:.3f}) | {'' if row['bar'] is None else row['bar']} | {row['itself']:.3f} |" for row in about["losses"]]
     lines += ["", "**Nearest row that it was fitted on** (distance over normal scores).", "",
               "| among | quantile | sampled rows | held-back real rows | lower 99% bootstrap limit of these |", "|---|---|---|---|---|"]
     lines += [f"| {row['among']} | {row['quantile']:.0%} | {row['sampled']:.3f} | {row['held_back']:.3f} | {row['limit']:.3f} |" for row in about["distances"]]
