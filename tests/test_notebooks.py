@@ -26,7 +26,7 @@ def cells(path: Path, kind: str = "code") -> list:
 
 
 def test_there_are_notebooks():
-    assert [path.stem for path in LESSONS][:2] == ["00_start_here", "01_dpstgd"]
+    assert [path.stem for path in LESSONS][:3] == ["00_start_here", "01_dpstgd", "02_backtracking"]
     assert {path.name for path in LESSONS} == {path.name for path in SOLUTIONS}
 
 

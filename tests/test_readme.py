@@ -5,12 +5,12 @@ from ppkit.runner import readme
 
 
 def test_scoreboard_counts_and_names_the_data():
-    rows = ledger.merge([])
+    rows = [row for row in ledger.merge([]) if row["paper"] == "wang2018"]
     rows[0] |= {"verdict": "refuted", "profile": "paper", "data": "formula", "value": 6.5192}
     rows[1] |= {"verdict": "reproduced", "profile": "paper", "data": "simulated", "value": 1.0}
     last = readme.scoreboard(rows).splitlines()[-1]
     assert last == f"| wang2018 | 1 | 0 | 0 | 1 | {len(rows) - 2} | formulas, simulated (paper profile) |"
-    assert readme.refuted(rows).splitlines()[-1] == f"| {rows[0]['where']} | {rows[0]['says']} | 6.519 |"
+    assert readme.refuted(rows).splitlines()[-1] == f"| wang2018, {rows[0]['where']} | {rows[0]['says']} | 6.519 |"
 
 
 def test_bars_of_both_sides():

@@ -22,11 +22,11 @@ def scoreboard(rows: list[dict]) -> str:
 
 
 def refuted(rows: list[dict]) -> str:
-    """The refuted claims as a Markdown table: where, what the paper says, what is attained."""
+    """The refuted claims as a Markdown table: which paper and where, what it says, what is attained."""
     lines = ["| refuted | the paper says | attained |", "|---|---|---|"]
     for row in (row for row in rows if row["verdict"] == rules.REFUTED):
         where, says = (row[key].replace("|", r"\|") for key in ("where", "says"))
-        lines.append(f"| {where} | {says} | {ledger.ours(row)} |")
+        lines.append(f"| {row['paper']}, {where} | {says} | {ledger.ours(row)} |")
     return "\n".join(lines)
 
 
