@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
+import torch
+
+from ppkit.models import mlp
+
 REPEATS = 7
+SIZES, BATCH = (264, 50, 20, 2), 1166        # wang2018's network and the sample of one of its uploads
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,28 @@ class Bar:
 
     def row(self) -> dict:
         return asdict(self) | {"met": self.met}
+
+
+def on_one_thread(measure: Callable[[], list[Bar]]) -> Callable[[], list[Bar]]:
+    """The same measurement with torch on one thread, and without Opacus' warning that no input requires a gradient."""
+    @functools.wraps(measure)
+    def alone() -> list[Bar]:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return measure()
+        finally:
+            torch.set_num_threads(threads)
+    return alone
+
+
+def one_step() -> tuple[torch.nn.Sequential, torch.Tensor, torch.Tensor]:
+    """What every step is timed on: the model, X (1166, 264) and y (1166,) of a fixed seed."""
+    rng = torch.Generator().manual_seed(0)
+    model = mlp(SIZES, rng=rng)
+    return model, torch.randn(BATCH, SIZES[0], generator=rng), torch.randint(0, SIZES[-1], (BATCH,), generator=rng)
 
 
 def ratios(numerator: Callable[[], object], denominator: Callable[[], object], *, calls: int = 20) -> list[float]:

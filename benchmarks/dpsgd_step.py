@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 import copy
-import warnings
 
 import torch
-from bars import Bar, bar, ratios
+from bars import BATCH, Bar, bar, on_one_thread, one_step, ratios
 from opacus.grad_sample import GradSampleModuleFastGradientClipping
 from opacus.optimizers import DPOptimizerFastGradientClipping
 from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 from torch import nn
 
 from ppkit.dpsgd_optimizer import DPOptimizer
-from ppkit.models import mlp
 
-SIZES, BATCH, L2_NORM_CLIP, NOISE_MULTIPLIER, LR = (264, 50, 20, 2), 1166, 1.0, 1.1, 0.05
+L2_NORM_CLIP, NOISE_MULTIPLIER, LR = 1.0, 1.1, 0.05
 
 
+@on_one_thread
 def run() -> list[Bar]:
-    """Time the bar on one thread; both routes take ten noiseless steps and are compared before anything is timed."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Opacus' backward hooks warn that no input requires a gradient
-            return _run()
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _run() -> list[Bar]:
-    rng = torch.Generator().manual_seed(0)
-    model = mlp(SIZES, rng=rng)
-    X = torch.randn(BATCH, SIZES[0], generator=rng)
-    y = torch.randint(0, SIZES[-1], (BATCH,), generator=rng)
+    """Time the bar; both routes take ten noiseless steps and are compared before anything is timed."""
+    model, X, y = one_step()
     weights = [_trained(route(copy.deepcopy(model), X, y, noise_multiplier=0.0)) for route in (_ours, _opacus)]
     if not all(torch.allclose(a, b, rtol=0, atol=1e-5) for a, b in zip(*weights, strict=True)):
         raise AssertionError("DPOptimizer and Opacus disagree")

@@ -3,39 +3,24 @@
 from __future__ import annotations
 
 import copy
-import warnings
 
 import numpy as np
 import torch
-from bars import Bar, bar, ratios
+from bars import BATCH, Bar, bar, on_one_thread, one_step, ratios
 from opacus import GradSampleModule
 from torch.nn import functional
 
 from ppkit import gradients
 from ppkit.dpstgd.training import DPSTGD
 from ppkit.mechanisms import SELECTIONS
-from ppkit.models import mlp
 
-SIZES, BATCH, CLIP_BOUND, N_UPLOADS = (264, 50, 20, 2), 1166, 0.01, 1431
+CLIP_BOUND, N_UPLOADS = 0.01, 1431
 
 
+@on_one_thread
 def run() -> list[Bar]:
-    """Time all bars on one thread; the results of the two routes are compared before anything is timed."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Opacus' backward hooks warn that no input requires a gradient
-            return _run()
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _run() -> list[Bar]:
-    rng = torch.Generator().manual_seed(0)
-    model = mlp(SIZES, rng=rng)
-    X = torch.randn(BATCH, SIZES[0], generator=rng)
-    y = torch.randint(0, SIZES[-1], (BATCH,), generator=rng)
+    """Time all bars; the results of the two routes are compared before anything is timed."""
+    model, X, y = one_step()
     hooked = GradSampleModule(copy.deepcopy(model), loss_reduction="sum")
 
     def opacus() -> torch.Tensor:

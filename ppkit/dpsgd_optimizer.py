@@ -14,9 +14,9 @@ from collections.abc import Callable
 import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
-from torch.nn import functional
 
 from ppkit import gradients
+from ppkit.models import classification_loss
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -89,7 +89,7 @@ class DPOptimizer:
 
         model: any module that has the optimiser's parameters and that torch.func.vmap can follow.  X: (N, ...), y:
         (N, ...); consecutive records form a microbatch.  loss: function of a microbatch's outputs and y that returns
-        its mean loss; None is `classification_loss`.
+        its mean loss; None is `models.classification_loss`.
         .grad is overwritten with new tensors, so one that was kept stays as it was.  nn.Sequential of Linear and ReLU
         with the default loss takes closed forms (`ppkit.gradients`); everything else, one vectorised autograd pass
         over the microbatches.
@@ -153,13 +153,6 @@ class DPOptimizer:
             bad = int((~torch.isfinite(norms)).sum())
             raise ValueError(f"the gradient of {bad} of {len(norms)} microbatches is NaN, infinite or too large")
         return gradients.clip_factors(norms, self.l2_norm_clip)
-
-
-def classification_loss(outputs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Mean cross-entropy of logits (N, n_classes) and classes y (N,); of a single logit (N, 1), the binary one."""
-    if outputs.shape[1] == 1:
-        return functional.binary_cross_entropy_with_logits(outputs[:, 0], y.to(outputs.dtype))
-    return functional.cross_entropy(outputs, y.long())
 
 
 def _names(model: nn.Module, parameters: dict) -> dict[nn.Parameter, list[str]]:

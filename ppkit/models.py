@@ -1,4 +1,4 @@
-"""The papers' networks as plain torch modules, started from an explicit generator."""
+"""The papers' networks as plain torch modules, started from an explicit generator, and the loss that they are trained on."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 STARTS = ("random", "zero")
 
@@ -55,3 +56,16 @@ def n_parameters(model: nn.Module) -> int:
     8
     """
     return sum(parameter.numel() for parameter in model.parameters())
+
+
+def classification_loss(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The mean loss of a classifier: cross-entropy of its logits, of a single logit the binary one.
+
+    logits: (N, K).  y: (N,) integer classes; for K > 1 also (N, K) shares of classes.  Returns a scalar, in nats a record.
+
+    >>> round(float(classification_loss(torch.zeros(3, 1), torch.tensor([0, 1, 1]))), 4)
+    0.6931
+    """
+    if logits.shape[1] == 1:
+        return functional.binary_cross_entropy_with_logits(logits[:, 0], y.to(logits.dtype))
+    return functional.cross_entropy(logits, y if y.is_floating_point() else y.long())

@@ -9,6 +9,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from ppkit import cli
+
 # A shell that starts CI in the background ignores Ctrl-C for all its children; the tests of Ctrl-C need it heard.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -58,6 +60,18 @@ def project(tmp_path, monkeypatch) -> Project:
     monkeypatch.setenv("PPKIT_HOME", str(made.folder))
     monkeypatch.chdir(made.folder)
     return made
+
+
+@pytest.fixture
+def ppkit(project, monkeypatch, capsys):
+    """`ppkit ...` on the test's project, inside this process: (exit code, stdout, stderr)."""
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["ppkit", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        said = capsys.readouterr()
+        return ended.value.code or 0, said.out, said.err
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -9,9 +9,8 @@ import torch
 from scipy.special import expit, softmax
 from torch import nn
 
-from ppkit.backtracking.analytic import (first_layer, from_adam_step, from_snapshots, reconstruct, shared_gradient,
-                                         victim_loss)
-from ppkit.models import mlp
+from ppkit.backtracking.analytic import (first_layer, from_adam_step, from_snapshots, reconstruct, shared_gradient)
+from ppkit.models import classification_loss, mlp
 
 ACTIVATIONS = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh}
 
@@ -181,7 +180,7 @@ def trained(sizes, *, optimiser, n_steps, seed=6, dtype=torch.float64, **setting
     steps = optimiser(after.parameters(), **settings)
     for _ in range(n_steps):
         steps.zero_grad()
-        victim_loss(after(x), torch.tensor([1])).backward()
+        classification_loss(after(x), torch.tensor([1])).backward()
         steps.step()
     return before, after, x[0].double().numpy()
 

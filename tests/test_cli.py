@@ -1,25 +1,16 @@
 """The command line: what it refuses, in one sentence on stderr, with exit code 2 and no traceback."""
 
-import sys
 
 import pytest
 
-from ppkit import cli
 
 
 @pytest.fixture
-def ppkit(project, monkeypatch, capsys):
-    """`ppkit ...` inside this process: (exit code, stdout, stderr)."""
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["ppkit", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        said = capsys.readouterr()
-        return ended.value.code or 0, said.out, said.err
-
+def ppkit(ppkit, project):
+    """The command on a project of two notebooks."""
     project.add("00_start", "print(1)", parameters=None)
     project.add("01_paper", "print(SEED)")
-    return run
+    return ppkit
 
 
 REFUSED = [

@@ -9,9 +9,9 @@ from torch.nn import functional
 
 from ppkit import dpsgd_optimizer
 from ppkit.dpsgd import poisson_batch
-from ppkit.dpsgd_optimizer import DPOptimizer, classification_loss
+from ppkit.dpsgd_optimizer import DPOptimizer
 from ppkit.gradients import capture, group_norms
-from ppkit.models import mlp, n_parameters
+from ppkit.models import classification_loss, mlp, n_parameters
 
 
 class Gated(nn.Module):

@@ -9,7 +9,6 @@ import re
 import shutil
 import socket
 import struct
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ppkit import cli, datasets
+from ppkit import datasets
 from ppkit.datasets import creditcard, downloading, fetching
 from ppkit.datasets.fetching import Failed, Offline, Public, obtain
 
@@ -439,17 +438,6 @@ def test_what_an_interrupted_fetch_leaves_is_gone_on_with(server, public, folder
 
 
 # the names and the command
-
-@pytest.fixture
-def ppkit(project, monkeypatch, capsys):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["ppkit", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        said = capsys.readouterr()
-        return ended.value.code or 0, said.out, said.err
-    return run
-
 
 @pytest.fixture
 def two_public(server, public, monkeypatch):

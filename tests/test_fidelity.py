@@ -162,6 +162,24 @@ def test_what_is_shipped_meets_the_bars_and_the_card_says_what_was_measured(name
     assert project.with_block(card, "fidelity", fitting.block(about)) == card and fitting.block(about) in card
 
 
+def test_a_fit_that_cannot_be_written_whole_leaves_the_old_one(tmp_path, monkeypatch):
+    old = {tmp_path / name: name.encode() for name in ("a.npz", "a.json", "a.md")}
+    for path, content in old.items():
+        path.write_bytes(content)
+    new = dict(zip(old, (b"1", b"2", None), strict=True))                  # the third cannot be written
+    with pytest.raises(TypeError):
+        fitting._all_or_none(new)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == old
+    fitting._all_or_none(dict.fromkeys(old, b"new"))
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == dict.fromkeys(old, b"new")
+
+
+def test_a_misspelt_name_is_refused_before_anything_is_fitted(ppkit, monkeypatch):
+    monkeypatch.setattr(fitting, "fit", lambda *_, **__: pytest.fail("something was fitted"))
+    code, _, said = ppkit("data", "fit-standins", "creditcard", "cards")
+    assert code == 2 and said == "ppkit: cards has no stand-in to fit, expected one of creditcard, distress, lending\n"
+
+
 def test_fitting_is_refused_in_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setenv("PPKIT_DATA", str(tmp_path))
     with pytest.raises(ValueError, match="transactions has no stand-in to fit, expected one of creditcard, distress, lending"):

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional
+
+from ppkit.models import classification_loss
 
 _MIRROR = 1e-6  # two neurons closer than this to each other's negative count as one
 _EXACT = 1e-6  # a residual share above this is no rounding
@@ -30,18 +31,8 @@ class Reconstruction:
     n_neurons: int
 
 
-def victim_loss(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """The mean loss of the paper's banks: binary cross-entropy for one logit, cross-entropy for more.
-
-    logits: (N, K).  y: (N,) integer classes, or (N, K) shares of classes for K > 1.  Returns a scalar.
-    """
-    if logits.shape[1] == 1:
-        return functional.binary_cross_entropy_with_logits(logits[:, 0], y.to(logits.dtype))
-    return functional.cross_entropy(logits, y if y.is_floating_point() else y.long())
-
-
 def shared_gradient(
-    model: nn.Module, X: torch.Tensor, y: torch.Tensor, *, loss: Callable = victim_loss
+    model: nn.Module, X: torch.Tensor, y: torch.Tensor, *, loss: Callable = classification_loss
 ) -> tuple[torch.Tensor, ...]:
     """The gradient of the mean loss that a participant shares, one tensor per parameter of the model, in its order.
 

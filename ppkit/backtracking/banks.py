@@ -23,11 +23,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional
 
 from ppkit import evaluation
 from ppkit.federated import average
-from ppkit.models import mlp
+from ppkit.models import classification_loss, mlp
 
 PAPER_WEIGHTS = (0.55, 0.35, 0.10)            # section 4.2.3
 BY_ROWS = (20, 15, 5)                         # what "based on the amount of data" gives: .5, .375, .125
@@ -279,9 +278,7 @@ def _flat(model: nn.Module) -> torch.Tensor:
 def _loss(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     if logits.ndim != 2 or logits.shape[1] not in (1, 2):
         raise ValueError(f"the model must return (N, 1) or (N, 2) logits, got {tuple(logits.shape)}")
-    if logits.shape[1] == 1:
-        return functional.binary_cross_entropy_with_logits(logits[:, 0], y.to(logits.dtype))
-    return functional.cross_entropy(logits, y)
+    return classification_loss(logits, y)
 
 
 def _checked(X, y, tree: Tree) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from ppkit.backtracking.analytic import first_layer, victim_loss
+from ppkit.backtracking.analytic import first_layer
+from ppkit.models import classification_loss
 
 _BLOCK = 8192  # candidates that go through the model at a time
 
@@ -28,7 +29,7 @@ class Found(NamedTuple):
     unexplained: float
 
 
-def mixing_weights(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, loss: Callable = victim_loss) -> np.ndarray:
+def mixing_weights(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, loss: Callable = classification_loss) -> np.ndarray:
     """How each first-layer neuron's ratio mixes the records of a batch: weights (H, N), each line with sum 1.
 
     weight[j, i] = delta_ij / sum_i delta_ij,    dW_j / db_j = sum_i weight[j, i] x_i
@@ -42,7 +43,7 @@ def mixing_weights(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, lo
     return np.divide(delta, total, out=np.full_like(delta, np.nan), where=usable)
 
 
-def isolated(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, loss: Callable = victim_loss) -> np.ndarray:
+def isolated(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, loss: Callable = classification_loss) -> np.ndarray:
     """The records of a batch that some first-layer neuron sees alone: ascending positions, of 0..N-1.
 
     For the notebook, which knows the batch; arguments as in `mixing_weights`.
@@ -53,7 +54,7 @@ def isolated(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, loss: Ca
 
 def from_batch(
     weight_grad: torch.Tensor, bias_grad: torch.Tensor, *, model: nn.Sequential, n_records: int,
-    tolerance: float = 1e-9, loss: Callable = victim_loss,
+    tolerance: float = 1e-9, loss: Callable = classification_loss,
 ) -> Found:
     """The records of a batch that its mean gradient gives away; `from_rounds` with one round."""
     return from_rounds([model], [(weight_grad, bias_grad)], n_records=n_records, tolerance=tolerance, loss=loss)
@@ -61,7 +62,7 @@ def from_batch(
 
 def from_rounds(
     models: Sequence[nn.Sequential], gradients: Sequence[Sequence[torch.Tensor]], *, n_records: int,
-    tolerance: float = 1e-9, loss: Callable = victim_loss,
+    tolerance: float = 1e-9, loss: Callable = classification_loss,
 ) -> Found:
     """The records of one batch that its mean gradients at several weights give away, without any look at the batch.
 

@@ -16,7 +16,8 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import nn
 
-from ppkit.backtracking.analytic import first_layer, victim_loss
+from ppkit.backtracking.analytic import first_layer
+from ppkit.models import classification_loss
 
 DISTANCES = ("l2", "cosine")
 MAX_RECORDS = 8
@@ -35,7 +36,7 @@ class Match(NamedTuple):
 
 def match(
     model: nn.Module, gradient: Sequence[torch.Tensor], *, n_records: int, rng: torch.Generator, labels=None,
-    distance: str = "l2", n_restarts: int = 4, n_steps: int = 200, in_row_space: bool = True, loss: Callable = victim_loss,
+    distance: str = "l2", n_restarts: int = 4, n_steps: int = 200, in_row_space: bool = True, loss: Callable = classification_loss,
 ) -> Match:
     """The batch whose gradient comes closest to the one that was shared, from several random starts.
 

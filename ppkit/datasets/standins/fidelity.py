@@ -68,7 +68,11 @@ def losses(stand: Stand, table: pd.DataFrame, *, splits: int = SPLITS, seed: int
 
 
 def marginals(table: pd.DataFrame, drawn: pd.DataFrame) -> dict:
-    """Against the rows it was fitted on: the largest Kolmogorov-Smirnov distance of a column, and the largest and mean difference of rank correlations."""
+    """How far sampled rows are from the rows that were fitted to, in columns and in pairs of columns.
+
+    Returns the largest and the median Kolmogorov-Smirnov distance of a column, which column, and the largest and the mean
+    difference of Spearman's rank correlations over pairs of columns that vary.
+    """
     apart = {column: stats.ks_2samp(table[column], drawn[column], method="asymp").statistic for column in table.columns}
     worst = max(apart, key=apart.get)
     varying = [column for column in table.columns if table[column].nunique() > 1 < drawn[column].nunique()]
@@ -166,8 +170,8 @@ def _summed_up(task: Task, model: str, found: np.ndarray) -> dict:
     lost, n = found[:, 0] - found[:, 1], len(found)
     halfwidth = stats.t.ppf(0.95, n - 1) * lost.std(ddof=1) * np.sqrt(1 / n + _TEST_SHARE / (1 - _TEST_SHARE))
     return {"task": task.about, "model": model, "real": float(found[:, 0].mean()), "standin": float(found[:, 1].mean()),
-            "itself": float(found[:, 2].mean()), "loss": float(lost.mean()), "lower": float(lost.mean() - halfwidth), "upper": float(lost.mean() + halfwidth),
-            "bar": task.bar}
+            "itself": float(found[:, 2].mean()), "loss": float(lost.mean()), "lower": float(lost.mean() - halfwidth),
+            "upper": float(lost.mean() + halfwidth), "bar": task.bar}
 
 
 def _nearest(rows: pd.DataFrame, fitted_on: pd.DataFrame, kept: dict[str, np.ndarray], rng: np.random.Generator) -> np.ndarray:

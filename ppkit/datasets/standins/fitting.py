@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +13,7 @@ import pandas as pd
 from ppkit import project
 
 from .. import creditcard, distress, lending
+from ..files import sha256
 from ..loading import REAL, real_file, real_table
 from . import FITTED, FOLDER, fidelity, packed
 from .creditcard import typical
@@ -66,8 +68,7 @@ def fit(name: str, *, splits: int = SPLITS) -> dict:
     Returns what was measured; `missed(...)` says which bars it is below.
     FileNotFoundError if the real file is not here, ValueError if it is not what it should be.
     """
-    if name not in PLANS:
-        raise ValueError(f"{name} has no stand-in to fit, expected one of {', '.join(PLANS)}")
+    known(name)
     if splits < 2:
         raise ValueError(f"splits must be >= 2, got {splits}")
     plan, rng = PLANS[name], np.random.default_rng(SEED)
@@ -80,16 +81,24 @@ def fit(name: str, *, splits: int = SPLITS) -> dict:
     drawn = stand.sample(fitted, REAL[name].FULL_ROWS, rng)
     found["marginals"] = fidelity.marginals(table, drawn)
     if plan.time:
-        found["drift_by"], found["drift"] = plan.time, fidelity.drift(plan.time, plan.drift_of, *(_placed(rows, plan.time) for rows in (table, drawn)))
+        found["drift_by"] = plan.time
+        found["drift"] = fidelity.drift(plan.time, plan.drift_of, _placed(table, plan.time), _placed(drawn, plan.time))
     content = packed(fitted)
     about = {"fitted_on": f"{len(checked.table):,} of {checked.of_rows:,} real rows{checked.layout and f' ({checked.layout})'}",
-             "rows_used": len(table), "file": hashlib.sha256(file.path.read_bytes()).hexdigest(), "splits": splits, "score": plan.score,
+             "rows_used": len(table), "file": sha256(file.path), "splits": splits, "score": plan.score,
              "parameters": hashlib.sha256(content).hexdigest(), "bytes": len(content), **_rounded(found)}
-    Path(str(FOLDER.joinpath(f"{name}.npz"))).write_bytes(content)
-    Path(str(FOLDER.joinpath(f"{name}.json"))).write_text(json.dumps(about, indent=1) + "\n", "utf-8")
     card = project.root() / "data" / "cards" / f"{name}.md"
-    card.write_text(project.with_block(card.read_text("utf-8"), "fidelity", block(about)), "utf-8")
+    text = project.with_block(card.read_text("utf-8"), "fidelity", block(about))
+    _all_or_none({Path(str(FOLDER.joinpath(f"{name}.npz"))): content,
+                  Path(str(FOLDER.joinpath(f"{name}.json"))): f"{json.dumps(about, indent=1)}\n".encode(),
+                  card: text.encode()})
     return about
+
+
+def known(name: str) -> None:
+    """Refuse a name that has no stand-in: ValueError with those that have."""
+    if name not in PLANS:
+        raise ValueError(f"{name} has no stand-in to fit, expected one of {', '.join(PLANS)}")
 
 
 def missed(about: dict) -> list[str]:
@@ -125,6 +134,19 @@ def block(about: dict) -> str:
             lines += [f"| {row['about']}, {which} | " + " | ".join(f"{value:.2f}" for value in row[key]) + " |"
                       for which, key in (("real", "real"), ("stand-in", "standin"))]
     return "\n".join(lines)
+
+
+def _all_or_none(files: dict[Path, bytes]) -> None:
+    """Write all files beside their places first and name them then, so that a full disk or Ctrl-C leaves the old ones."""
+    parts = {path: path.with_name(f"{path.name}.part") for path in files}
+    try:
+        for path, content in files.items():
+            parts[path].write_bytes(content)
+        for path, part in parts.items():
+            os.replace(part, path)
+    finally:
+        for part in parts.values():
+            part.unlink(missing_ok=True)
 
 
 def _placed(rows: pd.DataFrame, time: str) -> pd.DataFrame:
