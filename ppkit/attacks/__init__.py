@@ -1,0 +1,1 @@
+"""What an honest but curious party learns from the numbers that a protocol gives it; attacks see arrays, not protocol objects."""
