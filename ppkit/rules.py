@@ -167,7 +167,8 @@ def _one_sided(evidence: Evidence, *, sign: int) -> Outcome:
     if agree and sign * (value - evidence.options[name]) - evidence.halfwidth >= 0:
         return Outcome(REPRODUCED, value, spread)
     if sign > 0 and np.mean(seeds > 0) >= SEED_SHARE:
-        return Outcome(DIRECTION, value, spread, f"positive, but under {evidence.options[name]}")
+        short = "its interval reaches" if agree and value >= evidence.options[name] else "it is"
+        return Outcome(DIRECTION, value, spread, f"positive, but {short} under {evidence.options[name]}")
     return Outcome(NOT_REPRODUCED, value, spread)
 
 

@@ -76,6 +76,12 @@ def test_few_positives_are_decided_by_the_interval():
     assert verdict("ordering", {"a": [0.90], "b": [0.93]}, ordering=["a", "b"], slack=0.0, halfwidth=0.03) == "direction only"
 
 
+def test_direction_only_says_whether_the_value_or_its_interval_falls_short():
+    by_interval = rules.at_least(Evidence(0.03, halfwidth=0.05, options={"at_least": 0.0}))
+    by_value = rules.at_least(Evidence(0.03, options={"at_least": 0.1}))
+    assert by_interval.why == "positive, but its interval reaches under 0.0" and by_value.why == "positive, but it is under 0.1"
+
+
 def test_thresholds():
     assert verdict("at_least", [0.02, 0.04], at_least=0.01) == "reproduced"
     assert verdict("at_least", [0.002, 0.004], at_least=0.01) == "direction only"

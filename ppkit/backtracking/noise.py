@@ -45,28 +45,6 @@ def ratio_cdf(t, *, mean_top, sd_top, mean_bottom, sd_bottom) -> np.ndarray:
     return np.clip(chance, 0.0, 1.0)
 
 
-def ratio_quantile(p, *, mean_top, sd_top, mean_bottom, sd_bottom) -> np.ndarray:
-    """The value that a ratio of two independent normal variables stays below with chance p: the inverse of `ratio_cdf`.
-
-    p: in (0, 1).  The other arguments as in `ratio_cdf`.  Returns float64.  ValueError if an argument is out of range.
-    Departs from textbooks, which give a mean by the delta method: there is none.
-
-    >>> round(float(ratio_quantile(0.75, mean_top=0, sd_top=1, mean_bottom=0, sd_bottom=1)), 12)
-    1.0
-    """
-    p = _chance(p)
-    _checked(0.0, mean_top, sd_top, mean_bottom, sd_bottom)
-    means = [np.asarray(v, dtype=np.float64) for v in (mean_top, mean_bottom)]
-    centre = means[0] * means[1] / (means[1] ** 2 + np.square(sd_bottom))
-    unit = np.hypot(sd_top, centre * sd_bottom) / np.hypot(means[1], sd_bottom)
-
-    def reached(angle):
-        return ratio_cdf(centre + unit * np.tan(angle), mean_top=mean_top, sd_top=sd_top, mean_bottom=mean_bottom,
-                         sd_bottom=sd_bottom) >= p
-
-    return centre + unit * np.tan(_bisect(reached, -np.pi / 2, np.pi / 2, np.broadcast(p, centre, unit).shape))
-
-
 def error_cdf(error, *, value, bias_grad, noise_scale, n_rounds=1) -> np.ndarray:
     """The chance that an attacker who averages n_rounds noisy gradients and divides is off by at most `error`.
 
