@@ -11,24 +11,61 @@ from torch.nn import functional
 STARTS = ("random", "zero")
 
 
+class PiecewiseSigmoid(nn.Module):
+    """The sigmoid of three straight pieces that can be computed on shares: min(1, max(0, z + 1/2)).
+
+    Its slope is 1 where |z| < 1/2 and 0 outside, where the sigmoid's is at most 1/4 and never 0.
+    Source: SecureML (Mohassel and Zhang 2017), section 5.3.
+
+    >>> PiecewiseSigmoid()(torch.tensor([-1.0, -0.25, 0.0, 2.0])).tolist()
+    [0.0, 0.25, 0.5, 1.0]
+    """
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        return (z + 0.5).clamp(0, 1)
+
+
+ACTIVATIONS = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid, "piecewise": PiecewiseSigmoid}
+
+
+def activations(names: str | Sequence[str], n_layers: int) -> list[nn.Module]:
+    """One activation module for each of n_layers hidden layers.
+
+    names: one of ACTIVATIONS for all of them, or n_layers of them in order.  ValueError for another name or number.
+
+    >>> activations(("sigmoid", "relu"), 2)
+    [Sigmoid(), ReLU()]
+    """
+    wanted = [names] * n_layers if isinstance(names, str) else list(names)
+    if len(wanted) != n_layers:
+        raise ValueError(f"activation must be one name or {n_layers}, one a hidden layer, got {tuple(wanted)}")
+    for name in wanted:
+        if name not in ACTIVATIONS:
+            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {name!r}")
+    return [ACTIVATIONS[name]() for name in wanted]
+
+
 def mlp(
     sizes: Sequence[int],
     *,
     rng: torch.Generator,
     start: str = "random",
+    activation: str | Sequence[str] = "relu",
     dtype: torch.dtype = torch.float32,
 ) -> nn.Sequential:
-    """A fully connected network: Linear layers with ReLU between them and none at the end.
+    """A fully connected network: Linear layers with an activation between them and none at the end.
 
     weight, bias ~ U(-1/sqrt(fan_in), 1/sqrt(fan_in))    (torch's own rule for Linear), or 0
 
     sizes: widths from input to output, at least two, each >= 1.  rng: draws the start; the global generator of
     torch is not touched.  start: "random", or "zero" (every parameter 0; then the gradient of a ReLU network with
     a hidden layer is 0 in all parameters but the last bias, and plain SGD never leaves AUC .5).
+    activation: "relu", "sigmoid" or "piecewise" between all layers, or one of them for each hidden layer.
     dtype: torch.float32 or torch.float64.
     Returns an nn.Sequential that maps (N, sizes[0]) to logits (N, sizes[-1]).
-    ValueError if sizes or start is not accepted.
-    Source: wang2018, section V.B (264-50-20-2); Algorithm 1 starts at 0, section III "randomly".
+    ValueError if sizes, start or activation is not accepted.
+    Source: wang2018, section V.B (264-50-20-2, ReLU); Algorithm 1 starts at 0, section III "randomly".  zhou2021, section
+    6.1: (8, 8) with sigmoid, and (400, 16, 8) with sigmoid, sigmoid, ReLU.
 
     >>> n_parameters(mlp((264, 50, 20, 2), rng=torch.Generator().manual_seed(0)))
     14312
@@ -39,13 +76,14 @@ def mlp(
     if start not in STARTS:
         raise ValueError(f"start must be one of {STARTS}, got {start!r}")
     layers: list[nn.Module] = []
-    for fan_in, fan_out in zip(sizes[:-1], sizes[1:]):
+    between = activations(activation, len(sizes) - 2)
+    for fan_in, fan_out, after in zip(sizes[:-1], sizes[1:], [*between, nn.Identity()]):
         linear = nn.utils.skip_init(nn.Linear, fan_in, fan_out, dtype=dtype)
         bound = fan_in**-0.5 if start == "random" else 0.0
         with torch.no_grad():
             linear.weight.uniform_(-bound, bound, generator=rng)
             linear.bias.uniform_(-bound, bound, generator=rng)
-        layers += [linear, nn.ReLU()]
+        layers += [linear, after]
     return nn.Sequential(*layers[:-1])
 
 
