@@ -1,0 +1,161 @@
+"""zhou2021's rivals: the network on plaintext (NN) and the network split by holders (SplitNN), both with SPNN's interface.
+
+A net takes the holders' columns once, `prepare(parts)`, then gives logits for row numbers, `net(rows)`; `net.logits(parts)`
+gives them for other rows, without gradients. After a call, `net.h1` is the first hidden layer before its activation, (rows,
+width), and `net.h_last` the last hidden layer behind its activation; both keep their gradients, which are what the server
+and the holders get to see. What all three nets share behind h1 is `hidden` and `output`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from ppkit.models import activations, mlp
+
+
+class _Net(nn.Module):
+    """What NN and SplitNN have in common: everything but `first`, from columns to h1."""
+
+    def __init__(self, holders: Sequence[int], hidden: Sequence[int], activation: str | Sequence[str], n_outputs: int):
+        super().__init__()
+        self.holders, self.widths = tuple(holders), tuple(hidden)
+        if not self.holders or any(width < 1 for width in self.holders):
+            raise ValueError(f"holders must be the number of columns of each holder, >= 1, got {self.holders}")
+        if not self.widths or any(width < 1 for width in self.widths):
+            raise ValueError(f"hidden must be the widths of the hidden layers, each >= 1, got {self.widths}")
+        if n_outputs < 1:
+            raise ValueError(f"n_outputs must be >= 1, got {n_outputs}")
+        activations(activation, len(self.widths))
+        self._parts: list[torch.Tensor] | None = None
+        self.h1 = self.h_last = None
+
+    def first(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+        raise NotImplementedError
+
+    def prepare(self, parts: Sequence[torch.Tensor]) -> None:
+        """Take the columns of the training rows, one tensor (N, holders[i]) a holder.  ValueError if they do not fit."""
+        self._parts = self._checked(parts)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        """Logits (len(rows), n_outputs) of some rows of what was prepared; leaves h1 and h_last behind."""
+        if self._parts is None:
+            raise ValueError("the net has no rows yet: call prepare(parts) first")
+        self.h1 = self.first([part[rows] for part in self._parts])
+        self.h_last = self.hidden(self.h1)
+        for seen in (self.h1, self.h_last):
+            if seen.requires_grad:
+                seen.retain_grad()
+        return self.output(self.h_last)
+
+    @torch.no_grad()
+    def logits(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Logits (N, n_outputs) of any rows, such as the test rows; changes nothing."""
+        return self.output(self.hidden(self.first(self._checked(parts))))
+
+    def _checked(self, parts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        shapes = [tuple(part.shape) for part in parts]
+        if [shape[1:] for shape in shapes] != [(width,) for width in self.holders]:
+            raise ValueError(f"parts must have {' + '.join(map(str, self.holders))} columns, got shapes {shapes}")
+        if len({shape[0] for shape in shapes}) > 1 or shapes[0][0] == 0:
+            raise ValueError(f"all holders must have the same rows, at least one, got {[shape[0] for shape in shapes]}")
+        dtype = next(self.parameters()).dtype
+        if any(part.dtype != dtype for part in parts):
+            raise ValueError(f"parts must be {dtype} as the net is, got {[str(part.dtype) for part in parts]}")
+        return list(parts)
+
+
+class NN(_Net):
+    """The network on plaintext, all columns in one place.
+
+    h1 = sum_i X_i theta_i,    logits = output(hidden(h1))
+
+    holders: columns of each holder; here they only say how X is cut.  hidden: widths of the hidden layers.
+    activation: one name for all hidden layers, or one each (`models.ACTIVATIONS`).  rng: draws the start as
+    `models.mlp` would: U(-1/sqrt(fan_in), 1/sqrt(fan_in)), fan_in of theta being sum(holders).
+    bias: whether h1 has one; the paper's has none.  n_outputs: 1 for two classes.  dtype: float64 or float32.
+    ValueError for widths < 1 or an unknown activation.  Guarantee: none; whoever runs it sees everything.
+    Source: zhou2021, section 6.1.
+
+    >>> net = NN([14, 14], (8, 8), rng=torch.Generator().manual_seed(0))
+    >>> net.prepare([torch.zeros(5, 14, dtype=torch.float64)] * 2)
+    >>> net(torch.arange(3)).shape, net.h1.shape
+    (torch.Size([3, 1]), torch.Size([3, 8]))
+    """
+
+    def __init__(self, holders: Sequence[int], hidden: Sequence[int], *, activation: str | Sequence[str] = "sigmoid",
+                 rng: torch.Generator, bias: bool = False, n_outputs: int = 1, dtype: torch.dtype = torch.float64):
+        super().__init__(holders, hidden, activation, n_outputs)
+        net = mlp((sum(self.holders), *self.widths, n_outputs), rng=rng, activation=activation, dtype=dtype)
+        self.theta = nn.ParameterList(
+            nn.Parameter(part.detach().t().contiguous()) for part in net[0].weight.split(self.holders, dim=1)
+        )
+        self.bias = nn.Parameter(net[0].bias.detach().clone()) if bias else None
+        self.hidden, self.output = net[1:-1], net[-1]
+
+    def first(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+        """h1 of these rows: (N, hidden[0])."""
+        total = sum(part @ theta for part, theta in zip(parts, self.theta))
+        return total if self.bias is None else total + self.bias
+
+
+class SplitNN(_Net):
+    """Split learning: each holder encodes its own columns up to the cut; the server has the rest, and the labels.
+
+    h1 = [X_1 theta_1, ..., X_k theta_k] side by side;  behind it as many layers as `cut` says stay with the holders
+
+    holders, hidden, activation, rng, n_outputs, dtype: as for NN.  The holders share each width before the cut evenly, so
+    that the total is that of NN (`shares_of`); where there are more holders than the width, each has one neuron and the
+    total is the number of holders.
+    cut: hidden layers that a holder computes by itself, 1 to len(hidden).  The first one has no bias, as in NN and SPNN.
+    Guarantee: none; the server sees every encoding (`h1` through its activation, of known origin) and the labels.
+    ValueError as for NN, and for a cut that is not there.
+    Source: Vepakomma et al. 2018, and zhou2021, section 6.1, which does not say where it cuts.
+
+    >>> [tuple(t.shape) for t in SplitNN([10, 9, 9], (8, 8), rng=torch.Generator().manual_seed(0)).theta]
+    [(10, 3), (9, 3), (9, 2)]
+    """
+
+    def __init__(self, holders: Sequence[int], hidden: Sequence[int], *, activation: str | Sequence[str] = "sigmoid",
+                 rng: torch.Generator, cut: int = 1, n_outputs: int = 1, dtype: torch.dtype = torch.float64):
+        super().__init__(holders, hidden, activation, n_outputs)
+        if not 1 <= cut <= len(self.widths):
+            raise ValueError(f"cut must be 1 to {len(self.widths)}, the hidden layers there are, got {cut}")
+        k = len(self.holders)
+        shares = [shares_of(max(width, k), k) for width in self.widths[:cut]]
+        kinds = [activation] * len(self.widths) if isinstance(activation, str) else list(activation)
+        nets = [mlp((columns, *(share[i] for share in shares)), rng=rng, activation=kinds[: cut - 1], dtype=dtype)
+                for i, columns in enumerate(self.holders)]
+        self.theta = nn.ParameterList(nn.Parameter(net[0].weight.detach().t().contiguous()) for net in nets)
+        rest = mlp((sum(shares[-1]), *self.widths[cut:], n_outputs), rng=rng, activation=kinds[cut:], dtype=dtype)
+        deep = _SideBySide([net[1:] for net in nets], shares[0]) if cut > 1 else nn.Identity()
+        self.hidden = nn.Sequential(deep, *activations(kinds[cut - 1 : cut], 1), *rest[:-1])
+        self.output = rest[-1]
+
+    def first(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+        """h1 of these rows, the holders' neurons side by side: (N, hidden[0]), or (N, k) if that is more."""
+        return torch.cat([part @ theta for part, theta in zip(parts, self.theta)], dim=1)
+
+
+class _SideBySide(nn.Module):
+    """The holders' further layers, each on its own slice of h1."""
+
+    def __init__(self, encoders: Sequence[nn.Module], widths: Sequence[int]):
+        super().__init__()
+        self.encoders, self._widths = nn.ModuleList(encoders), list(widths)
+
+    def forward(self, h1: torch.Tensor) -> torch.Tensor:
+        return torch.cat([net(part) for net, part in zip(self.encoders, h1.split(self._widths, dim=1))], dim=1)
+
+
+def shares_of(total: int, k: int) -> list[int]:
+    """k whole numbers that differ by at most 1 and sum to total, the larger ones first.  ValueError unless 1 <= k <= total.
+
+    >>> shares_of(28, 5)
+    [6, 6, 6, 5, 5]
+    """
+    if not 1 <= k <= total:
+        raise ValueError(f"{total} cannot be dealt to {k}: each of 1 to {total} gets at least one")
+    return [total // k + (i < total % k) for i in range(k)]
