@@ -1,0 +1,265 @@
+"""zhou2021's property attack: from the hidden features that a server sees, one hidden property of each record.
+
+The attacker fits a classifier on hidden features whose property he knows and applies it to those whose property he wants.
+Where the known ones come from is the threat model, and it decides what comes out; `property_defences` has what may help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.stats import norm, rankdata, t
+from sklearn.linear_model import LogisticRegression
+
+from ppkit.evaluation import auc
+from ppkit.models import classification_loss, mlp
+
+ATTACKERS = ("logistic", "mlp")
+THREATS = {
+    "nothing": "only how common the property is",
+    "transfer": "rows of his own, through a shadow model of the target's own initialisation",
+    "transfer_own_start": "rows of his own, through a shadow model of an initialisation of its own",
+    "adaptive": "the property of m records whose hidden features the target's server sees",
+    "ceiling": "the same m records, and the raw features themselves in place of the hidden ones",
+}
+_NEEDS = {"nothing": "known", "transfer": "shadow", "transfer_own_start": "shadow_own_start", "adaptive": "known",
+          "ceiling": "raw_known"}
+
+
+class Leak(NamedTuple):
+    """auc: .5 says nothing; under .5 the attacker is wrong more often than right, which is of no use to who cannot know it.
+    low, high: DeLong's 95% interval over the attacked records.  accuracy: share of records called right, at odds of one to
+    one.  majority: the accuracy of who says the commoner value every time.  n_known: records the attack was fitted on."""
+    auc: float
+    low: float
+    high: float
+    accuracy: float
+    majority: float
+    n_known: int
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """Who could know what about one layer of one trained network: arrays (rows, width), or None where it is not given.
+
+    hidden, bits: (N, H) hidden features of the attacked records, and (N,) their property in {0, 1}, for scoring only.
+    known, known_bits: the same of other records of the target, for "adaptive" and "ceiling".
+    shadow, shadow_own_start, shadow_bits: of the attacker's own records through his shadow models.
+    raw, raw_known: (N, F) and (M, F) raw features of the attacked and the known records.
+    Arrays or tensors.  Each attack checks what it uses.
+    """
+    hidden: np.ndarray
+    bits: np.ndarray
+    known: np.ndarray | None = None
+    known_bits: np.ndarray | None = None
+    shadow: np.ndarray | None = None
+    shadow_own_start: np.ndarray | None = None
+    shadow_bits: np.ndarray | None = None
+    raw: np.ndarray | None = None
+    raw_known: np.ndarray | None = None
+
+
+def above_median(values, *, of=None) -> np.ndarray:
+    """The property of the paper: 1 where a value is above the median, else 0; int64 (N,).
+
+    values: (N,) finite.  of: the values whose median counts, default `values` themselves.
+    ValueError if a value is not finite, or if all bits are equal (nothing is left to infer).
+    Source: zhou2021, section 6.3: "bigger than median are taken as 1, otherwise as 0".
+
+    >>> above_median([3.0, 1.0, 2.0, 9.0, 2.0])
+    array([1, 0, 0, 1, 0])
+    """
+    values = np.asarray(values, float)
+    if values.ndim != 1 or not values.size or not np.isfinite(values).all():
+        raise ValueError(f"values must be a vector of finite numbers, got shape {values.shape} with "
+                         f"{np.count_nonzero(~np.isfinite(values))} that are not")
+    bits = (values > np.median(values if of is None else np.asarray(of, float))).astype(np.int64)
+    if bits.min() == bits.max():
+        raise ValueError(f"all {bits.size} values lie on one side of the median: there is no property to infer")
+    return bits
+
+
+def infer(hidden_known, property_known, hidden_target, *, attacker: str = "logistic", rng: np.random.Generator) -> np.ndarray:
+    """Log-odds of the property for every target record, by a classifier fitted on the known ones.
+
+    Columns are standardised by the known records.  "logistic": ridge 1, to its optimum.  "mlp": H-16-1 with ReLU, Adam.
+    hidden_known: (M, H) finite, any features.  property_known: (M,) in {0, 1}.  hidden_target: (N, H).
+    rng: draws the start and the batches of "mlp"; "logistic" has no chance in it.
+    Returns (N,) float64; where the known records all have one value of the property, the same number for all: nothing can
+    be learnt.  ValueError if shapes do not match, a value is not finite or not 0 or 1, or attacker is unknown.
+    Source: zhou2021, section 6.3 (logistic regression); the perceptron is ours.
+
+    >>> infer([[0.], [1.], [2.], [3.]], [0, 0, 1, 1], [[0.], [3.]], rng=np.random.default_rng(0)).round(2)
+    array([-1.27,  1.27])
+    """
+    if attacker not in ATTACKERS:
+        raise ValueError(f"attacker must be one of {', '.join(ATTACKERS)}, got {attacker!r}")
+    known, bits = _features(hidden_known, "hidden_known"), _bits(property_known, "property_known", hidden_known)
+    target = _features(hidden_target, "hidden_target")
+    if known.shape[1] != target.shape[1]:
+        raise ValueError(f"known and target records must have the same features, got {known.shape[1]} and {target.shape[1]}")
+    if bits.min() == bits.max():
+        return np.full(len(target), _log_odds(bits))
+    mean, spread = known.mean(axis=0), known.std(axis=0)
+    spread[spread <= 1e-12 * np.maximum(np.abs(mean), 1e-300)] = np.inf  # a column that is constant tells nothing
+    known, target = (known - mean) / spread, (target - mean) / spread
+    if attacker == "mlp":
+        return _perceptron(known, bits, target, rng)
+    fitted = LogisticRegression(solver="newton-cholesky", tol=1e-8, max_iter=200).fit(known, bits)
+    return target @ fitted.coef_[0] + fitted.intercept_[0]
+
+
+def leak(bits, scores, *, n_known: int = 0) -> Leak:
+    """What an attacker's scores give away, with DeLong's 95% interval of the AUC.
+
+    bits: (N,) in {0, 1}, two of each at least.  scores: (N,) log-odds.  n_known: goes into the Leak as it is.
+    The interval is the normal one; AUC 0 or 1 has width 0.  ValueError as in `evaluation.auc`.
+    Source: DeLong, DeLong and Clarke-Pearson 1988; by ranks, Sun and Xu 2014.
+
+    >>> [round(v, 3) for v in leak([0, 0, 0, 1, 1, 1], [-2, -1, 1, -1.5, 2, 3])[:3]]
+    [0.778, 0.291, 1.0]
+    """
+    value, placements = _placements(bits, scores)
+    half = float(norm.ppf(0.975) * np.sqrt(sum(p.var(ddof=1) / len(p) for p in placements)))
+    bits, scores = np.asarray(bits), np.asarray(scores, float)
+    share = float(bits.mean())
+    return Leak(value, max(0.0, value - half), min(1.0, value + half), float(np.mean((scores > 0) == (bits == 1))),
+                max(share, 1 - share), n_known)
+
+
+def difference(bits, scores, other_scores) -> tuple[float, float, float]:
+    """AUC of the first scores minus AUC of the second on the same records, with DeLong's paired 95% interval.
+
+    bits: (N,) in {0, 1}.  Both scores: (N,).  Returns (difference, low, high): an optimiser or defence protects, against
+    this attacker on these nets, as far as the interval is above 0.  It covers the choice of records, not of seeds.
+
+    >>> [float(round(v, 3)) for v in difference([0, 0, 0, 1, 1, 1], [0, 1, 2, 3, 4, 5], [0, 1, 3, 2, 4, 5])]
+    [0.111, -0.197, 0.419]
+    """
+    (one, first), (two, second) = _placements(bits, scores), _placements(bits, other_scores)
+    half = norm.ppf(0.975) * np.sqrt(sum((a - b).var(ddof=1) / len(a) for a, b in zip(first, second)))
+    return one - two, float(one - two - half), float(one - two + half)
+
+
+def attack(threat: str, scene: Scene, *, attacker: str = "logistic", n_known: int | None = None,
+           rng: np.random.Generator) -> Leak:
+    """One attack under a named threat model.
+
+    threat: one of THREATS, whose sentence says what the attacker has.  scene: the arrays; those that the threat needs.
+    n_known: of "adaptive" and "ceiling", how many of the known records he has, drawn by rng; default all of them.
+    Returns a Leak.  ValueError if the threat is unknown, the scene lacks its arrays, or n_known is out of range.
+    Source: zhou2021, section 6.3, whose "somehow gets the amount and the corresponding hidden features" can be read as
+    "transfer" and as "adaptive".
+    """
+    if threat not in THREATS:
+        raise ValueError(f"threat must be one of {', '.join(THREATS)}, got {threat!r}")
+    shadow = threat.startswith("transfer")
+    wanted = [_NEEDS[threat], "shadow_bits" if shadow else "known_bits"] + ["raw"] * (threat == "ceiling")
+    lacking = [name for name in wanted if getattr(scene, name) is None and threat != "nothing"]
+    if lacking:
+        raise ValueError(f"threat {threat!r} needs {' and '.join(lacking)} in the scene")
+    target = scene.raw if threat == "ceiling" else scene.hidden
+    if threat == "nothing":
+        return leak(_bits(scene.bits, "bits", target), np.full(len(target), _log_odds(scene.bits)))
+    known, bits = (getattr(scene, name) for name in wanted[:2])
+    known, bits = _features(known, wanted[0]), _bits(bits, wanted[1], known)
+    if n_known is not None and not shadow:
+        rows = _drawn(len(known), n_known, rng)
+        known, bits = known[rows], bits[rows]
+    return leak(_bits(scene.bits, "bits", target), infer(known, bits, target, attacker=attacker, rng=rng), n_known=len(bits))
+
+
+def sweep(scene: Scene, *, sizes: Sequence[int] = (10, 30, 100, 300, 1_000, 3_000, 10_000), threat: str = "adaptive",
+          attacker: str = "logistic", repeats: int = 5, rng: np.random.Generator) -> pd.DataFrame:
+    """The adaptive attack (or the ceiling) by the number m of records that the attacker knows.
+
+    sizes: each from 2 to the known records of the scene.  repeats: draws of the known records for each size, >= 2.
+    Returns a DataFrame, one row a size: n_known, auc (mean over the draws), low, high (`band` over them).
+    ValueError as in `attack`.
+    """
+    if repeats < 2:
+        raise ValueError(f"repeats must be >= 2 for a band, got {repeats}")
+    if threat not in ("adaptive", "ceiling"):
+        raise ValueError(f"threat must be adaptive or ceiling, which know m records, got {threat!r}")
+    rows = [(m, *band([attack(threat, scene, attacker=attacker, n_known=m, rng=rng).auc for _ in range(repeats)]))
+            for m in sizes]
+    return pd.DataFrame(rows, columns=["n_known", "auc", "low", "high"])
+
+
+def band(values) -> tuple[float, float, float]:
+    """Mean over seeds or draws, and Student's 95% interval of that mean.
+
+    values: at least two finite numbers.  Returns (mean, low, high).
+
+    >>> [float(round(v, 3)) for v in band([0.6, 0.7, 0.65])]
+    [0.65, 0.526, 0.774]
+    """
+    values = np.asarray(values, float)
+    if values.ndim != 1 or len(values) < 2 or not np.isfinite(values).all():
+        raise ValueError(f"a band needs at least two finite numbers, got {values.tolist()}")
+    half = t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    return float(values.mean()), float(values.mean() - half), float(values.mean() + half)
+
+
+def _perceptron(known, bits, target, rng, *, steps: int = 600, batch: int = 512) -> np.ndarray:
+    draws = torch.Generator().manual_seed(int(rng.integers(2**62)))
+    model = mlp((known.shape[1], 16, 1), rng=draws, dtype=torch.float64)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2, weight_decay=1e-3)
+    X, y = torch.from_numpy(known), torch.from_numpy(bits)
+    for step in range(steps):
+        for group in optimiser.param_groups:
+            group["lr"] = 1e-2 * (1 - step / steps)
+        rows = torch.randint(len(X), (batch,), generator=draws) if len(X) > batch else slice(None)
+        optimiser.zero_grad()
+        classification_loss(model(X[rows]), y[rows]).backward()
+        optimiser.step()
+    with torch.no_grad():
+        return model(torch.from_numpy(target))[:, 0].numpy()
+
+
+def _placements(bits, scores) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
+    """AUC, and each positive's share of negatives below it, each negative's share of positives above it (ties half)."""
+    value = auc(bits, scores)
+    positive, scores = np.asarray(bits) == 1, np.asarray(scores, float)
+    m, n = int(positive.sum()), int((~positive).sum())
+    if min(m, n) < 2:
+        raise ValueError(f"an interval needs two records of each kind, got {m} with the property and {n} without")
+    ranks = rankdata(scores)
+    return value, ((ranks[positive] - rankdata(scores[positive])) / n, 1 - (ranks[~positive] - rankdata(scores[~positive])) / m)
+
+
+def _features(values, name: str) -> np.ndarray:
+    values = values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
+    if values.ndim != 2 or not values.size:
+        raise ValueError(f"{name} must be (records, features), got shape {values.shape}")
+    values = values.astype(np.float64)
+    bad = np.count_nonzero(~np.isfinite(values))
+    if bad:
+        raise ValueError(f"{name} must be finite, got {bad} of {values.size} values that are NaN or infinite")
+    return values
+
+
+def _bits(values, name: str, beside) -> np.ndarray:
+    values = values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
+    if values.shape != (len(beside),):
+        raise ValueError(f"{name} must hold one bit a record, got shape {values.shape} for {len(beside)} records")
+    if not np.isin(values, (0, 1)).all():
+        raise ValueError(f"{name} must be 0 or 1, got {values[~np.isin(values, (0, 1))][0]}")
+    return values.astype(np.int64)
+
+
+def _drawn(n: int, size: int, rng: np.random.Generator) -> np.ndarray:
+    if size != int(size) or not 2 <= size <= n:
+        raise ValueError(f"n_known must be a whole number from 2 to the {n} known records, got {size}")
+    return rng.permutation(n)[: int(size)]
+
+
+def _log_odds(bits) -> float:
+    """Of the share of ones, with one record of each kind added so that it stays finite."""
+    bits = np.asarray(bits)
+    return float(np.log((bits.sum() + 1) / (len(bits) - bits.sum() + 1)))
