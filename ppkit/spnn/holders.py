@@ -1,0 +1,143 @@
+"""The data holders, and what every protocol of the first layer shares: who holds what, and how a batch is asked for.
+
+h1 = X_1 theta_1 + ... + X_k theta_k: holder i has the columns X_i of all rows and its part theta_i of the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ppkit.spnn.messages import Transcript
+from ppkit.spnn.randomness import Stream
+
+SERVER, DEALER = "server", "dealer"
+Rows = slice | torch.Tensor | Sequence[int]
+
+
+def holder_names(k: int) -> list[str]:
+    """A, B, C, ..., Z, then H27, H28, ...
+
+    >>> holder_names(3)
+    ['A', 'B', 'C']
+    """
+    return [chr(ord("A") + i) if i < 26 else f"H{i + 1}" for i in range(k)]
+
+
+class Holder:
+    """One data holder.  X: its features (N, d_i), which never leave it; batch: the rows that the current step uses."""
+
+    def __init__(self, name: str, width: int):
+        self.name, self.width = name, width
+        self.X: torch.Tensor | None = None
+        self.batch: torch.Tensor | None = None
+
+    def take(self, rows: Rows) -> torch.Tensor:
+        """The rows of the batch, by number: (n, d_i)."""
+        self.batch = self.X[rows]
+        return self.batch
+
+
+class Protocol:
+    """One way to compute h1 at the server; the subclasses are what differs.
+
+    holders: how many columns each holder has, k >= 2 numbers >= 1.  transcript: where every message is written down.
+    stream: where all secrets come from; None: from the operating system's CSPRNG, each party for itself. A stream made
+    by Stream.seeded_for_teaching makes all secrets repeat, and is for teaching only.
+    dtype: torch.float32 or torch.float64, in which holders keep X.
+
+    prepare(X_parts) is called once per data set, then forward(rows, theta_parts) for every batch.
+    ValueError if k < 2, or a width is below 1.
+    """
+
+    name = ""
+    sees = ""          # who sees what, as stated; the table puts it next to what the transcript proves
+    compute = ""       # what a step computes, in words
+    messages = ()      # the names of the messages of one forward pass
+
+    def __init__(self, holders: Sequence[int], *, transcript: Transcript, stream: Stream | None = None,
+                 dtype: torch.dtype = torch.float32):
+        holders = list(holders)
+        if len(holders) < 2:
+            raise ValueError(f"SPNN needs at least 2 holders, got {len(holders)}: {holders}; one holder alone needs no protocol")
+        if any(width < 1 for width in holders):
+            raise ValueError(f"every holder needs at least 1 feature, got holders={holders}")
+        self.transcript, self.dtype, self._stream = transcript, dtype, stream
+        self.holders = [Holder(name, width) for name, width in zip(holder_names(len(holders)), holders)]
+        self.n_rows = 0
+
+    def prepare(self, X_parts: Sequence[torch.Tensor]) -> None:
+        """Give each holder its columns of one data set.
+
+        X_parts: one (N, d_i) tensor or array a holder, rows in the same order at all of them, finite.
+        ValueError that names the holder, if the number of parts, of rows or of columns is not right or a value not finite.
+        """
+        if len(X_parts) != len(self.holders):
+            raise ValueError(f"there must be one part of X per holder, got {len(X_parts)} for {len(self.holders)} holders")
+        parts = [torch.as_tensor(X).to(self.dtype).contiguous() for X in X_parts]
+        for holder, X in zip(self.holders, parts):
+            if X.ndim != 2 or X.shape[1] != holder.width:
+                raise ValueError(f"holder {holder.name}'s features must be (N, {holder.width}), got {tuple(X.shape)}")
+            bad = int((~torch.isfinite(X)).sum())
+            if bad:
+                raise ValueError(f"holder {holder.name}'s features must be finite, got {bad} of {X.numel()} values "
+                                 "that are NaN or infinite")
+        if len({len(X) for X in parts}) > 1:
+            counts = ", ".join(f"{holder.name} {len(X)}" for holder, X in zip(self.holders, parts))
+            raise ValueError(f"all holders must have the same rows in the same order, got row counts {counts}")
+        for holder, X in zip(self.holders, parts):
+            holder.X = X
+        self.n_rows = len(parts[0])
+        self._set_up()
+
+    def forward(self, rows: Rows, thetas: Sequence[torch.Tensor]) -> torch.Tensor:
+        """h1 of the rows as the server has it: (n, width) float64.  thetas: one (d_i, width) tensor a holder.
+
+        ValueError if nothing was prepared, a theta is not finite, or a value leaves the fixed-point range.
+        """
+        if not self.n_rows:
+            raise ValueError("prepare(X_parts) must come before the first batch: the holders have no data yet")
+        for holder in self.holders:
+            holder.take(rows)
+        return self._forward(rows, [theta.detach() for theta in thetas])
+
+    def _set_up(self) -> None:
+        """What a protocol does once per data set."""
+
+    def _forward(self, rows: Rows, thetas: list[torch.Tensor]) -> torch.Tensor:
+        raise NotImplementedError
+
+    def secrets_of(self, party: str) -> Stream:
+        """A party's own source of randomness."""
+        return Stream() if self._stream is None else self._stream.derive(party)
+
+    def check_room(self, holder: Holder, part: torch.Tensor, bits: int) -> None:
+        """Refuse a part of h1 that k of its size would push out of the signed fixed-point words, or that is not finite.
+
+        bits: how many bits of the word stand left of the point, sign included: |h1| < 2^(bits - 1).
+        """
+        room = 2.0 ** (bits - 1) / len(self.holders)
+        largest = float(part.abs().max()) if part.numel() else 0.0
+        if not largest < room:
+            if largest != largest or largest == float("inf"):
+                raise ValueError(f"X theta of holder {holder.name} is not finite: has the training diverged?")
+            raise ValueError(f"X theta of holder {holder.name} reaches {largest:g}; with {len(self.holders)} holders "
+                             f"it must stay within +-{room:g}, so that the sum fits the fixed-point word")
+
+
+class Plain(Protocol):
+    """No protection: every holder sends X_i theta_i in the clear, as floating point.
+
+    The limit that the others are compared with; the server sees each holder's part, not only the sum.
+    """
+
+    name = "plain"
+    sees = "server: X_i theta_i of each holder, in the clear; holders: nothing"
+    compute = "k float products"
+    messages = ("X theta",)
+
+    def _forward(self, rows, thetas):
+        parts = [self.transcript.send(holder.name, SERVER, "X theta", holder.batch @ theta)
+                 for holder, theta in zip(self.holders, thetas)]
+        return torch.stack(parts).sum(dim=0, dtype=torch.float64)

@@ -1,0 +1,165 @@
+"""The first layer as a torch module whose weights stay with the holders, and the whole network of three parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from ppkit.spnn.holders import SERVER, Rows
+from ppkit.spnn.messages import Transcript
+from ppkit.spnn.protocols import protocol_of
+from ppkit.spnn.randomness import Stream
+
+ACTIVATIONS = {"sigmoid": nn.Sigmoid, "relu": nn.ReLU}
+
+
+class FirstLayer(nn.Module):
+    """h1 = X_1 theta_1 + ... + X_k theta_k, computed by the chosen protocol; loss.backward() reaches every theta_i.
+
+    backward: the server sends G = dL/dh1 to each holder, and holder i computes dL/dtheta_i = X_i^T G by itself
+
+    holders: columns of each holder, k >= 2.  width: of h1, >= 1.  protocol: one of protocols.PROTOCOLS; choices: what the
+    protocol itself takes (form=, word_bits=, key_bits=, ...).  rng: draws theta, the same numbers for every protocol and
+    every way to split the columns.  dtype: torch.float32 or torch.float64, of X, theta and what forward returns.
+    stream: source of all secrets; None: the operating system's CSPRNG; a seeded one is for teaching only.
+    transcript: where messages are written down; None: a new one that keeps sizes only.
+    theta: a ParameterList, theta[i] (d_i, width) stays with holder i. theta ~ U(-1/sqrt(d), 1/sqrt(d)), d = sum of d_i.
+    ValueError where an argument is out of range.
+    Source: zhou2021, Fig. 4 and section 4.3. As there, the layer has no bias.
+
+    >>> layer = FirstLayer([2, 1], 4, protocol="masked", rng=torch.Generator().manual_seed(0))
+    >>> layer.prepare([torch.ones(5, 2), torch.ones(5, 1)])
+    >>> layer([0, 3]).sum().backward()
+    >>> layer.theta[1].grad.tolist()
+    [[2.0, 2.0, 2.0, 2.0]]
+    """
+
+    def __init__(self, holders: Sequence[int], width: int, *, rng: torch.Generator, protocol: str = "ss",
+                 dtype: torch.dtype = torch.float32, stream: Stream | None = None, transcript: Transcript | None = None,
+                 **choices):
+        super().__init__()
+        if width < 1:
+            raise ValueError(f"width must be >= 1, got {width}")
+        self.transcript = Transcript(keep="sizes") if transcript is None else transcript
+        self.protocol = protocol_of(protocol, holders, transcript=self.transcript, stream=stream, dtype=dtype, **choices)
+        weight = _uniform((width, sum(holders)), rng=rng, bound=sum(holders) ** -0.5, dtype=dtype)
+        self.theta = nn.ParameterList(part.T.contiguous() for part in weight.split(list(holders), dim=1))
+
+    def prepare(self, X_parts: Sequence[torch.Tensor]) -> None:
+        """Give each holder its columns (N, d_i) of the data set, once; rows in the same order at all of them.
+
+        ValueError that names the holder, if shapes or row counts do not fit or a value is not finite.
+        """
+        self.protocol.prepare(X_parts)
+
+    def forward(self, rows: Rows) -> torch.Tensor:
+        """h1 of these rows of the data set, at the server: (n, width).  rows: a slice, row numbers, or a tensor of them."""
+        self.transcript.next_step()
+        return _ByProtocol.apply(self.protocol, rows, *self.theta)
+
+
+class _ByProtocol(torch.autograd.Function):
+    """Autograd's view of a protocol: it sees no shares, masks or ciphertexts, only h1 and each holder's own X_i^T G."""
+
+    @staticmethod
+    def forward(ctx, protocol, rows, *thetas):
+        h1 = protocol.forward(rows, thetas)
+        ctx.transcript = protocol.transcript
+        ctx.holders = [(holder.name, holder.batch) for holder in protocol.holders]
+        return h1.to(thetas[0].dtype)
+
+    @staticmethod
+    def backward(ctx, G):
+        ctx.transcript.next_round()
+        received = [(X, ctx.transcript.send(SERVER, name, "dL/dh1", G)) for name, X in ctx.holders]
+        return None, None, *(X.T @ G if needed else None
+                             for (X, G), needed in zip(received, ctx.needs_input_grad[2:]))
+
+
+def hand_over(h: torch.Tensor, transcript: Transcript, sender: str, receiver: str, name: str) -> torch.Tensor:
+    """The same tensor, sent from one party to another; its gradient dL/d(name) travels back in the backward pass.
+
+    What Fig. 4 of the paper writes as h.to("client_a"). Returns h with both messages written down, each in a new round.
+    """
+    return _HandOver.apply(h, transcript, sender, receiver, name)
+
+
+class _HandOver(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, h, transcript, sender, receiver, name):
+        ctx.back = transcript, receiver, sender, f"dL/d{name}"
+        transcript.next_round()
+        return transcript.send(sender, receiver, name, h).view_as(h)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        transcript, sender, receiver, name = ctx.back
+        transcript.next_round()
+        return transcript.send(sender, receiver, name, gradient), None, None, None, None
+
+
+class SPNN(nn.Module):
+    """The network in three parts: the holders' first layer, the server's hidden layers, the label holder's output.
+
+    h1 = X theta at the server by protocol;  h_L = f(h1) on the server;  logits = h_L w + b at the label holder
+
+    holders, protocol, rng, dtype, stream, transcript, choices: as in `FirstLayer`.
+    hidden: widths of the hidden layers, the first is h1's, e.g. (8, 8).  activation: "sigmoid" or "relu", one for all hidden
+    layers or one each.  n_outputs: logits, 1 for a binary task.  label_holder: number of the holder that has the labels.
+    first, server, output: the three parts; the loss is the label holder's to compute, from the logits.
+    ValueError where an argument is out of range, or no holder has the labels.
+    Source: zhou2021, Algorithm 1, Fig. 4 and equations 3 and 4.
+
+    >>> net = SPNN(holders=[2, 1], hidden=(4, 3), protocol="masked", rng=torch.Generator().manual_seed(0))
+    >>> net.prepare([torch.ones(5, 2), torch.ones(5, 1)])
+    >>> tuple(net([0, 3]).shape)
+    (2, 1)
+    """
+
+    def __init__(self, holders: Sequence[int], hidden: Sequence[int] = (8, 8), *, rng: torch.Generator,
+                 protocol: str = "ss", activation: str | Sequence[str] = "sigmoid", n_outputs: int = 1,
+                 label_holder: int = 0, dtype: torch.dtype = torch.float32, stream: Stream | None = None,
+                 transcript: Transcript | None = None, **choices):
+        super().__init__()
+        names = [activation] * len(hidden) if isinstance(activation, str) else list(activation)
+        if not len(hidden) or any(width < 1 for width in hidden) or n_outputs < 1:
+            raise ValueError(f"hidden must be at least one width >= 1 and n_outputs >= 1, got {tuple(hidden)} and {n_outputs}")
+        if len(names) != len(hidden) or any(name not in ACTIVATIONS for name in names):
+            raise ValueError(f"activation must be one of {tuple(ACTIVATIONS)}, or one of them for each of the {len(hidden)} "
+                             f"hidden layers, got {activation!r}")
+        if label_holder not in range(len(holders)):
+            raise ValueError(f"one of the holders must have the labels: label_holder must be 0 to {len(holders) - 1}, "
+                             f"got {label_holder!r}")
+        self.first = FirstLayer(holders, hidden[0], rng=rng, protocol=protocol, dtype=dtype, stream=stream,
+                                transcript=transcript, **choices)
+        self.transcript = self.first.transcript
+        self.label_holder = self.first.protocol.holders[label_holder].name
+        server: list[nn.Module] = [ACTIVATIONS[names[0]]()]
+        for fan_in, fan_out, name in zip(hidden[:-1], hidden[1:], names[1:]):
+            server += [_linear(fan_in, fan_out, rng=rng, dtype=dtype), ACTIVATIONS[name]()]
+        self.server = nn.Sequential(*server)
+        self.output = _linear(hidden[-1], n_outputs, rng=rng, dtype=dtype)
+
+    def prepare(self, X_parts: Sequence[torch.Tensor]) -> None:
+        """Give each holder its columns of the data set, once; train and test rows together, a batch is row numbers."""
+        self.first.prepare(X_parts)
+
+    def forward(self, rows: Rows) -> torch.Tensor:
+        """Logits of these rows at the label holder: (n, n_outputs)."""
+        h_L = self.server(self.first(rows))
+        return self.output(hand_over(h_L, self.transcript, SERVER, self.label_holder, "h_L"))
+
+
+def _linear(fan_in: int, fan_out: int, *, rng: torch.Generator, dtype: torch.dtype) -> nn.Linear:
+    """torch's own start of a Linear layer, from an explicit generator."""
+    linear = nn.utils.skip_init(nn.Linear, fan_in, fan_out, dtype=dtype)
+    with torch.no_grad():
+        linear.weight.copy_(_uniform((fan_out, fan_in), rng=rng, bound=fan_in**-0.5, dtype=dtype))
+        linear.bias.copy_(_uniform((fan_out,), rng=rng, bound=fan_in**-0.5, dtype=dtype))
+    return linear
+
+
+def _uniform(shape: tuple[int, ...], *, rng: torch.Generator, bound: float, dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty(shape, dtype=dtype).uniform_(-bound, bound, generator=rng)
