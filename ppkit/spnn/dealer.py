@@ -1,0 +1,142 @@
+"""Correlated randomness from a dealer who sees no message: triples, truncation pairs, bits; sent as seeds and corrections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from . import ring
+from .randomness import KEY_BYTES, Stream
+
+
+@dataclass
+class _OneTime:
+    """Randomness that may mask one secret.  n_bytes: what the dealer sends to each party, beside the seed it has."""
+    n_bytes: tuple[int, ...]
+    _used: bool = field(default=False, init=False, repr=False)
+
+    def use(self) -> None:
+        """Called by the protocol that uses it up.  ValueError the second time."""
+        if self._used:
+            raise ValueError(f"this {type(self).__name__} was used before: "
+                             "opening two secrets under one mask gives away their difference")
+        self._used = True
+
+
+@dataclass
+class Triple(_OneTime):
+    """U, V, W: one share a party; the sums satisfy W = U V (matrix product, entry by entry, or bitwise AND of XOR-sums)."""
+    U: list[torch.Tensor]
+    V: list[torch.Tensor]
+    W: list[torch.Tensor]
+
+    @property
+    def n_bytes_expanded(self) -> tuple[int, ...]:
+        """What the dealer would send to each party without seeds: all three shares."""
+        return tuple(8 * sum(share.numel() for share in shares) for shares in zip(self.U, self.V, self.W))
+
+
+@dataclass
+class TruncationPair(_OneTime):
+    """mask, high, top: one share a party, of a uniform r, of floor(r / 2^bits) and of r's highest bit."""
+    bits: int
+    mask: list[torch.Tensor]
+    high: list[torch.Tensor]
+    top: list[torch.Tensor]
+
+
+@dataclass
+class DaBits(_OneTime):
+    """The same random bits twice: boolean (XOR of the shares, each 0 or 1) and arithmetic (sum of the shares mod 2^64)."""
+    boolean: list[torch.Tensor]
+    arithmetic: list[torch.Tensor]
+
+
+class Dealer:
+    """Hands out shares of random values that satisfy a relation, and knows nothing of what they are used for.
+
+    Each party gets one seed (32 bytes, once) and draws its shares from it, in the order of the calls; only what the
+    relation fixes (W, say) goes to the last party as a correction. A party's seed alone is independent of all secrets;
+    the dealer must not see the messages between the parties, nor collude with one of them: then it could unmask them.
+    stream: a Stream, or None for one from the operating system's CSPRNG.
+    Source: Beaver 1991; seeds instead of shares: Boyle et al. 2019, introduction. zhou2021 (3.3.1) lets the two parties
+    make the triples "collaboratively" and does not say how: the dealer is this kit's choice.
+    """
+
+    def __init__(self, stream: Stream | None = None):
+        self._stream = stream if stream is not None else Stream()
+        self._parties: list[Stream] = []
+
+    def seed(self, party: int, n_parties: int = 2) -> bytes:
+        """The 32 bytes from which party 0, 1, ... draws its shares: `Stream(seed)`, in the order of the calls."""
+        return self._streams(n_parties)[party].key
+
+    seed_bytes = KEY_BYTES
+
+    def mask(self, shape: int | tuple[int, ...], n_parties: int = 2) -> list[torch.Tensor]:
+        """Shares of a uniform tensor: the U of a data set, say, of which only X - U is opened, once.  No correction."""
+        return [stream.words(shape) for stream in self._streams(n_parties)]
+
+    def matmul_triple(self, n: int, k: int, m: int, n_parties: int = 2, *, U: list[torch.Tensor] | None = None) -> Triple:
+        """U (n, k), V (k, m) uniform and W = U V mod 2^64, in shares.
+
+        U: shares from `mask` (or rows of them) to use again, for the same secret X under the same X - U; V is fresh.
+        The dealer sends 8 n m bytes to the last party, instead of 8 (n k + k m + n m) to each.
+        """
+        if U is None:
+            U = self.mask((n, k), n_parties)
+        elif len(U) != n_parties or any(share.shape != (n, k) for share in U):
+            raise ValueError(f"U must be {n_parties} shares of shape ({n}, {k}), got {[tuple(share.shape) for share in U]}")
+        V = self.mask((k, m), n_parties)
+        return Triple(self._to_last(8 * n * m, n_parties), U, V, self._fix(ring.matmul(sum(U), sum(V)), n_parties))
+
+    def product_triple(self, shape: int | tuple[int, ...], n_parties: int = 2) -> Triple:
+        """U, V uniform and W = U V entry by entry, in shares."""
+        U, V = self.mask(shape, n_parties), self.mask(shape, n_parties)
+        return Triple(self._to_last(8 * U[0].numel(), n_parties), U, V, self._fix(sum(U) * sum(V), n_parties))
+
+    def truncation_pair(self, shape: int | tuple[int, ...], bits: int, n_parties: int = 2) -> TruncationPair:
+        """r uniform, floor(r / 2^bits) and the highest bit of r (r in [0, 2^64)), in shares; bits 1 to 62."""
+        if not 1 <= bits <= 62:
+            raise ValueError(f"bits must be 1 to 62, got {bits}")
+        mask = self.mask(shape, n_parties)
+        r = sum(mask)
+        high, top = (r >> bits) & (2 ** (64 - bits) - 1), (r < 0).long()
+        return TruncationPair(self._to_last(16 * r.numel(), n_parties), bits, mask, self._fix(high, n_parties),
+                              self._fix(top, n_parties))
+
+    def and_triple(self, shape: int | tuple[int, ...], n_parties: int = 2) -> Triple:
+        """U, V uniform and W = U & V, 64 bits in each word, in XOR-shares."""
+        U, V = self.mask(shape, n_parties), self.mask(shape, n_parties)
+        W = [stream.words(shape) for stream in self._streams(n_parties)[:-1]]
+        W.append(xor(*W, xor(*U) & xor(*V)))
+        return Triple(self._to_last(8 * U[0].numel(), n_parties), U, V, W)
+
+    def dabits(self, shape: int | tuple[int, ...], n_parties: int = 2) -> DaBits:
+        """Uniform bits, in XOR-shares and in shares mod 2^64."""
+        boolean = [share & 1 for share in self.mask(shape, n_parties)]
+        return DaBits(self._to_last(8 * boolean[0].numel(), n_parties), boolean, self._fix(xor(*boolean), n_parties))
+
+    def _streams(self, n_parties: int) -> list[Stream]:
+        if n_parties < 2:
+            raise ValueError(f"n_parties must be >= 2, got {n_parties}")
+        while len(self._parties) < n_parties:
+            self._parties.append(self._stream.derive("party", len(self._parties)))
+        return self._parties[:n_parties]
+
+    def _fix(self, value: torch.Tensor, n_parties: int) -> list[torch.Tensor]:
+        drawn = [stream.words(tuple(value.shape)) for stream in self._streams(n_parties)[:-1]]
+        return [*drawn, value - sum(drawn)]
+
+    @staticmethod
+    def _to_last(n_bytes: int, n_parties: int) -> tuple[int, ...]:
+        return (0,) * (n_parties - 1) + (n_bytes,)
+
+
+def xor(*words: torch.Tensor) -> torch.Tensor:
+    """Bitwise XOR of int64 tensors: what XOR-shares reveal."""
+    total = words[0]
+    for word in words[1:]:
+        total = total ^ word
+    return total

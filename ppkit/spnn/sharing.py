@@ -1,0 +1,222 @@
+"""Secrets in additive shares mod 2^64, for two parties or more: share, reveal, multiply with a triple, truncate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from . import ring
+from .dealer import DaBits, Dealer, Triple, TruncationPair, xor
+from .randomness import Stream
+
+__all__ = ["DaBits", "Dealer", "Triple", "TruncationPair", "add", "beaver_and", "beaver_matmul", "beaver_multiply", "reveal",
+           "reveal_bits", "share", "share_bits", "truncate", "xor"]
+
+Open = Callable[[str, list[torch.Tensor]], torch.Tensor]
+TRUNCATIONS = ("secureml", "floor", "dealer")
+
+
+def share(secret: torch.Tensor, *, n_parties: int = 2, stream: Stream | Sequence[Stream] | None = None) -> list[torch.Tensor]:
+    """Split integers into random shares whose sum mod 2^64 they are.
+
+    s_1 .. s_(k-1) uniform on Z_2^64,  s_0 = secret - s_1 - ... - s_(k-1) mod 2^64
+
+    secret: int64 of any shape (from `fixed_point.encode`).  n_parties: k >= 2.  stream: draws the random shares; None
+    takes the operating system's CSPRNG; or one Stream for each of s_1 .. s_(k-1): whoever is to have s_i and has that
+    Stream's key draws it without its being sent (32 bytes once instead of the share).
+    Returns k int64 tensors of the secret's shape.  ValueError for another type, k < 2 or a wrong number of Streams.
+    Guarantee: any k - 1 shares together are uniform, whatever the secret (one-time pad; computational, as the Stream).
+    Source: zhou2021, section 3.3, Shr; k > 2 as usual.
+
+    >>> shares = share(torch.tensor([7, -1]), n_parties=3)
+    >>> reveal(shares).tolist()
+    [7, -1]
+    """
+    _integers("secret", secret)
+    _parties(n_parties)
+    if stream is None or isinstance(stream, Stream):
+        streams = [stream if stream is not None else Stream()] * (n_parties - 1)
+    else:
+        streams = list(stream)
+        if len(streams) != n_parties - 1:
+            raise ValueError(f"stream must be one Stream or {n_parties - 1} of them, one for each random share, got {len(streams)}")
+    drawn = [each.words(tuple(secret.shape)) for each in streams]
+    return [secret - sum(drawn), *drawn]
+
+
+def reveal(shares: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The secret: the sum of all shares mod 2^64.  ValueError for shapes that differ or no shares.
+
+    >>> reveal([torch.tensor([2**63 - 1]), torch.tensor([2])]).item() == -2**63 + 1
+    True
+    """
+    _same_shapes(shares)
+    return sum(shares[1:], shares[0])
+
+
+def add(x_shares: Sequence[torch.Tensor], y_shares: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Shares of x + y: each party adds its own two; nothing is sent."""
+    return [x + y for x, y in zip(x_shares, y_shares, strict=True)]
+
+
+def plain_open(name: str, shares: list[torch.Tensor]) -> torch.Tensor:
+    """How parties exchange shares where no messages are recorded: `reveal`.  name: what is opened, for a Transcript."""
+    return reveal(shares)
+
+
+def beaver_matmul(x_shares: Sequence[torch.Tensor] | None, y_shares: Sequence[torch.Tensor], triple: Triple, *,
+                  open: Open = plain_open, opened_x: torch.Tensor | None = None) -> list[torch.Tensor]:
+    """Shares of the matrix product X Y mod 2^64, by one triple and one round.
+
+    E = open(X - U), F = open(Y - V);   z_i = W_i + U_i F + E V_i,  party 0 adds E F:   sum z_i = (U + E)(V + F) = X Y
+
+    x_shares: k shares (n, k), or None when E is given.  y_shares: k shares (k, m).  triple: of `Dealer.matmul_triple`.
+    open: open(name, shares) -> their sum; called with "X - U" (unless E is given) and "Y - V", which travel in one round.
+    opened_x: E, if X - U was opened before (once per data set, under U shares that the triple was made for).
+    Returns k shares (n, m).  ValueError for shapes that do not fit or a triple that was used.
+    Guarantee: E and F are uniform and independent of X and Y; each output share is uniform (W's are).
+    Source: zhou2021, section 3.3.1, and Beaver 1991. The paper prints the sign of party 1's E F as +, with shares of a and
+    b beside it, which gives 3ab - 2av - 2ub + 2uv; with U and V's shares as here, or with -E F, it is the product.
+    """
+    masked = None if opened_x is not None else _minus(x_shares, triple.U)
+    other = _minus(y_shares, triple.V)
+    triple.use()
+    E = opened_x if opened_x is not None else open("X - U", masked)
+    F = open("Y - V", other)
+    left = [triple.U[0] + E, *triple.U[1:]]
+    return [W + ring.matmul(u, F) + ring.matmul(E, v) for W, u, v in zip(triple.W, left, triple.V, strict=True)]
+
+
+def beaver_multiply(x_shares: Sequence[torch.Tensor], y_shares: Sequence[torch.Tensor], triple: Triple, *,
+                    open: Open = plain_open) -> list[torch.Tensor]:
+    """Shares of the product entry by entry mod 2^64; as `beaver_matmul`, with a triple of `Dealer.product_triple`."""
+    masked, other = _minus(x_shares, triple.U), _minus(y_shares, triple.V)
+    triple.use()
+    E, F = open("x - u", masked), open("y - v", other)
+    left = [triple.U[0] + E, *triple.U[1:]]
+    return [W + u * F + E * v for W, u, v in zip(triple.W, left, triple.V, strict=True)]
+
+
+def truncate(shares: Sequence[torch.Tensor], bits: int, *, how: str = "secureml", pair: TruncationPair | None = None,
+             open: Open = plain_open) -> list[torch.Tensor]:
+    """Shares of z / 2^bits up to less than one unit (two for "floor"): what brings a fixed-point product back to scale.
+
+    f = bits, z signed, shares read as numbers in [0, 2^64); error = result - z / 2^f
+    "secureml"  z_0' = floor(z_0 / 2^f),  z_1' = 2^64 - floor((2^64 - z_1) / 2^f)
+    "floor"     z_i' = floor(z_i / 2^f) with z_i in [-2^63, 2^63): the arithmetic shift on both sides
+    "dealer"    c = open(z + 2^62 + r);  floor(c / 2^f) - floor(r / 2^f) + 2^(64-f) [r + z + 2^62 >= 2^64] - 2^(62-f)
+
+    name       error, in units    its mean         fails with chance   sent, a number        parties
+    secureml   in (-1, 1)         0                |z| / 2^64          nothing               2
+    floor      in (-2, 0]         -(1 - 2^-f)      |z| / 2^64          nothing               2
+    dealer     in (-1, 1)         0                0 for |z| < 2^62    8 bytes each, 1 round   any; 16 bytes from the dealer
+
+    Derivation: write z = b 2^f + c, z_0 = a 2^f + r with 0 <= c, r < 2^f; r is uniform, as z_0 is. "secureml": party 1's
+    2^64 - z_1 is z_0 - z (unless that is negative), its floor is a - b - [r < c], so the result is b + [r < c]: it is
+    one of the two neighbours of z / 2^f and P(r < c) = c / 2^f, exactly unbiased. It floors one side and ceils the
+    other. "floor": z_1 = z - z_0 has floor b - a - [r > c], the result is b - [r > c], of mean b - (2^f - 1 - c) / 2^f.
+    "dealer": the low bits of z + r carry with chance c / 2^f; the bracket is (r's top bit)(1 - c's top bit), as
+    z + 2^62 < 2^63. A failure of the local forms is z_0 - z leaving [0, 2^64) (or z - z_0 leaving the signed range):
+    |z| of the 2^64 shares do that, and the result is then off by 2^(64-f). More than two parties have no local form: the
+    sum of k shares wraps an unknown number of times.
+    bits: f, 1 to 62.  pair: for "dealer", of `Dealer.truncation_pair` with the same bits.  open: as in `beaver_matmul`,
+    called with "z + r".  Returns as many shares.  ValueError for another `how`, three parties without a dealer, no pair.
+    Guarantee: the local forms send nothing; z + r is uniform. Each new share is uniform on its range only: under the
+    local forms a share has 64 - f random bits, and the two together reveal which neighbour was taken, not only z / 2^f.
+    Source: Mohassel and Zhang 2017 (SecureML), section 4.1 and Theorem 1, cited by zhou2021, section 3.3.2; the dealer's:
+    Escudero et al. 2020, section 5 (probabilistic truncation in Z_2^k).
+
+    >>> reveal(truncate(share(torch.tensor([3 << 16, -5 << 16])), 16)).tolist()
+    [3, -5]
+    """
+    _parties(len(shares))
+    _same_shapes(shares)
+    if how not in TRUNCATIONS:
+        raise ValueError(f"how must be one of {TRUNCATIONS}, got {how!r}")
+    if not 1 <= bits <= 62:
+        raise ValueError(f"bits must be 1 to 62, got {bits}")
+    if how == "dealer":
+        return _truncate_by_pair(shares, bits, pair, open)
+    if len(shares) != 2:
+        raise ValueError(f"how={how!r} is for 2 parties, got {len(shares)}: use how='dealer'")
+    if how == "floor":
+        return [share >> bits for share in shares]
+    return [_shift(shares[0], bits), -_shift(-shares[1], bits)]
+
+
+def _truncate_by_pair(shares, bits, pair, open):
+    if pair is None or pair.bits != bits or len(pair.mask) != len(shares):
+        had = "none" if pair is None else f"one of {pair.bits} bits for {len(pair.mask)} parties"
+        raise ValueError(f"how='dealer' needs a pair of {bits} bits for {len(shares)} parties, got {had}")
+    masked = [z + r for z, r in zip(shares, pair.mask)]
+    _same_shapes([shares[0], masked[0]])
+    masked[0] = masked[0] + 2**62
+    pair.use()
+    c = open("z + r", masked)
+    may_wrap = (c >= 0).long() << (64 - bits)              # 2^(64-f) where c's highest bit is 0
+    result = [may_wrap * top - high for high, top in zip(pair.high, pair.top)]
+    result[0] = result[0] + _shift(c, bits) - 2 ** (62 - bits)
+    return result
+
+
+def _shift(words: torch.Tensor, bits: int) -> torch.Tensor:
+    """floor(w / 2^bits) of words in [0, 2^64)."""
+    return (words >> bits) & (2 ** (64 - bits) - 1)
+
+
+def share_bits(secret: torch.Tensor, *, n_parties: int = 2, stream: Stream | None = None) -> list[torch.Tensor]:
+    """As `share`, 64 bits in each word, with XOR for the sum.
+
+    >>> reveal_bits(share_bits(torch.tensor([5, -1]), n_parties=3)).tolist()
+    [5, -1]
+    """
+    _integers("secret", secret)
+    _parties(n_parties)
+    stream = stream if stream is not None else Stream()
+    drawn = [stream.words(tuple(secret.shape)) for _ in range(n_parties - 1)]
+    return [xor(secret, *drawn), *drawn]
+
+
+def reveal_bits(shares: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The secret of XOR-shares.  ValueError for shapes that differ or no shares."""
+    _same_shapes(shares)
+    return xor(*shares)
+
+
+def beaver_and(x_shares: Sequence[torch.Tensor], y_shares: Sequence[torch.Tensor], triple: Triple, *,
+               open: Open = lambda name, shares: reveal_bits(shares)) -> list[torch.Tensor]:
+    """XOR-shares of x & y, 64 bits in each word, by a triple of `Dealer.and_triple` and one round.
+
+    E = open(x ^ U), F = open(y ^ V);   z_i = W_i ^ (U_i & F) ^ (E & V_i),  party 0 also ^ (E & F)
+    """
+    for shares in (y_shares, triple.U, triple.V):
+        _same_shapes([x_shares[0], *shares])
+    masked = [x ^ u for x, u in zip(x_shares, triple.U, strict=True)]
+    other = [y ^ v for y, v in zip(y_shares, triple.V, strict=True)]
+    triple.use()
+    E, F = open("x ^ u", masked), open("y ^ v", other)
+    left = [triple.U[0] ^ E, *triple.U[1:]]
+    return [W ^ (u & F) ^ (E & v) for W, u, v in zip(triple.W, left, triple.V, strict=True)]
+
+
+def _minus(x_shares, u_shares):
+    if len(x_shares) != len(u_shares) or x_shares[0].shape != u_shares[0].shape:
+        raise ValueError(f"the triple is for {len(u_shares)} parties and shape {tuple(u_shares[0].shape)}, "
+                         f"got {len(x_shares)} shares of shape {tuple(x_shares[0].shape)}")
+    return [x - u for x, u in zip(x_shares, u_shares)]
+
+
+def _integers(name, value):
+    if not isinstance(value, torch.Tensor) or value.dtype != torch.int64:
+        raise ValueError(f"{name} must be an int64 tensor, got {getattr(value, 'dtype', type(value).__name__)}")
+
+
+def _parties(n_parties):
+    if n_parties < 2:
+        raise ValueError(f"n_parties must be >= 2, got {n_parties}")
+
+
+def _same_shapes(shares):
+    if not len(shares) or any(share.shape != shares[0].shape for share in shares):
+        raise ValueError(f"shares must all have one shape, got {[tuple(share.shape) for share in shares]}")
