@@ -1,0 +1,201 @@
+"""Training as zhou2021 does it: SGD and SGLD by equations 1 and 2, and one loop for every net of this paper.
+
+With L the loss summed over a batch B of |B| records and l = L / |B| its mean,
+
+    (1)  theta <- theta - alpha / |B| dL/dtheta                             = theta - alpha dl/dtheta
+    (2)  theta <- theta - (alpha / 2 dL/dtheta + eta),  eta ~ N(0, alpha I) = theta - alpha |B| / 2 dl/dtheta - eta
+
+so equation 1 is torch.optim.SGD on the mean loss, `train(..., loss="mean")`, and equation 2 is `SGLD` on the summed one,
+`train(..., loss="sum")`. At equal alpha the second takes |B| / 2 times longer steps: `equal_drift_lr` undoes that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import nn
+
+from ppkit import evaluation
+from ppkit.models import classification_loss
+
+LOSSES = ("mean", "sum")
+ORDERS = ("fixed", "reshuffled")
+
+
+class SGLD(torch.optim.Optimizer):
+    """Stochastic gradient Langevin dynamics: half a step of gradient descent, and Gaussian noise.
+
+    theta <- theta - (lr / 2 grad + eta),    eta ~ N(0, temperature lr I)
+
+    params: as for any torch optimiser; .grad is that of the summed loss in equation 2, and of the mean loss in the other
+    reading: whoever calls backward decides.  lr: alpha > 0; a schedule may change it in param_groups.
+    rng: torch.Generator of the noise, on the parameters' device; each holder would draw its own part by itself.
+    temperature: >= 0; 1 is equation 2, and 0 leaves the drift alone: torch.optim.SGD at lr / 2.
+    ValueError for a setting out of range.  Guarantee: none; the paper states no epsilon, and there is none without clipping.
+    Source: zhou2021, equation 2; Welling and Teh 2011, who scale the gradient of a batch by N / |B|, which equation 2 does
+    not, so that it samples from no posterior of all N records.
+
+    >>> theta = nn.Parameter(torch.tensor([4.0, 2.0]))
+    >>> theta.grad = torch.tensor([1.0, -1.0])
+    >>> SGLD([theta], lr=0.5, temperature=0.0, rng=torch.Generator()).step()
+    >>> theta.tolist()
+    [3.75, 2.25]
+    """
+
+    def __init__(self, params, *, lr: float, rng: torch.Generator, temperature: float = 1.0):
+        if not 0 < lr < math.inf:
+            raise ValueError(f"lr must be a finite number > 0, got {lr}")
+        if not 0 <= temperature < math.inf:
+            raise ValueError(f"temperature must be a finite number >= 0, got {temperature}")
+        super().__init__(params, {"lr": lr, "temperature": temperature})
+        self._rng = rng
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        """One step of every parameter that has a gradient; as in torch, returns what closure returns."""
+        with torch.enable_grad():
+            loss = None if closure is None else closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    p.add_(p.grad, alpha=-group["lr"] / 2)
+                    noise = torch.empty_like(p).normal_(generator=self._rng)
+                    p.sub_(noise, alpha=math.sqrt(group["temperature"] * group["lr"]))
+        return loss
+
+
+def equal_drift_lr(lr: float, *, loss: str = "sum", batch: int | None = None) -> float:
+    """SGLD's alpha at which its drift equals that of equation 1 with learning rate lr.
+
+    sum:   alpha |B| / 2 = lr, so alpha = 2 lr / |B|, and the noise of a step has deviation sqrt(2 lr / |B|)
+    mean:  alpha / 2     = lr, so alpha = 2 lr,       and the noise of a step has deviation sqrt(2 lr)
+
+    lr: > 0.  loss: what SGLD is trained on, "sum" as equation 2 is printed, or "mean".  batch: |B| >= 1, for "sum".
+    Returns alpha > 0.  ValueError if an argument is out of range or batch is missing.
+
+    >>> equal_drift_lr(0.5, loss="sum", batch=5_000), equal_drift_lr(0.5, loss="mean")
+    (0.0002, 1.0)
+    """
+    if not 0 < lr < math.inf:
+        raise ValueError(f"lr must be a finite number > 0, got {lr}")
+    _one_of("loss", loss, LOSSES)
+    if loss == "mean":
+        return 2 * lr
+    if batch is None or batch < 1:
+        raise ValueError(f"the summed loss needs the batch size |B| >= 1, got batch={batch}")
+    return 2 * lr / batch
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What one step of training showed the server and the holders.
+
+    step, epoch: from 0.  rows: (n,), which training rows were in the batch (the server knows it only if it can link records).
+    h1: (n, width), which the server gets, before the activation; h1_grad: its gradient, which it sends to every holder.
+    h_last: (n, last width), which the label holder gets; h_last_grad: its gradient, which it sends to the server.
+    Gradients are those of the loss that was trained on: of the mean loss they are 1/|B| of the summed one's.
+    """
+    step: int
+    epoch: int
+    rows: torch.Tensor = field(repr=False)
+    h1: torch.Tensor = field(repr=False)
+    h1_grad: torch.Tensor = field(repr=False)
+    h_last: torch.Tensor = field(repr=False)
+    h_last_grad: torch.Tensor = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """What a training left behind.
+
+    curve: one row a measurement: step, epoch (a fraction if measured inside one), train_loss (mean over all training rows)
+    and, with test rows, test_loss and test_auc; the first row is before any step.  looks: as asked for.
+    test_logits: (N,) float64 at the end, or None without test rows.
+    """
+    curve: pd.DataFrame = field(repr=False)
+    looks: list[Look] = field(repr=False)
+    test_logits: np.ndarray | None = field(repr=False)
+
+    @property
+    def auc(self) -> float:
+        """AUC on the test rows at the end."""
+        return float(self.curve["test_auc"].iloc[-1])
+
+
+def train(
+    net: nn.Module,
+    parts: Sequence[torch.Tensor],
+    y: torch.Tensor,
+    *,
+    epochs: int,
+    batch: int,
+    optimiser: torch.optim.Optimizer,
+    loss: str = "mean",
+    order: str = "fixed",
+    rng: torch.Generator | None = None,
+    test: tuple[Sequence[torch.Tensor], torch.Tensor] | None = None,
+    every: int | None = None,
+    look_at: Collection[int] = (),
+) -> Record:
+    """Train a net for some epochs; the same loop for `rivals.NN`, `rivals.SplitNN` and `layer.SPNN`.
+
+    parts: one (N, columns) tensor a holder.  y: (N,) in {0, 1}.  epochs: >= 1.  batch: records a step, >= 1; the last
+    batch of an epoch has what is left.  optimiser: made on net.parameters().  loss: "mean" or "sum" of a batch, on which
+    backward is called.  order: "fixed", batches of consecutive rows as in the paper's Fig. 4, or "reshuffled" every epoch
+    by rng (torch.Generator).  test: (parts, y) to measure on.  every: steps between measurements, default one epoch; the
+    first and the last step are always measured, in plaintext by whoever has all columns: no party sees this.
+    look_at: numbers of steps, from 0, of which the record keeps what the parties saw.
+    Returns a Record; net is trained in place.  ValueError for arguments out of range, and if the loss stops being finite.
+    """
+    n = len(y)
+    _one_of("loss", loss, LOSSES)
+    _one_of("order", order, ORDERS)
+    if epochs < 1 or batch < 1 or (every is not None and every < 1):
+        raise ValueError(f"epochs, batch and every must be >= 1, got {epochs}, {batch} and {every}")
+    if order == "reshuffled" and rng is None:
+        raise ValueError("order='reshuffled' needs rng, a torch.Generator")
+    if any(len(part) != n for part in parts) or (test and any(len(part) != len(test[1]) for part in test[0])):
+        raise ValueError(f"parts and y must have the same rows, got {[len(part) for part in parts]} for {n} labels")
+    net.prepare(parts)
+    n_steps, looks, lines = math.ceil(n / batch), [], [_measured(net, parts, y, test, 0, 0.0)]
+    for epoch in range(epochs):
+        ordered = torch.randperm(n, generator=rng) if order == "reshuffled" else torch.arange(n)
+        for i, rows in enumerate(ordered.split(batch)):
+            step = epoch * n_steps + i
+            optimiser.zero_grad()
+            value = classification_loss(net(rows), y[rows])
+            (value * len(rows) if loss == "sum" else value).backward()
+            if step in look_at:
+                looks.append(_look(net, step, epoch, rows))
+            optimiser.step()
+            done = step + 1
+            if done % (every or n_steps) == 0 or done == epochs * n_steps:
+                lines.append(_measured(net, parts, y, test, done, done / n_steps))
+    logits = None if test is None else net.logits(test[0])[:, 0].double().numpy()
+    return Record(pd.DataFrame(lines), looks, logits)
+
+
+def _measured(net, parts, y, test, step: int, epoch: float) -> dict:
+    line = {"step": step, "epoch": epoch, "train_loss": float(classification_loss(net.logits(parts), y))}
+    if not math.isfinite(line["train_loss"]):
+        raise ValueError(f"the loss is {line['train_loss']} after {step} steps: lower the learning rate")
+    if test is not None:
+        logits = net.logits(test[0])
+        line["test_loss"] = float(classification_loss(logits, test[1]))
+        line["test_auc"] = evaluation.auc(test[1].numpy(), logits[:, 0].numpy())
+    return line
+
+
+def _look(net, step: int, epoch: int, rows: torch.Tensor) -> Look:
+    seen = [t.detach().clone() for t in (net.h1, net.h1.grad, net.h_last, net.h_last.grad)]
+    return Look(step, epoch, rows.clone(), *seen)
+
+
+def _one_of(name: str, value: str, accepted: Sequence[str]) -> None:
+    if value not in accepted:
+        raise ValueError(f"{name} must be one of {', '.join(accepted)}, got {value!r}")

@@ -1,0 +1,101 @@
+"""The two data sets of zhou2021 as k holders have them: columns cut between holders, rows into train and test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from ppkit.datasets import Dataset, standardise, train_test
+from ppkit.datasets.dataset import subset
+
+from .rivals import shares_of
+
+ACCURACY = {"train": 0.8, "test": 0.2}                          # section 6.1, fraud; distress: .7 and .3
+LEAKAGE = {"shadow": 0.5, "train": 0.25, "test": 0.25}          # section 6.3, Table 2
+
+
+@dataclass(frozen=True, eq=False)
+class Vertical:
+    """Rows that lie with several holders.  All dictionaries have the same keys, such as "train" and "test".
+
+    parts: for each key one tensor (N, holders[i]) a holder.  y: (N,) int64 in {0, 1}, which only the label holder has.
+    rows: int64 (N,), where they stand in the data set.  holders: columns of each.  feature_names: in the order of the
+    columns.  source: as the Dataset says.
+    """
+    parts: dict[str, list[torch.Tensor]] = field(repr=False)
+    y: dict[str, torch.Tensor] = field(repr=False)
+    rows: dict[str, np.ndarray] = field(repr=False)
+    holders: list[int]
+    feature_names: tuple[str, ...] = field(repr=False)
+    source: str
+
+    def __getitem__(self, key: str) -> tuple[list[torch.Tensor], torch.Tensor]:
+        """(parts, y) of one key, as `training.train` takes them."""
+        return self.parts[key], self.y[key]
+
+
+def fraud(dataset: Dataset, *, holders: int = 2, with_amount: bool = False, with_time: bool = False,
+          shares: Mapping[str, float] = ACCURACY, seed: int = 0, dtype: torch.dtype = torch.float32) -> Vertical:
+    """creditcard for k holders: V1 to V28 in order, 14 columns each for two, and the amount with the last one if asked.
+
+    holders: k, 1 to the number of columns; widths differ by at most 1.  with_amount: 29 columns; section 6.1 counts 28
+    features, section 6.3 attacks the amount and does not say whether the network has it.  with_time: one more.
+    shares: share of the rows by key, in order; ACCURACY or LEAKAGE.  seed: of the choice of rows, by label in proportion.
+    Returns a Vertical, standardised by its "train" rows only.  ValueError for another data set or wrong shares.
+    """
+    if dataset.name != "creditcard":
+        raise ValueError(f"fraud takes the data set creditcard, got {dataset.name}")
+    wanted = [f"V{i}" for i in range(1, 29)] + ["Amount"] * with_amount + ["Time"] * with_time
+    return vertical(dataset, wanted, holders, shares=shares, by="rows", seed=seed, dtype=dtype)
+
+
+def distress(dataset: Dataset, *, holders: int = 2, by: str = "rows", test_share: float = 0.3, seed: int = 0,
+             dtype: torch.dtype = torch.float32) -> Vertical:
+    """distress for k holders: all inputs of its variant, one-hot ones as they are, in order and cut into equal widths.
+
+    by: "rows" as the paper; "account" keeps companies apart, "time" tests on the last periods of each (`datasets.train_test`).
+    test_share, seed: of that split.  holders: as for `fraud`.
+    Returns a Vertical with "train" and "test".  ValueError for another data set or an argument out of range.
+    """
+    if dataset.name != "distress":
+        raise ValueError(f"distress takes the data set distress, got {dataset.name}")
+    return vertical(dataset, dataset.feature_names, holders, shares={"train": 1 - test_share, "test": test_share}, by=by,
+                    seed=seed, dtype=dtype)
+
+
+def vertical(dataset: Dataset, names: Sequence[str], holders: int, *, shares: Mapping[str, float], by: str, seed: int,
+             dtype: torch.dtype = torch.float32) -> Vertical:
+    """Any data set for k holders: the named columns, in this order, in nearly equal widths.
+
+    shares: positive numbers that sum to 1, "train" among the keys; its rows give mean and deviation of numeric columns.
+    by, seed: as in `datasets.train_test`, which cuts off the last key first.
+    """
+    if "train" not in shares or len(shares) < 2 or min(shares.values()) <= 0 or abs(sum(shares.values()) - 1) > 1e-9:
+        raise ValueError(f"shares must be at least two positive numbers that sum to 1, 'train' among them, got {dict(shares)}")
+    columns = [dataset.feature_names.index(name) for name in names]
+    widths = shares_of(len(columns), holders)
+    rows, left, rest = {}, np.arange(dataset.n_rows), 1.0
+    for key in list(shares)[:0:-1]:
+        part = train_test(subset(dataset, left), by=by, test_share=shares[key] / rest, seed=seed)
+        rows[key], left, rest = left[part.test], left[part.train], rest - shares[key]
+    rows[next(iter(shares))] = left
+    X = torch.from_numpy(standardise(dataset, rows["train"])[:, columns]).to(dtype)
+    return Vertical(
+        parts={key: [part.contiguous() for part in X[rows[key]].split(widths, dim=1)] for key in shares},
+        y={key: torch.from_numpy(dataset.y[rows[key]].astype(np.int64)) for key in shares},
+        rows={key: rows[key] for key in shares}, holders=widths, feature_names=tuple(names), source=dataset.source,
+    )
+
+
+def above_median(dataset: Dataset, name: str = "Amount") -> torch.Tensor:
+    """The property of section 6.3: 1 where a column is above its median over all rows, else 0; (n_rows,) int64.
+
+    Ties with the median are 0, so the property may be rarer than one half.  ValueError if there is no such column.
+    """
+    if name not in dataset.feature_names:
+        raise ValueError(f"{dataset.name} has no column {name!r}")
+    column = dataset.X[:, dataset.feature_names.index(name)]
+    return torch.from_numpy((column > np.median(column)).astype(np.int64))
