@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
+from ppkit.models import activations, mlp
 from ppkit.spnn.holders import SERVER, Rows
 from ppkit.spnn.messages import Transcript
 from ppkit.spnn.protocols import protocol_of
 from ppkit.spnn.randomness import Stream
-
-ACTIVATIONS = {"sigmoid": nn.Sigmoid, "relu": nn.ReLU}
 
 
 class FirstLayer(nn.Module):
@@ -44,8 +43,9 @@ class FirstLayer(nn.Module):
             raise ValueError(f"width must be >= 1, got {width}")
         self.transcript = Transcript(keep="sizes") if transcript is None else transcript
         self.protocol = protocol_of(protocol, holders, transcript=self.transcript, stream=stream, dtype=dtype, **choices)
-        weight = _uniform((width, sum(holders)), rng=rng, bound=sum(holders) ** -0.5, dtype=dtype)
-        self.theta = nn.ParameterList(part.T.contiguous() for part in weight.split(list(holders), dim=1))
+        [linear] = mlp((sum(holders), width), rng=rng, dtype=dtype)
+        parts = linear.weight.detach().split(list(holders), dim=1)
+        self.theta = nn.ParameterList(nn.Parameter(part.T.contiguous()) for part in parts)
 
     def prepare(self, X_parts: Sequence[torch.Tensor]) -> None:
         """Give each holder its columns (N, d_i) of the data set, once; rows in the same order at all of them.
@@ -105,14 +105,16 @@ class SPNN(nn.Module):
 
     h1 = X theta at the server by protocol;  h_L = f(h1) on the server;  logits = h_L w + b at the label holder
 
-    holders, protocol, rng, dtype, stream, transcript, choices: as in `FirstLayer`.
-    hidden: widths of the hidden layers, the first is h1's, e.g. (8, 8).  activation: "sigmoid" or "relu", one for all hidden
-    layers or one each.  n_outputs: logits, 1 for a binary task.  label_holder: number of the holder that has the labels.
-    first, server, output: the three parts; the loss is the label holder's to compute, from the logits.
+    holders, protocol, rng, dtype, stream, transcript, choices: as in `FirstLayer`; the start is that of `models.mlp` with
+    the same rng, for every protocol and every way to split the columns.
+    hidden: widths of the hidden layers, the first is h1's, e.g. (8, 8).  activation: one of models.ACTIVATIONS for all
+    hidden layers, or one each.  n_outputs: logits, 1 for a binary task.  label_holder: number of the holder with the labels.
+    first, hidden, output: the three parts; the loss is the label holder's to compute, from the logits. After a forward pass
+    h1 and h_last are what the server and the label holder got; after backward their .grad is what was sent back.
     ValueError where an argument is out of range, or no holder has the labels.
     Source: zhou2021, Algorithm 1, Fig. 4 and equations 3 and 4.
 
-    >>> net = SPNN(holders=[2, 1], hidden=(4, 3), protocol="masked", rng=torch.Generator().manual_seed(0))
+    >>> net = SPNN([2, 1], (4, 3), protocol="masked", rng=torch.Generator().manual_seed(0))
     >>> net.prepare([torch.ones(5, 2), torch.ones(5, 1)])
     >>> tuple(net([0, 3]).shape)
     (2, 1)
@@ -123,43 +125,42 @@ class SPNN(nn.Module):
                  label_holder: int = 0, dtype: torch.dtype = torch.float32, stream: Stream | None = None,
                  transcript: Transcript | None = None, **choices):
         super().__init__()
-        names = [activation] * len(hidden) if isinstance(activation, str) else list(activation)
-        if not len(hidden) or any(width < 1 for width in hidden) or n_outputs < 1:
-            raise ValueError(f"hidden must be at least one width >= 1 and n_outputs >= 1, got {tuple(hidden)} and {n_outputs}")
-        if len(names) != len(hidden) or any(name not in ACTIVATIONS for name in names):
-            raise ValueError(f"activation must be one of {tuple(ACTIVATIONS)}, or one of them for each of the {len(hidden)} "
-                             f"hidden layers, got {activation!r}")
+        widths = tuple(hidden)
+        if not widths or any(width < 1 for width in widths) or n_outputs < 1:
+            raise ValueError(f"hidden must be at least one width >= 1 and n_outputs >= 1, got {widths} and {n_outputs}")
+        kinds = activations(activation, len(widths))
         if label_holder not in range(len(holders)):
             raise ValueError(f"one of the holders must have the labels: label_holder must be 0 to {len(holders) - 1}, "
                              f"got {label_holder!r}")
-        self.first = FirstLayer(holders, hidden[0], rng=rng, protocol=protocol, dtype=dtype, stream=stream,
+        self.first = FirstLayer(holders, widths[0], rng=rng, protocol=protocol, dtype=dtype, stream=stream,
                                 transcript=transcript, **choices)
         self.transcript = self.first.transcript
         self.label_holder = self.first.protocol.holders[label_holder].name
-        server: list[nn.Module] = [ACTIVATIONS[names[0]]()]
-        for fan_in, fan_out, name in zip(hidden[:-1], hidden[1:], names[1:]):
-            server += [_linear(fan_in, fan_out, rng=rng, dtype=dtype), ACTIVATIONS[name]()]
-        self.server = nn.Sequential(*server)
-        self.output = _linear(hidden[-1], n_outputs, rng=rng, dtype=dtype)
+        names = activation if isinstance(activation, str) else list(activation)[1:]
+        rest = mlp((*widths, n_outputs), rng=rng, activation=names, dtype=dtype)
+        self.hidden, self.output = nn.Sequential(kinds[0], *rest[:-1]), rest[-1]
+        self.h1: torch.Tensor | None = None
+        self.h_last: torch.Tensor | None = None
+
+    @property
+    def theta(self) -> nn.ParameterList:
+        """The holders' weights: theta[i] (d_i, width) is holder i's."""
+        return self.first.theta
 
     def prepare(self, X_parts: Sequence[torch.Tensor]) -> None:
-        """Give each holder its columns of the data set, once; train and test rows together, a batch is row numbers."""
+        """Give each holder its columns of the data set, once, test rows too if they are to go through the protocol."""
         self.first.prepare(X_parts)
 
     def forward(self, rows: Rows) -> torch.Tensor:
         """Logits of these rows at the label holder: (n, n_outputs)."""
-        h_L = self.server(self.first(rows))
-        return self.output(hand_over(h_L, self.transcript, SERVER, self.label_holder, "h_L"))
+        self.h1 = self.first(rows)
+        self.h_last = hand_over(self.hidden(self.h1), self.transcript, SERVER, self.label_holder, "h_L")
+        for seen in (self.h1, self.h_last):
+            if seen.requires_grad:
+                seen.retain_grad()
+        return self.output(self.h_last)
 
-
-def _linear(fan_in: int, fan_out: int, *, rng: torch.Generator, dtype: torch.dtype) -> nn.Linear:
-    """torch's own start of a Linear layer, from an explicit generator."""
-    linear = nn.utils.skip_init(nn.Linear, fan_in, fan_out, dtype=dtype)
-    with torch.no_grad():
-        linear.weight.copy_(_uniform((fan_out, fan_in), rng=rng, bound=fan_in**-0.5, dtype=dtype))
-        linear.bias.copy_(_uniform((fan_out,), rng=rng, bound=fan_in**-0.5, dtype=dtype))
-    return linear
-
-
-def _uniform(shape: tuple[int, ...], *, rng: torch.Generator, bound: float, dtype: torch.dtype) -> torch.Tensor:
-    return torch.empty(shape, dtype=dtype).uniform_(-bound, bound, generator=rng)
+    @torch.no_grad()
+    def logits(self, X_parts: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Logits (N, n_outputs) of any rows, in plaintext and without messages: for measuring by who has all columns."""
+        return self.output(self.hidden(sum(X @ theta for X, theta in zip(X_parts, self.theta, strict=True))))

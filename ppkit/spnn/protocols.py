@@ -6,17 +6,24 @@ from collections.abc import Sequence
 
 from ppkit.spnn.holders import Plain, Protocol
 from ppkit.spnn.masked import Masked
+from ppkit.spnn.secret_sharing import FORMS, Lean, Published
 
-_BY_NAME: dict[str, type[Protocol]] = {protocol.name: protocol for protocol in (Plain, Masked)}
-PROTOCOLS = tuple(_BY_NAME)
+PROTOCOLS = ("plain", "ss", "masked")
 
 
-def protocol_of(name: str, holders: Sequence[int], **choices) -> Protocol:
+def protocol_of(name: str, holders: Sequence[int], *, form: str | None = None, **choices) -> Protocol:
     """The protocol object of this name.
 
-    name: one of PROTOCOLS.  holders: columns of each holder.  choices: transcript, stream, dtype, and what the protocol
-    itself takes.  ValueError for an unknown name, TypeError for a choice that the protocol does not know.
+    name: one of PROTOCOLS.  form: of "ss", "published" (Algorithm 2) or "lean", default "lean".  holders: columns of each.
+    choices: transcript, stream, dtype, and what the protocol itself takes (word_bits, truncation).
+    ValueError for an unknown name or form, TypeError for a choice that the protocol does not know.
     """
-    if name not in _BY_NAME:
+    if name not in PROTOCOLS:
         raise ValueError(f"protocol must be one of {PROTOCOLS}, got {name!r}")
-    return _BY_NAME[name](holders, **choices)
+    if form is not None and name != "ss":
+        raise ValueError(f"form is a choice of protocol 'ss', got form={form!r} with {name!r}")
+    if form not in (None, *FORMS):
+        raise ValueError(f"form must be one of {FORMS}, got {form!r}")
+    if name == "ss":
+        return (Published if form == "published" else Lean)(holders, **choices)
+    return {"plain": Plain, "masked": Masked}[name](holders, **choices)
