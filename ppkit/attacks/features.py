@@ -1,0 +1,216 @@
+"""What a server that sees h1 = X theta in every training step learns about X, from a few records or from none.
+
+Linked over T steps, the views are one product: H = [H_1 ... H_T] = X [theta_1 ... theta_T]. Its column space is that of X as
+soon as the thetas together have rank d, so X = H A, and A is fixed by d records that the server knows. Who knows no record
+has X up to one rotation from the updates: H_(t+1) - H_t = -lr X X^T G_t. Linking by position is in `linking`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+ROUNDED_16 = 2**-16 / 12**0.5          # standard deviation of what truncation to 16 fractional bits takes from a value
+_RIDGES = (0, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 1, 3, 10)
+_WIDEST = 400                                              # columns that a span is first looked for in
+
+
+@dataclass(frozen=True, eq=False)
+class Recovered:
+    """What the server made of the views.
+
+    X: (N, d) float64, or None where it has nothing.  rank: directions of X that the views hold, at most d.
+    expected_r2: what the server itself expects of X, by leaving known records out one at a time; None where it cannot check.
+    why: "" where nothing stands in the way, else one sentence.
+    """
+    X: np.ndarray | None
+    rank: int
+    expected_r2: float | None
+    why: str
+
+
+def r_squared(X, guess) -> float:
+    """Share of the features' variance that a guess explains: 1 - sum |X - guess|^2 / sum |X - mean|^2.
+
+    X, guess: (N, d), rows of X not all equal.  Returns at most 1; below 0 if the columns' means would have served better.
+
+    >>> r_squared([[0.0], [2.0]], [[0.0], [1.0]])
+    0.5
+    """
+    X, guess = _matrix("X", X), _matrix("guess", guess)
+    if X.shape != guess.shape:
+        raise ValueError(f"X and guess must be of one shape, got {X.shape} and {guess.shape}")
+    spread = float(((X - X.mean(axis=0)) ** 2).sum())
+    if spread == 0:
+        raise ValueError("X must vary for a share of its variance to be explained, got equal rows")
+    return 1 - float(((X - guess) ** 2).sum()) / spread
+
+
+def reconstruct(views: Sequence, known, X_known, *, noise: float = 0.0) -> Recovered:
+    """All records from the views of T steps and the features of m records.
+
+    H = U S V^T;  Z = sqrt(N) U[:, :q];  A = argmin |Z_known A - X_known|^2 + m ridge |A|^2;  X = Z A
+
+    q and ridge are those under which known records, left out one at a time, are predicted best. Singular values up to
+    noise (sqrt(N) + sqrt(width T)) are noise's own and are dropped. With rank d, d known records and no noise X is exact.
+    views: T arrays (N, width), row i the same record in each.  known: (m,) row numbers.  X_known: (m, d), their features.
+    noise: standard deviation of the error of one entry of a view, >= 0: ROUNDED_16 for 16 fractional bits.
+    Returns Recovered; rank < d or m < d leave directions open, and `why` says so.
+    ValueError if shapes do not match, a value is not finite, or a row is named twice.
+    Guarantee: none needed; with rank r at most r of d directions are found, r/d of the variance where X is white.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X, thetas = rng.normal(size=(50, 6)), rng.normal(size=(3, 6, 2))
+    >>> got = reconstruct([X @ theta for theta in thetas], range(8), X[:8])
+    >>> got.rank, bool(np.abs(got.X - X).max() < 1e-9), got.why
+    (6, True, '')
+    """
+    views, known, X_known = _views(views), np.asarray(known, int), _matrix("X_known", X_known)
+    n_rows, (m, d) = len(views[0]), X_known.shape
+    if known.shape != (m,) or m == 0 or len(np.unique(known)) < m or known.min() < 0 or known.max() >= n_rows:
+        raise ValueError(f"known must name {m} different rows of 0 to {n_rows - 1}, one for each row of X_known, got "
+                         f"{known.size} with {len(np.unique(known))} different")
+    Z = _span(views, d, noise)
+    rank = Z.shape[1]
+    if rank == 0:
+        return Recovered(None, 0, None, f"nothing in the views is larger than the noise of {noise:g}")
+    widths = sorted({min(q, rank) for q in range(views[0].shape[1], d + views[0].shape[1], views[0].shape[1])})
+    A, expected = _fit(Z[known], X_known, widths)
+    return Recovered(Z[:, :len(A)] @ A, rank, expected, _open_directions(m, rank, d, len(views), views[0].shape[1]))
+
+
+def inner_products(views: Sequence, gradients: Sequence, *, lr: float, n_features: int, noise_variance: float = 0.0,
+                   momentum: float = 0.0, noise: float = 0.0) -> Recovered:
+    """X up to one rotation, hence every inner product of two records, from no known record: the holders' updates tell.
+
+    theta_(t+1) = theta_t - lr X^T V_t - eta_t,  V_t = momentum V_(t-1) + G_t,  eta_t ~ N(0, noise_variance I);
+    X = Z R with Z known from the span, phi_t = R theta_t = Z^T H_t / N, M = R R^T:   phi_(t+1) - phi_t = -lr M Z^T V_t - R eta_t.
+
+    Without noise M is the symmetric least-squares solution D = M S (D: all steps of phi side by side, S = -lr Z^T V_t):
+    in the eigenbasis of S S^T = E q E^T it is M_ij = (D S^T + S D^T)_ij / (q_i + q_j). With noise M maximises the likelihood,
+    whose derivative is 0 where M Q M + n M = P, Q = S S^T, P = D D^T, n = noise_variance times the columns of D:
+    M = Q^-1/2 (sqrt(K + n^2/4) - n/2) Q^-1/2, K = Q^1/2 P Q^1/2. The noise helps: R eta_t has covariance noise_variance M.
+    views: T arrays (N, width) of all records that the holders step on, in one order.  gradients: T - 1 or T arrays (N, width)
+    as the holders get them.  lr: > 0, what the holders multiply X^T G with (equation 2: alpha / 2 for a summed loss).
+    n_features: d, >= 1.  noise_variance: of the holders' steps, >= 0 (equation 2: alpha).  momentum: in [0, 1).
+    noise: as in `reconstruct`.
+    Returns Recovered with X = Z M^1/2, so that X X^T holds the inner products; X is None if the views' rank is below d,
+    or all steps together do not move theta in every direction. expected_r2 is None.
+    ValueError if shapes do not match, a value is not finite or a setting is out of range.
+    Source: none; zhou2021's equations 1 and 2, seen from the server.
+    """
+    views, gradients = _views(views), _views(gradients, "gradients")
+    n_steps, n_rows = len(views) - 1, len(views[0])
+    if n_steps < 1 or len(gradients) not in (n_steps, n_steps + 1) or gradients[0].shape != views[0].shape:
+        raise ValueError(f"needs at least 2 views and a gradient of the same shape for each but the last, got {len(views)} of "
+                         f"{views[0].shape} and {len(gradients)} of {gradients[0].shape}")
+    if not lr > 0 or not noise_variance >= 0 or not 0 <= momentum < 1 or n_features < 1:
+        raise ValueError(f"lr must be > 0, noise_variance >= 0, momentum in [0, 1) and n_features >= 1, got {lr}, "
+                         f"{noise_variance}, {momentum} and {n_features}")
+    Z = _span(views, n_features, noise)
+    if Z.shape[1] < n_features:
+        return Recovered(None, Z.shape[1], None, _open_directions(n_features, Z.shape[1], n_features, len(views), views[0].shape[1]))
+    phi = [Z.T @ view / n_rows for view in views]
+    steps, velocity = [], 0.0
+    for gradient in gradients[:n_steps]:
+        velocity = momentum * velocity + Z.T @ gradient
+        steps.append(-lr * velocity)
+    D, S = np.hstack([after - before for before, after in zip(phi, phi[1:])]), np.hstack(steps)
+    if noise_variance == 0 and np.linalg.matrix_rank(S) < n_features:
+        return Recovered(None, n_features, None, f"{n_steps} steps move theta in {np.linalg.matrix_rank(S)} of {n_features} directions")
+    M = _likeliest(D @ D.T, S @ S.T, noise_variance * D.shape[1]) if noise_variance else _symmetric(D, S)
+    q, E = np.linalg.eigh((M + M.T) / 2)
+    return Recovered(Z @ (E * np.sqrt(np.maximum(q, 0))), n_features, None, "")
+
+
+def whitened(views: Sequence, *, n_features: int, noise: float = 0.0) -> Recovered:
+    """X up to one rotation where its columns are uncorrelated and of variance 1, as principal components are: no update is needed.
+
+    X^T X = N I and X = Z R with Z^T Z = N I make R a rotation: X X^T = Z Z^T.
+
+    views, n_features, noise: as in `inner_products`.  Returns Recovered; X is None if the views' rank is below d.
+    """
+    views = _views(views)
+    Z = _span(views, n_features, noise)
+    why = _open_directions(n_features, Z.shape[1], n_features, len(views), views[0].shape[1])
+    return Recovered(None if why else Z, Z.shape[1], None, why)
+
+
+def _span(views: list[np.ndarray], most: int, noise: float) -> np.ndarray:
+    """Z (N, r), Z^T Z = N I: the views' column space, its directions by size, those of noise left out, at most `most`."""
+    if not noise >= 0:
+        raise ValueError(f"noise must be >= 0, got {noise}")
+    n_rows, width = views[0].shape
+    kept = views[::-(-len(views) * width // _WIDEST)]
+    U, sizes, _ = np.linalg.svd(np.hstack(kept), full_matrices=False)
+    columns = width * len(kept)
+    if len(kept) < len(views):                             # subspace iteration brings the other views in
+        H, columns = np.hstack(views), width * len(views)
+        U = U[:, :most + width]
+        for _ in range(2):
+            U = np.linalg.qr(H @ (H.T @ U))[0]
+        inner, sizes, _ = np.linalg.svd(U.T @ H, full_matrices=False)
+        U = U @ inner
+    floor = max(noise, 2 * np.finfo(float).eps * sizes[0] / n_rows**0.5) * (n_rows**0.5 + columns**0.5)
+    return U[:, :min(most, int((sizes > floor).sum()))] * n_rows**0.5
+
+
+def _fit(Z: np.ndarray, X: np.ndarray, widths: list[int]) -> tuple[np.ndarray, float | None]:
+    """The ridge regression of X on the first columns of Z that predicts left-out rows best, and how well it does."""
+    m, spread, best = len(Z), float((X**2).sum()), (np.inf, None)
+    for q in widths:
+        U, sizes, Vt = np.linalg.svd(Z[:, :q], full_matrices=False)
+        for ridge in _RIDGES:
+            if ridge == 0 and (m <= q or sizes[-1] < 1e-12 * sizes[0]):
+                continue
+            shrunk = sizes**2 / (sizes**2 + m * ridge)
+            free = 1 - (U**2) @ shrunk
+            left = (X - (U * shrunk) @ (U.T @ X)) / np.maximum(free, 1e-12)[:, None]
+            loss = float((left**2).sum())
+            if loss < best[0]:
+                best = (loss, (Vt.T * (shrunk / sizes)) @ (U.T @ X))
+    if m == widths[-1] == X.shape[1]:                      # as many as unknowns: one exact solution, and nothing to check it by
+        return np.linalg.solve(Z, X), None
+    return best[1], 1 - best[0] / spread if m > 1 and spread else None
+
+
+def _symmetric(D: np.ndarray, S: np.ndarray) -> np.ndarray:
+    q, E = np.linalg.eigh(S @ S.T)
+    q = np.maximum(q, 0)
+    return E @ ((E.T @ (D @ S.T + S @ D.T) @ E) / (q[:, None] + q[None])) @ E.T
+
+
+def _likeliest(P: np.ndarray, Q: np.ndarray, n: float) -> np.ndarray:
+    """The positive root of M Q M + n M = P, n > 0: sqrt(k + n^2/4) - n/2 = k / (sqrt(k + n^2/4) + n/2), also where Q is singular."""
+    q, E = np.linalg.eigh(Q)
+    root = np.sqrt(np.maximum(q, q.max() * 1e-14 if q.max() else 0))
+    if not root.any():
+        return P / n
+    R = E * np.where(root > 0, root, 1)
+    k, F = np.linalg.eigh(R.T @ P @ R)
+    k = np.maximum(k, 0)
+    back = (E / np.where(root > 0, root, 1)) @ F
+    return (back * (k / (np.sqrt(k + n * n / 4) + n / 2))) @ back.T
+
+
+def _open_directions(m: int, rank: int, d: int, n_steps: int, width: int) -> str:
+    if rank < d:
+        seen = f"{n_steps} views of width {width} hold {rank} of {d} directions above rounding and noise: "
+        return seen + ("too few steps" if n_steps * width < d else "theta has moved too little")
+    return f"{m} known records fix {m} of {d} directions" if m < d else ""
+
+
+def _matrix(name: str, values) -> np.ndarray:
+    values = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, dtype=float)
+    if values.ndim != 2 or values.size == 0:
+        raise ValueError(f"{name} must be a matrix with rows and columns, got shape {values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} must be finite, got {np.count_nonzero(~np.isfinite(values))} of {values.size} values that are not")
+    return values
+
+
+def _views(views: Sequence, name: str = "views") -> list[np.ndarray]:
+    views = [_matrix(name, view) for view in views]
+    if not views or len({view.shape for view in views}) > 1:
+        raise ValueError(f"{name} must be matrices of one shape, at least one, got {sorted({view.shape for view in views})}")
+    return views
