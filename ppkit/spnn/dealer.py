@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -89,19 +90,19 @@ class Dealer:
         elif len(U) != n_parties or any(share.shape != (n, k) for share in U):
             raise ValueError(f"U must be {n_parties} shares of shape ({n}, {k}), got {[tuple(share.shape) for share in U]}")
         V = self.mask((k, m), n_parties)
-        return Triple(self._to_last(8 * n * m, n_parties), U, V, self._fix(ring.matmul(sum(U), sum(V)), n_parties))
+        return Triple(self._to_last(8 * n * m, n_parties), U, V, self._fix(ring.matmul(total(U), total(V)), n_parties))
 
     def product_triple(self, shape: int | tuple[int, ...], n_parties: int = 2) -> Triple:
         """U, V uniform and W = U V entry by entry, in shares."""
         U, V = self.mask(shape, n_parties), self.mask(shape, n_parties)
-        return Triple(self._to_last(8 * U[0].numel(), n_parties), U, V, self._fix(sum(U) * sum(V), n_parties))
+        return Triple(self._to_last(8 * U[0].numel(), n_parties), U, V, self._fix(total(U) * total(V), n_parties))
 
     def truncation_pair(self, shape: int | tuple[int, ...], bits: int, n_parties: int = 2) -> TruncationPair:
         """r uniform, floor(r / 2^bits) and the highest bit of r (r in [0, 2^64)), in shares; bits 1 to 62."""
         if not 1 <= bits <= 62:
             raise ValueError(f"bits must be 1 to 62, got {bits}")
         mask = self.mask(shape, n_parties)
-        r = sum(mask)
+        r = total(mask)
         high, top = (r >> bits) & (2 ** (64 - bits) - 1), (r < 0).long()
         return TruncationPair(self._to_last(16 * r.numel(), n_parties), bits, mask, self._fix(high, n_parties),
                               self._fix(top, n_parties))
@@ -127,16 +128,32 @@ class Dealer:
 
     def _fix(self, value: torch.Tensor, n_parties: int) -> list[torch.Tensor]:
         drawn = [stream.words(tuple(value.shape)) for stream in self._streams(n_parties)[:-1]]
-        return [*drawn, value - sum(drawn)]
+        return [*drawn, minus(value, drawn)]
 
     @staticmethod
     def _to_last(n_bytes: int, n_parties: int) -> tuple[int, ...]:
         return (0,) * (n_parties - 1) + (n_bytes,)
 
 
+def total(shares: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The sum of int64 tensors mod 2^64: what shares reveal."""
+    result = shares[0].clone()
+    for share in shares[1:]:
+        result += share
+    return result
+
+
+def minus(value: torch.Tensor, shares: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The share that makes the sum with these shares a value: value - total(shares) mod 2^64."""
+    result = value - shares[0]
+    for share in shares[1:]:
+        result -= share
+    return result
+
+
 def xor(*words: torch.Tensor) -> torch.Tensor:
     """Bitwise XOR of int64 tensors: what XOR-shares reveal."""
-    total = words[0]
+    result = words[0].clone()
     for word in words[1:]:
-        total = total ^ word
-    return total
+        result ^= word
+    return result

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import torch
 
 from . import ring
-from .dealer import DaBits, Dealer, Triple, TruncationPair, xor
+from .dealer import DaBits, Dealer, Triple, TruncationPair, minus, total, xor
 from .randomness import Stream
 
 __all__ = ["DaBits", "Dealer", "Triple", "TruncationPair", "add", "beaver_and", "beaver_matmul", "beaver_multiply", "reveal",
-           "reveal_bits", "share", "share_bits", "truncate", "xor"]
+           "reveal_bits", "share", "share_bits", "truncate"]
 
 Open = Callable[[str, list[torch.Tensor]], torch.Tensor]
 TRUNCATIONS = ("secureml", "floor", "dealer")
@@ -42,7 +42,7 @@ def share(secret: torch.Tensor, *, n_parties: int = 2, stream: Stream | Sequence
         if len(streams) != n_parties - 1:
             raise ValueError(f"stream must be one Stream or {n_parties - 1} of them, one for each random share, got {len(streams)}")
     drawn = [each.words(tuple(secret.shape)) for each in streams]
-    return [secret - sum(drawn), *drawn]
+    return [minus(secret, drawn), *drawn]
 
 
 def reveal(shares: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -52,7 +52,7 @@ def reveal(shares: Sequence[torch.Tensor]) -> torch.Tensor:
     True
     """
     _same_shapes(shares)
-    return sum(shares[1:], shares[0])
+    return total(shares)
 
 
 def add(x_shares: Sequence[torch.Tensor], y_shares: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -85,7 +85,7 @@ def beaver_matmul(x_shares: Sequence[torch.Tensor] | None, y_shares: Sequence[to
     E = opened_x if opened_x is not None else open("X - U", masked)
     F = open("Y - V", other)
     left = [triple.U[0] + E, *triple.U[1:]]
-    return [W + ring.matmul(u, F) + ring.matmul(E, v) for W, u, v in zip(triple.W, left, triple.V, strict=True)]
+    return [ring.matmul(u, F).add_(ring.matmul(E, v)).add_(W) for W, u, v in zip(triple.W, left, triple.V, strict=True)]
 
 
 def beaver_multiply(x_shares: Sequence[torch.Tensor], y_shares: Sequence[torch.Tensor], triple: Triple, *,
