@@ -5,10 +5,12 @@ h1 = X_1 theta_1 + ... + X_k theta_k: holder i has the columns X_i of all rows a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 
+from ppkit.spnn.fixed_point import FRACTIONAL_BITS
 from ppkit.spnn.messages import Transcript
 from ppkit.spnn.randomness import Stream
 
@@ -32,11 +34,20 @@ class Holder:
         self.name, self.width = name, width
         self.X: torch.Tensor | None = None
         self.batch: torch.Tensor | None = None
+        self._columns: torch.Tensor | None = None
+
+    def load(self, X: torch.Tensor) -> None:
+        """Take the features, and a copy that lies column by column: narrow products of it are three times faster."""
+        self.X, self._columns, self.batch = X, X.T.contiguous().T, None
 
     def take(self, rows: Rows) -> torch.Tensor:
         """The rows of the batch, by number: (n, d_i)."""
-        self.batch = self.X[rows]
+        self.batch = self._columns[rows] if isinstance(rows, slice) else self.X.index_select(0, torch.as_tensor(rows))
         return self.batch
+
+    def product(self, theta: torch.Tensor) -> torch.Tensor:
+        """X_i theta_i on the batch, (n, width), in the clear and for this holder only."""
+        return (theta.T @ self.batch.T).T
 
 
 class Protocol:
@@ -87,7 +98,7 @@ class Protocol:
             counts = ", ".join(f"{holder.name} {len(X)}" for holder, X in zip(self.holders, parts))
             raise ValueError(f"all holders must have the same rows in the same order, got row counts {counts}")
         for holder, X in zip(self.holders, parts):
-            holder.X = X
+            holder.load(X)
         self.n_rows = len(parts[0])
         self._set_up()
 
@@ -112,18 +123,20 @@ class Protocol:
         """A party's own source of randomness."""
         return Stream() if self._stream is None else self._stream.derive(party)
 
-    def check_room(self, holder: Holder, part: torch.Tensor, bits: int) -> None:
-        """Refuse a part of h1 that k of its size would push out of the signed fixed-point words, or that is not finite.
+    def check_room(self, holder: Holder, part: torch.Tensor, bits: int, *, n_terms: int | None = None) -> None:
+        """Refuse a part of h1 that is not finite, or of which n_terms as large would not fit a signed word.
 
-        bits: how many bits of the word stand left of the point, sign included: |h1| < 2^(bits - 1).
+        bits: bits of the word left of the point, sign included: |h1| < 2^(bits - 1).  n_terms: None for the number of
+        holders, so that each may use its share of the range. One unit of 2^-16 a holder is left for rounding.
         """
-        room = 2.0 ** (bits - 1) / len(self.holders)
-        largest = float(part.abs().max()) if part.numel() else 0.0
-        if not largest < room:
-            if largest != largest or largest == float("inf"):
+        n_terms = len(self.holders) if n_terms is None else n_terms
+        room = 2.0 ** (bits - 1) / n_terms - 2.0**-FRACTIONAL_BITS
+        low, high = (float(end) for end in part.aminmax()) if part.numel() else (0.0, 0.0)
+        if not (low >= -room and high <= room):
+            if not math.isfinite(low + high):
                 raise ValueError(f"X theta of holder {holder.name} is not finite: has the training diverged?")
-            raise ValueError(f"X theta of holder {holder.name} reaches {largest:g}; with {len(self.holders)} holders "
-                             f"it must stay within +-{room:g}, so that the sum fits the fixed-point word")
+            raise ValueError(f"X theta of holder {holder.name} reaches {low if -low > high else high:.6g}, out of the range "
+                             f"+-{room:.6g} that each of {len(self.holders)} holders has in the fixed-point word")
 
 
 class Plain(Protocol):
@@ -138,6 +151,6 @@ class Plain(Protocol):
     messages = ("X theta",)
 
     def _forward(self, rows, thetas):
-        parts = [self.transcript.send(holder.name, SERVER, "X theta", holder.batch @ theta)
+        parts = [self.transcript.send(holder.name, SERVER, "X theta", holder.product(theta))
                  for holder, theta in zip(self.holders, thetas)]
-        return torch.stack(parts).sum(dim=0, dtype=torch.float64)
+        return sum((part.double() for part in parts[1:]), parts[0].double())

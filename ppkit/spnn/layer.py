@@ -74,7 +74,7 @@ class _ByProtocol(torch.autograd.Function):
     def backward(ctx, G):
         ctx.transcript.next_round()
         received = [(X, ctx.transcript.send(SERVER, name, "dL/dh1", G)) for name, X in ctx.holders]
-        return None, None, *(X.T @ G if needed else None
+        return None, None, *((G.T @ X).T if needed else None
                              for (X, G), needed in zip(received, ctx.needs_input_grad[2:]))
 
 

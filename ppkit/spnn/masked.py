@@ -42,7 +42,7 @@ class PairMasks:
         self._last: Ticket | None = None
 
     def mask(self, shape: tuple[int, ...], ticket: Ticket) -> torch.Tensor:
-        """The mask for one ticket, int32 or int64 of this shape.
+        """The mask for one ticket, int32 or int64 of this shape (n, width).
 
         ticket: (step, batch), both >= 0, larger than the one before (step first).  MaskReused if it is not.
         """
@@ -50,10 +50,11 @@ class PairMasks:
             raise MaskReused(f"the mask of (step, batch) = {ticket} is spent: tickets only go up, the last was {self._last}; "
                              "two messages under one mask would show X (theta_t - theta_s)")
         self._last = ticket
-        mask = torch.zeros(shape, dtype=_DTYPES[self._bits])
+        mask = None
         for other, seed in self._seeds.items():
             words = _words(seed.derive("mask", *ticket), shape, self._bits)
-            mask = mask.add_(words) if other > self._me else mask.sub_(words)
+            words = words if other > self._me else words.neg_()
+            mask = words if mask is None else mask.add_(words)
         return mask
 
 
@@ -82,10 +83,8 @@ def unmask(messages: Mapping[str, torch.Tensor], holders: Sequence[str]) -> torc
     if missing:
         raise HolderMissing(f"nothing came from {' and '.join(missing)}: the step is dropped, nobody's mask is given out; "
                             "the next step uses new masks")
-    total = messages[holders[0]].clone()
-    for name in holders[1:]:
-        total += messages[name]
-    return total.double().mul_(2.0**-FRACTIONAL_BITS)
+    total = sum((messages[name] for name in holders[1:]), messages[holders[0]])
+    return total.to(torch.float64, memory_format=torch.contiguous_format).mul_(2.0**-FRACTIONAL_BITS)
 
 
 class Masked(Protocol):
@@ -131,7 +130,7 @@ class Masked(Protocol):
     def _forward(self, rows, thetas):
         ticket, received = self.next_ticket(), {}
         for holder, theta, masks in zip(self.holders, thetas, self.masks):
-            part = holder.batch @ theta
+            part = holder.product(theta)
             self.check_room(holder, part, self.word_bits - FRACTIONAL_BITS)
             words = to_words(part, word_bits=self.word_bits)
             words += masks.mask(words.shape, ticket)
@@ -139,9 +138,9 @@ class Masked(Protocol):
         return unmask(received, [holder.name for holder in self.holders])
 
 
-def _words(stream: Stream, shape: tuple[int, ...], bits: int) -> torch.Tensor:
-    """Uniform words of 32 or 64 bits; two 32-bit words come out of one of 64."""
-    n = torch.Size(shape).numel()
+def _words(stream: Stream, shape: tuple[int, int], bits: int) -> torch.Tensor:
+    """Uniform words of 32 or 64 bits, column by column as products come; two 32-bit words come out of one of 64."""
+    n, width = shape
     if bits == 64:
-        return stream.words(tuple(shape))
-    return stream.words((n + 1) // 2).view(torch.int32)[:n].view(shape)
+        return stream.words((width, n)).T
+    return stream.words((n * width + 1) // 2).view(torch.int32)[: n * width].view(width, n).T
