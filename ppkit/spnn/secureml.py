@@ -1,0 +1,272 @@
+"""The rival SecureML: a whole network trained on shares of two parties, and the same network in the clear.
+
+Per layer, on shares: z = a theta + b, truncated, then the piecewise sigmoid (or ReLU) by secure comparison; backwards
+delta_L = p - y,  delta_l = s_l (delta_(l+1) theta_(l+1)^T),  theta_l <- theta_l - lr/|B| a_(l-1)^T delta_l. Nothing is opened
+but numbers under masks from the dealer. A number that enters several products is opened under one mask, once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from .correlations import NAMES, Pair, PairDealer, Shares
+from .dealer import TruncationPair
+from .fixed_point import FRACTIONAL_BITS, check_product, decode, encode, row_reach
+from .gates import ONE, GateMasks, Slope, activate, deal_gate
+from .messages import Transcript
+from .piecewise import PiecewiseNet
+from .randomness import Stream
+from .ring import matmul
+from .sharing import TRUNCATIONS, reveal, share, truncate
+
+_ROOM = 63                                               # bits of a product that every truncation takes
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A secret x that both parties know under a mask: seen = x - u is public, and each has its share of u."""
+    seen: torch.Tensor
+    u: Shares
+
+    def t(self) -> Opened:
+        """The transpose."""
+        return Opened(self.seen.t(), [u.t() for u in self.u])
+
+    def times(self, other: Opened, product: Shares) -> Shares:
+        """Shares of the matrix product, without a message; product: the dealer's shares of that of the masks.
+
+        (x - u)(y - v) + (x - u) v + u (y - v) + u v = x y, as `sharing.beaver_matmul`, with masks that other products share.
+        """
+        left = [self.u[0] + self.seen, self.u[1]]
+        return [w + matmul(u, other.seen) + matmul(self.seen, v) for w, u, v in zip(product, left, other.u)]
+
+
+@dataclass(frozen=True)
+class LayerMasks:
+    """What is dealt for one layer of one batch: masks u of its input, v of theta, d of delta, and shares of products.
+
+    forward: of u v.  gradient: of u^T d.  back: of d v^T.  cut, cut_back: to truncate z, and delta theta^T; None where a
+    local truncation needs nothing.  Backward masks are None where nothing goes backward, gate where only logits are wanted.
+    """
+    u: Shares
+    v: Shares
+    forward: Shares
+    cut: TruncationPair | None
+    gate: GateMasks | None
+    d: Shares | None
+    gradient: Shares | None
+    back: Shares | None
+    cut_back: TruncationPair | None
+
+
+@dataclass(frozen=True)
+class StepMasks:
+    """All that is dealt for one batch; serves once.  shift: bits by which lr/|B| is scaled up, None for a forward pass."""
+    layers: list[LayerMasks]
+    shift: int | None = None
+    cut_gradient: TruncationPair | None = None
+    cut_update: TruncationPair | None = None
+
+
+class SecureML:
+    """Full training on shares mod 2^64: two parties, semi-honest, with a dealer.
+
+    net: a PiecewiseNet of two holders; A shares out its weights as they are now, and the net is left as it is (whoever
+    drew them knows the start, as in zhou2021).  truncation: "dealer" (never fails, 8 bytes more a number), "secureml" or
+    "floor" (`sharing.truncate`).  transcript: where messages are written down; None: sizes only, in self.transcript.
+    stream: None: all secrets from the operating system's CSPRNG; one seeded for teaching makes them repeat.
+
+    prepare(parts, y) once, step(rows, lr=...) as often as wanted; logits(parts) for any rows; copy_to(net) reveals.
+    Error against PiecewiseNet: inputs, weights and every product are rounded to 2^-16; a |z| that close to 1/2 may fall on
+    the other side of the slope's jump.  Head-room: |z| and |sum over the batch of a delta| < 2^29, which is checked at the
+    start and nobody can check on shares.
+    Guarantee: each party receives uniform numbers only, besides what `logits` and `copy_to` open by name.
+    Source: SecureML (Mohassel and Zhang 2017), section 4.  Departs from it: a dealer instead of oblivious transfer; secure
+    comparison by masked opening instead of garbled circuits; the holders are the two servers, so that each one's columns
+    are their own sharing; p - y is divided by |B| in the update, as 16 bits leave only 13 steps from 0 to 1/5,000.
+    ValueError for another number of holders or another truncation.
+
+    >>> net = PiecewiseNet([2, 1], (4,), rng=torch.Generator().manual_seed(0))
+    >>> shared = SecureML(net)
+    >>> shared.prepare([torch.ones(5, 2).double(), torch.ones(5, 1).double()], torch.tensor([0, 1, 0, 1, 1]))
+    >>> shared.step(torch.arange(4), lr=0.5)
+    """
+
+    def __init__(self, net: PiecewiseNet, *, truncation: str = "dealer", transcript: Transcript | None = None,
+                 stream: Stream | None = None):
+        if len(net.holders) != len(NAMES):
+            raise ValueError(f"SecureML is for 2 parties, got a net of {len(net.holders)} holders")
+        if truncation not in TRUNCATIONS:
+            raise ValueError(f"truncation must be one of {TRUNCATIONS}, got {truncation!r}")
+        self.kinds, self.truncation = net.kinds, truncation
+        self.transcript = transcript if transcript is not None else Transcript(keep="sizes")
+        self._checked, self._pair = net._checked, Pair(self.transcript)
+        self._dealer = PairDealer(self.transcript, stream=None if stream is None else stream.derive("dealer"))
+        self._own = None if stream is None else stream.derive("weights")
+        self._start = net.layers()[0][0].detach()
+        self._thetas = [self._shared(theta) for theta, _ in net.layers()]
+        self._biases = [None if bias is None else self._shared(bias) for _, bias in net.layers()]
+        self._x: Opened | None = None
+
+    def prepare(self, parts: Sequence[torch.Tensor], y: torch.Tensor) -> None:
+        """Take the training rows: each holder opens its columns under a mask to the other, once; the labels stay with A.
+
+        parts: (N, holders[i]) a holder, of the net's dtype, finite.  y: (N,) in {0, 1}.
+        ValueError if they do not fit, or a product with the weights at the start could leave the fixed-point range.
+        """
+        parts = self._checked(parts)
+        y = torch.as_tensor(y)
+        if y.shape != (len(parts[0]),) or not bool(((y == 0) | (y == 1)).all()):
+            raise ValueError(f"y must be ({len(parts[0])},) labels 0 or 1, got shape {tuple(y.shape)}, "
+                             f"values {y.unique()[:5].tolist()}")
+        self._x, self._y = self._open_inputs(parts), y.long()
+
+    def deal(self, rows: torch.Tensor, *, lr: float) -> StepMasks:
+        """The dealer's part of one step on these rows, which depends on no secret: what `step` does first by itself."""
+        if self._x is None:
+            raise ValueError("SecureML has no rows yet: call prepare(parts, y) first")
+        if not 0 < lr < math.inf:
+            raise ValueError(f"lr must be a finite number > 0, got {lr}")
+        if len(rows) == 0:
+            raise ValueError("the batch is empty: rows has 0 entries")
+        shift = min(max(math.ceil(math.log2(len(rows) / lr)) + FRACTIONAL_BITS, 1), 62)
+        n_weights = sum(theta[0].numel() for theta in self._thetas)
+        n_biases = sum(bias[0].numel() for bias in self._biases if bias is not None)
+        return StepMasks(self._deal_layers(self._rows(rows).u, backward=True), shift,
+                         self._cut(n_weights, FRACTIONAL_BITS), self._cut(n_weights + n_biases, shift))
+
+    def step(self, rows: torch.Tensor, *, lr: float, dealt: StepMasks | None = None) -> None:
+        """One step of gradient descent on some of the prepared rows.
+
+        rows: row numbers, (n,) int64.  lr: > 0, finite.  dealt: of `deal(rows, lr=lr)`; None: dealt now.
+        ValueError if nothing was prepared, or rows or lr is not accepted.
+        """
+        self.transcript.next_step()
+        dealt = dealt if dealt is not None else self.deal(rows, lr=lr)
+        x, thetas = self._rows(rows), self._open_thetas(dealt)
+        inputs, slopes, p, _ = self._forward(x, thetas, dealt)
+        delta = [p[0] - self._y[rows][:, None] * ONE, p[1]]
+        gradients = [None] * len(thetas)
+        of_biases: list[Shares] = []
+        for i in reversed(range(len(thetas))):
+            masks = dealt.layers[i]
+            seen = self._masked("delta - d", delta, masks.d)
+            self._pair.next_round()
+            gradients[i] = inputs[i].t().times(seen, masks.gradient)
+            if self._biases[i] is not None:
+                of_biases.insert(0, [share.sum(dim=0) for share in delta])
+            if i:
+                back = self._truncated(seen.times(thetas[i].t(), masks.back), FRACTIONAL_BITS, masks.cut_back)
+                delta = _shaped(slopes[i - 1].times(self._pair, _flat([back])), back[0].shape)
+        self._update(gradients, of_biases, lr / len(rows), dealt)
+
+    def logits(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Logits (N, 1) float64 of any rows, such as the test rows, revealed to A; the weights stay shared."""
+        self.transcript.next_step()
+        x = self._open_inputs(self._checked(parts))
+        dealt = StepMasks(self._deal_layers(x.u, backward=False))
+        *_, z = self._forward(x, self._open_thetas(dealt), dealt)
+        return decode(z[0] + self.transcript.send(NAMES[1], NAMES[0], "share of logits", z[1]))
+
+    def copy_to(self, net: PiecewiseNet) -> None:
+        """Reveal the weights to both parties, and put them into a net of the same shape."""
+        opened = [[None if shares is None else self._pair.open("share of weights", shares) for shares in pair]
+                  for pair in zip(self._thetas, self._biases)]
+        net.load_layers([[None if z is None else decode(z) for z in pair] for pair in opened])
+
+    def _forward(self, x: Opened, thetas: list[Opened], dealt: StepMasks) -> tuple[list[Opened], list[Slope], Shares, Shares]:
+        """Every layer's input, the slopes of the hidden layers, and shares of p (if it has masks) and of the logits."""
+        inputs, slopes = [x], []
+        for i, (theta, bias, masks) in enumerate(zip(thetas, self._biases, dealt.layers)):
+            z = inputs[-1].times(theta, masks.forward)
+            if bias is not None:
+                z = [z + b * ONE for z, b in zip(z, bias)]
+            z = self._truncated(z, FRACTIONAL_BITS, masks.cut)
+            if masks.gate is None:
+                return inputs, slopes, None, z
+            out, slope = activate(self._pair, _flat([z]), masks.gate)
+            out = _shaped(out, z[0].shape)
+            if i + 1 < len(thetas):
+                slopes.append(slope)
+                inputs.append(self._masked("a - u", out, dealt.layers[i + 1].u))
+                self._pair.next_round()
+        return inputs, slopes, out, z
+
+    def _update(self, gradients: list[Shares], of_biases: list[Shares], rate: float, dealt: StepMasks) -> None:
+        """theta <- theta - rate gradient; gradients of theta have 32 fractional bits, of biases 16."""
+        flat = self._truncated(_flat(gradients), FRACTIONAL_BITS, dealt.cut_gradient)
+        if of_biases:
+            flat = [torch.cat(pair) for pair in zip(flat, _flat(of_biases))]
+        factor = round(rate * 2.0**dealt.shift)
+        moved = self._truncated([share * factor for share in flat], dealt.shift, dealt.cut_update)
+        targets = self._thetas + [bias for bias in self._biases if bias is not None]
+        sizes = [target[0].numel() for target in targets]
+        for party, steps in enumerate(moved):
+            for target, step in zip(targets, steps.split(sizes)):
+                target[party] = target[party] - step.view(target[party].shape)
+
+    def _deal_layers(self, u: Shares, *, backward: bool) -> list[LayerMasks]:
+        n, dealt, dealer, last = len(u[0]), [], self._dealer, len(self._thetas) - 1
+        for i, (theta, kind) in enumerate(zip(self._thetas, self.kinds)):
+            out, hidden = (n, theta[0].shape[1]), backward and i > 0
+            v, d = dealer.mask(tuple(theta[0].shape)), dealer.mask(out) if backward else None
+            gate = deal_gate(dealer, math.prod(out), kind, backward=backward and i < last) if backward or i < last else None
+            dealt.append(LayerMasks(
+                u, v, dealer.product(u, v), self._cut(out, FRACTIONAL_BITS), gate, d,
+                dealer.product([m.t() for m in u], d) if backward else None,
+                dealer.product(d, [m.t() for m in v]) if hidden else None,
+                self._cut((n, theta[0].shape[0]), FRACTIONAL_BITS) if hidden else None,
+            ))
+            u = dealer.mask(out) if i < last else u
+        return dealt
+
+    def _open_inputs(self, parts: list[torch.Tensor]) -> Opened:
+        """X - U: each holder masks its own columns and sends them; its share of U is 0 in the other's columns."""
+        for part in parts:
+            check_product(row_reach(part), self._start, n_terms=len(parts), bits=_ROOM)
+        seen, u, widths = [], [], [part.shape[1] for part in parts]
+        for party, part in enumerate(parts):
+            own = self._dealer.own_mask(party, tuple(part.shape))
+            seen.append(self.transcript.send(NAMES[party], NAMES[1 - party], "X - U", encode(part) - own))
+            zeros = [torch.zeros(len(part), width, dtype=torch.int64) for width in widths]
+            u.append(torch.cat([*zeros[:party], own, *zeros[party + 1:]], dim=1))
+        self._pair.next_round()
+        return Opened(torch.cat(seen, dim=1), u)
+
+    def _open_thetas(self, dealt: StepMasks) -> list[Opened]:
+        opened = [self._masked("theta - v", theta, masks.v) for theta, masks in zip(self._thetas, dealt.layers)]
+        self._pair.next_round()
+        return opened
+
+    def _masked(self, name: str, shares: Shares, masks: Shares) -> Opened:
+        return Opened(self._pair.open(name, [x - u for x, u in zip(shares, masks)]), masks)
+
+    def _rows(self, rows: torch.Tensor) -> Opened:
+        return Opened(self._x.seen[rows], [u[rows] for u in self._x.u])
+
+    def _cut(self, shape: int | tuple[int, ...], bits: int) -> TruncationPair | None:
+        return self._dealer.truncation_pair(shape, bits) if self.truncation == "dealer" else None
+
+    def _truncated(self, shares: Shares, bits: int, pair: TruncationPair | None) -> Shares:
+        shares = truncate(shares, bits, how=self.truncation, pair=pair, open=self._pair.open)
+        if pair is not None:
+            self._pair.next_round()
+        return shares
+
+    def _shared(self, weights: torch.Tensor) -> Shares:
+        shares = share(encode(weights), stream=self._own)
+        self.transcript.send(NAMES[0], NAMES[1], "share of weights", shares[1])
+        return shares
+
+
+def _flat(shares: Sequence[Shares]) -> Shares:
+    """One vector a party of several shared tensors."""
+    return [torch.cat([each.flatten() for each in of_party]) for of_party in zip(*shares)]
+
+
+def _shaped(shares: Shares, shape: torch.Size) -> Shares:
+    return [share.view(shape) for share in shares]
