@@ -390,7 +390,7 @@ def test_taking_out_after_every_step_by_the_optimisers_hook():
     optimiser.register_step_post_hook(lambda *_: defences.take_out(net, c))
     (net[0].sum() + 3 * net[1].sum()).backward()
     optimiser.step()
-    assert float((c @ torch.cat(list(net))).abs().max()) < 1e-6 and net[0].requires_grad
+    assert (c @ torch.cat(list(net))).abs().max().item() < 1e-6 and net[0].requires_grad
     assert net[0][1].tolist() == pytest.approx([0.9, 0.9, 0.9])
 
 
