@@ -75,18 +75,18 @@ class NN(_Net):
     holders: columns of each holder; here they only say how X is cut.  hidden: widths of the hidden layers.
     activation: one name for all hidden layers, or one each (`models.ACTIVATIONS`).  rng: draws the start as
     `models.mlp` would: U(-1/sqrt(fan_in), 1/sqrt(fan_in)), fan_in of theta being sum(holders).
-    bias: whether h1 has one; the paper's has none.  n_outputs: 1 for two classes.  dtype: float64 or float32.
+    bias: whether h1 has one; the paper's has none.  n_outputs: 1 for two classes.  dtype: torch.float32 or torch.float64.
     ValueError for widths < 1 or an unknown activation.  Guarantee: none; whoever runs it sees everything.
     Source: zhou2021, section 6.1.
 
     >>> net = NN([14, 14], (8, 8), rng=torch.Generator().manual_seed(0))
-    >>> net.prepare([torch.zeros(5, 14, dtype=torch.float64)] * 2)
+    >>> net.prepare([torch.zeros(5, 14)] * 2)
     >>> net(torch.arange(3)).shape, net.h1.shape
     (torch.Size([3, 1]), torch.Size([3, 8]))
     """
 
     def __init__(self, holders: Sequence[int], hidden: Sequence[int], *, activation: str | Sequence[str] = "sigmoid",
-                 rng: torch.Generator, bias: bool = False, n_outputs: int = 1, dtype: torch.dtype = torch.float64):
+                 rng: torch.Generator, bias: bool = False, n_outputs: int = 1, dtype: torch.dtype = torch.float32):
         super().__init__(holders, hidden, activation, n_outputs)
         net = mlp((sum(self.holders), *self.widths, n_outputs), rng=rng, activation=activation, dtype=dtype)
         self.theta = nn.ParameterList(
@@ -119,7 +119,7 @@ class SplitNN(_Net):
     """
 
     def __init__(self, holders: Sequence[int], hidden: Sequence[int], *, activation: str | Sequence[str] = "sigmoid",
-                 rng: torch.Generator, cut: int = 1, n_outputs: int = 1, dtype: torch.dtype = torch.float64):
+                 rng: torch.Generator, cut: int = 1, n_outputs: int = 1, dtype: torch.dtype = torch.float32):
         super().__init__(holders, hidden, activation, n_outputs)
         if not 1 <= cut <= len(self.widths):
             raise ValueError(f"cut must be 1 to {len(self.widths)}, the hidden layers there are, got {cut}")

@@ -123,7 +123,9 @@ class Record:
 
     @property
     def auc(self) -> float:
-        """AUC on the test rows at the end."""
+        """AUC on the test rows at the end.  ValueError if train was given none."""
+        if self.test_logits is None:
+            raise ValueError("there is no AUC: train was given no test rows")
         return float(self.curve["test_auc"].iloc[-1])
 
 

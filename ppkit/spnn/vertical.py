@@ -75,7 +75,7 @@ def vertical(dataset: Dataset, names: Sequence[str], holders: int, *, shares: Ma
     """
     if "train" not in shares or len(shares) < 2 or min(shares.values()) <= 0 or abs(sum(shares.values()) - 1) > 1e-9:
         raise ValueError(f"shares must be at least two positive numbers that sum to 1, 'train' among them, got {dict(shares)}")
-    columns = [dataset.feature_names.index(name) for name in names]
+    columns = [_column(dataset, name) for name in names]
     widths = shares_of(len(columns), holders)
     rows, left, rest = {}, np.arange(dataset.n_rows), 1.0
     for key in list(shares)[:0:-1]:
@@ -95,7 +95,11 @@ def above_median(dataset: Dataset, name: str = "Amount") -> torch.Tensor:
 
     Ties with the median are 0, so the property may be rarer than one half.  ValueError if there is no such column.
     """
+    column = dataset.X[:, _column(dataset, name)]
+    return torch.from_numpy((column > np.median(column)).astype(np.int64))
+
+
+def _column(dataset: Dataset, name: str) -> int:
     if name not in dataset.feature_names:
         raise ValueError(f"{dataset.name} has no column {name!r}")
-    column = dataset.X[:, dataset.feature_names.index(name)]
-    return torch.from_numpy((column > np.median(column)).astype(np.int64))
+    return dataset.feature_names.index(name)

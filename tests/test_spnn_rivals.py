@@ -1,0 +1,162 @@
+"""The rivals of SPNN: NN is models.mlp cut in three, SplitNN is NN with blocks of zeros."""
+
+import pytest
+import torch
+
+from ppkit.models import mlp, n_parameters
+from ppkit.spnn.rivals import NN, SplitNN, shares_of
+
+
+def rng(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def columns(holders, n=50, seed=1, dtype=torch.float64):
+    return [torch.randn(n, width, generator=rng(seed + i), dtype=dtype) for i, width in enumerate(holders)]
+
+
+@pytest.mark.parametrize("holders", [[28], [14, 14], [10, 9, 9], [2] * 14])
+def test_nn_with_a_bias_is_the_multilayer_perceptron_however_the_columns_are_cut(holders):
+    net = NN(holders, (8, 8), rng=rng(3), bias=True, dtype=torch.float64)
+    whole = mlp((28, 8, 8, 1), rng=rng(3), activation="sigmoid", dtype=torch.float64)
+    parts = columns(holders)
+    net.prepare(parts)
+    rows = torch.tensor([4, 0, 31])
+    torch.testing.assert_close(net(rows), whole(torch.cat(parts, dim=1)[rows]), rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(net.logits(parts), whole(torch.cat(parts, dim=1)).detach(), rtol=1e-12, atol=1e-14)
+    assert n_parameters(net) == n_parameters(whole) == n_parameters(NN(holders, (8, 8), rng=rng(3))) + 8
+
+
+def test_h1_and_h_last_are_what_the_docstring_says_and_keep_their_gradients():
+    parts = columns([3, 2])
+    net = NN([3, 2], (5, 4), rng=rng(), dtype=torch.float64)
+    net.prepare(parts)
+    rows = torch.arange(10, 30)
+    logits = net(rows)
+    logits.sum().backward()
+    h1 = sum(part[rows] @ theta for part, theta in zip(parts, net.theta)).detach()
+    torch.testing.assert_close(net.h1.detach(), h1, rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(logits, net.output(net.h_last), rtol=0, atol=0)
+    assert net.h_last.shape == (20, 4) and float(net.h_last.detach().min()) > 0
+    torch.testing.assert_close(net.h_last.grad, net.output.weight.detach().expand(20, 4))
+    for part, theta in zip(parts, net.theta):  # what each holder computes by itself from the gradient it is sent
+        torch.testing.assert_close(theta.grad, part[rows].T @ net.h1.grad, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("holders, width", [([14, 14], 8), ([10, 9, 9], 8), ([6, 6, 6, 5, 5], 8), ([2] * 14, 14)])
+def test_splitnn_is_nn_with_zeros_between_the_holders_at_the_same_total_width(holders, width):
+    split = SplitNN(holders, (8, 8), rng=rng(), dtype=torch.float64)
+    whole = NN(holders, (width, 8), rng=rng(), dtype=torch.float64)
+    blocks = torch.block_diag(*[theta.detach() for theta in split.theta]).split(holders)
+    with torch.no_grad():
+        for theta, block in zip(whole.theta, blocks):
+            theta.copy_(block)
+        for ours, theirs in zip(whole.output.parameters(), split.output.parameters()):
+            ours.copy_(theirs)
+        for ours, theirs in zip(whole.hidden.parameters(), split.hidden.parameters()):
+            ours.copy_(theirs)
+    parts = columns(holders)
+    torch.testing.assert_close(split.logits(parts), whole.logits(parts), rtol=1e-12, atol=1e-14)
+    split.prepare(parts)
+    assert split(torch.arange(4)).shape == (4, 1) and split.h1.shape == (4, width)
+
+
+def test_one_holder_alone_makes_splitnn_the_plaintext_network():
+    parts = columns([6])
+    split = SplitNN([6], (8, 4), rng=rng(2), cut=2, dtype=torch.float64)
+    whole = mlp((6, 8, 4, 1), rng=rng(2), activation="sigmoid", dtype=torch.float64)
+    first_biasless = torch.sigmoid(parts[0] @ whole[0].weight.T)
+    expected = whole[4](torch.sigmoid(whole[2](first_biasless)))
+    with torch.no_grad():
+        for ours, theirs in zip(split.output.parameters(), whole[4].parameters()):
+            ours.copy_(theirs)
+    torch.testing.assert_close(split.logits(parts), expected.detach(), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_up_to_the_cut_no_holders_column_reaches_anothers_neurons(cut):
+    holders, hidden = [3, 3, 2], (7, 6, 5)
+    net = SplitNN(holders, hidden, activation=("sigmoid", "piecewise", "relu"), cut=cut, rng=rng(), dtype=torch.float64)
+    behind = [shares_of(width, 3) for width in hidden]
+    parts = [part.requires_grad_() for part in columns(holders, n=40)]
+    encoded = net.first(parts)
+    if cut > 1:
+        encoded = net.hidden[0](encoded)
+    ends = torch.tensor(behind[cut - 1]).cumsum(0).tolist()
+    assert encoded.shape == (40, hidden[cut - 1]) and ends[-1] == hidden[cut - 1]
+    start = 0
+    for i, end in enumerate(ends):
+        own = torch.autograd.grad(encoded[:, start:end].sum(), parts, retain_graph=True, allow_unused=True)
+        reached = [g is not None and bool(g.any()) for g in own]
+        assert reached == [j == i for j in range(3)]
+        start = end
+
+
+def test_every_activation_stands_where_it_was_asked_for_whatever_the_cut():
+    kinds = ("sigmoid", "piecewise", "relu")
+    for cut in (1, 2, 3):
+        net = SplitNN([3, 3], (4, 4, 4), activation=kinds, cut=cut, rng=rng())
+        deep = list(net.hidden[0].encoders[0]) if cut > 1 else []
+        found = [type(m).__name__ for m in [*deep, *net.hidden[1:]] if not list(m.parameters())]
+        assert found == ["Sigmoid", "PiecewiseSigmoid", "ReLU"]
+
+
+def test_the_start_is_drawn_from_rng_alone():
+    before = torch.get_rng_state()
+    for make in (NN, SplitNN):
+        first, again, other = (make([3, 2], (4, 4), rng=rng(seed)) for seed in (1, 1, 2))
+        assert all(torch.equal(p, q) for p, q in zip(first.parameters(), again.parameters()))
+        assert not torch.equal(first.theta[0], other.theta[0])
+    assert torch.equal(torch.get_rng_state(), before)
+    assert float(SplitNN([4, 4], (8, 8), rng=rng()).theta[0].detach().abs().max()) > 8**-0.5  # own fan-in, not that of all columns
+
+
+@pytest.mark.parametrize("wrong, said", [
+    ({"holders": []}, r"holders must be .* got \(\)"),
+    ({"holders": [3, 0]}, r"holders must be .* got \(3, 0\)"),
+    ({"hidden": ()}, r"hidden must be .* got \(\)"),
+    ({"hidden": (8, 0)}, r"hidden must be .* got \(8, 0\)"),
+    ({"n_outputs": 0}, "n_outputs must be >= 1, got 0"),
+    ({"activation": "tanh"}, "activation must be one of .* got 'tanh'"),
+])
+@pytest.mark.parametrize("make", [NN, SplitNN])
+def test_bad_settings_are_named(make, wrong, said):
+    with pytest.raises(ValueError, match=said):
+        make(**{"holders": [3, 2], "hidden": (4, 4), "rng": rng(), **wrong})
+
+
+@pytest.mark.parametrize("cut", [0, 3])
+def test_a_cut_that_is_not_there_is_named(cut):
+    with pytest.raises(ValueError, match=f"cut must be 1 to 2, the hidden layers there are, got {cut}"):
+        SplitNN([3, 2], (4, 4), cut=cut, rng=rng())
+
+
+@pytest.mark.parametrize("parts, said", [
+    ([torch.zeros(5, 3)], r"parts must have 3 \+ 2 columns, got shapes \[\(5, 3\)\]"),
+    ([torch.zeros(5, 3), torch.zeros(5, 3)], r"parts must have 3 \+ 2 columns"),
+    ([torch.zeros(5, 3), torch.zeros(4, 2)], r"all holders must have the same rows, at least one, got \[5, 4\]"),
+    ([torch.zeros(0, 3), torch.zeros(0, 2)], r"all holders must have the same rows, at least one, got \[0, 0\]"),
+    ([torch.zeros(5, 3), torch.zeros(5, 2, dtype=torch.float64)], "parts must be torch.float32 as the net is, got .*float64"),
+])
+def test_bad_parts_are_named(parts, said):
+    net = NN([3, 2], (4, 4), rng=rng())
+    for take in (net.prepare, net.logits):
+        with pytest.raises(ValueError, match=said):
+            take(parts)
+
+
+def test_a_net_without_rows_says_so():
+    with pytest.raises(ValueError, match=r"call prepare\(parts\) first"):
+        NN([3, 2], (4, 4), rng=rng())(torch.arange(2))
+
+
+@pytest.mark.parametrize("total, k", [(28, 2), (28, 5), (555, 4), (3, 3), (7, 1)])
+def test_shares_are_nearly_equal(total, k):
+    shares = shares_of(total, k)
+    assert sum(shares) == total and len(shares) == k and max(shares) - min(shares) <= 1
+
+
+@pytest.mark.parametrize("k", [0, 4])
+def test_shares_for_nobody_or_too_many_are_refused(k):
+    with pytest.raises(ValueError, match=f"3 cannot be dealt to {k}"):
+        shares_of(3, k)
