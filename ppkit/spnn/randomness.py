@@ -71,7 +71,7 @@ class Stream:
         return drawn
 
     def derive(self, *labels: str | int) -> Stream:
-        """An independent Stream for these labels (a purpose, a pair of holders, a step, a batch), the same for all with the key.
+        """An independent Stream for these labels (a purpose, a pair of holders, a step), the same for all with the key.
 
         key' = HMAC-SHA256(key, "derive" and the labels, each with its type and length)
 

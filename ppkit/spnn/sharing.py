@@ -40,7 +40,8 @@ def share(secret: torch.Tensor, *, n_parties: int = 2, stream: Stream | Sequence
     else:
         streams = list(stream)
         if len(streams) != n_parties - 1:
-            raise ValueError(f"stream must be one Stream or {n_parties - 1} of them, one for each random share, got {len(streams)}")
+            raise ValueError(f"stream must be one Stream or {n_parties - 1} of them, one for each random share, "
+                             f"got {len(streams)}")
     drawn = [each.words(tuple(secret.shape)) for each in streams]
     return [minus(secret, drawn), *drawn]
 
@@ -109,7 +110,7 @@ def truncate(shares: Sequence[torch.Tensor], bits: int, *, how: str = "secureml"
 
     name       error, in units    its mean         fails with chance   sent, a number        parties
     secureml   in (-1, 1)         0                |z| / 2^64          nothing               2
-    floor      in (-2, 0]         -(1 - 2^-f)      |z| / 2^64          nothing               2
+    floor      in (-2, 0]         -(1 - 2^-f)      |z + 1| / 2^64      nothing               2
     dealer     in (-1, 1)         0                0 for |z| < 2^62    8 bytes each, 1 round   any; 16 bytes from the dealer
 
     Derivation: write z = b 2^f + c, z_0 = a 2^f + r with 0 <= c, r < 2^f; r is uniform, as z_0 is. "secureml": party 1's

@@ -1,0 +1,125 @@
+import copy
+import hashlib
+import hmac
+import os
+import pickle
+
+import pytest
+import torch
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from uniform_bytes import unusual_bytes
+
+from ppkit.spnn.randomness import Stream
+
+
+def keystream(key, n_words):
+    """Oracle: the counters 0, 1, 2, ... one by one through AES in ECB mode."""
+    cipher = Cipher(algorithms.AES(hmac.new(key, b"words", hashlib.sha256).digest()), modes.ECB()).encryptor()
+    blocks = b"".join(cipher.update(counter.to_bytes(16, "big")) for counter in range(n_words // 2 + 1))
+    return [int.from_bytes(blocks[8 * i : 8 * i + 8], "little", signed=True) for i in range(n_words)]
+
+
+def test_words_are_aes_in_counter_mode():
+    key = bytes(range(32))
+    assert Stream(key).words(101).tolist() == keystream(key, 101)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 4), (3, 0, 5), (40_000, 3, 40_001), (32_768, 1)])
+def test_the_keystream_goes_on_where_it_stopped(sizes):
+    key = os.urandom(32)
+    stream = Stream(key)
+    parts = torch.cat([stream.words(size) for size in sizes])
+    assert torch.equal(parts, Stream(key).words(sum(sizes)))
+    assert len(parts.unique()) == len(parts)      # a repeated word: chance 72,804^2 / 2^65 = 1.5e-10
+
+
+def test_shapes():
+    key = os.urandom(32)
+    assert torch.equal(Stream(key).words((7, 3)).view(-1), Stream(key).words(21))
+    assert Stream().words((0, 3)).shape == (0, 3)
+    assert Stream().words(()).shape == ()
+    assert Stream().words(torch.Size([2, 2])).dtype == torch.int64
+
+
+def test_a_fresh_key_comes_from_the_operating_system(monkeypatch):
+    asked = []
+    monkeypatch.setattr(os, "urandom", lambda size: asked.append(size) or b"k" * size)
+    assert Stream().key == b"k" * 32
+    Stream(b"j" * 32)
+    assert asked == [32]
+
+
+def test_keys_that_differ_in_one_bit_share_no_word():
+    key = bytes(32)
+    other = bytes(31) + b"\x01"
+    assert not (Stream(key).words(1000) == Stream(other).words(1000)).any()
+
+
+@pytest.mark.parametrize("key, got", [(b"short", "5 bytes"), (bytes(33), "33 bytes"), ("x" * 32, "str"), (7, "int")])
+def test_a_wrong_key_is_refused(key, got):
+    with pytest.raises(ValueError, match=f"key must be 32 bytes, got {got}"):
+        Stream(key)
+
+
+def test_both_ends_derive_the_same_stream_and_each_label_another():
+    key = os.urandom(32)
+    labels = [("a",), ("a", "b"), ("ab",), ("b", "a"), ("a", 1), ("a", "1"), (1,), (-1,), ("",), ("", ""), ("a", ""), (11,),
+              (1, 1), ("words",), ("derive",)]
+    one, two = Stream(key), Stream(key)
+    ours, theirs = [one.derive(*label) for label in labels], [two.derive(*label) for label in labels]
+    assert [a.key for a in ours] == [b.key for b in theirs]
+    assert len({stream.key for stream in ours} | {key}) == len(labels) + 1
+    assert torch.equal(ours[3].words(9), theirs[3].words(9))
+    every = torch.cat([stream.words(50) for stream in [*ours, one]])
+    assert len(every.unique()) == len(every)      # chance 800^2 / 2^65
+
+
+def test_derived_streams_do_not_depend_on_what_was_drawn_before():
+    key = os.urandom(32)
+    drawn = Stream(key)
+    drawn.words(17)
+    assert drawn.derive("step", 3).key == Stream(key).derive("step", 3).key
+
+
+def test_the_same_labels_twice_are_refused():
+    stream = Stream()
+    stream.derive("mask", 1)
+    stream.derive("mask", 2)
+    with pytest.raises(ValueError, match=r"labels \('mask', 1\) were derived before: the same keystream would be used twice"):
+        stream.derive("mask", 1)
+
+
+@pytest.mark.parametrize("labels, says", [((), "at least one label"), ((1.0,), "got 1.0"), ((True,), "got True"),
+                                          ((b"a",), "got b'a'")])
+def test_labels_are_strings_or_integers(labels, says):
+    with pytest.raises(ValueError, match=says):
+        Stream().derive(*labels)
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_stream_cannot_be_doubled(again):
+    with pytest.raises(TypeError, match="both copies would give the same words"):
+        again(Stream())
+
+
+def test_a_forked_process_may_not_go_on_with_it(monkeypatch):
+    stream = Stream()
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(RuntimeError, match="made in another process"):
+        stream.words(1)
+
+
+def test_what_is_for_teaching_says_so_and_the_key_is_not_shown():
+    taught = Stream.seeded_for_teaching(3)
+    assert repr(taught) == repr(taught.derive("a")) == "<Stream seeded for teaching with 3: NOT SECRET>"
+    assert torch.equal(taught.words(4), Stream.seeded_for_teaching(3).words(4))
+    assert not torch.equal(Stream.seeded_for_teaching(3).words(4), Stream.seeded_for_teaching(4).words(4))
+    for stream in (Stream(b"k" * 32), Stream(b"k" * 32).derive("a")):
+        assert repr(stream) == "<Stream, key hidden>"
+
+
+def test_words_are_uniform_in_every_byte():
+    """A false alarm has chance 1e-9."""
+    assert unusual_bytes(Stream().words(200_000)) == 0
+    biased = Stream().words(200_000) & ~(1 << 40)                # one bit of 64 stuck
+    assert unusual_bytes(biased) > 0

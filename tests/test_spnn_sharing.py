@@ -1,0 +1,336 @@
+import itertools
+
+import pytest
+import torch
+from scipy.stats import binom
+from uniform_bytes import unusual_bytes
+
+from ppkit.spnn.randomness import Stream
+from ppkit.spnn.sharing import (
+    Dealer,
+    add,
+    beaver_and,
+    beaver_matmul,
+    beaver_multiply,
+    reveal,
+    reveal_bits,
+    share,
+    share_bits,
+    truncate,
+)
+
+EDGES = [0, 1, -1, 2**62, -(2**62), 2**63 - 1, -(2**63), 65536, -65537]
+
+
+def signed(value):
+    """Oracle: a Python integer mod 2^64, as a number in [-2^63, 2^63)."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def tensor(values):
+    return torch.tensor([signed(value) for value in values])
+
+
+def summed(shares):
+    """Oracle: shares added up in Python's integers."""
+    return [signed(sum(column)) for column in zip(*(each.flatten().tolist() for each in shares))]
+
+
+@pytest.mark.parametrize("n_parties", [2, 3, 5])
+def test_reveal_gives_back_integers_and_their_sums_mod_2_to_the_64(n_parties):
+    x, y = tensor(EDGES), tensor(reversed(EDGES))
+    x_shares, y_shares = share(x, n_parties=n_parties), share(y, n_parties=n_parties)
+    assert len(x_shares) == n_parties
+    assert reveal(x_shares).tolist() == summed(x_shares) == EDGES
+    both = add(x_shares, y_shares)
+    assert reveal(both).tolist() == summed(both) == [signed(a + b) for a, b in zip(EDGES, reversed(EDGES))]
+    bits = share_bits(x, n_parties=n_parties)
+    assert reveal_bits(bits).tolist() == EDGES
+    assert [a ^ b for a, b in zip(reveal_bits(bits[1:]).tolist(), EDGES)] == bits[0].tolist()
+
+
+@pytest.mark.parametrize("sharing", [share, share_bits])
+@pytest.mark.parametrize("secret", [0, -1, 2**62 + 12345])
+def test_whatever_the_secret_each_share_and_each_sum_of_all_but_one_is_uniform(sharing, secret):
+    """Chance of a false alarm: 1e-9 a call, 10 calls a case, 6 cases."""
+    for n_parties in (2, 3):
+        shares = sharing(torch.full((60_000,), secret), n_parties=n_parties)
+        assert [unusual_bytes(each) for each in shares] == [0] * n_parties
+        for some in itertools.combinations(shares, n_parties - 1):
+            assert unusual_bytes(reveal(some)) == 0
+    assert unusual_bytes(torch.full((60_000,), secret)) > 0          # the check does see what is not uniform
+    assert unusual_bytes(shares[0] >> 1) > 0
+
+
+def test_the_random_shares_do_not_look_at_the_secret():
+    """With one key, two secrets get the same s_1 .. s_(k-1); s_0 moves by their difference: a bijection of the pad."""
+    x, y = tensor(EDGES), tensor(reversed(EDGES))
+    one, two = (share(secret, n_parties=3, stream=Stream.seeded_for_teaching(1)) for secret in (x, y))
+    assert torch.equal(one[1], two[1]) and torch.equal(one[2], two[2])
+    assert torch.equal(one[0] - two[0], x - y)
+
+
+def test_shares_are_fresh_every_time():
+    secret, stream = tensor(EDGES), Stream()
+    first, second, third = share(secret, stream=stream), share(secret, stream=stream), share(secret)
+    for a, b in itertools.combinations((first, second, third), 2):
+        assert not (a[0] == b[0]).any() and not (a[1] == b[1]).any()    # chance 54 / 2^64
+
+
+def test_a_share_can_travel_as_a_seed():
+    own = [Stream(), Stream()]
+    shares = share(tensor(EDGES), n_parties=3, stream=own)
+    for stream, drawn in zip(own, shares[1:]):
+        assert torch.equal(Stream(stream.key).words((len(EDGES),)), drawn)
+    assert reveal(shares).tolist() == EDGES
+    with pytest.raises(ValueError, match="stream must be one Stream or 2 of them, one for each random share, got 1"):
+        share(tensor(EDGES), n_parties=3, stream=own[:1])
+
+
+@pytest.mark.parametrize("n_parties", [2, 3, 5])
+def test_products_on_shares_equal_python_integers(n_parties):
+    stream, dealer = Stream.seeded_for_teaching(n_parties), Dealer()
+    x, y, w = stream.words((5, 4)), stream.words((4, 3)), stream.words((5, 4))
+    x_shares, y_shares, w_shares = (share(secret, n_parties=n_parties) for secret in (x, y, w))
+    z = beaver_matmul(x_shares, y_shares, dealer.matmul_triple(5, 4, 3, n_parties))
+    columns = list(zip(*y.tolist()))
+    assert reveal(z).tolist() == [[signed(sum(p * q for p, q in zip(row, column))) for column in columns] for row in x.tolist()]
+    z = beaver_multiply(x_shares, w_shares, dealer.product_triple((5, 4), n_parties))
+    pairs = list(zip(x.flatten().tolist(), w.flatten().tolist()))
+    assert reveal(z).flatten().tolist() == [signed(p * q) for p, q in pairs]
+    x_bits, w_bits = share_bits(x, n_parties=n_parties), share_bits(w, n_parties=n_parties)
+    z = beaver_and(x_bits, w_bits, dealer.and_triple((5, 4), n_parties))
+    assert reveal_bits(z).flatten().tolist() == [p & q for p, q in pairs]
+
+
+def recorder(sums):
+    opened = {}
+
+    def opens(name, shares):
+        opened[name] = sums(shares)
+        return opened[name]
+    return opened, opens
+
+
+@pytest.mark.parametrize("n_parties", [2, 3])
+@pytest.mark.parametrize("product, triple, sharing, sums, names", [
+    (beaver_multiply, Dealer.product_triple, share, reveal, ("x - u", "y - v")),
+    (beaver_and, Dealer.and_triple, share_bits, reveal_bits, ("x ^ u", "y ^ v")),
+])
+def test_what_a_product_opens_and_leaves_is_uniform_for_fixed_secrets(n_parties, product, triple, sharing, sums, names):
+    """A false alarm: 1e-9 a call, at most 5 calls a case, 4 cases."""
+    secret = torch.full((60_000,), 3 << 16)
+    opened, opens = recorder(sums)
+    shares = [sharing(secret, n_parties=n_parties) for _ in range(2)]
+    z = product(*shares, triple(Dealer(), (60_000,), n_parties), open=opens)
+    assert tuple(opened) == names
+    assert [unusual_bytes(each) for each in (*opened.values(), *z)] == [0] * (n_parties + 2)
+
+
+@pytest.mark.parametrize("n_parties", [2, 3])
+def test_what_a_matrix_product_opens_and_leaves_is_uniform_for_fixed_secrets(n_parties):
+    """A false alarm: 1e-9 a call, at most 8 calls a case, 2 cases."""
+    long, square = torch.full((10_000, 6), 3 << 16), torch.full((6, 6), -5 << 16)
+    opened, opens = recorder(reveal)
+    for x, y in ((long, square), (square, long.t().contiguous())):
+        triple = Dealer().matmul_triple(len(x), 6, y.shape[1], n_parties)
+        z = beaver_matmul(share(x, n_parties=n_parties), share(y, n_parties=n_parties), triple, open=opens)
+        assert tuple(opened) == ("X - U", "Y - V")
+        assert unusual_bytes(opened["X - U" if x is long else "Y - V"]) == 0
+        assert [unusual_bytes(each) for each in z] == [0] * n_parties
+
+
+def test_x_minus_u_is_opened_once_and_serves_any_rows_with_a_fresh_v():
+    stream, dealer = Stream.seeded_for_teaching(5), Dealer()
+    X = stream.words((40, 6))
+    U = dealer.mask((40, 6), 3)
+    E = X - reveal(U)
+    opened, opens = recorder(reveal)
+    seen = []
+    for step in range(3):
+        rows, theta = torch.arange(step, 40, 3), stream.words((6, 4))
+        triple = dealer.matmul_triple(len(rows), 6, 4, 3, U=[share_[rows] for share_ in U])
+        z = beaver_matmul(None, share(theta, n_parties=3), triple, open=opens, opened_x=E[rows])
+        assert torch.equal(reveal(z), X[rows] @ theta)
+        assert tuple(opened) == ("Y - V",)
+        seen.append(reveal(triple.V))
+    assert not (seen[0] == seen[1]).any() and not (seen[1] == seen[2]).any()
+    with pytest.raises(ValueError, match=r"U must be 2 shares of shape \(4, 6\), got \[\(40, 6\), \(40, 6\), \(40, 6\)\]"):
+        dealer.matmul_triple(4, 6, 4, U=U)
+
+
+@pytest.mark.parametrize("n_parties", [2, 3])
+def test_seeds_and_one_correction_are_all_that_the_dealer_sends(n_parties):
+    """Each party redraws its shares from its 32 bytes, in the order of the calls; the last one lacks W, high, top, bit."""
+    dealer = Dealer()
+    triple = dealer.matmul_triple(7, 3, 2, n_parties)
+    entries, pair, ands, bits = (make((5,), *more, n_parties) for make, more in (
+        (dealer.product_triple, ()), (dealer.truncation_pair, (16,)), (dealer.and_triple, ()), (dealer.dabits, ())))
+    own = [Stream(dealer.seed(party, n_parties)) for party in range(n_parties)]
+    expected = [(triple.U, (7, 3)), (triple.V, (3, 2)), (triple.W, (7, 2)), (entries.U, 5), (entries.V, 5), (entries.W, 5),
+                (pair.mask, 5), (pair.high, 5), (pair.top, 5), (ands.U, 5), (ands.V, 5), (ands.W, 5), (bits.boolean, 5),
+                (bits.arithmetic, 5)]
+    for shares, shape in expected:
+        corrected = any(shares is each for each in (triple.W, entries.W, pair.high, pair.top, ands.W, bits.arithmetic))
+        for party in range(n_parties - corrected):
+            words = own[party].words(shape)
+            assert torch.equal(shares[party], words & 1 if shares is bits.boolean else words)
+    nothing = (0,) * (n_parties - 1)
+    assert triple.n_bytes == (*nothing, 8 * 7 * 2)
+    assert triple.n_bytes_expanded == (8 * (21 + 6 + 14),) * n_parties
+    assert entries.n_bytes == ands.n_bytes == bits.n_bytes == (*nothing, 40)
+    assert pair.n_bytes == (*nothing, 80)
+    assert len({dealer.seed(party, n_parties) for party in range(n_parties)}) == n_parties and Dealer.seed_bytes == 32
+
+
+def test_dealt_values_satisfy_their_relation():
+    for n_parties in (2, 4):
+        dealer = Dealer()
+        pair, bits = dealer.truncation_pair(1000, 13, n_parties), dealer.dabits(20_000, n_parties)
+        r = [value % 2**64 for value in summed(pair.mask)]
+        assert summed(pair.high) == [value >> 13 for value in r] and summed(pair.top) == [value >> 63 for value in r]
+        ones = summed(bits.arithmetic)
+        assert set(ones) == {0, 1} and reveal_bits(bits.boolean).tolist() == ones
+        assert all(set(each.tolist()) == {0, 1} for each in bits.boolean)
+        assert min(binom.cdf(sum(ones), 20_000, 0.5), binom.sf(sum(ones) - 1, 20_000, 0.5)) > 1e-8   # failure: 4e-8 in all
+
+
+@pytest.mark.parametrize("make, use", [
+    (lambda dealer: dealer.matmul_triple(2, 2, 2), lambda x, triple: beaver_matmul(x, x, triple)),
+    (lambda dealer: dealer.product_triple((2, 2)), lambda x, triple: beaver_multiply(x, x, triple)),
+    (lambda dealer: dealer.and_triple((2, 2)), lambda x, triple: beaver_and(x, x, triple)),
+    (lambda dealer: dealer.truncation_pair((2, 2), 16), lambda x, pair: truncate(x, 16, how="dealer", pair=pair)),
+])
+def test_nothing_dealt_can_be_used_twice(make, use):
+    x, dealt = share(torch.ones((2, 2), dtype=torch.int64)), make(Dealer())
+    use(x, dealt)
+    with pytest.raises(ValueError, match="was used before: opening two secrets under one mask gives away their difference"):
+        use(x, dealt)
+
+
+def test_the_papers_formula_for_party_1_needs_a_minus():
+    """Section 3.3.1 in our copy adds e f on party 1's side, beside shares of a and b: 3ab - 2av - 2ub + 2uv, not ab."""
+    triple = Dealer().product_triple((50,))
+    a, b = share(torch.arange(50)), share(torch.arange(50) + 7)
+    u, v = reveal(triple.U), reveal(triple.V)
+    e, f = reveal(a) - u, reveal(b) - v
+    def paper(sign):
+        zero = f * a[0] + e * b[0] + triple.W[0]
+        return zero + sign * e * f + f * a[1] + e * b[1] + triple.W[1]
+    ab = reveal(a) * reveal(b)
+    assert torch.equal(paper(-1), ab)
+    assert torch.equal(paper(1), 3 * ab - 2 * reveal(a) * v - 2 * u * reveal(b) + 2 * u * v) and not torch.equal(paper(1), ab)
+
+
+# Truncation. All 2^f low parts of one share are gone through, so means are exact integers, not samples.
+def every_low_part(z, bits, high):
+    """Shares of z with z_0 = high 2^f + r for r = 0 .. 2^f - 1."""
+    zero = (torch.arange(2**bits) + signed(high << bits))
+    return [zero, torch.full_like(zero, z) - zero]
+
+
+@pytest.mark.parametrize("bits", [1, 8, 16])
+@pytest.mark.parametrize("z", [0, 1, -1, 77, -77, 65535, 65536, -65536, 3 * 65536 + 12345, -9 * 65536 - 54321, 2**40 + 2**15,
+                               -(2**40) + 9])
+@pytest.mark.parametrize("where", ["middle", "top"])
+def test_mean_and_range_of_the_local_truncations_are_exactly_as_derived(bits, z, where):
+    high = 2 ** (63 - bits) + 2**45 + 5 if where == "top" else 2 ** (62 - bits) + 3       # z_0 above or below 2^63
+    shares = every_low_part(z, bits, high)
+    published = reveal(truncate(shares, bits, how="secureml"))
+    assert int(published.sum()) == z                                    # the mean is z / 2^f: no bias at all
+    assert set(published.tolist()) == ({z >> bits, -(-z >> bits)})      # floor or ceiling
+    both_floor = reveal(truncate(shares, bits, how="floor"))
+    assert int(both_floor.sum()) == z - (2**bits - 1)                   # the mean is z / 2^f - (1 - 2^-f)
+    assert (z >> bits) - 1 <= int(both_floor.min()) and int(both_floor.max()) == z >> bits
+    assert (both_floor * 2**bits - z > -2 * 2**bits).all()
+
+
+@pytest.mark.parametrize("bits", [1, 8, 16])
+@pytest.mark.parametrize("z", [0, -1, 77, 3 * 65536 + 12345, -(2**40) + 9, 2**62 - 1, -(2**62), 2**62 - 54321])
+@pytest.mark.parametrize("n_parties", [2, 3])
+def test_mean_and_range_of_the_dealers_truncation_are_exact_and_it_never_fails(bits, z, n_parties):
+    for high in (0, 1, 2 ** (64 - bits) - 1, 2 ** (63 - bits), 2 ** (63 - bits) - 1, 2 ** (62 - bits)):
+        r = torch.arange(2**bits) + signed(high << bits)
+        pair = Dealer().truncation_pair(2**bits, bits, n_parties)
+        top = 2 * high // 2 ** (64 - bits)
+        for shares, wanted in ((pair.mask, r), (pair.high, torch.full_like(r, high)), (pair.top, torch.full_like(r, top))):
+            shares[-1] += wanted - reveal(shares)
+        opened, opens = recorder(reveal)
+        z_shares = share(torch.full((2**bits,), z), n_parties=n_parties)
+        result = reveal(truncate(z_shares, bits, how="dealer", pair=pair, open=opens)) - (z >> bits)
+        assert int(result.sum()) == z % 2**bits and set(result.unique().tolist()) == {0, int(z % 2**bits > 0)}
+        assert torch.equal(opened["z + r"], r + z + 2**62)
+
+
+def test_what_the_dealers_truncation_opens_is_uniform():
+    """A false alarm: 1e-9 a call, 3 calls."""
+    opened, opens = recorder(reveal)
+    pair = Dealer().truncation_pair(60_000, 16)
+    result = truncate(share(torch.full((60_000,), 12345678)), 16, how="dealer", pair=pair, open=opens)
+    assert [unusual_bytes(each) for each in (opened["z + r"], *result)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("how", ["secureml", "floor"])
+@pytest.mark.parametrize("z", [1, -2, 2**20 + 5, -(2**20) - 5, 2**61, -(2**61)])
+def test_a_local_truncation_fails_for_exactly_z_of_the_2_to_the_64_shares(how, z):
+    """They are a run from one end of the range of z_0 ("floor": of z + 1 shares); both ends of the run are looked at."""
+    if how == "secureml":
+        run = (0, z - 1) if z > 0 else (2**64 + z, 2**64 - 1)
+    else:
+        run = (-(2**63), -(2**63) + z) if z > 0 else (2**63 + z + 1, 2**63 - 1)
+    at = [run[0] - 1, run[0], run[1], run[1] + 1]
+    zero = tensor(at)
+    error = reveal(truncate([zero, z - zero], 16, how=how)).double() - z / 2**16
+    fails = [abs(value) >= 2 for value in error.tolist()]
+    assert fails == [False, True, True, False]
+    assert all(abs(value) == pytest.approx(2.0**48, abs=2) for value, bad in zip(error.tolist(), fails) if bad)
+
+
+@pytest.mark.parametrize("how", ["secureml", "floor"])
+@pytest.mark.parametrize("z", [2**61 + 99, -(2**61) - 99])
+def test_a_local_truncation_of_a_large_number_fails_as_often_as_derived(how, z):
+    """|z| / 2^64 = 1/8 of 40,000: exact binomial tails, 1e-8 in each of 4 cases."""
+    error = reveal(truncate(share(torch.full((40_000,), z)), 16, how=how)) - (z >> 16)
+    bad = int((error.abs() > 2).sum())
+    assert binom.cdf(bad, 40_000, 1 / 8) > 5e-9 and binom.sf(bad - 1, 40_000, 1 / 8) > 5e-9
+    assert set((error[error.abs() > 2].abs() / 2.0**48).round().tolist()) == {1.0}
+    pair = Dealer().truncation_pair(40_000, 16)
+    assert set((reveal(truncate(share(torch.full((40_000,), z)), 16, how="dealer", pair=pair)) - (z >> 16)).tolist()) <= {0, 1}
+
+
+def test_bad_input_is_refused():
+    x, one = share(tensor(EDGES)), tensor(EDGES)
+    for n_parties in (1, 0):
+        for call in (lambda k: share(one, n_parties=k), lambda k: share_bits(one, n_parties=k), lambda k: Dealer().mask(3, k)):
+            with pytest.raises(ValueError, match=f"n_parties must be >= 2, got {n_parties}"):
+                call(n_parties)
+    with pytest.raises(ValueError, match="secret must be an int64 tensor, got torch.float32"):
+        share(torch.ones(3))
+    with pytest.raises(ValueError, match=r"shares must all have one shape, got \[\(9,\), \(8,\)\]"):
+        reveal([x[0], x[1][:8]])
+    with pytest.raises(ValueError, match="shares must all have one shape, got"):
+        reveal([])
+    with pytest.raises(ValueError, match=r"how must be one of \('secureml', 'floor', 'dealer'\), got 'shift'"):
+        truncate(x, 16, how="shift")
+    for bits in (0, 63):
+        with pytest.raises(ValueError, match=f"bits must be 1 to 62, got {bits}"):
+            truncate(x, bits)
+        with pytest.raises(ValueError, match=f"bits must be 1 to 62, got {bits}"):
+            Dealer().truncation_pair(3, bits)
+    for how in ("secureml", "floor"):
+        with pytest.raises(ValueError, match=f"how='{how}' is for 2 parties, got 3: use how='dealer'"):
+            truncate(share(one, n_parties=3), 16, how=how)
+    with pytest.raises(ValueError, match="needs a pair of 16 bits for 2 parties, got none"):
+        truncate(x, 16, how="dealer")
+    for pair in (Dealer().truncation_pair(9, 15), Dealer().truncation_pair(9, 16, 3)):
+        with pytest.raises(ValueError, match="needs a pair of 16 bits for 2 parties, got one of"):
+            truncate(x, 16, how="dealer", pair=pair)
+    with pytest.raises(ValueError, match=r"the triple is for 2 parties and shape \(5,\), got 2 shares of shape \(9,\)"):
+        beaver_multiply(x, x, Dealer().product_triple(5))
+    with pytest.raises(ValueError, match=r"the triple is for 3 parties"):
+        beaver_multiply(x, x, Dealer().product_triple(9, 3))
+    unused = Dealer().product_triple(5)
+    with pytest.raises(ValueError, match="the triple is for"):
+        beaver_multiply(x, x, unused)
+    y = [each[:5] for each in x]
+    assert reveal(beaver_multiply(y, y, unused)).tolist() == [signed(v * v) for v in EDGES[:5]]    # a refusal uses nothing up
