@@ -6,18 +6,7 @@ from scipy.stats import binom
 from uniform_bytes import unusual_bytes
 
 from ppkit.spnn.randomness import Stream
-from ppkit.spnn.sharing import (
-    Dealer,
-    add,
-    beaver_and,
-    beaver_matmul,
-    beaver_multiply,
-    reveal,
-    reveal_bits,
-    share,
-    share_bits,
-    truncate,
-)
+from ppkit.spnn.sharing import Dealer, add, beaver_matmul, beaver_multiply, reveal, share, truncate
 
 EDGES = [0, 1, -1, 2**62, -(2**62), 2**63 - 1, -(2**63), 65536, -65537]
 
@@ -44,17 +33,13 @@ def test_reveal_gives_back_integers_and_their_sums_mod_2_to_the_64(n_parties):
     assert reveal(x_shares).tolist() == summed(x_shares) == EDGES
     both = add(x_shares, y_shares)
     assert reveal(both).tolist() == summed(both) == [signed(a + b) for a, b in zip(EDGES, reversed(EDGES))]
-    bits = share_bits(x, n_parties=n_parties)
-    assert reveal_bits(bits).tolist() == EDGES
-    assert [a ^ b for a, b in zip(reveal_bits(bits[1:]).tolist(), EDGES)] == bits[0].tolist()
 
 
-@pytest.mark.parametrize("sharing", [share, share_bits])
 @pytest.mark.parametrize("secret", [0, -1, 2**62 + 12345])
-def test_whatever_the_secret_each_share_and_each_sum_of_all_but_one_is_uniform(sharing, secret):
-    """Chance of a false alarm: 1e-9 a call, 10 calls a case, 6 cases."""
+def test_whatever_the_secret_each_share_and_each_sum_of_all_but_one_is_uniform(secret):
+    """Chance of a false alarm: 1e-9 a call, 10 calls a case, 3 cases."""
     for n_parties in (2, 3):
-        shares = sharing(torch.full((60_000,), secret), n_parties=n_parties)
+        shares = share(torch.full((60_000,), secret), n_parties=n_parties)
         assert [unusual_bytes(each) for each in shares] == [0] * n_parties
         for some in itertools.combinations(shares, n_parties - 1):
             assert unusual_bytes(reveal(some)) == 0
@@ -98,32 +83,25 @@ def test_products_on_shares_equal_python_integers(n_parties):
     z = beaver_multiply(x_shares, w_shares, dealer.product_triple((5, 4), n_parties))
     pairs = list(zip(x.flatten().tolist(), w.flatten().tolist()))
     assert reveal(z).flatten().tolist() == [signed(p * q) for p, q in pairs]
-    x_bits, w_bits = share_bits(x, n_parties=n_parties), share_bits(w, n_parties=n_parties)
-    z = beaver_and(x_bits, w_bits, dealer.and_triple((5, 4), n_parties))
-    assert reveal_bits(z).flatten().tolist() == [p & q for p, q in pairs]
 
 
-def recorder(sums):
+def recorder():
     opened = {}
 
     def opens(name, shares):
-        opened[name] = sums(shares)
+        opened[name] = reveal(shares)
         return opened[name]
     return opened, opens
 
 
 @pytest.mark.parametrize("n_parties", [2, 3])
-@pytest.mark.parametrize("product, triple, sharing, sums, names", [
-    (beaver_multiply, Dealer.product_triple, share, reveal, ("x - u", "y - v")),
-    (beaver_and, Dealer.and_triple, share_bits, reveal_bits, ("x ^ u", "y ^ v")),
-])
-def test_what_a_product_opens_and_leaves_is_uniform_for_fixed_secrets(n_parties, product, triple, sharing, sums, names):
-    """A false alarm: 1e-9 a call, at most 5 calls a case, 4 cases."""
+def test_what_a_product_opens_and_leaves_is_uniform_for_fixed_secrets(n_parties):
+    """A false alarm: 1e-9 a call, at most 5 calls a case, 2 cases."""
     secret = torch.full((60_000,), 3 << 16)
-    opened, opens = recorder(sums)
-    shares = [sharing(secret, n_parties=n_parties) for _ in range(2)]
-    z = product(*shares, triple(Dealer(), (60_000,), n_parties), open=opens)
-    assert tuple(opened) == names
+    opened, opens = recorder()
+    shares = [share(secret, n_parties=n_parties) for _ in range(2)]
+    z = beaver_multiply(*shares, Dealer().product_triple((60_000,), n_parties), open=opens)
+    assert tuple(opened) == ("x - u", "y - v")
     assert [unusual_bytes(each) for each in (*opened.values(), *z)] == [0] * (n_parties + 2)
 
 
@@ -131,7 +109,7 @@ def test_what_a_product_opens_and_leaves_is_uniform_for_fixed_secrets(n_parties,
 def test_what_a_matrix_product_opens_and_leaves_is_uniform_for_fixed_secrets(n_parties):
     """A false alarm: 1e-9 a call, at most 8 calls a case, 2 cases."""
     long, square = torch.full((10_000, 6), 3 << 16), torch.full((6, 6), -5 << 16)
-    opened, opens = recorder(reveal)
+    opened, opens = recorder()
     for x, y in ((long, square), (square, long.t().contiguous())):
         triple = Dealer().matmul_triple(len(x), 6, y.shape[1], n_parties)
         z = beaver_matmul(share(x, n_parties=n_parties), share(y, n_parties=n_parties), triple, open=opens)
@@ -145,7 +123,7 @@ def test_x_minus_u_is_opened_once_and_serves_any_rows_with_a_fresh_v():
     X = stream.words((40, 6))
     U = dealer.mask((40, 6), 3)
     E = X - reveal(U)
-    opened, opens = recorder(reveal)
+    opened, opens = recorder()
     seen = []
     for step in range(3):
         rows, theta = torch.arange(step, 40, 3), stream.words((6, 4))
@@ -161,44 +139,35 @@ def test_x_minus_u_is_opened_once_and_serves_any_rows_with_a_fresh_v():
 
 @pytest.mark.parametrize("n_parties", [2, 3])
 def test_seeds_and_one_correction_are_all_that_the_dealer_sends(n_parties):
-    """Each party redraws its shares from its 32 bytes, in the order of the calls; the last one lacks W, high, top, bit."""
+    """Each party redraws its shares from its 32 bytes, in the order of the calls; the last one lacks W, high and top."""
     dealer = Dealer()
     triple = dealer.matmul_triple(7, 3, 2, n_parties)
-    entries, pair, ands, bits = (make((5,), *more, n_parties) for make, more in (
-        (dealer.product_triple, ()), (dealer.truncation_pair, (16,)), (dealer.and_triple, ()), (dealer.dabits, ())))
+    entries, pair = dealer.product_triple(5, n_parties), dealer.truncation_pair(5, 16, n_parties)
     own = [Stream(dealer.seed(party, n_parties)) for party in range(n_parties)]
     expected = [(triple.U, (7, 3)), (triple.V, (3, 2)), (triple.W, (7, 2)), (entries.U, 5), (entries.V, 5), (entries.W, 5),
-                (pair.mask, 5), (pair.high, 5), (pair.top, 5), (ands.U, 5), (ands.V, 5), (ands.W, 5), (bits.boolean, 5),
-                (bits.arithmetic, 5)]
+                (pair.mask, 5), (pair.high, 5), (pair.top, 5)]
     for shares, shape in expected:
-        corrected = any(shares is each for each in (triple.W, entries.W, pair.high, pair.top, ands.W, bits.arithmetic))
+        corrected = any(shares is each for each in (triple.W, entries.W, pair.high, pair.top))
         for party in range(n_parties - corrected):
-            words = own[party].words(shape)
-            assert torch.equal(shares[party], words & 1 if shares is bits.boolean else words)
+            assert torch.equal(shares[party], own[party].words(shape))
     nothing = (0,) * (n_parties - 1)
     assert triple.n_bytes == (*nothing, 8 * 7 * 2)
     assert triple.n_bytes_expanded == (8 * (21 + 6 + 14),) * n_parties
-    assert entries.n_bytes == ands.n_bytes == bits.n_bytes == (*nothing, 40)
+    assert entries.n_bytes == (*nothing, 40)
     assert pair.n_bytes == (*nothing, 80)
     assert len({dealer.seed(party, n_parties) for party in range(n_parties)}) == n_parties and Dealer.seed_bytes == 32
 
 
-def test_dealt_values_satisfy_their_relation():
+def test_dealt_pairs_satisfy_their_relation():
     for n_parties in (2, 4):
-        dealer = Dealer()
-        pair, bits = dealer.truncation_pair(1000, 13, n_parties), dealer.dabits(20_000, n_parties)
+        pair = Dealer().truncation_pair(1000, 13, n_parties)
         r = [value % 2**64 for value in summed(pair.mask)]
         assert summed(pair.high) == [value >> 13 for value in r] and summed(pair.top) == [value >> 63 for value in r]
-        ones = summed(bits.arithmetic)
-        assert set(ones) == {0, 1} and reveal_bits(bits.boolean).tolist() == ones
-        assert all(set(each.tolist()) == {0, 1} for each in bits.boolean)
-        assert min(binom.cdf(sum(ones), 20_000, 0.5), binom.sf(sum(ones) - 1, 20_000, 0.5)) > 1e-8   # failure: 4e-8 in all
 
 
 @pytest.mark.parametrize("make, use", [
     (lambda dealer: dealer.matmul_triple(2, 2, 2), lambda x, triple: beaver_matmul(x, x, triple)),
     (lambda dealer: dealer.product_triple((2, 2)), lambda x, triple: beaver_multiply(x, x, triple)),
-    (lambda dealer: dealer.and_triple((2, 2)), lambda x, triple: beaver_and(x, x, triple)),
     (lambda dealer: dealer.truncation_pair((2, 2), 16), lambda x, pair: truncate(x, 16, how="dealer", pair=pair)),
 ])
 def test_nothing_dealt_can_be_used_twice(make, use):
@@ -255,7 +224,7 @@ def test_mean_and_range_of_the_dealers_truncation_are_exact_and_it_never_fails(b
         top = 2 * high // 2 ** (64 - bits)
         for shares, wanted in ((pair.mask, r), (pair.high, torch.full_like(r, high)), (pair.top, torch.full_like(r, top))):
             shares[-1] += wanted - reveal(shares)
-        opened, opens = recorder(reveal)
+        opened, opens = recorder()
         z_shares = share(torch.full((2**bits,), z), n_parties=n_parties)
         result = reveal(truncate(z_shares, bits, how="dealer", pair=pair, open=opens)) - (z >> bits)
         assert int(result.sum()) == z % 2**bits and set(result.unique().tolist()) == {0, int(z % 2**bits > 0)}
@@ -264,7 +233,7 @@ def test_mean_and_range_of_the_dealers_truncation_are_exact_and_it_never_fails(b
 
 def test_what_the_dealers_truncation_opens_is_uniform():
     """A false alarm: 1e-9 a call, 3 calls."""
-    opened, opens = recorder(reveal)
+    opened, opens = recorder()
     pair = Dealer().truncation_pair(60_000, 16)
     result = truncate(share(torch.full((60_000,), 12345678)), 16, how="dealer", pair=pair, open=opens)
     assert [unusual_bytes(each) for each in (opened["z + r"], *result)] == [0, 0, 0]
@@ -301,7 +270,7 @@ def test_a_local_truncation_of_a_large_number_fails_as_often_as_derived(how, z):
 def test_bad_input_is_refused():
     x, one = share(tensor(EDGES)), tensor(EDGES)
     for n_parties in (1, 0):
-        for call in (lambda k: share(one, n_parties=k), lambda k: share_bits(one, n_parties=k), lambda k: Dealer().mask(3, k)):
+        for call in (lambda k: share(one, n_parties=k), lambda k: Dealer().mask(3, k)):
             with pytest.raises(ValueError, match=f"n_parties must be >= 2, got {n_parties}"):
                 call(n_parties)
     with pytest.raises(ValueError, match="secret must be an int64 tensor, got torch.float32"):
@@ -329,6 +298,13 @@ def test_bad_input_is_refused():
         beaver_multiply(x, x, Dealer().product_triple(5))
     with pytest.raises(ValueError, match=r"the triple is for 3 parties"):
         beaver_multiply(x, x, Dealer().product_triple(9, 3))
+    matrices = Dealer().matmul_triple(3, 3, 2)
+    y = share(torch.ones((3, 2), dtype=torch.int64))
+    for x_shares, opened_x in ((None, None), (y, y[0])):
+        with pytest.raises(ValueError, match="give either x_shares or opened_x"):
+            beaver_matmul(x_shares, y, matrices, opened_x=opened_x)
+    with pytest.raises(ValueError, match=r"the triple is for X of shape \(3, 3\), got opened_x of \(1, 3\)"):
+        beaver_matmul(None, y, matrices, opened_x=torch.ones((1, 3), dtype=torch.int64))
     unused = Dealer().product_triple(5)
     with pytest.raises(ValueError, match="the triple is for"):
         beaver_multiply(x, x, unused)

@@ -1,4 +1,4 @@
-"""Correlated randomness from a dealer who sees no message: triples, truncation pairs, bits; sent as seeds and corrections."""
+"""Correlated randomness from a dealer who sees no message: triples and truncation pairs, sent as seeds and corrections."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _OneTime:
 
 @dataclass
 class Triple(_OneTime):
-    """U, V, W: one share a party; the sums satisfy W = U V (matrix product, entry by entry, or bitwise AND of XOR-sums)."""
+    """U, V, W: one share a party; the sums satisfy W = U V (matrix product, or entry by entry)."""
     U: list[torch.Tensor]
     V: list[torch.Tensor]
     W: list[torch.Tensor]
@@ -47,13 +47,6 @@ class TruncationPair(_OneTime):
     top: list[torch.Tensor]
 
 
-@dataclass
-class DaBits(_OneTime):
-    """The same random bits twice: boolean (XOR of the shares, each 0 or 1) and arithmetic (sum of the shares mod 2^64)."""
-    boolean: list[torch.Tensor]
-    arithmetic: list[torch.Tensor]
-
-
 class Dealer:
     """Hands out shares of random values that satisfy a relation, and knows nothing of what they are used for.
 
@@ -65,6 +58,8 @@ class Dealer:
     make the triples "collaboratively" and does not say how: the dealer is this kit's choice.
     """
 
+    seed_bytes = KEY_BYTES
+
     def __init__(self, stream: Stream | None = None):
         self._stream = stream if stream is not None else Stream()
         self._parties: list[Stream] = []
@@ -72,8 +67,6 @@ class Dealer:
     def seed(self, party: int, n_parties: int = 2) -> bytes:
         """The 32 bytes from which party 0, 1, ... draws its shares: `Stream(seed)`, in the order of the calls."""
         return self._streams(n_parties)[party].key
-
-    seed_bytes = KEY_BYTES
 
     def mask(self, shape: int | tuple[int, ...], n_parties: int = 2) -> list[torch.Tensor]:
         """Shares of a uniform tensor: the U of a data set, say, of which only X - U is opened, once.  No correction."""
@@ -107,18 +100,6 @@ class Dealer:
         return TruncationPair(self._to_last(16 * r.numel(), n_parties), bits, mask, self._fix(high, n_parties),
                               self._fix(top, n_parties))
 
-    def and_triple(self, shape: int | tuple[int, ...], n_parties: int = 2) -> Triple:
-        """U, V uniform and W = U & V, 64 bits in each word, in XOR-shares."""
-        U, V = self.mask(shape, n_parties), self.mask(shape, n_parties)
-        W = [stream.words(shape) for stream in self._streams(n_parties)[:-1]]
-        W.append(xor(*W, xor(*U) & xor(*V)))
-        return Triple(self._to_last(8 * U[0].numel(), n_parties), U, V, W)
-
-    def dabits(self, shape: int | tuple[int, ...], n_parties: int = 2) -> DaBits:
-        """Uniform bits, in XOR-shares and in shares mod 2^64."""
-        boolean = [share & 1 for share in self.mask(shape, n_parties)]
-        return DaBits(self._to_last(8 * boolean[0].numel(), n_parties), boolean, self._fix(xor(*boolean), n_parties))
-
     def _streams(self, n_parties: int) -> list[Stream]:
         if n_parties < 2:
             raise ValueError(f"n_parties must be >= 2, got {n_parties}")
@@ -148,12 +129,4 @@ def minus(value: torch.Tensor, shares: Sequence[torch.Tensor]) -> torch.Tensor:
     result = value - shares[0]
     for share in shares[1:]:
         result -= share
-    return result
-
-
-def xor(*words: torch.Tensor) -> torch.Tensor:
-    """Bitwise XOR of int64 tensors: what XOR-shares reveal."""
-    result = words[0].clone()
-    for word in words[1:]:
-        result ^= word
     return result

@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 import torch
 
 from . import ring
-from .dealer import DaBits, Dealer, Triple, TruncationPair, minus, total, xor
+from .dealer import Dealer, Triple, TruncationPair, minus, total
 from .randomness import Stream
 
-__all__ = ["DaBits", "Dealer", "Triple", "TruncationPair", "add", "beaver_and", "beaver_matmul", "beaver_multiply", "reveal",
-           "reveal_bits", "share", "share_bits", "truncate"]
+__all__ = ["Dealer", "Triple", "TruncationPair", "add", "beaver_matmul", "beaver_multiply", "reveal", "share", "truncate"]
 
 Open = Callable[[str, list[torch.Tensor]], torch.Tensor]
 TRUNCATIONS = ("secureml", "floor", "dealer")
@@ -77,9 +76,13 @@ def beaver_matmul(x_shares: Sequence[torch.Tensor] | None, y_shares: Sequence[to
     opened_x: E, if X - U was opened before (once per data set, under U shares that the triple was made for).
     Returns k shares (n, m).  ValueError for shapes that do not fit or a triple that was used.
     Guarantee: E and F are uniform and independent of X and Y; each output share is uniform (W's are).
-    Source: zhou2021, section 3.3.1, and Beaver 1991. The paper prints the sign of party 1's E F as +, with shares of a and
-    b beside it, which gives 3ab - 2av - 2ub + 2uv; with U and V's shares as here, or with -E F, it is the product.
+    Source: zhou2021, section 3.3.1, and Beaver 1991. Our copy of the paper has party 1 add + E F to products of shares of
+    a and b, which gives 3ab - 2av - 2ub + 2uv; with -E F, or with shares of u and v as here, it is ab.
     """
+    if (x_shares is None) == (opened_x is None):
+        raise ValueError("give either x_shares or opened_x, not both and not neither")
+    if opened_x is not None and opened_x.shape != triple.U[0].shape:
+        raise ValueError(f"the triple is for X of shape {tuple(triple.U[0].shape)}, got opened_x of {tuple(opened_x.shape)}")
     masked = None if opened_x is not None else _minus(x_shares, triple.U)
     other = _minus(y_shares, triple.V)
     triple.use()
@@ -108,10 +111,10 @@ def truncate(shares: Sequence[torch.Tensor], bits: int, *, how: str = "secureml"
     "floor"     z_i' = floor(z_i / 2^f) with z_i in [-2^63, 2^63): the arithmetic shift on both sides
     "dealer"    c = open(z + 2^62 + r);  floor(c / 2^f) - floor(r / 2^f) + 2^(64-f) [r + z + 2^62 >= 2^64] - 2^(62-f)
 
-    name       error, in units    its mean         fails with chance   sent, a number        parties
-    secureml   in (-1, 1)         0                |z| / 2^64          nothing               2
-    floor      in (-2, 0]         -(1 - 2^-f)      |z + 1| / 2^64      nothing               2
-    dealer     in (-1, 1)         0                0 for |z| < 2^62    8 bytes each, 1 round   any; 16 bytes from the dealer
+    name       error, in units   its mean      fails with chance    messages, for each number              parties
+    secureml   in (-1, 1)        0             |z| / 2^64           none                                   2
+    floor      in (-2, 0]        -(1 - 2^-f)   |z + 1| / 2^64       none                                   2
+    dealer     in (-1, 1)        0             0 for |z| < 2^62     8 bytes each to each, 16 from dealer   any
 
     Derivation: write z = b 2^f + c, z_0 = a 2^f + r with 0 <= c, r < 2^f; r is uniform, as z_0 is. "secureml": party 1's
     2^64 - z_1 is z_0 - z (unless that is negative), its floor is a - b - [r < c], so the result is b + [r < c]: it is
@@ -119,12 +122,12 @@ def truncate(shares: Sequence[torch.Tensor], bits: int, *, how: str = "secureml"
     other. "floor": z_1 = z - z_0 has floor b - a - [r > c], the result is b - [r > c], of mean b - (2^f - 1 - c) / 2^f.
     "dealer": the low bits of z + r carry with chance c / 2^f; the bracket is (r's top bit)(1 - c's top bit), as
     z + 2^62 < 2^63. A failure of the local forms is z_0 - z leaving [0, 2^64) (or z - z_0 leaving the signed range):
-    |z| of the 2^64 shares do that, and the result is then off by 2^(64-f). More than two parties have no local form: the
-    sum of k shares wraps an unknown number of times.
+    |z| (or |z + 1|) of the 2^64 shares do that, and the result is then off by 2^(64-f). More than two parties have no
+    local form: the sum of k shares wraps an unknown number of times.
     bits: f, 1 to 62.  pair: for "dealer", of `Dealer.truncation_pair` with the same bits.  open: as in `beaver_matmul`,
     called with "z + r".  Returns as many shares.  ValueError for another `how`, three parties without a dealer, no pair.
-    Guarantee: the local forms send nothing; z + r is uniform. Each new share is uniform on its range only: under the
-    local forms a share has 64 - f random bits, and the two together reveal which neighbour was taken, not only z / 2^f.
+    Guarantee: z + r is uniform. Under the local forms a new share alone is uniform on 2^(64-f) values, whatever z is; both
+    together show which neighbour of z / 2^f was taken.
     Source: Mohassel and Zhang 2017 (SecureML), section 4.1 and Theorem 1, cited by zhou2021, section 3.3.2; the dealer's:
     Escudero et al. 2020, section 5 (probabilistic truncation in Z_2^k).
 
@@ -164,41 +167,6 @@ def _truncate_by_pair(shares, bits, pair, open):
 def _shift(words: torch.Tensor, bits: int) -> torch.Tensor:
     """floor(w / 2^bits) of words in [0, 2^64)."""
     return (words >> bits) & (2 ** (64 - bits) - 1)
-
-
-def share_bits(secret: torch.Tensor, *, n_parties: int = 2, stream: Stream | None = None) -> list[torch.Tensor]:
-    """As `share`, 64 bits in each word, with XOR for the sum.
-
-    >>> reveal_bits(share_bits(torch.tensor([5, -1]), n_parties=3)).tolist()
-    [5, -1]
-    """
-    _integers("secret", secret)
-    _parties(n_parties)
-    stream = stream if stream is not None else Stream()
-    drawn = [stream.words(tuple(secret.shape)) for _ in range(n_parties - 1)]
-    return [xor(secret, *drawn), *drawn]
-
-
-def reveal_bits(shares: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The secret of XOR-shares.  ValueError for shapes that differ or no shares."""
-    _same_shapes(shares)
-    return xor(*shares)
-
-
-def beaver_and(x_shares: Sequence[torch.Tensor], y_shares: Sequence[torch.Tensor], triple: Triple, *,
-               open: Open = lambda name, shares: reveal_bits(shares)) -> list[torch.Tensor]:
-    """XOR-shares of x & y, 64 bits in each word, by a triple of `Dealer.and_triple` and one round.
-
-    E = open(x ^ U), F = open(y ^ V);   z_i = W_i ^ (U_i & F) ^ (E & V_i),  party 0 also ^ (E & F)
-    """
-    for shares in (y_shares, triple.U, triple.V):
-        _same_shapes([x_shares[0], *shares])
-    masked = [x ^ u for x, u in zip(x_shares, triple.U, strict=True)]
-    other = [y ^ v for y, v in zip(y_shares, triple.V, strict=True)]
-    triple.use()
-    E, F = open("x ^ u", masked), open("y ^ v", other)
-    left = [triple.U[0] ^ E, *triple.U[1:]]
-    return [W ^ (u & F) ^ (E & v) for W, u, v in zip(triple.W, left, triple.V, strict=True)]
 
 
 def _minus(x_shares, u_shares):
