@@ -19,7 +19,7 @@ from functools import reduce
 
 import torch
 
-from .correlations import Pair, PairDealer, Shares
+from .correlations import Once, Pair, PairDealer, Shares
 
 _ABOVE = [0b1110, 0b1100, 0b1000, 0]                     # of position i: the positions above it, as a set of bits
 _SETS = range(1, 16)                                     # non-empty sets of four positions
@@ -28,9 +28,9 @@ _WITH_G = [(i, s) for i in range(4) for s in _SETS if s & ~_ABOVE[i] == 0]      
 _LANES = 0b0001_0001                                     # the last fold: one bit for each threshold
 
 
-@dataclass(frozen=True)
-class Masks:
-    """What two parties are dealt for one comparison of n numbers with one or two thresholds; every entry serves once.
+@dataclass
+class Masks(Once):
+    """What two parties are dealt for one comparison of n numbers with one or two thresholds.
 
     r: shares mod 2^64 of the mask.  top: of its highest bit.  bits: of all products of its other bits in fours, (15, n).
     folds: for the second and the third fold, shares of the masks a and b and of their products.
@@ -62,13 +62,16 @@ def below(pair: Pair, shares: Shares, thresholds: tuple[int, ...], masks: Masks)
     shares: of x, (n,) int64.  thresholds: as many ring elements as the masks were dealt for.  masks: fresh.
     Returns c = x + r, which both parties now know, and shares (exclusive or) of uint8 words: bit 0 is [x < t_0], bit 4
     [x < t_1]; the other bits mean nothing.  Three rounds; 8 + 4 len(thresholds) + 2 bytes a number from each party.
-    ValueError if the masks are for another number of thresholds.
+    ValueError if the masks are for another number of thresholds or of numbers, or were used before.
     Guarantee: every opened word is the sum of something and a mask that is uniform, used here only, and of which each
     party has one share: what a party receives is uniform whatever x is. Semi-honest parties, a dealer in league with none.
     Source: Beaver 1991 (circuit randomisation); the masked opening as in Catrina and de Hoogh 2010.
     """
     if len(thresholds) != masks.n_thresholds:
         raise ValueError(f"the masks are for {masks.n_thresholds} thresholds, got {len(thresholds)}")
+    if shares[0].shape != masks.r[0].shape:
+        raise ValueError(f"the masks are for numbers of shape {tuple(masks.r[0].shape)}, got {tuple(shares[0].shape)}")
+    masks.use()
     c = pair.open("x + r", [x + r for x, r in zip(shares, masks.r)])
     pair.next_round()
     u = torch.stack([c - t for t in thresholds])

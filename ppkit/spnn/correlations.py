@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import torch
 
@@ -15,6 +16,38 @@ from .randomness import Stream
 
 Shares = list[torch.Tensor]
 NAMES = tuple(holder_names(2))
+
+
+@dataclass(kw_only=True)
+class Once:
+    """Something dealt that may mask one secret only.  ValueError when it is used the second time."""
+    _used: bool = field(default=False, init=False, repr=False)
+
+    def use(self) -> None:
+        """Called by whoever uses it up, before anything is opened."""
+        if self._used:
+            raise ValueError(f"{type(self).__name__} can serve once and was used before: opening two secrets under one mask "
+                             "gives away their difference")
+        self._used = True
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A secret x that both parties know under a mask: seen = x - u is public, and each has its share of u."""
+    seen: torch.Tensor
+    u: Shares
+
+    def t(self) -> Opened:
+        """The transpose."""
+        return Opened(self.seen.t(), [u.t() for u in self.u])
+
+    def times(self, other: Opened, product: Shares) -> Shares:
+        """Shares of the matrix product, without a message; product: the dealer's shares of that of the masks.
+
+        (x - u)(y - v) + (x - u) v + u (y - v) + u v = x y: `sharing.beaver_matmul` with masks that other products share.
+        """
+        left = [self.u[0] + self.seen, self.u[1]]
+        return [w + ring.matmul(u, other.seen) + ring.matmul(self.seen, v) for w, u, v in zip(product, left, other.u)]
 
 
 class Pair:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from .comparison import Masks, below, deal_masks
-from .correlations import Pair, PairDealer, Shares
+from .correlations import Once, Pair, PairDealer, Shares
 from .fixed_point import FRACTIONAL_BITS
 
 ONE = 1 << FRACTIONAL_BITS
@@ -39,16 +39,22 @@ class GateMasks:
     with_u: Shares | None
 
 
-@dataclass(frozen=True)
-class Slope:
+@dataclass
+class Slope(Once):
     """The shared slope s of each number, in {0, 1}, ready to multiply one more vector: e is public, q is shared."""
     e: torch.Tensor
-    u: Shares
-    with_u: Shares
+    u: Shares | None
+    with_u: Shares | None
     q: Shares
 
     def times(self, pair: Pair, shares: Shares) -> Shares:
-        """Shares of s d for shares of d: (n,) each.  Opens d - u, 8 bytes a number and party, one round.  Serves once."""
+        """Shares of s d for shares of d: (n,) each.  Opens d - u, 8 bytes a number and party, one round.
+
+        ValueError the second time, or without the masks for it.
+        """
+        if self.u is None:
+            raise ValueError("this gate was dealt no mask for a backward product: deal_gate(..., backward=True)")
+        self.use()
         seen = pair.open("delta + u", [d + u for d, u in zip(shares, self.u)])
         pair.next_round()
         return [_times(self.e, d, seen, q, product) for d, q, product in zip(shares, self.q, self.with_u)]

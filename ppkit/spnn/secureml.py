@@ -13,36 +13,16 @@ from dataclasses import dataclass
 
 import torch
 
-from .correlations import NAMES, Pair, PairDealer, Shares
+from .correlations import NAMES, Once, Opened, Pair, PairDealer, Shares
 from .dealer import TruncationPair
 from .fixed_point import FRACTIONAL_BITS, check_product, decode, encode, row_reach
 from .gates import ONE, GateMasks, Slope, activate, deal_gate
 from .messages import Transcript
 from .piecewise import PiecewiseNet
 from .randomness import Stream
-from .ring import matmul
-from .sharing import TRUNCATIONS, reveal, share, truncate
+from .sharing import TRUNCATIONS, share, truncate
 
 _ROOM = 63                                               # bits of a product that every truncation takes
-
-
-@dataclass(frozen=True)
-class Opened:
-    """A secret x that both parties know under a mask: seen = x - u is public, and each has its share of u."""
-    seen: torch.Tensor
-    u: Shares
-
-    def t(self) -> Opened:
-        """The transpose."""
-        return Opened(self.seen.t(), [u.t() for u in self.u])
-
-    def times(self, other: Opened, product: Shares) -> Shares:
-        """Shares of the matrix product, without a message; product: the dealer's shares of that of the masks.
-
-        (x - u)(y - v) + (x - u) v + u (y - v) + u v = x y, as `sharing.beaver_matmul`, with masks that other products share.
-        """
-        left = [self.u[0] + self.seen, self.u[1]]
-        return [w + matmul(u, other.seen) + matmul(self.seen, v) for w, u, v in zip(product, left, other.u)]
 
 
 @dataclass(frozen=True)
@@ -63,11 +43,13 @@ class LayerMasks:
     cut_back: TruncationPair | None
 
 
-@dataclass(frozen=True)
-class StepMasks:
-    """All that is dealt for one batch; serves once.  shift: bits by which lr/|B| is scaled up, None for a forward pass."""
+@dataclass
+class StepMasks(Once):
+    """All that is dealt for one batch.  The rest is for training: rows, lr, and shift, the bits by which lr/|B| is scaled up."""
     layers: list[LayerMasks]
-    shift: int | None = None
+    rows: torch.Tensor | None = None
+    lr: float = 0.0
+    shift: int = 0
     cut_gradient: TruncationPair | None = None
     cut_update: TruncationPair | None = None
 
@@ -136,17 +118,20 @@ class SecureML:
         shift = min(max(math.ceil(math.log2(len(rows) / lr)) + FRACTIONAL_BITS, 1), 62)
         n_weights = sum(theta[0].numel() for theta in self._thetas)
         n_biases = sum(bias[0].numel() for bias in self._biases if bias is not None)
-        return StepMasks(self._deal_layers(self._rows(rows).u, backward=True), shift,
+        return StepMasks(self._deal_layers(self._rows(rows).u, backward=True), rows, lr, shift,
                          self._cut(n_weights, FRACTIONAL_BITS), self._cut(n_weights + n_biases, shift))
 
     def step(self, rows: torch.Tensor, *, lr: float, dealt: StepMasks | None = None) -> None:
         """One step of gradient descent on some of the prepared rows.
 
         rows: row numbers, (n,) int64.  lr: > 0, finite.  dealt: of `deal(rows, lr=lr)`; None: dealt now.
-        ValueError if nothing was prepared, or rows or lr is not accepted.
+        ValueError if nothing was prepared, rows or lr is not accepted, or dealt is for others or was used before.
         """
         self.transcript.next_step()
         dealt = dealt if dealt is not None else self.deal(rows, lr=lr)
+        if dealt.lr != lr or not torch.equal(dealt.rows, rows):
+            raise ValueError(f"these StepMasks were dealt for other rows or for another lr: {dealt.lr}, not {lr}")
+        dealt.use()
         x, thetas = self._rows(rows), self._open_thetas(dealt)
         inputs, slopes, p, _ = self._forward(x, thetas, dealt)
         delta = [p[0] - self._y[rows][:, None] * ONE, p[1]]
