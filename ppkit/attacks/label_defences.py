@@ -1,0 +1,107 @@
+"""What the label holder can do about gradients that tell its labels: noise shaped to them, or labels randomised once.
+
+Noise that is drawn anew in each step is averaged away by who can link records over steps (`labels.averaged`); a label that is
+randomised once, before training, costs its epsilon once, whatever is sent afterwards and to whom.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from scipy.optimize import minimize_scalar
+
+
+def randomised(y: torch.Tensor, *, epsilon: float, rng: torch.Generator) -> torch.Tensor:
+    """Labels to train on in place of the true ones: each flipped once by a coin, then freed of the coin's bias.
+
+    y~ = y, or 1 - y with chance q = 1 / (1 + e^epsilon);   y' = (y~ - q) / (1 - 2q),   E[y'] = y
+
+    y: (N,) in {0, 1}.  epsilon: > 0.  rng: torch.Generator; the flips must stay secret, and be drawn once for all epochs.
+    Returns (N,) float64, of two values outside [0, 1]; binary cross-entropy takes them as they are (p - y' is its gradient).
+    ValueError if epsilon is not > 0 or a label is not 0 or 1.
+    Guarantee: epsilon-DP for each label (replace-one) over the whole training and against holders and server together;
+    nothing for features. Nobody then separates labels by what is sent better than `auc_limit`, unless features tell them.
+    Source: randomised response, Warner 1965.
+
+    >>> randomised(torch.tensor([0, 1]), epsilon=50.0, rng=torch.Generator()).tolist()
+    [0.0, 1.0]
+    """
+    if not epsilon > 0:
+        raise ValueError(f"epsilon must be > 0, got {epsilon}")
+    if not ((y == 0) | (y == 1)).all():
+        raise ValueError(f"labels must be 0 or 1, got {y[(y != 0) & (y != 1)][0].item()}")
+    q = math.exp(-epsilon) / (1 + math.exp(-epsilon))
+    flipped = torch.rand(y.shape, generator=rng, dtype=torch.float64) < q
+    if q == 0.5:
+        raise ValueError(f"epsilon = {epsilon} leaves fair coins, from which nothing can be learned")
+    labels = torch.where(flipped, 1 - y.double(), y.double())
+    return (labels - q) / (1 - 2 * q) if q > 1e-16 else labels
+
+
+def auc_limit(epsilon: float) -> float:
+    """The AUC above which no attack on an epsilon-DP label can get, by the label's own release: e^epsilon / (1 + e^epsilon).
+
+    The ROC curve lies under min(e^epsilon a, 1 - e^-epsilon (1 - a)); its area is attained by the flipped label itself.
+    epsilon: >= 0.  Returns a number in [.5, 1].  ValueError if epsilon is negative or not a number.
+
+    >>> round(auc_limit(1.0), 4)
+    0.7311
+    """
+    if not epsilon >= 0:
+        raise ValueError(f"epsilon must be >= 0, got {epsilon}")
+    return 1 / (1 + math.exp(-epsilon))
+
+
+def max_norm(gradient: torch.Tensor, *, rng: torch.Generator) -> torch.Tensor:
+    """Each record's gradient stretched at random along itself, until all have the largest one's expected squared length.
+
+    g_i <- g_i (1 + sqrt(max_j |g_j|^2 / |g_i|^2 - 1) xi_i),  xi_i ~ N(0, 1)
+
+    gradient: (N, width), of the last hidden layer, before it is sent.  rng: torch.Generator.  Returns (N, width), unbiased.
+    Guarantee: none.  Source: Li et al. 2022, section 4.1.
+    """
+    squares = (gradient**2).sum(dim=1)
+    stretch = torch.where(squares > 0, squares.max() / squares.clamp(min=torch.finfo(gradient.dtype).tiny) - 1, 0.0)
+    xi = torch.randn(len(gradient), generator=rng, dtype=gradient.dtype)
+    return gradient * (1 + stretch.clamp(min=0).sqrt() * xi)[:, None]
+
+
+def shaped_noise(gradient: torch.Tensor, y: torch.Tensor, *, power: float, rng: torch.Generator) -> torch.Tensor:
+    """Gaussian noise along the gradients' common direction, its variance divided between the classes so as to hide them best.
+
+    g_i <- g_i + sqrt(l_y) xi_i w / |w|,  p l_1 + (1 - p) l_0 = power D,  D = (m_1 - m_0)^2,
+    (l_0, l_1) = argmin of KL(0|1) + KL(1|0) = (a/b + b/a + D/a + D/b)/2 - 1,  a = s_0^2 + l_0, b = s_1^2 + l_1
+
+    m_c, s_c^2: mean and variance of class c along w, the first singular direction: gradients of the last hidden layer are
+    (p_i - y_i) w, so that noise across w would hide nothing.  p: share of positives.
+    gradient: (N, width).  y: (N,) in {0, 1}.  power: > 0, noise variance per record in units of D.  rng: torch.Generator.
+    Returns (N, width), unbiased; as given where the batch has one class only (nothing there to be told apart).
+    ValueError if power is not > 0 or the shapes do not fit.
+    Guarantee: in one look, if each class is Gaussian, any attack's AUC is at most 1/2 + sqrt(e)/2 - e/8 with e < 4 the sum of
+    both divergences. None over several looks at the same record.
+    Source: Marvell, Li et al. 2022, Theorem 2 in one dimension.
+    """
+    if not power > 0:
+        raise ValueError(f"power must be > 0, got {power}")
+    if gradient.ndim != 2 or y.shape != gradient.shape[:1]:
+        raise ValueError(f"needs one label a gradient, got {tuple(y.shape)} labels for {tuple(gradient.shape)}")
+    p = float((y == 1).double().mean())
+    if p in (0.0, 1.0):
+        return gradient
+    w = torch.linalg.svd(gradient, full_matrices=False).Vh[0]
+    along = gradient @ w
+    m0, m1 = float(along[y == 0].mean()), float(along[y == 1].mean())
+    s0, s1 = (float(along[y == c].var(unbiased=False)) for c in (0, 1))
+    D = (m1 - m0) ** 2
+    if D == 0:
+        return gradient
+
+    def divergence(share: float) -> float:
+        a, b = s0 + share * power * D / (1 - p), s1 + (1 - share) * power * D / p
+        return a / b + b / a + D / a + D / b
+
+    share = float(minimize_scalar(divergence, bounds=(1e-9, 1 - 1e-9), method="bounded").x)
+    sizes = torch.where(y == 1, (1 - share) * power * D / p, share * power * D / (1 - p)).to(gradient.dtype).sqrt()
+    xi = torch.randn(len(gradient), generator=rng, dtype=gradient.dtype)
+    return gradient + (sizes * xi)[:, None] * w

@@ -1,0 +1,104 @@
+"""What the gradients of training tell about the labels that only one party holds.
+
+Every record's gradient is G_i = (p_i - y_i) c_i, whatever the layers: p_i - y_i < 0 exactly for the positives, and c_i
+(the derivative of the logit) points to one side for nearly all records. One direction then separates the labels, and the
+first singular vector of G is such a direction: nothing has to be trained or known. What may help is in `label_defences`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .features import _matrix, _views
+
+
+class Direction(NamedTuple):
+    """scores: (N,), higher for who seems positive.  share: of the gradients' squared length that lies in this direction.
+    n_positive: records on the positive side of 0."""
+    scores: np.ndarray
+    share: float
+    n_positive: int
+
+
+def first_direction(gradients, *, known_positive: int | None = None) -> Direction:
+    """Scores of the labels: the gradients along their own first singular direction.
+
+    scores = s G v,  v = argmax |G v| over |v| = 1,  s = +1 or -1
+
+    The sign s of a singular direction is open. Where positives are rarer, p - y has its long tail on their side, so s makes
+    the scores' third moment positive; a record known to be positive settles it otherwise.
+    gradients: (N, width), one row a record: of h1 (what a holder gets), or of the last hidden layer (what the server gets,
+    (p - y) w: rank one).  known_positive: row number of a record known to be positive, or None.
+    Returns a Direction.  ValueError if a value is not finite, all are 0, or the row number is out of range.
+    Guarantee: where v^T c_i has one sign for all i, scores have AUC 1 (or 0 under the wrong sign), and their signs are the labels.
+    Source: zhou2021, Fig. 4, lines 43-44 hand G to the holders; Li et al. 2022 use the cosine to a known positive's gradient.
+
+    >>> first_direction([[.1, .2], [.2, .4], [-.9, -1.8], [.1, .2]]).scores > 0
+    array([False, False,  True, False])
+    """
+    return averaged([gradients], known_positive=known_positive)
+
+
+def averaged(gradients: Sequence, *, known_positive: int | None = None) -> Direction:
+    """Scores from several steps on the same records in one order: noise that is fresh in each step averages out, the label stays.
+
+    scores = s sum_t G_t v_t / sd(G_t v_t),  v_t^T v_(t-1) >= 0
+
+    gradients: T arrays (N, width) as for `first_direction`; the weights behind them change little from one to the next, so
+    that directions keep their sense.  known_positive: as there.  Returns a Direction, share being the mean over steps.
+    """
+    stack, total, shares, before = _views(gradients, "gradients"), 0.0, [], None
+    if known_positive is not None and not 0 <= known_positive < len(stack[0]):
+        raise ValueError(f"known_positive must be a row of 0 to {len(stack[0]) - 1}, got {known_positive}")
+    for G in stack:
+        if not G.any():
+            raise ValueError("all gradients are 0: there is no direction")
+        _, sizes, Vt = np.linalg.svd(G, full_matrices=False)
+        v = Vt[0] if before is None or Vt[0] @ before >= 0 else -Vt[0]
+        scores, before = G @ v, v
+        total = total + (scores / scores.std() if len(stack) > 1 and scores.std() > 0 else scores)
+        shares.append(float(sizes[0] ** 2 / (sizes**2).sum()))
+    side = ((total - total.mean()) ** 3).sum() >= 0 if known_positive is None else total[known_positive] > 0
+    total = total if side else -total
+    return Direction(total, float(np.mean(shares)), int((total > 0).sum()))
+
+
+def norms(gradients) -> np.ndarray:
+    """Scores of the labels by |G_i|, for comparison: high where |p - y| is, so right only if p is small for all negatives.
+
+    gradients: (N, width).  Returns (N,), >= 0.  Source: Li et al. 2022.
+
+    >>> norms([[3.0, 4.0], [0.0, 0.0]]).tolist()
+    [5.0, 0.0]
+    """
+    return np.linalg.norm(_matrix("gradients", gradients), axis=1)
+
+
+def explained(inputs, targets, *, ridge: float = 1e-3, folds: int = 5, rng: np.random.Generator) -> np.ndarray:
+    """Share of each target's variance that a ridge regression on the inputs explains in records it was not fitted on.
+
+    For what one holder's columns and the gradients together tell about another holder's columns: the difference between
+    explained([X_B, G], X_A) and explained(X_B, X_A) is what training told.
+    inputs: (N, F), scaled inside to mean 0 and deviation 1 (a constant column is left out).  targets: (N, d).
+    ridge: times N, >= 0.  folds: >= 2.  rng: cuts the folds.
+    Returns (d,), R^2 of each target over all folds, at most 1.  ValueError for too few rows or an argument out of range.
+    """
+    inputs, targets = _matrix("inputs", inputs), _matrix("targets", targets)
+    if len(inputs) != len(targets):
+        raise ValueError(f"inputs and targets must have the same rows, got {len(inputs)} and {len(targets)}")
+    if not 2 <= folds <= len(inputs) or not ridge >= 0:
+        raise ValueError(f"folds must be 2 to {len(inputs)} (the rows) and ridge >= 0, got {folds} and {ridge}")
+    spread = inputs.std(axis=0)
+    inputs = (inputs[:, spread > 0] - inputs[:, spread > 0].mean(axis=0)) / spread[spread > 0]
+    guess = np.empty_like(targets)
+    for held_out in np.array_split(rng.permutation(len(inputs)), folds):
+        fitted = np.setdiff1d(np.arange(len(inputs)), held_out)
+        mean, A = targets[fitted].mean(axis=0), inputs[fitted]
+        normal = A.T @ A + ridge * len(fitted) * np.eye(A.shape[1])
+        guess[held_out] = mean + inputs[held_out] @ np.linalg.solve(normal, A.T @ (targets[fitted] - mean))
+    varies = targets.var(axis=0)
+    left = ((targets - guess) ** 2).mean(axis=0)
+    return np.where(varies > 0, 1 - left / np.where(varies > 0, varies, 1), 0.0)
