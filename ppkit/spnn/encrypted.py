@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 
-from ppkit.spnn.fixed_point import FRACTIONAL_BITS, decode, encode
 from ppkit.spnn.holders import SERVER, Protocol
 from ppkit.spnn.paillier import Packing, add, decrypt, encrypt, first_layer_elementwise, phe_keys
 from ppkit.spnn.paillier_keys import SECURE_BITS, PrivateKey, generate_keys
@@ -42,11 +41,8 @@ class Encrypted(Protocol):
             self.transcript.send(SERVER, holder.name, "public key", _bytes_of(self.public.n, self.public.h_n))
 
     def _forward(self, rows, thetas):
-        products = []
-        for holder, theta in zip(self.holders, thetas):
-            part = holder.product(theta)
-            self.check_room(holder, part, self.packing.value_bits - FRACTIONAL_BITS, n_terms=1)
-            products.append(encode(part))
+        products = [self.rounded_product(holder, theta, self.packing.value_bits, n_terms=1).long()
+                    for holder, theta in zip(self.holders, thetas)]
         if self._elementwise:
             return self._by_element(products)
         names, sums = [*(holder.name for holder in self.holders), SERVER], None
@@ -55,7 +51,7 @@ class Encrypted(Protocol):
             sums = cipher if sums is None else add(self.public, sums, cipher)
             self.transcript.send(names[i], names[i + 1], "Enc(X theta)", sums.payload)
             self.transcript.next_round()
-        return decode(decrypt(self._private, sums, pool=self._pool))            # line 4
+        return self.decoded(decrypt(self._private, sums, pool=self._pool))            # line 4
 
     def _by_element(self, products):
         names = [*(holder.name for holder in self.holders), SERVER]
@@ -63,7 +59,7 @@ class Encrypted(Protocol):
             n_bytes = products[0].numel() * self.public.ciphertext_bytes
             self.transcript.send(sender, receiver, "Enc(X theta)", b"", n_bytes=n_bytes)
             self.transcript.next_round()
-        return decode(first_layer_elementwise(*phe_keys(self._private), products))
+        return self.decoded(first_layer_elementwise(*phe_keys(self._private), products))
 
 
 def _bytes_of(*numbers: int) -> bytes:

@@ -46,7 +46,7 @@ class Holder:
         return self.batch
 
     def product(self, theta: torch.Tensor) -> torch.Tensor:
-        """X_i theta_i on the batch, (n, width), in the clear and for this holder only."""
+        """X_i theta_i on the batch, (n, width), in the clear and for this holder only; it lies column by column too."""
         return (theta.T @ self.batch.T).T
 
 
@@ -103,7 +103,7 @@ class Protocol:
         self._set_up()
 
     def forward(self, rows: Rows, thetas: Sequence[torch.Tensor]) -> torch.Tensor:
-        """h1 of the rows as the server has it: (n, width) float64.  thetas: one (d_i, width) tensor a holder.
+        """h1 of the rows as the server has it: (n, width) of dtype.  thetas: one (d_i, width) tensor a holder.
 
         ValueError if nothing was prepared, a theta is not finite, or a value leaves the fixed-point range.
         """
@@ -123,20 +123,35 @@ class Protocol:
         """A party's own source of randomness."""
         return Stream() if self._stream is None else self._stream.derive(party)
 
-    def check_room(self, holder: Holder, part: torch.Tensor, bits: int, *, n_terms: int | None = None) -> None:
-        """Refuse a part of h1 that is not finite, or of which n_terms as large would not fit a signed word.
+    def decoded(self, total: torch.Tensor) -> torch.Tensor:
+        """The numbers that integers of 2^-16 stand for, in dtype: exact in float64, rounded once in float32."""
+        return total.to(self.dtype).mul_(2.0**-FRACTIONAL_BITS)
 
-        bits: bits of the word left of the point, sign included: |h1| < 2^(bits - 1).  n_terms: None for the number of
-        holders, so that each may use its share of the range. One unit of 2^-16 a holder is left for rounding.
+    def rounded_product(self, holder: Holder, theta: torch.Tensor, bits: int, *, n_terms: int | None = None) -> torch.Tensor:
+        """round(2^16 X_i theta_i), halves to even, as floats that are whole numbers; refused where the word has no room.
+
+        bits: of the signed word.  n_terms: how many such parts it must hold the sum of; None for the number of holders.
         """
-        n_terms = len(self.holders) if n_terms is None else n_terms
-        room = 2.0 ** (bits - 1) / n_terms - 2.0**-FRACTIONAL_BITS
-        low, high = (float(end) for end in part.aminmax()) if part.numel() else (0.0, 0.0)
-        if not (low >= -room and high <= room):
-            if not math.isfinite(low + high):
-                raise ValueError(f"X theta of holder {holder.name} is not finite: has the training diverged?")
-            raise ValueError(f"X theta of holder {holder.name} reaches {low if -low > high else high:.6g}, out of the range "
-                             f"+-{room:.6g} that each of {len(self.holders)} holders has in the fixed-point word")
+        part = holder.product(theta * 2.0**FRACTIONAL_BITS).round_()
+        check_room(holder.name, part, bits, n_terms=len(self.holders) if n_terms is None else n_terms)
+        return part
+
+
+def check_room(name: str, part: torch.Tensor, bits: int, *, n_terms: int) -> None:
+    """Refuse a holder's part of 2^16 h1 that is not finite, or of which n_terms as large do not fit a signed word.
+
+    |part| <= 2^(bits-1) / n_terms - 1,  where the 1 is for rounding
+
+    ValueError that names the holder, the number (of h1, in units of 1) and the range.
+    """
+    room = 2.0 ** (bits - 1) / n_terms - 1
+    low, high = (float(end) for end in part.T.aminmax()) if part.numel() else (0.0, 0.0)
+    if not (low >= -room and high <= room):
+        if not math.isfinite(low + high):
+            raise ValueError(f"X theta of holder {name} is not finite: has the training diverged?")
+        worst = (low if -low > high else high) * 2.0**-FRACTIONAL_BITS
+        raise ValueError(f"X theta of holder {name} reaches {worst:.6g}, outside the range +-{room * 2.0**-FRACTIONAL_BITS:.6g} "
+                         f"that a {bits}-bit word with {FRACTIONAL_BITS} fractional bits leaves for each of {n_terms}")
 
 
 class Plain(Protocol):
@@ -153,4 +168,4 @@ class Plain(Protocol):
     def _forward(self, rows, thetas):
         parts = [self.transcript.send(holder.name, SERVER, "X theta", holder.product(theta))
                  for holder, theta in zip(self.holders, thetas)]
-        return sum((part.double() for part in parts[1:]), parts[0].double())
+        return sum(parts[1:], parts[0])

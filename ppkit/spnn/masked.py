@@ -5,12 +5,15 @@ Each holder knows its own X_i and its own theta_i in the clear, so only the sum 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 
+import numba
+import numpy as np
 import torch
 
 from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.holders import SERVER, Protocol
+from ppkit.spnn.holders import SERVER, Protocol, check_room
 from ppkit.spnn.randomness import Stream
 
 WORD_BITS = (32, 64)
@@ -58,22 +61,13 @@ class PairMasks:
         return mask
 
 
-def to_words(part: torch.Tensor, *, word_bits: int = 32) -> torch.Tensor:
-    """X_i theta_i as whole numbers of 2^-16, before any mask: round(2^16 v), halves to even; int32 or int64.
-
-    Rounding comes first because a mask can only hide a whole number mod 2^w: the fraction left of an unrounded value would
-    travel beside the mask. part: finite, checked by the caller to be in range (`Protocol.check_room`).
-    """
-    return (part * 2.0**FRACTIONAL_BITS).round_().to(_DTYPES[word_bits])
-
-
 def unmask(messages: Mapping[str, torch.Tensor], holders: Sequence[str]) -> torch.Tensor:
     """What the server does: add the words of all holders, and read the sum as fixed point.
 
-    h1 = 2^-16 (sum_i words_i mod 2^w, as a signed number)
+    2^16 h1 = sum_i words_i mod 2^w, as a signed number
 
     messages: {holder: words (n, width)}.  holders: all names that take part.
-    Returns h1 (n, width) float64.  HolderMissing if a message is not there.
+    Returns 2^16 h1 (n, width), int32 or int64.  HolderMissing if a message is not there.
     Drop-out rule: the server then drops the step; all holders go on with the next ticket, and one that is gone for good is
     taken out only by preparing anew without it. The server must not ask for the seed or the mask of a missing holder: its
     message may only be late, and with the mask it would read X_i theta_i in the clear. The words that did arrive are uniform
@@ -83,13 +77,14 @@ def unmask(messages: Mapping[str, torch.Tensor], holders: Sequence[str]) -> torc
     if missing:
         raise HolderMissing(f"nothing came from {' and '.join(missing)}: the step is dropped, nobody's mask is given out; "
                             "the next step uses new masks")
-    total = sum((messages[name] for name in holders[1:]), messages[holders[0]])
-    return total.to(torch.float64, memory_format=torch.contiguous_format).mul_(2.0**-FRACTIONAL_BITS)
+    return sum((messages[name] for name in holders[1:]), messages[holders[0]])
 
 
 class Masked(Protocol):
     """Holder i sends round(2^16 X_i theta_i) + m_i, the server adds; with two holders m_A = r, m_B = -r.
 
+    Rounding comes before masking: a mask can only hide a whole number mod 2^w, the fraction left of an unrounded value
+    would travel beside it in the clear.
     word_bits: 32 (|h1| < 2^15 in fixed point) or 64.
     Guarantee: under the paper's model the server's view is k words, uniform but for their sum, which is h1, and holders see
     nothing; the same if the server colludes with up to k - 2 holders: it then also gets the sum over the others.
@@ -130,12 +125,14 @@ class Masked(Protocol):
     def _forward(self, rows, thetas):
         ticket, received = self.next_ticket(), {}
         for holder, theta, masks in zip(self.holders, thetas, self.masks):
-            part = holder.product(theta)
-            self.check_room(holder, part, self.word_bits - FRACTIONAL_BITS)
-            words = to_words(part, word_bits=self.word_bits)
-            words += masks.mask(words.shape, ticket)
+            part = holder.product(theta * 2.0**FRACTIONAL_BITS)
+            words = masks.mask(part.shape, ticket)
+            room = 2.0 ** (self.word_bits - 1) / len(self.holders) - 1
+            if not _add_rounded(part.T.view(-1).numpy(), words.T.view(-1).numpy(), room):
+                check_room(holder.name, part.round(), self.word_bits, n_terms=len(self.holders))
             received[holder.name] = self.transcript.send(holder.name, SERVER, "masked X theta", words)
-        return unmask(received, [holder.name for holder in self.holders])
+        total = unmask(received, [holder.name for holder in self.holders])
+        return self.decoded(total)
 
 
 def _words(stream: Stream, shape: tuple[int, int], bits: int) -> torch.Tensor:
@@ -144,3 +141,14 @@ def _words(stream: Stream, shape: tuple[int, int], bits: int) -> torch.Tensor:
     if bits == 64:
         return stream.words((width, n)).T
     return stream.words((n * width + 1) // 2).view(torch.int32)[: n * width].view(width, n).T
+
+
+@numba.njit(nogil=True, cache="NUMBA_CACHE_DIR" in os.environ)
+def _add_rounded(part, words, room):
+    """words += round(part) mod 2^w in one pass, halves to even; False, for a caller that must not send, outside +-room."""
+    fits = True
+    for i in range(part.size):
+        whole = np.rint(part[i])
+        fits &= abs(whole) <= room                         # a NaN fits nowhere
+        words[i] += words.dtype.type(whole)
+    return fits

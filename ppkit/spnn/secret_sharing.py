@@ -9,8 +9,8 @@ import torch
 
 from ppkit.spnn import ring
 from ppkit.spnn.dealer import Dealer, Triple, TruncationPair
-from ppkit.spnn.fixed_point import FRACTIONAL_BITS, decode, encode, row_reach
-from ppkit.spnn.holders import DEALER, SERVER, Holder, Protocol, Rows
+from ppkit.spnn.fixed_point import FRACTIONAL_BITS, encode, row_reach
+from ppkit.spnn.holders import DEALER, SERVER, Holder, Protocol, Rows, check_room
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.sharing import TRUNCATIONS, beaver_matmul, reveal, share, truncate
 
@@ -49,13 +49,13 @@ class _Shared(Protocol):
 
     def _encode_models(self, rows: Rows, thetas: list[torch.Tensor]) -> list[torch.Tensor]:
         """theta_i as integers, after each holder has made sure that its part of h1 has room."""
-        bits = 64 - FRACTIONAL_BITS - self.theta_bits
-        encoded = [encode(theta, fractional_bits=self.theta_bits) for theta in thetas]
-        for i, (holder, theta) in enumerate(zip(self.holders, encoded)):
-            bound = self._reach[i] * (float(theta.double().abs().max()) * 2.0**-self.theta_bits)
-            if not bound < 2.0 ** (bits - 1) / len(self.holders) * (1 - 2.0**-20):        # the quick way; else exactly
-                z = self._encoded[i][rows].double() @ theta.double()
-                self.check_room(holder, z * 2.0 ** -(FRACTIONAL_BITS + self.theta_bits), bits)
+        bits, encoded = 64 - self.theta_bits, [encode(theta, fractional_bits=self.theta_bits) for theta in thetas]
+        room = 2.0 ** (bits - 1 - FRACTIONAL_BITS) / len(self.holders) * (1 - 2.0**-20)
+        for holder, X, reach, theta in zip(self.holders, self._encoded, self._reach, encoded):
+            largest = float(theta.double().abs().max()) * 2.0**-self.theta_bits
+            if not reach * largest < room:                                       # the quick way; else exactly
+                check_room(holder.name, X[rows].double() @ theta.double() * 2.0**-self.theta_bits, bits,
+                           n_terms=len(self.holders))
         return encoded
 
     def _open_between(self, parties: Sequence[Holder]):
@@ -147,7 +147,7 @@ class Published(_Shared):
         z = truncate(z, FRACTIONAL_BITS, how=self.truncation, pair=trim, open=self._open_between(self.holders))
         # 10: every holder sends its share to the server; 11: which adds them
         self.transcript.next_round()
-        return decode(reveal([send(name, SERVER, "<X theta>", part) for name, part in zip(names, z)]))
+        return self.decoded(reveal([send(name, SERVER, "<X theta>", part) for name, part in zip(names, z)]))
 
 
 class Lean(_Shared):
@@ -217,7 +217,7 @@ class Lean(_Shared):
         words = [((part + 2**31) >> 32).to(torch.int32) for part in z]
         received = [self.transcript.send(holder.name, SERVER, "<X theta> mod 2^32", part)
                     for holder, part in zip(self.holders, words)]
-        return decode(sum(received[1:], received[0]).long())
+        return self.decoded(sum(received[1:], received[0]))
 
 
 def _turned(shares: list[torch.Tensor], i: int) -> list[torch.Tensor]:
