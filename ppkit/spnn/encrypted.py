@@ -26,7 +26,6 @@ class Encrypted(Protocol):
     name = "he"
     sees = "server: h1 only, but the key: it must not see what holders send each other; holders: ciphertexts, no key"
     compute = "k float products, k encryptions and k - 1 additions of every ciphertext, 1 decryption"
-    messages = ("Enc(X theta)",)
 
     def __init__(self, holders, *, key_bits: int = SECURE_BITS, teaching: bool = False, keys: PrivateKey | None = None,
                  value_bits: int = 40, pool: Executor | None = None, elementwise: bool = False, **common):

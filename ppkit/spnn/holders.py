@@ -63,9 +63,8 @@ class Protocol:
     """
 
     name = ""
-    sees = ""          # who sees what, as stated; the table puts it next to what the transcript proves
+    sees = ""          # who sees what, as stated; `costs` puts it next to what the transcript proves
     compute = ""       # what a step computes, in words
-    messages = ()      # the names of the messages of one forward pass
 
     def __init__(self, holders: Sequence[int], *, transcript: Transcript, stream: Stream | None = None,
                  dtype: torch.dtype = torch.float32):
@@ -112,6 +111,14 @@ class Protocol:
         for holder in self.holders:
             holder.take(rows)
         return self._forward(rows, [theta.detach() for theta in thetas])
+
+    def error_bound(self, rows: Rows, thetas: Sequence[torch.Tensor]) -> torch.Tensor:
+        """How far h1 may lie from X theta, for each entry: (n, width) float64, for dtype float64.
+
+        k 2^-17: every holder rounds its own product once. In float32 the product's own rounding comes on top.
+        """
+        shape = len(self.holders[0].take(rows)), thetas[0].shape[1]
+        return torch.full(shape, len(self.holders) * 2.0 ** -(FRACTIONAL_BITS + 1), dtype=torch.float64)
 
     def _set_up(self) -> None:
         """What a protocol does once per data set."""
@@ -163,7 +170,10 @@ class Plain(Protocol):
     name = "plain"
     sees = "server: X_i theta_i of each holder, in the clear; holders: nothing"
     compute = "k float products"
-    messages = ("X theta",)
+
+    def error_bound(self, rows, thetas):
+        """0: nothing is rounded but by floating point."""
+        return torch.zeros_like(super().error_bound(rows, thetas))
 
     def _forward(self, rows, thetas):
         parts = [self.transcript.send(holder.name, SERVER, "X theta", holder.product(theta))

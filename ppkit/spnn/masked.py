@@ -95,7 +95,6 @@ class Masked(Protocol):
     name = "masked"
     sees = "server: the sum h1 (each holder's words alone are uniform); holders: nothing of each other"
     compute = "k float products; every holder expands k - 1 masks (AES)"
-    messages = ("masked X theta",)
 
     def __init__(self, holders, *, word_bits: int = 32, **common):
         super().__init__(holders, **common)

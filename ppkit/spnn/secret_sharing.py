@@ -58,6 +58,19 @@ class _Shared(Protocol):
                            n_terms=len(self.holders))
         return encoded
 
+    def error_bound(self, rows, thetas):
+        """u (sum |theta| over features) + v (sum |x| over features) + d u v + what truncation adds; u, v half a unit of X, theta.
+
+        Rounding X by at most u and theta by at most v moves a product of d terms by at most sum (u |theta| + v |x| + u v).
+        """
+        u, v = 2.0 ** -(FRACTIONAL_BITS + 1), 2.0 ** -(self.theta_bits + 1)
+        X = torch.cat([holder.take(rows) for holder in self.holders], dim=1).double().abs()
+        theta = torch.cat(list(thetas)).detach().double().abs()
+        return u * theta.sum(dim=0) + v * X.sum(dim=1, keepdim=True) + X.shape[1] * u * v + self._truncation_error()
+
+    def _truncation_error(self) -> float:
+        raise NotImplementedError
+
     def _open_between(self, parties: Sequence[Holder]):
         """How holders open a value: each sends its share to each of the others, which add them up."""
         def open_(name: str, shares: list[torch.Tensor]) -> torch.Tensor:
@@ -85,7 +98,6 @@ class Published(_Shared):
 
     sees = "server: k shares of h1, any k - 1 of them uniform; holders: uniform shares, X - U and theta - V; dealer: shapes"
     compute = "k (k - 1) Beaver products (4 ring products each) and k ring products"
-    messages = ("<X>", "<theta>", "X - U", "Y - V", "<X theta>")
 
     def __init__(self, holders, *, truncation: str | None = None, **common):
         super().__init__(holders, **common)
@@ -100,6 +112,9 @@ class Published(_Shared):
         root = self.secrets_of(DEALER)
         self._dealers = {pair: Dealer(root.derive("pair", *pair)) for pair in self._pairs}
         self._trimmer = Dealer(root.derive("truncation"))
+
+    def _truncation_error(self):
+        return (2 if self.truncation == "floor" else 1) * 2.0**-FRACTIONAL_BITS
 
     def _triples(self, rows, n, width):
         d, names = sum(holder.width for holder in self.holders), [holder.name for holder in self.holders]
@@ -168,7 +183,6 @@ class Lean(_Shared):
     theta_bits = 32
     sees = "server: k words, any k - 1 of them uniform, with sum h1; holders: seeds, X - U once, theta - V; dealer: rows of a batch"
     compute = "k Beaver parts (2 ring products each)"
-    messages = ("theta - V", "<X theta> mod 2^32")
 
     def __init__(self, holders, **common):
         super().__init__(holders, **common)
@@ -184,6 +198,9 @@ class Lean(_Shared):
             others = [j for j in range(len(names)) if j != i]
             for j, seed in zip(others, self._sent[i]):
                 self._got[j][i] = Stream(self.transcript.send(name, names[j], "seed", seed.key))
+
+    def _truncation_error(self):
+        return len(self.holders) / 2 * 2.0**-FRACTIONAL_BITS
 
     def _set_up(self):
         super()._set_up()
