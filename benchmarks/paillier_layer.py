@@ -1,4 +1,4 @@
-"""Bars of `ppkit.spnn.paillier`: Algorithm 3's first layer for 5,000 x 8 values and two holders, against phe element by element.
+"""Bars of `ppkit.spnn.paillier`: Algorithm 3's first layer for 5,000 x 8 values, two holders, against phe element by element.
 
 Both sides: both holders' encryptions, the addition and the decryption, 2,048 bits, gmpy2 under both. Ours is run in full;
 phe is timed on SAMPLE elements spread over the layer and scaled up. Keys, the table of powers (once per key: a twentieth

@@ -225,7 +225,8 @@ def test_overflow_is_refused_with_the_number_and_the_range(keys):
 
 def test_a_key_too_small_for_the_packing_is_refused():
     public, private = paillier.generate_keys(bits=64, teaching=True)
-    with pytest.raises(ValueError, match="a key of 64 bits is too small for the packing: it holds 63 bits and one field takes 64"):
+    message = "a key of 64 bits is too small for the packing: it holds 63 bits and one field takes 64"
+    with pytest.raises(ValueError, match=message):
         encrypt(public, torch.tensor([1]), packing=Packing(value_bits=63, n_terms=2))
     z = torch.tensor([-(2**61), 2**61 - 1])                # 63 bits just fit
     assert torch.equal(decrypt(private, encrypt(public, z, packing=Packing(value_bits=62, n_terms=2))), z)

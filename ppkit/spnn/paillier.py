@@ -142,8 +142,8 @@ def encrypt(public: PublicKey, values: torch.Tensor, *, packing: Packing, stream
 
     >>> public, private = generate_keys(bits=512, teaching=True)
     >>> packing = Packing(value_bits=40, n_terms=2)
-    >>> parts = [encrypt(public, torch.tensor([[-3, 4]]), packing=packing), encrypt(public, torch.tensor([[1, -9]]), packing=packing)]
-    >>> decrypt(private, add(public, *parts)).tolist()
+    >>> a, b = (encrypt(public, torch.tensor([z]), packing=packing) for z in ([-3, 4], [1, -9]))
+    >>> decrypt(private, add(public, a, b)).tolist()
     [[-2, -5]]
     """
     if not isinstance(values, torch.Tensor) or values.dtype != torch.int64:
@@ -219,7 +219,8 @@ def first_layer_elementwise(public_key: phe.PaillierPublicKey, private_key: phe.
     """Algorithm 3 as published: one ciphertext for every element of every holder, by phe; 19 ms an element at 2,048 bits.
 
     products: X_i theta_i of each holder as `fixed_point.encode` gives it, int64, all of one shape.
-    Returns their sum, int64, what the server decrypts; exact below 2^53.  ValueError if there is no holder or the shapes differ.
+    Returns their sum, int64, what the server decrypts; exact below 2^53.
+    ValueError if there is no holder or the shapes differ.
     Source: zhou2021, Algorithm 3.  Departs from it: the exponent is fixed (16^-4 = 2^-16), since phe sends it in the clear.
 
     >>> keys = phe_keys(generate_keys(bits=512, teaching=True)[1])
