@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from ppkit import evaluation
 from ppkit.spnn.layer import SPNN
+from ppkit.spnn.piecewise import PiecewiseNet
 from ppkit.spnn.rivals import NN, SplitNN
 from ppkit.spnn.training import SGLD, equal_drift_lr, train
 
@@ -181,6 +182,20 @@ def test_the_loop_is_the_one_anybody_would_write(make):
     assert record.auc == pytest.approx(evaluation.auc(y.numpy(), logits))
     assert record.curve["train_loss"].iloc[-1] == pytest.approx(evaluation.log_loss(y.numpy(), logits), rel=1e-10)
     assert record.curve["test_loss"].iloc[-1] == record.curve["train_loss"].iloc[-1]
+
+
+def test_secureml_in_the_clear_takes_the_same_loop_with_its_own_loss():
+    parts, y = problem()
+    net, oracle = network(make=PiecewiseNet), network(make=PiecewiseNet)
+    record = train(net, parts, y, epochs=3, batch=40, optimiser=torch.optim.SGD(net.parameters(), lr=0.3),
+                   criterion=PiecewiseNet.loss, test=(parts, y))
+    oracle.prepare(parts)
+    for _ in range(3):
+        for rows in torch.arange(103).split(40):
+            oracle.step(rows, y[rows], lr=0.3)
+    assert (flat(net) - flat(oracle)).abs().max() < 1e-12
+    own = float(PiecewiseNet.loss(oracle.logits(parts), y))
+    assert record.curve["train_loss"].iloc[-1] == record.curve["test_loss"].iloc[-1] == pytest.approx(own, rel=1e-12)
 
 
 @pytest.mark.parametrize("every, steps", [(None, [0, 3, 6]), (1, [0, 1, 2, 3, 4, 5, 6]), (4, [0, 4, 6]), (100, [0, 6])])

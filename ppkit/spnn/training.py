@@ -12,7 +12,7 @@ so equation 1 is torch.optim.SGD on the mean loss, `train(..., loss="mean")`, an
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -138,17 +138,19 @@ def train(
     batch: int,
     optimiser: torch.optim.Optimizer,
     loss: str = "mean",
+    criterion: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = classification_loss,
     order: str = "fixed",
     rng: torch.Generator | None = None,
     test: tuple[Sequence[torch.Tensor], torch.Tensor] | None = None,
     every: int | None = None,
     look_at: Collection[int] = (),
 ) -> Record:
-    """Train a net for some epochs; the same loop for `rivals.NN`, `rivals.SplitNN` and `layer.SPNN`.
+    """Train a net for some epochs; the same loop for `rivals.NN`, `rivals.SplitNN`, `layer.SPNN` and `piecewise.PiecewiseNet`.
 
     parts: one (N, columns) tensor a holder.  y: (N,) in {0, 1}.  epochs: >= 1.  batch: records a step, >= 1; the last
     batch of an epoch has what is left.  optimiser: made on net.parameters().  loss: "mean" or "sum" of a batch, on which
-    backward is called.  order: "fixed", batches of consecutive rows as in the paper's Fig. 4, or "reshuffled" every epoch
+    backward is called.  criterion: the mean loss of (logits, y), default cross-entropy; `PiecewiseNet.loss` for SecureML, in
+    whose units the losses of the record then are.  order: "fixed", batches of consecutive rows as in the paper's Fig. 4, or "reshuffled" every epoch
     by rng (torch.Generator).  test: (parts, y) to measure on.  every: steps between measurements, default one epoch; the
     first and the last step are always measured, in plaintext by whoever has all columns: no party sees this.
     look_at: numbers of steps, from 0, of which the record keeps what the parties saw.
@@ -164,31 +166,31 @@ def train(
     if any(len(part) != n for part in parts) or (test and any(len(part) != len(test[1]) for part in test[0])):
         raise ValueError(f"parts and y must have the same rows, got {[len(part) for part in parts]} for {n} labels")
     net.prepare(parts)
-    n_steps, looks, lines = math.ceil(n / batch), [], [_measured(net, parts, y, test, 0, 0.0)]
+    n_steps, looks, lines = math.ceil(n / batch), [], [_measured(net, parts, y, test, criterion, 0, 0.0)]
     for epoch in range(epochs):
         ordered = torch.randperm(n, generator=rng) if order == "reshuffled" else torch.arange(n)
         for i, rows in enumerate(ordered.split(batch)):
             step = epoch * n_steps + i
             optimiser.zero_grad()
-            value = classification_loss(net(rows), y[rows])
+            value = criterion(net(rows), y[rows])
             (value * len(rows) if loss == "sum" else value).backward()
             if step in look_at:
                 looks.append(_look(net, step, epoch, rows))
             optimiser.step()
             done = step + 1
             if done % (every or n_steps) == 0 or done == epochs * n_steps:
-                lines.append(_measured(net, parts, y, test, done, done / n_steps))
+                lines.append(_measured(net, parts, y, test, criterion, done, done / n_steps))
     logits = None if test is None else net.logits(test[0])[:, 0].double().numpy()
     return Record(pd.DataFrame(lines), looks, logits)
 
 
-def _measured(net, parts, y, test, step: int, epoch: float) -> dict:
-    line = {"step": step, "epoch": epoch, "train_loss": float(classification_loss(net.logits(parts), y))}
+def _measured(net, parts, y, test, criterion, step: int, epoch: float) -> dict:
+    line = {"step": step, "epoch": epoch, "train_loss": float(criterion(net.logits(parts), y))}
     if not math.isfinite(line["train_loss"]):
         raise ValueError(f"the loss is {line['train_loss']} after {step} steps: lower the learning rate")
     if test is not None:
         logits = net.logits(test[0])
-        line["test_loss"] = float(classification_loss(logits, test[1]))
+        line["test_loss"] = float(criterion(logits, test[1]))
         line["test_auc"] = evaluation.auc(test[1].numpy(), logits[:, 0].numpy())
     return line
 
