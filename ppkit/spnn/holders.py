@@ -96,6 +96,8 @@ class Protocol:
         if len({len(X) for X in parts}) > 1:
             counts = ", ".join(f"{holder.name} {len(X)}" for holder, X in zip(self.holders, parts))
             raise ValueError(f"all holders must have the same rows in the same order, got row counts {counts}")
+        if not len(parts[0]):
+            raise ValueError("the data set must have at least one row, got 0")
         for holder, X in zip(self.holders, parts):
             holder.load(X)
         self.n_rows = len(parts[0])

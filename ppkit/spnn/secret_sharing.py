@@ -15,6 +15,7 @@ from ppkit.spnn.randomness import Stream
 from ppkit.spnn.sharing import TRUNCATIONS, beaver_matmul, reveal, share, truncate
 
 FORMS = ("published", "lean")
+WORD_BITS = 32                               # h1 in fixed point: |h1| < 2^15 in both forms
 
 
 class _Shared(Protocol):
@@ -49,12 +50,12 @@ class _Shared(Protocol):
 
     def _encode_models(self, rows: Rows, thetas: list[torch.Tensor]) -> list[torch.Tensor]:
         """theta_i as integers, after each holder has made sure that its part of h1 has room."""
-        bits, encoded = 64 - self.theta_bits, [encode(theta, fractional_bits=self.theta_bits) for theta in thetas]
-        room = 2.0 ** (bits - 1 - FRACTIONAL_BITS) / len(self.holders) * (1 - 2.0**-20)
+        encoded = [encode(theta, fractional_bits=self.theta_bits) for theta in thetas]
+        room = 2.0 ** (WORD_BITS - 1 - FRACTIONAL_BITS) / len(self.holders) * (1 - 2.0**-20)
         for holder, X, reach, theta in zip(self.holders, self._encoded, self._reach, encoded):
             largest = float(theta.double().abs().max()) * 2.0**-self.theta_bits
             if not reach * largest < room:                                       # the quick way; else exactly
-                check_room(holder.name, X[rows].double() @ theta.double() * 2.0**-self.theta_bits, bits,
+                check_room(holder.name, X[rows].double() @ theta.double() * 2.0**-self.theta_bits, WORD_BITS,
                            n_terms=len(self.holders))
         return encoded
 
@@ -90,8 +91,8 @@ class Published(_Shared):
 
     truncation: "secureml" (the paper's, for two holders), "floor" (two) or "dealer" (any k); None takes the paper's where
     it exists, k = 2, and else the dealer's.
-    Guarantee: semi-honest, no two parties collude; the server learns h1 only, a holder nothing; with probability
-    |z| / 2^64 a number, z = 2^32 h1, SecureML's truncation is off by 2^32 in h1.
+    Guarantee: semi-honest, no two parties collude; the server learns h1 only (and which way it was rounded), a holder
+    nothing. SecureML's truncation fails, h1 off by 2^32, with probability |h1| / 2^32 a number: 2^-17 at the edge |h1| = 2^15.
     Source: zhou2021, Algorithm 2; line numbers in the code. Departs from it: triples come from a dealer, as full shares;
     for k > 2 holders line 7 runs over all pairs.
     """
