@@ -96,6 +96,13 @@ def test_head_room_of_products_is_refused_just_where_the_product_leaves(bits, n_
     assert fits < 2 ** (bits - 1) < leaves
 
 
+def test_the_reach_of_a_row_counts_sizes_not_signs():
+    X = torch.tensor([[3.0, -3.0, 0.25], [1.0, 1.0, 1.0]])
+    assert row_reach(X) == 6.25 + 3 * 2.0**-17
+    assert row_reach(-X) == row_reach(X.double()) == row_reach(X)
+    assert row_reach(torch.empty(0, 3)) == row_reach(torch.empty(3, 0)) == 0.0
+
+
 def test_accepted_products_stay_in_the_ring_whatever_the_signs():
     rng = torch.Generator().manual_seed(2)
     X = torch.randn(20, 9, generator=rng, dtype=torch.float64) * 50
