@@ -177,6 +177,18 @@ def test_the_simulator_gives_the_same_messages_from_nothing():
         assert {message.phase for message in real if message.sender == "dealer"} <= {"offline"}
 
 
+def test_each_party_draws_its_masks_from_its_own_seed():
+    """In the order of the calls, rings and bits alike; so no party knows the other's share of a mask."""
+    world = World()
+    numbers_, bits = world.dealer.mask(6), world.dealer.bits((3, 10), torch.int16)
+    for party, name in enumerate(NAMES):
+        [seed] = [message.payload for message in world.transcript.seen_by(name)]
+        own = Stream(seed)
+        assert torch.equal(own.words(6), numbers_[party])
+        assert torch.equal(own.words(8).view(torch.int16)[:30].view(3, 10), bits[party])
+    assert world.dealer.seed(0) != world.dealer.seed(1)
+
+
 def test_masks_are_fresh_every_time():
     x = torch.zeros(50, dtype=torch.int64)
     world = World()

@@ -192,6 +192,43 @@ def test_all_that_is_opened_is_uniform():
         assert stats.chisquare(counts).pvalue > 1e-7 / len(seen), key
 
 
+def opened_words(transcript):
+    """Every ring element that both parties know: X - U from one, all others as the sum of what the two sent."""
+    words, waiting = [], {}
+    for message in transcript.messages:
+        if message.phase == "offline" or message.payload.dtype != torch.int64 or message.name == "share of weights":
+            continue
+        payload = message.payload.flatten()
+        if message.name == "X - U":
+            words.append(payload)
+        elif message.name in waiting:
+            words.append(waiting.pop(message.name) + payload)
+        else:
+            waiting[message.name] = payload
+    assert not waiting
+    return torch.cat(words)
+
+
+@pytest.mark.parametrize("truncation", ["dealer", "secureml"])
+def test_no_mask_serves_two_secrets(truncation):
+    """Two secrets below 2^24 under one mask, or under a mask and its negative, would differ or add up to less than 2^25.
+
+    Among M opened words and their negatives, truly masked, some pair is that close with chance < (2M)^2/2 2^26/2^64 < 1e-4
+    (the seed is fixed). Inputs, activations, errors, weights and numbers to be compared are all below 2^24 here; products
+    before truncation need not be, and their masks are `TruncationPair`s, which refuse to serve twice.
+    """
+    net, parts, y = problem((3, 2), n=10, widths=(2, 2))
+    on_shares = shared(net, parts, y, truncation=truncation, keep="payloads")
+    for _ in range(2):
+        on_shares.step(torch.arange(10), lr=0.5)
+    words = opened_words(on_shares.transcript)
+    assert len(words) > 400
+    both = torch.cat([words, -words]).numpy()
+    order = np.argsort(both)
+    close = np.diff(both[order]) < 2**25
+    assert not close.any()
+
+
 def test_masks_are_fresh_for_every_step_and_x_is_opened_once():
     net, parts, y = problem(n=50)
     on_shares = shared(net, parts, y, keep="payloads")

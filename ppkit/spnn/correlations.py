@@ -124,6 +124,16 @@ class PairDealer(Dealer):
         return self._transcript.send(DEALER, NAMES[1], name, share, phase="offline")
 
 
+def flat(shares: Sequence[Shares]) -> Shares:
+    """One vector a party, of several shared tensors."""
+    return [torch.cat([each.flatten() for each in of_party]) for of_party in zip(*shares)]
+
+
+def shaped(shares: Shares, shape: torch.Size) -> Shares:
+    """The same numbers in another shape."""
+    return [share.view(shape) for share in shares]
+
+
 def _uniform(stream: Stream, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
     size = math.prod(shape)
     words = stream.words(-(-size * dtype.itemsize // 8))

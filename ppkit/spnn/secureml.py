@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from .correlations import NAMES, Once, Opened, Pair, PairDealer, Shares
+from .correlations import NAMES, Once, Opened, Pair, PairDealer, Shares, flat, shaped
 from .dealer import TruncationPair
 from .fixed_point import FRACTIONAL_BITS, check_product, decode, encode, row_reach
 from .gates import ONE, GateMasks, Slope, activate, deal_gate
@@ -146,7 +146,7 @@ class SecureML:
                 of_biases.insert(0, [share.sum(dim=0) for share in delta])
             if i:
                 back = self._truncated(seen.times(thetas[i].t(), masks.back), FRACTIONAL_BITS, masks.cut_back)
-                delta = _shaped(slopes[i - 1].times(self._pair, _flat([back])), back[0].shape)
+                delta = shaped(slopes[i - 1].times(self._pair, flat([back])), back[0].shape)
         self._update(gradients, of_biases, lr / len(rows), dealt)
 
     def logits(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -173,8 +173,8 @@ class SecureML:
             z = self._truncated(z, FRACTIONAL_BITS, masks.cut)
             if masks.gate is None:
                 return inputs, slopes, None, z
-            out, slope = activate(self._pair, _flat([z]), masks.gate)
-            out = _shaped(out, z[0].shape)
+            out, slope = activate(self._pair, flat([z]), masks.gate)
+            out = shaped(out, z[0].shape)
             if i + 1 < len(thetas):
                 slopes.append(slope)
                 inputs.append(self._masked("a - u", out, dealt.layers[i + 1].u))
@@ -183,11 +183,11 @@ class SecureML:
 
     def _update(self, gradients: list[Shares], of_biases: list[Shares], rate: float, dealt: StepMasks) -> None:
         """theta <- theta - rate gradient; gradients of theta have 32 fractional bits, of biases 16."""
-        flat = self._truncated(_flat(gradients), FRACTIONAL_BITS, dealt.cut_gradient)
+        moves = self._truncated(flat(gradients), FRACTIONAL_BITS, dealt.cut_gradient)
         if of_biases:
-            flat = [torch.cat(pair) for pair in zip(flat, _flat(of_biases))]
+            moves = [torch.cat(pair) for pair in zip(moves, flat(of_biases))]
         factor = round(rate * 2.0**dealt.shift)
-        moved = self._truncated([share * factor for share in flat], dealt.shift, dealt.cut_update)
+        moved = self._truncated([share * factor for share in moves], dealt.shift, dealt.cut_update)
         targets = self._thetas + [bias for bias in self._biases if bias is not None]
         sizes = [target[0].numel() for target in targets]
         for party, steps in enumerate(moved):
@@ -246,12 +246,3 @@ class SecureML:
         shares = share(encode(weights), stream=self._own)
         self.transcript.send(NAMES[0], NAMES[1], "share of weights", shares[1])
         return shares
-
-
-def _flat(shares: Sequence[Shares]) -> Shares:
-    """One vector a party of several shared tensors."""
-    return [torch.cat([each.flatten() for each in of_party]) for of_party in zip(*shares)]
-
-
-def _shaped(shares: Shares, shape: torch.Size) -> Shares:
-    return [share.view(shape) for share in shares]
