@@ -75,7 +75,10 @@ def reconstruct(views: Sequence, known, X_known, *, noise: float = 0.0) -> Recov
     if rank == 0:
         return Recovered(None, 0, None, f"nothing in the views is larger than the noise of {noise:g}")
     widths = sorted({min(q, rank) for q in range(views[0].shape[1], d + views[0].shape[1], views[0].shape[1])})
-    A, expected = _fit(Z[known], X_known, widths)
+    if noise == 0 and m == rank == d:                      # as many records as unknowns: one solution, nothing to check it by
+        A, expected = np.linalg.solve(Z[known], X_known), None
+    else:
+        A, expected = _fit(Z[known], X_known, widths)
     return Recovered(Z[:, :len(A)] @ A, rank, expected, _open_directions(m, rank, d, len(views), views[0].shape[1]))
 
 
@@ -118,7 +121,8 @@ def inner_products(views: Sequence, gradients: Sequence, *, lr: float, n_feature
     D, S = np.hstack([after - before for before, after in zip(phi, phi[1:])]), np.hstack(steps)
     if noise_variance == 0 and np.linalg.matrix_rank(S) < n_features:
         return Recovered(None, n_features, None, f"{n_steps} steps move theta in {np.linalg.matrix_rank(S)} of {n_features} directions")
-    M = _likeliest(D @ D.T, S @ S.T, noise_variance * D.shape[1]) if noise_variance else _symmetric(D, S)
+    blurred = 2 * noise**2 / n_rows * D.shape[1]            # what the views' own noise adds to D D^T
+    M = _likeliest(D @ D.T - blurred * np.eye(n_features), S @ S.T, noise_variance * D.shape[1]) if noise_variance else _symmetric(D, S)
     q, E = np.linalg.eigh((M + M.T) / 2)
     return Recovered(Z @ (E * np.sqrt(np.maximum(q, 0))), n_features, None, "")
 
@@ -169,8 +173,6 @@ def _fit(Z: np.ndarray, X: np.ndarray, widths: list[int]) -> tuple[np.ndarray, f
             loss = float((left**2).sum())
             if loss < best[0]:
                 best = (loss, (Vt.T * (shrunk / sizes)) @ (U.T @ X))
-    if m == widths[-1] == X.shape[1]:                      # as many as unknowns: one exact solution, and nothing to check it by
-        return np.linalg.solve(Z, X), None
     return best[1], 1 - best[0] / spread if m > 1 and spread else None
 
 

@@ -17,7 +17,8 @@ def randomised(y: torch.Tensor, *, epsilon: float, rng: torch.Generator) -> torc
 
     y~ = y, or 1 - y with chance q = 1 / (1 + e^epsilon);   y' = (y~ - q) / (1 - 2q),   E[y'] = y
 
-    y: (N,) in {0, 1}.  epsilon: > 0.  rng: torch.Generator; the flips must stay secret, and be drawn once for all epochs.
+    y: (N,) in {0, 1}.  epsilon: > 0.  rng: torch.Generator, for teaching (in earnest the
+    operating system's); the flips must stay secret, and be drawn once for all epochs.
     Returns (N,) float64, of two values outside [0, 1]; binary cross-entropy takes them as they are (p - y' is its gradient).
     ValueError if epsilon is not > 0 or a label is not 0 or 1.
     Guarantee: epsilon-DP for each label (replace-one) over the whole training and against holders and server together;

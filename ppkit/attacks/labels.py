@@ -96,9 +96,10 @@ def explained(inputs, targets, *, ridge: float = 1e-3, folds: int = 5, rng: np.r
     guess = np.empty_like(targets)
     for held_out in np.array_split(rng.permutation(len(inputs)), folds):
         fitted = np.setdiff1d(np.arange(len(inputs)), held_out)
-        mean, A = targets[fitted].mean(axis=0), inputs[fitted]
+        mean, centre = targets[fitted].mean(axis=0), inputs[fitted].mean(axis=0)
+        A = inputs[fitted] - centre
         normal = A.T @ A + ridge * len(fitted) * np.eye(A.shape[1])
-        guess[held_out] = mean + inputs[held_out] @ np.linalg.solve(normal, A.T @ (targets[fitted] - mean))
+        guess[held_out] = mean + (inputs[held_out] - centre) @ np.linalg.solve(normal, A.T @ (targets[fitted] - mean))
     varies = targets.var(axis=0)
     left = ((targets - guess) ** 2).mean(axis=0)
     return np.where(varies > 0, 1 - left / np.where(varies > 0, varies, 1), 0.0)

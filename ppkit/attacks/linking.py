@@ -85,7 +85,7 @@ def reconstruct_moved(views: Sequence, batches: Sequence, known, X_known, *, noi
         raise ValueError(f"batches must be {len(views)} arrays of {n_rows} numbers, got {[batch.shape for batch in batches]}")
     if known.shape != X_known.shape[:1] or len(np.unique(known)) < len(known) or known.min() < 0 or known.max() >= n_rows:
         raise ValueError(f"known must name {len(X_known)} different rows of 0 to {n_rows - 1}, one for each row of X_known")
-    equations, right, looks = np.zeros((n_rows, d, d)), np.zeros((n_rows, d)), np.zeros(n_rows, int)
+    equations, looks = np.zeros((n_rows, d, d)), np.zeros(n_rows, int)
     used, fewest = [], len(known)
     for view, batch in zip(views, batches):
         for b in np.unique(batch):
@@ -96,18 +96,16 @@ def reconstruct_moved(views: Sequence, batches: Sequence, known, X_known, *, noi
             used.append((rows, view, theta))
             fewest = min(fewest, int(mine.sum()))
             equations[rows] += theta @ theta.T
-            right[rows] += view[rows] @ theta.T
             looks[rows] += 1
     if not used:
         return Solved(None, 0, None, f"no batch has {d + -(-d // 3)} known records, which its weights take to find")
-    prior = max(noise, 1e-9 * float(np.sqrt(np.trace(equations[looks.argmax()]) / d)))
-    equations += prior**2 * np.eye(d)
-    X = np.linalg.solve(equations, right[..., None])[..., 0]
-    for _ in range(2):                                     # refinement: normal equations square what rounding does
-        left = np.zeros_like(right)
+    equations += max(noise**2, 1e-14 * float(np.trace(equations[looks.argmax()])) / d) * np.eye(d)
+    X = np.zeros((n_rows, d))
+    for _ in range(4):                                     # refined: normal equations square what rounding does
+        left = -(noise**2) * X
         for rows, view, theta in used:
             left[rows] += (view[rows] - X[rows] @ theta) @ theta.T
-        X = X + np.linalg.solve(equations, (left - prior**2 * X)[..., None])[..., 0]
+        X = X + np.linalg.solve(equations, left[..., None])[..., 0]
     squares, size = np.zeros(n_rows), 0.0
     for rows, view, theta in used:
         squares[rows] += ((view[rows] - X[rows] @ theta) ** 2).sum(axis=1)

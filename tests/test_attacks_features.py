@@ -1,0 +1,293 @@
+import numpy as np
+import pytest
+import torch
+
+from ppkit.attacks.features import ROUNDED_16, inner_products, r_squared, reconstruct, whitened
+from ppkit.attacks.linking import follow, reconstruct_moved
+
+
+def linear(n=300, d=7, width=3, steps=4, seed=0, noise=0.0):
+    """X, and its views through random thetas: no training, so that rank is d as soon as width * steps >= d."""
+    rng = np.random.default_rng(seed)
+    X, thetas = rng.normal(size=(n, d)), rng.normal(size=(steps, d, width))
+    return X, [X @ theta + noise * rng.normal(size=(n, width)) for theta in thetas]
+
+
+def trained(n=60, d=5, width=3, steps=8, lr=0.7, noise_variance=0.0, momentum=0.0, seed=0):
+    """Oracle of the holders' rule: theta moves by torch's SGD on some loss, plus noise; views, gradients and X."""
+    rng = torch.Generator().manual_seed(seed)
+    X, target = (torch.randn(n, k, generator=rng, dtype=torch.float64) for k in (d, width))
+    theta = torch.randn(d, width, generator=rng, dtype=torch.float64, requires_grad=True)
+    optimiser, views, gradients = torch.optim.SGD([theta], lr=lr, momentum=momentum), [], []
+    for _ in range(steps):
+        h1 = X @ theta
+        h1.retain_grad()
+        optimiser.zero_grad()
+        (torch.tanh(h1) - target).pow(2).mean().backward()
+        views.append(h1.detach().clone())
+        gradients.append(h1.grad.clone())
+        optimiser.step()
+        with torch.no_grad():
+            theta += noise_variance**0.5 * torch.randn(theta.shape, generator=rng, dtype=torch.float64)
+    return X.numpy(), views, gradients
+
+
+def worst_product(X, got):
+    return float(np.abs(got.X @ got.X.T - X @ X.T).max())
+
+
+# ---- known records
+
+def test_as_many_known_records_as_features_give_all_records_exactly():
+    X, views = linear()
+    got = reconstruct(views, range(7), X[:7])
+    assert got.rank == 7 and got.why == "" and got.expected_r2 is None
+    assert np.abs(got.X - X).max() < 1e-6
+
+
+def test_known_records_may_lie_anywhere_and_in_any_order():
+    X, views = linear()
+    known = [250, 3, 77, 41, 100, 8, 201, 5, 299]
+    got = reconstruct(views, known, X[known])
+    assert np.abs(got.X - X).max() < 1e-6 and got.expected_r2 > 1 - 1e-9
+
+
+def test_one_record_short_leaves_a_direction_open_and_says_so():
+    X, views = linear()
+    got = reconstruct(views, range(6), X[:6])
+    assert got.why == "6 known records fix 6 of 7 directions"
+    assert r_squared(X[6:], got.X[6:]) < 0.98
+
+
+def test_views_of_low_rank_give_their_share_of_the_variance_and_no_more():
+    X, views = linear(n=4000, steps=1)
+    got = reconstruct(views, range(2000), X[:2000])
+    assert got.rank == 3 and "hold 3 of 7 directions" in got.why and "too few steps" in got.why
+    seen = np.linalg.lstsq(views[0][2000:], X[2000:], rcond=None)[0]              # nothing linear does better, even told all
+    assert r_squared(X[2000:], got.X[2000:]) <= r_squared(X[2000:], views[0][2000:] @ seen) < 3 / 7 + 0.05
+    assert abs(r_squared(X[2000:], got.X[2000:]) - got.expected_r2) < 0.05
+
+
+def test_a_theta_that_does_not_move_tells_nothing_new_however_often_it_is_seen():
+    X, views = linear(steps=1)
+    got = reconstruct(views * 20, range(50), X[:50])
+    assert got.rank == 3 and "theta has moved too little" in got.why
+
+
+def test_directions_under_the_noise_are_left_out():
+    X, views = linear(steps=2, width=3)
+    slowly = [views[0], views[0] + 1e-7 * views[1]]
+    assert reconstruct(slowly, range(50), X[:50]).rank == 6
+    assert reconstruct(slowly, range(50), X[:50], noise=ROUNDED_16).rank == 3
+
+
+def test_rounding_to_16_bits_costs_as_much_as_it_should_and_the_server_knows():
+    X, views = linear(n=1000, steps=6)
+    got = reconstruct([np.floor(view * 65536) / 65536 for view in views], range(40), X[:40], noise=ROUNDED_16)
+    assert 1 - 1e-7 < r_squared(X[40:], got.X[40:]) < 1 and got.expected_r2 > 1 - 1e-7
+
+
+def test_where_noise_drowns_the_steps_the_guess_is_no_worse_than_the_mean_by_much():
+    X, views = linear(n=1000, steps=3, noise=30.0)
+    got = reconstruct(views, range(60), X[:60], noise=30.0)
+    assert got.X is None or -0.3 < r_squared(X[60:], got.X[60:]) < 0.2
+
+
+def test_a_view_of_nothing_but_noise_gives_nothing():
+    got = reconstruct([np.random.default_rng(0).normal(size=(200, 3))], range(9), np.ones((9, 4)), noise=5.0)
+    assert got.X is None and got.why == "nothing in the views is larger than the noise of 5"
+
+
+def test_more_views_than_are_laid_side_by_side_at_once_span_the_same():
+    X, views = linear(n=600, d=7, width=3, steps=300)
+    weak = [view * (1e-4 if t % 100 else 1) for t, view in enumerate(views)]
+    got = reconstruct(weak, range(7), X[:7])
+    assert got.rank == 7 and np.abs(got.X - X).max() < 1e-6
+
+
+# ---- no known record
+
+@pytest.mark.parametrize("momentum", [0.0, 0.6])
+def test_plain_steps_give_every_inner_product(momentum):
+    X, views, gradients = trained(momentum=momentum)
+    got = inner_products(views, gradients, lr=0.7, n_features=5, momentum=momentum)
+    assert got.why == "" and worst_product(X, got) < 1e-6
+    wrong = inner_products(views, gradients, lr=0.7, n_features=5, momentum=0.6 - momentum)
+    assert worst_product(X, wrong) > 0.1
+
+
+def test_inner_products_scale_with_one_over_the_learning_rate():
+    X, views, gradients = trained()
+    got = inner_products(views, gradients, lr=1.4, n_features=5)
+    assert np.abs(got.X @ got.X.T - X @ X.T / 2).max() < 1e-6
+
+
+def test_the_last_gradient_is_not_needed():
+    X, views, gradients = trained()
+    assert worst_product(X, inner_products(views, gradients[:-1], lr=0.7, n_features=5)) < 1e-6
+
+
+def test_langevin_noise_defeats_least_squares_and_tells_the_inner_products_itself():
+    """400 steps of width 3 are 1,200 draws of covariance 0.01 M: relative error about sqrt(5 / 1,200) = .065."""
+    X, views, gradients = trained(steps=400, noise_variance=0.01, lr=0.05)
+    upper = np.triu_indices(len(X), 1)
+
+    def corr(got):
+        return np.corrcoef((got.X @ got.X.T)[upper], (X @ X.T)[upper])[0, 1]
+
+    assert corr(inner_products(views, gradients, lr=0.05, n_features=5)) < 0.9
+    assert corr(inner_products(views, gradients, lr=0.05, n_features=5, noise_variance=0.01)) > 0.99
+
+
+def test_the_two_solutions_meet_where_noise_vanishes():
+    X, views, gradients = trained(steps=30)
+    assert worst_product(X, inner_products(views, gradients, lr=0.7, n_features=5, noise_variance=1e-18)) < 1e-3
+
+
+def test_the_likeliest_matrix_solves_its_equation_and_nothing_nearby_is_likelier():
+    from ppkit.attacks.features import _likeliest
+    rng = np.random.default_rng(0)
+    D, S, c, draws = rng.normal(size=(4, 30)), rng.normal(size=(4, 30)), 0.3, 30
+    P, Q = D @ D.T, S @ S.T
+    M = _likeliest(P, Q, c * draws)
+    assert np.abs(M @ Q @ M + c * draws * M - P).max() < 1e-9
+
+    def surprise(M):                                        # minus twice the log-likelihood of D - M S ~ N(0, c M)
+        left = D - M @ S
+        return draws * np.linalg.slogdet(M)[1] + np.trace(left.T @ np.linalg.solve(c * M, left))
+
+    for _ in range(20):
+        step = rng.normal(size=(4, 4)) * 1e-3
+        assert surprise(M + step + step.T) > surprise(M)
+
+
+def test_a_theta_that_moves_in_few_directions_gives_no_inner_products():
+    X, views, gradients = trained(steps=2)
+    got = inner_products(views, gradients, lr=0.7, n_features=5)
+    assert got.X is None and got.why == "1 steps move theta in 3 of 5 directions"
+    assert inner_products(views[:1] * 2, gradients[:1], lr=0.7, n_features=5).rank == 3
+
+
+def test_uncorrelated_features_need_no_step_at_all():
+    X, _ = linear(n=200, d=6)
+    X = np.linalg.qr(X)[0] * 200**0.5
+    views = [X @ np.random.default_rng(t).normal(size=(6, 3)) for t in range(2)]
+    assert worst_product(X, whitened(views, n_features=6)) < 1e-9
+    assert whitened(views[:1], n_features=6).X is None
+
+
+# ---- reshuffled
+
+def reshuffled(n=400, d=4, width=2, looks=4, n_batches=2, seed=0, move=0.02):
+    """X; views in a secret order each, first in the records' own; where each record stood; batch numbers by position."""
+    rng = np.random.default_rng(seed)
+    X, theta, views, places = rng.normal(size=(n, d)), rng.normal(size=(d, width)), [], []
+    batch = np.arange(n) * n_batches // n
+    for t in range(looks):
+        place = rng.permutation(n) if t else np.arange(n)
+        thetas = theta + move * rng.normal(size=(n_batches, d, width)) * (1 + t)
+        view = np.empty((n, width))
+        for i in range(n):
+            view[place[i]] = X[i] @ thetas[batch[place[i]]]
+        views.append(view)
+        places.append(place)
+    return X, views, places, batch
+
+
+def test_known_orders_and_moving_weights_give_all_records_exactly():
+    X, views, places, batch = reshuffled(move=0.5)
+    got = reconstruct_moved([v[p] for v, p in zip(views, places)], [batch[p] for p in places], range(40), X[:40])
+    assert got.why == "" and got.consistent.all() and np.abs(got.X - X).max() < 1e-6
+
+
+def test_a_wrong_link_shows_and_does_not_spoil_the_others():
+    X, views, places, batch = reshuffled(move=0.5)
+    linked, batches = [v[p] for v, p in zip(views, places)], [batch[p] for p in places]
+    wrong = [3, 7, 300, 301]                                # two of them among the known records
+    for values in (linked[2], batches[2]):
+        values[wrong] = values[np.roll(wrong, 1)]
+    got = reconstruct_moved(linked, batches, range(60), X[:60])
+    assert not got.consistent[wrong].any() and got.consistent.sum() == len(X) - 4
+    assert np.abs(got.X - X)[got.consistent].max() < 1e-6
+
+
+def test_without_enough_known_records_in_a_batch_no_weights_are_found():
+    X, views, places, batch = reshuffled()
+    got = reconstruct_moved(views, [batch] * 4, range(5), X[:5])
+    assert got.X is None and got.why == "no batch has 6 known records, which its weights take to find"
+
+
+def test_too_few_looks_leave_directions_open():
+    X, views, places, batch = reshuffled()
+    got = reconstruct_moved(views[:1], [batch], range(0, 400, 4), X[::4])
+    assert got.rank == 2 and "2 of 4 directions" in got.why and not got.consistent.any()
+
+
+def test_records_that_move_little_are_followed_through_secret_orders():
+    X, views, places, batch = reshuffled(move=1e-4)
+    got = follow(views)
+    assert all((found == place).mean() > 0.99 for found, place in zip(got.positions, places))
+    assert all((found == place)[got.sure].all() for found, place in zip(got.positions, places)) and got.sure.mean() > 0.97
+
+
+def test_a_move_that_all_records_share_is_taken_out():
+    rng = np.random.default_rng(0)
+    points, order = rng.normal(size=(500, 3)), rng.permutation(500)
+    turned = points @ (np.eye(3) + 0.04 * rng.normal(size=(3, 3))) + 0.05
+    after = np.empty_like(turned)
+    after[order] = turned
+    assert (follow([points, after]).positions[1] == order).all()
+
+
+def test_records_that_move_far_are_lost_and_the_server_can_tell():
+    X, views, places, batch = reshuffled(move=1.0)
+    got = follow(views)
+    assert (got.positions[-1] == places[-1]).mean() < 0.1 and got.sure.mean() < 0.3
+
+
+# ---- bad input
+
+@pytest.mark.parametrize("change, message", [
+    (lambda a: {**a, "views": []}, "views must be matrices of one shape, at least one"),
+    (lambda a: {**a, "views": [a["views"][0], a["views"][1][:-1]]}, "of one shape"),
+    (lambda a: {**a, "views": [np.full((300, 3), np.nan)]}, "views must be finite, got 0 of 900|views must be finite, got 900 of 900"),
+    (lambda a: {**a, "known": [1, 1, 2]}, "known must name 3 different rows of 0 to 299.*got 3 with 2 different"),
+    (lambda a: {**a, "known": [1, 2, 300]}, "rows of 0 to 299"),
+    (lambda a: {**a, "known": [1, 2]}, "one for each row of X_known"),
+    (lambda a: {**a, "noise": -1.0}, "noise must be >= 0, got -1.0"),
+    (lambda a: {**a, "X_known": np.ones(3)}, "X_known must be a matrix"),
+])
+def test_bad_known_records_are_refused(change, message):
+    X, views = linear()
+    with pytest.raises(ValueError, match=message):
+        reconstruct(**change({"views": views, "known": [0, 1, 2], "X_known": X[:3]}))
+
+
+@pytest.mark.parametrize("setting", [{"lr": 0}, {"noise_variance": -1.0}, {"momentum": 1.0}, {"n_features": 0}])
+def test_bad_settings_of_the_holders_are_refused(setting):
+    X, views, gradients = trained()
+    with pytest.raises(ValueError, match="lr must be > 0, noise_variance >= 0, momentum in .0, 1. and n_features >= 1"):
+        inner_products(views, gradients, **{"lr": 0.7, "n_features": 5, **setting})
+
+
+def test_gradients_that_do_not_fit_are_refused():
+    X, views, gradients = trained()
+    with pytest.raises(ValueError, match="a gradient of the same shape for each but the last"):
+        inner_products(views, gradients[:3], lr=0.7, n_features=5)
+    with pytest.raises(ValueError, match="at least 2 views"):
+        inner_products(views[:1], gradients[:1], lr=0.7, n_features=5)
+
+
+def test_batches_that_do_not_fit_are_refused():
+    X, views, places, batch = reshuffled()
+    with pytest.raises(ValueError, match="batches must be 4 arrays of 400 numbers"):
+        reconstruct_moved(views, [batch[:-1]] * 4, range(9), X[:9])
+
+
+def test_r_squared_of_the_mean_is_0_and_of_worse_is_below():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    assert r_squared(X, np.tile(X.mean(axis=0), (50, 1))) == pytest.approx(0) and r_squared(X, X) == 1 and r_squared(X, -X) < 0
+    with pytest.raises(ValueError, match="one shape"):
+        r_squared(X, X[:, :2])
+    with pytest.raises(ValueError, match="must vary"):
+        r_squared(np.ones((4, 2)), np.ones((4, 2)))
