@@ -209,7 +209,7 @@ def band(values) -> tuple[float, float, float]:
 def _perceptron(known, bits, target, rng, *, steps: int = 600, batch: int = 512) -> np.ndarray:
     draws = torch.Generator().manual_seed(int(rng.integers(2**62)))
     model = mlp((known.shape[1], 16, 1), rng=draws, dtype=torch.float64)
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2, weight_decay=1e-3)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2, weight_decay=1e-3, fused=True)
     X, y = torch.from_numpy(known), torch.from_numpy(bits)
     for step in range(steps):
         for group in optimiser.param_groups:

@@ -116,7 +116,7 @@ class Defender:
             raise ValueError(f"inner_steps must be >= 1, got {inner_steps}")
         self.strength, self._inner_steps = float(strength), inner_steps
         self._attacker = mlp((width, 16, 1), rng=rng, dtype=dtype)
-        self._optimiser = torch.optim.Adam(self._attacker.parameters(), lr=1e-2)
+        self._optimiser = torch.optim.Adam(self._attacker.parameters(), lr=1e-2, fused=True)
 
     def guard(self, h1: torch.Tensor, bits) -> None:
         """Train the attacker on this batch, then have h1's gradient changed as it flows back.
@@ -147,7 +147,7 @@ class Defender:
 def property_direction(X, bits) -> torch.Tensor:
     """The direction of feature space along which the property has its covariance with X; (F,) of length 1.
 
-    c = mean over records of (x - mean x) (s - mean s), over its length
+    c = mean over records of (x - mean x) s, over its length;  s the bits, which need no centring where x has it
 
     X: (N, F).  bits: (N,) in {0, 1}, both present.  ValueError if shapes do not match or c is 0.
     Among holders: each needs its own part of c, N products with the property's bits, by one multiplication on shares (or
@@ -156,7 +156,7 @@ def property_direction(X, bits) -> torch.Tensor:
     X, bits = torch.as_tensor(X), torch.as_tensor(bits)
     if X.ndim != 2 or bits.shape != X.shape[:1]:
         raise ValueError(f"X must be (records, features) with one bit a record, got {tuple(X.shape)} and {tuple(bits.shape)}")
-    c = (bits.to(X.dtype) - bits.to(X.dtype).mean()) @ (X - X.mean(dim=0)) / len(X)
+    c = bits.to(X.dtype) @ (X - X.mean(dim=0)) / len(X)
     length = float(c.norm())
     if not length > 0:
         raise ValueError(f"the property has no covariance with X: the direction's length is {length}")
