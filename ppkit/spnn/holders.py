@@ -75,6 +75,7 @@ class Protocol:
             raise ValueError(f"every holder needs at least 1 feature, got holders={holders}")
         self.transcript, self.dtype, self._stream = transcript, dtype, stream
         self.holders = [Holder(name, width) for name, width in zip(holder_names(len(holders)), holders)]
+        self._unit = torch.tensor(2.0**-FRACTIONAL_BITS, dtype=dtype)
         self.n_rows = 0
 
     def prepare(self, X_parts: Sequence[torch.Tensor]) -> None:
@@ -134,7 +135,7 @@ class Protocol:
 
     def decoded(self, total: torch.Tensor) -> torch.Tensor:
         """The numbers that integers of 2^-16 stand for, in dtype: exact in float64, rounded once in float32."""
-        return total.to(self.dtype).mul_(2.0**-FRACTIONAL_BITS)
+        return total * self._unit
 
     def rounded_product(self, holder: Holder, theta: torch.Tensor, bits: int, *, n_terms: int | None = None) -> torch.Tensor:
         """round(2^16 X_i theta_i), halves to even, as floats that are whole numbers; refused where the word has no room.

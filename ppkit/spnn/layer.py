@@ -24,7 +24,8 @@ class FirstLayer(nn.Module):
     every way to split the columns.  dtype: torch.float32 or torch.float64, of X, theta and what forward returns.
     stream: source of all secrets; None: the operating system's CSPRNG; a seeded one is for teaching only.
     transcript: where messages are written down; None: a new one that keeps sizes only.
-    theta: a ParameterList, theta[i] (d_i, width) stays with holder i. theta ~ U(-1/sqrt(d), 1/sqrt(d)), d = sum of d_i.
+    theta: a ParameterList, theta[i] (d_i, width) stays with holder i.  h1: after a forward pass, what the server got, outside
+    autograd; after backward h1.grad is what the holders got.  Start: theta ~ U(-1/sqrt(d), 1/sqrt(d)), d = sum of d_i.
     ValueError where an argument is out of range.
     Source: zhou2021, Fig. 4 and section 4.3. As there, the layer has no bias.
 
@@ -46,6 +47,7 @@ class FirstLayer(nn.Module):
         [linear] = mlp((sum(holders), width), rng=rng, dtype=dtype)
         parts = linear.weight.detach().split(list(holders), dim=1)
         self.theta = nn.ParameterList(nn.Parameter(part.T.contiguous()) for part in parts)
+        self.h1: torch.Tensor | None = None
 
     def prepare(self, X_parts: Sequence[torch.Tensor]) -> None:
         """Give each holder its columns (N, d_i) of the data set, once; rows in the same order at all of them.
@@ -57,47 +59,53 @@ class FirstLayer(nn.Module):
     def forward(self, rows: Rows) -> torch.Tensor:
         """h1 of these rows of the data set, at the server: (n, width).  rows: a slice, row numbers, or a tensor of them."""
         self.transcript.next_step()
-        return _ByProtocol.apply(self.protocol, rows, *self.theta)
+        return _ByProtocol.apply(self, rows, *self.theta)
 
 
 class _ByProtocol(torch.autograd.Function):
     """Autograd's view of a protocol: it sees no shares, masks or ciphertexts, only h1 and each holder's own X_i^T G."""
 
     @staticmethod
-    def forward(ctx, protocol, rows, *thetas):
-        h1 = protocol.forward(rows, thetas)
-        ctx.transcript = protocol.transcript
-        ctx.holders = [(holder.name, holder.batch) for holder in protocol.holders]
-        return h1.to(thetas[0].dtype)
+    def forward(ctx, layer, rows, *thetas):
+        h1 = layer.protocol.forward(rows, thetas)
+        ctx.transcript, ctx.seen = layer.transcript, h1.detach()
+        ctx.holders = [(holder.name, holder.batch) for holder in layer.protocol.holders]
+        layer.h1 = ctx.seen
+        return h1
 
     @staticmethod
     def backward(ctx, G):
+        ctx.seen.grad = G
         ctx.transcript.next_round()
         received = [(X, ctx.transcript.send(SERVER, name, "dL/dh1", G)) for name, X in ctx.holders]
         return None, None, *((G.T @ X).T if needed else None
                              for (X, G), needed in zip(received, ctx.needs_input_grad[2:]))
 
 
-def hand_over(h: torch.Tensor, transcript: Transcript, sender: str, receiver: str, name: str) -> torch.Tensor:
+def hand_over(h: torch.Tensor, transcript: Transcript, sender: str, receiver: str, name: str, *,
+              seen: torch.Tensor | None = None) -> torch.Tensor:
     """The same tensor, sent from one party to another; its gradient dL/d(name) travels back in the backward pass.
 
     What Fig. 4 of the paper writes as h.to("client_a"). Returns h with both messages written down, each in a new round.
+    seen: a tensor that gets the gradient as its .grad, for who wants to look at it, such as h.detach().
     """
-    return _HandOver.apply(h, transcript, sender, receiver, name)
+    return _HandOver.apply(h, transcript, sender, receiver, name, seen)
 
 
 class _HandOver(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, h, transcript, sender, receiver, name):
-        ctx.back = transcript, receiver, sender, f"dL/d{name}"
+    def forward(ctx, h, transcript, sender, receiver, name, seen):
+        ctx.back, ctx.seen = (transcript, receiver, sender, f"dL/d{name}"), seen
         transcript.next_round()
         return transcript.send(sender, receiver, name, h).view_as(h)
 
     @staticmethod
     def backward(ctx, gradient):
         transcript, sender, receiver, name = ctx.back
+        if ctx.seen is not None:
+            ctx.seen.grad = gradient
         transcript.next_round()
-        return transcript.send(sender, receiver, name, gradient), None, None, None, None
+        return transcript.send(sender, receiver, name, gradient), None, None, None, None, None
 
 
 class SPNN(nn.Module):
@@ -110,7 +118,7 @@ class SPNN(nn.Module):
     hidden: widths of the hidden layers, the first is h1's, e.g. (8, 8).  activation: one of models.ACTIVATIONS for all
     hidden layers, or one each.  n_outputs: logits, 1 for a binary task.  label_holder: number of the holder with the labels.
     first, hidden, output: the three parts; the loss is the label holder's to compute, from the logits. After a forward pass
-    h1 and h_last are what the server and the label holder got; after backward their .grad is what was sent back.
+    h1 and h_last are what the server and the label holder got, outside autograd; after backward their .grad was sent back.
     ValueError where an argument is out of range, or no holder has the labels.
     Source: zhou2021, Algorithm 1, Fig. 4 and equations 3 and 4.
 
@@ -139,8 +147,12 @@ class SPNN(nn.Module):
         names = activation if isinstance(activation, str) else list(activation)[1:]
         rest = mlp((*widths, n_outputs), rng=rng, activation=names, dtype=dtype)
         self.hidden, self.output = nn.Sequential(kinds[0], *rest[:-1]), rest[-1]
-        self.h1: torch.Tensor | None = None
         self.h_last: torch.Tensor | None = None
+
+    @property
+    def h1(self) -> torch.Tensor | None:
+        """What the server got in the last forward pass, before the activation; .grad after backward."""
+        return self.first.h1
 
     @property
     def theta(self) -> nn.ParameterList:
@@ -153,12 +165,9 @@ class SPNN(nn.Module):
 
     def forward(self, rows: Rows) -> torch.Tensor:
         """Logits of these rows at the label holder: (n, n_outputs)."""
-        self.h1 = self.first(rows)
-        self.h_last = hand_over(self.hidden(self.h1), self.transcript, SERVER, self.label_holder, "h_L")
-        for seen in (self.h1, self.h_last):
-            if seen.requires_grad:
-                seen.retain_grad()
-        return self.output(self.h_last)
+        h_L = self.hidden(self.first(rows))
+        self.h_last = h_L.detach()
+        return self.output(hand_over(h_L, self.transcript, SERVER, self.label_holder, "h_L", seen=self.h_last))
 
     @torch.no_grad()
     def logits(self, X_parts: Sequence[torch.Tensor]) -> torch.Tensor:
