@@ -196,8 +196,7 @@ def _measured(net, parts, y, test, criterion, step: int, epoch: float) -> dict:
 
 
 def _look(net, step: int, epoch: int, rows: torch.Tensor) -> Look:
-    seen = [t.detach().clone() for t in (net.h1, net.h1.grad, net.h_last, net.h_last.grad)]
-    return Look(step, epoch, rows.clone(), *seen)
+    return Look(step, epoch, rows, *(t.detach() for t in (net.h1, net.h1.grad, net.h_last, net.h_last.grad)))
 
 
 def _one_of(name: str, value: str, accepted: Sequence[str]) -> None:
