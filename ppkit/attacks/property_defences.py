@@ -101,7 +101,7 @@ class Defender:
 
     width: H of h1, >= 1.  strength: >= 0, in units of a mean loss (for training on a summed loss multiply it by |B|).
     inner_steps: of Adam, for the perceptron, on every batch, >= 1.  rng: torch.Generator of its start.
-    Use: net.register_forward_hook(lambda net, args, logits: defender.guard(net.h1, bits[args[0]])), then train as always.
+    dtype: of h1.  Use: defender.attach(net, bits), then train as always.
     ValueError for a setting out of range.  Guarantee: none: it answers the attacker it trained against, on one look at h1.
     Source: zhou2021, section 4.6 (Osia et al. 2019), named, not used; gradient reversal, Ganin and Lempitsky 2015.
     Departs from the paper: "each data holder trains a defender" on h1, which no holder sees; here it does see it. Among
@@ -118,25 +118,35 @@ class Defender:
         self._attacker = mlp((width, 16, 1), rng=rng, dtype=dtype)
         self._optimiser = torch.optim.Adam(self._attacker.parameters(), lr=1e-2, fused=True)
 
+    def attach(self, net: nn.Module, bits) -> None:
+        """Guard h1 in every call net(rows) with gradients from now on.
+
+        net: any module that is called with row numbers and gives h1 to its part net.hidden.  bits: (N,) of the rows that it
+        was prepared with, in {0, 1}.
+        """
+        bits, rows = torch.as_tensor(bits), []
+        net.register_forward_pre_hook(lambda _, args: rows.__setitem__(slice(None), [args[0]]))
+        net.hidden.register_forward_pre_hook(
+            lambda _, args: self.guard(args[0], bits[rows[0]]) if torch.is_grad_enabled() else None)
+
     def guard(self, h1: torch.Tensor, bits) -> None:
         """Train the attacker on this batch, then have h1's gradient changed as it flows back.
 
-        h1: (n, H), part of the graph of the loss that will be differentiated; without gradients nothing happens.
-        bits: (n,) in {0, 1}, the property of these records.  ValueError if the rows do not match.
+        h1: (n, H), part of the graph of the loss that will be differentiated.  bits: (n,) in {0, 1}, of these records.
+        ValueError if the rows do not match, or if no gradient flows through h1, for then nothing would be guarded.
         """
         bits = torch.as_tensor(bits)
         if bits.shape != h1.shape[:1]:
             raise ValueError(f"bits must hold one a record of h1, got {tuple(bits.shape)} for {len(h1)} records")
         if not h1.requires_grad:
-            return
+            raise ValueError("h1 is outside autograd (a copy for looking at?): no gradient of it could be changed")
         seen = h1.detach()
         for _ in range(self._inner_steps):
             self._optimiser.zero_grad()
             self._loss(seen, bits).backward()
             self._optimiser.step()
         seen = seen.requires_grad_()
-        with torch.enable_grad():
-            turned = torch.autograd.grad(self._loss(seen, bits), seen)[0]
+        turned = torch.autograd.grad(self._loss(seen, bits), seen)[0]
         h1.register_hook(lambda gradient: gradient - self.strength * turned)
 
     def _loss(self, h1: torch.Tensor, bits: torch.Tensor) -> torch.Tensor:
