@@ -146,8 +146,8 @@ class Published(_Shared):
         for i in range(k):
             for j in range(k):
                 if i != j:
-                    send(names[i], names[j], "<X>", X_shares[i][j])
-                    send(names[i], names[j], "<theta>", T_shares[i][j])
+                    X_shares[i][j] = send(names[i], names[j], "<X>", X_shares[i][j])
+                    T_shares[i][j] = send(names[i], names[j], "<theta>", T_shares[i][j])
         # 5, 6: holder j puts its shares side by side, and multiplies them
         X = [torch.cat([X_shares[i][j] for i in range(k)], dim=1) for j in range(k)]
         T = [torch.cat([T_shares[i][j] for i in range(k)], dim=0) for j in range(k)]
