@@ -56,6 +56,10 @@ class DPOptimizer:
         expected_batch: float | None = None,
         rng: torch.Generator,
     ) -> None:
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise ValueError(f"optimizer must be a torch.optim optimiser, got {type(optimizer).__name__}")
+        if not isinstance(rng, torch.Generator):
+            raise ValueError(f"rng must be a torch.Generator, got {type(rng).__name__}")
         if not l2_norm_clip > 0:
             raise ValueError(f"l2_norm_clip must be > 0, got {l2_norm_clip}")
         if not (noise_multiplier >= 0 and math.isfinite(noise_multiplier)):

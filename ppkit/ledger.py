@@ -124,7 +124,7 @@ class Ledger:
         evidence = rules.Evidence(values, against=against, proven=proven, halfwidth=halfwidth if few else 0.0,
                                   printed=claim.printed, options={**options, "better": claim.better})
         outcome = rules.RULES[name](evidence)
-        interval = f"{positives} positives: decided by the interval, half-width {halfwidth:.3f}" if few else ""
+        interval = f"{positives} positives: decided by the interval, half-width {_halfwidth(halfwidth)}" if few else ""
         later = "quick: the paper profile decides" if (claim.decided_by, self.profile) == ("paper", "quick") else ""
         row = Row(id=claim.id, paper=self.paper, where=claim.where, says=claim.says, printed=claim.printed,
                   value=outcome.value, spread=outcome.spread, rule=name, verdict=outcome.verdict, data=data.source,
@@ -224,6 +224,11 @@ def scoreboard(rows: list[dict]) -> pd.DataFrame:
 def symbol(verdict: str) -> str:
     """The mark that stands for a verdict, also where colour is missing."""
     return SYMBOLS[rules.plain(verdict)]
+
+
+def _halfwidth(value: float) -> str:
+    """Three decimals, or two significant digits where they would print 0.000."""
+    return f"{value:.3f}" if value >= 0.0005 else f"{value:.2g}"
 
 
 def _rank(row: dict) -> tuple[bool, bool]:

@@ -160,16 +160,22 @@ def parse(rule) -> tuple[str, dict]:
 
 
 def _one_sided(evidence: Evidence, *, sign: int) -> Outcome:
-    name = "at_least" if sign > 0 else "at_most"
+    threshold = evidence.options["at_least" if sign > 0 else "at_most"]
     seeds = _seeds(evidence.values)
     value, spread = float(seeds.mean()), _spread(seeds)
-    agree = np.mean(sign * (seeds - evidence.options[name]) >= 0) >= SEED_SHARE
-    if agree and sign * (value - evidence.options[name]) - evidence.halfwidth >= 0:
+    good, inside = sign * (seeds - threshold) >= 0, sign * (value - threshold) >= 0
+    agree = good.mean() >= SEED_SHARE
+    if agree and sign * (value - threshold) - evidence.halfwidth >= 0:
         return Outcome(REPRODUCED, value, spread)
     if sign > 0 and np.mean(seeds > 0) >= SEED_SHARE:
-        short = "its interval reaches" if agree and value >= evidence.options[name] else "it is"
-        return Outcome(DIRECTION, value, spread, f"positive, but {short} under {evidence.options[name]}")
-    return Outcome(NOT_REPRODUCED, value, spread)
+        short = "its interval reaches" if agree and inside else "it is"
+        return Outcome(DIRECTION, value, spread, f"positive, but {short} under {threshold}")
+    why = ""
+    if good.any() and not good.all():
+        why = f"{good.sum()} of {good.size} seeds {'reach' if sign > 0 else 'stay at or under'} {threshold}"
+    elif good.all() and evidence.halfwidth:
+        why = f"its interval reaches {'under' if sign > 0 else 'over'} {threshold}"
+    return Outcome(NOT_REPRODUCED, value, spread, why)
 
 
 def _one(values) -> float:

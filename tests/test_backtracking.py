@@ -249,6 +249,12 @@ def test_bad_input_is_named():
         reconstruct(np.ones(3), 1.0)
     with pytest.raises(ValueError, match="bias_grad must be finite, got 1 of 2 values that are NaN or infinite"):
         reconstruct(np.ones((2, 3)), [1.0, math.nan])
+    with pytest.raises(ValueError, match="weight_grad must be real numbers, got an array of <U3"):
+        reconstruct([["one", "two"]], [1.0])
+    with pytest.raises(ValueError, match="the batch is empty: X has 0 records"):
+        shared_gradient(nn.Linear(3, 2), torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64))
+    with pytest.raises(ValueError, match="X must be finite, got 1 values that are NaN or infinite"):
+        shared_gradient(nn.Linear(3, 2), torch.tensor([[1.0, math.nan, 0.0]]), torch.tensor([1]))
     with pytest.raises(ValueError, match="weight_grad must be finite, got 2 of 2 values"):
         reconstruct([[math.inf, -math.inf]], None)
     convolution = nn.Sequential(nn.Conv1d(1, 2, 3), nn.Flatten(), nn.Linear(4, 2))

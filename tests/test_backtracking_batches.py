@@ -151,6 +151,21 @@ def test_an_aggregator_who_chooses_the_weights_reads_many_rows_of_128():
     assert len(set(hits(found, X))) == len(found.rows) >= 10
 
 
+@pytest.mark.parametrize("sizes", [(30, 64, 2), (30, 64, 1)])
+@pytest.mark.parametrize("l2_norm_clip", [1e-3, 1.0, 4.0])
+def test_clipping_every_record_hides_no_record_and_no_outlier(sizes, l2_norm_clip):
+    model, X, y = batch(8, sizes)
+    X[3] *= 10
+    single = [shared_gradient(model, X[i:i + 1], y[i:i + 1]) for i in range(8)]             # oracle: one record at a time
+    norms = [float(torch.cat([g.flatten() for g in grads]).norm()) for grads in single]
+    assert l2_norm_clip < norms[3]
+    dW, db = (sum(grads[k] * min(1.0, l2_norm_clip / norm) for grads, norm in zip(single, norms)) / 8 for k in (0, 1))
+    found = batches.from_batch(dW, db, model=model, n_records=8, l2_norm_clip=l2_norm_clip)
+    assert sorted(hits(found, X, limit=1e-5)) == list(range(8)) and found.unexplained < 1e-9
+    sure = batches.from_batch(dW, db, model=model, n_records=8)           # who does not know the clip cannot test what he has
+    assert len(sure.rows) < 8
+
+
 def test_bad_input_is_named():
     model, X, y = batch(4)
     dW, db, *_ = shared_gradient(model, X, y)
@@ -163,5 +178,26 @@ def test_bad_input_is_named():
             batches.from_batch(dW, db, model=model, n_records=n_records)
     with pytest.raises(ValueError, match="tolerance must be > 0, got 0"):
         batches.from_batch(dW, db, model=model, n_records=4, tolerance=0)
+    for l2_norm_clip in (0.0, math.nan):
+        with pytest.raises(ValueError, match=f"l2_norm_clip must be > 0, got {l2_norm_clip}"):
+            batches.from_batch(dW, db, model=model, n_records=4, l2_norm_clip=l2_norm_clip)
+    with pytest.raises(ValueError, match="l2_norm_clip needs the default loss"):
+        batches.from_batch(dW, db, model=model, n_records=4, l2_norm_clip=1.0, loss=nn.functional.cross_entropy)
+    with pytest.raises(ValueError, match="the attack needs dW and db, and the first layer has no bias gradient"):
+        batches.from_batch(dW, None, model=model, n_records=4)
+    with pytest.raises(ValueError, match="every round needs a model and a gradient, got 2 models and 1 gradients"):
+        batches.from_rounds([model, model], [(dW, db)], n_records=4)
+
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(30, 64)
+
+        def forward(self, X):
+            return self.first(X)
+    with pytest.raises(ValueError, match="an nn.Sequential that begins with Linear, got Own"):
+        batches.from_batch(dW, db, model=Own(), n_records=4)
+    with pytest.raises(ValueError, match="begins with Linear itself, got Flatten first"):
+        batches.from_batch(dW, db, model=nn.Sequential(nn.Flatten(), *model), n_records=4)
     with pytest.raises(ValueError, match="there must be at least one round, got none"):
         batches.from_rounds([], [], n_records=4)

@@ -233,6 +233,63 @@ def test_scores_read_two_logits_as_one():
     assert found.accuracy == np.mean((p > .5) == y) and found.expected == pytest.approx(p.sum() / y.sum())
 
 
+def test_every_holder_shuffles_by_a_generator_of_its_own():
+    """Bank k's upload is what a plain loop gives from its own start, its rows and its own shuffles, and nobody else's."""
+    X, y = rows()
+    tree, training = split_tree(len(y)), Training(n_epochs=2, batch_size=16)
+    uploads = run(X, y, tree, training=training, seed=7).uploads[0]
+    shuffles = [torch.Generator().manual_seed(int(np.random.SeedSequence([7, holder]).generate_state(2)[0])) for holder in range(4)]
+    orders = [torch.randperm(20, generator=rng).tolist() for rng in shuffles]
+    assert len({tuple(order) for order in orders}) == 4
+    for k, (upload, held) in enumerate(zip(uploads, tree.iterations[0]), start=1):
+        for holder in range(1, 4):
+            shuffle, start = (torch.Generator().manual_seed(int(state))
+                              for state in np.random.SeedSequence([7, holder]).generate_state(2))
+            _, own = (torch.Generator().manual_seed(int(state)) for state in np.random.SeedSequence([7, k]).generate_state(2))
+            model = logistic(4, own)
+            for _ in range(2):
+                for some in torch.randperm(len(held), generator=shuffle).split(16):
+                    loss = functional.binary_cross_entropy_with_logits(
+                        model(torch.from_numpy(X[held][some.numpy()]))[:, 0], torch.from_numpy(y[held][some.numpy()]).double())
+                    grads = torch.autograd.grad(loss, list(model.parameters()))
+                    with torch.no_grad():
+                        for p, g in zip(model.parameters(), grads):
+                            p -= 0.5 * g
+            assert torch.allclose(vector(model), upload, rtol=0, atol=1e-12) == (holder == k)
+
+
+def test_banks_that_are_not_judged_have_no_scores_and_nothing_else_changes():
+    X, y = rows()
+    judged, not_judged = (run(X, y, split_tree(len(y)), judge_banks=judge) for judge in (True, False))
+    assert [len(scores) for scores in judged.bank_scores] == [3, 3] and not_judged.bank_scores == ()
+    assert torch.equal(judged.parameters[-1], not_judged.parameters[-1]) and judged.scores == not_judged.scores
+
+
+def test_rule_and_weights_are_checked_before_anyone_trains():
+    X, y = rows()
+    trained = []
+    def loud(model, X, y):
+        trained.append(1)
+        return torch.zeros(vector(model).shape, dtype=X.dtype)
+    for settings, message in (({"rule": "sum"}, "rule must be one of"), ({"weights": (1, 1)}, "weights must be 3 numbers"),
+                              ({"weights": (0, 0, 0)}, "positive, finite sum")):
+        with pytest.raises(ValueError, match=message):
+            run(X, y, split_tree(len(y)), training=Training(gradient=loud), **settings)
+    assert not trained
+
+
+def test_who_diverged_is_named():
+    X, y = rows()
+    tree = split_tree(len(y))
+    def of(size):
+        return lambda m, X, y: torch.full(vector(m).shape, math.nan if len(X) == size else 0.0, dtype=X.dtype)
+    whole = partial(Training, n_epochs=1, batch_size=1_000)
+    with pytest.raises(ValueError, match="the training of bank 2 in iteration 1 has diverged: weights are NaN or infinite"):
+        run(X, y, tree, training=whole(gradient=of(len(tree.iterations[0][1]))))
+    with pytest.raises(ValueError, match="the global bank's own training has diverged"):
+        run(X, y, tree, training=whole(gradient=of(len(tree.start))))
+
+
 def test_one_server_is_its_first_model_and_seeds_decide_everything():
     X, y = rows()
     tree = split_tree(len(y))
@@ -321,7 +378,7 @@ def test_the_card_transactions_come_out_as_they_are_loaded():
     (lambda X, y: Training(n_epochs=0), "n_epochs must be a whole number >= 1, got 0"),
     (lambda X, y: Training(batch_size=2.5), "batch_size must be a whole number >= 1, got 2.5"),
     (lambda X, y: run(1e200 * X, y, split_tree(600), training=Training(optimizer=partial(torch.optim.SGD, lr=1e200))),
-     "scores must be finite|NaN or infinite"),
+     "scores must be finite|the global bank's own training has diverged"),
 ])
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):

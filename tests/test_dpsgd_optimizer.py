@@ -312,6 +312,19 @@ def test_an_optimizer_with_a_closure_is_refused():
         DPOptimizer(torch.optim.LBFGS(problem()[0].parameters()), l2_norm_clip=1.0, noise_multiplier=1.0, rng=torch.Generator())
 
 
+@pytest.mark.parametrize("change, message", [
+    ({"rng": None}, "rng must be a torch.Generator, got NoneType"),
+    ({"rng": 0}, "rng must be a torch.Generator, got int"),
+    ({"optimizer": nn.Linear(3, 2)}, "optimizer must be a torch.optim optimiser, got Linear"),
+    ({"optimizer": DPOptimizer(torch.optim.SGD([torch.zeros(1)]), l2_norm_clip=1.0, noise_multiplier=0.0, rng=torch.Generator())},
+     "optimizer must be a torch.optim optimiser, got DPOptimizer"),
+])
+def test_what_is_no_optimizer_or_generator_is_refused(change, message):
+    settings = {"optimizer": torch.optim.SGD(problem()[0].parameters()), "rng": torch.Generator(), **change}
+    with pytest.raises(ValueError, match=message):
+        DPOptimizer(settings.pop("optimizer"), l2_norm_clip=1.0, noise_multiplier=1.0, **settings)
+
+
 def poisoned(X, y):
     X[5, 2] = math.nan
     return X, y

@@ -114,6 +114,12 @@ def test_few_positives_are_decided_by_their_interval_and_say_so(book):
     assert "66 positives: decided by the interval" in unsure.note
 
 
+@pytest.mark.parametrize("halfwidth, text", [(0.06, "0.060"), (0.0005, "0.001"), (0.000312, "0.00031")])
+def test_a_half_width_never_prints_as_zero(book, halfwidth, text):
+    row = book.record("fig3.beats", [0.05, 0.05], data=FORMULA, positives=66, halfwidth=halfwidth)
+    assert f"half-width {text};" in row.note + ";"
+
+
 def test_many_claims_at_once(book):
     table = book.record_all("table1.", {"row1.basic_holds": 66.9, "row4.basic_holds": 1431.2}, data=FORMULA,
                             against={"row1.basic_holds": 3.01, "row4.basic_holds": 2862.4},

@@ -87,8 +87,17 @@ def test_the_cosine_does_not_mind_clipping_and_l2_does():
     clipped = [0.01 * g for g in shared_gradient(model, X, y)]
     result = match(model, clipped, n_records=2, rng=rng, labels=y, distance="cosine")
     assert_found(result, X, y, limit=1e-4)
-    assert result.distance < 1e-10
+    assert result.distance < 1e-12
     assert row_errors(match(model, clipped, n_records=2, rng=rng, labels=y).rows, X).max() > 0.1
+
+
+def test_the_cosine_s_search_goes_on_until_the_gradients_agree():
+    """Few steps a start: the first ends at a distance that is small but no match, and later starts must be tried."""
+    model, X, y, _ = victim(2)
+    gradient = shared_gradient(model, X, y)
+    first, all_eight = (match(model, gradient, n_records=2, rng=torch.Generator().manual_seed(3), labels=y, distance="cosine",
+                              n_restarts=k, n_steps=10).distance for k in (1, 8))
+    assert 1e-12 < first < 1e-3 and all_eight < 0.5 * first
 
 
 def test_distance_is_the_one_between_the_gradients():
@@ -176,6 +185,9 @@ def test_bad_input_is_named():
         ({"n_restarts": 0}, "n_restarts must be a whole number >= 1, got 0"),
         ({"n_steps": 1.5}, "n_steps must be a whole number >= 1, got 1.5"),
         ({"labels": [1, 0, 1]}, r"labels must be \(2,\), got \(3,\)"),
+        ({"labels": [0, 9]}, r"labels must be whole numbers 0..1, got \[0, 9\]"),
+        ({"labels": [0, -1]}, r"labels must be whole numbers 0..1, got \[0, -1\]"),
+        ({"labels": [0.0, 1.0]}, r"labels must be whole numbers 0..1, got \[0.0, 1.0\]"),
     ):
         with pytest.raises(ValueError, match=message):
             match(model, gradient, **{"n_records": 2, "rng": rng, **settings})

@@ -98,6 +98,19 @@ def test_a_mean_that_one_seed_carries_is_no_result():
     assert verdict("at_most", [-9.0, 2.0, 2.0], at_most=1) == "not reproduced"
 
 
+@pytest.mark.parametrize("name, values, halfwidth, why", [
+    ("at_most", [0.01, 0.01, 0.03, 0.03, 0.03], 0.0, "2 of 5 seeds stay at or under 0.02"),
+    ("at_most", [0.03, 0.04], 0.0, ""),                                               # all on one side: the value says it
+    ("at_most", 0.03, 0.0, ""),
+    ("at_most", [0.01, 0.01], 0.05, "its interval reaches over 0.02"),
+    ("at_most", [0.01, 0.01, 0.03, 0.03, 0.03], 0.05, "2 of 5 seeds stay at or under 0.02"),
+    ("at_least", [-0.01, 0.01, 0.03], 0.0, "1 of 3 seeds reach 0.02"),
+    ("at_most", [0.01, 0.01], 0.0, ""),
+])
+def test_a_one_sided_rule_says_when_seeds_disagree_or_the_interval_decides(name, values, halfwidth, why):
+    assert rules.RULES[name](Evidence(values, halfwidth=halfwidth, options={name: 0.02})).why == why
+
+
 def test_bound_is_refuted_by_one_point():
     assert verdict("bound", [1.0, 2.0], against=[1.0, 3.0]) == "reproduced"
     assert verdict("bound", [1.0, 3.1], against=[1.0, 3.0]) == "refuted"

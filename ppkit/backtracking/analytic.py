@@ -36,13 +36,18 @@ def shared_gradient(
 ) -> tuple[torch.Tensor, ...]:
     """The gradient of the mean loss that a participant shares, one tensor per parameter of the model, in its order.
 
-    model: any torch module.  X: (N, F), N >= 1.  y: (N,).  loss: takes logits and y, returns a scalar.
+    model: any torch module.  X: (N, F), N >= 1, finite.  y: (N,).  loss: takes logits and y, returns a scalar.
     Where the first layer has a bias, the first two are dW (H, F) and db (H,).
+    ValueError for an empty batch or features that are not finite.
 
     >>> dW, db = shared_gradient(nn.Linear(3, 1), torch.tensor([[1., 2., 4.]]), torch.tensor([1]))
     >>> (dW / db).tolist()                                 # powers of 2: not even rounding is lost
     [[1.0, 2.0, 4.0]]
     """
+    if len(X) == 0:
+        raise ValueError("the batch is empty: X has 0 records")
+    if not bool(torch.isfinite(X).all()):
+        raise ValueError(f"X must be finite, got {int((~torch.isfinite(X)).sum())} values that are NaN or infinite")
     return torch.autograd.grad(loss(model(X), y), list(model.parameters()), materialize_grads=True)
 
 
@@ -145,8 +150,9 @@ def from_adam_step(before, after, *, lr: float, eps: float = 1e-8) -> Reconstruc
     step = lr g / (|g| + eps), so |g| = eps |step| / (lr - |step|) and the sign of g is the step's.
 
     before, after: as in `from_snapshots`.  lr: > 0, known.  eps: > 0, Adam's own.
-    Returns a Reconstruction. In float64 the digits of lr - |step| suffice for |g| well below eps * 1e16; in float32
-    lr - |step| is rounding, confidence says so, and signs are all there is.
+    Returns a Reconstruction. The step is a difference of weights, so it carries their rounding, about |W| * 1e-16 in
+    float64: the digits of lr - |step| suffice while |g| << eps * lr / (|W| * 1e-16).  In float32 (1e-7) lr - |step| is
+    rounding, confidence says so, and signs are all there is.
     ValueError as in `from_snapshots`, for lr or eps out of range, or for a step longer than lr.
     """
     if not (lr > 0 and eps > 0):
@@ -206,6 +212,8 @@ def _checked(weight, bias, names=("weight_grad", "bias_grad")) -> tuple[np.ndarr
         raise ValueError(f"{names[0]} must be (H, F) and {names[1]} (H,), got {weight.shape} and "
                          f"{None if bias is None else bias.shape}")
     for name, values in zip(names, (weight, bias)):
+        if values is not None and values.dtype.kind not in "fiu":
+            raise ValueError(f"{name} must be real numbers, got an array of {values.dtype}")
         bad = 0 if values is None else np.count_nonzero(~np.isfinite(values))
         if bad:
             raise ValueError(f"{name} must be finite, got {bad} of {values.size} values that are NaN or infinite")

@@ -7,6 +7,7 @@ through the model, and see whether the bias gradient comes out as observed. What
 and neurons that were on for two records are then on for one.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ppkit import gradients as bounded
 from ppkit.backtracking.analytic import first_layer
 from ppkit.models import classification_loss
 
@@ -54,15 +56,16 @@ def isolated(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, loss: Ca
 
 def from_batch(
     weight_grad: torch.Tensor, bias_grad: torch.Tensor, *, model: nn.Sequential, n_records: int,
-    tolerance: float = 1e-9, loss: Callable = classification_loss,
+    l2_norm_clip: float = math.inf, tolerance: float = 1e-9, loss: Callable = classification_loss,
 ) -> Found:
     """The records of a batch that its mean gradient gives away; `from_rounds` with one round."""
-    return from_rounds([model], [(weight_grad, bias_grad)], n_records=n_records, tolerance=tolerance, loss=loss)
+    return from_rounds([model], [(weight_grad, bias_grad)], n_records=n_records, l2_norm_clip=l2_norm_clip, tolerance=tolerance,
+                       loss=loss)
 
 
 def from_rounds(
     models: Sequence[nn.Sequential], gradients: Sequence[Sequence[torch.Tensor]], *, n_records: int,
-    tolerance: float = 1e-9, loss: Callable = classification_loss,
+    l2_norm_clip: float = math.inf, tolerance: float = 1e-9, loss: Callable = classification_loss,
 ) -> Found:
     """The records of one batch that its mean gradients at several weights give away, without any look at the batch.
 
@@ -76,15 +79,26 @@ def from_rounds(
 
     models: what the participant was sent in each round; nn.Sequential that begins with Linear.
     gradients: per round dW (H, F), db (H,), of the mean loss of the same n_records records; more entries are ignored.
+    l2_norm_clip: C > 0, known, if every record's gradient was clipped to it before the mean (DP-SGD without noise): a
+    record's delta then counts min(1, C / |its gradient|) times, in each of its neurons alike, so no ratio moves.  It
+    needs Linear and ReLU layers and the default loss.
     tolerance: > 0; 1e-9 suits float64, 1e-3 float32.
     Returns Found; rows is (0, F) where nothing falls: wide batches, no ReLU, noise, float32 below its digits.
-    ValueError for shapes that do not fit, values that are not finite, n_records < 1, and as in `first_layer`.
+    ValueError for shapes that do not fit, a missing db, values that are not finite, numbers out of range, and as in
+    `first_layer`.
     Departs from the paper, which takes one record; peeling and the test of a candidate by the model are ours, that a
     neuron may see one record alone is Geiping et al. 2020 and Boenisch et al. 2021.
     """
-    rounds = [_round(model, gradient) for model, gradient in zip(models, gradients, strict=True)]
+    if len(models) != len(gradients):
+        raise ValueError(f"every round needs a model and a gradient, got {len(models)} models and {len(gradients)} gradients")
+    rounds = [_round(model, gradient) for model, gradient in zip(models, gradients)]
     if not rounds:
         raise ValueError("there must be at least one round, got none")
+    if not l2_norm_clip > 0:
+        raise ValueError(f"l2_norm_clip must be > 0, got {l2_norm_clip}")
+    if l2_norm_clip < math.inf and loss is not classification_loss:
+        raise ValueError("l2_norm_clip needs the default loss: the norms of the records' gradients are closed forms of it")
+    law = (loss, l2_norm_clip)
     if n_records != int(n_records) or n_records < 1:
         raise ValueError(f"n_records must be a whole number >= 1, got {n_records}")
     if not tolerance > 0:
@@ -96,25 +110,25 @@ def from_rounds(
     while progress and len(rows) < n_records:
         progress = False
         for at, (model, _) in enumerate(rounds):
-            for row, label in _passing(model, left[at], n_records, tolerance, loss):
+            for row, label in _passing(model, left[at], n_records, tolerance, law):
                 if len(rows) == n_records:
                     break
                 if rows and bool(((torch.stack(rows) - row).abs() <= 1e-6 + 1e-4 * row.abs()).all(dim=1).any()):
                     continue
-                if not _lowers_rank(left[at], _first_gradient(model, row, label, loss) / n_records, floors[at]):
+                if not _lowers_rank(left[at], _first_gradient(model, row, label, law) / n_records, floors[at]):
                     continue
                 rows.append(row)
                 labels.append(label)
                 progress = True
                 for rest, (other, _) in zip(left, rounds):
-                    rest -= _first_gradient(other, row, label, loss) / n_records
+                    rest -= _first_gradient(other, row, label, law) / n_records
     whole = sum(float(G.square().sum()) for _, G in rounds)
     unexplained = sum(float(G.square().sum()) for G in left)
     found = torch.stack(rows) if rows else left[0].new_zeros(0, left[0].shape[1] - 1)
     return Found(found.double().numpy(), np.array(labels, dtype=np.int64), (unexplained / whole) ** 0.5 if whole else 0.0)
 
 
-def _passing(model, G, n_records, tolerance, loss) -> list[tuple[torch.Tensor, int]]:
+def _passing(model, G, n_records, tolerance, law) -> list[tuple[torch.Tensor, int]]:
     """Candidates that the model confirms, best first."""
     combined, weights = _candidates(model, G)
     bottom = combined[:, -1]
@@ -130,7 +144,7 @@ def _passing(model, G, n_records, tolerance, loss) -> list[tuple[torch.Tensor, i
         block = slice(start, start + _BLOCK)
         for label in range(n_classes):
             y = torch.full((len(a[block]),), label)
-            delta = _deltas(model, a[block], y, loss) * len(y)
+            delta = _shares(model, a[block], y, law)
             predicted = sum(w[block] * delta.gather(1, j[block, None])[:, 0] for j, w in pairs) / n_records
             off = (predicted - bottom[block]).abs() / bottom[block].abs()
             passing += [(float(off[k]), start + int(k), label) for k in torch.nonzero(off <= tolerance)[:, 0]]
@@ -161,9 +175,18 @@ def _candidates(model, G) -> tuple[torch.Tensor, list[tuple[torch.Tensor, torch.
                                          (torch.cat([neurons, k]), torch.cat([zeros, -1 / v[k]]))]
 
 
-def _first_gradient(model, row, label, loss) -> torch.Tensor:
-    delta = _deltas(model, row[None], torch.tensor([label]), loss)
+def _first_gradient(model, row, label, law) -> torch.Tensor:
+    delta = _shares(model, row[None], torch.tensor([label]), law)
     return delta.T @ torch.cat([row, row.new_ones(1)])[None]
+
+
+def _shares(model, X, y, law) -> torch.Tensor:
+    """What each record adds to the summed gradient of the first layer's output, (N, H): clipped, if there is a clip."""
+    loss, l2_norm_clip = law
+    delta = _deltas(model, X, y, loss) * len(X)
+    if l2_norm_clip < math.inf:
+        delta *= bounded.clip_factors(bounded.group_norms(bounded.capture(model, X, y)), l2_norm_clip)[:, None]
+    return delta
 
 
 def _deltas(model, X, y, loss) -> torch.Tensor:
@@ -174,7 +197,13 @@ def _deltas(model, X, y, loss) -> torch.Tensor:
 
 
 def _round(model, gradient) -> tuple[nn.Sequential, torch.Tensor]:
+    if not isinstance(model, nn.Sequential):
+        raise ValueError(f"batches need the model as an nn.Sequential that begins with Linear, got {type(model).__name__}")
     layer = first_layer(model)
+    if layer is not model[0]:
+        raise ValueError(f"batches need an nn.Sequential that begins with Linear itself, got {type(model[0]).__name__} first")
+    if layer.bias is None or len(gradient) < 2 or gradient[1] is None:
+        raise ValueError("the attack needs dW and db, and the first layer has no bias gradient: rows show up to a factor only")
     dW, db = gradient[0].detach(), gradient[1].detach()
     if dW.shape != layer.weight.shape or db.shape != dW.shape[:1]:
         raise ValueError(f"the gradient must be {tuple(layer.weight.shape)} and {tuple(layer.weight.shape[:1])} as the "

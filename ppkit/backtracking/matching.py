@@ -64,6 +64,9 @@ def match(
         tried = [torch.as_tensor(labels)]
         if tried[0].shape != (n_records,):
             raise ValueError(f"labels must be ({n_records},), got {tuple(tried[0].shape)}")
+        n_classes = max(2, len(target[-1]))
+        if tried[0].is_floating_point() or not bool(((tried[0] >= 0) & (tried[0] < n_classes)).all()):
+            raise ValueError(f"labels must be whole numbers 0..{n_classes - 1}, got {tried[0].tolist()}")
     origin, basis = _row_space(target, n_records) if in_row_space else (None, None)
     best = None
     for _, y in itertools.product(range(n_restarts), tried):
