@@ -40,7 +40,8 @@ def worst_product(X, got):
 
 def test_as_many_known_records_as_features_give_all_records_exactly():
     X, views = linear()
-    got = reconstruct(views, range(7), X[:7])
+    known = [40, 3, 299, 17, 100, 8, 201]
+    got = reconstruct(views, known, X[known])
     assert got.rank == 7 and got.why == "" and got.expected_r2 is None
     assert np.abs(got.X - X).max() < 1e-6
 
@@ -93,6 +94,21 @@ def test_where_noise_drowns_the_steps_the_guess_is_no_worse_than_the_mean_by_muc
     assert got.X is None or -0.3 < r_squared(X[60:], got.X[60:]) < 0.2
 
 
+def test_what_the_server_expects_is_leaving_one_out_by_hand():
+    X, views = linear(n=200, steps=2, noise=0.5)
+    U = np.linalg.svd(np.hstack(views), full_matrices=False)[0]
+    Z, known, losses = U[:25] * 200**0.5, X[:25], []
+    for q in (3, 6):
+        for ridge in (0, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 1, 3, 10):
+            loss = 0.0
+            for i in range(25):
+                A, B = np.delete(Z[:, :q], i, axis=0), np.delete(known, i, axis=0)
+                fitted = np.linalg.solve(A.T @ A + 25 * ridge * np.eye(q), A.T @ B)
+                loss += float(((known[i] - Z[i, :q] @ fitted) ** 2).sum())
+            losses.append(loss)
+    assert reconstruct(views, range(25), known).expected_r2 == pytest.approx(1 - min(losses) / (known**2).sum(), abs=1e-9)
+
+
 def test_a_view_of_nothing_but_noise_gives_nothing():
     got = reconstruct([np.random.default_rng(0).normal(size=(200, 3))], range(9), np.ones((9, 4)), noise=5.0)
     assert got.X is None and got.why == "nothing in the views is larger than the noise of 5"
@@ -100,8 +116,8 @@ def test_a_view_of_nothing_but_noise_gives_nothing():
 
 def test_more_views_than_are_laid_side_by_side_at_once_span_the_same():
     X, views = linear(n=600, d=7, width=3, steps=300)
-    weak = [view * (1e-4 if t % 100 else 1) for t, view in enumerate(views)]
-    got = reconstruct(weak, range(7), X[:7])
+    still = [views[0] if t % 3 == 0 else view for t, view in enumerate(views)]       # every third is looked at first
+    got = reconstruct(still, range(7), X[:7])
     assert got.rank == 7 and np.abs(got.X - X).max() < 1e-6
 
 
@@ -137,6 +153,15 @@ def test_langevin_noise_defeats_least_squares_and_tells_the_inner_products_itsel
 
     assert corr(inner_products(views, gradients, lr=0.05, n_features=5)) < 0.9
     assert corr(inner_products(views, gradients, lr=0.05, n_features=5, noise_variance=0.01)) > 0.99
+
+
+def test_noise_of_the_views_is_not_taken_for_noise_of_the_steps():
+    """Both differences' noise adds 2 noise^2 / N to every entry of D D^T: here about as much as the steps themselves do."""
+    X, views, gradients = trained(n=300, steps=400, noise_variance=1e-4, lr=0.05)
+    rng = np.random.default_rng(0)
+    noisy = [np.asarray(view) + 0.12 * rng.normal(size=view.shape) for view in views]
+    got = inner_products(noisy, gradients, lr=0.05, n_features=5, noise_variance=1e-4, noise=0.12)
+    assert np.trace(got.X @ got.X.T) == pytest.approx(np.trace(X @ X.T), rel=0.15)   # twice as large where it is left in
 
 
 def test_the_two_solutions_meet_where_noise_vanishes():
@@ -228,6 +253,17 @@ def test_records_that_move_little_are_followed_through_secret_orders():
     got = follow(views)
     assert all((found == place).mean() > 0.99 for found, place in zip(got.positions, places))
     assert all((found == place)[got.sure].all() for found, place in zip(got.positions, places)) and got.sure.mean() > 0.97
+
+
+def test_who_was_lost_once_is_not_sure_again():
+    X, views, places, batch = reshuffled(move=1.0, looks=2)
+    assert follow([*views, views[-1]]).sure.mean() < 0.3 and follow([views[-1]] * 3).sure.all()
+
+
+def test_weights_that_hardly_moved_still_give_exact_records():
+    X, views, places, batch = reshuffled(move=1e-5)
+    got = reconstruct_moved([v[p] for v, p in zip(views, places)], [batch[p] for p in places], range(40), X[:40])
+    assert np.abs(got.X - X).max() < 1e-5
 
 
 def test_a_move_that_all_records_share_is_taken_out():

@@ -72,6 +72,12 @@ def test_fresh_noise_averages_out_over_steps():
     assert auc(y, first_direction(looks[0]).scores) < 0.85 < 0.99 < auc(y, averaged(looks).scores)
 
 
+def test_one_step_with_long_gradients_does_not_drown_the_others():
+    y = rare(1000, 30)
+    looks = [gradients_of(y, seed=t, spread=0, noise=2.0) * (1e4 if t == 0 else 1) for t in range(60)]
+    assert auc(y, averaged(looks).scores) > 0.99
+
+
 def test_averaging_keeps_the_sense_of_a_direction_from_step_to_step():
     y = rare()
     turning = [gradients_of(y, seed=t, spread=0) * np.array([1, 1, math.cos(t / 4), math.sin(t / 4)]) for t in range(20)]
