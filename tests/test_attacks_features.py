@@ -222,7 +222,16 @@ def reshuffled(n=400, d=4, width=2, looks=4, n_batches=2, seed=0, move=0.02):
 def test_known_orders_and_moving_weights_give_all_records_exactly():
     X, views, places, batch = reshuffled(move=0.5)
     got = reconstruct_moved([v[p] for v, p in zip(views, places)], [batch[p] for p in places], range(40), X[:40])
-    assert got.why == "" and got.consistent.all() and np.abs(got.X - X).max() < 1e-6
+    assert got.why == "" and got.consistent.all() and np.abs(got.X - X).max() < 1e-6 and got.expected_r2 > 1 - 1e-6
+
+
+@pytest.mark.parametrize("move, looks", [(3e-6, 4), (3e-5, 4), (3e-4, 3), (0.5, 1)])
+def test_consistent_equations_may_tell_little_and_the_server_knows_how_little(move, looks):
+    X, views, places, batch = reshuffled(n=2000, move=move, looks=looks)
+    rounded = [np.floor(v * 65536) / 65536 for v in views]
+    got = reconstruct_moved([v[p] for v, p in zip(rounded, places)], [batch[p] for p in places], range(0, 2000, 20), X[::20],
+                            noise=ROUNDED_16)
+    assert abs(r_squared(X, got.X) - got.expected_r2) < 0.08
 
 
 def test_a_wrong_link_shows_and_does_not_spoil_the_others():
@@ -286,7 +295,7 @@ def test_records_that_move_far_are_lost_and_the_server_can_tell():
 @pytest.mark.parametrize("change, message", [
     (lambda a: {**a, "views": []}, "views must be matrices of one shape, at least one"),
     (lambda a: {**a, "views": [a["views"][0], a["views"][1][:-1]]}, "of one shape"),
-    (lambda a: {**a, "views": [np.full((300, 3), np.nan)]}, "views must be finite, got 0 of 900|views must be finite, got 900 of 900"),
+    (lambda a: {**a, "views": [np.full((300, 3), np.nan)]}, "views must be finite, got 900 of 900"),
     (lambda a: {**a, "known": [1, 1, 2]}, "known must name 3 different rows of 0 to 299.*got 3 with 2 different"),
     (lambda a: {**a, "known": [1, 2, 300]}, "rows of 0 to 299"),
     (lambda a: {**a, "known": [1, 2]}, "one for each row of X_known"),

@@ -190,7 +190,8 @@ def test_shaped_noise_spends_its_power_keeps_the_direction_and_beats_equal_noise
 
 def test_shaped_noise_hides_labels_in_one_look_as_its_bound_says():
     y = torch.tensor(rare(20_000, 4_000))
-    g = (0.1 * torch.randn(20_000, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.2 - y)[:, None] * torch.ones(1, 2)
+    p = 0.2 + 0.1 * torch.randn(20_000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    g = (p - y)[:, None] * torch.ones(1, 2)
     got = shaped_noise(g, y, power=4.0, rng=torch.Generator().manual_seed(1))
     seen = auc(y.numpy(), first_direction(got, known_positive=int(np.argmin((got.sum(1) * y).numpy()))).scores)
     assert 0.55 < seen < norm.cdf(1 / math.sqrt(2 * 4.0)) + 0.03               # equal Gaussian noise of variance 4 D

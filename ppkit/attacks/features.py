@@ -111,8 +111,8 @@ def inner_products(views: Sequence, gradients: Sequence, *, lr: float, n_feature
         raise ValueError(f"lr must be > 0, noise_variance >= 0, momentum in [0, 1) and n_features >= 1, got {lr}, "
                          f"{noise_variance}, {momentum} and {n_features}")
     Z = _span(views, n_features, noise)
-    if Z.shape[1] < n_features:
-        return Recovered(None, Z.shape[1], None, _open_directions(n_features, Z.shape[1], n_features, len(views), views[0].shape[1]))
+    if why := _open_directions(n_features, Z.shape[1], n_features, len(views), views[0].shape[1]):
+        return Recovered(None, Z.shape[1], None, why)
     phi = [Z.T @ view / n_rows for view in views]
     steps, velocity = [], 0.0
     for gradient in gradients[:n_steps]:
@@ -120,15 +120,19 @@ def inner_products(views: Sequence, gradients: Sequence, *, lr: float, n_feature
         steps.append(-lr * velocity)
     D, S = np.hstack([after - before for before, after in zip(phi, phi[1:])]), np.hstack(steps)
     if noise_variance == 0 and np.linalg.matrix_rank(S) < n_features:
-        return Recovered(None, n_features, None, f"{n_steps} steps move theta in {np.linalg.matrix_rank(S)} of {n_features} directions")
-    blurred = 2 * noise**2 / n_rows * D.shape[1]            # what the views' own noise adds to D D^T
-    M = _likeliest(D @ D.T - blurred * np.eye(n_features), S @ S.T, noise_variance * D.shape[1]) if noise_variance else _symmetric(D, S)
+        moved = np.linalg.matrix_rank(S)
+        return Recovered(None, n_features, None, f"{n_steps} steps move theta in {moved} of {n_features} directions")
+    if noise_variance:
+        blurred = 2 * noise**2 / n_rows * D.shape[1]        # what the views' own noise adds to D D^T
+        M = _likeliest(D @ D.T - blurred * np.eye(n_features), S @ S.T, noise_variance * D.shape[1])
+    else:
+        M = _symmetric(D, S)
     q, E = np.linalg.eigh((M + M.T) / 2)
     return Recovered(Z @ (E * np.sqrt(np.maximum(q, 0))), n_features, None, "")
 
 
 def whitened(views: Sequence, *, n_features: int, noise: float = 0.0) -> Recovered:
-    """X up to one rotation where its columns are uncorrelated and of variance 1, as principal components are: no update is needed.
+    """X up to one rotation where its columns are uncorrelated, of variance 1, as principal components are: no step is needed.
 
     X^T X = N I and X = Z R with Z^T Z = N I make R a rotation: X X^T = Z Z^T.
 
@@ -183,7 +187,7 @@ def _symmetric(D: np.ndarray, S: np.ndarray) -> np.ndarray:
 
 
 def _likeliest(P: np.ndarray, Q: np.ndarray, n: float) -> np.ndarray:
-    """The positive root of M Q M + n M = P, n > 0: sqrt(k + n^2/4) - n/2 = k / (sqrt(k + n^2/4) + n/2), also where Q is singular."""
+    """The positive root of M Q M + n M = P, n > 0, with sqrt(k + n^2/4) - n/2 = k / (sqrt(k + n^2/4) + n/2); Q may be singular."""
     q, E = np.linalg.eigh(Q)
     root = np.sqrt(np.maximum(q, q.max() * 1e-14 if q.max() else 0))
     if not root.any():
@@ -207,7 +211,8 @@ def _matrix(name: str, values) -> np.ndarray:
     if values.ndim != 2 or values.size == 0:
         raise ValueError(f"{name} must be a matrix with rows and columns, got shape {values.shape}")
     if not np.isfinite(values).all():
-        raise ValueError(f"{name} must be finite, got {np.count_nonzero(~np.isfinite(values))} of {values.size} values that are not")
+        bad = np.count_nonzero(~np.isfinite(values))
+        raise ValueError(f"{name} must be finite, got {bad} of {values.size} values that are not")
     return values
 
 

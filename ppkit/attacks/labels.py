@@ -33,7 +33,7 @@ def first_direction(gradients, *, known_positive: int | None = None) -> Directio
     gradients: (N, width), one row a record: of h1 (what a holder gets), or of the last hidden layer (what the server gets,
     (p - y) w: rank one).  known_positive: row number of a record known to be positive, or None.
     Returns a Direction.  ValueError if a value is not finite, all are 0, or the row number is out of range.
-    Guarantee: where v^T c_i has one sign for all i, scores have AUC 1 (or 0 under the wrong sign), and their signs are the labels.
+    Guarantee: where v^T c_i has one sign for all i, scores have AUC 1 (0 if s is wrong), and their signs are the labels.
     Source: zhou2021, Fig. 4, lines 43-44 hand G to the holders; Li et al. 2022 use the cosine to a known positive's gradient.
 
     >>> first_direction([[.1, .2], [.2, .4], [-.9, -1.8], [.1, .2]]).scores > 0
@@ -43,7 +43,7 @@ def first_direction(gradients, *, known_positive: int | None = None) -> Directio
 
 
 def averaged(gradients: Sequence, *, known_positive: int | None = None) -> Direction:
-    """Scores from several steps on the same records in one order: noise that is fresh in each step averages out, the label stays.
+    """Scores from several steps on the same records in one order: noise fresh in each step averages out, the label stays.
 
     scores = s sum_t G_t v_t / sd(G_t v_t),  v_t^T v_(t-1) >= 0
 

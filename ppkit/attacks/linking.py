@@ -1,4 +1,4 @@
-"""When batches are reshuffled: finding each record again by how little its h1 moved, and solving for it from looks through different weights.
+"""When batches are reshuffled: finding each record again by how little its h1 moved, and solving for it from all its looks.
 
 A record that comes back in another batch is seen through another theta. Who knows d records of a batch knows the batch's
 theta exactly, and each record has as many linear equations as it was looked at; a wrong link shows, because the equations
@@ -59,8 +59,11 @@ def follow(views: Sequence) -> Linked:
 
 @dataclass(frozen=True, eq=False)
 class Solved(Recovered):
-    """A Recovered, with misfit: (N,), root mean square of what a record's equations leave over; a wrong link is large here.
-    consistent: (N,) bool, misfit within five times what noise and the error of theta explain: the rows that the server would trust."""
+    """A Recovered; its expected_r2 takes all links for right, and counts how well the looks tell directions apart.
+
+    misfit: (N,), root mean square of what a record's equations leave over; a wrong link is large here.
+    consistent: (N,) bool, misfit within five times what noise and the error of theta explain: the server trusts these links.
+    """
     misfit: np.ndarray | None = None
     consistent: np.ndarray | None = None
 
@@ -69,13 +72,14 @@ def reconstruct_moved(views: Sequence, batches: Sequence, known, X_known, *, noi
     """All records, linked over T looks through weights that differ from batch to batch; the known records give the weights.
 
     theta_b = argmin sum over known i in b |x_i theta - h_i|^2, three quarters first, then all that fit (wrong links do not);
-    x_i = (sum_t theta theta^T + noise^2 I)^-1 sum_t theta h_it: least squares, with features of deviation 1 as prior
+    x_i = (sum_t theta theta^T + s^2 I)^-1 sum_t theta h_it,  s^2 = noise^2 (1 + d / (k - d)), k the fewest known in a batch:
+    least squares with features of deviation 1 as prior; s^2 adds the error of theta, which |x|^2 ~ d passes on
 
     views: T arrays (N, width), row i the same record in each (or what `follow` makes of it).  batches: T arrays (N,) of
     whole numbers: which batch of look t the record was in; each batch has a theta of its own.  known: (m,) rows; X_known:
     (m, d), standardised.  noise: of one entry of a view, as in `features.reconstruct`.
-    Returns Solved. A look in a batch with fewer than d + d/3 known records is not used; rank is the smallest number of directions
-    (at most d) that a record's used looks can hold; X is None if no look can be used.
+    Returns Solved. A look in a batch with fewer than d + d/3 known records is not used; rank is the smallest number of
+    directions (at most d) that a record's used looks can hold; X is None if no look can be used.
     ValueError if shapes do not match or a value is not finite.
     """
     views, known, X_known = _views(views), np.asarray(known, int), _matrix("X_known", X_known)
@@ -99,10 +103,12 @@ def reconstruct_moved(views: Sequence, batches: Sequence, known, X_known, *, noi
             looks[rows] += 1
     if not used:
         return Solved(None, 0, None, f"no batch has {d + -(-d // 3)} known records, which its weights take to find")
-    equations += max(noise**2, 1e-14 * float(np.trace(equations[looks.argmax()])) / d) * np.eye(d)
+    spread = noise**2 * (1 + d / (fewest - d))
+    damped = max(spread, 1e-14 * float(np.trace(equations[looks.argmax()])) / d)
+    equations += damped * np.eye(d)
     X = np.zeros((n_rows, d))
     for _ in range(4):                                     # refined: normal equations square what rounding does
-        left = -(noise**2) * X
+        left = -spread * X
         for rows, view, theta in used:
             left[rows] += (view[rows] - X[rows] @ theta) @ theta.T
         X = X + np.linalg.solve(equations, left[..., None])[..., 0]
@@ -114,7 +120,8 @@ def reconstruct_moved(views: Sequence, batches: Sequence, known, X_known, *, noi
     rank = min(d, int(looks.min()) * width)
     why = f"records were looked at {looks.min()} times through known weights: {rank} of {d} directions" if rank < d else ""
     expected = max(noise, 1e-8 * size) * np.sqrt(1 + (X**2).sum(axis=1) / fewest)
-    return Solved(X, rank, None, why, misfit, (misfit <= 5 * expected) & (looks * width > d))
+    unknown = damped * np.trace(np.linalg.inv(equations), axis1=1, axis2=2) / d      # variance left per feature, of 1
+    return Solved(X, rank, 1 - float(unknown.mean()), why, misfit, (misfit <= 5 * expected) & (looks * width > d))
 
 
 def _trimmed(X: np.ndarray, H: np.ndarray, noise: float) -> np.ndarray:
