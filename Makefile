@@ -74,7 +74,7 @@ endif
 bench: environment
 	$(PYTHON) -m venv .venv/bench
 	.venv/bench/bin/python -m pip install $(PIP_FLAGS) -q -r requirements.lock -r benchmarks/requirements.lock
-	.venv/bench/bin/python -m pip install $(PIP_FLAGS) -q --no-deps -e .
+	.venv/bench/bin/python -m pip install $(PIP_FLAGS) -q --no-deps -e . crypten==0.4.1
 	.venv/bench/bin/python benchmarks
 
 clean:

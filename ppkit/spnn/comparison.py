@@ -19,7 +19,8 @@ from functools import reduce
 
 import torch
 
-from .correlations import Once, Pair, PairDealer, Shares
+from .correlations import Pair, PairDealer, Shares
+from .dealer import Once
 
 _ABOVE = [0b1110, 0b1100, 0b1000, 0]                     # of position i: the positions above it, as a set of bits
 _SETS = range(1, 16)                                     # non-empty sets of four positions

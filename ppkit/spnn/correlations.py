@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
@@ -16,19 +16,6 @@ from .randomness import Stream
 
 Shares = list[torch.Tensor]
 NAMES = tuple(holder_names(2))
-
-
-@dataclass(kw_only=True)
-class Once:
-    """Something dealt that may mask one secret only.  ValueError when it is used the second time."""
-    _used: bool = field(default=False, init=False, repr=False)
-
-    def use(self) -> None:
-        """Called by whoever uses it up, before anything is opened."""
-        if self._used:
-            raise ValueError(f"{type(self).__name__} can serve once and was used before: opening two secrets under one mask "
-                             "gives away their difference")
-        self._used = True
 
 
 @dataclass(frozen=True)

@@ -11,22 +11,27 @@ from . import ring
 from .randomness import KEY_BYTES, Stream
 
 
-@dataclass
-class _OneTime:
-    """Randomness that may mask one secret.  n_bytes: what the dealer sends to each party, beside the seed it has."""
-    n_bytes: tuple[int, ...]
+@dataclass(kw_only=True)
+class Once:
+    """Something dealt that may mask one secret only.  ValueError when it is used the second time."""
     _used: bool = field(default=False, init=False, repr=False)
 
     def use(self) -> None:
-        """Called by the protocol that uses it up.  ValueError the second time."""
+        """Called by whoever uses it up, before anything is opened."""
         if self._used:
-            raise ValueError(f"this {type(self).__name__} was used before: "
-                             "opening two secrets under one mask gives away their difference")
+            raise ValueError(f"{type(self).__name__} can serve once and was used before: opening two secrets under one mask "
+                             "gives away their difference")
         self._used = True
 
 
 @dataclass
-class Triple(_OneTime):
+class _Dealt(Once):
+    """n_bytes: what the dealer sends to each party, beside the seed it has."""
+    n_bytes: tuple[int, ...]
+
+
+@dataclass
+class Triple(_Dealt):
     """U, V, W: one share a party; the sums satisfy W = U V (matrix product, or entry by entry)."""
     U: list[torch.Tensor]
     V: list[torch.Tensor]
@@ -39,7 +44,7 @@ class Triple(_OneTime):
 
 
 @dataclass
-class TruncationPair(_OneTime):
+class TruncationPair(_Dealt):
     """mask, high, top: one share a party, of a uniform r, of floor(r / 2^bits) and of r's highest bit."""
     bits: int
     mask: list[torch.Tensor]

@@ -16,7 +16,8 @@ import numpy as np
 import torch
 
 from .comparison import Masks, below, deal_masks
-from .correlations import Once, Pair, PairDealer, Shares
+from .correlations import Pair, PairDealer, Shares
+from .dealer import Once
 from .fixed_point import FRACTIONAL_BITS
 
 ONE = 1 << FRACTIONAL_BITS

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import torch
 
-from .correlations import NAMES, Once, Opened, Pair, PairDealer, Shares, flat, shaped
+from .correlations import NAMES, Opened, Pair, PairDealer, Shares, flat, shaped
+from .dealer import Once
 from .dealer import TruncationPair
 from .fixed_point import FRACTIONAL_BITS, check_product, decode, encode, row_reach
 from .gates import ONE, GateMasks, Slope, activate, deal_gate
