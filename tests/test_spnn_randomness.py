@@ -105,8 +105,9 @@ def test_a_stream_cannot_be_doubled(again):
 def test_a_forked_process_may_not_go_on_with_it(monkeypatch):
     stream = Stream()
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    with pytest.raises(RuntimeError, match="made in another process"):
-        stream.words(1)
+    for use in (lambda: stream.words(1), lambda: stream.derive("mask", 1)):
+        with pytest.raises(RuntimeError, match="this Stream was made in another process"):
+            use()
 
 
 def test_what_is_for_teaching_says_so_and_the_key_is_not_shown():

@@ -121,20 +121,43 @@ def test_what_a_matrix_product_opens_and_leaves_is_uniform_for_fixed_secrets(n_p
 def test_x_minus_u_is_opened_once_and_serves_any_rows_with_a_fresh_v():
     stream, dealer = Stream.seeded_for_teaching(5), Dealer()
     X = stream.words((40, 6))
-    U = dealer.mask((40, 6), 3)
-    E = X - reveal(U)
+    mask = dealer.data_mask(40, 6, 3)
+    once, opens = recorder()
+    early = dealer.matmul_triple(40, 6, 4, 3, U=mask)
+    with pytest.raises(ValueError, match="X - U of the data set was not opened yet"):
+        beaver_matmul(None, share(stream.words((6, 4)), n_parties=3), early)
+    E = mask.open(share(X, n_parties=3), opens)
+    assert tuple(once) == ("X - U",) and torch.equal(E, X - reveal(mask.shares)) and mask.E is E
     opened, opens = recorder()
     seen = []
     for step in range(3):
         rows, theta = torch.arange(step, 40, 3), stream.words((6, 4))
-        triple = dealer.matmul_triple(len(rows), 6, 4, 3, U=[share_[rows] for share_ in U])
-        z = beaver_matmul(None, share(theta, n_parties=3), triple, open=opens, opened_x=E[rows])
+        triple = dealer.matmul_triple(len(rows), 6, 4, 3, U=mask, rows=rows)
+        z = beaver_matmul(None, share(theta, n_parties=3), triple, open=opens)
         assert torch.equal(reveal(z), X[rows] @ theta)
         assert tuple(opened) == ("Y - V",)
         seen.append(reveal(triple.V))
     assert not (seen[0] == seen[1]).any() and not (seen[1] == seen[2]).any()
     with pytest.raises(ValueError, match=r"U must be 2 shares of shape \(4, 6\), got \[\(40, 6\), \(40, 6\), \(40, 6\)\]"):
-        dealer.matmul_triple(4, 6, 4, U=U)
+        dealer.matmul_triple(4, 6, 4, U=mask)
+
+
+def test_nothing_but_one_data_set_is_ever_opened_under_its_u():
+    """Two X under one U would show X_1 - X_2: neither `DataMask.open` nor a product opens a second one."""
+    stream, dealer = Stream.seeded_for_teaching(6), Dealer()
+    X, other, theta = (share(stream.words(shape)) for shape in ((5, 3), (5, 3), (3, 2)))
+    mask, (opened, opens) = dealer.data_mask(5, 3), recorder()
+    triples = [dealer.matmul_triple(5, 3, 2, U=mask) for _ in range(2)]
+    for triple in triples:
+        with pytest.raises(ValueError, match="is for rows of a data set, whose X - U is opened once: x_shares must be None"):
+            beaver_matmul(other, theta, triple, open=opens)
+    with pytest.raises(ValueError, match=r"U has shares of shapes \[\(5, 3\), \(5, 3\)\], got \[\(2, 3\), \(2, 3\)\]"):
+        mask.open([part[:2] for part in X], opens)
+    assert not opened
+    mask.open(X, opens)
+    with pytest.raises(ValueError, match="DataMask can serve once and was used before"):
+        mask.open(other, opens)
+    assert all(torch.equal(reveal(beaver_matmul(None, theta, triple)), reveal(X) @ reveal(theta)) for triple in triples)
 
 
 @pytest.mark.parametrize("n_parties", [2, 3])
@@ -300,11 +323,8 @@ def test_bad_input_is_refused():
         beaver_multiply(x, x, Dealer().product_triple(9, 3))
     matrices = Dealer().matmul_triple(3, 3, 2)
     y = share(torch.ones((3, 2), dtype=torch.int64))
-    for x_shares, opened_x in ((None, None), (y, y[0])):
-        with pytest.raises(ValueError, match="give either x_shares or opened_x"):
-            beaver_matmul(x_shares, y, matrices, opened_x=opened_x)
-    with pytest.raises(ValueError, match=r"the triple is for X of shape \(3, 3\), got opened_x of \(1, 3\)"):
-        beaver_matmul(None, y, matrices, opened_x=torch.ones((1, 3), dtype=torch.int64))
+    with pytest.raises(ValueError, match=r"x_shares may be None only with a triple for rows of a data set"):
+        beaver_matmul(None, y, matrices)
     unused = Dealer().product_triple(5)
     with pytest.raises(ValueError, match="the triple is for"):
         beaver_multiply(x, x, unused)

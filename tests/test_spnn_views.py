@@ -5,6 +5,8 @@ All runs take seeded streams, so that nothing here fails by chance; the chances 
 
 import functools
 import math
+import os
+import warnings
 
 import pytest
 import torch
@@ -17,6 +19,7 @@ from ppkit.spnn.paillier import Ciphertexts, add, decrypt, encrypt
 from ppkit.spnn.paillier_keys import generate_keys
 from ppkit.spnn.protocols import protocol_of
 from ppkit.spnn.randomness import Stream
+from ppkit.spnn.sharing import Dealer, beaver_matmul, share
 
 VARIANTS = {
     "masked": {"name": "masked"}, "masked 64": {"name": "masked", "word_bits": 64}, "lean": {"name": "ss", "form": "lean"},
@@ -345,6 +348,61 @@ def test_a_server_that_colludes_with_one_of_three_holders_gets_the_sum_of_the_ot
         assert torch.equal(total.long(), sum(encode(parts[j][BATCH] @ thetas[j]) for j in (0, 1)))
     for words in drawn.values():
         assert unusual_bytes(words.contiguous().view(-1).view(torch.int64)) == 0
+
+
+# --- forked processes ---
+
+def in_a_fork(work):
+    """What `work()` returns (bytes), or the name of what it raised, in a forked process."""
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")                      # later Pythons warn of forks beside threads
+        child = os.fork()
+    if not child:
+        try:
+            found = work()
+        except BaseException as error:
+            found = type(error).__name__.encode()
+        os.write(write, found)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        found = pipe.read()
+    os.waitpid(child, 0)
+    return found
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("variant", ["plain", "he", "masked", "lean", "published", "published, dealer"])
+def test_a_forked_process_uses_no_mask_and_no_share_that_its_parent_uses(variant, ahead):
+    """The same step in parent and child, one weight apart: their messages under one mask would differ by X (theta_t - theta_s)."""
+    choices = {"plain": {"name": "plain"}, "he": {"name": "he", "keys": generate_keys(256, teaching=True)[1]}} | VARIANTS
+    choices = dict(choices[variant])
+    protocol = protocol_of(choices.pop("name"), [1, 1], transcript=Transcript(), dtype=torch.float64, **choices)
+    protocol.prepare([torch.ones(3, 1), torch.ones(3, 1)])
+    if ahead and hasattr(protocol, "deal"):
+        protocol.deal(slice(None), 1)
+
+    def step(weight):
+        before = len(protocol.transcript.messages)
+        protocol.forward(slice(None), [torch.tensor([[weight]], dtype=torch.float64)] * 2)
+        sent = [message.payload for message in protocol.transcript.messages[before:]]
+        return b"".join(part if isinstance(part, bytes) else part.contiguous().numpy().tobytes() for part in sent)
+
+    in_child, in_parent = in_a_fork(lambda: step(2.0)), step(1.0)
+    if variant == "plain":                                   # has nothing to lose
+        assert len(in_child) == len(in_parent) == 48
+    elif variant == "he":                                    # draws from the operating system for each encryption
+        assert len(in_child) == len(in_parent) and in_child != in_parent
+    else:
+        assert in_child == b"RuntimeError"
+
+
+def test_what_was_dealt_before_a_fork_serves_in_the_parent_only():
+    triple = Dealer().matmul_triple(2, 2, 2)
+    x = share(torch.ones((2, 2), dtype=torch.int64))
+    assert in_a_fork(lambda: beaver_matmul(x, x, triple)[0].numpy().tobytes()) == b"RuntimeError"
+    assert len(beaver_matmul(x, x, triple)) == 2
 
 
 # --- Paillier ---

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
 
 from . import ring
-from .randomness import KEY_BYTES, Stream
+from .randomness import KEY_BYTES, Stream, refuse_forked
+
+Open = Callable[[str, list[torch.Tensor]], torch.Tensor]
+Rows = slice | torch.Tensor | Sequence[int]
 
 
 @dataclass(kw_only=True)
 class Once:
-    """Something dealt that may mask one secret only.  ValueError when it is used the second time."""
+    """Something dealt that may mask one secret only.
+
+    ValueError when it is used the second time, RuntimeError in a forked process, which has a copy of it.
+    """
     _used: bool = field(default=False, init=False, repr=False)
+    _process: int = field(default_factory=os.getpid, init=False, repr=False)
 
     def use(self) -> None:
         """Called by whoever uses it up, before anything is opened."""
+        refuse_forked(self, self._process)
         if self._used:
             raise ValueError(f"{type(self).__name__} can serve once and was used before: opening two secrets under one mask "
                              "gives away their difference")
@@ -31,11 +40,40 @@ class _Dealt(Once):
 
 
 @dataclass
+class DataMask(Once):
+    """U for a whole data set X: X - U is opened once, and serves for all products of X's rows from then on.
+
+    shares: one of U a party.  E: X - U, which all parties know, once `open` was called; it belongs to this U alone.
+    """
+    shares: list[torch.Tensor]
+    E: torch.Tensor | None = field(default=None, init=False)
+
+    def open(self, x_shares: Sequence[torch.Tensor], open: Open) -> torch.Tensor:
+        """E = open("X - U", shares of X - U).  ValueError the second time, or for shares of another number or shape."""
+        if [share.shape for share in x_shares] != [share.shape for share in self.shares]:
+            raise ValueError(f"U has shares of shapes {[tuple(share.shape) for share in self.shares]}, "
+                             f"got {[tuple(share.shape) for share in x_shares]}")
+        self.use()
+        self.E = open("X - U", [x - u for x, u in zip(x_shares, self.shares)])
+        return self.E
+
+
+@dataclass
 class Triple(_Dealt):
-    """U, V, W: one share a party; the sums satisfy W = U V (matrix product, or entry by entry)."""
+    """U, V, W: one share a party; the sums satisfy W = U V (matrix product, or entry by entry).
+
+    data_mask, rows: where U is rows of a DataMask, which one and which rows; None where U is this triple's own.
+    """
     U: list[torch.Tensor]
     V: list[torch.Tensor]
     W: list[torch.Tensor]
+    data_mask: DataMask | None = None
+    rows: Rows | None = None
+
+    @property
+    def E(self) -> torch.Tensor | None:
+        """X - U of these rows, where it was opened once for the data set; else None."""
+        return None if self.data_mask is None or self.data_mask.E is None else self.data_mask.E[self.rows]
 
     @property
     def n_bytes_expanded(self) -> tuple[int, ...]:
@@ -74,21 +112,31 @@ class Dealer:
         return self._streams(n_parties)[party].key
 
     def mask(self, shape: int | tuple[int, ...], n_parties: int = 2) -> list[torch.Tensor]:
-        """Shares of a uniform tensor: the U of a data set, say, of which only X - U is opened, once.  No correction."""
+        """Shares of a uniform tensor.  No correction."""
         return [stream.words(shape) for stream in self._streams(n_parties)]
 
-    def matmul_triple(self, n: int, k: int, m: int, n_parties: int = 2, *, U: list[torch.Tensor] | None = None) -> Triple:
+    def data_mask(self, n: int, k: int, n_parties: int = 2) -> DataMask:
+        """The U (n, k) of a data set, of which only X - U is opened, once.  No correction."""
+        return DataMask(self.mask((n, k), n_parties))
+
+    def matmul_triple(self, n: int, k: int, m: int, n_parties: int = 2, *, U: DataMask | None = None,
+                      rows: Rows = slice(None)) -> Triple:
         """U (n, k), V (k, m) uniform and W = U V mod 2^64, in shares.
 
-        U: shares from `mask` (or rows of them) to use again, for the same secret X under the same X - U; V is fresh.
+        U: the DataMask of a data set, of which the rows are used again, for the same secret X under the same X - U; V is
+        fresh. Such a triple multiplies nothing but those rows of that data set.
         The dealer sends 8 n m bytes to the last party, instead of 8 (n k + k m + n m) to each.
         """
         if U is None:
-            U = self.mask((n, k), n_parties)
-        elif len(U) != n_parties or any(share.shape != (n, k) for share in U):
-            raise ValueError(f"U must be {n_parties} shares of shape ({n}, {k}), got {[tuple(share.shape) for share in U]}")
+            shares = self.mask((n, k), n_parties)
+        else:
+            shares = [share[rows] for share in U.shares]
+            if len(shares) != n_parties or any(share.shape != (n, k) for share in shares):
+                raise ValueError(f"U must be {n_parties} shares of shape ({n}, {k}), "
+                                 f"got {[tuple(share.shape) for share in shares]}")
         V = self.mask((k, m), n_parties)
-        return Triple(self._to_last(8 * n * m, n_parties), U, V, self._fix(ring.matmul(total(U), total(V)), n_parties))
+        W = self._fix(ring.matmul(total(shares), total(V)), n_parties)
+        return Triple(self._to_last(8 * n * m, n_parties), shares, V, W, U, rows)
 
     def product_triple(self, shape: int | tuple[int, ...], n_parties: int = 2) -> Triple:
         """U, V uniform and W = U V entry by entry, in shares."""

@@ -21,7 +21,7 @@ class Stream:
 
     The counter only ever moves on, so no word of one Stream is given out twice. Two Streams made from one key give the
     same words: that is what a seed sent instead of a share is for, and the one way to repeat a keystream. So a Stream
-    cannot be copied or pickled, does not work on in a forked process, and `derive` refuses to give one label twice.
+    cannot be copied or pickled, gives neither words nor streams in a forked process, and `derive` refuses a label twice.
     key: 32 bytes, or None for a fresh key from the operating system's CSPRNG.  ValueError for another length.
     Guarantee: computational, if AES-256 is a pseudo-random permutation (advantage n^2/2^129 after n blocks: 2^-77 after
     a gigabyte) and HMAC-SHA256 a pseudo-random function.
@@ -57,9 +57,10 @@ class Stream:
 
         >>> tuple(Stream().words((5, 2)).shape)
         (5, 2)
+
+        RuntimeError, as in `derive`, in a process that was forked off the one that made this Stream.
         """
-        if os.getpid() != self._process:
-            raise RuntimeError("this Stream was made in another process; using it here would repeat its keystream")
+        refuse_forked(self, self._process)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         drawn = torch.empty(shape, dtype=torch.int64)
         size = 8 * math.prod(shape)
@@ -78,6 +79,7 @@ class Stream:
         labels: at least one; "1" and 1 are different labels, and ("a", "bc") differs from ("ab", "c").
         ValueError for labels that this Stream has derived before: the same keystream would be used twice.
         """
+        refuse_forked(self, self._process)
         if not labels:
             raise ValueError("derive needs at least one label, got none")
         text = b"derive"
@@ -101,6 +103,13 @@ class Stream:
 
     def __reduce_ex__(self, protocol):
         raise TypeError("a Stream cannot be copied or pickled: both copies would give the same words")
+
+
+def refuse_forked(secret: object, process: int) -> None:
+    """RuntimeError unless this is the process (its number) in which a secret was made: a forked copy would use it again."""
+    if os.getpid() != process:
+        raise RuntimeError(f"this {type(secret).__name__} was made in another process; using it here would use its random words "
+                           "a second time")
 
 
 def _prf(key: bytes, text: bytes) -> bytes:

@@ -207,9 +207,9 @@ class Lean(_Shared):
         super()._set_up()
         k, d = len(self.holders), sum(holder.width for holder in self.holders)
         X = self._distribute(self._encoded, dim=1)
-        self._U = self._dealer.mask((self.n_rows, d), k)
+        self._mask = self._dealer.data_mask(self.n_rows, d, k)
         self.transcript.next_round()
-        self._E = self._open_between(self.holders)("X - U", [x - u for x, u in zip(X, self._U)])
+        self._mask.open(X, self._open_between(self.holders))
 
     def _distribute(self, secrets: list[torch.Tensor], *, dim: int) -> list[torch.Tensor]:
         """Holder j's share of all holders' secrets together: its own part, and what it draws from the others' seeds."""
@@ -218,8 +218,8 @@ class Lean(_Shared):
                 for j, got in enumerate(self._got)]
 
     def _triples(self, rows, n, width):
-        d, k = self._E.shape[1], len(self.holders)
-        triple = self._dealer.matmul_triple(n, d, width, k, U=[u[rows] for u in self._U])
+        d, k = self._mask.shares[0].shape[1], len(self.holders)
+        triple = self._dealer.matmul_triple(n, d, width, k, U=self._mask, rows=rows)
         for holder, W, n_bytes in zip(self.holders, triple.W, triple.n_bytes):
             if n_bytes:
                 self.transcript.send(DEALER, holder.name, "<W>", W, n_bytes=n_bytes, phase="offline")
@@ -229,8 +229,7 @@ class Lean(_Shared):
         models = self._encode_models(rows, thetas)
         [triple] = self._next_triples(rows, len(self.holders[0].batch), models[0].shape[1])
         T = self._distribute(models, dim=0)
-        z = beaver_matmul(None, T, triple, opened_x=self._E[rows],
-                          open=lambda name, shares: self._open_between(self.holders)("theta - V", shares))
+        z = beaver_matmul(None, T, triple, open=lambda name, shares: self._open_between(self.holders)("theta - V", shares))
         self.transcript.next_round()
         words = [((part + 2**31) >> 32).to(torch.int32) for part in z]
         received = [self.transcript.send(holder.name, SERVER, "<X theta> mod 2^32", part)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 
 from . import ring
-from .dealer import Dealer, Triple, TruncationPair, minus, total
+from .dealer import DataMask, Dealer, Open, Triple, TruncationPair, minus, total
 from .randomness import Stream
 
-__all__ = ["Dealer", "Triple", "TruncationPair", "add", "beaver_matmul", "beaver_multiply", "reveal", "share", "truncate"]
+__all__ = ["DataMask", "Dealer", "Triple", "TruncationPair", "add", "beaver_matmul", "beaver_multiply", "reveal", "share", "truncate"]
 
-Open = Callable[[str, list[torch.Tensor]], torch.Tensor]
 TRUNCATIONS = ("secureml", "floor", "dealer")
 
 
@@ -66,27 +65,30 @@ def plain_open(name: str, shares: list[torch.Tensor]) -> torch.Tensor:
 
 
 def beaver_matmul(x_shares: Sequence[torch.Tensor] | None, y_shares: Sequence[torch.Tensor], triple: Triple, *,
-                  open: Open = plain_open, opened_x: torch.Tensor | None = None) -> list[torch.Tensor]:
+                  open: Open = plain_open) -> list[torch.Tensor]:
     """Shares of the matrix product X Y mod 2^64, by one triple and one round.
 
     E = open(X - U), F = open(Y - V);   z_i = W_i + U_i F + E V_i,  party 0 adds E F:   sum z_i = (U + E)(V + F) = X Y
 
-    x_shares: k shares (n, k), or None when E is given.  y_shares: k shares (k, m).  triple: of `Dealer.matmul_triple`.
-    open: open(name, shares) -> their sum; called with "X - U" (unless E is given) and "Y - V", which travel in one round.
-    opened_x: E, if X - U was opened before (once per data set, under U shares that the triple was made for).
-    Returns k shares (n, m).  ValueError for shapes that do not fit or a triple that was used.
+    x_shares: k shares (n, k); None with a triple for rows of a data set (`Dealer.matmul_triple` with U=): X is then those
+    rows and E their part of what `DataMask.open` opened.  y_shares: k shares (k, m).  triple: of `Dealer.matmul_triple`.
+    open: open(name, shares) -> their sum; called with "X - U" (unless x_shares is None) and "Y - V", which travel in one round.
+    Returns k shares (n, m).  ValueError for shapes that do not fit, a triple that was used, x_shares with a triple for a
+    data set (another X under the same U would give away the difference), and None with another triple or before open.
     Guarantee: E and F are uniform and independent of X and Y; each output share is uniform (W's are).
     Source: zhou2021, section 3.3.1, and Beaver 1991. Our copy of the paper has party 1 add + E F to products of shares of
     a and b, which gives 3ab - 2av - 2ub + 2uv; with -E F, or with shares of u and v as here, it is ab.
     """
-    if (x_shares is None) == (opened_x is None):
-        raise ValueError("give either x_shares or opened_x, not both and not neither")
-    if opened_x is not None and opened_x.shape != triple.U[0].shape:
-        raise ValueError(f"the triple is for X of shape {tuple(triple.U[0].shape)}, got opened_x of {tuple(opened_x.shape)}")
-    masked = None if opened_x is not None else _minus(x_shares, triple.U)
+    if (x_shares is None) != (triple.data_mask is not None):
+        raise ValueError("this triple is for rows of a data set, whose X - U is opened once: x_shares must be None" if x_shares
+                         else "x_shares may be None only with a triple for rows of a data set, matmul_triple(..., U=)")
+    E = triple.E
+    if x_shares is None and E is None:
+        raise ValueError("X - U of the data set was not opened yet: DataMask.open comes first")
+    masked = None if x_shares is None else _minus(x_shares, triple.U)
     other = _minus(y_shares, triple.V)
     triple.use()
-    E = opened_x if opened_x is not None else open("X - U", masked)
+    E = E if x_shares is None else open("X - U", masked)
     F = open("Y - V", other)
     left = [triple.U[0] + E, *triple.U[1:]]
     return [ring.matmul(u, F).add_(ring.matmul(E, v)).add_(W) for W, u, v in zip(triple.W, left, triple.V, strict=True)]
