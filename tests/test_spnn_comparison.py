@@ -1,11 +1,14 @@
 """Secure comparison and the gates built on it: exact against plain integers, and uniform to each party."""
 
+import contextlib
 import math
+from unittest import mock
 
 import numpy as np
 import pytest
 import torch
 
+from ppkit.spnn import correlations
 from ppkit.spnn.comparison import _planes, below, deal_masks
 from ppkit.spnn.correlations import NAMES, Pair, PairDealer
 from ppkit.spnn.gates import ONE, activate, deal_gate
@@ -105,22 +108,48 @@ def test_relu_and_its_slope_are_exact():
     assert torch.equal(back[0] + back[1], delta * (z >= 0))
 
 
-def view(kind, x, seed, party):
-    """All that a party receives in one gate and its backward product, and the bits of what must stay hidden.
+@contextlib.contextmanager
+def drawn():
+    """{key: all that was drawn from Streams of this key, in the form in which it was wanted}."""
+    found, words, uniform = {}, Stream.words, correlations._uniform
 
-    The seed stands for what is drawn from it first, the party's share of the mask r.
+    def packed(stream, shape, dtype):
+        with mock.patch.object(Stream, "words", words):
+            found.setdefault(stream.key, []).append(uniform(stream, shape, dtype))
+        return found[stream.key][-1]
+
+    def plain(stream, shape):
+        found.setdefault(stream.key, []).append(words(stream, shape))
+        return found[stream.key][-1]
+
+    with mock.patch.object(Stream, "words", plain), mock.patch.object(correlations, "_uniform", packed):
+        yield found
+
+
+def opened(transcript):
+    """What both parties know of each exchange between them: the sum of what they sent, or the exclusive or of bits."""
+    sent = [[m.payload for m in transcript.messages if m.sender == name and m.phase == "online"] for name in NAMES]
+    return [a + b if a.dtype == torch.int64 else a ^ b for a, b in zip(*sent, strict=True)]
+
+
+def view(kind, x, seed, party):
+    """All that a party knows of one gate and its backward product, and the bits of what must stay hidden.
+
+    It knows what it receives, every word that its seed gives it, and what is opened.
     """
-    world = World(seed)
-    _, slope = world.gate(x, kind)
-    slope.times(world.pair, world.share(3 * x))
-    n = len(x)
-    [key] = [message.payload for message in world.transcript.seen_by(party) if message.name == "seed"]
-    columns = [np.unpackbits(Stream(key).words((n, 1)).numpy().view(np.uint8), axis=1)]
-    for message in world.transcript.seen_by(party):
-        if message.name == "s ^ q":                      # packed: 8 numbers a byte
-            columns.append(np.unpackbits(message.payload.numpy(), axis=1, count=n).T)
-        elif message.name != "seed":
-            rows = message.payload.reshape(-1, n).t().contiguous().numpy()
+    with drawn() as words:
+        world = World(seed)
+        _, slope = world.gate(x, kind)
+        slope.times(world.pair, world.share(3 * x))
+    n, seen = len(x), world.transcript.seen_by(party)
+    [key] = [message.payload for message in seen if message.name == "seed"]
+    known = [message.payload.clone() for message in seen if message.name != "seed"] + words[key] + opened(world.transcript)
+    columns = []
+    for each in known:
+        if each.shape[-1] != n:                          # packed: 8 numbers a byte
+            columns.append(np.unpackbits(each.numpy(), axis=1, count=n).T)
+        else:
+            rows = each.reshape(-1, n).t().contiguous().numpy()
             columns.append(np.unpackbits(rows.view(np.uint8).reshape(n, -1), axis=1))
     secret = np.stack([(x < -ONE // 2).numpy(), (x < ONE // 2).numpy(), (x < 0).numpy()], axis=1)
     return np.concatenate(columns, axis=1), secret
@@ -136,7 +165,7 @@ def worst_correlation(bits):
 
 @pytest.mark.parametrize("party", NAMES)
 @pytest.mark.parametrize("kind", ["piecewise", "relu"])
-def test_what_a_party_receives_is_uniform_and_independent_of_the_signs(kind, party):
+def test_all_that_a_party_knows_is_uniform_and_independent_of_the_signs(kind, party):
     """Every bit, every two bits together, and every bit beside the three secret ones: unbiased, over 20,000 numbers.
 
     Hoeffding over n independent numbers, and a union bound over M means: P(some |mean| > t) <= 2 M exp(-n t^2 / 2), which
@@ -181,11 +210,18 @@ def test_each_party_draws_its_masks_from_its_own_seed():
     """In the order of the calls, rings and bits alike; so no party knows the other's share of a mask."""
     world = World()
     numbers_, bits = world.dealer.mask(6), world.dealer.bits((3, 10), torch.int16)
+    alone = [world.dealer.own_mask(party, (2, 3)) for party in range(2)]
+    of_bits = world.dealer.share_bits("bits", torch.arange(24, dtype=torch.uint8))
     for party, name in enumerate(NAMES):
-        [seed] = [message.payload for message in world.transcript.seen_by(name)]
+        [seed] = [message.payload for message in world.transcript.seen_by(name) if message.name == "seed"]
         own = Stream(seed)
         assert torch.equal(own.words(6), numbers_[party])
         assert torch.equal(own.words(8).view(torch.int16)[:30].view(3, 10), bits[party])
+        assert torch.equal(own.words((2, 3)), alone[party])
+        if name == "A":                                      # whose share of dealt bits is never sent
+            assert torch.equal(own.words(3).view(torch.uint8), of_bits[0])
+        assert (own.words(1000)[:, None] != of_bits[1].view(torch.int64)).all()
+    assert torch.equal(of_bits[0] ^ of_bits[1], torch.arange(24, dtype=torch.uint8))
     assert world.dealer.seed(0) != world.dealer.seed(1)
 
 

@@ -1,9 +1,12 @@
 """Training on shares against the same network in the clear, and what each party gets to see of it."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 import torch
 from scipy import stats
+from uniform_bytes import unusual_bytes
 
 from ppkit import evaluation
 from ppkit.models import PiecewiseSigmoid
@@ -227,6 +230,74 @@ def test_no_mask_serves_two_secrets(truncation):
     order = np.argsort(both)
     close = np.diff(both[order]) < 2**25
     assert not close.any()
+
+
+def seen_and_drawn(party, step):
+    """One shape at a time, all ring elements that a party knows: what it receives, draws from its seed, and sees opened."""
+    drawn, words = {}, Stream.words
+
+    def recorded(stream, shape):
+        drawn.setdefault(stream.key, []).append(words(stream, shape))
+        return drawn[stream.key][-1]
+
+    with mock.patch.object(Stream, "words", recorded):
+        transcript = step()
+    [key] = [message.payload for message in transcript.seen_by(party) if message.name == "seed"]
+    sent = [{}, {}]
+    for message in transcript.messages:
+        if message.phase == "online" and message.name != "X - U" and message.name != "share of weights":
+            sent[NAMES.index(message.sender)].setdefault(message.name, []).append(message.payload)
+    pairs = [pair for name in sent[0] for pair in zip(sent[0][name], sent[1][name], strict=True)]
+    known = [m.payload for m in transcript.seen_by(party) if m.name != "seed"] + drawn[key] + [a + b for a, b in pairs]
+    found: dict = {}
+    for each in known:
+        if each.dtype == torch.int64 and each.numel() >= 8_000:        # what `unusual_bytes` needs
+            found.setdefault(each.numel(), []).append(each.flatten())
+    return found
+
+
+@pytest.mark.parametrize("party", NAMES)
+def test_no_two_things_that_a_party_knows_are_one_secret_under_one_mask(party):
+    """Of any two that it received, drew from its own seed or saw opened, in one shape, the sum and the difference are
+    uniform: chance of a false alarm 1e-9 each (the seed is fixed), some hundreds of them."""
+    parts = [torch.full((2_000, 4), 0.25, dtype=torch.float64), torch.full((2_000, 4), -1.0, dtype=torch.float64)]
+    net = PiecewiseNet((4, 4), (8, 8), activation=("piecewise", "relu"), bias=True, rng=torch.Generator().manual_seed(0))
+
+    def step():
+        on_shares = shared(net, parts, torch.ones(2_000, dtype=torch.int64), keep="payloads")
+        on_shares.step(torch.arange(2_000), lr=0.5)
+        return on_shares.transcript
+
+    found = seen_and_drawn(party, step)
+    assert sum(len(of_one_shape) for of_one_shape in found.values()) > 30
+    for of_one_shape in found.values():
+        for i, one in enumerate(of_one_shape):
+            assert unusual_bytes(one) == 0
+            for other in of_one_shape[:i]:
+                assert unusual_bytes(one - other) == 0 and unusual_bytes(one + other) == 0
+
+
+def test_rows_are_opened_under_a_new_mask_every_time():
+    """The same rows, prepared twice and predicted twice: were a mask kept, two messages would be alike."""
+    net, parts, y = problem(n=200)
+    on_shares = shared(net, parts, y, keep="payloads")
+    on_shares.prepare(parts, y)
+    for _ in range(2):
+        on_shares.logits(parts)
+    for party in NAMES:
+        sent = [m.payload.flatten() for m in on_shares.transcript.seen_by(party) if m.name == "X - U"]
+        assert len(sent) == 4
+        assert not any((one == other).any() for i, one in enumerate(sent) for other in sent[:i])
+
+
+def test_the_messages_of_a_prediction_are_these_and_the_logits_go_to_a_only():
+    net, parts, y = problem((3, 2), n=10, widths=(2, 2))
+    on_shares = shared(net, parts, y, truncation="secureml")
+    on_shares.logits(parts)
+    sent = [(m.sender, m.receiver, m.name) for m in on_shares.transcript.messages if m.step == 1 and m.phase == "online"]
+    both = lambda *names: [(*way, name) for name in names for way in (("A", "B"), ("B", "A"))]
+    gate = both("x + r", "g + a", "p + b", "g + a", "p + b", "s ^ q", "a - u")
+    assert sent == [*both("X - U", "theta - v", "theta - v", "theta - v"), *gate, *gate, ("B", "A", "share of logits")]
 
 
 def test_masks_are_fresh_for_every_step_and_x_is_opened_once():

@@ -286,6 +286,14 @@ def test_masks_cancel_and_any_k_minus_1_of_them_do_not(k, word_bits):
         assert unusual_bytes(rest.T[:80].contiguous().view(-1).view(torch.int64)) == 0
 
 
+@pytest.mark.parametrize("word_bits", [32, 64])
+def test_no_word_of_a_mask_comes_twice(word_bits):
+    """Else the difference of two records would be in the clear. 64 bits a word: chance 40,000^2 / 2^65 = 5e-11."""
+    mask = masks_of(2, word_bits=word_bits)[0].mask((500, 80), (1, 0))
+    words = mask.T.contiguous().view(-1).view(torch.int64)
+    assert len(words.unique()) == len(words)
+
+
 @pytest.mark.parametrize("again", [(3, 1), (3, 0), (2, 5)])
 def test_a_mask_is_given_once(again):
     masks = masks_of(2)[0]
@@ -431,6 +439,16 @@ def test_under_paillier_a_holder_sees_ciphertexts_of_one_size_that_never_come_tw
         a, b = (Ciphertexts(m.payload, protocol.public, tuple(parts[0].shape), protocol.packing, 1) for m in (one, two))
         assert not set(a.integers()) & set(b.integers())
     assert [m.name for m in protocol.transcript.seen_by("A")] == ["public key"]
+
+
+def test_under_paillier_every_holder_encrypts_with_randomness_of_its_own(encrypted):
+    """c (1 + n)^m has c's randomness, c mod n: who gets c and then that reads m off the quotient."""
+    protocol, _, _, parts = encrypted
+    sent = [m.payload for m in protocol.transcript.messages if m.name == "Enc(X theta)"][:3]
+    chain = [Ciphertexts(each, protocol.public, tuple(parts[0].shape), protocol.packing, i + 1).integers()
+             for i, each in enumerate(sent)]
+    for one, two in zip(chain, chain[1:]):
+        assert len(one) == len(two) and all((a - b) % protocol.public.n for a, b in zip(one, two))
 
 
 def test_under_paillier_the_servers_view_is_made_from_h1_alone(encrypted):
