@@ -58,7 +58,9 @@ def digits(evidence: Evidence) -> Outcome:
 
 
 def within(evidence: Evidence) -> Outcome:
-    """Reproduced if the mean (its interval included) and 80% of seeds lie within abs (or rel times the target) of the target."""
+    """Reproduced if the mean (its interval included) and 80% of seeds lie within abs (or rel times the target) of the target.
+
+    level: true where the number is no difference (an AUC), so that its sign says nothing and there is no "direction only"."""
     seeds = _seeds(evidence.values)
     target = float(evidence.against if evidence.against is not None else evidence.printed)
     options = evidence.options
@@ -70,7 +72,7 @@ def within(evidence: Evidence) -> Outcome:
     better = {"higher": value > target, "lower": value < target}.get(options.get("better"), False)
     if better:
         return Outcome(f"{NOT_REPRODUCED} (better)", value, spread)
-    if target != 0 and np.mean(np.sign(seeds) == np.sign(target)) >= SEED_SHARE:
+    if not options.get("level") and target != 0 and np.mean(np.sign(seeds) == np.sign(target)) >= SEED_SHARE:
         return Outcome(DIRECTION, value, spread, "the sign holds, the size does not")
     return Outcome(NOT_REPRODUCED, value, spread)
 

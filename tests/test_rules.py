@@ -69,6 +69,11 @@ def test_ordering_names_the_missing_arm():
         verdict("ordering", RISING, ordering=["a", "z"])
 
 
+def test_a_level_has_no_direction():
+    assert verdict("within", 0.6, printed="0.9", abs=0.02) == "direction only"
+    assert verdict("within", 0.6, printed="0.9", abs=0.02, level=True) == "not reproduced"
+
+
 def test_few_positives_are_decided_by_the_interval():
     assert verdict("within", 0.95, printed="0.96", abs=0.02, halfwidth=0.005) == "reproduced"
     assert verdict("within", 0.95, printed="0.96", abs=0.02, halfwidth=0.05) == "direction only"
