@@ -106,7 +106,17 @@ def test_what_the_server_expects_is_leaving_one_out_by_hand():
                 fitted = np.linalg.solve(A.T @ A + 25 * ridge * np.eye(q), A.T @ B)
                 loss += float(((known[i] - Z[i, :q] @ fitted) ** 2).sum())
             losses.append(loss)
-    assert reconstruct(views, range(25), known).expected_r2 == pytest.approx(1 - min(losses) / (known**2).sum(), abs=1e-9)
+    spread = ((known - known.mean(axis=0)) ** 2).sum()
+    assert reconstruct(views, range(25), known).expected_r2 == pytest.approx(1 - min(losses) / spread, abs=1e-9)
+
+
+def test_what_the_server_expects_takes_no_credit_for_the_columns_means():
+    """Far from 0 a guess near the mean is close in length and explains nothing."""
+    X, _ = linear(n=4000)
+    X = X + 10
+    got = reconstruct([X @ np.random.default_rng(1).normal(size=(7, 1))], range(2000), X[:2000])
+    truth = r_squared(X[2000:], got.X[2000:])
+    assert truth < 0.2 and abs(got.expected_r2 - truth) < 0.1 * (1 - truth)
 
 
 def test_a_view_of_nothing_but_noise_gives_nothing():

@@ -14,6 +14,7 @@ from ppkit.attacks import property as attacks
 from ppkit.attacks import property_defences as defences
 from ppkit.evaluation import auc, log_loss
 from ppkit.models import classification_loss, mlp
+from ppkit.spnn import rivals, training
 
 
 def gaussians(n=4_000, shift=1.0, width=4, seed=0):
@@ -266,9 +267,20 @@ def test_the_sweep_rises_with_what_is_known_and_draws_anew():
     assert table.columns.tolist() == ["n_known", "auc", "low", "high"] and table.n_known.tolist() == [4, 30, 3_000]
     assert table.auc.is_monotonic_increasing and table.auc.iloc[-1] - table.auc.iloc[0] > 0.05
     widths = table.high - table.low
-    assert widths.iloc[0] > widths.iloc[1] > widths.iloc[2] < 1e-9  # all known: every draw is the same set
-    oracle = [attacks.attack("adaptive", scene(), n_known=4, rng=draws).auc for draws in [rng()] for _ in range(4)]
-    assert tuple(table.iloc[0, 1:]) == attacks.band(oracle)
+    assert widths.iloc[0] > widths.iloc[1] > widths.iloc[2]
+    all_known = attacks.attack("adaptive", scene(), rng=rng())  # every draw is the same set: what is left is DeLong's
+    assert tuple(table.iloc[2, 1:]) == pytest.approx(all_known[:3], abs=1e-9)
+    oracle = [attacks.attack("adaptive", scene(), n_known=4, rng=draws) for draws in [rng()] for _ in range(4)]
+    mean, low, _ = attacks.band([one.auc for one in oracle])
+    half = math.sqrt((mean - low) ** 2 + np.mean([(one.high - one.low) ** 2 / 4 for one in oracle]))
+    assert tuple(table.iloc[0, 1:]) == pytest.approx((mean, mean - half, mean + half), abs=1e-9)
+
+
+def test_a_sweep_beyond_the_known_records_is_refused_before_it_starts():
+    draws = rng()
+    with pytest.raises(ValueError, match=r"sizes must each be 2 to the 200 known records, got \[100, 201\]"):
+        attacks.sweep(scene(n=200), sizes=[100, 201], rng=draws)
+    assert draws.random() == rng().random()
 
 
 @pytest.mark.parametrize("settings, said", [({"repeats": 1}, "repeats must be >= 2"), ({"threat": "transfer"}, "adaptive or ceiling")])
@@ -297,6 +309,24 @@ def test_noisy_hidden_keeps_gradients_of_small_rows_and_serves_in_front_of_the_h
     torch.testing.assert_close(h.grad[0], torch.ones(2, dtype=torch.float64))
     assert abs(float(h.grad[1] @ h.detach()[1])) < 1e-12  # a clipped row does not hear of its length
     assert list(net.parameters()) == []
+
+
+def test_noise_put_where_h1_is_made_is_in_all_that_the_server_gets():
+    class Noisy(rivals.NN):
+        noisy = defences.NoisyHidden(clip_bound=1.0, noise_multiplier=5.0, rng=torch.Generator().manual_seed(0))
+
+        def first(self, parts):
+            return self.noisy(super().first(parts))
+
+    parts = [torch.randn(2_000, 3, generator=torch.Generator().manual_seed(i)) for i in (1, 2)]
+    looks = []
+    for kind in (rivals.NN, Noisy):
+        net = kind([3, 3], (4, 4), rng=torch.Generator().manual_seed(3))
+        looks += training.train(net, parts, torch.arange(2_000) % 2, epochs=1, batch=2_000, look_at=[0],
+                                optimiser=torch.optim.SGD(net.parameters(), lr=0.1)).looks
+    clean, noisy = (look.h1 for look in looks)
+    noise = noisy - clean * (1 / clean.norm(dim=1, keepdim=True).clamp_min(1))
+    assert float(noise.std()) == pytest.approx(5.0, abs=0.3) and clean.std() < 1       # 8,000 draws: 7 sigma
 
 
 def test_noisy_rows_are_clipped_then_noised():

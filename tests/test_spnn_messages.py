@@ -41,3 +41,9 @@ def test_an_empty_transcript_has_an_empty_table_with_all_columns():
 def test_what_to_keep_is_one_of_two():
     with pytest.raises(ValueError, match="keep must be 'payloads' or 'sizes', got 'all'"):
         Transcript(keep="all")
+
+
+def test_a_message_in_print_shows_no_payload():
+    transcript = Transcript()
+    transcript.send("A", "B", "seed", b"secret seed")
+    assert "secret" not in repr(transcript.messages[0]) and "name='seed'" in repr(transcript.messages[0])

@@ -157,6 +157,9 @@ def test_triples_can_be_dealt_ahead_for_batches_in_order(variant):
     protocol.deal(torch.tensor([1, 2]), WIDTH)
     with pytest.raises(ValueError, match="dealt for another batch"):
         protocol.forward(torch.tensor([1, 3]), thetas)
+    sent = len(protocol.transcript.messages)
+    protocol.forward(torch.tensor([1, 2]), thetas)           # the refusal has used nothing up
+    assert {message.phase for message in protocol.transcript.messages[sent:]} == {"online"}
 
 
 def test_preparing_anew_gives_the_new_data_and_forgets_triples_of_the_old():

@@ -20,7 +20,8 @@ class Recovered:
     """What the server made of the views.
 
     X: (N, d) float64, or None where it has nothing.  rank: directions of X that the views hold, at most d.
-    expected_r2: what the server itself expects of X, by leaving known records out one at a time; None where it cannot check.
+    expected_r2: the `r_squared` that the server itself expects, by leaving known records out one at a time, in units of their own
+    spread about their mean; None where it cannot check.
     why: "" where nothing stands in the way, else one sentence.
     """
     X: np.ndarray | None
@@ -165,7 +166,7 @@ def _span(views: list[np.ndarray], most: int, noise: float) -> np.ndarray:
 
 def _fit(Z: np.ndarray, X: np.ndarray, widths: list[int]) -> tuple[np.ndarray, float | None]:
     """The ridge regression of X on the first columns of Z that predicts left-out rows best, and how well it does."""
-    m, spread, best = len(Z), float((X**2).sum()), (np.inf, None)
+    m, spread, best = len(Z), float(((X - X.mean(axis=0)) ** 2).sum()), (np.inf, None)
     for q in widths:
         U, sizes, Vt = np.linalg.svd(Z[:, :q], full_matrices=False)
         for ridge in _RIDGES:

@@ -41,8 +41,10 @@ def randomised(y: torch.Tensor, *, epsilon: float, rng: torch.Generator) -> torc
 
 
 def auc_limit(epsilon: float) -> float:
-    """The AUC above which no attack on an epsilon-DP label can get, by the label's own release: e^epsilon / (1 + e^epsilon).
+    """The AUC that no attack on labels can exceed of which each was randomised by itself: e^epsilon / (1 + e^epsilon).
 
+    Local DP is what it takes: all that is sent is made from labels of which each was randomised alone, at epsilon, as
+    `randomised` does. Central DP, where noise is put on a sum or a model, does not bound it; features may tell more, too.
     The ROC curve lies under min(e^epsilon a, 1 - e^-epsilon (1 - a)); its area is attained by the flipped label itself.
     epsilon: >= 0.  Returns a number in [.5, 1].  ValueError if epsilon is negative or not a number.
 
@@ -54,14 +56,21 @@ def auc_limit(epsilon: float) -> float:
     return 1 / (1 + math.exp(-epsilon))
 
 
+def _finite(gradient: torch.Tensor) -> None:
+    if gradient.ndim != 2 or not torch.isfinite(gradient).all():
+        bad = int((~torch.isfinite(gradient)).sum())
+        raise ValueError(f"gradient must be (N, width) and finite, got shape {tuple(gradient.shape)} with {bad} values that are not")
+
+
 def max_norm(gradient: torch.Tensor, *, rng: torch.Generator) -> torch.Tensor:
     """Each record's gradient stretched at random along itself, until all have the largest one's expected squared length.
 
     g_i <- g_i (1 + sqrt(max_j |g_j|^2 / |g_i|^2 - 1) xi_i),  xi_i ~ N(0, 1)
 
     gradient: (N, width), of the last hidden layer, before it is sent.  rng: torch.Generator.  Returns (N, width), unbiased.
-    Guarantee: none.  Source: Li et al. 2022, section 4.1.
+    ValueError if a value is not finite.  Guarantee: none.  Source: Li et al. 2022, section 4.1.
     """
+    _finite(gradient)
     squares = (gradient**2).sum(dim=1)
     stretch = torch.where(squares > 0, squares.max() / squares.clamp(min=torch.finfo(gradient.dtype).tiny) - 1, 0.0)
     xi = torch.randn(len(gradient), generator=rng, dtype=gradient.dtype)
@@ -78,7 +87,7 @@ def shaped_noise(gradient: torch.Tensor, y: torch.Tensor, *, power: float, rng: 
     (p_i - y_i) w, so that noise across w would hide nothing.  p: share of positives.
     gradient: (N, width).  y: (N,) in {0, 1}.  power: > 0, noise variance per record in units of D.  rng: torch.Generator.
     Returns (N, width), unbiased; as given where the batch has one class only (nothing there to be told apart).
-    ValueError if power is not > 0 or the shapes do not fit.
+    ValueError if power is not > 0, the shapes do not fit, a label is not 0 or 1 or a gradient not finite.
     Guarantee: in one look, if each class is Gaussian, any attack's AUC is at most 1/2 + sqrt(e)/2 - e/8 with e < 4 the sum of
     both divergences. None over several looks at the same record.
     Source: Marvell, Li et al. 2022, Theorem 2 in one dimension.
@@ -87,6 +96,9 @@ def shaped_noise(gradient: torch.Tensor, y: torch.Tensor, *, power: float, rng: 
         raise ValueError(f"power must be > 0, got {power}")
     if gradient.ndim != 2 or y.shape != gradient.shape[:1]:
         raise ValueError(f"needs one label a gradient, got {tuple(y.shape)} labels for {tuple(gradient.shape)}")
+    _finite(gradient)
+    if not ((y == 0) | (y == 1)).all():
+        raise ValueError(f"labels must be 0 or 1, got {y[(y != 0) & (y != 1)][0].item()}")
     p = float((y == 1).double().mean())
     if p in (0.0, 1.0):
         return gradient

@@ -179,15 +179,24 @@ def sweep(scene: Scene, *, sizes: Sequence[int] = (10, 30, 100, 300, 1_000, 3_00
     """The adaptive attack (or the ceiling) by the number m of records that the attacker knows.
 
     sizes: each from 2 to the known records of the scene.  repeats: draws of the known records for each size, >= 2.
-    Returns a DataFrame, one row a size: n_known, auc (mean over the draws), low, high (`band` over them).
-    ValueError as in `attack`.
+    Returns a DataFrame, one row a size: n_known, auc (mean over the draws), low, high: 95%, half as wide as the root of the
+    squares of `band` over the draws and of DeLong's interval over the attacked records; draws overlap, at all m = M they are one.
+    ValueError as in `attack`, before anything is fitted.
     """
     if repeats < 2:
         raise ValueError(f"repeats must be >= 2 for a band, got {repeats}")
     if threat not in ("adaptive", "ceiling"):
         raise ValueError(f"threat must be adaptive or ceiling, which know m records, got {threat!r}")
-    rows = [(m, *band([attack(threat, scene, attacker=attacker, n_known=m, rng=rng).auc for _ in range(repeats)]))
-            for m in sizes]
+    pool = getattr(scene, _NEEDS[threat])
+    if pool is not None and any(not 2 <= m <= len(pool) for m in sizes):
+        raise ValueError(f"sizes must each be 2 to the {len(pool)} known records, got {list(sizes)}")
+    rows = []
+    for m in sizes:
+        found = [attack(threat, scene, attacker=attacker, n_known=m, rng=rng) for _ in range(repeats)]
+        mean, low, _ = band([one.auc for one in found])
+        of_records = np.mean([max(one.high - one.auc, one.auc - one.low) ** 2 for one in found])    # one end may be cut at 0 or 1
+        half = float(np.sqrt((mean - low) ** 2 + of_records))
+        rows.append((m, mean, max(0.0, mean - half), min(1.0, mean + half)))
     return pd.DataFrame(rows, columns=["n_known", "auc", "low", "high"])
 
 

@@ -17,14 +17,16 @@ from ppkit.models import classification_loss, mlp
 
 
 class NoisyHidden(nn.Module):
-    """Rows of h1 clipped, and Gaussian noise on every entry, each time anew: what the server then gets.
+    """Rows of h1 clipped, and Gaussian noise on every entry, each time anew; for the holders to apply before the server has h1.
 
     h min(1, C / ||h||) + N(0, (noise_multiplier C)^2 I)
 
     clip_bound: C > 0, in the unit of h1; public.  noise_multiplier: noise over C, >= 0; 0 gives no privacy.
     rng: torch.Generator; for teaching, real noise comes from the operating system.
-    Put before the hidden layers: net.hidden = nn.Sequential(NoisyHidden(...), *net.hidden). Gradients pass through the
-    clipping; noise is added in training and in prediction alike, for the server sees h1 in both.
+    Put it where h1 is made, so that net.h1 and `training.Look.h1`, which are what the server gets, are noisy: in a subclass
+    of `rivals.NN`, def first(self, parts): return self.noisy(super().first(parts)). In front of net.hidden it would be the
+    server that adds the noise, to an h1 that it has clean. Gradients pass through the clipping; noise is added in training
+    and in prediction alike, for the server sees h1 in both.
     ValueError for a setting out of range.
     Guarantee: `epsilon_of_releases`, n_releases the times that the record is fed forward.
     Departs from the paper, which has no such defence. Holders who each clip X_i theta_i at C / k and add noise of variance

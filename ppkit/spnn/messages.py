@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 import torch
@@ -12,7 +12,7 @@ COLUMNS = ["step", "round", "phase", "sender", "receiver", "name", "n_bytes"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Message:
-    """One message.  payload: what was sent, or None where only sizes are kept.  n_bytes: on the wire, without framing.
+    """One message.  payload: what was sent, not shown in repr, or None where only sizes are kept.  n_bytes: on the wire, without framing.
 
     round: messages of one round travel at the same time; the next round waits for them.
     step: the training step, 0 for what is sent once before training.  phase: "online" or "offline" (from the dealer).
@@ -25,7 +25,7 @@ class Message:
     round: int
     step: int
     phase: str
-    payload: torch.Tensor | bytes | None
+    payload: torch.Tensor | bytes | None = field(repr=False)
 
 
 class Transcript:
