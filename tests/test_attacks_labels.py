@@ -212,3 +212,13 @@ def test_a_batch_of_one_class_is_left_as_it_is():
 def test_bad_settings_of_defences_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call(torch.Generator())
+
+
+def test_gradients_and_labels_that_cannot_be_are_refused_by_the_noise():
+    G, y = torch.ones(4, 2), torch.tensor([0, 1, 0, 1])
+    bad, draws = torch.full((4, 2), torch.nan), torch.Generator()
+    for noise in (lambda: max_norm(bad, rng=draws), lambda: shaped_noise(bad, y, power=1.0, rng=draws)):
+        with pytest.raises(ValueError, match=r"gradient must be \(N, width\) and finite, got shape \(4, 2\) with 8 values"):
+            noise()
+    with pytest.raises(ValueError, match="labels must be 0 or 1, got 2"):
+        shaped_noise(G, 2 * y, power=1.0, rng=draws)

@@ -233,6 +233,14 @@ def test_float32_networks_get_float32(choice):
     assert torch.allclose(net.h1, wanted, rtol=0, atol=1e-3)
 
 
+def test_measuring_takes_features_of_another_precision_as_preparing_does():
+    X, _ = data()
+    net = SPNN([14, 14], (8, 8), protocol="masked", rng=torch.Generator().manual_seed(0))
+    parts = [part.double() for part in X.split(14, dim=1)]
+    net.prepare(parts)
+    assert torch.equal(net.logits(parts), net.logits([part.float() for part in parts]))
+
+
 def test_activations_can_differ_by_layer():
     net = SPNN([2, 2], (6, 5, 4), activation=("sigmoid", "sigmoid", "relu"), protocol="plain", n_outputs=3,
                rng=torch.Generator().manual_seed(0))
@@ -269,5 +277,5 @@ def test_a_training_that_diverges_says_so():
     net = network("masked")
     with torch.no_grad():
         net.theta[1].fill_(math.nan)
-    with pytest.raises(ValueError, match="X theta of holder B is not finite: has the training diverged"):
+    with pytest.raises(ValueError, match="^theta of holder B is not finite: has the training diverged"):
         net(slice(None))

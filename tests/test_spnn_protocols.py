@@ -252,3 +252,23 @@ def test_data_that_does_not_fit_is_refused(parts, message):
 def test_a_batch_before_any_data_is_refused():
     with pytest.raises(ValueError, match="prepare\\(X_parts\\) must come before the first batch"):
         protocol_of("plain", [3, 2], transcript=Transcript()).forward(slice(None), [])
+
+
+@pytest.mark.parametrize("variant", ["plain", "masked", "he", "lean", "published"])
+def test_rows_that_are_not_there_are_refused_before_anything_is_sent(variant):
+    protocol, _, thetas = made(variant, n=10)
+    sent = len(protocol.transcript.messages)
+    for rows, got in ((torch.tensor([0, 10]), "10"), ([-1], "-1"), ([], r"numbers of shape \(0,\)"), (torch.ones(10) > 0, "torch.bool"),
+                      (torch.ones(2), "torch.float32"), (slice(0, 0), r"the empty slice\(0, 0, None\)"), (7, r"numbers of shape \(\)")):
+        for ask in (protocol.forward, protocol.error_bound, *([protocol.deal] if variant in ("lean", "published") else [])):
+            with pytest.raises(ValueError, match=f"rows must be 0 to 9, at least one, got {got}"):
+                ask(rows, WIDTH if ask == getattr(protocol, "deal", None) else thetas)
+    assert len(protocol.transcript.messages) == sent
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_theta_that_is_not_finite_is_named_with_its_holder(variant):
+    protocol, _, thetas = made(variant, n=4)
+    for bad in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="theta of holder B is not finite: has the training diverged"):
+            protocol.forward(slice(None), [thetas[0], torch.full_like(thetas[1], bad)])

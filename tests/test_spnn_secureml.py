@@ -399,11 +399,16 @@ def test_bad_input_is_named():
         made.prepare([1e9 * parts[0], parts[1]], y)
     bad = parts[1].clone()
     bad[3, 1] = torch.nan
-    with pytest.raises(ValueError, match="X theta may reach nan|values must be finite"):
-        made.prepare([parts[0], bad], y)
+    for refused in (lambda: made.prepare([parts[0], bad], y), lambda: made.logits([parts[0], bad])):
+        with pytest.raises(ValueError, match="holder B's features must be finite, got 1 of 60 values that are NaN or infinite"):
+            refused()
     made.prepare(parts, y)
     for lr in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(ValueError, match=f"lr must be a finite number > 0, got {lr}"):
             made.step(torch.arange(3), lr=lr)
-    with pytest.raises(ValueError, match="the batch is empty: rows has 0 entries"):
+    with pytest.raises(ValueError, match="rows must be 0 to 19, at least one, got numbers of shape .0,."):
         made.step(torch.arange(0), lr=0.1)
+    for rows, got in ((torch.tensor([3, 20]), "20"), ([-1], "-1"), (torch.ones(20) > 0, "torch.bool"), ([0.5], "torch.float32")):
+        with pytest.raises(ValueError, match=f"rows must be 0 to 19, at least one, got {got}"):
+            made.step(rows, lr=0.1)
+    made.step([0, 3], lr=0.1)

@@ -289,6 +289,32 @@ def test_rows_that_do_not_fit_the_labels_are_named():
             train(net, X, labels, epochs=1, batch=40, optimiser=torch.optim.SGD(net.parameters(), lr=1.0), test=test)
 
 
+def test_labels_features_and_looks_that_cannot_be_are_named_before_anything_moves():
+    parts, y = problem()
+    net = network()
+    spoilt = [parts[0], parts[1].clone()]
+    spoilt[1][2, 0] = torch.nan
+    unknown = y.double()
+    unknown[1] = torch.nan
+    for X, labels, looks, said in ((parts, 2 * y, (), "labels must be 0 or 1 .*, got 2"), (parts, unknown, (), "labels must .*, got nan"),
+                                   (spoilt, y, (), "the features of holder 1 must be finite, got 1 of"),
+                                   (parts, y, [99], "look_at must be steps of 0 to [0-9], got 99")):
+        with pytest.raises(ValueError, match=said):
+            train(net, X, labels, epochs=1, batch=40, optimiser=torch.optim.SGD(net.parameters(), lr=1.0), look_at=looks)
+    assert torch.equal(flat(net), flat(network()))
+
+
+def test_labels_may_be_an_array_or_numbers_that_stand_for_labels():
+    parts, y = problem()
+    trained = []
+    for labels in (y, y.numpy(), y.double()):
+        net = network()
+        record = train(net, parts, labels, epochs=1, batch=40, optimiser=torch.optim.SGD(net.parameters(), lr=0.1), test=(parts, y.numpy()))
+        trained.append(flat(net))
+        assert 0 <= record.auc <= 1
+    assert torch.equal(trained[0], trained[1]) and torch.allclose(trained[0], trained[2])
+
+
 def test_a_training_that_diverges_says_so_and_a_record_without_test_rows_too():
     parts, y = problem()
     net = network(activation="relu")

@@ -27,6 +27,30 @@ def holder_names(k: int) -> list[str]:
     return [chr(ord("A") + i) if i < 26 else f"H{i + 1}" for i in range(k)]
 
 
+def check_rows(rows: Rows, n_rows: int) -> None:
+    """Refuse what does not name at least one of the prepared rows: ValueError with the range and what was given.
+
+    rows: a slice, or whole numbers 0 to n_rows - 1 in a list, an array or an int64 tensor; a row may come twice.
+
+    >>> check_rows([0, 10], 10)
+    Traceback (most recent call last):
+    ValueError: rows must be 0 to 9, at least one, got 10
+    """
+    said = f"rows must be 0 to {n_rows - 1}, at least one, got"
+    if isinstance(rows, slice):
+        if not range(*rows.indices(n_rows)):
+            raise ValueError(f"{said} the empty {rows}")
+        return
+    numbers = torch.as_tensor(rows)
+    if numbers.ndim != 1 or not numbers.numel():
+        raise ValueError(f"{said} numbers of shape {tuple(numbers.shape)}")
+    if numbers.dtype not in (torch.int64, torch.int32):
+        raise ValueError(f"{said} {numbers.dtype}")
+    low, high = (int(end) for end in numbers.aminmax())
+    if low < 0 or high >= n_rows:
+        raise ValueError(f"{said} {low if low < 0 else high}")
+
+
 class Holder:
     """One data holder.  X: its features (N, d_i), which never leave it; batch: the rows that the current step uses."""
 
@@ -107,11 +131,15 @@ class Protocol:
     def forward(self, rows: Rows, thetas: Sequence[torch.Tensor]) -> torch.Tensor:
         """h1 of the rows as the server has it: (n, width) of dtype.  thetas: one (d_i, width) tensor a holder.
 
-        ValueError if nothing was prepared, a theta is not finite, or a value leaves the fixed-point range.
+        ValueError if nothing was prepared, rows are not among what was (`check_rows`), a theta is not finite (with its
+        holder), or a value leaves the fixed-point range.
         """
         if not self.n_rows:
             raise ValueError("prepare(X_parts) must come before the first batch: the holders have no data yet")
-        for holder in self.holders:
+        check_rows(rows, self.n_rows)
+        for holder, theta in zip(self.holders, thetas):
+            if not torch.isfinite(theta).all():
+                raise ValueError(f"theta of holder {holder.name} is not finite: has the training diverged?")
             holder.take(rows)
         return self._forward(rows, [theta.detach() for theta in thetas])
 
@@ -120,6 +148,7 @@ class Protocol:
 
         k 2^-17: every holder rounds its own product once. In float32 the product's own rounding comes on top.
         """
+        check_rows(rows, self.n_rows)
         shape = len(self.holders[0].take(rows)), thetas[0].shape[1]
         return torch.full(shape, len(self.holders) * 2.0 ** -(FRACTIONAL_BITS + 1), dtype=torch.float64)
 

@@ -172,4 +172,4 @@ class SPNN(nn.Module):
     @torch.no_grad()
     def logits(self, X_parts: Sequence[torch.Tensor]) -> torch.Tensor:
         """Logits (N, n_outputs) of any rows, in plaintext and without messages: for measuring by who has all columns."""
-        return self.output(self.hidden(sum(X @ theta for X, theta in zip(X_parts, self.theta, strict=True))))
+        return self.output(self.hidden(sum(X.to(theta.dtype) @ theta for X, theta in zip(X_parts, self.theta, strict=True))))

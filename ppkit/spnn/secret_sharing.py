@@ -10,7 +10,7 @@ import torch
 from ppkit.spnn import ring
 from ppkit.spnn.dealer import Dealer, Triple, TruncationPair
 from ppkit.spnn.fixed_point import FRACTIONAL_BITS, encode, row_reach
-from ppkit.spnn.holders import DEALER, SERVER, Holder, Protocol, Rows, check_room
+from ppkit.spnn.holders import DEALER, SERVER, Holder, Protocol, Rows, check_room, check_rows
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.sharing import TRUNCATIONS, beaver_matmul, reveal, share, truncate
 
@@ -30,6 +30,7 @@ class _Shared(Protocol):
 
     def deal(self, rows: Rows, width: int) -> None:
         """Let the dealer prepare what one batch needs ahead of time; batches use it up in the order in which it was dealt."""
+        check_rows(rows, self.n_rows)
         n = len(self.holders[0].X[rows])
         self._dealt.append((rows, self._triples(rows, n, width)))
 
@@ -65,6 +66,7 @@ class _Shared(Protocol):
 
         Rounding X by at most u and theta by at most v moves a product of d terms by at most sum (u |theta| + v |x| + u v).
         """
+        check_rows(rows, self.n_rows)
         u, v = 2.0 ** -(FRACTIONAL_BITS + 1), 2.0 ** -(self.theta_bits + 1)
         X = torch.cat([holder.take(rows) for holder in self.holders], dim=1).double().abs()
         theta = torch.cat(list(thetas)).detach().double().abs()

@@ -17,6 +17,7 @@ from .correlations import NAMES, Opened, Pair, PairDealer, Shares, flat, shaped
 from .dealer import Once
 from .dealer import TruncationPair
 from .fixed_point import FRACTIONAL_BITS, check_product, decode, encode, row_reach
+from .holders import check_rows
 from .gates import ONE, GateMasks, Slope, activate, deal_gate
 from .messages import Transcript
 from .piecewise import PiecewiseNet
@@ -101,7 +102,7 @@ class SecureML:
         parts: (N, holders[i]) a holder, of the net's dtype, finite.  y: (N,) in {0, 1}.
         ValueError if they do not fit, or a product with the weights at the start could leave the fixed-point range.
         """
-        parts = self._checked(parts)
+        parts = self._finite(parts)
         y = torch.as_tensor(y)
         if y.shape != (len(parts[0]),) or not bool(((y == 0) | (y == 1)).all()):
             raise ValueError(f"y must be ({len(parts[0])},) labels 0 or 1, got shape {tuple(y.shape)}, "
@@ -114,8 +115,8 @@ class SecureML:
             raise ValueError("SecureML has no rows yet: call prepare(parts, y) first")
         if not 0 < lr < math.inf:
             raise ValueError(f"lr must be a finite number > 0, got {lr}")
-        if len(rows) == 0:
-            raise ValueError("the batch is empty: rows has 0 entries")
+        check_rows(rows, len(self._y))
+        rows = torch.as_tensor(rows)
         shift = min(max(math.ceil(math.log2(len(rows) / lr)) + FRACTIONAL_BITS, 1), 62)
         n_weights = sum(theta[0].numel() for theta in self._thetas)
         n_biases = sum(bias[0].numel() for bias in self._biases if bias is not None)
@@ -129,7 +130,7 @@ class SecureML:
         ValueError if nothing was prepared, rows or lr is not accepted, or dealt is for others or was used before.
         """
         self.transcript.next_step()
-        dealt = dealt if dealt is not None else self.deal(rows, lr=lr)
+        dealt, rows = dealt if dealt is not None else self.deal(rows, lr=lr), torch.as_tensor(rows)
         if dealt.lr != lr or not torch.equal(dealt.rows, rows):
             raise ValueError(f"these StepMasks were dealt for other rows or for another lr: {dealt.lr}, not {lr}")
         dealt.use()
@@ -153,7 +154,7 @@ class SecureML:
     def logits(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
         """Logits (N, 1) float64 of any rows, such as the test rows, revealed to A; the weights stay shared."""
         self.transcript.next_step()
-        x = self._open_inputs(self._checked(parts))
+        x = self._open_inputs(self._finite(parts))
         dealt = StepMasks(self._deal_layers(x.u, backward=False))
         *_, z = self._forward(x, self._open_thetas(dealt), dealt)
         return decode(z[0] + self.transcript.send(NAMES[1], NAMES[0], "share of logits", z[1]))
@@ -209,6 +210,14 @@ class SecureML:
             ))
             u = dealer.mask(out) if i < last else u
         return dealt
+
+    def _finite(self, parts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        parts = self._checked(parts)
+        for name, part in zip(NAMES, parts):
+            if bad := int((~torch.isfinite(part)).sum()):
+                raise ValueError(f"holder {name}'s features must be finite, got {bad} of {part.numel()} values "
+                                 "that are NaN or infinite")
+        return parts
 
     def _open_inputs(self, parts: list[torch.Tensor]) -> Opened:
         """X - U: each holder masks its own columns and sends them; its share of U is 0 in the other's columns."""

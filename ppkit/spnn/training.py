@@ -147,16 +147,18 @@ def train(
 ) -> Record:
     """Train a net for some epochs; the same loop for `rivals.NN`, `rivals.SplitNN`, `layer.SPNN` and `piecewise.PiecewiseNet`.
 
-    parts: one (N, columns) tensor a holder.  y: (N,) in {0, 1}.  epochs: >= 1.  batch: records a step, >= 1; the last
-    batch of an epoch has what is left.  optimiser: made on net.parameters().  loss: "mean" or "sum" of a batch, on which
-    backward is called.  criterion: the mean loss of (logits, y), default cross-entropy; `PiecewiseNet.loss` for SecureML, in
-    whose units the losses of the record then are.  order: "fixed", batches of consecutive rows as in the paper's Fig. 4, or "reshuffled" every epoch
-    by rng (torch.Generator).  test: (parts, y) to measure on.  every: steps between measurements, default one epoch; the
+    parts: one (N, columns) tensor a holder, finite.  y: (N,) in {0, 1}, or finite floating-point numbers that stand for such
+    labels (`label_defences.randomised`).  epochs: >= 1.  batch: records a step, >= 1; the last batch of an epoch has what is
+    left.  optimiser: made on net.parameters().  loss: "mean" or "sum" of a batch, on which backward is called.
+    criterion: the mean loss of (logits, y), default cross-entropy; `PiecewiseNet.loss` for SecureML, in whose units the losses
+    of the record then are.  order: "fixed", batches of consecutive rows as in the paper's Fig. 4, or "reshuffled" every
+    epoch by rng (torch.Generator).  test: (parts, y) to measure on.  every: steps between measurements, default one epoch; the
     first and the last step are always measured, in plaintext by whoever has all columns: no party sees this.
     look_at: numbers of steps, from 0, of which the record keeps what the parties saw.
     Returns a Record; net is trained in place.  ValueError for arguments out of range, and if the loss stops being finite.
     """
-    n = len(y)
+    y, n = torch.as_tensor(y), len(y)
+    test = None if test is None else (test[0], torch.as_tensor(test[1]))
     _one_of("loss", loss, LOSSES)
     _one_of("order", order, ORDERS)
     if epochs < 1 or batch < 1 or (every is not None and every < 1):
@@ -165,8 +167,13 @@ def train(
         raise ValueError("order='reshuffled' needs rng, a torch.Generator")
     if any(len(part) != n for part in parts) or (test and any(len(part) != len(test[1]) for part in test[0])):
         raise ValueError(f"parts and y must have the same rows, got {[len(part) for part in parts]} for {n} labels")
+    for labels, features in ((y, parts), *([] if test is None else [(test[1], test[0])])):
+        _check_numbers(labels, features)
+    n_steps = math.ceil(n / batch)
+    if beyond := [step for step in look_at if not 0 <= step < epochs * n_steps]:
+        raise ValueError(f"look_at must be steps of 0 to {epochs * n_steps - 1}, got {beyond[0]}")
     net.prepare(parts)
-    n_steps, looks, lines = math.ceil(n / batch), [], [_measured(net, parts, y, test, criterion, 0, 0.0)]
+    looks, lines = [], [_measured(net, parts, y, test, criterion, 0, 0.0)]
     for epoch in range(epochs):
         ordered = torch.randperm(n, generator=rng) if order == "reshuffled" else torch.arange(n)
         for i, rows in enumerate(ordered.split(batch)):
@@ -182,6 +189,15 @@ def train(
                 lines.append(_measured(net, parts, y, test, criterion, done, done / n_steps))
     logits = None if test is None else net.logits(test[0])[:, 0].double().numpy()
     return Record(pd.DataFrame(lines), looks, logits)
+
+
+def _check_numbers(y: torch.Tensor, parts: Sequence[torch.Tensor]) -> None:
+    wrong = ~torch.isfinite(y) if y.is_floating_point() else (y != 0) & (y != 1)
+    if wrong.any():
+        raise ValueError(f"labels must be 0 or 1 (finite, if they stand for such), got {y[wrong][0].item()}")
+    for i, part in enumerate(parts):
+        if bad := int((~torch.isfinite(part)).sum()):
+            raise ValueError(f"the features of holder {i} must be finite, got {bad} of {part.numel()} values that are not")
 
 
 def _measured(net, parts, y, test, criterion, step: int, epoch: float) -> dict:
