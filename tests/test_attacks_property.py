@@ -39,20 +39,6 @@ def rng(seed=0):
     return np.random.default_rng(seed)
 
 
-# --- the property
-
-def test_above_median_is_strict_and_takes_another_median():
-    assert attacks.above_median([1.0, 2.0, 2.0, 3.0]).tolist() == [0, 0, 0, 1]
-    assert attacks.above_median([1.0, 2.0, 3.0], of=[0.0, 1.0, 2.0]).tolist() == [0, 1, 1]
-
-
-@pytest.mark.parametrize("values, said", [([1.0, np.nan], "with 1 that are not"), ([[1.0]], r"shape \(1, 1\)"), ([], "shape"),
-                                          ([5.0, 5.0], "all 2 values lie on one side")])
-def test_a_property_that_is_none_is_refused(values, said):
-    with pytest.raises(ValueError, match=said):
-        attacks.above_median(values)
-
-
 # --- the attackers
 
 @pytest.mark.parametrize("attacker", attacks.ATTACKERS)
@@ -131,7 +117,7 @@ def test_tensors_are_taken_like_arrays():
 
 @pytest.mark.parametrize("known, bits, target, attacker, said", [
     (np.ones((3, 2)), [0, 1, 1], np.ones((3, 2)), "forest", "attacker must be one of logistic, mlp, got 'forest'"),
-    (np.ones(3), [0, 1, 1], np.ones((3, 2)), "mlp", r"hidden_known must be \(records, features\), got shape \(3,\)"),
+    (np.ones(3), [0, 1, 1], np.ones((3, 2)), "mlp", r"hidden_known must be a matrix with rows and columns, got shape \(3,\)"),
     (np.ones((3, 2)), [0, 1], np.ones((3, 2)), "mlp", r"property_known must hold one bit a record, got shape \(2,\) for 3"),
     (np.ones((3, 2)), [0, 1, 2], np.ones((3, 2)), "mlp", "property_known must be 0 or 1, got 2"),
     (np.ones((3, 2)), [0, 1, 1], np.ones((3, 3)), "mlp", "same features, got 2 and 3"),

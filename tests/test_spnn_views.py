@@ -303,6 +303,15 @@ def test_a_mask_is_given_once(again):
     assert masks.mask((2, 2), (3, 2)).shape == masks.mask((2, 2), (4, 0)).shape
 
 
+def test_a_long_training_leaves_no_list_of_tickets():
+    key = Stream.seeded_for_teaching(1).key
+    seed, other = Stream(key), Stream(key)
+    masks, before = PairMasks(0, {1: seed}), {name: repr(value) for name, value in vars(seed).items()}
+    drawn = [masks.mask((2, 2), (step, 0)) for step in range(20)]
+    assert {name: repr(value) for name, value in vars(seed).items()} == before
+    assert torch.equal(PairMasks(0, {1: other}).mask((2, 2), (7, 0)), drawn[7])
+
+
 def test_a_step_counted_back_is_refused():
     protocol, (parts, thetas) = protocol_for("masked", 2), inputs(2)
     protocol.prepare(parts)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .arrays import matrix, views_of
+
 ROUNDED_16 = 2**-16 / 12**0.5          # standard deviation of what truncation to 16 fractional bits takes from a value
 _RIDGES = (0, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 1, 3, 10)
 _WIDEST = 400                                              # columns that a span is first looked for in
@@ -38,7 +40,7 @@ def r_squared(X, guess) -> float:
     >>> r_squared([[0.0], [2.0]], [[0.0], [1.0]])
     0.5
     """
-    X, guess = _matrix("X", X), _matrix("guess", guess)
+    X, guess = matrix("X", X), matrix("guess", guess)
     if X.shape != guess.shape:
         raise ValueError(f"X and guess must be of one shape, got {X.shape} and {guess.shape}")
     spread = float(((X - X.mean(axis=0)) ** 2).sum())
@@ -66,7 +68,7 @@ def reconstruct(views: Sequence, known, X_known, *, noise: float = 0.0) -> Recov
     >>> got.rank, bool(np.abs(got.X - X).max() < 1e-9), got.why
     (6, True, '')
     """
-    views, known, X_known = _views(views), np.asarray(known, int), _matrix("X_known", X_known)
+    views, known, X_known = views_of(views), np.asarray(known, int), matrix("X_known", X_known)
     n_rows, (m, d) = len(views[0]), X_known.shape
     if known.shape != (m,) or m == 0 or len(np.unique(known)) < m or known.min() < 0 or known.max() >= n_rows:
         raise ValueError(f"known must name {m} different rows of 0 to {n_rows - 1}, one for each row of X_known, got "
@@ -103,7 +105,7 @@ def inner_products(views: Sequence, gradients: Sequence, *, lr: float, n_feature
     ValueError if shapes do not match, a value is not finite or a setting is out of range.
     Source: none; zhou2021's equations 1 and 2, seen from the server.
     """
-    views, gradients = _views(views), _views(gradients, "gradients")
+    views, gradients = views_of(views), views_of(gradients, "gradients")
     n_steps, n_rows = len(views) - 1, len(views[0])
     if n_steps < 1 or len(gradients) not in (n_steps, n_steps + 1) or gradients[0].shape != views[0].shape:
         raise ValueError(f"needs at least 2 views and a gradient of the same shape for each but the last, got {len(views)} of "
@@ -139,7 +141,7 @@ def whitened(views: Sequence, *, n_features: int, noise: float = 0.0) -> Recover
 
     views, n_features, noise: as in `inner_products`.  Returns Recovered; X is None if the views' rank is below d.
     """
-    views = _views(views)
+    views = views_of(views)
     Z = _span(views, n_features, noise)
     why = _open_directions(n_features, Z.shape[1], n_features, len(views), views[0].shape[1])
     return Recovered(None if why else Z, Z.shape[1], None, why)
@@ -205,20 +207,3 @@ def _open_directions(m: int, rank: int, d: int, n_steps: int, width: int) -> str
         seen = f"{n_steps} views of width {width} hold {rank} of {d} directions above rounding and noise: "
         return seen + ("too few steps" if n_steps * width < d else "theta has moved too little")
     return f"{m} known records fix {m} of {d} directions" if m < d else ""
-
-
-def _matrix(name: str, values) -> np.ndarray:
-    values = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, dtype=float)
-    if values.ndim != 2 or values.size == 0:
-        raise ValueError(f"{name} must be a matrix with rows and columns, got shape {values.shape}")
-    if not np.isfinite(values).all():
-        bad = np.count_nonzero(~np.isfinite(values))
-        raise ValueError(f"{name} must be finite, got {bad} of {values.size} values that are not")
-    return values
-
-
-def _views(views: Sequence, name: str = "views") -> list[np.ndarray]:
-    views = [_matrix(name, view) for view in views]
-    if not views or len({view.shape for view in views}) > 1:
-        raise ValueError(f"{name} must be matrices of one shape, at least one, got {sorted({view.shape for view in views})}")
-    return views

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .features import _matrix, _views
+from .arrays import matrix, views_of
 
 
 class Direction(NamedTuple):
@@ -50,7 +50,7 @@ def averaged(gradients: Sequence, *, known_positive: int | None = None) -> Direc
     gradients: T arrays (N, width) as for `first_direction`; the weights behind them change little from one to the next, so
     that directions keep their sense.  known_positive: as there.  Returns a Direction, share being the mean over steps.
     """
-    stack, total, shares, before = _views(gradients, "gradients"), 0.0, [], None
+    stack, total, shares, before = views_of(gradients, "gradients"), 0.0, [], None
     if known_positive is not None and not 0 <= known_positive < len(stack[0]):
         raise ValueError(f"known_positive must be a row of 0 to {len(stack[0]) - 1}, got {known_positive}")
     for G in stack:
@@ -74,7 +74,7 @@ def norms(gradients) -> np.ndarray:
     >>> norms([[3.0, 4.0], [0.0, 0.0]]).tolist()
     [5.0, 0.0]
     """
-    return np.linalg.norm(_matrix("gradients", gradients), axis=1)
+    return np.linalg.norm(matrix("gradients", gradients), axis=1)
 
 
 def explained(inputs, targets, *, ridge: float = 1e-3, folds: int = 5, rng: np.random.Generator) -> np.ndarray:
@@ -86,7 +86,7 @@ def explained(inputs, targets, *, ridge: float = 1e-3, folds: int = 5, rng: np.r
     ridge: times N, >= 0.  folds: >= 2.  rng: cuts the folds.
     Returns (d,), R^2 of each target over all folds, at most 1.  ValueError for too few rows or an argument out of range.
     """
-    inputs, targets = _matrix("inputs", inputs), _matrix("targets", targets)
+    inputs, targets = matrix("inputs", inputs), matrix("targets", targets)
     if len(inputs) != len(targets):
         raise ValueError(f"inputs and targets must have the same rows, got {len(inputs)} and {len(targets)}")
     if not 2 <= folds <= len(inputs) or not ridge >= 0:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from .features import Recovered, _matrix, _views
+from .arrays import matrix, views_of
+from .features import Recovered
 
 _ROUNDS = 3                                                # of matching and of fitting the move that most records share
 
@@ -38,7 +39,7 @@ def follow(views: Sequence) -> Linked:
     >>> follow([points, points[[2, 0, 3, 1]] + 0.1]).positions[1].tolist()
     [1, 3, 0, 2]
     """
-    views = _views(views)
+    views = views_of(views)
     here, positions, sure = views[0], [np.arange(len(views[0]))], np.ones(len(views[0]), bool)
     for view in views[1:]:
         scale = np.maximum(view.std(axis=0), np.finfo(float).tiny)
@@ -82,7 +83,7 @@ def reconstruct_moved(views: Sequence, batches: Sequence, known, X_known, *, noi
     directions (at most d) that a record's used looks can hold; X is None if no look can be used.
     ValueError if shapes do not match or a value is not finite.
     """
-    views, known, X_known = _views(views), np.asarray(known, int), _matrix("X_known", X_known)
+    views, known, X_known = views_of(views), np.asarray(known, int), matrix("X_known", X_known)
     n_rows, width = views[0].shape
     d, batches = X_known.shape[1], [np.asarray(batch, int) for batch in batches]
     if len(batches) != len(views) or any(batch.shape != (n_rows,) for batch in batches):

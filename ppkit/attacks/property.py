@@ -16,6 +16,7 @@ import torch
 from scipy.stats import norm, rankdata, t
 from sklearn.linear_model import LogisticRegression
 
+from ppkit.attacks.arrays import bits_of, matrix
 from ppkit.evaluation import auc
 from ppkit.models import classification_loss, mlp
 
@@ -64,26 +65,6 @@ class Scene:
     raw_known: np.ndarray | None = None
 
 
-def above_median(values, *, of=None) -> np.ndarray:
-    """The property of the paper: 1 where a value is above the median, else 0; int64 (N,).
-
-    values: (N,) finite.  of: the values whose median counts, default `values` themselves.
-    ValueError if a value is not finite, or if all bits are equal (nothing is left to infer).
-    Source: zhou2021, section 6.3: "bigger than median are taken as 1, otherwise as 0".
-
-    >>> above_median([3.0, 1.0, 2.0, 9.0, 2.0])
-    array([1, 0, 0, 1, 0])
-    """
-    values = np.asarray(values, float)
-    if values.ndim != 1 or not values.size or not np.isfinite(values).all():
-        raise ValueError(f"values must be a vector of finite numbers, got shape {values.shape} with "
-                         f"{np.count_nonzero(~np.isfinite(values))} that are not")
-    bits = (values > np.median(values if of is None else np.asarray(of, float))).astype(np.int64)
-    if bits.min() == bits.max():
-        raise ValueError(f"all {bits.size} values lie on one side of the median: there is no property to infer")
-    return bits
-
-
 def infer(hidden_known, property_known, hidden_target, *, attacker: str = "logistic", rng: np.random.Generator) -> np.ndarray:
     """Log-odds of the property for every target record, by a classifier fitted on the known ones.
 
@@ -99,8 +80,8 @@ def infer(hidden_known, property_known, hidden_target, *, attacker: str = "logis
     """
     if attacker not in ATTACKERS:
         raise ValueError(f"attacker must be one of {', '.join(ATTACKERS)}, got {attacker!r}")
-    known, bits = _features(hidden_known, "hidden_known"), _bits(property_known, "property_known", hidden_known)
-    target = _features(hidden_target, "hidden_target")
+    known, bits = matrix("hidden_known", hidden_known), bits_of(property_known, "property_known", hidden_known)
+    target = matrix("hidden_target", hidden_target)
     if known.shape[1] != target.shape[1]:
         raise ValueError(f"known and target records must have the same features, got {known.shape[1]} and {target.shape[1]}")
     if bits.min() == bits.max():
@@ -165,13 +146,13 @@ def attack(threat: str, scene: Scene, *, attacker: str = "logistic", n_known: in
         raise ValueError(f"threat {threat!r} needs {' and '.join(lacking)} in the scene")
     target = scene.raw if threat == "ceiling" else scene.hidden
     if threat == "nothing":
-        return leak(_bits(scene.bits, "bits", target), np.full(len(target), _log_odds(scene.bits)))
+        return leak(bits_of(scene.bits, "bits", target), np.full(len(target), _log_odds(scene.bits)))
     known, bits = (getattr(scene, name) for name in wanted[:2])
-    known, bits = _features(known, wanted[0]), _bits(bits, wanted[1], known)
+    known, bits = matrix(wanted[0], known), bits_of(bits, wanted[1], known)
     if n_known is not None and not shadow:
         rows = _drawn(len(known), n_known, rng)
         known, bits = known[rows], bits[rows]
-    return leak(_bits(scene.bits, "bits", target), infer(known, bits, target, attacker=attacker, rng=rng), n_known=len(bits))
+    return leak(bits_of(scene.bits, "bits", target), infer(known, bits, target, attacker=attacker, rng=rng), n_known=len(bits))
 
 
 def sweep(scene: Scene, *, sizes: Sequence[int] = (10, 30, 100, 300, 1_000, 3_000, 10_000), threat: str = "adaptive",
@@ -240,26 +221,6 @@ def _placements(bits, scores) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
         raise ValueError(f"an interval needs two records of each kind, got {m} with the property and {n} without")
     ranks = rankdata(scores)
     return value, ((ranks[positive] - rankdata(scores[positive])) / n, 1 - (ranks[~positive] - rankdata(scores[~positive])) / m)
-
-
-def _features(values, name: str) -> np.ndarray:
-    values = values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
-    if values.ndim != 2 or not values.size:
-        raise ValueError(f"{name} must be (records, features), got shape {values.shape}")
-    values = values.astype(np.float64)
-    bad = np.count_nonzero(~np.isfinite(values))
-    if bad:
-        raise ValueError(f"{name} must be finite, got {bad} of {values.size} values that are NaN or infinite")
-    return values
-
-
-def _bits(values, name: str, beside) -> np.ndarray:
-    values = values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
-    if values.shape != (len(beside),):
-        raise ValueError(f"{name} must hold one bit a record, got shape {values.shape} for {len(beside)} records")
-    if not np.isin(values, (0, 1)).all():
-        raise ValueError(f"{name} must be 0 or 1, got {values[~np.isin(values, (0, 1))][0]}")
-    return values.astype(np.int64)
 
 
 def _drawn(n: int, size: int, rng: np.random.Generator) -> np.ndarray:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import torch
 
 from . import ring
-from .randomness import KEY_BYTES, Stream, refuse_forked
+from .randomness import Stream, refuse_forked
 
 Open = Callable[[str, list[torch.Tensor]], torch.Tensor]
 Rows = slice | torch.Tensor | Sequence[int]
@@ -75,11 +75,6 @@ class Triple(_Dealt):
         """X - U of these rows, where it was opened once for the data set; else None."""
         return None if self.data_mask is None or self.data_mask.E is None else self.data_mask.E[self.rows]
 
-    @property
-    def n_bytes_expanded(self) -> tuple[int, ...]:
-        """What the dealer would send to each party without seeds: all three shares."""
-        return tuple(8 * sum(share.numel() for share in shares) for shares in zip(self.U, self.V, self.W))
-
 
 @dataclass
 class TruncationPair(_Dealt):
@@ -101,8 +96,6 @@ class Dealer:
     Source: Beaver 1991; seeds instead of shares: Boyle et al. 2019, introduction. zhou2021 (3.3.1) lets the two parties
     make the triples "collaboratively" and does not say how: the dealer is this kit's choice.
     """
-
-    seed_bytes = KEY_BYTES
 
     def __init__(self, stream: Stream | None = None):
         self._stream = stream if stream is not None else Stream()

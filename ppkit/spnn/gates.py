@@ -81,7 +81,7 @@ def activate(pair: Pair, shares: Shares, masks: GateMasks) -> tuple[Shares, Slop
     shares: (n,) int64 each.  masks: of `deal_gate`, fresh.  Returns shares (n,) and the slope.
     Four rounds, 18 1/4 bytes a number and party for the piecewise sigmoid, 14 1/8 for ReLU.
     Guarantee: as `comparison.below`; the opened bits are masked by random bits that serve once.
-    Source: SecureML, section 5.3 (the function) and 4.4 (there by garbled circuits).
+    Source: SecureML (Mohassel and Zhang 2017), which evaluates the same functions by garbled circuits.
     """
     c, bits = below(pair, shares, THRESHOLDS[masks.kind], masks.comparison)
     if masks.kind == "relu":

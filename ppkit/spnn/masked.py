@@ -55,7 +55,7 @@ class PairMasks:
         self._last = ticket
         mask = None
         for other, seed in self._seeds.items():
-            words = _words(seed.derive("mask", *ticket), shape, self._bits)
+            words = _words(seed.derive("mask", *ticket, remember=False), shape, self._bits)
             words = words if other > self._me else words.neg_()
             mask = words if mask is None else mask.add_(words)
         return mask

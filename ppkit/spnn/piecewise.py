@@ -20,7 +20,7 @@ class PiecewiseNet(NN):
     holders, hidden, rng, bias, dtype: as for `rivals.NN`.  activation: "piecewise" or "relu" for all hidden layers, or one
     each: ("piecewise", "piecewise", "relu") for distress.  ValueError for another activation, or as for NN.
     Records are to be ranked by their logits: p is exactly 0 or 1 for most, and ties would count in an AUC.
-    Source: SecureML (Mohassel and Zhang 2017), sections 4.4 and 5.3; zhou2021, section 6.1.
+    Source: SecureML (Mohassel and Zhang 2017); zhou2021, section 6.1.
 
     >>> net = PiecewiseNet([14, 14], (8, 8), rng=torch.Generator().manual_seed(0))
     >>> net.prepare([torch.zeros(5, 14, dtype=torch.float64)] * 2)

@@ -71,11 +71,13 @@ class Stream:
                 self._cipher.update_into(_ZEROS if part == len(_ZEROS) else _ZEROS[:part], room[start : start + part])
         return drawn
 
-    def derive(self, *labels: str | int) -> Stream:
+    def derive(self, *labels: str | int, remember: bool = True) -> Stream:
         """An independent Stream for these labels (a purpose, a pair of holders, a step), the same for all with the key.
 
         key' = HMAC-SHA256(key, "derive" and the labels, each with its type and length)
 
+        remember: False for a caller that itself gives no labels twice, such as numbers that only go up: then nothing is kept
+        to check it by.
         labels: at least one; "1" and 1 are different labels, and ("a", "bc") differs from ("ab", "c").
         ValueError for labels that this Stream has derived before: the same keystream would be used twice.
         """
@@ -91,7 +93,8 @@ class Stream:
         key = _prf(self.key, text)
         if key in self._derived:
             raise ValueError(f"labels {labels} were derived before: the same keystream would be used twice")
-        self._derived.add(key)
+        if remember:
+            self._derived.add(key)
         stream = Stream(key)
         stream._taught_from = self._taught_from
         return stream

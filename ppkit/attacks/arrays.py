@@ -1,0 +1,37 @@
+"""What attacks take: arrays or tensors of finite numbers, checked at the public edge of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+
+def matrix(name: str, values) -> np.ndarray:
+    """A float64 matrix of finite values, at least one; ValueError that names it, otherwise."""
+    values = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, dtype=float)
+    if values.ndim != 2 or values.size == 0:
+        raise ValueError(f"{name} must be a matrix with rows and columns, got shape {values.shape}")
+    if not np.isfinite(values).all():
+        bad = np.count_nonzero(~np.isfinite(values))
+        raise ValueError(f"{name} must be finite, got {bad} of {values.size} values that are not")
+    return values
+
+
+def views_of(views: Sequence, name: str = "views") -> list[np.ndarray]:
+    """At least one such matrix, all of one shape."""
+    views = [matrix(name, view) for view in views]
+    if not views or len({view.shape for view in views}) > 1:
+        raise ValueError(f"{name} must be matrices of one shape, at least one, got {sorted({view.shape for view in views})}")
+    return views
+
+
+def bits_of(values, name: str, beside) -> np.ndarray:
+    """One 0 or 1 for each record of `beside`, as int64; ValueError that names it, otherwise."""
+    values = values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
+    if values.shape != (len(beside),):
+        raise ValueError(f"{name} must hold one bit a record, got shape {values.shape} for {len(beside)} records")
+    if not np.isin(values, (0, 1)).all():
+        raise ValueError(f"{name} must be 0 or 1, got {values[~np.isin(values, (0, 1))][0]}")
+    return values.astype(np.int64)
