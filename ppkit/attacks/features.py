@@ -22,8 +22,8 @@ class Recovered:
     """What the server made of the views.
 
     X: (N, d) float64, or None where it has nothing.  rank: directions of X that the views hold, at most d.
-    expected_r2: the `r_squared` that the server itself expects, by leaving known records out one at a time, in units of their own
-    spread about their mean; None where it cannot check.
+    expected_r2: the `r_squared` that the server itself expects, by leaving known records out one at a time (spread: theirs
+    about their mean); None where it cannot check.
     why: "" where nothing stands in the way, else one sentence.
     """
     X: np.ndarray | None

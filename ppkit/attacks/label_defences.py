@@ -59,7 +59,8 @@ def auc_limit(epsilon: float) -> float:
 def _finite(gradient: torch.Tensor) -> None:
     if gradient.ndim != 2 or not torch.isfinite(gradient).all():
         bad = int((~torch.isfinite(gradient)).sum())
-        raise ValueError(f"gradient must be (N, width) and finite, got shape {tuple(gradient.shape)} with {bad} values that are not")
+        raise ValueError(f"gradient must be (N, width) and finite, got shape {tuple(gradient.shape)} with {bad} values "
+                         "that are not")
 
 
 def max_norm(gradient: torch.Tensor, *, rng: torch.Generator) -> torch.Tensor:

@@ -161,7 +161,7 @@ def sweep(scene: Scene, *, sizes: Sequence[int] = (10, 30, 100, 300, 1_000, 3_00
 
     sizes: each from 2 to the known records of the scene.  repeats: draws of the known records for each size, >= 2.
     Returns a DataFrame, one row a size: n_known, auc (mean over the draws), low, high: 95%, half as wide as the root of the
-    squares of `band` over the draws and of DeLong's interval over the attacked records; draws overlap, at all m = M they are one.
+    squares of `band` over the draws and of DeLong's interval over the attacked records. Draws overlap: at m = M all are one.
     ValueError as in `attack`, before anything is fitted.
     """
     if repeats < 2:
@@ -175,7 +175,7 @@ def sweep(scene: Scene, *, sizes: Sequence[int] = (10, 30, 100, 300, 1_000, 3_00
     for m in sizes:
         found = [attack(threat, scene, attacker=attacker, n_known=m, rng=rng) for _ in range(repeats)]
         mean, low, _ = band([one.auc for one in found])
-        of_records = np.mean([max(one.high - one.auc, one.auc - one.low) ** 2 for one in found])    # one end may be cut at 0 or 1
+        of_records = np.mean([max(one.high - one.auc, one.auc - one.low) ** 2 for one in found])    # an end may be cut
         half = float(np.sqrt((mean - low) ** 2 + of_records))
         rows.append((m, mean, max(0.0, mean - half), min(1.0, mean + half)))
     return pd.DataFrame(rows, columns=["n_known", "auc", "low", "high"])

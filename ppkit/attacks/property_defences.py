@@ -17,7 +17,7 @@ from ppkit.models import classification_loss, mlp
 
 
 class NoisyHidden(nn.Module):
-    """Rows of h1 clipped, and Gaussian noise on every entry, each time anew; for the holders to apply before the server has h1.
+    """Rows of h1 clipped, and Gaussian noise on every entry, each time anew, before the server has h1.
 
     h min(1, C / ||h||) + N(0, (noise_multiplier C)^2 I)
 

@@ -68,7 +68,8 @@ class PairDealer(Dealer):
     transcript: where the messages are written down, in the phase "offline".  stream: as for `Dealer`.
     Guarantee: what the dealer sends to a party is uniform to it (computationally, AES-256). The dealer sees no message
     between the parties and must not collude with one of them.
-    Departs from: SecureML (Mohassel and Zhang 2017), whose two servers make their triples together, by oblivious transfer or LHE.
+    Departs from: SecureML (Mohassel and Zhang 2017), whose two servers make their triples together, by oblivious
+    transfer or LHE.
     """
 
     def __init__(self, transcript: Transcript, *, stream: Stream | None = None):

@@ -23,8 +23,9 @@ def costs(holders: Sequence[int] = (14, 14), width: int = 8, *, n_rows: int = 5_
     sizes only.  kinds: some of KINDS.  he_choices: what protocol "he" takes (keys=, key_bits=, pool=); at the
     default sizes it takes seconds.
     Returns one row a kind: bytes of one step by link (between holders; holders to server; server to holders, which is the
-    gradient of h1 to each), rounds of the forward pass, bytes once per data set, bytes of the dealer in a step (offline), compute
-    in words, what the server and what holder A received in one step (names from the transcript), and who learns what, as stated.
+    gradient of h1 to each), rounds of the forward pass, bytes once per data set, bytes of the dealer in a step (offline),
+    compute in words, what the server and what holder A received in one step (names from the transcript), and who learns
+    what, as stated.
 
     >>> table = costs((2, 1), 4, n_rows=10, kinds=("plain", "masked"))
     >>> table.loc["masked", ["between holders", "to server", "rounds", "once"]].tolist()

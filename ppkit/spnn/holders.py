@@ -94,7 +94,8 @@ class Protocol:
                  dtype: torch.dtype = torch.float32):
         holders = list(holders)
         if len(holders) < 2:
-            raise ValueError(f"SPNN needs at least 2 holders, got {len(holders)}: {holders}; one holder alone needs no protocol")
+            raise ValueError(f"SPNN needs at least 2 holders, got {len(holders)}: {holders}; "
+                             "one holder alone needs no protocol")
         if any(width < 1 for width in holders):
             raise ValueError(f"every holder needs at least 1 feature, got holders={holders}")
         self.transcript, self.dtype, self._stream = transcript, dtype, stream
@@ -189,8 +190,8 @@ def check_room(name: str, part: torch.Tensor, bits: int, *, n_terms: int) -> Non
         if not math.isfinite(low + high):
             raise ValueError(f"X theta of holder {name} is not finite: has the training diverged?")
         worst = (low if -low > high else high) * 2.0**-FRACTIONAL_BITS
-        raise ValueError(f"X theta of holder {name} reaches {worst:.6g}, outside the range +-{room * 2.0**-FRACTIONAL_BITS:.6g} "
-                         f"that a {bits}-bit word with {FRACTIONAL_BITS} fractional bits leaves for each of {n_terms}")
+        raise ValueError(f"X theta of holder {name} reaches {worst:.6g}, outside the range "
+                         f"+-{room * 2.0**-FRACTIONAL_BITS:.6g} that a {bits}-bit word with {FRACTIONAL_BITS} fractional bits leaves for each of {n_terms}")
 
 
 class Plain(Protocol):

@@ -12,8 +12,9 @@ COLUMNS = ["step", "round", "phase", "sender", "receiver", "name", "n_bytes"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Message:
-    """One message.  payload: what was sent, not shown in repr, or None where only sizes are kept.  n_bytes: on the wire, without framing.
+    """One message.  payload: what was sent, not shown in repr, or None where only sizes are kept.
 
+    n_bytes: on the wire, without framing.
     round: messages of one round travel at the same time; the next round waits for them.
     step: the training step, 0 for what is sent once before training.  phase: "online" or "offline" (from the dealer).
     """

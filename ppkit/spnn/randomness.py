@@ -111,8 +111,8 @@ class Stream:
 def refuse_forked(secret: object, process: int) -> None:
     """RuntimeError unless this is the process (its number) in which a secret was made: a forked copy would use it again."""
     if os.getpid() != process:
-        raise RuntimeError(f"this {type(secret).__name__} was made in another process; using it here would use its random words "
-                           "a second time")
+        raise RuntimeError(f"this {type(secret).__name__} was made in another process; using it here would use its random "
+                           "words a second time")
 
 
 def _prf(key: bytes, text: bytes) -> bytes:

@@ -10,7 +10,8 @@ from . import ring
 from .dealer import DataMask, Dealer, Open, Triple, TruncationPair, minus, total
 from .randomness import Stream
 
-__all__ = ["DataMask", "Dealer", "Triple", "TruncationPair", "add", "beaver_matmul", "beaver_multiply", "reveal", "share", "truncate"]
+__all__ = ["DataMask", "Dealer", "Triple", "TruncationPair", "add", "beaver_matmul", "beaver_multiply", "reveal", "share",
+           "truncate"]
 
 TRUNCATIONS = ("secureml", "floor", "dealer")
 
@@ -72,7 +73,8 @@ def beaver_matmul(x_shares: Sequence[torch.Tensor] | None, y_shares: Sequence[to
 
     x_shares: k shares (n, k); None with a triple for rows of a data set (`Dealer.matmul_triple` with U=): X is then those
     rows and E their part of what `DataMask.open` opened.  y_shares: k shares (k, m).  triple: of `Dealer.matmul_triple`.
-    open: open(name, shares) -> their sum; called with "X - U" (unless x_shares is None) and "Y - V", which travel in one round.
+    open: open(name, shares) -> their sum; called with "X - U" (unless x_shares is None) and "Y - V", which travel in one
+    round.
     Returns k shares (n, m).  ValueError for shapes that do not fit, a triple that was used, x_shares with a triple for a
     data set (another X under the same U would give away the difference), and None with another triple or before open.
     Guarantee: E and F are uniform and independent of X and Y; each output share is uniform (W's are).
