@@ -165,18 +165,17 @@ def _one_sided(evidence: Evidence, *, sign: int) -> Outcome:
     threshold = evidence.options["at_least" if sign > 0 else "at_most"]
     seeds = _seeds(evidence.values)
     value, spread = float(seeds.mean()), _spread(seeds)
-    good, inside = sign * (seeds - threshold) >= 0, sign * (value - threshold) >= 0
+    good = sign * (seeds - threshold) >= 0
     agree = good.mean() >= SEED_SHARE
     if agree and sign * (value - threshold) - evidence.halfwidth >= 0:
         return Outcome(REPRODUCED, value, spread)
-    if sign > 0 and np.mean(seeds > 0) >= SEED_SHARE:
-        short = "its interval reaches" if agree and inside else "it is"
-        return Outcome(DIRECTION, value, spread, f"positive, but {short} under {threshold}")
     why = ""
     if good.any() and not good.all():
         why = f"{good.sum()} of {good.size} seeds {'reach' if sign > 0 else 'stay at or under'} {threshold}"
     elif good.all() and evidence.halfwidth:
         why = f"its interval reaches {'under' if sign > 0 else 'over'} {threshold}"
+    if sign > 0 and np.mean(seeds > 0) >= SEED_SHARE:
+        return Outcome(DIRECTION, value, spread, f"positive, but {why or f'it is under {threshold}'}")
     return Outcome(NOT_REPRODUCED, value, spread, why)
 
 

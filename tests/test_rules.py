@@ -110,6 +110,7 @@ def test_a_mean_that_one_seed_carries_is_no_result():
     ("at_most", [0.01, 0.01], 0.05, "its interval reaches over 0.02"),
     ("at_most", [0.01, 0.01, 0.03, 0.03, 0.03], 0.05, "2 of 5 seeds stay at or under 0.02"),
     ("at_least", [-0.01, 0.01, 0.03], 0.0, "1 of 3 seeds reach 0.02"),
+    ("at_least", [0.01, 0.01, 0.09], 0.0, "positive, but 1 of 3 seeds reach 0.02"),   # though the mean does
     ("at_most", [0.01, 0.01], 0.0, ""),
 ])
 def test_a_one_sided_rule_says_when_seeds_disagree_or_the_interval_decides(name, values, halfwidth, why):
