@@ -30,6 +30,15 @@ def test_one_direction_separates_the_labels_and_its_sign_is_the_label():
     assert auc(y, got.scores) == 1.0 and ((got.scores > 0) == (y == 1)).all() and got.n_positive == 12 and got.share > 0.9
 
 
+def test_the_direction_is_that_of_the_gradients_as_they_are_not_less_their_mean():
+    """Along (1, 0) every record has length 1 to 3, along (0, 1) the spread is larger: about the mean (0, 1) would come first."""
+    G = np.array([[2.0, 1.9], [2.0, -1.9], [2.1, 1.9], [1.9, -1.9], [3.0, 0.0]])
+    scores = first_direction(G).scores
+    v = np.linalg.eigh(G.T @ G)[1][:, -1]
+    np.testing.assert_allclose(np.abs(scores), np.abs(G @ v), rtol=1e-12)
+    assert abs(v[0]) > 0.99 and np.linalg.eigh(np.cov(G.T))[1][0, -1] ** 2 < 0.1
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_rarer_class_settles_the_sign_whatever_the_weights_sign(sign):
     y = rare()
