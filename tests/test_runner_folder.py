@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from ppkit import measured
 from ppkit.runner import Refused, batch, catalogue, machine, reference, run_folder, worker
 from ppkit.runner.children import Children
 
@@ -165,6 +166,14 @@ def test_the_reference_keeps_the_paper_profile_over_a_later_quick_run(project):
     target.unlink()
     reference.keep([paper.path.name])
     assert target.read_bytes() == first and str(project.folder).encode() not in first
+
+
+def test_what_a_run_measured_becomes_the_reference_with_its_machine(project, monkeypatch):
+    run = finished(project, 18.5, "paper")
+    monkeypatch.setenv("PPKIT_RUN", str(run.path))
+    measured.keep("seconds", {"masked": 1.5})
+    reference.keep([run.path.name])
+    assert measured.reference("seconds") == ({"masked": 1.5}, machine.describe()["summary"], run.path.name)
 
 
 def test_a_picture_of_formulas_is_renewed_by_any_profile(project):

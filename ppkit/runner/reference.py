@@ -1,4 +1,4 @@
-"""`ppkit reference`: the only writer of figures/claims.json and of the reference pictures beside it."""
+"""`ppkit reference`: the only writer of figures/claims.json, of the reference pictures and of figures/measured/."""
 
 import shutil
 from pathlib import Path
@@ -10,7 +10,8 @@ LARGEST_PICTURE = 200_000  # bytes
 
 
 def keep(names: list[str]) -> tuple[Path, int]:
-    """Merge finished runs into figures/claims.json, later ones over earlier, and copy their pictures (PNG), renew the README.
+    """Merge finished runs into figures/claims.json, later ones over earlier, copy their pictures (PNG) and what they measured
+    (`ppkit.measured`), renew the README.
 
     names: runs, as `run_folder.open_run` takes them.
     Returns the file and how many of its claims are decided.
@@ -37,6 +38,7 @@ def keep(names: list[str]) -> tuple[Path, int]:
     kept = run_folder.read_json(target) if target.exists() else {"pictures": {}, "claims": []}
     for run in runs:
         new = run_folder.read_json(run.path / "claims.json")
+        _measured(run, new["run"], folder)
         rows = [{**row, "run": new["run"]["id"]} if row["verdict"] != rules.NOT_TRIED else row for row in new["claims"]]
         kept = {"run": new["run"], "pictures": _pictures(run, kept["pictures"], folder),
                 "claims": ledger.best(kept["claims"], rows)}
@@ -44,6 +46,13 @@ def keep(names: list[str]) -> tuple[Path, int]:
     if (project.root() / "README.md").exists():
         readme.write(project.root())
     return target, sum(row["verdict"] != rules.NOT_TRIED for row in kept["claims"])
+
+
+def _measured(run, about: dict, folder: Path) -> None:
+    for file in sorted((run.path / "measured").glob("*.json")):
+        (folder / "measured").mkdir(exist_ok=True)
+        run_folder.write_json(folder / "measured" / file.name,
+                              {"run": about["id"], "machine": about["machine"], "values": run_folder.read_json(file)})
 
 
 def _pictures(run, kept: dict, folder: Path) -> dict:
