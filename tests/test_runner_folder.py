@@ -173,7 +173,7 @@ def test_what_a_run_measured_becomes_the_reference_with_its_machine(project, mon
     monkeypatch.setenv("PPKIT_RUN", str(run.path))
     measured.keep("seconds", {"masked": 1.5})
     reference.keep([run.path.name])
-    assert measured.reference("seconds") == ({"masked": 1.5}, machine.describe()["summary"], run.path.name)
+    assert measured.reference("seconds") == ({"masked": 1.5}, run.record["machine"]["summary"], run.path.name)
 
 
 def test_a_picture_of_formulas_is_renewed_by_any_profile(project):
