@@ -3,7 +3,7 @@
 import zmq
 from jupyter_client.manager import AsyncKernelManager
 
-from ppkit.runner.lifeline import die_with_parent
+from ppkit.lifeline import die_with_parent
 
 
 class BoundKernel(AsyncKernelManager):

@@ -11,8 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+from ppkit.lifeline import die_with_parent
 from ppkit.runner import plain
-from ppkit.runner.lifeline import die_with_parent
 
 RUNNING = "running"
 DONE = "done"

@@ -1,0 +1,21 @@
+"""Child processes that do not outlive whoever started them."""
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def die_with_parent(parent: int | None = None) -> None:
+    """Ask Linux to kill this process when the thread that started it ends; a child calls it first, or between fork and exec.
+
+    parent: the process that started this one, where a child that calls late is to see that it has ended already: SystemExit.
+    Elsewhere than on Linux nothing more happens here, and a child's own watch on its parent has to do.
+    """
+    if _LIBC is not None:
+        _LIBC.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    if parent is not None and os.getppid() != parent:
+        raise SystemExit(f"the process {parent} that started this one has ended")
