@@ -1,0 +1,226 @@
+"""How long an epoch takes on a network: computing, and what the messages wait for, without sending any.
+
+    seconds = compute + sum over rounds of 8 (largest bytes on one directed link in the round) / bandwidth + rounds x latency
+
+Every pair of parties has a full-duplex link of its own, so messages of one round on different links, or in different
+directions, travel side by side; the next round waits for the slowest. A table is what `Transcript.table` gives, of a run or,
+for sizes at which nobody wants to wait for a run, of `epoch_table` and its kin: one row a message with its step, round,
+phase, sender, receiver, name and n_bytes. Each message counts once: as "online" (of a training step), as "offline" (from the
+dealer, ahead of time), or as "once" (before the first step: seeds, keys, X - U).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import pandas as pd
+import torch
+
+from ppkit.spnn.holders import SERVER, holder_names
+from ppkit.spnn.layer import SPNN
+from ppkit.spnn.messages import COLUMNS, Transcript
+from ppkit.spnn.paillier import Packing
+from ppkit.spnn.paillier_keys import SECURE_BITS, generate_keys
+from ppkit.spnn.piecewise import PiecewiseNet
+from ppkit.spnn.rivals import shares_of
+from ppkit.spnn.secureml import SecureML
+
+PARTS = ("once", "offline", "online")
+FLOAT = 4                                    # bytes of a number that a rival sends in the clear
+
+
+def part(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The messages of one of PARTS: "offline" by their phase, the others by their step, 0 or later.
+
+    ValueError for another name, or a table without the columns of `messages.COLUMNS`.
+    """
+    if name not in PARTS:
+        raise ValueError(f"part must be one of {PARTS}, got {name!r}")
+    if missing := [column for column in COLUMNS if column not in table.columns]:
+        raise ValueError(f"a table of messages has the columns {', '.join(COLUMNS)}, got none called {missing[0]!r}")
+    offline = table["phase"] == "offline"
+    return table[offline if name == "offline" else ~offline & ((table["step"] == 0) == (name == "once"))]
+
+
+def floor(table: pd.DataFrame, bandwidth: float) -> float:
+    """Seconds that the online bytes alone take along the rounds: no computing, no latency.
+
+    sum over rounds of 8 (largest bytes on one directed link) / bandwidth
+
+    bandwidth: bits per second of a link in each direction, > 0.  Returns seconds >= 0, 0 for a table without messages.
+
+    >>> table = epoch_table((2, 1), (4, 3), n_rows=10, batch=5, protocol="masked")
+    >>> round(floor(table, bandwidth=8_000), 3)                     # 2 x (80 + 60 + 60 + 80) bytes at 1,000 bytes a second
+    0.56
+    """
+    _check(bandwidth=bandwidth)
+    return 8 * _along(part(table, "online"))[0] / bandwidth
+
+
+def online_seconds(table: pd.DataFrame, *, bandwidth: float, latency: float = 0.0, compute: float = 0.0) -> float:
+    """Seconds of the training steps of a table: the formula of this module.
+
+    bandwidth: bits per second, > 0.  latency: seconds that a message takes beside its bytes, one way, >= 0.
+    compute: seconds of the same steps on a network that costs nothing, >= 0: measured, of an unshaped run.
+    Departs from a run: that one round ends before the next begins is the slowest order there is; where the next round's
+    messages of one party wait only for what reached it early, a run gains on this.
+    """
+    return _seconds(part(table, "online"), bandwidth, latency, compute)
+
+
+def once_seconds(table: pd.DataFrame, *, bandwidth: float, latency: float = 0.0, compute: float = 0.0) -> float:
+    """Seconds of what is sent before the first step, by the same formula: seeds, keys, and X - U of the lean form."""
+    return _seconds(part(table, "once"), bandwidth, latency, compute)
+
+
+def offline_seconds(table: pd.DataFrame, *, bandwidth: float, latency: float = 0.0, compute: float = 0.0) -> float:
+    """Seconds that the dealer sends ahead of time: its links side by side, nobody answers, so latency counts once.
+
+    compute + 8 (largest bytes on one link) / bandwidth + latency
+    """
+    _check(bandwidth=bandwidth, latency=latency, compute=compute)
+    sent = part(table, "offline").groupby(["sender", "receiver"])["n_bytes"].sum()
+    return compute + (8 * int(sent.max()) / bandwidth + latency if len(sent) else 0.0)
+
+
+def by_link(table: pd.DataFrame, by: Sequence[str] = ("sender", "receiver")) -> pd.DataFrame:
+    """Bytes once, offline and online, one row a directed link; by: other columns to count by, such as ["name"]."""
+    counts = {name: part(table, name).groupby(list(by), sort=False)["n_bytes"].sum() for name in PARTS}
+    order = table.groupby(list(by), sort=False).size().index
+    return pd.DataFrame(counts).reindex(order).fillna(0).astype("int64")
+
+
+def crossing(table_a: pd.DataFrame, compute_a: float, table_b: pd.DataFrame, compute_b: float,
+             latency: float = 0.0) -> float | None:
+    """The bandwidth at which two ways take the same online seconds, in bits per second; None if there is none.
+
+    8 (bytes_a - bytes_b) / (fixed_b - fixed_a),  fixed = compute + rounds x latency
+
+    Both are straight lines over 1/bandwidth, so there is at most one: above it the way with less computing is the faster one,
+    below it the way with fewer bytes along its rounds. None too where they agree everywhere.
+
+    >>> masked, he = (epoch_table((2, 1), (4, 3), n_rows=10, batch=5, protocol=name) for name in ("masked", "he"))
+    >>> crossing(masked, 0.001, he, 1.0) is None                    # fewer bytes and less computing
+    True
+    """
+    _check(latency=latency, compute_a=compute_a, compute_b=compute_b)
+    (bytes_a, rounds_a), (bytes_b, rounds_b) = (_along(part(table, "online")) for table in (table_a, table_b))
+    apart = (compute_b + rounds_b * latency) - (compute_a + rounds_a * latency)
+    if (bytes_a - bytes_b) * apart <= 0:
+        return None
+    return 8 * (bytes_a - bytes_b) / apart
+
+
+def epoch_table(holders: Sequence[int], hidden: Sequence[int], *, n_rows: int, batch: int, key_bits: int = SECURE_BITS,
+                elementwise: bool = False, **choices) -> pd.DataFrame:
+    """All messages of one epoch of `layer.SPNN`, counted without computing it.
+
+    The net runs for two steps on one row and on two; the size of every message is a straight line over the rows (of the batch,
+    or of the data set for what is sent once), only ciphertexts go by ceil(rows x width / numbers in one).
+    holders, hidden: as for SPNN.  n_rows: of the training set, >= 1.  batch: rows of a step; the last has what is left.
+    choices: protocol, form, truncation, word_bits, label_holder, n_outputs.  For protocol "he": key_bits, of the server's key
+    (below 2,048 for comparison), and elementwise, one number a ciphertext as printed.
+    Returns the columns of `Transcript.table`.  ValueError as SPNN's, or for n_rows or batch below 1.
+    """
+    numbers = None
+    if choices.get("protocol") == "he":
+        choices = {"keys": generate_keys(key_bits, teaching=key_bits < SECURE_BITS)[1]} | choices
+        public = choices["keys"].public
+        fields = 1 if elementwise else Packing(n_terms=len(holders)).n_fields(public)
+        numbers = hidden[0], fields, public.ciphertext_bytes
+
+    def run(n: int) -> Transcript:
+        net = SPNN(holders, hidden, rng=torch.Generator().manual_seed(0), **choices)
+        net.prepare([torch.zeros(n, columns) for columns in holders])
+        for _ in range(2):
+            net(slice(None)).sum().backward()
+        return net.transcript
+
+    return _of_an_epoch(run, n_rows, batch, numbers)
+
+
+def secureml_table(holders: Sequence[int], hidden: Sequence[int], *, n_rows: int, batch: int,
+                   activation: str | Sequence[str] = "piecewise", truncation: str = "dealer") -> pd.DataFrame:
+    """The same for `secureml.SecureML`, whose parties A and B are the two holders; arguments as there.
+
+    It is a library of the kit with a transcript, not a set of roles that run apart: a time from this table is a count or a
+    `replay`, not a run.
+    """
+    def run(n: int) -> Transcript:
+        net = PiecewiseNet(holders, hidden, activation=activation, rng=torch.Generator().manual_seed(0))
+        shared = SecureML(net, truncation=truncation)
+        shared.prepare([torch.zeros(n, columns, dtype=torch.float64) for columns in holders], torch.zeros(n))
+        for _ in range(2):
+            shared.step(torch.arange(n), lr=1.0)
+        return shared.transcript
+
+    return _of_an_epoch(run, n_rows, batch)
+
+
+def splitnn_table(holders: Sequence[int], hidden: Sequence[int], *, n_rows: int, batch: int) -> pd.DataFrame:
+    """The same for `rivals.SplitNN` cut behind the first layer, which has no messages of its own: they are made up here.
+
+    A step: every holder's encodings (rows, its share of hidden[0]) to the server, and their gradients back, in float32; once:
+    the labels, a byte each, which the server has in split learning.
+    """
+    shares, names = shares_of(max(hidden[0], len(holders)), len(holders)), holder_names(len(holders))
+
+    def run(n: int) -> Transcript:
+        transcript = Transcript(keep="sizes")
+        transcript.send(names[0], SERVER, "labels", b"", n_bytes=n)
+        for _ in range(2):
+            transcript.next_step()
+            for name, width in zip(names, shares):
+                transcript.send(name, SERVER, "X theta", b"", n_bytes=FLOAT * n * width)
+            transcript.next_round()
+            for name, width in zip(names, shares):
+                transcript.send(SERVER, name, "dL/d(X theta)", b"", n_bytes=FLOAT * n * width)
+        return transcript
+
+    return _of_an_epoch(run, n_rows, batch)
+
+
+def _of_an_epoch(run: Callable[[int], Transcript], n_rows: int, batch: int,
+                 ciphertexts: tuple[int, int, int] | None = None) -> pd.DataFrame:
+    """Two steps of one row and of two, run and drawn out to the rows of an epoch.
+
+    ciphertexts: (numbers a row, numbers a ciphertext, bytes a ciphertext) for messages of ciphertexts.
+    """
+    if n_rows < 1 or batch < 1:
+        raise ValueError(f"n_rows and batch must be >= 1, got {n_rows} and {batch}")
+    one, two = (run(n).table() for n in (1, 2))
+    slope = two["n_bytes"] - one["n_bytes"]
+
+    def sized(rows: pd.DataFrame, n: int) -> pd.DataFrame:
+        n_bytes = rows["n_bytes"] + slope[rows.index] * (n - 1)
+        if ciphertexts is not None:
+            a_row, in_one, width = ciphertexts
+            n_bytes = n_bytes.mask(rows["name"] == "Enc(X theta)", width * math.ceil(n * a_row / in_one))
+        return rows.assign(n_bytes=n_bytes)
+
+    before, step = (one[one["step"] == which] for which in (0, 1))
+    rounds = int(one.loc[one["step"] == 2, "round"].min() - step["round"].min())
+    steps = [sized(step, min(batch, n_rows - start)).assign(step=1 + i, round=step["round"] + rounds * i)
+             for i, start in enumerate(range(0, n_rows, batch))]
+    return pd.concat([sized(before, n_rows), *steps], ignore_index=True)[COLUMNS]
+
+
+def _along(rows: pd.DataFrame) -> tuple[int, int]:
+    """Bytes on the busiest link of each round, added up, and the number of rounds in which anything is sent."""
+    links = rows.groupby(["round", "sender", "receiver"])["n_bytes"].sum()
+    busiest = links.groupby("round").max()
+    return int(busiest.sum()), len(busiest)
+
+
+def _seconds(rows: pd.DataFrame, bandwidth: float, latency: float, compute: float) -> float:
+    _check(bandwidth=bandwidth, latency=latency, compute=compute)
+    n_bytes, n_rounds = _along(rows)
+    return compute + 8 * n_bytes / bandwidth + n_rounds * latency
+
+
+def _check(**numbers: float) -> None:
+    for name, value in numbers.items():
+        least = "> 0" if name == "bandwidth" else ">= 0"
+        if not (0 < value < math.inf or value == 0 and name != "bandwidth"):
+            raise ValueError(f"{name} must be a finite number {least}, got {value}")
