@@ -218,11 +218,18 @@ def load(path: str | Path) -> Config:
     if not path.is_file():
         raise FileNotFoundError(f"there is no config file {path.name} in {path.parent}")
     try:
-        read = tomllib.loads(path.read_bytes().decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
         raise ValueError(f"{path.name} is not TOML: {error}") from None
+    return parse(text, path)
+
+
+def parse(text: str, path: Path) -> Config:
+    """The config that a text says, as if it stood in the file `path`.  ValueError: as `load`."""
     try:
-        return _config(path, read)
+        return _config(path, tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path.name} is not TOML: {error}") from None
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
 

@@ -1,0 +1,97 @@
+"""An example to start from: the config file of a run, and one parquet file a holder, made from rows that are split already."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from ppkit.spnn.holders import holder_names
+from ppkit.spnn.network import config as configs
+from ppkit.spnn.network.data import ID
+from ppkit.spnn.vertical import Vertical
+
+LABELS = "label"
+PORTS = range(20_000, 32_000)                   # below those that systems give to outgoing connections
+
+
+def write(folder: str | Path, vertical: Vertical, *, names: Sequence[str] | None = None, label_holder: int = 0,
+          run: str = "first-try", source: str | None = None, protocol: str = "masked", **settings) -> Path:
+    """Write config.toml and one parquet file a holder into a folder; returns the path of the config.
+
+    vertical: its "train" rows come first in every file, then its "test" rows; ids are the rows' numbers in the data set.
+    names: of the holders, default A, B, ...  label_holder: which of them gets the labels, from 0.
+    run: the run id.  source: default what the vertical says.  settings: any key of [network], [protocol] (its name is
+    protocol=), [model] and [training], such as epochs=2, bandwidth="100 Mbps", form="published"; others stay at the default.
+    All roles listen on this machine, at ports that are free now.
+    ValueError for an unknown setting or a value out of range, before anything is written; FileExistsError if the folder
+    has a config.toml.
+    """
+    folder, names = Path(folder), list(names or holder_names(len(vertical.holders)))
+    target = folder / "config.toml"
+    if len(names) != len(vertical.holders) or label_holder not in range(len(names)):
+        raise ValueError(f"there must be a name for each of {len(vertical.holders)} holders and label_holder one of them, "
+                         f"got {names} and {label_holder}")
+    if target.exists():
+        raise FileExistsError(f"there is a config.toml in {folder} already")
+    text = _toml(names, label_holder, run=run, source=source or vertical.source,
+                 settings={"train_rows": len(vertical.y["train"]), "name": protocol, **settings})
+    configs.parse(text, target)
+    folder.mkdir(parents=True, exist_ok=True)
+    start = 0
+    for i, (name, width) in enumerate(zip(names, vertical.holders)):
+        X = torch.cat([vertical.parts[key][i] for key in ("train", "test")]).float().numpy()
+        table = pd.DataFrame(X, columns=list(vertical.feature_names[start : start + width]))
+        table.insert(0, ID, np.concatenate([vertical.rows[key] for key in ("train", "test")]))
+        if i == label_holder:
+            table[LABELS] = torch.cat([vertical.y[key] for key in ("train", "test")]).numpy()
+        table.to_parquet(folder / f"{name}.parquet", index=False)
+        start += width
+    target.write_text(text, "utf-8")
+    return target
+
+
+def free_ports(n: int) -> list[int]:
+    """n different ports of 127.0.0.1 on which nothing listens now.  OSError if there are not as many."""
+    found: list[int] = []
+    for port in random.SystemRandom().sample(PORTS, len(PORTS)):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == n:
+            return found
+    raise OSError(f"there are no {n} free ports of {PORTS.start} to {PORTS.stop - 1}")
+
+
+def _toml(names: list[str], label_holder: int, *, run: str, source: str, settings: dict) -> str:
+    sections = {name: [f.name for f in fields(kind)] for name, kind in configs.SECTIONS.items()}
+    accepted = [key for keys in sections.values() for key in keys]
+    for key in settings:
+        if key not in accepted:
+            raise ValueError(f"unknown setting {key!r}: there are {', '.join(accepted)}")
+    lines = [f"run = {_value(run)}", f"source = {_value(source)}"]
+    for name, keys in sections.items():
+        lines += ["", f"[{name}]", *(f"{key} = {_value(settings[key])}" for key in keys if settings.get(key) is not None)]
+    roles = ["coordinator", "server", *(["dealer"] if settings["name"] == "ss" else [])]
+    ports = free_ports(len(roles) + len(names))
+    for role, port in zip(roles, ports):
+        lines += ["", f"[{role}]", f'address = "127.0.0.1:{port}"']
+    for i, (name, port) in enumerate(zip(names, ports[len(roles):])):
+        lines += ["", "[[holder]]", f"name = {_value(name)}", f'address = "127.0.0.1:{port}"', f"data = {_value(name + '.parquet')}"]
+        lines += [f"labels = {_value(LABELS)}"] * (i == label_holder)
+    return "\n".join(lines) + "\n"
+
+
+def _value(value) -> str:
+    """A TOML value: JSON writes text, numbers, truth values and lists the same way."""
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
