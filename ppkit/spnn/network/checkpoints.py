@@ -1,0 +1,242 @@
+"""What a role keeps so that a stopped run goes on: checkpoints of its own part, a journal of what it sent, its root secret."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_MAGIC = b"ppkit checkpoint 1\n"
+SET_UP = -1                                              # the journal's part before the first checkpoint
+
+
+class Damaged(ValueError):
+    """A checkpoint file is not what was written."""
+
+
+class SentBefore(RuntimeError):
+    """Another payload than before is about to leave in the place of one that was sent."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checkpoint:
+    """A role's part after a step.  arrays: parameters and the like.  notes: what JSON can say (positions of streams, losses)."""
+    step: int
+    arrays: dict[str, np.ndarray] = field(repr=False)
+    notes: dict[str, Any] = field(repr=False)
+
+
+def write(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Put a file where it is, whole or not at all: under a temporary name, flushed to the disk, renamed.
+
+    OSError where the disk is full or cannot be written; what was there before then stays.
+    """
+    part = path.with_name(path.name + ".part")
+    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)
+
+
+class Checkpoints:
+    """The checkpoints of one role, in its own folder: step-000010.checkpoint and so on.
+
+    A file is a line of text, the SHA-256 of all that follows, and an .npz archive (no pickle) of the arrays with the notes.
+    about: what must be the same when the run goes on, such as {"run": ..., "config": digest, "data": digest}; text only.
+    """
+
+    def __init__(self, folder: Path, *, about: dict[str, str]):
+        self.folder, self._about = folder, dict(about)
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def path(self, step: int) -> Path:
+        return self.folder / f"step-{step:09d}.checkpoint"
+
+    def steps(self) -> list[int]:
+        """Steps that there is a file of, valid or not, in order."""
+        return sorted(int(path.stem[5:]) for path in self.folder.glob("step-*.checkpoint") if path.stem[5:].isdigit())
+
+    def save(self, step: int, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
+        """Write the checkpoint after a step.  OSError where the disk is full; those before stay."""
+        if "notes" in arrays:
+            raise ValueError("no array may be called 'notes'")
+        said = json.dumps({"step": step, "about": self._about, "notes": notes}).encode()
+        packed = io.BytesIO()
+        np.savez(packed, notes=np.frombuffer(said, np.uint8), **arrays)
+        content = packed.getvalue()
+        write(self.path(step), _MAGIC + hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
+
+    def load(self, step: int) -> Checkpoint:
+        """Read one.  Damaged if its bytes are not those written; ValueError if it is of another run, config or data."""
+        content = self.path(step).read_bytes()
+        start = len(_MAGIC) + 65
+        if content[:start] != _MAGIC + hashlib.sha256(content[start:]).hexdigest().encode() + b"\n":
+            raise Damaged(f"the checkpoint of step {step} is damaged: its SHA-256 is not that of its content")
+        try:
+            with np.load(io.BytesIO(content[start:]), allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+            said = json.loads(arrays.pop("notes").tobytes())
+        except (ValueError, KeyError, zipfile.BadZipFile) as error:
+            raise Damaged(f"the checkpoint of step {step} cannot be read: {error}") from None
+        for what, value in self._about.items():
+            if said["about"].get(what) != value:
+                raise ValueError(f"the {what} changed since the checkpoint of step {step} was written: start without --resume")
+        if said["step"] != step:
+            raise Damaged(f"the checkpoint of step {step} is that of step {said['step']} under another name")
+        return Checkpoint(step, arrays, said["notes"])
+
+    def usable(self) -> tuple[list[int], list[int]]:
+        """(steps that can be gone on from, steps whose file is damaged).  ValueError as in `load`."""
+        good, damaged = [], []
+        for step in self.steps():
+            try:
+                self.load(step)
+                good.append(step)
+            except Damaged:
+                damaged.append(step)
+        return good, damaged
+
+    def keep(self, steps: set[int]) -> None:
+        """Remove all others."""
+        for step in set(self.steps()) - steps:
+            self.path(step).unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Remove all, for a run that starts anew, and what an ended one left half written."""
+        self.keep(set())
+        for path in self.folder.glob("step-*.checkpoint.part"):
+            path.unlink()
+
+
+class Journal:
+    """SHA-256 of every payload that a role sent, written down before it leaves, so that a resumed run cannot send another.
+
+    Two different messages under one mask give away their difference. A run that goes on sends again what it sent after
+    the checkpoint; it must be the same, to the bit: same root secret, same positions of streams, same parameters.
+    One file for each checkpoint, journal-000010.txt, of what was sent after it (and one of what comes before the first):
+    a line is step, receiver, how many of this name before in this step, name, SHA-256. A line that a kill cut off was
+    not followed by its message.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._known: dict[tuple[int, str, int, str], str] = {}
+        self._times: Counter = Counter()
+        self._step, self._file = SET_UP, None
+
+    def path(self, start: int) -> Path:
+        return self.folder / ("journal-setup.txt" if start == SET_UP else f"journal-{start:09d}.txt")
+
+    def starts(self) -> list[int]:
+        """The checkpoints whose part of the journal is there, SET_UP among them."""
+        found = [path.stem[8:] for path in self.folder.glob("journal-*.txt")]
+        return sorted(SET_UP if name == "setup" else int(name) for name in found if name == "setup" or name.isdigit())
+
+    def clear(self) -> None:
+        """Forget all, for a run that starts anew with another root secret."""
+        self.close()
+        for start in self.starts():
+            self.path(start).unlink()
+        self._known.clear()
+
+    def recall(self, step: int) -> None:
+        """Read what was sent before the first checkpoint and after that of a step, to hold what is sent now against it."""
+        for start in self.starts():
+            if start != SET_UP and start < step:
+                continue
+            for line in self.path(start).read_text("utf-8").splitlines(keepends=True):
+                if line.endswith("\n"):
+                    at, receiver, times, name, digest = line[:-1].split("\t")
+                    self._known[int(at), receiver, int(times), name] = digest
+
+    def begin(self, start: int) -> None:
+        """From now on write into the part after this checkpoint.  OSError where the disk is full."""
+        self.close()
+        torn = self.path(start).read_bytes() if self.path(start).exists() else b""
+        self._file = open(os.open(self.path(start), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab", buffering=0)
+        if torn and not torn.endswith(b"\n"):
+            self._file.truncate(torn.rfind(b"\n") + 1)
+
+    def sending(self, step: int, receiver: str, name: str, payload: Any) -> None:
+        """Write down that this payload is about to be sent.
+
+        SentBefore if another was sent in its place (same step, receiver, name, and number of that name in the step); OSError
+        where it cannot be written down: then it must not be sent.
+        """
+        if step != self._step:
+            self._step = step
+            self._times.clear()
+        times = self._times[receiver, name]
+        self._times[receiver, name] += 1
+        key, now = (step, receiver, times, name), digest(payload)
+        before = self._known.get(key)
+        if before is None:
+            line = f"{step}\t{receiver}\t{times}\t{name}\t{now}\n".encode()
+            if self._file.write(line) != len(line):
+                raise OSError("the journal of what was sent could not be written in full")
+            return
+        if before != now:
+            raise SentBefore(f"at step {step} another {name!r} was sent to {receiver} than the one about to be sent: two "
+                             "messages under one mask would give away their difference, so nothing is sent; "
+                             "start without --resume")
+
+    def forget(self, before: int) -> None:
+        """Remove the parts after checkpoints older than this step; what was sent before the first one stays."""
+        for start in self.starts():
+            if SET_UP < start < before:
+                self.path(start).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def digest(payload: Any) -> str:
+    """SHA-256 of a payload: of a tensor or array its kind, shape, layout and bytes; of bytes themselves; else of its JSON.
+
+    >>> digest(b"")[:16]
+    '277089d91c0bdf4f'
+    """
+    if isinstance(payload, (bytes, bytearray, memoryview)):
+        return _of(b"bytes", payload)
+    if isinstance(payload, dict):
+        return _of(b"json", json.dumps(payload, sort_keys=True).encode())
+    array = payload.detach().numpy() if hasattr(payload, "detach") else np.asarray(payload)
+    turned = array.flags.f_contiguous and not array.flags.c_contiguous
+    flat = np.ascontiguousarray(array.T if turned else array)
+    return _of(f"{array.dtype.str}{array.shape}{'F' if turned else 'C'}".encode(), flat.reshape(-1).view(np.uint8))
+
+
+def _of(kind: bytes, content) -> str:
+    found = hashlib.sha256(kind)
+    found.update(content)
+    return found.hexdigest()
+
+
+def root_secret(folder: Path, *, resume: bool) -> bytes:
+    """The 32 bytes that all secrets of one role come from, kept in its own folder (0600) for as long as the run lasts.
+
+    resume: read it again; else a new one from the operating system takes the place of an older one.
+    FileNotFoundError or ValueError where there is none to go on with.
+    """
+    path = folder / "secret.key"
+    if not resume:
+        path.unlink(missing_ok=True)
+        write(path, os.urandom(32).hex().encode())
+    try:
+        secret = bytes.fromhex(path.read_text("ascii"))
+    except ValueError:
+        secret = b""
+    if len(secret) != 32:
+        raise ValueError("secret.key is not 64 hexadecimal digits: start without --resume")
+    return secret
