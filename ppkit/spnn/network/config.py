@@ -4,144 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 import socket
 import tomllib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
-PROTOCOLS = ("plain", "ss", "he", "masked")             # as ppkit.spnn.protocols has them: a test compares, this file loads no torch
-FORMS = ("lean", "published")
-ACTIVATIONS = ("sigmoid", "relu", "piecewise")
+from ppkit.spnn.network.settings import SECTIONS, Holder, Model, Network, Protocol, Role, Training, section
+
 NOT_HOLDERS = ("coordinator", "server", "dealer")
-SECURE_KEY_BITS, TEACHING_KEY_BITS = 2048, 64
-_RATE = re.compile(r"(\d+(?:\.\d+)?) ?(bps|Kbps|Mbps|Gbps)")
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
+SECURE_KEY_BITS = 2048
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
-def _setting(accepted: str, holds, default: Any = ..., read=lambda value: value):
-    return field(**({} if default is ... else {"default": default}),
-                 metadata={"accepted": accepted, "holds": holds, "read": read, "required": default is ...})
-
-
-def _text(value) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
-def _whole(low: int, high: int = 2**63 - 1):
-    return lambda value: type(value) is int and low <= value <= high
-
-
-def _number(low: float, high: float = math.inf, *, open_below: bool = False):
-    return lambda value: (type(value) in (int, float) and math.isfinite(value)
-                          and (low < value if open_below else low <= value) and value <= high)
-
-
-def _one_of(*names: str) -> dict:
-    return {"accepted": "one of " + ", ".join(names), "holds": lambda value: type(value) is str and value in names}
-
-
-def bits_per_second(value: float | str) -> float:
-    """A bandwidth in bits per second, from a number or words.  ValueError for anything else; 0 stands for no limit.
-
-    >>> bits_per_second("100 Mbps"), bits_per_second(2500)
-    (100000000.0, 2500.0)
-    """
-    if _number(0)(value):
-        return float(value)
-    found = _RATE.fullmatch(value.strip()) if isinstance(value, str) else None
-    if not found:
-        raise ValueError(f"bandwidth must be {BANDWIDTH}, got {value!r}")
-    return float(found[1]) * {"bps": 1.0, "Kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9}[found[2]]
-
-
-BANDWIDTH = 'a number of bits per second >= 0 (0: no limit), or such as "100 Kbps", "100 Mbps", "1 Gbps"'
-
-
-def _is_bandwidth(value) -> bool:
-    try:
-        bits_per_second(value)
-    except ValueError:
-        return False
-    return True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
-    """[network].  bandwidth: bits per second of a link in one direction, 0: no limit.  latency, timeout: seconds."""
-    certificates: Path = _setting("a folder", _text, "certificates", Path)
-    timeout: float = _setting("seconds, 0.5 to 3600", _number(0.5, 3600), 10.0, float)
-    bandwidth: float = _setting(BANDWIDTH, _is_bandwidth, 0.0, bits_per_second)
-    latency: float = _setting("seconds, 0 to 10", _number(0, 10), 0.0, float)
-    record: bool = _setting("true or false", lambda value: type(value) is bool, False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Protocol:
-    """[protocol].  form: of ss, else None.  key_bits: of he, else None.  secrets: "teaching" repeats from training.seed."""
-    name: str = _setting(**_one_of(*PROTOCOLS))
-    form: str | None = _setting(**_one_of(*FORMS), default=None)
-    key_bits: int | None = _setting("a multiple of 16", lambda value: _whole(TEACHING_KEY_BITS)(value) and value % 16 == 0, None)
-    secrets: str = _setting(**_one_of("os", "teaching"), default="os")
-
-    @property
-    def choices(self) -> dict[str, Any]:
-        """What protocols.side_of takes beside name and form: key_bits and teaching for he, nothing for the others."""
-        return {"key_bits": self.key_bits, "teaching": self.secrets == "teaching"} if self.name == "he" else {}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
-    """[model].  hidden: widths of the hidden layers, the first is h1's.  activation: one a hidden layer."""
-    hidden: tuple[int, ...] = _setting(
-        "a list of widths, each 1 to 100000", lambda value: type(value) is list and value and all(map(_whole(1, 10**5), value)), (8, 8), tuple)
-    activation: tuple[str, ...] = _setting(
-        f"one of {', '.join(ACTIVATIONS)}, or a list of them, one a hidden layer",
-        lambda value: all(type(name) is str and name in ACTIVATIONS for name in (value if type(value) is list else [value])),
-        "sigmoid", lambda value: value if isinstance(value, str) else tuple(value))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Training:
-    """[training].  The first train_rows rows of every file are trained on, the others are tested on."""
-    train_rows: int = _setting("a whole number >= 1", _whole(1))
-    epochs: int = _setting("a whole number >= 1", _whole(1), 1)
-    batch: int = _setting("a whole number >= 1", _whole(1), 5000)
-    lr: float = _setting("a finite number > 0", _number(0, open_below=True), 5.0, float)
-    optimiser: str = _setting(**_one_of("sgd", "sgld"), default="sgd")
-    order: str = _setting(**_one_of("fixed", "reshuffled"), default="fixed")
-    seed: int = _setting("a whole number >= 0", _whole(0), 0)
-    checkpoint_every: int = _setting("a whole number of steps >= 1", _whole(1), 10)
-    stop_below: float = _setting("a number >= 0 (0: never)", _number(0), 0.0, float)
-    threads: int = _setting("a whole number, 1 to 256", _whole(1, 256), 1)
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Batches of an epoch; the last one has what is left."""
-        return -(-self.train_rows // self.batch)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Role:
-    """[coordinator], [server] and [dealer].  address: host:port where the role listens."""
-    address: str = _setting("host:port", _text)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
-    """One [[holder]].  data: its own file.  labels: the column of the labels at the label holder, else None."""
-    name: str = _setting("letters, digits, - and _, a letter first, at most 32",
-                         lambda value: isinstance(value, str) and _NAME.fullmatch(value))
-    address: str = _setting("host:port", _text)
-    data: Path = _setting("a .parquet or .csv file",
-                          lambda value: _text(value) and Path(value).suffix in (".parquet", ".csv"), read=Path)
-    labels: str | None = _setting("the name of a column", _text, None)
-
-
-SECTIONS = {"network": Network, "protocol": Protocol, "model": Model, "training": Training}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +115,7 @@ def _config(path: Path, read: dict) -> Config:
     run, source, folder = _top(read, "run"), _top(read, "source"), _top(read, "folder", "run")
     if not _RUN.fullmatch(run):
         raise ValueError(f"run must be letters, digits, '.', '-' and '_', at most 64, got {run!r}")
-    parts = {name: _section(kind, _table(read, name), f"[{name}]") for name, kind in SECTIONS.items()}
+    parts = {name: section(kind, _table(read, name), f"[{name}]") for name, kind in SECTIONS.items()}
     network, protocol, model = parts["network"], _protocol(parts["protocol"]), _model(parts["model"])
     if network.latency >= network.timeout:
         raise ValueError(f"[network] latency must be below the timeout of {network.timeout} s, got {network.latency}")
@@ -250,10 +123,10 @@ def _config(path: Path, read: dict) -> Config:
     for role in NOT_HOLDERS:
         if role not in read and (role != "dealer" or protocol.name == "ss"):
             raise ValueError(f"there is no [{role}]: a run with protocol {protocol.name!r} needs one, with its address")
-        roles[role] = _section(Role, _table(read, role), f"[{role}]") if role in read else None
+        roles[role] = section(Role, _table(read, role), f"[{role}]") if role in read else None
     if protocol.name != "ss":
         roles["dealer"] = None
-    network = _replace(network, certificates=path.parent / network.certificates)
+    network = replace(network, certificates=path.parent / network.certificates)
     config = Config(path=path, run=run, folder=path.parent / folder, source=source, network=network, protocol=protocol,
                     model=model, training=parts["training"], holders=_holders(path, read), **roles)
     _addresses(config)
@@ -263,7 +136,8 @@ def _config(path: Path, read: dict) -> Config:
 def _top(read: dict, key: str, default: str | None = None) -> str:
     if key not in read and default is None:
         raise ValueError(f"there is no key {key}: it must be text")
-    if not _text(value := read.get(key, default)):
+    value = read.get(key, default)
+    if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{key} must be text, got {value!r}")
     return value
 
@@ -274,35 +148,14 @@ def _table(read: dict, name: str) -> dict:
     return table
 
 
-def _section(kind: type, given: dict, title: str):
-    """One table as its dataclass: every key known, every value as its `accepted` says."""
-    settings, values = {f.name: f.metadata for f in fields(kind)}, {}
-    for key in given:
-        if key not in settings:
-            raise ValueError(f"{title} has no key {key!r}: there are {', '.join(settings)}")
-    for key, about in settings.items():
-        if key not in given:
-            if about["required"]:
-                raise ValueError(f"{title} has no {key}: it must be {about['accepted']}")
-        elif not about["holds"](given[key]):
-            raise ValueError(f"{title} {key} must be {about['accepted']}, got {given[key]!r}")
-        else:
-            values[key] = about["read"](given[key])
-    return kind(**values)
-
-
-def _replace(part, **changes):
-    return type(part)(**{f.name: getattr(part, f.name) for f in fields(part)} | changes)
-
-
 def _protocol(protocol: Protocol) -> Protocol:
     for key, only in (("form", "ss"), ("key_bits", "he")):
         if getattr(protocol, key) is not None and protocol.name != only:
             raise ValueError(f"[protocol] {key} is a choice of {only!r}, got {getattr(protocol, key)!r} with {protocol.name!r}")
     if protocol.name == "ss":
-        return _replace(protocol, form=protocol.form or "lean")
+        return replace(protocol, form=protocol.form or "lean")
     if protocol.name == "he":
-        protocol = _replace(protocol, key_bits=protocol.key_bits or SECURE_KEY_BITS)
+        protocol = replace(protocol, key_bits=protocol.key_bits or SECURE_KEY_BITS)
         if protocol.key_bits < SECURE_KEY_BITS and protocol.secrets != "teaching":
             raise ValueError(f"[protocol] key_bits must be at least {SECURE_KEY_BITS}, got {protocol.key_bits}; "
                              'secrets = "teaching" allows small keys, which protect nothing')
@@ -314,7 +167,7 @@ def _model(model: Model) -> Model:
     activation = (model.activation,) * n if isinstance(model.activation, str) else model.activation
     if len(activation) != n:
         raise ValueError(f"[model] activation must be one name or {n}, one a hidden layer, got {list(activation)}")
-    return _replace(model, activation=activation)
+    return replace(model, activation=activation)
 
 
 def _holders(path: Path, read: dict) -> tuple[Holder, ...]:
@@ -323,7 +176,7 @@ def _holders(path: Path, read: dict) -> tuple[Holder, ...]:
         raise ValueError("holders must stand as [[holder]], each with name, address and data")
     if len(tables) < 2:
         raise ValueError(f"there must be at least 2 [[holder]], got {len(tables)}")
-    holders = [_section(Holder, table, f"[[holder]] {table.get('name', i + 1)}") for i, table in enumerate(tables)]
+    holders = [section(Holder, table, f"[[holder]] {table.get('name', i + 1)}") for i, table in enumerate(tables)]
     seen: dict[str, str] = {}
     for holder in holders:
         if holder.name.lower() in NOT_HOLDERS:
@@ -335,7 +188,7 @@ def _holders(path: Path, read: dict) -> tuple[Holder, ...]:
     if len(labelled := [holder.name for holder in holders if holder.labels]) != 1:
         raise ValueError(f"exactly one holder must have labels, got {len(labelled)}"
                          + (f": {', '.join(labelled)}" if labelled else ": none of " + ", ".join(seen.values())))
-    return tuple(_replace(holder, data=path.parent / holder.data) for holder in holders)
+    return tuple(replace(holder, data=path.parent / holder.data) for holder in holders)
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -16,6 +16,7 @@ import torch
 from ppkit.spnn.holders import holder_names
 from ppkit.spnn.network import config as configs
 from ppkit.spnn.network.data import ID
+from ppkit.spnn.network.settings import SECTIONS
 from ppkit.spnn.vertical import Vertical
 
 LABELS = "label"
@@ -74,7 +75,7 @@ def free_ports(n: int) -> list[int]:
 
 
 def _toml(names: list[str], label_holder: int, *, run: str, source: str, settings: dict) -> str:
-    sections = {name: [f.name for f in fields(kind)] for name, kind in configs.SECTIONS.items()}
+    sections = {name: [f.name for f in fields(kind)] for name, kind in SECTIONS.items()}
     accepted = [key for keys in sections.values() for key in keys]
     for key in settings:
         if key not in accepted:
