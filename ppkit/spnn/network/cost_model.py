@@ -11,6 +11,7 @@ dealer, ahead of time), or as "once" (before the first step: seeds, keys, X - U)
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -119,7 +120,7 @@ def epoch_table(holders: Sequence[int], hidden: Sequence[int], *, n_rows: int, b
     The net runs for two steps on one row and on two; the size of every message is a straight line over the rows (of the batch,
     or of the data set for what is sent once), only ciphertexts go by ceil(rows x width / numbers in one).
     holders, hidden: as for SPNN.  n_rows: of the training set, >= 1.  batch: rows of a step; the last has what is left.
-    choices: protocol, form, truncation, word_bits, label_holder, n_outputs.  For protocol "he": key_bits, of the server's key
+    choices: protocol, form, truncation, word_bits, value_bits, label_holder, n_outputs.  For protocol "he": key_bits, of the server's key
     (below 2,048 for comparison), and elementwise, one number a ciphertext as printed.
     Returns the columns of `Transcript.table`.  ValueError as SPNN's, or for n_rows or batch below 1.
     """
@@ -127,8 +128,8 @@ def epoch_table(holders: Sequence[int], hidden: Sequence[int], *, n_rows: int, b
     if choices.get("protocol") == "he":
         choices = {"keys": generate_keys(key_bits, teaching=key_bits < SECURE_BITS)[1]} | choices
         public = choices["keys"].public
-        fields = 1 if elementwise else Packing(n_terms=len(holders)).n_fields(public)
-        numbers = hidden[0], fields, public.ciphertext_bytes
+        packing = Packing(**{name: choices[name] for name in ("value_bits",) if name in choices}, n_terms=len(holders))
+        numbers = hidden[0], 1 if elementwise else packing.n_fields(public), public.ciphertext_bytes
 
     def run(n: int) -> Transcript:
         net = SPNN(holders, hidden, rng=torch.Generator().manual_seed(0), **choices)
@@ -137,7 +138,7 @@ def epoch_table(holders: Sequence[int], hidden: Sequence[int], *, n_rows: int, b
             net(slice(None)).sum().backward()
         return net.transcript
 
-    return _of_an_epoch(run, n_rows, batch, numbers)
+    return _of_an_epoch(run, n_rows, batch, ciphertexts=numbers)
 
 
 def secureml_table(holders: Sequence[int], hidden: Sequence[int], *, n_rows: int, batch: int,
@@ -155,7 +156,7 @@ def secureml_table(holders: Sequence[int], hidden: Sequence[int], *, n_rows: int
             shared.step(torch.arange(n), lr=1.0)
         return shared.transcript
 
-    return _of_an_epoch(run, n_rows, batch)
+    return _of_an_epoch(run, n_rows, batch, period=8)                # bits are packed, eight to a byte
 
 
 def splitnn_table(holders: Sequence[int], hidden: Sequence[int], *, n_rows: int, batch: int) -> pd.DataFrame:
@@ -181,29 +182,30 @@ def splitnn_table(holders: Sequence[int], hidden: Sequence[int], *, n_rows: int,
     return _of_an_epoch(run, n_rows, batch)
 
 
-def _of_an_epoch(run: Callable[[int], Transcript], n_rows: int, batch: int,
+def _of_an_epoch(run: Callable[[int], Transcript], n_rows: int, batch: int, *, period: int = 1,
                  ciphertexts: tuple[int, int, int] | None = None) -> pd.DataFrame:
-    """Two steps of one row and of two, run and drawn out to the rows of an epoch.
+    """Two steps, really run on a few rows, drawn out to the rows of an epoch.
 
+    period: a message of n rows and one of n + period differ by as many bytes for every n.
     ciphertexts: (numbers a row, numbers a ciphertext, bytes a ciphertext) for messages of ciphertexts.
     """
     if n_rows < 1 or batch < 1:
         raise ValueError(f"n_rows and batch must be >= 1, got {n_rows} and {batch}")
-    one, two = (run(n).table() for n in (1, 2))
-    slope = two["n_bytes"] - one["n_bytes"]
+    tables = functools.cache(lambda n: run(n).table())
 
-    def sized(rows: pd.DataFrame, n: int) -> pd.DataFrame:
-        n_bytes = rows["n_bytes"] + slope[rows.index] * (n - 1)
+    def sized(n: int, step: int) -> pd.DataFrame:
+        few = 1 + (n - 1) % period
+        small, more = tables(few), tables(few + period)
+        n_bytes = small["n_bytes"] + (more["n_bytes"] - small["n_bytes"]) * ((n - few) // period)
         if ciphertexts is not None:
             a_row, in_one, width = ciphertexts
-            n_bytes = n_bytes.mask(rows["name"] == "Enc(X theta)", width * math.ceil(n * a_row / in_one))
-        return rows.assign(n_bytes=n_bytes)
+            n_bytes = n_bytes.mask(small["name"] == "Enc(X theta)", width * math.ceil(n * a_row / in_one))
+        return small.assign(n_bytes=n_bytes)[small["step"] == step]
 
-    before, step = (one[one["step"] == which] for which in (0, 1))
-    rounds = int(one.loc[one["step"] == 2, "round"].min() - step["round"].min())
-    steps = [sized(step, min(batch, n_rows - start)).assign(step=1 + i, round=step["round"] + rounds * i)
-             for i, start in enumerate(range(0, n_rows, batch))]
-    return pd.concat([sized(before, n_rows), *steps], ignore_index=True)[COLUMNS]
+    first, second = (int(sized(1, step)["round"].min()) for step in (1, 2))
+    steps = [sized(min(batch, n_rows - start), 1) for start in range(0, n_rows, batch)]
+    steps = [rows.assign(step=1 + i, round=rows["round"] + (second - first) * i) for i, rows in enumerate(steps)]
+    return pd.concat([sized(n_rows, 0), *steps], ignore_index=True)[COLUMNS]
 
 
 def _along(rows: pd.DataFrame) -> tuple[int, int]:
