@@ -1,4 +1,4 @@
-"""The command line, `ppkit`: reproduce, execute, reference, claims, data."""
+"""The command line, `ppkit`: reproduce, execute, reference, claims, data, spnn."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,12 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=N
                   help="Four papers on private learning on financial data, rerun and re-tested.")
 data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The data sets: what is here, what is not.")
 app.add_typer(data_app, name="data")
+spnn_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None,
+                       help="zhou2021 as a system: coordinator, server, dealer and holders, each a process of its own.")
+app.add_typer(spnn_app, name="spnn")
 
+Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="the run's TOML file; `ppkit spnn example` writes one")]
+Resume = Annotated[bool, typer.Option("--resume", help="go on from the last step that all roles have saved")]
 Notebooks = Annotated[Optional[list[str]], typer.Argument(metavar="[NOTEBOOK]...", help="names such as 01_dpstgd; none for all")]
 
 
@@ -116,6 +121,110 @@ def data_fit_standins(
     raise typer.Exit(1 if missed else 0)
 
 
+@spnn_app.command("example")
+def spnn_example(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="a new folder for the config and the holders' files")],
+    rows: Annotated[Optional[int], typer.Option(help="rows of creditcard, else all")] = None,
+    holders: Annotated[int, typer.Option(help="how many, at least 2")] = 2,
+    protocol: Annotated[str, typer.Option(help="plain, ss, he or masked")] = "masked",
+    form: Annotated[Optional[str], typer.Option(help="of ss: lean or published")] = None,
+    epochs: Annotated[int, typer.Option()] = 1,
+    batch: Annotated[int, typer.Option()] = 5000,
+    bandwidth: Annotated[str, typer.Option(help='of a link in one direction, such as "100 Mbps"; 0 for no limit')] = "0",
+    latency: Annotated[float, typer.Option(help="seconds")] = 0.0,
+    data: Annotated[str, typer.Option(help="standin, or real where the file is here")] = "standin",
+) -> None:
+    """Write a run to start from: config.toml and one file a holder, from rows of creditcard."""
+    from ppkit import datasets
+    from ppkit.spnn.network import example
+    from ppkit.spnn.vertical import fraud
+
+    rate = 0 if bandwidth == "0" else bandwidth
+    settings = dict(protocol=protocol, form=form, epochs=epochs, batch=batch, bandwidth=rate, latency=latency)
+    written = example.write(folder, fraud(datasets.load("creditcard", source=data, rows=rows), holders=holders), **settings)
+    print(f"{written} is a run on this machine with protocol {protocol}; next:\n"
+          f"ppkit spnn certs {written}\nppkit spnn run {written}")
+
+
+@spnn_app.command("certs")
+def spnn_certs(
+    config: Config,
+    days: Annotated[int, typer.Option(help="how long they hold")] = 30,
+    fresh: Annotated[bool, typer.Option("--fresh", help="replace those that are there")] = False,
+) -> None:
+    """Make a private CA, whose key is thrown away, and one certificate and key for every role."""
+    from ppkit.spnn.network import certificates
+    from ppkit.spnn.network.config import load, split_address
+
+    loaded = load(config)
+    folder = loaded.network.certificates
+    there = [file for role in loaded.roles for name in certificates.FILES if (file := folder / role / name).exists()]
+    if there and not fresh:
+        raise Refused(f"there are certificates in {folder} already: --fresh replaces them, and then every role needs its new ones")
+    for file in there:
+        file.unlink()
+    hosts = {role: split_address(address)[0] for role, address in loaded.addresses.items()}
+    certificates.make(folder, loaded.roles, hosts=hosts, days=days)
+    print(f"Each of {', '.join(loaded.roles)} has its folder in {folder}: bring it to that role's machine, to the same place.\n"
+          f"The key in it is for that role alone: no key may travel anywhere else, and nobody else may read it.")
+
+
+@spnn_app.command("run")
+def spnn_run(
+    config: Config,
+    resume: Resume = False,
+    only: Annotated[Optional[list[str]], typer.Option(help="a role of this machine, where others are elsewhere; "
+                                                           "may be repeated")] = None,
+) -> None:
+    """Start all roles on this machine, watch them, and show what came of it (exit code 1 if the run stopped)."""
+    from ppkit.lifeline import terminated_like_interrupted
+    from ppkit.spnn.network import launch
+
+    with terminated_like_interrupted():
+        result = launch.run(config, resume=resume, only=only)
+    if result.code == launch.DONE:
+        print(result.summary())
+    else:
+        print(f"ppkit: {result.sentence}", file=sys.stderr)
+    raise typer.Exit(result.code)
+
+
+@spnn_app.command("coordinator")
+def spnn_coordinator(config: Config, resume: Resume = False) -> None:
+    """Start the coordinator, which sees no data: it splits the network, starts, watches and stops the others."""
+    _role(config, "coordinator", resume)
+
+
+@spnn_app.command("server")
+def spnn_server(config: Config, resume: Resume = False) -> None:
+    """Start the server, which has the hidden layers."""
+    _role(config, "server", resume)
+
+
+@spnn_app.command("dealer")
+def spnn_dealer(config: Config, resume: Resume = False) -> None:
+    """Start the dealer of triples, for protocol ss."""
+    _role(config, "dealer", resume)
+
+
+@spnn_app.command("holder")
+def spnn_holder(
+    config: Config,
+    name: Annotated[str, typer.Option(help="which holder, as the config calls it")],
+    resume: Resume = False,
+) -> None:
+    """Start one data holder, which reads its own file and no other."""
+    _role(config, name, resume, holder=True)
+
+
+def _role(config: Path, role: str, resume: bool, holder: bool = False) -> None:
+    from ppkit.spnn.network.__main__ import start
+    from ppkit.spnn.network.config import load
+
+    loaded = load(config)
+    raise typer.Exit(start(loaded, loaded.holder(role).name if holder else role, resume=resume))
+
+
 def paired(arguments: list[str]) -> list[str]:
     """The arguments with each `-p NAME VALUE` made one `-p NAME=VALUE`: typer cannot repeat an option of two values.
 
@@ -140,4 +249,7 @@ def main() -> None:
         app(paired(sys.argv[1:]))
     except (Refused, ValueError, FileNotFoundError) as error:
         print(f"ppkit: {error}", file=sys.stderr)
+        sys.exit(2)
+    except (PermissionError, NotADirectoryError, FileExistsError) as error:
+        print(f"ppkit: cannot use {error.filename}: {error.strerror}", file=sys.stderr)
         sys.exit(2)

@@ -1,9 +1,10 @@
-"""Child processes that do not outlive whoever started them."""
+"""Child processes that do not outlive whoever started them, and a parent that ends in good order."""
 
 import ctypes
 import os
 import signal
 import sys
+from contextlib import contextmanager
 
 PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -19,3 +20,17 @@ def die_with_parent(parent: int | None = None) -> None:
         _LIBC.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if parent is not None and os.getppid() != parent:
         raise SystemExit(f"the process {parent} that started this one has ended")
+
+
+@contextmanager
+def terminated_like_interrupted():
+    """Inside, SIGTERM and SIGHUP do what Ctrl-C does: KeyboardInterrupt, so that children end and finished work is kept."""
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -3,9 +3,7 @@
 import json
 import os
 import shutil
-import signal
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 
 from tqdm import tqdm
@@ -14,6 +12,7 @@ import ppkit
 from ppkit import datasets, project
 from ppkit.datasets.files import sha256
 from ppkit.datasets.loading import real_file
+from ppkit.lifeline import terminated_like_interrupted
 from ppkit.runner import Refused, catalogue, index, machine, pages, run_folder
 from ppkit.runner.children import Children
 from ppkit.runner.environment import for_kernel
@@ -65,7 +64,7 @@ def _work_off(folder, missing: dict[str, Path], parameters: dict, source: str | 
     pages.copy_mathjax(folder.path / "html")
     cells = {name: catalogue.n_code_cells(path) + bool(parameters[name]) for name, path in missing.items()}
     waiting = list(missing)
-    with _terminated_like_interrupted(), Children() as children, _Bar(cells) as bar:
+    with terminated_like_interrupted(), Children() as children, _Bar(cells) as bar:
         try:
             while waiting or children.running:
                 while waiting and len(children.running) < jobs:
@@ -149,20 +148,6 @@ def _at_once(profile: str) -> int:
     asks = MEMORY_PER_NOTEBOOK.get(profile)
     fits = machine.memory_available() // asks if asks else 1
     return max(1, min(AT_ONCE[profile], machine.cores(), fits))
-
-
-@contextmanager
-def _terminated_like_interrupted():
-    """SIGTERM and SIGHUP end a run as Ctrl-C does: children gone, finished notebooks kept."""
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class _Bar:

@@ -32,8 +32,7 @@ def write(folder: str | Path, vertical: Vertical, *, names: Sequence[str] | None
     run: the run id.  source: default what the vertical says.  settings: any key of [network], [protocol] (its name is
     protocol=), [model] and [training], such as epochs=2, bandwidth="100 Mbps", form="published"; others stay at the default.
     All roles listen on this machine, at ports that are free now.
-    ValueError for an unknown setting or a value out of range, before anything is written; FileExistsError if the folder
-    has a config.toml.
+    ValueError, before anything is written, for an unknown setting or a value out of range, or if the folder has a config.toml.
     """
     folder, names = Path(folder), list(names or holder_names(len(vertical.holders)))
     target = folder / "config.toml"
@@ -41,7 +40,7 @@ def write(folder: str | Path, vertical: Vertical, *, names: Sequence[str] | None
         raise ValueError(f"there must be a name for each of {len(vertical.holders)} holders and label_holder one of them, "
                          f"got {names} and {label_holder}")
     if target.exists():
-        raise FileExistsError(f"there is a config.toml in {folder} already")
+        raise ValueError(f"there is a config.toml in {folder} already")
     text = _toml(names, label_holder, run=run, source=source or vertical.source,
                  settings={"train_rows": len(vertical.y["train"]), "name": protocol, **settings})
     configs.parse(text, target)

@@ -1,0 +1,56 @@
+"""One role in one process: `python -m ppkit.spnn.network coordinator CONFIG`, or `... holder A CONFIG`."""
+
+import argparse
+import importlib
+import os
+import sys
+from pathlib import Path
+
+from ppkit.lifeline import die_with_parent
+from ppkit.spnn.network.config import NOT_HOLDERS, Config, load
+
+THREAD_COUNTS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def start(config: Config, role: str, *, resume: bool = False) -> int:
+    """Run one role to its end, in this process; returns its exit code: 0 done, 1 stopped.
+
+    role: "coordinator", "server", "dealer" or a holder's name.  resume: go on from the last step that all have.
+    ValueError or FileNotFoundError for what it cannot start with, before it starts (`preflight.check`).
+    """
+    if role not in config.roles:
+        raise ValueError(f"{config.path.name} has no role {role!r}: with protocol {config.protocol.name!r} there are "
+                         f"{', '.join(config.roles)}")
+    os.environ.update(dict.fromkeys(THREAD_COUNTS, str(config.training.threads)))       # before NumPy and torch are loaded
+    from ppkit.spnn.network import preflight
+
+    preflight.check(config, [role])
+    if role in NOT_HOLDERS:
+        return importlib.import_module(f"ppkit.spnn.network.{role}").main(config, resume=resume)
+    return importlib.import_module("ppkit.spnn.network.holder").main(config, role, resume=resume)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The exit code: as `start`, and 2 for bad input, which is one sentence on stderr."""
+    parser = argparse.ArgumentParser(prog="python -m ppkit.spnn.network", allow_abbrev=False)
+    kinds = parser.add_subparsers(dest="kind", required=True)
+    for kind in (*NOT_HOLDERS, "holder"):
+        one = kinds.add_parser(kind)
+        if kind == "holder":
+            one.add_argument("name")
+        one.add_argument("config", type=Path)
+        one.add_argument("--resume", action="store_true", help="go on from the last step that all roles have")
+        one.add_argument("--parent", type=int, help="end when this process ends: for who starts several roles")
+    given = parser.parse_args(arguments)
+    if given.parent is not None:
+        die_with_parent(given.parent)
+    try:
+        config = load(given.config)
+        return start(config, config.holder(given.name).name if given.kind == "holder" else given.kind, resume=given.resume)
+    except (ValueError, FileNotFoundError) as error:
+        print(f"ppkit: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,252 @@
+"""All roles of a run on one machine: checked, started as processes of their own, watched, ended; then their reports together."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+import psutil
+from tqdm import tqdm
+
+from ppkit.spnn.network import data, preflight
+from ppkit.spnn.network.config import NOT_HOLDERS, Config, load
+
+ROLE = [sys.executable, "-P", "-m", "ppkit.spnn.network"]
+COLUMNS = ["step", "phase", "sender", "receiver", "name", "n_bytes", "wire_bytes", "at", "sent_at"]
+DONE, STOPPED, BAD_INPUT = 0, 1, 2              # the exit codes of a role, and of a run
+PATIENCE = 2.0                                  # seconds between the polite signal and the other one
+AFTER_ALL = 3.0                                 # seconds beyond the timeout that roles get to end after the first one failed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """How a run ended.  code: 0 done, 1 stopped, 2 bad input that a role found.  sentence: why it stopped, "" if done.
+
+    messages: one row a message that a role of this machine sent: COLUMNS; bytes, and times in seconds since 1970.
+    metrics: the label holder's metrics.json, {} if there is none.  seconds: from the first start to the last end.
+    """
+    code: int
+    sentence: str
+    config: Config = field(repr=False)
+    messages: pd.DataFrame = field(repr=False)
+    metrics: dict = field(repr=False)
+    seconds: float
+
+    def by_link(self) -> pd.DataFrame:
+        """Messages and bytes by phase, sender and receiver; payload bytes, and with framing as wire_bytes."""
+        grouped = self.messages.groupby(["phase", "sender", "receiver"], sort=True)
+        return grouped.agg(messages=("n_bytes", "size"), n_bytes=("n_bytes", "sum"), wire_bytes=("wire_bytes", "sum")).reset_index()
+
+    def summary(self) -> str:
+        """What a person wants to know first: the test AUC, seconds, bytes by link, where the parts lie, and whose rows."""
+        links = self.by_link()
+        width = max(len(role) for role in self.config.roles)
+        said = [f"test AUC  {self.metrics['test_auc']:.3f}" if "test_auc" in self.metrics else "test AUC  at the label holder's machine",
+                f"seconds   {self.seconds:.1f}, start and test included", f"rows      {self.config.source}",
+                f"parts     {self.config.folder}/<role>, each role's own; all messages in messages.csv there", "",
+                f"{'from':<{width}}  {'to':<{width}}  phase    messages          bytes"]
+        said += [f"{link.sender:<{width}}  {link.receiver:<{width}}  {link.phase:<7}  {link.messages:8,}  {link.n_bytes:13,}"
+                 for link in links.itertuples()]
+        return "\n".join(said)
+
+
+def run(path: str | Path, *, resume: bool = False, progress: Callable[[int, int], None] | None = None,
+        only: Sequence[str] | None = None) -> Result:
+    """Start the roles of a config on this machine, each a process of its own, and wait for their end.
+
+    path: of the config file.  resume: go on from the last step that all roles have.  progress: called with (step, steps) as
+    the coordinator counts them; None draws a bar on stderr where a person watches.  only: the roles of this machine, where
+    others are started elsewhere; None for all.
+    Returns the Result, whatever the end was; folder/messages.csv then has the messages, and folder/<role>/log.txt what a role
+    said. Without resume, what an earlier run left in the same folder is replaced.
+    ValueError or FileNotFoundError, in one sentence and before anything starts, for a config, certificate, address or data
+    file that is not right. KeyboardInterrupt ends all roles, then goes on to the caller; so does the caller's own end.
+    """
+    config = load(path)
+    roles = _chosen(config, only)
+    preflight.check(config, roles)
+    data.check(config, [name for name in config.names if name in roles])
+    if not resume:
+        for stale in (_status_file(config), _metrics_file(config), *(_sent_file(config, role) for role in roles)):
+            stale.unlink(missing_ok=True)
+    start = time.monotonic()
+    with _Roles(config, roles, resume=resume) as started, _Bar(progress) as bar:
+        started.wait(lambda: bar.at(_status(config)))
+        seconds = time.monotonic() - start
+    code, sentence = started.ended(_status(config) if "coordinator" in roles else {})
+    messages = _messages(config, roles)
+    messages.to_csv(config.folder / "messages.csv", index=False)
+    return Result(code, sentence, config, messages, _read_json(_metrics_file(config)), seconds)
+
+
+class _Roles:
+    """The processes by role. Leaving the block ends those that still run."""
+
+    def __init__(self, config: Config, roles: Sequence[str], *, resume: bool):
+        self._config, self._roles, self._resume = config, roles, resume
+        self._running: dict[str, subprocess.Popen] = {}
+        self._codes: dict[str, int] = {}
+        self._cut_off: list[str] = []
+
+    def __enter__(self) -> _Roles:
+        try:
+            for role in self._roles:
+                self._running[role] = self._start(role)
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._end()
+
+    def _start(self, role: str) -> subprocess.Popen:
+        words = [role] if role in NOT_HOLDERS else ["holder", role]
+        command = [*ROLE, *words, str(self._config.path), "--parent", str(os.getpid()), *(["--resume"] if self._resume else [])]
+        with open(_log(self._config, role), "ab" if self._resume else "wb") as log:
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+
+    def wait(self, meanwhile: Callable[[], None]) -> None:
+        """Until all have ended, or those that have not had their time after another one failed.
+
+        That is timeout + AFTER_ALL seconds; at once where one found bad input, or where only stopped processes are left.
+        """
+        until = None
+        while self._running:
+            for role, process in list(self._running.items()):
+                if process.poll() is not None:
+                    self._codes[role] = process.returncode
+                    del self._running[role]
+            meanwhile()
+            if any(self._codes.values()) or "coordinator" in self._codes:
+                until = until or time.monotonic() + self._config.network.timeout + AFTER_ALL
+                if BAD_INPUT in self._codes.values() or time.monotonic() > until or all(map(_hangs, self._running.values())):
+                    self._cut_off = list(self._running)
+                    return
+            time.sleep(0.05)
+
+    def ended(self, status: dict) -> tuple[int, str]:
+        """Exit code and sentence of the run: bad input first, then the coordinator's words, then what is known of who failed."""
+        for role, code in self._codes.items():
+            if code == BAD_INPUT:
+                return BAD_INPUT, _last_words(self._config, role)
+        failed = [role for role in self._roles if self._codes.get(role) != DONE]
+        if not failed:
+            return DONE, ""
+        return STOPPED, status.get("sentence") or "; ".join(self._about(role) for role in failed[:2])
+
+    def _about(self, role: str) -> str:
+        code, log = self._codes.get(role), _log(self._config, role)
+        where = f"(more in {log.relative_to(self._config.folder.parent)})"
+        if role in self._cut_off:
+            return f"{_named(role)} did not end by itself {where}"
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+        words = _last_words(self._config, role) if code > 0 else ""
+        return f"{_named(role)} {how}" + (f": {words}" if words else f" {where}")
+
+    def _end(self) -> None:
+        for signalled in (psutil.Process.terminate, psutil.Process.kill):
+            left = []
+            for process in self._running.values():
+                if process.poll() is None:
+                    left.append(psutil.Process(process.pid))
+                    signalled(left[-1])
+            psutil.wait_procs(left, timeout=PATIENCE if not all(map(_hangs, left)) else 0.0)
+        for process in self._running.values():
+            process.wait()
+        self._running.clear()
+
+
+class _Bar:
+    """One bar of steps; none where nobody watches, or where the caller wants to hear of the steps itself."""
+
+    def __init__(self, progress: Callable[[int, int], None] | None):
+        self._tell, self._told = progress, None
+        self._bar = tqdm(total=0, disable=None if progress is None else True, dynamic_ncols=True, leave=False,
+                         bar_format="{desc} |{bar}| {n_fmt} of {total_fmt} steps, {elapsed}")
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._bar.close()
+
+    def at(self, status: dict) -> None:
+        if not status:
+            return
+        step, steps = status["step"], status["steps"]
+        if self._tell is None:
+            self._bar.n, self._bar.total = step, steps
+            self._bar.set_description_str(status["state"], refresh=False)
+            self._bar.refresh()
+        elif (step, steps) != self._told:
+            self._told = step, steps
+            self._tell(step, steps)
+
+
+def _chosen(config: Config, only: Sequence[str] | None) -> list[str]:
+    unknown = [role for role in only or [] if role not in config.roles]
+    if unknown or (only is not None and not only):
+        raise ValueError(f"{config.path.name} has the roles {', '.join(config.roles)}, got {', '.join(unknown) or 'none'}")
+    return [role for role in config.roles if only is None or role in only]
+
+
+def _hangs(process) -> bool:
+    try:
+        return psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
+    except psutil.NoSuchProcess:
+        return True
+
+
+def _status(config: Config) -> dict:
+    return _read_json(_status_file(config))
+
+
+def _status_file(config: Config) -> Path:
+    return config.folder_of("coordinator") / "status.json"
+
+
+def _sent_file(config: Config, role: str) -> Path:
+    return config.folder_of(role) / "messages.jsonl"
+
+
+def _metrics_file(config: Config) -> Path:
+    return config.folder_of(config.label_holder) / "metrics.json"
+
+
+def _read_json(path: Path) -> dict:
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+
+
+def _messages(config: Config, roles: Sequence[str]) -> pd.DataFrame:
+    """What every role wrote down of its own sending, in the order of sending; a line that a killed role left half is no line."""
+    lines = []
+    for role in roles:
+        path = _sent_file(config, role)
+        if path.is_file():
+            sent = [json.loads(line) for line in path.read_text("utf-8").splitlines(keepends=True) if line.endswith("\n")]
+            lines += [[line[column] for column in COLUMNS] for line in sent if "event" not in line]
+    return pd.DataFrame(lines, columns=COLUMNS).sort_values("at", kind="stable", ignore_index=True)
+
+
+def _log(config: Config, role: str) -> Path:
+    return config.folder_of(role) / "log.txt"
+
+
+def _last_words(config: Config, role: str) -> str:
+    lines = [line for line in _log(config, role).read_text("utf-8", errors="replace").splitlines() if line.strip()]
+    return lines[-1].removeprefix("ppkit: ").removeprefix(f"{role}: ") if lines else ""
+
+
+def _named(role: str) -> str:
+    return f"the {role}" if role in NOT_HOLDERS else f"holder {role}"
