@@ -147,16 +147,20 @@ def test_nothing_sent_takes_the_time_of_computing():
     assert by_link(table).empty
 
 
+@pytest.mark.parametrize("offline", [False, True])
 @pytest.mark.parametrize("latency", [0.0, 0.05])
-def test_at_the_crossing_both_take_as_long_and_on_either_side_another_is_faster(latency):
+def test_at_the_crossing_both_take_as_long_and_on_either_side_another_is_faster(latency, offline):
     ss, he = (epoch_table((14, 14), (8, 8), n_rows=100, batch=50, **KINDS[kind]) for kind in ("published", "he"))
-    at = crossing(ss, 0.01, he, 0.5, latency)
-    assert at == crossing(he, 0.5, ss, 0.01, latency) and math.isfinite(at)
+    at = crossing(ss, 0.01, he, 0.5, latency, offline=offline)
+    assert at == crossing(he, 0.5, ss, 0.01, latency, offline=offline) and math.isfinite(at)
+
+    def seconds(table, bandwidth, compute):
+        ahead = offline_seconds(table, bandwidth=bandwidth, latency=latency) if offline else 0.0
+        return online_seconds(table, bandwidth=bandwidth, latency=latency, compute=compute) + ahead
 
     def gap(bandwidth):
-        return (online_seconds(ss, bandwidth=bandwidth, latency=latency, compute=0.01)
-                - online_seconds(he, bandwidth=bandwidth, latency=latency, compute=0.5))
-    assert abs(gap(at)) < 1e-9 * online_seconds(ss, bandwidth=at, latency=latency, compute=0.01)
+        return seconds(ss, bandwidth, 0.01) - seconds(he, bandwidth, 0.5)
+    assert abs(gap(at)) < 1e-9 * seconds(ss, at, 0.01)
     assert gap(0.9 * at) > 0 > gap(1.1 * at)
 
 
