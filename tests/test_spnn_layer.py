@@ -111,8 +111,8 @@ def trained(choice, *, round_X=False, round_theta=False, dtype=torch.float64):
     if round_X:
         net.prepare(rounded(X).split(14, dim=1))
     if round_theta:
-        forward = net.first.protocol._forward
-        net.first.protocol._forward = lambda rows, thetas: forward(rows, [rounded(theta) for theta in thetas])
+        forward = net.first.protocol.forward
+        net.first.protocol.forward = lambda rows, thetas: forward(rows, [rounded(theta) for theta in thetas])
     optimiser, losses = torch.optim.SGD(net.parameters(), lr=2.0), []
     for step in range(60):
         rows = torch.arange(BATCH) + step * BATCH % N

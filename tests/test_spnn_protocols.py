@@ -17,7 +17,7 @@ from ppkit.spnn.randomness import Stream
 
 KEYS = generate_keys(256, teaching=True)[1]
 VARIANTS = {
-    "plain": {"name": "plain"}, "masked": {"name": "masked"}, "masked 64": {"name": "masked", "word_bits": 64},
+    "plain": {"name": "plain"}, "masked": {"name": "masked"},
     "he": {"name": "he", "keys": KEYS}, "he elementwise": {"name": "he", "keys": KEYS, "elementwise": True},
     "lean": {"name": "ss", "form": "lean"}, "published": {"name": "ss", "form": "published"},
     "published, dealer": {"name": "ss", "form": "published", "truncation": "dealer"},
@@ -26,8 +26,7 @@ VARIANTS = {
 HOLDERS = {2: [3, 2], 3: [2, 2, 1], 5: [1, 1, 1, 1, 1]}
 CASES = [(variant, k) for variant in VARIANTS for k in HOLDERS if k == 2 or variant != "published, floor"]
 N, WIDTH = 23, 3
-ROOM = {"he": 2.0**23, "he elementwise": 2.0**23, "masked": 2.0**14, "masked 64": 2.0**46, "lean": 2.0**14,
-        "published": 2.0**14}
+ROOM = {"he": 2.0**23, "he elementwise": 2.0**23, "masked": 2.0**14, "lean": 2.0**14, "published": 2.0**14}
 
 
 def made(variant, k=2, *, n=N, scale=1.0, seed=0, keep="payloads", dtype=torch.float64, width=WIDTH):
@@ -93,13 +92,13 @@ def test_lean_rounds_the_exact_product_by_at_most_k_halves_and_without_bias(k):
 
 @pytest.mark.parametrize("k", HOLDERS)
 def test_masked_and_both_kinds_of_he_give_exactly_the_sum_of_the_rounded_parts(k):
-    for variant in ("masked", "masked 64", "he", "he elementwise"):
+    for variant in ("masked", "he", "he elementwise"):
         protocol, parts, thetas = made(variant, k)
         wanted = sum(encode(part @ theta) for part, theta in zip(parts, thetas)).double() / 2**16
         assert torch.equal(protocol.forward(slice(None), thetas), wanted), variant
 
 
-@pytest.mark.parametrize("variant", ["lean", "masked", "masked 64"])
+@pytest.mark.parametrize("variant", ["lean", "masked"])
 def test_words_hold_what_they_say_up_to_the_edge(variant):
     """h1 = +-(2^15 - 1): sums that wrap inside, and the sign of the last word."""
     protocol, _, _ = made(variant)
@@ -216,7 +215,6 @@ def test_holders_have_names():
     ({"name": "ss", "form": "short"}, r"form must be one of \('published', 'lean'\), got 'short'"),
     ({"name": "ss", "form": "published", "truncation": "up"}, "truncation must be one of .* got 'up'"),
     ({"name": "ss", "form": "published", "truncation": "secureml", "holders": [1, 1, 1]}, "is for 2 holders, got 3"),
-    ({"name": "masked", "word_bits": 16}, r"word_bits must be one of \(32, 64\), got 16"),
     ({"name": "he", "key_bits": 1024}, "bits must be a multiple of 16 and at least 2,048, got 1024"),
     ({"name": "he", "key_bits": 64, "teaching": True, "value_bits": 63},
      "a key of 64 bits is too small for the packing: it holds 63 bits and one field takes 64"),

@@ -6,7 +6,7 @@ from scipy.stats import binom
 from uniform_bytes import unusual_bytes
 
 from ppkit.spnn.randomness import Stream
-from ppkit.spnn.sharing import Dealer, add, beaver_matmul, beaver_multiply, reveal, share, truncate
+from ppkit.spnn.sharing import Dealer, add, beaver_matmul, beaver_part, reveal, share, truncate
 
 EDGES = [0, 1, -1, 2**62, -(2**62), 2**63 - 1, -(2**63), 65536, -65537]
 
@@ -75,14 +75,11 @@ def test_a_share_can_travel_as_a_seed():
 @pytest.mark.parametrize("n_parties", [2, 3, 5])
 def test_products_on_shares_equal_python_integers(n_parties):
     stream, dealer = Stream.seeded_for_teaching(n_parties), Dealer()
-    x, y, w = stream.words((5, 4)), stream.words((4, 3)), stream.words((5, 4))
-    x_shares, y_shares, w_shares = (share(secret, n_parties=n_parties) for secret in (x, y, w))
+    x, y = stream.words((5, 4)), stream.words((4, 3))
+    x_shares, y_shares = (share(secret, n_parties=n_parties) for secret in (x, y))
     z = beaver_matmul(x_shares, y_shares, dealer.matmul_triple(5, 4, 3, n_parties))
     columns = list(zip(*y.tolist()))
     assert reveal(z).tolist() == [[signed(sum(p * q for p, q in zip(row, column))) for column in columns] for row in x.tolist()]
-    z = beaver_multiply(x_shares, w_shares, dealer.product_triple((5, 4), n_parties))
-    pairs = list(zip(x.flatten().tolist(), w.flatten().tolist()))
-    assert reveal(z).flatten().tolist() == [signed(p * q) for p, q in pairs]
 
 
 def recorder():
@@ -92,17 +89,6 @@ def recorder():
         opened[name] = reveal(shares)
         return opened[name]
     return opened, opens
-
-
-@pytest.mark.parametrize("n_parties", [2, 3])
-def test_what_a_product_opens_and_leaves_is_uniform_for_fixed_secrets(n_parties):
-    """A false alarm: 1e-9 a call, at most 5 calls a case, 2 cases."""
-    secret = torch.full((60_000,), 3 << 16)
-    opened, opens = recorder()
-    shares = [share(secret, n_parties=n_parties) for _ in range(2)]
-    z = beaver_multiply(*shares, Dealer().product_triple((60_000,), n_parties), open=opens)
-    assert tuple(opened) == ("x - u", "y - v")
-    assert [unusual_bytes(each) for each in (*opened.values(), *z)] == [0] * (n_parties + 2)
 
 
 @pytest.mark.parametrize("n_parties", [2, 3])
@@ -118,46 +104,21 @@ def test_what_a_matrix_product_opens_and_leaves_is_uniform_for_fixed_secrets(n_p
         assert [unusual_bytes(each) for each in z] == [0] * n_parties
 
 
-def test_x_minus_u_is_opened_once_and_serves_any_rows_with_a_fresh_v():
+@pytest.mark.parametrize("n_parties", [2, 3])
+def test_one_u_serves_many_products_each_with_a_fresh_v(n_parties):
+    """X - U is opened once; the parts of all parties add up to the product for any rows of X."""
     stream, dealer = Stream.seeded_for_teaching(5), Dealer()
     X = stream.words((40, 6))
-    mask = dealer.data_mask(40, 6, 3)
-    once, opens = recorder()
-    early = dealer.matmul_triple(40, 6, 4, 3, U=mask)
-    with pytest.raises(ValueError, match="X - U of the data set was not opened yet"):
-        beaver_matmul(None, share(stream.words((6, 4)), n_parties=3), early)
-    E = mask.open(share(X, n_parties=3), opens)
-    assert tuple(once) == ("X - U",) and torch.equal(E, X - reveal(mask.shares)) and mask.E is E
-    opened, opens = recorder()
-    seen = []
+    U = dealer.mask((40, 6), n_parties)
+    E, seen = X - reveal(U), []
     for step in range(3):
         rows, theta = torch.arange(step, 40, 3), stream.words((6, 4))
-        triple = dealer.matmul_triple(len(rows), 6, 4, 3, U=mask, rows=rows)
-        z = beaver_matmul(None, share(theta, n_parties=3), triple, open=opens)
+        V, W = dealer.products(reveal(U)[rows], 4, n_parties)
+        F = theta - reveal(V)
+        z = [beaver_part(i, U[i][rows], V[i], W[i], E[rows], F) for i in range(n_parties)]
         assert torch.equal(reveal(z), X[rows] @ theta)
-        assert tuple(opened) == ("Y - V",)
-        seen.append(reveal(triple.V))
+        seen.append(reveal(V))
     assert not (seen[0] == seen[1]).any() and not (seen[1] == seen[2]).any()
-    with pytest.raises(ValueError, match=r"U must be 2 shares of shape \(4, 6\), got \[\(40, 6\), \(40, 6\), \(40, 6\)\]"):
-        dealer.matmul_triple(4, 6, 4, U=mask)
-
-
-def test_nothing_but_one_data_set_is_ever_opened_under_its_u():
-    """Two X under one U would show X_1 - X_2: neither `DataMask.open` nor a product opens a second one."""
-    stream, dealer = Stream.seeded_for_teaching(6), Dealer()
-    X, other, theta = (share(stream.words(shape)) for shape in ((5, 3), (5, 3), (3, 2)))
-    mask, (opened, opens) = dealer.data_mask(5, 3), recorder()
-    triples = [dealer.matmul_triple(5, 3, 2, U=mask) for _ in range(2)]
-    for triple in triples:
-        with pytest.raises(ValueError, match="is for rows of a data set, whose X - U is opened once: x_shares must be None"):
-            beaver_matmul(other, theta, triple, open=opens)
-    with pytest.raises(ValueError, match=r"U has shares of shapes \[\(5, 3\), \(5, 3\)\], got \[\(2, 3\), \(2, 3\)\]"):
-        mask.open([part[:2] for part in X], opens)
-    assert not opened
-    mask.open(X, opens)
-    with pytest.raises(ValueError, match="DataMask can serve once and was used before"):
-        mask.open(other, opens)
-    assert all(torch.equal(reveal(beaver_matmul(None, theta, triple)), reveal(X) @ reveal(theta)) for triple in triples)
 
 
 @pytest.mark.parametrize("n_parties", [2, 3])
@@ -165,17 +126,16 @@ def test_seeds_and_one_correction_are_all_that_the_dealer_sends(n_parties):
     """Each party redraws its shares from its 32 bytes, in the order of the calls; the last one lacks W, high and top."""
     dealer = Dealer()
     triple = dealer.matmul_triple(7, 3, 2, n_parties)
-    entries, pair = dealer.product_triple(5, n_parties), dealer.truncation_pair(5, 16, n_parties)
+    pair = dealer.truncation_pair(5, 16, n_parties)
     own = [Stream(dealer.seed(party, n_parties)) for party in range(n_parties)]
-    expected = [(triple.U, (7, 3)), (triple.V, (3, 2)), (triple.W, (7, 2)), (entries.U, 5), (entries.V, 5), (entries.W, 5),
-                (pair.mask, 5), (pair.high, 5), (pair.top, 5)]
+    expected = [(triple.U, (7, 3)), (triple.V, (3, 2)), (triple.W, (7, 2)), (pair.mask, 5),
+                (pair.high, 5), (pair.top, 5)]
     for shares, shape in expected:
-        corrected = any(shares is each for each in (triple.W, entries.W, pair.high, pair.top))
+        corrected = any(shares is each for each in (triple.W, pair.high, pair.top))
         for party in range(n_parties - corrected):
             assert torch.equal(shares[party], own[party].words(shape))
     nothing = (0,) * (n_parties - 1)
     assert triple.n_bytes == (*nothing, 8 * 7 * 2)
-    assert entries.n_bytes == (*nothing, 40)
     assert pair.n_bytes == (*nothing, 80)
     assert len({dealer.seed(party, n_parties) for party in range(n_parties)}) == n_parties
 
@@ -189,7 +149,6 @@ def test_dealt_pairs_satisfy_their_relation():
 
 @pytest.mark.parametrize("make, use", [
     (lambda dealer: dealer.matmul_triple(2, 2, 2), lambda x, triple: beaver_matmul(x, x, triple)),
-    (lambda dealer: dealer.product_triple((2, 2)), lambda x, triple: beaver_multiply(x, x, triple)),
     (lambda dealer: dealer.truncation_pair((2, 2), 16), lambda x, pair: truncate(x, 16, how="dealer", pair=pair)),
 ])
 def test_nothing_dealt_can_be_used_twice(make, use):
@@ -201,16 +160,15 @@ def test_nothing_dealt_can_be_used_twice(make, use):
 
 def test_the_papers_formula_for_party_1_needs_a_minus():
     """Section 3.3.1 in our copy adds e f on party 1's side, beside shares of a and b: 3ab - 2av - 2ub + 2uv, not ab."""
-    triple = Dealer().product_triple((50,))
-    a, b = share(torch.arange(50)), share(torch.arange(50) + 7)
-    u, v = reveal(triple.U), reveal(triple.V)
-    e, f = reveal(a) - u, reveal(b) - v
+    a, b, u, v = torch.arange(50), torch.arange(50) + 7, *Stream().words((2, 50))
+    (a_0, a_1), (b_0, b_1), (w_0, w_1) = share(a), share(b), share(u * v)
+    e, f = a - u, b - v
+
     def paper(sign):
-        zero = f * a[0] + e * b[0] + triple.W[0]
-        return zero + sign * e * f + f * a[1] + e * b[1] + triple.W[1]
-    ab = reveal(a) * reveal(b)
-    assert torch.equal(paper(-1), ab)
-    assert torch.equal(paper(1), 3 * ab - 2 * reveal(a) * v - 2 * u * reveal(b) + 2 * u * v) and not torch.equal(paper(1), ab)
+        return (f * a_0 + e * b_0 + w_0) + sign * e * f + f * a_1 + e * b_1 + w_1
+
+    assert torch.equal(paper(-1), a * b)
+    assert torch.equal(paper(1), 3 * a * b - 2 * a * v - 2 * u * b + 2 * u * v) and not torch.equal(paper(1), a * b)
 
 
 # Truncation. All 2^f low parts of one share are gone through, so means are exact integers, not samples.
@@ -316,16 +274,12 @@ def test_bad_input_is_refused():
     for pair in (Dealer().truncation_pair(9, 15), Dealer().truncation_pair(9, 16, 3)):
         with pytest.raises(ValueError, match="needs a pair of 16 bits for 2 parties, got one of"):
             truncate(x, 16, how="dealer", pair=pair)
-    with pytest.raises(ValueError, match=r"the triple is for 2 parties and shape \(5,\), got 2 shares of shape \(9,\)"):
-        beaver_multiply(x, x, Dealer().product_triple(5))
+    ones = [share(torch.ones(shape, dtype=torch.int64)) for shape in ((3, 3), (2, 3), (3, 2))]
+    square, short, y = ones
     with pytest.raises(ValueError, match=r"the triple is for 3 parties"):
-        beaver_multiply(x, x, Dealer().product_triple(9, 3))
-    matrices = Dealer().matmul_triple(3, 3, 2)
-    y = share(torch.ones((3, 2), dtype=torch.int64))
-    with pytest.raises(ValueError, match=r"x_shares may be None only with a triple for rows of a data set"):
-        beaver_matmul(None, y, matrices)
-    unused = Dealer().product_triple(5)
-    with pytest.raises(ValueError, match="the triple is for"):
-        beaver_multiply(x, x, unused)
-    y = [each[:5] for each in x]
-    assert reveal(beaver_multiply(y, y, unused)).tolist() == [signed(v * v) for v in EDGES[:5]]    # a refusal uses nothing up
+        beaver_matmul(square, y, Dealer().matmul_triple(3, 3, 2, 3))
+    triple = Dealer().matmul_triple(3, 3, 2)
+    for wrong in ((short, y), (square, square)):
+        with pytest.raises(ValueError, match=r"the triple is for 2 parties and shape \(3, [32]\), got 2 shares of shape \([23], 3\)"):
+            beaver_matmul(*wrong, triple)
+    assert reveal(beaver_matmul(square, y, triple)).tolist() == [[3, 3]] * 3                     # a refusal uses nothing up

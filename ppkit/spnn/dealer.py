@@ -12,7 +12,6 @@ from . import ring
 from .randomness import Stream, refuse_forked
 
 Open = Callable[[str, list[torch.Tensor]], torch.Tensor]
-Rows = slice | torch.Tensor | Sequence[int]
 
 
 @dataclass(kw_only=True)
@@ -40,40 +39,11 @@ class _Dealt(Once):
 
 
 @dataclass
-class DataMask(Once):
-    """U for a whole data set X: X - U is opened once, and serves for all products of X's rows from then on.
-
-    shares: one of U a party.  E: X - U, which all parties know, once `open` was called; it belongs to this U alone.
-    """
-    shares: list[torch.Tensor]
-    E: torch.Tensor | None = field(default=None, init=False)
-
-    def open(self, x_shares: Sequence[torch.Tensor], open: Open) -> torch.Tensor:
-        """E = open("X - U", shares of X - U).  ValueError the second time, or for shares of another number or shape."""
-        if [share.shape for share in x_shares] != [share.shape for share in self.shares]:
-            raise ValueError(f"U has shares of shapes {[tuple(share.shape) for share in self.shares]}, "
-                             f"got {[tuple(share.shape) for share in x_shares]}")
-        self.use()
-        self.E = open("X - U", [x - u for x, u in zip(x_shares, self.shares)])
-        return self.E
-
-
-@dataclass
 class Triple(_Dealt):
-    """U, V, W: one share a party; the sums satisfy W = U V (matrix product, or entry by entry).
-
-    data_mask, rows: where U is rows of a DataMask, which one and which rows; None where U is this triple's own.
-    """
+    """U, V, W: one share a party; the sums satisfy W = U V (matrix product)."""
     U: list[torch.Tensor]
     V: list[torch.Tensor]
     W: list[torch.Tensor]
-    data_mask: DataMask | None = None
-    rows: Rows | None = None
-
-    @property
-    def E(self) -> torch.Tensor | None:
-        """X - U of these rows, where it was opened once for the data set; else None."""
-        return None if self.data_mask is None or self.data_mask.E is None else self.data_mask.E[self.rows]
 
 
 @dataclass
@@ -109,33 +79,21 @@ class Dealer:
         """Shares of a uniform tensor.  No correction."""
         return [stream.words(shape) for stream in self._streams(n_parties)]
 
-    def data_mask(self, n: int, k: int, n_parties: int = 2) -> DataMask:
-        """The U (n, k) of a data set, of which only X - U is opened, once.  No correction."""
-        return DataMask(self.mask((n, k), n_parties))
-
-    def matmul_triple(self, n: int, k: int, m: int, n_parties: int = 2, *, U: DataMask | None = None,
-                      rows: Rows = slice(None)) -> Triple:
+    def matmul_triple(self, n: int, k: int, m: int, n_parties: int = 2) -> Triple:
         """U (n, k), V (k, m) uniform and W = U V mod 2^64, in shares.
 
-        U: the DataMask of a data set, of which the rows are used again, for the same secret X under the same X - U; V is
-        fresh. Such a triple multiplies nothing but those rows of that data set.
         The dealer sends 8 n m bytes to the last party, instead of 8 (n k + k m + n m) to each.
         """
-        if U is None:
-            shares = self.mask((n, k), n_parties)
-        else:
-            shares = [share[rows] for share in U.shares]
-            if len(shares) != n_parties or any(share.shape != (n, k) for share in shares):
-                raise ValueError(f"U must be {n_parties} shares of shape ({n}, {k}), "
-                                 f"got {[tuple(share.shape) for share in shares]}")
-        V = self.mask((k, m), n_parties)
-        W = self._fix(ring.matmul(total(shares), total(V)), n_parties)
-        return Triple(self._to_last(8 * n * m, n_parties), shares, V, W, U, rows)
+        U = self.mask((n, k), n_parties)
+        return Triple(self._to_last(8 * n * m, n_parties), U, *self.products(total(U), m, n_parties))
 
-    def product_triple(self, shape: int | tuple[int, ...], n_parties: int = 2) -> Triple:
-        """U, V uniform and W = U V entry by entry, in shares."""
-        U, V = self.mask(shape, n_parties), self.mask(shape, n_parties)
-        return Triple(self._to_last(8 * U[0].numel(), n_parties), U, V, self._fix(total(U) * total(V), n_parties))
+    def products(self, U: torch.Tensor, m: int, n_parties: int = 2) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """Shares of a fresh V (k, m) and of W = U V mod 2^64, for a U (n, k) that the dealer has dealt in shares before.
+
+        With V fresh, one U serves for many products of the same secret X, of which X - U is opened once.
+        """
+        V = self.mask((U.shape[1], m), n_parties)
+        return V, self._fix(ring.matmul(U, total(V)), n_parties)
 
     def truncation_pair(self, shape: int | tuple[int, ...], bits: int, n_parties: int = 2) -> TruncationPair:
         """r uniform, floor(r / 2^bits) and the highest bit of r (r in [0, 2^64)), in shares; bits 1 to 62."""
@@ -146,6 +104,10 @@ class Dealer:
         high, top = (r >> bits) & (2 ** (64 - bits) - 1), (r < 0).long()
         return TruncationPair(self._to_last(16 * r.numel(), n_parties), bits, mask, self._fix(high, n_parties),
                               self._fix(top, n_parties))
+
+    def streams(self, n_parties: int = 2) -> list[Stream]:
+        """Where the parties' shares come from, one Stream a party: for who keeps their positions."""
+        return self._streams(n_parties)
 
     def _streams(self, n_parties: int) -> list[Stream]:
         if n_parties < 2:

@@ -4,9 +4,73 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 
-from ppkit.spnn.holders import SERVER, Protocol
-from ppkit.spnn.paillier import Packing, add, decrypt, encrypt, first_layer_elementwise, phe_keys
-from ppkit.spnn.paillier_keys import SECURE_BITS, PrivateKey, generate_keys
+import torch
+
+from ppkit.spnn.fixed_point import FRACTIONAL_BITS
+from ppkit.spnn.holders import SERVER, Holder, Protocol, Server, check_room
+from ppkit.spnn.paillier import Ciphertexts, Packing, add, decrypt, encrypt, first_layer_elementwise, phe_keys
+from ppkit.spnn.paillier_keys import SECURE_BITS, PrivateKey, PublicKey, generate_keys
+from ppkit.spnn.programs import Program, Receive, Send
+
+NAME = "Enc(X theta)"
+VALUE_BITS = 40
+
+
+class _EncryptedHolder(Holder):
+    """Adds its own encrypted part to what the holder before it sent, and hands the sum on."""
+
+    takes = "value_bits", "pool"
+    public: PublicKey
+
+    def __init__(self, name, *, value_bits: int = VALUE_BITS, pool: Executor | None = None, **common):
+        super().__init__(name, **common)
+        self.packing, self._pool = Packing(value_bits=value_bits, n_terms=len(self.names)), pool
+        if self._stream is not None:
+            self.streams = {"own": self._stream}
+
+    def connect(self):
+        self.public = _key_in((yield Receive(SERVER, "public key")))             # line 1
+        self.packing.n_fields(self.public)                                      # refuses a key that is too small
+
+    def part(self, rows, theta: torch.Tensor) -> torch.Tensor:
+        """round(2^16 X_i theta_i) on the batch, halves to even, int64; refused where a field of a plaintext has no room."""
+        self.take(rows)
+        part = self.product(theta * 2.0**FRACTIONAL_BITS).round_()
+        check_room(self.name, part, self.packing.value_bits, n_terms=1)
+        return part.long()
+
+    def begin(self, rows, theta):
+        return self._hand_on(self.part(rows, theta))
+
+    def _hand_on(self, z: torch.Tensor) -> Program:
+        me = self.names.index(self.name)
+        sums = encrypt(self.public, z, packing=self.packing, stream=self._stream, pool=self._pool)            # line 2
+        if me:                                                                                                # line 3
+            came = Ciphertexts((yield Receive(self.names[me - 1], NAME)), self.public, tuple(z.shape), self.packing, me)
+            sums = add(self.public, came, sums)
+        yield Send([*self.names, SERVER][me + 1], NAME, sums.payload)
+
+
+class _EncryptedServer(Server):
+    """Has the key.  private: to be kept, by who wants to make the same side again (keys=)."""
+
+    takes = "key_bits", "teaching", "keys", "value_bits", "pool"
+
+    def __init__(self, name, *, key_bits: int = SECURE_BITS, teaching: bool = False, keys: PrivateKey | None = None,
+                 value_bits: int = VALUE_BITS, pool: Executor | None = None, **common):
+        super().__init__(name, **common)
+        self.packing, self._pool = Packing(value_bits=value_bits, n_terms=len(self.names)), pool
+        self.private = generate_keys(key_bits, teaching=teaching)[1] if keys is None else keys
+        self.packing.n_fields(self.private.public)                               # refuses a key that is too small
+
+    def connect(self):
+        for holder in self.names:                                                # line 1
+            yield Send(holder, "public key", _key_out(self.private.public))
+
+    def step(self, n):
+        payload = yield Receive(self.names[-1], NAME)
+        sums = Ciphertexts(payload, self.private.public, (n, self.width), self.packing, len(self.names))
+        return self.decoded(decrypt(self.private, sums, pool=self._pool))        # line 4
 
 
 class Encrypted(Protocol):
@@ -26,40 +90,47 @@ class Encrypted(Protocol):
     name = "he"
     sees = "server: h1 only, but the key: it must not see what holders send each other; holders: ciphertexts, no key"
     compute = "k float products, k encryptions and k - 1 additions of every ciphertext, 1 decryption"
+    sides = _EncryptedHolder, _EncryptedServer, None
 
-    def __init__(self, holders, *, key_bits: int = SECURE_BITS, teaching: bool = False, keys: PrivateKey | None = None,
-                 value_bits: int = 40, pool: Executor | None = None, elementwise: bool = False, **common):
+    @classmethod
+    def received(cls, role, sender, names, truncation=None):
+        if sender == SERVER and role in names:
+            return ["public key"]
+        chain = [*names, SERVER]
+        return [NAME] if sender in names and role == chain[chain.index(sender) + 1] else []
+
+    def __init__(self, holders, *, elementwise: bool = False, **common):
         super().__init__(holders, **common)
-        self.packing = Packing(value_bits=value_bits, n_terms=len(self.holders))
-        self._private = generate_keys(key_bits, teaching=teaching)[1] if keys is None else keys
-        self.public = self._private.public
-        self.packing.n_fields(self.public)                                      # refuses a key that is too small
-        self._pool, self._elementwise = pool, elementwise
-        self._own = [None if self._stream is None else self.secrets_of(holder.name) for holder in self.holders]
-        for holder in self.holders:                                             # line 1
-            self.transcript.send(SERVER, holder.name, "public key", _bytes_of(self.public.n, self.public.h_n))
+        self._elementwise = elementwise
 
-    def _forward(self, rows, thetas):
-        products = [self.rounded_product(holder, theta, self.packing.value_bits, n_terms=1).long()
-                    for holder, theta in zip(self.holders, thetas)]
-        if self._elementwise:
-            return self._by_element(products)
-        names, sums = [*(holder.name for holder in self.holders), SERVER], None
-        for i, (own, z) in enumerate(zip(self._own, products)):                 # lines 2 and 3
-            cipher = encrypt(self.public, z, packing=self.packing, stream=own, pool=self._pool)
-            sums = cipher if sums is None else add(self.public, sums, cipher)
-            self.transcript.send(names[i], names[i + 1], "Enc(X theta)", sums.payload)
-            self.transcript.next_round()
-        return self.decoded(decrypt(self._private, sums, pool=self._pool))            # line 4
+    @property
+    def packing(self) -> Packing:
+        """How numbers lie in a ciphertext."""
+        return self.server.packing
 
-    def _by_element(self, products):
-        names = [*(holder.name for holder in self.holders), SERVER]
-        for sender, receiver in zip(names, names[1:]):
+    @property
+    def public(self) -> PublicKey:
+        """The server's public key."""
+        return self.server.private.public
+
+    def _compute(self, rows, thetas):
+        if not self._elementwise:
+            return super()._compute(rows, thetas)
+        products, names = [holder.part(rows, theta) for holder, theta in zip(self.holders, thetas)], self.server.names
+        for sender, receiver in zip(names, [*names[1:], SERVER]):
             n_bytes = products[0].numel() * self.public.ciphertext_bytes
-            self.transcript.send(sender, receiver, "Enc(X theta)", b"", n_bytes=n_bytes)
+            self.transcript.send(sender, receiver, NAME, b"", n_bytes=n_bytes)
             self.transcript.next_round()
-        return self.decoded(first_layer_elementwise(*phe_keys(self._private), products))
+        return self.server.decoded(first_layer_elementwise(*phe_keys(self.server.private), products))
 
 
-def _bytes_of(*numbers: int) -> bytes:
-    return b"".join(number.to_bytes((number.bit_length() + 7) // 8, "big") for number in numbers)
+def _key_out(public: PublicKey) -> bytes:
+    """n, then h_n in twice as many bytes, big-endian."""
+    return public.n.to_bytes(public.bits // 8, "big") + public.h_n.to_bytes(public.bits // 4, "big")
+
+
+def _key_in(payload: bytes) -> PublicKey:
+    size = len(payload) // 3
+    if not size or len(payload) % 3:
+        raise ValueError(f"a public key is n and h_n in three equal parts, got {len(payload)} bytes")
+    return PublicKey(int.from_bytes(payload[:size], "big"), int.from_bytes(payload[size:], "big"))

@@ -20,7 +20,7 @@ class FirstLayer(nn.Module):
     backward: the server sends G = dL/dh1 to each holder, and holder i computes dL/dtheta_i = X_i^T G by itself
 
     holders: columns of each holder, k >= 2.  width: of h1, >= 1.  protocol: one of protocols.PROTOCOLS; choices: what the
-    protocol itself takes (form=, word_bits=, key_bits=, ...).  rng: draws theta, the same numbers for every protocol and
+    protocol itself takes (form=, truncation=, key_bits=, ...).  rng: draws theta, the same numbers for every protocol and
     every way to split the columns.  dtype: torch.float32 or torch.float64, of X, theta and what forward returns.
     stream: source of all secrets; None: the operating system's CSPRNG; a seeded one is for teaching only.
     transcript: where messages are written down; None: a new one that keeps sizes only.

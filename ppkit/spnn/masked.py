@@ -6,6 +6,7 @@ Each holder knows its own X_i and its own theta_i in the clear, so only the sum 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 
 import numba
@@ -13,11 +14,11 @@ import numpy as np
 import torch
 
 from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.holders import SERVER, Protocol, check_room
+from ppkit.spnn.holders import SERVER, Holder, Protocol, Server, check_room
+from ppkit.spnn.programs import Receive, Send
 from ppkit.spnn.randomness import Stream
 
-WORD_BITS = (32, 64)
-_DTYPES = {32: torch.int32, 64: torch.int64}
+WORD_BITS = 32
 Ticket = tuple[int, int]
 
 
@@ -32,30 +33,44 @@ class HolderMissing(ValueError):
 class PairMasks:
     """The masks of one holder, each shared with one other holder.
 
-    m_i = sum_(j > i) r_ij - sum_(j < i) r_ji mod 2^w,  so that m_1 + ... + m_k = 0
+    m_i = sum_(j > i) r_ij - sum_(j < i) r_ji mod 2^32,  so that m_1 + ... + m_k = 0
 
     r_ij: AES-CTR words from the seed that i and j share, for one ticket (step, batch).
-    seeds: {number of the other holder: the Stream that only the two have}.  me: this holder's number.  word_bits: w.
+    seeds: {number of the other holder: the Stream that only the two have}.  me: this holder's number.
     Guarantee: the masks of any k - 1 holders are jointly uniform to everyone without their seeds, and those of the
     holders outside a coalition are uniform up to their sum; computational (AES-256), for each ticket anew.
     """
 
-    def __init__(self, me: int, seeds: Mapping[int, Stream], *, word_bits: int = 32):
-        self._me, self._seeds, self._bits = me, dict(seeds), word_bits
-        self._last: Ticket | None = None
+    def __init__(self, me: int, seeds: Mapping[int, Stream]):
+        self._me, self._seeds = me, dict(seeds)
+        self._last: Ticket = (0, -1)
 
-    def mask(self, shape: tuple[int, ...], ticket: Ticket) -> torch.Tensor:
-        """The mask for one ticket, int32 or int64 of this shape (n, width).
+    @property
+    def position(self) -> int:
+        """The last step of which a mask was given out; 0 before the first."""
+        return self._last[0]
 
-        ticket: (step, batch), both >= 0, larger than the one before (step first).  MaskReused if it is not.
+    def seek(self, position: int) -> None:
+        """Spend all masks up to this step, as if they had been given out.  MaskReused for a step before the last one."""
+        if position < self.position:
+            raise MaskReused(f"masks go forward only: step {self.position} is spent, got {position}")
+        self._last = position, sys.maxsize
+
+    def mask(self, shape: tuple[int, ...], ticket: Ticket | None = None) -> torch.Tensor:
+        """The mask for one ticket, int32 of this shape (n, width).
+
+        ticket: (step, batch), both >= 0, larger than the one before (step first); MaskReused if it is not. None: the first
+        batch of the next step, from step 1 on, which all holders reach together.
         """
-        if self._last is not None and ticket <= self._last:
+        if ticket is None:
+            ticket = self.position + 1, 0
+        if ticket <= self._last:
             raise MaskReused(f"the mask of (step, batch) = {ticket} is spent: tickets only go up, the last was {self._last}; "
                              "two messages under one mask would show X (theta_t - theta_s)")
         self._last = ticket
         mask = None
         for other, seed in self._seeds.items():
-            words = _words(seed.derive("mask", *ticket, remember=False), shape, self._bits)
+            words = _words(seed.derive("mask", *ticket, remember=False), shape)
             words = words if other > self._me else words.neg_()
             mask = words if mask is None else mask.add_(words)
         return mask
@@ -64,10 +79,10 @@ class PairMasks:
 def unmask(messages: Mapping[str, torch.Tensor], holders: Sequence[str]) -> torch.Tensor:
     """What the server does: add the words of all holders, and read the sum as fixed point.
 
-    2^16 h1 = sum_i words_i mod 2^w, as a signed number
+    2^16 h1 = sum_i words_i mod 2^32, as a signed number
 
     messages: {holder: words (n, width)}.  holders: all names that take part.
-    Returns 2^16 h1 (n, width), int32 or int64.  HolderMissing if a message is not there.
+    Returns 2^16 h1 (n, width), int32.  HolderMissing if a message is not there.
     Drop-out rule: the server then drops the step; all holders go on with the next ticket, and one that is gone for good is
     taken out only by preparing anew without it. The server must not ask for the seed or the mask of a missing holder: its
     message may only be late, and with the mask it would read X_i theta_i in the clear. The words that did arrive are uniform
@@ -80,12 +95,40 @@ def unmask(messages: Mapping[str, torch.Tensor], holders: Sequence[str]) -> torc
     return sum((messages[name] for name in holders[1:]), messages[holders[0]])
 
 
-class Masked(Protocol):
-    """Holder i sends round(2^16 X_i theta_i) + m_i, the server adds; with two holders m_A = r, m_B = -r.
+class _MaskedHolder(Holder):
+    masks: PairMasks
 
-    Rounding comes before masking: a mask can only hide a whole number mod 2^w, the fraction left of an unrounded value
-    would travel beside it in the clear.
-    word_bits: 32 (|h1| < 2^15 in fixed point) or 64.
+    def connect(self):
+        """Each pair agrees on a seed once: the first draws it and sends it to the second, over a link of their own."""
+        me, own, seeds = self.names.index(self.name), self._stream or Stream(), {}
+        for i, other in enumerate(self.names):
+            if i > me:
+                seeds[i] = own.derive("seed for", other)
+                yield Send(other, "seed", seeds[i].key)
+        for i, other in enumerate(self.names[:me]):
+            seeds[i] = Stream((yield Receive(other, "seed")))
+        self.masks = PairMasks(me, seeds)
+        self.streams = {"masks": self.masks}
+
+    def begin(self, rows, theta, ticket=None):
+        self.take(rows)
+        part = self.product(theta * 2.0**FRACTIONAL_BITS)
+        words, k = self.masks.mask(part.shape, ticket), len(self.names)
+        if not _add_rounded(part.T.view(-1).numpy(), words.T.view(-1).numpy(), 2.0 ** (WORD_BITS - 1) / k - 1):
+            check_room(self.name, part.round(), WORD_BITS, n_terms=k)
+        return self.to_server("masked X theta", words)
+
+
+class _MaskedServer(Server):
+    def step(self, n):
+        return self.decoded(unmask((yield from self.gather("masked X theta", n)), self.names))
+
+
+class Masked(Protocol):
+    """Holder i sends round(2^16 X_i theta_i) + m_i mod 2^32, the server adds; with two holders m_A = r, m_B = -r.
+
+    Rounding comes before masking: a mask can only hide a whole number mod 2^32, the fraction left of an unrounded value
+    would travel beside it in the clear. |h1| < 2^15.
     Guarantee: under the paper's model the server's view is k words, uniform but for their sum, which is h1, and holders see
     nothing; the same if the server colludes with up to k - 2 holders: it then also gets the sum over the others.
     Departs from the paper: not in it. It needs what Algorithm 3 and the backward pass need too, that each holder knows its
@@ -95,25 +138,20 @@ class Masked(Protocol):
     name = "masked"
     sees = "server: the sum h1 (each holder's words alone are uniform); holders: nothing of each other"
     compute = "k float products; every holder expands k - 1 masks (AES)"
+    sides = _MaskedHolder, _MaskedServer, None
 
-    def __init__(self, holders, *, word_bits: int = 32, **common):
-        super().__init__(holders, **common)
-        if word_bits not in WORD_BITS:
-            raise ValueError(f"word_bits must be one of {WORD_BITS}, got {word_bits!r}")
-        self.word_bits = word_bits
-        self._batches = 0, 0                     # the step, and the batches it had so far
-        self.masks = self._agree_on_seeds()
+    @classmethod
+    def received(cls, role, sender, names, truncation=None):
+        if sender not in names:
+            return []
+        return ["masked X theta"] if role == SERVER else ["seed"] if role in names[names.index(sender) + 1 :] else []
 
-    def _agree_on_seeds(self) -> list[PairMasks]:
-        """Each pair agrees on a seed once: the first draws it and sends it to the second, over a link of their own."""
-        seeds: list[dict[int, Stream]] = [{} for _ in self.holders]
-        for i, holder in enumerate(self.holders):
-            own = self.secrets_of(holder.name)
-            for j in range(i + 1, len(self.holders)):
-                seed = own.derive("seed for", self.holders[j].name)
-                sent = self.transcript.send(holder.name, self.holders[j].name, "seed", seed.key)
-                seeds[i][j], seeds[j][i] = seed, Stream(sent)
-        return [PairMasks(i, seeds[i], word_bits=self.word_bits) for i in range(len(self.holders))]
+    _batches = 0, 0                              # the step, and the batches it had so far
+
+    @property
+    def masks(self) -> list[PairMasks]:
+        """Of each holder."""
+        return [holder.masks for holder in self.holders]
 
     def next_ticket(self) -> Ticket:
         """(step, batch): the step of the transcript and how many batches it had before this one."""
@@ -121,24 +159,14 @@ class Masked(Protocol):
         self._batches = (step, batch + 1) if step == self.transcript.step else (self.transcript.step, 1)
         return self.transcript.step, self._batches[1] - 1
 
-    def _forward(self, rows, thetas):
-        ticket, received = self.next_ticket(), {}
-        for holder, theta, masks in zip(self.holders, thetas, self.masks):
-            part = holder.product(theta * 2.0**FRACTIONAL_BITS)
-            words = masks.mask(part.shape, ticket)
-            room = 2.0 ** (self.word_bits - 1) / len(self.holders) - 1
-            if not _add_rounded(part.T.view(-1).numpy(), words.T.view(-1).numpy(), room):
-                check_room(holder.name, part.round(), self.word_bits, n_terms=len(self.holders))
-            received[holder.name] = self.transcript.send(holder.name, SERVER, "masked X theta", words)
-        total = unmask(received, [holder.name for holder in self.holders])
-        return self.decoded(total)
+    def _begin(self, rows, thetas):
+        ticket = self.next_ticket()
+        return {holder.name: holder.begin(rows, theta, ticket) for holder, theta in zip(self.holders, thetas)}
 
 
-def _words(stream: Stream, shape: tuple[int, int], bits: int) -> torch.Tensor:
-    """Uniform words of 32 or 64 bits, column by column as products come; two 32-bit words come out of one of 64."""
+def _words(stream: Stream, shape: tuple[int, int]) -> torch.Tensor:
+    """Uniform words of 32 bits, column by column as products come; two come out of one of 64."""
     n, width = shape
-    if bits == 64:
-        return stream.words((width, n)).T
     return stream.words((n * width + 1) // 2).view(torch.int32)[: n * width].view(width, n).T
 
 

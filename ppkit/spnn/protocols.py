@@ -1,25 +1,90 @@
-"""The first layer h1 = X_1 theta_1 + ... + X_k theta_k by protocol: one name, one class, one interface."""
+"""The first layer h1 = X_1 theta_1 + ... + X_k theta_k by protocol: one name, one class, one interface; whole, or by sides."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+
 from ppkit.spnn.encrypted import Encrypted
-from ppkit.spnn.holders import Plain, Protocol
+from ppkit.spnn.holders import DEALER, SERVER, Plain, Protocol, Side, check_parties
+from ppkit.spnn.lean import Lean
 from ppkit.spnn.masked import Masked
-from ppkit.spnn.secret_sharing import FORMS, Lean, Published
+from ppkit.spnn.randomness import Stream
+from ppkit.spnn.secret_sharing import Published
 
 PROTOCOLS = ("plain", "ss", "he", "masked")
+FORMS = ("published", "lean")
 
 
 def protocol_of(name: str, holders: Sequence[int], *, form: str | None = None, **choices) -> Protocol:
-    """The protocol object of this name.
+    """The protocol object of this name, all parties in one process.
 
     name: one of PROTOCOLS.  form: of "ss", "published" (Algorithm 2) or "lean", default "lean".  holders: columns of each.
     choices: transcript, stream, dtype, and what the protocol itself takes (truncation; key_bits, value_bits,
-    elementwise, keys, pool, teaching; word_bits).
+    elementwise, keys, pool, teaching).
     ValueError for an unknown name or form, TypeError for a choice that the protocol does not know.
     """
+    return _class_of(name, form)(holders, **choices)
+
+
+def side_of(role: str, *, protocol: str, form: str | None = None, names: Sequence[str], columns: Sequence[int], width: int,
+            stream: Stream | None = None, dtype: torch.dtype = torch.float32, **choices) -> Side:
+    """One party's side of a protocol, with nothing of the others: what a process of its own runs.
+
+    A holder: connect() once, load(X) and prepare() once per data set, step(rows, theta) for every batch; deal(rows), for
+    "ss", takes what was dealt ahead of a step. The server: connect(), prepare(n_rows), step(n), which returns h1.
+    The dealer, where `has_dealer`: connect(), prepare(n_rows), deal(rows) for every batch. All but load give a Program.
+    role: a holder's name, "server" or "dealer".  protocol, form, choices: as in `protocol_of`, but elementwise; a choice of
+    another party's side is accepted and left aside.  names, columns: of all holders, in one order at all parties.
+    width: of h1, >= 1.  stream: the root secret of this role alone; None: the operating system's CSPRNG.
+    The same messages as in process come out where stream is `Protocol`'s stream.derive(role).
+    ValueError for what is out of range or a role that the protocol has not, TypeError for an unknown choice.
+
+    >>> side_of("A", protocol="masked", names=["A", "B"], columns=[14, 14], width=8).others
+    ['B']
+    """
+    check_parties(names, columns)
+    if width < 1:
+        raise ValueError(f"width must be >= 1, got {width}")
+    return _class_of(protocol, form).side(role, names=names, columns=columns, width=width, stream=stream, dtype=dtype, **choices)
+
+
+def has_dealer(protocol: str, form: str | None = None) -> bool:
+    """Whether a protocol needs a dealer.
+
+    >>> [name for name in PROTOCOLS if has_dealer(name)]
+    ['ss']
+    """
+    return _class_of(protocol, form).sides[2] is not None
+
+
+def names_received(role: str, *, protocol: str, form: str | None = None, names: Sequence[str], label_holder: str | None = None,
+                   truncation: str | None = None) -> dict[str, set[str]]:
+    """Which messages a role gets in a whole training, by sender: {sender: names}; whatever else comes is no part of it.
+
+    label_holder: the name of the holder that gets h_L and sends its gradient back; None: the first layer's messages alone,
+    without dL/dh1.  truncation: of form "published", as in `protocol_of`.
+    ValueError for an unknown protocol, form or role.
+
+    >>> names_received("B", protocol="masked", names=["A", "B"], label_holder="A")
+    {'A': {'seed'}, 'server': {'dL/dh1'}}
+    """
+    kind, names = _class_of(protocol, form), list(names)
+    if role not in (*names, SERVER, DEALER):
+        raise ValueError(f"role must be one of {', '.join([*names, SERVER, DEALER])}, got {role!r}")
+    if label_holder is not None and label_holder not in names:
+        raise ValueError(f"label_holder must be one of {', '.join(names)}, got {label_holder!r}")
+    received = {sender: set(kind.received(role, sender, names, truncation)) for sender in (*names, SERVER, DEALER)}
+    if label_holder is not None and role != DEALER:
+        if role == SERVER:
+            received[label_holder].add("dL/dh_L")
+        else:
+            received[SERVER] |= {"dL/dh1", "h_L"} if role == label_holder else {"dL/dh1"}
+    return {sender: expected for sender, expected in received.items() if expected}
+
+
+def _class_of(name: str, form: str | None) -> type[Protocol]:
     if name not in PROTOCOLS:
         raise ValueError(f"protocol must be one of {PROTOCOLS}, got {name!r}")
     if form is not None and name != "ss":
@@ -27,5 +92,5 @@ def protocol_of(name: str, holders: Sequence[int], *, form: str | None = None, *
     if form not in (None, *FORMS):
         raise ValueError(f"form must be one of {FORMS}, got {form!r}")
     if name == "ss":
-        return (Published if form == "published" else Lean)(holders, **choices)
-    return {"plain": Plain, "he": Encrypted, "masked": Masked}[name](holders, **choices)
+        return Published if form == "published" else Lean
+    return {"plain": Plain, "he": Encrypted, "masked": Masked}[name]

@@ -39,7 +39,37 @@ class Stream:
         self._taught_from: int | None = None
         self._derived: set[bytes] = set()
         self._process = os.getpid()
-        self._cipher = Cipher(algorithms.AES(_prf(self.key, b"words")), modes.CTR(bytes(16))).encryptor()
+        self._position = 0
+        self._cipher = self._at_block(0)
+
+    def _at_block(self, block: int):
+        return Cipher(algorithms.AES(_prf(self.key, b"words")), modes.CTR(block.to_bytes(16, "big"))).encryptor()
+
+    @property
+    def position(self) -> int:
+        """How many words were drawn so far."""
+        return self._position
+
+    def seek(self, position: int) -> None:
+        """Leave out all words up to this position, at the cost of none: the next word is word_position.
+
+        For who goes on where another Stream of the same key stopped, after a crash, say; who has both draws words twice.
+        position: as `position` was there.  ValueError for one that lies behind: no word of one Stream is given out twice.
+        RuntimeError, as in `derive`, in a forked process.
+
+        >>> one, other = Stream(bytes(32)), Stream(bytes(32))
+        >>> _ = one.words(1_000_001)
+        >>> other.seek(one.position)
+        >>> torch.equal(other.words(3), one.words(3))
+        True
+        """
+        refuse_forked(self, self._process)
+        if position < self._position:
+            raise ValueError(f"a Stream goes forward only: {self._position} words were drawn, got position {position}")
+        self._cipher = self._at_block(position // 2)
+        if position % 2:
+            self._cipher.update(bytes(8))
+        self._position = position
 
     @classmethod
     def seeded_for_teaching(cls, seed: int) -> Stream:
@@ -69,6 +99,7 @@ class Stream:
             for start in range(0, size, len(_ZEROS)):
                 part = min(len(_ZEROS), size - start)
                 self._cipher.update_into(_ZEROS if part == len(_ZEROS) else _ZEROS[:part], room[start : start + part])
+            self._position += size // 8
         return drawn
 
     def derive(self, *labels: str | int, remember: bool = True) -> Stream:

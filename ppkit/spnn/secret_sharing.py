@@ -1,65 +1,120 @@
-"""The first layer on additive shares mod 2^64: Algorithm 2 line by line, and the same secrecy for fewer bytes."""
+"""The first layer on additive shares mod 2^64: what both forms have in common, and Algorithm 2 line by line."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 import torch
 
 from ppkit.spnn import ring
-from ppkit.spnn.dealer import Dealer, Triple, TruncationPair
+from ppkit.spnn.dealer import Dealer, minus, total
 from ppkit.spnn.fixed_point import FRACTIONAL_BITS, encode, row_reach
-from ppkit.spnn.holders import DEALER, SERVER, Holder, Protocol, Rows, check_room, check_rows
+from ppkit.spnn.holders import DEALER, SERVER, Dealing, Holder, Protocol, Rows, Server, check_room, check_rows
+from ppkit.spnn.programs import Program, Receive, Send
 from ppkit.spnn.randomness import Stream
-from ppkit.spnn.sharing import TRUNCATIONS, beaver_matmul, reveal, share, truncate
+from ppkit.spnn.sharing import TRUNCATIONS, beaver_part, share, truncate_part, truncated_part, with_mask
 
-FORMS = ("published", "lean")
 WORD_BITS = 32                               # h1 in fixed point: |h1| < 2^15 in both forms
+Opening = Generator[Send | Receive, torch.Tensor | None, torch.Tensor]
 
 
-class _Shared(Protocol):
-    """What both forms have in common: X_i as integers, head-room, opening between holders, triples dealt ahead."""
+class SharingHolder(Holder):
+    """What both forms have in common at a holder: X_i as integers, head-room, opening, and what was dealt ahead."""
+
+    theta_bits = FRACTIONAL_BITS
+
+    def __init__(self, name, **common):
+        super().__init__(name, **common)
+        self.me, self.d = self.names.index(name), sum(self.columns)
+        self._ahead: deque = deque()
+
+    def _keep(self, X):
+        super()._keep(X)
+        self._ahead.clear()
+        self._encoded, self._reach = encode(X), row_reach(X)
+
+    def deal(self, rows: Rows) -> Program:
+        """Take what the dealer deals for one batch ahead of its step: batches use it up in the order in which it was dealt.
+
+        Without it, `step` takes it when it needs it.
+        """
+        self._ahead.append((yield from self._dealt(count(rows, len(self.X)), self.width)))
+
+    def _next_dealt(self, n: int, width: int) -> Program:
+        if self._ahead:
+            return self._ahead.popleft()
+        return (yield from self._dealt(n, width))
+
+    def _dealt(self, n: int, width: int) -> Program:
+        raise NotImplementedError
+
+    def begin(self, rows, theta):
+        self.take(rows)
+        encoded = encode(theta, fractional_bits=self.theta_bits)
+        self._check_room(rows, encoded)
+        return self._share_and_multiply(rows, encoded)
+
+    def _check_room(self, rows: Rows, theta: torch.Tensor) -> None:
+        k = len(self.names)
+        room = 2.0 ** (WORD_BITS - 1 - FRACTIONAL_BITS) / k * (1 - 2.0**-20)
+        largest = float(theta.double().abs().max()) * 2.0**-self.theta_bits
+        if not self._reach * largest < room:                                     # the quick way; else exactly
+            part = self._encoded[rows].double() @ theta.double() * 2.0**-self.theta_bits
+            check_room(self.name, part, WORD_BITS, n_terms=k)
+
+    def _share_and_multiply(self, rows: Rows, theta: torch.Tensor) -> Program:
+        raise NotImplementedError
+
+    def _open(self, name: str, own: torch.Tensor) -> Opening:
+        """Open a value between all holders: each sends its share to each of the others, and adds them up."""
+        for other in self.others:
+            yield Send(other, name, own)
+        return (yield from self._add_up(name, own, self.others))
+
+    def _add_up(self, name: str, own: torch.Tensor, others: Sequence[str]) -> Opening:
+        value = own.clone()
+        for other in others:
+            came = yield Receive(other, name)
+            if came.shape != own.shape:
+                raise ValueError(f"{name!r} of holder {other} must have shape {tuple(own.shape)}, got {tuple(came.shape)}")
+            value += came
+        return value
+
+
+class SharingProtocol(Protocol):
+    """All sides of one form in one process, with triples dealt ahead where that is asked for."""
 
     name = "ss"
-    theta_bits = FRACTIONAL_BITS
 
     def __init__(self, holders, **common):
         super().__init__(holders, **common)
-        self._dealt: deque[tuple[Rows, list]] = deque()
+        self._dealt: deque[Rows] = deque()                   # the batches that were dealt for
 
     def deal(self, rows: Rows, width: int) -> None:
         """Let the dealer prepare what one batch needs ahead of time; batches use it up in the order in which it was dealt."""
         check_rows(rows, self.n_rows)
-        n = len(self.holders[0].X[rows])
-        self._dealt.append((rows, self._triples(rows, n, width)))
+        for side in (self.dealer, *self.holders):
+            side.width = width
+        self._mailroom.run({side.name: side.deal(rows) for side in (self.dealer, *self.holders)})
+        self._dealt.append(rows)
 
     def _set_up(self) -> None:
         self._dealt.clear()
-        self._encoded = [encode(holder.X) for holder in self.holders]
-        self._reach = [row_reach(holder.X) for holder in self.holders]
+        super()._set_up()
 
-    def _next_triples(self, rows: Rows, n: int, width: int) -> list:
+    def _begin(self, rows, thetas):
+        programs = super()._begin(rows, thetas)
         if not self._dealt:
-            return self._triples(rows, n, width)
-        dealt_for, triples = self._dealt[0]
+            self.dealer.width = thetas[0].shape[1]
+            return {DEALER: self.dealer.deal(rows)} | programs
+        dealt_for = self._dealt[0]
         same = dealt_for is rows or type(dealt_for) is type(rows) and (
             torch.equal(dealt_for, rows) if isinstance(rows, torch.Tensor) else dealt_for == rows)
         if not same:
             raise ValueError("the next triples were dealt for another batch: batches must come in the order of deal()")
         self._dealt.popleft()
-        return triples
-
-    def _encode_models(self, rows: Rows, thetas: list[torch.Tensor]) -> list[torch.Tensor]:
-        """theta_i as integers, after each holder has made sure that its part of h1 has room."""
-        encoded = [encode(theta, fractional_bits=self.theta_bits) for theta in thetas]
-        room = 2.0 ** (WORD_BITS - 1 - FRACTIONAL_BITS) / len(self.holders) * (1 - 2.0**-20)
-        for holder, X, reach, theta in zip(self.holders, self._encoded, self._reach, encoded):
-            largest = float(theta.double().abs().max()) * 2.0**-self.theta_bits
-            if not reach * largest < room:                                       # the quick way; else exactly
-                check_room(holder.name, X[rows].double() @ theta.double() * 2.0**-self.theta_bits, WORD_BITS,
-                           n_terms=len(self.holders))
-        return encoded
+        return programs
 
     def error_bound(self, rows, thetas):
         """u (sum |theta| over features) + v (sum |x| over features) + d u v + what truncation adds; u, v half a unit of X, theta.
@@ -67,7 +122,7 @@ class _Shared(Protocol):
         Rounding X by at most u and theta by at most v moves a product of d terms by at most sum (u |theta| + v |x| + u v).
         """
         check_rows(rows, self.n_rows)
-        u, v = 2.0 ** -(FRACTIONAL_BITS + 1), 2.0 ** -(self.theta_bits + 1)
+        u, v = 2.0 ** -(FRACTIONAL_BITS + 1), 2.0 ** -(self.sides[0].theta_bits + 1)
         X = torch.cat([holder.take(rows) for holder in self.holders], dim=1).double().abs()
         theta = torch.cat(list(thetas)).detach().double().abs()
         return u * theta.sum(dim=0) + v * X.sum(dim=1, keepdim=True) + X.shape[1] * u * v + self._truncation_error()
@@ -75,21 +130,137 @@ class _Shared(Protocol):
     def _truncation_error(self) -> float:
         raise NotImplementedError
 
-    def _open_between(self, parties: Sequence[Holder]):
-        """How holders open a value: each sends its share to each of the others, which add them up."""
-        def open_(name: str, shares: list[torch.Tensor]) -> torch.Tensor:
-            for sender, own in zip(parties, shares):
-                for receiver in parties:
-                    if receiver is not sender:
-                        self.transcript.send(sender.name, receiver.name, name, own)
-            return reveal(shares)
-        return open_
 
-    def _triples(self, rows: Rows, n: int, width: int) -> list:
-        raise NotImplementedError
+def count(rows: Rows, n_rows: int) -> int:
+    """How many rows a batch has."""
+    return len(range(*rows.indices(n_rows))) if isinstance(rows, slice) else len(rows)
 
 
-class Published(_Shared):
+def truncation_for(k: int, asked: str | None) -> str:
+    """Algorithm 2's truncation for k holders: what was asked for, or the paper's where it exists, and else the dealer's."""
+    truncation = ("secureml" if k == 2 else "dealer") if asked is None else asked
+    if truncation not in TRUNCATIONS:
+        raise ValueError(f"truncation must be one of {TRUNCATIONS}, got {asked!r}")
+    if k > 2 and truncation != "dealer":
+        raise ValueError(f"truncation={asked!r} is for 2 holders, got {k}: use 'dealer'")
+    return truncation
+
+
+def pairs(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Of each holder's <X> with each other's <theta>: a product of shares that line 7 needs."""
+    return [(i, j) for i in names for j in names if i != j]
+
+
+def triple_for(i: str, j: str) -> str:
+    """The name under which the dealer sends one holder's part of a triple."""
+    return f"<U>, <V>, <W> for {i}{j}"
+
+
+TRIM = "<r>, <r / 2^16>, <top bit>"
+
+
+class _PublishedHolder(SharingHolder):
+    takes = ("truncation",)
+
+    def __init__(self, name, *, truncation: str | None = None, **common):
+        super().__init__(name, **common)
+        self.truncation = truncation_for(len(self.names), truncation)
+        self._own = Stream() if self._stream is None else self._stream
+        self.streams = {"own": self._own}
+        self._pairs = [pair for pair in pairs(self.names) if name in pair]
+
+    def _dealt(self, n, width):
+        triples, shapes = {}, ((n, self.d), (self.d, width), (n, width))
+        for pair in self._pairs:
+            triples[pair] = _in_parts((yield Receive(DEALER, triple_for(*pair))), shapes)
+        trim = None
+        if self.truncation == "dealer":
+            trim = _in_parts((yield Receive(DEALER, TRIM)), [(n, width)] * 3)
+        return triples, trim
+
+    def _share_and_multiply(self, rows, theta):
+        # 1, 2: every holder splits its features and its model; the first share stays with it
+        X_parts, T_parts = (self._split(secret) for secret in (self._encoded[rows], theta))
+        # 3, 4: and distributes the others
+        for other in self.others:
+            yield Send(other, "<X>", X_parts[other])
+            yield Send(other, "<theta>", T_parts[other])
+        for other in self.others:
+            X_parts[other] = yield Receive(other, "<X>")
+            T_parts[other] = yield Receive(other, "<theta>")
+        # 5, 6: it puts its shares side by side, and multiplies them
+        X = torch.cat([X_parts[name] for name in self.names], dim=1)
+        T = torch.cat([T_parts[name] for name in self.names], dim=0)
+        z = ring.matmul(X, T)
+        # 7: the products of one holder's <X> with another's <theta>, in shares (one round); 8, 9: all added up
+        triples, trim = yield from self._next_dealt(*z.shape)
+        z += yield from self._cross_products(X, T, triples)
+        if trim is None:
+            z = truncate_part(self.me, z, FRACTIONAL_BITS, how=self.truncation)
+        else:
+            mask, high, top = trim
+            c = yield from self._open("z + r", with_mask(self.me, z, mask))
+            z = truncated_part(self.me, c, high, top, FRACTIONAL_BITS)
+        # 10: every holder sends its share to the server
+        yield Send(SERVER, "<X theta>", z)
+
+    def _split(self, secret: torch.Tensor) -> dict[str, torch.Tensor]:
+        return dict(zip([self.name, *self.others], share(secret, n_parties=len(self.names), stream=self._own)))
+
+    def _cross_products(self, X: torch.Tensor, T: torch.Tensor, triples: dict) -> Opening:
+        """Of pair (i, j): i's share of the factors is (<X>, 0), j's is (0, <theta>); all are opened in one round."""
+        opened = []
+        for i, j in self._pairs:
+            U, V, _ = triples[i, j]
+            party, other = (0, j) if i == self.name else (1, i)
+            masked = (X - U, -V) if party == 0 else (-U, T - V)
+            for name, own in zip(("X - U", "Y - V"), masked):
+                yield Send(other, name, own)
+            opened.append((party, other, masked, triples[i, j]))
+        z = torch.zeros((len(X), T.shape[1]), dtype=torch.int64)
+        for party, other, (e, f), (U, V, W) in opened:
+            E, F = (yield from self._add_up("X - U", e, [other])), (yield from self._add_up("Y - V", f, [other]))
+            z += beaver_part(party, U, V, W, E, F)
+        return z
+
+
+class _PublishedServer(Server):
+    def step(self, n):
+        # 11: the server adds the shares
+        return self.decoded(total(list((yield from self.gather("<X theta>", n)).values())))
+
+
+class _PublishedDealer(Dealing):
+    takes = ("truncation",)
+
+    def __init__(self, name, *, truncation: str | None = None, **common):
+        super().__init__(name, **common)
+        k, root = len(self.names), Stream() if self._stream is None else self._stream
+        self.truncation, self._n_rows = truncation_for(k, truncation), 0
+        number = {name: i for i, name in enumerate(self.names)}
+        self._dealers = {(i, j): Dealer(root.derive("pair", number[i], number[j])) for i, j in pairs(self.names)}
+        self._trimmer = Dealer(root.derive("truncation"))
+        self.streams = {f"{i}{j} for {to}": stream for (i, j), dealer in self._dealers.items()
+                        for to, stream in zip((i, j), dealer.streams(2))}
+        self.streams |= {f"truncation for {to}": stream for to, stream in zip(self.names, self._trimmer.streams(k))}
+
+    def prepare(self, n_rows):
+        self._n_rows = n_rows
+        return super().prepare(n_rows)
+
+    def deal(self, rows):
+        n, d, width = count(rows, self._n_rows), sum(self.columns), self.width
+        for (i, j), dealer in self._dealers.items():
+            triple = dealer.matmul_triple(n, d, width)
+            for party, to in enumerate((i, j)):
+                yield Send(to, triple_for(i, j), _flat(part[party] for part in (triple.U, triple.V, triple.W)), "offline")
+        if self.truncation == "dealer":
+            pair = self._trimmer.truncation_pair((n, width), FRACTIONAL_BITS, len(self.names))
+            for party, to in enumerate(self.names):
+                yield Send(to, TRIM, _flat(part[party] for part in (pair.mask, pair.high, pair.top)), "offline")
+
+
+class Published(SharingProtocol):
     """Algorithm 2 as printed: X and theta shared anew for every batch, two products of shares for every pair of holders.
 
     truncation: "secureml" (the paper's, for two holders), "floor" (two) or "dealer" (any k); None takes the paper's where
@@ -102,146 +273,27 @@ class Published(_Shared):
 
     sees = "server: k shares of h1, any k - 1 of them uniform; holders: uniform shares, X - U and theta - V; dealer: shapes"
     compute = "k (k - 1) Beaver products (4 ring products each) and k ring products"
+    sides = _PublishedHolder, _PublishedServer, _PublishedDealer
 
-    def __init__(self, holders, *, truncation: str | None = None, **common):
-        super().__init__(holders, **common)
-        k = len(self.holders)
-        self.truncation = ("secureml" if k == 2 else "dealer") if truncation is None else truncation
-        if self.truncation not in TRUNCATIONS:
-            raise ValueError(f"truncation must be one of {TRUNCATIONS}, got {truncation!r}")
-        if k > 2 and self.truncation != "dealer":
-            raise ValueError(f"truncation={truncation!r} is for 2 holders, got {k}: use 'dealer'")
-        self._own = [self.secrets_of(holder.name) for holder in self.holders]
-        self._pairs = [(i, j) for i in range(k) for j in range(k) if i != j]
-        root = self.secrets_of(DEALER)
-        self._dealers = {pair: Dealer(root.derive("pair", *pair)) for pair in self._pairs}
-        self._trimmer = Dealer(root.derive("truncation"))
+    @classmethod
+    def received(cls, role, sender, names, truncation=None):
+        if role == SERVER:
+            return ["<X theta>"] if sender in names else []
+        by_dealer = truncation_for(len(names), truncation) == "dealer"
+        if sender == DEALER and role in names:
+            return [triple_for(*pair) for pair in pairs(names) if role in pair] + [TRIM] * by_dealer
+        return ["<X>", "<theta>", "X - U", "Y - V"] + ["z + r"] * by_dealer if role in names and sender in names and role != sender else []
 
     def _truncation_error(self):
-        return (2 if self.truncation == "floor" else 1) * 2.0**-FRACTIONAL_BITS
-
-    def _triples(self, rows, n, width):
-        d, names = sum(holder.width for holder in self.holders), [holder.name for holder in self.holders]
-        triples = {pair: self._dealers[pair].matmul_triple(n, d, width) for pair in self._pairs}
-        for (i, j), triple in triples.items():
-            for party, at in enumerate((i, j)):
-                payload = torch.cat([part[party].flatten() for part in (triple.U, triple.V, triple.W)])
-                self.transcript.send(DEALER, names[at], f"<U>, <V>, <W> for {names[i]}{names[j]}", payload, phase="offline")
-        trim = None
-        if self.truncation == "dealer":
-            trim = self._trimmer.truncation_pair((n, width), FRACTIONAL_BITS, len(names))
-            for party, name in enumerate(names):
-                payload = torch.cat([part[party].flatten() for part in (trim.mask, trim.high, trim.top)])
-                self.transcript.send(DEALER, name, "<r>, <r / 2^16>, <top bit>", payload, phase="offline")
-        return [triples, trim]
-
-    def _forward(self, rows, thetas):
-        k, names, send = len(self.holders), [holder.name for holder in self.holders], self.transcript.send
-        models = self._encode_models(rows, thetas)
-        batches = [X[rows] for X in self._encoded]
-        triples: dict[tuple[int, int], Triple]
-        trim: TruncationPair | None
-        triples, trim = self._next_triples(rows, len(batches[0]), models[0].shape[1])
-        # 1, 2: every holder splits its features and its model; the first share stays with it
-        X_shares = [_turned(share(X, n_parties=k, stream=own), i) for i, (X, own) in enumerate(zip(batches, self._own))]
-        T_shares = [_turned(share(T, n_parties=k, stream=own), i) for i, (T, own) in enumerate(zip(models, self._own))]
-        # 3, 4: and distributes the others
-        for i in range(k):
-            for j in range(k):
-                if i != j:
-                    X_shares[i][j] = send(names[i], names[j], "<X>", X_shares[i][j])
-                    T_shares[i][j] = send(names[i], names[j], "<theta>", T_shares[i][j])
-        # 5, 6: holder j puts its shares side by side, and multiplies them
-        X = [torch.cat([X_shares[i][j] for i in range(k)], dim=1) for j in range(k)]
-        T = [torch.cat([T_shares[i][j] for i in range(k)], dim=0) for j in range(k)]
-        z = [ring.matmul(X[j], T[j]) for j in range(k)]
-        # 7: the products of one holder's <X> with another's <theta>, in shares (one round); 8, 9: all added up
-        self.transcript.next_round()
-        for i, j in self._pairs:
-            cross = beaver_matmul([X[i], torch.zeros_like(X[i])], [torch.zeros_like(T[j]), T[j]], triples[i, j],
-                                  open=self._open_between([self.holders[i], self.holders[j]]))
-            z[i], z[j] = z[i] + cross[0], z[j] + cross[1]
-        if trim is not None:
-            self.transcript.next_round()
-        z = truncate(z, FRACTIONAL_BITS, how=self.truncation, pair=trim, open=self._open_between(self.holders))
-        # 10: every holder sends its share to the server; 11: which adds them
-        self.transcript.next_round()
-        return self.decoded(reveal([send(name, SERVER, "<X theta>", part) for name, part in zip(names, z)]))
+        return (2 if self.dealer.truncation == "floor" else 1) * 2.0**-FRACTIONAL_BITS
 
 
-class Lean(_Shared):
-    """Algorithm 2 with X - U opened once per data set, random shares sent as seeds, and 32 bits a number to the server.
-
-    once:  <X> = share(X), E = open(X - U);   a step:  <theta> = share(theta), F = open(theta - V),
-           z_i = W_i + U_i F + E V_i (first holder also E F),   to the server: y_i = floor((z_i + 2^31) / 2^32) mod 2^32
-
-    theta has 32 fractional bits (X has 16): the ring has room for them, and rounding theta is what costs most otherwise.
-    The rounding of each share is exact: of z mod 2^64 the bits above 2^32 are the sum of the shares' bits above, and k
-    roundings, mod 2^32. So h1 is off by at most k/2 units of 2^-16, on average by nothing, for any k, and, unlike every
-    truncation inside the ring, with no chance of failure. |h1| < 2^15.
-    The rounding is random and drawn anew in each pass: who averages h1 over many passes on the same rows and weights gets the
-    last digit back (rms error .41 units over one pass, .02 over 400 with two holders); that is precision, not secrecy.
-    Guarantee: as Published, computational (AES-256) where a seed stands for a share. X - U is opened once for one X; V is
-    fresh for every step, so E and F are uniform together. The dealer must collude with nobody, the server included.
-    Departs from the paper: it shares X anew for each batch and sends 64 bits a number.
-    """
-
-    theta_bits = 32
-    sees = "server: k words, any k - 1 of them uniform, with sum h1; holders: seeds, X - U once, theta - V; dealer: rows of a batch"
-    compute = "k Beaver parts (2 ring products each)"
-
-    def __init__(self, holders, **common):
-        super().__init__(holders, **common)
-        names = [holder.name for holder in self.holders]
-        self._dealer = Dealer(self.secrets_of(DEALER))
-        for i, name in enumerate(names):
-            self.transcript.send(DEALER, name, "seed", self._dealer.seed(i, len(names)), phase="offline")
-        self._sent: list[list[Stream]] = []                  # _sent[i]: what holder i draws the others' shares from
-        self._got: list[dict[int, Stream]] = [{} for _ in names]
-        for i, name in enumerate(names):
-            own = self.secrets_of(name)
-            self._sent.append([own.derive("seed for", other) for other in names if other != name])
-            others = [j for j in range(len(names)) if j != i]
-            for j, seed in zip(others, self._sent[i]):
-                self._got[j][i] = Stream(self.transcript.send(name, names[j], "seed", seed.key))
-
-    def _truncation_error(self):
-        return len(self.holders) / 2 * 2.0**-FRACTIONAL_BITS
-
-    def _set_up(self):
-        super()._set_up()
-        k, d = len(self.holders), sum(holder.width for holder in self.holders)
-        X = self._distribute(self._encoded, dim=1)
-        self._mask = self._dealer.data_mask(self.n_rows, d, k)
-        self.transcript.next_round()
-        self._mask.open(X, self._open_between(self.holders))
-
-    def _distribute(self, secrets: list[torch.Tensor], *, dim: int) -> list[torch.Tensor]:
-        """Holder j's share of all holders' secrets together: its own part, and what it draws from the others' seeds."""
-        kept = [share(secret, n_parties=len(secrets), stream=sent)[0] for secret, sent in zip(secrets, self._sent)]
-        return [torch.cat([kept[j] if i == j else got[i].words(tuple(secrets[i].shape)) for i in range(len(secrets))], dim=dim)
-                for j, got in enumerate(self._got)]
-
-    def _triples(self, rows, n, width):
-        d, k = self._mask.shares[0].shape[1], len(self.holders)
-        triple = self._dealer.matmul_triple(n, d, width, k, U=self._mask, rows=rows)
-        for holder, W, n_bytes in zip(self.holders, triple.W, triple.n_bytes):
-            if n_bytes:
-                self.transcript.send(DEALER, holder.name, "<W>", W, n_bytes=n_bytes, phase="offline")
-        return [triple]
-
-    def _forward(self, rows, thetas):
-        models = self._encode_models(rows, thetas)
-        [triple] = self._next_triples(rows, len(self.holders[0].batch), models[0].shape[1])
-        T = self._distribute(models, dim=0)
-        z = beaver_matmul(None, T, triple, open=lambda name, shares: self._open_between(self.holders)("theta - V", shares))
-        self.transcript.next_round()
-        words = [((part + 2**31) >> 32).to(torch.int32) for part in z]
-        received = [self.transcript.send(holder.name, SERVER, "<X theta> mod 2^32", part)
-                    for holder, part in zip(self.holders, words)]
-        return self.decoded(sum(received[1:], received[0]))
+def _flat(parts) -> torch.Tensor:
+    return torch.cat([part.flatten() for part in parts])
 
 
-def _turned(shares: list[torch.Tensor], i: int) -> list[torch.Tensor]:
-    """The same shares with the first one, which stays with holder i, at place i."""
-    return [*shares[1 : i + 1], shares[0], *shares[i + 1 :]]
+def _in_parts(payload: torch.Tensor, shapes: Sequence[tuple[int, int]]) -> list[torch.Tensor]:
+    sizes = [rows * columns for rows, columns in shapes]
+    if payload.shape != (sum(sizes),):
+        raise ValueError(f"the dealer's part for this batch must have {sum(sizes)} numbers, got shape {tuple(payload.shape)}")
+    return [part.view(shape) for part, shape in zip(payload.split(sizes), shapes)]

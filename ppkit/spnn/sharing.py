@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import torch
 
 from . import ring
-from .dealer import DataMask, Dealer, Open, Triple, TruncationPair, minus, total
+from .dealer import Dealer, Open, Triple, TruncationPair, minus, total
 from .randomness import Stream
 
-__all__ = ["DataMask", "Dealer", "Triple", "TruncationPair", "add", "beaver_matmul", "beaver_multiply", "reveal", "share",
-           "truncate"]
+__all__ = ["Dealer", "Triple", "TruncationPair", "add", "beaver_matmul", "beaver_part", "reveal", "share", "truncate",
+           "truncate_part", "truncated_part", "with_mask"]
 
 TRUNCATIONS = ("secureml", "floor", "dealer")
 
@@ -65,45 +65,32 @@ def plain_open(name: str, shares: list[torch.Tensor]) -> torch.Tensor:
     return reveal(shares)
 
 
-def beaver_matmul(x_shares: Sequence[torch.Tensor] | None, y_shares: Sequence[torch.Tensor], triple: Triple, *,
+def beaver_matmul(x_shares: Sequence[torch.Tensor], y_shares: Sequence[torch.Tensor], triple: Triple, *,
                   open: Open = plain_open) -> list[torch.Tensor]:
     """Shares of the matrix product X Y mod 2^64, by one triple and one round.
 
     E = open(X - U), F = open(Y - V);   z_i = W_i + U_i F + E V_i,  party 0 adds E F:   sum z_i = (U + E)(V + F) = X Y
 
-    x_shares: k shares (n, k); None with a triple for rows of a data set (`Dealer.matmul_triple` with U=): X is then those
-    rows and E their part of what `DataMask.open` opened.  y_shares: k shares (k, m).  triple: of `Dealer.matmul_triple`.
-    open: open(name, shares) -> their sum; called with "X - U" (unless x_shares is None) and "Y - V", which travel in one
-    round.
-    Returns k shares (n, m).  ValueError for shapes that do not fit, a triple that was used, x_shares with a triple for a
-    data set (another X under the same U would give away the difference), and None with another triple or before open.
+    x_shares: k shares (n, k).  y_shares: k shares (k, m).  triple: of `Dealer.matmul_triple`.
+    open: open(name, shares) -> their sum; called with "X - U" and "Y - V", which travel in one round.
+    Returns k shares (n, m).  ValueError for shapes that do not fit or a triple that was used.
     Guarantee: E and F are uniform and independent of X and Y; each output share is uniform (W's are).
     Source: zhou2021, section 3.3.1, and Beaver 1991. Our copy of the paper has party 1 add + E F to products of shares of
     a and b, which gives 3ab - 2av - 2ub + 2uv; with -E F, or with shares of u and v as here, it is ab.
     """
-    if (x_shares is None) != (triple.data_mask is not None):
-        raise ValueError("this triple is for rows of a data set, whose X - U is opened once: x_shares must be None" if x_shares
-                         else "x_shares may be None only with a triple for rows of a data set, matmul_triple(..., U=)")
-    E = triple.E
-    if x_shares is None and E is None:
-        raise ValueError("X - U of the data set was not opened yet: DataMask.open comes first")
-    masked = None if x_shares is None else _minus(x_shares, triple.U)
-    other = _minus(y_shares, triple.V)
-    triple.use()
-    E = E if x_shares is None else open("X - U", masked)
-    F = open("Y - V", other)
-    left = [triple.U[0] + E, *triple.U[1:]]
-    return [ring.matmul(u, F).add_(ring.matmul(E, v)).add_(W) for W, u, v in zip(triple.W, left, triple.V, strict=True)]
-
-
-def beaver_multiply(x_shares: Sequence[torch.Tensor], y_shares: Sequence[torch.Tensor], triple: Triple, *,
-                    open: Open = plain_open) -> list[torch.Tensor]:
-    """Shares of the product entry by entry mod 2^64; as `beaver_matmul`, with a triple of `Dealer.product_triple`."""
     masked, other = _minus(x_shares, triple.U), _minus(y_shares, triple.V)
     triple.use()
-    E, F = open("x - u", masked), open("y - v", other)
-    left = [triple.U[0] + E, *triple.U[1:]]
-    return [W + u * F + E * v for W, u, v in zip(triple.W, left, triple.V, strict=True)]
+    E, F = open("X - U", masked), open("Y - V", other)
+    return [beaver_part(i, U, V, W, E, F) for i, (U, V, W) in enumerate(zip(triple.U, triple.V, triple.W, strict=True))]
+
+
+def beaver_part(party: int, U: torch.Tensor, V: torch.Tensor, W: torch.Tensor, E: torch.Tensor, F: torch.Tensor) -> torch.Tensor:
+    """One party's share of X Y, (n, m), when E = X - U (n, k) and F = Y - V (k, m) are open: W_i + U_i F + E V_i.
+
+    party: 0 adds E F.  U, V, W: this party's part of the triple.
+    """
+    left = U + E if party == 0 else U
+    return ring.matmul(left, F).add_(ring.matmul(E, V)).add_(W)
 
 
 def truncate(shares: Sequence[torch.Tensor], bits: int, *, how: str = "secureml", pair: TruncationPair | None = None,
@@ -148,24 +135,36 @@ def truncate(shares: Sequence[torch.Tensor], bits: int, *, how: str = "secureml"
         return _truncate_by_pair(shares, bits, pair, open)
     if len(shares) != 2:
         raise ValueError(f"how={how!r} is for 2 parties, got {len(shares)}: use how='dealer'")
+    return [truncate_part(party, share, bits, how=how) for party, share in enumerate(shares)]
+
+
+def truncate_part(party: int, share: torch.Tensor, bits: int, *, how: str) -> torch.Tensor:
+    """One of two parties' share of z / 2^bits by a local form, "secureml" or "floor", as in `truncate`."""
     if how == "floor":
-        return [share >> bits for share in shares]
-    return [_shift(shares[0], bits), -_shift(-shares[1], bits)]
+        return share >> bits
+    return _shift(share, bits) if party == 0 else -_shift(-share, bits)
+
+
+def with_mask(party: int, share: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """One party's share of z + 2^62 + r, for "dealer": what it opens.  mask: its share of r; party 0 adds the 2^62."""
+    return share + mask + 2**62 if party == 0 else share + mask
+
+
+def truncated_part(party: int, c: torch.Tensor, high: torch.Tensor, top: torch.Tensor, bits: int) -> torch.Tensor:
+    """One party's share of z / 2^bits by "dealer", when c = z + 2^62 + r is open.  high, top: its shares, of a TruncationPair."""
+    result = ((c >= 0).long() << (64 - bits)) * top - high            # 2^(64-f) where c's highest bit is 0
+    return result + _shift(c, bits) - 2 ** (62 - bits) if party == 0 else result
 
 
 def _truncate_by_pair(shares, bits, pair, open):
     if pair is None or pair.bits != bits or len(pair.mask) != len(shares):
         had = "none" if pair is None else f"one of {pair.bits} bits for {len(pair.mask)} parties"
         raise ValueError(f"how='dealer' needs a pair of {bits} bits for {len(shares)} parties, got {had}")
-    masked = [z + r for z, r in zip(shares, pair.mask)]
-    _same_shapes([shares[0], masked[0]])
-    masked[0] = masked[0] + 2**62
+    _same_shapes([shares[0], pair.mask[0]])
+    masked = [with_mask(party, z, r) for party, (z, r) in enumerate(zip(shares, pair.mask))]
     pair.use()
     c = open("z + r", masked)
-    may_wrap = (c >= 0).long() << (64 - bits)              # 2^(64-f) where c's highest bit is 0
-    result = [may_wrap * top - high for high, top in zip(pair.high, pair.top)]
-    result[0] = result[0] + _shift(c, bits) - 2 ** (62 - bits)
-    return result
+    return [truncated_part(party, c, high, top, bits) for party, (high, top) in enumerate(zip(pair.high, pair.top))]
 
 
 def _shift(words: torch.Tensor, bits: int) -> torch.Tensor:
