@@ -247,9 +247,7 @@ def main() -> None:
     """Run the command line; what was asked for wrongly ends in one sentence and exit code 2 (Ctrl-C, in typer, with 130)."""
     try:
         app(paired(sys.argv[1:]))
-    except (Refused, ValueError, FileNotFoundError) as error:
-        print(f"ppkit: {error}", file=sys.stderr)
-        sys.exit(2)
-    except (PermissionError, NotADirectoryError, FileExistsError) as error:
-        print(f"ppkit: cannot use {error.filename}: {error.strerror}", file=sys.stderr)
+    except (Refused, ValueError, FileNotFoundError, FileExistsError, NotADirectoryError, PermissionError) as error:
+        from_system = isinstance(error, OSError) and error.errno
+        print(f"ppkit: cannot use {error.filename}: {error.strerror}" if from_system else f"ppkit: {error}", file=sys.stderr)
         sys.exit(2)

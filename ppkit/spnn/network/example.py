@@ -20,6 +20,7 @@ from ppkit.spnn.network.settings import SECTIONS
 from ppkit.spnn.vertical import Vertical
 
 LABELS = "label"
+OWN = {"ss": {"form": "lean"}, "he": {"key_bits": configs.SECURE_KEY_BITS}}             # shown where the protocol has them
 PORTS = range(20_000, 32_000)                   # below those that systems give to outgoing connections
 
 
@@ -42,7 +43,8 @@ def write(folder: str | Path, vertical: Vertical, *, names: Sequence[str] | None
     if target.exists():
         raise ValueError(f"there is a config.toml in {folder} already")
     text = _toml(names, label_holder, run=run, source=source or vertical.source,
-                 settings={"train_rows": len(vertical.y["train"]), "name": protocol, **settings})
+                 settings={"train_rows": len(vertical.y["train"]), "name": protocol, **OWN.get(protocol, {}),
+                           **{key: value for key, value in settings.items() if value is not None}})
     configs.parse(text, target)
     folder.mkdir(parents=True, exist_ok=True)
     start = 0
@@ -74,14 +76,18 @@ def free_ports(n: int) -> list[int]:
 
 
 def _toml(names: list[str], label_holder: int, *, run: str, source: str, settings: dict) -> str:
-    sections = {name: [f.name for f in fields(kind)] for name, kind in SECTIONS.items()}
+    sections = {name: {f.name: f for f in fields(kind)} for name, kind in SECTIONS.items()}
     accepted = [key for keys in sections.values() for key in keys]
     for key in settings:
         if key not in accepted:
             raise ValueError(f"unknown setting {key!r}: there are {', '.join(accepted)}")
     lines = [f"run = {_value(run)}", f"source = {_value(source)}"]
     for name, keys in sections.items():
-        lines += ["", f"[{name}]", *(f"{key} = {_value(settings[key])}" for key in keys if settings.get(key) is not None)]
+        lines += ["", f"[{name}]"]
+        for key, about in keys.items():
+            if (value := settings.get(key, about.default)) is not None:         # None: form or key_bits of another protocol
+                words = "; ".join(filter(None, (about.metadata["accepted"], about.metadata["note"])))
+                lines.append(f"{f'{key} = {_value(value)}':<32}# {words}")
     roles = ["coordinator", "server", *(["dealer"] if settings["name"] == "ss" else [])]
     ports = free_ports(len(roles) + len(names))
     for role, port in zip(roles, ports):
@@ -94,4 +100,4 @@ def _toml(names: list[str], label_holder: int, *, run: str, source: str, setting
 
 def _value(value) -> str:
     """A TOML value: JSON writes text, numbers, truth values and lists the same way."""
-    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-PROTOCOLS = ("plain", "ss", "he", "masked")             # as ppkit.spnn.protocols has them: a test compares, this file loads no torch
+PROTOCOLS = ("plain", "ss", "he", "masked")             # as ppkit.spnn.protocols has them, without loading torch
 FORMS = ("lean", "published")
 ACTIVATIONS = ("sigmoid", "relu", "piecewise")
 TEACHING_KEY_BITS = 64
@@ -16,9 +16,9 @@ _RATE = re.compile(r"(\d+(?:\.\d+)?) ?(bps|Kbps|Mbps|Gbps)")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 
 
-def _setting(accepted: str, holds, default: Any = ..., read=lambda value: value):
+def _setting(accepted: str, holds, default: Any = ..., read=lambda value: value, *, note: str = ""):
     return field(**({} if default is ... else {"default": default}),
-                 metadata={"accepted": accepted, "holds": holds, "read": read, "required": default is ...})
+                 metadata={"accepted": accepted, "holds": holds, "read": read, "required": default is ..., "note": note})
 
 
 def _text(value) -> bool:
@@ -67,10 +67,12 @@ def _is_bandwidth(value) -> bool:
 class Network:
     """[network].  bandwidth: bits per second of a link in one direction, 0: no limit.  latency, timeout: seconds."""
     certificates: Path = _setting("a folder", _text, "certificates", Path)
-    timeout: float = _setting("seconds, 0.5 to 3600", _number(0.5, 3600), 10.0, float)
-    bandwidth: float = _setting(BANDWIDTH, _is_bandwidth, 0.0, bits_per_second)
+    timeout: float = _setting("seconds, 0.5 to 3600", _number(0.5, 3600), 10.0, float,
+                              note="without a sign of life of a role, after which everyone stops")
+    bandwidth: float = _setting(BANDWIDTH, _is_bandwidth, 0.0, bits_per_second, note="of a link in one direction")
     latency: float = _setting("seconds, 0 to 10", _number(0, 10), 0.0, float)
-    record: bool = _setting("true or false", lambda value: type(value) is bool, False)
+    record: bool = _setting("true or false", lambda value: type(value) is bool, False,
+                            note="true: each role keeps what it received")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,8 @@ class Protocol:
     name: str = _setting(**_one_of(*PROTOCOLS))
     form: str | None = _setting(**_one_of(*FORMS), default=None)
     key_bits: int | None = _setting("a multiple of 16", lambda value: _whole(TEACHING_KEY_BITS)(value) and value % 16 == 0, None)
-    secrets: str = _setting(**_one_of("os", "teaching"), default="os")
+    secrets: str = _setting(**_one_of("os", "teaching"), default="os",
+                            note="teaching: all repeats from training.seed, NOT SECRET")
 
     @property
     def choices(self) -> dict[str, Any]:
@@ -91,7 +94,8 @@ class Protocol:
 class Model:
     """[model].  hidden: widths of the hidden layers, the first is h1's.  activation: one a hidden layer."""
     hidden: tuple[int, ...] = _setting(
-        "a list of widths, each 1 to 100000", lambda value: type(value) is list and value and all(map(_whole(1, 10**5), value)), (8, 8), tuple)
+        "a list of widths, each 1 to 100000", lambda value: type(value) is list and value and all(map(_whole(1, 10**5), value)),
+        (8, 8), tuple)
     activation: tuple[str, ...] = _setting(
         f"one of {', '.join(ACTIVATIONS)}, or a list of them, one a hidden layer",
         lambda value: all(type(name) is str and name in ACTIVATIONS for name in (value if type(value) is list else [value])),
@@ -101,15 +105,16 @@ class Model:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
     """[training].  The first train_rows rows of every file are trained on, the others are tested on."""
-    train_rows: int = _setting("a whole number >= 1", _whole(1))
+    train_rows: int = _setting("a whole number >= 1", _whole(1), note="the first rows of every file; the others are tested on")
     epochs: int = _setting("a whole number >= 1", _whole(1), 1)
     batch: int = _setting("a whole number >= 1", _whole(1), 5000)
     lr: float = _setting("a finite number > 0", _number(0, open_below=True), 5.0, float)
     optimiser: str = _setting(**_one_of("sgd", "sgld"), default="sgd")
-    order: str = _setting(**_one_of("fixed", "reshuffled"), default="fixed")
-    seed: int = _setting("a whole number >= 0", _whole(0), 0)
+    order: str = _setting(**_one_of("fixed", "reshuffled"), default="fixed", note="reshuffled: as only the holders know")
+    seed: int = _setting("a whole number >= 0", _whole(0), 0, note="used where secrets = \"teaching\"")
     checkpoint_every: int = _setting("a whole number of steps >= 1", _whole(1), 10)
-    stop_below: float = _setting("a number >= 0 (0: never)", _number(0), 0.0, float)
+    stop_below: float = _setting("a number >= 0 (0: never)", _number(0), 0.0, float,
+                                 note="stop when the mean training loss of an epoch falls below")
     threads: int = _setting("a whole number, 1 to 256", _whole(1, 256), 1)
 
     @property
