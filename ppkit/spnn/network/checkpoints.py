@@ -161,7 +161,7 @@ class Journal:
     def begin(self, start: int) -> None:
         """From now on write into the part after this checkpoint.  OSError where the disk is full."""
         self.close()
-        torn = self.path(start).read_bytes() if self.path(start).exists() else b""
+        torn = self.path(start).read_bytes() if self.path(start).is_file() else b""
         self._file = open(os.open(self.path(start), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab", buffering=0)
         if torn and not torn.endswith(b"\n"):
             self._file.truncate(torn.rfind(b"\n") + 1)

@@ -1,0 +1,349 @@
+"""The coordinator: waits for all roles, splits the graph, starts, watches, ends.  It sees no data, no weights, no intermediate value.
+
+What it hears is JSON with the keys of HEARD and nothing else; what it says is a plan, and go, test, end or stop.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+import time
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ppkit.spnn.network.config import Config
+from ppkit.spnn.network.endpoint import Endpoint, LinkError
+
+REPORT, ORDER = "report", "order"                        # the calls to the coordinator, and from it
+START_TIMEOUT = 60.0                                     # seconds that a role may take to start, read its rows and say hello
+GRACE = 0.6                                              # seconds in which the report of who is really gone may still come
+HEARD = {                                                # what a role may say, and which keys it may use
+    "hello": {"config", "columns", "resume", "saved", "damaged", "session"},
+    "alive": {"step", "session"},
+    "ready": {"step", "reached"},
+    "saved": {"step"},
+    "done": set(),
+    "stopped": {"why", "role"},
+}
+WHY = {                                                  # why a role stopped, in the coordinator's words
+    "input": "found a mistake in its input",
+    "rows": "does not have the same rows in the same order as {role}",
+    "unreachable": "could not reach {role} for {timeout} s",
+    "refused": "sent something that {role} refused",
+    "out of turn": "got a message out of turn from {role}",
+    "disk": "could not write to its disk",
+    "values": "met a value that it must not send",
+    "repeated": "was about to send another message than before the resumption",
+    "interrupted": "was interrupted",
+    "error": "failed",
+}
+
+
+class Ended(Exception):
+    """The run stops, with the sentence that everyone is told.  code: 1, or 2 for bad input."""
+
+    def __init__(self, sentence: str, code: int = 1):
+        super().__init__(sentence)
+        self.code = code
+
+
+@dataclass
+class _Seen:
+    """What the coordinator knows of one role.  at: when it last spoke; None before its hello."""
+    at: float | None = None
+    hello: dict = field(default_factory=dict)
+    step: int = 0
+    saved: int | None = None
+    ready: dict | None = None
+    done: bool = False
+
+
+def record_file(config: Config, role: str) -> Path | None:
+    """Where a role keeps all that it received, if the config wants that: to be read with `frames.recorded`."""
+    return config.folder_of(role) / "received.frames" if config.network.record else None
+
+
+def named(role: str) -> str:
+    """A role in a sentence."""
+    return f"the {role}" if role in ("coordinator", "server", "dealer") else f"holder {role}"
+
+
+def checked(said: dict) -> dict:
+    """What a role said, if it is nothing but what HEARD lets it say: numbers, digests, and the names of roles.
+
+    ValueError otherwise: the coordinator refuses to be told anything else.
+    """
+    kind = said.get("kind")
+    if kind not in HEARD:
+        raise ValueError(f"kind must be one of {', '.join(HEARD)}, got {str(kind)[:40]!r}")
+    for key, value in said.items():
+        if key not in HEARD[kind] | {"kind"}:
+            raise ValueError(f"{kind} has no key {str(key)[:40]!r}")
+        numbers = isinstance(value, list) and all(type(step) is int for step in value)
+        if not (numbers or value is None or type(value) in (int, bool) or type(value) is str and len(value) <= 64):
+            raise ValueError(f"{kind} must not have a {type(value).__name__} for {key}, nor a long text")
+    return said
+
+
+def main(config: Config, *, resume: bool = False) -> int:
+    """Run the coordinator to its end; returns 0 done, 1 stopped, 2 bad input (130 for Ctrl-C), the sentence on stderr."""
+    folder, network, refusals = config.folder_of("coordinator"), config.network, []
+    folder.mkdir(parents=True, exist_ok=True)
+    code, sentence = 0, ""
+    with Endpoint("coordinator", config.addresses, run=config.run, certificates=network.certificates,
+                  bandwidth=network.bandwidth, latency=network.latency, timeout=network.timeout, accepts={},
+                  record=record_file(config, "coordinator"), log=refusals.append) as endpoint:
+        coordinator = Coordinator(config, endpoint, resume=resume)
+        endpoint.on_call(REPORT, coordinator.hear)
+        try:
+            coordinator.run()
+        except Ended as ended:
+            code, sentence = ended.code, str(ended)
+        except KeyboardInterrupt:
+            code, sentence = 130, "the run was interrupted"
+        except Exception:
+            code, sentence = 1, "the coordinator failed"
+            traceback.print_exc()
+        if sentence:
+            coordinator.stop(sentence)
+    with open(folder / "messages.jsonl", "a" if resume else "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(line) + "\n" for line in refusals)
+    if sentence:
+        print(sentence, file=sys.stderr, flush=True)
+    return code
+
+
+class Coordinator:
+    """One run, from the first hello to the last word.
+
+    part_of: {role: its part of the plan}.  resume: go on from the last step that all roles have a checkpoint of.
+    """
+
+    def __init__(self, config: Config, endpoint: Endpoint, *, resume: bool = False):
+        self.config, self._endpoint, self._resume = config, endpoint, resume
+        self._others = [role for role in config.roles if role != "coordinator"]
+        self._seen = {role: _Seen() for role in self._others}
+        self._heard: queue.Queue[tuple[str, dict]] = queue.Queue()
+        self._stopped: dict[str, dict] = {}
+        self._n_steps = config.training.steps_per_epoch
+        self._total = self._n_steps * config.training.epochs
+        self._shown, self._shown_at, self._state = None, 0.0, "starting"
+        self._began = time.time()
+
+    def hear(self, role: str, said: dict) -> dict:
+        """The control calls of all roles end here, each in a thread of the transport.  ValueError refuses one."""
+        if role not in self._seen:
+            raise ValueError(f"there is no role {role!r} in this run")
+        checked(said)
+        seen, kind = self._seen[role], said["kind"]
+        if kind == "alive" and said.get("session") != seen.hello.get("session"):
+            return {"stop": "this run was started anew without you"}
+        seen.at = time.monotonic()
+        if kind == "alive":
+            seen.step = max(seen.step, int(said["step"]))
+        else:
+            self._heard.put((role, said))
+        return {}
+
+    def run(self) -> None:
+        """Everything.  Ended with the sentence if the run stops before its end."""
+        self._show(now=True)
+        self._wait(lambda: all(seen.hello for seen in self._seen.values()), at_start=True)
+        start = self._first_step()
+        self._tell_all("plan", lambda role: self._plan(role, start))
+        self._state = "setting up"
+        dealer = [role for role in self._others if role == "dealer"]
+        while True:
+            self._wait(lambda: all(seen.ready for seen in self._seen.values()))
+            step = max(seen.ready["step"] for seen in self._seen.values())
+            reached = any(seen.ready.get("reached") for seen in self._seen.values())
+            over = step >= self._total or (reached and step % self._n_steps == 0 and step > 0)
+            for seen in self._seen.values():
+                seen.ready = None
+            if over:
+                break
+            self._state = "dealing ahead" if dealer else "training"
+            self._tell(dealer, {"kind": "go"})
+            self._wait(lambda: all(self._seen[role].ready for role in dealer))
+            self._state = "training"
+            self._tell([role for role in self._others if role not in dealer], {"kind": "go"})
+        self._state = "testing"
+        self._tell(self._others, {"kind": "test"})
+        self._wait(lambda: all(seen.done for seen in self._seen.values()))
+        self._tell(self._others, {"kind": "end"})
+        self._state = "done"
+        self._show(now=True)
+
+    def stop(self, sentence: str, *, but: tuple[str, ...] = ()) -> None:
+        """Tell everyone who may still listen, and write the sentence down."""
+        self._state = "stopped"
+        threads = [threading.Thread(target=self._try_to_tell, args=(role, {"kind": "stop", "sentence": sentence}), daemon=True)
+                   for role in self._others if role not in but]
+        for thread in threads:
+            thread.start()
+        self._show(now=True, sentence=sentence)
+        end = time.monotonic() + 1.0
+        for thread in threads:
+            thread.join(max(0.0, end - time.monotonic()))
+
+    @property
+    def resumable(self) -> int | None:
+        """The last step that every role said it saved."""
+        saved = [seen.saved for seen in self._seen.values()]
+        return None if None in saved else min(saved)
+
+    @property
+    def step(self) -> int:
+        """The furthest step that a role said it is at."""
+        return min(self._total, max((seen.step for role, seen in self._seen.items() if role != "dealer"), default=0))
+
+    def _wait(self, over, *, at_start: bool = False) -> None:
+        """Take in what the roles say until something holds.  Ended if a role stops, or gives no sign of life."""
+        began, looked = time.monotonic(), time.monotonic()
+        timeout = self.config.network.timeout
+        while not over():
+            try:
+                self._take(*self._heard.get(timeout=min(0.05, timeout / 20)))
+                continue
+            except queue.Empty:
+                pass
+            now = time.monotonic()
+            if now - looked > timeout / 2:                            # it is the coordinator itself that slept
+                for seen in self._seen.values():
+                    seen.at = None if seen.at is None else now
+                self._shown = None
+            looked = now
+            silent = [role for role, seen in self._seen.items() if seen.hello and not seen.done and now - seen.at > timeout]
+            if silent:
+                raise Ended(self._sentence(f"{_and(silent)} gave no sign of life for {timeout:.1f} s"))
+            if at_start and now - began > max(START_TIMEOUT, timeout):
+                missing = [role for role, seen in self._seen.items() if not seen.hello]
+                raise Ended(f"{_and(missing)} did not say hello within {max(START_TIMEOUT, timeout):.0f} s: nothing was started")
+            self._show()
+
+    def _take(self, role: str, said: dict) -> None:
+        seen, kind = self._seen[role], said["kind"]
+        if kind == "hello":
+            if said["config"] != self.config.digest:
+                raise Ended(f"{named(role)} has another config than the coordinator: nothing was started", 2)
+            if bool(said["resume"]) != self._resume:
+                raise Ended(f"{named(role)} was started {'with' if said['resume'] else 'without'} --resume and the coordinator "
+                            f"{'with' if self._resume else 'without'}: nothing was started", 2)
+            seen.hello = said
+            for step in said.get("damaged") or []:
+                print(f"{named(role)}'s checkpoint of step {step} is damaged and is not used", file=sys.stderr, flush=True)
+        elif kind == "saved":
+            seen.saved = said["step"]
+        elif kind == "ready":
+            seen.ready, seen.step = said, max(seen.step, said["step"])
+        elif kind == "done":
+            seen.done = True
+        elif kind == "stopped":
+            self._stopped_by(role, said)
+
+    def _stopped_by(self, role: str, said: dict) -> None:
+        """A role has stopped: find out whose fault it is, from who else is silent, and end."""
+        timeout, about = self.config.network.timeout, said.get("role")
+        if said.get("why") == "unreachable" and about in self._seen:
+            until = time.monotonic() + GRACE
+            while time.monotonic() < until:
+                try:
+                    other, also = self._heard.get(timeout=0.05)
+                except queue.Empty:
+                    continue
+                if also["kind"] == "stopped" and also.get("why") not == "unreachable":
+                    role, said, about = other, also, also.get("role")
+                    break
+            quiet = time.monotonic() - (self._seen[about].at or 0.0) if about in self._seen else 0.0
+            if said.get("why") == "unreachable" and quiet > max(0.5, 0.6 * timeout):
+                raise Ended(self._sentence(f"{named(about)} gave no sign of life for {timeout:.1f} s"))
+        words = WHY.get(str(said.get("why")), WHY["error"]).format(role=named(about) if about else "another role",
+                                                                     timeout=f"{timeout:.1f}")
+        where = self.config.folder.name
+        raise Ended(self._sentence(f"{named(role)} {words} (more in {where}/{role}/log.txt)"), 2 if said.get("why") in ("rows", "input") else 1)
+
+    def _sentence(self, what: str) -> str:
+        stops = f"the run stops at step {self.step}" if self._state not in ("starting", "setting up") else "nothing was trained"
+        if self.resumable is None:
+            return f"{what}: {stops}"
+        return f"{what}: {stops}; `ppkit spnn run {self.config.path.name} --resume` goes on from step {self.resumable}"
+
+    def _first_step(self) -> int | None:
+        """None for a new run; else the last step that all have a valid checkpoint of."""
+        if not self._resume:
+            return None
+        saved = {role: set(seen.hello.get("saved") or []) for role, seen in self._seen.items()}
+        common = set.intersection(*saved.values())
+        if not common:
+            without = [role for role, steps in saved.items() if not steps]
+            raise Ended("there is no step that all roles have a valid checkpoint of"
+                        + (f" ({_and(without)} {'has' if len(without) == 1 else 'have'} none)" if without else "")
+                        + ": start without --resume", 2)
+        for seen in self._seen.values():
+            seen.saved = seen.step = max(common)
+        print(f"the run goes on from step {max(common)}", file=sys.stderr, flush=True)
+        return max(common)
+
+    def _plan(self, role: str, start: int | None) -> dict:
+        """A role's part of the graph and of the schedule, and no more.
+
+        Everyone: the step to go on from, steps, batches, widths of the first layer, learning rate. The server: the hidden
+        layers. The label holder: the width that comes to it. A role's own file says the rest.
+        """
+        model, training = self.config.model, self.config.training
+        plan = {"kind": "plan", "start": start, "train_rows": training.train_rows, "batch": training.batch,
+                "epochs": training.epochs, "every": training.checkpoint_every, "width": model.hidden[0],
+                "columns": [self._seen[name].hello["columns"] for name in self.config.names]}
+        if role != "dealer":
+            plan |= {"lr": training.lr, "optimiser": training.optimiser}
+        if role == "server":
+            plan |= {"hidden": list(model.hidden), "activation": list(model.activation)}
+        if role == self.config.label_holder:
+            plan |= {"last_width": model.hidden[-1], "stop_below": training.stop_below}
+        return plan
+
+    def _tell_all(self, kind: str, words) -> None:
+        for role in self._others:
+            self._tell([role], words(role))
+
+    def _tell(self, roles: list[str], said: dict) -> None:
+        """Say something to each of these roles.  Ended if one cannot be reached."""
+        for role in roles:
+            try:
+                self._endpoint.call(role, ORDER, said)
+            except LinkError as error:
+                while not self._heard.empty():                                    # it may have said why
+                    self._take(*self._heard.get())
+                raise Ended(self._sentence(f"{named(role)} could not be reached for {self.config.network.timeout:.1f} s")) from error
+
+    def _try_to_tell(self, role: str, said: dict) -> None:
+        try:
+            self._endpoint.call(role, ORDER, said, timeout=1.0)
+        except LinkError:
+            pass                                                      # it is gone, or will see that the coordinator is
+
+    def _show(self, *, now: bool = False, sentence: str = "") -> None:
+        """Renew status.json, at most ten times a second: state, step, steps, epoch, seconds, the sentence at the end."""
+        shown = {"state": self._state, "step": self.step, "steps": self._total, "steps_per_epoch": self._n_steps,
+                 "saved": self.resumable, "sentence": sentence}
+        if now or (shown != self._shown and time.monotonic() - self._shown_at > 0.1):
+            self._shown, self._shown_at = shown, time.monotonic()
+            try:
+                _replace(self.config.folder_of("coordinator") / "status.json",
+                         shown | {"seconds": round(time.time() - self._began, 3)})
+            except OSError as error:
+                raise Ended(self._sentence(f"the coordinator could not write to its disk ({error.strerror})")) from None
+
+
+def _replace(path: Path, content: dict) -> None:
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(content), "utf-8")
+    os.replace(part, path)
+
+
+def _and(roles: list[str]) -> str:
+    return " and ".join(named(role) for role in roles)

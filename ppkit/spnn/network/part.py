@@ -1,0 +1,363 @@
+"""What server, dealer and holders have in common: hello, signs of life, messages with a journal, checkpoints, an orderly end."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import math
+import queue
+import secrets
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ppkit.spnn import protocols
+from ppkit.spnn.network.checkpoints import SET_UP, Checkpoint, Checkpoints, Journal, SentBefore, root_secret, write
+from ppkit.spnn.network.config import Config
+from ppkit.spnn.network.coordinator import ORDER, REPORT, START_TIMEOUT, record_file
+from ppkit.spnn.network.endpoint import Endpoint, LinkError, OutOfTurn, Rejected, Silent, Stopped
+from ppkit.spnn.paillier_keys import PrivateKey, PublicKey, generate_keys
+from ppkit.spnn.programs import Program, Send
+from ppkit.spnn.randomness import Stream
+
+LEFT = ("messages.jsonl", "metrics.json", "parameters.npz", "received.frames")           # what an earlier run left that this one will write
+KEPT = 3                                                 # checkpoints of a role that are kept
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT)
+COORDINATOR = "coordinator"
+UNSAID = {Silent: "unreachable", Rejected: "refused", OutOfTurn: "out of turn"}
+
+
+class RowsDiffer(ValueError):
+    """Two holders do not have the same rows.  role: the other one."""
+
+    def __init__(self, sentence: str, role: str):
+        super().__init__(sentence)
+        self.role = role
+
+
+class Part:
+    """One role's place in a run.  step: the training step it is at, 0 while it sets up; what it sends carries it.
+
+    root: the Stream that all its secrets come from; with secrets = "teaching" that of the config's seed, NOT SECRET.
+    """
+
+    def __init__(self, config: Config, role: str, *, resume: bool, data_digest: str = ""):
+        self.config, self.role, self.resume = config, role, resume
+        self.folder = config.folder_of(role)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.plan: dict[str, Any] = {}
+        self.step = 0
+        self._checkpoints = Checkpoints(self.folder, about={"run": config.run, "role": role, "config": config.digest,
+                                                            "data": data_digest})
+        self._journal = Journal(self.folder)
+        self._words: queue.Queue[dict] = queue.Queue()
+        self._over, self._sentence = threading.Event(), ""
+        self._session = secrets.token_hex(8)
+        self._lines: list[str] = []
+        self._saved: int | None = None
+        if not resume:
+            self._checkpoints.clear()
+            self._journal.clear()
+            for stale in LEFT:
+                (self.folder / stale).unlink(missing_ok=True)
+        secret = root_secret(self.folder, resume=resume)
+        self.teaching = config.protocol.secrets == "teaching"
+        self.root = Stream.seeded_for_teaching(config.training.seed).derive(role) if self.teaching else Stream(secret)
+        self.endpoint: Endpoint
+
+    # what the coordinator and this role say to each other
+
+    def hear(self, sender: str, said: dict) -> dict:
+        """The coordinator's words; ValueError refuses anyone else's."""
+        if sender != COORDINATOR or said.get("kind") not in ("plan", "go", "test", "end", "stop"):
+            raise ValueError(f"only the coordinator gives orders here, got one from {sender}")
+        if said["kind"] == "stop":
+            self.stop(str(said.get("sentence")))
+        else:
+            self._words.put(said)
+        return {}
+
+    def stop(self, sentence: str) -> None:
+        """Wake everything in this role that waits, with the sentence."""
+        if not self._over.is_set():
+            self._sentence = sentence
+            self._over.set()
+            self._words.put({"kind": "stop"})
+            self.endpoint.stop(sentence)
+
+    def word(self, *kinds: str) -> dict:
+        """The coordinator's next word, which must be one of these.  Stopped if it is stop."""
+        said = self._words.get()
+        if self._over.is_set():
+            raise Stopped(self.role, self._sentence)
+        if said["kind"] not in kinds:
+            raise RuntimeError(f"the coordinator says {said['kind']!r} where {' or '.join(kinds)} is expected")
+        return said
+
+    def tell(self, kind: str, **what) -> None:
+        """Say something to the coordinator, which must take it within the timeout."""
+        try:
+            self.endpoint.call(COORDINATOR, REPORT, {"kind": kind, **what})
+        except LinkError:
+            if self._over.is_set():
+                raise Stopped(self.role, self._sentence) from None
+            raise
+
+    def _beat(self) -> None:
+        timeout = self.config.network.timeout
+        pause, heard = min(0.25, timeout / 5), time.monotonic()
+        while not self._over.wait(pause):
+            try:
+                said = self.endpoint.call(COORDINATOR, REPORT, {"kind": "alive", "step": self.step, "session": self._session},
+                                          timeout=max(0.2, timeout / 4))
+            except LinkError:
+                if time.monotonic() - heard > timeout:
+                    more = "" if self._saved is None else \
+                        f"; `ppkit spnn run {self.config.path.name} --resume` goes on from step {self._saved} or one before"
+                    self.stop(f"the coordinator gave no sign of life for {timeout:.1f} s: the run stops at step {self.step}{more}")
+                continue
+            heard = time.monotonic()
+            if said.get("stop"):
+                self.stop(str(said["stop"]))
+
+    # messages between the parties
+
+    def send(self, receiver: str, name: str, payload: Any, *, phase: str = "online") -> None:
+        """Send at the present step, after the journal has it.  SentBefore, OSError: then nothing was sent."""
+        self._journal.sending(self.step, receiver, name, payload)
+        self.endpoint.send(receiver, name, payload, step=self.step, phase=phase)
+
+    def receive(self, sender: str, name: str) -> Any:
+        """The next message of a sender, which must be this one of the present step.
+
+        Waits for as long as the coordinator holds the sender to be alive: a long computation is no fault.
+        """
+        return self.endpoint.receive(sender, name, step=self.step, timeout=math.inf)
+
+    def run(self, program: Program) -> Any:
+        """A protocol's program on real messages; returns what it returns."""
+        payload = None
+        while True:
+            try:
+                asked = program.send(payload)
+            except StopIteration as end:
+                return end.value
+            if isinstance(asked, Send):
+                self.send(asked.receiver, asked.name, asked.payload, phase=asked.phase)
+                payload = None
+            else:
+                payload = self.receive(asked.sender, asked.name)
+
+    # checkpoints
+
+    def save(self, arrays: dict[str, np.ndarray], notes: dict[str, Any], *, keep_from: int | None = None) -> None:
+        """Write the checkpoint of the present step, tell the coordinator, and drop those that nobody will ask for.
+
+        keep_from: keep all from this step on (the dealer is ahead of the others), besides the last ones before.
+        """
+        self._checkpoints.save(self.step, arrays, notes)
+        self._journal.begin(self.step)
+        self._write_lines()
+        self._saved = self.step
+        self.tell("saved", step=self.step)
+        there = self._checkpoints.steps()
+        old = [step for step in there if step < (self.step + 1 if keep_from is None else keep_from)]
+        kept = set(old[-KEPT:]) | (set(there) - set(old))
+        self._checkpoints.keep(kept)
+        self._journal.forget(min(kept))
+
+    def restore(self) -> Checkpoint | None:
+        """The checkpoint to go on from, as the plan says; None in a new run. From now on the step is its step."""
+        if self.plan["start"] is None:
+            return None
+        return self._checkpoints.load(self.plan["start"])
+
+    # the schedule
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """What this role's side of the protocol takes beside names and sizes; the server of he keeps its key for a resumption."""
+        choices = self.config.protocol.choices
+        if self.config.protocol.name != "he" or self.role != "server":
+            return choices
+        path = self.folder / "paillier.json"
+        if self.resume:
+            n, h_n, p, q = (int(number) for number in json.loads(path.read_text("ascii")))
+            return choices | {"keys": PrivateKey(PublicKey(n, h_n), p, q)}
+        keys = generate_keys(choices["key_bits"], teaching=choices["teaching"])[1]
+        write(path, json.dumps([str(number) for number in (keys.public.n, keys.public.h_n, keys.p, keys.q)]).encode())
+        return choices | {"keys": keys}
+
+    @property
+    def n_steps(self) -> int:
+        """Batches of an epoch."""
+        return -(-self.plan["train_rows"] // self.plan["batch"])
+
+    def sizes(self, n_rows: int) -> list[int]:
+        """The records of each batch when n_rows are taken in order."""
+        batch = self.plan["batch"]
+        return [min(batch, n_rows - start) for start in range(0, n_rows, batch)]
+
+    def agreed(self, step: int) -> bool:
+        """Whether every role writes a checkpoint after this step: every so many, and at the end of each epoch."""
+        return step % self.plan["every"] == 0 or step % self.n_steps == 0
+
+    def epochs(self, reached: Callable[[], bool] = lambda: False) -> Iterator[int]:
+        """Each epoch that the coordinator lets begin (or go on after a resumption), from 0; ends when it says test.
+
+        reached: asked at the end of every epoch: whether the label holder's rule to stop holds.
+        """
+        while True:
+            self.tell("ready", step=self.step, reached=bool(reached()))
+            if self.word("go", "test")["kind"] == "test":
+                return
+            yield self.step // self.n_steps
+
+    def steps(self) -> Iterator[int]:
+        """The batches of an epoch that are left, from 0; the step of each is the present step while it runs."""
+        for batch in range(self.step % self.n_steps, self.n_steps):
+            self.step += 1
+            yield batch
+
+    # the whole run
+
+    def play(self, work: Callable[[Part], None], *, columns: int | None = None) -> int:
+        """Hello, the work, goodbye.  Returns the exit code: 0 done, 1 stopped, 2 bad input; says why on stderr."""
+        torch.set_num_threads(self.config.training.threads)
+        code, why, about = 1, None, None
+        beat = threading.Thread(target=self._beat, name="signs of life", daemon=True)
+        self.endpoint = self._open()
+        try:
+            with self.endpoint:
+                try:
+                    self._hello(columns)
+                    beat.start()
+                    self.plan = self.word("plan")
+                    self._journal.begin(SET_UP)
+                    if self.plan["start"] is not None:
+                        self._journal.recall(self.plan["start"])
+                    work(self)
+                    self.endpoint.flush()
+                    self._write_lines()
+                    self.tell("done")
+                    self.word("end")
+                    code = 0
+                except Stopped as stopped:
+                    self._say(str(stopped))
+                except RowsDiffer as error:
+                    code, why, about = 2, "rows", error.role
+                    self._say(str(error))
+                except (Silent, Rejected, OutOfTurn) as error:
+                    why, about = UNSAID[type(error)], error.role
+                    self._say(str(error))
+                except SentBefore as error:
+                    why = "repeated"
+                    self._say(str(error))
+                except OSError as error:
+                    why = "disk" if error.errno in DISK else "error"
+                    self._say(f"{self.folder}: {error.strerror or error}" if why == "disk" else traceback.format_exc())
+                except ValueError as error:
+                    why = "values"
+                    self._say(str(error))
+                except KeyboardInterrupt:
+                    code, why = 130, "interrupted"
+                except Exception:
+                    why = "error"
+                    self._say(traceback.format_exc())
+                if why is not None:
+                    self._report(why, about)
+                if code:
+                    self.endpoint.stop("this role has stopped")
+        finally:
+            self._over.set()
+            if beat.is_alive():
+                beat.join()
+            self._journal.close()
+            self._try(self._write_lines)
+        return code
+
+    def _open(self) -> Endpoint:
+        network = self.config.network
+        endpoint = Endpoint(self.role, self.config.addresses, run=self.config.run, certificates=network.certificates,
+                            bandwidth=network.bandwidth, latency=network.latency, timeout=network.timeout,
+                            accepts=accepts(self.config, self.role),
+                            record=record_file(self.config, self.role), log=self._log)
+        endpoint.on_call(ORDER, self.hear)
+        return endpoint
+
+    def _hello(self, columns: int | None) -> None:
+        good, damaged = self._checkpoints.usable() if self.resume else ([], [])
+        for step in damaged:
+            self._say(f"the checkpoint of step {step} is damaged and is not used")
+        self.endpoint.call(COORDINATOR, REPORT, {"kind": "hello", "config": self.config.digest, "columns": columns, "resume": self.resume,
+                                         "saved": good, "damaged": damaged, "session": self._session},
+                           timeout=max(START_TIMEOUT, self.config.network.timeout))
+
+    def _report(self, why: str, about: str | None) -> None:
+        """Tell the coordinator that this role stops, and wait a little for its sentence to all."""
+        try:
+            self.endpoint.call(COORDINATOR, REPORT, {"kind": "stopped", "why": why, "role": about}, timeout=1.0)
+            if self._over.wait(1.5):
+                self._say(self._sentence)
+        except LinkError:
+            pass                                                      # the coordinator may be what is gone
+
+    def _log(self, line: dict) -> None:
+        self._lines.append(json.dumps(line))
+
+    def _write_lines(self) -> None:
+        lines, self._lines = self._lines, []
+        if lines:
+            with open(self.folder / "messages.jsonl", "a", encoding="utf-8") as file:
+                file.write("\n".join(lines) + "\n")
+
+    def _say(self, sentence: str) -> None:
+        self._try(lambda: print(f"{self.role}: {sentence}", file=sys.stderr, flush=True))
+
+    @staticmethod
+    def _try(action: Callable[[], None]) -> None:
+        try:
+            action()
+        except OSError:
+            pass
+
+
+def positions(side) -> dict[str, int]:
+    """Where each stream stands that a side draws from in sequence."""
+    return {name: stream.position for name, stream in side.streams.items()}
+
+
+def seek(side, kept: dict[str, int]) -> None:
+    """Put the streams of a side that was connected and prepared anew to where they stood."""
+    for name, stream in side.streams.items():
+        stream.seek(kept[name])
+
+
+def write_parameters(folder: Path, parameters: dict[str, torch.Tensor]) -> None:
+    """A role's own part of the model, parameters.npz in its own folder."""
+    packed = io.BytesIO()
+    np.savez(packed, **{name: value.detach().numpy() for name, value in parameters.items()})
+    write(folder / "parameters.npz", packed.getvalue())
+
+
+def accepts(config: Config, role: str) -> dict[str, set[str]]:
+    """Which messages a role takes from whom: those of the protocol, and those of the steps around it."""
+    first, names = config.names[0], {other: set() for other in config.roles}
+    for sender, more in protocols.names_received(role, protocol=config.protocol.name, form=config.protocol.form, names=config.names,
+                                                 label_holder=config.label_holder).items():
+        names[sender] |= more
+    if role not in config.names:
+        names[first] |= {"test rows"} | ({"order"} if role == "dealer" else set())
+    else:
+        for other in config.names:
+            names[other] |= {"rows and ids"} | ({"order"} if other == first else set())
+    del names[role]
+    return {sender: accepted for sender, accepted in names.items() if accepted}
