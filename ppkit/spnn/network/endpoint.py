@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import math
 import secrets
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,20 +15,16 @@ import grpc
 
 from ppkit.spnn.network import certificates as certs
 from ppkit.spnn.network import frames
-from ppkit.spnn.network.frames import Frame, Malformed
-from ppkit.spnn.network.links import (Incoming, LinkError, Outgoing, OutOfTurn, Rejected, Silent, Stopped, detail,
-                                      growing_pauses, raise_if_final)
+from ppkit.spnn.network.frames import Frame
+from ppkit.spnn.network.gate import SERVICE, SESSION, Gate
+from ppkit.spnn.network.links import (LinkError, Outgoing, OutOfTurn, Rejected, Silent, Stopped, detail, growing_pauses,
+                                      raise_if_final)
 from ppkit.spnn.network.shaping import piece_bytes
 
 if TYPE_CHECKING:
     import torch
 
 __all__ = ["Endpoint", "LinkError", "OutOfTurn", "Rejected", "Silent", "Stopped"]
-
-_SERVICE, _SESSION = "ppkit.spnn", "ppkit-session"
-_HANDSHAKE_SECONDS = 2.0                     # a connection that has not shown a certificate by then was refused by TLS
-_REPLIES_KEPT = 64
-_Code = grpc.StatusCode
 
 
 class Endpoint:
@@ -68,28 +62,23 @@ class Endpoint:
                              f"got bandwidth={bandwidth}, latency={latency}, timeout={timeout}")
         certs.check(certificates, me)
         self.me, self.run, self.timeout = me, run, timeout
-        self._addresses, self._certificates, self._accepts = dict(addresses), Path(certificates), accepts
-        self._bandwidth, self._latency, self._piece = bandwidth, latency, piece_bytes(bandwidth)
-        self._session = secrets.token_hex(16)
-        self._change = threading.Condition()             # guards all that follows, and tells of every change in it
-        self._incoming = {role: Incoming() for role in addresses}
-        self._sending = threading.Lock()                 # one message is numbered, cut and queued at a time
-        self._outgoing: dict[str, Outgoing] = {}
-        self._numbers: dict[str, int] = {}
-        self._unacknowledged = 0
+        self._addresses, self._certificates, self._log = dict(addresses), Path(certificates), log
+        self._bandwidth, self._piece, self._session = bandwidth, piece_bytes(bandwidth), secrets.token_hex(16)
+        self._change = threading.Condition()             # guards what follows, and what the gate took; tells of changes
         self._failure: LinkError | None = None
-        self._handlers: dict[str, Callable[[str, dict], dict]] = {}
-        self._replies: dict[tuple[str, str, int], Future] = {}
+        self._unacknowledged = self._calls = 0
+        self._sending, self._writing = threading.Lock(), threading.Lock()
+        self._outgoing: dict[str, Outgoing] = {}
         self._channels: dict[str, grpc.Channel] = {}
-        self._calls = 0
         self._stopped, self._closed = threading.Event(), threading.Event()
-        self._writing, self._log = threading.Lock(), log
         self._record = open(record, "ab") if record is not None else None
-        self._shaking, self._shown, self._handshake_timer = 0, set(), None
-        self._server = self._serve(addresses[me])
+        self._gate = Gate(me, addresses[me], run=run, roles=set(addresses) - {me}, certificates=self._certificates,
+                          latency=latency, accepts=accepts, record=self._record, tell=self._tell, change=self._change,
+                          closing=self._stopped.is_set)
 
     def __enter__(self) -> Endpoint:
-        self._server.start()
+        self._gate.start()
+        threading.Thread(target=self._watch, name=f"watch of {self.me}", daemon=True).start()
         return self
 
     def __exit__(self, kind, *_) -> None:
@@ -106,13 +95,10 @@ class Endpoint:
         Stopped, Silent or Rejected if this endpoint was stopped or a message before this one could not be delivered.
         """
         with self._sending:
-            with self._change:
-                self._raise_failure()
+            self._raise_failure()
             link = self._outgoing.get(receiver) or self._link(receiver)
-            number = self._numbers.get(receiver, 0)
-            parts = frames.pieces(Frame(self.run, self.me, receiver, number, step, phase, name, payload), self._piece)
+            parts = frames.pieces(Frame(self.run, self.me, receiver, link.number, step, phase, name, payload), self._piece)
             head = frames.opening(parts[0])
-            self._numbers[receiver] = number + 1
             with self._change:
                 self._unacknowledged += 1
             link.put(parts, {"at": time.time(), "sent_at": None, "step": step, "phase": phase, "sender": self.me,
@@ -126,8 +112,10 @@ class Endpoint:
         Silent if the time is over, OutOfTurn if the next message is another, Stopped, Silent or Rejected if this endpoint was
         stopped or one of its own messages could not be delivered.
         """
+        if sender not in self._gate.incoming:
+            raise ValueError(f"{self.me} can receive from {sorted(self._gate.incoming)}, got {sender!r}")
         timeout = self.timeout if timeout is None else timeout
-        link, since = self._incoming_of(sender), time.monotonic()
+        link, since = self._gate.incoming[sender], time.monotonic()
         with self._change:
             while True:
                 self._raise_failure()
@@ -155,15 +143,11 @@ class Endpoint:
         timeout: seconds, None for as long as it takes (a role that takes nothing ends the wait by being Silent).
         Stopped, Silent or Rejected as in `send`, and Silent if the time is over.
         """
-        deadline = math.inf if timeout is None else time.monotonic() + timeout
         with self._change:
-            while self._unacknowledged:
-                self._raise_failure()
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise Silent(self.me, f"{self._unacknowledged} messages of {self.me} were not acknowledged in {timeout:g} s")
-                self._change.wait(None if left == math.inf else left)
+            done = self._change.wait_for(lambda: not self._unacknowledged or self._failure is not None, timeout)
             self._raise_failure()
+            if not done:
+                raise Silent(self.me, f"{self._unacknowledged} messages of {self.me} were not acknowledged in {timeout:g} s")
 
     def stop(self, reason: str) -> None:
         """Make every `send`, `receive` and `flush`, waiting or to come, raise Stopped(reason); calls still work."""
@@ -176,7 +160,7 @@ class Endpoint:
         answered by one run of the handler, however often the connection failed. A ValueError or LinkError that it raises
         becomes Rejected at the caller, with its sentence; of any other only the kind is told.
         """
-        self._handlers[method] = handler
+        self._gate.handlers[method] = handler
 
     def call(self, receiver: str, method: str, body: dict, *, timeout: float | None = None) -> dict:
         """Ask another role, and wait for its answer.
@@ -185,25 +169,21 @@ class Endpoint:
         Returns a dict.  Silent if no answer came in time, Rejected if the role refused.
         """
         timeout = self.timeout if timeout is None else timeout
-        with self._change:
-            self._calls += 1
-            number = self._calls
         with self._sending:
-            channel = self._channel(receiver)
-        request = frames.pack(Frame(self.run, self.me, receiver, number, 0, "control", method, body))
-        ask, deadline, pauses = channel.unary_unary(f"/{_SERVICE}/Call"), time.monotonic() + timeout, growing_pauses()
-        while True:
-            left = deadline - time.monotonic()
+            self._calls += 1
+            request = frames.pack(Frame(self.run, self.me, receiver, self._calls, 0, "control", method, body))
+            ask = self._channel(receiver).unary_unary(f"/{SERVICE}/Call")
+        deadline, pauses, problem = time.monotonic() + timeout, growing_pauses(), None
+        while (left := deadline - time.monotonic()) > 0 and not self._closed.is_set():
             try:
-                return json.loads(ask(request, timeout=max(0.001, left), metadata=((_SESSION, self._session),)))
-            except grpc.RpcError as problem:
+                return json.loads(ask(request, timeout=left, metadata=((SESSION, self._session),)))
+            except grpc.RpcError as error:
+                problem = error
                 raise_if_final(receiver, problem)
-                left = deadline - time.monotonic()
-                if left <= 0 or self._closed.is_set():
-                    raise Silent(receiver, f"{receiver} did not answer {method!r} for {timeout:g} s{detail(problem)}") from None
-                self._closed.wait(min(next(pauses), left))
-            except ValueError:                           # grpc's word for a channel that was closed meanwhile
-                raise Silent(receiver, f"{self.me} closed before {receiver} answered {method!r}") from None
+                self._closed.wait(min(next(pauses), max(0.0, deadline - time.monotonic())))
+            except ValueError:                           # gRPC's word for a channel that was closed meanwhile
+                break
+        raise Silent(receiver, f"{receiver} did not answer {method!r} for {timeout:g} s{detail(problem)}")
 
     def close(self) -> None:
         """Stop, and end all threads and connections.  What was not acknowledged may be lost: `flush` first."""
@@ -211,33 +191,27 @@ class Endpoint:
             return
         self.stop(f"{self.me} has closed its endpoint")
         self._closed.set()
-        for link in self._outgoing.values():
+        with self._sending:
+            links, channels = list(self._outgoing.values()), list(self._channels.values())
+        for link in links:
             link.end()
-        self._server.stop(0.5).wait()
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        for channel in self._channels.values():
+        self._gate.close()
+        for channel in channels:
             channel.close()
-        with self._writing:
-            if self._handshake_timer is not None:
-                self._handshake_timer.cancel()
-            if self._record is not None:
-                self._record.close()
-
-    # what this role sends
+        if self._record is not None:
+            self._record.close()
 
     def _link(self, receiver: str) -> Outgoing:
-        deliver = self._channel(receiver).stream_unary(f"/{_SERVICE}/Deliver")
-        metadata = ((_SESSION, self._session),)
+        deliver, metadata = self._channel(receiver).stream_stream(f"/{SERVICE}/Deliver"), ((SESSION, self._session),)
         self._outgoing[receiver] = Outgoing(
-            receiver, lambda parts: deliver.future(parts, metadata=metadata), bandwidth=self._bandwidth, timeout=self.timeout,
+            receiver, lambda parts: deliver(parts, metadata=metadata), bandwidth=self._bandwidth, timeout=self.timeout,
             stopped=self._stopped, sent=self._acknowledged, failed=self._fail)
         return self._outgoing[receiver]
 
     def _channel(self, receiver: str) -> grpc.Channel:
         if receiver not in self._channels:
             if receiver not in self._addresses or receiver == self.me:
-                others = sorted(set(self._addresses) - {self.me})
-                raise ValueError(f"{self.me} can send to {others}, got {receiver!r}")
+                raise ValueError(f"{self.me} can send to {sorted(set(self._addresses) - {self.me})}, got {receiver!r}")
             self._channels[receiver] = grpc.secure_channel(
                 self._addresses[receiver], certs.dialling(self._certificates, self.me),
                 [("grpc.ssl_target_name_override", certs.target(receiver)), *_dialling_options(self.timeout)])
@@ -249,164 +223,29 @@ class Endpoint:
             self._unacknowledged -= 1
             self._change.notify_all()
 
+    def _watch(self) -> None:
+        """Give up receivers that take nothing."""
+        while not self._stopped.wait(min(0.5, self.timeout / 8)):
+            for link in list(self._outgoing.values()):
+                link.end_if_silent()
+
     def _fail(self, error: LinkError) -> None:
         """The first reason to stop is the one that everybody here is told."""
         with self._change:
             self._failure = self._failure or error
+            self._stopped.set()
             self._change.notify_all()
-        self._stopped.set()
+        for link in list(self._outgoing.values()):
+            link.wake()
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise type(self._failure)(self._failure.role, str(self._failure))
 
-    # what this role takes
-
-    def _serve(self, address: str) -> grpc.Server:
-        """A server bound to the address, not started."""
-        _check_free(self.me, address)
-        self._pool = ThreadPoolExecutor(8 + 4 * len(self._addresses), thread_name_prefix=f"at {self.me}")
-        server = grpc.server(self._pool, options=_SERVING_OPTIONS)
-        server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(_SERVICE, {
-            "Deliver": grpc.stream_unary_rpc_method_handler(self._on_deliver),
-            "Call": grpc.unary_unary_rpc_method_handler(self._on_call)})])
-        try:
-            server.add_secure_port(address, certs.serving(self._certificates, self.me, self._on_handshake))
-        except RuntimeError as error:
-            raise ValueError(f"{self.me} cannot serve at {address}: {str(error).split(';')[0]}") from None
-        return server
-
-    def _on_deliver(self, parts: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
-        """Take one message, in pieces."""
-        try:
-            first = next(parts, b"")
-            role, head = self._admitted(first, context)
-            name, session, link = head.frame.name, _session_of(context), self._incoming_of(role)
-            if self._accepts is not None and name not in self._accepts.get(role, ()):
-                self._refuse(context, _Code.PERMISSION_DENIED, f"{role} may not send {name!r} to {self.me}", role)
-            with self._change:
-                problem = link.problem(head.frame.number, session)
-            if problem is not None:
-                self._refuse(context, *problem, role)
-            pieces, size = [first], len(first)
-            for part in parts:
-                self._heard(role)
-                pieces.append(part)
-                size += len(part)
-                if size > head.total_bytes:
-                    break
-            frame = frames.unpack(*pieces)
-        except grpc.RpcError:                            # the connection was cut: the sender will try again
-            return b""
-        except Malformed as error:
-            if not context.is_active():
-                return b""
-            self._refuse(context, _Code.INVALID_ARGUMENT, str(error), certs.peer(context))
-        with self._change:
-            if self._failure is not None:
-                context.abort(_Code.UNAVAILABLE, f"{self.me} has stopped")
-            problem = link.problem(frame.number, session)
-            if problem is None and link.take(frame, session, time.monotonic() + self._latency):
-                link.heard_at = time.monotonic()
-                self._keep(pieces)
-                self._change.notify_all()
-        if problem is not None:
-            self._refuse(context, *problem, role)
-        return b""
-
-    def _on_call(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        """Answer one call; one that came before gets the answer it got, or would have got."""
-        try:
-            role, head = self._admitted(request, context)
-            frame = frames.unpack(request)
-        except Malformed as error:
-            self._refuse(context, _Code.INVALID_ARGUMENT, str(error), certs.peer(context))
-        handler, key = self._handlers.get(frame.name), (role, _session_of(context), frame.number)
-        if handler is None or head.kind != "json":
-            self._refuse(context, _Code.UNIMPLEMENTED, f"{self.me} answers no call {frame.name!r}", role)
-        with self._change:
-            answer, first = self._replies.get(key), key not in self._replies
-            if first:
-                answer = self._replies[key] = Future()
-                self._keep([request])
-                for old in [old for old, reply in self._replies.items() if reply.done()][:-_REPLIES_KEPT]:
-                    del self._replies[old]
-        if first:
-            try:
-                answer.set_result((None, json.dumps(handler(role, frame.payload), allow_nan=False)))
-            except (ValueError, LinkError) as error:
-                answer.set_result((_Code.FAILED_PRECONDITION, str(error)))
-            except Exception as error:
-                self._tell({"event": "failed", "at": time.time(), "from": role, "why": f"{type(error).__name__}: {error}"})
-                answer.set_result((_Code.ABORTED, f"{self.me} failed to answer {frame.name!r} ({type(error).__name__})"))
-        code, text = answer.result()
-        if code is not None:
-            context.abort(code, text)
-        return text.encode()
-
-    def _admitted(self, first: bytes, context: grpc.ServicerContext) -> tuple[str, frames.Head]:
-        """The caller's role and the head of its frame; aborts the call if it is not for here, or not from there."""
-        role = certs.peer(context)
-        with self._writing:
-            self._shown.add(context.peer())
-        head = frames.opening(first)
-        frame = head.frame
-        if role not in self._addresses or role == self.me:
-            self._refuse(context, _Code.PERMISSION_DENIED, f"{role} is no role that {self.me} talks with", role)
-        if frame.sender != role:
-            self._refuse(context, _Code.PERMISSION_DENIED, f"the certificate is of {role}, the frame of {frame.sender}", role)
-        if frame.run != self.run:
-            self._refuse(context, _Code.FAILED_PRECONDITION, f"the run is {self.run!r}, the frame is of {frame.run!r}", role)
-        if frame.receiver != self.me:
-            self._refuse(context, _Code.FAILED_PRECONDITION, f"this is {self.me}, the frame is for {frame.receiver}", role)
-        self._heard(role)
-        return role, head
-
-    def _incoming_of(self, role: str) -> Incoming:
-        if role not in self._incoming or role == self.me:
-            raise ValueError(f"{self.me} can receive from {sorted(set(self._incoming) - {self.me})}, got {role!r}")
-        return self._incoming[role]
-
-    def _heard(self, role: str) -> None:
-        with self._change:
-            self._incoming[role].heard_at = time.monotonic()
-
-    def _refuse(self, context: grpc.ServicerContext, code: grpc.StatusCode, why: str, who: str) -> None:
-        """Log, and end the call with this status; raises."""
-        self._tell({"event": "refused", "at": time.time(), "from": who, "why": why})
-        context.abort(code, why)
-
-    def _on_handshake(self) -> None:
-        """Count a connection that begins; see later whether it ever showed a certificate."""
-        with self._writing:
-            self._shaking += 1
-            if self._handshake_timer is None and not self._closed.is_set():
-                self._handshake_timer = threading.Timer(_HANDSHAKE_SECONDS, self._count_handshakes)
-                self._handshake_timer.daemon = True
-                self._handshake_timer.start()
-
-    def _count_handshakes(self) -> None:
-        with self._writing:
-            self._handshake_timer = None
-            failed, self._shaking = self._shaking - len(self._shown), len(self._shown)
-        if failed > 0:
-            self._tell({"event": "refused", "at": time.time(), "from": "unknown",
-                        "why": f"{failed} connections ended without a valid certificate of this run's authority"})
-
     def _tell(self, line: dict[str, Any]) -> None:
         if self._log is not None:
             with self._writing:
                 self._log(line)
-
-    def _keep(self, pieces: list[bytes]) -> None:
-        if self._record is not None and not self._record.closed:
-            self._record.write(sum(map(len, pieces)).to_bytes(8, "big") + b"".join(pieces))
-            self._record.flush()
-
-
-_SERVING_OPTIONS = [("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", 2 * frames.PIECE_BYTES),
-                    ("grpc.http2.min_ping_interval_without_data_ms", 100), ("grpc.http2.max_ping_strikes", 0),
-                    ("grpc.server_handshake_timeout_ms", 10_000)]
 
 
 def _dialling_options(timeout: float) -> list[tuple[str, int]]:
@@ -417,20 +256,3 @@ def _dialling_options(timeout: float) -> list[tuple[str, int]]:
             ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 500),
             ("grpc.min_reconnect_backoff_ms", 2000), ("grpc.keepalive_time_ms", ping), ("grpc.keepalive_timeout_ms", ping),
             ("grpc.http2.max_pings_without_data", 0)]
-
-
-def _session_of(context: grpc.ServicerContext) -> str:
-    return str(dict(context.invocation_metadata()).get(_SESSION, ""))
-
-
-def _check_free(me: str, address: str) -> None:
-    """ValueError, in one sentence, if nobody can serve at this address here."""
-    host, _, port = address.rpartition(":")
-    try:
-        family, _, _, _, place = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(place)
-    except (OSError, ValueError, OverflowError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise ValueError(f"{me} cannot serve at {address!r}: {why}") from None

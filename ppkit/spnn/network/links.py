@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-import queue
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import grpc
 
@@ -44,86 +45,134 @@ class Stopped(LinkError):
     """This endpoint was told to stop; the sentence is the reason it was given."""
 
 
-class Outgoing:
-    """The sender's end: a thread that brings one message after the other to the receiver, each until it is acknowledged.
+@dataclass(slots=True)
+class _Item:
+    """A message on its way: its number, its pieces, when it was there to be sent, its line for the log."""
+    number: int
+    parts: Sequence[bytes]
+    since: float
+    about: dict
 
-    deliver: sends the pieces, returns a grpc future.  timeout: seconds without an acknowledgement or a piece going through
-    after which the receiver is Silent.  stopped: set, it ends all waiting.
-    sent(about): after each acknowledgement.  failed(error): once, with Silent or Rejected; nothing is sent after that.
-    Guarantee: messages are delivered in the order of `put`; one that may or may not have arrived is sent again, and its
-    number lets the receiver drop it.
+
+class Outgoing:
+    """The sender's end: one stream of pieces that stays open, and every message kept until it is acknowledged.
+
+    deliver: opens the stream: takes an iterator of pieces, gives an iterator of acknowledgements (numbers, 8 bytes each).
+    timeout: seconds without an acknowledgement or a piece going through after which the receiver is Silent.
+    stopped: set, it ends all waiting.  sent(about): after each acknowledgement.  failed(error): once, with Silent or
+    Rejected; nothing is sent after that.
+    Guarantee: messages go in the order of `put`. When the connection is lost all that is not acknowledged is sent again, and
+    its number lets the receiver drop what it has.
     """
 
-    def __init__(self, receiver: str, deliver: Callable[[Iterator[bytes]], grpc.Future], *, bandwidth: float, timeout: float,
+    def __init__(self, receiver: str, deliver: Callable[[Iterator[bytes]], Any], *, bandwidth: float, timeout: float,
                  stopped: threading.Event, sent: Callable[[dict], None], failed: Callable[[LinkError], None]):
         self.receiver, self._deliver, self._timeout = receiver, deliver, timeout
         self._stopped, self._sent, self._failed = stopped, sent, failed
         self._bucket, self._clock = TokenBucket(bandwidth), WallClock(stopped)
-        self._waiting: queue.SimpleQueue = queue.SimpleQueue()
-        self._call: grpc.Future | None = None
+        self._change = threading.Condition()
+        self._kept: deque[_Item] = deque()       # not acknowledged; the first `_next` of them are on this stream already
+        self._next = self._number = self._stream = 0
+        self._alive, self._is_silent, self._call = 0.0, False, None
         self._thread = threading.Thread(target=self._run, name=f"to {receiver}", daemon=True)
         self._thread.start()
 
+    @property
+    def number(self) -> int:
+        """Of the message that `put` takes next."""
+        return self._number
+
     def put(self, parts: Sequence[bytes], about: dict) -> None:
         """Send these pieces after all that was put before; about: the line for the log, given back when they arrived."""
-        self._waiting.put((parts, about, time.monotonic()))
+        with self._change:
+            now = time.monotonic()
+            if not self._kept:
+                self._alive = now
+            self._kept.append(_Item(self._number, parts, now, about))
+            self._number += 1
+            self._change.notify_all()
+
+    def wake(self) -> None:
+        """To be called after `stopped` was set: the threads see it, and end; what still waits is not sent."""
+        with self._change:
+            self._change.notify_all()
+            if self._call is not None:
+                self._call.cancel()
 
     def end(self) -> None:
-        """End the thread; what still waits is not sent.  Call it after `stopped` was set."""
-        self._waiting.put(None)
-        if self._call is not None:
-            self._call.cancel()
+        """`wake`, and wait until the thread has ended."""
+        self.wake()
         self._thread.join(5.0)
 
+    def end_if_silent(self) -> None:
+        """To be called now and then: gives up a receiver that took nothing for `timeout` seconds."""
+        with self._change:
+            if self._kept and time.monotonic() > self._alive + self._timeout:
+                self._is_silent = True
+                if self._call is not None:
+                    self._call.cancel()
+
     def _run(self) -> None:
-        while (item := self._waiting.get()) is not None and not self._stopped.is_set():
-            parts, about, since = item
+        """Open the stream while there is something to send, read acknowledgements, open it again if it breaks."""
+        pauses = growing_pauses()
+        while True:
+            with self._change:
+                self._change.wait_for(lambda: self._kept or self._stopped.is_set())
+                if self._stopped.is_set():
+                    return
+                self._stream, self._next = self._stream + 1, 0
+                self._call = self._deliver(self._pieces(self._stream))
+            problem = None
             try:
-                delivered = self._bring(parts, since)
+                for word in self._call:
+                    self._acknowledged(int.from_bytes(word, "big"))
+                    pauses = growing_pauses()
+            except grpc.RpcError as error:
+                problem = error
+            with self._change:
+                self._stream += 1                # ends the iterator of pieces that the broken stream still reads from
+                for item in self._kept:          # the time without a connection is not to be made good by a burst
+                    item.since = time.monotonic()
+                self._change.notify_all()
+                left = self._alive + self._timeout - time.monotonic() if self._kept and not self._is_silent else 0.0
+                kept = bool(self._kept)
+            if self._stopped.is_set():
+                return
+            try:
+                if problem is not None:
+                    raise_if_final(self.receiver, problem)
+                if kept and left <= 0:
+                    raise Silent(self.receiver, f"{self.receiver} could not be reached, or took nothing, for "
+                                                f"{self._timeout:g} s{detail(problem)}")
             except LinkError as error:
                 self._failed(error)
                 return
-            if not delivered:
+            if kept:
+                self._stopped.wait(min(next(pauses), left))
+
+    def _pieces(self, stream: int) -> Iterator[bytes]:
+        """The pieces of all that is kept and still to come, each when the link lets it through, for as long as the stream lasts."""
+        while True:
+            with self._change:
+                self._change.wait_for(lambda: self._stream != stream or self._stopped.is_set() or self._next < len(self._kept))
+                if self._stream != stream or self._stopped.is_set():
+                    return
+                item = self._kept[self._next]
+                self._next += 1
+            for part in paced(item.parts, self._bucket, item.since, self._clock):
+                yield part
+                if self._stream != stream:
+                    return
+                self._alive = time.monotonic()   # gRPC asks for the next piece when this one has gone through
+
+    def _acknowledged(self, number: int) -> None:
+        with self._change:
+            self._alive = time.monotonic()
+            if not self._kept or self._kept[0].number != number:
                 return
-            self._sent(about)
-
-    def _bring(self, parts: Sequence[bytes], since: float) -> bool:
-        """True once acknowledged, False if stopped before; Silent or Rejected."""
-        self._alive = time.monotonic()
-        pauses = growing_pauses()
-        while not self._stopped.is_set():
-            problem = self._attempt(parts, since)
-            if problem is None:
-                return True
-            if self._stopped.is_set():
-                return False
-            raise_if_final(self.receiver, problem)
-            left = self._alive + self._timeout - time.monotonic()
-            if left <= 0:
-                raise Silent(self.receiver, f"{self.receiver} could not be reached for {self._timeout:g} s{detail(problem)}")
-            self._stopped.wait(min(next(pauses), left))
-            since = time.monotonic()
-        return False
-
-    def _attempt(self, parts: Sequence[bytes], since: float) -> grpc.RpcError | None:
-        """None if acknowledged, else what went wrong."""
-        done = threading.Event()
-        call = self._call = self._deliver(self._watched(paced(parts, self._bucket, since, self._clock)))
-        call.add_done_callback(lambda _: done.set())
-        if self._stopped.is_set():
-            call.cancel()
-        while not done.wait(max(0.0, self._alive + self._timeout - time.monotonic())):
-            if time.monotonic() >= self._alive + self._timeout:
-                call.cancel()
-                raise Silent(self.receiver, f"{self.receiver} took nothing for {self._timeout:g} s")
-        return None if call.code() is grpc.StatusCode.OK else call
-
-    def _watched(self, parts: Iterator[bytes]) -> Iterator[bytes]:
-        """The same pieces; that another one is asked for says that the one before it went through."""
-        for i, part in enumerate(parts):
-            if i:
-                self._alive = time.monotonic()
-            yield part
+            about = self._kept.popleft().about
+            self._next -= 1
+        self._sent(about)
 
 
 class Incoming:
@@ -173,7 +222,9 @@ def raise_if_final(role: str, problem: grpc.RpcError) -> None:
         raise Rejected(role, f"{role} refused: {problem.details()}")
 
 
-def detail(problem: grpc.RpcError) -> str:
+def detail(problem: grpc.RpcError | None) -> str:
     """What gRPC says about a failed connection, in brackets, without the list of addresses it begins with."""
+    if problem is None or problem.code() is grpc.StatusCode.CANCELLED:
+        return ""
     text = (problem.details() or problem.code().name).rsplit("last error: ", 1)[-1].rstrip(".")
     return f" ({text})"

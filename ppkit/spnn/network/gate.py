@@ -1,0 +1,216 @@
+"""What a role lets in: the gRPC server, and the checks that every message and every call passes before it counts."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import NoReturn
+
+import grpc
+
+from ppkit.spnn.network import certificates as certs
+from ppkit.spnn.network import frames
+from ppkit.spnn.network.frames import Frame, Head, Malformed
+from ppkit.spnn.network.links import Incoming, LinkError
+
+SERVICE, SESSION = "ppkit.spnn", "ppkit-session"
+_HANDSHAKE_SECONDS = 2.0                     # a connection that has not shown a certificate by then was refused by TLS
+_REPLIES_KEPT = 64
+_Code = grpc.StatusCode
+_OPTIONS = [("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", 2 * frames.PIECE_BYTES),
+            ("grpc.http2.min_ping_interval_without_data_ms", 100), ("grpc.http2.max_ping_strikes", 0),
+            ("grpc.server_handshake_timeout_ms", 10_000)]
+
+
+class Gate:
+    """The server of one role.  It puts what may come in into `incoming`, answers calls, and refuses and logs the rest.
+
+    me, run, accepts: as in Endpoint.  roles: who may talk with this one.  change: the lock that guards `incoming`; told of
+    every arrival.  latency: seconds from a message's arrival until it may be read.  record: an open file or None.
+    tell: takes a line of the log.  closing: says whether this role has stopped taking messages.
+    ValueError, in one sentence, if nobody can serve at this address.
+    """
+
+    def __init__(self, me: str, address: str, *, run: str, roles: set[str], certificates: Path, latency: float,
+                 accepts: Mapping[str, set[str]] | None, record, tell: Callable[[dict], None], change: threading.Condition,
+                 closing: Callable[[], bool]):
+        self.me, self.run, self._accepts, self._latency = me, run, accepts, latency
+        self._change, self._closing, self._tell, self._record = change, closing, tell, record
+        self.incoming = {role: Incoming() for role in roles}
+        self.handlers: dict[str, Callable[[str, dict], dict]] = {}
+        self._replies: dict[tuple[str, str, int], Future] = {}
+        self._streams: set[grpc.ServicerContext] = set()
+        self._shaking, self._shown, self._timer = 0, set(), None
+        _check_free(me, address)
+        self._pool = ThreadPoolExecutor(8 + 4 * len(roles), thread_name_prefix=f"at {me}")
+        self._server = grpc.server(self._pool, options=_OPTIONS)
+        self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {
+            "Deliver": grpc.stream_stream_rpc_method_handler(self._on_deliver),
+            "Call": grpc.unary_unary_rpc_method_handler(self._on_call)})])
+        try:
+            self._server.add_secure_port(address, certs.serving(certificates, me, self._on_handshake))
+        except RuntimeError as error:
+            raise ValueError(f"{me} cannot serve at {address}: {str(error).split(';')[0]}") from None
+        self.start = self._server.start
+
+    def close(self) -> None:
+        """End the streams at once, let calls that are being answered end, and serve no more."""
+        with self._change:
+            streams = list(self._streams)
+            if self._timer is not None:
+                self._timer.cancel()
+        for context in streams:
+            context.cancel()
+        self._server.stop(0.5).wait()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _on_deliver(self, parts: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        """Take messages, each in its pieces, and acknowledge each by its number."""
+        with self._change:
+            self._streams.add(context)
+        try:
+            while first := next(parts, b""):
+                yield self._taken(first, parts, context)
+        except grpc.RpcError:                    # the connection was cut: the sender will try again
+            return
+        finally:
+            with self._change:
+                self._streams.discard(context)
+
+    def _taken(self, first: bytes, parts: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+        """One message: checked by its head, then by all of it, and kept; its number, as the acknowledgement."""
+        role, head = self._admitted(first, context)
+        name, session, link = head.frame.name, _session_of(context), self.incoming[role]
+        if self._accepts is not None and name not in self._accepts.get(role, ()):
+            self._refuse(context, _Code.PERMISSION_DENIED, f"{role} may not send {name!r} to {self.me}", role)
+        with self._change:
+            problem = link.problem(head.frame.number, session)
+        if problem is not None:
+            self._refuse(context, *problem, role)
+        pieces, missing = [first], head.total_bytes - len(first)
+        while missing > 0 and (part := next(parts, b"")):
+            pieces.append(part)
+            missing -= len(part)
+            with self._change:
+                link.heard_at = time.monotonic()
+        if missing and not context.is_active():
+            raise grpc.RpcError("cut in the middle of a message")
+        try:
+            frame = frames.unpack(*pieces)
+        except Malformed as error:
+            self._refuse(context, _Code.INVALID_ARGUMENT, str(error), role)
+        with self._change:
+            if self._closing():
+                context.abort(_Code.UNAVAILABLE, f"{self.me} has stopped")
+            problem = link.problem(frame.number, session)
+            if problem is None and link.take(frame, session, time.monotonic() + self._latency):
+                self._keep(pieces)
+                self._change.notify_all()
+        if problem is not None:
+            self._refuse(context, *problem, role)
+        return frame.number.to_bytes(8, "big")
+
+    def _on_call(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        """Answer one call; one that came before gets the answer it got, or is about to get."""
+        role, head = self._admitted(request, context)
+        try:
+            frame = frames.unpack(request)
+        except Malformed as error:
+            self._refuse(context, _Code.INVALID_ARGUMENT, str(error), role)
+        handler, key = self.handlers.get(frame.name), (role, _session_of(context), frame.number)
+        if handler is None or head.kind != "json":
+            self._refuse(context, _Code.UNIMPLEMENTED, f"{self.me} answers no call {frame.name!r}", role)
+        with self._change:
+            reply, is_first = self._replies.get(key), key not in self._replies
+            if is_first:
+                reply = self._replies[key] = Future()
+                self._keep([request])
+                for old in [old for old, earlier in self._replies.items() if earlier.done()][:-_REPLIES_KEPT]:
+                    del self._replies[old]
+        if is_first:
+            reply.set_result(self._answered(handler, role, frame))
+        code, text = reply.result()
+        if code is not None:
+            context.abort(code, text)
+        return text.encode()
+
+    def _answered(self, handler: Callable[[str, dict], dict], role: str, frame: Frame) -> tuple[grpc.StatusCode | None, str]:
+        """The handler's answer in JSON, or the status and sentence of its failure."""
+        try:
+            return None, json.dumps(handler(role, frame.payload), allow_nan=False)
+        except (ValueError, LinkError) as error:
+            return _Code.FAILED_PRECONDITION, str(error)
+        except Exception as error:               # its text may hold values that the caller is not to see
+            self._tell({"event": "failed", "at": time.time(), "from": role, "why": f"{type(error).__name__}: {error}"})
+            return _Code.ABORTED, f"{self.me} failed to answer {frame.name!r} ({type(error).__name__})"
+
+    def _admitted(self, first: bytes, context: grpc.ServicerContext) -> tuple[str, Head]:
+        """The caller's role and the head of its frame; refuses what is no frame, not from there or not for here."""
+        role = certs.peer(context)
+        with self._change:
+            self._shown.add(context.peer())
+        if role not in self.incoming:
+            self._refuse(context, _Code.PERMISSION_DENIED, f"{role} is no role that {self.me} talks with", role)
+        try:
+            head = frames.opening(first)
+        except Malformed as error:
+            self._refuse(context, _Code.INVALID_ARGUMENT, str(error), role)
+        frame = head.frame
+        if frame.sender != role:
+            self._refuse(context, _Code.PERMISSION_DENIED, f"the certificate is of {role}, the frame of {frame.sender}", role)
+        if frame.run != self.run:
+            self._refuse(context, _Code.FAILED_PRECONDITION, f"the run is {self.run!r}, the frame is of {frame.run!r}", role)
+        if frame.receiver != self.me:
+            self._refuse(context, _Code.FAILED_PRECONDITION, f"this is {self.me}, the frame is for {frame.receiver}", role)
+        with self._change:
+            self.incoming[role].heard_at = time.monotonic()
+        return role, head
+
+    def _refuse(self, context: grpc.ServicerContext, code: grpc.StatusCode, why: str, who: str) -> NoReturn:
+        """Log, and end the call with this status."""
+        self._tell({"event": "refused", "at": time.time(), "from": who, "why": why})
+        context.abort(code, why)
+
+    def _keep(self, pieces: list[bytes]) -> None:
+        if self._record is not None and not self._record.closed:
+            self._record.write(sum(map(len, pieces)).to_bytes(8, "big") + b"".join(pieces))
+            self._record.flush()
+
+    def _on_handshake(self) -> None:
+        """Count a connection that begins; see later whether it ever showed a certificate."""
+        with self._change:
+            self._shaking += 1
+            if self._timer is None and not self._closing():
+                self._timer = threading.Timer(_HANDSHAKE_SECONDS, self._count_handshakes)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def _count_handshakes(self) -> None:
+        with self._change:
+            self._timer = None
+            failed, self._shaking = self._shaking - len(self._shown), len(self._shown)
+        if failed > 0:
+            self._tell({"event": "refused", "at": time.time(), "from": "unknown",
+                        "why": f"{failed} connections ended without a valid certificate of this run's authority"})
+
+
+def _session_of(context: grpc.ServicerContext) -> str:
+    """Which process of the caller's role this is."""
+    return str(dict(context.invocation_metadata()).get(SESSION, ""))
+
+
+def _check_free(me: str, address: str) -> None:
+    """ValueError, in one sentence, if nobody can serve at this address here."""
+    host, _, port = address.rpartition(":")
+    try:
+        family, _, _, _, place = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(place)
+    except (OSError, ValueError, OverflowError) as error:
+        raise ValueError(f"{me} cannot serve at {address!r}: {getattr(error, 'strerror', None) or error}") from None
