@@ -101,8 +101,8 @@ def crossing(table_a: pd.DataFrame, compute_a: float, table_b: pd.DataFrame, com
 
     offline: whether what the dealer sends ahead counts too, as where the holders have to wait for it (`offline_seconds`).
 
-    Both are straight lines over 1/bandwidth, so there is at most one: above it the way with less computing is the faster one,
-    below it the way with fewer bytes along its rounds. None too where they agree everywhere.
+    Both are straight lines over 1/bandwidth, so there is at most one: above it the way with less computing is faster, below
+    it the way with fewer bytes along its rounds. None too where they agree everywhere.
 
     >>> masked, he = (epoch_table((2, 1), (4, 3), n_rows=10, batch=5, protocol=name) for name in ("masked", "he"))
     >>> crossing(masked, 0.001, he, 1.0) is None                    # fewer bytes and less computing
@@ -121,11 +121,11 @@ def epoch_table(holders: Sequence[int], hidden: Sequence[int], *, n_rows: int, b
                 elementwise: bool = False, **choices) -> pd.DataFrame:
     """All messages of one epoch of `layer.SPNN`, counted without computing it.
 
-    The net runs for two steps on one row and on two; the size of every message is a straight line over the rows (of the batch,
-    or of the data set for what is sent once), only ciphertexts go by ceil(rows x width / numbers in one).
+    The net runs for two steps on one row and on two; the size of every message is a straight line over the rows (of the
+    batch, or of the data set for what is sent once), only ciphertexts go by ceil(rows x width / numbers in one).
     holders, hidden: as for SPNN.  n_rows: of the training set, >= 1.  batch: rows of a step; the last has what is left.
-    choices: protocol, form, truncation, word_bits, value_bits, label_holder, n_outputs.  For protocol "he": key_bits, of the server's key
-    (below 2,048 for comparison), and elementwise, one number a ciphertext as printed.
+    choices: protocol, form, truncation, word_bits, value_bits, label_holder, n_outputs.  For protocol "he": key_bits, of the
+    server's key (below 2,048 for comparison), and elementwise, one number a ciphertext as printed.
     Returns the columns of `Transcript.table`.  ValueError as SPNN's, or for n_rows or batch below 1.
     """
     numbers = None
@@ -166,8 +166,8 @@ def secureml_table(holders: Sequence[int], hidden: Sequence[int], *, n_rows: int
 def splitnn_table(holders: Sequence[int], hidden: Sequence[int], *, n_rows: int, batch: int) -> pd.DataFrame:
     """The same for `rivals.SplitNN` cut behind the first layer, which has no messages of its own: they are made up here.
 
-    A step: every holder's encodings (rows, its share of hidden[0]) to the server, and their gradients back, in float32; once:
-    the labels, a byte each, which the server has in split learning.
+    A step: every holder's encodings (rows, its share of hidden[0]) to the server, and their gradients back, in float32;
+    once: the labels, a byte each, which the server has in split learning.
     """
     shares, names = shares_of(max(hidden[0], len(holders)), len(holders)), holder_names(len(holders))
 
