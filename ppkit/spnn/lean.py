@@ -6,7 +6,7 @@ import torch
 
 from ppkit.spnn.dealer import Dealer, total
 from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.holders import DEALER, SERVER, Dealing, Server
+from ppkit.spnn.holders import DEALER, SERVER, Dealing, Server, rows_of
 from ppkit.spnn.programs import Program, Receive, Send
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.secret_sharing import Opening, SharingHolder, SharingProtocol
@@ -68,7 +68,7 @@ class _LeanHolder(SharingHolder):
         if W is None:
             W = yield from self._dealt_product(n, width)
         F = yield from self._add_up("theta - V", own, self.others)
-        z = beaver_part(self.me, self._U[rows], V, W, self._E[rows], F)
+        z = beaver_part(self.me, rows_of(self._U, rows), V, W, rows_of(self._E, rows), F)
         yield Send(SERVER, WORDS, ((z + 2**31) >> 32).to(torch.int32))
 
 
@@ -93,7 +93,7 @@ class _LeanDealer(Dealing):
         return super().prepare(n_rows)
 
     def deal(self, rows):
-        _, W = self._dealer.products(self._U[rows], self.width, len(self.names))
+        _, W = self._dealer.products(rows_of(self._U, rows), self.width, len(self.names))
         yield Send(self.names[-1], "<W>", W[-1], "offline")
 
 

@@ -8,9 +8,10 @@ from collections.abc import Generator, Sequence
 import torch
 
 from ppkit.spnn import ring
-from ppkit.spnn.dealer import Dealer, minus, total
+from ppkit.spnn.dealer import Dealer, total
 from ppkit.spnn.fixed_point import FRACTIONAL_BITS, encode, row_reach
-from ppkit.spnn.holders import DEALER, SERVER, Dealing, Holder, Protocol, Rows, Server, check_room, check_rows
+from ppkit.spnn.holders import (DEALER, SERVER, Dealing, Holder, Protocol, Rows, Server, check_room, check_rows,
+                                 count, rows_of)
 from ppkit.spnn.programs import Program, Receive, Send
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.sharing import TRUNCATIONS, beaver_part, share, truncate_part, truncated_part, with_mask
@@ -60,7 +61,7 @@ class SharingHolder(Holder):
         room = 2.0 ** (WORD_BITS - 1 - FRACTIONAL_BITS) / k * (1 - 2.0**-20)
         largest = float(theta.double().abs().max()) * 2.0**-self.theta_bits
         if not self._reach * largest < room:                                     # the quick way; else exactly
-            part = self._encoded[rows].double() @ theta.double() * 2.0**-self.theta_bits
+            part = rows_of(self._encoded, rows).double() @ theta.double() * 2.0**-self.theta_bits
             check_room(self.name, part, WORD_BITS, n_terms=k)
 
     def _share_and_multiply(self, rows: Rows, theta: torch.Tensor) -> Program:
@@ -131,11 +132,6 @@ class SharingProtocol(Protocol):
         raise NotImplementedError
 
 
-def count(rows: Rows, n_rows: int) -> int:
-    """How many rows a batch has."""
-    return len(range(*rows.indices(n_rows))) if isinstance(rows, slice) else len(rows)
-
-
 def truncation_for(k: int, asked: str | None) -> str:
     """Algorithm 2's truncation for k holders: what was asked for, or the paper's where it exists, and else the dealer's."""
     truncation = ("secureml" if k == 2 else "dealer") if asked is None else asked
@@ -180,7 +176,7 @@ class _PublishedHolder(SharingHolder):
 
     def _share_and_multiply(self, rows, theta):
         # 1, 2: every holder splits its features and its model; the first share stays with it
-        X_parts, T_parts = (self._split(secret) for secret in (self._encoded[rows], theta))
+        X_parts, T_parts = (self._split(secret) for secret in (rows_of(self._encoded, rows), theta))
         # 3, 4: and distributes the others
         for other in self.others:
             yield Send(other, "<X>", X_parts[other])
