@@ -255,7 +255,7 @@ class Coordinator:
                     other, also = self._heard.get(timeout=0.05)
                 except queue.Empty:
                     continue
-                if also["kind"] == "stopped" and also.get("why") not == "unreachable":
+                if also["kind"] == "stopped" and also.get("why") != "unreachable":
                     role, said, about = other, also, also.get("role")
                     break
             quiet = time.monotonic() - (self._seen[about].at or 0.0) if about in self._seen else 0.0

@@ -6,11 +6,8 @@ import json
 import math
 import time
 
-import numpy as np
 import torch
-from torch.nn import functional
 
-from ppkit import evaluation
 from ppkit.models import classification_loss
 from ppkit.spnn import protocols
 from ppkit.spnn.network import data
@@ -69,20 +66,27 @@ class HolderWork:
         self.seconds["once"] = time.perf_counter() - began
         waits = time.perf_counter()
         for epoch in part.epochs(self._reached):
-            began = time.perf_counter()
-            self.seconds["offline"].append(began - waits)
+            began = self._spent("offline", epoch, waits)
             for rows in order.left(part, epoch):
                 self._step(rows)
                 if part.step % part.n_steps == 0:
                     self.losses.append(self.running / self.n)
                     self.running = 0.0
-                    self.seconds["online"].append(time.perf_counter() - began)
                 if part.agreed(part.step):
+                    began = self._spent("online", epoch, began)
                     self._save()
-            waits = time.perf_counter()
+            waits = self._spent("online", epoch, began)
         self._test(order)
         names = {"theta": self.theta} | ({} if self.output is None else {"weight": self.output.weight, "bias": self.output.bias})
         write_parameters(part.folder, names)
+
+    def _spent(self, on: str, epoch: int, since: float) -> float:
+        """Add the seconds since then to those of an epoch, over all resumptions; returns the time it is."""
+        now = time.perf_counter()
+        spent = self.seconds[on]
+        spent += [0.0] * (epoch + 1 - len(spent))
+        spent[epoch] += now - since
+        return now
 
     def _compare_rows(self) -> None:
         """Every holder tells every other how many rows it has and the digest of their ids; the first tells the server how many."""
@@ -131,10 +135,12 @@ class HolderWork:
                 if self.output is not None:
                     logits.append(self.output(part.receive(SERVER, "h_L"))[:, 0])
                 part.step += 1
+        self.seconds["test"] = time.perf_counter() - began
         if self.output is None:
             return
+        from ppkit import evaluation                        # here: it brings scikit-learn, which takes seconds to load
+
         y, z = self.y[self.n :].numpy(), torch.cat(logits).double().numpy()
-        self.seconds["test"] = time.perf_counter() - began
         metrics = {"run": part.config.run, "source": part.config.source, "epochs": len(self.losses), "steps": len(self.losses) * part.n_steps,
                    "losses": self.losses, "test_auc": evaluation.auc(y, z), "test_loss": evaluation.log_loss(y, z),
                    "test_rows": len(y), "seconds": self.seconds}

@@ -24,6 +24,7 @@ from ppkit.spnn.network.checkpoints import SET_UP, Checkpoint, Checkpoints, Jour
 from ppkit.spnn.network.config import Config
 from ppkit.spnn.network.coordinator import ORDER, REPORT, START_TIMEOUT, record_file
 from ppkit.spnn.network.endpoint import Endpoint, LinkError, OutOfTurn, Rejected, Silent, Stopped
+from ppkit.spnn.messages import Transcript
 from ppkit.spnn.paillier_keys import PrivateKey, PublicKey, generate_keys
 from ppkit.spnn.programs import Program, Send
 from ppkit.spnn.randomness import Stream
@@ -238,6 +239,7 @@ class Part:
         try:
             with self.endpoint:
                 try:
+                    warm_up(self.config, self.role)
                     self._hello(columns)
                     beat.start()
                     self.plan = self.word("plan")
@@ -328,6 +330,16 @@ class Part:
             action()
         except OSError:
             pass
+
+
+def warm_up(config: Config, role: str) -> None:
+    """Let numba compile what this role's side computes with, which takes a second, before anybody waits for it."""
+    if role == "server" or config.protocol.name not in ("masked", "ss"):
+        return
+    k = min(3, len(config.names))
+    protocol = protocols.protocol_of(config.protocol.name, [1] * k, form=config.protocol.form, transcript=Transcript("sizes"))
+    protocol.prepare([torch.zeros(2, 1)] * k)
+    protocol.forward([0, 1], [torch.zeros(1, config.model.hidden[0])] * k)
 
 
 def positions(side) -> dict[str, int]:

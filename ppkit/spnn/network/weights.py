@@ -10,7 +10,6 @@ from torch import nn
 
 from ppkit.models import activations, mlp
 from ppkit.spnn.randomness import Stream
-from ppkit.spnn.training import SGLD
 
 
 class Start:
@@ -75,6 +74,8 @@ class Optimiser:
     def __init__(self, parameters: Sequence[nn.Parameter], *, name: str, lr: float, stream: Stream):
         self._rng = None
         if name == "sgld":
+            from ppkit.spnn.training import SGLD            # here: it brings scikit-learn, which takes seconds to load
+
             seed = int(stream.derive("noise of SGLD").words(1)) & (2**63 - 1)
             self._rng = torch.Generator().manual_seed(seed)
             self._optimiser = SGLD(parameters, lr=lr, rng=self._rng)

@@ -1,0 +1,133 @@
+"""Runs over the network for the tests of the roles: small rows, one folder a run, and the same training in one process."""
+
+import json
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from ppkit import evaluation
+from ppkit.models import classification_loss
+from ppkit.spnn.layer import SPNN
+from ppkit.spnn.network import certificates, config, example
+from ppkit.spnn.randomness import Stream
+from ppkit.spnn.training import train
+from ppkit.spnn.vertical import Vertical
+
+HIDDEN, ACTIVATION = (4, 3), "sigmoid"
+
+
+def small_rows(columns=(3, 2), *, train_rows=230, test_rows=90, seed=5) -> Vertical:
+    """Rows with something to learn."""
+    rng = torch.Generator().manual_seed(seed)
+    n = train_rows + test_rows
+    X = torch.randn(n, sum(columns), generator=rng)
+    y = (X.sum(dim=1) + torch.randn(n, generator=rng) > 0.5).long()
+    cut = {"train": slice(0, train_rows), "test": slice(train_rows, n)}
+    return Vertical(parts={key: [part.contiguous() for part in X[rows].split(list(columns), dim=1)] for key, rows in cut.items()},
+                    y={key: y[rows] for key, rows in cut.items()}, rows={key: np.arange(n)[rows] for key, rows in cut.items()},
+                    holders=list(columns), feature_names=tuple(f"x{i}" for i in range(sum(columns))), source="drawn for a test")
+
+
+def made(folder, vertical, **settings) -> config.Config:
+    """The files of a run, certificates too."""
+    settings = {"protocol": "masked", "secrets": "teaching", "seed": 3, "hidden": HIDDEN, "activation": ACTIVATION, "batch": 100,
+                "lr": 1.5, "epochs": 2, "timeout": 3.0, "checkpoint_every": 2, **settings}
+    path = example.write(folder, vertical, **settings)
+    loaded = config.load(path)
+    certificates.make(loaded.network.certificates, loaded.roles)
+    return loaded
+
+
+def started(nursery, conf, *, resume=False, paths=None) -> dict:
+    return {role: nursery.start(conf, role, resume=resume, path=(paths or {}).get(role)) for role in conf.roles}
+
+
+def finished(nursery, conf, *, resume=False, seconds=40.0) -> dict:
+    """Run all roles to their end, which must be a good one."""
+    roles = started(nursery, conf, resume=resume)
+    codes = {name: role.wait(seconds) for name, role in roles.items()}
+    assert not any(code != 0 for code in codes.values()), (codes, {name: role.said() for name, role in roles.items()})
+    return roles
+
+
+def status(conf) -> dict:
+    try:
+        return json.loads((conf.folder_of("coordinator") / "status.json").read_text())
+    except FileNotFoundError:
+        return {"state": "", "step": 0, "sentence": ""}
+
+
+def until_step(conf, step: int, seconds=30.0) -> None:
+    end = time.monotonic() + seconds
+    while status(conf)["step"] < step:
+        assert time.monotonic() < end, f"step {step} was not reached: {status(conf)}"
+        time.sleep(0.005)
+
+
+def parts_of(conf) -> dict[str, np.ndarray]:
+    """All parameters that the roles left, under the names of `alone`."""
+    found = {}
+    for role in (*conf.names, "server"):
+        with np.load(conf.folder_of(role) / "parameters.npz") as archive:
+            found |= {f"{role}.{name}": archive[name] for name in archive.files}
+    return found
+
+
+def metrics_of(conf) -> dict:
+    return json.loads((conf.folder_of(conf.label_holder) / "metrics.json").read_text())
+
+
+@dataclass
+class Alone:
+    """What the same training gives in one process."""
+    parameters: dict[str, np.ndarray]
+    losses: list[float]
+    test_auc: float
+    test_loss: float
+    seen: dict[str, list[torch.Tensor]] = field(default_factory=dict)
+
+
+def alone(conf, vertical, **choices) -> Alone:
+    """SPNN and training.train with the same seeds, as the notebooks have them."""
+    seed, t = conf.training.seed, conf.training
+    stream = Stream.seeded_for_teaching(seed)
+    net = SPNN(vertical.holders, conf.model.hidden, rng=torch.Generator().manual_seed(seed), protocol=conf.protocol.name,
+               activation=conf.model.activation, label_holder=conf.names.index(conf.label_holder), stream=stream,
+               **({"form": conf.protocol.form} if conf.protocol.name == "ss" else {}), **conf.protocol.choices, **choices)
+    batches = []
+
+    def criterion(logits, y):
+        value = classification_loss(logits, y)
+        if logits.requires_grad:
+            batches.append((float(value.detach()), len(y)))
+        return value
+
+    n_steps = t.epochs * t.steps_per_epoch
+    record = train(net, *vertical["train"], epochs=t.epochs, batch=t.batch, optimiser=torch.optim.SGD(net.parameters(), lr=t.lr),
+                   criterion=criterion, look_at=range(n_steps))
+    losses = [sum(value * n for value, n in batches[i : i + t.steps_per_epoch]) / t.train_rows
+              for i in range(0, n_steps, t.steps_per_epoch)]
+    parts, y = vertical["test"]
+    net.prepare(parts)
+    with torch.no_grad():
+        logits = torch.cat([net(rows)[:, 0] for rows in torch.arange(len(y)).split(t.batch)]).double().numpy()
+    parameters = {f"{name}.theta": theta.detach().numpy() for name, theta in zip(conf.names, net.theta)}
+    parameters |= {f"server.{name}": value.numpy() for name, value in net.hidden.state_dict().items()}
+    parameters |= {f"{conf.label_holder}.{name}": value.numpy() for name, value in net.output.state_dict().items()}
+    seen = {"h1": [look.h1 for look in record.looks], "dL/dh1": [look.h1_grad for look in record.looks],
+            "h_L": [look.h_last for look in record.looks], "dL/dh_L": [look.h_last_grad for look in record.looks]}
+    return Alone(parameters, losses, evaluation.auc(y.numpy(), logits), evaluation.log_loss(y.numpy(), logits), seen)
+
+
+def same(conf, expected: Alone) -> None:
+    """The run's parameters, losses and measures are those of one process, to the bit."""
+    found = parts_of(conf)
+    assert found.keys() == expected.parameters.keys()
+    for name, value in expected.parameters.items():
+        assert found[name].dtype == value.dtype and found[name].shape == value.shape, name
+        assert np.array_equal(found[name], value), f"{name} differs by {np.abs(found[name] - value).max()}"
+    metrics = metrics_of(conf)
+    assert metrics["losses"] == expected.losses
+    assert (metrics["test_auc"], metrics["test_loss"]) == (expected.test_auc, expected.test_loss)

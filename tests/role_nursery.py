@@ -1,0 +1,125 @@
+"""Roles as processes of their own that start in a moment: one process loads everything, and forks for every role.
+
+What runs in the forked process is what `python -m ppkit.spnn.network ROLE CONFIG` runs.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+class Role:
+    """One role's process.  log: what it said."""
+
+    def __init__(self, nursery, name: str, pid: int, log: Path):
+        self._nursery, self.name, self.pid, self.log, self._code = nursery, name, pid, log, None
+
+    def code(self) -> int | None:
+        """The exit code (minus the signal that killed it), None while it runs."""
+        if self._code is None:
+            self._code = self._nursery.ask("poll", self.pid)
+        return self._code
+
+    def wait(self, seconds: float) -> int | None:
+        end = time.monotonic() + seconds
+        while self.code() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        return self.code()
+
+    def signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def said(self) -> str:
+        return self.log.read_text("utf-8")
+
+
+class Nursery:
+    """Use as a context manager: what still runs at its end is killed."""
+
+    def __enter__(self):
+        self._process = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                         env={**os.environ, "OMP_NUM_THREADS": "1"})
+        self._roles = []
+        assert self.ask("ready") == "ready"
+        return self
+
+    def __exit__(self, *_):
+        for role in self._roles:
+            if role.code() is None:
+                role.signal(signal.SIGKILL)
+                role.wait(5)
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait(10)
+
+    def ask(self, *words):
+        self._process.stdin.write(json.dumps(words) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+    def start(self, config, name: str, *, resume: bool = False, path: Path | None = None) -> Role:
+        """path: of another config file for this role than config.path."""
+        log = config.folder_of(name) / "log.txt"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        words = [name] if name in ("coordinator", "server", "dealer") else ["holder", name]
+        pid = self.ask("start", [*words, str(path or config.path), *(["--resume"] if resume else [])], str(log))
+        self._roles.append(Role(self, name, pid, log))
+        return self._roles[-1]
+
+
+def main() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    from ppkit.spnn import protocols
+    from ppkit.spnn.messages import Transcript
+    from ppkit.spnn.network import __main__ as entry
+    from ppkit.spnn.network import coordinator, dealer, holder, server             # noqa: F401
+    from ppkit import evaluation                                                   # noqa: F401
+
+    for name, form in (("masked", None), ("ss", "lean"), ("ss", "published")):
+        warm = protocols.protocol_of(name, [1, 1], form=form, transcript=Transcript("sizes"))
+        warm.prepare([torch.zeros(2, 1)] * 2)
+        warm.forward([0, 1], [torch.zeros(1, 4)] * 2)
+    for line in sys.stdin:
+        match json.loads(line):
+            case ["start", arguments, log]:
+                answer = os.fork()
+                if not answer:
+                    become(log)
+                    code = 1
+                    try:
+                        code = entry.main(arguments)
+                    except BaseException:
+                        import traceback
+                        traceback.print_exc()
+                    finally:
+                        sys.stdout.flush()
+                        sys.stderr.flush()
+                        os._exit(code)
+            case ["poll", pid]:
+                done, status = os.waitpid(pid, os.WNOHANG)
+                answer = os.waitstatus_to_exitcode(status) if done else None
+            case ["ready"]:
+                answer = "ready"
+        print(json.dumps(answer), flush=True)
+
+
+def become(log: str) -> None:
+    """In the new process: die with the nursery, own session, output to the log."""
+    from ppkit.lifeline import die_with_parent
+
+    die_with_parent()
+    os.setsid()
+    nothing, file = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(nothing, 0)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+
+
+if __name__ == "__main__":
+    main()
