@@ -10,6 +10,7 @@ from pathlib import Path
 
 import dpsgd_step
 import dpstgd_step
+import network_epoch
 import numpy
 import paillier_layer
 import ring_product
@@ -35,7 +36,7 @@ def machine() -> dict[str, str | int]:
 
 
 def main() -> int:
-    steps = (dpstgd_step, dpsgd_step, ring_product, paillier_layer, spnn_step, secureml_step)
+    steps = (dpstgd_step, dpsgd_step, ring_product, paillier_layer, spnn_step, secureml_step, network_epoch)
     bars = [bar for step in steps for bar in step.run()]
     for bar in bars:
         side = f">= {bar.at_least}" if bar.at_least is not None else f"<= {bar.at_most}"
