@@ -105,7 +105,7 @@ def test_a_stream_cannot_be_doubled(again):
 def test_a_forked_process_may_not_go_on_with_it(monkeypatch):
     stream = Stream()
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    for use in (lambda: stream.words(1), lambda: stream.derive("mask", 1)):
+    for use in (lambda: stream.words(1), lambda: stream.derive("mask", 1), lambda: stream.seek(1)):
         with pytest.raises(RuntimeError, match="this Stream was made in another process"):
             use()
 
@@ -124,3 +124,48 @@ def test_words_are_uniform_in_every_byte():
     assert unusual_bytes(Stream().words(200_000)) == 0
     biased = Stream().words(200_000) & ~(1 << 40)                # one bit of 64 stuck
     assert unusual_bytes(biased) > 0
+
+
+@pytest.mark.parametrize("position", [0, 1, 2, 7, 100, 2**15, 2**15 + 1, 100_001])
+def test_seeking_is_drawing_and_throwing_away(position):
+    key = os.urandom(32)
+    drawn, sought = Stream(key), Stream(key)
+    assert drawn.position == 0
+    drawn.words(position)
+    sought.seek(position)
+    assert drawn.position == sought.position == position
+    for size in (1, 3, (2, 5), 0):                               # the counter goes on from an odd and from an even word
+        assert torch.equal(drawn.words(size), sought.words(size))
+    assert drawn.position == sought.position == position + 14
+    sought.seek(position + 14)
+    assert torch.equal(drawn.words(2), sought.words(2))
+
+
+def test_seeking_far_is_the_counter_of_the_oracle():
+    """2^70 words on: the counter has 128 bits."""
+    key, far = bytes(range(32)), 2**70 + 1
+    stream = Stream(key)
+    stream.seek(far)
+    cipher = Cipher(algorithms.AES(hmac.new(key, b"words", hashlib.sha256).digest()), modes.ECB()).encryptor()
+    block = cipher.update((far // 2).to_bytes(16, "big"))
+    assert stream.words(1).item() == int.from_bytes(block[8:], "little", signed=True)
+
+
+def test_a_stream_never_goes_back():
+    stream = Stream()
+    stream.words(5)
+    with pytest.raises(ValueError, match="a Stream goes forward only: 5 words were drawn, got position 4"):
+        stream.seek(4)
+    assert stream.position == 5
+
+
+def test_a_word_that_came_before_does_not_come_after_seeking():
+    """Chance 60^2 / 2^65."""
+    stream = Stream()
+    parts = [stream.words(11)]
+    for position in (11, 12, 17):
+        stream.seek(position)
+        parts.append(stream.words(1))
+    parts.append(stream.words(20))
+    words = torch.cat(parts)
+    assert len(words.unique()) == len(words)

@@ -301,6 +301,28 @@ def test_a_mask_is_given_once(again):
     assert masks.mask((2, 2), (3, 2)).shape == masks.mask((2, 2), (4, 0)).shape
 
 
+def test_without_a_ticket_masks_go_from_step_to_step_and_on_from_a_noted_one():
+    counted, asked, late = (masks_of(2)[0] for _ in range(3))
+    assert counted.position == 0
+    for step in (1, 2, 3):
+        assert torch.equal(counted.mask((3, 2)), asked.mask((3, 2), (step, 0)))
+        assert counted.position == step
+    late.seek(3)
+    assert late.position == 3 and torch.equal(late.mask((3, 2)), counted.mask((3, 2)))
+
+
+def test_masks_up_to_a_step_that_was_sought_are_spent():
+    masks = masks_of(2)[0]
+    masks.seek(3)
+    for ticket in ((3, 0), (3, 7), (2, 0)):
+        with pytest.raises(MaskReused, match="is spent"):
+            masks.mask((2, 2), ticket)
+    with pytest.raises(MaskReused, match="masks go forward only: step 3 is spent, got 2"):
+        masks.seek(2)
+    masks.seek(3)
+    assert masks.mask((2, 2), (4, 0)).shape == (2, 2)
+
+
 def test_a_long_training_leaves_no_list_of_tickets():
     key = Stream.seeded_for_teaching(1).key
     seed, other = Stream(key), Stream(key)

@@ -164,7 +164,9 @@ class Holder(Side):
         return self.begin(rows, theta.detach())
 
     def check_theta(self, theta: torch.Tensor) -> None:
-        """ValueError for weights that are not finite."""
+        """ValueError for weights of another shape, or that are not finite."""
+        if theta.ndim != 2 or len(theta) != self.n_columns:
+            raise ValueError(f"theta of holder {self.name} must be ({self.n_columns}, width), got {tuple(theta.shape)}")
         if not torch.isfinite(theta).all():
             raise ValueError(f"theta of holder {self.name} is not finite: has the training diverged?")
 
@@ -215,12 +217,24 @@ class Server(Side):
 class Dealing(Side):
     """The dealer's side, where a protocol has one: it sends random numbers that satisfy a relation, and gets nothing."""
 
+    n_rows = 0
+
     def prepare(self, n_rows: int) -> Program:
         """Once per data set of so many rows."""
+        self.n_rows = n_rows
         return nothing()
 
     def deal(self, rows: Rows) -> Program:
-        """What one batch needs; rows in the order in which batches will use them."""
+        """What one batch needs, of width `self.width`; rows as in `check_rows`, in the order in which batches will use them.
+
+        ValueError, before the program runs, without a data set or for rows that are not there.
+        """
+        if not self.n_rows:
+            raise ValueError("prepare(n_rows) must come before the first batch: the dealer knows of no data yet")
+        check_rows(rows, self.n_rows)
+        return self._deal(rows)
+
+    def _deal(self, rows: Rows) -> Program:
         raise NotImplementedError
 
 

@@ -19,6 +19,7 @@ class _LeanHolder(SharingHolder):
     """Holder i of k; the last one gets the dealer's W, the others draw theirs."""
 
     theta_bits = 32
+    _E: torch.Tensor | None = None
 
     def connect(self):
         own = Stream() if self._stream is None else self._stream
@@ -31,6 +32,10 @@ class _LeanHolder(SharingHolder):
             self._from[other] = Stream((yield Receive(other, "seed")))
         self.streams = {"dealer": self._from_dealer, **{f"to {other}": stream for other, stream in self._to.items()},
                         **{f"from {other}": stream for other, stream in self._from.items()}}
+
+    def _keep(self, X):
+        super()._keep(X)
+        self._E = None                                       # X - U belongs to one X
 
     def prepare(self):
         X = self._share_of_all(self._encoded, dim=1)
@@ -57,6 +62,11 @@ class _LeanHolder(SharingHolder):
         if W.shape != (n, width):
             raise ValueError(f"'<W>' of the dealer must have shape {(n, width)}, got {tuple(W.shape)}")
         return W
+
+    def begin(self, rows, theta):
+        if self._E is None:
+            raise ValueError(f"prepare() must come before the first batch: holder {self.name} has no X - U of this data yet")
+        return super().begin(rows, theta)
 
     def _share_and_multiply(self, rows, theta) -> Program:
         n, width = len(self.batch), theta.shape[1]
@@ -92,7 +102,7 @@ class _LeanDealer(Dealing):
         self._U = total(self._dealer.mask((n_rows, sum(self.columns)), len(self.names)))
         return super().prepare(n_rows)
 
-    def deal(self, rows):
+    def _deal(self, rows):
         _, W = self._dealer.products(rows_of(self._U, rows), self.width, len(self.names))
         yield Send(self.names[-1], "<W>", W[-1], "offline")
 

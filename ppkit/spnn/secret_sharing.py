@@ -38,7 +38,8 @@ class SharingHolder(Holder):
     def deal(self, rows: Rows) -> Program:
         """Take what the dealer deals for one batch ahead of its step: batches use it up in the order in which it was dealt.
 
-        Without it, `step` takes it when it needs it.
+        Without it, `step` takes it when it needs it. What was taken ahead and not used is lost to who notes positions of
+        `streams`, and gone with the next `load`.
         """
         self._ahead.append((yield from self._dealt(count(rows, len(self.X)), self.width)))
 
@@ -232,7 +233,7 @@ class _PublishedDealer(Dealing):
     def __init__(self, name, *, truncation: str | None = None, **common):
         super().__init__(name, **common)
         k, root = len(self.names), Stream() if self._stream is None else self._stream
-        self.truncation, self._n_rows = truncation_for(k, truncation), 0
+        self.truncation = truncation_for(k, truncation)
         number = {name: i for i, name in enumerate(self.names)}
         self._dealers = {(i, j): Dealer(root.derive("pair", number[i], number[j])) for i, j in pairs(self.names)}
         self._trimmer = Dealer(root.derive("truncation"))
@@ -240,12 +241,8 @@ class _PublishedDealer(Dealing):
                         for to, stream in zip((i, j), dealer.streams(2))}
         self.streams |= {f"truncation for {to}": stream for to, stream in zip(self.names, self._trimmer.streams(k))}
 
-    def prepare(self, n_rows):
-        self._n_rows = n_rows
-        return super().prepare(n_rows)
-
-    def deal(self, rows):
-        n, d, width = count(rows, self._n_rows), sum(self.columns), self.width
+    def _deal(self, rows):
+        n, d, width = count(rows, self.n_rows), sum(self.columns), self.width
         for (i, j), dealer in self._dealers.items():
             triple = dealer.matmul_triple(n, d, width)
             for party, to in enumerate((i, j)):

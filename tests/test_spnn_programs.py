@@ -1,0 +1,443 @@
+"""Sides that are each on their own: run in one room, by any order of delivery, alone with a record, and from the middle on."""
+
+import functools
+import pickle
+import random
+from collections import defaultdict, deque
+
+import pytest
+import torch
+
+from ppkit.models import classification_loss
+from ppkit.spnn.encrypted import _key_in, _key_out
+from ppkit.spnn.layer import SPNN
+from ppkit.spnn.messages import Transcript
+from ppkit.spnn.paillier_keys import PublicKey, generate_keys
+from ppkit.spnn.programs import Mailroom, Receive, Send, nothing
+from ppkit.spnn.protocols import PROTOCOLS, has_dealer, names_received, protocol_of, side_of
+from ppkit.spnn.randomness import Stream
+
+KEYS = generate_keys(256, teaching=True)[1]
+VARIANTS = {
+    "plain": {"protocol": "plain"}, "masked": {"protocol": "masked"}, "he": {"protocol": "he", "keys": KEYS},
+    "lean": {"protocol": "ss", "form": "lean"}, "published": {"protocol": "ss", "form": "published"},
+    "published, dealer": {"protocol": "ss", "form": "published", "truncation": "dealer"},
+    "published, floor": {"protocol": "ss", "form": "published", "truncation": "floor"},
+}
+COLUMNS, NAMES = {2: [3, 2], 3: [2, 2, 1]}, {2: ["A", "B"], 3: ["A", "B", "C"]}
+CASES = [(variant, k) for variant in VARIANTS for k in COLUMNS if k == 2 or variant != "published, floor"]
+BATCHES, N, WIDTH = [slice(0, 7), torch.tensor([3, 1, 3]), [22, 0]], 23, 4
+STAGES = ["connect", "prepare", 0, 1, 2]                     # the last are numbers of batches
+
+
+@functools.cache
+def data(k):
+    rng = torch.Generator().manual_seed(3)
+    return ([torch.randn(N, d, generator=rng) for d in COLUMNS[k]],
+            [[torch.randn(d, WIDTH, generator=rng) for d in COLUMNS[k]] for _ in BATCHES])
+
+
+def one_side(variant, k, role):
+    """A side made of what its role has: public sizes, its own root secret, and its own X."""
+    side = side_of(role, names=NAMES[k], columns=COLUMNS[k], width=WIDTH, stream=Stream.seeded_for_teaching(5).derive(role),
+                   **VARIANTS[variant])
+    if role in NAMES[k]:
+        side.load(data(k)[0][NAMES[k].index(role)])
+    return side
+
+
+def roles(variant, k):
+    return [*["dealer"] * has_dealer(VARIANTS[variant]["protocol"]), *NAMES[k], "server"]
+
+
+def program(side, stage, k):
+    """What one side does in one stage."""
+    if stage == "connect":
+        return side.connect()
+    if stage == "prepare":
+        return side.prepare() if side.name in NAMES[k] else side.prepare(N)
+    if side.name == "dealer":
+        return side.deal(BATCHES[stage])
+    if side.name == "server":
+        return side.step(len(torch.arange(N)[BATCHES[stage]]))
+    return side.step(BATCHES[stage], data(k)[1][stage][NAMES[k].index(side.name)])
+
+
+def as_sent(payload):
+    """All of a payload that can be told apart: bytes, type, shape and how it lies in memory."""
+    if isinstance(payload, bytes):
+        return payload
+    return payload.contiguous().numpy().tobytes(), payload.dtype, tuple(payload.shape), payload.stride()
+
+
+@functools.cache
+def recorded(variant, k):
+    """All messages, and h1 of each batch, of the in-process class, one batch a step."""
+    choices = dict(VARIANTS[variant])
+    protocol = protocol_of(choices.pop("protocol"), COLUMNS[k], transcript=Transcript(), stream=Stream.seeded_for_teaching(5),
+                           **choices)
+    parts, thetas = data(k)
+    protocol.prepare(parts)
+    found = []
+    for rows, theta in zip(BATCHES, thetas):
+        protocol.transcript.next_step()
+        found.append(as_sent(protocol.forward(rows, theta)))
+    return protocol.transcript.messages, found
+
+
+def sent_by(role, messages, *, after=-1):
+    return [(m.receiver, m.name, m.phase, as_sent(m.payload)) for m in messages if m.sender == role and m.step > after]
+
+
+@pytest.mark.parametrize(("variant", "k"), CASES)
+def test_sides_built_apart_send_what_the_protocol_in_one_process_sends(variant, k):
+    sides, transcript, found = [one_side(variant, k, role) for role in roles(variant, k)], Transcript(), []
+    room = Mailroom(transcript)
+    for stage in STAGES:
+        if stage in (0, 1, 2):
+            transcript.next_step()
+        elif stage == "prepare" and variant == "lean":
+            transcript.next_round()
+        found.append(room.run({side.name: program(side, stage, k) for side in sides})["server"])
+    messages, wanted = recorded(variant, k)
+    ours, theirs = ([(m.step, m.round, m.sender, m.receiver, m.name, m.phase, m.n_bytes, as_sent(m.payload)) for m in each]
+                    for each in (transcript.messages, messages))
+    assert ours == theirs
+    assert [as_sent(h1) for h1 in found[2:]] == wanted
+
+
+class Anyhow:
+    """The oracle of the Mailroom: one party at a time, drawn at random, every message a copy, on its way for a random time."""
+
+    def __init__(self, seed):
+        self.rng, self.links, self.sent = random.Random(seed), defaultdict(deque), defaultdict(list)
+
+    def run(self, programs):
+        running, wants, results = dict(programs), {}, {}
+        while running:
+            party = self.rng.choice(sorted(running))
+            wanted, payload = wants.get(party), None
+            if wanted is not None:
+                link = self.links[wanted.sender, party]
+                if not link or self.rng.random() < 0.5:
+                    continue
+                name, payload = pickle.loads(link.popleft())
+                assert name == wanted.name
+            try:
+                asked = running[party].send(payload)
+            except StopIteration as end:
+                results[party] = end.value
+                del running[party]
+                continue
+            wants[party] = asked if isinstance(asked, Receive) else None
+            if isinstance(asked, Send):
+                self.sent[party, asked.receiver].append((asked.name, asked.phase, as_sent(asked.payload)))
+                self.links[party, asked.receiver].append(pickle.dumps((asked.name, asked.payload)))
+        return results
+
+
+@pytest.mark.parametrize(("variant", "k"), CASES)
+def test_in_whichever_order_messages_come_each_link_and_h1_are_the_same(variant, k):
+    sides, room = [one_side(variant, k, role) for role in roles(variant, k)], Anyhow(k)
+    found = [room.run({side.name: program(side, stage, k) for side in sides})["server"] for stage in STAGES]
+    messages, wanted = recorded(variant, k)
+    links = defaultdict(list)
+    for m in messages:
+        links[m.sender, m.receiver].append((m.name, m.phase, as_sent(m.payload)))
+    assert room.sent == links and not any(room.links.values())
+    assert [as_sent(h1) for h1 in found[2:]] == wanted
+
+
+def alone(side, stage, k, received):
+    """Run one side with nobody else there: what it waits for comes from a record. Returns what it sent, and its result."""
+    asks, sent, payload = program(side, stage, k), [], None
+    while True:
+        try:
+            asked = asks.send(payload)
+        except StopIteration as end:
+            return sent, end.value
+        payload = None
+        if isinstance(asked, Send):
+            sent.append((asked.receiver, asked.name, asked.phase, as_sent(asked.payload)))
+        else:
+            name, payload = received[asked.sender].popleft()
+            assert name == asked.name
+
+
+def received_by(role, messages, *, steps=range(4)):
+    """What one party received in some steps (0: before the first), by sender."""
+    received = defaultdict(deque)
+    for m in messages:
+        if m.receiver == role and m.step in steps:
+            received[m.sender].append((m.name, m.payload))
+    return received
+
+
+@pytest.mark.parametrize(("variant", "k"), CASES)
+def test_one_side_alone_with_what_it_received_sends_what_it_sent(variant, k):
+    """No other party's X, theta or secrets are there at all: whatever a side sends comes from its own and from messages."""
+    messages, wanted = recorded(variant, k)
+    for role in roles(variant, k):
+        side, received = one_side(variant, k, role), received_by(role, messages)
+        done = [alone(side, stage, k, received) for stage in STAGES]
+        assert [message for sent, _ in done for message in sent] == sent_by(role, messages), role
+        assert not any(received.values()), role
+        if role == "server":
+            assert [as_sent(h1) for _, h1 in done[2:]] == wanted
+
+
+@pytest.mark.parametrize("done", [1, 2])
+@pytest.mark.parametrize(("variant", "k"), CASES)
+def test_a_side_made_again_goes_on_from_noted_positions_with_the_same_messages(variant, k, done):
+    """After `done` steps nothing of a side is left but its root secret and the positions of its streams."""
+    messages, _ = recorded(variant, k)
+    for role in roles(variant, k):
+        first, received = one_side(variant, k, role), received_by(role, messages)
+        for stage in STAGES[: 2 + done]:
+            alone(first, stage, k, received)
+        noted = {name: stream.position for name, stream in first.streams.items()}
+        again, received = one_side(variant, k, role), received_by(role, messages, steps=[0])
+        for stage in STAGES[:2]:
+            alone(again, stage, k, received)
+        assert set(again.streams) == set(noted), role
+        for name, stream in again.streams.items():
+            stream.seek(noted[name])
+        received = received_by(role, messages, steps=range(done + 1, 4))
+        sent = [message for stage in STAGES[2 + done :] for message in alone(again, stage, k, received)[0]]
+        assert sent == sent_by(role, messages, after=done), role
+        assert {name: stream.position for name, stream in again.streams.items()} != noted or not sent or variant == "plain", role
+        for name, stream in again.streams.items():
+            if noted[name]:
+                with pytest.raises(ValueError, match="forward only"):
+                    stream.seek(noted[name] - 1)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_holders_take_what_was_dealt_ahead_and_send_the_same(k):
+    for variant in ("lean", "published", "published, dealer"):
+        sides, transcript = {role: one_side(variant, k, role) for role in roles(variant, k)}, Transcript()
+        room = Mailroom(transcript)
+        for stage in STAGES[:2]:
+            room.run({role: program(side, stage, k) for role, side in sides.items()})
+        for rows in BATCHES:
+            room.run({role: side.deal(rows) for role, side in sides.items() if role != "server"})
+        for stage in STAGES[2:]:
+            room.run({role: program(side, stage, k) for role, side in sides.items() if role != "dealer"})
+        messages, _ = recorded(variant, k)
+        for role in sides:
+            assert sent_by(role, transcript.messages) == sent_by(role, messages)
+
+
+# --- who may send what ---
+
+@pytest.mark.parametrize("label_holder", [None, "A", "B"])
+@pytest.mark.parametrize(("variant", "k"), CASES)
+def test_the_table_of_names_is_what_a_training_sends_and_no_more(variant, k, label_holder):
+    choices = dict(VARIANTS[variant])
+    if label_holder is None:
+        messages = recorded(variant, k)[0]
+    else:
+        net = SPNN(COLUMNS[k], (WIDTH, 2), rng=torch.Generator().manual_seed(0), transcript=Transcript(keep="sizes"),
+                   label_holder=NAMES[k].index(label_holder), **choices)
+        net.prepare(data(k)[0])
+        classification_loss(net(BATCHES[0]), torch.ones(7)).backward()
+        messages = net.transcript.messages
+    found = defaultdict(lambda: defaultdict(set))
+    for m in messages:
+        found[m.receiver][m.sender].add(m.name)
+    choices.pop("keys", None)
+    for role in ["dealer", "server", *NAMES[k]]:
+        table = names_received(role, names=NAMES[k], label_holder=label_holder, **choices)
+        assert table == found[role], role
+
+
+def test_which_protocols_have_a_dealer():
+    assert [has_dealer(name) for name in PROTOCOLS] == [False, True, False, False]
+    assert has_dealer("ss", "published")
+
+
+# --- the room ---
+
+def says(*steps, result=None):
+    """A program that takes these steps; what it got, if there is no other result."""
+    got = []
+    for step in steps:
+        got.append((yield step))
+    return got if result is None else result
+
+
+def one(number):
+    return torch.tensor([number])
+
+
+def test_a_round_is_what_can_travel_at_the_same_time():
+    transcript = Transcript()
+    room = Mailroom(transcript)
+    room.run({"A": says(Send("B", "x", one(1)), Receive("B", "y"), Send("B", "z", one(3))),
+              "B": says(Send("A", "y", one(2)), Receive("A", "x"), Receive("A", "z"), Send("C", "w", one(4))),
+              "C": says(Send("A", "v", one(5)), Send("A", "v", one(6)))})
+    assert [(m.round, m.sender, m.receiver, m.name) for m in transcript.messages] == [
+        (0, "A", "B", "x"), (0, "B", "A", "y"), (0, "C", "A", "v"), (0, "C", "A", "v"), (1, "A", "B", "z"), (2, "B", "C", "w")]
+    assert room.run({"A": says(Receive("C", "v"), Receive("C", "v")), "C": says(Receive("B", "w"))}) == {"A": [one(5), one(6)], "C": [one(4)]}
+    assert transcript.round == 2                             # what was delivered before is there at once
+    assert room.run({}) == {}
+
+
+def test_messages_of_one_link_stay_in_order_between_runs():
+    room = Mailroom(Transcript())
+    for number in (1, 2, 3):
+        room.run({"dealer": says(Send("A", "triple", one(number)))})
+    assert [room.run({"A": says(Receive("dealer", "triple"))})["A"][0].item() for _ in range(3)] == [1, 2, 3]
+
+
+def test_sizes_and_phases_are_written_down_as_said():
+    transcript = Transcript()
+    Mailroom(transcript).run({"dealer": says(Send("A", "<W>", one(1), "offline", 7), Send("A", "seed", b"abc"))})
+    assert [(m.name, m.phase, m.n_bytes) for m in transcript.messages] == [("<W>", "offline", 7), ("seed", "online", 3)]
+    assert "tensor" not in repr(Send("A", "<W>", one(1)))
+
+
+def test_a_message_out_of_turn_and_parties_that_all_wait_are_errors_and_leave_an_empty_room():
+    room = Mailroom(Transcript())
+    with pytest.raises(RuntimeError, match="A waits for 'theta' from B, and 'X' came"):
+        room.run({"A": says(Receive("B", "theta")), "B": says(Send("A", "X", one(1)), Send("A", "theta", one(2)))})
+    with pytest.raises(RuntimeError, match="nobody can go on, all wait: A for 'theta' from B; B for 'X' from A"):
+        room.run({"A": says(Receive("B", "theta")), "B": says(Receive("A", "X")), "C": says(Send("A", "seed", b""))})
+    with pytest.raises(RuntimeError, match="all wait: A for 'seed' from C"):
+        room.run({"A": says(Receive("C", "seed"))})
+
+
+def test_what_a_program_raises_goes_on_and_the_others_are_closed():
+    closed = []
+
+    def careful():
+        try:
+            yield Receive("B", "never")
+        finally:
+            closed.append(True)
+
+    def bad():
+        yield Send("A", "now", one(1))
+        raise ValueError("no room")
+
+    room = Mailroom(Transcript())
+    with pytest.raises(ValueError, match="no room"):
+        room.run({"A": careful(), "B": bad()})
+    assert closed == [True]
+    with pytest.raises(RuntimeError, match="all wait"):
+        room.run({"A": says(Receive("B", "now"))})
+    assert room.run({"A": nothing()}) == {"A": None}
+
+
+# --- bad input ---
+
+@pytest.mark.parametrize(("change", "error", "message"), [
+    ({"role": "D"}, ValueError, "role must be one of A, B, server, got 'D'"),
+    ({"role": "dealer"}, ValueError, "role must be one of A, B, server, got 'dealer'"),
+    ({"role": "D", "protocol": "ss"}, ValueError, "role must be one of A, B, server, dealer, got 'D'"),
+    ({"names": ["A", "A"]}, ValueError, r"every holder needs a name of its own, got \['A', 'A'\]"),
+    ({"names": ["A", "server"]}, ValueError, "a holder cannot be called 'server'"),
+    ({"names": ["A", "dealer"]}, ValueError, "a holder cannot be called 'dealer'"),
+    ({"names": ["A", ""]}, ValueError, "a holder cannot be called ''"),
+    ({"names": ["A", "B", "C"]}, ValueError, "there must be one name a holder, got 3 names for 2 holders"),
+    ({"columns": [3, 0]}, ValueError, r"at least 1 feature, got holders=\[3, 0\]"),
+    ({"width": 0}, ValueError, "width must be >= 1, got 0"),
+    ({"protocol": "mpc"}, ValueError, "protocol must be one of .* got 'mpc'"),
+    ({"form": "lean"}, ValueError, "form is a choice of protocol 'ss'"),
+    ({"truncation": "floor"}, TypeError, "protocol 'masked' knows no choice 'truncation'"),
+    ({"protocol": "he", "elementwise": True}, TypeError, "protocol 'he' knows no choice 'elementwise'"),
+    ({"role": "dealer", "protocol": "ss", "form": "published", "truncation": "up"}, ValueError, "truncation must be one of .* got 'up'"),
+])
+def test_a_side_that_cannot_be_is_refused(change, error, message):
+    arguments = {"role": "A", "protocol": "masked", "names": ["A", "B"], "columns": [3, 2], "width": 4} | change
+    with pytest.raises(error, match=message):
+        side_of(arguments.pop("role"), **arguments)
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"role": "C"}, "role must be one of A, B, server, dealer, got 'C'"), ({"label_holder": "C"}, "label_holder must be one of A, B, got 'C'"),
+    ({"protocol": "x"}, "protocol must be one of"),
+])
+def test_a_table_for_nobody_is_refused(change, message):
+    arguments = {"role": "A", "protocol": "masked", "names": ["A", "B"]} | change
+    with pytest.raises(ValueError, match=message):
+        names_received(arguments.pop("role"), **arguments)
+
+
+def test_a_choice_of_another_party_is_left_aside():
+    common = dict(protocol="he", names=NAMES[2], columns=COLUMNS[2], width=WIDTH, key_bits=256, teaching=True, value_bits=30)
+    holder, server = side_of("A", **common), side_of("server", **common)
+    assert holder.packing == server.packing and server.private.public.bits == 256
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_step_out_of_place_or_with_bad_input_is_refused_before_the_program_runs(variant):
+    side = side_of("B", names=NAMES[2], columns=COLUMNS[2], width=WIDTH, **VARIANTS[variant])
+    theta = torch.zeros(2, WIDTH)
+    with pytest.raises(ValueError, match=r"load\(X\) must come before the first batch: holder B has no data yet"):
+        side.step([0], theta)
+    for X, message in ((torch.zeros(3, 3), r"holder B's features must be \(N, 2\), got \(3, 3\)"), (torch.zeros(0, 2), "at least one row"),
+                       (torch.full((3, 2), torch.nan), "holder B's features must be finite, got 6 of 6")):
+        with pytest.raises(ValueError, match=message):
+            side.load(X)
+    side = one_side(variant, 2, "B")
+    received = received_by("B", recorded(variant, 2)[0])
+    alone(side, "connect", 2, received)
+    early = pytest.raises(ValueError, match=r"prepare\(\) must come before the first batch: holder B has no X - U of this data yet")
+    if variant == "lean":
+        with early:
+            side.step([0], theta)
+    alone(side, "prepare", 2, received)
+    if variant == "lean":
+        side.load(torch.zeros(N, 2))                         # X - U was that of the data before
+        with early:
+            side.step([0], theta)
+        return
+    with pytest.raises(ValueError, match="rows must be 0 to 22, at least one, got 23"):
+        side.step([23], theta)
+    with pytest.raises(ValueError, match=r"theta of holder B must be \(2, width\), got \(3, 4\)"):
+        side.step([0], torch.zeros(3, WIDTH))
+    with pytest.raises(ValueError, match="theta of holder B is not finite"):
+        side.step([0], theta / 0)
+    if variant != "plain":
+        with pytest.raises(ValueError, match="X theta of holder B reaches"):
+            side.step(slice(None), theta + 2.0**26)
+
+
+def test_a_dealer_without_data_and_rows_that_are_not_there_are_refused():
+    for form in ("lean", "published"):
+        dealer = side_of("dealer", protocol="ss", form=form, names=NAMES[2], columns=COLUMNS[2], width=WIDTH)
+        with pytest.raises(ValueError, match=r"prepare\(n_rows\) must come before the first batch"):
+            dealer.deal([0])
+        Mailroom(Transcript()).run({"dealer": dealer.prepare(5)})
+        with pytest.raises(ValueError, match="rows must be 0 to 4, at least one, got 5"):
+            dealer.deal([5])
+
+
+@pytest.mark.parametrize(("variant", "sender", "receiver", "name", "says"), [
+    ("masked", "A", "server", "masked X theta", r"'masked X theta' of holder A must have shape \(7, 4\), got \(1, 1\)"),
+    ("plain", "B", "server", "X theta", r"'X theta' of holder B must have shape \(7, 4\), got \(1, 1\)"),
+    ("lean", "B", "server", "<X theta> mod 2^32", r"of holder B must have shape \(7, 4\), got \(1, 1\)"),
+    ("lean", "A", "B", "theta - V", r"'theta - V' of holder A must have shape \(5, 4\), got \(1, 1\)"),
+    ("lean", "dealer", "B", "<W>", r"'<W>' of the dealer must have shape \(7, 4\), got \(1, 1\)"),
+    ("lean", "A", "B", "X - U", r"'X - U' of holder A must have shape \(23, 5\), got \(1, 1\)"),
+    ("published", "B", "A", "X - U", r"'X - U' of holder B must have shape \(7, 5\), got \(1, 1\)"),
+    ("published", "dealer", "A", "<U>, <V>, <W> for AB", r"the dealer's part for this batch must have 83 numbers, got shape \(1, 1\)"),
+])
+def test_a_payload_of_another_size_is_refused_with_its_sender(variant, sender, receiver, name, says):
+    messages, _ = recorded(variant, 2)
+    side, received = one_side(variant, 2, receiver), received_by(receiver, messages)
+    link = received[sender]
+    at = [each for each, _ in link].index(name)
+    link[at] = name, torch.zeros(1, 1, dtype=torch.int64)
+    with pytest.raises(ValueError, match=says):
+        for stage in STAGES:
+            alone(side, stage, 2, received)
+
+
+def test_a_public_key_travels_whole_however_short_h_n_is():
+    for public in (KEYS.public, PublicKey(KEYS.public.n, 5)):
+        assert _key_in(_key_out(public)) == public and len(_key_out(public)) == 96
+    for payload in (b"", b"1234"):
+        with pytest.raises(ValueError, match=f"a public key is n and h_n in three equal parts, got {len(payload)} bytes"):
+            _key_in(payload)
