@@ -20,7 +20,7 @@ from ppkit.spnn.secureml import SecureML
 
 N_ROWS, BATCH = 23, 9                                                       # two full batches, and one of five
 KINDS = {
-    "plain": {"protocol": "plain"}, "masked": {"protocol": "masked"}, "masked 64": {"protocol": "masked", "word_bits": 64},
+    "plain": {"protocol": "plain"}, "masked": {"protocol": "masked"},
     "lean": {"protocol": "ss", "form": "lean"}, "published": {"protocol": "ss", "form": "published"},
     "published, dealer": {"protocol": "ss", "form": "published", "truncation": "dealer"},
     "he": {"protocol": "he"}, "he 20": {"protocol": "he", "value_bits": 20},
@@ -68,7 +68,8 @@ def test_the_table_of_element_by_element_encryption_is_that_of_a_really_run_one(
     net = SPNN(HOLDERS[k], (3, 2), rng=torch.Generator(), protocol="he", elementwise=True,
                keys=generate_keys(512, teaching=True)[1])
     run = an_epoch_really_run(net, [torch.zeros(5, columns) for columns in HOLDERS[k]], 5, 3)
-    pd.testing.assert_frame_equal(counted[counted["step"] > 0], run[run["step"] > 0])
+    counted, run = (table[table["step"] > 0].assign(round=table["round"].rank(method="dense")) for table in (counted, run))
+    pd.testing.assert_frame_equal(counted, run)                              # but for rounds in which nothing is sent
 
 
 @pytest.mark.parametrize("truncation", ["dealer", "secureml"])

@@ -124,7 +124,7 @@ def epoch_table(holders: Sequence[int], hidden: Sequence[int], *, n_rows: int, b
     The net runs for two steps on one row and on two; the size of every message is a straight line over the rows (of the
     batch, or of the data set for what is sent once), only ciphertexts go by ceil(rows x width / numbers in one).
     holders, hidden: as for SPNN.  n_rows: of the training set, >= 1.  batch: rows of a step; the last has what is left.
-    choices: protocol, form, truncation, word_bits, value_bits, label_holder, n_outputs.  For protocol "he": key_bits, of the
+    choices: protocol, form, truncation, value_bits, label_holder, n_outputs.  For protocol "he": key_bits, of the
     server's key (below 2,048 for comparison), and elementwise, one number a ciphertext as printed.
     Returns the columns of `Transcript.table`.  ValueError as SPNN's, or for n_rows or batch below 1.
     """
