@@ -4,16 +4,14 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from ppkit.spnn.network import certificates
-from ppkit.spnn.network.endpoint import Endpoint
-from ppkit.spnn.network.example import free_ports
+import network_pair
+from network_pair import Pair
 from ppkit.spnn.network.frames import PIECE_BYTES
 from ppkit.spnn.network.shaping import TokenBucket, paced, piece_bytes
 
@@ -118,29 +116,6 @@ def test_wrong_settings_are_refused(settings, says):
         TokenBucket(1).take(-5, 0.0)
 
 
-class Pair:
-    """Two roles that know each other, in one process, over TLS on loopback; the first message has gone each way."""
-
-    def __init__(self, folder, **settings):
-        a, b = free_ports(2)
-        addresses = {"A": f"127.0.0.1:{a}", "server": f"127.0.0.1:{b}"}
-        certificates.make(folder, list(addresses))
-        self.A, self.server = (Endpoint(role, addresses, run="r", certificates=folder, timeout=20.0, **settings)
-                               for role in addresses)
-
-    def __enter__(self):
-        self.A.__enter__(), self.server.__enter__()
-        for one, other in ((self.A, self.server), (self.server, self.A)):
-            one.send(other.me, "hello", b"", step=0)
-            other.receive(one.me, "hello", step=0)
-        return self
-
-    def __exit__(self, kind, *rest):
-        for end in (self.A, self.server):
-            end.flush() if kind is None else None
-        self.A.close(), self.server.close()
-
-
 def arrivals(pair, sizes, both_ways=False):
     """Seconds until each message is read; in the other direction as much is sent at the same time, or nothing."""
     began = time.monotonic()
@@ -183,30 +158,16 @@ def test_both_directions_of_a_link_are_full_at_once(tmp_path):
     assert until_all <= 0.4 * 1.5 + 0.1 < 0.8, "half duplex would take twice as long"
 
 
-def transfer(bandwidth, latency, sizes):
-    """Seconds from the first message to the answer to the last: what a child process prints, in a namespace or not."""
-    with tempfile.TemporaryDirectory() as folder, Pair(folder, bandwidth=bandwidth, latency=latency) as pair:
-        time.sleep(0.2)                                          # a kernel's bucket fills again
-        began = time.monotonic()
-        for step, size in enumerate(sizes):
-            pair.A.send("server", "m", bytes(size), step=step)
-            pair.server.receive("A", "m", step=step)
-        pair.server.send("A", "done", b"", step=0)
-        pair.A.receive("server", "done", step=0)
-        return time.monotonic() - began
-
-
-def in_a_namespace(qdisc, sizes):
-    """The same, unshaped by us, on a loopback of its own that the kernel shapes; skips where this machine cannot."""
+def in_a_namespace(qdisc, count, size):
+    """`network_pair.seconds`, unshaped by us, on a loopback of its own that the kernel shapes; skips where this machine cannot."""
     if os.name != "posix" or not all(map(shutil.which, ("unshare", "ip", "tc"))) or os.geteuid() != 0:
         pytest.skip("needs root, unshare, ip and tc to shape a loopback of its own")
     setting = f"ip link set lo up mtu 1500 && tc qdisc add dev lo root {qdisc}"
     tried = subprocess.run(["unshare", "-n", "sh", "-c", setting], capture_output=True, text=True)
     if tried.returncode:
         pytest.skip(f"the kernel cannot do `tc qdisc {qdisc}` here: {tried.stderr.strip()}")
-    code = f"import test_network_shaping as t; print(t.transfer(0, 0.0, {sizes}))"
-    done = subprocess.run(["unshare", "-n", "sh", "-c", f'{setting} && exec "$@"', "sh", sys.executable, "-c", code],
-                          capture_output=True, text=True, timeout=60, cwd=os.path.dirname(__file__))
+    done = subprocess.run(["unshare", "-n", "sh", "-c", f'{setting} && exec "$@"', "sh", sys.executable, network_pair.__file__,
+                           str(count), str(size)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return float(done.stdout)
 
@@ -215,11 +176,11 @@ def in_a_namespace(qdisc, sizes):
 # loopback included), our bucket the frames alone. Packets of 64 KiB, loopback's own, do not fit a bucket of 4 KB: tbf drops them.
 @pytest.mark.parametrize("rate, n_bytes", [(10 * MBPS, 1_000_000), (100 * MBPS, 10_000_000)])
 def test_the_kernels_bucket_takes_as_long_as_ours(rate, n_bytes):
-    kernels = in_a_namespace(f"tbf rate {rate:.0f}bit burst 4kb latency 400ms", [n_bytes // 4] * 4)
-    ours = transfer(rate, 0.0, [n_bytes // 4] * 4)
+    kernels = in_a_namespace(f"tbf rate {rate:.0f}bit burst 4kb latency 400ms", 4, n_bytes // 4)
+    ours = network_pair.seconds(4, n_bytes // 4, bandwidth=rate)
     assert ours >= n_bytes * 8 / rate and kernels == pytest.approx(ours, rel=0.15)
 
 
 def test_the_kernels_latency_is_ours():
-    kernels = in_a_namespace("netem delay 40ms", [100] * 5)
-    assert kernels == pytest.approx(transfer(0, 0.04, [100] * 5), rel=0.15)
+    kernels = in_a_namespace("netem delay 40ms", 5, 100)
+    assert kernels == pytest.approx(network_pair.seconds(5, 100, latency=0.04), rel=0.15)
