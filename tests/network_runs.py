@@ -1,19 +1,33 @@
 """Runs over the network for the tests of the roles: small rows, one folder a run, and the same training in one process."""
 
+import atexit
+import functools
 import json
 import time
 from dataclasses import dataclass, field
+from unittest import mock
 
 import numpy as np
+import pandas as pd
 import torch
+from role_nursery import Nursery
 
 from ppkit import evaluation
 from ppkit.models import classification_loss
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.network import certificates, config, example
+from ppkit.spnn.network.order import Order
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.training import train
 from ppkit.spnn.vertical import Vertical
+
+@functools.cache
+def nursery() -> Nursery:
+    """One for all tests of this process."""
+    opened = Nursery().__enter__()
+    atexit.register(opened.__exit__)
+    return opened
+
 
 HIDDEN, ACTIVATION = (4, 3), "sigmoid"
 
@@ -40,13 +54,13 @@ def made(folder, vertical, **settings) -> config.Config:
     return loaded
 
 
-def started(nursery, conf, *, resume=False, paths=None) -> dict:
-    return {role: nursery.start(conf, role, resume=resume, path=(paths or {}).get(role)) for role in conf.roles}
+def started(conf, *, resume=False, paths=None) -> dict:
+    return {role: nursery().start(conf, role, resume=resume, path=(paths or {}).get(role)) for role in conf.roles}
 
 
-def finished(nursery, conf, *, resume=False, seconds=40.0) -> dict:
+def finished(conf, *, resume=False, seconds=40.0, **how) -> dict:
     """Run all roles to their end, which must be a good one."""
-    roles = started(nursery, conf, resume=resume)
+    roles = started(conf, resume=resume, **how)
     codes = {name: role.wait(seconds) for name, role in roles.items()}
     assert not any(code != 0 for code in codes.values()), (codes, {name: role.said() for name, role in roles.items()})
     return roles
@@ -86,6 +100,8 @@ class Alone:
     losses: list[float]
     test_auc: float
     test_loss: float
+    messages: pd.DataFrame
+    moved: dict[str, float]                  # how far each part is from its start
     seen: dict[str, list[torch.Tensor]] = field(default_factory=dict)
 
 
@@ -96,7 +112,7 @@ def alone(conf, vertical, **choices) -> Alone:
     net = SPNN(vertical.holders, conf.model.hidden, rng=torch.Generator().manual_seed(seed), protocol=conf.protocol.name,
                activation=conf.model.activation, label_holder=conf.names.index(conf.label_holder), stream=stream,
                **({"form": conf.protocol.form} if conf.protocol.name == "ss" else {}), **conf.protocol.choices, **choices)
-    batches = []
+    batches, start = [], {name: value.detach().numpy().copy() for name, value in _parts(conf, net).items()}
 
     def criterion(logits, y):
         value = classification_loss(logits, y)
@@ -104,21 +120,30 @@ def alone(conf, vertical, **choices) -> Alone:
             batches.append((float(value.detach()), len(y)))
         return value
 
-    n_steps = t.epochs * t.steps_per_epoch
-    record = train(net, *vertical["train"], epochs=t.epochs, batch=t.batch, optimiser=torch.optim.SGD(net.parameters(), lr=t.lr),
-                   criterion=criterion, look_at=range(n_steps))
+    n_steps, epoch = t.epochs * t.steps_per_epoch, iter(range(t.epochs))
+    key = Stream.seeded_for_teaching(seed).derive(conf.names[0]).derive("order of the rows").key if t.order == "reshuffled" else None
+    order = Order(t.train_rows, t.batch, key)
+    with mock.patch.object(torch, "randperm", lambda n, generator: torch.cat(order.epoch(next(epoch)))):
+        record = train(net, *vertical["train"], epochs=t.epochs, batch=t.batch, criterion=criterion, look_at=range(n_steps),
+                       optimiser=torch.optim.SGD(net.parameters(), lr=t.lr), order=t.order, rng=torch.Generator())
     losses = [sum(value * n for value, n in batches[i : i + t.steps_per_epoch]) / t.train_rows
               for i in range(0, n_steps, t.steps_per_epoch)]
+    messages = net.transcript.table()
     parts, y = vertical["test"]
     net.prepare(parts)
     with torch.no_grad():
         logits = torch.cat([net(rows)[:, 0] for rows in torch.arange(len(y)).split(t.batch)]).double().numpy()
-    parameters = {f"{name}.theta": theta.detach().numpy() for name, theta in zip(conf.names, net.theta)}
-    parameters |= {f"server.{name}": value.numpy() for name, value in net.hidden.state_dict().items()}
-    parameters |= {f"{conf.label_holder}.{name}": value.numpy() for name, value in net.output.state_dict().items()}
+    parameters = {name: value.detach().numpy() for name, value in _parts(conf, net).items()}
+    moved = {name: float(np.abs(value - start[name]).max()) for name, value in parameters.items()}
     seen = {"h1": [look.h1 for look in record.looks], "dL/dh1": [look.h1_grad for look in record.looks],
             "h_L": [look.h_last for look in record.looks], "dL/dh_L": [look.h_last_grad for look in record.looks]}
-    return Alone(parameters, losses, evaluation.auc(y.numpy(), logits), evaluation.log_loss(y.numpy(), logits), seen)
+    return Alone(parameters, losses, evaluation.auc(y.numpy(), logits), evaluation.log_loss(y.numpy(), logits), messages, moved, seen)
+
+
+def _parts(conf, net) -> dict[str, torch.Tensor]:
+    return {**{f"{name}.theta": theta for name, theta in zip(conf.names, net.theta)},
+            **{f"server.{name}": value for name, value in net.hidden.named_parameters()},
+            **{f"{conf.label_holder}.{name}": value for name, value in net.output.named_parameters()}}
 
 
 def same(conf, expected: Alone) -> None:

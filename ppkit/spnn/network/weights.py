@@ -69,25 +69,28 @@ class Optimiser:
     """One role's optimiser of its own parameters: equation 1 ("sgd") or 2 ("sgld", on the summed loss) of zhou2021.
 
     stream: the role's own root secret; SGLD's noise starts from it (of which torch's generator uses 32 bits).
+    Equation 1 is written out: torch.optim.SGD, with the same numbers, loads torch's compiler, a second in every process.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter], *, name: str, lr: float, stream: Stream):
-        self._rng = None
+        self._parameters, self._lr, self._rng = list(parameters), lr, None
         if name == "sgld":
             from ppkit.spnn.training import SGLD            # here: it brings scikit-learn, which takes seconds to load
 
             seed = int(stream.derive("noise of SGLD").words(1)) & (2**63 - 1)
             self._rng = torch.Generator().manual_seed(seed)
-            self._optimiser = SGLD(parameters, lr=lr, rng=self._rng)
-        else:
-            self._optimiser = torch.optim.SGD(parameters, lr=lr)
-        self._parameters = list(parameters)
+            self._sgld = SGLD(self._parameters, lr=lr, rng=self._rng)
 
+    @torch.no_grad()
     def step(self, gradients: Sequence[torch.Tensor]) -> None:
         """Move every parameter along its gradient."""
         for parameter, gradient in zip(self._parameters, gradients, strict=True):
-            parameter.grad = gradient
-        self._optimiser.step()
+            if self._rng is None:
+                parameter.add_(gradient, alpha=-self._lr)
+            else:
+                parameter.grad = gradient
+        if self._rng is not None:
+            self._sgld.step()
 
     @property
     def state(self) -> dict:

@@ -1,0 +1,300 @@
+"""Every role in a process of its own: the result of one process to the bit, and who holds and hears what."""
+
+import json
+import re
+import stat
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from network_runs import HIDDEN, alone, finished, made, metrics_of, parts_of, same, small_rows, started, status
+
+from ppkit.models import classification_loss
+from ppkit.spnn.layer import SPNN
+from ppkit.spnn.network import data, frames
+from ppkit.spnn.network.coordinator import HEARD, checked
+from ppkit.spnn.network.launch import run as launch
+from ppkit.spnn.randomness import Stream
+from ppkit.spnn.training import SGLD
+
+AROUND = {"rows and ids", "test rows", "order"}                     # what no protocol sends
+
+CASES = {
+    "plain": dict(protocol="plain"),
+    "masked, 3 holders, the second has the labels": dict(columns=(3, 2, 2), label_holder=1),
+    "masked, reshuffled": dict(order="reshuffled"),
+    "lean": dict(protocol="ss", form="lean"),
+    "lean, reshuffled, 3 holders": dict(protocol="ss", form="lean", order="reshuffled", columns=(2, 1, 2)),
+    "published": dict(protocol="ss", form="published"),
+    "published, 3 holders": dict(protocol="ss", form="published", columns=(2, 1, 2)),
+    "he": dict(protocol="he", key_bits=512),
+}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def done(request, tmp_path_factory):
+    """(config, rows, what one process gives, the roles' processes) of a finished run: two epochs of batches of 100, 100, 30."""
+    settings = dict(CASES[request.param])
+    vertical = small_rows(settings.pop("columns", (3, 2)))
+    conf = made(tmp_path_factory.mktemp("run") / "it", vertical, record=True, **settings)
+    roles = finished(conf)
+    return conf, vertical, alone(conf, vertical), roles
+
+
+def test_the_result_is_that_of_one_process_to_the_bit(done):
+    conf, _, expected, roles = done
+    same(conf, expected)
+    assert min(expected.moved.values()) > 1e-3                        # gradients came to every part
+    assert {name: role.said() for name, role in roles.items()} == dict.fromkeys(conf.roles, "")
+
+
+def test_the_messages_are_those_of_one_process(done):
+    conf, _, expected, _ = done
+    lines = [json.loads(line) for role in conf.roles
+             for line in (conf.folder_of(role) / "messages.jsonl").read_text().splitlines()]
+    columns = ["step", "phase", "sender", "receiver", "name", "n_bytes"]
+    sent = pd.DataFrame(lines)[columns]
+    training = sent[(sent.step <= 6) & ~sent.name.isin(AROUND)]
+    pd.testing.assert_frame_equal(training.sort_values(columns, ignore_index=True),
+                                  expected.messages[columns].sort_values(columns, ignore_index=True))
+    around = sent[sent.name.isin(AROUND)]
+    assert (around.step == 0).all() and set(sent[sent.step > 6].step) <= {7, 8}
+    assert set(sent[sent.phase == "offline"].sender) <= {"dealer"}
+    assert all(line["wire_bytes"] > line["n_bytes"] and line["sent_at"] >= line["at"] for line in lines)
+
+
+def test_metrics_are_the_label_holders_and_name_the_source(done):
+    conf, vertical, _, _ = done
+    metrics = metrics_of(conf)
+    assert metrics["source"] == vertical.source and metrics["run"] == conf.run
+    assert (metrics["epochs"], metrics["steps"], metrics["test_rows"]) == (2, 6, 90)
+    seconds = metrics["seconds"]
+    assert len(seconds["online"]) == len(seconds["offline"]) == 2
+    assert all(value > 0 for value in [*seconds["online"], *seconds["offline"], seconds["once"], seconds["test"]])
+    assert [role for role in conf.roles if (conf.folder_of(role) / "metrics.json").exists()] == [conf.label_holder]
+    assert status(conf)["state"] == "done" and status(conf)["step"] == status(conf)["steps"] == status(conf)["saved"] == 6
+
+
+# who hears what: no 8 bytes of anything private. A hit by chance: at most 10^6 bytes against 10^6 windows of at least 60 random
+# bits, below 2^-20 = 10^-6; labels are looked for 16 at a time.
+
+def windows(value, *, labels=False):
+    """Every 8 bytes that a tensor's numbers make as float32, float64 and int64; of labels every 16 of them, also as single bytes."""
+    value = np.asarray(value)
+    if labels:
+        for kind in (np.float32, np.float64, np.int64, np.int32, np.uint8):
+            size, raw = np.dtype(kind).itemsize, value.astype(kind).tobytes()
+            for i in range(len(value) - 16):
+                if 0 < value[i : i + 16].sum() < 16:
+                    yield raw[i * size : (i + 16) * size]
+        return
+    for flat in (value.ravel(), value.T.ravel()):
+        kinds = [flat.astype(np.float32), flat.astype(np.float64), np.round(flat.astype(np.float64) * 2**16).astype(np.int64)]
+        for kind in kinds:
+            raw, size = kind.tobytes(), kind.itemsize
+            yield from (raw[i : i + 8] for i in range(0, len(raw) - 7, size) if len(set(raw[i : i + 8])) > 3)
+
+
+def any_in(content: bytes, value, **kind) -> bool:
+    if kind.get("labels"):
+        return any(window in content for window in windows(value, **kind))
+    there = {content[i : i + 8] for i in range(len(content) - 7)}
+    return any(window in there for window in windows(value))
+
+
+def received(conf, role) -> bytes:
+    return (conf.folder_of(role) / "received.frames").read_bytes()
+
+
+def private(conf, vertical, expected):
+    """(name, values, whether labels) of all that is private, and of what a step makes of it."""
+    for name, *parts in zip(conf.names, vertical.parts["train"], vertical.parts["test"]):
+        yield from ((f"X of {name}", part, False) for part in parts)
+        yield f"theta of {name}", expected.parameters[f"{name}.theta"], False
+    for key in ("train", "test"):
+        yield "labels", vertical.y[key], True
+    for name, values in expected.seen.items():
+        yield from ((name, value, False) for value in values)
+    yield from ((name, value, False) for name, value in expected.parameters.items())
+
+
+def test_the_search_finds_what_is_there():
+    x = torch.randn(40, 3)
+    y = torch.randint(0, 2, (40,))
+    for sent in (x, x.double(), (x.double() * 2**16).round().long(), x.T.contiguous()):
+        assert any_in(b"abc" + sent[1:].numpy().tobytes() + b"d", x)
+    for sent in (y, y.float(), y.to(torch.uint8)):
+        assert any_in(b"abc" + sent[5:].numpy().tobytes(), y, labels=True)
+    assert not any_in(torch.randn(40, 3).numpy().tobytes(), x)
+
+
+def test_the_coordinator_hears_agreed_words_and_nothing_private(done):
+    conf, vertical, expected, _ = done
+    heard = list(frames.recorded(conf.folder_of("coordinator") / "received.frames"))
+    assert {frame.sender for frame in heard} == set(conf.roles) - {"coordinator"}
+    for frame in heard:
+        kind = frame.payload["kind"]
+        assert frame.name == "report" and set(frame.payload) <= HEARD[kind] | {"kind"}
+        for key, value in frame.payload.items():
+            assert value is None or type(value) in (bool, int) or key in ("saved", "damaged") and value == [] \
+                or re.fullmatch("[a-z]+" if key == "kind" else "[0-9a-f]{16,64}", value), (key, value)
+    content = received(conf, "coordinator")
+    for name, values, labels in private(conf, vertical, expected):
+        assert not any_in(content, values, labels=labels), name
+
+
+def test_the_dealer_hears_nothing_that_depends_on_data(done):
+    conf, vertical, expected, _ = done
+    if conf.dealer is None:
+        pytest.skip("no dealer in this protocol")
+    heard = list(frames.recorded(conf.folder_of("dealer") / "received.frames"))
+    assert {(frame.sender, frame.name) for frame in heard} <= {("coordinator", "order"), ("A", "test rows"), ("A", "order")}
+    content = received(conf, "dealer")
+    for name, values, labels in private(conf, vertical, expected):
+        assert not any_in(content, values, labels=labels), name
+
+
+def test_the_server_has_neither_features_weights_nor_labels(done):
+    conf, vertical, expected, _ = done
+    content = b"".join(path.read_bytes() for path in sorted(conf.folder_of("server").iterdir()))
+    for name, values, labels in private(conf, vertical, expected):
+        if name.startswith(("X of", "theta of", "labels")) or name.startswith(conf.label_holder):
+            assert not any_in(content, values, labels=labels), name
+    if conf.protocol.name != "plain":                                # of h1 it gets shares, words under masks, or ciphertexts
+        for h1 in expected.seen["h1"]:
+            assert not any_in(received(conf, "server"), h1)
+
+
+def test_nobody_has_anothers_part(done):
+    conf, vertical, expected, _ = done
+    for role in conf.roles:
+        content = b"".join(path.read_bytes() for path in sorted(conf.folder_of(role).iterdir()))
+        for name, value in expected.parameters.items():
+            if value.size > 1:                                       # a single number is no 8 bytes
+                assert any_in(content, value) == name.startswith(f"{role}."), (role, name)
+        for other, *parts in zip(conf.names, vertical.parts["train"], vertical.parts["test"]):
+            assert not any(any_in(content, part) for part in parts), (role, other)
+
+
+def test_a_roles_folder_is_its_own(done):
+    conf, *_ = done
+    for role in set(conf.roles) - {"coordinator"}:
+        secret = conf.folder_of(role) / "secret.key"
+        assert stat.S_IMODE(secret.stat().st_mode) == 0o600 and len(bytes.fromhex(secret.read_text())) == 32
+        assert len(list(conf.folder_of(role).glob("step-*.checkpoint"))) <= (5 if role == "dealer" else 3)
+        assert not list(conf.folder_of(role).glob("*.part"))
+    secrets = {(conf.folder_of(role) / "secret.key").read_text() for role in set(conf.roles) - {"coordinator"}}
+    assert len(secrets) == len(conf.roles) - 1
+
+
+# other settings
+
+def test_the_plan_gives_nobody_more_than_it_needs(tmp_path):
+    conf = made(tmp_path / "it", small_rows(), record=True, epochs=1, protocol="ss", form="lean")
+    finished(conf)
+    plans = {}
+    for role in set(conf.roles) - {"coordinator"}:
+        [plans[role]] = [frame.payload for frame in frames.recorded(conf.folder_of(role) / "received.frames")
+                         if frame.sender == "coordinator" and frame.payload["kind"] == "plan"]
+    everyone = {"kind", "start", "train_rows", "batch", "epochs", "every", "width", "columns"}
+    assert {role: set(plan) - everyone for role, plan in plans.items()} == {
+        "dealer": set(), "server": {"lr", "optimiser", "hidden", "activation"},
+        "A": {"lr", "optimiser", "last_width", "stop_below"}, "B": {"lr", "optimiser"}}
+    assert all(plan["width"] == HIDDEN[0] and plan["columns"] == [3, 2] for plan in plans.values())
+
+
+def test_secrets_of_the_operating_system_are_new_every_time(tmp_path):
+    vertical, found, words = small_rows(), [], []
+    for attempt in ("one", "two"):
+        conf = made(tmp_path / attempt, vertical, secrets="os", epochs=3, order="reshuffled", record=True)
+        finished(conf)
+        found.append(parts_of(conf))
+        words.append(next(frame.payload for frame in frames.recorded(conf.folder_of("server") / "received.frames")
+                          if frame.name == "masked X theta"))
+        assert len(metrics_of(conf)["losses"]) == 3
+    assert all(not np.array_equal(found[0][name], found[1][name]) for name in found[0])
+    assert not (words[0] == words[1]).any()                           # 400 words of 32 bits: by chance 400 / 2^32 = 1e-7
+
+
+def test_sgld_moves_every_part_by_its_own_noise(tmp_path):
+    vertical = small_rows()
+    conf = made(tmp_path / "it", vertical, optimiser="sgld", lr=0.002, protocol="plain", epochs=1)
+    finished(conf)
+    net = SPNN([3, 2], HIDDEN, rng=torch.Generator().manual_seed(3), protocol="plain", activation="sigmoid")
+    own = {"A": [net.theta[0], *net.output.parameters()], "B": [net.theta[1]], "server": list(net.hidden.parameters())}
+    optimisers = []
+    for role, parameters in own.items():
+        seed = int(Stream.seeded_for_teaching(3).derive(role).derive("noise of SGLD").words(1)) & (2**63 - 1)
+        optimisers.append(SGLD(parameters, lr=0.002, rng=torch.Generator().manual_seed(seed)))
+    parts, y = vertical["train"]
+    net.prepare(parts)
+    for rows in torch.arange(230).split(100):
+        net.zero_grad()
+        (classification_loss(net(rows), y[rows]) * len(rows)).backward()
+        for optimiser in optimisers:
+            optimiser.step()
+    found = parts_of(conf)
+    for name, value in {"A.theta": net.theta[0], "A.bias": net.output.bias, "B.theta": net.theta[1],
+                        "server.1.weight": net.hidden[1].weight}.items():
+        assert np.array_equal(found[name], value.detach().numpy()), name
+
+
+def test_the_label_holder_says_when_it_is_enough(tmp_path):
+    vertical = small_rows()
+    conf = made(tmp_path / "it", vertical, epochs=9, stop_below=0.69, record=True)
+    finished(conf)
+    losses = metrics_of(conf)["losses"]
+    assert losses[-1] < 0.69 and all(loss >= 0.69 for loss in losses[:-1]) and 1 <= len(losses) < 9
+    heard = [frame.payload for frame in frames.recorded(conf.folder_of("coordinator") / "received.frames")
+             if frame.payload["kind"] == "ready"]
+    assert [said["step"] for said in heard if said["reached"]] == [3 * len(losses)]
+
+
+# what is not right is said before anything is trained
+
+def test_holders_with_other_rows_find_out_among_themselves(tmp_path):
+    conf = made(tmp_path / "it", small_rows(), record=True)
+    table = pd.read_parquet(conf.holder("B").data)
+    table.loc[[0, 1], "id"] = table.loc[[1, 0], "id"].to_numpy()
+    table.to_parquet(conf.holder("B").data, index=False)
+    roles = started(conf)
+    codes = {name: role.wait(20) for name, role in roles.items()}
+    assert codes["coordinator"] == 2 and all(codes.values())
+    assert re.search("holder [AB] does not have the same rows in the same order as holder [AB] .*: nothing was trained",
+                     roles["coordinator"].said())
+    assert "other ids, or ids in another order" in roles["A"].said() + roles["B"].said()
+    ids = pd.read_parquet(conf.holder("A").data)["id"].astype(str).tolist()
+    assert data.ids_digest(ids).encode() not in received(conf, "coordinator")
+
+
+def test_a_role_with_another_config_is_not_let_in(tmp_path):
+    conf = made(tmp_path / "it", small_rows())
+    other = conf.path.with_name("other.toml")
+    other.write_text(conf.path.read_text().replace("lr = 1.5", "lr = 1.25"))
+    roles = started(conf, paths={"B": other})
+    assert {name: role.wait(20) for name, role in roles.items()} == {"coordinator": 2, "server": 1, "A": 1, "B": 1}
+    for role in roles.values():
+        assert "holder B has another config than the coordinator: nothing was started" in role.said()
+
+
+@pytest.mark.parametrize(("said", "why"), [
+    ({"kind": "loss", "value": 1}, "kind must be one of hello"), ({}, "kind must be one of"),
+    ({"kind": "alive", "step": 1, "session": "a", "loss": 1}, "alive has no key 'loss'"),
+    ({"kind": "ready", "step": 0.25}, "must not have a float for step"),
+    ({"kind": "ready", "step": [0.25]}, "must not have a list for step"),
+    ({"kind": "hello", "columns": {"mean": 1}}, "must not have a dict for columns"),
+    ({"kind": "stopped", "why": "theta[0] is " + "0.123 " * 20}, "nor a long text")])
+def test_the_coordinator_refuses_to_be_told_more(said, why):
+    with pytest.raises(ValueError, match=re.escape(why)):
+        checked(said)
+
+
+def test_run_by_the_launcher(tmp_path):
+    vertical = small_rows()
+    conf, steps = made(tmp_path / "it", vertical), []
+    result = launch(conf.path, progress=lambda step, of: steps.append((step, of)))
+    assert (result.code, result.sentence) == (0, "")
+    same(conf, alone(conf, vertical))
+    assert steps[-1] == (6, 6) and result.metrics == metrics_of(conf)
+    assert set(result.messages.sender) == {"server", "A", "B"}
