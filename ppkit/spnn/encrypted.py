@@ -7,7 +7,8 @@ from concurrent.futures import Executor
 import torch
 
 from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.holders import SERVER, Holder, Protocol, Server, check_room
+from ppkit.spnn.holders import SERVER, Holder, Server, check_room
+from ppkit.spnn.in_process import Protocol
 from ppkit.spnn.paillier import Ciphertexts, Packing, add, decrypt, encrypt, first_layer_elementwise, phe_keys
 from ppkit.spnn.paillier_keys import SECURE_BITS, PrivateKey, PublicKey, generate_keys
 from ppkit.spnn.programs import Program, Receive, Send

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 
 from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.holders import SERVER, Holder, Protocol, Server, check_room
+from ppkit.spnn.holders import SERVER, WORD_BITS, Holder, Server, check_room
+from ppkit.spnn.in_process import Protocol
 from ppkit.spnn.programs import Receive, Send
 from ppkit.spnn.randomness import Stream
 
-WORD_BITS = 32
 Ticket = tuple[int, int]
 
 

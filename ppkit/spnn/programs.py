@@ -74,6 +74,8 @@ class Mailroom:
     def __init__(self, transcript: Transcript):
         self._transcript = transcript
         self._delivered: defaultdict[tuple[str, str], deque] = defaultdict(deque)
+        self._sent: list[tuple[Send, str]] = []                  # of this round, each with its sender
+        self._later = False                                      # whether what is sent now needs what was sent in this run
 
     def run(self, programs: Mapping[str, Program]) -> dict[str, Any]:
         """Run one program a party to its end; returns {party: what its program returned}.
@@ -82,54 +84,53 @@ class Mailroom:
         RuntimeError if a message has another name than is waited for, or if all who are left wait for each other. If a program
         raises, the others are closed, all messages are dropped, and what it raised goes on.
         """
-        running = {party: (program, None) for party, program in programs.items()}     # party: (program, what it waits for)
         results: dict[str, Any] = dict.fromkeys(programs)
+        waits: dict[str, Receive | None] = dict.fromkeys(programs)
+        self._later = False
         try:
-            fresh = False                                                             # whether a round begins
-            while True:
-                sent: list[tuple[tuple[str, str], tuple[str, Any]]] = []
-                for party in list(running):
-                    fresh = self._advance(party, running, results, sent, fresh)
-                for link, message in sent:
-                    self._delivered[link].append(message)
-                if not running:
-                    return results
-                if not sent:
-                    waits = "; ".join(f"{party} for {wanted.name!r} from {wanted.sender}" for party, (_, wanted) in running.items())
-                    raise RuntimeError(f"nobody can go on, all wait: {waits}")
-                fresh = True
+            while waits:
+                for party in list(waits):
+                    waits[party] = self._advance(party, programs[party], waits[party], results)
+                    if waits[party] is None:
+                        del waits[party]
+                if waits and not self._sent:
+                    who = "; ".join(f"{party} for {wanted.name!r} from {wanted.sender}" for party, wanted in waits.items())
+                    raise RuntimeError(f"nobody can go on, all wait: {who}")
+                for message, sender in self._sent:
+                    self._delivered[sender, message.receiver].append(message)
+                self._sent, self._later = [], True
         except BaseException:
+            self._sent = []
             self._delivered.clear()
             for program in programs.values():
                 program.close()
             raise
+        return results
 
-    def _advance(self, party, running, results, sent, fresh):
-        """Run one party until it waits or ends; returns whether the round is still without a message."""
-        program, wanted = running[party]
+    def _advance(self, party: str, program: Program, wanted: Receive | None, results: dict) -> Receive | None:
+        """Run one party until it waits for what was not delivered, which is returned, or ends: None."""
         payload = None
         try:
             while True:
                 if wanted is not None:
                     queue = self._delivered[wanted.sender, party]
                     if not queue:
-                        running[party] = program, wanted
-                        return fresh
-                    name, payload = queue.popleft()
-                    if name != wanted.name:
-                        raise RuntimeError(f"{party} waits for {wanted.name!r} from {wanted.sender}, and {name!r} came")
-                    wanted = None
+                        return wanted
+                    message = queue.popleft()
+                    if message.name != wanted.name:
+                        raise RuntimeError(f"{party} waits for {wanted.name!r} from {wanted.sender}, and {message.name!r} came")
+                    payload = message.payload
                 asked = program.send(payload)
-                payload = None
-                if isinstance(asked, Receive):
-                    wanted = asked
-                else:
-                    if fresh:
-                        self._transcript.next_round()
-                        fresh = False
-                    sent.append(((party, asked.receiver), (asked.name, self._transcript.send(
-                        party, asked.receiver, asked.name, asked.payload, n_bytes=asked.n_bytes, phase=asked.phase))))
+                payload, wanted = None, asked if isinstance(asked, Receive) else None
+                if wanted is None:
+                    self._post(party, asked)
         except StopIteration as end:
             results[party] = end.value
-            del running[party]
-            return fresh
+            return None
+
+    def _post(self, sender: str, message: Send) -> None:
+        if self._later and not self._sent:
+            self._transcript.next_round()
+        self._transcript.send(sender, message.receiver, message.name, message.payload, n_bytes=message.n_bytes,
+                              phase=message.phase)
+        self._sent.append((message, sender))

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import torch
 
 from ppkit.spnn.encrypted import Encrypted
-from ppkit.spnn.holders import DEALER, SERVER, Plain, Protocol, Side, check_parties
+from ppkit.spnn.holders import DEALER, SERVER, Side, check_parties
+from ppkit.spnn.in_process import Protocol
 from ppkit.spnn.lean import Lean
 from ppkit.spnn.masked import Masked
+from ppkit.spnn.plain import Plain
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.secret_sharing import Published
 

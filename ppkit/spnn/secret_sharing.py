@@ -10,13 +10,13 @@ import torch
 from ppkit.spnn import ring
 from ppkit.spnn.dealer import Dealer, total
 from ppkit.spnn.fixed_point import FRACTIONAL_BITS, encode, row_reach
-from ppkit.spnn.holders import (DEALER, SERVER, Dealing, Holder, Protocol, Rows, Server, check_room, check_rows,
-                                 count, rows_of)
+from ppkit.spnn.holders import (DEALER, SERVER, WORD_BITS, Dealing, Holder, Rows, Server, check_room, check_rows, count,
+                                rows_of)
+from ppkit.spnn.in_process import Protocol
 from ppkit.spnn.programs import Program, Receive, Send
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.sharing import TRUNCATIONS, beaver_part, share, truncate_part, truncated_part, with_mask
 
-WORD_BITS = 32                               # h1 in fixed point: |h1| < 2^15 in both forms
 Opening = Generator[Send | Receive, torch.Tensor | None, torch.Tensor]
 
 
