@@ -107,6 +107,18 @@ def test_a_party_that_fails_stops_the_others_at_once_and_its_own_error_is_raised
     assert time.monotonic() - began < 5                                      # silence alone would end it after 30 s
 
 
+def test_the_clock_starts_when_all_links_are_open(monkeypatch):
+    send = module.Endpoint.send
+
+    def slow(end, receiver, name, payload, **settings):
+        if end.me == "B" and not settings["step"]:
+            time.sleep(1.5)
+        return send(end, receiver, name, payload, **settings)
+
+    monkeypatch.setattr(module.Endpoint, "send", slow)
+    assert replay(TABLES["masked"]) < 1.2
+
+
 def test_secureml_goes_through_the_links_as_its_27_rounds():
     table = secureml_table((3, 2), (4, 3), n_rows=8, batch=8)
     n_rounds = part(table, "online")["round"].nunique()
