@@ -42,10 +42,11 @@ class Pair:
             other.receive(one.me, "hello", step=0)
         return self
 
-    def __exit__(self, kind, *rest):
-        if kind is None:
-            self.A.flush(), self.server.flush()
-        self.A.close(), self.server.close()
+    def __exit__(self, *error):
+        try:
+            self.A.__exit__(*error)
+        finally:
+            self.server.__exit__(*error)
 
 
 def seconds(count, size, **settings):

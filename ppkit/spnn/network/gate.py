@@ -6,8 +6,9 @@ import json
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,7 +25,24 @@ _REPLIES_KEPT = 64
 _Code = grpc.StatusCode
 _OPTIONS = [("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", 2 * frames.PIECE_BYTES),
             ("grpc.http2.min_ping_interval_without_data_ms", 100), ("grpc.http2.max_ping_strikes", 0),
+            ("grpc.keepalive_time_ms", 10_000), ("grpc.keepalive_timeout_ms", 10_000),
             ("grpc.server_handshake_timeout_ms", 10_000)]
+
+
+class _Threads(Executor):
+    """A thread for every call, that does not hold up the process's end (a ThreadPoolExecutor's would, for ever)."""
+
+    def submit(self, work, /, *args, **kwargs):
+        done = Future()
+
+        def run():
+            try:
+                done.set_result(work(*args, **kwargs))
+            except BaseException as error:
+                done.set_exception(error)
+
+        threading.Thread(target=run, name="gate", daemon=True).start()
+        return done
 
 
 class Gate:
@@ -45,10 +63,11 @@ class Gate:
         self.handlers: dict[str, Callable[[str, dict], dict]] = {}
         self._replies: dict[tuple[str, str, int], Future] = {}
         self._streams: set[grpc.ServicerContext] = set()
-        self._shaking, self._shown, self._timer = 0, set(), None
+        self._shaking: deque[float] = deque()    # when the connections began that have shown nothing yet
+        self._shown: set[str] = set()            # the other ends of those that have
+        self._timer: threading.Timer | None = None
         _check_free(me, address)
-        self._pool = ThreadPoolExecutor(8 + 4 * len(roles), thread_name_prefix=f"at {me}")
-        self._server = grpc.server(self._pool, options=_OPTIONS)
+        self._server = grpc.server(_Threads(), options=_OPTIONS, maximum_concurrent_rpcs=32 + 8 * len(roles))
         self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {
             "Deliver": grpc.stream_stream_rpc_method_handler(self._on_deliver),
             "Call": grpc.unary_unary_rpc_method_handler(self._on_call)})])
@@ -67,7 +86,6 @@ class Gate:
         for context in streams:
             context.cancel()
         self._server.stop(0.5).wait()
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _on_deliver(self, parts: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """Take messages, each in its pieces, and acknowledge each by its number."""
@@ -153,7 +171,9 @@ class Gate:
         """The caller's role and the head of its frame; refuses what is no frame, not from there or not for here."""
         role = certs.peer(context)
         with self._change:
-            self._shown.add(context.peer())
+            if context.peer() not in self._shown:
+                self._shown.add(context.peer())
+                self._shaking and self._shaking.popleft()
         if role not in self.incoming:
             self._refuse(context, _Code.PERMISSION_DENIED, f"{role} is no role that {self.me} talks with", role)
         try:
@@ -182,21 +202,28 @@ class Gate:
             self._record.flush()
 
     def _on_handshake(self) -> None:
-        """Count a connection that begins; see later whether it ever showed a certificate."""
+        """A connection begins; see later whether it ever showed a certificate."""
         with self._change:
-            self._shaking += 1
-            if self._timer is None and not self._closing():
-                self._timer = threading.Timer(_HANDSHAKE_SECONDS, self._count_handshakes)
-                self._timer.daemon = True
-                self._timer.start()
+            self._shaking.append(time.monotonic())
+            self._look_later()
 
-    def _count_handshakes(self) -> None:
+    def _look_later(self) -> None:
+        if self._timer is None and self._shaking and not self._closing():
+            self._timer = threading.Timer(self._shaking[0] + _HANDSHAKE_SECONDS - time.monotonic(), self._count_failed)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _count_failed(self) -> None:
+        """Log how many connections began long enough ago and led to nothing."""
         with self._change:
-            self._timer = None
-            failed, self._shaking = self._shaking - len(self._shown), len(self._shown)
-        if failed > 0:
+            self._timer, failed = None, 0
+            while self._shaking and self._shaking[0] + _HANDSHAKE_SECONDS <= time.monotonic():
+                self._shaking.popleft()
+                failed += 1
+            self._look_later()
+        if failed:
             self._tell({"event": "refused", "at": time.time(), "from": "unknown",
-                        "why": f"{failed} connections ended without a valid certificate of this run's authority"})
+                        "why": f"connections that showed no valid certificate of this run's authority: {failed}"})
 
 
 def _session_of(context: grpc.ServicerContext) -> str:
@@ -208,6 +235,8 @@ def _check_free(me: str, address: str) -> None:
     """ValueError, in one sentence, if nobody can serve at this address here."""
     host, _, port = address.rpartition(":")
     try:
+        if not host or not 0 < int(port) < 1 << 16:
+            raise ValueError("an address is host:port, the port between 1 and 65535")
         family, _, _, _, place = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

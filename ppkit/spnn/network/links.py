@@ -17,8 +17,7 @@ from ppkit.spnn.network.shaping import TokenBucket, WallClock, paced
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0     # seconds between two tries to reach a role
 _FINAL = {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.FAILED_PRECONDITION,
-          grpc.StatusCode.OUT_OF_RANGE, grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.RESOURCE_EXHAUSTED,
-          grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.ABORTED}
+          grpc.StatusCode.OUT_OF_RANGE, grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.ABORTED}
 
 
 class LinkError(RuntimeError):

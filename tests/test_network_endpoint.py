@@ -1,0 +1,565 @@
+"""What an endpoint takes and refuses over real TLS, what it does when a connection or a role is lost, and what it leaves behind."""
+
+import json
+import math
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from datetime import datetime, timedelta, timezone
+
+import grpc
+import pytest
+import torch
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from network_pair import Pair, free_ports, loopback
+from ppkit.spnn.network import certificates, frames, gate
+from ppkit.spnn.network.endpoint import Endpoint, OutOfTurn, Rejected, Silent, Stopped
+from ppkit.spnn.network.frames import Frame, pack
+
+Code, PEM = grpc.StatusCode, Encoding.PEM
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Certificates of one run for three roles, and of others that must not get in."""
+    place = tmp_path_factory.mktemp("certificates")
+    certificates.make(place, ["A", "B", "server", "stranger"])
+    certificates.make(place / "other", ["A", "server"])
+    return place
+
+
+class Lines(list):
+    """A log that can be waited for."""
+
+    def refusal(self, within=5.0):
+        until = time.monotonic() + within
+        while time.monotonic() < until:
+            found = [line for line in self if line.get("event") == "refused"]
+            if found:
+                return found
+            time.sleep(0.01)
+        return []
+
+
+@pytest.fixture
+def place(folder):
+    """server, which A may send "good" and B "other"; its address and its log."""
+    addresses, lines = loopback("A", "B", "server"), Lines()
+    with Endpoint("server", addresses, run="r", certificates=folder, timeout=5.0, log=lines.append,
+                  accepts={"A": {"good"}, "B": {"other"}}) as server:
+        server.on_call("double", lambda caller, body: {"caller": caller, "twice": 2 * body["x"]})
+        yield server, addresses, lines
+
+
+def knock(address, credentials, parts, session="s", method="Deliver", target="server"):
+    """What comes back when these bytes are sent with these credentials: the status, its sentence, the acknowledgements."""
+    options = [("grpc.ssl_target_name_override", certificates.target(target)), ("grpc.use_local_subchannel_pool", 1)]
+    channel = grpc.secure_channel(address, credentials, options) if credentials else grpc.insecure_channel(address, options)
+    with channel:
+        taken = []
+        try:
+            if method == "Call":
+                taken.append(channel.unary_unary("/ppkit.spnn/Call")(parts[0], timeout=5, metadata=(("ppkit-session", session),)))
+            else:
+                for word in channel.stream_stream("/ppkit.spnn/Deliver")(iter(parts), timeout=5,
+                                                                         metadata=(("ppkit-session", session),)):
+                    taken.append(int.from_bytes(word, "big"))
+        except grpc.RpcError as error:
+            return error.code(), error.details(), taken
+        return Code.OK, "", taken
+
+
+def good(**changes):
+    return pack(Frame(**{"run": "r", "sender": "A", "receiver": "server", "number": 0, "step": 1, "phase": "online",
+                         "name": "good", "payload": b"payload"} | changes))
+
+
+# in the way of "A", by its own certificate, with something wrong in the message
+WRONG = {
+    "another sender": ({"sender": "B"}, Code.PERMISSION_DENIED, "the certificate is of A, the frame of B"),
+    "another run": ({"run": "s"}, Code.FAILED_PRECONDITION, "the run is 'r', the frame is of 's'"),
+    "another receiver": ({"receiver": "B"}, Code.FAILED_PRECONDITION, "this is server, the frame is for B"),
+    "a number ahead": ({"number": 1}, Code.OUT_OF_RANGE, "message 1 came before message 0 of this link"),
+    "a name that B may send": ({"name": "other"}, Code.PERMISSION_DENIED, "A may not send 'other' to server"),
+    "a name that nobody sends": ({"name": "bad"}, Code.PERMISSION_DENIED, "A may not send 'bad' to server")}
+GARBAGE = {"no frame": [b"\x80\x04\x95 pickled"], "half a frame": [good()[:-1]], "half a head": [good()[:30]],
+           "one byte too many": [good() + b"x"], "two in one": [good() + good(number=1)],
+           "a head that lies": [good().replace(b",7]", b",6]")], "a piece too long": [good().replace(b",7]", b",9]"), b"123"]}
+
+
+def still_takes_a_good_one(server, address, folder, session="s", number=0):
+    code, why, taken = knock(address, certificates.dialling(folder, "A"), [good(number=number)], session)
+    assert (code, why, taken) == (Code.OK, "", [number])
+    assert server.receive("A", "good", step=1) == b"payload"
+
+
+@pytest.mark.parametrize("changes, code, why", WRONG.values(), ids=WRONG)
+def test_a_message_that_should_not_come_is_refused_and_the_next_good_one_taken(place, folder, changes, code, why):
+    server, addresses, lines = place
+    assert knock(addresses["server"], certificates.dialling(folder, "A"), [good(**changes)]) == (code, why, [])
+    [line] = lines.refusal()
+    assert (line["from"], line["why"]) == ("A", why) and abs(line["at"] - time.time()) < 60
+    still_takes_a_good_one(server, addresses["server"], folder)
+    assert len(lines.refusal()) == 1
+
+
+@pytest.mark.parametrize("parts", GARBAGE.values(), ids=GARBAGE)
+def test_garbage_is_refused_and_the_next_good_one_taken(place, folder, parts):
+    server, addresses, lines = place
+    code, why, taken = knock(addresses["server"], certificates.dialling(folder, "A"), parts)
+    assert code is Code.INVALID_ARGUMENT and taken == []
+    [line] = lines.refusal()
+    assert (line["from"], line["why"]) == ("A", why)
+    still_takes_a_good_one(server, addresses["server"], folder)
+
+
+def test_a_role_that_has_no_part_in_this_is_refused(place, folder):
+    server, addresses, lines = place
+    for sender in ("stranger", "A"):
+        code, why, _ = knock(addresses["server"], certificates.dialling(folder, "stranger"), [good(sender=sender)])
+        assert (code, why) == (Code.PERMISSION_DENIED, "stranger is no role that server talks with")
+    code, why, _ = knock(addresses["server"], certificates.dialling(folder, "server"), [good(sender="server")])
+    assert (code, why) == (Code.PERMISSION_DENIED, "server is no role that server talks with")
+    assert [line["from"] for line in lines.refusal()] == ["stranger", "stranger", "server"]
+    still_takes_a_good_one(server, addresses["server"], folder)
+
+
+def no_certificate(folder, tmp_path):
+    return grpc.ssl_channel_credentials((folder / "A" / "ca.pem").read_bytes())
+
+
+def of_another_authority(folder, tmp_path):
+    shutil.copytree(folder / "other" / "A", tmp_path / "A")
+    shutil.copy(folder / "A" / "ca.pem", tmp_path / "A" / "ca.pem")
+    return certificates.dialling(tmp_path, "A")
+
+
+def without_tls(folder, tmp_path):
+    return None
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """Handshakes that led to nothing are counted after a second."""
+    monkeypatch.setattr(gate, "_HANDSHAKE_SECONDS", 1.0)
+
+
+def failed_handshakes(lines, at_least, within=5.0):
+    count = lambda: sum(int(line["why"].split(": ")[1]) for line in lines if line.get("from") == "unknown")
+    until = time.monotonic() + within
+    while count() < at_least and time.monotonic() < until:
+        time.sleep(0.01)
+    return count()
+
+
+def test_without_a_certificate_of_this_authority_nobody_gets_in(soon, place, folder, tmp_path, capfd):
+    server, addresses, lines = place
+    for credentials in (no_certificate, of_another_authority, without_tls):
+        code, _, taken = knock(addresses["server"], credentials(folder, tmp_path), [good()])
+        assert code is Code.UNAVAILABLE and taken == [], credentials
+    still_takes_a_good_one(server, addresses["server"], folder)
+    assert failed_handshakes(lines, 3) == 3
+    assert {line["why"].split(":")[0] for line in lines.refusal()} == {
+        "connections that showed no valid certificate of this run's authority"}
+    time.sleep(1.2)
+    assert failed_handshakes(lines, 3) == 3, "who has one is not counted"
+    assert capfd.readouterr().err.count("Handshake failed") == 3, "gRPC says why, on stderr"
+
+
+def test_an_expired_certificate_does_not_get_in(soon, folder, tmp_path, capfd):
+    """Of the right authority, for the right role, with the right key: only the time is wrong."""
+    now, keys = datetime.now(timezone.utc), {role: ec.generate_private_key(ec.SECP256R1()) for role in ("ca", "A", "server")}
+    valid, over = (now - timedelta(days=2), now + timedelta(days=1)), (now - timedelta(days=2), now - timedelta(days=1))
+    ca = certificates._named("an authority")
+    authority = certificates._signed(ca, ca, keys["ca"].public_key(), keys["ca"], valid, is_authority=True)
+    for place, span in (("good", valid), ("old", over)):
+        for role in ("A", "server"):
+            alternatives = [x509.DNSName(certificates.target(role))]
+            mine = certificates._signed(certificates._named(role), ca, keys[role].public_key(), keys["ca"], span,
+                                        alternatives=alternatives)
+            (tmp_path / place / role).mkdir(parents=True)
+            private = keys[role].private_bytes(PEM, PrivateFormat.PKCS8, NoEncryption())
+            for file, text in zip(certificates.FILES, (authority.public_bytes(PEM), mine.public_bytes(PEM), private)):
+                (tmp_path / place / role / file).write_bytes(text)
+    lines, addresses = Lines(), loopback("A", "server")
+    with Endpoint("server", addresses, run="r", certificates=tmp_path / "good", log=lines.append) as server:
+        code, _, taken = knock(addresses["server"], certificates.dialling(tmp_path / "old", "A"), [good()])
+        assert code is Code.UNAVAILABLE and taken == [] and failed_handshakes(lines, 1) == 1
+        still_takes_a_good_one(server, addresses["server"], tmp_path / "good")
+    assert "certificate has expired" in capfd.readouterr().err
+    with pytest.raises(ValueError, match="expired on"):
+        Endpoint("server", addresses, run="r", certificates=tmp_path / "old")
+
+
+def test_who_dials_checks_that_it_reached_the_role_it_meant(folder):
+    """B listens where A thinks the server is: A sends it nothing."""
+    addresses, seen = loopback("A", "server"), []
+    with Endpoint("B", {"A": addresses["A"], "B": addresses["server"]}, run="r", certificates=folder, log=seen.append):
+        with pytest.raises(Silent, match="server could not be reached") as silent:
+            with Endpoint("A", addresses, run="r", certificates=folder, timeout=1.0) as a:
+                a.send("server", "secret", b"x", step=0)
+        assert silent.value.role == "server" and not [line for line in seen if line.get("from") == "A"]
+
+
+def test_a_message_that_comes_again_is_acknowledged_and_dropped(place, folder):
+    server, addresses, lines = place
+    dialling = certificates.dialling(folder, "A")
+    parts = [good(payload=b"first"), good(payload=b"again"), good(number=1, payload=b"second"), good(payload=b"again")]
+    assert knock(addresses["server"], dialling, parts) == (Code.OK, "", [0, 0, 1, 0])
+    assert knock(addresses["server"], dialling, parts[:1]) == (Code.OK, "", [0])
+    assert [server.receive("A", "good", step=1) for _ in range(2)] == [b"first", b"second"]
+    with pytest.raises(Silent):
+        server.receive("A", "good", step=1, timeout=0.05)
+    assert not [line for line in lines if line.get("event") == "refused"]
+
+
+def test_a_sender_that_was_started_anew_is_refused_and_not_taken_for_a_retry(place, folder):
+    server, addresses, lines = place
+    dialling = certificates.dialling(folder, "A")
+    assert knock(addresses["server"], dialling, [good()], session="one")[0] is Code.OK
+    for number in (0, 1):
+        code, why, taken = knock(addresses["server"], dialling, [good(number=number)], session="two")
+        assert code is Code.FAILED_PRECONDITION and "started anew" in why and taken == []
+    assert len(lines.refusal()) == 2
+    assert server.receive("A", "good", step=1) == b"payload"
+    still_takes_a_good_one(server, addresses["server"], folder, session="one", number=1)
+
+
+def test_calls_pass_the_same_checks(place, folder):
+    server, addresses, lines = place
+    dialling = certificates.dialling(folder, "A")
+    ask = lambda method="Call", **changes: knock(
+        addresses["server"], dialling, [good(**{"name": "double", "payload": {"x": 4}} | changes)], method=method)
+    assert json.loads(ask()[2][0]) == {"caller": "A", "twice": 8}
+    assert ask(run="s")[0] is Code.FAILED_PRECONDITION and ask(sender="B")[0] is Code.PERMISSION_DENIED
+    assert ask(receiver="A")[0] is Code.FAILED_PRECONDITION and ask(name="treble")[0] is Code.UNIMPLEMENTED
+    assert ask(payload=b"bytes", number=2)[0] is Code.UNIMPLEMENTED and len(lines.refusal()) == 5
+
+
+# two endpoints with each other
+
+def test_tensors_arrive_as_they_were_sent_in_order_and_both_sides_can_tell(folder, tmp_path):
+    lines, tensors = [], [torch.randn(8, 5_000).T, torch.arange(6, dtype=torch.int64).view(2, 3), torch.empty(0, 8)]
+    with Pair(tmp_path, log=lines.append, record=tmp_path / "record") as pair:
+        for step, tensor in enumerate(tensors):
+            pair.A.send("server", f"m{step}", tensor, step=step, phase="offline" if step else "online")
+        for step, tensor in enumerate(tensors):
+            got = pair.server.receive("A", f"m{step}", step=step)
+            assert torch.equal(got, tensor) and got.stride() == tensor.stride() and got.dtype == tensor.dtype
+    sent = [line for line in lines if line["name"].startswith("m")]
+    assert [(line["step"], line["phase"], line["n_bytes"]) for line in sent] == [(0, "online", 160_000), (1, "offline", 48),
+                                                                                 (2, "offline", 0)]
+    assert list(sent[0]) == ["at", "sent_at", "step", "phase", "sender", "receiver", "name", "n_bytes", "wire_bytes"]
+    assert all(line["at"] <= line["sent_at"] <= time.time() and 0 < line["wire_bytes"] - line["n_bytes"] < 250 for line in sent)
+    kept = [frame for frame in frames.recorded(tmp_path / "record") if frame.receiver == "server"]
+    assert [frame.name for frame in kept] == ["hello", "m0", "m1", "m2"] and torch.equal(kept[1].payload, tensors[0])
+    assert [len(pack(frame)) for frame in kept[1:]] == [line["wire_bytes"] for line in sent]
+
+
+def test_a_long_message_goes_in_pieces_and_arrives_whole(tmp_path):
+    tensor = torch.randint(0, 1 << 40, (700_001,), generator=torch.Generator().manual_seed(0))
+    with Pair(tmp_path) as pair:
+        pair.A.send("server", "long", tensor, step=0)
+        pair.A.send("server", "short", b"x", step=0)
+        tensor_sent = tensor.clone()
+        tensor.zero_()                                           # what is sent is what was there
+        assert torch.equal(pair.server.receive("A", "long", step=0), tensor_sent)
+        assert pair.server.receive("A", "short", step=0) == b"x"
+
+
+def test_another_message_than_waited_for_is_out_of_turn_and_stays(tmp_path):
+    with Pair(tmp_path) as pair:
+        pair.A.send("server", "x", b"1", step=3)
+        for name, step in (("y", 3), ("x", 4)):
+            with pytest.raises(OutOfTurn, match=f"A sent 'x' of step 3 where server waits for '{name}' of step {step}") as wrong:
+                pair.server.receive("A", name, step=step)
+            assert wrong.value.role == "A"
+        assert pair.server.receive("A", "x", step=3) == b"1"
+
+
+def test_silence_names_the_role_and_takes_as_long_as_agreed(tmp_path):
+    with Pair(tmp_path, timeout=0.4) as pair:
+        began = time.monotonic()
+        with pytest.raises(Silent, match=r"A gave no sign of life for 0\.4 s, while server waits for 'x' of step 2") as silent:
+            pair.server.receive("A", "x", step=2)
+        assert 0.4 <= time.monotonic() - began < 1.0 and silent.value.role == "A"
+
+
+def test_a_piece_or_a_call_is_a_sign_of_life(tmp_path):
+    with Pair(tmp_path, timeout=0.6, bandwidth=100e3) as pair:                   # 15 kB take 1.2 s, a piece 0.33 s
+        pair.server.on_call("alive", lambda caller, body: {})
+        pair.A.send("server", "slow", bytes(15_000), step=0)
+        assert pair.server.receive("A", "slow", step=0) == bytes(15_000)
+        caller = threading.Thread(target=lambda: [pair.A.call("server", "alive", {}) or time.sleep(0.2) for _ in range(5)])
+        caller.start()
+        began = time.monotonic()
+        with pytest.raises(Silent):
+            pair.server.receive("A", "x", step=1)
+        caller.join()
+        assert time.monotonic() - began >= 1.3
+
+
+def test_stop_ends_every_wait_with_its_reason_and_calls_go_on(tmp_path):
+    with Pair(tmp_path) as pair:
+        pair.A.on_call("who", lambda caller, body: {"caller": caller})
+        said = []
+
+        def wait():
+            with pytest.raises(Stopped, match="holder B is gone") as stopped:
+                pair.server.receive("A", "x", step=0, timeout=math.inf)
+            said.append(stopped.value)
+
+        waiting = [threading.Thread(target=wait) for _ in range(3)]
+        [thread.start() for thread in waiting]
+        time.sleep(0.1)
+        pair.server.stop("holder B is gone")
+        [thread.join(2.0) for thread in waiting]
+        assert len(said) == 3
+        pair.server.stop("a later reason")
+        for act in (lambda: pair.server.send("A", "x", b"", step=0), pair.server.flush,
+                    lambda: pair.server.receive("A", "x", step=0)):
+            with pytest.raises(Stopped, match="holder B is gone"):
+                act()
+        assert pair.server.call("A", "who", {}) == {"caller": "server"}
+
+
+def test_a_refused_message_ends_the_senders_run_with_the_reason(tmp_path):
+    with Pair(tmp_path, accepts={"A": {"hello"}, "server": {"hello"}}) as pair:
+        with pytest.raises(Rejected, match="server refused: A may not send 'x' to server") as refused:
+            pair.A.send("server", "x", b"", step=0)
+            pair.A.receive("server", "y", step=0)
+        assert refused.value.role == "server"
+        with pytest.raises(Rejected):
+            pair.A.send("server", "hello", b"", step=0)
+
+
+def test_a_handler_can_refuse_and_its_mishaps_are_not_told(tmp_path):
+    lines = []
+    with Pair(tmp_path, log=lines.append) as pair:
+        def no(caller, body):
+            raise ValueError(f"{caller} came too late")
+
+        def mishap(caller, body):
+            raise KeyError("a value that the caller must not see")
+
+        pair.server.on_call("no", no), pair.server.on_call("mishap", mishap)
+        with pytest.raises(Rejected, match="server refused: A came too late"):
+            pair.A.call("server", "no", {})
+        with pytest.raises(Rejected, match=r"failed to answer 'mishap' \(KeyError\)") as rejected:
+            pair.A.call("server", "mishap", {})
+        assert "must not see" not in str(rejected.value)
+        assert [line["why"] for line in lines if line.get("event") == "failed"] == ["KeyError: 'a value that the caller must not see'"]
+        with pytest.raises(Rejected, match="answers no call 'what'"):
+            pair.A.call("server", "what", {})
+
+
+# connections that are lost
+
+class Wire:
+    """A TCP connection's middle that can be cut: what it lets through, it lets through unseen."""
+
+    def __init__(self, to):
+        [self.port], self._to, self._open = free_ports(1), to, []
+        self.address = f"127.0.0.1:{self.port}"
+        self.restore()
+
+    def restore(self):
+        self._listening = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self._accept, args=(self._listening,), daemon=True).start()
+
+    def cut(self):
+        for end in (self._listening, *self._open):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            end.close()
+        self._open.clear()
+
+    def _accept(self, listening):
+        while True:
+            try:
+                near = listening.accept()[0]
+                host, port = self._to.split(":")
+                far = socket.create_connection((host, int(port)))
+            except OSError:
+                return
+            self._open += [near, far]
+            for one, other in ((near, far), (far, near)):
+                threading.Thread(target=self._pump, args=(one, other), daemon=True).start()
+
+    def _pump(self, one, other):
+        try:
+            while data := one.recv(65_536):
+                other.sendall(data)
+        except OSError:
+            pass
+        for end in (one, other):
+            end.close()
+
+
+@pytest.fixture
+def cuttable(folder):
+    """A, that reaches server only over a wire; both, the wire, and A's log."""
+    addresses, lines = loopback("A", "server"), []
+    wire = Wire(addresses["server"])
+    made = []
+
+    def make(**settings):
+        server = Endpoint("server", addresses, run="r", certificates=folder, **settings)
+        a = Endpoint("A", addresses | {"server": wire.address}, run="r", certificates=folder, log=lines.append, **settings)
+        made.extend([a, server])
+        return a.__enter__(), server.__enter__(), wire, lines
+
+    yield make
+    for endpoint in made:
+        endpoint.close()
+    wire.cut()
+
+
+def test_messages_cross_cuts_once_and_in_order(cuttable):
+    a, server, wire, lines = cuttable(timeout=10.0, bandwidth=20e6)              # 300 messages of 10 kB take 1.2 s
+    sent = [torch.full((2_500,), float(step)) for step in range(300)]
+    for step, tensor in enumerate(sent):
+        a.send("server", "m", tensor, step=step)
+    for after in (40, 90, 95, 200):
+        while sum(line["name"] == "m" for line in lines) < after:
+            time.sleep(0.001)
+        wire.cut()
+        time.sleep(0.15)
+        wire.restore()
+    for step, tensor in enumerate(sent):
+        assert torch.equal(server.receive("A", "m", step=step), tensor)
+    a.flush(5.0)
+    assert [line["step"] for line in lines] == list(range(300))
+    with pytest.raises(Silent):
+        server.receive("A", "m", step=300, timeout=0.05)
+
+
+def test_a_cut_in_the_middle_of_a_long_message_sends_it_again_whole(cuttable):
+    a, server, wire, _ = cuttable(timeout=10.0, bandwidth=80e6)                  # 0.5 s
+    words = torch.arange(1_250_000, dtype=torch.int32)
+    a.send("server", "long", words, step=0)
+    time.sleep(0.25)
+    wire.cut()
+    wire.restore()
+    assert torch.equal(server.receive("A", "long", step=0), words)
+
+
+def test_a_call_is_answered_by_one_run_of_its_handler_however_often_it_is_asked(cuttable):
+    a, server, wire, _ = cuttable(timeout=10.0)
+    counted, go_on = [], threading.Event()
+
+    def handler(caller, body):
+        counted.append(body["n"])
+        go_on.wait(5.0)
+        return {"count": len(counted)}
+
+    server.on_call("count", handler)
+    answers = []
+    asking = threading.Thread(target=lambda: answers.append(a.call("server", "count", {"n": 7})))
+    asking.start()
+    while not counted:
+        time.sleep(0.005)
+    wire.cut()
+    time.sleep(0.3)
+    wire.restore()
+    time.sleep(0.3)
+    go_on.set()
+    asking.join(8.0)
+    assert answers == [{"count": 1}] and counted == [7]
+
+
+def test_a_connection_that_is_not_restored_ends_in_a_sentence_that_names_the_role(cuttable):
+    a, server, wire, _ = cuttable(timeout=1.0)
+    a.send("server", "m", b"1", step=0)
+    a.flush()
+    wire.cut()
+    began = time.monotonic()
+    a.send("server", "m", b"2", step=1)
+    with pytest.raises(Silent, match=r"^server could not be reached, or took nothing, for 1 s") as silent:
+        a.receive("server", "answer", step=1, timeout=math.inf)
+    assert 1.0 <= time.monotonic() - began < 2.5 and silent.value.role == "server" and "\n" not in str(silent.value)
+    with pytest.raises(Silent, match="^server did not answer 'hello' for 0.5 s"):
+        a.call("server", "hello", {}, timeout=0.5)
+
+
+HUNG = """
+import sys, time
+from ppkit.spnn.network.endpoint import Endpoint
+with Endpoint("server", {"A": sys.argv[1], "server": sys.argv[2]}, run="r", certificates=sys.argv[3]) as server:
+    print(server.receive("A", "m", step=0), flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_role_that_hangs_is_named_in_time(folder):
+    addresses = loopback("A", "server")
+    child = subprocess.Popen([sys.executable, "-c", HUNG, addresses["A"], addresses["server"], folder], stdout=subprocess.PIPE)
+    try:
+        a = Endpoint("A", addresses, run="r", certificates=folder, timeout=1.5).__enter__()
+        a.send("server", "m", b"x", step=0)
+        assert child.stdout.readline() == b"b'x'\n"
+        os.kill(child.pid, signal.SIGSTOP)
+        began = time.monotonic()
+        a.send("server", "m", torch.zeros(4_000), step=1)
+        with pytest.raises(Silent, match="^server could not be reached, or took nothing, for 1.5 s"):
+            a.flush()
+        assert time.monotonic() - began < 1.5 + 2.0
+        a.close()
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+
+
+# what is wrong before anything starts
+
+def test_a_port_in_use_and_other_wrong_settings_are_refused(folder):
+    addresses = loopback("A", "server")
+    make = lambda me="A", at=addresses, **settings: Endpoint(me, at, **{"run": "r", "certificates": folder} | settings)
+    with socket.create_server(("127.0.0.1", int(addresses["A"].split(":")[1]))):
+        with pytest.raises(ValueError, match=f"A cannot serve at '{addresses['A']}': Address already in use"):
+            make()
+    for address in ("127.0.0.1:99999", "127.0.0.1:0", "127.0.0.1:x", "127.0.0.1", ":5000", "no host:5000"):
+        with pytest.raises(ValueError, match="A cannot serve at"):
+            make(at={"A": address})
+    with pytest.raises(ValueError, match=r"addresses must have one for 'C' itself"):
+        make("C")
+    for wrong in ({"bandwidth": -1}, {"latency": -1}, {"timeout": 0}, {"timeout": math.inf}, {"latency": math.nan}):
+        with pytest.raises(ValueError, match="bandwidth and latency must be >= 0 and timeout > 0, got"):
+            make(**wrong)
+    with pytest.raises(ValueError, match=r"certificates of A are not in .*missing"):
+        make(certificates=folder / "nowhere")
+
+
+def test_nobody_sends_to_or_waits_for_a_role_that_is_not_there(tmp_path):
+    with Pair(tmp_path) as pair:
+        for act in (lambda: pair.A.send("B", "x", b"", step=0), lambda: pair.A.receive("B", "x", step=0),
+                    lambda: pair.A.send("A", "x", b"", step=0), lambda: pair.A.receive("A", "x", step=0),
+                    lambda: pair.A.call("B", "x", {})):
+            with pytest.raises(ValueError, match=r"A can (send to|receive from) \['server'\], got"):
+                act()
+
+
+def test_leaving_waits_for_acknowledgements_and_ends_every_thread(tmp_path):
+    before = {thread.name for thread in threading.enumerate()}
+    lines = []
+    with Pair(tmp_path, bandwidth=10e6, log=lines.append) as pair:
+        pair.A.send("server", "m", bytes(250_000), step=0)       # 0.2 s
+    assert [line["name"] for line in lines] == ["hello", "hello", "m"]
+    until = time.monotonic() + 5
+    while (left := {t.name for t in threading.enumerate() if t.name.startswith(("to ", "watch"))} - before) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not left
+    pair.A.close()
+    with pytest.raises(Stopped, match="A has closed its endpoint"):
+        pair.A.send("server", "m", b"", step=0)
