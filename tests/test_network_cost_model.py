@@ -191,6 +191,7 @@ def test_the_first_layers_forward_traffic_of_the_lean_forms_is_at_least_8_times_
     assert forward("masked", ["online"]) == 2 * 4 * 5_000 * 8
     for kind in ("lean", "masked"):
         assert forward("published", ["online"]) >= 8 * forward(kind, ["online"])
+        assert forward("published", ["online"]) >= 8 * forward(kind, ["online", "offline"])        # even with the dealer's W
         assert forward("published", ["online", "offline"]) >= 8 * forward(kind, ["online", "offline"])
 
 
