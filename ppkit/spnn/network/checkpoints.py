@@ -22,6 +22,10 @@ class Damaged(ValueError):
     """A checkpoint file is not what was written."""
 
 
+class Changed(ValueError):
+    """A checkpoint is of another run, config or data."""
+
+
 class SentBefore(RuntimeError):
     """Another payload than before is about to leave in the place of one that was sent."""
 
@@ -76,7 +80,7 @@ class Checkpoints:
         write(self.path(step), _MAGIC + hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
 
     def load(self, step: int) -> Checkpoint:
-        """Read one.  Damaged if its bytes are not those written; ValueError if it is of another run, config or data."""
+        """Read one.  Damaged if its bytes are not those written; Changed if it is of another run, config or data."""
         content = self.path(step).read_bytes()
         start = len(_MAGIC) + 65
         if content[:start] != _MAGIC + hashlib.sha256(content[start:]).hexdigest().encode() + b"\n":
@@ -89,13 +93,13 @@ class Checkpoints:
             raise Damaged(f"the checkpoint of step {step} cannot be read: {error}") from None
         for what, value in self._about.items():
             if said["about"].get(what) != value:
-                raise ValueError(f"the {what} changed since the checkpoint of step {step} was written: start without --resume")
+                raise Changed(f"the {what} changed since the checkpoint of step {step} was written: start without --resume")
         if said["step"] != step:
             raise Damaged(f"the checkpoint of step {step} is that of step {said['step']} under another name")
         return Checkpoint(step, arrays, said["notes"])
 
     def usable(self) -> tuple[list[int], list[int]]:
-        """(steps that can be gone on from, steps whose file is damaged).  ValueError as in `load`."""
+        """(steps that can be gone on from, steps whose file is damaged).  Changed as in `load`."""
         good, damaged = [], []
         for step in self.steps():
             try:
@@ -227,7 +231,7 @@ def root_secret(folder: Path, *, resume: bool) -> bytes:
     """The 32 bytes that all secrets of one role come from, kept in its own folder (0600) for as long as the run lasts.
 
     resume: read it again; else a new one from the operating system takes the place of an older one.
-    FileNotFoundError or ValueError where there is none to go on with.
+    ValueError where there is none to go on with.
     """
     path = folder / "secret.key"
     if not resume:
@@ -235,6 +239,8 @@ def root_secret(folder: Path, *, resume: bool) -> bytes:
         write(path, os.urandom(32).hex().encode())
     try:
         secret = bytes.fromhex(path.read_text("ascii"))
+    except FileNotFoundError:
+        raise ValueError("there is nothing to go on from: start without --resume") from None
     except ValueError:
         secret = b""
     if len(secret) != 32:

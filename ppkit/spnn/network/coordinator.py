@@ -30,12 +30,12 @@ HEARD = {                                                # what a role may say, 
     "stopped": {"why", "role"},
 }
 WHY = {                                                  # why a role stopped, in the coordinator's words
-    "input": "found a mistake in its input",
     "rows": "does not have the same rows in the same order as {role}",
     "unreachable": "could not reach {role} for {timeout} s",
     "refused": "sent something that {role} refused",
     "out of turn": "got a message out of turn from {role}",
     "disk": "could not write to its disk",
+    "changed": "has another config or other data than when the run stopped",
     "values": "met a value that it must not send",
     "repeated": "was about to send another message than before the resumption",
     "interrupted": "was interrupted",
@@ -93,6 +93,8 @@ def main(config: Config, *, resume: bool = False) -> int:
     """Run the coordinator to its end; returns 0 done, 1 stopped, 2 bad input (130 for Ctrl-C), the sentence on stderr."""
     folder, network, refusals = config.folder_of("coordinator"), config.network, []
     folder.mkdir(parents=True, exist_ok=True)
+    if resume and not (folder / "status.json").exists():
+        raise ValueError("there is nothing to go on from: start without --resume")
     code, sentence = 0, ""
     with Endpoint("coordinator", config.addresses, run=config.run, certificates=network.certificates,
                   bandwidth=network.bandwidth, latency=network.latency, timeout=network.timeout, accepts={},
@@ -144,9 +146,9 @@ class Coordinator:
             return {"stop": "this run was started anew without you"}
         seen.at = time.monotonic()
         if kind == "alive":
-            seen.step = max(seen.step, int(said["step"]))
-        else:
-            self._heard.put((role, said))
+            seen.step = max(seen.step, said["step"])
+            return {"saved": self.resumable}
+        self._heard.put((role, said))
         return {}
 
     def run(self) -> None:
@@ -264,7 +266,7 @@ class Coordinator:
         words = WHY.get(str(said.get("why")), WHY["error"]).format(role=named(about) if about else "another role",
                                                                      timeout=f"{timeout:.1f}")
         where = self.config.folder.name
-        raise Ended(self._sentence(f"{named(role)} {words} (more in {where}/{role}/log.txt)"), 2 if said.get("why") in ("rows", "input") else 1)
+        raise Ended(self._sentence(f"{named(role)} {words} (more in {where}/{role}/log.txt)"), 2 if said.get("why") in ("rows", "changed") else 1)
 
     def _sentence(self, what: str) -> str:
         stops = f"the run stops at step {self.step}" if self._state not in ("starting", "setting up") else "nothing was trained"

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from ppkit.spnn import protocols
-from ppkit.spnn.network.checkpoints import SET_UP, Checkpoint, Checkpoints, Journal, SentBefore, root_secret, write
+from ppkit.spnn.network.checkpoints import SET_UP, Changed, Checkpoint, Checkpoints, Journal, SentBefore, root_secret, write
 from ppkit.spnn.network.config import Config
 from ppkit.spnn.network.coordinator import ORDER, REPORT, START_TIMEOUT, record_file
 from ppkit.spnn.network.endpoint import Endpoint, LinkError, OutOfTurn, Rejected, Silent, Stopped
@@ -121,13 +121,18 @@ class Part:
                                           timeout=max(0.2, timeout / 4))
             except LinkError:
                 if time.monotonic() - heard > timeout:
-                    more = "" if self._saved is None else \
-                        f"; `ppkit spnn run {self.config.path.name} --resume` goes on from step {self._saved} or one before"
-                    self.stop(f"the coordinator gave no sign of life for {timeout:.1f} s: the run stops at step {self.step}{more}")
+                    self.stop(self._without_coordinator())
                 continue
             heard = time.monotonic()
             if said.get("stop"):
                 self.stop(str(said["stop"]))
+            self._saved = said.get("saved", self._saved)
+
+    def _without_coordinator(self) -> str:
+        """What this role says when the coordinator is gone, as far as it knows how far the others are."""
+        more = "" if self._saved is None else f"; `ppkit spnn run {self.config.path.name} --resume` goes on from step {self._saved} or later"
+        return (f"the coordinator gave no sign of life for {self.config.network.timeout:.1f} s: "
+                f"the run stops at step {self.step}{more}")
 
     # messages between the parties
 
@@ -167,7 +172,6 @@ class Part:
         self._checkpoints.save(self.step, arrays, notes)
         self._journal.begin(self.step)
         self._write_lines()
-        self._saved = self.step
         self.tell("saved", step=self.step)
         there = self._checkpoints.steps()
         old = [step for step in there if step < (self.step + 1 if keep_from is None else keep_from)]
@@ -179,7 +183,10 @@ class Part:
         """The checkpoint to go on from, as the plan says; None in a new run. From now on the step is its step."""
         if self.plan["start"] is None:
             return None
-        return self._checkpoints.load(self.plan["start"])
+        kept = self._checkpoints.load(self.plan["start"])
+        self._checkpoints.keep({step for step in self._checkpoints.steps() if step <= kept.step})
+        self.step = kept.step
+        return kept
 
     # the schedule
 
@@ -258,14 +265,20 @@ class Part:
                     code, why, about = 2, "rows", error.role
                     self._say(str(error))
                 except (Silent, Rejected, OutOfTurn) as error:
-                    why, about = UNSAID[type(error)], error.role
-                    self._say(str(error))
+                    if error.role == COORDINATOR and self.plan:
+                        self._say(self._sentence or self._without_coordinator())
+                    else:
+                        why, about = UNSAID[type(error)], error.role
+                        self._say(str(error))
                 except SentBefore as error:
                     why = "repeated"
                     self._say(str(error))
                 except OSError as error:
                     why = "disk" if error.errno in DISK else "error"
                     self._say(f"{self.folder}: {error.strerror or error}" if why == "disk" else traceback.format_exc())
+                except Changed as error:
+                    code, why = 2, "changed"
+                    self._say(str(error))
                 except ValueError as error:
                     why = "values"
                     self._say(str(error))

@@ -1,0 +1,320 @@
+"""Roles killed, hung, cut off, with a full disk or a damaged checkpoint: the others stop in time, say who, and the run goes on.
+
+Processes are really killed, at a step drawn between 20 and 80% of an epoch. A latency makes a step take a twelfth of a second,
+so that it can be hit; a resumed run has none, and must end with the parameters of one that was never stopped, to the bit.
+"""
+
+import functools
+import json
+import os
+import random
+import re
+import signal
+import socket
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from network_runs import alone, finished, made, metrics_of, parts_of, same, small_rows, started, status, until_step
+
+from ppkit.spnn.network import config
+from ppkit.spnn.network.checkpoints import Checkpoints
+
+STEPS = 20                                              # of an epoch: 195 rows in batches of 10, the last one of 5
+TIMEOUT = 1.5
+SLACK = 2.0                                             # seconds beyond it
+EVERY = 4                                               # steps from checkpoint to checkpoint
+SLOW = dict(latency=0.02, timeout=TIMEOUT, batch=10, checkpoint_every=EVERY, epochs=1)
+
+PROTOCOLS = {"masked": dict(protocol="masked"), "lean": dict(protocol="ss", form="lean"),
+             "published": dict(protocol="ss", form="published"), "he": dict(protocol="he", key_bits=512)}
+KILLED = [("coordinator", "masked"), ("server", "he"), ("dealer", "lean"), ("A", "published"), ("B", "masked"), ("B", "lean")]
+
+
+def rows():
+    return small_rows(train_rows=195, test_rows=40)
+
+
+@functools.cache
+def expected(name: str):
+    """What one process gives for a protocol: computed once for all faults."""
+    with tempfile.TemporaryDirectory() as folder:
+        return alone(made(Path(folder) / "it", rows(), **SLOW, **PROTOCOLS[name]), rows())
+
+
+def drawn_step(seed: int) -> int:
+    """A step between 20 and 80% of an epoch."""
+    return random.Random(seed).randint(STEPS * 2 // 10, STEPS * 8 // 10)
+
+
+def all_stop(roles, gone: tuple[str, ...], who: str, *, since: float) -> str:
+    """Every role that is left ends with code 1, in time, and says who it was; returns the coordinator's sentence, or A's."""
+    left = {name: role for name, role in roles.items() if name not in gone}
+    codes = {name: role.wait(max(0.1, since + TIMEOUT + SLACK - time.monotonic())) for name, role in left.items()}
+    said = {name: role.said().strip() for name, role in left.items()}
+    assert codes == dict.fromkeys(left, 1), (codes, said)
+    assert all(who in text for text in said.values()), said
+    return said.get("coordinator", said.get("A")).splitlines()[-1]
+
+
+def without_latency(conf):
+    conf.path.write_text(conf.path.read_text().replace("latency = 0.02", "latency = 0.0"))
+    return config.load(conf.path)
+
+
+def goes_on(conf, name: str):
+    """The run is resumed, and ends as if nothing had been."""
+    conf = without_latency(conf)
+    roles = finished(conf, resume=True)
+    same(conf, expected(name))
+    return roles
+
+
+def promised(sentence: str) -> tuple[int, int]:
+    """(the step it stopped at, the step it goes on from) that a sentence names."""
+    found = re.search(r"the run stops at step (\d+); `ppkit spnn run config.toml --resume` goes on from step (\d+)", sentence)
+    assert found, sentence
+    return int(found[1]), int(found[2])
+
+
+@pytest.mark.parametrize(("role", "name"), KILLED)
+def test_a_killed_role_stops_all_and_the_run_goes_on(tmp_path, role, name):
+    conf = made(tmp_path / "it", rows(), **SLOW, **PROTOCOLS[name])
+    roles, step = started(conf), drawn_step(KILLED.index((role, name)))
+    until_step(conf, step)
+    roles[role].signal(signal.SIGKILL)
+    since = time.monotonic()
+    who = f"the {role}" if role in ("coordinator", "server", "dealer") else f"holder {role}"
+    sentence = all_stop(roles, (role,), f"{who} gave no sign of life for {TIMEOUT} s", since=since)
+    assert roles[role].wait(5) == -signal.SIGKILL
+    at, last = promised(sentence)
+    assert step <= at and last <= at and last % EVERY == 0
+    assert role == "coordinator" or last > at - EVERY - 2
+    assert role == "dealer" or at <= step + 3            # the triples of the epoch are there: the others work on until they hear
+    if role != "coordinator":
+        assert status(conf)["state"] == "stopped" and status(conf)["sentence"] == sentence
+    resumed = goes_on(conf, name)
+    went_on = int(re.search(r"the run goes on from step (\d+)", resumed["coordinator"].said())[1])
+    assert went_on == last if role != "coordinator" else last <= went_on <= at
+    assert not (conf.folder_of("B") / "metrics.json").exists() and len(metrics_of(conf)["seconds"]["online"]) == 1
+
+
+def test_a_role_killed_twice_in_the_second_epoch_with_secrets_that_nobody_repeats(tmp_path):
+    """With secrets of the operating system, and rows in a secret order, there is no run to compare with: but every message that
+    is sent again is held against the journal, and parameters after the end are held against a second resumption's."""
+    conf = made(tmp_path / "it", rows(), **{**SLOW, **PROTOCOLS["lean"], "epochs": 2, "secrets": "os", "order": "reshuffled"})
+    for attempt, step in enumerate((STEPS + drawn_step(7), STEPS + drawn_step(7) + 2)):
+        roles = started(conf, resume=attempt > 0)
+        until_step(conf, step)
+        roles["A"].signal(signal.SIGKILL)
+        all_stop(roles, ("A",), "holder A gave no sign of life", since=time.monotonic())
+    conf = without_latency(conf)
+    finished(conf, resume=True)
+    first = parts_of(conf), {key: value for key, value in metrics_of(conf).items() if key != "seconds"}
+    finished(conf, resume=True)                          # from the last step: only the test is done again
+    again = parts_of(conf), {key: value for key, value in metrics_of(conf).items() if key != "seconds"}
+    assert first[1] == again[1] and len(first[1]["losses"]) == 2
+    assert all(np.array_equal(first[0][name], again[0][name]) for name in first[0])
+
+
+def test_a_server_that_hangs(tmp_path):
+    conf = made(tmp_path / "it", rows(), **SLOW)
+    roles, step = started(conf), drawn_step(8)
+    until_step(conf, step)
+    roles["server"].signal(signal.SIGSTOP)
+    sentence = all_stop(roles, ("server",), f"the server gave no sign of life for {TIMEOUT} s", since=time.monotonic())
+    promised(sentence)
+    roles["server"].signal(signal.SIGCONT)               # it wakes up, and finds that the run is over
+    assert roles["server"].wait(TIMEOUT + SLACK) == 1
+    goes_on(conf, "masked")
+
+
+def test_a_coordinator_that_hangs(tmp_path):
+    conf = made(tmp_path / "it", rows(), **SLOW)
+    roles = started(conf)
+    until_step(conf, drawn_step(9))
+    roles["coordinator"].signal(signal.SIGSTOP)
+    all_stop(roles, ("coordinator",), f"the coordinator gave no sign of life for {TIMEOUT} s", since=time.monotonic())
+    roles["coordinator"].signal(signal.SIGKILL)
+    assert roles["coordinator"].wait(5) == -signal.SIGKILL
+    goes_on(conf, "masked")
+
+
+@pytest.mark.parametrize("role", ["A", "server"])
+def test_a_damaged_checkpoint_is_said_and_the_one_before_is_taken(tmp_path, role):
+    conf = made(tmp_path / "it", rows(), **SLOW)
+    roles = started(conf)
+    until_step(conf, 2 * EVERY + 2)
+    roles["B"].signal(signal.SIGKILL)
+    at, last = promised(all_stop(roles, ("B",), "holder B gave no sign of life", since=time.monotonic()))
+    newest = max(conf.folder_of(role).glob("step-*.checkpoint"))
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 1
+    newest.write_bytes(content)
+    step = int(newest.stem[5:])
+    resumed = goes_on(conf, "masked")
+    named = "the server" if role == "server" else "holder A"
+    assert f"{named}'s checkpoint of step {step} is damaged and is not used" in resumed["coordinator"].said()
+    assert f"the run goes on from step {min(last, step - EVERY)}" in resumed["coordinator"].said()
+    assert f"the checkpoint of step {step} is damaged" in resumed[role].said()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+@pytest.mark.parametrize("role", ["B", "server"])
+def test_a_full_disk(tmp_path, role):
+    conf = made(tmp_path / "it", rows(), **SLOW)
+    full = conf.folder_of(role) / f"step-{2 * EVERY:09d}.checkpoint.part"
+    roles = started(conf)
+    until_step(conf, EVERY)
+    full.symlink_to("/dev/full")
+    until_step(conf, 2 * EVERY - 1)
+    who = "the server" if role == "server" else "holder B"
+    sentence = all_stop(roles, (), f"{who} could not write to its disk", since=time.monotonic() + 1)
+    assert promised(sentence)[1] == EVERY and "No space left on device" in roles[role].said()
+    full.unlink()
+    goes_on(conf, "masked")
+
+
+class Proxy:
+    """A way to a role that can be cut: forwards TCP to the port where the role listens."""
+
+    def __init__(self, port: int):
+        self._to, self._open = port, []
+        self.listen()
+        self.address = f"127.0.0.1:{self._port}"
+
+    _port = 0
+
+    def listen(self):
+        self._socket = socket.create_server(("127.0.0.1", self._port))
+        self._port = self._socket.getsockname()[1]
+        threading.Thread(target=self._accept, args=(self._socket,), daemon=True).start()
+
+    def cut(self):
+        """All connections break, and no new one is taken."""
+        for one in [self._socket, *self._open]:
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            one.close()
+        self._open = []
+
+    def _accept(self, listening):
+        while True:
+            try:
+                one, _ = listening.accept()
+                other = socket.create_connection(("127.0.0.1", self._to))
+            except OSError:
+                return
+            self._open += [one, other]
+            for source, sink in ((one, other), (other, one)):
+                threading.Thread(target=self._pass_on, args=(source, sink), daemon=True).start()
+
+    def _pass_on(self, source, sink):
+        try:
+            while chunk := source.recv(1 << 16):
+                sink.sendall(chunk)
+        except OSError:
+            pass
+        for end in (source, sink):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+@pytest.fixture
+def behind_a_proxy(tmp_path):
+    """(config, the config files by role, proxy): all others reach the server through the proxy."""
+    conf = made(tmp_path / "it", rows(), **SLOW)
+    address = conf.server.address
+    proxy = Proxy(int(address.rpartition(":")[2]))
+    through = conf.path.with_name("through.toml")
+    through.write_text(conf.path.read_text().replace(address, proxy.address))
+    yield conf, {role: through for role in conf.roles if role != "server"}, proxy
+    proxy.cut()
+
+
+def test_a_connection_cut_and_restored_loses_nothing(behind_a_proxy):
+    conf, paths, proxy = behind_a_proxy
+    roles = started(conf, paths=paths)
+    for cut in (drawn_step(10), drawn_step(10) + 4):
+        until_step(conf, cut)
+        proxy.cut()
+        time.sleep(0.5)
+        proxy.listen()
+    codes = {name: role.wait(30) for name, role in roles.items()}
+    assert codes == dict.fromkeys(conf.roles, 0), {name: role.said() for name, role in roles.items()}
+    same(conf, expected("masked"))
+    sent = [json.loads(line) for role in conf.roles for line in (conf.folder_of(role) / "messages.jsonl").read_text().splitlines()]
+    assert sum(line.get("name") == "h_L" for line in sent) == STEPS + 4
+
+
+def test_a_connection_that_stays_cut(behind_a_proxy):
+    conf, paths, proxy = behind_a_proxy
+    roles = started(conf, paths=paths)
+    until_step(conf, drawn_step(11))
+    proxy.cut()
+    all_stop(roles, ("server",), "the server", since=time.monotonic())
+    assert roles["server"].wait(2 * TIMEOUT + SLACK) == 1
+    assert re.search("holder [AB] could not reach the server for 1.5 s|the server could not be reached for 1.5 s",
+                     roles["coordinator"].said())
+    goes_on(conf, "masked")
+
+
+# a run that goes on sends nothing but what it sent
+
+def test_a_resumed_role_that_would_send_something_else_under_the_same_mask_sends_nothing(tmp_path):
+    conf = made(tmp_path / "it", rows(), **SLOW)
+    roles = started(conf)
+    until_step(conf, EVERY + 3)
+    roles["B"].signal(signal.SIGKILL)
+    at, last = promised(all_stop(roles, ("B",), "holder B", since=time.monotonic()))
+    kept = Checkpoints(conf.folder_of("A"), about={}).load(last)
+    about = _about(conf.folder_of("A") / f"step-{last:09d}.checkpoint")
+    kept.arrays["theta"][0, 0] += 0.25
+    Checkpoints(conf.folder_of("A"), about=about).save(last, kept.arrays, kept.notes)
+    conf = without_latency(conf)
+    roles = started(conf, resume=True)
+    codes = {name: role.wait(20) for name, role in roles.items()}
+    assert codes == dict.fromkeys(conf.roles, 1)
+    assert f"at step {last + 1} another 'masked X theta' was sent to server" in roles["A"].said()
+    assert "holder A was about to send another message than before the resumption" in roles["coordinator"].said()
+
+
+def _about(path) -> dict:
+    """What a checkpoint says it belongs to."""
+    import io
+
+    with np.load(io.BytesIO(path.read_bytes().split(b"\n", 2)[2])) as archive:
+        return json.loads(archive["notes"].tobytes())["about"]
+
+
+@pytest.mark.parametrize("what", ["config", "data", "a role without any", "nothing to go on from"])
+def test_what_changed_since_does_not_go_on(tmp_path, what):
+    conf = made(tmp_path / "it", rows(), **{**SLOW, "latency": 0.0})
+    if what != "nothing to go on from":
+        finished(conf)
+    if what == "config":
+        conf.path.write_text(conf.path.read_text().replace("lr = 1.5", "lr = 1.25"))
+    elif what == "data":
+        import pandas as pd
+        table = pd.read_parquet(conf.holder("B").data)
+        table.loc[7, "x3"] += 1
+        table.to_parquet(conf.holder("B").data, index=False)
+    elif what == "a role without any":
+        for path in conf.folder_of("B").glob("step-*.checkpoint"):
+            path.unlink()
+    conf = config.load(conf.path)
+    roles = started(conf, resume=True)
+    codes, said = {name: role.wait(10) for name, role in roles.items()}, {name: role.said() for name, role in roles.items()}
+    assert 2 in codes.values() and 0 not in codes.values(), (codes, said)
+    sentence = {"config": "the config changed since the checkpoint of step", "data": "the data changed since the checkpoint of step",
+                "a role without any": "there is no step that all roles have a valid checkpoint of (holder B has none): start without",
+                "nothing to go on from": "nothing to go on from: start without --resume"}[what]
+    assert any(sentence in text for text in said.values()), said
+    assert not any("Traceback" in text for text in said.values()), said
