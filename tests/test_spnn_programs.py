@@ -1,6 +1,7 @@
 """Sides that are each on their own: run in one room, by any order of delivery, alone with a record, and from the middle on."""
 
 import functools
+import hashlib
 import pickle
 import random
 from collections import defaultdict, deque
@@ -205,7 +206,8 @@ def test_a_side_made_again_goes_on_from_noted_positions_with_the_same_messages(v
         received = received_by(role, messages, steps=range(done + 1, 4))
         sent = [message for stage in STAGES[2 + done :] for message in alone(again, stage, k, received)[0]]
         assert sent == sent_by(role, messages, after=done), role
-        assert {name: stream.position for name, stream in again.streams.items()} != noted or not sent or variant == "plain", role
+        if sent and noted:
+            assert {name: stream.position for name, stream in again.streams.items()} != noted, role
         for name, stream in again.streams.items():
             if noted[name]:
                 with pytest.raises(ValueError, match="forward only"):
@@ -226,6 +228,25 @@ def test_holders_take_what_was_dealt_ahead_and_send_the_same(k):
         messages, _ = recorded(variant, k)
         for role in sides:
             assert sent_by(role, transcript.messages) == sent_by(role, messages)
+
+
+@pytest.mark.parametrize(("variant", "digest"), [
+    ("masked", "2e57c6b85e8cac0d"), ("lean", "1de7dac236f6bdb8"), ("published", "69c1b7d0a53630c2"),
+    ("published, dealer", "bd2d53a8eef5234b")])
+def test_a_teaching_stream_gives_the_messages_it_always_gave(variant, digest):
+    """A pin, on numbers whose products are exact in any arithmetic: what repeats from a seed does so in the next version too."""
+    choices, widths = dict(VARIANTS[variant]), [2, 1] if variant == "published" else [2, 1, 1]
+    protocol = protocol_of(choices.pop("protocol"), widths, transcript=Transcript(), stream=Stream.seeded_for_teaching(1),
+                           **choices)
+    protocol.prepare((torch.arange(6.0 * sum(widths)).view(6, -1) / 8).split(widths, dim=1))
+    for rows in ([0, 5], slice(None)):
+        protocol.transcript.next_step()
+        protocol.forward(rows, [torch.full((width, 3), 0.25) for width in widths])
+    found = hashlib.sha256()
+    for m in sorted(protocol.transcript.messages, key=lambda m: (m.step, m.round, m.sender, m.receiver, m.name)):
+        found.update(f"{m.step} {m.sender} {m.receiver} {m.name} {m.phase}".encode())
+        found.update(m.payload if isinstance(m.payload, bytes) else m.payload.contiguous().numpy().tobytes())
+    assert found.hexdigest()[:16] == digest
 
 
 # --- who may send what ---
@@ -273,12 +294,14 @@ def one(number):
 def test_a_round_is_what_can_travel_at_the_same_time():
     transcript = Transcript()
     room = Mailroom(transcript)
-    room.run({"A": says(Send("B", "x", one(1)), Receive("B", "y"), Send("B", "z", one(3))),
-              "B": says(Send("A", "y", one(2)), Receive("A", "x"), Receive("A", "z"), Send("C", "w", one(4))),
+    room.run({"A": says(Send("B", "x", one(1)), Receive("B", "y"), Send("B", "z", one(3)), Send("B", "u", one(3))),
+              "B": says(Send("A", "y", one(2)), Receive("A", "x"), Receive("A", "z"), Receive("A", "u"), Send("C", "w", one(4))),
               "C": says(Send("A", "v", one(5)), Send("A", "v", one(6)))})
     assert [(m.round, m.sender, m.receiver, m.name) for m in transcript.messages] == [
-        (0, "A", "B", "x"), (0, "B", "A", "y"), (0, "C", "A", "v"), (0, "C", "A", "v"), (1, "A", "B", "z"), (2, "B", "C", "w")]
-    assert room.run({"A": says(Receive("C", "v"), Receive("C", "v")), "C": says(Receive("B", "w"))}) == {"A": [one(5), one(6)], "C": [one(4)]}
+        (0, "A", "B", "x"), (0, "B", "A", "y"), (0, "C", "A", "v"), (0, "C", "A", "v"), (1, "A", "B", "z"), (1, "A", "B", "u"),
+        (2, "B", "C", "w")]
+    got = room.run({"A": says(Receive("C", "v"), Receive("C", "v")), "C": says(Receive("B", "w"))})
+    assert got == {"A": [one(5), one(6)], "C": [one(4)]}
     assert transcript.round == 2                             # what was delivered before is there at once
     assert room.run({}) == {}
 
@@ -320,9 +343,9 @@ def test_what_a_program_raises_goes_on_and_the_others_are_closed():
         yield Send("A", "now", one(1))
         raise ValueError("no room")
 
-    room = Mailroom(Transcript())
+    room, waiting = Mailroom(Transcript()), careful()        # kept here: nothing but close() ends it
     with pytest.raises(ValueError, match="no room"):
-        room.run({"A": careful(), "B": bad()})
+        room.run({"A": waiting, "B": bad()})
     assert closed == [True]
     with pytest.raises(RuntimeError, match="all wait"):
         room.run({"A": says(Receive("B", "now"))})
@@ -346,7 +369,8 @@ def test_what_a_program_raises_goes_on_and_the_others_are_closed():
     ({"form": "lean"}, ValueError, "form is a choice of protocol 'ss'"),
     ({"truncation": "floor"}, TypeError, "protocol 'masked' knows no choice 'truncation'"),
     ({"protocol": "he", "elementwise": True}, TypeError, "protocol 'he' knows no choice 'elementwise'"),
-    ({"role": "dealer", "protocol": "ss", "form": "published", "truncation": "up"}, ValueError, "truncation must be one of .* got 'up'"),
+    ({"role": "dealer", "protocol": "ss", "form": "published", "truncation": "up"}, ValueError,
+     "truncation must be one of .* got 'up'"),
 ])
 def test_a_side_that_cannot_be_is_refused(change, error, message):
     arguments = {"role": "A", "protocol": "masked", "names": ["A", "B"], "columns": [3, 2], "width": 4} | change
@@ -355,8 +379,8 @@ def test_a_side_that_cannot_be_is_refused(change, error, message):
 
 
 @pytest.mark.parametrize(("change", "message"), [
-    ({"role": "C"}, "role must be one of A, B, server, dealer, got 'C'"), ({"label_holder": "C"}, "label_holder must be one of A, B, got 'C'"),
-    ({"protocol": "x"}, "protocol must be one of"),
+    ({"role": "C"}, "role must be one of A, B, server, dealer, got 'C'"), ({"protocol": "x"}, "protocol must be one of"),
+    ({"label_holder": "C"}, "label_holder must be one of A, B, got 'C'"),
 ])
 def test_a_table_for_nobody_is_refused(change, message):
     arguments = {"role": "A", "protocol": "masked", "names": ["A", "B"]} | change
@@ -376,14 +400,15 @@ def test_a_step_out_of_place_or_with_bad_input_is_refused_before_the_program_run
     theta = torch.zeros(2, WIDTH)
     with pytest.raises(ValueError, match=r"load\(X\) must come before the first batch: holder B has no data yet"):
         side.step([0], theta)
-    for X, message in ((torch.zeros(3, 3), r"holder B's features must be \(N, 2\), got \(3, 3\)"), (torch.zeros(0, 2), "at least one row"),
+    for X, message in ((torch.zeros(3, 3), r"holder B's features must be \(N, 2\), got \(3, 3\)"),
+                       (torch.zeros(0, 2), "the data set must have at least one row, got 0"),
                        (torch.full((3, 2), torch.nan), "holder B's features must be finite, got 6 of 6")):
         with pytest.raises(ValueError, match=message):
             side.load(X)
     side = one_side(variant, 2, "B")
     received = received_by("B", recorded(variant, 2)[0])
     alone(side, "connect", 2, received)
-    early = pytest.raises(ValueError, match=r"prepare\(\) must come before the first batch: holder B has no X - U of this data yet")
+    early = pytest.raises(ValueError, match=r"prepare\(\) must come before the first batch: holder B has no X - U of this")
     if variant == "lean":
         with early:
             side.step([0], theta)
@@ -422,7 +447,7 @@ def test_a_dealer_without_data_and_rows_that_are_not_there_are_refused():
     ("lean", "dealer", "B", "<W>", r"'<W>' of the dealer must have shape \(7, 4\), got \(1, 1\)"),
     ("lean", "A", "B", "X - U", r"'X - U' of holder A must have shape \(23, 5\), got \(1, 1\)"),
     ("published", "B", "A", "X - U", r"'X - U' of holder B must have shape \(7, 5\), got \(1, 1\)"),
-    ("published", "dealer", "A", "<U>, <V>, <W> for AB", r"the dealer's part for this batch must have 83 numbers, got shape \(1, 1\)"),
+    ("published", "dealer", "A", "<U>, <V>, <W> for AB", r"the dealer's part .* must have 83 numbers, got shape \(1, 1\)"),
 ])
 def test_a_payload_of_another_size_is_refused_with_its_sender(variant, sender, receiver, name, says):
     messages, _ = recorded(variant, 2)

@@ -91,8 +91,8 @@ def check_parties(names: Sequence[str], columns: Sequence[int]) -> None:
 class Side:
     """What one party of a protocol is and has: public sizes, and its own source of secrets.
 
-    name: of this party.  names, columns: of all holders, in one order for everybody.  width: of h1; the sides of an `in_process.Protocol`
-    get it with the first batch.  stream: this party's alone; None: the operating system's CSPRNG.  dtype: of X and h1.
+    name: of this party.  names, columns: of all holders, in one order for everybody.  width: of h1; the sides of an
+    `in_process.Protocol` get it with the first batch.  stream: this party's alone; None: the operating system's CSPRNG.  dtype: of X and h1.
     streams: every source that this side draws from in sequence, by name, once `connect` is done; each has a `position` and a
     `seek(position)`, so that a side made again with the same stream goes on where this one stopped.
     takes: what else a side of this class can be given, by name.
@@ -171,7 +171,7 @@ class Holder(Side):
             raise ValueError(f"theta of holder {self.name} is not finite: has the training diverged?")
 
     def begin(self, rows: Rows, theta: torch.Tensor) -> Program:
-        """`step` for rows and weights that were checked: takes the batch, computes what it can, and returns what is left to do."""
+        """`step` for rows and weights that were checked: takes the batch, refuses what has no room, returns what is left to do."""
         raise NotImplementedError
 
     def take(self, rows: Rows) -> torch.Tensor:

@@ -23,7 +23,7 @@ class _LeanHolder(SharingHolder):
 
     def connect(self):
         own = Stream() if self._stream is None else self._stream
-        self._to = {other: own.derive("seed for", other) for other in self.others}       # what their shares of mine come from
+        self._to = {other: own.derive("seed for", other) for other in self.others}       # their shares of mine come from it
         for other, seed in self._to.items():
             yield Send(other, "seed", seed.key)
         self._from_dealer = Stream((yield Receive(DEALER, "seed")))
@@ -43,7 +43,7 @@ class _LeanHolder(SharingHolder):
         self._E = yield from self._open("X - U", X - self._U)
 
     def _share_of_all(self, secret: torch.Tensor, *, dim: int) -> torch.Tensor:
-        """This holder's share of all holders' secrets side by side: what is left of its own, and what it draws from their seeds."""
+        """This holder's share of all holders' secrets side by side: the rest of its own, and what it draws from their seeds."""
         shape = list(secret.shape)
         parts = {self.name: share(secret, n_parties=len(self.names), stream=list(self._to.values()))[0]}
         for other in self.others:

@@ -275,7 +275,9 @@ class Published(SharingProtocol):
         by_dealer = truncation_for(len(names), truncation) == "dealer"
         if sender == DEALER and role in names:
             return [triple_for(*pair) for pair in pairs(names) if role in pair] + [TRIM] * by_dealer
-        return ["<X>", "<theta>", "X - U", "Y - V"] + ["z + r"] * by_dealer if role in names and sender in names and role != sender else []
+        if role not in names or sender not in names or role == sender:
+            return []
+        return ["<X>", "<theta>", "X - U", "Y - V"] + ["z + r"] * by_dealer
 
     def _truncation_error(self):
         return (2 if self.dealer.truncation == "floor" else 1) * 2.0**-FRACTIONAL_BITS
