@@ -3,6 +3,7 @@
 import socket
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -28,6 +29,8 @@ def test_each_holder_reads_back_its_own_columns_to_the_bit(cards, tmp_path):
         assert torch.equal(X, torch.cat([held.parts["train"][i], held.parts["test"][i]]))
         assert ids == [str(row) for row in rows]
         assert (y is None) == (name != "shop")
+    columns = [list(pd.read_parquet(read.holder(name).data).columns) for name in read.names]
+    assert [column for kept in columns for column in kept if column not in ("id", "label")] == list(held.feature_names)
     assert torch.equal(data.read(read, "shop")[1], torch.cat([held.y["train"], held.y["test"]]))
     assert data.check(read) == 3_000
     assert sorted(file.name for file in path.parent.iterdir()) == ["C.parquet", "bank.parquet", "config.toml", "shop.parquet"]

@@ -31,7 +31,8 @@ role = words[1] if words[0] == "holder" else words[0]
 path = Path(words[2] if words[0] == "holder" else words[1])
 mine = path.parent / "run" / role
 plays = json.loads((path.parent / "plays.json").read_text()).get(role, [])
-(mine / "started.json").write_text(json.dumps({"words": words, "pid": os.getpid(), "session": os.getsid(0)}))
+(mine / "begun").write_text(json.dumps({"words": words, "pid": os.getpid(), "session": os.getsid(0)}))
+os.replace(mine / "begun", mine / "started.json")
 def status(step, state="training", sentence=""):
     (mine / "part").write_text(json.dumps({"state": state, "step": step, "steps": 4, "sentence": sentence}))
     os.replace(mine / "part", mine / "status.json")
@@ -54,6 +55,7 @@ for play, *about in plays:
     elif play == "end":
         sys.exit(about[0])
 '''
+METRICS = {"test_auc": 0.75, "seconds": {"online": [1.5, 1.25], "offline": [0.5, 0.0], "once": 0.25, "test": 0.1}}
 FOREVER = [["wait", 60]]
 
 
@@ -98,12 +100,12 @@ def change(path: Path, old: str, new: str) -> None:
 
 def test_a_good_run(path):
     play(path, coordinator=[["status", 0], ["wait", 0.2], ["status", 2], ["wait", 0.2], ["status", 4, "done"]],
-         A=[["say", "hello"], ["send", line("A", "server", 3.0, 10) + line("A", "server", 1.0, 20)], ["metrics", {"test_auc": 0.75}]],
+         A=[["say", "hello"], ["send", line("A", "server", 3.0, 10) + line("A", "server", 1.0, 20)], ["metrics", METRICS]],
          server=[["send", line("server", "A", 2.0, 7) + '{"event": "refused", "why": "x"}\n' + line("server", "A", 9.0, 7)[:-9]],
                  ["wait", 0.3]])
     steps = []
     result = launch.run(path, progress=lambda *step: steps.append(step))
-    assert (result.code, result.sentence, result.metrics) == (0, "", {"test_auc": 0.75})
+    assert (result.code, result.sentence, result.metrics) == (0, "", METRICS)
     assert steps[-1] == (4, 4) and steps == sorted(set(steps))
     assert result.messages.to_dict("list") == {
         "step": [1] * 3, "phase": ["online"] * 3, "sender": ["A", "server", "A"], "receiver": ["server", "A", "server"],
@@ -112,7 +114,7 @@ def test_a_good_run(path):
     links = result.by_link().set_index(["sender", "receiver"])
     assert links.loc["A", "server"][["messages", "n_bytes", "wire_bytes"]].tolist() == [2, 30, 230]
     said = result.summary()
-    assert "test AUC  0.750\n" in said and "stand-in: 2,000 rows" in said and f"{path.parent / 'run'}/<role>" in said
+    assert "test AUC  0.750\n" in said and " in all; online 2.8, offline 0.5, once 0.2\n" in said and "stand-in: 2,000 rows" in said and f"{path.parent / 'run'}/<role>" in said
     assert [row.split() for row in said.splitlines()[-2:]] == [["A", "server", "online", "2", "30"], ["server", "A", "online", "1", "7"]]
     assert (path.parent / "run/A/log.txt").read_text() == "hello\n" and 0.4 < result.seconds < 20
     seen = started(path)
@@ -408,3 +410,5 @@ def test_one_role_in_its_own_process_says_what_is_wrong_in_one_sentence(path):
     command = [sys.executable, "-m", "ppkit.spnn.network", "holder", "C", str(path)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=30)
     assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", "ppkit: config.toml has no holder 'C': there are A, B\n")
+    ended = subprocess.run([*command, "--parent", "1"], capture_output=True, text=True, timeout=30)
+    assert (ended.returncode, ended.stderr) == (1, "the process 1 that started this one has ended\n")

@@ -46,10 +46,11 @@ class Result:
 
     def summary(self) -> str:
         """What a person wants to know first: the test AUC, seconds, bytes by link, where the parts lie, and whose rows."""
-        links = self.by_link()
+        links, spent = self.by_link(), self.metrics.get("seconds", {})
+        training = f"; online {sum(spent['online']):.1f}, offline {sum(spent['offline']):.1f}, once {spent['once']:.1f}" if spent else ""
         width = max(len(role) for role in self.config.roles)
         said = [f"test AUC  {self.metrics['test_auc']:.3f}" if "test_auc" in self.metrics else "test AUC  at the label holder's machine",
-                f"seconds   {self.seconds:.1f}, start and test included", f"rows      {self.config.source}",
+                f"seconds   {self.seconds:.1f} in all{training}", f"rows      {self.config.source}",
                 f"parts     {self.config.folder}/<role>, each role's own; all messages in messages.csv there", "",
                 f"{'from':<{width}}  {'to':<{width}}  phase    messages          bytes"]
         said += [f"{link.sender:<{width}}  {link.receiver:<{width}}  {link.phase:<7}  {link.messages:8,}  {link.n_bytes:13,}"
