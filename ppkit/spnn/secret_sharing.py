@@ -75,12 +75,12 @@ class SharingHolder(Holder):
         return (yield from self._add_up(name, own, self.others))
 
     def _add_up(self, name: str, own: torch.Tensor, others: Sequence[str]) -> Opening:
-        value = own.clone()
+        value = None
         for other in others:
             came = yield Receive(other, name)
             if came.shape != own.shape:
                 raise ValueError(f"{name!r} of holder {other} must have shape {tuple(own.shape)}, got {tuple(came.shape)}")
-            value += came
+            value = own + came if value is None else value.add_(came)
         return value
 
 
