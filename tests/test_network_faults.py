@@ -31,7 +31,10 @@ SLOW = dict(latency=0.02, timeout=TIMEOUT, batch=10, checkpoint_every=EVERY, epo
 
 PROTOCOLS = {"masked": dict(protocol="masked"), "lean": dict(protocol="ss", form="lean"),
              "published": dict(protocol="ss", form="published"), "he": dict(protocol="he", key_bits=512)}
-KILLED = [("coordinator", "masked"), ("server", "he"), ("dealer", "lean"), ("A", "published"), ("B", "masked"), ("B", "lean")]
+KILLED = [("B", "lean"), ("server", "he"), ("A", "published"), ("coordinator", "masked"), ("dealer", "lean"), ("B", "masked")]
+
+# Each of these takes three to seven seconds. Every test run has one fault of each kind; PPKIT_ALL_FAULTS=1 has all of them.
+on_request = pytest.mark.skipif(not os.environ.get("PPKIT_ALL_FAULTS"), reason="PPKIT_ALL_FAULTS=1 runs all faults")
 
 
 def rows():
@@ -57,7 +60,7 @@ def all_stop(roles, gone: tuple[str, ...], who: str, *, since: float) -> str:
     said = {name: role.said().strip() for name, role in left.items()}
     assert codes == dict.fromkeys(left, 1), (codes, said)
     assert all(who in text for text in said.values()), said
-    return said.get("coordinator", said.get("A")).splitlines()[-1]
+    return said.get("coordinator", said.get("A")).splitlines()[-1].removeprefix("ppkit: ")
 
 
 def without_latency(conf):
@@ -80,7 +83,7 @@ def promised(sentence: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-@pytest.mark.parametrize(("role", "name"), KILLED)
+@pytest.mark.parametrize(("role", "name"), [pytest.param(*each, marks=on_request if i > 2 else ()) for i, each in enumerate(KILLED)])
 def test_a_killed_role_stops_all_and_the_run_goes_on(tmp_path, role, name):
     conf = made(tmp_path / "it", rows(), **SLOW, **PROTOCOLS[name])
     roles, step = started(conf), drawn_step(KILLED.index((role, name)))
@@ -102,6 +105,7 @@ def test_a_killed_role_stops_all_and_the_run_goes_on(tmp_path, role, name):
     assert not (conf.folder_of("B") / "metrics.json").exists() and len(metrics_of(conf)["seconds"]["online"]) == 1
 
 
+@on_request
 def test_a_role_killed_twice_in_the_second_epoch_with_secrets_that_nobody_repeats(tmp_path):
     """With secrets of the operating system, and rows in a secret order, there is no run to compare with: but every message that
     is sent again is held against the journal, and parameters after the end are held against a second resumption's."""
@@ -132,6 +136,7 @@ def test_a_server_that_hangs(tmp_path):
     goes_on(conf, "masked")
 
 
+@on_request
 def test_a_coordinator_that_hangs(tmp_path):
     conf = made(tmp_path / "it", rows(), **SLOW)
     roles = started(conf)
@@ -143,7 +148,7 @@ def test_a_coordinator_that_hangs(tmp_path):
     goes_on(conf, "masked")
 
 
-@pytest.mark.parametrize("role", ["A", "server"])
+@pytest.mark.parametrize("role", ["A", pytest.param("server", marks=on_request)])
 def test_a_damaged_checkpoint_is_said_and_the_one_before_is_taken(tmp_path, role):
     conf = made(tmp_path / "it", rows(), **SLOW)
     roles = started(conf)
@@ -163,16 +168,15 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_is_taken(tmp_path, role
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
-@pytest.mark.parametrize("role", ["B", "server"])
+@pytest.mark.parametrize("role", ["B", pytest.param("server", marks=on_request)])
 def test_a_full_disk(tmp_path, role):
     conf = made(tmp_path / "it", rows(), **SLOW)
     full = conf.folder_of(role) / f"step-{2 * EVERY:09d}.checkpoint.part"
     roles = started(conf)
     until_step(conf, EVERY)
     full.symlink_to("/dev/full")
-    until_step(conf, 2 * EVERY - 1)
     who = "the server" if role == "server" else "holder B"
-    sentence = all_stop(roles, (), f"{who} could not write to its disk", since=time.monotonic() + 1)
+    sentence = all_stop(roles, (), f"{who} could not write to its disk", since=time.monotonic() + 2)
     assert promised(sentence)[1] == EVERY and "No space left on device" in roles[role].said()
     full.unlink()
     goes_on(conf, "masked")
@@ -312,7 +316,7 @@ def test_what_changed_since_does_not_go_on(tmp_path, what):
     conf = config.load(conf.path)
     roles = started(conf, resume=True)
     codes, said = {name: role.wait(10) for name, role in roles.items()}, {name: role.said() for name, role in roles.items()}
-    assert 2 in codes.values() and 0 not in codes.values(), (codes, said)
+    assert 2 in codes.values() and not {0, None} & set(codes.values()), (codes, said)
     sentence = {"config": "the config changed since the checkpoint of step", "data": "the data changed since the checkpoint of step",
                 "a role without any": "there is no step that all roles have a valid checkpoint of (holder B has none): start without",
                 "nothing to go on from": "nothing to go on from: start without --resume"}[what]

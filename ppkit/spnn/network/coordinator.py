@@ -8,10 +8,13 @@ from __future__ import annotations
 import json
 import os
 import queue
+import re
 import sys
 import threading
 import time
 import traceback
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,9 +24,9 @@ from ppkit.spnn.network.endpoint import Endpoint, LinkError
 REPORT, ORDER = "report", "order"                        # the calls to the coordinator, and from it
 START_TIMEOUT = 60.0                                     # seconds that a role may take to start, read its rows and say hello
 GRACE = 0.6                                              # seconds in which the report of who is really gone may still come
-HEARD = {                                                # what a role may say, and which keys it may use
-    "hello": {"config", "columns", "resume", "saved", "damaged", "session"},
-    "alive": {"step", "session"},
+HEARD = {                                                # what a role may say, and which keys it may use beside kind and session
+    "hello": {"config", "columns", "resume", "saved", "damaged"},
+    "alive": {"step"},
     "ready": {"step", "reached"},
     "saved": {"step"},
     "done": set(),
@@ -43,6 +46,9 @@ WHY = {                                                  # why a role stopped, i
 }
 
 
+_HEX = re.compile("[0-9a-f]{16,64}")
+
+
 class Ended(Exception):
     """The run stops, with the sentence that everyone is told.  code: 1, or 2 for bad input."""
 
@@ -55,6 +61,7 @@ class Ended(Exception):
 class _Seen:
     """What the coordinator knows of one role.  at: when it last spoke; None before its hello."""
     at: float | None = None
+    session: str = ""
     hello: dict = field(default_factory=dict)
     step: int = 0
     saved: int | None = None
@@ -72,20 +79,31 @@ def named(role: str) -> str:
     return f"the {role}" if role in ("coordinator", "server", "dealer") else f"holder {role}"
 
 
-def checked(said: dict) -> dict:
-    """What a role said, if it is nothing but what HEARD lets it say: numbers, digests, and the names of roles.
+def checked(said: dict, roles: Sequence[str]) -> dict:
+    """What a role said, if it is nothing but what HEARD lets it say: whole numbers, digests, a reason of WHY, the name of a role.
 
     ValueError otherwise: the coordinator refuses to be told anything else.
     """
     kind = said.get("kind")
     if kind not in HEARD:
-        raise ValueError(f"kind must be one of {', '.join(HEARD)}, got {str(kind)[:40]!r}")
+        raise ValueError(f"kind must be one of {', '.join(HEARD)}")
     for key, value in said.items():
-        if key not in HEARD[kind] | {"kind"}:
-            raise ValueError(f"{kind} has no key {str(key)[:40]!r}")
-        numbers = isinstance(value, list) and all(type(step) is int for step in value)
-        if not (numbers or value is None or type(value) in (int, bool) or type(value) is str and len(value) <= 64):
-            raise ValueError(f"{kind} must not have a {type(value).__name__} for {key}, nor a long text")
+        if key not in HEARD[kind] | {"kind", "session"}:
+            raise ValueError(f"{kind} has no such key: it has {', '.join(sorted(HEARD[kind]))}")
+        if key in ("config", "session"):
+            right = isinstance(value, str) and _HEX.fullmatch(value) is not None
+        elif key in ("saved", "damaged"):
+            right = isinstance(value, list) and all(type(step) is int for step in value)
+        elif key in ("resume", "reached"):
+            right = type(value) is bool
+        elif key == "why":
+            right = value in WHY
+        elif key == "role":
+            right = value is None or value in roles
+        else:
+            right = key == "kind" or type(value) is int or (key == "columns" and value is None)
+        if not right:
+            raise ValueError(f"{kind} has something for {key} that the coordinator does not want to know")
     return said
 
 
@@ -112,10 +130,10 @@ def main(config: Config, *, resume: bool = False) -> int:
             traceback.print_exc()
         if sentence:
             coordinator.stop(sentence)
-    with open(folder / "messages.jsonl", "a" if resume else "w", encoding="utf-8") as file:
+    with suppress(OSError), open(folder / "messages.jsonl", "a" if resume else "w", encoding="utf-8") as file:
         file.writelines(json.dumps(line) + "\n" for line in refusals)
     if sentence:
-        print(sentence, file=sys.stderr, flush=True)
+        print(f"ppkit: {sentence}", file=sys.stderr, flush=True)
     return code
 
 
@@ -140,10 +158,12 @@ class Coordinator:
         """The control calls of all roles end here, each in a thread of the transport.  ValueError refuses one."""
         if role not in self._seen:
             raise ValueError(f"there is no role {role!r} in this run")
-        checked(said)
+        checked(said, self.config.roles)
         seen, kind = self._seen[role], said["kind"]
-        if kind == "alive" and said.get("session") != seen.hello.get("session"):
-            return {"stop": "this run was started anew without you"}
+        if kind == "hello":
+            seen.session = said["session"]
+        elif seen.session and said.get("session") != seen.session:                     # a process that hung, and woke up after a resumption
+            return {"stop": "this run was started anew without this process"}
         seen.at = time.monotonic()
         if kind == "alive":
             seen.step = max(seen.step, said["step"])
@@ -176,18 +196,24 @@ class Coordinator:
         self._state = "testing"
         self._tell(self._others, {"kind": "test"})
         self._wait(lambda: all(seen.done for seen in self._seen.values()))
-        self._tell(self._others, {"kind": "end"})
+        self._tell_the_last({"kind": "end"})
         self._state = "done"
         self._show(now=True)
 
-    def stop(self, sentence: str, *, but: tuple[str, ...] = ()) -> None:
+    def stop(self, sentence: str) -> None:
         """Tell everyone who may still listen, and write the sentence down."""
         self._state = "stopped"
-        threads = [threading.Thread(target=self._try_to_tell, args=(role, {"kind": "stop", "sentence": sentence}), daemon=True)
-                   for role in self._others if role not in but]
+        try:
+            self._show(now=True, sentence=sentence)
+        except Ended:
+            pass                                                      # its own disk is full: the sentence still goes out
+        self._tell_the_last({"kind": "stop", "sentence": sentence})
+
+    def _tell_the_last(self, said: dict) -> None:
+        """Tell everyone who still listens, all at the same time, within a second."""
+        threads = [threading.Thread(target=self._try_to_tell, args=(role, said), daemon=True) for role in self._others]
         for thread in threads:
             thread.start()
-        self._show(now=True, sentence=sentence)
         end = time.monotonic() + 1.0
         for thread in threads:
             thread.join(max(0.0, end - time.monotonic()))
@@ -257,7 +283,9 @@ class Coordinator:
                     other, also = self._heard.get(timeout=0.05)
                 except queue.Empty:
                     continue
-                if also["kind"] == "stopped" and also.get("why") != "unreachable":
+                if also["kind"] != "stopped":
+                    self._take(other, also)
+                elif also["why"] != "unreachable":
                     role, said, about = other, also, also.get("role")
                     break
             quiet = time.monotonic() - (self._seen[about].at or 0.0) if about in self._seen else 0.0

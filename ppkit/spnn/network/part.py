@@ -106,19 +106,23 @@ class Part:
     def tell(self, kind: str, **what) -> None:
         """Say something to the coordinator, which must take it within the timeout."""
         try:
-            self.endpoint.call(COORDINATOR, REPORT, {"kind": kind, **what})
+            said = self._report(kind, **what)
         except LinkError:
             if self._over.is_set():
                 raise Stopped(self.role, self._sentence) from None
             raise
+        if said.get("stop"):
+            raise Stopped(self.role, said["stop"])
+
+    def _report(self, kind: str, *, timeout: float | None = None, **what) -> dict:
+        return self.endpoint.call(COORDINATOR, REPORT, {"kind": kind, "session": self._session, **what}, timeout=timeout)
 
     def _beat(self) -> None:
         timeout = self.config.network.timeout
         pause, heard = min(0.25, timeout / 5), time.monotonic()
         while not self._over.wait(pause):
             try:
-                said = self.endpoint.call(COORDINATOR, REPORT, {"kind": "alive", "step": self.step, "session": self._session},
-                                          timeout=max(0.2, timeout / 4))
+                said = self._report("alive", step=self.step, timeout=max(0.2, timeout / 4))
             except LinkError:
                 if time.monotonic() - heard > timeout:
                     self.stop(self._without_coordinator())
@@ -126,7 +130,8 @@ class Part:
             heard = time.monotonic()
             if said.get("stop"):
                 self.stop(str(said["stop"]))
-            self._saved = said.get("saved", self._saved)
+            if said.get("saved") is not None:
+                self._saved = said["saved"]
 
     def _without_coordinator(self) -> str:
         """What this role says when the coordinator is gone, as far as it knows how far the others are."""
@@ -288,7 +293,7 @@ class Part:
                     why = "error"
                     self._say(traceback.format_exc())
                 if why is not None:
-                    self._report(why, about)
+                    self._give_up(why, about)
                 if code:
                     self.endpoint.stop("this role has stopped")
         finally:
@@ -312,14 +317,13 @@ class Part:
         good, damaged = self._checkpoints.usable() if self.resume else ([], [])
         for step in damaged:
             self._say(f"the checkpoint of step {step} is damaged and is not used")
-        self.endpoint.call(COORDINATOR, REPORT, {"kind": "hello", "config": self.config.digest, "columns": columns, "resume": self.resume,
-                                         "saved": good, "damaged": damaged, "session": self._session},
-                           timeout=max(START_TIMEOUT, self.config.network.timeout))
+        self._report("hello", config=self.config.digest, columns=columns, resume=self.resume, saved=good, damaged=damaged,
+                     timeout=max(START_TIMEOUT, self.config.network.timeout))
 
-    def _report(self, why: str, about: str | None) -> None:
+    def _give_up(self, why: str, about: str | None) -> None:
         """Tell the coordinator that this role stops, and wait a little for its sentence to all."""
         try:
-            self.endpoint.call(COORDINATOR, REPORT, {"kind": "stopped", "why": why, "role": about}, timeout=1.0)
+            self._report("stopped", why=why, role=about, timeout=1.0)
             if self._over.wait(1.5):
                 self._say(self._sentence)
         except LinkError:
@@ -335,7 +339,7 @@ class Part:
                 file.write("\n".join(lines) + "\n")
 
     def _say(self, sentence: str) -> None:
-        self._try(lambda: print(f"{self.role}: {sentence}", file=sys.stderr, flush=True))
+        self._try(lambda: print(f"ppkit: {sentence}", file=sys.stderr, flush=True))
 
     @staticmethod
     def _try(action: Callable[[], None]) -> None:
