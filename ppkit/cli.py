@@ -160,7 +160,8 @@ def spnn_certs(
     folder = loaded.network.certificates
     there = [file for role in loaded.roles for name in certificates.FILES if (file := folder / role / name).exists()]
     if there and not fresh:
-        raise Refused(f"there are certificates in {folder} already: --fresh replaces them, and then every role needs its new ones")
+        raise Refused(f"there are certificates in {folder} already: "
+                      "--fresh replaces them, and then every role needs its new ones")
     for file in there:
         file.unlink()
     hosts = {role: split_address(address)[0] for role, address in loaded.addresses.items()}

@@ -53,4 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(ended)                             # all is written and closed; to take gRPC and torch apart would take seconds

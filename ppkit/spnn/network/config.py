@@ -1,4 +1,4 @@
-"""The one TOML file that all roles of a run read: who listens where, protocol, network, training; checked before anything starts."""
+"""The TOML file that all roles of a run read: who listens where, protocol, network, training; checked before a start."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ def check(config: Config, holders: Sequence[str] | None = None) -> int:
         if first is None:
             first = name, ids
         elif len(ids) != len(first[1]):
-            raise ValueError(f"all holders must have the same rows in the same order: holder {first[0]} has {len(first[1]):,} rows, "
-                             f"holder {name} {len(ids):,}")
+            raise ValueError(f"all holders must have the same rows in the same order: holder {first[0]} has "
+                             f"{len(first[1]):,} rows, holder {name} {len(ids):,}")
         elif ids != first[1]:
             row = next(i for i, (one, other) in enumerate(zip(first[1], ids)) if one != other)
             raise ValueError(f"all holders must have the same rows in the same order: the ids of holder {name} differ from "
@@ -84,7 +84,8 @@ def _columns(config: Config, name: str) -> tuple[np.ndarray, np.ndarray | None, 
             raise ValueError(f"{said} has no column {column!r} for {what}: it has {_some(table.columns)}")
     labels = config.holder(config.label_holder).labels
     if not holder.labels and labels in table:
-        raise ValueError(f"{said} has a column {labels!r}, as holder {config.label_holder}'s labels are called: take it out or rename it")
+        raise ValueError(f"{said} has a column {labels!r}, as holder {config.label_holder}'s labels are called: "
+                         "take it out or rename it")
     n, features = len(table), [column for column in table.columns if column not in (ID, holder.labels)]
     if not features:
         raise ValueError(f"{said} has no features: no column beside {', '.join(map(repr, table.columns))}")
@@ -118,7 +119,8 @@ def _ids(column: pd.Series, said: str) -> list[str]:
         raise ValueError(f"{said}: ids must be whole numbers or text, got a column of type {column.dtype}")
     ids = column.astype(str)
     if ids.duplicated().any():
-        raise ValueError(f"{said}: ids must differ, row {int(ids.duplicated().to_numpy().argmax()):,} (from 0) has one that came before")
+        row = int(ids.duplicated().to_numpy().argmax())
+        raise ValueError(f"{said}: ids must differ, row {row:,} (from 0) has one that came before")
     return ids.tolist()
 
 

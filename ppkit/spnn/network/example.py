@@ -93,7 +93,8 @@ def _toml(names: list[str], label_holder: int, *, run: str, source: str, setting
     for role, port in zip(roles, ports):
         lines += ["", f"[{role}]", f'address = "127.0.0.1:{port}"']
     for i, (name, port) in enumerate(zip(names, ports[len(roles):])):
-        lines += ["", "[[holder]]", f"name = {_value(name)}", f'address = "127.0.0.1:{port}"', f"data = {_value(name + '.parquet')}"]
+        lines += ["", "[[holder]]", f"name = {_value(name)}", f'address = "127.0.0.1:{port}"',
+                  f"data = {_value(name + '.parquet')}"]
         lines += [f"labels = {_value(LABELS)}"] * (i == label_holder)
     return "\n".join(lines) + "\n"
 

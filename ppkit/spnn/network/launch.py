@@ -1,4 +1,4 @@
-"""All roles of a run on one machine: checked, started as processes of their own, watched, ended; then their reports together."""
+"""All roles of a run on one machine: checked, started as processes of their own, watched, ended; then what they report."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from ppkit.spnn.network import data, preflight
 from ppkit.spnn.network.config import NOT_HOLDERS, Config, load
+from ppkit.spnn.network.coordinator import named
 
 ROLE = [sys.executable, "-P", "-m", "ppkit.spnn.network"]
 COLUMNS = ["step", "phase", "sender", "receiver", "name", "n_bytes", "wire_bytes", "at", "sent_at"]
@@ -42,14 +43,17 @@ class Result:
     def by_link(self) -> pd.DataFrame:
         """Messages and bytes by phase, sender and receiver; payload bytes, and with framing as wire_bytes."""
         grouped = self.messages.groupby(["phase", "sender", "receiver"], sort=True)
-        return grouped.agg(messages=("n_bytes", "size"), n_bytes=("n_bytes", "sum"), wire_bytes=("wire_bytes", "sum")).reset_index()
+        sums = {name: (name, "sum") for name in ("n_bytes", "wire_bytes")}
+        return grouped.agg(messages=("n_bytes", "size"), **sums).reset_index()
 
     def summary(self) -> str:
         """What a person wants to know first: the test AUC, seconds, bytes by link, where the parts lie, and whose rows."""
         links, spent = self.by_link(), self.metrics.get("seconds", {})
-        training = f"; online {sum(spent['online']):.1f}, offline {sum(spent['offline']):.1f}, once {spent['once']:.1f}" if spent else ""
+        parts = (sum(spent["online"]), sum(spent["offline"]), spent["once"]) if spent else ()
+        training = ", ".join(f"{name} {part:.1f}" for name, part in zip(("; online", "offline", "once"), parts))
         width = max(len(role) for role in self.config.roles)
-        said = [f"test AUC  {self.metrics['test_auc']:.3f}" if "test_auc" in self.metrics else "test AUC  at the label holder's machine",
+        auc = f"{self.metrics['test_auc']:.3f}" if "test_auc" in self.metrics else "at the label holder's machine"
+        said = [f"test AUC  {auc}",
                 f"seconds   {self.seconds:.1f} in all{training}", f"rows      {self.config.source}",
                 f"parts     {self.config.folder}/<role>, each role's own; all messages in messages.csv there", "",
                 f"{'from':<{width}}  {'to':<{width}}  phase    messages          bytes"]
@@ -78,7 +82,7 @@ def run(path: str | Path, *, resume: bool = False, progress: Callable[[int, int]
         for stale in (_status_file(config), _metrics_file(config), *(_sent_file(config, role) for role in roles)):
             stale.unlink(missing_ok=True)
     start = time.monotonic()
-    with _Roles(config, roles, resume=resume) as started, _Bar(progress) as bar:
+    with _Roles(config, roles, resume=resume) as started, _Bar(config, progress) as bar:
         started.wait(lambda: bar.at(_status(config)))
         seconds = time.monotonic() - start
     code, sentence = started.ended(_status(config) if "coordinator" in roles else {})
@@ -128,7 +132,8 @@ class _Roles:
             meanwhile()
             if any(self._codes.values()) or "coordinator" in self._codes:
                 until = until or time.monotonic() + self._config.network.timeout + AFTER_ALL
-                if BAD_INPUT in self._codes.values() or time.monotonic() > until or all(map(_hangs, self._running.values())):
+                late = time.monotonic() > until
+                if BAD_INPUT in self._codes.values() or late or all(map(_hangs, self._running.values())):
                     self._cut_off = list(self._running)
                     return
             time.sleep(0.05)
@@ -147,10 +152,10 @@ class _Roles:
         code, log = self._codes.get(role), _log(self._config, role)
         where = f"(more in {log.relative_to(self._config.folder.parent)})"
         if role in self._cut_off:
-            return f"{_named(role)} did not end by itself {where}"
+            return f"{named(role)} did not end by itself {where}"
         how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
         words = _last_words(self._config, role) if code > 0 else ""
-        return f"{_named(role)} {how}" + (f": {words}" if words else f" {where}")
+        return f"{named(role)} {how}" + (f": {words}" if words else f" {where}")
 
     def _end(self) -> None:
         for signalled in (psutil.Process.terminate, psutil.Process.kill):
@@ -168,10 +173,11 @@ class _Roles:
 class _Bar:
     """One bar of steps; none where nobody watches, or where the caller wants to hear of the steps itself."""
 
-    def __init__(self, progress: Callable[[int, int], None] | None):
+    def __init__(self, config: Config, progress: Callable[[int, int], None] | None):
         self._tell, self._told = progress, None
-        self._bar = tqdm(total=0, disable=None if progress is None else True, dynamic_ncols=True, leave=False,
-                         bar_format="{desc} |{bar}| {n_fmt} of {total_fmt} steps, {elapsed}")
+        total = config.training.epochs * config.training.steps_per_epoch
+        self._bar = tqdm(total=total, desc="starting", disable=None if progress is None else True, dynamic_ncols=True,
+                         leave=False, bar_format="{desc} |{bar}| {n_fmt} of {total_fmt} steps, {elapsed}")
 
     def __enter__(self) -> _Bar:
         return self
@@ -184,7 +190,7 @@ class _Bar:
             return
         step, steps = status["step"], status["steps"]
         if self._tell is None:
-            self._bar.n, self._bar.total = step, steps
+            self._bar.n = step
             self._bar.set_description_str(status["state"], refresh=False)
             self._bar.refresh()
         elif (step, steps) != self._told:
@@ -230,7 +236,7 @@ def _read_json(path: Path) -> dict:
 
 
 def _messages(config: Config, roles: Sequence[str]) -> pd.DataFrame:
-    """What every role wrote down of its own sending, in the order of sending; a line that a killed role left half is no line."""
+    """What every role wrote down of its own sending, in the order of sending; a line that a killed role left half is none."""
     lines = []
     for role in roles:
         path = _sent_file(config, role)
@@ -247,7 +253,3 @@ def _log(config: Config, role: str) -> Path:
 def _last_words(config: Config, role: str) -> str:
     lines = [line for line in _log(config, role).read_text("utf-8", errors="replace").splitlines() if line.strip()]
     return lines[-1].removeprefix("ppkit: ").removeprefix(f"{role}: ") if lines else ""
-
-
-def _named(role: str) -> str:
-    return f"the {role}" if role in NOT_HOLDERS else f"holder {role}"

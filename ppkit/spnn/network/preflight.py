@@ -1,4 +1,4 @@
-"""What can be checked before a role starts: hosts, certificates, free ports, a folder to write to; one sentence if it does not hold."""
+"""What can be checked before a role starts: hosts, certificates, free ports, a folder to write to."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from contextlib import ExitStack
 
 from ppkit.spnn.network import certificates
 from ppkit.spnn.network.config import Config, resolve, split_address
+
+WHY = {errno.EADDRINUSE: "is in use by another process or role", errno.EACCES: "is closed to this user",
+       errno.EADDRNOTAVAIL: "is not this machine's: start the role on its own machine"}
 
 
 def check(config: Config, roles: Sequence[str]) -> None:
@@ -21,12 +24,14 @@ def check(config: Config, roles: Sequence[str]) -> None:
     resolve(config)
     folder = config.network.certificates
     if not folder.is_dir():
-        raise ValueError(f"there is no folder {folder.name} with certificates: `ppkit spnn certs {config.path.name}` makes them")
+        raise ValueError(f"there is no folder {folder.name} with certificates: "
+                         f"`ppkit spnn certs {config.path.name}` makes them")
     for role in roles:
         certificates.check(folder, role)
     authorities = {role: (folder / role / "ca.pem").read_bytes() for role in roles}
     if others := [role for role in roles if authorities[role] != authorities[roles[0]]]:
-        raise ValueError(f"the certificates of {others[0]} are of another authority than {roles[0]}'s: make all of them at once")
+        raise ValueError(f"the certificates of {others[0]} are of another authority than {roles[0]}'s: "
+                         "make all of them at once")
     check_ports({role: config.addresses[role] for role in roles})
     for role in roles:
         try:
@@ -49,6 +54,4 @@ def check_ports(addresses: dict[str, str]) -> None:
                 probe.bind(where)
                 probe.listen()
             except OSError as error:
-                why = {errno.EADDRINUSE: "is in use by another process or role", errno.EACCES: "is closed to this user",
-                       errno.EADDRNOTAVAIL: "is not this machine's: start the role on its own machine"}.get(error.errno, error.strerror)
-                raise ValueError(f"the address {address} of {role} {why}") from None
+                raise ValueError(f"the address {address} of {role} {WHY.get(error.errno, error.strerror)}") from None
