@@ -16,7 +16,7 @@ from network_runs import HIDDEN, alone, finished, made, metrics_of, parts_of, sa
 from ppkit.models import classification_loss
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.network import data, frames
-from ppkit.spnn.network.coordinator import HEARD, checked
+from ppkit.spnn.network.control import HEARD, checked
 from ppkit.spnn.network.launch import run as launch
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.training import SGLD

@@ -1,6 +1,6 @@
 """The coordinator: waits for all roles, splits the graph, starts, watches, ends.  It sees no data, no weights, no intermediate value.
 
-What it hears is JSON with the keys of HEARD and nothing else; what it says is a plan, and go, test, end or stop.
+What it hears is what `control.HEARD` lets be said, and nothing else; what it says is a plan, and go, test, end or stop.
 """
 
 from __future__ import annotations
@@ -8,45 +8,19 @@ from __future__ import annotations
 import json
 import os
 import queue
-import re
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ppkit.spnn.network.config import Config
+from ppkit.spnn.network.control import ORDER, REPORT, START_TIMEOUT, WHY, checked, named, record_file
 from ppkit.spnn.network.endpoint import Endpoint, LinkError
 
-REPORT, ORDER = "report", "order"                        # the calls to the coordinator, and from it
-START_TIMEOUT = 60.0                                     # seconds that a role may take to start, read its rows and say hello
 GRACE = 0.6                                              # seconds in which the report of who is really gone may still come
-HEARD = {                                                # what a role may say, and which keys it may use beside kind and session
-    "hello": {"config", "columns", "resume", "saved", "damaged"},
-    "alive": {"step"},
-    "ready": {"step", "reached"},
-    "saved": {"step"},
-    "done": set(),
-    "stopped": {"why", "role"},
-}
-WHY = {                                                  # why a role stopped, in the coordinator's words
-    "rows": "does not have the same rows in the same order as {role}",
-    "unreachable": "could not reach {role} for {timeout} s",
-    "refused": "sent something that {role} refused",
-    "out of turn": "got a message out of turn from {role}",
-    "disk": "could not write to its disk",
-    "changed": "has another config or other data than when the run stopped",
-    "values": "met a value that it must not send",
-    "repeated": "was about to send another message than before the resumption",
-    "interrupted": "was interrupted",
-    "error": "failed",
-}
-
-
-_HEX = re.compile("[0-9a-f]{16,64}")
 
 
 class Ended(Exception):
@@ -69,49 +43,13 @@ class _Seen:
     done: bool = False
 
 
-def record_file(config: Config, role: str) -> Path | None:
-    """Where a role keeps all that it received, if the config wants that: to be read with `frames.recorded`."""
-    return config.folder_of(role) / "received.frames" if config.network.record else None
-
-
-def named(role: str) -> str:
-    """A role in a sentence."""
-    return f"the {role}" if role in ("coordinator", "server", "dealer") else f"holder {role}"
-
-
-def checked(said: dict, roles: Sequence[str]) -> dict:
-    """What a role said, if it is nothing but what HEARD lets it say: whole numbers, digests, a reason of WHY, the name of a role.
-
-    ValueError otherwise: the coordinator refuses to be told anything else.
-    """
-    kind = said.get("kind")
-    if kind not in HEARD:
-        raise ValueError(f"kind must be one of {', '.join(HEARD)}")
-    for key, value in said.items():
-        if key not in HEARD[kind] | {"kind", "session"}:
-            raise ValueError(f"{kind} has no such key: it has {', '.join(sorted(HEARD[kind]))}")
-        if key in ("config", "session"):
-            right = isinstance(value, str) and _HEX.fullmatch(value) is not None
-        elif key in ("saved", "damaged"):
-            right = isinstance(value, list) and all(type(step) is int for step in value)
-        elif key in ("resume", "reached"):
-            right = type(value) is bool
-        elif key == "why":
-            right = value in WHY
-        elif key == "role":
-            right = value is None or value in roles
-        else:
-            right = key == "kind" or type(value) is int or (key == "columns" and value is None)
-        if not right:
-            raise ValueError(f"{kind} has something for {key} that the coordinator does not want to know")
-    return said
-
-
 def main(config: Config, *, resume: bool = False) -> int:
     """Run the coordinator to its end; returns 0 done, 1 stopped, 2 bad input (130 for Ctrl-C), the sentence on stderr."""
     folder, network, refusals = config.folder_of("coordinator"), config.network, []
     folder.mkdir(parents=True, exist_ok=True)
-    if resume and not (folder / "status.json").exists():
+    if not resume:
+        (folder / "received.frames").unlink(missing_ok=True)
+    elif not (folder / "status.json").exists():
         raise ValueError("there is nothing to go on from: start without --resume")
     code, sentence = 0, ""
     with Endpoint("coordinator", config.addresses, run=config.run, certificates=network.certificates,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ppkit.spnn import protocols
 from ppkit.spnn.network.config import Config
 from ppkit.spnn.network.order import Order
-from ppkit.spnn.network.part import Part, positions, seek
+from ppkit.spnn.network.part import Part
+from ppkit.spnn.network.sides import positions, seek, side_of
 
 DEALER = "dealer"
 
@@ -23,8 +23,7 @@ def work(part: Part) -> None:
     it is told the order, by the first holder.
     """
     config, plan = part.config, part.plan
-    side = protocols.side_of(DEALER, protocol=config.protocol.name, form=config.protocol.form, names=config.names,
-                             columns=plan["columns"], width=plan["width"], stream=part.root, **part.choices)
+    side = side_of(part)
     n_test = int(part.receive(config.names[0], "test rows")["n"])
     order = Order.for_dealer(part, plan["train_rows"], plan["batch"])
     part.run(side.connect())

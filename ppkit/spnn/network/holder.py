@@ -9,12 +9,12 @@ import time
 import torch
 
 from ppkit.models import classification_loss
-from ppkit.spnn import protocols
 from ppkit.spnn.network import data
 from ppkit.spnn.network.checkpoints import write
 from ppkit.spnn.network.config import Config
 from ppkit.spnn.network.order import Order
-from ppkit.spnn.network.part import Part, RowsDiffer, positions, seek, write_parameters
+from ppkit.spnn.network.part import Part, RowsDiffer
+from ppkit.spnn.network.sides import positions, seek, side_of
 from ppkit.spnn.network.weights import Optimiser, Start, loss_factor
 from ppkit.spnn.network.server import SERVER
 
@@ -40,8 +40,7 @@ class HolderWork:
         self.part, self.X, self.y, self.ids = part, X, y, ids
         config, plan = part.config, part.plan
         self.n = plan["train_rows"]
-        self.side = protocols.side_of(part.role, protocol=config.protocol.name, form=config.protocol.form, names=config.names,
-                                      columns=plan["columns"], width=plan["width"], stream=part.root, **part.choices)
+        self.side = side_of(part)
         start = Start(part.root, seed=config.training.seed if part.teaching else None)
         self.theta = start.theta(plan["columns"], plan["width"], config.names.index(part.role))
         self.parameters = [self.theta]
@@ -78,7 +77,7 @@ class HolderWork:
             waits = self._spent("online", epoch, began)
         self._test(order)
         names = {"theta": self.theta} | ({} if self.output is None else {"weight": self.output.weight, "bias": self.output.bias})
-        write_parameters(part.folder, names)
+        part.leave(names)
 
     def _spent(self, on: str, epoch: int, since: float) -> float:
         """Add the seconds since then to those of an epoch, over all resumptions; returns the time it is."""

@@ -13,23 +13,20 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from ppkit.spnn import protocols
 from ppkit.spnn.network.checkpoints import SET_UP, Changed, Checkpoint, Checkpoints, Journal, SentBefore, root_secret, write
 from ppkit.spnn.network.config import Config
-from ppkit.spnn.network.coordinator import ORDER, REPORT, START_TIMEOUT, record_file
+from ppkit.spnn.network.control import ORDER, REPORT, START_TIMEOUT, record_file
 from ppkit.spnn.network.endpoint import Endpoint, LinkError, OutOfTurn, Rejected, Silent, Stopped
-from ppkit.spnn.messages import Transcript
-from ppkit.spnn.paillier_keys import PrivateKey, PublicKey, generate_keys
+from ppkit.spnn.network.sides import accepts, warm_up
 from ppkit.spnn.programs import Program, Send
 from ppkit.spnn.randomness import Stream
 
-LEFT = ("messages.jsonl", "metrics.json", "parameters.npz", "received.frames")           # what an earlier run left that this one will write
+LEFT = ("messages.jsonl", "metrics.json", "parameters.npz", "received.frames")           # what an earlier run left
 KEPT = 3                                                 # checkpoints of a role that are kept
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT)
 COORDINATOR = "coordinator"
@@ -193,21 +190,13 @@ class Part:
         self.step = kept.step
         return kept
 
-    # the schedule
+    def leave(self, parameters: dict[str, torch.Tensor]) -> None:
+        """This role's own part of the model: parameters.npz in its own folder."""
+        packed = io.BytesIO()
+        np.savez(packed, **{name: value.detach().numpy() for name, value in parameters.items()})
+        write(self.folder / "parameters.npz", packed.getvalue())
 
-    @property
-    def choices(self) -> dict[str, Any]:
-        """What this role's side of the protocol takes beside names and sizes; the server of he keeps its key for a resumption."""
-        choices = self.config.protocol.choices
-        if self.config.protocol.name != "he" or self.role != "server":
-            return choices
-        path = self.folder / "paillier.json"
-        if self.resume:
-            n, h_n, p, q = (int(number) for number in json.loads(path.read_text("ascii")))
-            return choices | {"keys": PrivateKey(PublicKey(n, h_n), p, q)}
-        keys = generate_keys(choices["key_bits"], teaching=choices["teaching"])[1]
-        write(path, json.dumps([str(number) for number in (keys.public.n, keys.public.h_n, keys.p, keys.q)]).encode())
-        return choices | {"keys": keys}
+    # the schedule
 
     @property
     def n_steps(self) -> int:
@@ -347,46 +336,3 @@ class Part:
             action()
         except OSError:
             pass
-
-
-def warm_up(config: Config, role: str) -> None:
-    """Let numba compile what this role's side computes with, which takes a second, before anybody waits for it."""
-    if role == "server" or config.protocol.name not in ("masked", "ss"):
-        return
-    k = min(3, len(config.names))
-    protocol = protocols.protocol_of(config.protocol.name, [1] * k, form=config.protocol.form, transcript=Transcript("sizes"))
-    protocol.prepare([torch.zeros(2, 1)] * k)
-    protocol.forward([0, 1], [torch.zeros(1, config.model.hidden[0])] * k)
-
-
-def positions(side) -> dict[str, int]:
-    """Where each stream stands that a side draws from in sequence."""
-    return {name: stream.position for name, stream in side.streams.items()}
-
-
-def seek(side, kept: dict[str, int]) -> None:
-    """Put the streams of a side that was connected and prepared anew to where they stood."""
-    for name, stream in side.streams.items():
-        stream.seek(kept[name])
-
-
-def write_parameters(folder: Path, parameters: dict[str, torch.Tensor]) -> None:
-    """A role's own part of the model, parameters.npz in its own folder."""
-    packed = io.BytesIO()
-    np.savez(packed, **{name: value.detach().numpy() for name, value in parameters.items()})
-    write(folder / "parameters.npz", packed.getvalue())
-
-
-def accepts(config: Config, role: str) -> dict[str, set[str]]:
-    """Which messages a role takes from whom: those of the protocol, and those of the steps around it."""
-    first, names = config.names[0], {other: set() for other in config.roles}
-    for sender, more in protocols.names_received(role, protocol=config.protocol.name, form=config.protocol.form, names=config.names,
-                                                 label_holder=config.label_holder).items():
-        names[sender] |= more
-    if role not in config.names:
-        names[first] |= {"test rows"} | ({"order"} if role == "dealer" else set())
-    else:
-        for other in config.names:
-            names[other] |= {"rows and ids"} | ({"order"} if other == first else set())
-    del names[role]
-    return {sender: accepted for sender, accepted in names.items() if accepted}

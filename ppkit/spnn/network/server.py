@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from ppkit.spnn import protocols
 from ppkit.spnn.network.config import Config
-from ppkit.spnn.network.part import Part, positions, seek, write_parameters
+from ppkit.spnn.network.part import Part
+from ppkit.spnn.network.sides import positions, seek, side_of
 from ppkit.spnn.network.weights import Optimiser, Start
 
 SERVER = "server"
@@ -24,8 +24,7 @@ def work(part: Part) -> None:
     moves its own layers.
     """
     config, plan = part.config, part.plan
-    side = protocols.side_of(SERVER, protocol=config.protocol.name, form=config.protocol.form, names=config.names,
-                             columns=plan["columns"], width=plan["width"], stream=part.root, **part.choices)
+    side = side_of(part)
     start = Start(part.root, seed=config.training.seed if part.teaching else None)
     hidden = start.hidden(plan["columns"], plan["hidden"], plan["activation"])
     parameters = list(hidden.parameters())
@@ -68,4 +67,4 @@ def work(part: Part) -> None:
         for n in part.sizes(n_test):
             part.send(label_holder, "h_L", hidden(part.run(side.step(n))))
             part.step += 1
-    write_parameters(part.folder, hidden.state_dict())
+    part.leave(hidden.state_dict())
