@@ -81,6 +81,7 @@ def main() -> None:
     from ppkit.spnn.network import coordinator, dealer, holder, server             # noqa: F401
     from ppkit import evaluation                                                   # noqa: F401
 
+    torch.optim.SGD([torch.zeros(1)], lr=1.0)                                      # loads torch's compiler, for SGLD
     for name, form in (("masked", None), ("ss", "lean"), ("ss", "published")):
         warm = protocols.protocol_of(name, [1, 1], form=form, transcript=Transcript("sizes"))
         warm.prepare([torch.zeros(2, 1)] * 2)

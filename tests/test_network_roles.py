@@ -3,6 +3,7 @@
 import functools
 import json
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -11,13 +12,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from network_runs import HIDDEN, alone, finished, made, metrics_of, parts_of, same, small_rows, started, status
+from network_runs import HIDDEN, alone, finished, made, metrics_of, nursery, parts_of, same, small_rows, started, status
 
 from ppkit.models import classification_loss
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.network import data, frames
 from ppkit.spnn.network.control import HEARD, checked
+from ppkit.spnn.network.coordinator import Coordinator
+from ppkit.spnn.network.endpoint import Endpoint, Rejected
 from ppkit.spnn.network.launch import run as launch
+from ppkit.spnn.network.sides import accepts
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.training import SGLD
 
@@ -216,10 +220,9 @@ def test_the_plan_gives_nobody_more_than_it_needs(tmp_path):
     assert all(plan["width"] == HIDDEN[0] and plan["columns"] == [3, 2] for plan in plans.values())
 
 
-def test_secrets_of_the_operating_system_are_new_every_time(tmp_path):
-    vertical, found, words = small_rows(), [], []
-    for attempt in ("one", "two"):
-        conf = made(tmp_path / attempt, vertical, secrets="os", epochs=3, order="reshuffled", record=True)
+def test_secrets_of_the_operating_system_are_new_every_time_also_in_the_same_folder(tmp_path):
+    conf, found, words = made(tmp_path / "it", small_rows(), secrets="os", epochs=3, order="reshuffled", record=True), [], []
+    for _ in range(2):
         finished(conf)
         found.append(parts_of(conf))
         words.append(next(frame.payload for frame in frames.recorded(conf.folder_of("server") / "received.frames")
@@ -310,6 +313,48 @@ def test_the_coordinator_refuses_to_be_told_more(said, why):
 def test_the_coordinator_starts_without_torch():
     code = "import sys, ppkit.spnn.network.coordinator; sys.exit(bool({'torch', 'numpy', 'pandas'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+class Written:
+    """An endpoint that only writes down what the coordinator says."""
+
+    def __init__(self):
+        self.said = []
+
+    def call(self, role, method, said, *, timeout=None):
+        self.said.append((role, said))
+        return {}
+
+
+def test_a_process_of_before_a_resumption_is_told_to_stop_and_not_listened_to(tmp_path):
+    conf = made(tmp_path / "it", small_rows())
+    coordinator = Coordinator(conf, Written())
+    hello = {"kind": "hello", "config": conf.digest, "columns": 3, "resume": False, "saved": [], "damaged": [], "session": "a" * 16}
+    assert coordinator.hear("A", hello) == {}
+    assert coordinator.hear("A", {"kind": "alive", "step": 2, "session": "a" * 16}) == {"saved": None}
+    for said in ({"kind": "alive", "step": 9}, {"kind": "saved", "step": 9}, {"kind": "stopped", "why": "error", "role": None}):
+        assert "started anew without this process" in coordinator.hear("A", {**said, "session": "b" * 16})["stop"]
+    assert coordinator.step == 2 and coordinator._heard.qsize() == 1
+    with pytest.raises(ValueError, match="there is no role 'eve'"):
+        coordinator.hear("eve", hello)
+
+
+def test_a_role_takes_only_the_messages_of_its_protocol(tmp_path):
+    """A holder that sends the server what it may not is refused; the server, which has not even begun, stays as it was."""
+    conf = made(tmp_path / "it", small_rows())
+    assert accepts(conf, "server") == {"A": {"masked X theta", "dL/dh_L", "test rows"}, "B": {"masked X theta"}}
+    assert accepts(conf, "A") == {"server": {"h_L", "dL/dh1"}, "B": {"rows and ids"}}
+    assert accepts(conf, "B") == {"server": {"dL/dh1"}, "A": {"seed", "rows and ids", "order"}}
+    server = nursery().start(conf, "server")
+    with Endpoint("B", conf.addresses, run=conf.run, certificates=conf.network.certificates, timeout=20.0) as intruder:
+        intruder.send("server", "dL/dh_L", torch.zeros(3), step=0)
+        with pytest.raises(Rejected, match="B may not send 'dL/dh_L' to server"):
+            intruder.flush()
+        with pytest.raises(Rejected, match="only the coordinator gives orders here"):
+            intruder.call("server", "order", {"kind": "go"})
+    assert server.code() is None
+    server.signal(signal.SIGKILL)
+    assert server.wait(5) == -signal.SIGKILL
 
 
 def test_run_by_the_launcher(tmp_path):
