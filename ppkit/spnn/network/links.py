@@ -120,6 +120,8 @@ class Outgoing:
                 if self._stopped.is_set():
                     return
                 self._stream, self._next = self._stream + 1, 0
+                for item in self._kept if self._stream > 1 else ():
+                    item.since = time.monotonic()        # the time without a connection is not made good by a burst
                 self._call = self._deliver(self._pieces(self._stream))
             problem = None
             try:
@@ -130,8 +132,6 @@ class Outgoing:
                 problem = error
             with self._change:
                 self._stream += 1                # ends the iterator of pieces that the broken stream still reads from
-                for item in self._kept:          # the time without a connection is not to be made good by a burst
-                    item.since = time.monotonic()
                 self._change.notify_all()
                 left = self._alive + self._timeout - time.monotonic() if self._kept and not self._is_silent else 0.0
                 kept = bool(self._kept)
