@@ -1,4 +1,4 @@
-"""A role's own files: checkpoints that are whole or not there, a journal that lets nothing else be sent, a secret for one run."""
+"""A role's own files: checkpoints whole or not there, a journal that lets nothing else be sent, a secret for one run."""
 
 import os
 import stat

@@ -228,6 +228,9 @@ def test_secrets_of_the_operating_system_are_new_every_time_also_in_the_same_fol
         words.append(next(frame.payload for frame in frames.recorded(conf.folder_of("server") / "received.frames")
                           if frame.name == "masked X theta"))
         assert len(metrics_of(conf)["losses"]) == 3
+        for journal in conf.folder.glob("*/journal-*.txt"):           # of this run alone
+            keys = [tuple(line.split("\t")[:4]) for line in journal.read_text().splitlines()]
+            assert len(keys) == len(set(keys)), journal
     assert all(not np.array_equal(found[0][name], found[1][name]) for name in found[0])
     assert not (words[0] == words[1]).any()                           # 400 words of 32 bits: by chance 400 / 2^32 = 1e-7
 

@@ -1,4 +1,4 @@
-"""What a role keeps so that a stopped run goes on: checkpoints of its own part, a journal of what it sent, its root secret."""
+"""What a role keeps so that a stopped run goes on: checkpoints of its part, a journal of what it sent, its root secret."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SentBefore(RuntimeError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint:
-    """A role's part after a step.  arrays: parameters and the like.  notes: what JSON can say (positions of streams, losses)."""
+    """A role's part after a step.  arrays: parameters and the like.  notes: positions of streams, losses; what JSON can say."""
     step: int
     arrays: dict[str, np.ndarray] = field(repr=False)
     notes: dict[str, Any] = field(repr=False)
@@ -128,7 +128,8 @@ class Journal:
     the checkpoint; it must be the same, to the bit: same root secret, same positions of streams, same parameters.
     One file for each checkpoint, journal-000010.txt, of what was sent after it (and one of what comes before the first):
     a line is step, receiver, how many of this name before in this step, name, SHA-256. A line that a kill cut off was
-    not followed by its message.
+    not followed by its message. Lines are written, not flushed to the disk one by one: a killed process leaves all of them,
+    a machine that loses its power perhaps not the last.
     """
 
     def __init__(self, folder: Path):

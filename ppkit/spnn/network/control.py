@@ -44,7 +44,7 @@ def named(role: str) -> str:
 
 
 def checked(said: dict, roles: Sequence[str]) -> dict:
-    """What a role said, if it is nothing but what HEARD lets it say: whole numbers, digests, a reason of WHY, the name of a role.
+    """What a role said, if it is no more than HEARD lets it say: whole numbers, digests, a reason of WHY, the name of a role.
 
     ValueError otherwise: the coordinator refuses to be told anything else.
     """

@@ -1,4 +1,4 @@
-"""The coordinator: waits for all roles, splits the graph, starts, watches, ends.  It sees no data, no weights, no intermediate value.
+"""The coordinator waits for all roles, splits the graph, starts, watches, ends; it sees no data, weights or values between.
 
 What it hears is what `control.HEARD` lets be said, and nothing else; what it says is a plan, and go, test, end or stop.
 """
@@ -188,7 +188,8 @@ class Coordinator:
                 raise Ended(self._sentence(f"{_and(silent)} gave no sign of life for {timeout:.1f} s"))
             if at_start and now - began > max(START_TIMEOUT, timeout):
                 missing = [role for role, seen in self._seen.items() if not seen.hello]
-                raise Ended(f"{_and(missing)} did not say hello within {max(START_TIMEOUT, timeout):.0f} s: nothing was started")
+                raise Ended(f"{_and(missing)} did not say hello within {max(START_TIMEOUT, timeout):.0f} s: "
+                            "nothing was started")
             self._show()
 
     def _take(self, role: str, said: dict) -> None:
@@ -232,7 +233,8 @@ class Coordinator:
         words = WHY.get(str(said.get("why")), WHY["error"]).format(role=named(about) if about else "another role",
                                                                      timeout=f"{timeout:.1f}")
         where = self.config.folder.name
-        raise Ended(self._sentence(f"{named(role)} {words} (more in {where}/{role}/log.txt)"), 2 if said.get("why") in ("rows", "changed") else 1)
+        code = 2 if said.get("why") in ("rows", "changed") else 1
+        raise Ended(self._sentence(f"{named(role)} {words} (more in {where}/{role}/log.txt)"), code)
 
     def _sentence(self, what: str) -> str:
         stops = f"the run stops at step {self.step}" if self._state not in ("starting", "setting up") else "nothing was trained"
@@ -286,7 +288,8 @@ class Coordinator:
             except LinkError as error:
                 while not self._heard.empty():                                    # it may have said why
                     self._take(*self._heard.get())
-                raise Ended(self._sentence(f"{named(role)} could not be reached for {self.config.network.timeout:.1f} s")) from error
+                timeout = self.config.network.timeout
+                raise Ended(self._sentence(f"{named(role)} could not be reached for {timeout:.1f} s")) from error
 
     def _try_to_tell(self, role: str, said: dict) -> None:
         try:

@@ -76,8 +76,7 @@ class HolderWork:
                     self._save()
             waits = self._spent("online", epoch, began)
         self._test(order)
-        names = {"theta": self.theta} | ({} if self.output is None else {"weight": self.output.weight, "bias": self.output.bias})
-        part.leave(names)
+        part.leave({"theta": self.theta} | ({} if self.output is None else dict(self.output.named_parameters())))
 
     def _spent(self, on: str, epoch: int, since: float) -> float:
         """Add the seconds since then to those of an epoch, over all resumptions; returns the time it is."""
@@ -88,7 +87,7 @@ class HolderWork:
         return now
 
     def _compare_rows(self) -> None:
-        """Every holder tells every other how many rows it has and the digest of their ids; the first tells the server how many."""
+        """Every holder tells every other how many rows it has and the digest of their ids; the first tells server and dealer."""
         part, config = self.part, self.part.config
         mine = {"rows": len(self.X), "ids": data.ids_digest(self.ids)}
         others = [name for name in config.names if name != part.role]
@@ -102,8 +101,8 @@ class HolderWork:
             if theirs != mine:
                 what = (f"{mine['rows']:,} and {theirs['rows']:,} rows" if theirs["rows"] != mine["rows"]
                         else "other ids, or ids in another order")
-                raise RowsDiffer(f"all holders must have the same rows in the same order: holder {part.role} and holder {name} "
-                                 f"have {what}", name)
+                raise RowsDiffer(f"all holders must have the same rows in the same order: holder {part.role} and "
+                                 f"holder {name} have {what}", name)
 
     def _step(self, rows: torch.Tensor) -> None:
         part, side = self.part, self.side
@@ -140,7 +139,8 @@ class HolderWork:
         from ppkit import evaluation                        # here: it brings scikit-learn, which takes seconds to load
 
         y, z = self.y[self.n :].numpy(), torch.cat(logits).double().numpy()
-        metrics = {"run": part.config.run, "source": part.config.source, "epochs": len(self.losses), "steps": len(self.losses) * part.n_steps,
+        metrics = {"run": part.config.run, "source": part.config.source, "epochs": len(self.losses),
+                   "steps": len(self.losses) * part.n_steps,
                    "losses": self.losses, "test_auc": evaluation.auc(y, z), "test_loss": evaluation.log_loss(y, z),
                    "test_rows": len(y), "seconds": self.seconds}
         write(part.folder / "metrics.json", json.dumps(metrics, indent=1).encode(), 0o644)

@@ -1,4 +1,4 @@
-"""What server, dealer and holders have in common: hello, signs of life, messages with a journal, checkpoints, an orderly end."""
+"""What server, dealer and holders have in common: hello, signs of life, a journal, checkpoints, an orderly end."""
 
 from __future__ import annotations
 
@@ -132,7 +132,9 @@ class Part:
 
     def _without_coordinator(self) -> str:
         """What this role says when the coordinator is gone, as far as it knows how far the others are."""
-        more = "" if self._saved is None else f"; `ppkit spnn run {self.config.path.name} --resume` goes on from step {self._saved} or later"
+        more = ""
+        if self._saved is not None:
+            more = f"; `ppkit spnn run {self.config.path.name} --resume` goes on from step {self._saved} or later"
         return (f"the coordinator gave no sign of life for {self.config.network.timeout:.1f} s: "
                 f"the run stops at step {self.step}{more}")
 

@@ -1,4 +1,4 @@
-"""One role's side of the protocol as a run wants it: made, warmed up, put back to where it stood; and what it takes from whom."""
+"""One role's side of the protocol as a run wants it: made, warmed up, put back; and what a role takes from whom."""
 
 from __future__ import annotations
 
@@ -58,8 +58,9 @@ def seek(side, kept: dict[str, int]) -> None:
 def accepts(config: Config, role: str) -> dict[str, set[str]]:
     """Which messages a role takes from whom: those of the protocol, and those of the steps around it."""
     first, names = config.names[0], {other: set() for other in config.roles}
-    for sender, more in protocols.names_received(role, protocol=config.protocol.name, form=config.protocol.form, names=config.names,
-                                                 label_holder=config.label_holder).items():
+    received = protocols.names_received(role, protocol=config.protocol.name, form=config.protocol.form, names=config.names,
+                                        label_holder=config.label_holder)
+    for sender, more in received.items():
         names[sender] |= more
     if role not in config.names:
         names[first] |= {"test rows"} | ({"order"} if role == "dealer" else set())
