@@ -100,7 +100,7 @@ class Coordinator:
         seen, kind = self._seen[role], said["kind"]
         if kind == "hello":
             seen.session = said["session"]
-        elif seen.session and said.get("session") != seen.session:                     # a process that hung, and woke up after a resumption
+        elif seen.session and said.get("session") != seen.session:   # a process that hung, and woke up after a resumption
             return {"stop": "this run was started anew without this process"}
         seen.at = time.monotonic()
         if kind == "alive":
