@@ -104,6 +104,8 @@ def opened(tmp_path):
         journals.append(Journal(tmp_path))
         if recall is not None:
             journals[-1].recall(recall)
+        else:
+            journals[-1].begin(SET_UP)
         journals[-1].begin(start)
         return journals[-1]
 
@@ -173,6 +175,45 @@ def test_a_line_that_a_kill_cut_off_binds_nothing_and_the_file_goes_on_whole(tmp
         third.sending(1, "B", "w", b"else")
     third.sending(2, "B", "w", b"else")
     assert path.read_text().count("\n") == 2
+
+
+def test_a_journal_that_lost_a_part_is_not_taken_for_an_empty_one(tmp_path, opened):
+    first = opened(SET_UP)
+    first.sending(0, "B", "seed", b"s" * 32)
+    first.begin(10)
+    first.sending(11, "server", "w", WORDS)
+    first.begin(20)
+    noted = first.sizes()
+    first.sending(21, "server", "w", WORDS)
+    first.close()
+    Journal(tmp_path).recall(10, at_least=noted)
+    Journal(tmp_path).recall(20, at_least={**noted, "10": 10**6})    # what came before the checkpoint is not asked for
+    for start, cut, what in [(SET_UP, None, "before the first checkpoint is gone"), (10, None, "after step 10 is gone"),
+                             (20, None, "after step 20 is gone"), (SET_UP, 0, "before the first checkpoint was cut"),
+                             (10, -1, "after step 10 was cut")]:
+        path = first.path(start)
+        content = path.read_bytes()
+        path.unlink() if cut is None else path.write_bytes(content[:cut])
+        with pytest.raises(Damaged, match=f"the journal of what was sent {what}: start without --resume"):
+            Journal(tmp_path).recall(10, at_least=noted)
+        if start in (SET_UP, 10) and cut is None:                     # without what a checkpoint noted, too
+            with pytest.raises(Damaged, match=what):
+                Journal(tmp_path).recall(10)
+        path.write_bytes(content)
+    first.path(10).write_bytes(b"eleven" + first.path(10).read_bytes())
+    with pytest.raises(Damaged, match="after step 10 has a line that is none"):
+        Journal(tmp_path).recall(10)
+
+
+def test_a_half_line_is_not_noted_as_one_that_must_be_there(tmp_path, opened):
+    first = opened(0)
+    first.sending(1, "B", "w", b"one")
+    first.sending(2, "B", "w", b"two")
+    first.close()
+    first.path(0).write_bytes(first.path(0).read_bytes()[:-9])
+    noted = first.sizes()
+    opened(0, recall=0).close()                                       # takes the half line off
+    Journal(tmp_path).recall(0, at_least=noted)
 
 
 def test_parts_are_forgotten_with_their_checkpoints_and_the_set_up_never(tmp_path, opened):

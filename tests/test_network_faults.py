@@ -21,7 +21,7 @@ import pytest
 from network_runs import alone, finished, made, metrics_of, parts_of, same, small_rows, started, status, until_step
 
 from ppkit.spnn.network import config
-from ppkit.spnn.network.checkpoints import Checkpoints, SentBefore
+from ppkit.spnn.network.checkpoints import SET_UP, Checkpoints, SentBefore
 from ppkit.spnn.network.part import Part
 
 STEPS = 20                                              # of an epoch: 195 rows in batches of 10, the last one of 5
@@ -290,6 +290,13 @@ def test_a_resumed_role_that_would_send_something_else_under_the_same_mask_sends
     assert codes == dict.fromkeys(conf.roles, 1)
     assert f"at step {last + 1} another 'masked X theta' was sent to server" in roles["A"].said()
     assert "holder A was about to send another message than before the resumption" in roles["coordinator"].said()
+    for path in conf.folder_of("A").glob("journal-*.txt"):             # and without the journal, it does not even begin
+        path.unlink()
+    roles = started(conf, resume=True)
+    codes = {name: role.wait(20) for name, role in roles.items()}
+    assert codes["A"] == codes["coordinator"] == 2 and not {0, None} & set(codes.values())
+    assert "the journal of what was sent before the first checkpoint is gone: start without --resume" in roles["A"].said()
+    assert "holder A has lost a part of the journal of what it sent" in roles["coordinator"].said()
 
 
 def test_nothing_leaves_before_the_journal_has_it(tmp_path):
@@ -303,7 +310,9 @@ def test_nothing_leaves_before_the_journal_has_it(tmp_path):
     def part(resume):
         one = Part(conf, "A", resume=resume)
         one.endpoint, one.step = Taken(), 1
-        one._journal.recall(0)
+        if resume:
+            one._journal.recall(0)
+        one._journal.begin(SET_UP)
         one._journal.begin(0)
         return one
 

@@ -17,7 +17,7 @@ from network_runs import HIDDEN, alone, finished, made, metrics_of, nursery, par
 from ppkit.models import classification_loss
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.network import data, frames
-from ppkit.spnn.network.control import HEARD, checked
+from ppkit.spnn.network.control import HEARD, OddPlan, checked, plan_checked, plan_for
 from ppkit.spnn.network.coordinator import Coordinator
 from ppkit.spnn.network.endpoint import Endpoint, Rejected
 from ppkit.spnn.network.launch import run as launch
@@ -311,6 +311,30 @@ def test_the_coordinator_refuses_to_be_told_more(said, why):
     with pytest.raises(ValueError, match=re.escape(why)) as refused:
         checked(said, ["coordinator", "server", "A", "B"])
     assert "0.1" not in str(refused.value)
+
+
+def test_a_role_follows_no_plan_that_its_own_config_does_not_have(tmp_path):
+    """Or a coordinator could let masks repeat: a resumed role that starts again at 0, with another learning rate."""
+    conf = made(tmp_path / "it", small_rows(), protocol="ss", form="lean", optimiser="sgld")
+    for role in ("server", "dealer", "A", "B"):
+        own = {"columns": {"A": 3, "B": 2}.get(role), "saved": [0, 2, 4]}
+        for resume, start, others in ((False, None, (0, 4)), (True, 2, (None, 6, True, 2.0, "2", [2]))):
+            plan = json.loads(json.dumps(plan_for(conf, role, start=start, columns=[3, 2])))
+            assert plan_checked(plan, conf, role, resume=resume, **own) == plan
+            for other in others:
+                with pytest.raises(OddPlan, match="the plan goes on from step"):
+                    plan_checked({**plan, "start": other}, conf, role, resume=resume, **own)
+            for key in set(plan) - {"start", "columns"}:
+                other = {"lr": 1.0, "optimiser": "sgd", "hidden": [4, 4], "activation": ["relu", "relu"]}.get(key, 77)
+                for changed in ({**plan, key: other}, {name: value for name, value in plan.items() if name != key}):
+                    with pytest.raises(OddPlan, match=f"the plan has {key} = "):
+                        plan_checked(changed, conf, role, resume=resume, **own)
+            for columns in (None, [3], [3, 2, 1], [3, 0], [3, 2.0], [True, 2]):
+                with pytest.raises(OddPlan, match="no number of features for each of 2 holders"):
+                    plan_checked({**plan, "columns": columns}, conf, role, resume=resume, **own)
+            if role in conf.names:
+                with pytest.raises(OddPlan, match=f"the plan has 9 features for holder {role}"):
+                    plan_checked({**plan, "columns": [9, 9]}, conf, role, resume=resume, **own)
 
 
 def test_the_coordinator_starts_without_torch():

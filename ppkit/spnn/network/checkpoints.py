@@ -6,8 +6,10 @@ import hashlib
 import io
 import json
 import os
+import re
 import zipfile
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,12 @@ from typing import Any
 import numpy as np
 
 _MAGIC = b"ppkit checkpoint 1\n"
+_LINE = re.compile(rb"\d+\t[^\t]+\t\d+\t[^\t]+\t[0-9a-f]{64}\n")
 SET_UP = -1                                              # the journal's part before the first checkpoint
 
 
 class Damaged(ValueError):
-    """A checkpoint file is not what was written."""
+    """A checkpoint file, or the journal, is not what was written."""
 
 
 class Changed(ValueError):
@@ -128,8 +131,9 @@ class Journal:
     the checkpoint; it must be the same, to the bit: same root secret, same positions of streams, same parameters.
     One file for each checkpoint, journal-000010.txt, of what was sent after it (and one of what comes before the first):
     a line is step, receiver, how many of this name before in this step, name, SHA-256. A line that a kill cut off was
-    not followed by its message. Lines are written, not flushed to the disk one by one: a killed process leaves all of them,
-    a machine that loses its power perhaps not the last.
+    not followed by its message. A checkpoint notes how long every part was (`sizes`), so that a part which is gone or was cut
+    is missed. Lines are written, not flushed to the disk one by one: a killed process leaves all of them; a machine that
+    loses its power may lose the last ones, and the guarantee is not given there: start without --resume then.
     """
 
     def __init__(self, folder: Path):
@@ -153,14 +157,32 @@ class Journal:
             self.path(start).unlink()
         self._known.clear()
 
-    def recall(self, step: int) -> None:
-        """Read what was sent before the first checkpoint and after that of a step, to hold what is sent now against it."""
-        for start in self.starts():
+    def sizes(self) -> dict[str, int]:
+        """Bytes of whole lines of every part by its start, to be noted in a checkpoint: a part only grows."""
+        return {str(start): self.path(start).read_bytes().rfind(b"\n") + 1 for start in self.starts()}
+
+    def recall(self, step: int, *, at_least: Mapping[str, int] | None = None) -> None:
+        """Read what was sent before the first checkpoint and after that of a step, to hold what is sent now against it.
+
+        at_least: the `sizes` that a checkpoint noted. Damaged where a part of them, that before the first checkpoint or that
+        after this one is gone, or shorter than it was, or where a line is none.
+        """
+        needed = {SET_UP: 0, step: 0} | {int(start): size for start, size in (at_least or {}).items()}
+        for start in sorted({*needed, *self.starts()}):
             if start != SET_UP and start < step:
                 continue
-            for line in self.path(start).read_text("utf-8").splitlines(keepends=True):
-                if line.endswith("\n"):
-                    at, receiver, times, name, digest = line[:-1].split("\t")
+            after = "before the first checkpoint" if start == SET_UP else f"after step {start}"
+            try:
+                content = self.path(start).read_bytes()
+            except FileNotFoundError:
+                raise Damaged(f"the journal of what was sent {after} is gone: start without --resume") from None
+            if len(content) < needed.get(start, 0):
+                raise Damaged(f"the journal of what was sent {after} was cut: start without --resume")
+            for line in content.splitlines(keepends=True):
+                if line.endswith(b"\n"):
+                    if not (read := _LINE.fullmatch(line)):
+                        raise Damaged(f"the journal of what was sent {after} has a line that is none: start without --resume")
+                    at, receiver, times, name, digest = read[0].decode()[:-1].split("\t")
                     self._known[int(at), receiver, int(times), name] = digest
 
     def begin(self, start: int) -> None:

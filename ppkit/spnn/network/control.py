@@ -25,12 +25,60 @@ WHY = {                                                  # why a role stopped, i
     "out of turn": "got a message out of turn from {role}",
     "disk": "could not write to its disk",
     "changed": "has another config or other data than when the run stopped",
+    "plan": "got a plan that is not as its config says",
+    "damaged": "has lost a part of the journal of what it sent",
     "values": "met a value that it must not send",
     "repeated": "was about to send another message than before the resumption",
     "interrupted": "was interrupted",
     "error": "failed",
 }
 _HEX = re.compile("[0-9a-f]{16,64}")
+
+
+class OddPlan(ValueError):
+    """The coordinator's plan is not what this role's own config says."""
+
+
+def plan_for(config: Config, role: str, *, start: int | None, columns: Sequence[int]) -> dict:
+    """A role's part of the graph and of the schedule, and no more.
+
+    Everyone: the step to go on from (None: a new run), steps, batches, the widths of the first layer, of all holders'
+    features too. All but the dealer: optimiser and learning rate. The server: the hidden layers. The label holder: the width
+    that comes to it. A role's own file says the rest.
+    """
+    model, training = config.model, config.training
+    plan = {"kind": "plan", "start": start, "train_rows": training.train_rows, "batch": training.batch,
+            "epochs": training.epochs, "every": training.checkpoint_every, "width": model.hidden[0], "columns": list(columns)}
+    if role != "dealer":
+        plan |= {"lr": training.lr, "optimiser": training.optimiser}
+    if role == "server":
+        plan |= {"hidden": list(model.hidden), "activation": list(model.activation)}
+    if role == config.label_holder:
+        plan |= {"last_width": model.hidden[-1], "stop_below": training.stop_below}
+    return plan
+
+
+def plan_checked(plan: dict, config: Config, role: str, *, columns: int | None, resume: bool, saved: Sequence[int]) -> dict:
+    """The coordinator's plan, if it says what the role's own config says too.
+
+    columns: the role's own features, None where it has none.  saved: the steps that it has a checkpoint of and said so.
+    OddPlan otherwise. What is left for the coordinator to say is how many features the other holders have, and which of the
+    saved steps a resumed run goes on from; it cannot make a role start again under masks that were used.
+    """
+    theirs = plan.get("columns")
+    if not (isinstance(theirs, list) and len(theirs) == len(config.names) and all(type(n) is int and n >= 1 for n in theirs)):
+        raise OddPlan(f"the plan has no number of features for each of {len(config.names)} holders")
+    if columns is not None and theirs[config.names.index(role)] != columns:
+        raise OddPlan(f"the plan has {theirs[config.names.index(role)]} features for holder {role}, which has {columns}")
+    start = plan.get("start")
+    if resume and (type(start) is not int or start not in saved):
+        raise OddPlan(f"the plan goes on from step {start}, of which {named(role)} has no checkpoint")
+    if not resume and start is not None:
+        raise OddPlan(f"the plan goes on from step {start}, and {named(role)} was started without --resume")
+    for key, value in (own := plan_for(config, role, start=start, columns=theirs)).items():
+        if type(plan.get(key)) is not type(value) or plan[key] != value:
+            raise OddPlan(f"the plan has {key} = {plan.get(key)}, the config of {named(role)} {value}")
+    return own
 
 
 def record_file(config: Config, role: str) -> Path | None:

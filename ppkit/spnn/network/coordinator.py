@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ppkit.spnn.network.config import Config
-from ppkit.spnn.network.control import ORDER, REPORT, START_TIMEOUT, WHY, checked, named, record_file
+from ppkit.spnn.network.control import ORDER, REPORT, START_TIMEOUT, WHY, checked, named, plan_for, record_file
 from ppkit.spnn.network.endpoint import Endpoint, LinkError
 
 GRACE = 0.6                                              # seconds in which the report of who is really gone may still come
@@ -233,14 +233,14 @@ class Coordinator:
         words = WHY.get(str(said.get("why")), WHY["error"]).format(role=named(about) if about else "another role",
                                                                      timeout=f"{timeout:.1f}")
         where = self.config.folder.name
-        code = 2 if said.get("why") in ("rows", "changed") else 1
+        code = 2 if said.get("why") in ("rows", "changed", "damaged") else 1
         raise Ended(self._sentence(f"{named(role)} {words} (more in {where}/{role}/log.txt)"), code)
 
     def _sentence(self, what: str) -> str:
         stops = f"the run stops at step {self.step}" if self._state not in ("starting", "setting up") else "nothing was trained"
         if self.resumable is None:
             return f"{what}: {stops}"
-        return f"{what}: {stops}; `ppkit spnn run {self.config.path.name} --resume` goes on from step {self.resumable}"
+        return f"{what}: {stops}; `ppkit spnn run {self.config.typed} --resume` goes on from step {self.resumable}"
 
     def _first_step(self) -> int | None:
         """None for a new run; else the last step that all have a valid checkpoint of."""
@@ -259,22 +259,8 @@ class Coordinator:
         return max(common)
 
     def _plan(self, role: str, start: int | None) -> dict:
-        """A role's part of the graph and of the schedule, and no more.
-
-        Everyone: the step to go on from, steps, batches, widths of the first layer, learning rate. The server: the hidden
-        layers. The label holder: the width that comes to it. A role's own file says the rest.
-        """
-        model, training = self.config.model, self.config.training
-        plan = {"kind": "plan", "start": start, "train_rows": training.train_rows, "batch": training.batch,
-                "epochs": training.epochs, "every": training.checkpoint_every, "width": model.hidden[0],
-                "columns": [self._seen[name].hello["columns"] for name in self.config.names]}
-        if role != "dealer":
-            plan |= {"lr": training.lr, "optimiser": training.optimiser}
-        if role == "server":
-            plan |= {"hidden": list(model.hidden), "activation": list(model.activation)}
-        if role == self.config.label_holder:
-            plan |= {"last_width": model.hidden[-1], "stop_below": training.stop_below}
-        return plan
+        columns = [self._seen[name].hello["columns"] for name in self.config.names]
+        return plan_for(self.config, role, start=start, columns=columns)
 
     def _tell_all(self, kind: str, words) -> None:
         for role in self._others:

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ppkit.spnn.network.checkpoints import SET_UP, Changed, Checkpoint, Checkpoints, Journal, SentBefore, root_secret, write
+from ppkit.spnn.network.checkpoints import SET_UP, Changed, Checkpoint, Checkpoints, Damaged, Journal, SentBefore, root_secret, write
 from ppkit.spnn.network.config import Config
-from ppkit.spnn.network.control import ORDER, REPORT, START_TIMEOUT, record_file
+from ppkit.spnn.network.control import ORDER, REPORT, START_TIMEOUT, OddPlan, plan_checked, record_file
 from ppkit.spnn.network.endpoint import Endpoint, LinkError, OutOfTurn, Rejected, Silent, Stopped
 from ppkit.spnn.network.sides import accepts, warm_up
 from ppkit.spnn.programs import Program, Send
@@ -61,6 +61,7 @@ class Part:
         self._session = secrets.token_hex(8)
         self._lines: list[str] = []
         self._saved: int | None = None
+        self._good: list[int] = []                       # the steps that this role can go on from
         if not resume:
             self._checkpoints.clear()
             self._journal.clear()
@@ -134,7 +135,7 @@ class Part:
         """What this role says when the coordinator is gone, as far as it knows how far the others are."""
         more = ""
         if self._saved is not None:
-            more = f"; `ppkit spnn run {self.config.path.name} --resume` goes on from step {self._saved} or later"
+            more = f"; `ppkit spnn run {self.config.typed} --resume` goes on from step {self._saved} or later"
         return (f"the coordinator gave no sign of life for {self.config.network.timeout:.1f} s: "
                 f"the run stops at step {self.step}{more}")
 
@@ -173,8 +174,8 @@ class Part:
 
         keep_from: keep all from this step on (the dealer is ahead of the others), besides the last ones before.
         """
-        self._checkpoints.save(self.step, arrays, notes)
-        self._journal.begin(self.step)
+        self._journal.begin(self.step)                   # first: a checkpoint without its part of the journal is of no use
+        self._checkpoints.save(self.step, arrays, {**notes, "journal": self._journal.sizes()})
         self._write_lines()
         self.tell("saved", step=self.step)
         there = self._checkpoints.steps()
@@ -182,6 +183,13 @@ class Part:
         kept = set(old[-KEPT:]) | (set(there) - set(old))
         self._checkpoints.keep(kept)
         self._journal.forget(min(kept))
+
+    def _recall(self) -> None:
+        """In a resumed run, what was sent before: none of it may be sent again in another form.  Damaged if a part is lost."""
+        if self.resume:
+            for step in self._good:
+                if step >= self.plan["start"]:
+                    self._journal.recall(self.plan["start"], at_least=self._checkpoints.load(step).notes["journal"])
 
     def restore(self) -> Checkpoint | None:
         """The checkpoint to go on from, as the plan says; None in a new run. From now on the step is its step."""
@@ -245,10 +253,10 @@ class Part:
                     warm_up(self.config, self.role)
                     self._hello(columns)
                     beat.start()
-                    self.plan = self.word("plan")
+                    self.plan = plan_checked(self.word("plan"), self.config, self.role, columns=columns, resume=self.resume,
+                                             saved=self._good)
+                    self._recall()
                     self._journal.begin(SET_UP)
-                    if self.plan["start"] is not None:
-                        self._journal.recall(self.plan["start"])
                     work(self)
                     self.endpoint.flush()
                     self._write_lines()
@@ -274,6 +282,12 @@ class Part:
                     self._say(f"{self.folder}: {error.strerror or error}" if why == "disk" else traceback.format_exc())
                 except Changed as error:
                     code, why = 2, "changed"
+                    self._say(str(error))
+                except Damaged as error:
+                    code, why = 2, "damaged"
+                    self._say(str(error))
+                except OddPlan as error:
+                    why = "plan"
                     self._say(str(error))
                 except ValueError as error:
                     why = "values"
@@ -308,6 +322,7 @@ class Part:
         good, damaged = self._checkpoints.usable() if self.resume else ([], [])
         for step in damaged:
             self._say(f"the checkpoint of step {step} is damaged and is not used")
+        self._good = good
         self._report("hello", config=self.config.digest, columns=columns, resume=self.resume, saved=good, damaged=damaged,
                      timeout=max(START_TIMEOUT, self.config.network.timeout))
 
