@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -62,6 +63,15 @@ def test_what_the_file_says_and_what_it_leaves_out(tmp_path):
     assert read.training.steps_per_epoch == 3 and read.protocol.choices == {}
     with pytest.raises(ValueError, match="run.toml has no holder 'C': there are A, bank"):
         read.holder("C")
+
+
+def test_a_file_is_called_as_its_user_called_it_and_a_folder_stands_for_its_config(tmp_path, monkeypatch):
+    loaded(tmp_path)
+    (tmp_path / "my run").mkdir()
+    (tmp_path / "my run/config.toml").write_text(GOOD, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert config.load("run.toml").typed == "run.toml" and config.load("my run").typed == "'my run/config.toml'"
+    assert config.load("run.toml").path == tmp_path / "run.toml" and config.load("my run").path == tmp_path / "my run/config.toml"
 
 
 def test_paths_are_those_of_the_file_wherever_the_reader_stands(tmp_path, monkeypatch):
@@ -141,7 +151,7 @@ WRONG = [
     ('name = "ss"', 'name = "masked"\nform = "lean"', "[protocol] form is a choice of 'ss', got 'lean' with 'masked'"),
     ('name = "ss"', 'name = "ss"\nkey_bits = 2048', "[protocol] key_bits is a choice of 'he', got 2048 with 'ss'"),
     ('name = "ss"', 'name = "he"\nkey_bits = 512', "[protocol] key_bits must be at least 2048, got 512; secrets = \"teaching\""),
-    ('name = "ss"', 'name = "he"\nkey_bits = 2050', "[protocol] key_bits must be a multiple of 16, got 2050"),
+    ('name = "ss"', 'name = "he"\nkey_bits = 2050', "[protocol] key_bits must be a multiple of 16, at least 64, got 2050"),
     ('name = "ss"', 'name = "ss"\nsecrets = "mine"', "[protocol] secrets must be one of os, teaching, got 'mine'"),
     ("[8, 4]", "[]", "[model] hidden must be a list of widths, each 1 to 100000, got []"),
     ("[8, 4]", "[8, 0]", "[model] hidden must be a list of widths, each 1 to 100000, got [8, 0]"),
@@ -184,7 +194,11 @@ WRONG = [
     ("127.0.0.1:50054", "::1:50054", "got '::1:50054'"), ("127.0.0.1:50054", "a:b", "got 'a:b'"),
     ("127.0.0.1:50054", "127.0.0.1:50053", "A and bank have the same address 127.0.0.1:50053"),
     ("127.0.0.1:50051", "127.0.0.1:50054", "server and bank have the same address 127.0.0.1:50054"),
+    ("127.0.0.1:50054", "0.0.0.0:50054", "bank: address must be where the others reach this role, as '0.0.0.0:50054' is not"),
+    ("127.0.0.1:50054", "[::]:50054", "bank: address must be where the others reach this role, as '[::]:50054' is not"),
     ("[8, 4]", "[8, 4", "run.toml is not TOML: "),
+    ("batch = 3000", "batch = 3000\nbatch = 2", "run.toml is not TOML: batch stands there twice (again in line "),
+    ("[network]", "[server]\n[network]", "run.toml is not TOML: [server] stands there twice (again in line "),
 ]
 
 
@@ -193,12 +207,14 @@ def test_every_mistake_is_one_sentence_with_the_key_the_value_and_what_is_accept
     assert old in GOOD
     with pytest.raises(ValueError) as refused:
         loaded(tmp_path, GOOD.replace(old, new, 1))
-    assert sentence in str(refused.value) and str(refused.value).startswith("run.toml") and "\n" not in str(refused.value)
+    assert sentence in str(refused.value) and str(refused.value).startswith(f"{tmp_path}/run.toml") and "\n" not in str(refused.value)
 
 
 def test_files_that_are_not_there_or_not_text(tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no config file run.toml in "):
-        config.load(tmp_path / "run.toml")
+    for path, what in ((tmp_path / "run.toml", "is not there"), (tmp_path, "is not there"), (Path("/dev/null"), "is no file of text")):
+        named = path / "config.toml" if path.is_dir() else path
+        with pytest.raises(FileNotFoundError, match=f"the config file {named} {what}"):
+            config.load(path)
     (tmp_path / "run.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ValueError, match="run.toml is not TOML: "):
         config.load(tmp_path / "run.toml")

@@ -297,7 +297,7 @@ REFUSED = [
     (address("B", "192.0.2.1:50000"), "the address 192.0.2.1:50000 of B is not this machine's: start the role on its own machine"),
     (expired, "certificates/coordinator/certificate.pem expired on "),
     (lambda path: shutil.rmtree(path.parent / "certificates"),
-     "there is no folder certificates with certificates: `ppkit spnn certs config.toml` makes them"),
+     "config.toml` makes them\n"),
     (lambda path: (path.parent / "certificates/B/key.pem").unlink(), "the certificates of B are not in "),
     (exchanged, "certificates/B/certificate.pem is for 'A', not for 'B'"),
     (other_authority, "the certificates of A are of another authority than coordinator's: make all of them at once"),
@@ -308,7 +308,7 @@ REFUSED = [
     (edited("A", label=lambda labels: labels + 1), "holder A's file A.parquet: labels 'label' must be 0 or 1, row "),
     (edited("B", V20=one_other(7, np.inf)), "holder B's file B.parquet: feature 'V20' must be finite in float32, got 1 of 2,000 values"),
     (lambda path: (path.parent / "B.parquet").unlink(), "holder B's file B.parquet is not there: looked in "),
-    (lambda path: path.unlink(), "there is no config file config.toml in "),
+    (lambda path: path.unlink(), "/config.toml is not there: `ppkit spnn example FOLDER` writes one"),
 ]
 
 
@@ -403,9 +403,9 @@ def test_one_role_by_hand(path, ppkit, monkeypatch):
     assert called == [("coordinator", "config.toml", False), ("server", "config.toml", False), ("holder", "config.toml", "A", False),
                       ("server", "config.toml", True), ("holder", "config.toml", "A", False), ("coordinator", "config.toml", True)]
     assert {os.environ[name] for name in one_role.THREAD_COUNTS} == {"3"}
-    for arguments, sentence in ((["dealer"], "config.toml has no role 'dealer': with protocol 'masked' there are coordinator, server, A, B"),
-                                (["holder", "--name", "C"], "config.toml has no holder 'C': there are A, B"),
-                                (["holder", "--name", "server"], "config.toml has no holder 'server': there are A, B"),
+    for arguments, sentence in ((["dealer"], f"{path} has no role 'dealer': with protocol 'masked' there are coordinator, server, A, B"),
+                                (["holder", "--name", "C"], f"{path} has no holder 'C': there are A, B"),
+                                (["holder", "--name", "server"], f"{path} has no holder 'server': there are A, B"),
                                 (["holder", "--name", "B"], f"the certificates of B are not in {path.parent}/certificates/B: ")):
         code, out, said = ppkit("spnn", arguments[0], str(path), *arguments[1:])
         assert (code, out) == (2, "") and said.startswith(f"ppkit: {sentence}") and said.count("\n") == 1
@@ -414,6 +414,6 @@ def test_one_role_by_hand(path, ppkit, monkeypatch):
 def test_one_role_in_its_own_process_says_what_is_wrong_in_one_sentence(path):
     command = [sys.executable, "-m", "ppkit.spnn.network", "holder", "C", str(path)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=30)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", "ppkit: config.toml has no holder 'C': there are A, B\n")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"ppkit: {path} has no holder 'C': there are A, B\n")
     ended = subprocess.run([*command, "--parent", "1"], capture_output=True, text=True, timeout=30)
     assert (ended.returncode, ended.stderr) == (1, "the process 1 that started this one has ended\n")

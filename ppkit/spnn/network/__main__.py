@@ -19,7 +19,7 @@ def start(config: Config, role: str, *, resume: bool = False) -> int:
     ValueError or FileNotFoundError for what it cannot start with, before it starts (`preflight.check`).
     """
     if role not in config.roles:
-        raise ValueError(f"{config.path.name} has no role {role!r}: with protocol {config.protocol.name!r} there are "
+        raise ValueError(f"{config.typed} has no role {role!r}: with protocol {config.protocol.name!r} there are "
                          f"{', '.join(config.roles)}")
     os.environ.update(dict.fromkeys(THREAD_COUNTS, str(config.training.threads)))       # before NumPy and torch are loaded
     from ppkit.spnn.network import preflight

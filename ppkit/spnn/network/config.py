@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import json
 import re
+import shlex
 import socket
 import tomllib
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from ppkit.spnn.network.settings import SECTIONS, Holder, Model, Network, Protocol, Role, Training, section
 
@@ -21,9 +24,12 @@ _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 class Config:
     """A run as its file says it.  path: of the file.  folder: each role leaves its part in folder/<role>/.
 
+    typed: the file as its user named it, quoted as a shell wants it, for sentences.
+
     source: where the rows come from.  dealer: None where the protocol needs none.
     """
     path: Path
+    typed: str
     run: str
     folder: Path
     source: str
@@ -63,37 +69,45 @@ class Config:
         for holder in self.holders:
             if holder.name == name:
                 return holder
-        raise ValueError(f"{self.path.name} has no holder {name!r}: there are {', '.join(self.names)}")
+        raise ValueError(f"{self.typed} has no holder {name!r}: there are {', '.join(self.names)}")
 
     def folder_of(self, role: str) -> Path:
         """Where a role keeps what is its own."""
         return self.folder / role
 
     @property
+    def decides(self) -> dict[str, Any]:
+        """What decides a run's messages and result, by section and key: all but addresses, paths and [network]."""
+        return {"run": self.run, "source": self.source, "[[holder]]": [[h.name, h.labels is not None] for h in self.holders],
+                **{f"[{name}] {f.name}": getattr(part, f.name)
+                   for name, part in (("protocol", self.protocol), ("model", self.model), ("training", self.training))
+                   for f in fields(part)}}
+
+    @property
     def digest(self) -> str:
-        """SHA-256 over what decides a run's messages and result: all but addresses, paths and [network].
+        """SHA-256 over `decides`.
 
         Roles compare it, so that machines with different files notice; a resumed run must have the same.
         """
-        said = {"run": self.run, "source": self.source, "holders": [[h.name, h.labels is not None] for h in self.holders],
-                **{name: [[f.name, getattr(part, f.name)] for f in fields(part)]
-                   for name, part in (("protocol", self.protocol), ("model", self.model), ("training", self.training))}}
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self.decides, sort_keys=True).encode()).hexdigest()
 
 
 def load(path: str | Path) -> Config:
-    """The config of a TOML file; paths in it are relative to the file.
+    """The config of a TOML file, or of config.toml in a folder; paths in it are relative to the file.
 
-    FileNotFoundError if it is not there; ValueError in one sentence that names file, section, key, value and what is
+    FileNotFoundError if it is not there or no file; ValueError in one sentence that names file, section, key, value and what is
     accepted, for the first mistake. No other file is read, and no address is looked up: `resolve` does that.
     """
-    path = Path(path).resolve()
+    path = Path(path)
+    if path.is_dir():
+        path /= "config.toml"
     if not path.is_file():
-        raise FileNotFoundError(f"there is no config file {path.name} in {path.parent}")
+        what = "is no file of text" if path.exists() else "is not there: `ppkit spnn example FOLDER` writes one to start from"
+        raise FileNotFoundError(f"the config file {path} {what}")
     try:
         text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path.name} is not TOML: {error}") from None
+        raise ValueError(f"{path} is not TOML: {error}") from None
     return parse(text, path)
 
 
@@ -102,9 +116,17 @@ def parse(text: str, path: Path) -> Config:
     try:
         return _config(path, tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path.name} is not TOML: {error}") from None
+        raise ValueError(f"{path} is not TOML: {_in_words(error, text)}") from None
     except ValueError as error:
-        raise ValueError(f"{path.name}: {error}") from None
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _in_words(error: tomllib.TOMLDecodeError, text: str) -> str:
+    """What the parser says; where a key or table stands twice, which one."""
+    found = re.fullmatch(r"Cannot (overwrite a value|declare .* twice) \(at line (\d+), .*\)", str(error))
+    if not found:
+        return str(error)
+    return f"{text.splitlines()[int(found[2]) - 1].split('=')[0].strip()} stands there twice (again in line {found[2]})"
 
 
 def _config(path: Path, read: dict) -> Config:
@@ -119,7 +141,7 @@ def _config(path: Path, read: dict) -> Config:
     network, protocol, model = parts["network"], _protocol(parts["protocol"]), _model(parts["model"])
     if network.latency >= network.timeout:
         raise ValueError(f"[network] latency must be below the timeout of {network.timeout} s, got {network.latency}")
-    roles = {}
+    roles, typed, path = {}, shlex.quote(str(path)), path.resolve()
     for role in NOT_HOLDERS:
         if role not in read and (role != "dealer" or protocol.name == "ss"):
             raise ValueError(f"there is no [{role}]: a run with protocol {protocol.name!r} needs one, with its address")
@@ -127,7 +149,7 @@ def _config(path: Path, read: dict) -> Config:
     if protocol.name != "ss":
         roles["dealer"] = None
     network = replace(network, certificates=path.parent / network.certificates)
-    config = Config(path=path, run=run, folder=path.parent / folder, source=source, network=network, protocol=protocol,
+    config = Config(path=path, typed=typed, run=run, folder=path.parent / folder, source=source, network=network, protocol=protocol,
                     model=model, training=parts["training"], holders=_holders(path, read), **roles)
     _addresses(config)
     return config
@@ -214,9 +236,20 @@ def _addresses(config: Config) -> None:
             where = split_address(address)
         except ValueError as error:
             raise ValueError(f"{role}: {error}") from None
+        if _anywhere(where[0]):
+            raise ValueError(f"{role}: address must be where the others reach this role, as {address!r} is not: "
+                             "name its machine")
         if where in seen:
             raise ValueError(f"{seen[where]} and {role} have the same address {address}")
         seen[where] = role
+
+
+def _anywhere(host: str) -> bool:
+    """Whether a host stands for every address of a machine, as 0.0.0.0 and :: do: one can listen there, and not dial."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
 
 
 def resolve(config: Config) -> None:
@@ -226,5 +259,5 @@ def resolve(config: Config) -> None:
         try:
             socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
-            raise ValueError(f"{config.path.name}: the host of {role}'s address {address} cannot be found: "
+            raise ValueError(f"{config.typed}: the host of {role}'s address {address} cannot be found: "
                              f"{getattr(error, 'strerror', None) or error}") from None

@@ -82,7 +82,7 @@ def run(path: str | Path, *, resume: bool = False, progress: Callable[[int, int]
         for stale in (_status_file(config), _metrics_file(config), *(_sent_file(config, role) for role in roles)):
             stale.unlink(missing_ok=True)
     start = time.monotonic()
-    with _Roles(config, roles, resume=resume) as started, _Bar(config, progress) as bar:
+    with _Roles(config, str(path), roles, resume=resume) as started, _Bar(config, progress) as bar:
         started.wait(lambda: bar.at(_status(config)))
         seconds = time.monotonic() - start
     code, sentence = started.ended(_status(config) if "coordinator" in roles else {})
@@ -94,7 +94,8 @@ def run(path: str | Path, *, resume: bool = False, progress: Callable[[int, int]
 class _Roles:
     """The processes by role. Leaving the block ends those that still run."""
 
-    def __init__(self, config: Config, roles: Sequence[str], *, resume: bool):
+    def __init__(self, config: Config, path: str, roles: Sequence[str], *, resume: bool):
+        self._path = path                                           # as its user named it: roles say it so too
         self._config, self._roles, self._resume = config, roles, resume
         self._running: dict[str, subprocess.Popen] = {}
         self._codes: dict[str, int] = {}
@@ -114,7 +115,7 @@ class _Roles:
 
     def _start(self, role: str) -> subprocess.Popen:
         words = [role] if role in NOT_HOLDERS else ["holder", role]
-        command = [*ROLE, *words, str(self._config.path), "--parent", str(os.getpid()), *(["--resume"] if self._resume else [])]
+        command = [*ROLE, *words, self._path, "--parent", str(os.getpid()), *(["--resume"] if self._resume else [])]
         with open(_log(self._config, role), "ab" if self._resume else "wb") as log:
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
@@ -201,7 +202,7 @@ class _Bar:
 def _chosen(config: Config, only: Sequence[str] | None) -> list[str]:
     unknown = [role for role in only or [] if role not in config.roles]
     if unknown or (only is not None and not only):
-        raise ValueError(f"{config.path.name} has the roles {', '.join(config.roles)}, got {', '.join(unknown) or 'none'}")
+        raise ValueError(f"{config.typed} has the roles {', '.join(config.roles)}, got {', '.join(unknown) or 'none'}")
     return [role for role in config.roles if only is None or role in only]
 
 

@@ -24,8 +24,7 @@ def check(config: Config, roles: Sequence[str]) -> None:
     resolve(config)
     folder = config.network.certificates
     if not folder.is_dir():
-        raise ValueError(f"there is no folder {folder.name} with certificates: "
-                         f"`ppkit spnn certs {config.path.name}` makes them")
+        raise ValueError(f"there are no certificates in {folder} yet: `ppkit spnn certs {config.typed}` makes them")
     for role in roles:
         certificates.check(folder, role)
     authorities = {role: (folder / role / "ca.pem").read_bytes() for role in roles}

@@ -80,7 +80,8 @@ class Protocol:
     """[protocol].  form: of ss, else None.  key_bits: of he, else None.  secrets: "teaching" repeats from training.seed."""
     name: str = _setting(**_one_of(*PROTOCOLS))
     form: str | None = _setting(**_one_of(*FORMS), default=None)
-    key_bits: int | None = _setting("a multiple of 16", lambda value: _whole(TEACHING_KEY_BITS)(value) and not value % 16, None)
+    key_bits: int | None = _setting(f"a multiple of 16, at least {TEACHING_KEY_BITS}",
+                                    lambda value: _whole(TEACHING_KEY_BITS)(value) and not value % 16, None)
     secrets: str = _setting(**_one_of("os", "teaching"), default="os",
                             note="teaching: all repeats from training.seed, NOT SECRET")
 
