@@ -15,12 +15,14 @@ import torch
 from network_runs import HIDDEN, alone, finished, made, metrics_of, nursery, parts_of, same, small_rows, started, status
 
 from ppkit.models import classification_loss
+from ppkit.spnn.holders import Malformed
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.network import data, frames
 from ppkit.spnn.network.control import HEARD, OddPlan, checked, plan_checked, plan_for
 from ppkit.spnn.network.coordinator import Coordinator
 from ppkit.spnn.network.endpoint import Endpoint, Rejected
 from ppkit.spnn.network.launch import run as launch
+from ppkit.spnn.network.part import Part
 from ppkit.spnn.network.sides import accepts
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.training import SGLD
@@ -366,6 +368,13 @@ def test_a_process_of_before_a_resumption_is_told_to_stop_and_not_listened_to(tm
         coordinator.hear("eve", hello)
 
 
+def test_the_step_that_a_run_stops_at_is_not_before_the_one_it_goes_on_from(tmp_path):
+    coordinator = Coordinator(made(tmp_path / "it", small_rows()), Written())
+    for role in ("server", "A", "B"):
+        coordinator._take(role, {"kind": "saved", "step": 2})
+    assert (coordinator.step, coordinator.resumable) == (2, 2)
+
+
 def test_a_role_takes_only_the_messages_of_its_protocol(tmp_path):
     """A holder that sends the server what it may not is refused; the server, which has not even begun, stays as it was."""
     conf = made(tmp_path / "it", small_rows())
@@ -382,6 +391,60 @@ def test_a_role_takes_only_the_messages_of_its_protocol(tmp_path):
     assert server.code() is None
     server.signal(signal.SIGKILL)
     assert server.wait(5) == -signal.SIGKILL
+
+
+class Received:
+    """An endpoint to which one thing came."""
+
+    def __init__(self, payload):
+        self.payload = payload
+
+    def receive(self, sender, name, **_):
+        return self.payload
+
+
+@pytest.mark.parametrize(("payload", "says"), [
+    (torch.zeros(3, 1), r"must have shape \(3, 2\), got \(3, 1\)"), (torch.zeros(3, 2).double(), "must be torch.float32, got torch.float64"),
+    (torch.full((3, 2), torch.nan), "must be finite$"), (torch.full((3, 2), -torch.inf), "must be finite$"),
+    (b"abc", "must be a tensor, got bytes"), ({"a": 1}, "must be a tensor, got dict")])
+def test_what_a_step_waits_for_is_checked_and_its_sender_named(tmp_path, payload, says):
+    part = Part(made(tmp_path / "it", small_rows()), "B", resume=False)
+    part.endpoint = Received(payload)
+    with pytest.raises(Malformed, match=f"^'dL/dh1' of the server {says}") as refused:
+        part.receive_tensor("server", "dL/dh1", (3, 2))
+    assert refused.value.role == "server"
+    part.endpoint = Received(torch.ones(3, 2))
+    assert torch.equal(part.receive_tensor("server", "dL/dh1", (3, 2)), torch.ones(3, 2))
+
+
+@pytest.mark.parametrize("payload", [{}, {"n": 0.5}, {"n": -1}, {"n": True}, {"rows": 3}, b"3", torch.ones(1)])
+def test_a_number_of_rows_is_a_whole_number(tmp_path, payload):
+    part = Part(made(tmp_path / "it", small_rows()), "server", resume=False)
+    part.endpoint = Received(payload)
+    with pytest.raises(Malformed, match="'test rows' of A must have n, whole numbers"):
+        part.receive_counts("A", "test rows", "n")
+
+
+ROGUE = """
+import sys, torch
+from ppkit.spnn.network import __main__, part
+send = part.Part.send
+def spoiled(self, receiver, name, payload, **how):
+    return send(self, receiver, name, payload[:, :1].contiguous() if name == "dL/dh1" and self.step == 3 else payload, **how)
+part.Part.send = spoiled
+sys.exit(__main__.main(sys.argv[1:]))
+"""
+
+
+def test_a_role_that_sends_another_shape_ends_the_run_and_is_the_one_that_is_named(tmp_path):
+    conf = made(tmp_path / "it", small_rows())
+    roles = {role: nursery().start(conf, role) for role in conf.roles if role != "server"}
+    rogue = subprocess.Popen([sys.executable, "-c", ROGUE, "server", str(conf.path)], stderr=subprocess.PIPE, text=True)
+    codes = {name: role.wait(20) for name, role in roles.items()}
+    assert codes == dict.fromkeys(roles, 1) and rogue.wait(5) == 1
+    sentence = r"holder [AB] got something malformed from the server \(more in .*log.txt\): the run stops at step [23]"
+    assert all(re.search(sentence, said) for said in (*(role.said() for role in roles.values()), rogue.communicate()[1]))
+    assert "'dL/dh1' of the server must have shape (100, 4), got (100, 1)" in roles["A"].said() + roles["B"].said()
 
 
 def test_run_by_the_launcher(tmp_path):

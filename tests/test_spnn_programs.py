@@ -11,6 +11,7 @@ import torch
 
 from ppkit.models import classification_loss
 from ppkit.spnn.encrypted import _key_in, _key_out
+from ppkit.spnn.holders import Malformed
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.messages import Transcript
 from ppkit.spnn.paillier_keys import PublicKey, generate_keys
@@ -447,7 +448,14 @@ def test_a_dealer_without_data_and_rows_that_are_not_there_are_refused():
     ("lean", "dealer", "B", "<W>", r"'<W>' of the dealer must have shape \(7, 4\), got \(1, 1\)"),
     ("lean", "A", "B", "X - U", r"'X - U' of holder A must have shape \(23, 5\), got \(1, 1\)"),
     ("published", "B", "A", "X - U", r"'X - U' of holder B must have shape \(7, 5\), got \(1, 1\)"),
-    ("published", "dealer", "A", "<U>, <V>, <W> for AB", r"the dealer's part .* must have 83 numbers, got shape \(1, 1\)"),
+    ("published", "dealer", "A", "<U>, <V>, <W> for AB", r"'part for this batch' of the dealer must have shape \(83,\), got \(1, 1\)"),
+    ("published", "B", "A", "<X>", r"'<X>' of holder B must have shape \(7, 2\), got \(1, 1\)"),
+    ("published", "B", "A", "<theta>", r"'<theta>' of holder B must have shape \(2, 4\), got \(1, 1\)"),
+    ("masked", "A", "B", "seed", "the key that A sent: key must be 32 bytes, got 0 bytes"),
+    ("lean", "dealer", "B", "seed", "the key that dealer sent: key must be 32 bytes"),
+    ("he", "A", "B", "Enc(X theta)", r"'Enc\(X theta\)' of holder A must be \d+ bytes, got Tensor"),
+    ("he", "B", "server", "Enc(X theta)", r"'Enc\(X theta\)' of holder B must be \d+ bytes, got Tensor"),
+    ("he", "server", "B", "public key", "'public key' of the server: a public key is n and h_n"),
 ])
 def test_a_payload_of_another_size_is_refused_with_its_sender(variant, sender, receiver, name, says):
     messages, _ = recorded(variant, 2)
@@ -455,9 +463,30 @@ def test_a_payload_of_another_size_is_refused_with_its_sender(variant, sender, r
     link = received[sender]
     at = [each for each, _ in link].index(name)
     link[at] = name, torch.zeros(1, 1, dtype=torch.int64)
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(Malformed, match=says) as refused:
         for stage in STAGES:
             alone(side, stage, 2, received)
+    assert refused.value.role == sender
+
+
+@pytest.mark.parametrize(("variant", "sender", "receiver", "name"), [
+    ("masked", "A", "server", "masked X theta"), ("plain", "B", "server", "X theta"), ("lean", "B", "server", "<X theta> mod 2^32"),
+    ("published", "B", "server", "<X theta>"), ("lean", "A", "B", "theta - V"), ("lean", "dealer", "B", "<W>"),
+    ("lean", "A", "B", "X - U"), ("published", "B", "A", "Y - V"), ("published", "dealer", "A", "<U>, <V>, <W> for AB"),
+    ("published", "B", "A", "<X>"), ("published", "B", "A", "<theta>")])
+def test_a_payload_of_another_type_or_no_tensor_or_not_finite_is_refused_with_its_sender(variant, sender, receiver, name):
+    messages, _ = recorded(variant, 2)
+    for spoil, says in [(lambda x: x.double(), "must be torch.*, got torch.float64"), (lambda x: x.to(torch.uint8), "got torch.uint8"),
+                        (lambda x: b"abc", "must be a tensor, got bytes"), (lambda x: {"a": 1}, "must be a tensor, got dict"),
+                        *([(lambda x: x / 0, "must be finite")] if variant == "plain" else [])]:
+        side, received = one_side(variant, 2, receiver), received_by(receiver, messages)
+        link = received[sender]
+        at = [each for each, _ in link].index(name)
+        link[at] = name, spoil(link[at][1])
+        with pytest.raises(Malformed, match=says) as refused:
+            for stage in STAGES:
+                alone(side, stage, 2, received)
+        assert refused.value.role == sender
 
 
 def test_a_public_key_travels_whole_however_short_h_n_is():

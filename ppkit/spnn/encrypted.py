@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 import torch
 
 from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.holders import SERVER, Holder, Server, check_room
+from ppkit.spnn.holders import SERVER, Holder, Malformed, Server, check_room
 from ppkit.spnn.in_process import Protocol
 from ppkit.spnn.paillier import Ciphertexts, Packing, add, decrypt, encrypt, first_layer_elementwise, phe_keys
 from ppkit.spnn.paillier_keys import SECURE_BITS, PrivateKey, PublicKey, generate_keys
@@ -30,8 +30,12 @@ class _EncryptedHolder(Holder):
             self.streams = {"own": self._stream}
 
     def connect(self):
-        self.public = _key_in((yield Receive(SERVER, "public key")))             # line 1
-        self.packing.n_fields(self.public)                                      # refuses a key that is too small
+        came = yield Receive(SERVER, "public key")                               # line 1
+        try:
+            self.public = _key_in(came if isinstance(came, bytes) else b"")
+            self.packing.n_fields(self.public)                                   # refuses a key that is too small
+        except ValueError as error:
+            raise Malformed(f"'public key' of the server: {error}", SERVER) from None
 
     def part(self, rows, theta: torch.Tensor) -> torch.Tensor:
         """round(2^16 X_i theta_i) on the batch, halves to even, int64; refused where a field of a plaintext has no room."""
@@ -47,7 +51,8 @@ class _EncryptedHolder(Holder):
         me = self.names.index(self.name)
         sums = encrypt(self.public, z, packing=self.packing, stream=self._stream, pool=self._pool)            # line 2
         if me:                                                                                                # line 3
-            came = Ciphertexts((yield Receive(self.names[me - 1], NAME)), self.public, tuple(z.shape), self.packing, me)
+            came = _ciphertexts(self.names[me - 1], (yield Receive(self.names[me - 1], NAME)), self.public, tuple(z.shape),
+                                self.packing, me)
             sums = add(self.public, came, sums)
         yield Send([*self.names, SERVER][me + 1], NAME, sums.payload)
 
@@ -69,8 +74,8 @@ class _EncryptedServer(Server):
             yield Send(holder, "public key", _key_out(self.private.public))
 
     def step(self, n):
-        payload = yield Receive(self.names[-1], NAME)
-        sums = Ciphertexts(payload, self.private.public, (n, self.width), self.packing, len(self.names))
+        payload, k = (yield Receive(self.names[-1], NAME)), len(self.names)
+        sums = _ciphertexts(self.names[-1], payload, self.private.public, (n, self.width), self.packing, k)
         return self.decoded(decrypt(self.private, sums, pool=self._pool))        # line 4
 
 
@@ -123,6 +128,15 @@ class Encrypted(Protocol):
             self.transcript.send(sender, receiver, NAME, b"", n_bytes=n_bytes)
             self.transcript.next_round()
         return self.server.decoded(first_layer_elementwise(*phe_keys(self.server.private), products))
+
+
+def _ciphertexts(sender: str, payload: object, public: PublicKey, shape: tuple[int, ...], packing: Packing, n_terms: int):
+    """What came, if it is as many bytes as that many numbers take.  Malformed if not."""
+    n_bytes = -(-torch.Size(shape).numel() // packing.n_fields(public)) * public.ciphertext_bytes
+    if not isinstance(payload, bytes) or len(payload) != n_bytes:
+        got = f"{len(payload)} bytes" if isinstance(payload, bytes) else type(payload).__name__
+        raise Malformed(f"{NAME!r} of holder {sender} must be {n_bytes} bytes, got {got}", sender)
+    return Ciphertexts(payload, public, shape, packing, n_terms)
 
 
 def _key_out(public: PublicKey) -> bytes:

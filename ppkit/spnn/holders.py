@@ -88,6 +88,41 @@ def check_parties(names: Sequence[str], columns: Sequence[int]) -> None:
         raise ValueError(f"a holder cannot be called {taken[0]!r}")
 
 
+class Malformed(ValueError):
+    """What another party sent is not what the protocol has there: type, shape, or a number that is none.  role: who sent it."""
+
+    def __init__(self, sentence: str, role: str):
+        super().__init__(sentence)
+        self.role = role
+
+
+def tensor_from(sender: str, name: str, payload: object, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """A payload that came, if it is a tensor of this shape and type, all finite; Malformed, without any value, if not.
+
+    >>> tensor_from("B", "words", torch.zeros(2, 3), (2, 3), torch.int32)
+    Traceback (most recent call last):
+    ppkit.spnn.holders.Malformed: 'words' of holder B must be torch.int32, got torch.float32
+    """
+    what = f"{name!r} of {'the ' if sender in (SERVER, DEALER) else 'holder '}{sender}"
+    if not isinstance(payload, torch.Tensor):
+        raise Malformed(f"{what} must be a tensor, got {type(payload).__name__}", sender)
+    if payload.shape != shape:
+        raise Malformed(f"{what} must have shape {tuple(shape)}, got {tuple(payload.shape)}", sender)
+    if payload.dtype != dtype:
+        raise Malformed(f"{what} must be {dtype}, got {payload.dtype}", sender)
+    if dtype.is_floating_point and not torch.isfinite(payload).all():
+        raise Malformed(f"{what} must be finite", sender)
+    return payload
+
+
+def seed_from(sender: str, payload: object) -> Stream:
+    """The Stream of a seed, or of another key, that came.  Malformed if it is none."""
+    try:
+        return Stream(payload if isinstance(payload, bytes) else b"")
+    except ValueError as error:
+        raise Malformed(f"the key that {sender} sent: {error}", sender) from None
+
+
 class Side:
     """What one party of a protocol is and has: public sizes, and its own source of secrets.
 
@@ -196,17 +231,14 @@ class Server(Side):
         return nothing()
 
     def step(self, n: int) -> Program:
-        """One batch of n rows; returns h1 (n, width) of dtype.  ValueError if a payload of another shape comes."""
+        """One batch of n rows; returns h1 (n, width) of dtype.  Malformed if a payload of another shape or type comes."""
         raise NotImplementedError
 
-    def gather(self, name: str, n: int) -> Generator[Receive, torch.Tensor, dict[str, torch.Tensor]]:
-        """One payload (n, width) of this name from every holder: {holder: payload}."""
+    def gather(self, name: str, n: int, dtype: torch.dtype) -> Generator[Receive, torch.Tensor, dict[str, torch.Tensor]]:
+        """One payload (n, width) of this name and type from every holder: {holder: payload}."""
         received = {}
         for holder in self.names:
-            payload = yield Receive(holder, name)
-            if payload.shape != (n, self.width):
-                raise ValueError(f"{name!r} of holder {holder} must have shape {(n, self.width)}, got {tuple(payload.shape)}")
-            received[holder] = payload
+            received[holder] = tensor_from(holder, name, (yield Receive(holder, name)), (n, self.width), dtype)
         return received
 
     def decoded(self, total: torch.Tensor) -> torch.Tensor:

@@ -6,7 +6,7 @@ import torch
 
 from ppkit.spnn.dealer import Dealer, total
 from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.holders import DEALER, SERVER, Dealing, Server, rows_of
+from ppkit.spnn.holders import DEALER, SERVER, Dealing, Server, rows_of, seed_from, tensor_from
 from ppkit.spnn.programs import Program, Receive, Send
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.secret_sharing import Opening, SharingHolder, SharingProtocol
@@ -26,10 +26,10 @@ class _LeanHolder(SharingHolder):
         self._to = {other: own.derive("seed for", other) for other in self.others}       # their shares of mine come from it
         for other, seed in self._to.items():
             yield Send(other, "seed", seed.key)
-        self._from_dealer = Stream((yield Receive(DEALER, "seed")))
+        self._from_dealer = seed_from(DEALER, (yield Receive(DEALER, "seed")))
         self._from = {}
         for other in self.others:
-            self._from[other] = Stream((yield Receive(other, "seed")))
+            self._from[other] = seed_from(other, (yield Receive(other, "seed")))
         self.streams = {"dealer": self._from_dealer, **{f"to {other}": stream for other, stream in self._to.items()},
                         **{f"from {other}": stream for other, stream in self._from.items()}}
 
@@ -58,10 +58,7 @@ class _LeanHolder(SharingHolder):
     def _dealt_product(self, n: int, width: int) -> Opening:
         if self.name != self.names[-1]:
             return self._from_dealer.words((n, width))
-        W = yield Receive(DEALER, "<W>")
-        if W.shape != (n, width):
-            raise ValueError(f"'<W>' of the dealer must have shape {(n, width)}, got {tuple(W.shape)}")
-        return W
+        return tensor_from(DEALER, "<W>", (yield Receive(DEALER, "<W>")), (n, width), torch.int64)
 
     def begin(self, rows, theta):
         if self._E is None:
@@ -84,7 +81,7 @@ class _LeanHolder(SharingHolder):
 
 class _LeanServer(Server):
     def step(self, n):
-        words = list((yield from self.gather(WORDS, n)).values())
+        words = list((yield from self.gather(WORDS, n, torch.int32)).values())
         return self.decoded(sum(words[1:], words[0]))
 
 

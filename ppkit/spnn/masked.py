@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.holders import SERVER, WORD_BITS, Holder, Server, check_room
+from ppkit.spnn.holders import SERVER, WORD_BITS, Holder, Server, check_room, seed_from
 from ppkit.spnn.in_process import Protocol
 from ppkit.spnn.programs import Receive, Send
 from ppkit.spnn.randomness import Stream
@@ -106,7 +106,7 @@ class _MaskedHolder(Holder):
                 seeds[i] = own.derive("seed for", other)
                 yield Send(other, "seed", seeds[i].key)
         for i, other in enumerate(self.names[:me]):
-            seeds[i] = Stream((yield Receive(other, "seed")))
+            seeds[i] = seed_from(other, (yield Receive(other, "seed")))
         self.masks = PairMasks(me, seeds)
         self.streams = {"masks": self.masks}
 
@@ -121,7 +121,7 @@ class _MaskedHolder(Holder):
 
 class _MaskedServer(Server):
     def step(self, n):
-        return self.decoded(unmask((yield from self.gather("masked X theta", n)), self.names))
+        return self.decoded(unmask((yield from self.gather("masked X theta", n, torch.int32)), self.names))
 
 
 class Masked(Protocol):

@@ -10,8 +10,8 @@ import torch
 from ppkit.spnn import ring
 from ppkit.spnn.dealer import Dealer, total
 from ppkit.spnn.fixed_point import FRACTIONAL_BITS, encode, row_reach
-from ppkit.spnn.holders import (DEALER, SERVER, WORD_BITS, Dealing, Holder, Rows, Server, check_room, check_rows, count,
-                                rows_of)
+from ppkit.spnn.holders import (DEALER, SERVER, WORD_BITS, Dealing, Holder, Rows, Server, check_room, check_rows,
+                                count, rows_of, tensor_from)
 from ppkit.spnn.in_process import Protocol
 from ppkit.spnn.programs import Program, Receive, Send
 from ppkit.spnn.randomness import Stream
@@ -77,9 +77,7 @@ class SharingHolder(Holder):
     def _add_up(self, name: str, own: torch.Tensor, others: Sequence[str]) -> Opening:
         value = None
         for other in others:
-            came = yield Receive(other, name)
-            if came.shape != own.shape:
-                raise ValueError(f"{name!r} of holder {other} must have shape {tuple(own.shape)}, got {tuple(came.shape)}")
+            came = tensor_from(other, name, (yield Receive(other, name)), own.shape, own.dtype)
             value = own + came if value is None else value.add_(came)
         return value
 
@@ -183,8 +181,9 @@ class _PublishedHolder(SharingHolder):
             yield Send(other, "<X>", X_parts[other])
             yield Send(other, "<theta>", T_parts[other])
         for other in self.others:
-            X_parts[other] = yield Receive(other, "<X>")
-            T_parts[other] = yield Receive(other, "<theta>")
+            d = self.columns[self.names.index(other)]
+            X_parts[other] = tensor_from(other, "<X>", (yield Receive(other, "<X>")), (len(self.batch), d), torch.int64)
+            T_parts[other] = tensor_from(other, "<theta>", (yield Receive(other, "<theta>")), (d, theta.shape[1]), torch.int64)
         # 5, 6: it puts its shares side by side, and multiplies them
         X = torch.cat([X_parts[name] for name in self.names], dim=1)
         T = torch.cat([T_parts[name] for name in self.names], dim=0)
@@ -224,7 +223,7 @@ class _PublishedHolder(SharingHolder):
 class _PublishedServer(Server):
     def step(self, n):
         # 11: the server adds the shares
-        return self.decoded(total(list((yield from self.gather("<X theta>", n)).values())))
+        return self.decoded(total(list((yield from self.gather("<X theta>", n, torch.int64)).values())))
 
 
 class _PublishedDealer(Dealing):
@@ -289,6 +288,5 @@ def _flat(parts) -> torch.Tensor:
 
 def _in_parts(payload: torch.Tensor, shapes: Sequence[tuple[int, int]]) -> list[torch.Tensor]:
     sizes = [rows * columns for rows, columns in shapes]
-    if payload.shape != (sum(sizes),):
-        raise ValueError(f"the dealer's part for this batch must have {sum(sizes)} numbers, got shape {tuple(payload.shape)}")
+    payload = tensor_from(DEALER, "part for this batch", payload, (sum(sizes),), torch.int64)
     return [part.view(shape) for part, shape in zip(payload.split(sizes), shapes)]

@@ -23,6 +23,7 @@ WHY = {                                                  # why a role stopped, i
     "unreachable": "could not reach {role} for {timeout} s",
     "refused": "sent something that {role} refused",
     "out of turn": "got a message out of turn from {role}",
+    "malformed": "got something malformed from {role}",
     "disk": "could not write to its disk",
     "changed": "has another config or other data than when the run stopped",
     "plan": "got a plan that is not as its config says",

@@ -204,7 +204,7 @@ class Coordinator:
             for step in said.get("damaged") or []:
                 print(f"{named(role)}'s checkpoint of step {step} is damaged and is not used", file=sys.stderr, flush=True)
         elif kind == "saved":
-            seen.saved = said["step"]
+            seen.saved, seen.step = said["step"], max(seen.step, said["step"])
         elif kind == "ready":
             seen.ready, seen.step = said, max(seen.step, said["step"])
         elif kind == "done":

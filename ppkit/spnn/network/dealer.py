@@ -24,7 +24,7 @@ def work(part: Part) -> None:
     """
     config, plan = part.config, part.plan
     side = side_of(part)
-    n_test = int(part.receive(config.names[0], "test rows")["n"])
+    n_test = part.receive_counts(config.names[0], "test rows", "n")["n"]
     order = Order.for_dealer(part, plan["train_rows"], plan["batch"])
     part.run(side.connect())
     part.run(side.prepare(plan["train_rows"]))

@@ -97,7 +97,7 @@ class HolderWork:
             for receiver in (SERVER, *(["dealer"] if config.dealer is not None else [])):
                 part.send(receiver, "test rows", {"n": len(self.X) - self.n})
         for name in others:
-            theirs = part.receive(name, "rows and ids")
+            theirs = part.receive_counts(name, "rows and ids", "rows")
             if theirs != mine:
                 what = (f"{mine['rows']:,} and {theirs['rows']:,} rows" if theirs["rows"] != mine["rows"]
                         else "other ids, or ids in another order")
@@ -109,7 +109,7 @@ class HolderWork:
         part.run(side.step(rows, self.theta))
         gradients = []
         if self.output is not None:
-            h_L = part.receive(SERVER, "h_L").requires_grad_()
+            h_L = part.receive_tensor(SERVER, "h_L", (len(rows), part.plan["last_width"])).requires_grad_()
             loss = classification_loss(self.output(h_L), self.y[rows])
             if not math.isfinite(value := float(loss.detach())):
                 raise ValueError(f"the loss is {value} at step {part.step}: lower the learning rate")
@@ -117,7 +117,7 @@ class HolderWork:
             factor = loss_factor(part.plan["optimiser"], len(rows))
             back, *gradients = torch.autograd.grad(loss * factor if factor != 1.0 else loss, [h_L, *self.output.parameters()])
             part.send(SERVER, "dL/dh_L", back)
-        G = part.receive(SERVER, "dL/dh1")
+        G = part.receive_tensor(SERVER, "dL/dh1", (len(rows), part.plan["width"]))
         self.optimiser.step([(G.T @ side.batch).T, *gradients])
 
     def _test(self, order: Order) -> None:
@@ -131,7 +131,8 @@ class HolderWork:
             for rows in order.in_turn(len(X)):
                 part.run(side.step(rows, self.theta))
                 if self.output is not None:
-                    logits.append(self.output(part.receive(SERVER, "h_L"))[:, 0])
+                    h_L = part.receive_tensor(SERVER, "h_L", (len(rows), part.plan["last_width"]))
+                    logits.append(self.output(h_L)[:, 0])
                 part.step += 1
         self.seconds["test"] = time.perf_counter() - began
         if self.output is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from ppkit.spnn.holders import seed_from
 from ppkit.spnn.randomness import Stream
 
 if TYPE_CHECKING:
@@ -34,13 +35,13 @@ class Order:
                 for receiver in [*others, *(["dealer"] if _dealer_needs(config) else [])]:
                     part.send(receiver, "order", key)
             else:
-                key = bytes(part.receive(first, "order"))
+                key = seed_from(first, part.receive(first, "order")).key
         return cls(n_rows, batch, key)
 
     @classmethod
     def for_dealer(cls, part: Part, n_rows: int, batch: int) -> Order:
         """At the dealer, which gets the key only where triples are for rows of a data set."""
-        key = bytes(part.receive(part.config.names[0], "order")) if _dealer_needs(part.config) else None
+        key = seed_from(part.config.names[0], part.receive(part.config.names[0], "order")).key if _dealer_needs(part.config) else None
         return cls(n_rows, batch, key)
 
     def epoch(self, number: int) -> list[torch.Tensor]:

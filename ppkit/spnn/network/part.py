@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ppkit.spnn.holders import Malformed, tensor_from
 from ppkit.spnn.network.checkpoints import SET_UP, Changed, Checkpoint, Checkpoints, Damaged, Journal, SentBefore, root_secret, write
 from ppkit.spnn.network.config import Config
 from ppkit.spnn.network.control import ORDER, REPORT, START_TIMEOUT, OddPlan, plan_checked, record_file
@@ -153,6 +154,17 @@ class Part:
         """
         return self.endpoint.receive(sender, name, step=self.step, timeout=math.inf)
 
+    def receive_tensor(self, sender: str, name: str, shape: tuple[int, ...]) -> torch.Tensor:
+        """The same, if it is a float32 tensor of this shape, all finite.  Malformed, which names the sender, if not."""
+        return tensor_from(sender, name, self.receive(sender, name), shape, torch.float32)
+
+    def receive_counts(self, sender: str, name: str, *keys: str) -> dict:
+        """The same, if it is a dict with a whole number >= 0 under each of these keys.  Malformed if not."""
+        came = self.receive(sender, name)
+        if not (isinstance(came, dict) and all(type(came.get(key)) is int and came[key] >= 0 for key in keys)):
+            raise Malformed(f"{name!r} of {sender} must have {' and '.join(keys)}, whole numbers", sender)
+        return came
+
     def run(self, program: Program) -> Any:
         """A protocol's program on real messages; returns what it returns."""
         payload = None
@@ -267,6 +279,9 @@ class Part:
                     self._say(str(stopped))
                 except RowsDiffer as error:
                     code, why, about = 2, "rows", error.role
+                    self._say(str(error))
+                except Malformed as error:
+                    why, about = "malformed", error.role
                     self._say(str(error))
                 except (Silent, Rejected, OutOfTurn) as error:
                     if error.role == COORDINATOR and self.plan:

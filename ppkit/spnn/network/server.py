@@ -31,7 +31,7 @@ def work(part: Part) -> None:
     optimiser = Optimiser(parameters, name=plan["optimiser"], lr=plan["lr"], stream=part.root)
     first, label_holder = config.names[0], config.label_holder
 
-    n_test = int(part.receive(first, "test rows")["n"])
+    n_test = part.receive_counts(first, "test rows", "n")["n"]
     part.run(side.connect())
     part.run(side.prepare(plan["train_rows"]))
 
@@ -53,7 +53,7 @@ def work(part: Part) -> None:
             h1 = part.run(side.step(sizes[batch])).requires_grad_()
             h_L = hidden(h1)
             part.send(label_holder, "h_L", h_L.detach())
-            back = part.receive(label_holder, "dL/dh_L")
+            back = part.receive_tensor(label_holder, "dL/dh_L", h_L.shape)
             G, *gradients = torch.autograd.grad(h_L, [h1, *parameters], back)
             for name in config.names:
                 part.send(name, "dL/dh1", G)
