@@ -154,6 +154,20 @@ def test_every_cut_and_every_byte_too_many_is_malformed():
         unpack(pack(frame({"a": 1})).replace(b'{"a": 1}', b"[1, 2,3]"))
 
 
+@pytest.mark.parametrize("body", [b'{"a":' + b"[" * 150_000, b'{"a":' + b"9" * 100_000 + b"}", b'{"a":"' + b"\xff" * 9 + b'"}'])
+def test_json_that_python_cannot_read_is_malformed(body):
+    texts = ["r", "A", "B", "control", "s", 0, 7, "json", "", [], [], len(body)]
+    head = json.dumps(texts).encode()
+    with pytest.raises(Malformed, match="the body is no JSON"):
+        unpack(b"PPK1<" + len(head).to_bytes(4, "big") + head + body)
+
+
+@pytest.mark.parametrize("shape, strides", [([0, 1 << 62], [1, 1]), ([0, 1 << 40, 1 << 40], [1, 1, 1]), ([0] + 7 * [1 << 31], 8 * [1])])
+def test_a_tensor_of_nothing_with_lengths_that_torch_cannot_multiply_is_malformed(shape, strides):
+    with pytest.raises(Malformed, match="does not fill 0 bytes"):
+        unpack(with_head(lambda fields: [*fields[:9], shape, strides, 0])[:-48])
+
+
 def test_bytes_changed_at_random_give_a_frame_or_malformed_and_nothing_else():
     rng, good = np.random.default_rng(0), pack(frame(numbers(4, 3)))
     refused = 0

@@ -113,7 +113,7 @@ def unpack(*parts: bytes) -> Frame:
     if head.kind == "json":
         try:
             payload = json.loads(payload)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Malformed(f"the body is no JSON: {error}") from None
         if not isinstance(payload, dict):
             raise Malformed("the JSON body is no dict")
@@ -181,7 +181,7 @@ def _check_form(kind: Any, dtype: Any, shape: Any, strides: Any, size: int) -> N
 def _dense(shape, strides) -> bool:
     """Whether every element has a place of its own and no place is left over; any strides do where there is at most one."""
     if math.prod(shape) <= 1:
-        return all(stride <= 1 << 32 for stride in strides)
+        return math.prod(length or 1 for length in shape) <= 1 << 32 and all(stride <= 1 << 32 for stride in strides)
     expected = 1
     for stride, length in sorted((stride, length) for length, stride in zip(shape, strides) if length != 1):
         if stride != expected:
