@@ -444,7 +444,7 @@ def test_a_role_that_sends_another_shape_ends_the_run_and_is_the_one_that_is_nam
     assert codes == dict.fromkeys(roles, 1) and rogue.wait(5) == 1
     sentence = r"holder [AB] got something malformed from the server \(more in .*log.txt\): the run stops at step [23]"
     assert all(re.search(sentence, said) for said in (*(role.said() for role in roles.values()), rogue.communicate()[1]))
-    assert "'dL/dh1' of the server must have shape (100, 4), got (100, 1)" in roles["A"].said() + roles["B"].said()
+    assert "'dL/dh1' of the server must have shape (30, 4), got (30, 1)" in roles["A"].said() + roles["B"].said()
 
 
 def test_run_by_the_launcher(tmp_path):
