@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import socket
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from datetime import datetime, timedelta, timezone
 
 import grpc
@@ -23,6 +25,7 @@ from network_pair import Pair, free_ports, loopback
 from ppkit.spnn.network import certificates, frames, gate
 from ppkit.spnn.network.endpoint import Endpoint, OutOfTurn, Rejected, Silent, Stopped
 from ppkit.spnn.network.frames import Frame, pack
+from ppkit.spnn.network.links import Outgoing
 
 Code, PEM = grpc.StatusCode, Encoding.PEM
 
@@ -244,6 +247,181 @@ def test_calls_pass_the_same_checks(place, folder):
     assert ask(payload=b"bytes", number=2)[0] is Code.UNIMPLEMENTED and len(lines.refusal()) == 5
 
 
+# what would take memory, or be tried for ever
+
+def peak_bytes(act):
+    """What `act` returns, and the most that Python held meanwhile beside what it held before."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        return act(), tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+def said(n_bytes, sent):
+    """A frame that says n_bytes, in pieces, of which so many are sent."""
+    head = json.dumps(["r", "A", "server", "online", "good", 0, 1, "bytes", "", [], [], n_bytes]).encode()
+    yield b"PPK1<" + len(head).to_bytes(4, "big") + head
+    for _ in range(sent):
+        yield bytes(1 << 20)
+
+
+@pytest.mark.parametrize("settings, code, why", [
+    ({"largest": 1 << 20}, Code.INVALID_ARGUMENT, "a message to server has at most 1048576 bytes, this one 4294967296"),
+    ({}, Code.FAILED_PRECONDITION, r"server keeps at most 2147483648 bytes of A that it has not read, and has no room for 4294967\d+")])
+def test_a_message_that_says_too_much_is_refused_before_it_comes(folder, settings, code, why):
+    addresses, lines = loopback("A", "server"), Lines()
+    with Endpoint("server", addresses, run="r", certificates=folder, log=lines.append, **settings) as server:
+        (got, sentence, _), most = peak_bytes(
+            lambda: knock(addresses["server"], certificates.dialling(folder, "A"), said(1 << 32, sent=100)))
+        assert got is code and re.fullmatch(why, sentence) and most < 20 << 20       # what gRPC holds on its way
+        assert [line["why"] for line in lines.refusal()] == [sentence]
+        still_takes_a_good_one(server, addresses["server"], folder)
+
+
+def test_the_largest_message_is_taken_and_one_byte_more_is_not(folder):
+    addresses, lines = loopback("A", "server"), Lines()
+    with Endpoint("server", addresses, run="r", certificates=folder, log=lines.append, largest=7) as server:
+        still_takes_a_good_one(server, addresses["server"], folder)
+        code, why, _ = knock(addresses["server"], certificates.dialling(folder, "A"), [good(number=1, payload=b"payload+")])
+        assert (code, why) == (Code.INVALID_ARGUMENT, "a message to server has at most 7 bytes, this one 8")
+
+
+def test_unread_messages_are_bounded_and_reading_makes_room(folder):
+    addresses, lines = loopback("A", "server"), Lines()
+    one = lambda number: good(number=number, payload=bytes(10_000))
+    with Endpoint("server", addresses, run="r", certificates=folder, log=lines.append, backlog=50_000) as server:
+        ask = lambda *numbers: knock(addresses["server"], certificates.dialling(folder, "A"), [one(n) for n in numbers])
+        code, why, taken = ask(0, 1, 2, 3)
+        assert (code, taken) == (Code.FAILED_PRECONDITION, [0, 1, 2]) and why == lines.refusal()[0]["why"]
+        assert why.startswith("server keeps at most 50000 bytes of A that it has not read, and has no room for 100")
+        assert ask(1) == (Code.OK, "", [1]), "a repetition takes no room"
+        for number in (3, 4, 5):
+            server.receive("A", "good", step=1)
+            assert ask(number) == (Code.OK, "", [number])
+        assert ask(6)[0] is Code.FAILED_PRECONDITION
+        for _ in range(3):
+            server.receive("A", "good", step=1)
+        assert server._gate.incoming["A"].unread_bytes == 0
+
+
+def test_half_messages_on_many_streams_are_not_all_kept(folder):
+    """Only the latest stream of a link counts: the ones before it are ended, and what they brought is forgotten."""
+    addresses, lines, go_on = loopback("A", "server"), Lines(), threading.Event()
+
+    def half():
+        yield from said(100 << 20, sent=8)
+        go_on.wait(20.0)
+
+    with Endpoint("server", addresses, run="r", certificates=folder, log=lines.append) as server:
+        link, ended = server._gate.incoming["A"], []
+
+        def ask():
+            ended.append(knock(addresses["server"], certificates.dialling(folder, "A"), half())[0])
+
+        asking = []
+        for n in range(4):
+            asking.append(threading.Thread(target=ask))
+            before = link.arriving
+            asking[-1].start()
+            until = time.monotonic() + 5.0
+            while (link.arriving is before or len(ended) < n) and time.monotonic() < until:
+                time.sleep(0.01)
+        assert ended == [Code.CANCELLED] * 3
+        go_on.set()
+        [thread.join(5.0) for thread in asking]
+        assert ended[3:] == [Code.INVALID_ARGUMENT] and link.arriving is None
+        still_takes_a_good_one(server, addresses["server"], folder)
+
+
+@pytest.mark.parametrize("error", [MemoryError, RecursionError, RuntimeError])
+def test_a_message_that_the_receiver_fails_at_is_tried_once_and_ends_the_senders_run(tmp_path, monkeypatch, error):
+    lines, tried, real = [], [], frames.unpack
+
+    def fails(*parts):
+        if frames.opening(parts[0]).frame.name in ("x", "ask"):
+            tried.append(1)
+            raise error("a value that nobody is to see")
+        return real(*parts)
+
+    with Pair(tmp_path, timeout=1.5, log=lines.append) as pair:
+        monkeypatch.setattr(frames, "unpack", fails)
+        with pytest.raises(Rejected, match=rf"^server refused: server could not take this call \({error.__name__}\)$"):
+            pair.A.call("server", "ask", {})
+        pair.A.send("server", "x", b"1", step=1)
+        with pytest.raises(Rejected, match=rf"^server refused: server could not take this message \({error.__name__}\)$"):
+            pair.A.flush(8.0)
+        assert len(tried) == 2
+    failed = [line for line in lines if line.get("event") == "failed"]
+    assert [(line["from"], line["why"]) for line in failed] == [
+        ("A", f"server could not take this {what} ({error.__name__})") for what in ("call", "message")]
+
+
+class Fruitless(grpc.RpcError):
+    """A stream that takes some pieces and breaks."""
+
+    def code(self):
+        return Code.UNKNOWN
+
+    def details(self):
+        return "broken"
+
+
+@pytest.mark.parametrize("acknowledged", [None, 99])
+def test_pieces_that_come_to_nothing_again_and_again_are_no_sign_of_life(acknowledged):
+    """Every stream takes both pieces and breaks, for ever; an acknowledgement of nothing that was sent is none either."""
+    failed, streams, over = [], [], threading.Event()
+
+    class Call:
+        def __init__(self, parts):
+            self.done = threading.Event()
+            threading.Thread(target=self.through, args=(parts,), daemon=True).start()
+
+        def through(self, parts):
+            next(parts), next(parts)                             # and ask for a third, as gRPC does
+            threading.Timer(0.05, self.done.set).start()
+            next(parts, None)
+
+        def __iter__(self):
+            self.done.wait(5.0)
+            if acknowledged is not None:
+                yield acknowledged.to_bytes(8, "big")
+            streams.append(1)
+            raise Fruitless
+
+        def cancel(self):
+            self.done.set()
+
+    link = Outgoing("B", Call, bandwidth=0, timeout=1.2, stopped=over, sent=lambda about: None, failed=failed.append)
+    began = time.monotonic()
+    link.put([b"one", b"two"], {})
+    while not failed and time.monotonic() < began + 6.0:
+        link.end_if_silent()
+        time.sleep(0.01)
+    over.set()
+    link.end()
+    assert [type(error) for error in failed] == [Silent] and len(streams) > 2 and time.monotonic() - began < 4.0
+
+
+def test_steps_out_of_turn_are_refused_at_the_door_and_repetitions_are_not(place, folder):
+    server, addresses, lines = place
+    ask = lambda *parts: knock(addresses["server"], certificates.dialling(folder, "A"), list(parts))
+    assert ask(good(step=1)) == (Code.OK, "", [0])
+    server.turn(5, 7)
+    assert ask(good(step=1)) == (Code.OK, "", [0]), "a message that was taken is acknowledged"
+    for step in (4, 8, 0):
+        code, why, taken = ask(good(number=1, step=step))
+        assert (code, taken) == (Code.OUT_OF_RANGE, []) and why == f"'good' of step {step} is out of turn: server takes 5 to 7"
+    assert [line["why"].split(" is ")[0] for line in lines.refusal()] == [f"'good' of step {step}" for step in (4, 8, 0)]
+    assert ask(good(number=1, step=5), good(number=2, step=7)) == (Code.OK, "", [1, 2])
+    server.turn(0, math.inf)
+    assert ask(good(number=3, step=1 << 40)) == (Code.OK, "", [3])
+    for low, high in ((-1, 3), (4, 3), (math.nan, 3)):
+        with pytest.raises(ValueError, match="0 <= low <= high must hold, got low="):
+            server.turn(low, high)
+
+
 # two endpoints with each other
 
 def test_tensors_arrive_as_they_were_sent_in_order_and_both_sides_can_tell(folder, tmp_path):
@@ -275,13 +453,15 @@ def test_a_long_message_goes_in_pieces_and_arrives_whole(tmp_path):
         assert pair.server.receive("A", "short", step=0) == b"x"
 
 
-def test_another_message_than_waited_for_is_out_of_turn_and_stays(tmp_path):
-    with Pair(tmp_path) as pair:
+def test_another_message_than_waited_for_is_out_of_turn_logged_and_stays(tmp_path):
+    lines = []
+    with Pair(tmp_path, log=lines.append) as pair:
         pair.A.send("server", "x", b"1", step=3)
         for name, step in (("y", 3), ("x", 4)):
             with pytest.raises(OutOfTurn, match=f"A sent 'x' of step 3 where server waits for '{name}' of step {step}") as wrong:
                 pair.server.receive("A", name, step=step)
             assert wrong.value.role == "A"
+            assert [(line["from"], line["why"]) for line in lines if line.get("event") == "out of turn"][-1] == ("A", str(wrong.value))
         assert pair.server.receive("A", "x", step=3) == b"1"
 
 
@@ -540,6 +720,9 @@ def test_a_port_in_use_and_other_wrong_settings_are_refused(folder):
         make("C")
     for wrong in ({"bandwidth": -1}, {"latency": -1}, {"timeout": 0}, {"timeout": math.inf}, {"latency": math.nan}):
         with pytest.raises(ValueError, match="bandwidth and latency must be >= 0 and timeout > 0, got"):
+            make(**wrong)
+    for wrong in ({"largest": -1}, {"backlog": 0}):
+        with pytest.raises(ValueError, match="largest must be >= 0 or None and backlog > 0, got largest="):
             make(**wrong)
     with pytest.raises(ValueError, match=r"certificates of A are not in .*missing"):
         make(certificates=folder / "nowhere")

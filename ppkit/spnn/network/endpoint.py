@@ -24,7 +24,8 @@ from ppkit.spnn.network.shaping import piece_bytes
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Endpoint", "LinkError", "OutOfTurn", "Rejected", "Silent", "Stopped"]
+BACKLOG = 2 << 30                            # bytes of one sender's messages that wait unread
+__all__ = ["BACKLOG", "Endpoint", "LinkError", "OutOfTurn", "Rejected", "Silent", "Stopped"]
 
 
 class Endpoint:
@@ -36,15 +37,22 @@ class Endpoint:
     HTTP/2 and TCP add.  latency: seconds after the last byte at which a message that comes here may be read; messages behind
     one another do not wait for each other's latency.  Calls are not shaped.
     timeout: seconds without a sign of life of a role.  accepts: {sender: names of messages it may send here}, None for all.
+    largest: bytes of the payload of one message that comes here, None for as much as backlog lets in.  backlog: bytes of one
+    sender's messages that may wait here unread, each counted with its head and 4 KiB; the default is sixteen times what a
+    dealer sends ahead for an epoch of 230,000 records with 14 columns (131 MB). Both are checked on a message's head, before
+    memory is taken for it: a link takes at most backlog, and once more the message that is coming in.
     record: a file that keeps every message and call taken, to be read with `frames.recorded`.
     log: gets a dict for every message sent, once it is acknowledged: at, sent_at (time.time() when it was given to `send` and
     when its acknowledgement came), step, phase, sender, receiver, name, n_bytes (payload), wire_bytes (frame); and for every
-    refusal: event="refused", at, from, why. Called from several threads, never twice at a time.
+    refusal: event="refused", at, from, why; event="failed" where this role itself failed at what came, with the kind of error
+    only; event="out of turn" before OutOfTurn is raised. Called from several threads, never twice at a time.
 
     Refused with a gRPC status, logged, and forgotten: a certificate of another role than the sender that a frame names
     (PERMISSION_DENIED), a name that the sender may not send (PERMISSION_DENIED), another run's id or another receiver
     (FAILED_PRECONDITION), a number that is not the link's next (OUT_OF_RANGE; one that was taken already is acknowledged and
-    dropped, it is a retry), a sender's process started anew (FAILED_PRECONDITION), what is no frame (INVALID_ARGUMENT). Who has
+    dropped, it is a retry), a step that `turn` does not allow (OUT_OF_RANGE), a sender's process started anew
+    (FAILED_PRECONDITION), what is no frame or too large (INVALID_ARGUMENT), what there is no room for (FAILED_PRECONDITION),
+    what this role fails at (ABORTED): all of them are final, so that the sender ends with Rejected and the reason. Who has
     no valid certificate of this run's authority does not get through TLS: gRPC sees no more of it than that a handshake began,
     so the log says that one did and led to nothing; gRPC's own line on stderr says why.
 
@@ -54,12 +62,15 @@ class Endpoint:
 
     def __init__(self, me: str, addresses: Mapping[str, str], *, run: str, certificates: Path | str, bandwidth: float = 0,
                  latency: float = 0.0, timeout: float = 10.0, accepts: Mapping[str, set[str]] | None = None,
+                 largest: int | None = None, backlog: int = BACKLOG,
                  record: Path | str | None = None, log: Callable[[dict], None] | None = None):
         if me not in addresses:
             raise ValueError(f"addresses must have one for {me!r} itself, got {sorted(addresses)}")
         if not 0 <= bandwidth < math.inf or not 0 <= latency < math.inf or not 0 < timeout < math.inf:
             raise ValueError("bandwidth and latency must be >= 0 and timeout > 0, "
                              f"got bandwidth={bandwidth}, latency={latency}, timeout={timeout}")
+        if (largest is not None and largest < 0) or backlog < 1:
+            raise ValueError(f"largest must be >= 0 or None and backlog > 0, got largest={largest}, backlog={backlog}")
         certs.check(certificates, me)
         self.me, self.run, self.timeout = me, run, timeout
         self._addresses, self._certificates, self._log = dict(addresses), Path(certificates), log
@@ -73,8 +84,8 @@ class Endpoint:
         self._stopped, self._closed = threading.Event(), threading.Event()
         self._record = open(record, "ab") if record is not None else None
         self._gate = Gate(me, addresses[me], run=run, roles=set(addresses) - {me}, certificates=self._certificates,
-                          latency=latency, accepts=accepts, record=self._record, tell=self._tell, change=self._change,
-                          closing=self._stopped.is_set)
+                          latency=latency, accepts=accepts, largest=largest, backlog=backlog, record=self._record,
+                          tell=self._tell, change=self._change, closing=self._stopped.is_set)
 
     def __enter__(self) -> Endpoint:
         self._gate.start()
@@ -131,11 +142,18 @@ class Endpoint:
                                              f"{name!r} of step {step}")
                 self._change.wait(None if left == math.inf else left)
             frame = link.waiting[0][1]
-            if (frame.name, frame.step) != (name, step):
-                raise OutOfTurn(sender, f"{sender} sent {frame.name!r} of step {frame.step} where {self.me} waits for {name!r} "
-                                        f"of step {step}")
-            link.waiting.popleft()
-            return frame.payload
+            if (frame.name, frame.step) == (name, step):
+                return link.read().payload
+        why = f"{sender} sent {frame.name!r} of step {frame.step} where {self.me} waits for {name!r} of step {step}"
+        self._tell({"event": "out of turn", "at": time.time(), "from": sender, "why": why})
+        raise OutOfTurn(sender, why)
+
+    def turn(self, low: int, high: float) -> None:
+        """From now on refuse new messages of other steps than low, ..., high; math.inf for no end.  Before the first call: none."""
+        if not 0 <= low <= high:
+            raise ValueError(f"0 <= low <= high must hold, got low={low}, high={high}")
+        with self._change:
+            self._gate.steps = (low, high)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until all that was sent is acknowledged.

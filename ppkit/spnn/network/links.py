@@ -57,7 +57,8 @@ class Outgoing:
     """The sender's end: one stream of pieces that stays open, and every message kept until it is acknowledged.
 
     deliver: opens the stream: takes an iterator of pieces, gives an iterator of acknowledgements (numbers, 8 bytes each).
-    timeout: seconds without an acknowledgement or a piece going through after which the receiver is Silent.
+    timeout: seconds without a sign of life after which the receiver is Silent: an acknowledgement, or a piece that goes
+    through; a piece that went through before counts only on the first stream after a cut, so that nothing is repeated for ever.
     stopped: set, it ends all waiting.  sent(about): after each acknowledgement.  failed(error): once, with Silent or
     Rejected; nothing is sent after that.
     Guarantee: messages go in the order of `put`. When the connection is lost all that is not acknowledged is sent again, and
@@ -73,6 +74,7 @@ class Outgoing:
         self._kept: deque[_Item] = deque()       # not acknowledged; the first `_next` of them are on this stream already
         self._next = self._number = self._stream = 0
         self._alive, self._is_silent, self._call = 0.0, False, None
+        self._furthest, self._repeats = (-1, 0), None    # the last new piece; the stream that repeated some since the last sign
         self._thread = threading.Thread(target=self._run, name=f"to {receiver}", daemon=True)
         self._thread.start()
 
@@ -158,17 +160,27 @@ class Outgoing:
                     return
                 item = self._kept[self._next]
                 self._next += 1
-            for part in paced(item.parts, self._bucket, item.since, self._clock):
+            for at, part in enumerate(paced(item.parts, self._bucket, item.since, self._clock)):
                 yield part
                 if self._stream != stream:
                     return
-                self._alive = time.monotonic()   # gRPC asks for the next piece when this one has gone through
+                self._through((item.number, at), stream)         # gRPC asks for the next piece when this one has gone
+
+    def _through(self, piece: tuple[int, int], stream: int) -> None:
+        """Take note of a piece (of a message's number, and its place in it) that went through."""
+        with self._change:
+            if piece > self._furthest:
+                self._furthest, self._repeats = piece, None
+            elif self._repeats is None:
+                self._repeats = stream
+            if self._repeats in (None, stream):
+                self._alive = time.monotonic()
 
     def _acknowledged(self, number: int) -> None:
         with self._change:
-            self._alive = time.monotonic()
             if not self._kept or self._kept[0].number != number:
                 return
+            self._alive, self._repeats = time.monotonic(), None
             about = self._kept.popleft().about
             self._next -= 1
         self._sent(about)
@@ -184,7 +196,9 @@ class Incoming:
         self.session: str | None = None      # of the sender's process: one that was started anew begins at 0 again
         self.next_number = 0
         self.heard_at = -math.inf
-        self.waiting: deque[tuple[float, Frame]] = deque()
+        self.waiting: deque[tuple[float, Frame, int]] = deque()      # when it may be read, the message, what it counts
+        self.unread_bytes = 0
+        self.arriving: grpc.ServicerContext | None = None    # the stream that is in the middle of a message
 
     def problem(self, number: int, session: str) -> tuple[grpc.StatusCode, str] | None:
         """Why a message of this number cannot be taken, or None; a number that was taken is no problem: it came again."""
@@ -194,13 +208,20 @@ class Incoming:
             return grpc.StatusCode.OUT_OF_RANGE, f"message {number} came before message {self.next_number} of this link"
         return None
 
-    def take(self, frame: Frame, session: str, readable_at: float) -> bool:
-        """Keep a message for its reader; False, and nothing kept, if it was taken before."""
+    def take(self, frame: Frame, session: str, readable_at: float, n_bytes: int) -> bool:
+        """Keep a message for its reader; False, and nothing kept, if it was taken before.  n_bytes: what it counts as unread."""
         if frame.number < self.next_number:
             return False
         self.session, self.next_number = session, frame.number + 1
-        self.waiting.append((readable_at, frame))
+        self.waiting.append((readable_at, frame, n_bytes))
+        self.unread_bytes += n_bytes
         return True
+
+    def read(self) -> Frame:
+        """The first message that waits, and no longer keep it."""
+        _, frame, n_bytes = self.waiting.popleft()
+        self.unread_bytes -= n_bytes
+        return frame
 
 
 def growing_pauses() -> Iterator[float]:
