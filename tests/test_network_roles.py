@@ -308,10 +308,22 @@ def test_a_role_with_another_config_is_not_let_in(tmp_path):
     ({"kind": "hello", "columns": {"mean": 1}}, "hello has something for columns"),
     ({"kind": "hello", "saved": [1, 0.5]}, "hello has something for saved"),
     ({"kind": "stopped", "why": "theta[0] is 0.123"}, "stopped has something for why"),
-    ({"kind": "stopped", "role": "0.123"}, "stopped has something for role")])
+    ({"kind": "stopped", "role": "0.123"}, "stopped has something for role"),
+    ({"kind": ["x"]}, "kind must be one of hello"), ({"kind": {"a": 1}}, "kind must be one of hello"),
+    ({"kind": "stopped", "why": ["x"]}, "stopped has something for why"),
+    ({"kind": "stopped", "role": ["A"]}, "stopped has something for role"),
+    ({"kind": "alive", "step": 7}, "alive has something for step"), ({"kind": "alive", "step": -1}, "alive has something for step"),
+    ({"kind": "saved", "step": 10**400}, "saved has something for step"),
+    ({"kind": "hello", "saved": [7]}, "hello has something for saved"),
+    ({"kind": "hello", "saved": [1] * 8}, "hello has something for saved"),
+    ({"kind": "hello", "columns": 0}, "hello has something for columns"),
+    ({"kind": "hello", "columns": 10**7}, "hello has something for columns"),
+    ({"kind": "hello"}, "hello must have columns, config, damaged, resume, saved, session too"),
+    ({"kind": "alive", "step": 1}, "alive must have session too"), ({"kind": "ready", "step": 6}, "ready must have reached, session"),
+    ({"kind": "stopped", "why": "disk", "session": "a" * 16}, "stopped must have role too")])
 def test_the_coordinator_refuses_to_be_told_more(said, why):
     with pytest.raises(ValueError, match=re.escape(why)) as refused:
-        checked(said, ["coordinator", "server", "A", "B"])
+        checked(said, ["coordinator", "server", "A", "B"], steps=6)
     assert "0.1" not in str(refused.value)
 
 
@@ -361,11 +373,31 @@ def test_a_process_of_before_a_resumption_is_told_to_stop_and_not_listened_to(tm
     hello = {"kind": "hello", "config": conf.digest, "columns": 3, "resume": False, "saved": [], "damaged": [], "session": "a" * 16}
     assert coordinator.hear("A", hello) == {}
     assert coordinator.hear("A", {"kind": "alive", "step": 2, "session": "a" * 16}) == {"saved": None}
-    for said in ({"kind": "alive", "step": 9}, {"kind": "saved", "step": 9}, {"kind": "stopped", "why": "error", "role": None}):
+    for said in ({"kind": "alive", "step": 6}, {"kind": "saved", "step": 6}, {"kind": "stopped", "why": "error", "role": None}):
         assert "started anew without this process" in coordinator.hear("A", {**said, "session": "b" * 16})["stop"]
     assert coordinator.step == 2 and coordinator._heard.qsize() == 1
     with pytest.raises(ValueError, match="there is no role 'eve'"):
         coordinator.hear("eve", hello)
+
+
+def test_a_hello_is_taken_once_and_what_is_refused_is_logged(tmp_path):
+    conf, lines = made(tmp_path / "it", small_rows()), []
+    coordinator = Coordinator(conf, Written(), log=lines.append)
+    hello = {"kind": "hello", "config": conf.digest, "columns": 3, "resume": False, "saved": [], "damaged": [], "session": "a" * 16}
+    refused = [("A", {"kind": "alive", "step": 0, "session": "a" * 16}, "holder A must say hello first"),
+               ("A", {**hello, "columns": None}, "holder A must say how many features it has"),
+               ("server", hello, "the server must say how many features it has if it is a holder, and only then"), None,
+               ("A", {**hello, "session": "b" * 16}, "holder A has said hello already"),
+               ("A", hello, "holder A has said hello already"), ("A", {"kind": "hello"}, "hello must have columns")]
+    for each in refused:
+        if each is None:
+            assert coordinator.hear("A", hello) == {}
+            continue
+        with pytest.raises(ValueError, match=each[2]) as error:
+            coordinator.hear(*each[:2])
+        assert (lines[-1]["event"], lines[-1]["from"], lines[-1]["why"]) == ("refused", each[0], str(error.value))
+    assert len(lines) == 6 and coordinator._heard.qsize() == 1
+    assert coordinator.hear("A", {"kind": "alive", "step": 2, "session": "a" * 16}) == {"saved": None} and coordinator.step == 2
 
 
 def test_the_step_that_a_run_stops_at_is_not_before_the_one_it_goes_on_from(tmp_path):

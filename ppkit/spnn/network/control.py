@@ -10,7 +10,7 @@ from ppkit.spnn.network.config import NOT_HOLDERS, Config
 
 REPORT, ORDER = "report", "order"                        # the calls to the coordinator, and from it
 START_TIMEOUT = 60.0                                     # seconds that a role may take to start, read its rows and say hello
-HEARD = {                                                # what a role may say, and which keys it may use beside kind and session
+HEARD = {                                                # what a role may say, and which keys it has beside kind and session
     "hello": {"config", "columns", "resume", "saved", "damaged"},
     "alive": {"step"},
     "ready": {"step", "reached"},
@@ -28,11 +28,12 @@ WHY = {                                                  # why a role stopped, i
     "changed": "has another config or other data than when the run stopped",
     "plan": "got a plan that is not as its config says",
     "damaged": "has lost a part of the journal of what it sent",
-    "values": "met a value that it must not send",
+    "values": "met numbers that it must not send (a smaller lr helps where the training diverges)",
     "repeated": "was about to send another message than before the resumption",
     "interrupted": "was interrupted",
     "error": "failed",
 }
+MOST_COLUMNS = 10**6
 _HEX = re.compile("[0-9a-f]{16,64}")
 
 
@@ -92,13 +93,13 @@ def named(role: str) -> str:
     return f"the {role}" if role in NOT_HOLDERS else f"holder {role}"
 
 
-def checked(said: dict, roles: Sequence[str]) -> dict:
-    """What a role said, if it is no more than HEARD lets it say: whole numbers, digests, a reason of WHY, the name of a role.
+def checked(said: dict, roles: Sequence[str], *, steps: int) -> dict:
+    """What a role said, if it is what HEARD lets it say, no more and no less: steps, digests, a reason of WHY, a role's name.
 
-    ValueError otherwise: the coordinator refuses to be told anything else.
+    steps: of the whole training; nobody is beyond.  ValueError otherwise: the coordinator refuses to be told anything else.
     """
     kind = said.get("kind")
-    if kind not in HEARD:
+    if type(kind) is not str or kind not in HEARD:
         raise ValueError(f"kind must be one of {', '.join(HEARD)}")
     for key, value in said.items():
         if key not in HEARD[kind] | {"kind", "session"}:
@@ -106,15 +107,22 @@ def checked(said: dict, roles: Sequence[str]) -> dict:
         if key in ("config", "session"):
             right = isinstance(value, str) and _HEX.fullmatch(value) is not None
         elif key in ("saved", "damaged"):
-            right = isinstance(value, list) and all(type(step) is int for step in value)
+            right = isinstance(value, list) and len(value) <= steps + 1 and all(_is_step(step, steps) for step in value)
         elif key in ("resume", "reached"):
             right = type(value) is bool
         elif key == "why":
-            right = value in WHY
+            right = type(value) is str and value in WHY
         elif key == "role":
             right = value is None or value in roles
         else:
-            right = key == "kind" or type(value) is int or (key == "columns" and value is None)
+            right = (key == "kind" or key == "step" and _is_step(value, steps)
+                     or key == "columns" and (value is None or type(value) is int and 1 <= value <= MOST_COLUMNS))
         if not right:
             raise ValueError(f"{kind} has something for {key} that the coordinator does not want to know")
+    if missing := sorted((HEARD[kind] | {"session"}) - set(said)):
+        raise ValueError(f"{kind} must have {', '.join(missing)} too")
     return said
+
+
+def _is_step(value: object, steps: int) -> bool:
+    return type(value) is int and 0 <= value <= steps

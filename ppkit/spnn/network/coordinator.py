@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,7 +56,7 @@ def main(config: Config, *, resume: bool = False) -> int:
     with Endpoint("coordinator", config.addresses, run=config.run, certificates=network.certificates,
                   bandwidth=network.bandwidth, latency=network.latency, timeout=network.timeout, accepts={},
                   record=record_file(config, "coordinator"), log=refusals.append) as endpoint:
-        coordinator = Coordinator(config, endpoint, resume=resume)
+        coordinator = Coordinator(config, endpoint, resume=resume, log=refusals.append)
         endpoint.on_call(REPORT, coordinator.hear)
         try:
             coordinator.run()
@@ -78,15 +79,16 @@ def main(config: Config, *, resume: bool = False) -> int:
 class Coordinator:
     """One run, from the first hello to the last word.
 
-    part_of: {role: its part of the plan}.  resume: go on from the last step that all roles have a checkpoint of.
+    resume: go on from the last step that all roles have a checkpoint of.  log: takes a line for every refusal.
     """
 
-    def __init__(self, config: Config, endpoint: Endpoint, *, resume: bool = False):
+    def __init__(self, config: Config, endpoint: Endpoint, *, resume: bool = False, log: Callable[[dict], None] | None = None):
         self.config, self._endpoint, self._resume = config, endpoint, resume
+        self._log = log
         self._others = [role for role in config.roles if role != "coordinator"]
         self._seen = {role: _Seen() for role in self._others}
         self._heard: queue.Queue[tuple[str, dict]] = queue.Queue()
-        self._stopped: dict[str, dict] = {}
+        self._hearing = threading.Lock()
         self._n_steps = config.training.steps_per_epoch
         self._total = self._n_steps * config.training.epochs
         self._shown, self._shown_at, self._state = None, 0.0, "starting"
@@ -94,13 +96,13 @@ class Coordinator:
 
     def hear(self, role: str, said: dict) -> dict:
         """The control calls of all roles end here, each in a thread of the transport.  ValueError refuses one."""
-        if role not in self._seen:
-            raise ValueError(f"there is no role {role!r} in this run")
-        checked(said, self.config.roles)
-        seen, kind = self._seen[role], said["kind"]
-        if kind == "hello":
-            seen.session = said["session"]
-        elif seen.session and said.get("session") != seen.session:   # a process that hung, and woke up after a resumption
+        try:
+            seen, kind = self._admitted(role, said), said["kind"]
+        except ValueError as error:
+            if self._log is not None:
+                self._log({"event": "refused", "at": time.time(), "from": role, "why": str(error)})
+            raise
+        if said["session"] != seen.session:                          # a process that hung, and woke up after a resumption
             return {"stop": "this run was started anew without this process"}
         seen.at = time.monotonic()
         if kind == "alive":
@@ -108,6 +110,24 @@ class Coordinator:
             return {"saved": self.resumable}
         self._heard.put((role, said))
         return {}
+
+    def _admitted(self, role: str, said: dict) -> _Seen:
+        """What is known of this role, if it may say this.  A hello is taken once a run: its process is the one that counts."""
+        if role not in self._seen:
+            raise ValueError(f"there is no role {role!r} in this run")
+        checked(said, self.config.roles, steps=self._total)
+        seen = self._seen[role]
+        if said["kind"] != "hello":
+            if not seen.session:
+                raise ValueError(f"{named(role)} must say hello first")
+            return seen
+        if (said["columns"] is None) == (role in self.config.names):
+            raise ValueError(f"{named(role)} must say how many features it has if it is a holder, and only then")
+        with self._hearing:
+            if seen.session:
+                raise ValueError(f"{named(role)} has said hello already: another process of it takes no part")
+            seen.session = said["session"]
+        return seen
 
     def run(self) -> None:
         """Everything.  Ended with the sentence if the run stops before its end."""

@@ -21,7 +21,7 @@ import torch
 from ppkit.spnn.holders import Malformed, tensor_from
 from ppkit.spnn.network.checkpoints import SET_UP, Changed, Checkpoint, Checkpoints, Damaged, Journal, SentBefore, root_secret, write
 from ppkit.spnn.network.config import Config
-from ppkit.spnn.network.control import ORDER, REPORT, START_TIMEOUT, OddPlan, plan_checked, record_file
+from ppkit.spnn.network.control import ORDER, REPORT, START_TIMEOUT, OddPlan, named, plan_checked, record_file
 from ppkit.spnn.network.endpoint import Endpoint, LinkError, OutOfTurn, Rejected, Silent, Stopped
 from ppkit.spnn.network.sides import accepts, warm_up
 from ppkit.spnn.programs import Program, Send
@@ -116,12 +116,17 @@ class Part:
     def _report(self, kind: str, *, timeout: float | None = None, **what) -> dict:
         return self.endpoint.call(COORDINATOR, REPORT, {"kind": kind, "session": self._session, **what}, timeout=timeout)
 
+    @property
+    def _shown_step(self) -> int:
+        """The step as the coordinator counts: the test is none."""
+        return min(self.step, self.plan["epochs"] * self.n_steps) if self.plan else 0
+
     def _beat(self) -> None:
         timeout = self.config.network.timeout
         pause, heard = min(0.25, timeout / 5), time.monotonic()
         while not self._over.wait(pause):
             try:
-                said = self._report("alive", step=self.step, timeout=max(0.2, timeout / 4))
+                said = self._report("alive", step=self._shown_step, timeout=max(0.2, timeout / 4))
             except LinkError:
                 if time.monotonic() - heard > timeout:
                     self.stop(self._without_coordinator())
@@ -263,18 +268,23 @@ class Part:
             with self.endpoint:
                 try:
                     warm_up(self.config, self.role)
+                    addresses = self.config.addresses
+                    self._say(f"{named(self.role)} listens at {addresses[self.role]} and waits for the coordinator at "
+                              f"{addresses[COORDINATOR]}")
                     self._hello(columns)
                     beat.start()
                     self.plan = plan_checked(self.word("plan"), self.config, self.role, columns=columns, resume=self.resume,
                                              saved=self._good)
                     self._recall()
                     self._journal.begin(SET_UP)
+                    self._say("all roles are here: the training begins")
                     work(self)
                     self.endpoint.flush()
                     self._write_lines()
                     self.tell("done")
                     self.word("end")
                     code = 0
+                    self._say(f"done: this role's part is in {self.folder}{self._measured()}")
                 except Stopped as stopped:
                     self._say(str(stopped))
                 except RowsDiffer as error:
@@ -340,6 +350,11 @@ class Part:
         self._good = good
         self._report("hello", config=self.config.digest, columns=columns, resume=self.resume, saved=good, damaged=damaged,
                      timeout=max(START_TIMEOUT, self.config.network.timeout))
+
+    def _measured(self) -> str:
+        """What the label holder measured, in words; nothing at the others."""
+        path = self.folder / "metrics.json"
+        return f"; test AUC {json.loads(path.read_text('utf-8'))['test_auc']:.3f}" if path.exists() else ""
 
     def _give_up(self, why: str, about: str | None) -> None:
         """Tell the coordinator that this role stops, and wait a little for its sentence to all."""
