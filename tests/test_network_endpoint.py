@@ -192,6 +192,7 @@ def test_an_expired_certificate_does_not_get_in(soon, folder, tmp_path, capfd):
             private = keys[role].private_bytes(PEM, PrivateFormat.PKCS8, NoEncryption())
             for file, text in zip(certificates.FILES, (authority.public_bytes(PEM), mine.public_bytes(PEM), private)):
                 (tmp_path / place / role / file).write_bytes(text)
+                (tmp_path / place / role / file).chmod(0o600)
     lines, addresses = Lines(), loopback("A", "server")
     with Endpoint("server", addresses, run="r", certificates=tmp_path / "good", log=lines.append) as server:
         code, _, taken = knock(addresses["server"], certificates.dialling(tmp_path / "old", "A"), [good()])
