@@ -4,47 +4,26 @@ from __future__ import annotations
 
 import json
 import math
-import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 
 import grpc
 
 from ppkit.spnn.network import certificates as certs
-from ppkit.spnn.network import frames
+from ppkit.spnn.network import frames, serving
 from ppkit.spnn.network.frames import Frame, Head, Malformed
 from ppkit.spnn.network.links import Incoming, LinkError
 
 SERVICE, SESSION = "ppkit.spnn", "ppkit-session"
 _HANDSHAKE_SECONDS = 2.0                     # a connection that has not shown a certificate by then was refused by TLS
 _REPLIES_KEPT = 64
-_KEEPING_BYTES = 4096                       # what a message that waits takes beside its bytes, at most
+_KEEPING_BYTES = 4096                        # what a message that waits takes beside its bytes, at most
 _Code = grpc.StatusCode
-_OPTIONS = [("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", 2 * frames.PIECE_BYTES),
-            ("grpc.http2.min_ping_interval_without_data_ms", 100), ("grpc.http2.max_ping_strikes", 0),
-            ("grpc.keepalive_time_ms", 10_000), ("grpc.keepalive_timeout_ms", 10_000),
-            ("grpc.server_handshake_timeout_ms", 10_000)]
-
-
-class _Threads(Executor):
-    """A thread for every call, that does not hold up the process's end (a ThreadPoolExecutor's would, for ever)."""
-
-    def submit(self, work, /, *args, **kwargs):
-        done = Future()
-
-        def run():
-            try:
-                done.set_result(work(*args, **kwargs))
-            except BaseException as error:
-                done.set_exception(error)
-
-        threading.Thread(target=run, name="gate", daemon=True).start()
-        return done
 
 
 class _Refused(Exception):
@@ -59,8 +38,9 @@ class Gate:
     """The server of one role.  It puts what may come in into `incoming`, answers calls, and refuses and logs the rest.
 
     me, run, accepts, largest, backlog: as in Endpoint.  steps: the least and the largest that a message may be of.
-    roles: who may talk with this one.  change: the lock that guards `incoming` and `steps`; told of every arrival.  latency: seconds from a message's arrival until it may be read.  record: an open file or None.
-    tell: takes a line of the log.  closing: says whether this role has stopped taking messages.
+    roles: who may talk with this one.  change: the lock that guards `incoming` and `steps`; told of every arrival.
+    latency: seconds from a message's arrival until it may be read.  record: an open file or None.  tell: takes a line of the
+    log.  closing: says whether this role has stopped taking messages.
     ValueError, in one sentence, if nobody can serve at this address.
     """
 
@@ -77,8 +57,8 @@ class Gate:
         self._shaking: deque[float] = deque()    # when the connections began that have shown nothing yet
         self._shown: set[str] = set()            # the other ends of those that have
         self._timer: threading.Timer | None = None
-        _check_free(me, address)
-        self._server = grpc.server(_Threads(), options=_OPTIONS, maximum_concurrent_rpcs=32 + 8 * len(roles))
+        serving.check_free(me, address)
+        self._server = grpc.server(serving.Threads(), options=serving.OPTIONS, maximum_concurrent_rpcs=32 + 8 * len(roles))
         self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {
             "Deliver": grpc.stream_stream_rpc_method_handler(self._on_deliver),
             "Call": grpc.unary_unary_rpc_method_handler(self._on_call)})])
@@ -160,7 +140,7 @@ class Gate:
             missing -= len(part)
             with self._change:
                 self.incoming[head.frame.sender].heard_at = time.monotonic()
-        if missing > 0 and _is_over_soon(context):
+        if missing > 0 and serving.is_over_soon(context):
             raise grpc.RpcError("cut in the middle of a message")
         return pieces
 
@@ -282,26 +262,6 @@ class Gate:
                         "why": f"connections that showed no valid certificate of this run's authority: {failed}"})
 
 
-def _is_over_soon(context: grpc.ServicerContext) -> bool:
-    """Whether a stream that brings no more has lost its connection; gRPC may say so only a moment later."""
-    over = threading.Event()
-    return not context.add_callback(over.set) or over.wait(0.25)
-
-
 def _session_of(context: grpc.ServicerContext) -> str:
     """Which process of the caller's role this is."""
     return str(dict(context.invocation_metadata()).get(SESSION, ""))
-
-
-def _check_free(me: str, address: str) -> None:
-    """ValueError, in one sentence, if nobody can serve at this address here."""
-    host, _, port = address.rpartition(":")
-    try:
-        if not host or not 0 < int(port) < 1 << 16:
-            raise ValueError("an address is host:port, the port between 1 and 65535")
-        family, _, _, _, place = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(place)
-    except (OSError, ValueError, OverflowError) as error:
-        raise ValueError(f"{me} cannot serve at {address!r}: {getattr(error, 'strerror', None) or error}") from None
