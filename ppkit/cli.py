@@ -16,8 +16,10 @@ spnn_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None,
                        help="zhou2021 as a system: coordinator, server, dealer and holders, each a process of its own.")
 app.add_typer(spnn_app, name="spnn")
 
-Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="the run's TOML file; `ppkit spnn example` writes one")]
+Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="the run's TOML file, or a folder with a config.toml; "
+                                              "`ppkit spnn example` writes one")]
 Resume = Annotated[bool, typer.Option("--resume", help="go on from the last step that all roles have saved")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="start anew where a run is, and delete that one")]
 Notebooks = Annotated[Optional[list[str]], typer.Argument(metavar="[NOTEBOOK]...", help="names such as 01_dpstgd; none for all")]
 
 
@@ -124,7 +126,7 @@ def data_fit_standins(
 @spnn_app.command("example")
 def spnn_example(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="a new folder for the config and the holders' files")],
-    rows: Annotated[Optional[int], typer.Option(help="rows of creditcard, else all")] = None,
+    rows: Annotated[Optional[int], typer.Option(help="rows of creditcard, at least 56,441; else all")] = None,
     holders: Annotated[int, typer.Option(help="how many, at least 2")] = 2,
     protocol: Annotated[str, typer.Option(help="plain, ss, he or masked")] = "masked",
     form: Annotated[Optional[str], typer.Option(help="of ss: lean or published")] = None,
@@ -135,15 +137,18 @@ def spnn_example(
     data: Annotated[str, typer.Option(help="standin, or real where the file is here")] = "standin",
 ) -> None:
     """Write a run to start from: config.toml and one file a holder, from rows of creditcard."""
-    from ppkit import datasets
+    import shlex
+
     from ppkit.spnn.network import example
-    from ppkit.spnn.vertical import fraud
 
     rate = 0 if bandwidth == "0" else bandwidth
     settings = dict(protocol=protocol, form=form, epochs=epochs, batch=batch, bandwidth=rate, latency=latency)
-    written = example.write(folder, fraud(datasets.load("creditcard", source=data, rows=rows), holders=holders), **settings)
-    print(f"{written} is a run on this machine with protocol {protocol}; next:\n"
-          f"ppkit spnn certs {written}\nppkit spnn run {written}")
+    held = example.creditcard(rows, holders=holders, source=data)
+    written = example.write(folder, held, **settings)
+    typed, counts = shlex.quote(str(written)), {key: int(y.sum()) for key, y in held.y.items()}
+    print(f"{typed} is a run on this machine with protocol {protocol}, on {held.source}: {counts['train']} frauds to train on, "
+          f"{counts['test']} to test on.\nEvery address in it is on this machine, 127.0.0.1: for several machines write theirs, "
+          f"before the certificates. Next:\nppkit spnn certs {typed}\nppkit spnn run {typed}")
 
 
 @spnn_app.command("certs")
@@ -166,14 +171,22 @@ def spnn_certs(
         file.unlink()
     hosts = {role: split_address(address)[0] for role, address in loaded.addresses.items()}
     certificates.make(folder, loaded.roles, hosts=hosts, days=days)
-    print(f"Each of {', '.join(loaded.roles)} has its folder in {folder}: bring it to that role's machine, to the same place.\n"
-          f"The key in it is for that role alone: no key may travel anywhere else, and nobody else may read it.")
+    print(f"Each of {', '.join(loaded.roles)} has its folder in {folder}; the key in it is for that role alone:\n"
+          "no key may travel anywhere else, and nobody else may read it. On one machine, all at once:\n"
+          f"ppkit spnn run {loaded.typed}\n"
+          f"On several, what each role's machine needs, in the same places beside {loaded.path.name}, and what starts it there:")
+    for role in loaded.roles:
+        own = [holder.data.name for holder in loaded.holders if holder.name == role]
+        needs = ", ".join([loaded.path.name, *own, f"{folder.name}/{role}"])
+        start = f"holder {loaded.typed} --name {role}" if own else f"{role} {loaded.typed}"
+        print(f"{role}: {needs}; ppkit spnn {start}")
 
 
 @spnn_app.command("run")
 def spnn_run(
     config: Config,
     resume: Resume = False,
+    fresh: Fresh = False,
     only: Annotated[Optional[list[str]], typer.Option(help="a role of this machine, where others are elsewhere; "
                                                            "may be repeated")] = None,
 ) -> None:
@@ -182,7 +195,11 @@ def spnn_run(
     from ppkit.spnn.network import launch
 
     with terminated_like_interrupted():
-        result = launch.run(config, resume=resume, only=only)
+        try:
+            result = launch.run(config, resume=resume, fresh=fresh, only=only)
+        except launch.Interrupted as interrupted:
+            print(f"ppkit: {interrupted}", file=sys.stderr)
+            raise typer.Exit(130) from None
     if result.code == launch.DONE:
         print(result.summary())
     else:
@@ -191,21 +208,21 @@ def spnn_run(
 
 
 @spnn_app.command("coordinator")
-def spnn_coordinator(config: Config, resume: Resume = False) -> None:
+def spnn_coordinator(config: Config, resume: Resume = False, fresh: Fresh = False) -> None:
     """Start the coordinator, which sees no data: it splits the network, starts, watches and stops the others."""
-    _role(config, "coordinator", resume)
+    _role(config, "coordinator", resume, fresh)
 
 
 @spnn_app.command("server")
-def spnn_server(config: Config, resume: Resume = False) -> None:
+def spnn_server(config: Config, resume: Resume = False, fresh: Fresh = False) -> None:
     """Start the server, which has the hidden layers."""
-    _role(config, "server", resume)
+    _role(config, "server", resume, fresh)
 
 
 @spnn_app.command("dealer")
-def spnn_dealer(config: Config, resume: Resume = False) -> None:
+def spnn_dealer(config: Config, resume: Resume = False, fresh: Fresh = False) -> None:
     """Start the dealer of triples, for protocol ss."""
-    _role(config, "dealer", resume)
+    _role(config, "dealer", resume, fresh)
 
 
 @spnn_app.command("holder")
@@ -213,17 +230,18 @@ def spnn_holder(
     config: Config,
     name: Annotated[str, typer.Option(help="which holder, as the config calls it")],
     resume: Resume = False,
+    fresh: Fresh = False,
 ) -> None:
     """Start one data holder, which reads its own file and no other."""
-    _role(config, name, resume, holder=True)
+    _role(config, name, resume, fresh, holder=True)
 
 
-def _role(config: Path, role: str, resume: bool, holder: bool = False) -> None:
+def _role(config: Path, role: str, resume: bool, fresh: bool, holder: bool = False) -> None:
     from ppkit.spnn.network.__main__ import start
     from ppkit.spnn.network.config import load
 
     loaded = load(config)
-    raise typer.Exit(start(loaded, loaded.holder(role).name if holder else role, resume=resume))
+    raise typer.Exit(start(loaded, loaded.holder(role).name if holder else role, resume=resume, fresh=fresh))
 
 
 def paired(arguments: list[str]) -> list[str]:

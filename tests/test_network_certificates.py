@@ -111,3 +111,17 @@ def test_wrong_settings_are_refused_and_nothing_is_written(tmp_path, roles, choi
 def test_different_roles_have_different_names_for_tls():
     names = {certificates.target(role) for role in (*ROLES, "a", "A ", "bank b", "übung")}
     assert len(names) == len(ROLES) + 4 and all(name.isascii() and name.endswith(".role.ppkit.invalid") for name in names)
+
+
+def test_a_key_that_others_may_read_is_refused(tmp_path):
+    certificates.make(tmp_path, ["A"])
+    key = tmp_path / "A" / "key.pem"
+    for mode in (0o640, 0o604, 0o620, 0o601):
+        key.chmod(mode)
+        with pytest.raises(ValueError, match=rf"A/key.pem is open to other users of this machine \(mode {mode:04o}\)"):
+            certificates.check(tmp_path, "A")
+    key.chmod(0o400)
+    certificates.check(tmp_path, "A")
+    key.unlink()
+    with pytest.raises(ValueError, match="`ppkit spnn certs my/config.toml` makes them"):
+        certificates.check(tmp_path, "A", config="my/config.toml")

@@ -133,7 +133,7 @@ def test_a_file_that_is_not_there_or_none_of_its_kind(config):
     said = refused(config, "B")
     assert "cannot be read: " in said or "has no column" in said
     config.holder("B").data.write_bytes(b"")
-    assert "cannot be read: " in refused(config, "B")
+    assert refused(config, "B").endswith(f"holder B's file {config.holder('B').data.name} is empty")
 
 
 def test_other_rows_are_named_by_holder_and_row(config):
@@ -180,3 +180,10 @@ def test_only_its_own_file_is_read(config):
     assert len(data.read(config, "A")[2]) == 6                  # B's is not there
     other = dataclasses.replace(config, holders=(config.holders[0], dataclasses.replace(config.holders[1], data="/proc/none.csv")))
     assert len(data.read(other, "A")[2]) == 6
+
+
+def test_a_table_without_rows_is_empty(config):
+    file = config.holder("B").data
+    table = pd.DataFrame({"id": [1], "x": [0.5]})[:0]
+    table.to_parquet(file, index=False) if file.suffix == ".parquet" else table.to_csv(file, index=False)
+    assert refused(config, "B").endswith(f"{file.name} is empty: it has columns and no row")

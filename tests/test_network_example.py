@@ -96,3 +96,11 @@ def test_every_key_of_the_file_says_what_it_accepts(cards, tmp_path):
     keys = [line for line in lines[: lines.index("[coordinator]")] if " = " in line][2:]
     assert len(keys) == 19 and all("# " in line for line in keys)
     assert any(line.startswith("secrets = ") and "NOT SECRET" in line for line in keys)
+
+
+def test_the_fewest_rows_of_creditcard_have_20_frauds_to_test_on_and_one_row_less_is_refused():
+    assert int(example.creditcard(example.FEWEST_ROWS).y["test"].sum()) == 20
+    assert int(fraud(datasets.load("creditcard", source="standin", rows=example.FEWEST_ROWS - 1)).y["test"].sum()) < 20
+    for rows in (example.FEWEST_ROWS - 1, 2_000, 0, -1):
+        with pytest.raises(ValueError, match="have too few frauds to test on: take at least 56,441, which have 20 among the test rows, or all"):
+            example.creditcard(rows)

@@ -1,5 +1,6 @@
 """All roles started, watched and ended from one place: with small stand-ins for the roles, which do as a test tells them."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -33,8 +34,8 @@ mine = path.parent / "run" / role
 plays = json.loads((path.parent / "plays.json").read_text()).get(role, [])
 (mine / "begun").write_text(json.dumps({"words": words, "pid": os.getpid(), "session": os.getsid(0)}))
 os.replace(mine / "begun", mine / "started.json")
-def status(step, state="training", sentence=""):
-    (mine / "part").write_text(json.dumps({"state": state, "step": step, "steps": 4, "sentence": sentence}))
+def status(step, state="training", sentence="", saved=None):
+    (mine / "part").write_text(json.dumps({"state": state, "step": step, "steps": 4, "sentence": sentence, "saved": saved}))
     os.replace(mine / "part", mine / "status.json")
 for play, *about in plays:
     if play == "say":
@@ -55,7 +56,7 @@ for play, *about in plays:
     elif play == "end":
         sys.exit(about[0])
 '''
-METRICS = {"test_auc": 0.75, "seconds": {"online": [1.5, 1.25], "offline": [0.5, 0.0], "once": 0.25, "test": 0.1}}
+METRICS = {"test_auc": 0.75, "test_rows": 90, "test_positives": 21, "seconds": {"online": [1.5, 1.25], "offline": [0.5, 0.0], "once": 0.25, "test": 0.1}}
 FOREVER = [["wait", 60]]
 
 
@@ -114,10 +115,13 @@ def test_a_good_run(path):
     links = result.by_link().set_index(["sender", "receiver"])
     assert links.loc["A", "server"][["messages", "n_bytes", "wire_bytes"]].tolist() == [2, 30, 230]
     said = result.summary()
-    for part in ("test AUC  0.750\n", " in all; online 2.8, offline 0.5, once 0.2\n", "stand-in: 2,000 rows", f"{path.parent}/run/<role>"):
-        assert part in said
-    assert [row.split() for row in said.splitlines()[-2:]] == [["A", "server", "online", "2", "30"],
-                                                               ["server", "A", "online", "1", "7"]]
+    for part in ("test AUC  0.750 (90 rows, 21 positives)\n", " s in all: training 2.8 (triples ahead 0.5), setting up 0.2, starting, "
+                 "testing and stopping 0.0\n", "stand-in: 2,000 rows", f"{path.parent}/run/<role>", "; all messages in messages.csv there"):
+        assert part in said.replace(f"{result.seconds:.1f} in all", "s in all")
+    assert [row.split() for row in said.splitlines()[-3:]] == [["A", "server", "online", "2", "30"],
+                                                               ["server", "A", "online", "1", "7"], ["in", "all", "3", "0.0", "MB"]]
+    rest = dataclasses.replace(result, seconds=10.0).summary().splitlines()[1]
+    assert rest == "seconds   10.0 in all: training 2.8 (triples ahead 0.5), setting up 0.2, starting, testing and stopping 6.5"
     assert (path.parent / "run/A/log.txt").read_text() == "hello\n" and 0.4 < result.seconds < 20
     seen = started(path)
     assert {role: about["words"][:-2] for role, about in seen.items()} == {
@@ -188,13 +192,46 @@ def test_bad_input_that_a_role_finds_ends_all_at_once(path):
     assert not any(psutil.pid_exists(about["pid"]) for about in started(path).values())
 
 
+def test_a_run_is_not_deleted_unless_that_is_asked_for(path, ppkit):
+    assert launch.run(path).code == 0 and launch.run(path).code == 0                        # nothing is left that could be lost
+    for left in ("server/step-4.checkpoint", "A/parameters.npz"):
+        (path.parent / "run" / left).write_bytes(b"")
+        sentence = f"there is a run in {path.parent}/run: --resume goes on, --fresh starts anew and deletes it"
+        assert ppkit("spnn", "run", str(path)) == (2, "", f"ppkit: {sentence}\n")
+        role = ["holder", "--name", "A"] if left.startswith("A") else ["server"]
+        assert ppkit("spnn", role[0], str(path), *role[1:]) == (2, "", f"ppkit: {sentence}\n")
+        assert launch.run(path, only=["B"]).code == 0 and launch.run(path, resume=True).code == launch.run(path, fresh=True).code == 0
+        (path.parent / "run" / left).unlink()
+    with pytest.raises(ValueError, match="--resume goes on and --fresh starts anew: choose one"):
+        launch.run(path, resume=True, fresh=True)
+
+
+def test_a_run_is_not_resumed_with_another_config_and_the_keys_are_named(path, ppkit):
+    preflight.keep_config(config.load(path))
+    change(path, "timeout = 0.5", "timeout = 0.6")                                          # may change
+    assert launch.run(path, resume=True).code == 0
+    change(path, "lr = 5.0", "lr = 0.5")
+    change(path, "hidden = [8, 8]", "hidden = [8, 4]")
+    code, out, said = ppkit("spnn", "run", str(path), "--resume")
+    assert (code, out, said) == (2, "", f"ppkit: {path} is not as when the run began: [model] hidden was [8, 8] and is [8, 4], [training] "
+                                 "lr was 5.0 and is 0.5; put it back, or start anew with --fresh\n")
+    assert ppkit("spnn", "coordinator", str(path), "--resume") == (2, "", said)
+    assert launch.run(path, fresh=True).code == 0
+
+
+def test_the_roles_hear_the_name_that_was_typed(path, monkeypatch):
+    monkeypatch.chdir(path.parent.parent)
+    play(path)
+    assert launch.run("try/config.toml").code == 0 and started(path)["server"]["words"][1] == "try/config.toml"
+
+
 def test_only_some_roles(path):
     play(path, A=[["send", line("A", "B", 1.0, 5)]])
     (path.parent / "B.parquet").unlink()                                                    # on its own machine
     shutil.rmtree(path.parent / "certificates" / "B")
     result = launch.run(path, only=["A", "server"])
     assert result.code == 0 and set(started(path)) == {"A", "server"} and len(result.messages) == 1
-    assert "test AUC  at the label holder's machine" in result.summary()
+    assert "test AUC  at the label holder's machine" in result.summary() and "; what server, A sent in messages.csv" in result.summary()
     for only, got in ((["C", "A"], "C"), ([], "none")):
         with pytest.raises(ValueError, match=f"config.toml has the roles coordinator, server, A, B, got {got}$"):
             launch.run(path, only=only)
@@ -210,17 +247,22 @@ def driver(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)])
 def test_the_roles_end_with_the_launcher_however_it_ends(path, number, code):
-    play(path, coordinator=[["status", 1], *FOREVER], server=[["deaf"], *FOREVER], A=FOREVER, B=FOREVER)
+    play(path, coordinator=[["status", 3, "training", "", 2], *FOREVER], server=[["deaf"], *FOREVER], A=FOREVER, B=FOREVER)
     ending = subprocess.Popen(driver(path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         until = time.monotonic() + 30
-        while len(started(path)) < 4:
+        while len(started(path)) < 4 or not (path.parent / "run/coordinator/status.json").exists():
             assert time.monotonic() < until and ending.poll() is None
             time.sleep(0.05)
         ending.send_signal(number)
         start = time.monotonic()
         _, said = ending.communicate(timeout=15)
         assert ending.returncode == code and "Traceback" not in said and time.monotonic() - start < 8
+        if code == 130:
+            sentence = f"interrupted at step 3; `ppkit spnn run {path} --resume` goes on from step 2"
+            assert said == f"ppkit: {sentence}\n"
+            status = json.loads((path.parent / "run/coordinator/status.json").read_text("utf-8"))
+            assert (status["state"], status["sentence"], status["step"]) == ("stopped", sentence, 3)
         pids = [about["pid"] for about in started(path).values()]
         until = time.monotonic() + 3
         while any(psutil.pid_exists(pid) for pid in pids) and time.monotonic() < until:
@@ -294,7 +336,7 @@ REFUSED = [
     (set_to("bandwidth = 0.0", 'bandwidth = "fast"'), "config.toml: [network] bandwidth must be a number of bits per second >= 0"),
     (address("server", "nowhere"), "config.toml: server: address must be host:port with a port of 1 to 65535, got 'nowhere'"),
     (address("B", "no-such-host.invalid:50000"), "config.toml: the host of B's address no-such-host.invalid:50000 cannot be found: "),
-    (address("B", "192.0.2.1:50000"), "the address 192.0.2.1:50000 of B is not this machine's: start the role on its own machine"),
+    (address("B", "192.0.2.1:50000"), "the address 192.0.2.1:50000 of B is not this machine's: start that role on its own machine, and the others here, each named by --only"),
     (expired, "certificates/coordinator/certificate.pem expired on "),
     (lambda path: shutil.rmtree(path.parent / "certificates"),
      "config.toml` makes them\n"),
@@ -345,14 +387,18 @@ def test_the_command_line_from_example_to_the_table(ppkit, tmp_path, monkeypatch
     folder = tmp_path / "first"
     (tmp_path / "player.py").write_text(PLAYER, "utf-8")
     monkeypatch.setattr(launch, "ROLE", [sys.executable, str(tmp_path / "player.py")])
-    code, out, said = ppkit("spnn", "example", str(folder), "--rows", "2000", "--protocol", "ss", "--bandwidth", "10 Mbps",
+    code, out, said = ppkit("spnn", "example", str(folder), "--rows", "57000", "--protocol", "ss", "--bandwidth", "10 Mbps",
                             "--batch", "300")
     path = folder / "config.toml"
     assert (code, said) == (0, "") and out.splitlines()[-2:] == [f"ppkit spnn certs {path}", f"ppkit spnn run {path}"]
+    assert "stand-in: 57,000 rows: 78 frauds to train on, 20 to test on" in out and "127.0.0.1: for several machines" in out
     read = config.load(path)
     assert (read.protocol.form, read.network.bandwidth, read.training.batch) == ("lean", 1e7, 300)
     code, out, said = ppkit("spnn", "certs", str(path))
     assert (code, said) == (0, "") and "coordinator, server, dealer, A, B has its folder in" in out and "no key may travel" in out
+    assert out.splitlines()[-2:] == [f"A: config.toml, A.parquet, certificates/A; ppkit spnn holder {path} --name A",
+                                     f"B: config.toml, B.parquet, certificates/B; ppkit spnn holder {path} --name B"]
+    assert f"\ndealer: config.toml, certificates/dealer; ppkit spnn dealer {path}\n" in out and f"\nppkit spnn run {path}\n" in out
     for role in read.roles:
         certificates.check(folder / "certificates", role)
     before = (folder / "certificates/A/key.pem").read_bytes()
@@ -363,15 +409,15 @@ def test_the_command_line_from_example_to_the_table(ppkit, tmp_path, monkeypatch
     assert (folder / "certificates/A/key.pem").stat().st_mode & 0o777 == 0o600
     play(path, A=[["metrics", {"test_auc": 0.9}], ["send", line("A", "B", 1.0, 1234567)]])
     code, out, said = ppkit("spnn", "run", str(path))
-    assert (code, said) == (0, "") and "test AUC  0.900" in out and "1,234,567" in out and "stand-in: 2,000 rows" in out
+    assert (code, said) == (0, "") and "test AUC  0.900" in out and "1,234,567" in out and "stand-in: 57,000 rows" in out
     play(path, coordinator=[["status", 1, "stopped", "the server is gone"], ["end", 1]])
     assert ppkit("spnn", "run", str(path), "--resume") == (1, "", "ppkit: the server is gone\n")
     assert "--resume" in started(path)["server"]["words"]
     play(path)
     assert ppkit("spnn", "run", str(path), "--only", "A", "--only", "B")[0] == 0
-    code, _, said = ppkit("spnn", "example", str(folder))
+    code, _, said = ppkit("spnn", "example", str(folder), "--rows", "57000")
     assert code == 2 and "there is a config.toml in " in said
-    code, _, said = ppkit("spnn", "example", str(tmp_path / "player.py" / "x"), "--rows", "2000")
+    code, _, said = ppkit("spnn", "example", str(tmp_path / "player.py" / "x"), "--rows", "57000")
     assert (code, said) == (2, f"ppkit: cannot use {tmp_path / 'player.py' / 'x'}: Not a directory\n")
 
 

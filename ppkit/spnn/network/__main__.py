@@ -12,19 +12,24 @@ from ppkit.spnn.network.config import NOT_HOLDERS, Config, load
 THREAD_COUNTS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
-def start(config: Config, role: str, *, resume: bool = False) -> int:
+def start(config: Config, role: str, *, resume: bool = False, fresh: bool = False) -> int:
     """Run one role to its end, in this process; returns its exit code: 0 done, 1 stopped.
 
     role: "coordinator", "server", "dealer" or a holder's name.  resume: go on from the last step that all have.
+    fresh: a new run may delete what an earlier one left here.
     ValueError or FileNotFoundError for what it cannot start with, before it starts (`preflight.check`).
     """
     if role not in config.roles:
         raise ValueError(f"{config.typed} has no role {role!r}: with protocol {config.protocol.name!r} there are "
                          f"{', '.join(config.roles)}")
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")          # the log says who was refused; gRPC's own lines are for its authors
     os.environ.update(dict.fromkeys(THREAD_COUNTS, str(config.training.threads)))       # before NumPy and torch are loaded
     from ppkit.spnn.network import preflight
 
+    preflight.check_beginning(config, [role], resume=resume, fresh=fresh)
     preflight.check(config, [role])
+    if role == "coordinator" and not resume:
+        preflight.keep_config(config)
     if role in NOT_HOLDERS:
         return importlib.import_module(f"ppkit.spnn.network.{role}").main(config, resume=resume)
     return importlib.import_module("ppkit.spnn.network.holder").main(config, role, resume=resume)
@@ -46,7 +51,8 @@ def main(arguments: list[str] | None = None) -> int:
         die_with_parent(given.parent)
     try:
         config = load(given.config)
-        return start(config, config.holder(given.name).name if given.kind == "holder" else given.kind, resume=given.resume)
+        return start(config, config.holder(given.name).name if given.kind == "holder" else given.kind,
+                     resume=given.resume, fresh=not given.resume)           # who starts several has asked already
     except (ValueError, FileNotFoundError) as error:
         print(f"ppkit: {error}", file=sys.stderr)
         return 2

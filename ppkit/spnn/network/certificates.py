@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -65,9 +66,10 @@ def make(folder: Path | str, roles: Sequence[str], *, hosts: Mapping[str, str] |
             file.write(secret)
 
 
-def check(folder: Path | str, role: str) -> None:
+def check(folder: Path | str, role: str, *, config: str = "CONFIG") -> None:
     """None if folder/<role>/ holds a certificate of this role, valid now, with its key, of the authority beside it.
 
+    The key must be closed to other users, as ssh wants it.  config: the run's file, for the command in a sentence.
     ValueError otherwise: one sentence that names the file and what is wrong with it.
     """
     _check_name(role)
@@ -75,7 +77,10 @@ def check(folder: Path | str, role: str) -> None:
     missing = [file for file in FILES if not (place / file).is_file()]
     if missing:
         raise ValueError(f"the certificates of {role} are not in {place}: {', '.join(missing)} missing; "
-                         "`ppkit spnn certs CONFIG` makes them")
+                         f"`ppkit spnn certs {config}` makes them, for all roles")
+    if os.name == "posix" and (mode := stat.S_IMODE((place / "key.pem").stat().st_mode)) & 0o077:
+        raise ValueError(f"{place / 'key.pem'} is open to other users of this machine (mode {mode:04o}): make new ones if "
+                         "others may have read it, else `chmod 600` it")
     authority, certificate, key = (_read(place / file) for file in FILES)
     if _role_in(certificate) != role:
         raise ValueError(f"{place / 'certificate.pem'} is for {_role_in(certificate)!r}, not for {role!r}")
@@ -88,8 +93,8 @@ def check(folder: Path | str, role: str) -> None:
     now = datetime.now(timezone.utc)
     for file, what in (("certificate.pem", certificate), ("ca.pem", authority)):
         if now > what.not_valid_after_utc:
-            raise ValueError(f"{place / file} expired on {what.not_valid_after_utc:%Y-%m-%d %H:%M} UTC; delete {folder}, and "
-                             "`ppkit spnn certs CONFIG` makes new ones")
+            raise ValueError(f"{place / file} expired on {what.not_valid_after_utc:%Y-%m-%d %H:%M} UTC: "
+                             f"`ppkit spnn certs {config} --fresh` makes new ones, for all roles")
         if now < what.not_valid_before_utc:
             raise ValueError(f"{place / file} holds only from {what.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on")
 

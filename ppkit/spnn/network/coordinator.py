@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import re
 import sys
 import threading
 import time
@@ -21,6 +22,7 @@ from ppkit.spnn.network.config import Config
 from ppkit.spnn.network.control import ORDER, REPORT, START_TIMEOUT, WHY, checked, named, plan_for, record_file
 from ppkit.spnn.network.endpoint import Endpoint, LinkError
 
+STRANGERS = re.compile(r"connections that showed no valid certificate of this run's authority: (\d+)")     # as the gate says
 GRACE = 0.6                                              # seconds in which the report of who is really gone may still come
 
 
@@ -30,6 +32,10 @@ class Ended(Exception):
     def __init__(self, sentence: str, code: int = 1):
         super().__init__(sentence)
         self.code = code
+
+
+class Missing(Ended):
+    """Not all roles said hello in time."""
 
 
 @dataclass
@@ -61,7 +67,7 @@ def main(config: Config, *, resume: bool = False) -> int:
         try:
             coordinator.run()
         except Ended as ended:
-            code, sentence = ended.code, str(ended)
+            code, sentence = ended.code, str(ended) + (_strangers(refusals) if isinstance(ended, Missing) else "")
         except KeyboardInterrupt:
             code, sentence = 130, "the run was interrupted"
         except Exception:
@@ -132,8 +138,10 @@ class Coordinator:
     def run(self) -> None:
         """Everything.  Ended with the sentence if the run stops before its end."""
         self._show(now=True)
+        _say(f"the coordinator listens at {self.config.addresses['coordinator']} and waits for {_and(self._others)}")
         self._wait(lambda: all(seen.hello for seen in self._seen.values()), at_start=True)
         start = self._first_step()
+        _say("all roles are here: the training begins")
         self._tell_all("plan", lambda role: self._plan(role, start))
         self._state = "setting up"
         dealer = [role for role in self._others if role == "dealer"]
@@ -157,6 +165,7 @@ class Coordinator:
         self._tell_the_last({"kind": "end"})
         self._state = "done"
         self._show(now=True)
+        _say(f"done: every role has its part in its own folder, holder {self.config.label_holder} the test AUC too")
 
     def stop(self, sentence: str) -> None:
         """Tell everyone who may still listen, and write the sentence down."""
@@ -208,7 +217,7 @@ class Coordinator:
                 raise Ended(self._sentence(f"{_and(silent)} gave no sign of life for {timeout:.1f} s"))
             if at_start and now - began > max(START_TIMEOUT, timeout):
                 missing = [role for role, seen in self._seen.items() if not seen.hello]
-                raise Ended(f"{_and(missing)} did not say hello within {max(START_TIMEOUT, timeout):.0f} s: "
+                raise Missing(f"{_and(missing)} did not say hello within {max(START_TIMEOUT, timeout):.0f} s: "
                             "nothing was started")
             self._show()
 
@@ -314,6 +323,17 @@ class Coordinator:
                          shown | {"seconds": round(time.time() - self._began, 3)})
             except OSError as error:
                 raise Ended(self._sentence(f"the coordinator could not write to its disk ({error.strerror})")) from None
+
+
+def _strangers(refusals: list[dict]) -> str:
+    """How many connections were none of this run's roles: their certificates may be of another making."""
+    n = sum(int(said[1]) for line in refusals if (said := STRANGERS.fullmatch(str(line.get("why")))))
+    return f"; {n} connections showed no valid certificate of this run's authority" if n else ""
+
+
+def _say(sentence: str) -> None:
+    with suppress(OSError):
+        print(f"ppkit: {sentence}", file=sys.stderr, flush=True)
 
 
 def _replace(path: Path, content: dict) -> None:

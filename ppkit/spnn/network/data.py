@@ -86,6 +86,8 @@ def _columns(config: Config, name: str) -> tuple[np.ndarray, np.ndarray | None, 
     if not holder.labels and labels in table:
         raise ValueError(f"{said} has a column {labels!r}, as holder {config.label_holder}'s labels are called: "
                          "take it out or rename it")
+    if not len(table):
+        raise ValueError(f"{said} is empty: it has columns and no row")
     n, features = len(table), [column for column in table.columns if column not in (ID, holder.labels)]
     if not features:
         raise ValueError(f"{said} has no features: no column beside {', '.join(map(repr, table.columns))}")
@@ -106,6 +108,8 @@ def _columns(config: Config, name: str) -> tuple[np.ndarray, np.ndarray | None, 
 def _table(path, said: str) -> pd.DataFrame:
     if not path.is_file():
         raise FileNotFoundError(f"{said} is not there: looked in {path.parent}")
+    if not path.stat().st_size:
+        raise ValueError(f"{said} is empty")
     try:
         return pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, dtype={ID: "str"}, low_memory=False)
     except (ValueError, OSError) as error:                  # pyarrow's and pandas' own errors are both; the first line says it

@@ -13,15 +13,28 @@ import numpy as np
 import pandas as pd
 import torch
 
+from ppkit import datasets
 from ppkit.spnn.holders import holder_names
 from ppkit.spnn.network import config as configs
 from ppkit.spnn.network.data import ID
 from ppkit.spnn.network.settings import SECTIONS
-from ppkit.spnn.vertical import Vertical
+from ppkit.spnn.vertical import Vertical, fraud
 
 LABELS = "label"
 OWN = {"ss": {"form": "lean"}, "he": {"key_bits": configs.SECURE_KEY_BITS}}             # shown where the protocol has them
+FEWEST_ROWS = 56_441                            # of creditcard, so that 20 frauds are tested on: fewer measure no AUC
 PORTS = range(20_000, 32_000)                   # below those that systems give to outgoing connections
+
+
+def creditcard(rows: int | None = None, *, holders: int = 2, source: str = "standin") -> Vertical:
+    """Rows of creditcard for an example, cut between holders; frauds are as rare in fewer rows as in all.
+
+    rows: at least FEWEST_ROWS, None for all.  source: as for `datasets.load`.  ValueError for fewer rows, or more than there are.
+    """
+    if rows is not None and rows < FEWEST_ROWS:
+        raise ValueError(f"{rows:,} rows of creditcard have too few frauds to test on: take at least {FEWEST_ROWS:,}, which "
+                         "have 20 among the test rows, or all")
+    return fraud(datasets.load("creditcard", source=source, rows=rows), holders=holders)
 
 
 def write(folder: str | Path, vertical: Vertical, *, names: Sequence[str] | None = None, label_holder: int = 0,

@@ -143,7 +143,7 @@ class HolderWork:
         metrics = {"run": part.config.run, "source": part.config.source, "epochs": len(self.losses),
                    "steps": len(self.losses) * part.n_steps,
                    "losses": self.losses, "test_auc": evaluation.auc(y, z), "test_loss": evaluation.log_loss(y, z),
-                   "test_rows": len(y), "seconds": self.seconds}
+                   "test_rows": len(y), "test_positives": int(y.sum()), "seconds": self.seconds}
         write(part.folder / "metrics.json", json.dumps(metrics, indent=1).encode(), 0o644)
 
     def _reached(self) -> bool:

@@ -28,7 +28,7 @@ AFTER_ALL = 3.0                                 # seconds beyond the timeout tha
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """How a run ended.  code: 0 done, 1 stopped, 2 bad input that a role found.  sentence: why it stopped, "" if done.
+    """How a run of these roles ended.  code: 0 done, 1 stopped, 2 bad input that a role found.  sentence: why it stopped, "" if done.
 
     messages: one row a message that a role of this machine sent: COLUMNS; bytes, and times in seconds since 1970.
     metrics: the label holder's metrics.json, {} if there is none.  seconds: from the first start to the last end.
@@ -36,6 +36,7 @@ class Result:
     code: int
     sentence: str
     config: Config = field(repr=False)
+    roles: Sequence[str]
     messages: pd.DataFrame = field(repr=False)
     metrics: dict = field(repr=False)
     seconds: float
@@ -48,47 +49,64 @@ class Result:
 
     def summary(self) -> str:
         """What a person wants to know first: the test AUC, seconds, bytes by link, where the parts lie, and whose rows."""
-        links, spent = self.by_link(), self.metrics.get("seconds", {})
-        parts = (sum(spent["online"]), sum(spent["offline"]), spent["once"]) if spent else ()
-        training = ", ".join(f"{name} {part:.1f}" for name, part in zip(("; online", "offline", "once"), parts))
+        links, spent, training = self.by_link(), self.metrics.get("seconds", {}), ""
+        if spent:
+            online, ahead, once = sum(spent["online"]), sum(spent["offline"]), spent["once"]
+            rest = max(0.0, self.seconds - online - ahead - once)           # of a resumed run they count what was before too
+            training = (f": training {online:.1f} (triples ahead {ahead:.1f}), setting up {once:.1f}, "
+                        f"starting, testing and stopping {rest:.1f}")
         width = max(len(role) for role in self.config.roles)
         auc = f"{self.metrics['test_auc']:.3f}" if "test_auc" in self.metrics else "at the label holder's machine"
+        if "test_positives" in self.metrics:
+            auc += f" ({self.metrics['test_rows']:,} rows, {self.metrics['test_positives']:,} positives)"
+        whose = "all messages" if set(self.roles) == set(self.config.roles) else f"what {', '.join(self.roles)} sent"
         said = [f"test AUC  {auc}",
                 f"seconds   {self.seconds:.1f} in all{training}", f"rows      {self.config.source}",
-                f"parts     {self.config.folder}/<role>, each role's own; all messages in messages.csv there", "",
+                f"parts     {self.config.folder}/<role>, each role's own; {whose} in messages.csv there", "",
                 f"{'from':<{width}}  {'to':<{width}}  phase    messages          bytes"]
         said += [f"{link.sender:<{width}}  {link.receiver:<{width}}  {link.phase:<7}  {link.messages:8,}  {link.n_bytes:13,}"
                  for link in links.itertuples()]
+        said.append(f"{'in all':<{2 * width + 11}}  {len(self.messages):8,}  {self.messages['n_bytes'].sum() / 1e6:10.1f} MB")
         return "\n".join(said)
 
 
-def run(path: str | Path, *, resume: bool = False, progress: Callable[[int, int], None] | None = None,
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, or an end by signal, after all roles were ended; says at which step and how to go on."""
+
+
+def run(path: str | Path, *, resume: bool = False, fresh: bool = False, progress: Callable[[int, int], None] | None = None,
         only: Sequence[str] | None = None) -> Result:
     """Start the roles of a config on this machine, each a process of its own, and wait for their end.
 
-    path: of the config file.  resume: go on from the last step that all roles have.  progress: called with (step, steps) as
+    path: of the config file.  resume: go on from the last step that all roles have.  fresh: delete what an earlier run left
+    in the same folder.  progress: called with (step, steps) as
     the coordinator counts them; None draws a bar on stderr where a person watches.  only: the roles of this machine, where
     others are started elsewhere; None for all.
     Returns the Result, whatever the end was; folder/messages.csv then has the messages, and folder/<role>/log.txt what a role
-    said. Without resume, what an earlier run left in the same folder is replaced.
+    said.
     ValueError or FileNotFoundError, in one sentence and before anything starts, for a config, certificate, address or data
-    file that is not right. KeyboardInterrupt ends all roles, then goes on to the caller; so does the caller's own end.
+    file that is not right; for a run that is in the folder already, without resume or fresh; for one resumed with another
+    config. KeyboardInterrupt ends all roles, then goes on to the caller as Interrupted; so does the caller's own end.
     """
     config = load(path)
     roles = _chosen(config, only)
+    preflight.check_beginning(config, roles, resume=resume, fresh=fresh)
     preflight.check(config, roles)
     data.check(config, [name for name in config.names if name in roles])
     if not resume:
         for stale in (_status_file(config), _metrics_file(config), *(_sent_file(config, role) for role in roles)):
             stale.unlink(missing_ok=True)
     start = time.monotonic()
-    with _Roles(config, str(path), roles, resume=resume) as started, _Bar(config, progress) as bar:
-        started.wait(lambda: bar.at(_status(config)))
-        seconds = time.monotonic() - start
+    try:
+        with _Roles(config, str(path), roles, resume=resume) as started, _Bar(config, progress) as bar:
+            started.wait(lambda: bar.at(_status(config)))
+            seconds = time.monotonic() - start
+    except KeyboardInterrupt:
+        raise Interrupted(_interrupted(config, roles)) from None
     code, sentence = started.ended(_status(config) if "coordinator" in roles else {})
     messages = _messages(config, roles)
     messages.to_csv(config.folder / "messages.csv", index=False)
-    return Result(code, sentence, config, messages, _read_json(_metrics_file(config)), seconds)
+    return Result(code, sentence, config, roles, messages, _read_json(_metrics_file(config)), seconds)
 
 
 class _Roles:
@@ -211,6 +229,22 @@ def _hangs(process) -> bool:
         return psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
     except psutil.NoSuchProcess:
         return True
+
+
+def _interrupted(config: Config, roles: Sequence[str]) -> str:
+    """Say at which step, and in status.json too that the run has stopped."""
+    if "coordinator" not in roles:
+        return "interrupted: the coordinator says to the other roles from which step --resume goes on"
+    command, status = f"ppkit spnn run {config.typed}", _status(config)
+    only = "".join(f" --only {role}" for role in roles) if len(roles) < len(config.roles) else ""
+    if status.get("saved") is None:
+        sentence = f"interrupted before all roles had saved a step: `{command} --fresh{only}` starts anew"
+    else:
+        sentence = f"interrupted at step {status['step']}; `{command} --resume{only}` goes on from step {status['saved']}"
+    part = _status_file(config).with_name("status.json.part")
+    part.write_text(json.dumps({"step": 0, "steps": 0, **status, "state": "stopped", "sentence": sentence}), "utf-8")
+    os.replace(part, _status_file(config))
+    return sentence
 
 
 def _status(config: Config) -> dict:
