@@ -320,6 +320,7 @@ def test_nothing_leaves_before_the_journal_has_it(tmp_path):
     first = part(False)
     first.send("server", "masked X theta", b"one")
     first._journal.close()
+    first._taken.close()
     again = part(True)
     with pytest.raises(SentBefore):
         again.send("server", "masked X theta", b"two")

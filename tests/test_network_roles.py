@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+from contextlib import closing
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ from ppkit.models import classification_loss
 from ppkit.spnn.holders import Malformed
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.network import data, frames
-from ppkit.spnn.network.control import HEARD, OddPlan, checked, plan_checked, plan_for
+from ppkit.spnn.network.control import HEARD, OddPlan, checked, notices, plan_checked, plan_for, TakenFolder
 from ppkit.spnn.network.coordinator import Coordinator
 from ppkit.spnn.network.endpoint import Endpoint, Rejected
 from ppkit.spnn.network.launch import run as launch
@@ -206,11 +207,49 @@ def test_a_roles_folder_is_its_own(done):
         assert stat.S_IMODE(secret.stat().st_mode) == 0o600 and len(bytes.fromhex(secret.read_text())) == 32
         assert len(list(conf.folder_of(role).glob("step-*.checkpoint"))) <= (5 if role == "dealer" else 3)
         assert not list(conf.folder_of(role).glob("*.part"))
+    for role in conf.roles:
+        assert stat.S_IMODE(conf.folder_of(role).stat().st_mode) == 0o700
+        for name in ("received.frames", "messages.jsonl", *(["metrics.json"] if role == conf.label_holder else [])):
+            assert stat.S_IMODE((conf.folder_of(role) / name).stat().st_mode) == 0o600, (role, name)
     secrets = {(conf.folder_of(role) / "secret.key").read_text() for role in set(conf.roles) - {"coordinator"}}
     assert len(secrets) == len(conf.roles) - 1
 
 
 # other settings
+
+def test_secrets_of_a_seed_are_said_by_every_role_and_with_the_result(done):
+    conf, _, _, roles = done
+    assert all("ppkit: secrets: from a seed, for teaching: NOT SECRET\n" in role.said() for role in roles.values())
+    assert metrics_of(conf)["secrets"] == "from a seed, for teaching: NOT SECRET"
+
+
+def test_a_second_process_of_a_role_touches_nothing(tmp_path):
+    conf = made(tmp_path / "it", small_rows())
+    first = Part(conf, "A", resume=False)
+    first._checkpoints.save(2, {}, {})
+    before = {path.name: path.read_bytes() for path in first.folder.iterdir()}
+    for resume in (False, True):
+        with pytest.raises(ValueError, match="^holder A of this run is running already: another process has A/ in .*run$"):
+            Part(conf, "A", resume=resume)
+    assert {path.name: path.read_bytes() for path in first.folder.iterdir()} == before and "secret.key" in before
+    with closing(TakenFolder(conf, "coordinator")):
+        role = nursery().start(conf, "coordinator")
+        assert role.wait(10) == 2
+        assert role.said().startswith("ppkit: the coordinator of this run is running already: another process has coordinator/ in ")
+    first._taken.close()                                               # as when its process ends
+    Part(conf, "A", resume=False)
+
+
+def test_what_is_not_secret_or_keeps_secrets_is_said(tmp_path):
+    said = {}
+    for secrets in ("os", "teaching"):
+        for record in (False, True):
+            conf = made(tmp_path / f"{secrets} {record}", small_rows(), secrets=secrets, record=record)
+            said[secrets, record] = notices(conf)
+    not_secret = ["secrets: from a seed, for teaching: NOT SECRET"]
+    assert said["teaching", True] == said["teaching", False] == not_secret and said["os", False] == []
+    assert "received.frames keeps all that came here, seeds of masks too" in said["os", True][0]
+
 
 def test_the_plan_gives_nobody_more_than_it_needs(tmp_path):
     conf = made(tmp_path / "it", small_rows(), record=True, epochs=1, protocol="ss", form="lean")
@@ -489,5 +528,7 @@ def test_run_by_the_launcher(tmp_path):
     result = launch(conf.path, progress=lambda step, of: steps.append((step, of)))
     assert (result.code, result.sentence) == (0, "")
     same(conf, alone(conf, vertical))
+    assert "secrets   from a seed, for teaching: NOT SECRET" in result.summary()
+    assert all(stat.S_IMODE((conf.folder_of(role) / "log.txt").stat().st_mode) == 0o600 for role in conf.roles)
     assert steps[-1] == (6, 6) and result.metrics == metrics_of(conf)
     assert set(result.messages.sender) == {"server", "A", "B"}

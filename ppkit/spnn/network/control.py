@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -83,9 +85,53 @@ def plan_checked(plan: dict, config: Config, role: str, *, columns: int | None, 
     return own
 
 
+class TakenFolder:
+    """A role's folder made its own: nobody else may read it (0700), and no second process of the role may use it.
+
+    Until `close`, or until the process ends, however that is.  ValueError if another process of the role has it: then nothing
+    in there was touched.
+    """
+
+    def __init__(self, config: Config, role: str):
+        folder = config.folder_of(role)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.chmod(0o700)
+        self._lock: int | None = os.open(private(folder / "lock"), os.O_RDONLY)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.close()
+            raise ValueError(f"{named(role)} of this run is running already: another process has {folder.name}/ in "
+                             f"{folder.parent}") from None
+
+    def close(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)
+
+    __del__ = close
+
+
+def private(path: Path) -> Path:
+    """The same path, where a file now is that only its owner may read (0600); its content stays."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+    path.chmod(0o600)
+    return path
+
+
 def record_file(config: Config, role: str) -> Path | None:
     """Where a role keeps all that it received, if the config wants that: to be read with `frames.recorded`."""
-    return config.folder_of(role) / "received.frames" if config.network.record else None
+    return private(config.folder_of(role) / "received.frames") if config.network.record else None
+
+
+def notices(config: Config) -> list[str]:
+    """What every role says of its secrets when it starts, where there is something to say."""
+    said = []
+    if config.protocol.secrets == "teaching":
+        said.append(f"secrets: {config.protocol.origin}")
+    elif config.network.record:
+        said.append("record = true: received.frames keeps all that came here, seeds of masks too: remove it after the lesson")
+    return said
 
 
 def named(role: str) -> str:

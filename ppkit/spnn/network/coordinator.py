@@ -14,12 +14,12 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ppkit.spnn.network.config import Config
-from ppkit.spnn.network.control import ORDER, REPORT, START_TIMEOUT, WHY, checked, named, plan_for, record_file
+from ppkit.spnn.network.control import ORDER, REPORT, START_TIMEOUT, WHY, checked, named, notices, plan_for, private, record_file, TakenFolder
 from ppkit.spnn.network.endpoint import Endpoint, LinkError
 
 STRANGERS = re.compile(r"connections that showed no valid certificate of this run's authority: (\d+)")     # as the gate says
@@ -53,13 +53,15 @@ class _Seen:
 def main(config: Config, *, resume: bool = False) -> int:
     """Run the coordinator to its end; returns 0 done, 1 stopped, 2 bad input (130 for Ctrl-C), the sentence on stderr."""
     folder, network, refusals = config.folder_of("coordinator"), config.network, []
-    folder.mkdir(parents=True, exist_ok=True)
+    taken = TakenFolder(config, "coordinator")
     if not resume:
         (folder / "received.frames").unlink(missing_ok=True)
     elif not (folder / "status.json").exists():
         raise ValueError("there is nothing to go on from: start without --resume")
+    for notice in notices(config):
+        print(f"ppkit: {notice}", file=sys.stderr, flush=True)
     code, sentence = 0, ""
-    with Endpoint("coordinator", config.addresses, run=config.run, certificates=network.certificates,
+    with closing(taken), Endpoint("coordinator", config.addresses, run=config.run, certificates=network.certificates,
                   bandwidth=network.bandwidth, latency=network.latency, timeout=network.timeout, accepts={},
                   record=record_file(config, "coordinator"), log=refusals.append) as endpoint:
         coordinator = Coordinator(config, endpoint, resume=resume, log=refusals.append)
@@ -75,7 +77,7 @@ def main(config: Config, *, resume: bool = False) -> int:
             traceback.print_exc()
         if sentence:
             coordinator.stop(sentence)
-    with suppress(OSError), open(folder / "messages.jsonl", "a" if resume else "w", encoding="utf-8") as file:
+    with suppress(OSError), open(private(folder / "messages.jsonl"), "a" if resume else "w", encoding="utf-8") as file:
         file.writelines(json.dumps(line) + "\n" for line in refusals)
     if sentence:
         print(f"ppkit: {sentence}", file=sys.stderr, flush=True)

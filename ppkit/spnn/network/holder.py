@@ -140,11 +140,12 @@ class HolderWork:
         from ppkit import evaluation                        # here: it brings scikit-learn, which takes seconds to load
 
         y, z = self.y[self.n :].numpy(), torch.cat(logits).double().numpy()
-        metrics = {"run": part.config.run, "source": part.config.source, "epochs": len(self.losses),
+        metrics = {"run": part.config.run, "source": part.config.source,
+                   "secrets": part.config.protocol.origin, "epochs": len(self.losses),
                    "steps": len(self.losses) * part.n_steps,
                    "losses": self.losses, "test_auc": evaluation.auc(y, z), "test_loss": evaluation.log_loss(y, z),
                    "test_rows": len(y), "test_positives": int(y.sum()), "seconds": self.seconds}
-        write(part.folder / "metrics.json", json.dumps(metrics, indent=1).encode(), 0o644)
+        write(part.folder / "metrics.json", json.dumps(metrics, indent=1).encode())
 
     def _reached(self) -> bool:
         below = self.part.plan.get("stop_below", 0.0)

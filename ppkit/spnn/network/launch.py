@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from ppkit.spnn.network import data, preflight
 from ppkit.spnn.network.config import NOT_HOLDERS, Config, load
-from ppkit.spnn.network.coordinator import named
+from ppkit.spnn.network.control import named, private
 
 ROLE = [sys.executable, "-P", "-m", "ppkit.spnn.network"]
 COLUMNS = ["step", "phase", "sender", "receiver", "name", "n_bytes", "wire_bytes", "at", "sent_at"]
@@ -62,6 +62,7 @@ class Result:
         whose = "all messages" if set(self.roles) == set(self.config.roles) else f"what {', '.join(self.roles)} sent"
         said = [f"test AUC  {auc}",
                 f"seconds   {self.seconds:.1f} in all{training}", f"rows      {self.config.source}",
+                f"secrets   {self.config.protocol.origin}",
                 f"parts     {self.config.folder}/<role>, each role's own; {whose} in messages.csv there", "",
                 f"{'from':<{width}}  {'to':<{width}}  phase    messages          bytes"]
         said += [f"{link.sender:<{width}}  {link.receiver:<{width}}  {link.phase:<7}  {link.messages:8,}  {link.n_bytes:13,}"
@@ -134,7 +135,7 @@ class _Roles:
     def _start(self, role: str) -> subprocess.Popen:
         words = [role] if role in NOT_HOLDERS else ["holder", role]
         command = [*ROLE, *words, self._path, "--parent", str(os.getpid()), *(["--resume"] if self._resume else [])]
-        with open(_log(self._config, role), "ab" if self._resume else "wb") as log:
+        with open(private(_log(self._config, role)), "ab" if self._resume else "wb") as log:
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
     def wait(self, meanwhile: Callable[[], None]) -> None:

@@ -21,7 +21,8 @@ import torch
 from ppkit.spnn.holders import Malformed, tensor_from
 from ppkit.spnn.network.checkpoints import SET_UP, Changed, Checkpoint, Checkpoints, Damaged, Journal, SentBefore, root_secret, write
 from ppkit.spnn.network.config import Config
-from ppkit.spnn.network.control import ORDER, REPORT, START_TIMEOUT, OddPlan, named, plan_checked, record_file
+from ppkit.spnn.network.control import (ORDER, REPORT, START_TIMEOUT, OddPlan, named, notices, plan_checked, private,
+                                        record_file, TakenFolder)
 from ppkit.spnn.network.endpoint import Endpoint, LinkError, OutOfTurn, Rejected, Silent, Stopped
 from ppkit.spnn.network.sides import accepts, warm_up
 from ppkit.spnn.programs import Program, Send
@@ -51,7 +52,7 @@ class Part:
     def __init__(self, config: Config, role: str, *, resume: bool, data_digest: str = ""):
         self.config, self.role, self.resume = config, role, resume
         self.folder = config.folder_of(role)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._taken = TakenFolder(config, role)           # before anything of an earlier run is removed
         self.plan: dict[str, Any] = {}
         self.step = 0
         self._checkpoints = Checkpoints(self.folder, about={"run": config.run, "role": role, "config": config.digest,
@@ -263,6 +264,8 @@ class Part:
         torch.set_num_threads(self.config.training.threads)
         code, why, about = 1, None, None
         beat = threading.Thread(target=self._beat, name="signs of life", daemon=True)
+        for notice in notices(self.config):
+            self._say(notice)
         self.endpoint = self._open()
         try:
             with self.endpoint:
@@ -332,6 +335,7 @@ class Part:
                 beat.join()
             self._journal.close()
             self._try(self._write_lines)
+            self._taken.close()
         return code
 
     def _open(self) -> Endpoint:
@@ -371,7 +375,7 @@ class Part:
     def _write_lines(self) -> None:
         lines, self._lines = self._lines, []
         if lines:
-            with open(self.folder / "messages.jsonl", "a", encoding="utf-8") as file:
+            with open(private(self.folder / "messages.jsonl"), "a", encoding="utf-8") as file:
                 file.write("\n".join(lines) + "\n")
 
     def _say(self, sentence: str) -> None:

@@ -86,6 +86,11 @@ class Protocol:
                             note="teaching: all repeats from training.seed, NOT SECRET")
 
     @property
+    def origin(self) -> str:
+        """Where the secrets of a run come from, in words that stand with its results."""
+        return "from a seed, for teaching: NOT SECRET" if self.secrets == "teaching" else "from the operating system"
+
+    @property
     def choices(self) -> dict[str, Any]:
         """What protocols.side_of takes beside name and form: key_bits and teaching for he, nothing for the others."""
         return {"key_bits": self.key_bits, "teaching": self.secrets == "teaching"} if self.name == "he" else {}
