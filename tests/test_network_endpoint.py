@@ -307,6 +307,14 @@ def test_unread_messages_are_bounded_and_reading_makes_room(folder):
         assert server._gate.incoming["A"].unread_bytes == 0
 
 
+def test_a_long_message_that_comes_again_is_acknowledged_and_not_kept_meanwhile(place, folder):
+    server, addresses, lines = place
+    ask = lambda: knock(addresses["server"], certificates.dialling(folder, "A"), said(40 << 20, sent=40))
+    assert ask() == (Code.OK, "", [0])
+    got, most = peak_bytes(ask)
+    assert got == (Code.OK, "", [0]) and most < 20 << 20
+
+
 def test_half_messages_on_many_streams_are_not_all_kept(folder):
     """Only the latest stream of a link counts: the ones before it are ended, and what they brought is forgotten."""
     addresses, lines, go_on = loopback("A", "server"), Lines(), threading.Event()
@@ -635,6 +643,16 @@ def test_a_cut_in_the_middle_of_a_long_message_sends_it_again_whole(cuttable):
     wire.cut()
     wire.restore()
     assert torch.equal(server.receive("A", "long", step=0), words)
+
+
+def test_what_a_cut_makes_come_again_may_take_longer_than_the_timeout(cuttable):
+    a, server, wire, _ = cuttable(timeout=0.8, bandwidth=8e6)                    # 1.2 s
+    a.send("server", "long", bytes(1_200_000), step=0)
+    time.sleep(1.0)
+    wire.cut()
+    wire.restore()
+    assert server.receive("A", "long", step=0, timeout=5.0) == bytes(1_200_000)
+    a.flush(2.0)
 
 
 def test_a_call_is_answered_by_one_run_of_its_handler_however_often_it_is_asked(cuttable):
