@@ -1,7 +1,17 @@
 """The blocks of README.md say what the files say."""
 
-from ppkit import ledger
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from ppkit import cli, ledger
 from ppkit.runner import readme
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_scoreboard_counts_and_names_the_data():
@@ -27,3 +37,33 @@ def test_only_what_stands_between_the_marks_changes(tmp_path):
     text = readme.renewed(tmp_path)
     assert text.startswith("above\n<!-- begin refuted -->\n| refuted |") and text.endswith("<!-- end refuted -->\nbelow\n")
     assert "old" not in text
+
+
+def commands() -> dict[str, str]:
+    """Every `ppkit ...` that README.md and the notebooks' text tell a reader to type, with the file where it stands first."""
+    found: dict[str, str] = {}
+    for path in (ROOT / "README.md", *sorted((ROOT / "notebooks").rglob("*.ipynb"))):
+        if path.suffix == ".md":
+            texts = [path.read_text("utf-8")]
+        else:
+            texts = ["".join(cell["source"]) for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "markdown"]
+        for text in texts:
+            for line in (*re.findall(r"^(ppkit [^#\n]*)", text, re.M), *re.findall(r"`(ppkit [^`\n]*)`", text)):
+                found.setdefault(line.strip(), path.name)
+    return found
+
+
+def test_every_command_that_a_reader_is_told_is_one():
+    """They parse, without being run."""
+    told = commands()
+    assert len(told) >= 15 and "ppkit spnn holder first/config.toml --name B" in told
+    for line, where in told.items():
+        command, words = typer.main.get_command(cli.app), cli.paired(shlex.split(line)[1:])
+        while words and hasattr(command, "commands"):
+            assert words[0] in command.commands, f"{where}: `{line}`: there is no {words[0]}"
+            command = command.commands[words.pop(0)]
+        try:
+            if words:                                           # none: only the command's name, in a sentence
+                command.make_context(line, words)
+        except Exception as error:
+            pytest.fail(f"{where}: `{line}`: {error}")

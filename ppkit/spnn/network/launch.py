@@ -28,8 +28,9 @@ AFTER_ALL = 3.0                                 # seconds beyond the timeout tha
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """How a run of these roles ended.  code: 0 done, 1 stopped, 2 bad input that a role found.  sentence: why it stopped, "" if done.
+    """How a run ended.  code: 0 done, 1 stopped, 2 bad input that a role found.  sentence: why it stopped, "" if done.
 
+    roles: that ran here.
     messages: one row a message that a role of this machine sent: COLUMNS; bytes, and times in seconds since 1970.
     metrics: the label holder's metrics.json, {} if there is none.  seconds: from the first start to the last end.
     """
@@ -80,11 +81,9 @@ def run(path: str | Path, *, resume: bool = False, fresh: bool = False, progress
     """Start the roles of a config on this machine, each a process of its own, and wait for their end.
 
     path: of the config file.  resume: go on from the last step that all roles have.  fresh: delete what an earlier run left
-    in the same folder.  progress: called with (step, steps) as
-    the coordinator counts them; None draws a bar on stderr where a person watches.  only: the roles of this machine, where
-    others are started elsewhere; None for all.
-    Returns the Result, whatever the end was; folder/messages.csv then has the messages, and folder/<role>/log.txt what a role
-    said.
+    in the same folder.  progress: called with (step, steps) as the coordinator counts them; None draws a bar on stderr where a
+    person watches.  only: the roles of this machine, where others are started elsewhere; None for all.
+    Returns the Result, whatever the end was; folder/messages.csv then has the messages, folder/<role>/log.txt what a role said.
     ValueError or FileNotFoundError, in one sentence and before anything starts, for a config, certificate, address or data
     file that is not right; for a run that is in the folder already, without resume or fresh; for one resumed with another
     config. KeyboardInterrupt ends all roles, then goes on to the caller as Interrupted; so does the caller's own end.
