@@ -11,6 +11,8 @@ import random
 import re
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -18,10 +20,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from network_runs import alone, finished, made, metrics_of, parts_of, same, small_rows, started, status, until_step
+from network_runs import alone, finished, made, metrics_of, nursery, parts_of, same, small_rows, started, status, until_step
 
 from ppkit.spnn.network import config
 from ppkit.spnn.network.checkpoints import SET_UP, Checkpoints, SentBefore
+from ppkit.spnn.network.coordinator import Coordinator, Ended
+from ppkit.spnn.network.endpoint import Silent
 from ppkit.spnn.network.part import Part
 
 STEPS = 20                                              # of an epoch: 195 rows in batches of 10, the last one of 5
@@ -79,7 +83,7 @@ def goes_on(conf, name: str):
 
 def promised(sentence: str) -> tuple[int, int]:
     """(the step it stopped at, the step it goes on from) that a sentence names."""
-    found = re.search(r"the run stops at step (\d+); `ppkit spnn run config.toml --resume` goes on from step (\d+)", sentence)
+    found = re.search(r"the run stops at step (\d+); `ppkit spnn run \S*config.toml --resume` goes on from step (\d+)", sentence)
     assert found, sentence
     return int(found[1]), int(found[2])
 
@@ -136,6 +140,66 @@ def test_a_server_that_hangs(tmp_path):
     roles["server"].signal(signal.SIGCONT)               # it wakes up, and finds that the run is over
     assert roles["server"].wait(TIMEOUT + SLACK) == 1
     goes_on(conf, "masked")
+
+
+ASLEEP = """
+import sys, time
+from ppkit.spnn.network import __main__, part
+send = part.Part.send
+def slow(self, receiver, name, payload, **how):
+    if self.step == 6:
+        time.sleep(60)
+    return send(self, receiver, name, payload, **how)
+part.Part.send = slow
+sys.exit(__main__.main(sys.argv[1:]))
+"""
+
+
+def test_a_role_whose_work_hangs_while_it_gives_signs_of_life(tmp_path):
+    conf = made(tmp_path / "it", rows(), **SLOW, stuck=1.0)
+    roles = {role: nursery().start(conf, role) for role in conf.roles if role != "B"}
+    with subprocess.Popen([sys.executable, "-c", ASLEEP, "holder", "B", str(conf.path)], stderr=subprocess.PIPE, text=True) as asleep:
+        try:
+            until_step(conf, 6)
+            sentence = all_stop(roles, (), "holder B neither sends nor waits for anything", since=time.monotonic())
+            assert promised(sentence) == (6, 4)
+            assert asleep.wait(10) == 1 and "nothing was sent or waited for at step 6 for 1 s" in asleep.stderr.read()
+        finally:
+            asleep.kill()
+
+
+def test_only_work_counts_as_hanging(tmp_path):
+    one = Part(made(tmp_path / "it", rows(), stuck=0.01), "A", resume=False)
+    assert not one._hangs()                                            # it has not begun
+    with one._waiting():
+        time.sleep(0.02)
+        assert not one._hangs()
+    time.sleep(0.02)
+    assert one._hangs()
+    for allowed in (0.0, 60.0):
+        object.__setattr__(one.config.network, "stuck", allowed)
+        assert not one._hangs()
+
+
+class Timed:
+    """An endpoint whose calls fail; it keeps how long they were given."""
+
+    def __init__(self):
+        self.given = []
+
+    def call(self, role, method, said, *, timeout=None):
+        self.given.append(timeout)
+        raise Silent(role, "no")
+
+
+def test_a_role_that_is_silent_already_is_not_waited_for_twice(tmp_path):
+    conf, endpoint = made(tmp_path / "it", rows(), timeout=8.0), Timed()
+    coordinator = Coordinator(conf, endpoint)
+    for ago, given in ((0.0, 8.0), (5.0, 3.0), (20.0, 2.0)):
+        coordinator._seen["B"].at = time.monotonic() - ago
+        with pytest.raises(Ended, match=r"holder B could not be reached for 8.0 s"):
+            coordinator._tell(["B"], {"kind": "go"})
+        assert abs(endpoint.given[-1] - given) < 0.5
 
 
 @on_request
@@ -343,6 +407,7 @@ def test_what_changed_since_does_not_go_on(tmp_path, what):
         finished(conf)
     if what == "config":
         conf.path.write_text(conf.path.read_text().replace("lr = 1.5", "lr = 1.25"))
+        (conf.folder_of("coordinator") / "config.toml").unlink()            # as where every role has a machine of its own
     elif what == "data":
         import pandas as pd
         table = pd.read_parquet(conf.holder("B").data)
@@ -356,9 +421,10 @@ def test_what_changed_since_does_not_go_on(tmp_path, what):
     codes = {name: role.wait(10) for name, role in roles.items()}
     said = {name: role.said() for name, role in roles.items()}
     assert 2 in codes.values() and not {0, None} & set(codes.values()), (codes, said)
-    sentence = {"config": "the config changed since the checkpoint of step",
-                "data": "the data changed since the checkpoint of step",
-                "a role without any": "there is no step that all roles have a valid checkpoint of (holder B has none): start",
-                "nothing to go on from": "nothing to go on from: start without --resume"}[what]
-    assert any(sentence in text for text in said.values()), said
+    sentences = {"config": ["the config changed since the checkpoint of step",             # whoever is first to see it
+                            "config.toml is not as when the run began: [training] lr was 1.5 and is 1.25"],
+                 "data": ["the data changed since the checkpoint of step"],
+                 "a role without any": ["there is no step that all roles have a valid checkpoint of (holder B has none): start"],
+                 "nothing to go on from": ["nothing to go on from: start without --resume"]}[what]
+    assert any(each in text for text in said.values() for each in sentences), said
     assert not any("Traceback" in text for text in said.values()), said

@@ -440,6 +440,9 @@ def test_a_hello_is_taken_once_and_what_is_refused_is_logged(tmp_path):
             coordinator.hear(*each[:2])
         assert (lines[-1]["event"], lines[-1]["from"], lines[-1]["why"]) == ("refused", each[0], str(error.value))
     assert len(lines) == 6 and coordinator._heard.qsize() == 1
+    stopped = {"kind": "stopped", "why": "changed", "role": None, "session": "c" * 16}
+    assert coordinator.hear("B", stopped) == {} and coordinator._heard.qsize() == 2       # a role may give up before its hello
+    assert "stop" in coordinator.hear("A", stopped) and coordinator._heard.qsize() == 2
     assert coordinator.hear("A", {"kind": "alive", "step": 2, "session": "a" * 16}) == {"saved": None} and coordinator.step == 2
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from ppkit.spnn.network.config import NOT_HOLDERS, Config
 
 REPORT, ORDER = "report", "order"                        # the calls to the coordinator, and from it
-START_TIMEOUT = 60.0                                     # seconds that a role may take to start, read its rows and say hello
 HEARD = {                                                # what a role may say, and which keys it has beside kind and session
     "hello": {"config", "columns", "resume", "saved", "damaged"},
     "alive": {"step"},
@@ -26,6 +25,7 @@ WHY = {                                                  # why a role stopped, i
     "refused": "sent something that {role} refused",
     "out of turn": "got a message out of turn from {role}",
     "malformed": "got something malformed from {role}",
+    "stuck": "neither sends nor waits for anything: it computes for longer than [network] stuck allows, or hangs",
     "disk": "could not write to its disk",
     "changed": "has another config or other data than when the run stopped",
     "plan": "got a plan that is not as its config says",

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ppkit.spnn.network.config import Config
-from ppkit.spnn.network.control import ORDER, REPORT, START_TIMEOUT, WHY, checked, named, notices, plan_for, private, record_file, TakenFolder
+from ppkit.spnn.network.control import (ORDER, REPORT, WHY, TakenFolder, checked, named, notices, plan_for, private,
+                                        record_file)
 from ppkit.spnn.network.endpoint import Endpoint, LinkError
 
 STRANGERS = re.compile(r"connections that showed no valid certificate of this run's authority: (\d+)")     # as the gate says
@@ -110,7 +111,7 @@ class Coordinator:
             if self._log is not None:
                 self._log({"event": "refused", "at": time.time(), "from": role, "why": str(error)})
             raise
-        if said["session"] != seen.session:                          # a process that hung, and woke up after a resumption
+        if seen.session and said["session"] != seen.session:             # a process that hung, and woke up after a resumption
             return {"stop": "this run was started anew without this process"}
         seen.at = time.monotonic()
         if kind == "alive":
@@ -126,7 +127,7 @@ class Coordinator:
         checked(said, self.config.roles, steps=self._total)
         seen = self._seen[role]
         if said["kind"] != "hello":
-            if not seen.session:
+            if not seen.session and said["kind"] != "stopped":         # which it may before it says hello: its data changed
                 raise ValueError(f"{named(role)} must say hello first")
             return seen
         if (said["columns"] is None) == (role in self.config.names):
@@ -217,9 +218,9 @@ class Coordinator:
             silent = [role for role, seen in self._seen.items() if seen.hello and not seen.done and now - seen.at > timeout]
             if silent:
                 raise Ended(self._sentence(f"{_and(silent)} gave no sign of life for {timeout:.1f} s"))
-            if at_start and now - began > max(START_TIMEOUT, timeout):
+            if at_start and now - began > self.config.network.start_timeout:
                 missing = [role for role, seen in self._seen.items() if not seen.hello]
-                raise Missing(f"{_and(missing)} did not say hello within {max(START_TIMEOUT, timeout):.0f} s: "
+                raise Missing(f"{_and(missing)} did not say hello within {self.config.network.start_timeout:g} s: "
                             "nothing was started")
             self._show()
 
@@ -298,14 +299,15 @@ class Coordinator:
             self._tell([role], words(role))
 
     def _tell(self, roles: list[str], said: dict) -> None:
-        """Say something to each of these roles.  Ended if one cannot be reached."""
+        """Say something to each of these roles.  Ended if one cannot be reached within the timeout since it last spoke."""
         for role in roles:
+            timeout = self.config.network.timeout
+            since = time.monotonic() - (self._seen[role].at or time.monotonic())
             try:
-                self._endpoint.call(role, ORDER, said)
+                self._endpoint.call(role, ORDER, said, timeout=max(timeout - since, timeout / 4))
             except LinkError as error:
                 while not self._heard.empty():                                    # it may have said why
                     self._take(*self._heard.get())
-                timeout = self.config.network.timeout
                 raise Ended(self._sentence(f"{named(role)} could not be reached for {timeout:.1f} s")) from error
 
     def _try_to_tell(self, role: str, said: dict) -> None:

@@ -41,7 +41,7 @@ def work(part: Part) -> None:
             part.run(side.deal(rows))
             if part.agreed(part.step):
                 part.save({}, {"streams": positions(side)}, keep_from=began)
-        part.endpoint.flush()
+        part.flush()
 
     part.step += 1
     part.run(side.prepare(n_test))

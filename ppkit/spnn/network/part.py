@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import math
+import os
 import queue
 import secrets
 import sys
@@ -13,6 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,8 +23,8 @@ import torch
 from ppkit.spnn.holders import Malformed, tensor_from
 from ppkit.spnn.network.checkpoints import SET_UP, Changed, Checkpoint, Checkpoints, Damaged, Journal, SentBefore, root_secret, write
 from ppkit.spnn.network.config import Config
-from ppkit.spnn.network.control import (ORDER, REPORT, START_TIMEOUT, OddPlan, named, notices, plan_checked, private,
-                                        record_file, TakenFolder)
+from ppkit.spnn.network.control import (ORDER, REPORT, OddPlan, TakenFolder, named, notices, plan_checked, private,
+                                        record_file)
 from ppkit.spnn.network.endpoint import Endpoint, LinkError, OutOfTurn, Rejected, Silent, Stopped
 from ppkit.spnn.network.sides import accepts, warm_up
 from ppkit.spnn.programs import Program, Send
@@ -31,6 +33,7 @@ from ppkit.spnn.randomness import Stream
 LEFT = ("messages.jsonl", "metrics.json", "parameters.npz", "received.frames")           # what an earlier run left
 KEPT = 3                                                 # checkpoints of a role that are kept
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT)
+GIVEN_TO_END = 3.0                                       # seconds that a hung role gets to end by itself
 COORDINATOR = "coordinator"
 UNSAID = {Silent: "unreachable", Rejected: "refused", OutOfTurn: "out of turn"}
 
@@ -63,6 +66,8 @@ class Part:
         self._session = secrets.token_hex(8)
         self._lines: list[str] = []
         self._saved: int | None = None
+        self._at_work: float | None = None               # since when it has neither sent nor waited; None while it waits
+        self._left = threading.Event()                   # the work has ended
         self._good: list[int] = []                       # the steps that this role can go on from
         if not resume:
             self._checkpoints.clear()
@@ -96,7 +101,8 @@ class Part:
 
     def word(self, *kinds: str) -> dict:
         """The coordinator's next word, which must be one of these.  Stopped if it is stop."""
-        said = self._words.get()
+        with self._waiting():
+            said = self._words.get()
         if self._over.is_set():
             raise Stopped(self.role, self._sentence)
         if said["kind"] not in kinds:
@@ -135,8 +141,30 @@ class Part:
             heard = time.monotonic()
             if said.get("stop"):
                 self.stop(str(said["stop"]))
+            if self._hangs():
+                self._give_up_hanging()
             if said.get("saved") is not None:
                 self._saved = said["saved"]
+
+    def _hangs(self) -> bool:
+        """Whether the work has neither sent nor waited for anything for longer than the config allows."""
+        at_work, allowed = self._at_work, self.config.network.stuck
+        return at_work is not None and 0 < allowed < time.monotonic() - at_work
+
+    def _give_up_hanging(self) -> None:
+        """Say so, from the thread of the signs of life; and end the process if the work does not end by itself."""
+        self._say(f"nothing was sent or waited for at step {self.step} for {self.config.network.stuck:g} s: this role stops")
+        self._try_to_report("stopped", why="stuck", role=None)
+        self.stop("this role hangs")
+        if not self._left.wait(GIVEN_TO_END):
+            self._try(self._write_lines)
+            os._exit(1)
+
+    def _try_to_report(self, kind: str, **what) -> None:
+        try:
+            self._report(kind, timeout=1.0, **what)
+        except LinkError:
+            pass
 
     def _without_coordinator(self) -> str:
         """What this role says when the coordinator is gone, as far as it knows how far the others are."""
@@ -152,13 +180,29 @@ class Part:
         """Send at the present step, after the journal has it.  SentBefore, OSError: then nothing was sent."""
         self._journal.sending(self.step, receiver, name, payload)
         self.endpoint.send(receiver, name, payload, step=self.step, phase=phase)
+        self._at_work = time.monotonic()
 
     def receive(self, sender: str, name: str) -> Any:
         """The next message of a sender, which must be this one of the present step.
 
         Waits for as long as the coordinator holds the sender to be alive: a long computation is no fault.
         """
-        return self.endpoint.receive(sender, name, step=self.step, timeout=math.inf)
+        with self._waiting():
+            return self.endpoint.receive(sender, name, step=self.step, timeout=math.inf)
+
+    def flush(self) -> None:
+        """Wait until all that was sent has come to its receivers."""
+        with self._waiting():
+            self.endpoint.flush()
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """While this role waits for another it does not count as hung, however long that takes."""
+        self._at_work = None
+        try:
+            yield
+        finally:
+            self._at_work = time.monotonic()
 
     def receive_tensor(self, sender: str, name: str, shape: tuple[int, ...]) -> torch.Tensor:
         """The same, if it is a float32 tensor of this shape, all finite.  Malformed, which names the sender, if not."""
@@ -282,7 +326,7 @@ class Part:
                     self._journal.begin(SET_UP)
                     self._say("all roles are here: the training begins")
                     work(self)
-                    self.endpoint.flush()
+                    self.flush()
                     self._write_lines()
                     self.tell("done")
                     self.word("end")
@@ -331,6 +375,7 @@ class Part:
                     self.endpoint.stop("this role has stopped")
         finally:
             self._over.set()
+            self._left.set()
             if beat.is_alive():
                 beat.join()
             self._journal.close()
@@ -353,7 +398,7 @@ class Part:
             self._say(f"the checkpoint of step {step} is damaged and is not used")
         self._good = good
         self._report("hello", config=self.config.digest, columns=columns, resume=self.resume, saved=good, damaged=damaged,
-                     timeout=max(START_TIMEOUT, self.config.network.timeout))
+                     timeout=self.config.network.start_timeout)
 
     def _measured(self) -> str:
         """What the label holder measured, in words; nothing at the others."""

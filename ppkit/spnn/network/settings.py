@@ -73,6 +73,10 @@ class Network:
     latency: float = _setting("seconds, 0 to 10", _number(0, 10), 0.0, float)
     record: bool = _setting("true or false", lambda value: type(value) is bool, False,
                             note="true: each role keeps what it received")
+    start_timeout: float = _setting("seconds, 0.5 to 86400", _number(0.5, 86400), 60.0, float,
+                                    note="that a role may take to start, read its rows and say hello")
+    stuck: float = _setting("seconds >= 0 (0: for ever)", _number(0), 600.0, float,
+                            note="that a role may compute without sending or waiting for anything before it counts as hung")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
