@@ -19,7 +19,7 @@ import pytest
 
 from ppkit import datasets
 from ppkit.spnn.network import __main__ as one_role
-from ppkit.spnn.network import certificates, config, example, launch, preflight
+from ppkit.spnn.network import certificates, config, coordinator, example, launch, preflight
 from ppkit.spnn.vertical import fraud
 
 PLAYER = '''
@@ -463,3 +463,29 @@ def test_one_role_in_its_own_process_says_what_is_wrong_in_one_sentence(path):
     assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"ppkit: {path} has no holder 'C': there are A, B\n")
     ended = subprocess.run([*command, "--parent", "1"], capture_output=True, text=True, timeout=30)
     assert (ended.returncode, ended.stderr) == (1, "the process 1 that started this one has ended\n")
+
+
+def test_who_shows_no_valid_certificate_is_counted_where_roles_are_missing(path, monkeypatch, capsys):
+    class Silence:                                                                          # an endpoint that two strangers dial
+        def __init__(self, *_, log, **__):
+            for n in (2, 1):
+                log({"event": "refused", "why": f"connections that showed no valid certificate of this run's authority: {n}"})
+            log({"event": "refused", "why": "another run's id"})
+            self.on_call = self.call = lambda *_, **__: {}
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+    monkeypatch.setattr(coordinator, "Endpoint", Silence)
+    change(path, "start_timeout = 60.0", "start_timeout = 0.5")
+    assert coordinator.main(config.load(path)) == 1
+    sentence = ("the server and holder A and holder B did not say hello within 0.5 s: nothing was started; 3 connections showed no valid "
+                "certificate of this run's authority")
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("ppkit: the coordinator listens at ") and said[-1] == f"ppkit: {sentence}"
+    assert json.loads((path.parent / "run/coordinator/status.json").read_text("utf-8"))["sentence"] == sentence
+    words = "connections that showed no valid certificate of this run's authority: {"
+    assert any(words in file.read_text("utf-8") for file in Path(coordinator.__file__).parent.glob("*.py"))     # the gate's words
