@@ -22,7 +22,7 @@ def start(config: Config, role: str, *, resume: bool = False, fresh: bool = Fals
     if role not in config.roles:
         raise ValueError(f"{config.typed} has no role {role!r}: with protocol {config.protocol.name!r} there are "
                          f"{', '.join(config.roles)}")
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")          # the log says who was refused; gRPC's own lines are for its authors
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")          # gRPC's own lines: the log says who was refused
     os.environ.update(dict.fromkeys(THREAD_COUNTS, str(config.training.threads)))       # before NumPy and torch are loaded
     from ppkit.spnn.network import preflight
 

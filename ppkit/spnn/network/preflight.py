@@ -51,7 +51,8 @@ def check_beginning(config: Config, roles: Sequence[str], *, resume: bool, fresh
     if resume:
         check_unchanged(config)
     folders = [config.folder_of(role) for role in roles]
-    if not (resume or fresh) and any((folder / "parameters.npz").exists() or any(folder.glob("step-*.checkpoint")) for folder in folders):
+    left = any((folder / "parameters.npz").exists() or any(folder.glob("step-*.checkpoint")) for folder in folders)
+    if left and not (resume or fresh):
         raise ValueError(f"there is a run in {config.folder}: --resume goes on, --fresh starts anew and deletes it")
 
 
