@@ -156,14 +156,14 @@ sys.exit(__main__.main(sys.argv[1:]))
 
 
 def test_a_role_whose_work_hangs_while_it_gives_signs_of_life(tmp_path):
-    conf = made(tmp_path / "it", rows(), **SLOW, stuck=1.0)
+    conf = made(tmp_path / "it", rows(), **SLOW, stuck=5.0)           # a new process may take seconds to set up
     roles = {role: nursery().start(conf, role) for role in conf.roles if role != "B"}
     with subprocess.Popen([sys.executable, "-c", ASLEEP, "holder", "B", str(conf.path)], stderr=subprocess.PIPE, text=True) as asleep:
         try:
             until_step(conf, 6)
-            sentence = all_stop(roles, (), "holder B neither sends nor waits for anything", since=time.monotonic())
+            sentence = all_stop(roles, (), "holder B neither sends nor waits for anything", since=time.monotonic() + 5.0)
             assert promised(sentence) == (6, 4)
-            assert asleep.wait(10) == 1 and "nothing was sent or waited for at step 6 for 1 s" in asleep.stderr.read()
+            assert asleep.wait(10) == 1 and "nothing was sent or waited for at step 6 for 5 s" in asleep.stderr.read()
         finally:
             asleep.kill()
 
