@@ -25,6 +25,7 @@ def work(part: Part) -> None:
     config, plan = part.config, part.plan
     side = side_of(part)
     n_test = part.receive_counts(config.names[0], "test rows", "n")["n"]
+    part.expect(n_test)
     order = Order.for_dealer(part, plan["train_rows"], plan["batch"])
     part.run(side.connect())
     part.run(side.prepare(plan["train_rows"]))

@@ -57,6 +57,7 @@ class HolderWork:
         part, side = self.part, self.side
         began = time.perf_counter()
         self._compare_rows()
+        part.expect(len(self.X) - self.n)
         order = Order.agreed(part, self.n, part.plan["batch"])
         part.run(side.connect())
         side.load(self.X[: self.n])

@@ -26,7 +26,7 @@ from ppkit.spnn.network.config import Config
 from ppkit.spnn.network.control import (ORDER, REPORT, OddPlan, TakenFolder, named, notices, plan_checked, private,
                                         record_file)
 from ppkit.spnn.network.endpoint import Endpoint, LinkError, OutOfTurn, Rejected, Silent, Stopped
-from ppkit.spnn.network.sides import accepts, warm_up
+from ppkit.spnn.network.sides import accepts, largest, warm_up
 from ppkit.spnn.programs import Program, Send
 from ppkit.spnn.randomness import Stream
 
@@ -280,6 +280,10 @@ class Part:
         batch = self.plan["batch"]
         return [min(batch, n_rows - start) for start in range(0, n_rows, batch)]
 
+    def expect(self, n_test: int) -> None:
+        """From now on messages of steps that this run does not have are refused at the door; n_test: rows to test on."""
+        self.endpoint.turn(0, self.plan["epochs"] * self.n_steps + 1 + len(self.sizes(n_test)))
+
     def agreed(self, step: int) -> bool:
         """Whether every role writes a checkpoint after this step: every so many, and at the end of each epoch."""
         return step % self.plan["every"] == 0 or step % self.n_steps == 0
@@ -387,7 +391,7 @@ class Part:
         network = self.config.network
         endpoint = Endpoint(self.role, self.config.addresses, run=self.config.run, certificates=network.certificates,
                             bandwidth=network.bandwidth, latency=network.latency, timeout=network.timeout,
-                            accepts=accepts(self.config, self.role),
+                            accepts=accepts(self.config, self.role), largest=largest(self.config, self.role),
                             record=record_file(self.config, self.role), log=self._log)
         endpoint.on_call(ORDER, self.hear)
         return endpoint

@@ -32,6 +32,7 @@ def work(part: Part) -> None:
     first, label_holder = config.names[0], config.label_holder
 
     n_test = part.receive_counts(first, "test rows", "n")["n"]
+    part.expect(n_test)
     part.run(side.connect())
     part.run(side.prepare(plan["train_rows"]))
 

@@ -16,6 +16,8 @@ from ppkit.spnn.paillier_keys import PrivateKey, PublicKey, generate_keys
 if TYPE_CHECKING:
     from ppkit.spnn.network.part import Part
 
+SMALL = 1 << 20
+
 
 def side_of(part: Part):
     """`protocols.side_of` for the role of a part, whose root secret all of its secrets come from.
@@ -53,6 +55,19 @@ def seek(side, kept: dict[str, int]) -> None:
     """Put the streams of a side that was connected and prepared anew to where they stood."""
     for name, stream in side.streams.items():
         stream.seek(kept[name])
+
+
+def largest(config: Config, role: str) -> int | None:
+    """Bytes of the largest message that may come to a role; None for a holder, who does not know how wide the others are.
+
+    To the server a batch of the widest layer, 8 bytes a number or a ciphertext each; to the dealer small words only.
+    """
+    if role in config.names:
+        return None
+    if role != "server":
+        return SMALL
+    per_number = config.protocol.choices["key_bits"] // 4 if config.protocol.name == "he" else 8
+    return max(SMALL, config.training.batch * max(config.model.hidden) * per_number)
 
 
 def accepts(config: Config, role: str) -> dict[str, set[str]]:
