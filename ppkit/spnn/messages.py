@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import pandas as pd
 import torch
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLUMNS = ["step", "round", "phase", "sender", "receiver", "name", "n_bytes"]
 
@@ -75,4 +78,6 @@ class Transcript:
 
     def table(self) -> pd.DataFrame:
         """One row a message: step, round, phase, sender, receiver, name, n_bytes."""
+        import pandas as pd                  # here: a role that is a process of its own starts sooner without it
+
         return pd.DataFrame([[getattr(message, column) for column in COLUMNS] for message in self.messages], columns=COLUMNS)
