@@ -170,15 +170,15 @@ def test_a_role_whose_work_hangs_while_it_gives_signs_of_life(tmp_path):
 
 def test_only_work_counts_as_hanging(tmp_path):
     one = Part(made(tmp_path / "it", rows(), stuck=0.01), "A", resume=False)
-    assert not one._hangs()                                            # it has not begun
-    with one._waiting():
+    assert not one.liaison.hangs()                                            # it has not begun
+    with one.liaison.waiting():
         time.sleep(0.02)
-        assert not one._hangs()
+        assert not one.liaison.hangs()
     time.sleep(0.02)
-    assert one._hangs()
+    assert one.liaison.hangs()
     for allowed in (0.0, 60.0):
         object.__setattr__(one.config.network, "stuck", allowed)
-        assert not one._hangs()
+        assert not one.liaison.hangs()
 
 
 class Timed:

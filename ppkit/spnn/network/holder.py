@@ -13,7 +13,8 @@ from ppkit.spnn.network import data
 from ppkit.spnn.network.checkpoints import write
 from ppkit.spnn.network.config import Config
 from ppkit.spnn.network.order import Order
-from ppkit.spnn.network.part import Part, RowsDiffer
+from ppkit.spnn.network.endings import RowsDiffer
+from ppkit.spnn.network.part import Part
 from ppkit.spnn.network.sides import positions, seek, side_of
 from ppkit.spnn.network.weights import Optimiser, Start, loss_factor
 from ppkit.spnn.network.server import SERVER
