@@ -44,6 +44,8 @@ class Pair:
 
     def __exit__(self, *error):
         try:
+            if error[0] is None:
+                self.server.flush()                              # its last message is read, perhaps not yet acknowledged: A stays
             self.A.__exit__(*error)
         finally:
             self.server.__exit__(*error)
