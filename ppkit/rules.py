@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 
 import numpy as np
+from scipy import stats
 
 REPRODUCED = "reproduced"
 DIRECTION = "direction only"
@@ -29,7 +30,7 @@ class Outcome:
 class Evidence:
     """What a notebook hands to a rule.
 
-    values: a number, one per seed, or (for orderings) a dict from arm to either.
+    values: a number, one per seed, or (for orderings and slopes) a dict from arm, or point, to either.
     against: what the claim says it is (a number, or one per point), where the rule needs it.
     proven: an upper bound that holds by proof, for `claim_fails_if_attained`.
     halfwidth: of the 95% interval of one value, given where fewer than 100 positives decide.
@@ -103,6 +104,28 @@ def flat(evidence: Evidence) -> Outcome:
     return Outcome(REPRODUCED if width <= evidence.options["spread"] else NOT_REPRODUCED, width)
 
 
+def slope(evidence: Evidence) -> Outcome:
+    """Reproduced if log(mean) rises over log(point) with the slope `at`, to within `abs`, and the 95% interval of the slope is no
+    wider than that to either side; direction only if the whole interval has the sign of `at`.
+
+    values: a dict from point (at least three, > 0) to measured values (> 0), one per run. Ordinary least squares over the points;
+    the interval is Student's over their residuals, so that a line that bends has a wide one.
+    """
+    points = np.array([float(point) for point in evidence.values])
+    means = np.array([_seeds(runs).mean() for runs in evidence.values.values()])
+    if points.size < 3 or (points <= 0).any() or (means <= 0).any():
+        raise ValueError(f"a slope needs three points or more, points and means > 0, got points {points} and means {means}")
+    line = stats.linregress(np.log(points), np.log(means))
+    halfwidth = float(stats.t.ppf(0.975, points.size - 2) * line.stderr)
+    at, tolerance, value = evidence.options["at"], evidence.options["abs"], float(line.slope)
+    why = f"95% interval {value - halfwidth:.2f} to {value + halfwidth:.2f}"
+    if abs(value - at) <= tolerance and halfwidth <= tolerance:
+        return Outcome(REPRODUCED, value, why=why)
+    if abs(value) > halfwidth and value * at > 0:
+        return Outcome(DIRECTION, value, why=why)
+    return Outcome(NOT_REPRODUCED, value, why=why)
+
+
 def at_least(evidence: Evidence) -> Outcome:
     """Reproduced if the mean (its interval included) and 80% of seeds reach the threshold; direction only if 80% exceed 0."""
     return _one_sided(evidence, sign=1)
@@ -137,7 +160,7 @@ def claim_fails_if_attained(evidence: Evidence) -> Outcome:
 
 
 RULES = {rule.__name__: rule for rule in
-         (digits, within, ordering, flat, at_least, at_most, bound, claim_fails_if_attained)}
+         (digits, within, ordering, flat, slope, at_least, at_most, bound, claim_fails_if_attained)}
 CAN_REFUTE = {"bound", "claim_fails_if_attained"}
 
 

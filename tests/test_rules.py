@@ -117,6 +117,36 @@ def test_a_one_sided_rule_says_when_seeds_disagree_or_the_interval_decides(name,
     assert rules.RULES[name](Evidence(values, halfwidth=halfwidth, options={name: 0.02})).why == why
 
 
+POINTS = (1.0, 2.0, 4.0, 8.0, 16.0)
+
+
+def test_a_slope_is_that_of_the_means_in_logarithms():
+    line = {x: [3 * x**-2 * 0.5, 3 * x**-2 * 1.5] for x in POINTS}         # means on the line, runs beside it
+    outcome = rules.slope(Evidence(line, options={"at": -2, "abs": 0.1}))
+    assert outcome.verdict == "reproduced" and outcome.value == pytest.approx(-2, abs=1e-12)
+    assert verdict("slope", line, at=-1, abs=0.1) == "direction only"
+    assert verdict("slope", line, at=1, abs=0.1) == "not reproduced"
+
+
+def test_a_line_that_bends_or_a_wide_interval_is_no_slope():
+    bent = {x: 3 * x**-2 + 0.05 for x in POINTS}
+    outcome = rules.slope(Evidence(bent, options={"at": -2, "abs": 0.1}))
+    assert outcome.verdict == "direction only"
+    x, y = np.log(POINTS), np.log([3 * p**-2 + 0.05 for p in POINTS])       # least squares and Student's interval, by hand
+    w = (x - x.mean()) / ((x - x.mean()) ** 2).sum()
+    rest = y - y.mean() - (w @ y) * (x - x.mean())
+    half = 3.18244630528371 * np.sqrt((rest**2).sum() / 3 * (w**2).sum())
+    assert outcome.value == pytest.approx(w @ y) and outcome.why == f"95% interval {w @ y - half:.2f} to {w @ y + half:.2f}"
+    wild = {1.0: 1.0, 2.0: 4.0, 4.0: 0.01, 8.0: 1.0}
+    assert verdict("slope", wild, at=rules.slope(Evidence(wild, options={"at": 9, "abs": 1})).value, abs=0.1) == "not reproduced"
+
+
+@pytest.mark.parametrize("values", [{1: 1.0, 2: 1.0}, {1: 1.0, 2: 1.0, 4: 0.0}, {0: 1.0, 2: 1.0, 4: 1.0}])
+def test_a_slope_needs_three_points_above_zero(values):
+    with pytest.raises(ValueError, match="a slope needs three points or more, points and means > 0"):
+        rules.slope(Evidence(values, options={"at": -2, "abs": 0.1}))
+
+
 def test_bound_is_refuted_by_one_point():
     assert verdict("bound", [1.0, 2.0], against=[1.0, 3.0]) == "reproduced"
     assert verdict("bound", [1.0, 3.1], against=[1.0, 3.0]) == "refuted"
@@ -132,9 +162,10 @@ def test_a_guarantee_is_refuted_supported_or_left_with_a_gap():
 @pytest.mark.parametrize("name", sorted(set(rules.RULES) - rules.CAN_REFUTE))
 def test_empirical_rules_cannot_refute(name):
     rng = np.random.default_rng(0)
-    options = {"abs": 0.1, "ordering": ["a", "b"], "spread": 0.1, "at_least": 0.5, "at_most": 0.5}
+    options = {"abs": 0.1, "ordering": ["a", "b"], "spread": 0.1, "at": -2, "at_least": 0.5, "at_most": 0.5}
     for _ in range(200):
-        values = {"a": rng.normal(size=3), "b": rng.normal(size=3)} if name == "ordering" else float(rng.normal())
+        values = {"ordering": {"a": rng.normal(size=3), "b": rng.normal(size=3)},
+                  "slope": {x: rng.exponential(size=3) for x in POINTS}}.get(name, float(rng.normal()))
         assert "refuted" not in verdict(name, values, printed="0.5", **options)
 
 
