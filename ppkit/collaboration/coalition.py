@@ -1,0 +1,262 @@
+"""Who should be invited, and who should accept: coalitions judged by forecast, before anything is trained.
+
+The forecast of a coalition S is what the paper's theorems leave of it, plus, if asked for, what few records cost:
+
+    value(S) = noise * sum_S 1/eps_l^2 / n(S)^2 + estimation / n(S),        n(S) = sum_S n_l
+
+The first term is the paper's: the variance of the Laplace noise in the averaged answer, the same for every model and data
+set but for a constant (`forecast.fit` measures it).  The second is not in the paper: psi compares a model to the best model
+OF THE COALITION'S OWN RECORDS, and cannot see that few records make a poor best model.  Measured on the records of all, or
+on rows nobody trained on, a coalition of independent records pays about estimation / n(S) (p/n in psi for a squared loss
+with p parameters that fits).  Neither term sees owners whose customers differ.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+METHODS, WEIGHTS = ("exact", "sorted"), ("records", "inverse_variance")
+LARGEST_EXACT = 20
+_TIE = 1e-12  # values closer than this are equal: of them the coalition with the most records is taken
+
+
+@dataclass(frozen=True, slots=True)
+class Coalition:
+    """members: indices, ascending.  value: its forecast.  everybody: the forecast if all owners take part."""
+
+    members: tuple[int, ...]
+    value: float
+    everybody: float
+
+
+@dataclass(frozen=True, slots=True)
+class OwnView:
+    """What one owner gets, by forecast, from four ways to a model; lower is better.
+
+    alone: on its own records without noise.  joined: everybody at their own epsilon, its own too (the paper's learner).
+    learner: it asks everybody else and uses its own records without noise (section V).
+    inviting: the same, asking only those who help; invited: their indices, ascending, perhaps none (then it is alone).
+    """
+
+    alone: float
+    joined: float
+    learner: float
+    inviting: float
+    invited: tuple[int, ...]
+
+
+def noise_level(n_records, epsilons, *, weights: str = "records", answers=None) -> float:
+    """Variance of the noise in the learner's averaged answer, up to the factor that all settings share.
+
+    weights "records" (the paper's n_l / n):   (1/n^2) sum_l 1/eps_l^2          = forecast.spread(n_records, epsilons)^2
+    weights "inverse_variance":                1 / sum_l (n_l eps_l)^2          = the least that any weights reach
+
+    An owner's scale is b_l = 2 Xi T / (n_l eps_l); weights v_l that sum to 1 leave sum v_l^2 b_l^2, least at
+    v_l ~ 1/b_l^2 ~ (n_l eps_l)^2.  E|w|^2 is this value times 8 p Xi^2 T^2.
+    n_records: (N,) >= 1, public.  epsilons: (N,) > 0, inf for an owner without noise.
+    answers: None, or a (T, N) bool schedule: an owner who answers m of T rounds has a scale of m/T as large, and those who
+    answer are weighted anew; the mean over the rounds is returned.
+    Returns a number >= 0.  ValueError if an argument is out of range, or nobody answers in a round.
+    Source: wu2020, Appendix B, first display (without its missing factor p); inverse variance and schedules are ours.
+
+    >>> noise_level([1000, 1000, 100000], [.1, .1, 10.]) / noise_level([1000, 1000, 100000], [.1, .1, 10.],
+    ...             weights="inverse_variance") > 19000
+    True
+    """
+    n, cost = _checked(n_records, epsilons)
+    if weights not in WEIGHTS:
+        raise ValueError(f"weights must be one of {', '.join(WEIGHTS)}, got {weights!r}")
+    asked = np.ones((1, n.size), bool) if answers is None else np.asarray(answers)
+    if asked.dtype != bool or asked.ndim != 2 or asked.shape[1] != n.size or not asked.shape[0]:
+        raise ValueError(f"answers must be a (T, {n.size}) table of bool, got {asked.dtype} of shape {asked.shape}")
+    if not asked.any(axis=1).all():
+        raise ValueError(f"somebody must answer in every round, got nobody in round {int(np.argmin(asked.any(axis=1))) + 1}")
+    cost = cost * asked.mean(axis=0) ** 2
+    if weights == "records":
+        return float(np.mean(asked @ cost / (asked @ n) ** 2))
+    exact = (asked & (cost == 0)).any(axis=1)  # somebody answers without noise and gets all the weight: no noise is left
+    precision = asked[~exact] @ np.divide(n**2, cost, out=np.zeros_like(n), where=cost > 0)
+    return float(np.sum(1 / precision) / len(asked))
+
+
+def coalitions(n_owners: int) -> Iterator[tuple[int, ...]]:
+    """All 2^N - 1 nonempty sets of owners, small ones first, each as ascending indices.
+
+    >>> list(coalitions(2))
+    [(0,), (1,), (0, 1)]
+    """
+    return itertools.chain.from_iterable(itertools.combinations(range(n_owners), size) for size in range(1, n_owners + 1))
+
+
+def best_coalition(n_records, epsilons, *, method: str = "sorted", must=(), noise: float = 1.0,
+                   estimation: float = 0.0) -> Coalition:
+    """The owners whose coalition has the least forecast, under the paper's weights n_l / n.
+
+    n_records: (N,) >= 1, public.  epsilons: (N,) > 0, inf without noise.  must: indices of owners who are in anyway.
+    noise, estimation: constants of the two terms of the forecast (head of this file), >= 0, not both 0.
+    method: "exact" tries all subsets (N <= 20); "sorted" tries N: owners by 1/(n_l eps_l^2), least first, and its prefixes.
+    Returns a Coalition.  Of coalitions with equal forecasts it is one with the most records.
+    ValueError if an argument is out of range.
+
+    Both find the same minimum.  Proof for "sorted": write c_l = noise / eps_l^2 and r_l = c_l / n_l, let v > 0 be the least
+    value, S a coalition that has it, c and n its sums, and phi(t) = v t^2 - estimation t: strictly convex, phi(0) = 0. A
+    coalition has a value of at least v if and only if its c is at least phi of its n, and S has equality.
+    Without a member l:  c - c_l >= phi(n - n_l),  so  r_l <= (phi(n) - phi(n - n_l)) / n_l < phi'(n)  (also if S = {l}).
+    With an outsider m:  c + c_m >= phi(n + n_m),  so  r_m >= (phi(n + n_m) - phi(n)) / n_m > phi'(n).
+    So members come before outsiders in the order of r: S is a prefix.  Nothing else was used of the owners in `must`, who
+    are neither removed nor added.  For v = 0 S is all owners without noise, and they come first too.
+    Without the estimation term phi'(n) = 2 v n, which is a rule to say aloud: an owner belongs in if it brings, for each
+    unit of 1/eps^2, more than half as many records as the coalition has for each:  n_l eps_l^2 > n / (2 sum_S 1/eps^2).
+
+    >>> best_coalition([100_000, 100_000, 100_000, 40_000], [1.0, 1.0, 1.0, 1.0]).members
+    (0, 1, 2)
+    """
+    n, cost = _checked(n_records, epsilons)
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    if method == "exact" and n.size > LARGEST_EXACT:
+        raise ValueError(f"method 'exact' tries all subsets of at most {LARGEST_EXACT} owners, got {n.size}")
+    noise, estimation = _constants(noise, estimation)
+    fixed = _indices("must", must, n.size)
+    free = np.setdiff1d(np.arange(n.size), fixed)
+    sets = _subsets if method == "exact" else _prefixes
+    free = free[np.argsort(cost[free] / n[free], kind="stable")]
+    records, costs = sets(n[free]) + n[fixed].sum(), sets(cost[free]) + cost[fixed].sum()
+    skip = 0 if fixed.size else 1  # the empty set comes first
+    value = _value(records[skip:], costs[skip:], noise, estimation)
+    equal = np.flatnonzero(value <= value.min() * (1 + _TIE))
+    best = int(equal[np.argmax(records[skip:][equal])]) + skip
+    chosen = free[np.array([best >> bit & 1 for bit in range(free.size)], bool)] if method == "exact" else free[:best]
+    return Coalition(tuple(sorted(int(i) for i in (*fixed, *chosen))), float(value[best - skip]),
+                     float(_value(n.sum(), cost.sum(), noise, estimation)))
+
+
+def price_in_records(n_records, epsilons, *, epsilon: float, noise: float = 1.0, estimation: float = 0.0) -> float:
+    """Records that a newcomer of budget `epsilon` must bring so that the coalition does not lose by taking it in.
+
+    n_S (sqrt(1 + (1/epsilon^2) / sum_S 1/eps_l^2) - 1),  and with an estimation term the root of value(S and it) = value(S)
+
+    n_records, epsilons: (N,) of the coalition as it stands.  epsilon: of the newcomer, > 0.
+    noise, estimation: as in `best_coalition`.
+    Returns a number >= 0, not rounded; inf if the coalition has no noise and would get some (and estimation is 0).
+    Under inverse-variance weights the price in noise is 0: nobody can make the average noisier.
+    ValueError if an argument is out of range.
+
+    >>> round(price_in_records([100_000] * 3, [1.0] * 3, epsilon=1.0))
+    46410
+    >>> round(price_in_records([100_000] * 3, [1.0] * 3, epsilon=0.1))
+    1457840
+    """
+    n, cost = _checked(n_records, epsilons)
+    _, new = _checked([1], [epsilon])
+    noise, estimation = _constants(noise, estimation)
+    value, total = _value(n.sum(), cost.sum(), noise, estimation), noise * (cost.sum() + new[0])
+    if value == 0:
+        return 0.0 if total == 0 else float("inf")
+    needed = (estimation + np.sqrt(estimation**2 + 4 * value * total)) / (2 * value)  # value t^2 - estimation t = total
+    return float(max(needed - n.sum(), 0.0))
+
+
+def own_view(n_records, epsilons, owner: int, *, noise: float = 1.0, estimation: float = 0.0) -> OwnView:
+    """Joining, training alone, or asking the others: the forecasts of one owner's ways to a model.
+
+    n_records, epsilons: (N,), N >= 2; epsilons[owner] counts only where it joins.  owner: index.
+    noise, estimation: as in `best_coalition`.  With estimation = 0, the paper's forecast, nothing beats training alone:
+    its noise is 0, and the forecast cannot see that its records are few.
+    Returns an OwnView.  ValueError if an argument is out of range.
+    Source: wu2020, section V (an owner as learner "can set its own privacy budget to infinity"); a threat model of its own:
+    the others' answers are noisy for the owner, and nobody else sees the model.
+
+    >>> own_view([1_000, 30_000, 30_000], [1.0, 1.0, 0.01], 0, noise=1e6, estimation=100.0).invited
+    (1,)
+    """
+    n, cost = _checked(n_records, epsilons)
+    if n.size < 2:
+        raise ValueError(f"own_view needs two owners or more, got {n.size}")
+    noise, estimation = _constants(noise, estimation)
+    owner = int(_indices("owner", (owner,), n.size)[0])
+    own = np.asarray(epsilons, float).copy()
+    own[owner] = np.inf
+    best = best_coalition(n, own, must=(owner,), noise=noise, estimation=estimation)
+    return OwnView(float(_value(n[owner], 0.0, noise, estimation)), float(_value(n.sum(), cost.sum(), noise, estimation)),
+                   best.everybody, best.value, tuple(i for i in best.members if i != owner))
+
+
+def schedule(horizon: int, n_owners: int, *, share: float, rng: np.random.Generator) -> np.ndarray:
+    """A public plan of who answers in which round, for rounds in which only some owners answer.
+
+    Every owner answers m = max(1, round(share T)) rounds, every round gets N m / T answers, rounded down or up: the rounds
+    are put in a random order and dealt out to owner after owner, m to each, over and over.
+    horizon: T >= 1.  n_owners: N >= 1.  share: in (0, 1], and N m >= T, so that no round stays without an answer.
+    rng: draws the order of the rounds.  The plan depends on no record: it is made before the first query and is public.
+    Returns a (T, N) bool array for `train(answers=...)` and `noise_level(answers=...)`.  ValueError if out of range.
+    An owner pays for its own answers: its scale is m/T of the scale for T answers.  With N alike owners the noise in a round
+    is then m/T of what it was: a share q of the owners answers with q^2 of the variance each.
+    Source: wu2020, section V, names rounds in which "only a subset of the data owners update the ML model" as future work.
+
+    >>> schedule(4, 2, share=.5, rng=np.random.default_rng(0)).sum(axis=0)
+    array([2, 2])
+    """
+    for name, value in (("horizon", horizon), ("n_owners", n_owners)):
+        if not np.isfinite(value) or value != int(value) or value < 1:
+            raise ValueError(f"{name} must be a whole number >= 1, got {value}")
+    if not 0 < share <= 1:
+        raise ValueError(f"share must be in (0, 1], got {share}")
+    horizon, n_owners = int(horizon), int(n_owners)
+    each = max(1, round(share * horizon))
+    if n_owners * each < horizon:
+        raise ValueError(f"{n_owners} owners with {each} answers each leave rounds of {horizon} without an answer: "
+                         f"share must be about 1/{n_owners} or more, got {share}")
+    order, answers = rng.permutation(horizon), np.zeros((horizon, n_owners), bool)
+    for owner in range(n_owners):
+        answers[order[np.arange(owner * each, (owner + 1) * each) % horizon], owner] = True
+    return answers
+
+
+def _value(records, costs, noise, estimation):
+    return noise * costs / records**2 + estimation / records
+
+
+def _subsets(values):
+    """Sums of all subsets of values, the empty one first; bit i of the place says whether value i is in."""
+    sums = np.zeros(1)
+    for value in values:
+        sums = np.concatenate([sums, sums + value])
+    return sums
+
+
+def _prefixes(values):
+    return np.concatenate([[0.0], np.cumsum(values)])
+
+
+def _checked(n_records, epsilons) -> tuple[np.ndarray, np.ndarray]:
+    """Records as float64 and 1/eps^2, one of each an owner."""
+    n, epsilons = np.asarray(n_records, float), np.asarray(epsilons, float)
+    if n.ndim != 1 or n.shape != epsilons.shape or n.size == 0:
+        raise ValueError(f"needs one epsilon an owner, got {epsilons.shape} epsilons for {n.shape} numbers of records")
+    if not (np.isfinite(n) & (n >= 1)).all():
+        raise ValueError(f"every owner must have >= 1 records, got {n[~(np.isfinite(n) & (n >= 1))][0]:g}")
+    if not (epsilons > 0).all():
+        raise ValueError(f"epsilon must be > 0, got {epsilons[~(epsilons > 0)][0]:g}")
+    return n, 1 / epsilons**2
+
+
+def _constants(noise, estimation) -> tuple[float, float]:
+    for name, value in (("noise", noise), ("estimation", estimation)):
+        if not (np.isfinite(value) and value >= 0):
+            raise ValueError(f"{name} must be a finite number >= 0, got {value}")
+    if noise == 0 == estimation:
+        raise ValueError("noise and estimation must not both be 0: every coalition would be as good as any other")
+    return float(noise), float(estimation)
+
+
+def _indices(name, values, n_owners) -> np.ndarray:
+    indices = np.unique(np.asarray(tuple(values), float))
+    unknown = indices[~np.isin(indices, np.arange(n_owners))]
+    if unknown.size:
+        raise ValueError(f"{name} must name owners from 0 to {n_owners - 1}, got {unknown[0]:g}")
+    return indices.astype(int)
