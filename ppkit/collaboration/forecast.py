@@ -1,0 +1,152 @@
+"""What a collaboration will cost in fitness, before it is run: wu2020's law with one constant, fitted on cheap settings.
+
+A psi that was measured is no private release: a forecast calibrated on it is for whoever may see the data.
+`expectation` forecasts without any fit.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize, stats
+
+
+def spread(n_records, epsilons, kappa: int = 1) -> np.ndarray | float:
+    """(kappa/n) sqrt(sum 1/epsilon_l^2): all that the forecast knows of a setting.
+
+    n_records: (..., N), >= 1.  epsilons: (..., N), > 0, inf for no noise.  kappa: >= 1, data sets that may share a record.
+    Returns (...), per record; a float for one setting.  ValueError if an argument is out of range.
+    Source: wu2020, section III: Theorem 2 has its square, Theorem 3 itself.
+
+    >>> round(spread([1000] * 3, [0.1, 0.1, 1.0]), 6)
+    0.004726
+    """
+    n, budgets = np.asarray(n_records, dtype=float), np.asarray(epsilons, dtype=float)
+    if n.ndim == 0 or budgets.ndim == 0 or n.shape[-1] != budgets.shape[-1] or n.shape[-1] == 0:
+        raise ValueError(f"n_records and epsilons must have one entry per owner, got shapes {n.shape} and {budgets.shape}")
+    if not (np.isfinite(n).all() and (n >= 1).all()):
+        raise ValueError(f"n_records must be >= 1, got {n.min():g}")
+    if not (budgets > 0).all():
+        raise ValueError(f"epsilons must be > 0, got {budgets[~(budgets > 0)][0]}")
+    if kappa != int(kappa) or not 1 <= kappa <= n.shape[-1]:
+        raise ValueError(f"kappa must be a whole number from 1 to {n.shape[-1]} (the owners), got {kappa}")
+    value = kappa * np.sqrt((1 / budgets**2).sum(axis=-1)) / n.sum(axis=-1)
+    return float(value) if value.ndim == 0 else value
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """psi = floor + constant spread^exponent.
+
+    constant: > 0.  exponent: 2 (Theorem 2's form) or 1 (Theorem 3's).  floor: psi without noise, >= 0.
+    """
+
+    constant: float
+    exponent: float = 2.0
+    floor: float = 0.0
+
+    def psi(self, n_records, epsilons, kappa: int = 1) -> np.ndarray | float:
+        """The forecast, (...) or a float; arguments as in `spread`."""
+        return self.floor + self.constant * spread(n_records, epsilons, kappa) ** self.exponent
+
+    def local_slope(self, n_records, epsilons, kappa: int = 1) -> np.ndarray | float:
+        """d log psi/d log epsilon if all budgets grow together: -exponent times the noise's share of psi.
+
+        It is -exponent where the floor is nothing beside the noise and goes to 0 where the floor is all there is.
+        """
+        noise = self.constant * spread(n_records, epsilons, kappa) ** self.exponent
+        return -self.exponent * noise / (self.floor + noise)
+
+    def bend(self, n_records, kappa: int = 1) -> float:
+        """The budget at which N equal owners have as much noise as floor: the log-log line bends there, its slope halves.
+
+        n_records: (N,).  Returns epsilon > 0, or inf if the floor is 0.
+        """
+        at_one = spread(n_records, np.ones(len(n_records)), kappa)
+        return float("inf") if self.floor == 0 else at_one * (self.constant / self.floor) ** (1 / self.exponent)
+
+
+def fit(psi, n_records, epsilons, *, exponent: float = 2.0, floor: float | None = 0.0, kappa: int = 1) -> Forecast:
+    """The forecast whose logarithm fits best: the mean log ratio, or least squares over constant and floor.
+
+    psi: (S,) > 0, means over runs.  n_records, epsilons: (S, N) or, the same for all, (N,); some noise in every setting.
+    exponent: 2, or 1 for Theorem 3's form.  floor: psi without noise, >= 0, from a run with epsilon = inf (psi must lie
+    above it); None fits it too (then S >= 3, spreads that differ).
+    Returns a Forecast.  ValueError if an argument is out of range.
+    Departs from the paper, which fits a line to each figure and calls it the bound.
+
+    >>> round(fit([0.03, 0.0003], [[100], [1000]], [1.0]).constant, 6)
+    300.0
+    """
+    psi, x = _points(psi, n_records, epsilons, kappa)
+    if not exponent > 0:
+        raise ValueError(f"exponent must be > 0, got {exponent}")
+    x = x**exponent
+    if floor is not None:
+        if not (np.isfinite(floor) and 0 <= floor < psi.min()):
+            raise ValueError(f"floor must be >= 0 and below every psi (the least is {psi.min():g}), got {floor}")
+        return Forecast(float(np.exp(np.log((psi - floor) / x).mean())), float(exponent), float(floor))
+    if psi.size < 3 or np.ptp(x) == 0:
+        raise ValueError(f"a floor is fitted on three settings or more with spreads that differ, got {psi.size} settings")
+
+    def left_over(log_ratio):  # psi = constant (x + ratio): for each ratio the best constant is a mean log ratio
+        return np.log(psi / (x + np.exp(log_ratio))).var()
+
+    found = _least(left_over, np.log(x.min()) - 14, np.log(x.max()) + 7)
+    ratio = np.exp(found) if left_over(found) < left_over(-np.inf) else 0.0
+    constant = float(np.exp(np.log(psi / (x + ratio)).mean()))
+    return Forecast(constant, float(exponent), float(constant * ratio))
+
+
+def r_squared(forecast: Forecast, psi, n_records, epsilons, *, kappa: int = 1) -> float:
+    """1 - (sum of squared errors)/(sum of squares about the mean), both of log psi, over held-out settings.
+
+    psi: (S,) > 0, S >= 2, not all equal.  n_records, epsilons: as in `fit`.  Returns a number <= 1; below 0 the mean of the
+    held-out settings would have been the better forecast.  ValueError if an argument is out of range.
+    """
+    psi, _ = _points(psi, n_records, epsilons, kappa)
+    if psi.size < 2 or np.ptp(psi) == 0:
+        raise ValueError(f"R^2 needs two settings or more whose psi differ, got {psi.size}")
+    logs = np.log(psi)
+    errors = logs - np.log(forecast.psi(n_records, epsilons, kappa))
+    return float(1 - (errors**2).sum() / ((logs - logs.mean()) ** 2).sum())
+
+
+def slope(x, y_runs, *, confidence: float = 0.95) -> tuple[float, float, float]:
+    """The slope of log(mean of runs) over log(x), least squares, and Student's interval over the points' residuals.
+
+    x: (S,) > 0, S >= 3.  y_runs: (S,) or (S, n_runs), each mean > 0.  confidence: in (0, 1).
+    Returns (slope, low, high). A line that bends has a wide interval; so has a noisy one.  The same rule as the ledger's.
+    ValueError if an argument is out of range.
+
+    >>> [round(value, 9) for value in slope([1, 10, 100], [5.0, 0.05, 0.0005])]
+    [-2.0, -2.0, -2.0]
+    """
+    x, y = np.asarray(x, dtype=float), np.asarray(y_runs, dtype=float)
+    means = y.reshape(len(y), -1).mean(axis=1) if y.size else y
+    if x.ndim != 1 or x.size < 3 or means.shape != x.shape:
+        raise ValueError(f"a slope needs three points or more and as many rows of runs, got {x.shape} and {y.shape}")
+    if not ((x > 0).all() and np.ptp(x) > 0 and np.isfinite(means).all() and (means > 0).all()):
+        raise ValueError(f"points (not all equal) and means of runs must be > 0, got points {x} and means {means}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be in (0, 1), got {confidence}")
+    line = stats.linregress(np.log(x), np.log(means))
+    half = stats.t.ppf((1 + confidence) / 2, x.size - 2) * line.stderr
+    return float(line.slope), float(line.slope - half), float(line.slope + half)
+
+
+def _least(function, low: float, high: float) -> float:
+    """The best of a grid, refined between its neighbours."""
+    grid = np.linspace(low, high, 200)
+    best = int(np.argmin([function(value) for value in grid]))
+    between = grid[max(best - 1, 0)], grid[min(best + 1, 199)]
+    return float(optimize.minimize_scalar(function, bounds=between, method="bounded", options={"xatol": 1e-10}).x)
+
+
+def _points(psi, n_records, epsilons, kappa) -> tuple[np.ndarray, np.ndarray]:
+    psi = np.asarray(psi, dtype=float)
+    if psi.ndim != 1 or psi.size == 0 or not (np.isfinite(psi).all() and (psi > 0).all()):
+        raise ValueError(f"psi must be a vector of finite numbers > 0, got {psi}")
+    x = np.broadcast_to(spread(n_records, epsilons, kappa), psi.shape)
+    if not (x > 0).all():
+        raise ValueError("every setting needs noise: some have epsilon = inf for all owners")
+    return psi, x
