@@ -1,0 +1,207 @@
+"""The three losses f(theta) = g1(theta) + (1/n) sum g2, their constants, and mean gradients of many models at once."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ppkit.collaboration.owners import Bounds, Owner, checked
+
+KINDS = ("squared", "hinge", "logistic")
+_ROWS = 256  # rows whose products with _COLUMNS models stay in the cache
+_COLUMNS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """f(theta) = regularisation / 2 |theta|_2^2 + (1/n) sum over all records of g2; convex in theta.
+
+    kind, with s = positive_weight for records of y = +1 and 1 for the others:
+    squared: g2 = (y - theta.x)^2;  hinge: g2 = s max(0, 1 - y theta.x);  logistic: g2 = s ln(1 + exp(-y theta.x)).
+    regularisation: finite, >= 0: g1 is convex.  positive_weight: finite, > 0; 1 for squared.
+    ValueError if out of range.  Source: wu2020, Remark 1; logistic loss and the weight are ours.
+    """
+
+    kind: str
+    regularisation: float
+    positive_weight: float = 1.0
+
+    def __post_init__(self):
+        if self.kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}, which are convex, got {self.kind}")
+        if not (math.isfinite(self.regularisation) and self.regularisation >= 0):
+            raise ValueError(f"regularisation must be a finite number >= 0, or the loss is not convex, got {self.regularisation}")
+        if not (math.isfinite(self.positive_weight) and self.positive_weight > 0):
+            raise ValueError(f"positive_weight must be a finite number > 0, got {self.positive_weight}")
+        if self.kind == "squared" and self.positive_weight != 1:
+            raise ValueError(f"positive_weight is for hinge and logistic loss, squared loss got {self.positive_weight}")
+
+    @property
+    def signs(self) -> bool:
+        """Whether labels must be -1 or +1."""
+        return self.kind != "squared"
+
+    def value(self, thetas, owners: Sequence[Owner]) -> np.ndarray:
+        """f at each of `thetas` (..., p), over all records of the owners; returns (...,), a float for one theta."""
+        owners = checked(owners, signs=self.signs)
+        thetas = np.asarray(thetas, dtype=np.float64)
+        if thetas.shape[-1:] != owners[0].X.shape[1:]:
+            raise ValueError(f"thetas must be (..., {owners[0].X.shape[1]}) as the features, got {thetas.shape}")
+        columns = np.ascontiguousarray(thetas.reshape(-1, thetas.shape[-1]).T)
+        values = queries(self, owners).values(columns).reshape(thetas.shape[:-1])
+        return values if values.ndim else float(values)
+
+    def gradient_bound(self, bounds: Bounds) -> float:
+        """Xi: the largest l1 norm of the gradient of one record's g2, for any record and model within the bounds.
+
+        hinge, logistic: max(1, positive_weight) record_l1;  squared: 2 (theta_max record_l1 + label) record_l1
+        Source: wu2020, Assumption 3, from public bounds alone.
+
+        >>> hinge().gradient_bound(Bounds(record_l1=10.0, theta_max=2.0))
+        10.0
+        """
+        if self.signs:
+            return max(1.0, self.positive_weight) * bounds.record_l1
+        return 2.0 * (bounds.theta_max * bounds.record_l1 + bounds.label) * bounds.record_l1
+
+    def curvature(self, owners: Sequence[Owner]) -> tuple[float, float]:
+        """(L, lambda) of wu2020, Theorem 2: f is L-strongly convex with a lambda-Lipschitz gradient, over all theta.
+
+        squared: extreme eigenvalues of 2 X'X / n + regularisation;  logistic: regularisation, and a quarter of the largest
+        eigenvalue of sum s x x' / n more;  hinge: regularisation, infinity.
+        """
+        owners = checked(owners, signs=self.signs)
+        if self.kind == "hinge":
+            return self.regularisation, math.inf
+        n = sum(owner.n_records for owner in owners)
+        if self.kind == "squared":
+            second = sum(owner.n_records / n * owner.moments()[0] for owner in owners)
+            eigenvalues = np.linalg.eigvalsh(2 * second)
+            return self.regularisation + max(0.0, float(eigenvalues[0])), self.regularisation + float(eigenvalues[-1])
+        second = sum((owner.X * self.record_weights(owner)[:, None]).T @ owner.X / n for owner in owners)
+        return self.regularisation, self.regularisation + float(np.linalg.eigvalsh(second)[-1]) / 4
+
+    def record_weights(self, owner: Owner) -> np.ndarray:
+        """s of each record, (n,): positive_weight where y = +1, else 1."""
+        return np.where(owner.y > 0, self.positive_weight, 1.0)
+
+
+def squared(regularisation: float = 0.0) -> Loss:
+    """Linear regression of wu2020, section IV.A: (y - theta.x)^2 without a regulariser."""
+    return Loss("squared", regularisation)
+
+
+def hinge(regularisation: float = 1.0, positive_weight: float = 1.0) -> Loss:
+    """The linear support vector machine of wu2020, section IV.B: |theta|_2^2 / 2 and the hinge."""
+    return Loss("hinge", regularisation, positive_weight)
+
+
+def logistic(regularisation: float = 1e-3, positive_weight: float = 1.0) -> Loss:
+    """Logistic loss, not in the paper: smooth, with a bounded gradient, and a model worth having on rare classes."""
+    return Loss("logistic", regularisation, positive_weight)
+
+
+def queries(loss: Loss, owners: Sequence[Owner], *, dtype=np.float64):
+    """What the owners can be asked, without noise: `gradient(at, columns)` and `values(columns)`, columns (p, C) models.
+
+    gradient: owner number `at`'s mean gradient of g2 at every model, (p, C), wu2020 (5).
+    values: f over all records, (C,).  Both float64; dtype is that of the products (squared loss: always float64).
+    """
+    if loss.kind == "squared":
+        return _Squared(loss, owners)
+    return _Margins(loss, owners, np.dtype(dtype))
+
+
+class _Squared:
+    """All from Gram matrices: no record is looked at again."""
+
+    def __init__(self, loss, owners):
+        self.loss = loss
+        self.owners = [owner.moments() for owner in owners]
+        sizes = np.array([owner.n_records for owner in owners], dtype=np.float64)
+        shares = sizes / sizes.sum()
+        self.A, self.b, self.c = (sum(share * part for share, part in zip(shares, parts)) for parts in zip(*self.owners))
+
+    def gradient(self, at, columns):
+        A, b, _ = self.owners[at]
+        g = A @ columns
+        g -= b[:, None]
+        g *= 2.0
+        return g
+
+    def values(self, columns):
+        g = self.A @ columns
+        g -= 2.0 * self.b[:, None]
+        if self.loss.regularisation:
+            g += self.loss.regularisation / 2 * columns
+        g *= columns
+        return g.sum(axis=0) + self.c
+
+
+class _Margins:
+    """Blocks of rows that stay in the cache: product with all models, what the loss makes of the margins, product back."""
+
+    def __init__(self, loss, owners, dtype):
+        self.loss, self.dtype = loss, dtype
+        self.signed = [np.multiply(owner.X, owner.y[:, None], dtype=np.float64).astype(dtype, copy=False) for owner in owners]
+        self.weights = [loss.record_weights(owner).astype(dtype)[:, None] for owner in owners]
+        self.n = sum(owner.n_records for owner in owners)
+        self.slopes, self.heights = {"hinge": (_hinge_slopes, _hinge_values),
+                                     "logistic": (_logistic_slopes, _logistic_values)}[loss.kind]
+        self.margins = np.empty(_ROWS * _COLUMNS, dtype)
+
+    def _blocks(self, at, columns):
+        """Margins (rows, models) of each block, and where it lies."""
+        signed, weights = self.signed[at], self.weights[at]
+        for left in range(0, columns.shape[1], _COLUMNS):
+            part = slice(left, left + _COLUMNS)
+            models = np.ascontiguousarray(columns[:, part], dtype=self.dtype)
+            width = models.shape[1]
+            for start in range(0, len(signed), _ROWS):
+                block = signed[start:start + _ROWS]
+                margins = self.margins[:len(block) * width].reshape(len(block), width)
+                np.matmul(block, models, out=margins)
+                yield part, block, weights[start:start + _ROWS], margins
+
+    def gradient(self, at, columns):
+        g = np.zeros(columns.shape)
+        for part, block, weights, margins in self._blocks(at, columns):
+            self.slopes(margins, weights)
+            g[:, part] -= block.T @ margins
+        g /= len(self.signed[at])
+        return g
+
+    def values(self, columns):
+        total = np.zeros(columns.shape[1])
+        for at in range(len(self.signed)):
+            for part, _, weights, margins in self._blocks(at, columns):
+                self.heights(margins)
+                total[part] += weights[:, 0] @ margins
+        return total / self.n + self.loss.regularisation / 2 * np.einsum("pc,pc->c", columns, columns)
+
+
+def _hinge_slopes(margins, weights):
+    np.multiply(margins < 1, weights, out=margins)
+
+
+def _hinge_values(margins):
+    np.subtract(1, margins, out=margins)
+    np.maximum(margins, 0, out=margins)
+
+
+def _logistic_slopes(margins, weights):
+    """s / (1 + e^m); margins above 80 have a slope below 1e-34."""
+    np.minimum(margins, 80, out=margins)
+    np.exp(margins, out=margins)
+    margins += 1
+    np.divide(weights, margins, out=margins)
+
+
+def _logistic_values(margins):
+    """ln(1 + e^-m) = max(0, -m) + ln(1 + e^-|m|)."""
+    small = np.exp(-np.abs(margins))
+    small += 1
+    np.negative(margins, out=margins)
+    np.maximum(margins, 0, out=margins)
+    margins += np.log(small)

@@ -1,0 +1,157 @@
+"""Data owners, and what is public about their records: how many, and the bounds that they are clipped to."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+_ROWS = 8192  # rows that a pass looks at together
+_ROUNDING = 1e-9  # a clipped record may be above its bound by rounding
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Owner:
+    """One owner's records; the arrays are read-only from then on.
+
+    name: for messages and tables.  X: (n, p) finite; float64, C order.  y: (n,) finite; -1 or +1 for hinge and logistic.
+    largest_l1, largest_label: max |x|_1 and max |y|, which are the owner's secret and only serve to refuse what is not clipped.
+    ValueError for an owner without rows or columns, shapes that do not fit, values that are not finite.
+    """
+
+    name: str
+    X: np.ndarray
+    y: np.ndarray
+    largest_l1: float = field(init=False, repr=False)
+    largest_label: float = field(init=False, repr=False)
+    _moments: list = field(init=False, repr=False)
+
+    def __post_init__(self):
+        X, y = np.ascontiguousarray(self.X, dtype=np.float64), np.ascontiguousarray(self.y, dtype=np.float64)
+        if X.ndim != 2 or y.ndim != 1 or len(X) != len(y):
+            raise ValueError(f"owner {self.name}: X must be (n, p) and y (n,), got {X.shape} and {y.shape}")
+        if not X.size:
+            raise ValueError(f"owner {self.name} has no records: X has shape {X.shape}")
+        norms = _l1_norms(X)
+        for what, values in (("X", norms), ("y", y)):
+            if not np.isfinite(values).all():
+                raise ValueError(f"owner {self.name}: {what} must be finite, got NaN or infinite values in "
+                                 f"{int((~np.isfinite(values)).sum())} of {len(y)} rows")
+        X, y = X.view(), y.view()
+        X.flags.writeable = y.flags.writeable = False
+        for name, value in (("X", X), ("y", y), ("largest_l1", float(norms.max())), ("largest_label", float(np.abs(y).max())),
+                            ("_moments", [])):
+            object.__setattr__(self, name, value)
+
+    @property
+    def n_records(self) -> int:
+        """n_l, which is public: neighbours replace one record."""
+        return len(self.y)
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray, float]:
+        """A = X'X / n (p, p), b = X'y / n (p,) and c = y'y / n: all that squared loss needs; computed once."""
+        if not self._moments:
+            n = self.n_records
+            self._moments.extend((self.X.T @ self.X / n, self.X.T @ self.y / n, float(self.y @ self.y) / n))
+        return tuple(self._moments)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What everybody knows before any record is seen: |x|_1 <= record_l1, |theta|_inf <= theta_max, |y| <= label.
+
+    record_l1, theta_max, label: finite, > 0.  A maximum taken from the data would not be public.
+    """
+
+    record_l1: float
+    theta_max: float
+    label: float = 1.0
+
+    def __post_init__(self):
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name} must be a finite number > 0, got {value}")
+
+
+def blocks(X, y, sizes: Sequence[int], *, names: Sequence[str] | None = None) -> tuple[Owner, ...]:
+    """Owners with consecutive blocks of the rows, from row 0.
+
+    X: (n, p).  y: (n,).  sizes: records of each owner, >= 1, together at most n.  names: one an owner; "1", "2", ... else.
+    Returns the owners, which share X's memory where it is float64 in C order.
+    Source: wu2020, section IV.
+
+    >>> [owner.n_records for owner in blocks(np.eye(5), np.ones(5), (2, 3))]
+    [2, 3]
+    """
+    X, y = np.asarray(X), np.asarray(y)
+    names = [str(i + 1) for i in range(len(sizes))] if names is None else list(names)
+    if not len(sizes) or len(names) != len(sizes):
+        raise ValueError(f"need at least one size and a name for each, got {len(sizes)} sizes and {len(names)} names")
+    for name, size in zip(names, sizes):
+        if size != int(size) or size < 1:
+            raise ValueError(f"the size of owner {name} must be a whole number >= 1, got {size}")
+    if X.ndim != 2 or sum(sizes) > len(X):
+        raise ValueError(f"sizes {tuple(sizes)} ask for {sum(sizes)} records, the data has {X.shape[0] if X.ndim else 0}")
+    ends = np.cumsum(np.asarray(sizes, dtype=np.int64))
+    return tuple(Owner(name, X[end - int(size):end], y[end - int(size):end]) for name, size, end in zip(names, sizes, ends))
+
+
+def clip_records(X, *, l1_bound: float, constant: bool = False) -> np.ndarray:
+    """Every row scaled down to an l1 norm of at most `l1_bound`: x min(1, l1_bound / |x|_1).
+
+    X: (n, p) finite.  l1_bound: > 0, public; above 1 with a constant.
+    constant: append a feature that is 1, and clip the others to l1_bound - 1, so that the whole keeps to the bound.
+    Returns (n, p) or (n, p + 1) float64, a new array.
+    Departs from the paper, whose Xi = max over the data of |gradient|_1 is not public: here the bound is chosen first.
+
+    >>> clip_records([[3.0, -1.0], [0.5, 0.5]], l1_bound=2.0)
+    array([[ 1.5, -0.5],
+           [ 0.5,  0.5]])
+    """
+    X = np.asarray(X, dtype=np.float64)
+    room = l1_bound - 1.0 if constant else l1_bound
+    if not (math.isfinite(l1_bound) and room > 0):
+        raise ValueError(f"l1_bound must be a finite number > {int(constant)}, got {l1_bound}")
+    if X.ndim != 2:
+        raise ValueError(f"X must be (n, p), got shape {X.shape}")
+    norms = _l1_norms(X)
+    if not np.isfinite(norms).all():
+        raise ValueError(f"X must be finite, got NaN or infinite values in {int((~np.isfinite(norms)).sum())} of {len(X)} rows")
+    factors = np.divide(room, norms, out=np.ones(len(X)), where=norms > room)
+    clipped = np.ones((len(X), X.shape[1] + constant))
+    np.multiply(X, factors[:, None], out=clipped[:, :X.shape[1]])
+    return clipped
+
+
+def checked(owners: Sequence[Owner], *, bounds: Bounds | None = None, signs: bool = False) -> tuple[Owner, ...]:
+    """The owners, after a look that they fit each other, the bounds, and (signs) labels of -1 and +1.
+
+    ValueError in one sentence that names the owner and the value.
+    """
+    owners = tuple(owners)
+    if not owners:
+        raise ValueError("there must be at least one owner, got none")
+    widths = {owner.name: owner.X.shape[1] for owner in owners}
+    if len({owner.X.shape[1] for owner in owners}) > 1:
+        raise ValueError(f"all owners must have the same number of features, got {widths}")
+    for owner in owners:
+        if signs and not (np.abs(owner.y) == 1).all():
+            odd = owner.y[np.abs(owner.y) != 1][0]
+            raise ValueError(f"owner {owner.name}: labels must be -1 or +1 for this loss, got {odd}")
+        if bounds is None:
+            continue
+        if owner.largest_l1 > bounds.record_l1 * (1 + _ROUNDING):
+            raise ValueError(f"owner {owner.name}: records are not clipped: an l1 norm of {owner.largest_l1:.6g} is above "
+                             f"record_l1 = {bounds.record_l1:.6g} (see clip_records)")
+        if not signs and owner.largest_label > bounds.label * (1 + _ROUNDING):
+            raise ValueError(f"owner {owner.name}: a label of size {owner.largest_label:.6g} is above label = {bounds.label:.6g}")
+    return owners
+
+
+def _l1_norms(X: np.ndarray) -> np.ndarray:
+    norms = np.empty(len(X))
+    for start in range(0, len(X), _ROWS):
+        part = slice(start, start + _ROWS)
+        np.abs(X[part]).sum(axis=1, out=norms[part])
+    return norms

@@ -1,0 +1,193 @@
+"""Algorithms 1 and 2 of wu2020: a learner asks owners for gradients, they answer with noise; all runs at once."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ppkit.collaboration.losses import Loss, queries
+from ppkit.collaboration.owners import Bounds, Owner, checked
+from ppkit.collaboration.privacy import gaussian_scale, laplace_scale
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trajectories:
+    """What the learner has after its rounds; the axis S of settings is there where epsilons had it.
+
+    psi: (S, n_runs, K) f / f* - 1 of the average bar[k] (algorithm 2) or of theta[k] (algorithm 1), k in rounds (K,).
+    theta: (S, n_runs, p) the last average (or the last theta[k]).  iterate: (S, n_runs, p) the last theta[k].
+    scales: (S, N) noise scale of each owner; 0 for no noise, and for an owner that never answers.
+    inside: (S, n_runs) whether every question was a theta within theta_max: always so in algorithm 2; where it is not so
+    in algorithm 1 with squared loss, Xi was no bound and no privacy is claimed.
+    """
+
+    psi: np.ndarray
+    rounds: np.ndarray
+    theta: np.ndarray
+    iterate: np.ndarray
+    scales: np.ndarray
+    inside: np.ndarray
+
+
+def train(owners: Sequence[Owner], *, loss: Loss, bounds: Bounds, epsilons, horizon: int, n_runs: int, step: float,
+          optimum: float, rng: np.random.Generator, algorithm: int = 2, kappa: int = 1, weights: str = "records",
+          mechanism: str = "laplace", delta: float | None = None, answers=None, start=None, at: str = "all",
+          all_answers: bool = False, dtype=np.float64) -> Trajectories:
+    """Run the algorithm `n_runs` times for each setting of the privacy budgets, all of them as one matrix product a round.
+
+    algorithm 2: theta[k+1] = P(theta[k] - c1 / sqrt(k) g[k]), P the projection on |theta|_inf <= theta_max, and
+    bar[k+1] = (k - 1) / (1/sqrt(T) + k) bar[k] + (1/sqrt(T) + 1) / (1/sqrt(T) + k) theta[k]  (8)
+    algorithm 1: theta[k+1] = theta[k] - rho / (T^2 k) g[k], without projection and average
+    g[k] = grad g1(theta[k]) + sum_l v_l (owner l's mean gradient + noise), v_l = n_l / n, for k = 1 ... T - 1.
+
+    owners: N owners within the bounds.  epsilons: (N,), or (S, N) for S settings; > 0, infinity for no noise.
+    horizon: T >= 1 rounds, all of them paid.  n_runs: >= 1.  step: c1 or rho, > 0.  optimum: f(theta*) > 0.
+    rng: every setting gets a child generator of its own, so that its noise does not depend on the other settings.
+    kappa: 1 ... N data sets that may hold the same record; the noise grows kappa-fold.
+    weights: "records" for v_l = n_l / n; "inverse_variance" for v_l in proportion to 1 / scale_l^2, so that the noise of
+    the sum is least: another objective where owners differ, psi is still that of f. Owners without noise share all of it.
+    mechanism: "laplace" (delta None: pure epsilon, Theorem 1) or "gaussian" (delta in (0, 1)); see `privacy`.
+    answers: None, or (T, N) bool, a PUBLIC schedule of who answers when, at least one in every round; an owner pays for
+    its own answers only, and those who answer share the weight 1.  start: theta[1] (p,), within theta_max; default 0.
+    at: "all" for psi at k = 1 ... T, "last" for the last only, which spares hinge and logistic loss a product a round.
+    all_answers: the loop as printed leaves the T-th answer unused, and bar[T] ends with theta[T-1]; True asks it too and
+    returns k up to T + 1. bar[T+1] ends with theta[T]; the T-th answer is seen in `iterate` (and in algorithm 1).
+    dtype: numpy.float32 for twice the speed of hinge and logistic loss: only their products are rounded, which moves
+    psi by about 1e-6 times f / f* (measured 1e-7 ... 1e-6); squared loss is always float64.
+    Returns Trajectories; bar[1] is taken as theta[1], which (8) never uses, and which is bar[2].
+    With one thread two runs give equal bytes.  ValueError for what does not fit, in one sentence with the value.
+    Guarantee: owner l's answers are epsilon_l-DP (or (epsilon_l, delta)-DP) for replace-one neighbours, n_l being public.
+    Source: wu2020, Algorithms 1 and 2, (6) and (8), Theorem 1; settings, schedule, inverse variance, delta are ours.
+    """
+    owners = checked(owners, bounds=bounds, signs=loss.signs)
+    epsilons, single = _epsilons(epsilons, len(owners))
+    _check(horizon, n_runs, step, optimum, algorithm, kappa, len(owners), weights, mechanism, delta, at)
+    answers = _answers(answers, int(horizon), len(owners))
+    theta = _start(start, owners[0].X.shape[1], bounds.theta_max)
+    horizon, n_runs, n_settings, p = int(horizon), int(n_runs), len(epsilons), len(theta)
+    scales = _scales(owners, loss.gradient_bound(bounds), epsilons, answers.sum(axis=0), kappa, mechanism, delta)
+    sizes = np.array([owner.n_records for owner in owners], dtype=np.float64)
+    asked = queries(loss, owners, dtype=dtype)
+    noises = [_noise(child, mechanism, (p, n_runs)) for child in rng.spawn(n_settings)]
+
+    theta = np.repeat(theta[:, None], n_settings * n_runs, axis=1)
+    bar = theta.copy()
+    inside = np.ones(n_settings * n_runs, dtype=bool)
+    last = horizon + bool(all_answers)
+    rounds = np.arange(1, last + 1) if at == "all" else np.array([last])
+    values = np.empty((len(rounds), n_settings * n_runs))
+    shown = bar if algorithm == 2 else theta
+    if rounds[0] == 1:
+        values[0] = asked.values(shown)
+    root = 1 / math.sqrt(horizon)
+    for k in range(1, last):
+        if algorithm == 1:
+            inside &= np.abs(theta).max(axis=0) <= bounds.theta_max
+        shares = _shares(sizes, scales, answers[k - 1], weights)
+        g = _answered(asked, theta, shares, shares * scales, noises, loss.regularisation)
+        if algorithm == 2:
+            bar *= (k - 1) / (root + k)
+            bar += (root + 1) / (root + k) * theta
+            g *= step / math.sqrt(k)
+            theta -= g
+            np.clip(theta, -bounds.theta_max, bounds.theta_max, out=theta)
+        else:
+            g *= step / (horizon**2 * k)
+            theta -= g
+        if at == "all" or k + 1 == last:
+            values[k if at == "all" else 0] = asked.values(shown)
+    shape = (n_runs,) if single else (n_settings, n_runs)
+    return Trajectories(
+        psi=np.ascontiguousarray((values / optimum - 1).T).reshape(*shape, len(rounds)), rounds=rounds,
+        theta=np.ascontiguousarray(shown.T).reshape(*shape, p), iterate=np.ascontiguousarray(theta.T).reshape(*shape, p),
+        scales=scales[0] if single else scales, inside=inside.reshape(shape))
+
+
+def _answered(asked, theta, shares, factors, noises, regularisation):
+    """What the learner makes of the answers of one round: (p, S n_runs).
+
+    shares: (S, N) weight of each owner's answer.  factors: (S, N) weight times scale of its noise.
+    """
+    n_settings = len(shares)
+    g = regularisation * theta
+    by_setting = g.reshape(len(g), n_settings, -1)
+    for owner in np.flatnonzero(shares.any(axis=0)):
+        mean = asked.gradient(owner, theta).reshape(by_setting.shape)
+        mean *= shares[:, owner, None]
+        by_setting += mean
+    for setting, noise in enumerate(noises):
+        noisy = np.flatnonzero(factors[setting])
+        if noisy.size:
+            by_setting[:, setting] += np.tensordot(factors[setting, noisy], noise(noisy.size), axes=1)
+    return g
+
+
+def _noise(rng, mechanism, shape):
+    """Draws of one setting: (owners,) + shape of variance-2 Laplace or variance-1 Gaussian noise."""
+    draw = rng.laplace if mechanism == "laplace" else rng.normal
+    return lambda n_owners: draw(size=(n_owners, *shape))
+
+
+def _scales(owners, gradient_bound, epsilons, n_answers, kappa, mechanism, delta):
+    scale_of = laplace_scale if mechanism == "laplace" else gaussian_scale
+    return np.array([[scale_of(gradient_bound=gradient_bound, n_records=owner.n_records, horizon=int(paid),
+                               epsilon=float(epsilon), kappa=kappa, delta=delta) if paid else 0.0
+                      for owner, epsilon, paid in zip(owners, row, n_answers)] for row in epsilons])
+
+
+def _shares(sizes, scales, answering, weights):
+    """(S, N) weights of the owners who answer, each row with sum 1."""
+    raw = np.broadcast_to(sizes, scales.shape) * answering
+    if weights == "inverse_variance":
+        silent = answering & (scales == 0)
+        exact = silent.any(axis=1, keepdims=True)
+        smallest = np.where(answering & ~silent, scales, np.inf).min(axis=1, keepdims=True)
+        precision = np.divide(smallest, scales, out=np.zeros(scales.shape), where=answering & ~silent) ** 2
+        raw = np.where(exact, sizes * silent, precision)
+    return raw / raw.sum(axis=1, keepdims=True)
+
+
+def _epsilons(epsilons, n_owners):
+    epsilons = np.asarray(epsilons, dtype=np.float64)
+    if epsilons.ndim not in (1, 2) or epsilons.shape[-1] != n_owners or not epsilons.size:
+        raise ValueError(f"epsilons must be ({n_owners},) or (S, {n_owners}) for {n_owners} owners, got shape {epsilons.shape}")
+    if not (epsilons > 0).all():
+        raise ValueError(f"epsilon must be > 0, got {epsilons[~(epsilons > 0)][0]}")
+    return np.atleast_2d(epsilons), epsilons.ndim == 1
+
+
+def _answers(answers, horizon, n_owners):
+    if answers is None:
+        return np.ones((horizon, n_owners), dtype=bool)
+    answers = np.asarray(answers)
+    if answers.shape != (horizon, n_owners) or answers.dtype != bool:
+        raise ValueError(f"answers must be ({horizon}, {n_owners}) of bool, a row for each round, got {answers.shape} of {answers.dtype}")
+    if not answers.any(axis=1).all():
+        raise ValueError(f"somebody must answer in every round, nobody does in round {int(np.argmin(answers.any(axis=1))) + 1}")
+    return answers
+
+
+def _start(start, p, theta_max):
+    start = np.zeros(p) if start is None else np.asarray(start, dtype=np.float64)
+    if start.shape != (p,) or not (np.abs(start) <= theta_max).all():
+        raise ValueError(f"start must be ({p},) within theta_max = {theta_max}, got shape {start.shape}"
+                         f" and a largest size of {np.abs(start).max(initial=0.0)}")
+    return start
+
+
+def _check(horizon, n_runs, step, optimum, algorithm, kappa, n_owners, weights, mechanism, delta, at):
+    for name, value in (("horizon", horizon), ("n_runs", n_runs), ("kappa", kappa)):
+        if isinstance(value, bool) or not np.isfinite(value) or value != int(value) or value < 1:
+            raise ValueError(f"{name} must be a whole number >= 1, got {value}")
+    if kappa > n_owners:
+        raise ValueError(f"kappa must be at most the number of owners, {n_owners}, got {kappa}")
+    for name, value in (("step", step), ("optimum", optimum)):
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"{name} must be a finite number > 0, got {value}")
+    for name, value, accepted in (("algorithm", algorithm, (1, 2)), ("weights", weights, ("records", "inverse_variance")),
+                                  ("mechanism", mechanism, ("laplace", "gaussian")), ("at", at, ("all", "last"))):
+        if value not in accepted:
+            raise ValueError(f"{name} must be one of {', '.join(map(str, accepted))}, got {value}")
+    if mechanism == "gaussian" and delta is None:
+        raise ValueError("mechanism gaussian needs a delta in (0, 1), got None")
