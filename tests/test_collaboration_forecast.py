@@ -1,0 +1,124 @@
+"""The calibrated forecast: laws with a known answer, a brute-force fit, the ledger's slope rule, limits."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from ppkit.collaboration.forecast import Forecast, fit, r_squared, slope, spread
+from ppkit.rules import Evidence
+from ppkit.rules import slope as ledger_slope
+
+N_RECORDS = np.array([[n] * 3 for n in (1000, 3000, 10_000, 30_000)] * 2)
+EPSILONS = np.array([[0.5, 1.0, 2.0]] * 4 + [[10.0, 5.0, np.inf]] * 4)
+
+
+def test_spread_by_hand_and_its_limits():
+    assert spread([1000, 2000], [0.5, 2.0]) == pytest.approx(math.sqrt(4 + 0.25) / 3000, rel=1e-14)
+    assert spread([1000, 2000], [0.5, 2.0], kappa=2) == pytest.approx(2 * spread([1000, 2000], [0.5, 2.0]), rel=1e-14)
+    assert spread([5], [np.inf]) == 0.0
+    np.testing.assert_allclose(spread([1000, 2000], [[0.5, 2.0], [1.0, 1.0]]), [math.sqrt(4.25) / 3000, math.sqrt(2) / 3000])
+    first = spread([1000, 1000, 4000], [0.1, 0.1, 0.3])  # the paper's formula for Fig. 6: 1/(2000 + n1) sqrt(200 + 1/eps1^2)
+    assert first == pytest.approx(math.sqrt(200 + 1 / 0.09) / 6000, rel=1e-12)
+
+
+@pytest.mark.parametrize("exponent", [1.0, 2.0])
+@pytest.mark.parametrize("floor", [0.0, 0.02])
+def test_a_law_is_found_again(exponent, floor):
+    truth = Forecast(4e5, exponent, floor)
+    psi = truth.psi(N_RECORDS, EPSILONS)
+    for given in (floor, None):
+        found = fit(psi, N_RECORDS, EPSILONS, exponent=exponent, floor=given)
+        np.testing.assert_allclose(found.psi(N_RECORDS, EPSILONS), psi, rtol=1e-5)
+        assert found.floor == pytest.approx(floor, rel=1e-4, abs=1e-6 * psi.min())
+    assert r_squared(truth, psi, N_RECORDS, EPSILONS) == 1.0
+    assert fit(truth.psi([900], [[1.0], [2.0]], 1), [900], [[1.0], [2.0]], exponent=exponent, floor=floor).constant == pytest.approx(4e5)
+
+
+def test_the_fit_with_a_floor_is_the_least_of_the_squares():
+    rng = np.random.default_rng(5)
+    psi = Forecast(3e5, 2.0, 0.01).psi(N_RECORDS, EPSILONS) * np.exp(0.2 * rng.standard_normal(8))
+    x = spread(N_RECORDS, EPSILONS) ** 2
+
+    def squares(logs):
+        return ((np.log(psi) - np.log(np.exp(logs[0]) * x + np.exp(logs[1]))) ** 2).sum()
+
+    best = min(optimize.minimize(squares, [np.log(3e5), start], method="Nelder-Mead").fun for start in (-3, -5, -8))
+    found = fit(psi, N_RECORDS, EPSILONS, floor=None)
+    assert ((np.log(psi / found.psi(N_RECORDS, EPSILONS))) ** 2).sum() == pytest.approx(best, rel=1e-6)
+
+
+def test_where_there_is_no_floor_none_is_invented():
+    psi = Forecast(3e5).psi(N_RECORDS, EPSILONS)
+    steep = psi * (psi / psi.mean()) ** 0.2  # falls faster than the law: any floor makes it worse
+    assert fit(steep, N_RECORDS, EPSILONS, floor=None).floor == 0.0
+
+
+def test_kappa_reaches_every_number():
+    psi = Forecast(3e5).psi(N_RECORDS, EPSILONS, kappa=2)
+    assert fit(psi, N_RECORDS, EPSILONS, kappa=2).constant == pytest.approx(3e5)
+    assert r_squared(Forecast(3e5), psi, N_RECORDS, EPSILONS, kappa=2) == 1.0
+    bent = Forecast(3e5, floor=0.01)
+    assert bent.bend([1000] * 3, kappa=2) == pytest.approx(2 * bent.bend([1000] * 3))
+
+
+def test_r_squared_against_its_definition_and_below_zero():
+    psi, forecast = np.array([0.5, 0.02, 0.1]), Forecast(100.0)
+    n, budgets = [[10], [100], [50]], [[1.0], [0.5], [1.0]]
+    errors = np.log(psi) - np.log([1.0, 100 / 50**2, 100 / 2500])
+    expected = 1 - (errors**2).sum() / ((np.log(psi) - np.log(psi).mean()) ** 2).sum()
+    assert r_squared(forecast, psi, n, budgets) == pytest.approx(expected)
+    assert r_squared(Forecast(1e6), psi, n, budgets) < 0
+
+
+def test_local_slope_is_the_derivative_and_halves_at_the_bend():
+    forecast, n = Forecast(3e5, 2.0, 0.02), [1000, 2000, 500]
+    for budget in (0.3, 2.0, 30.0):
+        up, down = (math.log(forecast.psi(n, [budget * math.exp(h)] * 3)) for h in (1e-4, -1e-4))
+        assert forecast.local_slope(n, [budget] * 3) == pytest.approx((up - down) / 2e-4, rel=1e-6)
+    at = forecast.bend(n)
+    assert forecast.psi(n, [at] * 3) == pytest.approx(0.04) and forecast.local_slope(n, [at] * 3) == pytest.approx(-1.0)
+    assert Forecast(3.0).bend(n) == math.inf and Forecast(3.0).local_slope(n, [1.0] * 3) == -2.0
+
+
+def test_slope_is_the_ledgers():
+    rng = np.random.default_rng(2)
+    x = np.array([0.1, 0.3, 1.0, 3.0, 10.0])
+    runs = 0.5 * x[:, None] ** -1.7 * rng.gamma(3, 1 / 3, size=(5, 40))
+    value, low, high = slope(x, runs)
+    rule = ledger_slope(Evidence(dict(zip(x, runs)), options={"at": -2, "abs": 0.1}))
+    assert value == rule.value and rule.why == f"95% interval {low:.2f} to {high:.2f}"
+    assert slope(x, runs.mean(axis=1)) == (value, low, high)
+    wide = slope(x, runs, confidence=0.99)
+    assert wide[0] == value and wide[1] < low < high < wide[2]
+
+
+def test_the_floor_bends_the_line_and_widens_its_interval():
+    x = np.geomspace(0.1, 100, 7)
+    straight = slope(x, Forecast(3e5).psi([1000] * 3, x[:, None] * np.ones(3)))
+    bent = slope(x, Forecast(3e5, floor=0.02).psi([1000] * 3, x[:, None] * np.ones(3)))
+    assert straight == pytest.approx((-2, -2, -2)) and bent[0] > -1.6 and bent[2] - bent[1] > 0.3
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda: spread([1000], [1.0, 1.0]), r"one entry per owner, got shapes \(1,\) and \(2,\)"),
+    (lambda: spread([1000, 0], [1.0, 1.0]), "n_records must be >= 1, got 0"),
+    (lambda: spread([1000, 10], [1.0, -2.0]), "epsilons must be > 0, got -2.0"),
+    (lambda: spread([1000, 10], [1.0, np.nan]), "epsilons must be > 0, got nan"),
+    (lambda: spread([1000, 10], [1.0, 1.0], kappa=3), "kappa must be .*from 1 to 2.*got 3"),
+    (lambda: fit([0.1, 0.0], [[10], [20]], [1.0]), "psi must be .*> 0"),
+    (lambda: fit([0.1], [10], [np.inf]), "every setting needs noise"),
+    (lambda: fit([0.1, 0.2], [[10], [20]], [1.0], floor=0.15), "floor must be .*the least is 0.1.*got 0.15"),
+    (lambda: fit([0.1, 0.2], [[10], [20]], [1.0], floor=None), "three settings or more.*got 2"),
+    (lambda: fit([0.1, 0.2, 0.3], [10], [1.0], floor=None), "spreads that differ"),
+    (lambda: fit([0.1], [10], [1.0], exponent=0), "exponent must be > 0, got 0"),
+    (lambda: r_squared(Forecast(1.0), [0.1], [10], [1.0]), "R\\^2 needs two settings.*got 1"),
+    (lambda: slope([1, 2], [1, 2]), "three points or more"),
+    (lambda: slope([1, 2, 3], [1, 2]), r"\(3,\) and \(2,\)"),
+    (lambda: slope([1, 2, -3], [1, 2, 3]), "must be > 0, got points"),
+    (lambda: slope([1, 2, 3], [1, 2, 3], confidence=95), "confidence must be in .*got 95"),
+])
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
