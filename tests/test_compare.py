@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ppkit import evaluation
-from ppkit.backtracking import compare
+from ppkit import compare
 
 ORACLES = {"auc": evaluation.auc, "average_precision": evaluation.average_precision, "log_loss": evaluation.log_loss,
            "accuracy": lambda y, z: float(np.mean((z > 0) == y)),
