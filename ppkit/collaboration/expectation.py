@@ -1,0 +1,108 @@
+"""The expected psi of wu2020's algorithms without a fit and without a run: where the exponent -2 comes from.
+
+On a quadratic f both algorithms are linear maps of the noise, so mean and variance of every iterate follow from a recursion:
+E psi is a floor, which no budget moves, plus the noise's variance, (1/n^2) sum 1/epsilon^2 times a number.
+"""
+
+import numpy as np
+
+from .losses import Loss
+from .owners import Bounds, Owner, checked
+from .privacy import laplace_scale
+
+
+def noise_variance(owners: tuple[Owner, ...], *, gradient_bound: float, epsilons, horizon: int, kappa: int = 1) -> float:
+    """The variance of one coordinate of the owners' weighted mean answer: sum (n_l/n)^2 2 b_l^2, weights by records.
+
+    Arguments as in `training.train`; epsilons: (N,).  Returns a number >= 0.  ValueError if there is not one per owner.
+    """
+    budgets = np.asarray(epsilons, dtype=float)
+    if budgets.shape != (len(owners),):
+        raise ValueError(f"epsilons must have one entry per owner ({len(owners)}), got shape {budgets.shape}")
+    scales = [laplace_scale(gradient_bound=gradient_bound, n_records=owner.n_records, horizon=horizon, epsilon=budget,
+                            kappa=kappa) for owner, budget in zip(owners, budgets.tolist())]
+    n = np.array([owner.n_records for owner in owners], dtype=float)
+    return float(((n / n.sum() * scales) ** 2).sum() * 2)
+
+
+def quadratic_excess(curvatures, offsets, *, variance: float, horizon: int, step: float, algorithm: int = 2) -> np.ndarray:
+    """E f - f* of every round on a quadratic f whose projection is not active, exactly, by mean and variance.
+
+    In the eigenvectors of the Hessian each coordinate has its own curvature h and error e = theta - theta*:
+    e[k+1] = (1 - rho_k h) e[k] - rho_k w[k],  bar[k+1] = (1 - g_k) bar[k] + g_k e[k],  g_k = (h0 + 1)/(h0 + k), h0 = 1/sqrt(T)
+    and E f - f* = (1/2) sum h (mean^2 + variance) of bar[k] (algorithm 2) or of e[k] (1).
+
+    curvatures: (p,) >= 0.  offsets: (p,) theta[1] - theta*, in those eigenvectors; 0 leaves the noise alone.
+    variance: of each coordinate of w, >= 0.  horizon: T >= 1.  step: c1 (rho_k = c1/sqrt(k)) or rho (rho/(T^2 k)), > 0.
+    Returns (T,) for k = 1..T.  ValueError if an argument is out of range.
+    Guarantee: exact for w of mean 0, independent over rounds, of that variance; the kind of noise does not matter.
+    """
+    h, mean = np.atleast_1d(np.asarray(curvatures, dtype=float)), np.atleast_1d(np.asarray(offsets, dtype=float))
+    if h.shape != mean.shape or h.ndim != 1 or not (np.isfinite(h).all() and (h >= 0).all() and np.isfinite(mean).all()):
+        raise ValueError(f"curvatures (finite, >= 0) and offsets (finite) must be vectors of one length, got {h} and {mean}")
+    if not (np.isfinite(variance) and variance >= 0 and np.isfinite(step) and step > 0):
+        raise ValueError(f"variance must be >= 0 and step > 0, both finite, got {variance} and {step}")
+    if horizon != int(horizon) or horizon < 1 or algorithm not in (1, 2):
+        raise ValueError(f"horizon must be a whole number >= 1 and algorithm 1 or 2, got {horizon} and {algorithm}")
+    bar, var, var_bar, cov = mean, *np.zeros((3, h.size))  # bar[1] is theta[1]; cov between e[k] and bar[k]
+    excess = np.empty(horizon)
+    for k in range(1, horizon + 1):
+        m, v = (bar, var_bar) if algorithm == 2 else (mean, var)
+        excess[k - 1] = 0.5 * (h * (m**2 + v)).sum()
+        rate = step / np.sqrt(k) if algorithm == 2 else step / (horizon**2 * k)
+        g = (1 / np.sqrt(horizon) + 1) / (1 / np.sqrt(horizon) + k)
+        shrink = 1 - rate * h
+        bar, var_bar = (1 - g) * bar + g * mean, (1 - g) ** 2 * var_bar + 2 * g * (1 - g) * cov + g**2 * var
+        cov = shrink * ((1 - g) * cov + g * var)
+        mean, var = shrink * mean, shrink**2 * var + rate**2 * variance
+    return excess
+
+
+def expected_psi(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, epsilons, horizon: int, step: float,
+                 optimum: float, algorithm: int = 2, kappa: int = 1, start=None) -> np.ndarray:
+    """E psi of every round for squared loss, exactly, with nothing fitted and nothing run: floor and noise together.
+
+    f is a quadratic: Hessian H = 2 X'X/n + r I, least at H^-1 2 X'y/n; `quadratic_excess` in the eigenvectors of H, over f*.
+
+    Arguments as in `training.train` (squared loss, one setting, weights by records, the loop as printed).
+    Returns (T,): psi of bar[k] (algorithm 2) or theta[k] (1), k = 1..T.  ValueError for another loss.
+    Guarantee: exact while the projection is not active; where the noise drives iterates out of the box it is too high.
+    Departs from the paper, whose forecast has an unknown constant.
+    """
+    if loss.kind != "squared":
+        raise ValueError(f"the exact forecast is for squared loss, got {loss.kind}; see noise_psi")
+    owners = checked(owners, bounds=bounds)
+    n = sum(owner.n_records for owner in owners)
+    gram, target = (sum(owner.n_records / n * owner.moments()[part] for owner in owners) for part in (0, 1))
+    h, vectors = np.linalg.eigh(2 * gram + loss.regularisation * np.eye(len(target)))
+    h = np.maximum(h, 0.0)
+    best = vectors @ np.divide(vectors.T @ (2 * target), h, out=np.zeros_like(h), where=h > 1e-12 * h[-1])
+    first = np.zeros(len(target)) if start is None else np.asarray(start, dtype=float)
+    variance = noise_variance(owners, gradient_bound=loss.gradient_bound(bounds), epsilons=epsilons, horizon=horizon, kappa=kappa)
+    excess = quadratic_excess(h, vectors.T @ (first - best), variance=variance, horizon=horizon, step=step, algorithm=algorithm)
+    return excess / _positive_optimum(optimum)
+
+
+def noise_psi(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, epsilons, horizon: int, step: float, optimum: float,
+              algorithm: int = 2, kappa: int = 1) -> np.ndarray:
+    """The noise's part of E psi of every round where f is its regulariser and a linear rest, with nothing fitted.
+
+    `quadratic_excess` with curvature r = loss.regularisation in all p directions and no offset, over f*.
+
+    Arguments as in `expected_psi`, any loss with regularisation > 0.  Returns (T,).  Add psi without noise for all of psi.
+    The hinge is such an f where the noise moves no record across its margin. Elsewhere the hinge's own curvature counts:
+    it pulls iterates back, and costs more per variance; measured, not bounded. Beside f* only public numbers go in.
+    """
+    if not loss.regularisation > 0:
+        raise ValueError(f"noise_psi needs regularisation > 0, got {loss.regularisation}")
+    owners = checked(owners, bounds=bounds, signs=loss.signs)
+    p = owners[0].X.shape[1]
+    variance = noise_variance(owners, gradient_bound=loss.gradient_bound(bounds), epsilons=epsilons, horizon=horizon, kappa=kappa)
+    return quadratic_excess(np.full(p, loss.regularisation), np.zeros(p), variance=variance, horizon=horizon, step=step,
+                            algorithm=algorithm) / _positive_optimum(optimum)
+
+
+def _positive_optimum(optimum: float) -> float:
+    if not (np.isfinite(optimum) and optimum > 0):
+        raise ValueError(f"optimum must be a finite number > 0, got {optimum}")
+    return optimum

@@ -1,0 +1,134 @@
+"""The forecast without a fit against train itself: exactly, by sending unit impulses where train expects its noise."""
+
+import numpy as np
+import pytest
+
+from ppkit.collaboration.expectation import expected_psi, noise_psi, noise_variance, quadratic_excess
+from ppkit.collaboration.losses import hinge, logistic, squared
+from ppkit.collaboration.owners import Bounds, Owner
+from ppkit.collaboration.training import train
+
+WIDE = Bounds(record_l1=2.0, theta_max=1e6, label=2.0)
+
+
+def banks(sizes=(5, 8, 3), p=3, seed=0, scale=1.0):
+    rng = np.random.default_rng(seed)
+    rows = [scale * rng.uniform(-0.6, 0.6, size=(n, p)) for n in sizes]
+    return tuple(Owner(str(i), X, rng.uniform(-2, 2, size=len(X))) for i, X in enumerate(rows))
+
+
+class Impulses:
+    """A generator for `train` whose run r has a 1 at one round, owner and coordinate and 0 elsewhere; the last run only 0."""
+
+    def __init__(self, rounds, n_owners, p):
+        self.places, self.round = [(k, l, i) for k in range(rounds) for l in range(n_owners) for i in range(p)], 0
+
+    def spawn(self, n_settings):
+        assert n_settings == 1
+        return [self]
+
+    def laplace(self, size):
+        noise = np.zeros(size)
+        for run, (k, l, i) in enumerate(self.places):
+            noise[l, i, run] = k == self.round
+        self.round += 1
+        return noise
+
+
+def by_impulses(owners, hessian, *, loss, bounds, epsilons, horizon, step, optimum, algorithm, start=None, kappa=1):
+    """E psi at k = T: train is linear in its noise, each draw has variance 2, so the squares of all responses add up."""
+    p, rounds = owners[0].X.shape[1], horizon - 1
+    impulses = Impulses(rounds, len(owners), p)
+    run = train(owners, loss=loss, bounds=bounds, epsilons=epsilons, horizon=horizon, n_runs=len(impulses.places) + 1, step=step,
+                optimum=optimum, rng=impulses, algorithm=algorithm, start=start, kappa=kappa)
+    moved = run.theta[:-1] - run.theta[-1]
+    return run.psi[-1, -1] + 2 * 0.5 * np.einsum("ri,ij,rj->", moved, hessian, moved) / optimum
+
+
+@pytest.mark.parametrize("algorithm, step", [(2, 0.3), (2, 2.0), (1, 4.0)])
+@pytest.mark.parametrize("horizon", [1, 2, 3, 7])
+def test_squared_loss_exactly(algorithm, step, horizon):
+    owners, loss = banks(), squared(0.2)
+    X = np.concatenate([owner.X for owner in owners])
+    settings = dict(loss=loss, bounds=Bounds(2.0, 1e3, 2.0), epsilons=[1e3, 2e3, 5e2], horizon=horizon, step=step, optimum=1.3,
+                    algorithm=algorithm, start=[0.5, -1.0, 2.0], kappa=2)
+    expected = by_impulses(owners, 2 * X.T @ X / len(X) + 0.2 * np.eye(3), **settings)
+    shift = loss.value(best_theta(owners, 0.2), owners) / 1.3 - 1  # psi counts from `optimum`, the forecast from the least f
+    assert expected_psi(owners, **settings)[-1] + shift == pytest.approx(expected, rel=1e-9)
+
+
+def best_theta(owners, regularisation):
+    X, y = np.concatenate([owner.X for owner in owners]), np.concatenate([owner.y for owner in owners])
+    return np.linalg.solve(X.T @ X / len(X) + regularisation / 2 * np.eye(X.shape[1]), X.T @ y / len(X))
+
+
+def test_without_noise_it_is_the_run_without_noise_at_every_round():
+    owners = banks(p=2)
+    best = squared().value(best_theta(owners, 0.0), owners)
+    for algorithm, step in ((2, 0.5), (1, 30.0)):
+        settings = dict(loss=squared(), bounds=WIDE, epsilons=[np.inf] * 3, horizon=12, step=step, optimum=best, algorithm=algorithm)
+        run = train(owners, n_runs=1, rng=np.random.default_rng(0), **settings)
+        np.testing.assert_allclose(expected_psi(owners, **settings), run.psi[0], atol=1e-12)
+
+
+def test_directions_that_no_record_has_cost_nothing():
+    owners = banks(p=2)
+    flat = tuple(Owner(owner.name, np.c_[owner.X, np.zeros(owner.n_records)], owner.y) for owner in owners)
+    best = squared().value(best_theta(owners, 0.0), owners)
+    settings = dict(loss=squared(), bounds=WIDE, epsilons=[5.0] * 3, horizon=9, step=0.5, optimum=best)
+    np.testing.assert_allclose(expected_psi(flat, **settings), expected_psi(owners, **settings), rtol=1e-12)
+
+
+def test_the_noise_is_squared_spread_and_the_floor_stays():
+    owners = banks()
+    best = squared().value(best_theta(owners, 0.0), owners)
+    settings = dict(loss=squared(), bounds=WIDE, horizon=20, step=0.5, optimum=best)
+    floor, one, two = (expected_psi(owners, epsilons=[e] * 3, **settings)[-1] for e in (np.inf, 1.0, 2.0))
+    assert (one - floor) / (two - floor) == pytest.approx(4.0, rel=1e-9) and floor > 0
+    assert expected_psi(owners, epsilons=[1.0] * 3, kappa=2, **settings)[-1] - floor == pytest.approx(4 * (one - floor), rel=1e-9)
+
+
+@pytest.mark.parametrize("make", [hinge, lambda r: hinge(r, positive_weight=3.0)])
+def test_the_hinge_exactly_where_no_record_reaches_its_margin(make):
+    """Records so small that y theta.x < 1 for every theta in the box: the hinge is linear there."""
+    owners = tuple(Owner(o.name, o.X, np.where(np.arange(o.n_records) % 2, 1.0, -1.0)) for o in banks(scale=1e-3))
+    settings = dict(loss=make(0.7), bounds=Bounds(0.01, 50.0), epsilons=[20.0, 30.0, 5.0], horizon=6, step=0.4, optimum=0.9, algorithm=2)
+    expected = by_impulses(owners, 0.7 * np.eye(3), **settings)
+    floor = train(owners, n_runs=1, rng=np.random.default_rng(0), **settings | {"epsilons": [np.inf] * 3}).psi[0, -1]
+    assert floor + noise_psi(owners, **settings)[-1] == pytest.approx(expected, rel=1e-9)
+
+
+def test_quadratic_excess_by_hand():
+    first = quadratic_excess([2.0, 0.5], [1.0, -2.0], variance=0.3, horizon=3, step=0.4, algorithm=1)
+    assert first[0] == pytest.approx(0.5 * (2 * 1 + 0.5 * 4))
+    rate = 0.4 / 9
+    means, var = (1 - rate * 2) * 1.0, rate**2 * 0.3
+    assert first[1] == pytest.approx(0.5 * (2 * (means**2 + var) + 0.5 * ((1 - rate / 2) ** 2 * 4 + var)))
+    assert (quadratic_excess([1.0], [1.0], variance=1.0, horizon=5, step=1e-9) <= 0.5).all()
+    two = quadratic_excess([1.0], [3.0], variance=9.0, horizon=2, step=0.7)
+    assert two.tolist() == [4.5, 4.5]  # bar[2] is theta[1]
+
+
+def test_variance_of_one_coordinate():
+    owners = banks((10, 30))
+    scales = 2 * 4.0 * 20 / (np.array([10, 30]) * np.array([0.5, np.inf]))
+    assert noise_variance(owners, gradient_bound=4.0, epsilons=[0.5, np.inf], horizon=20) == pytest.approx(2 * (scales[0] / 4) ** 2)
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda o: expected_psi(o, loss=logistic(), bounds=WIDE, epsilons=[1.0] * 3, horizon=3, step=1, optimum=1), "squared loss, got logistic"),
+    (lambda o: expected_psi(o, loss=squared(), bounds=WIDE, epsilons=[1.0], horizon=3, step=1, optimum=1), r"per owner \(3\), got shape \(1,\)"),
+    (lambda o: expected_psi(o, loss=squared(), bounds=WIDE, epsilons=[1.0, -1, 1], horizon=3, step=1, optimum=1), "epsilon must be > 0, got -1"),
+    (lambda o: expected_psi(o, loss=squared(), bounds=WIDE, epsilons=[1.0] * 3, horizon=3, step=1, optimum=0), "optimum must be .* > 0, got 0"),
+    (lambda o: noise_psi(o, loss=hinge(0.0), bounds=WIDE, epsilons=[1.0] * 3, horizon=3, step=1, optimum=1), "regularisation > 0, got 0.0"),
+    (lambda o: noise_psi(o, loss=hinge(), bounds=WIDE, epsilons=[1.0] * 3, horizon=3, step=1, optimum=np.nan), "optimum must be .*got nan"),
+    (lambda o: quadratic_excess([1.0], [1.0, 2.0], variance=0, horizon=2, step=1), "vectors of one length"),
+    (lambda o: quadratic_excess([-1.0], [1.0], variance=0, horizon=2, step=1), "curvatures .*>= 0"),
+    (lambda o: quadratic_excess([1.0], [1.0], variance=-1, horizon=2, step=1), "variance must be >= 0 .*got -1"),
+    (lambda o: quadratic_excess([1.0], [1.0], variance=1, horizon=2, step=0), "step > 0.*0"),
+    (lambda o: quadratic_excess([1.0], [1.0], variance=1, horizon=0, step=1), "horizon must be .*got 0"),
+    (lambda o: quadratic_excess([1.0], [1.0], variance=1, horizon=2, step=1, algorithm=3), "algorithm 1 or 2, got 2 and 3"),
+])
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(banks())
