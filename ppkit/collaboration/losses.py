@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ppkit.collaboration.hits import Lines
 from ppkit.collaboration.owners import Bounds, Owner, checked
 
 KINDS = ("squared", "hinge", "logistic")
 _ROWS = 256  # rows whose products with _COLUMNS models stay in the cache
-_COLUMNS = 256
+_COLUMNS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,21 +103,21 @@ def logistic(regularisation: float = 1e-3, positive_weight: float = 1.0) -> Loss
     return Loss("logistic", regularisation, positive_weight)
 
 
-def queries(loss: Loss, owners: Sequence[Owner], *, dtype=np.float64):
+def queries(loss: Loss, owners: Sequence[Owner], *, together: int = 1, dtype=np.float64):
     """What the owners can be asked, without noise: `gradient(at, columns)` and `values(columns)`, columns (p, C) models.
 
     gradient: owner number `at`'s mean gradient of g2 at every model, (p, C), wu2020 (5).
     values: f over all records, (C,).  Both float64; dtype is that of the products (squared loss: always float64).
+    together: so many consecutive models are runs of one setting and close to each other; it is about speed only.
     """
-    if loss.kind == "squared":
-        return _Squared(loss, owners)
-    return _Margins(loss, owners, np.dtype(dtype))
+    kinds = {"squared": _Squared, "hinge": _Hinge, "logistic": _Logistic}
+    return kinds[loss.kind](loss, owners, together, np.dtype(dtype))
 
 
 class _Squared:
     """All from Gram matrices: no record is looked at again."""
 
-    def __init__(self, loss, owners):
+    def __init__(self, loss, owners, together, dtype):
         self.loss = loss
         self.owners = [owner.moments() for owner in owners]
         sizes = np.array([owner.n_records for owner in owners], dtype=np.float64)
@@ -139,69 +140,62 @@ class _Squared:
         return g.sum(axis=0) + self.c
 
 
-class _Margins:
+class _Hinge:
+    """Sums over the records below margin 1: with a = sum s y x and b = sum s, the gradient is -a and the value b - a.theta."""
+
+    def __init__(self, loss, owners, together, dtype):
+        self.loss, self.together = loss, together
+        self.lines = [Lines(owner.X * owner.y[:, None], loss.record_weights(owner), dtype) for owner in owners]
+        self.sizes = [owner.n_records for owner in owners]
+
+    def gradient(self, at, columns):
+        a, _ = self.lines[at].sums(columns, self.together)
+        return a / -self.sizes[at]
+
+    def values(self, columns):
+        total = 0.0
+        for lines in self.lines:
+            a, b = lines.sums(columns, self.together)
+            total = total + b - np.einsum("pc,pc->c", a, columns)
+        return total / sum(self.sizes) + self.loss.regularisation / 2 * np.einsum("pc,pc->c", columns, columns)
+
+
+class _Logistic:
     """Blocks of rows that stay in the cache: product with all models, what the loss makes of the margins, product back."""
 
-    def __init__(self, loss, owners, dtype):
+    def __init__(self, loss, owners, together, dtype):
         self.loss, self.dtype = loss, dtype
-        self.signed = [np.multiply(owner.X, owner.y[:, None], dtype=np.float64).astype(dtype, copy=False) for owner in owners]
-        self.weights = [loss.record_weights(owner).astype(dtype)[:, None] for owner in owners]
+        self.signed = [(owner.X * owner.y[:, None]).astype(dtype, copy=False) for owner in owners]
+        self.weights = [loss.record_weights(owner).astype(dtype) for owner in owners]
         self.n = sum(owner.n_records for owner in owners)
-        self.slopes, self.heights = {"hinge": (_hinge_slopes, _hinge_values),
-                                     "logistic": (_logistic_slopes, _logistic_values)}[loss.kind]
-        self.margins = np.empty(_ROWS * _COLUMNS, dtype)
 
     def _blocks(self, at, columns):
-        """Margins (rows, models) of each block, and where it lies."""
+        """Margins (rows, models) of each block, its rows, their weights, and which models."""
         signed, weights = self.signed[at], self.weights[at]
         for left in range(0, columns.shape[1], _COLUMNS):
             part = slice(left, left + _COLUMNS)
             models = np.ascontiguousarray(columns[:, part], dtype=self.dtype)
-            width = models.shape[1]
             for start in range(0, len(signed), _ROWS):
                 block = signed[start:start + _ROWS]
-                margins = self.margins[:len(block) * width].reshape(len(block), width)
-                np.matmul(block, models, out=margins)
-                yield part, block, weights[start:start + _ROWS], margins
+                yield block @ models, block, weights[start:start + _ROWS], part
 
     def gradient(self, at, columns):
+        """-sum s y x / (1 + e^m) / n; margins above 80 have a slope below 1e-34."""
         g = np.zeros(columns.shape)
-        for part, block, weights, margins in self._blocks(at, columns):
-            self.slopes(margins, weights)
+        for margins, block, weights, part in self._blocks(at, columns):
+            np.minimum(margins, 80, out=margins)
+            np.exp(margins, out=margins)
+            margins += 1
+            np.divide(weights[:, None], margins, out=margins)
             g[:, part] -= block.T @ margins
-        g /= len(self.signed[at])
-        return g
+        return g / len(self.signed[at])
 
     def values(self, columns):
+        """ln(1 + e^-m) = max(0, -m) + ln(1 + e^-|m|)."""
         total = np.zeros(columns.shape[1])
         for at in range(len(self.signed)):
-            for part, _, weights, margins in self._blocks(at, columns):
-                self.heights(margins)
-                total[part] += weights[:, 0] @ margins
+            for margins, _, weights, part in self._blocks(at, columns):
+                small = np.exp(-np.abs(margins))
+                small += 1
+                total[part] += weights @ (np.maximum(-margins, 0) + np.log(small))
         return total / self.n + self.loss.regularisation / 2 * np.einsum("pc,pc->c", columns, columns)
-
-
-def _hinge_slopes(margins, weights):
-    np.multiply(margins < 1, weights, out=margins)
-
-
-def _hinge_values(margins):
-    np.subtract(1, margins, out=margins)
-    np.maximum(margins, 0, out=margins)
-
-
-def _logistic_slopes(margins, weights):
-    """s / (1 + e^m); margins above 80 have a slope below 1e-34."""
-    np.minimum(margins, 80, out=margins)
-    np.exp(margins, out=margins)
-    margins += 1
-    np.divide(weights, margins, out=margins)
-
-
-def _logistic_values(margins):
-    """ln(1 + e^-m) = max(0, -m) + ln(1 + e^-|m|)."""
-    small = np.exp(-np.abs(margins))
-    small += 1
-    np.negative(margins, out=margins)
-    np.maximum(margins, 0, out=margins)
-    margins += np.log(small)

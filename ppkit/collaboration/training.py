@@ -68,7 +68,7 @@ def train(owners: Sequence[Owner], *, loss: Loss, bounds: Bounds, epsilons, hori
     horizon, n_runs, n_settings, p = int(horizon), int(n_runs), len(epsilons), len(theta)
     scales = _scales(owners, loss.gradient_bound(bounds), epsilons, answers.sum(axis=0), kappa, mechanism, delta)
     sizes = np.array([owner.n_records for owner in owners], dtype=np.float64)
-    asked = queries(loss, owners, dtype=dtype)
+    asked = queries(loss, owners, together=n_runs, dtype=dtype)
     noises = [_noise(child, mechanism, (p, n_runs)) for child in rng.spawn(n_settings)]
 
     theta = np.repeat(theta[:, None], n_settings * n_runs, axis=1)
