@@ -1,9 +1,10 @@
-"""The forecast without a fit against train itself: exactly, by sending unit impulses where train expects its noise."""
+"""The forecast without a fit against train itself: exactly, by unit impulses in the place of its noise."""
 
 import numpy as np
 import pytest
 
-from ppkit.collaboration.expectation import expected_psi, noise_psi, noise_variance, quadratic_excess
+from ppkit.collaboration import training
+from ppkit.collaboration.expectation import expected_psi, noise_psi, quadratic_excess, reach
 from ppkit.collaboration.losses import hinge, logistic, squared
 from ppkit.collaboration.owners import Bounds, Owner
 from ppkit.collaboration.training import train
@@ -17,42 +18,33 @@ def banks(sizes=(5, 8, 3), p=3, seed=0, scale=1.0):
     return tuple(Owner(str(i), X, rng.uniform(-2, 2, size=len(X))) for i, X in enumerate(rows))
 
 
-class Impulses:
-    """A generator for `train` whose run r has a 1 at one round, owner and coordinate and 0 elsewhere; the last run only 0."""
+def by_impulses(monkeypatch, owners, hessian, *, horizon, optimum, **settings):
+    """E psi at k = T: train is linear in its noise, each draw has variance 2, so the squares of all responses add up.
 
-    def __init__(self, rounds, n_owners, p):
-        self.places, self.round = [(k, l, i) for k in range(rounds) for l in range(n_owners) for i in range(p)], 0
-
-    def spawn(self, n_settings):
-        assert n_settings == 1
-        return [self]
-
-    def laplace(self, size):
-        noise = np.zeros(size)
-        for run, (k, l, i) in enumerate(self.places):
-            noise[l, i, run] = k == self.round
-        self.round += 1
-        return noise
-
-
-def by_impulses(owners, hessian, *, loss, bounds, epsilons, horizon, step, optimum, algorithm, start=None, kappa=1):
-    """E psi at k = T: train is linear in its noise, each draw has variance 2, so the squares of all responses add up."""
+    Run r has one draw of 1, at one round, owner and coordinate, and 0 elsewhere; the last run has 0 only.
+    """
     p, rounds = owners[0].X.shape[1], horizon - 1
-    impulses = Impulses(rounds, len(owners), p)
-    run = train(owners, loss=loss, bounds=bounds, epsilons=epsilons, horizon=horizon, n_runs=len(impulses.places) + 1, step=step,
-                optimum=optimum, rng=impulses, algorithm=algorithm, start=start, kappa=kappa)
+    places = list(np.ndindex(rounds, len(owners), p))
+    draws = np.zeros((rounds, len(owners), p, len(places) + 1))
+    for run, place in enumerate(places):
+        draws[(*place, run)] = 1.0
+    sent = iter(draws)
+    monkeypatch.setattr(training, "_noise", lambda rng, mechanism, shape: lambda n_owners: next(sent))
+    run = train(owners, horizon=horizon, n_runs=len(places) + 1, optimum=optimum, rng=np.random.default_rng(0), **settings)
+    monkeypatch.undo()
+    assert next(sent, None) is None
     moved = run.theta[:-1] - run.theta[-1]
     return run.psi[-1, -1] + 2 * 0.5 * np.einsum("ri,ij,rj->", moved, hessian, moved) / optimum
 
 
 @pytest.mark.parametrize("algorithm, step", [(2, 0.3), (2, 2.0), (1, 4.0)])
 @pytest.mark.parametrize("horizon", [1, 2, 3, 7])
-def test_squared_loss_exactly(algorithm, step, horizon):
+def test_squared_loss_exactly(monkeypatch, algorithm, step, horizon):
     owners, loss = banks(), squared(0.2)
     X = np.concatenate([owner.X for owner in owners])
     settings = dict(loss=loss, bounds=Bounds(2.0, 1e3, 2.0), epsilons=[1e3, 2e3, 5e2], horizon=horizon, step=step, optimum=1.3,
                     algorithm=algorithm, start=[0.5, -1.0, 2.0], kappa=2)
-    expected = by_impulses(owners, 2 * X.T @ X / len(X) + 0.2 * np.eye(3), **settings)
+    expected = by_impulses(monkeypatch, owners, 2 * X.T @ X / len(X) + 0.2 * np.eye(3), **settings)
     shift = loss.value(best_theta(owners, 0.2), owners) / 1.3 - 1  # psi counts from `optimum`, the forecast from the least f
     assert expected_psi(owners, **settings)[-1] + shift == pytest.approx(expected, rel=1e-9)
 
@@ -89,11 +81,11 @@ def test_the_noise_is_squared_spread_and_the_floor_stays():
 
 
 @pytest.mark.parametrize("make", [hinge, lambda r: hinge(r, positive_weight=3.0)])
-def test_the_hinge_exactly_where_no_record_reaches_its_margin(make):
+def test_the_hinge_exactly_where_no_record_reaches_its_margin(monkeypatch, make):
     """Records so small that y theta.x < 1 for every theta in the box: the hinge is linear there."""
     owners = tuple(Owner(o.name, o.X, np.where(np.arange(o.n_records) % 2, 1.0, -1.0)) for o in banks(scale=1e-3))
     settings = dict(loss=make(0.7), bounds=Bounds(0.01, 50.0), epsilons=[20.0, 30.0, 5.0], horizon=6, step=0.4, optimum=0.9, algorithm=2)
-    expected = by_impulses(owners, 0.7 * np.eye(3), **settings)
+    expected = by_impulses(monkeypatch, owners, 0.7 * np.eye(3), **settings)
     floor = train(owners, n_runs=1, rng=np.random.default_rng(0), **settings | {"epsilons": [np.inf] * 3}).psi[0, -1]
     assert floor + noise_psi(owners, **settings)[-1] == pytest.approx(expected, rel=1e-9)
 
@@ -109,21 +101,41 @@ def test_quadratic_excess_by_hand():
     assert two.tolist() == [4.5, 4.5]  # bar[2] is theta[1]
 
 
-def test_variance_of_one_coordinate():
-    owners = banks((10, 30))
-    scales = 2 * 4.0 * 20 / (np.array([10, 30]) * np.array([0.5, np.inf]))
-    assert noise_variance(owners, gradient_bound=4.0, epsilons=[0.5, np.inf], horizon=20) == pytest.approx(2 * (scales[0] / 4) ** 2)
+def test_reach_by_hand_and_against_the_recursion():
+    settings = dict(gradient_bound=4.0, n_records=[10, 30], epsilons=[0.5, np.inf], horizon=3, step=0.3, theta_max=2.0)
+    one = 2 * (2 * 4.0 * 3 / (10 * 0.5) / 4) ** 2  # b_1 = 4.8, weight 1/4, variance 2 b^2
+    assert reach(**settings) == pytest.approx(0.3 * np.sqrt(one * (1 + 1 / 2)) / 2)
+    second = (1 - 0.3 * 2.0 / np.sqrt(2)) ** 2 * 0.09 * one + 0.045 * one
+    assert reach(curvature=2.0, **settings) == pytest.approx(np.sqrt(max(second, 0.09 * one)) / 2)
+    assert reach(**settings | {"kappa": 2}) == pytest.approx(2 * reach(**settings))
+    assert reach(**settings | {"epsilons": [np.inf] * 2}) == 0.0
+
+
+def test_far_from_the_box_the_law_holds_and_at_the_box_it_does_not():
+    """The mean of 20,000 runs; the margins are 8 of its standard errors and more, which the test asserts (a chance < 1e-6)."""
+    owners = banks((40, 40), p=2)
+    best = squared().value(best_theta(owners, 0.0), owners)
+    for epsilons, at_least, at_most in (([300.0] * 2, 0.9, 1.1), ([3.0] * 2, 0.0, 0.6)):
+        settings = dict(loss=squared(), bounds=Bounds(2.0, 5.0, 2.0), epsilons=epsilons, horizon=20, step=0.3, optimum=best)
+        runs = train(owners, n_runs=20_000, rng=np.random.default_rng(1), at="last", **settings).psi[:, 0]
+        psi, expected = runs.mean(), expected_psi(owners, **settings)[-1]
+        error = runs.std() / np.sqrt(runs.size) / expected
+        assert at_least < psi / expected < at_most
+        assert 8 * error < min(at_most - 1, 1 - at_least) if at_most > 1 else 8 * error < at_most - psi / expected
+        felt = reach(gradient_bound=48.0, n_records=[40, 40], epsilons=epsilons, horizon=20, step=0.3, theta_max=5.0)
+        assert (felt > 1) == (at_most < 1)
 
 
 @pytest.mark.parametrize("call, message", [
     (lambda o: expected_psi(o, loss=logistic(), bounds=WIDE, epsilons=[1.0] * 3, horizon=3, step=1, optimum=1), "squared loss, got logistic"),
-    (lambda o: expected_psi(o, loss=squared(), bounds=WIDE, epsilons=[1.0], horizon=3, step=1, optimum=1), r"per owner \(3\), got shape \(1,\)"),
-    (lambda o: expected_psi(o, loss=squared(), bounds=WIDE, epsilons=[1.0, -1, 1], horizon=3, step=1, optimum=1), "epsilon must be > 0, got -1"),
+    (lambda o: expected_psi(o, loss=squared(), bounds=WIDE, epsilons=[1.0], horizon=3, step=1, optimum=1), r"per owner, got shapes \(3,\) and \(1,\)"),
+    (lambda o: expected_psi(o, loss=squared(), bounds=WIDE, epsilons=[1.0, -1, 1], horizon=3, step=1, optimum=1), r"epsilons must be > 0, got \[1.0, -1.0, 1.0\]"),
     (lambda o: expected_psi(o, loss=squared(), bounds=WIDE, epsilons=[1.0] * 3, horizon=3, step=1, optimum=0), "optimum must be .* > 0, got 0"),
     (lambda o: noise_psi(o, loss=hinge(0.0), bounds=WIDE, epsilons=[1.0] * 3, horizon=3, step=1, optimum=1), "regularisation > 0, got 0.0"),
     (lambda o: noise_psi(o, loss=squared(0.1), bounds=WIDE, epsilons=[1.0] * 3, horizon=3, step=1, optimum=np.nan), "optimum must be .*got nan"),
     (lambda o: noise_psi(o, loss=hinge(), bounds=WIDE, epsilons=[1.0] * 3, horizon=3, step=1, optimum=1), "labels must be -1 or"),
     (lambda o: expected_psi(o, loss=squared(), bounds=Bounds(0.1, 1.0), epsilons=[1.0] * 3, horizon=3, step=1, optimum=1), "not clipped"),
+    (lambda o: reach(gradient_bound=1, n_records=[5], epsilons=[1.0], horizon=3, step=-1, theta_max=1), "step and theta_max must be .*got -1"),
     (lambda o: quadratic_excess([1.0], [1.0, 2.0], variance=0, horizon=2, step=1), "vectors of one length"),
     (lambda o: quadratic_excess([-1.0], [1.0], variance=0, horizon=2, step=1), "curvatures .*>= 0"),
     (lambda o: quadratic_excess([1.0], [1.0], variance=-1, horizon=2, step=1), "variance must be >= 0 .*got -1"),

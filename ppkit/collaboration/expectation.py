@@ -8,21 +8,7 @@ import numpy as np
 
 from .losses import Loss
 from .owners import Bounds, Owner, checked
-from .privacy import laplace_scale
-
-
-def noise_variance(owners: tuple[Owner, ...], *, gradient_bound: float, epsilons, horizon: int, kappa: int = 1) -> float:
-    """The variance of one coordinate of the owners' weighted mean answer: sum (n_l/n)^2 2 b_l^2, weights by records.
-
-    Arguments as in `training.train`; epsilons: (N,).  Returns a number >= 0.  ValueError if there is not one per owner.
-    """
-    budgets = np.asarray(epsilons, dtype=float)
-    if budgets.shape != (len(owners),):
-        raise ValueError(f"epsilons must have one entry per owner ({len(owners)}), got shape {budgets.shape}")
-    scales = [laplace_scale(gradient_bound=gradient_bound, n_records=owner.n_records, horizon=horizon, epsilon=budget,
-                            kappa=kappa) for owner, budget in zip(owners, budgets.tolist())]
-    n = np.array([owner.n_records for owner in owners], dtype=float)
-    return float(((n / n.sum() * scales) ** 2).sum() * 2)
+from .theorems import noise_energy
 
 
 def quadratic_excess(curvatures, offsets, *, variance: float, horizon: int, step: float, algorithm: int = 2) -> np.ndarray:
@@ -58,6 +44,28 @@ def quadratic_excess(curvatures, offsets, *, variance: float, horizon: int, step
     return excess
 
 
+def reach(*, gradient_bound: float, n_records, epsilons, horizon: int, step: float, theta_max: float, curvature: float = 0.0,
+          kappa: int = 1) -> float:
+    """How far the noise alone drives Algorithm 2 towards the box: the largest deviation of a coordinate over theta_max.
+
+    v[k+1] = (1 - rho_k h)^2 v[k] + rho_k^2 E w_i^2,  rho_k = c1/sqrt(k),  v[1] = 0;  reach = max_k sqrt(v[k])/theta_max
+
+    Arguments as in `theorems.noise_energy`; step: c1 > 0.  theta_max: > 0.  curvature: h >= 0, of f in that direction; for
+    the hinge its regularisation, and 0 is the cautious choice.  Returns a number >= 0, from public numbers alone.
+    Well below 1 the box is not felt and psi follows the law; from about 1/3 on it flattens, and beyond 1 psi says nothing
+    about n and epsilon: the iterates jump between the walls, and more noise can even mean a smaller psi.
+    """
+    variance = noise_energy(gradient_bound=gradient_bound, n_records=n_records, epsilons=epsilons, horizon=horizon, kappa=kappa)
+    if not (np.isfinite([step, theta_max, curvature]).all() and step > 0 and theta_max > 0 and curvature >= 0):
+        raise ValueError(f"step and theta_max must be > 0 and curvature >= 0, all finite, got {step}, {theta_max}, {curvature}")
+    v = most = 0.0
+    for k in range(1, horizon):
+        rate = step / np.sqrt(k)
+        v = (1 - rate * curvature) ** 2 * v + rate**2 * variance
+        most = max(most, v)
+    return float(np.sqrt(most) / theta_max)
+
+
 def expected_psi(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, epsilons, horizon: int, step: float,
                  optimum: float, algorithm: int = 2, kappa: int = 1, start=None) -> np.ndarray:
     """E psi of every round for squared loss, exactly, with nothing fitted and nothing run: floor and noise together.
@@ -66,7 +74,8 @@ def expected_psi(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, epsil
 
     Arguments as in `training.train` (squared loss, one setting, weights by records, the loop as printed).
     Returns (T,): psi of bar[k] (algorithm 2) or theta[k] (1), k = 1..T.  ValueError for another loss.
-    Guarantee: exact while the projection is not active; where the noise drives iterates out of the box it is too high.
+    Guarantee: exact while the projection is not active; where the noise drives iterates out of the box it is too high, see
+    `reach`.
     Departs from the paper, whose forecast has an unknown constant.
     """
     if loss.kind != "squared":
@@ -78,7 +87,8 @@ def expected_psi(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, epsil
     h = np.maximum(h, 0.0)
     best = vectors @ np.divide(vectors.T @ (2 * target), h, out=np.zeros_like(h), where=h > 1e-12 * h[-1])
     first = np.zeros(len(target)) if start is None else np.asarray(start, dtype=float)
-    variance = noise_variance(owners, gradient_bound=loss.gradient_bound(bounds), epsilons=epsilons, horizon=horizon, kappa=kappa)
+    variance = noise_energy(gradient_bound=loss.gradient_bound(bounds), n_records=[owner.n_records for owner in owners],
+                            epsilons=epsilons, horizon=horizon, kappa=kappa)
     excess = quadratic_excess(h, vectors.T @ (first - best), variance=variance, horizon=horizon, step=step, algorithm=algorithm)
     return excess / _positive_optimum(optimum)
 
@@ -97,7 +107,8 @@ def noise_psi(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, epsilons
         raise ValueError(f"noise_psi needs regularisation > 0, got {loss.regularisation}")
     owners = checked(owners, bounds=bounds, signs=loss.signs)
     p = owners[0].X.shape[1]
-    variance = noise_variance(owners, gradient_bound=loss.gradient_bound(bounds), epsilons=epsilons, horizon=horizon, kappa=kappa)
+    variance = noise_energy(gradient_bound=loss.gradient_bound(bounds), n_records=[owner.n_records for owner in owners],
+                            epsilons=epsilons, horizon=horizon, kappa=kappa)
     return quadratic_excess(np.full(p, loss.regularisation), np.zeros(p), variance=variance, horizon=horizon, step=step,
                             algorithm=algorithm) / _positive_optimum(optimum)
 
