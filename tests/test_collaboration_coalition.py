@@ -157,10 +157,11 @@ def test_a_share_of_the_answers_leaves_that_share_of_the_noise():
 
 
 @pytest.mark.parametrize(("horizon", "n_owners", "share"), [
-    (100, 3, .5), (100, 3, 1.0), (10, 12, .1), (1, 1, 1.0), (13, 5, .3), (100, 3, .34)])
+    (100, 3, .5), (100, 3, 1.0), (10, 12, .1), (1, 1, 1.0), (13, 5, .3), (100, 3, .34), (100, 3, 1 / 3),
+    (99, 3, 1 / 3), (10, 10, .1), (7, 2, .57)])
 def test_a_schedule_is_even(horizon, n_owners, share):
     answers = schedule(horizon, n_owners, share=share, rng=np.random.default_rng(8))
-    each = max(1, round(share * horizon))
+    each = math.ceil(round(share * horizon, 6))
     assert answers.shape == (horizon, n_owners) and answers.dtype == bool
     assert (answers.sum(axis=0) == each).all()
     per_round = answers.sum(axis=1)
@@ -213,7 +214,7 @@ def test_by_noise_alone_nothing_beats_training_alone():
     (lambda: schedule(0, 1, share=1, rng=np.random.default_rng(0)), "horizon must be a whole number >= 1, got 0"),
     (lambda: schedule(10, 1.5, share=1, rng=np.random.default_rng(0)), "n_owners must be a whole number >= 1, got 1.5"),
     (lambda: schedule(10, 2, share=0, rng=np.random.default_rng(0)), r"share must be in \(0, 1\], got 0"),
-    (lambda: schedule(10, 2, share=.3, rng=np.random.default_rng(0)), "about 1/2 or more, got 0.3"),
+    (lambda: schedule(10, 2, share=.3, rng=np.random.default_rng(0)), "at least 1/2, got 0.3"),
 ])
 def test_bad_input_is_refused_in_one_sentence(call, message):
     with pytest.raises(ValueError, match=message):

@@ -14,6 +14,7 @@ with p parameters that fits).  Neither term sees owners whose customers differ.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -189,9 +190,8 @@ def own_view(n_records, epsilons, owner: int, *, noise: float = 1.0, estimation:
 def schedule(horizon: int, n_owners: int, *, share: float, rng: np.random.Generator) -> np.ndarray:
     """A public plan of who answers in which round, for rounds in which only some owners answer.
 
-    Every owner answers m = max(1, round(share T)) rounds, every round gets N m / T answers, rounded down or up: the rounds
-    are put in a random order and dealt out to owner after owner, m to each, over and over.
-    horizon: T >= 1.  n_owners: N >= 1.  share: in (0, 1], and N m >= T, so that no round stays without an answer.
+    Every owner answers m = ceil(share T) rounds, every round gets N m / T answers, rounded down or up: the rounds in a random order and dealt out to owner after owner, m to each, over and over.
+    horizon: T >= 1.  n_owners: N >= 1.  share: in (0, 1], and N m >= T, so that no round stays without an answer (1/N does).
     rng: draws the order of the rounds.  The plan depends on no record: it is made before the first query and is public.
     Returns a (T, N) bool array for `train(answers=...)` and `noise_level(answers=...)`.  ValueError if out of range.
     An owner pays for its own answers: its scale is m/T of the scale for T answers.  With N alike owners the noise in a round
@@ -207,10 +207,10 @@ def schedule(horizon: int, n_owners: int, *, share: float, rng: np.random.Genera
     if not 0 < share <= 1:
         raise ValueError(f"share must be in (0, 1], got {share}")
     horizon, n_owners = int(horizon), int(n_owners)
-    each = max(1, round(share * horizon))
+    each = math.ceil(share * horizon * (1 - _TIE))
     if n_owners * each < horizon:
         raise ValueError(f"{n_owners} owners with {each} answers each leave rounds of {horizon} without an answer: "
-                         f"share must be about 1/{n_owners} or more, got {share}")
+                         f"share must be at least 1/{n_owners}, got {share}")
     order, answers = rng.permutation(horizon), np.zeros((horizon, n_owners), bool)
     for owner in range(n_owners):
         answers[order[np.arange(owner * each, (owner + 1) * each) % horizon], owner] = True
