@@ -55,9 +55,9 @@ class Lines:
         largest = float(np.sqrt(np.einsum("ij,ij->i", models, models).max()))
         spread = models - centre
         radius = float(np.sqrt(np.einsum("ij,ij->i", spread, spread).max())) + 1e-12 * largest
-        # a product of w float32 numbers is within (w + 4) half units of |r|_2 |t|_2, in any order of additions
-        reach = (models.shape[1] + 4) * 2.0**-24 * largest if self.lines.dtype == np.float64 else 0.0
         coarse = self.rough if largest < 1e6 else self.lines
+        # a product of w float32 numbers is within (w + 4) half units of |r|_2 |t|_2, in any order of additions
+        reach = (models.shape[1] + 4) * 2.0**-24 * largest if coarse is not self.lines else 0.0
         coarse_models = np.ascontiguousarray(models.T, dtype=coarse.dtype)
         centre, weights = centre.astype(self.lines.dtype), np.empty((_ROWS, len(models)), self.lines.dtype)
         total, common = np.zeros(models.shape), np.zeros(models.shape[1])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-_ROWS = 8192  # rows that a pass looks at together
+_ROWS = 4096  # rows that a pass looks at together
 _ROUNDING = 1e-9  # a clipped record may be above its bound by rounding
 
 
@@ -51,8 +51,14 @@ class Owner:
     def moments(self) -> tuple[np.ndarray, np.ndarray, float]:
         """A = X'X / n (p, p), b = X'y / n (p,) and c = y'y / n: all that squared loss needs; computed once."""
         if not self._moments:
-            n = self.n_records
-            self._moments.extend((self.X.T @ self.X / n, self.X.T @ self.y / n, float(self.y @ self.y) / n))
+            n, p = self.X.shape
+            A, b, c = np.zeros((p, p)), np.zeros(p), 0.0
+            for start in range(0, n, _ROWS):  # rows that stay in the cache for both products
+                X, y = self.X[start:start + _ROWS], self.y[start:start + _ROWS]
+                A += X.T @ X
+                b += y @ X
+                c += float(y @ y)
+            self._moments.extend((A / n, b / n, c / n))
         return tuple(self._moments)
 
 

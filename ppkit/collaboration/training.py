@@ -62,7 +62,8 @@ def train(owners: Sequence[Owner], *, loss: Loss, bounds: Bounds, epsilons, hori
     """
     owners = checked(owners, bounds=bounds, signs=loss.signs)
     epsilons, single = _epsilons(epsilons, len(owners))
-    _check(horizon, n_runs, step, optimum, algorithm, kappa, len(owners), weights, mechanism, delta, at)
+    _check(horizon, n_runs, step, optimum, algorithm, kappa, len(owners), weights, mechanism, delta, at,
+           dtype)
     answers = _answers(answers, int(horizon), len(owners))
     theta = _start(start, owners[0].X.shape[1], bounds.theta_max)
     horizon, n_runs, n_settings, p = int(horizon), int(n_runs), len(epsilons), len(theta)
@@ -124,9 +125,15 @@ def _answered(asked, theta, shares, factors, noises, regularisation):
 
 
 def _noise(rng, mechanism, shape):
-    """Draws of one setting: (owners,) + shape of variance-2 Laplace or variance-1 Gaussian noise."""
-    draw = rng.laplace if mechanism == "laplace" else rng.normal
-    return lambda n_owners: draw(size=(n_owners, *shape))
+    """Draws of one setting, (owners,) + shape: Laplace noise of scale 1, as a difference of exponentials, or Gaussian."""
+    def draw(n_owners):
+        size = (n_owners, *shape)
+        if mechanism == "gaussian":
+            return rng.standard_normal(size)
+        noise = rng.standard_exponential(size)
+        noise -= rng.standard_exponential(size)
+        return noise
+    return draw
 
 
 def _scales(owners, gradient_bound, epsilons, n_answers, kappa, mechanism, delta):
@@ -176,7 +183,7 @@ def _start(start, p, theta_max):
     return start
 
 
-def _check(horizon, n_runs, step, optimum, algorithm, kappa, n_owners, weights, mechanism, delta, at):
+def _check(horizon, n_runs, step, optimum, algorithm, kappa, n_owners, weights, mechanism, delta, at, dtype):
     for name, value in (("horizon", horizon), ("n_runs", n_runs), ("kappa", kappa)):
         if isinstance(value, bool) or not np.isfinite(value) or value != int(value) or value < 1:
             raise ValueError(f"{name} must be a whole number >= 1, got {value}")
@@ -191,3 +198,5 @@ def _check(horizon, n_runs, step, optimum, algorithm, kappa, n_owners, weights, 
             raise ValueError(f"{name} must be one of {', '.join(map(str, accepted))}, got {value}")
     if mechanism == "gaussian" and delta is None:
         raise ValueError("mechanism gaussian needs a delta in (0, 1), got None")
+    if np.dtype(dtype) not in (np.float64, np.float32):
+        raise ValueError(f"dtype must be float64 or float32, got {np.dtype(dtype)}")

@@ -1,0 +1,155 @@
+"""Losses against a loop over records and finite differences; the fast hinge sums against masks."""
+
+import math
+
+import numpy as np
+import pytest
+from collaboration_loop import mean_gradient, objective
+
+from ppkit.collaboration import hits
+from ppkit.collaboration.losses import Loss, hinge, logistic, queries, squared
+from ppkit.collaboration.owners import Bounds, Owner, blocks, clip_records
+
+LOSSES = [squared(), squared(0.3), hinge(), hinge(0.2, 4.0), hinge(0.0, 0.25), logistic(0.01), logistic(0.1, 5.0)]
+
+
+def problem(loss, sizes=(40, 70, 55), p=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = clip_records(2 * rng.standard_normal((sum(sizes), p)), l1_bound=4.0, constant=True)
+    z = X @ rng.standard_normal(p + 1)
+    y = np.where(z > 0, 1.0, -1.0) if loss.signs else np.clip(z / 3, -1, 1)
+    return blocks(X, y, sizes), rng
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_value_and_gradients_are_those_of_a_loop_over_records(loss):
+    owners, rng = problem(loss)
+    thetas = rng.standard_normal((3, 7, 5))
+    values = loss.value(thetas, owners)
+    expected = [[objective(owners, loss, theta) for theta in row] for row in thetas]
+    np.testing.assert_allclose(values, expected, rtol=1e-13)
+    assert isinstance(loss.value(thetas[0, 0], owners), float)
+    columns = thetas.reshape(-1, 5).T
+    for at, owner in enumerate(owners):
+        got = queries(loss, owners, together=7).gradient(at, columns)
+        np.testing.assert_allclose(got.T, [mean_gradient(owner, loss, theta) for theta in columns.T], rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_gradients_are_those_of_the_value(loss):
+    owners, rng = problem(loss)
+    n = sum(owner.n_records for owner in owners)
+    theta, step = rng.standard_normal(5), 1e-7
+    asked = queries(loss, owners)
+    g = loss.regularisation * theta + sum(
+        owner.n_records / n * asked.gradient(at, theta[:, None])[:, 0] for at, owner in enumerate(owners))
+    slopes = [(loss.value(theta + step * e, owners) - loss.value(theta - step * e, owners)) / (2 * step) for e in np.eye(5)]
+    np.testing.assert_allclose(g, slopes, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_no_record_within_the_bounds_has_a_larger_gradient_than_xi_and_one_attains_it(loss):
+    bounds = Bounds(record_l1=3.0, theta_max=0.7, label=2.0 if not loss.signs else 1.0)
+    xi, rng = loss.gradient_bound(bounds), np.random.default_rng(0)
+    largest = 0.0
+    for trial in range(300):
+        if trial:
+            x = rng.standard_normal(4)
+            x *= 3.0 / np.abs(x).sum()
+            theta, label = rng.uniform(-0.7, 0.7, 4), rng.uniform(-bounds.label, bounds.label)
+        else:  # the worst: the margin far on the wrong side, or the residual as large as it can be
+            x, theta, label = np.array([3.0, 0, 0, 0]), np.array([-0.7, 0, 0, 0]), bounds.label
+        label = math.copysign(1.0, label) if loss.signs else label
+        g = mean_gradient(Owner("one", x[None], np.array([label])), loss, theta)
+        largest = max(largest, float(np.abs(g).sum()))
+    assert largest <= xi * (1 + 1e-12)
+    if loss.kind == "logistic":  # the slope is below 1, and comes near it where theta_max is large
+        assert largest >= xi * (1 / (1 + math.exp(-2.1))) * (1 - 1e-12) * (loss.positive_weight >= 1)
+    elif loss.positive_weight >= 1:
+        assert largest == pytest.approx(xi, rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", [squared(), squared(0.3), logistic(0.05), logistic(0.1, 5.0)], ids=str)
+def test_curvature_bounds_every_second_difference(loss):
+    owners, rng = problem(loss)
+    low, high = loss.curvature(owners)
+    assert 0 <= low < high
+    ratios = []
+    for _ in range(200):
+        theta, way = rng.standard_normal(5) * 0.3, rng.standard_normal(5)
+        way *= 1e-3 / np.linalg.norm(way)
+        f = loss.value(np.array([theta - way, theta, theta + way]), owners)
+        ratios.append((f[0] - 2 * f[1] + f[2]) / 1e-6)
+    assert low - 1e-6 <= min(ratios) and max(ratios) <= high + 1e-6
+    if loss.kind == "squared":  # a quadratic: the extreme directions attain both
+        X = np.concatenate([owner.X for owner in owners])
+        w = np.linalg.eigvalsh(2 * X.T @ X / len(X)) + loss.regularisation
+        assert (low, high) == pytest.approx((w[0], w[-1]), rel=1e-10)
+    else:
+        assert low == loss.regularisation
+
+
+def test_logistic_smoothness_is_attained_at_margin_0():
+    owner = Owner("a", np.array([[2.0, 0.0]]), np.array([1.0]))
+    low, high = logistic(0.5, 3.0).curvature((owner,))
+    f = logistic(0.5, 3.0).value(np.array([[-1e-3, 0], [0, 0], [1e-3, 0]]), (owner,))
+    assert (f[0] - 2 * f[1] + f[2]) / 1e-6 == pytest.approx(high, rel=1e-5) and low == 0.5
+
+
+def test_the_hinge_has_no_smoothness():
+    assert hinge(0.7).curvature(problem(hinge())[0]) == (0.7, math.inf)
+
+
+@pytest.mark.parametrize("spread", [0.0, 1e-9, 1e-3, 0.05, 3.0])
+@pytest.mark.parametrize("together", [1, 33, 300])
+def test_hinge_sums_do_not_depend_on_how_close_the_models_are(spread, together):
+    rng = np.random.default_rng(3)
+    Z, weights = rng.standard_normal((2_500, 9)), rng.uniform(0.5, 2.0, 2_500)
+    thetas = (rng.standard_normal(9) + spread * rng.standard_normal((300, 9))).T
+    a, b = hits.Lines(Z, weights, np.dtype(float)).sums(thetas, together)
+    below = Z @ thetas < 1
+    np.testing.assert_allclose(a, (Z * weights[:, None]).T @ below, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(b, weights @ below, rtol=1e-13)
+
+
+@pytest.mark.parametrize("size", [1.0, 100.0, 1e8])
+def test_margins_within_float32s_rounding_of_1_are_decided_in_float64(size):
+    """Margins 1 +- 1e-10: float32 alone gets half of them wrong (asserted), the second look none."""
+    rng = np.random.default_rng(4)
+    Z, side = rng.standard_normal((4_000, 9)), np.where(rng.random(4_000) < 0.5, 1e-10, -1e-10)
+    theta = rng.standard_normal(9) * size
+    Z *= ((1 + side) / (Z @ theta))[:, None]
+    keep = np.abs(Z).max(axis=1) * size < 1e4
+    Z, side = Z[keep], side[keep]
+    thetas = np.stack([theta, theta * 1.5, theta * 0.5], axis=1)  # the others keep the rows from being decided together
+    _, b = hits.Lines(Z, np.ones(len(Z)), np.dtype(float)).sums(thetas, 3)
+    assert b.tolist() == [(side < 0).sum(), 0, len(Z)]
+    rough = (Z.astype(np.float32) @ theta.astype(np.float32) < 1)
+    assert 0.1 < (rough != (side < 0)).mean() < 0.9
+
+
+def test_a_margin_of_exactly_1_costs_nothing_and_pulls_nothing():
+    owner = Owner("a", np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, 1.0]))
+    g = queries(hinge(0.0), (owner,)).gradient(0, np.array([[1.0], [0.5]]))
+    assert g[:, 0].tolist() == [0.0, -0.5] and hinge(0.0).value([1.0, 0.5], (owner,)) == 0.25
+
+
+def test_logistic_loss_has_no_overflow_far_out():
+    owner = Owner("a", np.array([[1.0], [1.0]]), np.array([1.0, -1.0]))
+    far = np.array([[2_000.0, -2_000.0]])
+    np.testing.assert_allclose(logistic(0.0).value(far.T, (owner,)), [1_000.0, 1_000.0])
+    np.testing.assert_allclose(queries(logistic(0.0), (owner,)).gradient(0, far), [[0.5, -0.5]])
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda: Loss("zero_one", 0.0), "kind must be one of squared, hinge, logistic, which are convex, got zero_one"),
+    (lambda: hinge(-0.1), "regularisation must be a finite number >= 0, or the loss is not convex, got -0.1"),
+    (lambda: squared(math.inf), "regularisation .* got inf"),
+    (lambda: logistic(0.1, 0.0), "positive_weight must be a finite number > 0, got 0.0"),
+    (lambda: Loss("squared", 0.0, 2.0), "positive_weight is for hinge and logistic loss, squared loss got 2.0"),
+    (lambda: hinge().value(np.zeros(3), problem(hinge())[0]), r"thetas must be \(..., 5\) as the features, got \(3,\)"),
+    (lambda: hinge().value(np.zeros(5), problem(squared())[0]), "labels must be -1 or .1 for this loss"),
+])
+def test_refusals_name_the_value(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,97 @@
+"""Owners, blocks and clipping: what is public, and what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+
+from ppkit.collaboration.owners import Bounds, Owner, blocks, checked, clip_records
+
+
+def rows(n=12, p=3, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, p)) * 5, rng.standard_normal(n)
+
+
+def test_blocks_are_consecutive_and_share_the_memory():
+    X, y = rows()
+    owners = blocks(X, y, (5, 1, 4), names=("a", "b", "c"))
+    assert [(owner.name, owner.n_records) for owner in owners] == [("a", 5), ("b", 1), ("c", 4)]
+    np.testing.assert_array_equal(np.concatenate([owner.X for owner in owners]), X[:10])
+    np.testing.assert_array_equal(np.concatenate([owner.y for owner in owners]), y[:10])
+    assert all(np.shares_memory(owner.X, X) for owner in owners)
+
+
+def test_an_owner_is_read_only_float64_in_c_order_and_leaves_the_callers_array_alone():
+    X, y = rows()
+    owner = Owner("a", X, y)
+    with pytest.raises(ValueError, match="read-only"):
+        owner.X[0, 0] = 1.0
+    X[0, 0] = 7.0
+    other = Owner("b", np.asfortranarray(X.astype(np.float32)), y.astype(int))
+    assert other.X.dtype == other.y.dtype == np.float64 and other.X.flags.c_contiguous
+    assert owner.largest_label == np.abs(y).max()
+
+
+def test_largest_l1_is_the_largest_over_all_rows_also_across_blocks_of_the_pass():
+    X, y = rows(10_001)
+    for at in (0, 4095, 4096, 10_000):
+        spiked = X.copy()
+        spiked[at] = (100.0, -200.0, 300.0)
+        assert Owner("a", spiked, y).largest_l1 == 600.0
+
+
+def test_moments_are_the_gram_matrices_per_record():
+    X, y = rows(9_001)
+    A, b, c = Owner("a", X, y).moments()
+    np.testing.assert_allclose(A, sum(np.outer(x, x) for x in X) / 9_001, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(b, sum(x * t for x, t in zip(X, y)) / 9_001, rtol=1e-11, atol=1e-13)
+    assert c == pytest.approx(sum(t * t for t in y) / 9_001, rel=1e-12)
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_clipping_scales_long_rows_down_and_leaves_short_ones(constant):
+    X, _ = rows(200)
+    X[0] = 0.0
+    X[1] = (1.5, -0.5, 1.0)
+    clipped = clip_records(X, l1_bound=4.0 + constant, constant=constant)
+    norms = np.abs(X).sum(axis=1)
+    assert (norms > 4).sum() > 100
+    for x, got, norm in zip(X, clipped, norms):
+        np.testing.assert_allclose(got[:3], x if norm <= 4 else x * 4 / norm, rtol=1e-15)
+    assert np.abs(clipped).sum(axis=1).max() <= (4.0 + constant) * (1 + 1e-15)
+    if constant:
+        assert clipped.shape == (200, 4) and (clipped[:, 3] == 1).all()
+    checked(blocks(clipped, np.ones(200), (200,)), bounds=Bounds(4.0 + constant, 1.0))
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda: Owner("a", np.zeros((0, 3)), np.zeros(0)), r"owner a has no records: X has shape \(0, 3\)"),
+    (lambda: Owner("a", np.zeros((2, 3)), np.zeros(3)), r"owner a: X must be \(n, p\) and y \(n,\), got \(2, 3\) and \(3,\)"),
+    (lambda: Owner("a", np.array([[1.0, np.nan], [1, 2]]), np.zeros(2)), "owner a: X must be finite, .* in 1 of 2 rows"),
+    (lambda: Owner("a", np.zeros((2, 3)), np.array([1.0, np.inf])), "owner a: y must be finite, .* in 1 of 2 rows"),
+    (lambda: blocks(*rows(), (6, 7)), r"sizes \(6, 7\) ask for 13 records, the data has 12"),
+    (lambda: blocks(*rows(), (6, 0)), "the size of owner 2 must be a whole number >= 1, got 0"),
+    (lambda: blocks(*rows(), (1.5, 2)), "the size of owner 1 must be a whole number >= 1, got 1.5"),
+    (lambda: blocks(*rows(), ()), "at least one size and a name for each, got 0 sizes and 0 names"),
+    (lambda: blocks(*rows(), (1, 2), names=("a",)), "got 2 sizes and 1 names"),
+    (lambda: clip_records(rows()[0], l1_bound=0.0), "l1_bound must be a finite number > 0, got 0.0"),
+    (lambda: clip_records(rows()[0], l1_bound=1.0, constant=True), "l1_bound must be a finite number > 1, got 1.0"),
+    (lambda: clip_records(rows()[0], l1_bound=math.nan), "l1_bound must be a finite number > 0, got nan"),
+    (lambda: clip_records([[1.0, np.inf]], l1_bound=1.0), "X must be finite, got NaN or infinite values in 1 of 1 rows"),
+    (lambda: clip_records([1.0, 2.0], l1_bound=1.0), r"X must be \(n, p\), got shape \(2,\)"),
+    (lambda: Bounds(0.0, 1.0), "record_l1 must be a finite number > 0, got 0.0"),
+    (lambda: Bounds(1.0, -2.0), "theta_max must be a finite number > 0, got -2.0"),
+    (lambda: Bounds(1.0, 2.0, math.inf), "label must be a finite number > 0, got inf"),
+    (lambda: checked(()), "there must be at least one owner, got none"),
+    (lambda: checked((Owner("a", np.ones((2, 3)), np.ones(2)), Owner("b", np.ones((2, 4)), np.ones(2)))),
+     "all owners must have the same number of features, got {'a': 3, 'b': 4}"),
+    (lambda: checked((Owner("a", np.ones((2, 3)), np.array([1, 0])),), signs=True), "owner a: labels must be -1 or .1 for this loss, got 0.0"),
+    (lambda: checked((Owner("a", np.ones((2, 3)), np.ones(2)),), bounds=Bounds(2.9, 1.0)),
+     "owner a: records are not clipped: an l1 norm of 3 is above record_l1 = 2.9"),
+    (lambda: checked((Owner("a", np.ones((2, 3)), np.array([0.5, -2])),), bounds=Bounds(3.0, 1.0)),
+     "owner a: a label of size 2 is above label = 1"),
+])
+def test_refusals_name_the_value(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
