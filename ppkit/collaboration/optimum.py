@@ -15,11 +15,11 @@ import numpy as np
 from scipy.optimize import lsq_linear
 from scipy.special import entr, expit
 
-from .losses import Loss
-from .owners import Bounds, Owner
+from ppkit.collaboration.losses import Loss
+from ppkit.collaboration.owners import Bounds, Owner, checked
 
-REL_GAP = {"squared": 1e-9, "logistic": 1e-9, "hinge": 1e-6}
-_MOST_STEPS, _COOLER, _COLDEST = 400, 0.25, 1e-13
+REL_GAP = {"squared": 1e-9, "logistic": 1e-9, "hinge": 1e-8}
+_MOST_STEPS, _COOLER = 200, 0.25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,22 +34,19 @@ class Optimum:
 def optimum(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, rel_gap: float | None = None) -> Optimum:
     """theta* of all owners' records together, over |theta|_inf <= bounds.theta_max, with a certificate of its value.
 
-    owners: >= 1, of one width p.  loss: its f.  bounds: theta_max > 0, which may be infinite where f has a minimum.
-    rel_gap: what gap/value must not exceed, > 0; default 1e-9 (squared, logistic), 1e-6 (hinge).
+    owners: >= 1, of one width p, within the bounds.  loss: its f.  bounds: its theta_max makes the box.
+    rel_gap: what gap/value must not exceed, > 0; default 1e-9 (squared, logistic), 1e-8 (hinge).
     Squared loss: bounded least squares on the Gram matrix (scipy's lsq_linear, BVLS). Logistic: projected Newton.
     Hinge: the same on mu log(1 + exp(z/mu)), which is above max(0, z) by at most mu log 2, with mu cooled towards 0;
     expit(z/mu) is a dual point. Where the Gram matrix has no full rank there are many theta*: the value is certified.
     Returns an Optimum; the certificate holds up to the rounding of float64, some 1e-13 of the value.
-    ValueError if owners do not fit each other or no certificate of rel_gap is reached.
+    ValueError if owners do not fit each other or the bounds, or if no certificate of rel_gap is reached.
     Guarantee: none, this is the model without privacy: it needs all records in one place.
     """
     rel_gap = REL_GAP[loss.kind] if rel_gap is None else rel_gap
     if not rel_gap > 0:
         raise ValueError(f"rel_gap must be > 0, got {rel_gap}")
-    if not owners or len({owner.X.shape[1] for owner in owners}) > 1:
-        raise ValueError(f"owners must be at least one and of one width, got {[owner.X.shape[1] for owner in owners]}")
-    if not bounds.theta_max > 0:
-        raise ValueError(f"theta_max must be > 0, got {bounds.theta_max}")
+    owners = checked(owners, bounds=bounds, signs=loss.signs)
     found = (_squared if loss.kind == "squared" else _margins)(owners, loss, bounds.theta_max, rel_gap)
     if not found.gap <= rel_gap * found.value:
         raise ValueError(f"no certificate: f = {found.value:.6g} is known to lie within {found.gap:.2g} of the least value, "
@@ -63,7 +60,7 @@ def constant_model(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, rel
     Arguments, errors: as `optimum`; ValueError too if the last column is not the same number in every row.
     Returns an Optimum with theta (p,), its gap for this problem of one variable.
     """
-    for owner in owners:
+    for owner in checked(owners):
         if np.ptp(owner.X[:, -1]) != 0 or owner.X[0, -1] != owners[0].X[0, -1]:
             raise ValueError(f"the last column must be the constant, got {owner.X[:, -1].min():g} to "
                              f"{owner.X[:, -1].max():g} with {owner.name}")
@@ -102,22 +99,20 @@ def _least_below(theta, gradient, curved, theta_max) -> float:
 def _margins(owners, loss, theta_max, rel_gap) -> Optimum:
     """Hinge (mu cooled from 1) and logistic (mu = 1), both as r/2 |theta|^2 + mean c mu log(1 + exp(z/mu))."""
     signed = np.concatenate([owner.y[:, None] * owner.X for owner in owners])
-    weight = np.concatenate([np.where(owner.y > 0, loss.positive_weight, 1.0) for owner in owners]) / len(signed)
-    hinge, theta, mu = loss.kind == "hinge", np.zeros(signed.shape[1]), 1.0
-    best, steps = None, 0
-    while steps < _MOST_STEPS:
+    weight = np.concatenate([loss.record_weights(owner) for owner in owners]) / len(signed)
+    hinge, theta, mu, steps, idle = loss.kind == "hinge", np.zeros(signed.shape[1]), 1.0, 0, 0
+    best, least, below = theta, np.inf, -np.inf
+    while least - below > rel_gap * least or least == np.inf:
         problem = _Smooth(signed, weight, loss.regularisation, float(hinge), mu)
         theta, used = problem.descend(theta, theta_max, _MOST_STEPS - steps, 0.1 * rel_gap)
-        steps += used
-        value = float(loss.value(theta, owners))
-        gap = max(0.0, value - problem.below(theta, theta_max))
-        if best is None or value < best.value or gap < best.gap:
-            best = Optimum(theta, value, gap, "projected Newton steps, the hinge smoothed ever less" if hinge
-                           else "projected Newton steps")
-        if best.gap <= rel_gap * best.value or not hinge or mu < _COLDEST:
+        value, under = float(loss.value(theta, owners)), problem.below(theta, theta_max)
+        idle = 0 if value < least or under > below else idle + 1
+        if value < least:
+            best, least = theta, value
+        below, steps, mu = max(below, under), steps + used, mu * _COOLER
+        if not hinge or idle == 2 or steps >= _MOST_STEPS:
             break
-        mu *= _COOLER
-    return best
+    return Optimum(best, least, max(0.0, least - below), "projected Newton steps" + ", the hinge smoothed ever less" * hinge)
 
 
 class _Smooth:
