@@ -190,7 +190,8 @@ def own_view(n_records, epsilons, owner: int, *, noise: float = 1.0, estimation:
 def schedule(horizon: int, n_owners: int, *, share: float, rng: np.random.Generator) -> np.ndarray:
     """A public plan of who answers in which round, for rounds in which only some owners answer.
 
-    Every owner answers m = ceil(share T) rounds, every round gets N m / T answers, rounded down or up: the rounds in a random order and dealt out to owner after owner, m to each, over and over.
+    Every owner answers m = ceil(share T) rounds, every round gets N m / T answers, rounded down or up: the rounds, in a
+    random order, are dealt out to owner after owner, m to each, over and over.
     horizon: T >= 1.  n_owners: N >= 1.  share: in (0, 1], and N m >= T, so that no round stays without an answer (1/N does).
     rng: draws the order of the rounds.  The plan depends on no record: it is made before the first query and is public.
     Returns a (T, N) bool array for `train(answers=...)` and `noise_level(answers=...)`.  ValueError if out of range.
