@@ -71,6 +71,19 @@ def test_directions_that_no_record_has_cost_nothing():
     np.testing.assert_allclose(expected_psi(flat, **settings), expected_psi(owners, **settings), rtol=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_dependent_columns_and_curvatures_far_apart(seed):
+    """Rank 2 of 4, eigenvalues of 0 that rounding may turn negative: without noise, the run; with noise, finite and more."""
+    owners = tuple(Owner(o.name, o.X @ np.array([[1, 0, 0.1, 0.3], [0, 0.1, 0.07, 0.0]]), o.y) for o in banks(p=2, seed=seed))
+    X, y = (np.concatenate([getattr(owner, name) for owner in owners]) for name in "Xy")
+    best = squared().value(np.linalg.lstsq(X, y, rcond=None)[0], owners)
+    settings = dict(loss=squared(), bounds=WIDE, epsilons=[np.inf] * 3, horizon=200, step=2.0, optimum=best)
+    run = train(owners, n_runs=1, rng=np.random.default_rng(0), **settings)
+    floor = expected_psi(owners, **settings)
+    np.testing.assert_allclose(floor, run.psi[0], atol=1e-12)
+    assert np.isfinite(noisy := expected_psi(owners, **settings | {"epsilons": [1.0] * 3})).all() and noisy[-1] > floor[-1]
+
+
 def test_the_noise_is_squared_spread_and_the_floor_stays():
     owners = banks()
     best = squared().value(best_theta(owners, 0.0), owners)

@@ -79,6 +79,8 @@ def test_local_slope_is_the_derivative_and_halves_at_the_bend():
         assert forecast.local_slope(n, [budget] * 3) == pytest.approx((up - down) / 2e-4, rel=1e-6)
     at = forecast.bend(n)
     assert forecast.psi(n, [at] * 3) == pytest.approx(0.04) and forecast.local_slope(n, [at] * 3) == pytest.approx(-1.0)
+    once = Forecast(3e2, 1.0, 0.02)
+    assert once.psi(n, [once.bend(n)] * 3) == pytest.approx(0.04)
     assert Forecast(3.0).bend(n) == math.inf and Forecast(3.0).local_slope(n, [1.0] * 3) == -2.0
 
 

@@ -129,6 +129,15 @@ def test_algorithm_1_stays_below_the_bound_that_holds(step):
         mean, variance = (1 - rate * h) * mean, (1 - rate * h) ** 2 * variance + rate**2 * noise
 
 
+def test_strong_convexity_and_smoothness_each_in_its_place():
+    printed = theorems.theorem2_bound(gradient_bound=3, strong_convexity=4, step=5, **BANKS)
+    assert printed == pytest.approx(8 * 9 * 5 * 3 / (4 * 3000**2), rel=1e-12)
+    noisy = theorems.algorithm1_bound(initial=0, strong_convexity=1, smoothness=4, step=3, horizon=2, noise=0.5)
+    assert noisy.tolist() == pytest.approx([0, 4 / 2 * (3 / 4) ** 2 * 0.5])
+    falls = theorems.algorithm1_bound(initial=2, strong_convexity=1, smoothness=4, step=1, horizon=2, noise=0.0)
+    assert falls.tolist() == pytest.approx([2, 2 * (1 - 1 / 4)])  # rho_1 = 1/lambda: the factor 1 - L/lambda
+
+
 def test_the_bound_that_holds_is_attained_in_both_branches():
     for step in (50.0, 100.0, 900.0):
         ours = theorems.algorithm1_bound(initial=2.0, strong_convexity=3, smoothness=3, step=step, horizon=10, noise=0.1)
