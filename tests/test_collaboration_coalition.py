@@ -9,6 +9,10 @@ import pytest
 
 from ppkit.collaboration.coalition import (best_coalition, coalitions, noise_level, own_view, price_in_records,
                                            schedule)
+from ppkit.collaboration.forecast import spread
+from ppkit.collaboration.losses import hinge
+from ppkit.collaboration.owners import Bounds, blocks
+from ppkit.collaboration.training import train
 
 
 def every_value(n_records, epsilons, *, noise=1, estimation=0):
@@ -123,6 +127,20 @@ def test_noise_of_the_weighted_mean_of_laplace_answers():
     scale = 1 / (n * epsilons)
     for name, weights in (("records", n / n.sum()), ("inverse_variance", scale**-2 / np.sum(scale**-2))):
         assert noise_level(n, epsilons, weights=name) == pytest.approx(float(np.sum((weights * scale) ** 2)), rel=1e-12)
+
+
+def test_the_noise_is_that_of_train_and_of_the_forecast():
+    n, epsilons, bounds, rng = [40, 10, 25], [.5, 2.0, np.inf], Bounds(record_l1=1.5, theta_max=2.0), np.random.default_rng(11)
+    owners = blocks(rng.uniform(-.5, .5, (75, 2)), np.where(rng.random(75) < .5, 1.0, -1.0), n)
+    answers = schedule(8, 3, share=.5, rng=rng)
+    for asked in (None, answers):
+        scales = train(owners, loss=hinge(), bounds=bounds, epsilons=epsilons, horizon=8, n_runs=1, step=.1, optimum=1.0,
+                       rng=rng, answers=asked).scales
+        weights = (answers if asked is not None else np.ones((1, 3))) * n
+        weights = weights / weights.sum(axis=1, keepdims=True)
+        per_round = np.sum((weights * scales) ** 2, axis=1) / (2 * 1.5 * 8) ** 2
+        assert noise_level(n, epsilons, answers=asked) == pytest.approx(per_round.mean(), rel=1e-12)
+    assert noise_level(n, epsilons) == pytest.approx(spread(n, epsilons) ** 2, rel=1e-12)
 
 
 def test_inverse_variance_is_never_noisier_and_no_owner_makes_it_noisier():
