@@ -58,7 +58,8 @@ def test_without_noise_it_is_the_run_without_noise_at_every_round():
     owners = banks(p=2)
     best = squared().value(best_theta(owners, 0.0), owners)
     for algorithm, step in ((2, 0.5), (1, 30.0)):
-        settings = dict(loss=squared(), bounds=WIDE, epsilons=[np.inf] * 3, horizon=12, step=step, optimum=best, algorithm=algorithm)
+        settings = dict(loss=squared(), bounds=WIDE, epsilons=[np.inf] * 3, horizon=12, step=step, optimum=best,
+                        algorithm=algorithm)
         run = train(owners, n_runs=1, rng=np.random.default_rng(0), **settings)
         np.testing.assert_allclose(expected_psi(owners, **settings), run.psi[0], atol=1e-12)
 
@@ -97,7 +98,8 @@ def test_the_noise_is_squared_spread_and_the_floor_stays():
 def test_the_hinge_exactly_where_no_record_reaches_its_margin(monkeypatch, make):
     """Records so small that y theta.x < 1 for every theta in the box: the hinge is linear there."""
     owners = tuple(Owner(o.name, o.X, np.where(np.arange(o.n_records) % 2, 1.0, -1.0)) for o in banks(scale=1e-3))
-    settings = dict(loss=make(0.7), bounds=Bounds(0.01, 50.0), epsilons=[20.0, 30.0, 5.0], horizon=6, step=0.4, optimum=0.9, algorithm=2)
+    settings = dict(loss=make(0.7), bounds=Bounds(0.01, 50.0), epsilons=[20.0, 30.0, 5.0], horizon=6, step=0.4, optimum=0.9,
+                    algorithm=2)
     expected = by_impulses(monkeypatch, owners, 0.7 * np.eye(3), **settings)
     floor = train(owners, n_runs=1, rng=np.random.default_rng(0), **settings | {"epsilons": [np.inf] * 3}).psi[0, -1]
     assert floor + noise_psi(owners, **settings)[-1] == pytest.approx(expected, rel=1e-9)
@@ -140,15 +142,24 @@ def test_far_from_the_box_the_law_holds_and_at_the_box_it_does_not():
 
 
 @pytest.mark.parametrize("call, message", [
-    (lambda o: expected_psi(o, loss=logistic(), bounds=WIDE, epsilons=[1.0] * 3, horizon=3, step=1, optimum=1), "squared loss, got logistic"),
-    (lambda o: expected_psi(o, loss=squared(), bounds=WIDE, epsilons=[1.0], horizon=3, step=1, optimum=1), r"per owner, got shapes \(3,\) and \(1,\)"),
-    (lambda o: expected_psi(o, loss=squared(), bounds=WIDE, epsilons=[1.0, -1, 1], horizon=3, step=1, optimum=1), r"epsilons must be > 0, got \[1.0, -1.0, 1.0\]"),
-    (lambda o: expected_psi(o, loss=squared(), bounds=WIDE, epsilons=[1.0] * 3, horizon=3, step=1, optimum=0), "optimum must be .* > 0, got 0"),
-    (lambda o: noise_psi(o, loss=hinge(0.0), bounds=WIDE, epsilons=[1.0] * 3, horizon=3, step=1, optimum=1), "regularisation > 0, got 0.0"),
-    (lambda o: noise_psi(o, loss=squared(0.1), bounds=WIDE, epsilons=[1.0] * 3, horizon=3, step=1, optimum=np.nan), "optimum must be .*got nan"),
-    (lambda o: noise_psi(o, loss=hinge(), bounds=WIDE, epsilons=[1.0] * 3, horizon=3, step=1, optimum=1), "labels must be -1 or"),
-    (lambda o: expected_psi(o, loss=squared(), bounds=Bounds(0.1, 1.0), epsilons=[1.0] * 3, horizon=3, step=1, optimum=1), "not clipped"),
-    (lambda o: reach(gradient_bound=1, n_records=[5], epsilons=[1.0], horizon=3, step=-1, theta_max=1), "step and theta_max must be .*got -1"),
+    (lambda o: expected_psi(o, loss=logistic(), bounds=WIDE, epsilons=[1.0] * 3, horizon=3, step=1, optimum=1),
+     "squared loss, got logistic"),
+    (lambda o: expected_psi(o, loss=squared(), bounds=WIDE, epsilons=[1.0], horizon=3, step=1, optimum=1),
+     r"per owner, got shapes \(3,\) and \(1,\)"),
+    (lambda o: expected_psi(o, loss=squared(), bounds=WIDE, epsilons=[1.0, -1, 1], horizon=3, step=1, optimum=1),
+     r"epsilons must be > 0, got \[1.0, -1.0, 1.0\]"),
+    (lambda o: expected_psi(o, loss=squared(), bounds=WIDE, epsilons=[1.0] * 3, horizon=3, step=1, optimum=0),
+     "optimum must be .* > 0, got 0"),
+    (lambda o: noise_psi(o, loss=hinge(0.0), bounds=WIDE, epsilons=[1.0] * 3, horizon=3, step=1, optimum=1),
+     "regularisation > 0, got 0.0"),
+    (lambda o: noise_psi(o, loss=squared(0.1), bounds=WIDE, epsilons=[1.0] * 3, horizon=3, step=1, optimum=np.nan),
+     "optimum must be .*got nan"),
+    (lambda o: noise_psi(o, loss=hinge(), bounds=WIDE, epsilons=[1.0] * 3, horizon=3, step=1, optimum=1),
+     "labels must be -1 or"),
+    (lambda o: expected_psi(o, loss=squared(), bounds=Bounds(0.1, 1.0), epsilons=[1.0] * 3, horizon=3, step=1, optimum=1),
+     "not clipped"),
+    (lambda o: reach(gradient_bound=1, n_records=[5], epsilons=[1.0], horizon=3, step=-1, theta_max=1),
+     "step and theta_max must be .*got -1"),
     (lambda o: quadratic_excess([1.0], [1.0, 2.0], variance=0, horizon=2, step=1), "vectors of one length"),
     (lambda o: quadratic_excess([-1.0], [1.0], variance=0, horizon=2, step=1), "curvatures .*>= 0"),
     (lambda o: quadratic_excess([1.0], [1.0], variance=-1, horizon=2, step=1), "variance must be >= 0 .*got -1"),

@@ -33,7 +33,9 @@ def test_a_law_is_found_again(exponent, floor):
         np.testing.assert_allclose(found.psi(N_RECORDS, EPSILONS), psi, rtol=1e-5)
         assert found.floor == pytest.approx(floor, rel=1e-4, abs=1e-6 * psi.min())
     assert r_squared(truth, psi, N_RECORDS, EPSILONS) == 1.0
-    assert fit(truth.psi([900], [[1.0], [2.0]], 1), [900], [[1.0], [2.0]], exponent=exponent, floor=floor).constant == pytest.approx(4e5)
+    budgets = [[1.0], [2.0]]  # one size for all settings
+    found = fit(truth.psi([900], budgets), [900], budgets, exponent=exponent, floor=floor)
+    assert found.constant == pytest.approx(4e5)
 
 
 def test_the_fit_with_a_floor_is_the_least_of_the_squares():

@@ -150,7 +150,8 @@ def test_the_bound_that_holds_is_attained_in_both_branches():
 
 @pytest.mark.parametrize("horizon", [1, 2, 3, 4, 9, 100])
 def test_weights_are_equation_8s(horizon):
-    h, K = Fraction(1, math.isqrt(horizon)) if math.isqrt(horizon) ** 2 == horizon else 1 / math.sqrt(horizon), max(horizon - 1, 1)
+    root, K = math.isqrt(horizon), max(horizon - 1, 1)
+    h = Fraction(1, root) if root**2 == horizon else 1 / math.sqrt(horizon)
     expected = exact_zeta(K, h)
     assert sum(expected) == pytest.approx(1, rel=1e-12) and (sum(expected) == 1 or not isinstance(h, Fraction))
     weights = theorems.averaging_weights(horizon)
@@ -239,22 +240,29 @@ def test_algorithm_2s_bound_written_out_and_above_what_happens():
 
 
 @pytest.mark.parametrize("call, message", [
-    (lambda: theorems.noise_energy(gradient_bound=0, horizon=1, **BANKS), "gradient_bound must be a finite number > 0, got 0"),
+    (lambda: theorems.noise_energy(gradient_bound=0, horizon=1, **BANKS),
+     "gradient_bound must be a finite number > 0, got 0"),
     (lambda: theorems.noise_energy(gradient_bound=1, horizon=1.5, **BANKS), "horizon must be a whole number >= 1, got 1.5"),
     (lambda: theorems.noise_energy(gradient_bound=1, horizon=1, kappa=4, **BANKS), "kappa must be .*from 1 to 3.*got 4"),
-    (lambda: theorems.noise_energy(gradient_bound=1, horizon=1, n_records=[0, 5], epsilons=[1, 1]), "n_records must be >= 1, got 0"),
-    (lambda: theorems.noise_energy(gradient_bound=1, horizon=1, n_records=[5], epsilons=[1, 1]), r"one entry per owner.*\(1,\) and \(2,\)"),
-    (lambda: theorems.theorem3_bound(constant=1, gradient_bound=1, n_records=[5], epsilons=[-1.0]), r"epsilons must be > 0, got \[-1.0\]"),
+    (lambda: theorems.noise_energy(gradient_bound=1, horizon=1, n_records=[0, 5], epsilons=[1, 1]),
+     "n_records must be >= 1, got 0"),
+    (lambda: theorems.noise_energy(gradient_bound=1, horizon=1, n_records=[5], epsilons=[1, 1]),
+     r"one entry per owner.*\(1,\) and \(2,\)"),
+    (lambda: theorems.theorem3_bound(constant=1, gradient_bound=1, n_records=[5], epsilons=[-1.0]),
+     r"epsilons must be > 0, got \[-1.0\]"),
     (lambda: theorems.theorem3_bound(constant=math.inf, gradient_bound=1, **BANKS), "constant must be .*got inf"),
     (lambda: theorems.attained_epsilon([-1.0], 1.0), "distances must be finite and >= 0, got -1.0"),
     (lambda: theorems.attained_epsilon([1.0], 0.0), r"scales must be > 0.*got \[0.\]"),
     (lambda: theorems.attained_epsilon([[1.0], [1.0]], [1.0, 1.0, 1.0]), r"one or one per owner \(2\)"),
-    (lambda: theorems.theorem2_bound(gradient_bound=1, strong_convexity=0, step=1, **BANKS), "strong_convexity must be .*got 0"),
+    (lambda: theorems.theorem2_bound(gradient_bound=1, strong_convexity=0, step=1, **BANKS),
+     "strong_convexity must be .*got 0"),
     (lambda: theorems.algorithm1_bound(initial=1, strong_convexity=2, smoothness=1, step=1, horizon=3, noise=0),
      "smoothness must be finite and >= strong_convexity = 2, got 1"),
-    (lambda: theorems.algorithm1_bound(initial=-1, strong_convexity=1, smoothness=1, step=1, horizon=3, noise=0), "initial and noise.*got -1"),
+    (lambda: theorems.algorithm1_bound(initial=-1, strong_convexity=1, smoothness=1, step=1, horizon=3, noise=0),
+     "initial and noise.*got -1"),
     (lambda: theorems.zeta_step(100, 1), "k must be a whole number from 2 to horizon = 100, got 1"),
-    (lambda: theorems.algorithm2_bound(diameter=1, gradient_norm=1, step=1, horizon=1, noise=0), "horizon must be .* >= 2, got 1"),
+    (lambda: theorems.algorithm2_bound(diameter=1, gradient_norm=1, step=1, horizon=1, noise=0),
+     "horizon must be .* >= 2, got 1"),
     (lambda: theorems.algorithm2_bound(diameter=1, gradient_norm=1, step=1, horizon=2, noise=-1), "noise must be .*got -1"),
     (lambda: theorems.averaging_weights(0), "horizon must be a whole number >= 1, got 0"),
     (lambda: theorems.corner_excess(2, slope=-1), "slope must be a finite number > 0, got -1"),

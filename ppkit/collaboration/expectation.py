@@ -15,7 +15,7 @@ def quadratic_excess(curvatures, offsets, *, variance: float, horizon: int, step
     """E f - f* of every round on a quadratic f whose projection is not active, exactly, by mean and variance.
 
     In the eigenvectors of the Hessian each coordinate has its own curvature h and error e = theta - theta*:
-    e[k+1] = (1 - rho_k h) e[k] - rho_k w[k],  bar[k+1] = (1 - g_k) bar[k] + g_k e[k],  g_k = (h0 + 1)/(h0 + k), h0 = 1/sqrt(T)
+    e[k+1] = (1 - rho_k h) e[k] - rho_k w[k],  bar[k+1] = (1 - g_k) bar[k] + g_k e[k],  g_k = (q + 1)/(q + k),  q = 1/sqrt(T)
     and E f - f* = (1/2) sum h (mean^2 + variance) of bar[k] (algorithm 2) or of e[k] (1).
 
     curvatures: (p,) >= 0.  offsets: (p,) theta[1] - theta*, in those eigenvectors; 0 leaves the noise alone.
@@ -55,9 +55,11 @@ def reach(*, gradient_bound: float, n_records, epsilons, horizon: int, step: flo
     Well below 1 the box is not felt and psi follows the law; from about 1/3 on it flattens, and beyond 1 psi says nothing
     about n and epsilon: the iterates jump between the walls, and more noise can even mean a smaller psi.
     """
-    variance = noise_energy(gradient_bound=gradient_bound, n_records=n_records, epsilons=epsilons, horizon=horizon, kappa=kappa)
+    variance = noise_energy(gradient_bound=gradient_bound, n_records=n_records, epsilons=epsilons, horizon=horizon,
+                            kappa=kappa)
     if not (np.isfinite([step, theta_max, curvature]).all() and step > 0 and theta_max > 0 and curvature >= 0):
-        raise ValueError(f"step and theta_max must be > 0 and curvature >= 0, all finite, got {step}, {theta_max}, {curvature}")
+        raise ValueError("step and theta_max must be > 0 and curvature >= 0, all finite, got "
+                         f"{step}, {theta_max} and {curvature}")
     v = most = 0.0
     for k in range(1, horizon):
         rate = step / np.sqrt(k)
@@ -89,7 +91,8 @@ def expected_psi(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, epsil
     first = np.zeros(len(target)) if start is None else np.asarray(start, dtype=float)
     variance = noise_energy(gradient_bound=loss.gradient_bound(bounds), n_records=[owner.n_records for owner in owners],
                             epsilons=epsilons, horizon=horizon, kappa=kappa)
-    excess = quadratic_excess(h, vectors.T @ (first - best), variance=variance, horizon=horizon, step=step, algorithm=algorithm)
+    excess = quadratic_excess(h, vectors.T @ (first - best), variance=variance, horizon=horizon, step=step,
+                              algorithm=algorithm)
     return excess / _positive_optimum(optimum)
 
 

@@ -110,7 +110,8 @@ def algorithm1_quadratic(*, horizon: int, step: float, noise: float, start: floa
     >>> algorithm1_quadratic(horizon=2, step=1.0, noise=0.0).tolist()
     [0.5, 0.28125]
     """
-    return algorithm1_bound(initial=start**2 / 2, strong_convexity=1.0, smoothness=1.0, step=step, horizon=horizon, noise=noise)
+    return algorithm1_bound(initial=start**2 / 2, strong_convexity=1.0, smoothness=1.0, step=step, horizon=horizon,
+                            noise=noise)
 
 
 def algorithm1_bound(*, initial: float, strong_convexity: float, smoothness: float, step: float, horizon: int,
