@@ -130,7 +130,8 @@ def test_noise_of_the_weighted_mean_of_laplace_answers():
 
 
 def test_the_noise_is_that_of_train_and_of_the_forecast():
-    n, epsilons, bounds, rng = [40, 10, 25], [.5, 2.0, np.inf], Bounds(record_l1=1.5, theta_max=2.0), np.random.default_rng(11)
+    n, epsilons, bounds = [40, 10, 25], [.5, 2.0, np.inf], Bounds(record_l1=1.5, theta_max=2.0)
+    rng = np.random.default_rng(11)
     owners = blocks(rng.uniform(-.5, .5, (75, 2)), np.where(rng.random(75) < .5, 1.0, -1.0), n)
     answers = schedule(8, 3, share=.5, rng=rng)
     for asked in (None, answers):
