@@ -65,6 +65,32 @@ def test_the_certificate_holds_at_every_point_that_was_tried(loss, theta_max):
         assert loss.value(near, owners).min() >= best.value - best.gap - 1e-13 * best.value
 
 
+@pytest.mark.parametrize("theta_max", [50.0, 0.3])
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_bad_solution_of_the_library_is_found_out(monkeypatch, theta_max, repeated):
+    """The certificate does not trust the solver: moved away from theta*, the gap covers what was lost."""
+    owners, bounds = some_owners(squared()), Bounds(24.0, theta_max, 100.0)
+    if repeated:
+        owners = tuple(Owner(owner.name, np.c_[owner.X, owner.X[:, 0]], owner.y) for owner in owners)
+    truth = optimum(owners, loss=squared(), bounds=bounds)
+
+    class Wrong:
+        x = np.clip(truth.theta - 0.01, -theta_max, theta_max)
+
+    monkeypatch.setattr("ppkit.collaboration.optimum.lsq_linear", lambda *args, **settings: Wrong)
+    found = optimum(owners, loss=squared(), bounds=bounds, rel_gap=1e6)
+    assert found.value > truth.value * (1 + 1e-7) and found.value - found.gap <= truth.value * (1 + 1e-12)
+    with pytest.raises(ValueError, match="no certificate"):
+        optimum(owners, loss=squared(), bounds=bounds)
+
+
+@pytest.mark.parametrize("loss", [hinge(), hinge(0.05, 7.0), hinge(0.0)], ids=str)
+def test_a_rough_answer_says_how_rough_it_is(loss):
+    owners, bounds = some_owners(loss), Bounds(12.0, 1.0)
+    fine, rough = (optimum(owners, loss=loss, bounds=bounds, rel_gap=gap) for gap in (1e-8, 0.3))
+    assert rough.gap > 1e-4 * rough.value and rough.value - rough.gap <= fine.value <= rough.value
+
+
 @pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss.kind != "hinge"], ids=str)
 @pytest.mark.parametrize("theta_max", [50.0, 0.3])
 def test_smooth_losses_agree_with_scipy(loss, theta_max):

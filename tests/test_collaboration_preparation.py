@@ -48,6 +48,7 @@ def test_ten_components_as_the_textbook_makes_them(loans):
     made = lending(loans, n_public=2_000, record_l1=1e6)
     slow = slow_components(loans, 2_000, 10)
     np.testing.assert_allclose(np.abs(np.r_[made.X, made.public_X]), np.abs(slow), atol=1e-6)
+    assert made.clipped_y == pytest.approx(np.mean(loans.y[:10_000] > 31.0)) and made.clipped_y > 0
     assert made.X.shape == (10_000, 10) and made.public_X.shape == (2_000, 10) and made.clipped == 0
     np.testing.assert_allclose(made.public_X.mean(axis=0), 0, atol=1e-9)
     np.testing.assert_array_equal(made.y, np.minimum(loans.y[:10_000].astype(float), 31.0))
