@@ -8,6 +8,7 @@ import platform
 import sys
 from pathlib import Path
 
+import collaboration
 import dpsgd_step
 import dpstgd_step
 import network_epoch
@@ -36,7 +37,7 @@ def machine() -> dict[str, str | int]:
 
 
 def main() -> int:
-    steps = (dpstgd_step, dpsgd_step, ring_product, paillier_layer, spnn_step, secureml_step, network_epoch)
+    steps = (dpstgd_step, dpsgd_step, ring_product, paillier_layer, spnn_step, secureml_step, network_epoch, collaboration)
     bars = [bar for step in steps for bar in step.run()]
     for bar in bars:
         side = f">= {bar.at_least}" if bar.at_least is not None else f"<= {bar.at_most}"

@@ -68,6 +68,7 @@ def test_scales_move_as_the_formula_says():
     assert b == 2 * 3.0 * 20 / 50
     assert laplace_scale(**BASE, epsilon=1.0, kappa=2) == laplace_scale(**BASE, epsilon=0.5) == 2 * b
     assert laplace_scale(**BASE, epsilon=math.inf) == gaussian_scale(**BASE, epsilon=math.inf, delta=1e-6) == 0.0
+    assert laplace_scale(**BASE, epsilon=1.0, delta=1e-6, kappa=2) == laplace_scale(**BASE, epsilon=0.5, delta=5e-7)
     sigma = gaussian_scale(**BASE, epsilon=1.0, delta=1e-6)
     assert gaussian_scale(**{**BASE, "n_records": 100}, epsilon=1.0, delta=1e-6) == pytest.approx(sigma / 2, rel=1e-12)
     assert gaussian_scale(**{**BASE, "horizon": 80}, epsilon=1.0, delta=1e-6) == pytest.approx(2 * sigma, rel=1e-12)

@@ -53,8 +53,8 @@ def train(owners: Sequence[Owner], *, loss: Loss, bounds: Bounds, epsilons, hori
     at: "all" for psi at k = 1 ... T, "last" for the last only, which spares hinge and logistic loss a product a round.
     all_answers: the loop as printed leaves the T-th answer unused, and bar[T] ends with theta[T-1]; True asks it too and
     returns k up to T + 1. bar[T+1] ends with theta[T]; the T-th answer is seen in `iterate` (and in algorithm 1).
-    dtype: numpy.float32 for twice the speed of hinge and logistic loss: only their products are rounded, which moves
-    psi by about 1e-6 times f / f* (measured 1e-7 ... 1e-6); squared loss is always float64.
+    dtype: numpy.float32 for products that are rounded, 1.5 times as fast for hinge and logistic loss; it moves psi by about
+    1e-7 f / f* (measured, up to 1e-6 on small data); squared loss is always float64.
     Returns Trajectories; bar[1] is taken as theta[1], which (8) never uses, and which is bar[2].
     With one thread two runs give equal bytes.  ValueError for what does not fit, in one sentence with the value.
     Guarantee: owner l's answers are epsilon_l-DP (or (epsilon_l, delta)-DP) for replace-one neighbours, n_l being public.
