@@ -104,7 +104,7 @@ def noise_psi(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, epsilons
 
     Arguments as in `expected_psi`, any loss with regularisation > 0.  Returns (T,).  Add psi without noise for all of psi.
     The hinge is such an f where the noise moves no record across its margin. Elsewhere the hinge's own curvature counts:
-    it pulls iterates back, and costs more per variance: not bounded, but measured 1 to 2 times this on card data. Beside f*
+    it pulls iterates back, and costs more per variance: not bounded, but measured .7 to 2 times this on card data. Beside f*
     only public numbers go in.
     """
     if not loss.regularisation > 0:
