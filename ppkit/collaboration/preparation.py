@@ -3,11 +3,11 @@
 wu2020, section IV: categories become whole numbers, ids and addresses go (both done by `ppkit.datasets`), a PCA fitted on
 the last 10,000 loans only makes ten components, owners take consecutive blocks; for fraud V1..V28, the amount and a 1.
 Our reading of what it leaves open, and why:
-- columns are divided by their standard deviation, and centred, both on those 10,000 rows: without it annual income is
-  nearly all of the variance and the curvatures of f lie a factor 1e6 to 1e8 apart (5 with it), so that no 100 steps can
+- columns are centred and divided by their standard deviation, both on those 10,000 rows: else annual income is
+  nearly all of the variance and the curvatures of f lie a factor 1e7 to 1e8 apart (7 with both), so that no 100 steps can
   learn anything; "massively improves the numerical stability" is true of this reading only;
 - y = theta.x has no intercept (level="none", the paper's words). Centred components cannot say what loans cost on average,
-  then f is 150 where the rates' variance is 25, and "0 % for everybody" has a small psi. level="constant" appends a 1,
+  then f is 160 where the rates' variance is 25, and "0 % for everybody" has a small psi. level="constant" appends a 1,
   level="public" subtracts the mean rate of the public rows: two ways to a model that is worth having;
 - the 10,000 rows are public and belong to no owner.  Records are scaled down to a public l1 bound, so that Xi is public.
 """
