@@ -1,4 +1,4 @@
-"""Oracle of `ppkit.collaboration.training`: wu2020's algorithms one run after the other, record by mask, as one would write them."""
+"""Oracle of `ppkit.collaboration.training`: wu2020's algorithms one run after the other, as one would write them."""
 
 import math
 

@@ -119,8 +119,10 @@ def test_an_l1_shift_is_worst_in_one_coordinate():
 
 @pytest.mark.parametrize("change, message", [
     ({"epsilon": 0.0}, "epsilon must be > 0, got 0.0"), ({"epsilon": -1.0}, "epsilon must be > 0, got -1.0"),
-    ({"epsilon": math.nan}, "epsilon must be > 0, got nan"), ({"gradient_bound": 0.0}, "gradient_bound must be a finite number > 0, got 0.0"),
-    ({"gradient_bound": math.inf}, "gradient_bound .* got inf"), ({"n_records": 0}, "n_records must be a whole number >= 1, got 0"),
+    ({"epsilon": math.nan}, "epsilon must be > 0, got nan"),
+    ({"gradient_bound": 0.0}, "gradient_bound must be a finite number > 0, got 0.0"),
+    ({"gradient_bound": math.inf}, "gradient_bound .* got inf"),
+    ({"n_records": 0}, "n_records must be a whole number >= 1, got 0"),
     ({"horizon": 0}, "horizon must be a whole number >= 1, got 0"), ({"horizon": 2.5}, "horizon .* got 2.5"),
     ({"horizon": True}, "horizon .* got True"), ({"kappa": 0}, "kappa must be a whole number >= 1, got 0"),
     ({"delta": 0.0}, r"delta must be in \(0, 1\), got 0.0"), ({"delta": 1.0}, r"delta must be in \(0, 1\), got 1.0"),

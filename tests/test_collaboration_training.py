@@ -152,7 +152,8 @@ def test_inverse_variance_listens_to_those_with_little_noise():
     assert (some.iterate == 0).all() and some.scales[0] > 0  # those without noise share all of the weight
 
 
-@pytest.mark.parametrize("mechanism, delta, law", [("laplace", None, "laplace"), ("laplace", 1e-6, "laplace"), ("gaussian", 1e-6, "norm")])
+@pytest.mark.parametrize("mechanism, delta, law", [("laplace", None, "laplace"),
+                                                   ("laplace", 1e-6, "laplace"), ("gaussian", 1e-6, "norm")])
 def test_the_noise_has_the_promised_law(mechanism, delta, law):
     """x = 0, one owner with noise of share 1/4, one answer: theta[2] = -c1 (share) noise. DKW: chance 1e-7 a coordinate."""
     owners, runs = (Owner("a", np.zeros((30, 3)), np.ones(30)), Owner("b", np.zeros((90, 3)), np.ones(90))), 100_000

@@ -32,7 +32,8 @@ class Loss:
         if self.kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}, which are convex, got {self.kind}")
         if not (math.isfinite(self.regularisation) and self.regularisation >= 0):
-            raise ValueError(f"regularisation must be a finite number >= 0, or the loss is not convex, got {self.regularisation}")
+            raise ValueError("regularisation must be a finite number >= 0, or the loss is not convex, "
+                             f"got {self.regularisation}")
         if not (math.isfinite(self.positive_weight) and self.positive_weight > 0):
             raise ValueError(f"positive_weight must be a finite number > 0, got {self.positive_weight}")
         if self.kind == "squared" and self.positive_weight != 1:
@@ -141,7 +142,7 @@ class _Squared:
 
 
 class _Hinge:
-    """Sums over the records below margin 1: with a = sum s y x and b = sum s, the gradient is -a and the value b - a.theta."""
+    """Sums over the records below margin 1: a = sum s y x and b = sum s; the gradient is -a, the value b - a.theta."""
 
     def __init__(self, loss, owners, together, dtype):
         self.loss, self.together = loss, together

@@ -12,10 +12,10 @@ _ROUNDING = 1e-9  # a clipped record may be above its bound by rounding
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Owner:
-    """One owner's records; the arrays are read-only from then on.
+    """One owner's records. They are not copied where they are float64 in C order already, and must not change any more.
 
     name: for messages and tables.  X: (n, p) finite; float64, C order.  y: (n,) finite; -1 or +1 for hinge and logistic.
-    largest_l1, largest_label: max |x|_1 and max |y|, which are the owner's secret and only serve to refuse what is not clipped.
+    largest_l1, largest_label: max |x|_1 and max |y|: the owner's secret, only there to refuse what is not clipped.
     ValueError for an owner without rows or columns, shapes that do not fit, values that are not finite.
     """
 
@@ -151,7 +151,8 @@ def checked(owners: Sequence[Owner], *, bounds: Bounds | None = None, signs: boo
             raise ValueError(f"owner {owner.name}: records are not clipped: an l1 norm of {owner.largest_l1:.6g} is above "
                              f"record_l1 = {bounds.record_l1:.6g} (see clip_records)")
         if not signs and owner.largest_label > bounds.label * (1 + _ROUNDING):
-            raise ValueError(f"owner {owner.name}: a label of size {owner.largest_label:.6g} is above label = {bounds.label:.6g}")
+            raise ValueError(f"owner {owner.name}: a label of size {owner.largest_label:.6g} is above "
+                             f"label = {bounds.label:.6g}")
     return owners
 
 

@@ -40,7 +40,8 @@ def laplace_scale(*, gradient_bound: float, n_records: int, horizon: int, epsilo
     return 2.0 * gradient_bound / n_records / _laplace_shift(epsilon / kappa, delta / kappa, int(horizon))
 
 
-def gaussian_scale(*, gradient_bound: float, n_records: int, horizon: int, epsilon: float, delta: float, kappa: int = 1) -> float:
+def gaussian_scale(*, gradient_bound: float, n_records: int, horizon: int, epsilon: float, delta: float,
+                   kappa: int = 1) -> float:
     """Standard deviation of Gaussian noise on every coordinate of every answer, for (epsilon, delta) over the horizon.
 
     sigma = (2 Xi_2 / n) sqrt(T / (2 rho)), rho the largest zCDP that gives (epsilon / kappa, delta / kappa)

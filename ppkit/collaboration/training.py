@@ -169,7 +169,8 @@ def _answers(answers, horizon, n_owners):
         return np.ones((horizon, n_owners), dtype=bool)
     answers = np.asarray(answers)
     if answers.shape != (horizon, n_owners) or answers.dtype != bool:
-        raise ValueError(f"answers must be ({horizon}, {n_owners}) of bool, a row for each round, got {answers.shape} of {answers.dtype}")
+        raise ValueError(f"answers must be ({horizon}, {n_owners}) of bool, a row for each round, got {answers.shape} "
+                         f"of {answers.dtype}")
     if not answers.any(axis=1).all():
         raise ValueError(f"somebody must answer in every round, nobody does in round {int(np.argmin(answers.any(axis=1))) + 1}")
     return answers
