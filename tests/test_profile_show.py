@@ -59,6 +59,15 @@ def test_a_figure_names_its_data_and_is_kept_in_the_run(tmp_path, monkeypatch):
     assert (tmp_path / "figures/drawn.svg").read_bytes() == svg
 
 
+def test_a_figure_of_two_data_sets_names_both():
+    from ppkit.datasets import load
+    two = load("lending", source="standin", rows=30), load("creditcard", source="standin", rows=40)
+    fig, _ = show.new()
+    show.finish(fig, "drawn", "Rises.", data=two)
+    plt.close(fig)
+    assert fig._supxlabel.get_text().replace("\n", " ") == f"Rises. Data: lending {two[0].source}, creditcard {two[1].source}."
+
+
 def test_a_control_draws_nothing_until_a_slider_moves():
     drawn = []
     slider = ipywidgets.FloatSlider(value=1.0, min=0, max=5)

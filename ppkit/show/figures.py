@@ -45,10 +45,11 @@ def finish(fig, name: str, caption: str, *, data) -> None:
     """Put the caption and the data's source under the figure and, inside a run, keep it as PNG and SVG.
 
     name: file name without ending.  caption: one or two sentences, what to see.
-    data: a Dataset or ledger.FORMULA; its source is appended to the caption.
+    data: a Dataset or ledger.FORMULA, or a tuple of Datasets; their sources are appended to the caption, of several with their names.
     Writes $PPKIT_RUN/figures/<name>.png, .svg and .json (caption, data, notebook) when PPKIT_RUN is set.
     """
-    whole = f"{caption} Data: {data.source}."
+    source = ", ".join(f"{one.name} {one.source}" for one in data) if isinstance(data, tuple) else data.source
+    whole = f"{caption} Data: {source}."
     fig.supxlabel(textwrap.fill(whole, 105), fontsize=8.5, color="#555555", x=0.01, ha="left")
     folder = os.environ.get("PPKIT_RUN")
     if folder:
@@ -56,5 +57,5 @@ def finish(fig, name: str, caption: str, *, data) -> None:
         target.mkdir(parents=True, exist_ok=True)
         fig.savefig(target / f"{name}.png")
         fig.savefig(target / f"{name}.svg", metadata={"Date": None})
-        about = {"name": name, "caption": caption, "data": data.source, "notebook": os.environ.get("PPKIT_NOTEBOOK", "")}
+        about = {"name": name, "caption": caption, "data": source, "notebook": os.environ.get("PPKIT_NOTEBOOK", "")}
         (target / f"{name}.json").write_text(json.dumps(about, indent=1, ensure_ascii=False))
