@@ -36,11 +36,11 @@ def test_every_part_of_kanodia2020_has_a_claim():
 def test_every_part_of_wu2020_has_a_claim():
     found = ledger.claims("wu2020")
     parts = {id.split(".")[1] for id in found}
-    assert parts == {"theorem1", "kappa", "assumption3", "theorem2", "theorem3", "psi", "within90", "weighted", "forecast", "collaboration",
+    assert parts == {"theorem1", "kappa", "assumption3", "theorem2", "theorem3", "psi", "within90", "forecast", "collaboration",
                      *(f"fig{i}" for i in range(2, 12))} and len(found) >= 45
     refutable = {claim.id.split(".", 1)[1] for claim in found.values() if rules.parse(claim.rule)[0] in rules.CAN_REFUTE}
-    assert refutable == {"theorem1.scale", "theorem1.audit", "kappa.budget", "assumption3.compact", "theorem2.fitness", "theorem2.distance",
-                         "theorem2.noise", "theorem3.fitness", "theorem3.zeta", "psi.nonnegative"}      # mathematics and security only
+    assert refutable == {"theorem1.scale", "theorem1.audit", "kappa.budget", "kappa.unequal", "assumption3.compact", "theorem2.fitness", "theorem2.distance",
+                         "theorem2.noise", "theorem3.fitness", "theorem3.zeta", "collaboration.own_private"}      # mathematics and security only
 
 
 def test_the_claims_print_what_the_code_s_table_prints():
