@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+_NUMBER = (int, float, np.integer, np.floating)
 _ROWS = 4096  # rows that a pass looks at together
 _ROUNDING = 1e-9  # a clipped record may be above its bound by rounding
 
@@ -75,9 +76,7 @@ class Bounds:
 
     def __post_init__(self):
         for name in self.__slots__:
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be a finite number > 0, got {value}")
+            positive(name, getattr(self, name))
 
 
 def blocks(X, y, sizes: Sequence[int], *, names: Sequence[str] | None = None) -> tuple[Owner, ...]:
@@ -91,12 +90,13 @@ def blocks(X, y, sizes: Sequence[int], *, names: Sequence[str] | None = None) ->
     [2, 3]
     """
     X, y = np.asarray(X), np.asarray(y)
+    if np.ndim(sizes) != 1:
+        raise ValueError(f"sizes must be a list, a number of records for each owner, got {sizes!r}")
     names = [str(i + 1) for i in range(len(sizes))] if names is None else list(names)
     if not len(sizes) or len(names) != len(sizes):
         raise ValueError(f"need at least one size and a name for each, got {len(sizes)} sizes and {len(names)} names")
     for name, size in zip(names, sizes):
-        if size != int(size) or size < 1:
-            raise ValueError(f"the size of owner {name} must be a whole number >= 1, got {size}")
+        whole(f"the size of owner {name}", size)
     if X.ndim != 2 or sum(sizes) > len(X):
         raise ValueError(f"sizes {tuple(sizes)} ask for {sum(sizes)} records, the data has {X.shape[0] if X.ndim else 0}")
     ends = np.cumsum(np.asarray(sizes, dtype=np.int64))
@@ -109,7 +109,8 @@ def clip_records(X, *, l1_bound: float, constant: bool = False) -> np.ndarray:
     X: (n, p) finite.  l1_bound: > 0, public; above 1 with a constant.
     constant: append a feature that is 1, and clip the others to l1_bound - 1, so that the whole keeps to the bound.
     Returns (n, p) or (n, p + 1) float64, a new array.
-    Departs from the paper, whose Xi = max over the data of |gradient|_1 is not public: here the bound is chosen first.
+    The paper's Xi (Assumption 3) is a maximum over the domain X x Y of records, so public; how its experiments bound that
+    domain they do not say. Clipping to a bound that is chosen first is ours: it makes the domain, and so Xi, finite.
 
     >>> clip_records([[3.0, -1.0], [0.5, 0.5]], l1_bound=2.0)
     array([[ 1.5, -0.5],
@@ -130,6 +131,21 @@ def clip_records(X, *, l1_bound: float, constant: bool = False) -> np.ndarray:
     return clipped
 
 
+def whole(name: str, value, *, least: int = 1) -> int:
+    """`value` as an int; ValueError in one sentence if it is not a whole number >= least (a bool, a string, 2.5, NaN)."""
+    fits = isinstance(value, _NUMBER) and not isinstance(value, bool)
+    if not (fits and math.isfinite(value) and value == int(value) and value >= least):
+        raise ValueError(f"{name} must be a whole number >= {least}, got {value if fits else repr(value)}")
+    return int(value)
+
+
+def positive(name: str, value) -> None:
+    """ValueError in one sentence if `value` is not a finite number > 0."""
+    fits = isinstance(value, _NUMBER) and not isinstance(value, bool)
+    if not (fits and math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be a finite number > 0, got {value if fits else repr(value)}")
+
+
 def checked(owners: Sequence[Owner], *, bounds: Bounds | None = None, signs: bool = False) -> tuple[Owner, ...]:
     """The owners, after a look that they fit each other, the bounds, and (signs) labels of -1 and +1.
 
@@ -138,6 +154,9 @@ def checked(owners: Sequence[Owner], *, bounds: Bounds | None = None, signs: boo
     owners = tuple(owners)
     if not owners:
         raise ValueError("there must be at least one owner, got none")
+    odd = next((owner for owner in owners if not isinstance(owner, Owner)), None)
+    if odd is not None:
+        raise ValueError(f"owners must be Owner objects, see blocks, got {type(odd).__name__}")
     widths = {owner.name: owner.X.shape[1] for owner in owners}
     if len({owner.X.shape[1] for owner in owners}) > 1:
         raise ValueError(f"all owners must have the same number of features, got {widths}")

@@ -10,7 +10,8 @@ import math
 import numpy as np
 from scipy import optimize
 
-from ppkit.renyi import curve_epsilon, laplace_curve
+from ppkit.collaboration.owners import positive, whole
+from ppkit.renyi import FINE_ORDERS, curve_epsilon, laplace_curve, to_epsilon
 
 
 def laplace_scale(*, gradient_bound: float, n_records: int, horizon: int, epsilon: float, kappa: int = 1,
@@ -26,7 +27,8 @@ def laplace_scale(*, gradient_bound: float, n_records: int, horizon: int, epsilo
     with an l1 shift s costs at most one coordinate shifted by s, as (alpha - 1) D_alpha(s) is convex in s and 0 at 0.
     Returns b >= 0, in the unit of the gradient.  ValueError if an argument is out of range.
     Guarantee: epsilon-DP, or (epsilon, delta)-DP, for replace-one neighbours over the whole horizon, adaptive queries
-    included, for a record that is in up to kappa data sets.
+    included. For a record in kappa data sets it is this epsilon if every owner that holds it promises at most this epsilon:
+    each owner of budget epsilon_l pays epsilon_l / kappa, so owners of .1 and 10 with kappa 2 cost it 5.05, not .1.
     Source: wu2020, Theorem 1; kappa from section II.A; delta is ours (Mironov 2017 for the curve).
 
     >>> laplace_scale(gradient_bound=1.0, n_records=100, horizon=10, epsilon=1.0)
@@ -66,10 +68,14 @@ def gaussian_scale(*, gradient_bound: float, n_records: int, horizon: int, epsil
 @functools.lru_cache(maxsize=4096)
 def zcdp_budget(epsilon: float, delta: float) -> float:
     """The largest rho for which rho-zCDP gives (epsilon, delta)-DP, by Renyi orders; epsilon finite > 0, delta in (0, 1)."""
-    def excess(log_rho):
-        return curve_epsilon(lambda orders: orders * math.exp(log_rho), delta) - epsilon
+    orders = np.r_[FINE_ORDERS, 1 + np.logspace(5, min(max(5.0, 1 - math.log10(delta)), 150.0), 500)]
 
-    return math.exp(_last_at_most_0(excess, math.log(epsilon) - 40.0, math.log(epsilon) + 5.0))
+    def excess(log_rho):
+        return to_epsilon(orders, (orders - 1) * orders * math.exp(log_rho), delta) - epsilon
+
+    # for small epsilon the best order is about 1/delta, and rho about delta^2
+    ends = math.log(epsilon), 2 * math.log(delta)
+    return math.exp(_last_at_most_0(excess, min(ends) - 40.0, max(ends) + 5.0, epsilon, delta))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -83,23 +89,23 @@ def _laplace_shift(epsilon: float, delta: float, horizon: int) -> float:
 
     if excess(pure + 1e-9) > 0:
         return epsilon / horizon
-    return math.exp(_last_at_most_0(excess, pure, pure + 20.0))
+    return math.exp(_last_at_most_0(excess, pure + 1e-9, pure + 20.0, epsilon, delta))
 
 
-def _last_at_most_0(excess, low, high):
-    """A root of a growing function, from the side where it is at most 0."""
-    if excess(low) > 0 or excess(high) <= 0:
-        return low
+def _last_at_most_0(excess, low, high, epsilon, delta):
+    """A root of a growing function, from the side where it is at most 0; `high` where it is at most 0 even there."""
+    if excess(low) > 0:
+        raise ValueError(f"no noise is proved to give epsilon = {epsilon:.3g} at delta = {delta:.3g}: too small for Renyi orders")
+    if excess(high) <= 0:
+        return high
     root = optimize.brentq(excess, low, high, xtol=1e-13, rtol=1e-13)
     return root - 1e-12
 
 
 def _check(gradient_bound, n_records, horizon, epsilon, kappa, delta):
-    if not (math.isfinite(gradient_bound) and gradient_bound > 0):
-        raise ValueError(f"gradient_bound must be a finite number > 0, got {gradient_bound}")
+    positive("gradient_bound", gradient_bound)
     for name, value in (("n_records", n_records), ("horizon", horizon), ("kappa", kappa)):
-        if isinstance(value, bool) or not np.isfinite(value) or value != int(value) or value < 1:
-            raise ValueError(f"{name} must be a whole number >= 1, got {value}")
+        whole(name, value)
     if not epsilon > 0:
         raise ValueError(f"epsilon must be > 0, got {epsilon}")
     if delta is not None and not 0 < delta < 1:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ppkit.collaboration.losses import Loss, queries
-from ppkit.collaboration.owners import Bounds, Owner, checked
+from ppkit.collaboration.owners import Bounds, Owner, checked, positive, whole
 from ppkit.collaboration.privacy import gaussian_scale, laplace_scale
 
 
@@ -18,8 +18,8 @@ class Trajectories:
     psi: (S, n_runs, K) f / f* - 1 of the average bar[k] (algorithm 2) or of theta[k] (algorithm 1), k in rounds (K,).
     theta: (S, n_runs, p) the last average (or the last theta[k]).  iterate: (S, n_runs, p) the last theta[k].
     scales: (S, N) noise scale of each owner; 0 for no noise, and for an owner that never answers.
-    inside: (S, n_runs) whether every question was a theta within theta_max: always so in algorithm 2; where it is not so
-    in algorithm 1 with squared loss, Xi was no bound and no privacy is claimed.
+    inside: (S, n_runs) whether every question of this run was a theta within theta_max: always so in algorithm 2. In
+    algorithm 1 with squared loss Xi was no bound where it is False; True makes no run private, see `train`'s guarantee.
     """
 
     psi: np.ndarray
@@ -44,7 +44,7 @@ def train(owners: Sequence[Owner], *, loss: Loss, bounds: Bounds, epsilons, hori
     owners: N owners within the bounds.  epsilons: (N,), or (S, N) for S settings; > 0, infinity for no noise.
     horizon: T >= 1 rounds, all of them paid.  n_runs: >= 1.  step: c1 or rho, > 0.  optimum: f(theta*) > 0.
     rng: every setting gets a child generator of its own, so that its noise does not depend on the other settings.
-    kappa: 1 ... N data sets that may hold the same record; the noise grows kappa-fold.
+    kappa: 1 ... N data sets that may hold the same record; the noise grows kappa-fold. See the guarantee.
     weights: "records" for v_l = n_l / n; "inverse_variance" for v_l in proportion to 1 / scale_l^2, so that the noise of
     the sum is least: another objective where owners differ, psi is still that of f. Owners without noise share all of it.
     mechanism: "laplace" (delta None: pure epsilon, Theorem 1) or "gaussian" (delta in (0, 1)); see `privacy`.
@@ -58,12 +58,20 @@ def train(owners: Sequence[Owner], *, loss: Loss, bounds: Bounds, epsilons, hori
     Returns Trajectories; bar[1] is taken as theta[1], which (8) never uses, and which is bar[2].
     With one thread two runs give equal bytes.  ValueError for what does not fit, in one sentence with the value.
     Guarantee: owner l's answers are epsilon_l-DP (or (epsilon_l, delta)-DP) for replace-one neighbours, n_l being public.
+    It belongs to the mechanism, not to a run: algorithm 1 with squared loss, whose questions no projection keeps where Xi
+    holds, has no pure epsilon at all, not in the runs that stayed `inside` either. With kappa, a record that several owners
+    hold costs at most epsilon only if each of them promises at most epsilon: it pays the sum of their epsilon_l / kappa.
     Source: wu2020, Algorithms 1 and 2, (6) and (8), Theorem 1; settings, schedule, inverse variance, delta are ours.
     """
+    if not isinstance(loss, Loss) or not isinstance(bounds, Bounds):
+        raise ValueError(f"loss must be a Loss such as hinge() and bounds a Bounds, got {loss!r} and {bounds!r}")
     owners = checked(owners, bounds=bounds, signs=loss.signs)
+    names = [owner.name for owner in owners]
+    if len(set(names)) < len(names):
+        raise ValueError(f"owners must have different names, got {', '.join(map(str, names))}")
     epsilons, single = _epsilons(epsilons, len(owners))
     _check(horizon, n_runs, step, optimum, algorithm, kappa, len(owners), weights, mechanism, delta, at,
-           dtype)
+           dtype, rng)
     answers = _answers(answers, int(horizon), len(owners))
     theta = _start(start, owners[0].X.shape[1], bounds.theta_max)
     horizon, n_runs, n_settings, p = int(horizon), int(n_runs), len(epsilons), len(theta)
@@ -184,20 +192,24 @@ def _start(start, p, theta_max):
     return start
 
 
-def _check(horizon, n_runs, step, optimum, algorithm, kappa, n_owners, weights, mechanism, delta, at, dtype):
+def _check(horizon, n_runs, step, optimum, algorithm, kappa, n_owners, weights, mechanism, delta, at, dtype, rng):
     for name, value in (("horizon", horizon), ("n_runs", n_runs), ("kappa", kappa)):
-        if isinstance(value, bool) or not np.isfinite(value) or value != int(value) or value < 1:
-            raise ValueError(f"{name} must be a whole number >= 1, got {value}")
+        whole(name, value)
     if kappa > n_owners:
         raise ValueError(f"kappa must be at most the number of owners, {n_owners}, got {kappa}")
     for name, value in (("step", step), ("optimum", optimum)):
-        if not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{name} must be a finite number > 0, got {value}")
+        positive(name, value)
     for name, value, accepted in (("algorithm", algorithm, (1, 2)), ("weights", weights, ("records", "inverse_variance")),
                                   ("mechanism", mechanism, ("laplace", "gaussian")), ("at", at, ("all", "last"))):
-        if value not in accepted:
+        if isinstance(value, bool) or value not in accepted:
             raise ValueError(f"{name} must be one of {', '.join(map(str, accepted))}, got {value}")
     if mechanism == "gaussian" and delta is None:
         raise ValueError("mechanism gaussian needs a delta in (0, 1), got None")
-    if np.dtype(dtype) not in (np.float64, np.float32):
-        raise ValueError(f"dtype must be float64 or float32, got {np.dtype(dtype)}")
+    try:
+        accepted = np.dtype(dtype) in (np.float64, np.float32)
+    except TypeError:
+        accepted = False
+    if not accepted:
+        raise ValueError(f"dtype must be float64 or float32, got {getattr(dtype, '__name__', dtype)}")
+    if not isinstance(rng, np.random.Generator):
+        raise ValueError(f"rng must be a numpy Generator, such as numpy.random.default_rng(0), got {rng!r}")
