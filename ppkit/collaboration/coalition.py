@@ -20,6 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ppkit.collaboration.owners import whole
+
 METHODS, WEIGHTS = ("exact", "sorted"), ("records", "inverse_variance")
 LARGEST_EXACT = 20
 _TIE = 1e-12  # values closer than this are equal: of them the coalition with the most records is taken
@@ -90,6 +92,7 @@ def coalitions(n_owners: int) -> Iterator[tuple[int, ...]]:
     >>> list(coalitions(2))
     [(0,), (1,), (0, 1)]
     """
+    n_owners = whole("n_owners", n_owners)
     return itertools.chain.from_iterable(itertools.combinations(range(n_owners), size) for size in range(1, n_owners + 1))
 
 
@@ -170,7 +173,9 @@ def own_view(n_records, epsilons, owner: int, *, noise: float = 1.0, estimation:
     its noise is 0, and the forecast cannot see that its records are few.
     Returns an OwnView.  ValueError if an argument is out of range.
     Source: wu2020, section V (an owner as learner "can set its own privacy budget to infinity"); a threat model of its own:
-    the others' answers are noisy for the owner, and nobody else sees the model.
+    the others' answers are noisy for the owner. It is NOT private for the owner: every theta[k] is sent to the others, and who
+    knows its own answers (the more so two who share them) computes from theta[k] and theta[k + 1] the owner's exact mean
+    gradient; no epsilon holds for it.
 
     >>> own_view([1_000, 30_000, 30_000], [1.0, 1.0, 0.01], 0, noise=1e6, estimation=100.0).invited
     (1,)
@@ -203,8 +208,7 @@ def schedule(horizon: int, n_owners: int, *, share: float, rng: np.random.Genera
     array([2, 2])
     """
     for name, value in (("horizon", horizon), ("n_owners", n_owners)):
-        if not np.isfinite(value) or value != int(value) or value < 1:
-            raise ValueError(f"{name} must be a whole number >= 1, got {value}")
+        whole(name, value)
     if not 0 < share <= 1:
         raise ValueError(f"share must be in (0, 1], got {share}")
     horizon, n_owners = int(horizon), int(n_owners)
@@ -256,6 +260,8 @@ def _constants(noise, estimation) -> tuple[float, float]:
 
 
 def _indices(name, values, n_owners) -> np.ndarray:
+    if np.ndim(values) != 1:
+        raise ValueError(f"{name} must be a list of indices, got {values!r}")
     indices = np.unique(np.asarray(tuple(values), float))
     unknown = indices[~np.isin(indices, np.arange(n_owners))]
     if unknown.size:

@@ -7,7 +7,7 @@ E psi is a floor, which no budget moves, plus the noise's variance, (1/n^2) sum 
 import numpy as np
 
 from .losses import Loss
-from .owners import Bounds, Owner, checked
+from .owners import Bounds, Owner, checked, positive, start_within, whole
 from .theorems import noise_energy
 
 
@@ -28,8 +28,9 @@ def quadratic_excess(curvatures, offsets, *, variance: float, horizon: int, step
         raise ValueError(f"curvatures (finite, >= 0) and offsets (finite) must be vectors of one length, got {h} and {mean}")
     if not (np.isfinite(variance) and variance >= 0 and np.isfinite(step) and step > 0):
         raise ValueError(f"variance must be >= 0 and step > 0, both finite, got {variance} and {step}")
-    if horizon != int(horizon) or horizon < 1 or algorithm not in (1, 2):
-        raise ValueError(f"horizon must be a whole number >= 1 and algorithm 1 or 2, got {horizon} and {algorithm}")
+    whole("horizon", horizon)
+    if isinstance(algorithm, bool) or algorithm not in (1, 2):
+        raise ValueError(f"algorithm must be 1 or 2, got {algorithm}")
     bar, var, var_bar, cov = mean, *np.zeros((3, h.size))  # bar[1] is theta[1]; cov between e[k] and bar[k]
     excess = np.empty(horizon)
     for k in range(1, horizon + 1):
@@ -46,12 +47,13 @@ def quadratic_excess(curvatures, offsets, *, variance: float, horizon: int, step
 
 def reach(*, gradient_bound: float, n_records, epsilons, horizon: int, step: float, theta_max: float, curvature: float = 0.0,
           kappa: int = 1) -> float:
-    """How far the noise alone drives Algorithm 2 towards the box: the largest deviation of a coordinate over theta_max.
+    """How far the noise drives Algorithm 2 towards the box: the largest standard deviation of a coordinate, over theta_max.
 
     v[k+1] = (1 - rho_k h)^2 v[k] + rho_k^2 E w_i^2,  rho_k = c1/sqrt(k),  v[1] = 0;  reach = max_k sqrt(v[k])/theta_max
 
     Arguments as in `theorems.noise_energy`; step: c1 > 0.  theta_max: > 0.  curvature: h >= 0, of f in that direction; for
     the hinge its regularisation, and 0 is the cautious choice.  Returns a number >= 0, from public numbers alone.
+    The path of the mean, which also takes room in the box, is ignored, and so is the box in the recursion.
     Well below 1 the box is not felt and psi follows the law; from about 1/3 on it flattens, and beyond 1 psi says nothing
     about n and epsilon: the iterates jump between the walls, and more noise can even mean a smaller psi.
     """
@@ -76,24 +78,25 @@ def expected_psi(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, epsil
 
     Arguments as in `training.train` (squared loss, one setting, weights by records, the loop as printed).
     Returns (T,): psi of bar[k] (algorithm 2) or theta[k] (1), k = 1..T.  ValueError for another loss.
-    Guarantee: exact while the projection is not active; where the noise drives iterates out of the box it is too high, see
-    `reach`.
+    Guarantee: exact up to the box, that is for the same algorithm without projection. Laplace noise leaves any box with some
+    chance, so with the projection it is near, not exact; where iterates often meet the box it is too high, see `reach`.
     Departs from the paper, whose forecast has an unknown constant.
     """
     if loss.kind != "squared":
         raise ValueError(f"the exact forecast is for squared loss, got {loss.kind}; see noise_psi")
+    positive("optimum", optimum)
     owners = checked(owners, bounds=bounds)
     n = sum(owner.n_records for owner in owners)
     gram, target = (sum(owner.n_records / n * owner.moments()[part] for owner in owners) for part in (0, 1))
     h, vectors = np.linalg.eigh(2 * gram + loss.regularisation * np.eye(len(target)))
     h = np.maximum(h, 0.0)
     best = vectors @ np.divide(vectors.T @ (2 * target), h, out=np.zeros_like(h), where=h > 1e-12 * h[-1])
-    first = np.zeros(len(target)) if start is None else np.asarray(start, dtype=float)
+    first = start_within(start, len(target), bounds.theta_max)
     variance = noise_energy(gradient_bound=loss.gradient_bound(bounds), n_records=[owner.n_records for owner in owners],
                             epsilons=epsilons, horizon=horizon, kappa=kappa)
     excess = quadratic_excess(h, vectors.T @ (first - best), variance=variance, horizon=horizon, step=step,
                               algorithm=algorithm)
-    return excess / _positive_optimum(optimum)
+    return excess / optimum
 
 
 def noise_psi(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, epsilons, horizon: int, step: float, optimum: float,
@@ -109,15 +112,10 @@ def noise_psi(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, epsilons
     """
     if not loss.regularisation > 0:
         raise ValueError(f"noise_psi needs regularisation > 0, got {loss.regularisation}")
+    positive("optimum", optimum)
     owners = checked(owners, bounds=bounds, signs=loss.signs)
     p = owners[0].X.shape[1]
     variance = noise_energy(gradient_bound=loss.gradient_bound(bounds), n_records=[owner.n_records for owner in owners],
                             epsilons=epsilons, horizon=horizon, kappa=kappa)
     return quadratic_excess(np.full(p, loss.regularisation), np.zeros(p), variance=variance, horizon=horizon, step=step,
-                            algorithm=algorithm) / _positive_optimum(optimum)
-
-
-def _positive_optimum(optimum: float) -> float:
-    if not (np.isfinite(optimum) and optimum > 0):
-        raise ValueError(f"optimum must be a finite number > 0, got {optimum}")
-    return optimum
+                            algorithm=algorithm) / optimum

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, stats
 
+from ppkit.collaboration.owners import positive
+
 
 def spread(n_records, epsilons, kappa: int = 1) -> np.ndarray | float:
     """(kappa/n) sqrt(sum 1/epsilon_l^2): all that the forecast knows of a setting.
@@ -23,11 +25,11 @@ def spread(n_records, epsilons, kappa: int = 1) -> np.ndarray | float:
     n, budgets = np.asarray(n_records, dtype=float), np.asarray(epsilons, dtype=float)
     if n.ndim == 0 or budgets.ndim == 0 or n.shape[-1] != budgets.shape[-1] or n.shape[-1] == 0:
         raise ValueError(f"n_records and epsilons must have one entry per owner, got shapes {n.shape} and {budgets.shape}")
-    if not (np.isfinite(n).all() and (n >= 1).all()):
-        raise ValueError(f"n_records must be >= 1, got {n.min():g}")
+    if not (np.isfinite(n).all() and (n >= 1).all() and (n == np.floor(n)).all()):
+        raise ValueError(f"n_records must be whole numbers >= 1, got {n[~((n >= 1) & (n == np.floor(n)))].ravel()[:1]}")
     if not (budgets > 0).all():
         raise ValueError(f"epsilons must be > 0, got {budgets[~(budgets > 0)][0]}")
-    if kappa != int(kappa) or not 1 <= kappa <= n.shape[-1]:
+    if not np.isfinite(kappa) or kappa != int(kappa) or not 1 <= kappa <= n.shape[-1]:
         raise ValueError(f"kappa must be a whole number from 1 to {n.shape[-1]} (the owners), got {kappa}")
     value = kappa * np.sqrt((1 / budgets**2).sum(axis=-1)) / n.sum(axis=-1)
     return float(value) if value.ndim == 0 else value
@@ -37,12 +39,18 @@ def spread(n_records, epsilons, kappa: int = 1) -> np.ndarray | float:
 class Forecast:
     """psi = floor + constant spread^exponent.
 
-    constant: > 0.  exponent: 2 (Theorem 2's form) or 1 (Theorem 3's).  floor: psi without noise, >= 0.
+    constant: > 0.  exponent: 2 (Theorem 2's form) or 1 (Theorem 3's).  floor: psi without noise, >= 0.  ValueError otherwise.
     """
 
     constant: float
     exponent: float = 2.0
     floor: float = 0.0
+
+    def __post_init__(self):
+        positive("constant", self.constant)
+        positive("exponent", self.exponent)
+        if not (np.isfinite(self.floor) and self.floor >= 0):
+            raise ValueError(f"floor must be a finite number >= 0, got {self.floor}")
 
     def psi(self, n_records, epsilons, kappa: int = 1) -> np.ndarray | float:
         """The forecast, (...) or a float; arguments as in `spread`."""
@@ -146,7 +154,10 @@ def _points(psi, n_records, epsilons, kappa) -> tuple[np.ndarray, np.ndarray]:
     psi = np.asarray(psi, dtype=float)
     if psi.ndim != 1 or psi.size == 0 or not (np.isfinite(psi).all() and (psi > 0).all()):
         raise ValueError(f"psi must be a vector of finite numbers > 0, got {psi}")
-    x = np.broadcast_to(spread(n_records, epsilons, kappa), psi.shape)
+    x = np.asarray(spread(n_records, epsilons, kappa))
+    if x.shape not in ((), (1,), psi.shape):
+        raise ValueError(f"psi and the settings must be of one length, got {psi.size} psi and {x.size} settings")
+    x = np.broadcast_to(x, psi.shape)
     if not (x > 0).all():
         raise ValueError("every setting needs noise: some have epsilon = inf for all owners")
     return psi, x

@@ -175,6 +175,15 @@ def checked(owners: Sequence[Owner], *, bounds: Bounds | None = None, signs: boo
     return owners
 
 
+def start_within(start, p: int, theta_max: float) -> np.ndarray:
+    """theta[1] as (p,) float64, 0 for None; ValueError if its shape is another or it lies outside |theta|_inf <= theta_max."""
+    start = np.zeros(p) if start is None else np.asarray(start, dtype=np.float64)
+    if start.shape != (p,) or not (np.abs(start) <= theta_max).all():
+        raise ValueError(f"start must be ({p},) within theta_max = {theta_max}, got shape {start.shape}"
+                         f" and a largest size of {np.abs(start).max(initial=0.0)}")
+    return start
+
+
 def _l1_norms(X: np.ndarray) -> np.ndarray:
     norms = np.empty(len(X))
     for start in range(0, len(X), _ROWS):

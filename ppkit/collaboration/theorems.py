@@ -9,6 +9,8 @@ import math
 
 import numpy as np
 
+from ppkit.collaboration.owners import positive, whole
+
 
 def noise_energy(*, gradient_bound: float, n_records, epsilons, horizon: int, dimension: int = 1, kappa: int = 1) -> float:
     """E|w[k]|_2^2 of the noise in the owners' weighted mean answer: p 8 Xi^2 T^2/n^2 sum (kappa/epsilon_l)^2.
@@ -16,14 +18,15 @@ def noise_energy(*, gradient_bound: float, n_records, epsilons, horizon: int, di
     gradient_bound: Xi > 0.  n_records: (N,) >= 1.  epsilons: (N,) > 0, inf for no noise.  horizon: T >= 1, answers paid for.
     dimension: p >= 1; 1 gives Appendix B's formula, which is the noise of one coordinate.  kappa: 1..N.
     Returns a number >= 0.  ValueError if an argument is out of range.
-    Source: wu2020, Appendix B, with the p restored that it drops: w_l has p coordinates of variance 2 b_l^2 each.
+    Source: wu2020, Appendix B, with the p restored that it drops: w_l has p coordinates of variance 2 b_l^2 each. That is
+    not all that is missing there: (14) also loses the lambda/2 before this term, see `algorithm1_bound`.
 
     >>> round(noise_energy(gradient_bound=1, n_records=[1000] * 3, epsilons=[1] * 3, horizon=100, dimension=30), 6)
     0.8
     """
-    _positive("gradient_bound", gradient_bound)
-    _whole("horizon", horizon)
-    _whole("dimension", dimension)
+    positive("gradient_bound", gradient_bound)
+    whole("horizon", horizon)
+    whole("dimension", dimension)
     n, S = _owners(n_records, epsilons, kappa)
     return dimension * 8 * gradient_bound**2 * horizon**2 * S / n**2
 
@@ -37,11 +40,13 @@ def attained_epsilon(distances, scales) -> float:
     distances: (T,) or (N, T): l1 distances between the answers on two neighbours, >= 0.  scales: b > 0, one or (N,).
     Returns epsilon >= 0: Theorem 1's epsilon where all T distances are 2 Xi/n_l; (T - 1)/T of it after T - 1 answers; and
     sum_l epsilon_l/kappa for a record that kappa owners hold: their mean, more than the most cautious of them promised.
-    ValueError on negative distances or scales <= 0.  Source: wu2020, Theorem 1 and section II.A.
+    ValueError on no or negative distances, or scales <= 0.  Source: wu2020, Theorem 1 and section II.A.
 
     >>> round(attained_epsilon([2 / 1000] * 99, 2 * 100 / 1000), 9)             # Xi 1, n 1,000, T 100, epsilon 1
     0.99
     """
+    if not np.size(distances) or not np.size(scales):
+        raise ValueError(f"distances and scales must not be empty, got {np.size(distances)} and {np.size(scales)} numbers")
     distances, scales = np.atleast_2d(np.asarray(distances, float)), np.asarray(scales, float).reshape(-1, 1)
     if not (np.isfinite(distances).all() and (distances >= 0).all()):
         raise ValueError(f"distances must be finite and >= 0, got {distances.min()} to {distances.max()}")
@@ -63,10 +68,12 @@ def chance_outside(*, start: float, gradient: float, step: float, horizon: int, 
     >>> chance_outside(start=0, gradient=0, step=1, horizon=1, scale=1, radius=math.log(4))
     0.25
     """
-    _positive("step", step)
-    _positive("scale", scale)
-    _positive("radius", radius)
-    _whole("horizon", horizon)
+    positive("step", step)
+    positive("scale", scale)
+    positive("radius", radius)
+    if not (math.isfinite(start) and math.isfinite(gradient)):
+        raise ValueError(f"start and gradient must be finite, got {start} and {gradient}")
+    whole("horizon", horizon)
     rate = step / horizon**2
     middle, spread = start - rate * gradient, rate * scale
 
@@ -89,8 +96,8 @@ def theorem2_bound(*, gradient_bound: float, strong_convexity: float, step: floa
     >>> f"{bound:.1e}"
     '2.7e-06'
     """
-    _positive("strong_convexity", strong_convexity)
-    _positive("step", step)
+    positive("strong_convexity", strong_convexity)
+    positive("step", step)
     once = noise_energy(gradient_bound=gradient_bound, n_records=n_records, epsilons=epsilons, horizon=1,
                         dimension=dimension, kappa=kappa)
     return once * step / strong_convexity
@@ -103,7 +110,7 @@ def algorithm1_quadratic(*, horizon: int, step: float, noise: float, start: floa
 
     The problem is the paper's own kind: g1 = |theta|^2/2, g2 = a_i.theta with |a_i|_1 <= Xi of mean 0; so L = lambda = 1,
     f* = 0, and the gradients of records are bounded for every theta.
-    For rho = 1 no T helps: e[k] >= (1 - H_(T-1)/T^2)^2/2 >= 9/32 start^2, because H_(T-1)/T^2 <= 1/4 (equality at T = 2).
+    For rho = 1 no T helps: e[k] >= (1 - H_(T-1)/T^2)^2 start^2/2 >= 9/32 start^2, because H_(T-1)/T^2 <= 1/4 (equality at T = 2).
     horizon: T >= 1.  step: rho > 0.  noise: E|w|^2 >= 0, from `noise_energy`.  start: |theta[1]|_2.
     Returns (T,); twice it is E|theta[k] - theta*|^2.  ValueError if an argument is out of range.
 
@@ -128,11 +135,13 @@ def algorithm1_bound(*, initial: float, strong_convexity: float, smoothness: flo
     initial: f(theta[1]) - f* >= 0.  strong_convexity: L > 0.  smoothness: lambda >= L, finite.  step: rho > 0.
     horizon: T >= 1.  noise: E|w|^2 >= 0 with all p coordinates.  Returns (T,).  ValueError if an argument is out of range.
     Guarantee: no projection, gradients of records bounded by Xi wherever the iterates go.
-    Source: repairs wu2020, equation 14 and Theorem 2, whose proof lets k grow without end for a fixed T.
+    Source: repairs wu2020, equation 14 and Theorem 2, whose proof lets k grow without end for a fixed T. (14) has lost the
+    lambda/2 of its last term (and the p in the noise); the display before (15) has a wrong sign: -(L/2) t(t - 1) should be
+    -(L/2) t(1 - t), and as printed it is only weaker than convexity. (15) itself is true, with 2/L in the place of 4/L too.
     """
-    _positive("strong_convexity", strong_convexity)
-    _positive("step", step)
-    _whole("horizon", horizon)
+    positive("strong_convexity", strong_convexity)
+    positive("step", step)
+    whole("horizon", horizon)
     if not (math.isfinite(smoothness) and smoothness >= strong_convexity):
         raise ValueError(f"smoothness must be finite and >= strong_convexity = {strong_convexity}, got {smoothness}")
     if not (math.isfinite(initial) and initial >= 0 and math.isfinite(noise) and noise >= 0):
@@ -159,9 +168,8 @@ def averaging_weights(horizon: int, *, n_averaged: int | None = None) -> np.ndar
     >>> averaging_weights(4).round(6).tolist()
     [0.228571, 0.342857, 0.428571]
     """
-    _whole("horizon", horizon)
-    K = max(horizon - 1, 1) if n_averaged is None else n_averaged
-    _whole("n_averaged", K)
+    whole("horizon", horizon)
+    K = max(int(horizon) - 1, 1) if n_averaged is None else whole("n_averaged", n_averaged)
     h, k = 1 / math.sqrt(horizon), np.arange(1, K + 1)
     after = np.append(np.cumprod(((k[1:] - 1) / (h + k[1:]))[::-1])[::-1], 1.0)
     return (h + 1) / (h + k) * after
@@ -176,23 +184,24 @@ def zeta_step(horizon: int, k: int) -> tuple[float, float]:
     >>> [f"{value:.1e}" for value in zeta_step(100, 2)]
     ['6.6e-04', '2.0e-05']
     """
-    _whole("horizon", horizon)
-    if k != int(k) or not 2 <= k <= horizon:
+    whole("horizon", horizon)
+    if not np.isfinite(k) or k != int(k) or not 2 <= k <= horizon:
         raise ValueError(f"k must be a whole number from 2 to horizon = {horizon}, got {k}")
     zeta = averaging_weights(horizon, n_averaged=horizon)
     return float(zeta[k - 1] - zeta[k - 2]), 2 / (math.sqrt(horizon) * horizon * (horizon + 1))
 
 
 def theorem3_constant(*, horizon: int, diameter: float, dimension: int) -> float:
-    """c2 of Theorem 3 as its proof can have it: `algorithm2_bound` with the gradient left out and c1 at its best.
+    """A c2 for Theorem 3 by our repair of the proof: `algorithm2_bound` with the gradient left out and c1 at its best.
 
     c2 = D T sqrt(8 p A B),   A = sqrt(K) zeta_K,   B = sum zeta_k/sqrt(k),   K = T - 1     (about 4 D sqrt(p T))
 
     c1 = D sqrt(A/B)/G is best; the paper's "optimal selection of c", too, depends on G, so on n and epsilon, which the
-    theorem says c1 does not. Arguments as in `algorithm2_bound`; dimension: p.  Returns c2 > 0.
+    theorem says c1 does not. The paper gives no c2: this one is ours. If c2 too may depend on n and epsilon, (11) is empty:
+    any number is below c2 Xi/n sqrt(sum 1/epsilon^2) for a c2 that is chosen afterwards. Arguments as in `algorithm2_bound`; dimension: p.  Returns c2 > 0.
     """
-    _positive("diameter", diameter)
-    _whole("dimension", dimension)
+    positive("diameter", diameter)
+    whole("dimension", dimension)
     A, B = _averaging_sums(horizon)
     return diameter * horizon * math.sqrt(8 * dimension * A * B)
 
@@ -203,8 +212,8 @@ def theorem3_bound(*, constant: float, gradient_bound: float, n_records, epsilon
     constant: c2 > 0, for example `theorem3_constant`.  The others as in `noise_energy`.  Returns a number >= 0.
     Guarantee: none: it goes to 0 as epsilon grows, and the error does not, see `corner_excess`.  Source: wu2020, Theorem 3.
     """
-    _positive("constant", constant)
-    _positive("gradient_bound", gradient_bound)
+    positive("constant", constant)
+    positive("gradient_bound", gradient_bound)
     n, S = _owners(n_records, epsilons, kappa)
     return constant * gradient_bound / n * math.sqrt(S)
 
@@ -224,8 +233,8 @@ def corner_excess(horizon: int, *, slope: float = 1.0, theta_max: float = 1.0) -
     >>> corner_excess(2)
     2.0
     """
-    _positive("slope", slope)
-    _positive("theta_max", theta_max)
+    positive("slope", slope)
+    positive("theta_max", theta_max)
     return 2 * theta_max * slope * float(averaging_weights(horizon)[0])
 
 
@@ -243,9 +252,9 @@ def algorithm2_bound(*, diameter: float, gradient_norm: float, step: float, hori
     noise: E|w|^2 >= 0.  Returns a number > 0, in units of f.  ValueError if an argument is out of range.
     Source: repairs wu2020, Theorem 3, after Shamir and Zhang (2013); for that average sharper than their constants.
     """
-    _positive("diameter", diameter)
-    _positive("gradient_norm", gradient_norm)
-    _positive("step", step)
+    positive("diameter", diameter)
+    positive("gradient_norm", gradient_norm)
+    positive("step", step)
     if not (math.isfinite(noise) and noise >= 0):
         raise ValueError(f"noise must be finite and >= 0, got {noise}")
     A, B = _averaging_sums(horizon)
@@ -253,8 +262,7 @@ def algorithm2_bound(*, diameter: float, gradient_norm: float, step: float, hori
 
 
 def _averaging_sums(horizon: int) -> tuple[float, float]:
-    if horizon != int(horizon) or horizon < 2:
-        raise ValueError(f"horizon must be a whole number >= 2, got {horizon}")
+    whole("horizon", horizon, least=2)
     zeta = averaging_weights(horizon)
     root = np.sqrt(np.arange(1, horizon))
     return float(zeta[-1] * root[-1]), float((zeta / root).sum())
@@ -265,20 +273,10 @@ def _owners(n_records, epsilons, kappa) -> tuple[float, float]:
     n, budgets = np.atleast_1d(np.asarray(n_records, float)), np.atleast_1d(np.asarray(epsilons, float))
     if n.ndim != 1 or n.shape != budgets.shape or n.size == 0:
         raise ValueError(f"n_records and epsilons must have one entry per owner, got shapes {n.shape} and {budgets.shape}")
-    if not (np.isfinite(n).all() and (n >= 1).all()):
-        raise ValueError(f"n_records must be >= 1, got {n.min():g}")
+    for records in n:
+        whole("n_records", records)
     if not (budgets > 0).all():
         raise ValueError(f"epsilons must be > 0, got {budgets.tolist()}")
-    if kappa != int(kappa) or not 1 <= kappa <= n.size:
+    if not np.isfinite(kappa) or kappa != int(kappa) or not 1 <= kappa <= n.size:
         raise ValueError(f"kappa must be a whole number from 1 to {n.size} (the owners), got {kappa}")
     return float(n.sum()), float(((kappa / budgets) ** 2).sum())
-
-
-def _positive(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a finite number > 0, got {value}")
-
-
-def _whole(name: str, value: int) -> None:
-    if value != int(value) or value < 1:
-        raise ValueError(f"{name} must be a whole number >= 1, got {value}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ppkit.collaboration.losses import Loss, queries
-from ppkit.collaboration.owners import Bounds, Owner, checked, positive, whole
+from ppkit.collaboration.owners import Bounds, Owner, checked, positive, start_within, whole
 from ppkit.collaboration.privacy import gaussian_scale, laplace_scale
 
 
@@ -73,7 +73,7 @@ def train(owners: Sequence[Owner], *, loss: Loss, bounds: Bounds, epsilons, hori
     _check(horizon, n_runs, step, optimum, algorithm, kappa, len(owners), weights, mechanism, delta, at,
            dtype, rng)
     answers = _answers(answers, int(horizon), len(owners))
-    theta = _start(start, owners[0].X.shape[1], bounds.theta_max)
+    theta = start_within(start, owners[0].X.shape[1], bounds.theta_max)
     horizon, n_runs, n_settings, p = int(horizon), int(n_runs), len(epsilons), len(theta)
     scales = _scales(owners, loss.gradient_bound(bounds), epsilons, answers.sum(axis=0), kappa, mechanism, delta)
     sizes = np.array([owner.n_records for owner in owners], dtype=np.float64)
@@ -182,14 +182,6 @@ def _answers(answers, horizon, n_owners):
     if not answers.any(axis=1).all():
         raise ValueError(f"somebody must answer in every round, nobody does in round {int(np.argmin(answers.any(axis=1))) + 1}")
     return answers
-
-
-def _start(start, p, theta_max):
-    start = np.zeros(p) if start is None else np.asarray(start, dtype=np.float64)
-    if start.shape != (p,) or not (np.abs(start) <= theta_max).all():
-        raise ValueError(f"start must be ({p},) within theta_max = {theta_max}, got shape {start.shape}"
-                         f" and a largest size of {np.abs(start).max(initial=0.0)}")
-    return start
 
 
 def _check(horizon, n_runs, step, optimum, algorithm, kappa, n_owners, weights, mechanism, delta, at, dtype, rng):
