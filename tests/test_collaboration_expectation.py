@@ -161,11 +161,15 @@ def test_far_from_the_box_the_law_holds_and_at_the_box_it_does_not():
     (lambda o: reach(gradient_bound=1, n_records=[5], epsilons=[1.0], horizon=3, step=-1, theta_max=1),
      "step and theta_max must be .*got -1"),
     (lambda o: quadratic_excess([1.0], [1.0, 2.0], variance=0, horizon=2, step=1), "vectors of one length"),
+    (lambda o: expected_psi(o, loss=squared(), bounds=WIDE, epsilons=[1.0] * 3, horizon=3, step=1, optimum=1, start=[1.0]),
+     r"start must be \(3,\) within theta_max = .*, got shape \(1,\)"),
+    (lambda o: expected_psi(o, loss=squared(), bounds=WIDE, epsilons=[1.0] * 3, horizon=3, step=1, optimum=1,
+                            start=[0.0, 0.0, -2e6]), "a largest size of 2000000.0"),
     (lambda o: quadratic_excess([-1.0], [1.0], variance=0, horizon=2, step=1), "curvatures .*>= 0"),
     (lambda o: quadratic_excess([1.0], [1.0], variance=-1, horizon=2, step=1), "variance must be >= 0 .*got -1"),
     (lambda o: quadratic_excess([1.0], [1.0], variance=1, horizon=2, step=0), "step > 0.*0"),
     (lambda o: quadratic_excess([1.0], [1.0], variance=1, horizon=0, step=1), "horizon must be .*got 0"),
-    (lambda o: quadratic_excess([1.0], [1.0], variance=1, horizon=2, step=1, algorithm=3), "algorithm 1 or 2, got 2 and 3"),
+    (lambda o: quadratic_excess([1.0], [1.0], variance=1, horizon=2, step=1, algorithm=3), "algorithm must be 1 or 2, got 3"),
 ])
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):

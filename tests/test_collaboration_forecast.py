@@ -107,7 +107,7 @@ def test_the_floor_bends_the_line_and_widens_its_interval():
 
 @pytest.mark.parametrize("call, message", [
     (lambda: spread([1000], [1.0, 1.0]), r"one entry per owner, got shapes \(1,\) and \(2,\)"),
-    (lambda: spread([1000, 0], [1.0, 1.0]), "n_records must be >= 1, got 0"),
+    (lambda: spread([1000, 0], [1.0, 1.0]), r"n_records must be whole numbers >= 1, got \[1000.0, 0.0\]"),
     (lambda: spread([1000, 10], [1.0, -2.0]), "epsilons must be > 0, got -2.0"),
     (lambda: spread([1000, 10], [1.0, np.nan]), "epsilons must be > 0, got nan"),
     (lambda: spread([1000, 10], [1.0, 1.0], kappa=3), "kappa must be .*from 1 to 2.*got 3"),
@@ -118,6 +118,12 @@ def test_the_floor_bends_the_line_and_widens_its_interval():
     (lambda: fit([0.1, 0.2, 0.3], [10], [1.0], floor=None), "spreads that differ"),
     (lambda: fit([0.1], [10], [1.0], exponent=0), "exponent must be > 0, got 0"),
     (lambda: r_squared(Forecast(1.0), [0.1], [10], [1.0]), "R\\^2 needs two settings.*got 1"),
+    (lambda: r_squared(Forecast(1.0), [0.1, 0.2], [[10], [20], [30]], [1.0]), "of one length, got 2 psi and 3 settings"),
+    (lambda: r_squared(Forecast(1.0), [0.1, 0.2, 0.3], [[10], [20]], [1.0]), "of one length, got 3 psi and 2 settings"),
+    (lambda: spread([1.5], [1.0]), r"n_records must be whole numbers >= 1, got \[1.5\]"),
+    (lambda: Forecast(-1, 2, -3), "constant must be a finite number > 0, got -1"),
+    (lambda: Forecast(1, 0), "exponent must be a finite number > 0, got 0"),
+    (lambda: Forecast(1, 2, -3), "floor must be a finite number >= 0, got -3"),
     (lambda: slope([1, 2], [1, 2]), "three points or more"),
     (lambda: slope([1, 2, 3], [1, 2]), r"\(3,\) and \(2,\)"),
     (lambda: slope([1, 2, -3], [1, 2, 3]), "must be > 0, got points"),

@@ -158,6 +158,18 @@ def test_the_constant_model_of_each_loss_is_the_one_from_the_textbook():
     assert flat.value > optimum(labelled, loss=logistic(0.0), bounds=WIDE).value * 1.1
 
 
+def test_a_perfect_fit_is_certified_up_to_rounding():
+    rng = np.random.default_rng(2)
+    for _ in range(100):
+        n, p = int(rng.integers(1, 200)), int(rng.integers(1, 20))
+        X = rng.normal(size=(n, p)) * 10 ** rng.uniform(-3, 3)
+        best = optimum((Owner("a", X, X @ rng.normal(size=p)),), loss=squared(), bounds=Bounds(1e9, 10.0, 1e9))
+        zero = squared().value(np.zeros(p), (Owner("a", X, X @ np.ones(p)),))
+        assert abs(best.value) < 1e-12 * zero and 0 <= best.gap <= max(best.value, 0.0)
+    flat = optimum((Owner("a", np.ones((3, 1)), np.zeros(3)),), loss=squared(), bounds=Bounds(1.0, 1.0))
+    assert flat.value == flat.gap == 0.0
+
+
 def test_a_sentence_where_it_cannot_be_done():
     owners = some_owners(hinge())
     with pytest.raises(ValueError, match=r"the last column must be the constant, got .* with 1"):

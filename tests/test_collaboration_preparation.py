@@ -86,6 +86,15 @@ def test_everything_lies_within_the_public_bounds(loans):
         assert np.abs(best.theta).max() < made.bounds.theta_max                       # the default box holds nothing
 
 
+@pytest.mark.parametrize("level, size", [("none", (1.5, 2.9)), ("constant", (12.2, 12.9)), ("public", (1.5, 2.9))])
+def test_the_box_is_chosen_from_public_rows(level, size):
+    """The public rows' own least squares, which no owner's record enters, lies inside the default box with room to spare."""
+    for rows, n_public in ((12_000, 2_000), (30_000, 10_000)):
+        made = lending(load("lending", source="standin", rows=rows), n_public=n_public, level=level)
+        largest = np.abs(np.linalg.lstsq(made.public_X, made.public_y, rcond=None)[0]).max()
+        assert size[0] < largest < size[1] < made.bounds.theta_max
+
+
 def test_zero_per_cent_for_everybody_is_nearly_as_good_as_the_papers_model(loans):
     """Centred components and no constant: f(0) = E y^2, and at most var y of it can be explained."""
     made = lending(loans, n_public=2_000)

@@ -12,6 +12,7 @@ from ppkit.audit import empirical_epsilon
 from ppkit.collaboration.losses import hinge, logistic, queries, squared
 from ppkit.collaboration.owners import Bounds, Owner
 from ppkit.collaboration.privacy import gaussian_scale, laplace_scale, zcdp_budget
+from ppkit.collaboration.theorems import attained_epsilon
 from ppkit.collaboration.training import train
 from ppkit.renyi import laplace_curve
 
@@ -85,6 +86,38 @@ def test_gaussian_scale_against_dp_accounting(epsilon, delta):
     assert 0.8 * epsilon < exact <= epsilon * (1 + 1e-3)
     by_renyi = rdp.RdpAccountant(np.r_[1 + np.logspace(-3, 4, 4_000)]).compose(event).get_epsilon(delta)
     assert by_renyi == pytest.approx(epsilon, rel=2e-3)
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-6, 1e-5, 3e-5, 1e-3])
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.1])
+def test_gaussian_scale_at_small_epsilon_against_the_exact_curve(epsilon, delta):
+    """T Gaussians are one of mu = sqrt(T) (2 Xi / n) / sigma: delta = F(mu/2 - e/mu) - exp(e) F(-mu/2 - e/mu), Balle and Wang."""
+    def exact_delta(log_mu):
+        mu = math.exp(log_mu)
+        return stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
+
+    largest = math.exp(optimize.brentq(lambda log_mu: exact_delta(log_mu) / delta - 1, -34, 3))
+    sigma = gaussian_scale(gradient_bound=1.0, n_records=1_000, horizon=100, epsilon=epsilon, delta=delta)
+    assert 1 <= sigma / (math.sqrt(100) * 2 / 1_000 / largest) < 1.55  # never below the exact one, and not far above
+
+
+def test_a_budget_below_the_orders_is_refused_and_one_above_the_bracket_holds():
+    with pytest.raises(ValueError, match="no noise is proved to give epsilon = 1e-160 at delta = 1e-200: too small"):
+        zcdp_budget(1e-160, 1e-200)
+    shift = 2.0 / 1_000 / laplace_scale(gradient_bound=1.0, n_records=1_000, horizon=1, epsilon=1e-12, delta=0.1)
+    assert 1e-12 < shift <= -2 * math.log(0.9)  # one Laplace answer at shift s has delta(0) = 1 - exp(-s/2) <= .1
+
+
+@pytest.mark.parametrize("kappa", [1, 2])
+def test_with_kappa_a_shared_record_pays_the_mean_of_the_promises(kappa):
+    """Owners of .1 and 10: with kappa 2 the record that both hold costs 5.05, not .1; alike owners keep their promise."""
+    def paid(promises):
+        scales = [laplace_scale(gradient_bound=3.0, n_records=50, horizon=20, epsilon=e, kappa=kappa) for e in promises]
+        return attained_epsilon(np.full((2, 20), 2 * 3.0 / 50), scales)
+
+    assert paid((0.1, 10.0)) == pytest.approx(10.1 / kappa, rel=1e-12)
+    assert paid((0.1, 0.1)) == pytest.approx(0.2 / kappa, rel=1e-12)
+    assert kappa == 1 or paid((0.1, 10.0)) > 0.1 and paid((0.05, 0.1)) <= 0.1
 
 
 def test_zcdp_budget_by_the_textbook_conversion():

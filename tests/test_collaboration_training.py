@@ -212,6 +212,15 @@ def test_algorithm_1_says_where_it_left_the_box():
     assert trained(owners, loss, (0.05,) * 3).inside.all()
 
 
+@pytest.mark.parametrize("second, stays", [(1.5, False), (1.01, False), (0.99, True)])
+def test_inside_means_within_theta_max(second, stays):
+    """One record (1, 0) of label 1: theta[2] = rho / T^2 exactly; it is asked at k = 2, theta[3] at T = 3 is not."""
+    owner = Owner("a", np.array([[1.0, 0.0]]), np.ones(1))
+    made = trained((owner,), hinge(0.0), (INF,), algorithm=1, horizon=3, step=9 * second * 0.4)
+    assert made.inside.tolist() == [stays] * 3
+    assert np.abs(made.iterate).max() > 0.4                          # theta[3] lies outside, and is no question
+
+
 def call(**changes):
     loss = changes.pop("loss", hinge())
     return lambda: trained(changes.pop("owners", problem(loss)), loss, changes.pop("epsilons", (1.0,) * 3), **changes)
@@ -249,6 +258,17 @@ def call(**changes):
     (call(loss=squared(), bounds=Bounds(4.0, 1.0, 0.5)), "owner 1: a label of size .* is above label = 0.5"),
     (call(owners=problem(squared())), "owner 1: labels must be -1 or .1 for this loss"),
     (call(owners=()), "there must be at least one owner, got none"),
+    (call(owners=(1, 2, 3)), "owners must be Owner objects, see blocks, got int"),
+    (call(owners=tuple(Owner("a", *one) for one in [(np.ones((2, 2)), np.ones(2))] * 3)),
+     "owners must have different names, got a, a, a"),
+    (call(horizon="5"), "horizon must be a whole number >= 1, got '5'"),
+    (call(horizon=None), "horizon must be a whole number >= 1, got None"),
+    (call(rng=3), "rng must be a numpy Generator, such as .*, got 3"),
+    (lambda: trained(problem(hinge()), "hinge", (1.0,) * 3), "loss must be a Loss .* got 'hinge' and Bounds"),
+    (call(bounds=2.0), "bounds a Bounds, got Loss.* and 2.0"),
+    (call(step="x"), "step must be a finite number > 0, got 'x'"),
+    (call(dtype="rubbish"), "dtype must be float64 or float32, got rubbish"),
+    (call(algorithm=True), "algorithm must be one of 1, 2, got True"),
 ])
 def test_refusals_name_the_value(refused, message):
     with pytest.raises(ValueError, match=message):

@@ -101,6 +101,7 @@ def best_coalition(n_records, epsilons, *, method: str = "sorted", must=(), nois
     """The owners whose coalition has the least forecast, under the paper's weights n_l / n.
 
     n_records: (N,) >= 1, public.  epsilons: (N,) > 0, inf without noise.  must: indices of owners who are in anyway.
+    n_records need not be whole: a price in records is not.
     noise, estimation: constants of the two terms of the forecast (head of this file), >= 0, not both 0.
     method: "exact" tries all subsets (N <= 20); "sorted" tries N: owners by 1/(n_l eps_l^2), least first, and its prefixes.
     Returns a Coalition.  Of coalitions with equal forecasts it is one with the most records.

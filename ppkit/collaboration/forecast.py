@@ -26,7 +26,7 @@ def spread(n_records, epsilons, kappa: int = 1) -> np.ndarray | float:
     if n.ndim == 0 or budgets.ndim == 0 or n.shape[-1] != budgets.shape[-1] or n.shape[-1] == 0:
         raise ValueError(f"n_records and epsilons must have one entry per owner, got shapes {n.shape} and {budgets.shape}")
     if not (np.isfinite(n).all() and (n >= 1).all() and (n == np.floor(n)).all()):
-        raise ValueError(f"n_records must be whole numbers >= 1, got {n[~((n >= 1) & (n == np.floor(n)))].ravel()[:1]}")
+        raise ValueError(f"n_records must be whole numbers >= 1, got {n.tolist()}")
     if not (budgets > 0).all():
         raise ValueError(f"epsilons must be > 0, got {budgets[~(budgets > 0)][0]}")
     if not np.isfinite(kappa) or kappa != int(kappa) or not 1 <= kappa <= n.shape[-1]:

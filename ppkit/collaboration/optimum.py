@@ -9,7 +9,7 @@ not use how theta was found, bounds f from below on the whole box |theta|_inf <=
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import lsq_linear
@@ -19,7 +19,7 @@ from ppkit.collaboration.losses import Loss
 from ppkit.collaboration.owners import Bounds, Owner, checked
 
 REL_GAP = {"squared": 1e-9, "logistic": 1e-9, "hinge": 1e-8}
-ROUNDING = 1e-15                                            # of f(0): below it no gap means anything
+_ROUNDING = 1e-14                                           # of f(0): below it no gap means anything
 _MOST_STEPS, _COOLER = 200, 0.25
 
 
@@ -36,7 +36,7 @@ def optimum(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, rel_gap: f
     """theta* of all owners' records together, over |theta|_inf <= bounds.theta_max, with a certificate of its value.
 
     owners: >= 1, of one width p, within the bounds.  loss: its f.  bounds: its theta_max makes the box.
-    rel_gap: what gap/value must not exceed, > 0; default 1e-9 (squared, logistic), 1e-8 (hinge). A gap of 1e-15 f(0), which
+    rel_gap: what gap/value must not exceed, > 0; default 1e-9 (squared, logistic), 1e-8 (hinge). A gap of 1e-14 f(0), which
     is rounding, will do in any case: where the fit is perfect no relative gap is reached.
     Squared loss: bounded least squares on the Gram matrix (scipy's lsq_linear, BVLS). Logistic: projected Newton.
     Hinge: the same on mu log(1 + exp(z/mu)), which is above max(0, z) by at most mu log 2, with mu cooled towards 0;
@@ -50,7 +50,8 @@ def optimum(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, rel_gap: f
         raise ValueError(f"rel_gap must be > 0, got {rel_gap}")
     owners = checked(owners, bounds=bounds, signs=loss.signs)
     found = (_squared if loss.kind == "squared" else _margins)(owners, loss, bounds.theta_max, rel_gap)
-    if not found.gap <= rel_gap * found.value + ROUNDING * loss.value(np.zeros_like(found.theta), owners):
+    found = replace(found, gap=min(found.gap, max(found.value, 0.0)))                      # as no f is below 0
+    if not found.gap <= rel_gap * found.value + _ROUNDING * loss.value(np.zeros_like(found.theta), owners):
         raise ValueError(f"no certificate: f = {found.value:.6g} is known to lie within {found.gap:.2g} of the least value, "
                          f"expected a relative gap of at most {rel_gap:g}")
     return found

@@ -273,8 +273,8 @@ def _owners(n_records, epsilons, kappa) -> tuple[float, float]:
     n, budgets = np.atleast_1d(np.asarray(n_records, float)), np.atleast_1d(np.asarray(epsilons, float))
     if n.ndim != 1 or n.shape != budgets.shape or n.size == 0:
         raise ValueError(f"n_records and epsilons must have one entry per owner, got shapes {n.shape} and {budgets.shape}")
-    for records in n:
-        whole("n_records", records)
+    if not (np.isfinite(n).all() and (n >= 1).all() and (n == np.floor(n)).all()):
+        raise ValueError(f"n_records must be whole numbers >= 1, got {n.tolist()}")
     if not (budgets > 0).all():
         raise ValueError(f"epsilons must be > 0, got {budgets.tolist()}")
     if not np.isfinite(kappa) or kappa != int(kappa) or not 1 <= kappa <= n.size:
