@@ -91,7 +91,7 @@ def test_gaussian_scale_against_dp_accounting(epsilon, delta):
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-6, 1e-5, 3e-5, 1e-3])
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.1])
 def test_gaussian_scale_at_small_epsilon_against_the_exact_curve(epsilon, delta):
-    """T Gaussians are one of mu = sqrt(T) (2 Xi / n) / sigma: delta = F(mu/2 - e/mu) - exp(e) F(-mu/2 - e/mu), Balle and Wang."""
+    """T Gaussians are one, mu = sqrt(T) (2 Xi / n) / sigma: delta = F(mu/2 - e/mu) - exp(e) F(-mu/2 - e/mu) (Balle, Wang)."""
     def exact_delta(log_mu):
         mu = math.exp(log_mu)
         return stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
@@ -102,7 +102,7 @@ def test_gaussian_scale_at_small_epsilon_against_the_exact_curve(epsilon, delta)
 
 
 def test_a_budget_below_the_orders_is_refused_and_one_above_the_bracket_holds():
-    with pytest.raises(ValueError, match="no noise is proved to give epsilon = 1e-160 at delta = 1e-200: too small"):
+    with pytest.raises(ValueError, match="no noise is proved to give epsilon = 1e-160 at delta = 1e-200: too small$"):
         zcdp_budget(1e-160, 1e-200)
     shift = 2.0 / 1_000 / laplace_scale(gradient_bound=1.0, n_records=1_000, horizon=1, epsilon=1e-12, delta=0.1)
     assert 1e-12 < shift <= -2 * math.log(0.9)  # one Laplace answer at shift s has delta(0) = 1 - exp(-s/2) <= .1

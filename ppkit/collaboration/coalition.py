@@ -174,9 +174,9 @@ def own_view(n_records, epsilons, owner: int, *, noise: float = 1.0, estimation:
     its noise is 0, and the forecast cannot see that its records are few.
     Returns an OwnView.  ValueError if an argument is out of range.
     Source: wu2020, section V (an owner as learner "can set its own privacy budget to infinity"); a threat model of its own:
-    the others' answers are noisy for the owner. It is NOT private for the owner: every theta[k] is sent to the others, and who
-    knows its own answers (the more so two who share them) computes from theta[k] and theta[k + 1] the owner's exact mean
-    gradient; no epsilon holds for it.
+    the others' answers are noisy for the owner, and it is NOT private towards them: they are sent every theta[k]. A helper
+    who knows its own answer computes from theta[k] and theta[k + 1] the owner's exact mean gradient, wherever the box does
+    not cut; where several help, only the others' noise, which was not made for that, is left in it. No epsilon holds.
 
     >>> own_view([1_000, 30_000, 30_000], [1.0, 1.0, 0.01], 0, noise=1e6, estimation=100.0).invited
     (1,)

@@ -61,9 +61,9 @@ def lending(dataset: Dataset, *, columns: tuple[str, ...] = FEATURES, n_componen
     standardised: False leaves the columns in their units (centred all the same), to show what happens.
     record_l1: every record is scaled down to this l1 norm, the 1 included; > 0, with a constant > 1.
     theta_max, label: public bounds on |theta|_inf and |y|; labels beyond are moved to the bound. Default 3 and 31, with a
-    constant 13 and 31, with level "public" 3 and 20. The 3 and the 13 come from public rows: 10,000 of them alone have a
-    least-squares model of |theta|_inf about 2.5, with a constant 12.5. The 31 is the highest rate that the platform ever
-    set, 30.99 %, from its own price list: not the largest rate seen in these records.
+    constant 13 and 31, with level "public" 3 and 20. The 3 and the 13 come from public rows: least squares on 10,000 of
+    them alone has |theta|_inf of about 2.5, with a constant 12.5. The 31 is the platform's own highest rate, 30.99 %,
+    rounded up: not the largest rate seen in these records.
     Returns Prepared with n_rows - n_public records.  ValueError if an argument is out of range.
     Guarantee: none for the public rows; the other rows are used one by one, so that a record of X depends on no other.
     Source: wu2020, section IV-A.  Departures: the three readings above, the clipping, the bound on y.

@@ -50,7 +50,8 @@ def gaussian_scale(*, gradient_bound: float, n_records: int, horizon: int, epsil
 
     gradient_bound: Xi_2 > 0, on the l2 norm of one record's gradient; a bound on its l1 norm is one, and the same where a
     record may have all its weight in one feature.  delta: in (0, 1).  The others as in `laplace_scale`.
-    Returns sigma >= 0, in the unit of the gradient; 0 for epsilon = infinity.  ValueError if an argument is out of range.
+    Returns sigma >= 0, in the unit of the gradient; 0 for epsilon = infinity.  ValueError if an argument is out of range,
+    or epsilon and delta are so small (1e-150) that no noise is proved to give them.
     Guarantee: (epsilon, delta)-DP for replace-one neighbours over the whole horizon, adaptive queries included.
     Source: not in wu2020. Bun and Steinke (2016), zCDP; Canonne, Kamath and Steinke (2020), Proposition 12.
 
@@ -95,7 +96,7 @@ def _laplace_shift(epsilon: float, delta: float, horizon: int) -> float:
 def _last_at_most_0(excess, low, high, epsilon, delta):
     """A root of a growing function, from the side where it is at most 0; `high` where it is at most 0 even there."""
     if excess(low) > 0:
-        raise ValueError(f"no noise is proved to give epsilon = {epsilon:.3g} at delta = {delta:.3g}: too small for Renyi orders")
+        raise ValueError(f"no noise is proved to give epsilon = {epsilon:.3g} at delta = {delta:.3g}: too small")
     if excess(high) <= 0:
         return high
     root = optimize.brentq(excess, low, high, xtol=1e-13, rtol=1e-13)

@@ -110,7 +110,7 @@ def algorithm1_quadratic(*, horizon: int, step: float, noise: float, start: floa
 
     The problem is the paper's own kind: g1 = |theta|^2/2, g2 = a_i.theta with |a_i|_1 <= Xi of mean 0; so L = lambda = 1,
     f* = 0, and the gradients of records are bounded for every theta.
-    For rho = 1 no T helps: e[k] >= (1 - H_(T-1)/T^2)^2 start^2/2 >= 9/32 start^2, because H_(T-1)/T^2 <= 1/4 (equality at T = 2).
+    For rho = 1 no T helps: e[k] >= (1 - H_(T-1)/T^2)^2 start^2/2 >= 9/32 start^2, as H_(T-1)/T^2 <= 1/4 (equality at T = 2).
     horizon: T >= 1.  step: rho > 0.  noise: E|w|^2 >= 0, from `noise_energy`.  start: |theta[1]|_2.
     Returns (T,); twice it is E|theta[k] - theta*|^2.  ValueError if an argument is out of range.
 
@@ -198,7 +198,8 @@ def theorem3_constant(*, horizon: int, diameter: float, dimension: int) -> float
 
     c1 = D sqrt(A/B)/G is best; the paper's "optimal selection of c", too, depends on G, so on n and epsilon, which the
     theorem says c1 does not. The paper gives no c2: this one is ours. If c2 too may depend on n and epsilon, (11) is empty:
-    any number is below c2 Xi/n sqrt(sum 1/epsilon^2) for a c2 that is chosen afterwards. Arguments as in `algorithm2_bound`; dimension: p.  Returns c2 > 0.
+    any number is below c2 Xi/n sqrt(sum 1/epsilon^2) for a c2 that is chosen afterwards.
+    Arguments as in `algorithm2_bound`; dimension: p.  Returns c2 > 0.
     """
     positive("diameter", diameter)
     whole("dimension", dimension)
