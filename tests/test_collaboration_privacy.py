@@ -105,7 +105,7 @@ def test_a_budget_below_the_orders_is_refused_and_one_above_the_bracket_holds():
     with pytest.raises(ValueError, match="no noise is proved to give epsilon = 1e-160 at delta = 1e-200: too small$"):
         zcdp_budget(1e-160, 1e-200)
     shift = 2.0 / 1_000 / laplace_scale(gradient_bound=1.0, n_records=1_000, horizon=1, epsilon=1e-12, delta=0.1)
-    assert 1e-12 < shift <= -2 * math.log(0.9)  # one Laplace answer at shift s has delta(0) = 1 - exp(-s/2) <= .1
+    assert 1e-4 < shift <= -2 * math.log(0.9)  # one Laplace answer at shift s has delta(0) = 1 - exp(-s/2) <= .1
 
 
 @pytest.mark.parametrize("kappa", [1, 2])
