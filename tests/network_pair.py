@@ -8,7 +8,7 @@ import tempfile
 import time
 
 from ppkit.spnn.network import certificates
-from ppkit.spnn.network.endpoint import Endpoint
+from ppkit.spnn.network.endpoint import Endpoint, Stopped
 
 
 def free_ports(count):
@@ -45,7 +45,8 @@ class Pair:
     def __exit__(self, *error):
         try:
             if error[0] is None:
-                self.server.flush()                              # its last message is read, perhaps not yet acknowledged: A stays
+                with contextlib.suppress(Stopped):
+                    self.server.flush()                          # its last message is read, perhaps not yet acknowledged: A stays
             self.A.__exit__(*error)
         finally:
             self.server.__exit__(*error)
