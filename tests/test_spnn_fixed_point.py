@@ -3,6 +3,7 @@ from fractions import Fraction
 
 import pytest
 import torch
+from scipy import stats
 
 from ppkit.spnn.fixed_point import check_product, decode, encode, product_error_bound, row_reach
 from ppkit.spnn.ring import matmul
@@ -134,8 +135,15 @@ def test_the_error_of_a_shared_product_is_below_its_bound(how, units):
     X, theta = (torch.randn(*shape, generator=rng, dtype=torch.float64) * 30 for shape in ((400, 28), (28, 8)))
     bound = product_error_bound(X, theta, truncation=units)
     assert bound.shape == (400, 8)
-    error = (through_shares(X, theta, how) - X @ theta).abs()    # a failure of truncation: 2^-28 a number, 3,200 numbers
-    assert (error < bound + 1e-9).all()                          # 1e-9: float64's own rounding of X @ theta
+    exact = X @ theta
+    error = (through_shares(X, theta, how) - exact).abs()
+    # Shares from the system's randomness: local truncation misses a number z of 32 fractional bits by 2^32 with chance |z| / 2^64,
+    # here .0035 for all 3,200 together, so that one run in 300 has one; three or more have a chance below 1e-6.
+    expected = float(exact.abs().sum()) * 2.0**(32 - 64)
+    assert stats.poisson.sf(2, expected) < 1e-6
+    missed = error > 2.0**20
+    assert int(missed.sum()) <= (0 if how == "dealer" else 2)
+    assert (error <= bound + 1e-9)[~missed].all()                # 1e-9: float64's own rounding of X @ theta
 
 
 def test_the_error_bound_is_attained_before_truncation_and_nearly_after():
