@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 
 import numpy as np
-from scipy import stats
+
+from ppkit import slopes
 
 REPRODUCED = "reproduced"
 DIRECTION = "direction only"
@@ -115,10 +116,9 @@ def slope(evidence: Evidence) -> Outcome:
     means = np.array([_seeds(runs).mean() for runs in evidence.values.values()])
     if points.size < 3 or (points <= 0).any() or (means <= 0).any():
         raise ValueError(f"a slope needs three points or more, points and means > 0, got points {points} and means {means}")
-    line = stats.linregress(np.log(points), np.log(means))
-    halfwidth = float(stats.t.ppf(0.975, points.size - 2) * line.stderr)
-    at, tolerance, value = evidence.options["at"], evidence.options["abs"], float(line.slope)
-    why = f"95% interval {value - halfwidth:.2f} to {value + halfwidth:.2f}"
+    value, low, high = slopes.fitted(points, means)
+    at, tolerance, halfwidth = evidence.options["at"], evidence.options["abs"], high - value
+    why = f"95% interval {low:.2f} to {high:.2f}"
     if abs(value - at) <= tolerance and halfwidth <= tolerance:
         return Outcome(REPRODUCED, value, why=why)
     if abs(value) > halfwidth and value * at > 0:

@@ -1,4 +1,4 @@
-"""The calibrated forecast: laws with a known answer, a brute-force fit, the ledger's slope rule, limits."""
+"""The calibrated forecast: laws with a known answer, a brute-force fit, limits."""
 
 import math
 
@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from ppkit.collaboration.forecast import Forecast, fit, r_squared, slope, spread
-from ppkit.rules import Evidence
-from ppkit.rules import slope as ledger_slope
+from ppkit.collaboration.forecast import Forecast, fit, r_squared, spread
+from ppkit.slopes import fitted as slope
 
 N_RECORDS = np.array([[n] * 3 for n in (1000, 3000, 10_000, 30_000)] * 2)
 EPSILONS = np.array([[0.5, 1.0, 2.0]] * 4 + [[10.0, 5.0, np.inf]] * 4)
@@ -86,18 +85,6 @@ def test_local_slope_is_the_derivative_and_halves_at_the_bend():
     assert Forecast(3.0).bend(n) == math.inf and Forecast(3.0).local_slope(n, [1.0] * 3) == -2.0
 
 
-def test_slope_is_the_ledgers():
-    rng = np.random.default_rng(2)
-    x = np.array([0.1, 0.3, 1.0, 3.0, 10.0])
-    runs = 0.5 * x[:, None] ** -1.7 * rng.gamma(3, 1 / 3, size=(5, 40))
-    value, low, high = slope(x, runs)
-    rule = ledger_slope(Evidence(dict(zip(x, runs)), options={"at": -2, "abs": 0.1}))
-    assert value == rule.value and rule.why == f"95% interval {low:.2f} to {high:.2f}"
-    assert slope(x, runs.mean(axis=1)) == (value, low, high)
-    wide = slope(x, runs, confidence=0.99)
-    assert wide[0] == value and wide[1] < low < high < wide[2]
-
-
 def test_the_floor_bends_the_line_and_widens_its_interval():
     x = np.geomspace(0.1, 100, 7)
     straight = slope(x, Forecast(3e5).psi([1000] * 3, x[:, None] * np.ones(3)))
@@ -124,10 +111,6 @@ def test_the_floor_bends_the_line_and_widens_its_interval():
     (lambda: Forecast(-1, 2, -3), "constant must be a finite number > 0, got -1"),
     (lambda: Forecast(1, 0), "exponent must be a finite number > 0, got 0"),
     (lambda: Forecast(1, 2, -3), "floor must be a finite number >= 0, got -3"),
-    (lambda: slope([1, 2], [1, 2]), "three points or more"),
-    (lambda: slope([1, 2, 3], [1, 2]), r"\(3,\) and \(2,\)"),
-    (lambda: slope([1, 2, -3], [1, 2, 3]), "must be > 0, got points"),
-    (lambda: slope([1, 2, 3], [1, 2, 3], confidence=95), "confidence must be in .*got 95"),
 ])
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):

@@ -7,7 +7,7 @@ A psi that was measured is no private release: a forecast calibrated on it is fo
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize
 
 from ppkit.collaboration.owners import positive
 
@@ -117,29 +117,6 @@ def r_squared(forecast: Forecast, psi, n_records, epsilons, *, kappa: int = 1) -
     logs = np.log(psi)
     errors = logs - np.log(forecast.psi(n_records, epsilons, kappa))
     return float(1 - (errors**2).sum() / ((logs - logs.mean()) ** 2).sum())
-
-
-def slope(x, y_runs, *, confidence: float = 0.95) -> tuple[float, float, float]:
-    """The slope of log(mean of runs) over log(x), least squares, and Student's interval over the points' residuals.
-
-    x: (S,) > 0, S >= 3.  y_runs: (S,) or (S, n_runs), each mean > 0.  confidence: in (0, 1).
-    Returns (slope, low, high). A line that bends has a wide interval; so has a noisy one.  The same rule as the ledger's.
-    ValueError if an argument is out of range.
-
-    >>> [round(value, 9) for value in slope([1, 10, 100], [5.0, 0.05, 0.0005])]
-    [-2.0, -2.0, -2.0]
-    """
-    x, y = np.asarray(x, dtype=float), np.asarray(y_runs, dtype=float)
-    means = y.reshape(len(y), -1).mean(axis=1) if y.size else y
-    if x.ndim != 1 or x.size < 3 or means.shape != x.shape:
-        raise ValueError(f"a slope needs three points or more and as many rows of runs, got {x.shape} and {y.shape}")
-    if not ((x > 0).all() and np.ptp(x) > 0 and np.isfinite(means).all() and (means > 0).all()):
-        raise ValueError(f"points (not all equal) and means of runs must be > 0, got points {x} and means {means}")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must be in (0, 1), got {confidence}")
-    line = stats.linregress(np.log(x), np.log(means))
-    half = stats.t.ppf((1 + confidence) / 2, x.size - 2) * line.stderr
-    return float(line.slope), float(line.slope - half), float(line.slope + half)
 
 
 def _least(function, low: float, high: float) -> float:
