@@ -166,7 +166,7 @@ def test_a_role_whose_work_hangs_while_it_gives_signs_of_life(tmp_path):
             until_step(conf, 6)
             sentence = all_stop(roles, (), "holder B neither sends nor waits for anything", since=time.monotonic() + 5.0)
             assert promised(sentence) == (6, 4)
-            assert asleep.wait(10) == 1 and "nothing was sent or waited for at step 6 for 5 s" in asleep.stderr.read()
+            assert asleep.wait(20) == 1 and "nothing was sent or waited for at step 6 for 5 s" in asleep.stderr.read()
         finally:
             asleep.kill()
 
@@ -421,7 +421,7 @@ def test_what_changed_since_does_not_go_on(tmp_path, what):
             path.unlink()
     conf = config.load(conf.path)
     roles = started(conf, resume=True)
-    codes = {name: role.wait(10) for name, role in roles.items()}
+    codes = {name: role.wait(20) for name, role in roles.items()}
     said = {name: role.said() for name, role in roles.items()}
     assert 2 in codes.values() and not {0, None} & set(codes.values()), (codes, said)
     sentences = {"config": ["the config changed since the checkpoint of step",             # whoever is first to see it

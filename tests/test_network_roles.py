@@ -234,7 +234,7 @@ def test_a_second_process_of_a_role_touches_nothing(tmp_path):
     assert {path.name: path.read_bytes() for path in first.folder.iterdir()} == before and "secret.key" in before
     with closing(TakenFolder(conf, "coordinator")):
         role = nursery().start(conf, "coordinator")
-        assert role.wait(10) == 2
+        assert role.wait(20) == 2
         assert role.said().startswith("ppkit: the coordinator of this run is running already: another process has coordinator/ in ")
     first._taken.close()                                               # as when its process ends
     Part(conf, "A", resume=False)
@@ -339,6 +339,17 @@ def test_a_role_with_another_config_is_not_let_in(tmp_path):
     assert {name: role.wait(20) for name, role in roles.items()} == {"coordinator": 2, "server": 1, "A": 1, "B": 1}
     for role in roles.values():
         assert "holder B has another config than the coordinator: nothing was started" in role.said()
+
+
+def test_a_role_that_comes_after_the_end_is_told_why(tmp_path):
+    conf = made(tmp_path / "it", small_rows())
+    other = conf.path.with_name("other.toml")
+    other.write_text(conf.path.read_text().replace("lr = 1.5", "lr = 1.25"))
+    roles = {role: nursery().start(conf, role, path=other if role == "B" else None) for role in ("coordinator", "server", "B")}
+    assert roles["B"].wait(20) == 1                                     # it has been refused: the run is over
+    late = nursery().start(conf, "A")
+    assert late.wait(20) == 1 and roles["coordinator"].wait(20) == 2
+    assert "holder B has another config than the coordinator: nothing was started" in late.said()
 
 
 @pytest.mark.parametrize(("said", "why"), [
@@ -519,7 +530,7 @@ def test_a_role_that_sends_another_shape_ends_the_run_and_is_the_one_that_is_nam
     roles = {role: nursery().start(conf, role) for role in conf.roles if role != "server"}
     rogue = subprocess.Popen([sys.executable, "-c", ROGUE, "server", str(conf.path)], stderr=subprocess.PIPE, text=True)
     codes = {name: role.wait(20) for name, role in roles.items()}
-    assert codes == dict.fromkeys(roles, 1) and rogue.wait(5) == 1
+    assert codes == dict.fromkeys(roles, 1) and rogue.wait(20) == 1
     sentence = r"holder [AB] got something malformed from the server \(more in .*log.txt\): the run stops at step [23]"
     assert all(re.search(sentence, said) for said in (*(role.said() for role in roles.values()), rogue.communicate()[1]))
     assert "'dL/dh1' of the server must have shape (30, 4), got (30, 1)" in roles["A"].said() + roles["B"].said()

@@ -172,15 +172,22 @@ def in_a_namespace(qdisc, count, size):
     return float(done.stdout)
 
 
+def agree(kernels, ours) -> bool:
+    """Whether both take the same time within 15%, in one of three tries: another process on the machine can slow either."""
+    return any(kernels() == pytest.approx(ours(), rel=0.15) for _ in range(3))
+
+
 # The kernel counts what TLS, HTTP/2, TCP and IP add (measured: 8% at packets of 1,500 bytes, acknowledgements on the same
 # loopback included), our bucket the frames alone. Packets of 64 KiB, loopback's own, do not fit a bucket of 4 KB: tbf drops them.
 @pytest.mark.parametrize("rate, n_bytes", [(10 * MBPS, 1_000_000), (100 * MBPS, 10_000_000)])
 def test_the_kernels_bucket_takes_as_long_as_ours(rate, n_bytes):
-    kernels = in_a_namespace(f"tbf rate {rate:.0f}bit burst 4kb latency 400ms", 4, n_bytes // 4)
-    ours = network_pair.seconds(4, n_bytes // 4, bandwidth=rate)
-    assert ours >= n_bytes * 8 / rate and kernels == pytest.approx(ours, rel=0.15)
+    def ours():
+        seconds = network_pair.seconds(4, n_bytes // 4, bandwidth=rate)
+        assert seconds >= n_bytes * 8 / rate
+        return seconds
+
+    assert agree(lambda: in_a_namespace(f"tbf rate {rate:.0f}bit burst 4kb latency 400ms", 4, n_bytes // 4), ours)
 
 
 def test_the_kernels_latency_is_ours():
-    kernels = in_a_namespace("netem delay 40ms", 5, 100)
-    assert kernels == pytest.approx(network_pair.seconds(5, 100, latency=0.04), rel=0.15)
+    assert agree(lambda: in_a_namespace("netem delay 40ms", 5, 100), lambda: network_pair.seconds(5, 100, latency=0.04))

@@ -25,6 +25,7 @@ from ppkit.spnn.network.endpoint import Endpoint, LinkError
 
 STRANGERS = re.compile(r"connections that showed no valid certificate of this run's authority: (\d+)")     # as the gate says
 GRACE = 0.6                                              # seconds in which the report of who is really gone may still come
+LAST_WORD, LATECOMERS = 1.0, 5.0                         # seconds for the last word to all; to those still starting, after bad input
 
 
 class Ended(Exception):
@@ -77,11 +78,10 @@ def main(config: Config, *, resume: bool = False) -> int:
             code, sentence = 1, "the coordinator failed"
             traceback.print_exc()
         if sentence:
-            coordinator.stop(sentence)
+            _say(sentence)
+            coordinator.stop(sentence, LATECOMERS if code == 2 and not coordinator.all_here else LAST_WORD)
     with suppress(OSError), open(private(folder / "messages.jsonl"), "a" if resume else "w", encoding="utf-8") as file:
         file.writelines(json.dumps(line) + "\n" for line in refusals)
-    if sentence:
-        print(f"ppkit: {sentence}", file=sys.stderr, flush=True)
     return code
 
 
@@ -142,7 +142,7 @@ class Coordinator:
         """Everything.  Ended with the sentence if the run stops before its end."""
         self._show(now=True)
         _say(f"the coordinator listens at {self.config.addresses['coordinator']} and waits for {_and(self._others)}")
-        self._wait(lambda: all(seen.hello for seen in self._seen.values()), at_start=True)
+        self._wait(lambda: self.all_here, at_start=True)
         start = self._first_step()
         _say("all roles are here: the training begins")
         self._tell_all("plan", lambda role: self._plan(role, start))
@@ -165,28 +165,33 @@ class Coordinator:
         self._state = "testing"
         self._tell(self._others, {"kind": "test"})
         self._wait(lambda: all(seen.done for seen in self._seen.values()))
-        self._tell_the_last({"kind": "end"})
+        self._tell_the_last({"kind": "end"}, LAST_WORD)
         self._state = "done"
         self._show(now=True)
         _say(f"done: every role has its part in its own folder, holder {self.config.label_holder} the test AUC too")
 
-    def stop(self, sentence: str) -> None:
-        """Tell everyone who may still listen, and write the sentence down."""
+    def stop(self, sentence: str, seconds: float) -> None:
+        """Tell everyone who listens, or begins to within these seconds, and write the sentence down."""
         self._state = "stopped"
         try:
             self._show(now=True, sentence=sentence)
         except Ended:
             pass                                                      # its own disk is full: the sentence still goes out
-        self._tell_the_last({"kind": "stop", "sentence": sentence})
+        self._tell_the_last({"kind": "stop", "sentence": sentence}, seconds)
 
-    def _tell_the_last(self, said: dict) -> None:
-        """Tell everyone who still listens, all at the same time, within a second."""
-        threads = [threading.Thread(target=self._try_to_tell, args=(role, said), daemon=True) for role in self._others]
+    def _tell_the_last(self, said: dict, seconds: float) -> None:
+        """Tell everyone who still listens, all at the same time, within these seconds."""
+        threads = [threading.Thread(target=self._try_to_tell, args=(role, said, seconds), daemon=True) for role in self._others]
         for thread in threads:
             thread.start()
-        end = time.monotonic() + 1.0
+        end = time.monotonic() + seconds
         for thread in threads:
             thread.join(max(0.0, end - time.monotonic()))
+
+    @property
+    def all_here(self) -> bool:
+        """Whether every role has said hello."""
+        return all(seen.hello for seen in self._seen.values())
 
     @property
     def resumable(self) -> int | None:
@@ -310,9 +315,9 @@ class Coordinator:
                     self._take(*self._heard.get())
                 raise Ended(self._sentence(f"{named(role)} could not be reached for {timeout:.1f} s")) from error
 
-    def _try_to_tell(self, role: str, said: dict) -> None:
+    def _try_to_tell(self, role: str, said: dict, seconds: float) -> None:
         try:
-            self._endpoint.call(role, ORDER, said, timeout=1.0)
+            self._endpoint.call(role, ORDER, said, timeout=seconds)
         except LinkError:
             pass                                                      # it is gone, or will see that the coordinator is
 
