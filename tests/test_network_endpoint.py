@@ -388,7 +388,7 @@ def test_pieces_that_come_to_nothing_again_and_again_are_no_sign_of_life(acknowl
             threading.Thread(target=self.through, args=(parts,), daemon=True).start()
 
         def through(self, parts):
-            next(parts), next(parts)                             # and ask for a third, as gRPC does
+            next(parts, None), next(parts, None)                 # and ask for a third, as gRPC does
             threading.Timer(0.05, self.done.set).start()
             next(parts, None)
 
@@ -691,6 +691,12 @@ def test_a_connection_that_is_not_restored_ends_in_a_sentence_that_names_the_rol
     assert 1.5 <= time.monotonic() - began < 3.5 and silent.value.role == "server" and "\n" not in str(silent.value)
     with pytest.raises(Silent, match="^server did not answer 'hello' for 0.5 s"):
         a.call("server", "hello", {}, timeout=0.5)
+    enough = threading.Event()
+    threading.Timer(0.3, enough.set).start()
+    began = time.monotonic()
+    with pytest.raises(Silent):
+        a.call("server", "hello", {}, timeout=60.0, until=enough)
+    assert 0.3 <= time.monotonic() - began < 20.0
 
 
 HUNG = """

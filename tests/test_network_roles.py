@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from network_pair import loopback
 from network_runs import HIDDEN, alone, finished, made, metrics_of, nursery, parts_of, same, small_rows, started, status
 
 from ppkit.models import classification_loss
@@ -350,6 +351,15 @@ def test_a_role_that_comes_after_the_end_is_told_why(tmp_path):
     late = nursery().start(conf, "A")
     assert late.wait(20) == 1 and roles["coordinator"].wait(20) == 2
     assert "holder B has another config than the coordinator: nothing was started" in late.said()
+
+
+def test_a_role_whose_hello_nobody_hears_any_more_takes_the_stop_for_its_answer(tmp_path):
+    conf = made(tmp_path / "it", small_rows())
+    elsewhere = conf.addresses | loopback("coordinator")                # it says its last word, and listens no longer
+    with Endpoint("coordinator", elsewhere, run=conf.run, certificates=conf.network.certificates) as coordinator:
+        A = nursery().start(conf, "A")
+        coordinator.call("A", "order", {"kind": "stop", "sentence": "holder B has another config"}, timeout=20.0)
+        assert A.wait(20) == 1 and "ppkit: holder B has another config\n" in A.said()      # it waits 60 s for a coordinator
 
 
 @pytest.mark.parametrize(("said", "why"), [

@@ -180,10 +180,12 @@ class Endpoint:
         """
         self._gate.handlers[method] = handler
 
-    def call(self, receiver: str, method: str, body: dict, *, timeout: float | None = None) -> dict:
+    def call(self, receiver: str, method: str, body: dict, *, timeout: float | None = None,
+             until: threading.Event | None = None) -> dict:
         """Ask another role, and wait for its answer.
 
         body: a small dict of what JSON knows.  timeout: seconds for all tries together, None for the endpoint's own.
+        until: once it is set there is no other try.
         Returns a dict.  Silent if no answer came in time, Rejected if the role refused.
         """
         timeout = self.timeout if timeout is None else timeout
@@ -192,7 +194,7 @@ class Endpoint:
             request = frames.pack(Frame(self.run, self.me, receiver, self._calls, 0, "control", method, body))
             ask = self._channel(receiver).unary_unary(f"/{SERVICE}/Call")
         deadline, pauses, problem = time.monotonic() + timeout, growing_pauses(), None
-        while (left := deadline - time.monotonic()) > 0 and not self._closed.is_set():
+        while (left := deadline - time.monotonic()) > 0 and not self._closed.is_set() and not (until and until.is_set()):
             try:
                 return json.loads(ask(request, timeout=left, metadata=((SESSION, self._session),)))
             except grpc.RpcError as error:

@@ -68,13 +68,17 @@ class Liaison:
         return said
 
     def report(self, kind: str, *, timeout: float | None = None, **what) -> dict:
-        """Say something to the coordinator; returns its answer.  timeout: seconds, None for the endpoint's.  LinkError."""
-        return self.endpoint.call(COORDINATOR, REPORT, {"kind": kind, "session": self._session, **what}, timeout=timeout)
+        """Say something to the coordinator; returns its answer.  timeout: seconds, None for the endpoint's.  LinkError.
 
-    def tell(self, kind: str, **what) -> None:
+        Once the run is over there is no other try: the coordinator may be gone.
+        """
+        return self.endpoint.call(COORDINATOR, REPORT, {"kind": kind, "session": self._session, **what}, timeout=timeout,
+                                  until=self.over)
+
+    def tell(self, kind: str, *, timeout: float | None = None, **what) -> None:
         """Say something to the coordinator, which must take it within the timeout.  Stopped if the run is over."""
         try:
-            said = self.report(kind, **what)
+            said = self.report(kind, timeout=timeout, **what)
         except LinkError:
             if self.over.is_set():
                 raise Stopped(self.role, self.sentence) from None

@@ -244,8 +244,8 @@ class Part:
         for step in damaged:
             self._say(f"the checkpoint of step {step} is damaged and is not used")
         self._good = good
-        self.liaison.report("hello", config=self.config.digest, columns=columns, resume=self.resume, saved=good, damaged=damaged,
-                     timeout=self.config.network.start_timeout)
+        self.liaison.tell("hello", config=self.config.digest, columns=columns, resume=self.resume, saved=good, damaged=damaged,
+                          timeout=self.config.network.start_timeout)
 
     def _measured(self) -> str:
         """What the label holder measured, in words; nothing at the others."""
