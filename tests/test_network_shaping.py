@@ -132,30 +132,47 @@ def arrivals(pair, sizes, both_ways=False):
     return times, time.monotonic() - began
 
 
+def in_one_of_three(as_fast_as_due, folder) -> bool:
+    """Whether it is so in one of three tries: another process on the machine can slow one, and makes none faster."""
+    return any(as_fast_as_due(folder / str(n)) for n in range(3))
+
+
 @pytest.mark.parametrize("latency", [0.0, 0.005, 0.05])
 @pytest.mark.parametrize("rate, size", [(100 * KBPS, 1_000), (10 * MBPS, 80_000), (100 * MBPS, 800_000), (GBPS, 8_000_000)])
 def test_real_messages_take_their_bits_and_one_latency(tmp_path, rate, size, latency):
     sizes = [size, size // 2, size]
-    with Pair(tmp_path, bandwidth=rate, latency=latency) as pair:
-        times, _ = arrivals(pair, sizes)
     due = np.cumsum(sizes) * 8 / rate + latency
-    assert (np.array(times) >= due).all(), "nothing may come before the link lets it"
-    assert (np.array(times) <= 1.5 * due + 0.2).all()
+
+    def in_time(folder):
+        with Pair(folder, bandwidth=rate, latency=latency) as pair:
+            times, _ = arrivals(pair, sizes)
+        assert (np.array(times) >= due).all(), "nothing may come before the link lets it"
+        return (np.array(times) <= 1.5 * due + 0.2).all()
+
+    assert in_one_of_three(in_time, tmp_path)
 
 
 def test_latency_is_paid_once_by_messages_behind_one_another(tmp_path):
-    with Pair(tmp_path, latency=0.3) as pair:
-        times, _ = arrivals(pair, [100] * 8)
-    assert times[0] >= 0.3 and times[-1] <= 0.3 * 1.5 + 0.2 < 0.3 * 8
+    def once(folder):
+        with Pair(folder, latency=0.3) as pair:
+            times, _ = arrivals(pair, [100] * 8)
+        assert times[0] >= 0.3
+        return times[-1] <= 0.3 * 1.5 + 0.2 < 0.3 * 8
+
+    assert in_one_of_three(once, tmp_path)
 
 
 def test_both_directions_of_a_link_are_full_at_once(tmp_path):
-    with Pair(tmp_path, bandwidth=10 * MBPS) as pair:
+    def at_once(folder):
+        with Pair(folder, bandwidth=10 * MBPS) as pair:
+            both, until_all = arrivals(pair, [250_000, 250_000], both_ways=True)
+        assert both[-1] >= 0.4
+        return until_all <= 0.4 * 1.5 + 0.1 < 0.8
+
+    with Pair(tmp_path / "one way", bandwidth=10 * MBPS) as pair:
         one_way, _ = arrivals(pair, [250_000, 250_000])
-    with Pair(tmp_path / "again", bandwidth=10 * MBPS) as pair:
-        both, until_all = arrivals(pair, [250_000, 250_000], both_ways=True)
-    assert one_way[-1] >= 0.4 and both[-1] >= 0.4
-    assert until_all <= 0.4 * 1.5 + 0.1 < 0.8, "half duplex would take twice as long"
+    assert one_way[-1] >= 0.4
+    assert in_one_of_three(at_once, tmp_path), "half duplex would take twice as long"
 
 
 def in_a_namespace(qdisc, count, size):
@@ -172,22 +189,19 @@ def in_a_namespace(qdisc, count, size):
     return float(done.stdout)
 
 
-def agree(kernels, ours) -> bool:
-    """Whether both take the same time within 15%, in one of three tries: another process on the machine can slow either."""
-    return any(kernels() == pytest.approx(ours(), rel=0.15) for _ in range(3))
-
-
 # The kernel counts what TLS, HTTP/2, TCP and IP add (measured: 8% at packets of 1,500 bytes, acknowledgements on the same
 # loopback included), our bucket the frames alone. Packets of 64 KiB, loopback's own, do not fit a bucket of 4 KB: tbf drops them.
 @pytest.mark.parametrize("rate, n_bytes", [(10 * MBPS, 1_000_000), (100 * MBPS, 10_000_000)])
-def test_the_kernels_bucket_takes_as_long_as_ours(rate, n_bytes):
-    def ours():
-        seconds = network_pair.seconds(4, n_bytes // 4, bandwidth=rate)
-        assert seconds >= n_bytes * 8 / rate
-        return seconds
+def test_the_kernels_bucket_takes_as_long_as_ours(tmp_path, rate, n_bytes):
+    def agree(_):
+        kernels = in_a_namespace(f"tbf rate {rate:.0f}bit burst 4kb latency 400ms", 4, n_bytes // 4)
+        ours = network_pair.seconds(4, n_bytes // 4, bandwidth=rate)
+        assert ours >= n_bytes * 8 / rate
+        return kernels == pytest.approx(ours, rel=0.15)
 
-    assert agree(lambda: in_a_namespace(f"tbf rate {rate:.0f}bit burst 4kb latency 400ms", 4, n_bytes // 4), ours)
+    assert in_one_of_three(agree, tmp_path)
 
 
-def test_the_kernels_latency_is_ours():
-    assert agree(lambda: in_a_namespace("netem delay 40ms", 5, 100), lambda: network_pair.seconds(5, 100, latency=0.04))
+def test_the_kernels_latency_is_ours(tmp_path):
+    assert in_one_of_three(lambda _: in_a_namespace("netem delay 40ms", 5, 100)
+                           == pytest.approx(network_pair.seconds(5, 100, latency=0.04), rel=0.15), tmp_path)
