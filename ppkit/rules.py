@@ -141,7 +141,9 @@ def bound(evidence: Evidence) -> Outcome:
 
     The value is the largest measured / bound.
     """
-    measured, limit = np.asarray(evidence.values, float), np.asarray(evidence.against, float)
+    measured, limit = _seeds(evidence.values), _seeds(evidence.against)
+    if limit.shape not in ((1,), measured.shape) or (limit <= 0).any():
+        raise ValueError(f"against must be one bound > 0, or one for each of the {measured.size} values, got {evidence.against!r}")
     ratio = float(np.max(measured / limit))
     if ratio <= 1 + 1e-9:
         return Outcome(REPRODUCED, ratio, why=f"largest measured/bound over {measured.size} points")
@@ -151,10 +153,10 @@ def bound(evidence: Evidence) -> Outcome:
 def claim_fails_if_attained(evidence: Evidence) -> Outcome:
     """Mathematics and security: refuted if the attained value lies above what is claimed (1e-9 relative slack);
     reproduced only if an upper bound that holds by proof lies at or under it; else the proof has a gap."""
-    attained, claimed = _one(evidence.values), float(evidence.against)
-    if attained > claimed * (1 + 1e-9):
+    attained, claimed = _one(evidence.values), _one(evidence.against)
+    if attained > claimed + 1e-9 * abs(claimed):
         return Outcome(REFUTED, attained, why=f"claimed at most {claimed:.4g}, attained {attained:.4g}")
-    if evidence.proven is not None and evidence.proven <= claimed * (1 + 1e-9):
+    if evidence.proven is not None and evidence.proven <= claimed + 1e-9 * abs(claimed):
         return Outcome(REPRODUCED, evidence.proven, why=f"a bound of {evidence.proven:.4g} holds by proof")
     return Outcome(f"{NOT_REPRODUCED}: the proof has a gap", attained, why=f"attained {attained:.4g}, no proof")
 

@@ -18,7 +18,7 @@ def fitted(x, y_runs, *, confidence: float = 0.95) -> tuple[float, float, float]
     means = y.reshape(len(y), -1).mean(axis=1) if y.size else y
     if x.ndim != 1 or x.size < 3 or means.shape != x.shape:
         raise ValueError(f"a slope needs three points or more and as many rows of runs, got {x.shape} and {y.shape}")
-    if not ((x > 0).all() and np.ptp(x) > 0 and np.isfinite(means).all() and (means > 0).all()):
+    if not ((x > 0).all() and np.isfinite(x).all() and np.ptp(x) > 0 and np.isfinite(means).all() and (means > 0).all()):
         raise ValueError(f"points (not all equal) and means of runs must be > 0, got points {x} and means {means}")
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be in (0, 1), got {confidence}")

@@ -185,3 +185,9 @@ def test_a_sentence_where_it_cannot_be_done():
         optimum(some_owners(squared()), loss=hinge(), bounds=WIDE)
     with pytest.raises(ValueError, match="records are not clipped"):
         optimum(owners, loss=hinge(), bounds=Bounds(1.5, 2.0))
+
+
+def test_the_constant_must_be_the_same_with_every_owner():
+    banks = [Owner(name, np.full((2, 1), c), np.array([-1.0, 1.0])) for name, c in (("a", 1.0), ("b", 2.0))]
+    with pytest.raises(ValueError, match="must be the constant"):
+        constant_model(banks, loss=hinge(), bounds=WIDE)

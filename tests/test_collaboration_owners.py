@@ -100,3 +100,16 @@ def test_clipping_scales_long_rows_down_and_leaves_short_ones(constant):
 def test_refusals_name_the_value(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_record_above_the_bound_by_more_than_rounding_is_refused():
+    owner = Owner("a", np.ones((1, 2)), np.ones(1))
+    checked([owner], bounds=Bounds(2.0 / (1 + 1e-10), 1.0))
+    with pytest.raises(ValueError, match="not clipped"):
+        checked([owner], bounds=Bounds(2.0 / (1 + 1e-7), 1.0))
+
+
+@pytest.mark.parametrize("y", [np.ones(4), np.ones(2), 1.0, np.ones((3, 1))])
+def test_blocks_want_a_label_for_each_row(y):
+    with pytest.raises(ValueError, match="X must be"):
+        blocks(np.ones((3, 2)), y, (2,))

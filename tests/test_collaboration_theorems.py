@@ -249,7 +249,7 @@ def test_algorithm_2s_bound_written_out_and_above_what_happens():
     (lambda: theorems.noise_energy(gradient_bound=1, horizon=1, n_records=[5], epsilons=[1, 1]),
      r"one entry per owner.*\(1,\) and \(2,\)"),
     (lambda: theorems.theorem3_bound(constant=1, gradient_bound=1, n_records=[5], epsilons=[-1.0]),
-     r"epsilons must be > 0, got \[-1.0\]"),
+     r"epsilons must be > 0, got -1.0"),
     (lambda: theorems.theorem3_bound(constant=math.inf, gradient_bound=1, **BANKS), "constant must be .*got inf"),
     (lambda: theorems.attained_epsilon([-1.0], 1.0), "distances must be finite and >= 0, got -1.0"),
     (lambda: theorems.attained_epsilon([1.0], 0.0), r"scales must be > 0.*got \[0.\]"),

@@ -205,6 +205,109 @@ def test_a_role_that_is_silent_already_is_not_waited_for_twice(tmp_path):
         assert abs(endpoint.given[-1] - given) < 0.5
 
 
+def test_a_role_that_does_not_run_when_the_last_word_comes_still_hears_it(tmp_path):
+    """It stands still for a quarter of the timeout: the others are told why the run stops, and so is it."""
+    conf = made(tmp_path / "it", rows(), **{**SLOW, "timeout": 8.0})
+    roles = started(conf)
+    until_step(conf, 3)
+    roles["A"].signal(signal.SIGSTOP)
+    roles["B"].signal(signal.SIGINT)
+    time.sleep(2.0)
+    roles["A"].signal(signal.SIGCONT)
+    assert {name: role.wait(20) for name, role in roles.items()} == {"coordinator": 1, "server": 1, "A": 1, "B": 130}
+    assert all("holder B was interrupted" in role.said() for role in roles.values()), roles["A"].said()
+
+
+LAST = """
+import os, signal, subprocess, sys, time
+from ppkit.spnn.network import __main__, liaison
+report = liaison.Liaison.report
+def slow(self, kind, **how):
+    time.sleep(1.0 * (kind == "done"))                   # the others are done
+    said = report(self, kind, **how)
+    if kind == "done":
+        subprocess.Popen(["sh", "-c", f"sleep 1.7; kill -CONT {os.getpid()}"])
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return said
+liaison.Liaison.report = slow
+sys.exit(__main__.main(sys.argv[1:]))
+"""
+
+
+def test_a_role_that_does_not_run_when_the_end_comes_has_not_failed(tmp_path):
+    conf = made(tmp_path / "it", rows(), **{**SLOW, "latency": 0.0, "timeout": 8.0})
+    roles = {role: nursery().start(conf, role) for role in conf.roles if role != "A"}
+    with subprocess.Popen([sys.executable, "-c", LAST, "holder", "A", str(conf.path)], stderr=subprocess.PIPE, text=True) as last:
+        try:
+            said = last.communicate(timeout=40)[1]
+            assert (last.returncode, {role.wait(20) for role in roles.values()}) == (0, {0}), said
+        finally:
+            last.kill()
+
+
+def test_an_interrupted_coordinator_says_how_the_run_goes_on(tmp_path):
+    conf = made(tmp_path / "it", rows(), **SLOW)
+    roles = started(conf)
+    until_step(conf, EVERY + 1)
+    roles["coordinator"].signal(signal.SIGINT)
+    assert roles["coordinator"].wait(10) == 130
+    promised(all_stop(roles, ("coordinator",), "the coordinator was interrupted: the run stops at step", since=time.monotonic()))
+    assert "the coordinator was interrupted: the run stops at step" in roles["coordinator"].said()
+
+
+def test_a_role_with_an_error_of_its_own_says_the_coordinators_sentence_too(tmp_path):
+    one, said = Part(made(tmp_path / "it", rows()), "A", resume=False), []
+    one.liaison._say, one.liaison.endpoint = said.append, Unanswered()
+    one.liaison.stop("holder B could not reach the server")             # it came while this role computed
+    one.liaison.give_up("unreachable", "server")
+    assert said == ["holder B could not reach the server"]
+
+
+class Unanswered:
+    """An endpoint of a role whose coordinator has gone."""
+
+    def stop(self, reason):
+        pass
+
+    def call(self, role, *_, **__):
+        raise Silent(role, "no")
+
+
+UNWRITTEN = """
+import errno, sys
+from ppkit.spnn.network import __main__, endpoint
+
+class Full:                                              # a disk that is full after 40 writes
+    closed, n = False, 0
+    def write(self, content):
+        self.n += 1
+        if self.n > 40:
+            raise OSError(errno.ENOSPC, "No space left on device")
+    def flush(self):
+        pass
+    def close(self):
+        pass
+
+gate = endpoint.Gate
+endpoint.Gate = lambda *args, record, **how: gate(*args, record=Full(), **how)
+sys.exit(__main__.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("role", ["server", "coordinator"])
+def test_a_full_disk_under_the_record_is_the_fault_of_who_has_it(tmp_path, role):
+    conf = made(tmp_path / "it", rows(), **SLOW, record=True)
+    roles = {other: nursery().start(conf, other) for other in conf.roles if other != role}
+    with subprocess.Popen([sys.executable, "-c", UNWRITTEN, role, str(conf.path)], stderr=subprocess.PIPE, text=True) as full:
+        try:
+            said = full.communicate(timeout=40)[1]
+            assert full.returncode == 1 and "No space left on device" in said
+            for other in roles.values():
+                assert other.wait(10) == 1 and f"the {role} could not write to its disk" in other.said(), other.said()
+        finally:
+            full.kill()
+
+
 @on_request
 def test_a_coordinator_that_hangs(tmp_path):
     conf = made(tmp_path / "it", rows(), **SLOW)

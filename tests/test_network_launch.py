@@ -162,6 +162,13 @@ def test_without_the_coordinators_word_the_log_of_who_failed_says_it(path):
     assert launch.run(path).sentence == "holder A ended with code 1 (more in run/A/log.txt)"
 
 
+def test_a_role_killed_before_it_says_hello_is_the_one_that_is_named(path, monkeypatch):
+    monkeypatch.setattr(launch, "AFTER_ALL", 0.5)
+    play(path, coordinator=[["status", 0, "starting"], *FOREVER], server=FOREVER, A=FOREVER, B=[["signal", signal.SIGKILL]])
+    result = launch.run(path)
+    assert result.code == 1 and result.sentence.startswith("holder B was killed by signal 9 (more in run/B/log.txt); ")
+
+
 def test_who_does_not_end_in_time_is_ended_even_if_deaf(path, monkeypatch):
     monkeypatch.setattr(launch, "AFTER_ALL", 0.5)
     monkeypatch.setattr(launch, "PATIENCE", 0.4)
@@ -471,7 +478,7 @@ def test_who_shows_no_valid_certificate_is_counted_where_roles_are_missing(path,
             for n in (2, 1):
                 log({"event": "refused", "why": f"connections that showed no valid certificate of this run's authority: {n}"})
             log({"event": "refused", "why": "another run's id"})
-            self.on_call = self.call = lambda *_, **__: {}
+            self.on_call = self.call = self.check = lambda *_, **__: {}
 
         def __enter__(self):
             return self

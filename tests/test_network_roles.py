@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from contextlib import closing
 
 import numpy as np
@@ -351,6 +352,21 @@ def test_a_role_that_comes_after_the_end_is_told_why(tmp_path):
     late = nursery().start(conf, "A")
     assert late.wait(20) == 1 and roles["coordinator"].wait(20) == 2
     assert "holder B has another config than the coordinator: nothing was started" in late.said()
+
+
+def test_a_role_that_still_starts_when_another_is_interrupted_is_told_why(tmp_path):
+    conf = made(tmp_path / "it", small_rows())
+    roles = {role: nursery().start(conf, role) for role in ("coordinator", "server", "B")}
+    until = time.monotonic() + 20
+    while not (roles["B"].log.exists() and "waits for the coordinator" in roles["B"].said()) and time.monotonic() < until:
+        time.sleep(0.01)
+    time.sleep(0.5)                                                     # its hello is answered
+    roles["B"].signal(signal.SIGINT)
+    assert roles["B"].wait(20) == 130
+    time.sleep(1.5)
+    late = nursery().start(conf, "A")
+    assert late.wait(20) == 1 and roles["coordinator"].wait(20) == 1
+    assert "holder B was interrupted" in late.said()                    # it waits 60 s for a coordinator
 
 
 def test_a_role_whose_hello_nobody_hears_any_more_takes_the_stop_for_its_answer(tmp_path):

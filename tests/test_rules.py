@@ -179,3 +179,21 @@ def test_numbers_that_are_none_are_refused(values):
 def test_a_claim_has_exactly_one_known_rule(rule):
     with pytest.raises(ValueError, match="exactly one rule"):
         rules.parse(rule)
+
+
+def test_a_flat_line_is_decided_by_its_interval():
+    assert verdict("flat", [0.95, 0.96], spread=0.02, halfwidth=0.004) == "reproduced"
+    assert verdict("flat", [0.95, 0.96], spread=0.02, halfwidth=0.006) == "not reproduced"
+
+
+@pytest.mark.parametrize("values, against", [([0.5, float("nan")], 1.0), ([0.5], None), ([0.5, 0.6], [1.0, 2.0, 3.0]),
+                                             ([0.5, 0.6], [[1.0], [2.0]]), ([-3.0], [-2.0]), ([0.0], [0.0])])
+def test_bound_refuses_what_it_cannot_compare(values, against):
+    with pytest.raises(ValueError, match="finite numbers|one bound > 0"):
+        verdict("bound", values, against=against)
+
+
+def test_a_claim_that_is_just_met_is_not_refuted_whatever_its_sign():
+    assert verdict("claim_fails_if_attained", -1.0, against=-1.0) == "not reproduced: the proof has a gap"
+    with pytest.raises(ValueError, match="takes one number"):
+        verdict("claim_fails_if_attained", 1.0, against=float("nan"))

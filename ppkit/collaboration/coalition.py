@@ -96,11 +96,10 @@ def coalitions(n_owners: int) -> Iterator[tuple[int, ...]]:
     return itertools.chain.from_iterable(itertools.combinations(range(n_owners), size) for size in range(1, n_owners + 1))
 
 
-def best_coalition(n_records, epsilons, *, method: str = "sorted", must=(), noise: float = 1.0,
-                   estimation: float = 0.0) -> Coalition:
+def best_coalition(n_records, epsilons, *, method: str = "sorted", noise: float = 1.0, estimation: float = 0.0) -> Coalition:
     """The owners whose coalition has the least forecast, under the paper's weights n_l / n.
 
-    n_records: (N,) >= 1, public.  epsilons: (N,) > 0, inf without noise.  must: indices of owners who are in anyway.
+    n_records: (N,) >= 1, public.  epsilons: (N,) > 0, inf without noise.
     n_records need not be whole: a price in records is not.
     noise, estimation: constants of the two terms of the forecast (head of this file), >= 0, not both 0.
     method: "exact" tries all subsets (N <= 20); "sorted" tries N: owners by 1/(n_l eps_l^2), least first, and its prefixes.
@@ -112,10 +111,11 @@ def best_coalition(n_records, epsilons, *, method: str = "sorted", must=(), nois
     coalition has a value of at least v if and only if its c is at least phi of its n, and S has equality.
     Without a member l:  c - c_l >= phi(n - n_l),  so  r_l <= (phi(n) - phi(n - n_l)) / n_l < phi'(n)  (also if S = {l}).
     With an outsider m:  c + c_m >= phi(n + n_m),  so  r_m >= (phi(n + n_m) - phi(n)) / n_m > phi'(n).
-    So members come before outsiders in the order of r: S is a prefix.  Nothing else was used of the owners in `must`, who
-    are neither removed nor added.  For v = 0 S is all owners without noise, and they come first too.
-    Without the estimation term phi'(n) = 2 v n, which is a rule to say aloud: an owner belongs in if it brings, for each
-    unit of 1/eps^2, more than half as many records as the coalition has for each:  n_l eps_l^2 > n / (2 sum_S 1/eps^2).
+    So members come before outsiders in the order of r: S is a prefix.  For v = 0 S is all owners without noise, and they
+    come first too.
+    Without the estimation term phi'(n) = 2 v n, so every member of the BEST coalition S, and no outsider, brings for
+    each unit of 1/eps^2 more than half as many records as S has for each:  n_l eps_l^2 > n / (2 sum_S 1/eps^2). A coalition
+    that meets this need not be the best, and the forecast along the prefixes may rise and then fall again: try all N.
 
     >>> best_coalition([100_000, 100_000, 100_000, 40_000], [1.0, 1.0, 1.0, 1.0]).members
     (0, 1, 2)
@@ -126,17 +126,14 @@ def best_coalition(n_records, epsilons, *, method: str = "sorted", must=(), nois
     if method == "exact" and n.size > LARGEST_EXACT:
         raise ValueError(f"method 'exact' tries all subsets of at most {LARGEST_EXACT} owners, got {n.size}")
     noise, estimation = _constants(noise, estimation)
-    fixed = _indices("must", must, n.size)
-    free = np.setdiff1d(np.arange(n.size), fixed)
-    sets = _subsets if method == "exact" else _prefixes
-    free = free[np.argsort(cost[free] / n[free], kind="stable")]
-    records, costs = sets(n[free]) + n[fixed].sum(), sets(cost[free]) + cost[fixed].sum()
-    skip = 0 if fixed.size else 1  # the empty set comes first
-    value = _value(records[skip:], costs[skip:], noise, estimation)
+    order = np.argsort(cost / n, kind="stable")
+    sums = _subsets if method == "exact" else np.cumsum
+    records = sums(n[order])
+    value = _value(records, sums(cost[order]), noise, estimation)
     equal = np.flatnonzero(value <= value.min() * (1 + _TIE))
-    best = int(equal[np.argmax(records[skip:][equal])]) + skip
-    chosen = free[np.array([best >> bit & 1 for bit in range(free.size)], bool)] if method == "exact" else free[:best]
-    return Coalition(tuple(sorted(int(i) for i in (*fixed, *chosen))), float(value[best - skip]),
+    best = int(equal[np.argmax(records[equal])])
+    members = [bit for bit in range(n.size) if best + 1 >> bit & 1] if method == "exact" else range(best + 1)
+    return Coalition(tuple(sorted(int(order[i]) for i in members)), float(value[best]),
                      float(_value(n.sum(), cost.sum(), noise, estimation)))
 
 
@@ -185,10 +182,12 @@ def own_view(n_records, epsilons, owner: int, *, noise: float = 1.0, estimation:
     if n.size < 2:
         raise ValueError(f"own_view needs two owners or more, got {n.size}")
     noise, estimation = _constants(noise, estimation)
-    owner = int(_indices("owner", (owner,), n.size)[0])
+    owner = whole("owner", owner, least=0)
+    if owner >= n.size:
+        raise ValueError(f"owner must be below {n.size}, the number of owners, got {owner}")
     own = np.asarray(epsilons, float).copy()
     own[owner] = np.inf
-    best = best_coalition(n, own, must=(owner,), noise=noise, estimation=estimation)
+    best = best_coalition(n, own, noise=noise, estimation=estimation)  # the owner is in: it comes first, without noise
     return OwnView(float(_value(n[owner], 0.0, noise, estimation)), float(_value(n.sum(), cost.sum(), noise, estimation)),
                    best.everybody, best.value, tuple(i for i in best.members if i != owner))
 
@@ -228,15 +227,11 @@ def _value(records, costs, noise, estimation):
 
 
 def _subsets(values):
-    """Sums of all subsets of values, the empty one first; bit i of the place says whether value i is in."""
+    """Sums of all nonempty subsets of values; bit i of the place, counted from 1, says whether value i is in."""
     sums = np.zeros(1)
     for value in values:
         sums = np.concatenate([sums, sums + value])
-    return sums
-
-
-def _prefixes(values):
-    return np.concatenate([[0.0], np.cumsum(values)])
+    return sums[1:]
 
 
 def _checked(n_records, epsilons) -> tuple[np.ndarray, np.ndarray]:
@@ -259,12 +254,3 @@ def _constants(noise, estimation) -> tuple[float, float]:
         raise ValueError("noise and estimation must not both be 0: every coalition would be as good as any other")
     return float(noise), float(estimation)
 
-
-def _indices(name, values, n_owners) -> np.ndarray:
-    if np.ndim(values) != 1:
-        raise ValueError(f"{name} must be a list of indices, got {values!r}")
-    indices = np.unique(np.asarray(tuple(values), float))
-    unknown = indices[~np.isin(indices, np.arange(n_owners))]
-    if unknown.size:
-        raise ValueError(f"{name} must name owners from 0 to {n_owners - 1}, got {unknown[0]:g}")
-    return indices.astype(int)

@@ -28,7 +28,7 @@ def quadratic_excess(curvatures, offsets, *, variance: float, horizon: int, step
         raise ValueError(f"curvatures (finite, >= 0) and offsets (finite) must be vectors of one length, got {h} and {mean}")
     if not (np.isfinite(variance) and variance >= 0 and np.isfinite(step) and step > 0):
         raise ValueError(f"variance must be >= 0 and step > 0, both finite, got {variance} and {step}")
-    whole("horizon", horizon)
+    horizon = whole("horizon", horizon)
     if isinstance(algorithm, bool) or algorithm not in (1, 2):
         raise ValueError(f"algorithm must be 1 or 2, got {algorithm}")
     bar, var, var_bar, cov = mean, *np.zeros((3, h.size))  # bar[1] is theta[1]; cov between e[k] and bar[k]
@@ -63,7 +63,7 @@ def reach(*, gradient_bound: float, n_records, epsilons, horizon: int, step: flo
         raise ValueError("step and theta_max must be > 0 and curvature >= 0, all finite, got "
                          f"{step}, {theta_max} and {curvature}")
     v = most = 0.0
-    for k in range(1, horizon):
+    for k in range(1, int(horizon)):
         rate = step / np.sqrt(k)
         v = (1 - rate * curvature) ** 2 * v + rate**2 * variance
         most = max(most, v)

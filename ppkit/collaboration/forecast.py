@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from ppkit.collaboration.owners import positive
+from ppkit.collaboration.owners import positive, settings
 
 
 def spread(n_records, epsilons, kappa: int = 1) -> np.ndarray | float:
@@ -22,15 +22,7 @@ def spread(n_records, epsilons, kappa: int = 1) -> np.ndarray | float:
     >>> round(spread([1000] * 3, [0.1, 0.1, 1.0]), 6)
     0.004726
     """
-    n, budgets = np.asarray(n_records, dtype=float), np.asarray(epsilons, dtype=float)
-    if n.ndim == 0 or budgets.ndim == 0 or n.shape[-1] != budgets.shape[-1] or n.shape[-1] == 0:
-        raise ValueError(f"n_records and epsilons must have one entry per owner, got shapes {n.shape} and {budgets.shape}")
-    if not (np.isfinite(n).all() and (n >= 1).all() and (n == np.floor(n)).all()):
-        raise ValueError(f"n_records must be whole numbers >= 1, got {n.tolist()}")
-    if not (budgets > 0).all():
-        raise ValueError(f"epsilons must be > 0, got {budgets[~(budgets > 0)][0]}")
-    if not np.isfinite(kappa) or kappa != int(kappa) or not 1 <= kappa <= n.shape[-1]:
-        raise ValueError(f"kappa must be a whole number from 1 to {n.shape[-1]} (the owners), got {kappa}")
+    n, budgets = settings(n_records, epsilons, kappa)
     value = kappa * np.sqrt((1 / budgets**2).sum(axis=-1)) / n.sum(axis=-1)
     return float(value) if value.ndim == 0 else value
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-_NUMBER = (int, float, np.integer, np.floating)
+NUMBER = (int, float, np.integer, np.floating)
 _ROWS = 4096  # rows that a pass looks at together
 _ROUNDING = 1e-9  # a clipped record may be above its bound by rounding
 
@@ -97,8 +97,10 @@ def blocks(X, y, sizes: Sequence[int], *, names: Sequence[str] | None = None) ->
         raise ValueError(f"need at least one size and a name for each, got {len(sizes)} sizes and {len(names)} names")
     for name, size in zip(names, sizes):
         whole(f"the size of owner {name}", size)
-    if X.ndim != 2 or sum(sizes) > len(X):
-        raise ValueError(f"sizes {tuple(sizes)} ask for {sum(sizes)} records, the data has {X.shape[0] if X.ndim else 0}")
+    if X.ndim != 2 or y.shape != X.shape[:1]:
+        raise ValueError(f"X must be (n, p) and y (n,), got {X.shape} and {y.shape}")
+    if sum(sizes) > len(X):
+        raise ValueError(f"sizes {tuple(sizes)} ask for {sum(sizes)} records, the data has {len(X)}")
     ends = np.cumsum(np.asarray(sizes, dtype=np.int64))
     return tuple(Owner(name, X[end - int(size):end], y[end - int(size):end]) for name, size, end in zip(names, sizes, ends))
 
@@ -133,15 +135,29 @@ def clip_records(X, *, l1_bound: float, constant: bool = False) -> np.ndarray:
 
 def whole(name: str, value, *, least: int = 1) -> int:
     """`value` as an int; ValueError in one sentence if it is not a whole number >= least (a bool, a string, 2.5, NaN)."""
-    fits = isinstance(value, _NUMBER) and not isinstance(value, bool)
+    fits = isinstance(value, NUMBER) and not isinstance(value, bool)
     if not (fits and math.isfinite(value) and value == int(value) and value >= least):
         raise ValueError(f"{name} must be a whole number >= {least}, got {value if fits else repr(value)}")
     return int(value)
 
 
+def settings(n_records, epsilons, kappa=1) -> tuple[np.ndarray, np.ndarray]:
+    """n_records and epsilons as float64 arrays (..., N), one entry per owner; ValueError in one sentence if they, or kappa, are odd."""
+    n, budgets = np.atleast_1d(np.asarray(n_records, dtype=float)), np.atleast_1d(np.asarray(epsilons, dtype=float))
+    if n.shape[-1] != budgets.shape[-1] or n.shape[-1] == 0:
+        raise ValueError(f"n_records and epsilons must have one entry per owner, got shapes {n.shape} and {budgets.shape}")
+    if not (np.isfinite(n).all() and (n >= 1).all() and (n == np.floor(n)).all()):
+        raise ValueError(f"n_records must be whole numbers >= 1, got {n.tolist()}")
+    if not (budgets > 0).all():
+        raise ValueError(f"epsilons must be > 0, got {budgets[~(budgets > 0)][0]}")
+    if whole("kappa", kappa) > n.shape[-1]:
+        raise ValueError(f"kappa must be a whole number from 1 to {n.shape[-1]} (the owners), got {kappa}")
+    return n, budgets
+
+
 def positive(name: str, value) -> None:
     """ValueError in one sentence if `value` is not a finite number > 0."""
-    fits = isinstance(value, _NUMBER) and not isinstance(value, bool)
+    fits = isinstance(value, NUMBER) and not isinstance(value, bool)
     if not (fits and math.isfinite(value) and value > 0):
         raise ValueError(f"{name} must be a finite number > 0, got {value if fits else repr(value)}")
 

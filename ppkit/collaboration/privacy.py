@@ -10,7 +10,7 @@ import math
 import numpy as np
 from scipy import optimize
 
-from ppkit.collaboration.owners import positive, whole
+from ppkit.collaboration.owners import NUMBER, positive, whole
 from ppkit.renyi import FINE_ORDERS, curve_epsilon, laplace_curve, to_epsilon
 
 
@@ -107,7 +107,9 @@ def _check(gradient_bound, n_records, horizon, epsilon, kappa, delta):
     positive("gradient_bound", gradient_bound)
     for name, value in (("n_records", n_records), ("horizon", horizon), ("kappa", kappa)):
         whole(name, value)
-    if not epsilon > 0:
-        raise ValueError(f"epsilon must be > 0, got {epsilon}")
-    if delta is not None and not 0 < delta < 1:
-        raise ValueError(f"delta must be in (0, 1), got {delta}")
+    if not isinstance(epsilon, NUMBER) or not epsilon > 0:
+        raise ValueError(f"epsilon must be > 0, got {epsilon!r}")
+    if delta is not None and not (isinstance(delta, NUMBER) and 0 < delta < 1):
+        raise ValueError(f"delta must be in (0, 1), got {delta!r}")
+    if math.isinf(2.0 * gradient_bound * horizon * kappa / n_records / epsilon):
+        raise ValueError(f"epsilon = {epsilon:g} asks for more noise than a float64 can hold")

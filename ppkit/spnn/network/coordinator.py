@@ -21,11 +21,11 @@ from pathlib import Path
 from ppkit.spnn.network.config import Config
 from ppkit.spnn.network.control import (ORDER, REPORT, WHY, TakenFolder, checked, named, notices, plan_for, private,
                                         record_file)
-from ppkit.spnn.network.endpoint import Endpoint, LinkError
+from ppkit.spnn.network.endpoint import Endpoint, LinkError, Unrecorded
 
 STRANGERS = re.compile(r"connections that showed no valid certificate of this run's authority: (\d+)")     # as the gate says
 GRACE = 0.6                                              # seconds in which the report of who is really gone may still come
-LAST_WORD, LATECOMERS = 1.0, 5.0                         # seconds for the last word to all; to those still starting, after bad input
+LAST_WORD, LATECOMERS = 1.0, 5.0                         # seconds for the last word to all; to those still starting, if one stops
 
 
 class Ended(Exception):
@@ -50,6 +50,7 @@ class _Seen:
     saved: int | None = None
     ready: dict | None = None
     done: bool = False
+    stopped: bool = False
 
 
 def main(config: Config, *, resume: bool = False) -> int:
@@ -62,7 +63,7 @@ def main(config: Config, *, resume: bool = False) -> int:
         raise ValueError("there is nothing to go on from: start without --resume")
     for notice in notices(config):
         print(f"ppkit: {notice}", file=sys.stderr, flush=True)
-    code, sentence = 0, ""
+    code, sentence, late = 0, "", False
     with closing(taken), Endpoint("coordinator", config.addresses, run=config.run, certificates=network.certificates,
                   bandwidth=network.bandwidth, latency=network.latency, timeout=network.timeout, accepts={},
                   record=record_file(config, "coordinator"), log=refusals.append) as endpoint:
@@ -71,15 +72,16 @@ def main(config: Config, *, resume: bool = False) -> int:
         try:
             coordinator.run()
         except Ended as ended:
-            code, sentence = ended.code, str(ended) + (_strangers(refusals) if isinstance(ended, Missing) else "")
+            late = not isinstance(ended, Missing)                    # or who is not here has had its time
+            code, sentence = ended.code, str(ended) + ("" if late else _strangers(refusals))
         except KeyboardInterrupt:
-            code, sentence = 130, "the run was interrupted"
+            code, sentence = 130, coordinator.sentence_of("the coordinator was interrupted")
         except Exception:
-            code, sentence = 1, "the coordinator failed"
+            code, sentence = 1, coordinator.sentence_of("the coordinator failed")
             traceback.print_exc()
         if sentence:
             _say(sentence)
-            coordinator.stop(sentence, LATECOMERS if code == 2 and not coordinator.all_here else LAST_WORD)
+            coordinator.stop(sentence, LATECOMERS if late and not coordinator.all_here else LAST_WORD)
     with suppress(OSError), open(private(folder / "messages.jsonl"), "a" if resume else "w", encoding="utf-8") as file:
         file.writelines(json.dumps(line) + "\n" for line in refusals)
     return code
@@ -180,13 +182,21 @@ class Coordinator:
         self._tell_the_last({"kind": "stop", "sentence": sentence}, seconds)
 
     def _tell_the_last(self, said: dict, seconds: float) -> None:
-        """Tell everyone who still listens, all at the same time, within these seconds."""
-        threads = [threading.Thread(target=self._try_to_tell, args=(role, said, seconds), daemon=True) for role in self._others]
+        """Tell everyone, all at the same time: within these seconds; longer who spoke just now and may be slow."""
+        given = {role: max(seconds, self._left_to(role)) for role in self._others}
+        threads = [threading.Thread(target=self._try_to_tell, args=(role, said, given[role]), daemon=True) for role in given]
         for thread in threads:
             thread.start()
-        end = time.monotonic() + seconds
+        end = time.monotonic() + max(given.values())
         for thread in threads:
             thread.join(max(0.0, end - time.monotonic()))
+
+    def _left_to(self, role: str) -> float:
+        """Seconds until a role has said nothing for half the timeout; 0 if it said no hello, or that it stops."""
+        seen = self._seen[role]
+        if seen.at is None or not seen.hello or seen.stopped:
+            return 0.0
+        return seen.at + self.config.network.timeout / 2 - time.monotonic()
 
     @property
     def all_here(self) -> bool:
@@ -214,6 +224,10 @@ class Coordinator:
                 continue
             except queue.Empty:
                 pass
+            try:
+                self._endpoint.check()
+            except Unrecorded as error:
+                raise Ended(self.sentence_of(f"the coordinator could not write to its disk ({error})")) from None
             now = time.monotonic()
             if now - looked > timeout / 2:                            # it is the coordinator itself that slept
                 for seen in self._seen.values():
@@ -222,7 +236,7 @@ class Coordinator:
             looked = now
             silent = [role for role, seen in self._seen.items() if seen.hello and not seen.done and now - seen.at > timeout]
             if silent:
-                raise Ended(self._sentence(f"{_and(silent)} gave no sign of life for {timeout:.1f} s"))
+                raise Ended(self.sentence_of(f"{_and(silent)} gave no sign of life for {timeout:.1f} s"))
             if at_start and now - began > self.config.network.start_timeout:
                 missing = [role for role, seen in self._seen.items() if not seen.hello]
                 raise Missing(f"{_and(missing)} did not say hello within {self.config.network.start_timeout:g} s: "
@@ -251,7 +265,7 @@ class Coordinator:
 
     def _stopped_by(self, role: str, said: dict) -> None:
         """A role has stopped: find out whose fault it is, from who else is silent, and end."""
-        timeout, about = self.config.network.timeout, said.get("role")
+        timeout, about, self._seen[role].stopped = self.config.network.timeout, said.get("role"), True
         if said.get("why") == "unreachable" and about in self._seen:
             until = time.monotonic() + GRACE
             while time.monotonic() < until:
@@ -266,14 +280,15 @@ class Coordinator:
                     break
             quiet = time.monotonic() - (self._seen[about].at or 0.0) if about in self._seen else 0.0
             if said.get("why") == "unreachable" and quiet > max(0.5, 0.6 * timeout):
-                raise Ended(self._sentence(f"{named(about)} gave no sign of life for {timeout:.1f} s"))
+                raise Ended(self.sentence_of(f"{named(about)} gave no sign of life for {timeout:.1f} s"))
         words = WHY.get(str(said.get("why")), WHY["error"]).format(role=named(about) if about else "another role",
                                                                      timeout=f"{timeout:.1f}")
         where = self.config.folder.name
         code = 2 if said.get("why") in ("rows", "changed", "damaged") else 1
-        raise Ended(self._sentence(f"{named(role)} {words} (more in {where}/{role}/log.txt)"), code)
+        raise Ended(self.sentence_of(f"{named(role)} {words} (more in {where}/{role}/log.txt)"), code)
 
-    def _sentence(self, what: str) -> str:
+    def sentence_of(self, what: str) -> str:
+        """What everyone is told: what happened, where the run stops, and how it goes on."""
         stops = f"the run stops at step {self.step}" if self._state not in ("starting", "setting up") else "nothing was trained"
         if self.resumable is None:
             return f"{what}: {stops}"
@@ -313,7 +328,7 @@ class Coordinator:
             except LinkError as error:
                 while not self._heard.empty():                                    # it may have said why
                     self._take(*self._heard.get())
-                raise Ended(self._sentence(f"{named(role)} could not be reached for {timeout:.1f} s")) from error
+                raise Ended(self.sentence_of(f"{named(role)} could not be reached for {timeout:.1f} s")) from error
 
     def _try_to_tell(self, role: str, said: dict, seconds: float) -> None:
         try:
@@ -331,7 +346,7 @@ class Coordinator:
                 _replace(self.config.folder_of("coordinator") / "status.json",
                          shown | {"seconds": round(time.time() - self._began, 3)})
             except OSError as error:
-                raise Ended(self._sentence(f"the coordinator could not write to its disk ({error.strerror})")) from None
+                raise Ended(self.sentence_of(f"the coordinator could not write to its disk ({error.strerror})")) from None
 
 
 def _strangers(refusals: list[dict]) -> str:

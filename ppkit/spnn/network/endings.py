@@ -10,7 +10,7 @@ from pathlib import Path
 from ppkit.spnn.holders import Malformed
 from ppkit.spnn.network.checkpoints import Changed, Damaged, SentBefore
 from ppkit.spnn.network.control import OddPlan
-from ppkit.spnn.network.endpoint import OutOfTurn, Rejected, Silent, Stopped
+from ppkit.spnn.network.endpoint import OutOfTurn, Rejected, Silent, Stopped, Unrecorded
 
 STOPPED, BAD_INPUT, INTERRUPTED = 1, 2, 130             # exit codes
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT)
@@ -37,7 +37,7 @@ class Ending:
 
 
 # The first kind that fits: RowsDiffer, Damaged and the others that are ValueErrors stand before ValueError.
-_KINDS = ((Stopped, STOPPED, None), (RowsDiffer, BAD_INPUT, "rows"), (Malformed, STOPPED, "malformed"),
+_KINDS = ((Stopped, STOPPED, None), (Unrecorded, STOPPED, "disk"), (RowsDiffer, BAD_INPUT, "rows"), (Malformed, STOPPED, "malformed"),
           (Silent, STOPPED, "unreachable"), (Rejected, STOPPED, "refused"), (OutOfTurn, STOPPED, "out of turn"),
           (SentBefore, STOPPED, "repeated"), (Changed, BAD_INPUT, "changed"), (Damaged, BAD_INPUT, "damaged"),
           (OddPlan, STOPPED, "plan"), (ValueError, STOPPED, "values"), (KeyboardInterrupt, INTERRUPTED, "interrupted"))

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     import torch
 
 BACKLOG = 2 << 30                            # bytes of one sender's messages that wait unread
-__all__ = ["BACKLOG", "Endpoint", "LinkError", "OutOfTurn", "Rejected", "Silent", "Stopped"]
+__all__ = ["BACKLOG", "Endpoint", "LinkError", "OutOfTurn", "Rejected", "Silent", "Stopped", "Unrecorded"]
+
+
+class Unrecorded(LinkError):
+    """What came here could not be written into the record that was asked for: the endpoint takes no more messages."""
 
 
 class Endpoint:
@@ -41,7 +45,8 @@ class Endpoint:
     sender's messages that may wait here unread, each counted with its head and 4 KiB; the default is sixteen times what a
     dealer sends ahead for an epoch of 230,000 records with 14 columns (131 MB). Both are checked on a message's head, before
     memory is taken for it: a link takes at most backlog, and once more the message that is coming in.
-    record: a file that keeps every message and call taken, to be read with `frames.recorded`.
+    record: a file that keeps every message and call taken, to be read with `frames.recorded`. Where it cannot be written
+    (a full disk) the endpoint stops with Unrecorded and takes no more messages; calls still work.
     log: gets a dict for every message sent, once it is acknowledged: at, sent_at (time.time() when it was given to `send` and
     when its acknowledgement came), step, phase, sender, receiver, name, n_bytes (payload), wire_bytes (frame); and for every
     refusal: event="refused", at, from, why; event="failed" where this role itself failed at what came, with the kind of error
@@ -85,7 +90,7 @@ class Endpoint:
         self._record = open(record, "ab") if record is not None else None
         self._gate = Gate(me, addresses[me], run=run, roles=set(addresses) - {me}, certificates=self._certificates,
                           latency=latency, accepts=accepts, largest=largest, backlog=backlog, record=self._record,
-                          tell=self._tell, change=self._change, closing=self._stopped.is_set)
+                          tell=self._tell, change=self._change, closing=self._stopped.is_set, failed=self._unrecorded)
 
     def __enter__(self) -> Endpoint:
         self._gate.start()
@@ -257,6 +262,16 @@ class Endpoint:
             self._change.notify_all()
         for link in list(self._outgoing.values()):
             link.wake()
+
+    def _unrecorded(self, error: OSError) -> None:
+        """From a thread of the gate, which has the lock; the links are woken from one that has not."""
+        self._failure = self._failure or Unrecorded(self.me, f"received.frames: {error.strerror or error}")
+        self._stopped.set()
+        self._change.notify_all()
+
+    def check(self) -> None:
+        """Stopped, Silent, Rejected or Unrecorded if this endpoint was stopped, or could not go on."""
+        self._raise_failure()
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

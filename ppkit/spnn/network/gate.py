@@ -40,16 +40,17 @@ class Gate:
     me, run, accepts, largest, backlog: as in Endpoint.  steps: the least and the largest that a message may be of.
     roles: who may talk with this one.  change: the lock that guards `incoming` and `steps`; told of every arrival.
     latency: seconds from a message's arrival until it may be read.  record: an open file or None.  tell: takes a line of the
-    log.  closing: says whether this role has stopped taking messages.
+    log.  closing: says whether this role has stopped taking messages.  failed: told once the record cannot be written.
     ValueError, in one sentence, if nobody can serve at this address.
     """
 
     def __init__(self, me: str, address: str, *, run: str, roles: set[str], certificates: Path, latency: float,
                  accepts: Mapping[str, set[str]] | None, largest: int | None, backlog: int, record,
-                 tell: Callable[[dict], None], change: threading.Condition, closing: Callable[[], bool]):
+                 tell: Callable[[dict], None], change: threading.Condition, closing: Callable[[], bool],
+                 failed: Callable[[OSError], None]):
         self.me, self.run, self._accepts, self._latency = me, run, accepts, latency
         self._largest, self._backlog, self.steps = largest, backlog, (0, math.inf)
-        self._change, self._closing, self._tell, self._record = change, closing, tell, record
+        self._change, self._closing, self._tell, self._record, self._failed = change, closing, tell, record, failed
         self.incoming = {role: Incoming() for role in roles}
         self.handlers: dict[str, Callable[[str, dict], dict]] = {}
         self._replies: dict[tuple[str, str, int], Future] = {}
@@ -233,9 +234,15 @@ class Gate:
             context.abort(error.code, error.why)
 
     def _keep(self, pieces: list[bytes]) -> None:
+        """Into the record; where it cannot be written this role stops, and who sent it is not to blame: it may try again."""
         if self._record is not None and not self._record.closed:
-            self._record.write(sum(map(len, pieces)).to_bytes(8, "big") + b"".join(pieces))
-            self._record.flush()
+            try:
+                self._record.write(sum(map(len, pieces)).to_bytes(8, "big") + b"".join(pieces))
+                self._record.flush()
+            except OSError as error:
+                self._record = None                  # orders and calls still come in
+                self._failed(error)
+                raise _Refused(_Code.UNAVAILABLE, f"{self.me} has stopped", logged=False) from None
 
     def _on_handshake(self) -> None:
         """A connection begins; see later whether it ever showed a certificate."""

@@ -165,7 +165,8 @@ class _Roles:
         failed = [role for role in self._roles if self._codes.get(role) != DONE]
         if not failed:
             return DONE, ""
-        return STOPPED, status.get("sentence") or "; ".join(self._about(role) for role in failed[:2])
+        failed.sort(key=self._cut_off.__contains__)                 # who ended by itself first: the others only waited for it
+        return STOPPED, status.get("sentence") or "; ".join(self._about(role) for role in failed[:3])
 
     def _about(self, role: str) -> str:
         code, log = self._codes.get(role), _log(self._config, role)

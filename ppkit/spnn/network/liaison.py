@@ -90,10 +90,11 @@ class Liaison:
         """Tell the coordinator that this role stops, and wait a little for its sentence to all."""
         try:
             self.report("stopped", why=why, role=about, timeout=1.0)
-            if self.over.wait(1.5):
-                self._say(self.sentence)
+            self.over.wait(1.5)
         except LinkError:
-            pass                                         # the coordinator may be what is gone
+            pass                                         # the coordinator may be what is gone, or has said why before
+        if self.over.is_set():
+            self._say(self.sentence)
 
     def begin(self) -> None:
         """Give signs of life from now on, in a thread of their own."""
