@@ -23,5 +23,6 @@ def fitted(x, y_runs, *, confidence: float = 0.95) -> tuple[float, float, float]
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be in (0, 1), got {confidence}")
     line = stats.linregress(np.log(x), np.log(means))
-    half = stats.t.ppf((1 + confidence) / 2, x.size - 2) * line.stderr
+    error = line.stderr if np.ptp(means) > 0 else 0.0                    # of a flat line scipy says nan
+    half = stats.t.ppf((1 + confidence) / 2, x.size - 2) * error
     return float(line.slope), float(line.slope - half), float(line.slope + half)

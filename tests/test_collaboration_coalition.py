@@ -212,6 +212,7 @@ def test_by_noise_alone_nothing_beats_training_alone():
     (lambda: best_coalition([1, 2], [1.0, 1.0], method="greedy"), "exact, sorted, got 'greedy'"),
     (lambda: best_coalition([1] * 21, [1.0] * 21, method="exact"), "at most 20 owners, got 21"),
     (lambda: coalitions(2.5), "n_owners must be a whole number >= 1, got 2.5"),
+    (lambda: best_coalition([1, 2], [1.0, 1.0], noise="1"), "noise must be a finite number >= 0, got '1'"),
     (lambda: best_coalition([1, 2], [1.0, 1.0], noise=-1), "noise must be a finite number >= 0, got -1"),
     (lambda: best_coalition([1, 2], [1.0, 1.0], estimation=np.inf), "estimation must be a finite number >= 0, got inf"),
     (lambda: best_coalition([1, 2], [1.0, 1.0], noise=0), "not both be 0"),

@@ -80,6 +80,7 @@ def test_clipping_scales_long_rows_down_and_leaves_short_ones(constant):
     (lambda: blocks(*rows(), ()), "at least one size and a name for each, got 0 sizes and 0 names"),
     (lambda: blocks(*rows(), (1, 2), names=("a",)), "got 2 sizes and 1 names"),
     (lambda: clip_records(rows()[0], l1_bound=0.0), "l1_bound must be a finite number > 0, got 0.0"),
+    (lambda: clip_records(rows()[0], l1_bound=None), "l1_bound must be a finite number > 0, got None"),
     (lambda: clip_records(rows()[0], l1_bound=1.0, constant=True), "l1_bound must be a finite number > 1, got 1.0"),
     (lambda: clip_records(rows()[0], l1_bound=math.nan), "l1_bound must be a finite number > 0, got nan"),
     (lambda: clip_records([[1.0, np.inf]], l1_bound=1.0), "X must be finite, got NaN or infinite values in 1 of 1 rows"),

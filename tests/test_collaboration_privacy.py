@@ -158,12 +158,20 @@ def test_an_l1_shift_is_worst_in_one_coordinate():
     ({"n_records": 0}, "n_records must be a whole number >= 1, got 0"),
     ({"horizon": 0}, "horizon must be a whole number >= 1, got 0"), ({"horizon": 2.5}, "horizon .* got 2.5"),
     ({"horizon": True}, "horizon .* got True"), ({"kappa": 0}, "kappa must be a whole number >= 1, got 0"),
-    ({"delta": 0.0}, r"delta must be in \(0, 1\), got 0.0"), ({"delta": 1.0}, r"delta must be in \(0, 1\), got 1.0"),
+    ({"epsilon": "1"}, "epsilon must be > 0, got '1'"), ({"delta": "x"}, r"delta must be in \(0, 1\), got 'x'"),
+    ({"epsilon": 1e-320}, "asks for more noise than a float64 can hold"), ({"delta": 0.0}, r"delta must be in \(0, 1\), got 0.0"), ({"delta": 1.0}, r"delta must be in \(0, 1\), got 1.0"),
 ])
 def test_refusals_name_the_value(change, message):
     for scale_of in (laplace_scale, gaussian_scale):
         with pytest.raises(ValueError, match=message):
             scale_of(**{**BASE, "epsilon": 1.0, "delta": 1e-6, **change})
+
+
+@pytest.mark.parametrize("epsilon, delta, message", [(-1.0, 0.1, "epsilon must be"), ("1", 0.1, "epsilon must be"),
+                                                     (1.0, 2.0, r"delta must be in \(0, 1\), got 2.0")])
+def test_a_zcdp_budget_is_for_a_promise_that_there_is(epsilon, delta, message):
+    with pytest.raises(ValueError, match=message):
+        zcdp_budget(epsilon, delta)
 
 
 def test_gaussian_noise_needs_a_delta():

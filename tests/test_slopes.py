@@ -28,6 +28,10 @@ def test_it_is_the_ledgers():
     assert wide[0] == value and wide[1] < low < high < wide[2]
 
 
+def test_a_flat_line_has_slope_0():
+    assert fitted([1, 2, 4], [3.0, 3.0, 3.0]) == (0.0, 0.0, 0.0)
+
+
 @pytest.mark.parametrize("call, message", [
     (lambda: fitted([1, 2], [1, 2]), "three points or more"),
     (lambda: fitted([1, 2, 3], [1, 2]), r"\(3,\) and \(2,\)"),

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ppkit.collaboration.owners import whole
+from ppkit.collaboration.owners import NUMBER, whole
 
 METHODS, WEIGHTS = ("exact", "sorted"), ("records", "inverse_variance")
 LARGEST_EXACT = 20
@@ -248,8 +248,8 @@ def _checked(n_records, epsilons) -> tuple[np.ndarray, np.ndarray]:
 
 def _constants(noise, estimation) -> tuple[float, float]:
     for name, value in (("noise", noise), ("estimation", estimation)):
-        if not (np.isfinite(value) and value >= 0):
-            raise ValueError(f"{name} must be a finite number >= 0, got {value}")
+        if not (isinstance(value, NUMBER) and np.isfinite(value) and value >= 0):
+            raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
     if noise == 0 == estimation:
         raise ValueError("noise and estimation must not both be 0: every coalition would be as good as any other")
     return float(noise), float(estimation)

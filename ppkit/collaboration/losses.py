@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ppkit.collaboration.hits import Lines
-from ppkit.collaboration.owners import Bounds, Owner, checked
+from ppkit.collaboration.owners import NUMBER, Bounds, Owner, checked
 
 KINDS = ("squared", "hinge", "logistic")
 _ROWS = 256  # rows whose products with _COLUMNS models stay in the cache
@@ -31,11 +31,11 @@ class Loss:
     def __post_init__(self):
         if self.kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}, which are convex, got {self.kind}")
-        if not (math.isfinite(self.regularisation) and self.regularisation >= 0):
+        if not (isinstance(self.regularisation, NUMBER) and math.isfinite(self.regularisation) and self.regularisation >= 0):
             raise ValueError("regularisation must be a finite number >= 0, or the loss is not convex, "
-                             f"got {self.regularisation}")
-        if not (math.isfinite(self.positive_weight) and self.positive_weight > 0):
-            raise ValueError(f"positive_weight must be a finite number > 0, got {self.positive_weight}")
+                             f"got {self.regularisation!r}")
+        if not (isinstance(self.positive_weight, NUMBER) and math.isfinite(self.positive_weight) and self.positive_weight > 0):
+            raise ValueError(f"positive_weight must be a finite number > 0, got {self.positive_weight!r}")
         if self.kind == "squared" and self.positive_weight != 1:
             raise ValueError(f"positive_weight is for hinge and logistic loss, squared loss got {self.positive_weight}")
 

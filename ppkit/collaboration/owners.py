@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-NUMBER = (int, float, np.integer, np.floating)
+NUMBER = (int, float, np.integer, np.floating)  # what counts as one
 _ROWS = 4096  # rows that a pass looks at together
 _ROUNDING = 1e-9  # a clipped record may be above its bound by rounding
 
@@ -119,9 +119,9 @@ def clip_records(X, *, l1_bound: float, constant: bool = False) -> np.ndarray:
            [ 0.5,  0.5]])
     """
     X = np.asarray(X, dtype=np.float64)
+    if not (isinstance(l1_bound, NUMBER) and math.isfinite(l1_bound) and l1_bound > int(constant)):
+        raise ValueError(f"l1_bound must be a finite number > {int(constant)}, got {l1_bound!r}")
     room = l1_bound - 1.0 if constant else l1_bound
-    if not (math.isfinite(l1_bound) and room > 0):
-        raise ValueError(f"l1_bound must be a finite number > {int(constant)}, got {l1_bound}")
     if X.ndim != 2:
         raise ValueError(f"X must be (n, p), got shape {X.shape}")
     norms = _l1_norms(X)

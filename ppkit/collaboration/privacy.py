@@ -68,7 +68,12 @@ def gaussian_scale(*, gradient_bound: float, n_records: int, horizon: int, epsil
 
 @functools.lru_cache(maxsize=4096)
 def zcdp_budget(epsilon: float, delta: float) -> float:
-    """The largest rho for which rho-zCDP gives (epsilon, delta)-DP, by Renyi orders; epsilon finite > 0, delta in (0, 1)."""
+    """The largest rho for which rho-zCDP gives (epsilon, delta)-DP, by Renyi orders.
+
+    epsilon: finite, > 0.  delta: in (0, 1).  Returns rho > 0.  ValueError if an argument is out of range.
+    """
+    positive("epsilon", epsilon)
+    _check_delta(delta)
     orders = np.r_[FINE_ORDERS, 1 + np.logspace(5, min(max(5.0, 1 - math.log10(delta)), 150.0), 500)]
 
     def excess(log_rho):
@@ -109,7 +114,12 @@ def _check(gradient_bound, n_records, horizon, epsilon, kappa, delta):
         whole(name, value)
     if not isinstance(epsilon, NUMBER) or not epsilon > 0:
         raise ValueError(f"epsilon must be > 0, got {epsilon!r}")
-    if delta is not None and not (isinstance(delta, NUMBER) and 0 < delta < 1):
-        raise ValueError(f"delta must be in (0, 1), got {delta!r}")
+    if delta is not None:
+        _check_delta(delta)
     if math.isinf(2.0 * gradient_bound * horizon * kappa / n_records / epsilon):
         raise ValueError(f"epsilon = {epsilon:g} asks for more noise than a float64 can hold")
+
+
+def _check_delta(delta):
+    if not (isinstance(delta, NUMBER) and 0 < delta < 1):
+        raise ValueError(f"delta must be in (0, 1), got {delta!r}")
