@@ -263,6 +263,14 @@ def test_a_role_with_an_error_of_its_own_says_the_coordinators_sentence_too(tmp_
     assert said == ["holder B could not reach the server"]
 
 
+def test_a_role_that_tests_names_no_step_beyond_the_last(tmp_path):
+    one = Part(made(tmp_path / "it", rows()), "A", resume=False)
+    one.step, one.liaison.last_step = 8, 6
+    assert "the run stops at step 6" in one.liaison.without_coordinator()
+    one.step = 3
+    assert "the run stops at step 3" in one.liaison.without_coordinator()
+
+
 class Unanswered:
     """An endpoint of a role whose coordinator has gone."""
 

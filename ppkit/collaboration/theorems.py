@@ -89,8 +89,8 @@ def theorem2_bound(*, gradient_bound: float, strong_convexity: float, step: floa
 
     Arguments as in `noise_energy`; strong_convexity: L > 0.  step: rho > 0.  dimension: 1 is as printed.
     Returns a number >= 0, in units of f; 4/L times it is equation 10.  ValueError if an argument is out of range.
-    Guarantee: none. Wherever it is below 9/32 of the start's square, `algorithm1_quadratic` is above it: at every T >= 2 for
-    rho = 1, and at every large T for any rho fixed in advance. For rho growing like T^2 it exceeds f(theta[1]) - f* sooner or
+    Guarantee: none. `algorithm1_quadratic` is above it, wherever it is itself below 9/32 of the start's square: at every T >= 2
+    for rho = 1, and at every large T for any rho fixed in advance. For rho growing like T^2 it exceeds f(theta[1]) - f* sooner or
     later, and then it is true and says nothing.  Source: wu2020, Theorem 2.
 
     >>> bound = theorem2_bound(gradient_bound=1, strong_convexity=1, step=1, n_records=[1000] * 3, epsilons=[1] * 3)

@@ -264,7 +264,7 @@ class Endpoint:
             link.wake()
 
     def _unrecorded(self, error: OSError) -> None:
-        """From a thread of the gate, which has the lock; the links are woken from one that has not."""
+        """Stop for want of the record: from a thread of the gate, which has the lock; `close` wakes the links."""
         self._failure = self._failure or Unrecorded(self.me, f"received.frames: {error.strerror or error}")
         self._stopped.set()
         self._change.notify_all()

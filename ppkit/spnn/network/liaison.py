@@ -131,14 +131,18 @@ class Liaison:
         if self._saved is not None:
             more = f"; `ppkit spnn run {self.config.typed} --resume` goes on from step {self._saved} or later"
         return (f"the coordinator gave no sign of life for {self.config.network.timeout:.1f} s: "
-                f"the run stops at step {self._at_step()}{more}")
+                f"the run stops at step {self._step()}{more}")
+
+    def _step(self) -> int:
+        """The training step that this role is at; after the training, while it tests, the last one."""
+        return min(self._at_step(), self.last_step)
 
     def _give_signs(self) -> None:
         timeout = self.config.network.timeout
         pause, heard = min(0.25, timeout / 5), time.monotonic()
         while not self.over.wait(pause):
             try:
-                said = self.report("alive", step=min(self._at_step(), self.last_step), timeout=max(0.2, timeout / 4))
+                said = self.report("alive", step=self._step(), timeout=max(0.2, timeout / 4))
             except LinkError:
                 if time.monotonic() - heard > timeout:
                     self.stop(self.without_coordinator())
