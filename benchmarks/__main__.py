@@ -12,6 +12,7 @@ import collaboration
 import dpsgd_step
 import dpstgd_step
 import network_epoch
+import notebooks
 import numpy
 import paillier_layer
 import ring_product
@@ -37,7 +38,7 @@ def machine() -> dict[str, str | int]:
 
 
 def main() -> int:
-    steps = (dpstgd_step, dpsgd_step, ring_product, paillier_layer, spnn_step, secureml_step, network_epoch, collaboration)
+    steps = (dpstgd_step, dpsgd_step, ring_product, paillier_layer, spnn_step, secureml_step, network_epoch, collaboration, notebooks)
     bars = [bar for step in steps for bar in step.run()]
     for bar in bars:
         side = f">= {bar.at_least}" if bar.at_least is not None else f"<= {bar.at_most}"

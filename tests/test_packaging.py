@@ -1,19 +1,20 @@
 """pyproject.toml, requirements.lock and environment.yml say the same; the lock needs no URL and no compiler's luck."""
 
+import importlib.util
 import re
+import sys
 import tomllib
+import venv
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-import notebook_times
-
 ROOT = Path(__file__).resolve().parents[1]
 ASKED_FOR = ("jupyterlab", "numpy", "torch", "pandas", "scikit-learn", "matplotlib", "seaborn", "phe", "papermill",
              "pytest", "nbval")
-CONDA_NAMES = {"pytorch": "torch", "matplotlib-base": "matplotlib", "seaborn-base": "seaborn"}
+PYTHONS = ("3.11", "3.12", "3.13")
 
 
 def requirements(lines):
@@ -27,27 +28,114 @@ def ranges():
 
 
 @pytest.fixture(scope="module")
-def pins():
-    lines = (ROOT / "requirements.lock").read_text("utf-8").splitlines()
-    return requirements(line for line in lines if not line.startswith("#"))
+def environment():
+    """tools/environment.py, which runs outside the package."""
+    spec = importlib.util.spec_from_file_location("environment", ROOT / "tools" / "environment.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="module")
-def conda():
-    lines = (ROOT / "environment.yml").read_text("utf-8").split("dependencies:")[1].splitlines()
-    items = [line.strip().removeprefix("- ") for line in lines if line.strip()]
-    assert items.pop(0) == "python=3.11" and items.pop(0) == "pip"
-    items.remove("pip:")
-    return requirements(CONDA_NAMES.get(re.split("[<>=]", item)[0], re.split("[<>=]", item)[0])
-                        + item[len(re.split("[<>=]", item)[0]):] for item in items)
+def lock():
+    """The lock's entries, each one line, without PyTorch."""
+    text = (ROOT / "requirements.lock").read_text("utf-8").replace("\\\n", " ")
+    return [line for line in text.splitlines() if not line.startswith("#")]
+
+
+@pytest.fixture(scope="module")
+def pins(lock, environment):
+    torch = environment.TORCH.findall((ROOT / "requirements.lock").read_text("utf-8"))
+    return requirements([*(line.split(" --hash")[0] for line in lock), *torch])
 
 
 def test_what_was_asked_for_is_there(ranges):
     assert [name for name in ASKED_FOR if name not in ranges] == []
 
 
-def test_conda_users_get_the_same_ranges(ranges, conda):
-    assert conda == ranges
+def test_conda_brings_python_and_pip_and_pip_the_lock():
+    lines = [line.strip() for line in (ROOT / "environment.yml").read_text("utf-8").splitlines()]
+    assert lines[lines.index("dependencies:") + 1:] == ["- python=3.11", "- pip", "- pip:", "- -r requirements.lock"]
+
+
+def test_conda_users_are_told_the_torch_of_the_lock(pins):
+    assert f"pip install torch{pins['torch']} " in (ROOT / "environment.yml").read_text("utf-8")
+
+
+def test_every_locked_wheel_has_a_hash_and_serves_every_python_that_needs_it(lock):
+    """One hash where a wheel is for any Python; where each has its own, one each; fewer only with a marker that says so."""
+    for line in lock:
+        hashes = re.findall(r"--hash=sha256:[0-9a-f]{64}(?:\s|$)", line)
+        assert 1 <= len(set(hashes)) == len(hashes) <= len(PYTHONS), line
+        marker = Requirement(line.split(" --hash")[0]).marker
+        if marker:
+            needed = [python for python in PYTHONS if marker.evaluate({"python_version": python})]
+            assert needed and len(hashes) <= len(needed) < len(PYTHONS), line
+
+
+def test_the_environment_is_made_from_the_lock_on_the_pythons_that_readme_names(environment, monkeypatch, capsys):
+    assert [".".join(map(str, version)) for version in environment.LOCKED] == list(PYTHONS)
+    assert all(python in (ROOT / "README.md").read_text("utf-8") for python in PYTHONS)
+    monkeypatch.setattr(environment.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(environment.sys, "platform", "linux")
+    for minor, first in ((11, "the locked packages"), (13, "the locked packages"), (14, "everything")):
+        monkeypatch.setattr(environment.sys, "version_info", (3, minor, 0))
+        assert environment.steps(ROOT / "requirements.lock", [])[0][0] == first
+    assert "No exact versions" in capsys.readouterr().out
+
+
+def test_torch_comes_after_the_lock_that_holds_all_it_needs_and_nothing_pulls_another(environment, monkeypatch):
+    monkeypatch.setattr(environment, "is_locked", lambda: True)
+    (_, first), (_, second), (_, last) = environment.steps(ROOT / "requirements.lock", [])
+    assert "--no-deps" in first and second == ["torch==2.13.0"] and "--no-deps" in last
+
+
+PIP = """
+import sys
+print("WARNING: an index that is configured oddly\\n" * 300, file=sys.stderr)
+print("Collecting a\\nCollecting b")
+sys.exit("ERROR: no wheel of b" if "no-such-package==2" in sys.argv else 0)
+"""
+
+
+@pytest.mark.processes
+def test_one_line_of_progress_for_a_call_of_pip_and_the_end_of_what_it_said_if_it_fails(environment, tmp_path, monkeypatch, capsys):
+    (tmp_path / "pip").mkdir()
+    (tmp_path / "pip" / "__init__.py").touch()
+    (tmp_path / "pip" / "__main__.py").write_text(PIP)                                # not pip: nothing is installed
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with open(tmp_path / "pip.log", "w") as log:
+        environment.install(Path(sys.executable), "the lock", ["no-such-package==1"], log)
+        assert re.fullmatch(r"  the lock: \d+ s\n", capsys.readouterr().out)
+        with pytest.raises(SystemExit) as ended:
+            environment.install(Path(sys.executable), "the lock", ["no-such-package==2"], log)
+    assert "ERROR: no wheel of b" in str(ended.value) and "WARNING" not in str(ended.value)
+    assert (tmp_path / "pip.log").read_text().count("WARNING") == 2 * 300
+
+
+@pytest.mark.processes
+def test_an_environment_is_made_anew_only_when_what_it_is_made_from_has_changed(environment, tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr(environment, "ROOT", tmp_path)
+    monkeypatch.setattr(environment, "create", lambda folder: venv.create(folder, clear=True))           # without pip: quick
+    monkeypatch.setattr(environment, "install", lambda python, what, arguments, log: made.append(what))
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "a"\n[tool.x]\n')
+    lock = tmp_path / "requirements.lock"
+    lock.write_text("# torch==1\na==1\n")
+    environment.main()
+    calls = len(made)
+    environment.main()
+    assert calls > 0 and len(made) == calls
+    with open(tmp_path / "pyproject.toml", "a") as file:
+        file.write("y = 1\n")                                              # the settings of a tool
+    environment.main()
+    assert len(made) == calls
+    lock.write_text("# torch==1\na==2\n")
+    environment.main()
+    assert len(made) == 2 * calls
+    (tmp_path / ".venv" / "bin" / "python").unlink()
+    environment.main()
+    assert len(made) == 3 * calls
 
 
 def test_the_lock_pins_every_dependency_to_one_version_inside_its_range(ranges, pins):
@@ -61,20 +149,6 @@ def test_the_lock_pins_every_dependency_to_one_version_inside_its_range(ranges, 
 
 
 def test_no_url_and_no_index_anywhere_in_the_recipes():
-    for name in ("requirements.lock", "environment.yml", "pyproject.toml", "Makefile", ".ci/run"):
+    for name in ("requirements.lock", "environment.yml", "pyproject.toml", "Makefile", "tools/environment.py", "tools/lock.py", ".ci/run"):
         text = (ROOT / name).read_text("utf-8")
         assert "://" not in text and "index-url" not in text and " @ " not in text, name
-
-
-def test_every_notebook_has_a_budget_and_every_budget_a_notebook():
-    folder = ROOT / "notebooks"
-    there = {file.relative_to(folder).with_suffix("").as_posix() for file in folder.rglob("*.ipynb")
-             if ".ipynb_checkpoints" not in file.parts}
-    assert there == set(notebook_times.budgets_in(ROOT))
-
-
-def test_a_notebook_half_over_its_budget_is_named():
-    taken = {"01_a": 30.0, "02_b": 30.1, "03_c": 1.0}
-    assert notebook_times.overruns(taken, {"01_a": 20, "02_b": 20}) == [
-        "03_c has no budget: give it one in pyproject.toml, [tool.ppkit.budgets]",
-        "02_b took 30 s, more than 1.5 times its budget of 20 s"]

@@ -1,0 +1,57 @@
+"""Write requirements.lock anew: python tools/lock.py python3.11 python3.12 python3.13
+
+Each interpreter's pip resolves what pyproject.toml asks for, PyTorch left out, and says which wheels it would take; the
+lock keeps their versions and hashes. Versions that the lock has already stay: take a line out to renew a package.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LOCK = ROOT / "requirements.lock"
+PIN = re.compile(r"^[\w.-]+==[^\s;\\]+", re.MULTILINE)
+
+
+def asked_for() -> list[str]:
+    """The dependencies of pyproject.toml without PyTorch."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return [line for line in project["dependencies"] if not line.startswith("torch")]
+
+
+def resolved(python: str, pins: list[str]) -> tuple[str, dict[tuple[str, str], str]]:
+    """The interpreter's version ("3.12"), and the hash of the wheel it would take for each (name, version)."""
+    constraints = ROOT / ".cache" / "pins.txt"
+    constraints.parent.mkdir(exist_ok=True)
+    constraints.write_text("\n".join(pins), encoding="utf-8")
+    command = [python, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet", "--only-binary", ":all:",
+               "--report", "-", "--constraint", str(constraints), *asked_for()]
+    report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    wheels = {(one["metadata"]["name"], one["metadata"]["version"]): one["download_info"]["archive_info"]["hashes"]["sha256"]
+              for one in report["install"]}
+    return ".".join(report["environment"]["python_full_version"].split(".")[:2]), wheels
+
+
+def main(pythons: list[str]) -> None:
+    """Resolve with every interpreter and write the lock; its header, the comment lines, stays as it is."""
+    text = LOCK.read_text("utf-8")
+    hashes, needed_by = defaultdict(set), defaultdict(list)
+    for python in pythons:
+        version, wheels = resolved(python, PIN.findall(text))
+        for package, sha256 in wheels.items():
+            hashes[package].add(sha256)
+            needed_by[package].append(version)
+    lines = [line for line in text.splitlines() if line.startswith("#")]
+    for (name, version), found in sorted(hashes.items(), key=lambda item: item[0][0].lower()):
+        versions = needed_by[name, version]
+        only = "" if len(versions) == len(pythons) else " ; " + " or ".join(f'python_version == "{v}"' for v in versions)
+        lines.append(" \\\n    ".join([f"{name}=={version}{only}", *(f"--hash=sha256:{one}" for one in sorted(found))]))
+    LOCK.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
