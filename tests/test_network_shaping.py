@@ -181,10 +181,10 @@ def test_what_a_break_makes_come_again_takes_its_time_again_which_may_be_longer_
 
     link = Outgoing("B", Call, bandwidth=8_000, timeout=2.5, stopped=stopped, clock=clock, sent=done.append, failed=done.append)
     link.put([bytes(1_000)] * 4, "it came")
-    until(lambda: done)
+    until(lambda: "it came" in done)
+    assert done == ["it came"] and left == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], "no burst makes good what was lost"
     stopped.set()
     link.end()
-    assert done == ["it came"] and left == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], "no burst makes good what was lost"
 
 
 # the same over TLS, by a clock that only the test moves

@@ -3,7 +3,7 @@
 import time
 from threading import Condition
 
-FAR = 15.0                                  # seconds: guards against hanging for ever, and judges nothing
+FAR = 600.0                                  # seconds: guards against hanging for ever, and judges nothing
 
 
 def until(condition, what: str = ""):
