@@ -1,6 +1,7 @@
 """Runs over the network for the tests of the roles: small rows, one folder a run, and the same training in one process."""
 
 import atexit
+import contextlib
 import functools
 import json
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ import network_pair                                         # gives each worker 
 from ppkit import evaluation
 from ppkit.models import classification_loss
 from ppkit.spnn.layer import SPNN
-from ppkit.spnn.network import certificates, config, example
+from ppkit.spnn.network import certificates, config, example, frames
 from ppkit.spnn.network.order import Order
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.training import train
@@ -74,6 +75,15 @@ def status(conf) -> dict:
         return json.loads((conf.folder_of("coordinator") / "status.json").read_text())
     except FileNotFoundError:
         return {"state": "", "step": 0, "sentence": ""}
+
+
+def heard(conf) -> set[tuple[str, str]]:
+    """(role, kind) of what the coordinator has in its record so far; the last frame may be half there."""
+    found, path = set(), conf.folder_of("coordinator") / "received.frames"
+    with contextlib.suppress(frames.Malformed):
+        for frame in frames.recorded(path) if path.exists() else ():
+            found.add((frame.sender, frame.payload["kind"]))
+    return found
 
 
 def parts_of(conf) -> dict[str, np.ndarray]:

@@ -14,7 +14,8 @@ import pandas as pd
 import pytest
 import torch
 from network_pair import loopback
-from network_runs import HIDDEN, alone, finished, made, metrics_of, nursery, parts_of, same, small_rows, started, status
+from network_runs import (HIDDEN, alone, finished, heard, made, metrics_of, nursery, parts_of, same, small_rows, started,
+                          status)
 from waiting import FAR, until
 
 from ppkit.models import classification_loss
@@ -352,15 +353,6 @@ def test_a_role_that_comes_after_the_end_is_told_why(tmp_path):
     late = nursery().start(conf, "A")
     assert late.wait() == 1 and roles["coordinator"].wait() == 2
     assert "holder B has another config than the coordinator: nothing was started" in late.said()
-
-
-def heard(conf) -> set[tuple[str, str]]:
-    """(role, kind) of what the coordinator has in its record so far; the last frame may be half there."""
-    found, path = set(), conf.folder_of("coordinator") / "received.frames"
-    with contextlib.suppress(frames.Malformed):
-        for frame in frames.recorded(path) if path.exists() else ():
-            found.add((frame.sender, frame.payload["kind"]))
-    return found
 
 
 def test_a_role_that_still_starts_when_another_is_interrupted_is_told_why(tmp_path):
