@@ -1,9 +1,9 @@
 """Runs over the network for the tests of the roles: small rows, one folder a run, and the same training in one process."""
 
 import atexit
+import contextlib
 import functools
 import json
-import time
 from dataclasses import dataclass, field
 from unittest import mock
 
@@ -11,11 +11,13 @@ import numpy as np
 import pandas as pd
 import torch
 from role_nursery import Nursery
+from waiting import FAR
 
+import network_pair                                         # gives each worker ports of its own
 from ppkit import evaluation
 from ppkit.models import classification_loss
 from ppkit.spnn.layer import SPNN
-from ppkit.spnn.network import certificates, config, example
+from ppkit.spnn.network import certificates, config, example, frames
 from ppkit.spnn.network.order import Order
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.training import train
@@ -47,21 +49,23 @@ def small_rows(columns=(3, 2), *, train_rows=230, test_rows=90, seed=5) -> Verti
 def made(folder, vertical, **settings) -> config.Config:
     """The files of a run, certificates too."""
     settings = {"protocol": "masked", "secrets": "teaching", "seed": 3, "hidden": HIDDEN, "activation": ACTIVATION, "batch": 100,
-                "lr": 1.5, "epochs": 2, "timeout": 3.0, "checkpoint_every": 2, **settings}
+                "lr": 1.5, "epochs": 2, "timeout": FAR, "start_timeout": FAR, "checkpoint_every": 2, **settings}
     path = example.write(folder, vertical, **settings)
     loaded = config.load(path)
     certificates.make(loaded.network.certificates, loaded.roles)
     return loaded
 
 
-def started(conf, *, resume=False, paths=None) -> dict:
-    return {role: nursery().start(conf, role, resume=resume, path=(paths or {}).get(role)) for role in conf.roles}
+def started(conf, *, resume=False, paths=None, first=None) -> dict:
+    """first: code by role, as `Nursery.start` has it."""
+    return {role: nursery().start(conf, role, resume=resume, path=(paths or {}).get(role), first=(first or {}).get(role, ""))
+            for role in conf.roles}
 
 
-def finished(conf, *, resume=False, seconds=40.0, **how) -> dict:
+def finished(conf, **how) -> dict:
     """Run all roles to their end, which must be a good one."""
-    roles = started(conf, resume=resume, **how)
-    codes = {name: role.wait(seconds) for name, role in roles.items()}
+    roles = started(conf, **how)
+    codes = {name: role.wait() for name, role in roles.items()}
     assert not any(code != 0 for code in codes.values()), (codes, {name: role.said() for name, role in roles.items()})
     return roles
 
@@ -73,11 +77,13 @@ def status(conf) -> dict:
         return {"state": "", "step": 0, "sentence": ""}
 
 
-def until_step(conf, step: int, seconds=30.0) -> None:
-    end = time.monotonic() + seconds
-    while status(conf)["step"] < step:
-        assert time.monotonic() < end, f"step {step} was not reached: {status(conf)}"
-        time.sleep(0.005)
+def heard(conf) -> set[tuple[str, str]]:
+    """(role, kind) of what the coordinator has in its record so far; the last frame may be half there."""
+    found, path = set(), conf.folder_of("coordinator") / "received.frames"
+    with contextlib.suppress(frames.Malformed):
+        for frame in frames.recorded(path) if path.exists() else ():
+            found.add((frame.sender, frame.payload["kind"]))
+    return found
 
 
 def parts_of(conf) -> dict[str, np.ndarray]:

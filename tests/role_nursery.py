@@ -1,6 +1,7 @@
 """Roles as processes of their own that start in a moment: one process loads everything, and forks for every role.
 
-What runs in the forked process is what `python -m ppkit.spnn.network ROLE CONFIG` runs.
+What runs in the forked process is what `python -m ppkit.spnn.network ROLE CONFIG` runs; but nothing in there is over because a
+machine is slow, and the clock by which a role judges silence goes ahead where a test says so.
 """
 
 import json
@@ -8,8 +9,19 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from functools import partial
 from pathlib import Path
+
+from waiting import FAR, until
+
+# What each forked process does before it begins.
+PATIENT = f"""
+from ppkit.spnn.network import coordinator, gate, liaison, serving
+coordinator.LAST_WORD = coordinator.LATECOMERS = {FAR}       # to tell all why a run stops, those too that still start
+liaison.GIVING_UP = liaison.LAST_WORD = {FAR}                # to tell the coordinator, and to hear it
+gate._HANDSHAKE_SECONDS = gate._CLOSING_SECONDS = {FAR}
+serving.CUT_SECONDS = {FAR}
+"""
 
 
 class Role:
@@ -24,14 +36,17 @@ class Role:
             self._code = self._nursery.ask("poll", self.pid)
         return self._code
 
-    def wait(self, seconds: float) -> int | None:
-        end = time.monotonic() + seconds
-        while self.code() is None and time.monotonic() < end:
-            time.sleep(0.01)
-        return self.code()
+    def wait(self) -> int:
+        """The exit code, once it has ended."""
+        until(lambda: self.code() is not None, f"the end of {self.name}")
+        return self._code
 
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
+
+    def later(self, which: str, seconds: int = int(2 * FAR)) -> None:
+        """Put a clock of the role ahead: "signs", by which it judges the coordinator and its own work, or "links"."""
+        os.truncate(ahead(self.log, which), seconds)
 
     def said(self) -> str:
         return self.log.read_text("utf-8")
@@ -51,22 +66,24 @@ class Nursery:
         for role in self._roles:
             if role.code() is None:
                 role.signal(signal.SIGKILL)
-                role.wait(5)
+                role.wait()
         self._process.stdin.close()
         self._process.stdout.close()
-        self._process.wait(10)
+        self._process.wait()
 
     def ask(self, *words):
         self._process.stdin.write(json.dumps(words) + "\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
 
-    def start(self, config, name: str, *, resume: bool = False, path: Path | None = None) -> Role:
-        """path: of another config file for this role than config.path."""
+    def start(self, config, name: str, *, resume: bool = False, path: Path | None = None, first: str = "") -> Role:
+        """path: of another config file for this role than config.path.  first: code that its process runs before it begins."""
         log = config.folder_of(name) / "log.txt"
         log.parent.mkdir(parents=True, exist_ok=True)
+        for which in ("signs", "links"):
+            ahead(log, which).write_bytes(b"")
         words = [name] if name in ("coordinator", "server", "dealer") else ["holder", name]
-        pid = self.ask("start", [*words, str(path or config.path), *(["--resume"] if resume else [])], str(log))
+        pid = self.ask("start", [*words, str(path or config.path), *(["--resume"] if resume else [])], str(log), PATIENT + first)
         self._roles.append(Role(self, name, pid, log))
         return self._roles[-1]
 
@@ -88,12 +105,14 @@ def main() -> None:
         warm.forward([0, 1], [torch.zeros(1, 4)] * 2)
     for line in sys.stdin:
         match json.loads(line):
-            case ["start", arguments, log]:
+            case ["start", arguments, log, first]:
                 answer = os.fork()
                 if not answer:
                     become(log)
                     code = 1
                     try:
+                        clocks(Path(log))
+                        exec(first, {})
                         code = entry.main(arguments)
                     except BaseException:
                         import traceback
@@ -108,6 +127,28 @@ def main() -> None:
             case ["ready"]:
                 answer = "ready"
         print(json.dumps(answer), flush=True)
+
+
+def ahead(log: Path, which: str) -> Path:
+    """The file that has as many bytes as a clock of a role is ahead of the machine's, in seconds."""
+    return log.with_name(f"{which}.ahead")
+
+
+def clocks(log: Path) -> None:
+    """In the new process: the clock of the signs of life, and that of the links, go ahead as `Role.later` says."""
+    import time
+
+    from ppkit.spnn.network import coordinator, endpoint, part, shaping
+
+    class Ahead(shaping.WallClock):
+        def now(self):
+            return time.monotonic() + ahead(log, "links").stat().st_size
+
+    def now():
+        return time.monotonic() + ahead(log, "signs").stat().st_size
+
+    endpoint.WallClock = Ahead
+    part.Liaison = partial(part.Liaison, now=now)
 
 
 def become(log: str) -> None:

@@ -1,5 +1,6 @@
 """Every role in a process of its own: the result of one process to the bit, and who holds and hears what."""
 
+import contextlib
 import functools
 import json
 import re
@@ -7,15 +8,15 @@ import signal
 import stat
 import subprocess
 import sys
-import time
-from contextlib import closing
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from network_pair import loopback
-from network_runs import HIDDEN, alone, finished, made, metrics_of, nursery, parts_of, same, small_rows, started, status
+from network_runs import (HIDDEN, alone, finished, heard, made, metrics_of, nursery, parts_of, same, small_rows, started,
+                          status)
+from waiting import FAR, until
 
 from ppkit.models import classification_loss
 from ppkit.spnn.holders import Malformed
@@ -234,9 +235,9 @@ def test_a_second_process_of_a_role_touches_nothing(tmp_path):
         with pytest.raises(ValueError, match="^holder A of this run is running already: another process has A/ in .*run$"):
             Part(conf, "A", resume=resume)
     assert {path.name: path.read_bytes() for path in first.folder.iterdir()} == before and "secret.key" in before
-    with closing(TakenFolder(conf, "coordinator")):
+    with contextlib.closing(TakenFolder(conf, "coordinator")):
         role = nursery().start(conf, "coordinator")
-        assert role.wait(20) == 2
+        assert role.wait() == 2
         assert role.said().startswith("ppkit: the coordinator of this run is running already: another process has coordinator/ in ")
     first._taken.close()                                               # as when its process ends
     Part(conf, "A", resume=False)
@@ -324,7 +325,7 @@ def test_holders_with_other_rows_find_out_among_themselves(tmp_path):
     table.loc[[0, 1], "id"] = table.loc[[1, 0], "id"].to_numpy()
     table.to_parquet(conf.holder("B").data, index=False)
     roles = started(conf)
-    codes = {name: role.wait(20) for name, role in roles.items()}
+    codes = {name: role.wait() for name, role in roles.items()}
     assert codes["coordinator"] == 2 and all(codes.values())
     assert re.search("holder [AB] does not have the same rows in the same order as holder [AB] .*: nothing was trained",
                      roles["coordinator"].said())
@@ -338,7 +339,7 @@ def test_a_role_with_another_config_is_not_let_in(tmp_path):
     other = conf.path.with_name("other.toml")
     other.write_text(conf.path.read_text().replace("lr = 1.5", "lr = 1.25"))
     roles = started(conf, paths={"B": other})
-    assert {name: role.wait(20) for name, role in roles.items()} == {"coordinator": 2, "server": 1, "A": 1, "B": 1}
+    assert {name: role.wait() for name, role in roles.items()} == {"coordinator": 2, "server": 1, "A": 1, "B": 1}
     for role in roles.values():
         assert "holder B has another config than the coordinator: nothing was started" in role.said()
 
@@ -348,25 +349,22 @@ def test_a_role_that_comes_after_the_end_is_told_why(tmp_path):
     other = conf.path.with_name("other.toml")
     other.write_text(conf.path.read_text().replace("lr = 1.5", "lr = 1.25"))
     roles = {role: nursery().start(conf, role, path=other if role == "B" else None) for role in ("coordinator", "server", "B")}
-    assert roles["B"].wait(20) == 1                                     # it has been refused: the run is over
+    assert roles["B"].wait() == 1                                     # it has been refused: the run is over
     late = nursery().start(conf, "A")
-    assert late.wait(20) == 1 and roles["coordinator"].wait(20) == 2
+    assert late.wait() == 1 and roles["coordinator"].wait() == 2
     assert "holder B has another config than the coordinator: nothing was started" in late.said()
 
 
 def test_a_role_that_still_starts_when_another_is_interrupted_is_told_why(tmp_path):
-    conf = made(tmp_path / "it", small_rows())
-    roles = {role: nursery().start(conf, role) for role in ("coordinator", "server", "B")}
-    until = time.monotonic() + 20
-    while not (roles["B"].log.exists() and "waits for the coordinator" in roles["B"].said()) and time.monotonic() < until:
-        time.sleep(0.01)
-    time.sleep(0.5)                                                     # its hello is answered
+    conf = made(tmp_path / "it", small_rows(), record=True)
+    first = f"from ppkit.spnn.network import coordinator\ncoordinator.LAST_WORD = 0.0\ncoordinator.LATECOMERS = {FAR}"
+    roles = {role: nursery().start(conf, role, first=first) for role in ("coordinator", "server", "B")}
+    until(lambda: {("server", "alive"), ("B", "alive")} <= heard(conf))                   # their hellos are answered
     roles["B"].signal(signal.SIGINT)
-    assert roles["B"].wait(20) == 130
-    time.sleep(1.5)
+    assert roles["B"].wait() == 130
     late = nursery().start(conf, "A")
-    assert late.wait(20) == 1 and roles["coordinator"].wait(20) == 1
-    assert "holder B was interrupted" in late.said()                    # it waits 60 s for a coordinator
+    assert late.wait() == 1 and roles["coordinator"].wait() == 1
+    assert "holder B was interrupted" in late.said()
 
 
 def test_a_role_whose_hello_nobody_hears_any_more_takes_the_stop_for_its_answer(tmp_path):
@@ -374,8 +372,8 @@ def test_a_role_whose_hello_nobody_hears_any_more_takes_the_stop_for_its_answer(
     elsewhere = conf.addresses | loopback("coordinator")                # it says its last word, and listens no longer
     with Endpoint("coordinator", elsewhere, run=conf.run, certificates=conf.network.certificates) as coordinator:
         A = nursery().start(conf, "A")
-        coordinator.call("A", "order", {"kind": "stop", "sentence": "holder B has another config"}, timeout=20.0)
-        assert A.wait(20) == 1 and "ppkit: holder B has another config\n" in A.said()      # it waits 60 s for a coordinator
+        coordinator.call("A", "order", {"kind": "stop", "sentence": "holder B has another config"}, timeout=FAR)
+        assert A.wait() == 1 and "ppkit: holder B has another config\n" in A.said()
 
 
 @pytest.mark.parametrize(("said", "why"), [
@@ -497,7 +495,7 @@ def test_a_role_takes_only_the_messages_of_its_protocol(tmp_path):
     assert accepts(conf, "A") == {"server": {"h_L", "dL/dh1"}, "B": {"rows and ids"}}
     assert accepts(conf, "B") == {"server": {"dL/dh1"}, "A": {"seed", "rows and ids", "order"}}
     server = nursery().start(conf, "server")
-    with Endpoint("B", conf.addresses, run=conf.run, certificates=conf.network.certificates, timeout=20.0) as intruder:
+    with Endpoint("B", conf.addresses, run=conf.run, certificates=conf.network.certificates, timeout=FAR) as intruder:
         intruder.send("server", "dL/dh_L", torch.zeros(3), step=0)
         with pytest.raises(Rejected, match="B may not send 'dL/dh_L' to server"):
             intruder.flush()
@@ -505,7 +503,7 @@ def test_a_role_takes_only_the_messages_of_its_protocol(tmp_path):
             intruder.call("server", "order", {"kind": "go"})
     assert server.code() is None
     server.signal(signal.SIGKILL)
-    assert server.wait(5) == -signal.SIGKILL
+    assert server.wait() == -signal.SIGKILL
 
 
 class Received:
@@ -541,24 +539,20 @@ def test_a_number_of_rows_is_a_whole_number(tmp_path, payload):
 
 
 ROGUE = """
-import sys, torch
-from ppkit.spnn.network import __main__, part
+from ppkit.spnn.network import part
 send = part.Part.send
 def spoiled(self, receiver, name, payload, **how):
     return send(self, receiver, name, payload[:, :1].contiguous() if name == "dL/dh1" and self.step == 3 else payload, **how)
 part.Part.send = spoiled
-sys.exit(__main__.main(sys.argv[1:]))
 """
 
 
 def test_a_role_that_sends_another_shape_ends_the_run_and_is_the_one_that_is_named(tmp_path):
     conf = made(tmp_path / "it", small_rows())
-    roles = {role: nursery().start(conf, role) for role in conf.roles if role != "server"}
-    rogue = subprocess.Popen([sys.executable, "-c", ROGUE, "server", str(conf.path)], stderr=subprocess.PIPE, text=True)
-    codes = {name: role.wait(20) for name, role in roles.items()}
-    assert codes == dict.fromkeys(roles, 1) and rogue.wait(20) == 1
+    roles = started(conf, first={"server": ROGUE})
+    assert {name: role.wait() for name, role in roles.items()} == dict.fromkeys(roles, 1)
     sentence = r"holder [AB] got something malformed from the server \(more in .*log.txt\): the run stops at step [23]"
-    assert all(re.search(sentence, said) for said in (*(role.said() for role in roles.values()), rogue.communicate()[1]))
+    assert all(re.search(sentence, said) for said in (role.said() for role in roles.values()))
     assert "'dL/dh1' of the server must have shape (30, 4), got (30, 1)" in roles["A"].said() + roles["B"].said()
 
 

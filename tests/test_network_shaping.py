@@ -1,18 +1,18 @@
-"""The token bucket: exactly with a clock of our own, really over TLS on loopback, and beside the kernel's."""
+"""The token bucket, a link that it shapes, and two roles over TLS on loopback: exactly, with clocks of our own."""
 
-import os
-import shutil
-import subprocess
-import sys
-import time
 from fractions import Fraction
+from threading import Event, Thread
 
+import grpc
 import numpy as np
 import pytest
+from network_pair import Pair, Wire, loopback
+from waiting import FAR, Hand, until
 
-import network_pair
-from network_pair import Pair
-from ppkit.spnn.network.frames import PIECE_BYTES
+from ppkit.spnn.network import certificates
+from ppkit.spnn.network.endpoint import Endpoint
+from ppkit.spnn.network.frames import PIECE_BYTES, Frame, pack
+from ppkit.spnn.network.links import Outgoing
 from ppkit.spnn.network.shaping import TokenBucket, paced, piece_bytes
 
 KBPS, MBPS, GBPS = 1e3, 1e6, 1e9
@@ -116,92 +116,124 @@ def test_wrong_settings_are_refused(settings, says):
         TokenBucket(1).take(-5, 0.0)
 
 
-def arrivals(pair, sizes, both_ways=False):
-    """Seconds until each message is read; in the other direction as much is sent at the same time, or nothing."""
-    began = time.monotonic()
-    for step, size in enumerate(sizes):
-        pair.A.send("server", "m", bytes(size), step=step)
-        if both_ways:
-            pair.server.send("A", "m", bytes(size), step=step)
-    times = []
-    for step, _ in enumerate(sizes):
-        pair.server.receive("A", "m", step=step)
-        times.append(time.monotonic() - began)
-    for step, _ in enumerate(sizes if both_ways else ()):
-        pair.A.receive("server", "m", step=step)
-    return times, time.monotonic() - began
+def leave(sizes, rate):
+    """When each piece of messages of these sizes leaves an Outgoing, all put at 0, by a clock that jumps; and their bytes."""
+    clock, stopped, left, done = Imagined(), Event(), [], []
+
+    class Call:
+        def __init__(self, parts):
+            self.parts = parts
+
+        def __iter__(self):
+            """Every piece is taken when it comes, the last one of a message acknowledged."""
+            missing, number = list(sizes), 0
+            for piece in self.parts:
+                left.append((clock.now(), len(piece)))
+                missing[number] -= len(piece)
+                if not missing[number]:
+                    yield number.to_bytes(8, "big")
+                    number += 1
+
+        def cancel(self):
+            pass
+
+    link = Outgoing("B", Call, bandwidth=rate, timeout=FAR, stopped=stopped, clock=clock, sent=done.append, failed=done.append)
+    step = piece_bytes(rate)
+    for number, size in enumerate(sizes):
+        link.put([bytes(min(step, size - at)) for at in range(0, size, step)], number)
+    until(lambda: len(done) == len(sizes))
+    stopped.set()
+    link.end()
+    assert done == list(range(len(sizes)))
+    return left
 
 
-def in_one_of_three(as_fast_as_due, folder) -> bool:
-    """Whether it is so in one of three tries: another process on the machine can slow one, and makes none faster."""
-    return any(as_fast_as_due(folder / str(n)) for n in range(3))
-
-
-@pytest.mark.parametrize("latency", [0.0, 0.005, 0.05])
 @pytest.mark.parametrize("rate, size", [(100 * KBPS, 1_000), (10 * MBPS, 80_000), (100 * MBPS, 800_000), (GBPS, 8_000_000)])
-def test_real_messages_take_their_bits_and_one_latency(tmp_path, rate, size, latency):
-    sizes = [size, size // 2, size]
-    due = np.cumsum(sizes) * 8 / rate + latency
-
-    def in_time(folder):
-        with Pair(folder, bandwidth=rate, latency=latency) as pair:
-            times, _ = arrivals(pair, sizes)
-        assert (np.array(times) >= due).all(), "nothing may come before the link lets it"
-        return (np.array(times) <= 1.5 * due + 0.2).all()
-
-    assert in_one_of_three(in_time, tmp_path)
+def test_a_link_sends_its_messages_at_its_rate_and_one_after_the_other(rate, size):
+    left = leave([size, size // 2, size], rate)
+    assert [when for when, _ in left] == pytest.approx(np.cumsum([n for _, n in left]) * 8 / rate, rel=1e-12)
+    assert sum(n for _, n in left) == 2.5 * size and max(n for _, n in left) <= piece_bytes(rate)
 
 
-def test_latency_is_paid_once_by_messages_behind_one_another(tmp_path):
-    def once(folder):
-        with Pair(folder, latency=0.3) as pair:
-            times, _ = arrivals(pair, [100] * 8)
-        assert times[0] >= 0.3
-        return times[-1] <= 0.3 * 1.5 + 0.2 < 0.3 * 8
+def test_what_a_break_makes_come_again_takes_its_time_again_which_may_be_longer_than_the_timeout():
+    """The connection is lost at 3 s, after a message of 4 s was sent by three quarters: all of it goes once more."""
+    clock, stopped, left, done, first = Imagined(), Event(), [], [], []
 
-    assert in_one_of_three(once, tmp_path)
+    class Broken(grpc.RpcError):
+        code = details = lambda self: grpc.StatusCode.UNAVAILABLE
 
+    class Call:
+        def __init__(self, parts):
+            self.parts = parts
 
-def test_both_directions_of_a_link_are_full_at_once(tmp_path):
-    def at_once(folder):
-        with Pair(folder, bandwidth=10 * MBPS) as pair:
-            both, until_all = arrivals(pair, [250_000, 250_000], both_ways=True)
-        assert both[-1] >= 0.4
-        return until_all <= 0.4 * 1.5 + 0.1 < 0.8
+        def __iter__(self):
+            for at, _ in enumerate(self.parts):
+                left.append(clock.now())
+                link.end_if_silent()
+                if not first and at == 2:
+                    first.append(clock.now())
+                    raise Broken
+                if at == 3:
+                    yield bytes(8)
 
-    with Pair(tmp_path / "one way", bandwidth=10 * MBPS) as pair:
-        one_way, _ = arrivals(pair, [250_000, 250_000])
-    assert one_way[-1] >= 0.4
-    assert in_one_of_three(at_once, tmp_path), "half duplex would take twice as long"
+        def cancel(self):
+            done.append("the receiver is given up")
 
-
-def in_a_namespace(qdisc, count, size):
-    """`network_pair.seconds`, unshaped by us, on a loopback of its own that the kernel shapes; skips where this machine cannot."""
-    if os.name != "posix" or not all(map(shutil.which, ("unshare", "ip", "tc"))) or os.geteuid() != 0:
-        pytest.skip("needs root, unshare, ip and tc to shape a loopback of its own")
-    setting = f"ip link set lo up mtu 1500 && tc qdisc add dev lo root {qdisc}"
-    tried = subprocess.run(["unshare", "-n", "sh", "-c", setting], capture_output=True, text=True)
-    if tried.returncode:
-        pytest.skip(f"the kernel cannot do `tc qdisc {qdisc}` here: {tried.stderr.strip()}")
-    done = subprocess.run(["unshare", "-n", "sh", "-c", f'{setting} && exec "$@"', "sh", sys.executable, network_pair.__file__,
-                           str(count), str(size)], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return float(done.stdout)
+    link = Outgoing("B", Call, bandwidth=8_000, timeout=2.5, stopped=stopped, clock=clock, sent=done.append, failed=done.append)
+    link.put([bytes(1_000)] * 4, "it came")
+    until(lambda: "it came" in done)
+    assert done == ["it came"] and left == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], "no burst makes good what was lost"
+    stopped.set()
+    link.end()
 
 
-# The kernel counts what TLS, HTTP/2, TCP and IP add (measured: 8% at packets of 1,500 bytes, acknowledgements on the same
-# loopback included), our bucket the frames alone. Packets of 64 KiB, loopback's own, do not fit a bucket of 4 KB: tbf drops them.
-@pytest.mark.parametrize("rate, n_bytes", [(10 * MBPS, 1_000_000), (100 * MBPS, 10_000_000)])
-def test_the_kernels_bucket_takes_as_long_as_ours(tmp_path, rate, n_bytes):
-    def agree(_):
-        kernels = in_a_namespace(f"tbf rate {rate:.0f}bit burst 4kb latency 400ms", 4, n_bytes // 4)
-        ours = network_pair.seconds(4, n_bytes // 4, bandwidth=rate)
-        assert ours >= n_bytes * 8 / rate
-        return kernels == pytest.approx(ours, rel=0.15)
+# the same over TLS, by a clock that only the test moves
 
-    assert in_one_of_three(agree, tmp_path)
+def waiting_at(end, sender):
+    """When each message that came from this sender may be read."""
+    return [when for when, _, _ in end._gate.incoming[sender].waiting]
 
 
-def test_the_kernels_latency_is_ours(tmp_path):
-    assert in_one_of_three(lambda _: in_a_namespace("netem delay 40ms", 5, 100)
-                           == pytest.approx(network_pair.seconds(5, 100, latency=0.04), rel=0.15), tmp_path)
+def test_both_directions_of_a_link_are_full_at_once_and_latency_comes_once_after_the_last_byte(tmp_path):
+    """Nothing comes before its time, or a message would wait with an earlier one: the clock stands in between."""
+    clock, lines = Hand(), []
+    with Pair(tmp_path, bandwidth=10 * MBPS, latency=0.3, clock=clock, log=lines.append) as pair:
+        ends = [(pair.A, pair.server), (pair.server, pair.A)]
+        for step, size in enumerate((250_000, 125_000)):
+            for one, other in ends:
+                one.send(other.me, "m", bytes(size), step=step)
+        due = np.cumsum([len(pack(Frame("r", "server", "A", step, step, "online", "m", bytes(size))))
+                         for step, size in enumerate((250_000, 125_000))]) * 8 / (10 * MBPS)
+        for n, when in enumerate(due, 1):
+            clock.move(when + 1e-9)                              # the sums of all pieces are rounded otherwise than this one
+            for one, other in ends:
+                until(lambda: len(waiting_at(other, one.me)) == n)
+        came = [waiting_at(other, one.me) for one, other in ends]
+        assert came[0] == pytest.approx(due + 0.3, abs=1e-8) and came[1] == pytest.approx(due + 0.3, abs=1e-8)
+        got = []
+        reading = [Thread(target=lambda one=one, other=other: got.extend(
+            len(other.receive(one.me, "m", step=step)) for step in range(2))) for one, other in ends]
+        [thread.start() for thread in reading]
+        until(lambda: len(clock.waits) == 2)
+        assert not got and sorted(clock.waits) == sorted([came[0][0], came[1][0]]), "each waits for its first one's latency"
+        clock.move(due[-1] + 0.3 + 1e-8)                         # of both, as they came behind one another
+        [thread.join(FAR) for thread in reading]
+        assert sorted(got) == [125_000] * 2 + [250_000] * 2
+        pair.A.flush(), pair.server.flush()
+
+
+def test_what_tls_and_http_add_to_the_bytes_that_the_bucket_counts_is_below_2_percent(tmp_path):
+    """The bucket counts frames; beside them a link carries heads of HTTP/2 and TLS, handshakes and pings."""
+    lines, addresses = [], loopback("A", "server")
+    certificates.make(tmp_path, list(addresses))
+    wire = Wire(addresses["server"])
+    settings = {"run": "r", "certificates": tmp_path, "timeout": FAR}
+    with Endpoint("server", addresses, **settings) as server, \
+            Endpoint("A", addresses | {"server": wire.address}, log=lines.append, **settings) as a:
+        for step in range(10):
+            a.send("server", "m", bytes(400_000), step=step)
+            server.receive("A", "m", step=step)
+        a.flush()
+        counted = sum(line["wire_bytes"] for line in lines)
+        assert len(lines) == 10 and 4_000_000 < counted < wire.carried < 1.02 * counted
+    wire.close()

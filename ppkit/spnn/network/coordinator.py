@@ -91,11 +91,13 @@ class Coordinator:
     """One run, from the first hello to the last word.
 
     resume: go on from the last step that all roles have a checkpoint of.  log: takes a line for every refusal.
+    now: the seconds of a clock that only goes up, by which the others are silent or not.
     """
 
-    def __init__(self, config: Config, endpoint: Endpoint, *, resume: bool = False, log: Callable[[dict], None] | None = None):
+    def __init__(self, config: Config, endpoint: Endpoint, *, resume: bool = False, log: Callable[[dict], None] | None = None,
+                 now: Callable[[], float] = time.monotonic):
         self.config, self._endpoint, self._resume = config, endpoint, resume
-        self._log = log
+        self._log, self._now = log, now
         self._others = [role for role in config.roles if role != "coordinator"]
         self._seen = {role: _Seen() for role in self._others}
         self._heard: queue.Queue[tuple[str, dict]] = queue.Queue()
@@ -115,7 +117,7 @@ class Coordinator:
             raise
         if seen.session and said["session"] != seen.session:             # a process that hung, and woke up after a resumption
             return {"stop": "this run was started anew without this process"}
-        seen.at = time.monotonic()
+        seen.at = self._now()
         if kind == "alive":
             seen.step = max(seen.step, said["step"])
             return {"saved": self.resumable}
@@ -187,16 +189,16 @@ class Coordinator:
         threads = [threading.Thread(target=self._try_to_tell, args=(role, said, given[role]), daemon=True) for role in given]
         for thread in threads:
             thread.start()
-        end = time.monotonic() + max(given.values())
+        end = self._now() + max(given.values())
         for thread in threads:
-            thread.join(max(0.0, end - time.monotonic()))
+            thread.join(max(0.0, end - self._now()))
 
     def _left_to(self, role: str) -> float:
         """Seconds until a role has said nothing for half the timeout; 0 if it said no hello, or that it stops."""
         seen = self._seen[role]
         if seen.at is None or not seen.hello or seen.stopped:
             return 0.0
-        return seen.at + self.config.network.timeout / 2 - time.monotonic()
+        return seen.at + self.config.network.timeout / 2 - self._now()
 
     @property
     def all_here(self) -> bool:
@@ -216,7 +218,7 @@ class Coordinator:
 
     def _wait(self, over, *, at_start: bool = False) -> None:
         """Take in what the roles say until something holds.  Ended if a role stops, or gives no sign of life."""
-        began, looked = time.monotonic(), time.monotonic()
+        began, looked = self._now(), self._now()
         timeout = self.config.network.timeout
         while not over():
             try:
@@ -228,7 +230,7 @@ class Coordinator:
                 self._endpoint.check()
             except Unrecorded as error:
                 raise Ended(self.sentence_of(f"the coordinator could not write to its disk ({error})")) from None
-            now = time.monotonic()
+            now = self._now()
             if now - looked > timeout / 2:                            # it is the coordinator itself that slept
                 for seen in self._seen.values():
                     seen.at = None if seen.at is None else now
@@ -267,8 +269,8 @@ class Coordinator:
         """A role has stopped: find out whose fault it is, from who else is silent, and end."""
         timeout, about, self._seen[role].stopped = self.config.network.timeout, said.get("role"), True
         if said.get("why") == "unreachable" and about in self._seen:
-            until = time.monotonic() + GRACE
-            while time.monotonic() < until:
+            until = self._now() + GRACE
+            while self._now() < until:
                 try:
                     other, also = self._heard.get(timeout=0.05)
                 except queue.Empty:
@@ -278,7 +280,7 @@ class Coordinator:
                 elif also["why"] != "unreachable":
                     role, said, about = other, also, also.get("role")
                     break
-            quiet = time.monotonic() - (self._seen[about].at or 0.0) if about in self._seen else 0.0
+            quiet = self._now() - (self._seen[about].at or 0.0) if about in self._seen else 0.0
             if said.get("why") == "unreachable" and quiet > max(0.5, 0.6 * timeout):
                 raise Ended(self.sentence_of(f"{named(about)} gave no sign of life for {timeout:.1f} s"))
         words = WHY.get(str(said.get("why")), WHY["error"]).format(role=named(about) if about else "another role",
@@ -322,7 +324,7 @@ class Coordinator:
         """Say something to each of these roles.  Ended if one cannot be reached within the timeout since it last spoke."""
         for role in roles:
             timeout = self.config.network.timeout
-            since = time.monotonic() - (self._seen[role].at or time.monotonic())
+            since = self._now() - (self._seen[role].at or self._now())
             try:
                 self._endpoint.call(role, ORDER, said, timeout=max(timeout - since, timeout / 4))
             except LinkError as error:

@@ -19,7 +19,7 @@ from ppkit.spnn.network.frames import Frame
 from ppkit.spnn.network.gate import SERVICE, SESSION, Gate
 from ppkit.spnn.network.links import (LinkError, Outgoing, OutOfTurn, Rejected, Silent, Stopped, detail, growing_pauses,
                                       raise_if_final)
-from ppkit.spnn.network.shaping import piece_bytes
+from ppkit.spnn.network.shaping import Clock, WallClock, piece_bytes
 
 if TYPE_CHECKING:
     import torch
@@ -51,6 +51,7 @@ class Endpoint:
     when its acknowledgement came), step, phase, sender, receiver, name, n_bytes (payload), wire_bytes (frame); and for every
     refusal: event="refused", at, from, why; event="failed" where this role itself failed at what came, with the kind of error
     only; event="out of turn" before OutOfTurn is raised. Called from several threads, never twice at a time.
+    clock: of silence, latency and bandwidth, None for the machine's own; times in the log are time.time().
 
     Refused with a gRPC status, logged, and forgotten: a certificate of another role than the sender that a frame names
     (PERMISSION_DENIED), a name that the sender may not send (PERMISSION_DENIED), another run's id or another receiver
@@ -68,7 +69,8 @@ class Endpoint:
     def __init__(self, me: str, addresses: Mapping[str, str], *, run: str, certificates: Path | str, bandwidth: float = 0,
                  latency: float = 0.0, timeout: float = 10.0, accepts: Mapping[str, set[str]] | None = None,
                  largest: int | None = None, backlog: int = BACKLOG,
-                 record: Path | str | None = None, log: Callable[[dict], None] | None = None):
+                 record: Path | str | None = None, log: Callable[[dict], None] | None = None,
+                 clock: Clock | None = None):
         if me not in addresses:
             raise ValueError(f"addresses must have one for {me!r} itself, got {sorted(addresses)}")
         if not 0 <= bandwidth < math.inf or not 0 <= latency < math.inf or not 0 < timeout < math.inf:
@@ -87,10 +89,12 @@ class Endpoint:
         self._outgoing: dict[str, Outgoing] = {}
         self._channels: dict[str, grpc.Channel] = {}
         self._stopped, self._closed = threading.Event(), threading.Event()
+        self._clock = clock or WallClock(self._stopped)
         self._record = open(record, "ab") if record is not None else None
         self._gate = Gate(me, addresses[me], run=run, roles=set(addresses) - {me}, certificates=self._certificates,
                           latency=latency, accepts=accepts, largest=largest, backlog=backlog, record=self._record,
-                          tell=self._tell, change=self._change, closing=self._stopped.is_set, failed=self._unrecorded)
+                          clock=self._clock, tell=self._tell, change=self._change, closing=self._stopped.is_set,
+                          failed=self._unrecorded)
 
     def __enter__(self) -> Endpoint:
         self._gate.start()
@@ -131,21 +135,21 @@ class Endpoint:
         if sender not in self._gate.incoming:
             raise ValueError(f"{self.me} can receive from {sorted(self._gate.incoming)}, got {sender!r}")
         timeout = self.timeout if timeout is None else timeout
-        link, since = self._gate.incoming[sender], time.monotonic()
+        link, since = self._gate.incoming[sender], self._clock.now()
         with self._change:
             while True:
                 self._raise_failure()
-                now = time.monotonic()
+                now = self._clock.now()
                 if link.waiting:
-                    left = link.waiting[0][0] - now
-                    if left <= 0:
+                    until = link.waiting[0][0]
+                    if until <= now:
                         break
                 else:
-                    left = max(since, link.heard_at) + timeout - now
-                    if left <= 0:
+                    until = max(since, link.heard_at) + timeout
+                    if until <= now:
                         raise Silent(sender, f"{sender} gave no sign of life for {timeout:g} s, while {self.me} waits for "
                                              f"{name!r} of step {step}")
-                self._change.wait(None if left == math.inf else left)
+                self._clock.wait(self._change, until)
             frame = link.waiting[0][1]
             if (frame.name, frame.step) == (name, step):
                 return link.read().payload
@@ -198,14 +202,14 @@ class Endpoint:
             self._calls += 1
             request = frames.pack(Frame(self.run, self.me, receiver, self._calls, 0, "control", method, body))
             ask = self._channel(receiver).unary_unary(f"/{SERVICE}/Call")
-        deadline, pauses, problem = time.monotonic() + timeout, growing_pauses(), None
-        while (left := deadline - time.monotonic()) > 0 and not self._closed.is_set() and not (until and until.is_set()):
+        deadline, pauses, problem = self._clock.now() + timeout, growing_pauses(), None
+        while (left := deadline - self._clock.now()) > 0 and not self._closed.is_set() and not (until and until.is_set()):
             try:
                 return json.loads(ask(request, timeout=left, metadata=((SESSION, self._session),)))
             except grpc.RpcError as error:
                 problem = error
                 raise_if_final(receiver, problem)
-                self._closed.wait(min(next(pauses), max(0.0, deadline - time.monotonic())))
+                self._closed.wait(min(next(pauses), max(0.0, deadline - self._clock.now())))
             except ValueError:                           # gRPC's word for a channel that was closed meanwhile
                 break
         raise Silent(receiver, f"{receiver} did not answer {method!r} for {timeout:g} s{detail(problem)}")
@@ -230,7 +234,7 @@ class Endpoint:
         deliver, metadata = self._channel(receiver).stream_stream(f"/{SERVICE}/Deliver"), ((SESSION, self._session),)
         self._outgoing[receiver] = Outgoing(
             receiver, lambda parts: deliver(parts, metadata=metadata), bandwidth=self._bandwidth, timeout=self.timeout,
-            stopped=self._stopped, sent=self._acknowledged, failed=self._fail)
+            stopped=self._stopped, clock=self._clock, sent=self._acknowledged, failed=self._fail)
         return self._outgoing[receiver]
 
     def _channel(self, receiver: str) -> grpc.Channel:

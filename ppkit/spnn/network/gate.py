@@ -18,9 +18,11 @@ from ppkit.spnn.network import certificates as certs
 from ppkit.spnn.network import frames, serving
 from ppkit.spnn.network.frames import Frame, Head, Malformed
 from ppkit.spnn.network.links import Incoming, LinkError
+from ppkit.spnn.network.shaping import Clock
 
 SERVICE, SESSION = "ppkit.spnn", "ppkit-session"
 _HANDSHAKE_SECONDS = 2.0                     # a connection that has not shown a certificate by then was refused by TLS
+_CLOSING_SECONDS = 0.5                       # that calls get to end which are being answered when a role closes
 _REPLIES_KEPT = 64
 _KEEPING_BYTES = 4096                        # what a message that waits takes beside its bytes, at most
 _Code = grpc.StatusCode
@@ -39,17 +41,18 @@ class Gate:
 
     me, run, accepts, largest, backlog: as in Endpoint.  steps: the least and the largest that a message may be of.
     roles: who may talk with this one.  change: the lock that guards `incoming` and `steps`; told of every arrival.
-    latency: seconds from a message's arrival until it may be read.  record: an open file or None.  tell: takes a line of the
-    log.  closing: says whether this role has stopped taking messages.  failed: told once the record cannot be written.
+    latency: seconds from a message's arrival until it may be read.  clock: of these, and of when a role was heard.
+    record: an open file or None.  tell: takes a line of the log.  closing: says whether this role has stopped taking
+    messages.  failed: told once the record cannot be written.
     ValueError, in one sentence, if nobody can serve at this address.
     """
 
     def __init__(self, me: str, address: str, *, run: str, roles: set[str], certificates: Path, latency: float,
                  accepts: Mapping[str, set[str]] | None, largest: int | None, backlog: int, record,
-                 tell: Callable[[dict], None], change: threading.Condition, closing: Callable[[], bool],
+                 clock: Clock, tell: Callable[[dict], None], change: threading.Condition, closing: Callable[[], bool],
                  failed: Callable[[OSError], None]):
         self.me, self.run, self._accepts, self._latency = me, run, accepts, latency
-        self._largest, self._backlog, self.steps = largest, backlog, (0, math.inf)
+        self._largest, self._backlog, self.steps, self._clock = largest, backlog, (0, math.inf), clock
         self._change, self._closing, self._tell, self._record, self._failed = change, closing, tell, record, failed
         self.incoming = {role: Incoming() for role in roles}
         self.handlers: dict[str, Callable[[str, dict], dict]] = {}
@@ -77,7 +80,7 @@ class Gate:
                 self._timer.cancel()
         for context in streams:
             context.cancel()
-        self._server.stop(0.5).wait()
+        self._server.stop(_CLOSING_SECONDS).wait()
 
     def _on_deliver(self, parts: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """Take messages, each in its pieces, and acknowledge each by its number."""
@@ -140,7 +143,7 @@ class Gate:
                 pieces.append(part)
             missing -= len(part)
             with self._change:
-                self.incoming[head.frame.sender].heard_at = time.monotonic()
+                self.incoming[head.frame.sender].heard_at = self._clock.now()
         if missing > 0 and serving.is_over_soon(context):
             raise grpc.RpcError("cut in the middle of a message")
         return pieces
@@ -152,7 +155,7 @@ class Gate:
             if self._closing():
                 raise _Refused(_Code.UNAVAILABLE, f"{self.me} has stopped", logged=False)
             problem = link.problem(frame.number, session)
-            if problem is None and link.take(frame, session, time.monotonic() + self._latency, n_bytes):
+            if problem is None and link.take(frame, session, self._clock.now() + self._latency, n_bytes):
                 self._keep(pieces)
                 self._change.notify_all()
         if problem is not None:
@@ -209,7 +212,7 @@ class Gate:
         if frame.receiver != self.me:
             raise _Refused(_Code.FAILED_PRECONDITION, f"this is {self.me}, the frame is for {frame.receiver}")
         with self._change:
-            self.incoming[role].heard_at = time.monotonic()
+            self.incoming[role].heard_at = self._clock.now()
         return role, head
 
     @contextmanager
@@ -247,12 +250,12 @@ class Gate:
     def _on_handshake(self) -> None:
         """A connection begins; see later whether it ever showed a certificate."""
         with self._change:
-            self._shaking.append(time.monotonic())
+            self._shaking.append(self._clock.now())
             self._look_later()
 
     def _look_later(self) -> None:
         if self._timer is None and self._shaking and not self._closing():
-            self._timer = threading.Timer(self._shaking[0] + _HANDSHAKE_SECONDS - time.monotonic(), self._count_failed)
+            self._timer = threading.Timer(self._shaking[0] + _HANDSHAKE_SECONDS - self._clock.now(), self._count_failed)
             self._timer.daemon = True
             self._timer.start()
 
@@ -260,7 +263,7 @@ class Gate:
         """Log how many connections began long enough ago and led to nothing."""
         with self._change:
             self._timer, failed = None, 0
-            while self._shaking and self._shaking[0] + _HANDSHAKE_SECONDS <= time.monotonic():
+            while self._shaking and self._shaking[0] + _HANDSHAKE_SECONDS <= self._clock.now():
                 self._shaking.popleft()
                 failed += 1
             self._look_later()

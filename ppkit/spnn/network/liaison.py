@@ -16,6 +16,7 @@ from ppkit.spnn.network.endpoint import Endpoint, LinkError, Stopped
 
 COORDINATOR = "coordinator"
 GIVEN_TO_END = 3.0                                       # seconds that a hung role gets to end by itself
+GIVING_UP, LAST_WORD = 1.0, 1.5                          # seconds to say that a role stops, and to hear what all are told
 
 
 class Liaison:
@@ -23,15 +24,15 @@ class Liaison:
 
     at_step: the training step that the role is at.  say: writes a sentence for the person.  last_words: called before a hung
     process is ended.  last_step: of the training, 0 until the plan is known; the coordinator counts no further.
-    over: set once the run is over for this role, with the sentence.
+    over: set once the run is over for this role, with the sentence.  now: the seconds of a clock that only goes up.
     """
 
     def __init__(self, config: Config, role: str, *, at_step: Callable[[], int], say: Callable[[str], None],
-                 last_words: Callable[[], None]):
+                 last_words: Callable[[], None], now: Callable[[], float] = time.monotonic):
         self.config, self.role, self.last_step = config, role, 0
         self.over, self.sentence = threading.Event(), ""
         self.endpoint: Endpoint
-        self._at_step, self._say, self._last_words = at_step, say, last_words
+        self._at_step, self._say, self._last_words, self._now = at_step, say, last_words, now
         self._orders: queue.Queue[dict] = queue.Queue()
         self._session = secrets.token_hex(8)
         self._saved: int | None = None                   # the last step that all have saved, as the coordinator said
@@ -89,8 +90,8 @@ class Liaison:
     def give_up(self, why: str, about: str | None) -> None:
         """Tell the coordinator that this role stops, and wait a little for its sentence to all."""
         try:
-            self.report("stopped", why=why, role=about, timeout=1.0)
-            self.over.wait(1.5)
+            self.report("stopped", why=why, role=about, timeout=GIVING_UP)
+            self.over.wait(LAST_WORD)
         except LinkError:
             pass                                         # the coordinator may be what is gone, or has said why before
         if self.over.is_set():
@@ -109,7 +110,7 @@ class Liaison:
 
     def worked(self) -> None:
         """Something was sent: this role does not hang."""
-        self._at_work = time.monotonic()
+        self._at_work = self._now()
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -118,12 +119,12 @@ class Liaison:
         try:
             yield
         finally:
-            self._at_work = time.monotonic()
+            self._at_work = self._now()
 
     def hangs(self) -> bool:
         """Whether the work has neither sent nor waited for anything for longer than the config allows."""
         at_work, allowed = self._at_work, self.config.network.stuck
-        return at_work is not None and 0 < allowed < time.monotonic() - at_work
+        return at_work is not None and 0 < allowed < self._now() - at_work
 
     def without_coordinator(self) -> str:
         """What this role says when the coordinator is gone, as far as it knows how far the others are."""
@@ -139,15 +140,15 @@ class Liaison:
 
     def _give_signs(self) -> None:
         timeout = self.config.network.timeout
-        pause, heard = min(0.25, timeout / 5), time.monotonic()
+        pause, heard = min(0.25, timeout / 5), self._now()
         while not self.over.wait(pause):
             try:
                 said = self.report("alive", step=self._step(), timeout=max(0.2, timeout / 4))
             except LinkError:
-                if time.monotonic() - heard > timeout:
+                if self._now() - heard > timeout:
                     self.stop(self.without_coordinator())
                 continue
-            heard = time.monotonic()
+            heard = self._now()
             if said.get("stop"):
                 self.stop(str(said["stop"]))
             if self.hangs():
@@ -159,7 +160,7 @@ class Liaison:
         """Say so, from the thread of the signs of life; and end the process if the work does not end by itself."""
         self._say(f"nothing was sent or waited for at step {self._at_step()} for {self.config.network.stuck:g} s: this role stops")
         try:
-            self.report("stopped", why="stuck", role=None, timeout=1.0)
+            self.report("stopped", why="stuck", role=None, timeout=GIVING_UP)
         except LinkError:
             pass
         self.stop("this role hangs")

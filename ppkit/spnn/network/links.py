@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 import grpc
 
 from ppkit.spnn.network.frames import Frame
-from ppkit.spnn.network.shaping import TokenBucket, WallClock, paced
+from ppkit.spnn.network.shaping import Clock, TokenBucket, paced
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0     # seconds between two tries to reach a role
 _FINAL = {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.FAILED_PRECONDITION,
@@ -59,17 +58,18 @@ class Outgoing:
     deliver: opens the stream: takes an iterator of pieces, gives an iterator of acknowledgements (numbers, 8 bytes each).
     timeout: seconds without a sign of life after which the receiver is Silent: an acknowledgement, or a piece that goes
     through; a piece that went through before counts only on the first stream after a cut, so that nothing is repeated for ever.
-    stopped: set, it ends all waiting.  sent(about): after each acknowledgement.  failed(error): once, with Silent or
-    Rejected; nothing is sent after that.
+    stopped: set, it ends all waiting.  clock: of all seconds here.  sent(about): after each acknowledgement.
+    failed(error): once, with Silent or Rejected; nothing is sent after that.
     Guarantee: messages go in the order of `put`. When the connection is lost all that is not acknowledged is sent again, and
     its number lets the receiver drop what it has.
     """
 
     def __init__(self, receiver: str, deliver: Callable[[Iterator[bytes]], Any], *, bandwidth: float, timeout: float,
-                 stopped: threading.Event, sent: Callable[[dict], None], failed: Callable[[LinkError], None]):
+                 stopped: threading.Event, clock: Clock, sent: Callable[[dict], None],
+                 failed: Callable[[LinkError], None]):
         self.receiver, self._deliver, self._timeout = receiver, deliver, timeout
         self._stopped, self._sent, self._failed = stopped, sent, failed
-        self._bucket, self._clock = TokenBucket(bandwidth), WallClock(stopped)
+        self._bucket, self._clock = TokenBucket(bandwidth), clock
         self._change = threading.Condition()
         self._kept: deque[_Item] = deque()       # not acknowledged; the first `_next` of them are on this stream already
         self._next = self._number = self._stream = 0
@@ -86,7 +86,7 @@ class Outgoing:
     def put(self, parts: Sequence[bytes], about: dict) -> None:
         """Send these pieces after all that was put before; about: the line for the log, given back when they arrived."""
         with self._change:
-            now = time.monotonic()
+            now = self._clock.now()
             if not self._kept:
                 self._alive = now
             self._kept.append(_Item(self._number, parts, now, about))
@@ -108,7 +108,7 @@ class Outgoing:
     def end_if_silent(self) -> None:
         """To be called now and then: gives up a receiver that took nothing for `timeout` seconds."""
         with self._change:
-            if self._kept and time.monotonic() > self._alive + self._timeout:
+            if self._kept and self._clock.now() > self._alive + self._timeout:
                 self._is_silent = True
                 if self._call is not None:
                     self._call.cancel()
@@ -123,7 +123,7 @@ class Outgoing:
                     return
                 self._stream, self._next = self._stream + 1, 0
                 for item in self._kept if self._stream > 1 else ():
-                    item.since = time.monotonic()        # the time without a connection is not made good by a burst
+                    item.since = self._clock.now()        # the time without a connection is not made good by a burst
                 self._call = self._deliver(self._pieces(self._stream))
             problem = None
             try:
@@ -135,7 +135,7 @@ class Outgoing:
             with self._change:
                 self._stream += 1                # ends the iterator of pieces that the broken stream still reads from
                 self._change.notify_all()
-                left = self._alive + self._timeout - time.monotonic() if self._kept and not self._is_silent else 0.0
+                left = self._alive + self._timeout - self._clock.now() if self._kept and not self._is_silent else 0.0
                 kept = bool(self._kept)
             if self._stopped.is_set():
                 return
@@ -174,13 +174,13 @@ class Outgoing:
             elif self._repeats is None:
                 self._repeats = stream
             if self._repeats in (None, stream):
-                self._alive = time.monotonic()
+                self._alive = self._clock.now()
 
     def _acknowledged(self, number: int) -> None:
         with self._change:
             if not self._kept or self._kept[0].number != number:
                 return
-            self._alive, self._repeats = time.monotonic(), None
+            self._alive, self._repeats = self._clock.now(), None
             about = self._kept.popleft().about
             self._next -= 1
         self._sent(about)

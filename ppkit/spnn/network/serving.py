@@ -15,6 +15,8 @@ OPTIONS = [("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", 2 * fra
            ("grpc.keepalive_time_ms", 10_000), ("grpc.keepalive_timeout_ms", 10_000),
            ("grpc.server_handshake_timeout_ms", 10_000)]
 
+CUT_SECONDS = 0.25                           # in which gRPC says that a stream which brings no more was cut
+
 
 class Threads(Executor):
     """A thread for every call, that does not hold up the process's end (a ThreadPoolExecutor's would, for ever)."""
@@ -35,7 +37,7 @@ class Threads(Executor):
 def is_over_soon(context: grpc.ServicerContext) -> bool:
     """Whether a stream that brings no more has lost its connection; gRPC may say so only a moment later."""
     over = threading.Event()
-    return not context.add_callback(over.set) or over.wait(0.25)
+    return not context.add_callback(over.set) or over.wait(CUT_SECONDS)
 
 
 def check_free(me: str, address: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from threading import Event
+from threading import Condition, Event
 from typing import Protocol
 
 from ppkit.spnn.network.frames import PIECE_BYTES
@@ -54,6 +54,9 @@ class Clock(Protocol):
     def wait_until(self, when: float) -> bool:
         """True if somebody wants the waiting to end before its time."""
 
+    def wait(self, change: Condition, until: float) -> None:
+        """Wait for a change, whose lock the caller has, and no longer than until then."""
+
 
 class WallClock:
     """The machine's clock; `stopped` set ends every wait."""
@@ -68,6 +71,10 @@ class WallClock:
     def wait_until(self, when: float) -> bool:
         """Sleep until then; True, at once, if stopped."""
         return self._stopped.wait(max(0.0, when - time.monotonic()))
+
+    def wait(self, change: Condition, until: float) -> None:
+        """Condition.wait; until may be math.inf."""
+        change.wait(None if until == math.inf else max(0.0, until - time.monotonic()))
 
 
 def piece_bytes(bits_per_second: float) -> int:

@@ -1,0 +1,55 @@
+"""What tests wait for: events, with a limit far beyond any machine, and a clock that only a test moves."""
+
+import time
+from threading import Condition
+
+FAR = 600.0                                  # seconds: guards against hanging for ever, and judges nothing
+
+
+def until(condition, what: str = ""):
+    """Wait until a condition holds; returns what it gave.  AssertionError after FAR seconds."""
+    end = time.monotonic() + FAR
+    while not (found := condition()):
+        assert time.monotonic() < end, f"it did not come: {what or condition}"
+        time.sleep(0.005)
+    return found
+
+
+class Hand:
+    """A `shaping.Clock` that stands still until a test moves it, and wakes all that wait by it then.
+
+    waits: until when each `wait` was to last, in order: so a test sees that somebody waits, and for how long.
+    """
+
+    def __init__(self):
+        self.time, self.waits, self._moved, self._changes = 0.0, [], Condition(), []
+        self._runs = False
+
+    def now(self) -> float:
+        return self.time
+
+    def wait_until(self, when: float) -> bool:
+        with self._moved:
+            assert self._moved.wait_for(lambda: self._runs or self.time >= when, FAR), f"nobody moved the clock to {when}"
+            self.time = max(self.time, when)
+        return False
+
+    def wait(self, change: Condition, until: float) -> None:
+        self._changes.append(change)                     # before the look at the time: `move` comes before or after both
+        self.waits.append(until)
+        if self.time < until:
+            change.wait(FAR)
+
+    def run(self) -> None:
+        """From now on the clock goes by itself to where something wants to leave."""
+        with self._moved:
+            self._runs = True
+            self._moved.notify_all()
+
+    def move(self, to: float) -> None:
+        with self._moved:
+            self.time = to
+            self._moved.notify_all()
+        for change in dict.fromkeys(self._changes):
+            with change:
+                change.notify_all()
