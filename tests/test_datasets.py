@@ -70,7 +70,7 @@ def home(tmp_path, monkeypatch):
 def test_every_packing_gives_the_same_rows(name, table, home, tmp_path):
     written(table, tmp_path, name)
     data = datasets.load("creditcard", root=tmp_path)
-    assert data.source == "real subset: 400 of 284,807 rows"
+    assert data.source == "real subset, unverified: 400 of 284,807 rows"
     assert data.feature_names == FEATURES and data.X.dtype == np.float32 and data.y.dtype == np.int8
     assert data.account is None and data.category is None and data.numeric.all()
     np.testing.assert_array_equal(data.X, table[list(FEATURES)].to_numpy(np.float32))
@@ -117,11 +117,11 @@ def test_without_a_place_for_the_cache_the_rows_come_all_the_same(table, home):
 
 
 def test_the_full_file_is_called_full_and_must_have_492_frauds(home, tmp_path):
-    rows = np.zeros((FULL_ROWS, 31), np.float32)
-    rows[:FULL_FRAUDS, -1] = 1
-    full = pd.DataFrame(rows.astype(np.float64), columns=[*FEATURES, "Class"]).assign(**PUBLISHED_MEANS)
+    full = pd.DataFrame(0.0, index=range(FULL_ROWS), columns=[*FEATURES, "Class"]).assign(**PUBLISHED_MEANS)
+    full["V1"], full["Class"] = np.linspace(-100, 100, FULL_ROWS), (np.arange(FULL_ROWS) < FULL_FRAUDS) * 1.0
+    full["V14"] = -5 * full["Class"]
     written(full, tmp_path, "creditcard.parquet")
-    assert datasets.load("creditcard", root=tmp_path).source == "real: 284,807 rows"
+    assert datasets.load("creditcard", root=tmp_path).source == "real, unverified: 284,807 rows"
     with pytest.raises(ValueError, match="x.csv: column 'Class' counts 491 frauds in 284,807 rows, expected 492"):
         checked_table(full.assign(Class=np.r_[0, full["Class"][1:]]), "x.csv")
     with pytest.raises(ValueError, match="x.csv: column 'Amount' has mean 1.000000 over all 284,807 rows, expected 88.349619: "
@@ -330,7 +330,7 @@ def test_undersampling_keeps_every_positive_and_says_how_many_real_rows_are_left
     data = datasets.load("creditcard", root=tmp_path)
     fewer = datasets.undersample(data, 0.14, 3)
     assert fewer.y.sum() == 20 and fewer.n_rows == 20 + round(20 * .86 / .14)
-    assert fewer.source == f"real subset: {fewer.n_rows} of 284,807 rows"
+    assert fewer.source == f"real subset, unverified: {fewer.n_rows} of 284,807 rows"
     assert (np.diff(fewer.X[:, 0]) > 0).all()                          # still in file order
     again = datasets.undersample(data, 0.14, 3)
     np.testing.assert_array_equal(again.X, fewer.X)
@@ -351,7 +351,7 @@ def test_undersampled_simulation_stays_simulated_and_keeps_its_accounts(small):
 def test_fewer_rows_are_drawn_by_seed_in_file_order_with_the_classes_in_proportion(table, home, tmp_path):
     written(table, tmp_path)
     data = datasets.load("creditcard", rows=100, seed=1, root=tmp_path)
-    assert data.source == "real subset: 100 of 284,807 rows" and data.y.sum() == 5
+    assert data.source == "real subset, unverified: 100 of 284,807 rows" and data.y.sum() == 5
     assert (np.diff(data.X[:, 0]) > 0).all()
     np.testing.assert_array_equal(datasets.load("creditcard", rows=100, seed=1, root=tmp_path).X, data.X)
     assert (datasets.load("creditcard", rows=100, seed=2, root=tmp_path).X[:, 0] != data.X[:, 0]).any()
@@ -369,7 +369,7 @@ def test_status_says_stand_in_real_and_unreadable_without_a_machine_path(table, 
         assert before[name]["source"] == "stand-in" and "is missing in data/raw: " in before[name]["note"]
     path = written(table, home / "data" / "raw", "creditcard.csv.gz")
     real = datasets.status()[1]
-    assert real["source"] == "real subset: 400 of 284,807 rows" and real["rows"] == "400"
+    assert real["source"] == "real subset, unverified: 400 of 284,807 rows" and real["rows"] == "400"
     assert real["where"] == "data/raw/creditcard.csv.gz" and len(real["sha256"]) == 64
     monkeypatch.setenv("PPKIT_SOURCE", "standin")
     assert "the stand-in is taken all the same" in datasets.status()[1]["note"]
@@ -384,6 +384,6 @@ def test_status_says_stand_in_real_and_unreadable_without_a_machine_path(table, 
 @pytest.mark.skipif(not os.environ.get("PPKIT_REAL_DATA"), reason="PPKIT_REAL_DATA names no folder of real rows")
 def test_the_real_development_rows_pass_the_checks():
     data = datasets.load("creditcard", "real", root=project.root() / os.environ["PPKIT_REAL_DATA"])
-    assert data.source == "real subset: 44,212 of 284,807 rows" and int(data.y.sum()) == 329
+    assert data.source == "real subset, unverified: 44,212 of 284,807 rows" and int(data.y.sum()) == 329
     fewer = datasets.undersample(data, 0.14, 0)
     assert fewer.y.mean() == pytest.approx(0.14, abs=1e-3) and fewer.y.sum() == 329

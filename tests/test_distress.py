@@ -72,7 +72,7 @@ def test_the_three_variants_have_the_promised_inputs(table):
         assert (~data.numeric).sum() == coded and not data.numeric[:coded].any()
         np.testing.assert_array_equal(data.X[:, :coded].sum(axis=1), 3 if variant == "paper" else 2)
         assert ("x81" in data.feature_names) == (variant != "no_lag") and "x80" not in data.feature_names
-        assert data.source == f"real subset: {len(table):,} of 3,672 rows ({variant})"
+        assert data.source == f"real subset, unverified: {len(table):,} of 3,672 rows ({variant})"
         assert data.variant == variant and data.target == "distress" and data.name == "distress"
 
 
@@ -402,7 +402,7 @@ def test_the_real_development_rows_pass_the_checks():
     checked = checked_table(read_table(found), found.path.name)
     table, next_year = checked.table, follows(checked.table)
     data = arranged(table, kind="real", of_rows=checked.of_rows, variant="paper")
-    assert data.source == "real: 3,672 rows (paper)" and data.X.shape == (3_672, 555) and int(data.y.sum()) == 136
+    assert data.source == "real, unverified: 3,672 rows (paper)" and data.X.shape == (3_672, 555) and int(data.y.sum()) == 136
     assert next_year.sum() == 3_250                                       # the lag, and distress as the end of a company
     np.testing.assert_array_equal(table["x81"].to_numpy()[1:][next_year], table[TARGET].to_numpy()[:-1][next_year])
     assert not data.y[:-1][np.diff(data.account) == 0].any()

@@ -229,7 +229,7 @@ def test_a_wrong_table_is_refused_with_file_column_and_expectation(layout, chang
 
 def test_rows_are_arranged_in_file_order_with_the_month_as_time(table):
     data = arranged(table, kind="real", of_rows=10_000, variant="OpenIntro")
-    assert data.source == "real subset: 3,000 of 10,000 rows (OpenIntro)" and data.target == "interest rate, % a year"
+    assert data.source == "real subset, unverified: 3,000 of 10,000 rows (OpenIntro)" and data.target == "interest rate, % a year"
     assert data.feature_names == FEATURES and data.X.shape == (3_000, 28) and data.X.dtype == data.y.dtype == np.float32
     assert data.account is None and data.numeric.all() and data.time.dtype == np.float64
     np.testing.assert_array_equal(data.X, table[list(FEATURES)].astype(np.float32))
@@ -245,10 +245,10 @@ def test_load_takes_either_file_whatever_its_name_and_openintro_first(loans, tmp
         (tmp_path / folder).mkdir(parents=True)
     with gzip.open(tmp_path / "one" / "loan.csv.gz", "wt") as file:
         as_openintro(loans).to_csv(file, index=False)
-    assert datasets.load("lending", root=tmp_path / "one").source == "real subset: 400 of 10,000 rows (OpenIntro)"
+    assert datasets.load("lending", root=tmp_path / "one").source == "real subset, unverified: 400 of 10,000 rows (OpenIntro)"
     as_kaggle(loans[:300]).to_csv(tmp_path / "one" / "loans_full_schema.csv", index=False)
     data = datasets.load("lending", root=tmp_path / "one")
-    assert data.source == "real subset: 300 of 887,379 rows (Kaggle)" and data.name == "lending"
+    assert data.source == "real subset, unverified: 300 of 887,379 rows (Kaggle)" and data.name == "lending"
 
 
 # the columns' distributions
