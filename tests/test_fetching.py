@@ -519,7 +519,9 @@ def test_status_fits_100_columns_and_ends_with_what_fetches_the_missing_files(pp
                          "To read how to get distress:  ppkit data fetch distress\n")
     monkeypatch.setattr(datasets, "status", lambda: [real | {"name": "distress"}, row | {"name": "lending"}])
     said = ppkit("data", "status")[1]
-    assert re.search(r"distress +real subset +44,212 of 284,807 +\$PPKIT_DATA/Financial Distress.csv +0123456789ab +\n", said)
+    assert re.search(r"distress +real subset, +44,212 of 284,807 +\$PPKIT_DATA/Financial Distress.csv +0123456789ab +\n"
+                     r" +unverified +\n", said)
+    assert all(len(line.rstrip()) <= 100 for line in said.splitlines())
     assert said.endswith("\nTo download what is public (3 MB):  ppkit data fetch lending\n")
     monkeypatch.setattr(datasets, "status", lambda: [real | {"name": "distress"}, row | {"name": "lending", "source": "unreadable"}])
     assert "data fetch" not in ppkit("data", "status")[1]

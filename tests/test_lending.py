@@ -183,6 +183,8 @@ def at(row, value, column):
     return change
 
 
+NO_FIT = (r"the interest rate does not belong to these rows: amount, term and rate give the instalment of \d+ of 400 rows to 1%, "
+          "expected at least half$")
 BAD = {
     "renamed": ("OpenIntro", lambda t: t.rename(columns={"balance": "Balance"}), "column 'balance' is missing \\(found "),
     "dropped": ("Kaggle", lambda t: t.drop(columns="funded_amnt"), "column 'funded_amnt' is missing .*Kaggle's loan.csv"),
@@ -215,7 +217,17 @@ BAD = {
     "empty column": ("OpenIntro", lambda t: t.assign(emp_length=t["emp_length"].where(t.index < 100)),
                      "column 'emp_length' is empty in 300 of 400 rows, expected at most half"),
     "too many rows": ("OpenIntro", lambda t: pd.concat([t] * 26), "10,400 rows, expected at most 10,000"),
+    "one row twice": ("OpenIntro", lambda t: pd.concat([t, t[5:6]]), "1 of 401 rows repeat an earlier row exactly, expected at most 0"),
+    "oversampled": ("Kaggle", lambda t: pd.concat([t, t[:22]]), "22 of 422 rows repeat an earlier row exactly, expected at most 21: "),
+    "rates permuted": ("OpenIntro", lambda t: t.assign(interest_rate=np.random.default_rng(1).permutation(t["interest_rate"])), NO_FIT),
+    "rates inverted": ("Kaggle", lambda t: t.assign(int_rate=36 - t["int_rate"]), NO_FIT),
+    "rates invented": ("Kaggle", lambda t: t[:20].assign(int_rate=np.linspace(5, 30, 20)), NO_FIT.replace("400", "20")),
 }
+HONEST = {
+    "as they are": lambda t: t, "another order": lambda t: t.sample(frac=1, random_state=2), "one": lambda t: t[:1],
+    "few": lambda t: t[:19].assign(**{name: 11.0 for name in ("interest_rate", "int_rate") if name in t}),
+} | {f"{rows} at random, {seed}": lambda t, rows=rows, seed=seed: t.sample(rows, random_state=seed)
+     for rows in (20, 100, 300) for seed in range(3)}
 
 
 @pytest.mark.parametrize("layout, change, sentence", BAD.values(), ids=BAD.keys())
@@ -223,6 +235,13 @@ def test_a_wrong_table_is_refused_with_file_column_and_expectation(layout, chang
     with pytest.raises(ValueError, match=f"^some.csv: {sentence}") as caught:
         checked_table(change(LAYOUTS[layout](loans)), "some.csv")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("choose", HONEST.values(), ids=HONEST.keys())
+def test_a_part_of_honest_rows_is_taken(layout, choose, loans):
+    chosen = choose(LAYOUTS[layout](loans))
+    assert len(checked_table(chosen, "some.csv").table) == len(chosen) > 0
 
 
 # the Dataset
@@ -479,3 +498,12 @@ def test_the_real_development_files_pass_the_checks():
         assert (abs(annuity - table["installment"]) < 0.011).mean() > 0.99
         got = standin.sample(standin.fit(table, np.random.default_rng(0)), 2_000, np.random.default_rng(1))
         assert abs(got["interest_rate"].mean() - table["interest_rate"].mean()) < 0.5
+    assert datasets.load("lending", "real", root=folder, variant="Kaggle").source == "real subset, unverified: 999 of 887,379 rows (Kaggle)"
+    for name, rate in (("loans_full_schema.csv", "interest_rate"), ("loan.csv", "int_rate")):
+        rows = pd.read_csv(folder / name, low_memory=False)
+        for choose in HONEST.values():
+            assert len(checked_table(choose(rows), name).table) > 0
+        with pytest.raises(ValueError, match=f"^{name}: the interest rate does not belong to these rows"):
+            checked_table(rows.assign(**{rate: np.random.default_rng(1).permutation(rows[rate])})[:-1], name)
+        with pytest.raises(ValueError, match=f"^{name}: .* rows repeat an earlier row exactly, expected at most "):
+            checked_table(pd.concat([rows[:900], rows[:60]]), name)
