@@ -25,7 +25,10 @@ UNREADABLE = (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, z
 
 
 class Found(NamedTuple):
-    """A file, how to name it to a person without telling where this machine keeps it, which file of a zip, which stem."""
+    """A file and how to name it to a person without telling where this machine keeps it.
+
+    member: which file of a zip it is, "" if it is the only one.  stem: under which it was found.
+    """
     path: Path
     label: str
     member: str = ""
@@ -33,7 +36,7 @@ class Found(NamedTuple):
 
 
 class Size(NamedTuple):
-    """How large a file may be when it is unpacked: bytes, and cells, because memory goes by these."""
+    """How much a file may hold when it is unpacked: bytes, and cells, which cost most memory."""
     n_bytes: int
     n_cells: int
 
@@ -43,7 +46,7 @@ class _TooLarge(ValueError):
 
 
 def few_times(n_bytes: int, rows: int, columns: int) -> Size:
-    """Three times the published file: room for longer numbers, other line ends and commas inside a text."""
+    """Three times the published file: room for longer numbers, line ends, commas in a text."""
     return Size(3 * n_bytes, 3 * rows * columns)
 
 
@@ -85,7 +88,8 @@ def find(stems: tuple[str, ...], root: str | os.PathLike | None = None) -> Found
         for name in names:
             member = _member(folder / name, stems)
             if member:
-                stem = next(stem for stem in stems if _plain(stem) == _plain(PurePosixPath(member).stem))
+                named = _plain(PurePosixPath(member).stem)
+                stem = next(stem for stem in stems if _plain(stem) == named)
                 return Found(folder / name, f"{label}/{name}", member, stem)
     return None
 
@@ -99,8 +103,9 @@ def sha256(path: Path) -> str:
 def read_table(found: Found, largest: Size | None = None) -> pd.DataFrame:
     """The file's rows as they stand; a CSV is kept as parquet in the project's .cache, by checksum.
 
-    largest: what the file may unpack to, None for anything; it is measured before a row is parsed.
-    Returns a table whose attrs["sha256"] is the checksum of the CSV, unpacked; a parquet file has none, whatever it says.
+    largest: what the file may hold, None for anything; it is measured before a row is parsed.
+    Returns a table whose attrs["sha256"] is the checksum of the CSV, unpacked; that of a parquet
+    file has none, whatever the file says of itself.
     One parsed copy is kept per name: another checksum or another READING replaces it.
     ValueError, naming the file, if it cannot be read to its end or is larger than `largest`.
     """
@@ -120,14 +125,16 @@ def read_table(found: Found, largest: Size | None = None) -> pd.DataFrame:
 
 
 def measured(path: Path, name: str = "", member: str = "", largest: Size | None = None) -> str:
-    """SHA-256 of a CSV, unpacked block by block and never held; by the ending of its name it is zipped, gzipped or plain.
+    """SHA-256 of a zipped, gzipped or plain CSV, which is unpacked block by block and never held.
 
-    name, member: as for `parsed`.  largest: None for any size.
-    ValueError, naming the file, if it cannot be read to its end, or as soon as it is known to be larger than `largest`: by
-    the size that a zip or the folder declares, and whatever these declare, by what has come out so far.
+    name, member: as for `parsed`.  largest: what it may hold, None for anything.
+    ValueError, naming the file, if it cannot be read to its end, or as soon as it is known to hold
+    more than `largest`: by the size that the zip or the folder declares, before anything is
+    unpacked, and by what has come out so far, whatever was declared.
     """
     name = name or path.name
-    with _to_its_end(path, name, "a whole table with a header"), _csv(path, name, member) as (file, declared):
+    with (_to_its_end(path, name, "a whole table with a header"),
+          _csv(path, name, member) as (file, declared)):
         _refuse_beyond(largest, name, declared, 0)
         digest, n_bytes, n_cells = hashlib.sha256(), 0, 0
         while block := file.read(BLOCK):
@@ -139,38 +146,49 @@ def measured(path: Path, name: str = "", member: str = "", largest: Size | None 
         return digest.hexdigest()
 
 
-def parsed(path: Path, name: str = "", member: str = "", largest: Size | None = None) -> pd.DataFrame:
+def parsed(path: Path, name: str = "", member: str = "",
+           largest: Size | None = None) -> pd.DataFrame:
     """The file's rows, read now; by the ending of its name (or of `name`) it is parquet, zipped, gzipped or plain CSV.
 
-    member: which .csv of a zip; "" if it holds one only.  largest: of parquet, what its metadata may declare; a CSV has
-    been `measured`.  ValueError, naming the file, if it cannot be read to its end or is larger than `largest`.
+    member: which .csv of a zip; "" if it holds one only.  largest: what the metadata of a parquet
+    file may declare; a CSV has to be `measured` before.
+    ValueError, naming the file, if it cannot be read to its end or declares more than `largest`.
     """
     name = name or path.name
     if not name.lower().endswith(".parquet"):
-        with _to_its_end(path, name, "a whole table with a header"), _csv(path, name, member) as (file, _):
+        with (_to_its_end(path, name, "a whole table with a header"),
+              _csv(path, name, member) as (file, _)):
             return pd.read_csv(file, low_memory=False)
     with _to_its_end(path, name, "a whole parquet file"):
         about = parquet.read_metadata(path)
         groups = [about.row_group(group) for group in range(about.num_row_groups)]
         n_bytes = sum(group.total_byte_size for group in groups)
-        n_cells = sum(group.column(column).num_values for group in groups for column in range(group.num_columns))
+        n_cells = sum(group.column(column).num_values
+                      for group in groups for column in range(group.num_columns))
         _refuse_beyond(largest, name, n_bytes, n_cells)
         table = pd.read_parquet(path)
         table.attrs = {}                           # a file may say anything of itself
         return table
 
 
-def _refuse_beyond(largest: Size | None, name: str, n_bytes: int, n_cells: int, *, so_far: bool = False) -> None:
-    """One sentence for a file that has more than `largest`; so_far: what was counted is not all there is."""
-    for unit, counted, most in zip(Size._fields, (n_bytes, n_cells), largest or (n_bytes, n_cells), strict=True):
+def _refuse_beyond(largest: Size | None, name: str, n_bytes: int, n_cells: int, *,
+                   so_far: bool = False) -> None:
+    """One sentence for a file that holds more than `largest`; so_far: not all was counted yet."""
+    if largest is None:
+        return
+    for unit, counted, most in zip(("bytes", "cells"), (n_bytes, n_cells), largest, strict=True):
         if counted > most:
-            raise _TooLarge(f"{name} holds {'more' if so_far else f'{counted:,}'} {unit[2:]} when it is unpacked, expected at "
-                            f"most {most:,}, far more than the published file has")
+            found = "more" if so_far else f"{counted:,}"
+            raise _TooLarge(f"{name} holds {found} {unit} when it is unpacked, expected at most "
+                            f"{most:,}, far more than the published file has")
 
 
 @contextmanager
 def _csv(path: Path, name: str, member: str) -> Iterator[tuple[BinaryIO, int]]:
-    """The CSV, unpacked as it is read, and how many bytes it is said to have (of gzip 0: that counts modulo 2^32)."""
+    """The CSV, unpacked as it is read, and how many bytes it declares.
+
+    Of gzip that is 0: what a gzip file declares is modulo 2^32, and stands at its end.
+    """
     if name.lower().endswith(".zip"):
         with zipfile.ZipFile(path) as archive:
             about = archive.getinfo(member or _only_csv(archive))

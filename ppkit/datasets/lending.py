@@ -19,12 +19,14 @@ from .lending_layouts import JOINT_RATIO, KAGGLE, LIENS, OPENINTRO, canonical
 
 STEMS_OF = {"OpenIntro": ("loans_full_schema",), "Kaggle": ("loan", "lending-club-loan-data")}
 STEMS = (*STEMS_OF["OpenIntro"], *STEMS_OF["Kaggle"])
-FULL_ROWS, FULL_BYTES = 10_000, 2_610_036                          # OpenIntro, and what openintro.org serves
-FULL_SHA256 = "3880dccd319214531865e56e5f1931a2e27d78a4f01f3cf0a232ad72ae616541"    # none is known of Kaggle's file
+FULL_ROWS, FULL_BYTES = 10_000, 2_610_036
+FULL_SHA256 = "3880dccd319214531865e56e5f1931a2e27d78a4f01f3cf0a232ad72ae616541"
+# all of OpenIntro's file; no checksum of Kaggle's is known
 PUBLISHED_MEANS = {"interest_rate": 12.427524, "loan_amount": 16_361.9225, "annual_income": 79_222.148412}    # OpenIntro
 KAGGLE_ROWS = (887_379, 2_260_668)                                 # the edition of wu2020's time, and a later one
-LARGEST = {stem: few_times(FULL_BYTES, FULL_ROWS, 55) for stem in STEMS_OF["OpenIntro"]} | {
-    stem: Size(2_000_000_000, 500_000_000) for stem in STEMS_OF["Kaggle"]}    # the later edition: 145 columns, over 1 GB
+LARGEST = {**dict.fromkeys(STEMS_OF["OpenIntro"], few_times(FULL_BYTES, FULL_ROWS, 55)),
+           **dict.fromkeys(STEMS_OF["Kaggle"], Size(2_000_000_000, 500_000_000))}
+# Kaggle's later edition has 145 columns and over 1 GB: no bound that lets it in can be small
 VARIANTS = ("OpenIntro", "Kaggle")                                 # which file
 HOW = ("`ppkit data fetch lending` brings loans_full_schema.csv from www.openintro.org; the paper's loan.csv is at "
        "www.kaggle.com/datasets/wendykan/lending-club-loan-data: put it into data/raw")
@@ -44,8 +46,8 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     it; public_records is Kaggle's pub_rec, and OpenIntro's bankruptcies and tax liens together, which is nearly the same.
     Missing values: emp_length 0; debt_to_income the joint one where there is one, else 0; earliest_credit_line 2007;
     annual_income and the counts 0 (`lending_layouts.MISSING`); nothing else may be missing.
-    At most as many rows as the file has, none twice (of Kaggle's one in twenty, `checks.repeats`), and a rate as
-    `_fits_the_instalment` asks.
+    At most as many rows as the file has, and none twice (of Kaggle's file one in twenty, see
+    `checks.repeats`).  The rate as `_fits_the_instalment` asks.
     Returns Checked with float64 columns, of_rows 10,000 (OpenIntro), 887,379 or 2,260,668 (Kaggle), and the layout.
     ValueError, one sentence with file, column, row and expectation, for the first thing that is wrong.
     """
@@ -74,15 +76,17 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
 def _fits_the_instalment(loans: pd.DataFrame, file: str) -> None:
     """Refuse a rate that was changed: the instalment is the annuity of amount, term and rate.
 
-    Of 20 rows or more at least half must agree to 1%.  One of OpenIntro's 10,000 rows does not, so no part of that file is
-    refused, and none of the 999 rows that were seen of Kaggle's.  Of permuted rates more than 80% disagree.
+    Of 20 rows or more, at least half must agree to 1%.  Permuted rates disagree in over 80%.
+    Guarantee: one of OpenIntro's 10,000 rows disagrees, so no part of that file is refused.  Of
+    Kaggle's file we have seen 999 rows, which all agree.
     """
     rate = loans["interest_rate"] / 1200
     annuity = loans["loan_amount"] * rate / (1 - (1 + rate) ** -loans["term"])
     agree = int(((annuity / loans["installment"] - 1).abs() < 0.01).sum())
     if len(loans) >= 20 and 2 * agree < len(loans):
-        raise ValueError(f"{file}: the interest rate does not belong to these rows: amount, term and rate give the instalment of "
-                         f"{agree:,} of {len(loans):,} rows to 1%, expected at least half")
+        raise ValueError(f"{file}: the interest rate does not belong to these rows: amount, term "
+                         f"and rate give the instalment of {agree:,} of {len(loans):,} rows to 1%, "
+                         "expected at least half")
 
 
 def arranged(table: pd.DataFrame, *, kind: str, of_rows: int | None, variant: str) -> Dataset:

@@ -27,10 +27,12 @@ def load(name: str, source: str = "auto", rows: int | None = None, seed: int = 0
     the labels in proportion, in file order.  seed: of the sampler, or of the choice of rows.
     variant: of distress: "paper" (default), "no_lag" or "forecast".  Of lending: which file, "OpenIntro" or "Kaggle";
     default the first that is there.
-    Returns a frozen Dataset; its source says "unverified" of a real file without the published checksum (of the CSV itself,
-    also in a zip; parquet never has it, and for distress and Kaggle's loans none is known).  FileNotFoundError if source is "real" and no file is found, ValueError for unknown names,
-    sources and variants and for files that are not what they should be.  "transactions" is always simulated: nobody can
-    have wang2018's bank data.
+    Returns a frozen Dataset.  Its source says "unverified" of a real file without the published
+    checksum, which is that of the CSV itself, also in a zip; no parquet file has it, and for
+    distress and Kaggle's loans none is known.
+    FileNotFoundError if source is "real" and no file is found, ValueError for unknown names,
+    sources and variants and for files that are not what they should be.  "transactions" is
+    always simulated: nobody can have wang2018's bank data.
     """
     if name not in NAMES:
         raise ValueError(f"unknown data set {name!r}, expected one of {', '.join(NAMES)}")
@@ -80,7 +82,8 @@ def real_table(name: str, root: str | os.PathLike | None = None):
     found = real_file(name, root)
     if found is None:
         raise FileNotFoundError(missing(name, root))
-    return REAL[name].checked_table(read_table(found, REAL[name].LARGEST[found.stem]), found.path.name)
+    table = read_table(found, REAL[name].LARGEST[found.stem])
+    return REAL[name].checked_table(table, found.path.name)
 
 
 def _variant(name: str, variant: str) -> str:
