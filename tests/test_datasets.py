@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import gzip
+import hashlib
 import os
 import pickle
 import zipfile
@@ -13,8 +14,10 @@ import pandas as pd
 import pytest
 
 from ppkit import datasets, project
+from ppkit.datasets import creditcard, distress, fetching, lending, loading
 from ppkit.datasets import dataset as making
-from ppkit.datasets.creditcard import FEATURES, FULL_FRAUDS, FULL_ROWS, PUBLISHED_MEANS, checked_table
+from ppkit.datasets.creditcard import (FEATURES, FULL_FRAUDS, FULL_ROWS, PLAIN_FRAUDS,
+                                       PUBLISHED_MEANS, checked_table)
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +73,7 @@ def home(tmp_path, monkeypatch):
 def test_every_packing_gives_the_same_rows(name, table, home, tmp_path):
     written(table, tmp_path, name)
     data = datasets.load("creditcard", root=tmp_path)
-    assert data.source == "real subset: 400 of 284,807 rows"
+    assert data.source == "real subset, unverified: 400 of 284,807 rows"
     assert data.feature_names == FEATURES and data.X.dtype == np.float32 and data.y.dtype == np.int8
     assert data.account is None and data.category is None and data.numeric.all()
     np.testing.assert_array_equal(data.X, table[list(FEATURES)].to_numpy(np.float32))
@@ -117,11 +120,12 @@ def test_without_a_place_for_the_cache_the_rows_come_all_the_same(table, home):
 
 
 def test_the_full_file_is_called_full_and_must_have_492_frauds(home, tmp_path):
-    rows = np.zeros((FULL_ROWS, 31), np.float32)
-    rows[:FULL_FRAUDS, -1] = 1
-    full = pd.DataFrame(rows.astype(np.float64), columns=[*FEATURES, "Class"]).assign(**PUBLISHED_MEANS)
+    full = pd.DataFrame(0.0, index=range(FULL_ROWS), columns=[*FEATURES, "Class"])
+    full = full.assign(**PUBLISHED_MEANS, V1=np.linspace(-100, 100, FULL_ROWS))
+    full["Class"] = (np.arange(FULL_ROWS) < FULL_FRAUDS) * 1.0
+    full["V14"] = -5 * full["Class"]
     written(full, tmp_path, "creditcard.parquet")
-    assert datasets.load("creditcard", root=tmp_path).source == "real: 284,807 rows"
+    assert datasets.load("creditcard", root=tmp_path).source == "real, unverified: 284,807 rows"
     with pytest.raises(ValueError, match="x.csv: column 'Class' counts 491 frauds in 284,807 rows, expected 492"):
         checked_table(full.assign(Class=np.r_[0, full["Class"][1:]]), "x.csv")
     with pytest.raises(ValueError, match="x.csv: column 'Amount' has mean 1.000000 over all 284,807 rows, expected 88.349619: "
@@ -249,16 +253,177 @@ def test_files_of_another_kind_are_refused(table, home, tmp_path):
         datasets.load("creditcard", root=tmp_path)
 
 
+# files that are not what they say
+
+def invented(n_rows, n_frauds, seed=0):
+    """Rows in the layout of the real file; a fraud's V14 is low."""
+    rng = np.random.default_rng(seed)
+    made = pd.DataFrame(rng.normal(size=(n_rows, 30)), columns=FEATURES)
+    made["Time"] = np.sort(rng.integers(0, 172_801, n_rows))
+    made["Amount"] = np.round(rng.gamma(1, 80, n_rows), 2)
+    made["Class"] = np.isin(np.arange(n_rows), rng.permutation(n_rows)[:n_frauds]).astype(int)
+    return made.assign(V14=made["V14"] - 6 * made["Class"])
+
+
+def permuted(table):
+    return table.assign(Class=np.random.default_rng(1).permutation(table["Class"]))
+
+
+def oversampled(table):
+    return table.groupby("Class").sample(40_000, replace=True, random_state=1)
+
+
+def inverted(table):
+    return table.assign(Class=1 - table["Class"])
+
+
+NO_FRAUD = r"column 'Class' counts no fraud in \d+,\d+ rows, expected about \d+$"
+FOREIGN = (r"column 'Class' does not belong to these rows: \d+ of \d+ frauds have V14 below -2, "
+           "expected at least a quarter$")
+ALTERED = {
+    "oversampled": (oversampled, "column 'Class' counts 40,000 frauds in 80,000 rows, expected at "
+                                 "most the 492 of the published file$"),
+    "inverted": (inverted, r"column 'Class' counts \d+,\d+ frauds in .*, expected at most the 492"),
+    "inverted, as many of both": (lambda t: inverted(t.groupby("Class").head(300)), FOREIGN),
+    "permuted": (permuted, FOREIGN),
+    "one row": (lambda t: pd.concat([t[:1]] * 3_000),
+                "2,999 of 3,000 rows repeat an earlier row exactly, expected at most 150: "),
+    "one row, some others": (lambda t: pd.concat([t[:30_000], *[t[:1]] * 1_082]),
+                             "1,082 of 31,082 rows repeat an earlier .*, expected at most 1,081: "),
+    "no fraud": (lambda t: t[t["Class"] == 0], NO_FRAUD),
+    "labels wiped": (lambda t: t.assign(Class=0), NO_FRAUD),
+}
+HONEST = {
+    "as it is": lambda t: t, "another order": lambda t: t.sample(frac=1, random_state=2),
+    "all frauds, as many others": lambda t: t.groupby("Class").head(329),
+    "few genuine rows": lambda t: t[t["Class"] == 0][:7_999],
+    "frauds only": lambda t: t[t["Class"] == 1],
+    "some repeats": lambda t: pd.concat([t, t[:1_081]]), "early": lambda t: t[t["Time"] < 50_000],
+    "late": lambda t: t[t["Time"] > 120_000],
+    "too few frauds to judge": lambda t: permuted(t[:2_000]),
+    **{f"{n:,} at random, {seed}": lambda t, n=n, seed=seed: t.sample(n, random_state=seed)
+       for n in (100, 1_000, 5_000, 20_000) for seed in range(3)},
+}
+
+
+@pytest.fixture(scope="module")
+def many():
+    return invented(44_000, 329)
+
+
+@pytest.mark.parametrize("change, sentence", ALTERED.values(), ids=ALTERED.keys())
+def test_altered_rows_are_refused_in_one_sentence(change, sentence, many):
+    with pytest.raises(ValueError, match=f"^x.csv: {sentence}") as caught:
+        checked_table(change(many), "x.csv")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("choose", HONEST.values(), ids=HONEST.keys())
+def test_a_part_of_honest_rows_is_taken(choose, many):
+    chosen = choose(many)
+    assert len(checked_table(chosen, "x.csv").table) == len(chosen) > 0
+
+
+def test_an_honest_random_part_is_refused_with_a_chance_below_one_in_a_million():
+    def divergence(a, p):
+        return a * np.log(a / p) + (1 - a) * np.log((1 - a) / (1 - p))
+    assert np.exp(-64 * divergence(1 / 4, PLAIN_FRAUDS / FULL_FRAUDS)) < 1e-6    # Hoeffding's bound
+    assert (1 - FULL_FRAUDS / FULL_ROWS) ** 8_000 < 1e-6
+    assert np.exp(-200 * divergence(1 / 20, creditcard.FULL_REPEATS / FULL_ROWS)) < 1e-7
+    with pytest.raises(ValueError, match="Class"):  # and these are where they begin
+        checked_table(invented(8_000, 0), "x.csv")
+    judged, unjudged = invented(4_000, 64), invented(4_000, 63)
+    checked_table(judged, "x.csv"), checked_table(permuted(unjudged), "x.csv")
+    with pytest.raises(ValueError, match="Class"):
+        checked_table(permuted(judged), "x.csv")
+    few = invented(199, 0)
+    checked_table(pd.concat([few[:100], few[:99]]), "x.csv")
+    with pytest.raises(ValueError, match="100 of 200 rows repeat .*, expected at most 10: "):
+        checked_table(pd.concat([few[:100], few[:100]]), "x.csv")
+
+
+@pytest.mark.parametrize("name", datasets.NAMES[1:])
+def test_a_zip_that_declares_too_much_is_no_data_set_and_status_says_so(name, home):
+    stem = loading.REAL[name].STEMS[-1]
+    path = home / "data" / "raw" / f"{stem}.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("any.csv", "a\n1\n")
+    content = bytearray(path.read_bytes())
+    first = content.index(b"PK\x01\x02") + 24  # the size in the list of contents
+    content[first:first + 4] = (4_000_000_000).to_bytes(4, "little")
+    path.write_bytes(content)
+    most = loading.REAL[name].LARGEST[stem].n_bytes
+    sentence = (f"{stem}.zip holds 4,000,000,000 bytes when it is unpacked, expected at most "
+                f"{most:,}, far more than the published file has")
+    with pytest.raises(ValueError, match=f"^{sentence}$"):
+        datasets.load(name)
+    row = next(row for row in datasets.status() if row["name"] == name)
+    assert (row["source"], row["note"]) == ("unreadable", sentence)
+
+
+def test_every_name_under_which_a_file_is_found_has_a_size_with_room_for_the_published_file():
+    for module in loading.REAL.values():
+        assert set(module.LARGEST) == set(module.STEMS)
+    for size in creditcard.LARGEST.values():
+        assert size == (3 * creditcard.FULL_BYTES, 3 * FULL_ROWS * 31)
+    assert lending.LARGEST["loans_full_schema"].n_bytes < 10**7 < lending.LARGEST["loan"].n_bytes
+    assert lending.LARGEST["loan"].n_cells > lending.KAGGLE_ROWS[1] * 145
+
+
+# verified, or not
+
+@pytest.fixture
+def published(table, monkeypatch):
+    """The invented table is the published file now."""
+    checksum = hashlib.sha256(table.to_csv(index=False).encode()).hexdigest()
+    for name, value in (("SHA256", checksum), ("ROWS", 400), ("FRAUDS", 20)):
+        monkeypatch.setattr(creditcard, f"FULL_{name}", value)
+    monkeypatch.setattr(creditcard, "PUBLISHED_MEANS", {})
+    return table
+
+
+@pytest.mark.parametrize("name", ["creditcard.csv", "creditcard.csv.gz", "creditcard.zip", "a.zip"])
+def test_a_file_with_the_published_checksum_is_real_beyond_doubt(name, published, home, tmp_path):
+    written(published, tmp_path, name)
+    for _ in range(2):  # the second time out of .cache
+        data = datasets.load("creditcard", root=tmp_path)
+        assert data.source == "real: 400 rows" and data.verified and data.kind == "real"
+    fewer = datasets.load("creditcard", rows=100, root=tmp_path)
+    assert fewer.source == "real subset: 100 of 400 rows"
+    assert datasets.undersample(data, 0.5, 0).source == "real subset: 40 of 400 rows"
+    written(published.assign(V1=published["V1"].round(3)), tmp_path, name)
+    data = datasets.load("creditcard", root=tmp_path)
+    assert data.source == "real, unverified: 400 rows" and not data.verified
+    fewer = datasets.load("creditcard", rows=100, root=tmp_path)
+    assert fewer.source == "real subset, unverified: 100 of 400 rows"
+
+
+def test_a_parquet_file_has_no_published_checksum_whatever_it_says(published, home, tmp_path):
+    claiming, path = published.copy(), tmp_path / "creditcard.parquet"
+    claiming.attrs = {"sha256": creditcard.FULL_SHA256}
+    claiming.to_parquet(path, index=False)
+    assert pd.read_parquet(path).attrs["sha256"] == creditcard.FULL_SHA256
+    assert datasets.load("creditcard", root=tmp_path).source == "real, unverified: 400 rows"
+
+
+def test_the_checksums_are_those_that_fetch_compares_with_and_of_distress_there_is_none():
+    for name, module in (("creditcard", creditcard), ("lending", lending)):
+        assert fetching.PUBLIC[name].sha256 == module.FULL_SHA256 and len(module.FULL_SHA256) == 64
+    assert distress.FULL_SHA256 is None and "distress" in fetching.BY_HAND
+
+
 # a Dataset cannot be forged
 
 def test_no_other_way_to_a_dataset(small):
     fields = {one.name: getattr(small, one.name) for one in dataclasses.fields(small) if one.init}
     for attempt in (lambda: datasets.Dataset(**fields),
                     lambda: dataclasses.replace(small, kind="real", of_rows=284_807),
+                    lambda: dataclasses.replace(small, verified=True),
                     lambda: copy.copy(small), lambda: copy.deepcopy(small), lambda: pickle.dumps(small)):
         with pytest.raises(TypeError, match="source is true"):
             attempt()
-    for name, value in (("source", "real: 284,807 rows"), ("kind", "real"), ("of_rows", 284_807)):
+    for name, value in (("source", "real: 284,807 rows"), ("kind", "real"), ("of_rows", 284_807),
+                        ("verified", True)):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(small, name, value)
     assert small.source == f"simulated: {small.n_rows:,} rows"
@@ -330,7 +495,7 @@ def test_undersampling_keeps_every_positive_and_says_how_many_real_rows_are_left
     data = datasets.load("creditcard", root=tmp_path)
     fewer = datasets.undersample(data, 0.14, 3)
     assert fewer.y.sum() == 20 and fewer.n_rows == 20 + round(20 * .86 / .14)
-    assert fewer.source == f"real subset: {fewer.n_rows} of 284,807 rows"
+    assert fewer.source == f"real subset, unverified: {fewer.n_rows} of 284,807 rows"
     assert (np.diff(fewer.X[:, 0]) > 0).all()                          # still in file order
     again = datasets.undersample(data, 0.14, 3)
     np.testing.assert_array_equal(again.X, fewer.X)
@@ -351,7 +516,7 @@ def test_undersampled_simulation_stays_simulated_and_keeps_its_accounts(small):
 def test_fewer_rows_are_drawn_by_seed_in_file_order_with_the_classes_in_proportion(table, home, tmp_path):
     written(table, tmp_path)
     data = datasets.load("creditcard", rows=100, seed=1, root=tmp_path)
-    assert data.source == "real subset: 100 of 284,807 rows" and data.y.sum() == 5
+    assert data.source == "real subset, unverified: 100 of 284,807 rows" and data.y.sum() == 5
     assert (np.diff(data.X[:, 0]) > 0).all()
     np.testing.assert_array_equal(datasets.load("creditcard", rows=100, seed=1, root=tmp_path).X, data.X)
     assert (datasets.load("creditcard", rows=100, seed=2, root=tmp_path).X[:, 0] != data.X[:, 0]).any()
@@ -369,7 +534,8 @@ def test_status_says_stand_in_real_and_unreadable_without_a_machine_path(table, 
         assert before[name]["source"] == "stand-in" and "is missing in data/raw: " in before[name]["note"]
     path = written(table, home / "data" / "raw", "creditcard.csv.gz")
     real = datasets.status()[1]
-    assert real["source"] == "real subset: 400 of 284,807 rows" and real["rows"] == "400"
+    assert real["source"] == "real subset, unverified: 400 of 284,807 rows"
+    assert real["rows"] == "400"
     assert real["where"] == "data/raw/creditcard.csv.gz" and len(real["sha256"]) == 64
     monkeypatch.setenv("PPKIT_SOURCE", "standin")
     assert "the stand-in is taken all the same" in datasets.status()[1]["note"]
@@ -381,9 +547,25 @@ def test_status_says_stand_in_real_and_unreadable_without_a_machine_path(table, 
 
 # the real development rows
 
-@pytest.mark.skipif(not os.environ.get("PPKIT_REAL_DATA"), reason="PPKIT_REAL_DATA names no folder of real rows")
+REAL_ROWS = pytest.mark.skipif(not os.environ.get("PPKIT_REAL_DATA"),
+                               reason="PPKIT_REAL_DATA names no folder of real rows")
+
+
+@REAL_ROWS
 def test_the_real_development_rows_pass_the_checks():
     data = datasets.load("creditcard", "real", root=project.root() / os.environ["PPKIT_REAL_DATA"])
-    assert data.source == "real subset: 44,212 of 284,807 rows" and int(data.y.sum()) == 329
+    assert data.source == "real subset, unverified: 44,212 of 284,807 rows"
+    assert int(data.y.sum()) == 329
     fewer = datasets.undersample(data, 0.14, 0)
     assert fewer.y.mean() == pytest.approx(0.14, abs=1e-3) and fewer.y.sum() == 329
+
+
+@REAL_ROWS
+def test_of_the_real_development_rows_honest_parts_pass_and_altered_ones_do_not():
+    real = loading.real_table("creditcard", project.root() / os.environ["PPKIT_REAL_DATA"]).table
+    assert (real.loc[real["Class"] == 1, "V14"] < -2).sum() == PLAIN_FRAUDS
+    for name, choose in HONEST.items():
+        assert len(checked_table(choose(real), name).table) > 0
+    for name, (change, sentence) in ALTERED.items():
+        with pytest.raises(ValueError, match=f"^{name}: {sentence}"):
+            checked_table(change(real), name)

@@ -72,7 +72,7 @@ def test_the_three_variants_have_the_promised_inputs(table):
         assert (~data.numeric).sum() == coded and not data.numeric[:coded].any()
         np.testing.assert_array_equal(data.X[:, :coded].sum(axis=1), 3 if variant == "paper" else 2)
         assert ("x81" in data.feature_names) == (variant != "no_lag") and "x80" not in data.feature_names
-        assert data.source == f"real subset: {len(table):,} of 3,672 rows ({variant})"
+        assert data.source == f"real subset, unverified: {len(table):,} of 3,672 rows ({variant})"
         assert data.variant == variant and data.target == "distress" and data.name == "distress"
 
 
@@ -149,6 +149,8 @@ def test_the_full_file_must_have_136_distressed_rows_and_no_more_rows_than_there
     full.loc[:135, TARGET] = -0.5
     for column, mean in distress.PUBLISHED_MEANS.items():
         full[column] += (mean * 3_672 - full[column].sum()) / 3_536 * (np.arange(3_672) > 135)
+    full["x3"] = np.arange(3_672)
+    full["x81"] = full.groupby("Company")[TARGET].shift(fill_value=0.0)
     assert checked_table(full, "f.csv").of_rows == len(checked_table(full, "f.csv").table)
     with pytest.raises(ValueError, match="^f.csv: column 'Financial Distress' is <= -0.5 in 135 of 3,672 rows, expected 136"):
         checked_table(full.assign(**{TARGET: np.r_[0, full[TARGET][1:]]}), "f.csv")
@@ -156,7 +158,64 @@ def test_the_full_file_must_have_136_distressed_rows_and_no_more_rows_than_there
         checked_table(full.assign(x1=0.0), "f.csv")
     with pytest.raises(ValueError, match="^f.csv: 3,673 rows, expected at most 3,672"):
         checked_table(pd.concat([full, full[:1].assign(Time=14)]), "f.csv")
-    checked_table(full[1:].assign(**{TARGET: 1.0}), "f.csv")                # a subset may hold any number
+    checked_table(full[1:].assign(**{TARGET: 1.0, "x81": 1.0}), "f.csv")  # a subset may hold fewer
+    with pytest.raises(ValueError, match="^f.csv: column 'Financial Distress' is <= -0.5 in 3,671 "
+                                         "of 3,671 rows, expected at most the 136 of"):
+        checked_table(full[1:].assign(**{TARGET: -1.0, "x81": -1.0}), "f.csv")
+
+
+# files that are not what they say
+
+def renumbered(table, rows):
+    """The first rows once more, under numbers of companies that are free."""
+    free = sorted(set(range(1, 423)) - set(table["Company"]))
+    again = table[:rows].reset_index(drop=True)
+    return pd.concat([table, again.assign(Company=np.array(free)[again.index % len(free)],
+                                          Time=1 + 2 * (again.index // len(free)))])
+
+
+LAG = (r"column 'Financial Distress' does not belong to these rows: x81 is \S+ for company \d+ in "
+       r"period \d+, expected its target of the period before, \S+$")
+ALTERED = {
+    "permuted": (lambda t: t.assign(**{TARGET: t[TARGET].sample(frac=1, random_state=1).array}),
+                 LAG),
+    "inverted": (lambda t: t[t[TARGET] < 0.4].assign(**{TARGET: -t[TARGET]}), LAG),
+    "one target changed": (lambda t: t.assign(**{
+        TARGET: t[TARGET] + 0.01 * (t.index == t.index[:-1][follows(t)][7])}), LAG),
+    "all distressed": (lambda t: t.assign(**{TARGET: -1.0, "x81": -1.0}),
+                       "column 'Financial Distress' is <= -0.5 in .*, expected at most the 136 of"),
+    "repeats": (lambda t: renumbered(t, 3),
+                r"3 of \d+,\d+ rows repeat an earlier row exactly, expected at most 2: this is a"),
+}
+HONEST = {
+    "as it is": lambda t: t, "another order": lambda t: t.sample(frac=1, random_state=2),
+    "two repeats": lambda t: renumbered(t, 2), "distressed only": lambda t: t[t[TARGET] <= -0.5],
+    "healthy only": lambda t: t[t[TARGET] > -0.5], "some years": lambda t: t[t["Time"] < 6],
+    "some companies": lambda t: t[t["Company"] < 100],
+    "as float32": lambda t: t.astype(dict.fromkeys((*distress.NUMBERS, TARGET), "float32")),
+    **{f"{n:,} at random, {seed}": lambda t, n=n, seed=seed: t.sample(n, random_state=seed)
+       for n in (1, 100, 1_000, 2_000) for seed in range(3)},
+}
+
+
+@pytest.fixture(scope="module")
+def few(table):
+    """Rows of 270 companies: fewer distressed than in the file, and some numbers are free."""
+    return table.loc[table["account"] <= 270, list(COLUMNS)]
+
+
+@pytest.mark.parametrize("change, sentence", ALTERED.values(), ids=ALTERED.keys())
+def test_altered_rows_are_refused_in_one_sentence(change, sentence, few):
+    assert 50 < (few[TARGET] <= -0.5).sum() < 136
+    with pytest.raises(ValueError, match=f"^f.csv: {sentence}") as caught:
+        checked_table(change(few.assign(account=few["Company"]))[list(COLUMNS)], "f.csv")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("choose", HONEST.values(), ids=HONEST.keys())
+def test_a_part_of_honest_rows_is_taken(choose, few):
+    chosen = choose(few)
+    assert len(checked_table(chosen, "f.csv").table) == len(chosen) > 0
 
 
 # the stand-in: its table
@@ -173,8 +232,8 @@ def test_any_number_of_rows_in_the_file_s_order(fitted, rows):
         assert data.X.shape == (rows, width) and data.source == f"stand-in: {rows:,} rows ({variant})"
 
 
-def test_as_many_rows_as_the_file_pass_its_checks(fitted):
-    made = standin.sample(fitted, 3_671, np.random.default_rng(4))          # one fewer: 136 distressed are not promised
+def test_sampled_rows_pass_the_checks_of_the_file(fitted):
+    made = standin.sample(fitted, 3_000, np.random.default_rng(4))  # more have too many distressed
     again = checked_table(made.drop(columns="account"), "standin.csv").table
     np.testing.assert_array_equal(again["account"], made["account"])
 
@@ -402,7 +461,17 @@ def test_the_real_development_rows_pass_the_checks():
     checked = checked_table(read_table(found), found.path.name)
     table, next_year = checked.table, follows(checked.table)
     data = arranged(table, kind="real", of_rows=checked.of_rows, variant="paper")
-    assert data.source == "real: 3,672 rows (paper)" and data.X.shape == (3_672, 555) and int(data.y.sum()) == 136
+    assert data.source == "real, unverified: 3,672 rows (paper)"
+    assert data.X.shape == (3_672, 555) and int(data.y.sum()) == 136
     assert next_year.sum() == 3_250                                       # the lag, and distress as the end of a company
     np.testing.assert_array_equal(table["x81"].to_numpy()[1:][next_year], table[TARGET].to_numpy()[:-1][next_year])
     assert not data.y[:-1][np.diff(data.account) == 0].any()
+    rows = table[list(COLUMNS)]
+    assert rows.duplicated(list(COLUMNS[2:])).sum() == distress.FULL_REPEATS
+    for name, choose in HONEST.items():
+        if name != "two repeats":  # the file has these already
+            assert len(checked_table(choose(rows), name).table) > 0
+    for name, (change, sentence) in ALTERED.items():
+        if name != "repeats":  # no number of a company is free
+            with pytest.raises(ValueError, match=f"^{name}: {sentence}"):
+                checked_table(change(table[table["account"] <= 400])[list(COLUMNS)], name)

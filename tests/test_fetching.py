@@ -510,8 +510,9 @@ def test_a_file_behind_a_login_is_explained_until_it_is_there(name, slug, file, 
 
 def test_status_fits_100_columns_and_ends_with_what_fetches_the_missing_files(ppkit, project, monkeypatch):
     row = {"source": "stand-in", "where": "", "rows": "any, by default 284,807", "sha256": "", "note": "a word " * 60}
-    real = {"source": "real subset: 44,212 of 284,807 rows", "where": "$PPKIT_DATA/Financial Distress.csv", "rows": "44,212",
-            "sha256": "0123456789abcdef" * 4, "note": "short"}
+    real = {"source": "real subset, unverified: 44,212 of 284,807 rows", "rows": "44,212",
+            "where": "$PPKIT_DATA/Financial Distress.csv", "sha256": "0123456789abcdef" * 4,
+            "note": "short"}
     monkeypatch.setattr(datasets, "status", lambda: [row | {"name": name} for name in ("creditcard", "distress", "lending")])
     code, said, _ = ppkit("data", "status")
     assert code == 0 and all(len(line.rstrip()) <= 100 for line in said.splitlines()) and said.count("word") == 180
@@ -519,7 +520,9 @@ def test_status_fits_100_columns_and_ends_with_what_fetches_the_missing_files(pp
                          "To read how to get distress:  ppkit data fetch distress\n")
     monkeypatch.setattr(datasets, "status", lambda: [real | {"name": "distress"}, row | {"name": "lending"}])
     said = ppkit("data", "status")[1]
-    assert re.search(r"distress +real subset +44,212 of 284,807 +\$PPKIT_DATA/Financial Distress.csv +0123456789ab +\n", said)
+    assert re.search(r"distress +real subset, +44,212 of 284,807 +\$PPKIT_DATA/Financial "
+                     r"Distress.csv +0123456789ab +\n +unverified +\n", said)
+    assert all(len(line.rstrip()) <= 100 for line in said.splitlines())
     assert said.endswith("\nTo download what is public (3 MB):  ppkit data fetch lending\n")
     monkeypatch.setattr(datasets, "status", lambda: [real | {"name": "distress"}, row | {"name": "lending", "source": "unreadable"}])
     assert "data fetch" not in ppkit("data", "status")[1]
@@ -531,8 +534,10 @@ def test_transactions_are_simulated(ppkit, project):
 
 
 def test_the_checks_of_creditcard_decide_on_a_copy_with_another_checksum(server, folder):
-    header, row = ",".join(creditcard.COLUMNS), "94813.859575," + "0," * 28 + "88.349619,"
-    lines = f"{row}1\n" * creditcard.FULL_FRAUDS + f"{row}0\n" * (creditcard.FULL_ROWS - creditcard.FULL_FRAUDS)
+    header, rest = ",".join(creditcard.COLUMNS), "0," * 14 + "88.349619"
+    fraud = [row < creditcard.FULL_FRAUDS for row in range(creditcard.FULL_ROWS)]
+    lines = "".join(f"94813.859575,{row}e-4,{'0,' * 12}{-5 * of_fraud},{rest},{int(of_fraud)}\n"
+                    for row, of_fraud in enumerate(fraud))
     server.script = [{"body": f"{header}\n{lines}".encode()}]
     known = fetching.PUBLIC["creditcard"]._replace(address=server.address)
     assert "284,807 rows, every check of the content passed" in obtain(known, folder, "data/raw")

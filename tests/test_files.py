@@ -1,8 +1,10 @@
 """Finding a real file and reading it: spellings, packings, the parsed copy, and one sentence for what cannot be read."""
 
 import gzip
+import hashlib
 import os
 import re
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 from pyarrow import parquet
 
 from ppkit.datasets import files
-from ppkit.datasets.files import Found, find, parsed, read_table
+from ppkit.datasets.files import Found, Size, find, parsed, read_table
 
 STEMS = ("Invented Cards", "cards")
 
@@ -154,7 +156,7 @@ def test_a_locked_zip_is_refused(home, tmp_path):
 ])
 def test_what_is_not_the_file_it_is_called_is_one_sentence(name, content, home, tmp_path):
     (tmp_path / name).write_bytes(content)
-    expected = "a whole parquet file" if name.endswith("parquet") and content else "a whole table with a header"
+    expected = "a whole parquet file" if name.endswith("parquet") else "a whole table with a header"
     with pytest.raises(ValueError, match=f"^{re.escape(name)} cannot be read to its end, expected {expected}: .+") as caught:
         read_table(find(STEMS, tmp_path))
     assert "\n" not in str(caught.value) and str(tmp_path) not in str(caught.value)
@@ -198,13 +200,13 @@ def test_a_file_that_may_not_be_read_or_is_gone_is_one_sentence(home, tmp_path, 
         raise PermissionError(13, "Permission denied", str(path))
     path.write_text("a\n1\n")
     with monkeypatch.context() as patched:                             # the tests may run as root, who may read everything
-        patched.setattr(files, "sha256", refused)
+        patched.setattr(files, "open", refused, raising=False)
         with pytest.raises(ValueError, match="^cards.csv cannot be read: Permission denied$"):
             read_table(Found(path, "x"))
     written(pd.DataFrame({"a": [1]}), tmp_path / "cards.parquet")
     with monkeypatch.context() as patched:
         patched.setattr(files.pd, "read_parquet", refused)
-        with pytest.raises(ValueError, match="^cards.parquet cannot be read to its end, .*: Permission denied$"):
+        with pytest.raises(ValueError, match="^cards.parquet cannot be read: Permission denied$"):
             read_table(Found(tmp_path / "cards.parquet", "x"))
 
 
@@ -276,3 +278,111 @@ def test_a_table_that_parquet_cannot_hold_or_a_place_that_cannot_be_written_is_n
     (home / ".cache").rmdir()
     (home / ".cache").write_text("a file where the folder would be")
     assert len(read_table(found)) == 300
+
+
+# the checksum of what is inside
+
+def test_the_checksum_is_of_the_csv_itself_whatever_it_is_packed_in(table, home, tmp_path):
+    content = table.to_csv(index=False).encode()
+    (tmp_path / "cards.csv").write_bytes(content)
+    (tmp_path / "cards.csv.gz").write_bytes(gzip.compress(content))
+    zipped(tmp_path / "cards.zip", {"any.csv": content})
+    for name in ("cards.csv", "cards.csv.gz", "cards.zip", "cards.csv"):     # the last: from .cache
+        read = read_table(Found(tmp_path / name, name))
+        assert read.attrs == {"sha256": hashlib.sha256(content).hexdigest()}
+    (tmp_path / "cards.csv").write_bytes(content[:-2] + b"9\n")
+    assert read_table(Found(tmp_path / "cards.csv", "x")).attrs["sha256"] != read.attrs["sha256"]
+    read.to_parquet(tmp_path / "cards.parquet", index=False)  # it says that it has that checksum
+    assert pd.read_parquet(tmp_path / "cards.parquet").attrs == read.attrs
+    assert read_table(Found(tmp_path / "cards.parquet", "x")).attrs == {}
+
+
+# files that unpack to far more than they should
+
+ZEROS = b"a,b\n" + b"0,0\n" * 2_500_000  # 10 MB of CSV, 10 KB of zip
+BEYOND = ("^{} holds {} {} when it is unpacked, expected at most {}, far more than the published "
+          "file has$")
+
+
+@pytest.fixture
+def unpacked(monkeypatch):
+    """How many bytes came out of zips and gzips since the test began."""
+    came = []
+    for kind in (zipfile.ZipExtFile, gzip.GzipFile):
+        def counted(self, *size, read=kind.read):
+            came.append(read(self, *size))
+            return came[-1]
+        monkeypatch.setattr(kind, "read", counted)
+    return lambda: sum(map(len, came))
+
+
+def refused(path, sentence, largest):
+    """Reading it ends in that sentence, and never held more than a few blocks on the way."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=sentence):
+            read_table(Found(path, path.name), largest)
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def declaring(path, n_bytes):
+    """The zip, now saying in both its headers that its file has so many bytes."""
+    content = bytearray(path.read_bytes())
+    for mark, at in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
+        first = content.index(mark) + at
+        content[first:first + 4] = n_bytes.to_bytes(4, "little")
+    path.write_bytes(content)
+    return path
+
+
+def test_a_zip_that_declares_too_much_is_refused_before_a_byte_comes_out(home, tmp_path, unpacked):
+    path = zipped(tmp_path / "cards.zip", {"cards.csv": ZEROS})
+    assert path.stat().st_size < 20_000
+    refused(path, BEYOND.format("cards.zip", "10,000,004", "bytes", "100,000"), Size(10**5, 10**9))
+    assert unpacked() == 0
+    refused(declaring(path, 3 * 10**9), "holds 3,000,000,000 bytes when", Size(2 * 10**9, 10**9))
+    assert unpacked() == 0 and cached(home) == []
+
+
+def test_a_zip_that_declares_too_little_is_cut_off_there(home, tmp_path, unpacked):
+    path = declaring(zipped(tmp_path / "cards.zip", {"cards.csv": ZEROS}), 1_000)
+    refused(path, "^cards.zip cannot be read to its end, .*Bad CRC-32", Size(100_000, 10**9))
+    assert unpacked() <= 1_000 and cached(home) == []
+
+
+def test_a_gzip_is_cut_off_at_the_bound_whatever_it_declares(home, tmp_path, unpacked):
+    path = tmp_path / "cards.csv.gz"
+    path.write_bytes(gzip.compress(ZEROS)[:-4] + (1_000).to_bytes(4, "little"))
+    refused(path, BEYOND.format("cards.csv.gz", "more", "bytes", "100,000"), Size(100_000, 10**9))
+    assert 100_000 < unpacked() <= 100_000 + files.BLOCK and cached(home) == []
+
+
+def test_cells_are_counted_too_because_memory_goes_by_them(home, tmp_path, unpacked):
+    path = zipped(tmp_path / "cards.zip", {"cards.csv": ZEROS})
+    refused(path, BEYOND.format("cards.zip", "more", "cells", "50,000"), Size(10**9, 50_000))
+    assert unpacked() <= 100_000 + files.BLOCK  # a cell takes two bytes here
+    lines = tmp_path / "cards.csv"
+    lines.write_bytes(b"a\n" + b"0\n" * 60_000)                               # no comma at all
+    refused(lines, BEYOND.format("cards.csv", "more", "cells", "50,000"), Size(10**9, 50_000))
+    refused(lines, BEYOND.format("cards.csv", "120,002", "bytes", "120,001"), Size(120_001, 10**9))
+    assert len(read_table(Found(lines, "x"), Size(120_002, 60_001))) == 60_000
+    assert len(read_table(Found(lines, "x"))) == 60_000
+
+
+def test_a_parquet_file_is_measured_by_its_metadata(home, tmp_path, monkeypatch):
+    path = tmp_path / "cards.parquet"
+    pd.DataFrame({"a": np.zeros(2_000_000), "b": np.zeros(2_000_000)}).to_parquet(path, index=False)
+    assert path.stat().st_size < 100_000  # runs of one value take no room
+    nested = tmp_path / "nested.parquet"
+    parquet.write_table(pa.table({"a": [[0] * 60_000]}), nested)
+    wide = tmp_path / "wide.parquet"
+    pd.DataFrame({"a": np.random.default_rng(0).normal(size=1_000)}).to_parquet(wide, index=False)
+    assert len(read_table(Found(wide, "x"), Size(20_000, 1_000))) == 1_000
+    monkeypatch.setattr(files.pd, "read_parquet", lambda _: pytest.fail("read all the same"))
+    beyond = BEYOND.format("cards.parquet", "4,000,000", "cells", "3,999,999")
+    refused(path, beyond, Size(10**9, 3_999_999))
+    beyond = BEYOND.format("nested.parquet", "60,000", "cells", "50,000")
+    refused(nested, beyond, Size(10**9, 50_000))
+    refused(wide, BEYOND.format("wide.parquet", r"\d,\d+", "bytes", "8,000"), Size(8_000, 10**9))

@@ -183,6 +183,8 @@ def at(row, value, column):
     return change
 
 
+NO_FIT = ("the interest rate does not belong to these rows: amount, term and rate give the "
+          r"instalment of \d+ of \d+ rows to 1%, expected at least half$")
 BAD = {
     "renamed": ("OpenIntro", lambda t: t.rename(columns={"balance": "Balance"}), "column 'balance' is missing \\(found "),
     "dropped": ("Kaggle", lambda t: t.drop(columns="funded_amnt"), "column 'funded_amnt' is missing .*Kaggle's loan.csv"),
@@ -215,6 +217,20 @@ BAD = {
     "empty column": ("OpenIntro", lambda t: t.assign(emp_length=t["emp_length"].where(t.index < 100)),
                      "column 'emp_length' is empty in 300 of 400 rows, expected at most half"),
     "too many rows": ("OpenIntro", lambda t: pd.concat([t] * 26), "10,400 rows, expected at most 10,000"),
+    "one row twice": ("OpenIntro", lambda t: pd.concat([t, t[5:6]]),
+                      "1 of 401 rows repeat an earlier row exactly, expected at most 0: this is a"),
+    "oversampled": ("Kaggle", lambda t: pd.concat([t, t[:22]]),
+                    "22 of 422 rows repeat an earlier row exactly, expected at most 21: this is a"),
+    "rates permuted": ("OpenIntro", lambda t: t.assign(
+        interest_rate=t["interest_rate"].sample(frac=1, random_state=1).array), NO_FIT),
+    "rates inverted": ("Kaggle", lambda t: t.assign(int_rate=36 - t["int_rate"]), NO_FIT),
+    "rates invented": ("Kaggle", lambda t: t[:20].assign(int_rate=np.linspace(5, 30, 20)), NO_FIT),
+}
+HONEST = {
+    "as they are": lambda t: t, "another order": lambda t: t.sample(frac=1, random_state=2),
+    "too few to judge": lambda t: t[:19].assign(**{t.filter(regex="int.*_rate").columns[0]: 11.0}),
+    **{f"{n} at random, {seed}": lambda t, n=n, seed=seed: t.sample(n, random_state=seed)
+       for n in (20, 100, 300) for seed in range(3)},
 }
 
 
@@ -225,11 +241,19 @@ def test_a_wrong_table_is_refused_with_file_column_and_expectation(layout, chang
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("choose", HONEST.values(), ids=HONEST.keys())
+def test_a_part_of_honest_rows_is_taken(layout, choose, loans):
+    chosen = choose(LAYOUTS[layout](loans))
+    assert len(checked_table(chosen, "some.csv").table) == len(chosen) > 0
+
+
 # the Dataset
 
 def test_rows_are_arranged_in_file_order_with_the_month_as_time(table):
     data = arranged(table, kind="real", of_rows=10_000, variant="OpenIntro")
-    assert data.source == "real subset: 3,000 of 10,000 rows (OpenIntro)" and data.target == "interest rate, % a year"
+    assert data.source == "real subset, unverified: 3,000 of 10,000 rows (OpenIntro)"
+    assert data.target == "interest rate, % a year"
     assert data.feature_names == FEATURES and data.X.shape == (3_000, 28) and data.X.dtype == data.y.dtype == np.float32
     assert data.account is None and data.numeric.all() and data.time.dtype == np.float64
     np.testing.assert_array_equal(data.X, table[list(FEATURES)].astype(np.float32))
@@ -245,10 +269,12 @@ def test_load_takes_either_file_whatever_its_name_and_openintro_first(loans, tmp
         (tmp_path / folder).mkdir(parents=True)
     with gzip.open(tmp_path / "one" / "loan.csv.gz", "wt") as file:
         as_openintro(loans).to_csv(file, index=False)
-    assert datasets.load("lending", root=tmp_path / "one").source == "real subset: 400 of 10,000 rows (OpenIntro)"
+    data = datasets.load("lending", root=tmp_path / "one")
+    assert data.source == "real subset, unverified: 400 of 10,000 rows (OpenIntro)"
     as_kaggle(loans[:300]).to_csv(tmp_path / "one" / "loans_full_schema.csv", index=False)
     data = datasets.load("lending", root=tmp_path / "one")
-    assert data.source == "real subset: 300 of 887,379 rows (Kaggle)" and data.name == "lending"
+    assert data.source == "real subset, unverified: 300 of 887,379 rows (Kaggle)"
+    assert data.name == "lending"
 
 
 # the columns' distributions
@@ -479,3 +505,14 @@ def test_the_real_development_files_pass_the_checks():
         assert (abs(annuity - table["installment"]) < 0.011).mean() > 0.99
         got = standin.sample(standin.fit(table, np.random.default_rng(0)), 2_000, np.random.default_rng(1))
         assert abs(got["interest_rate"].mean() - table["interest_rate"].mean()) < 0.5
+    data = datasets.load("lending", "real", root=folder, variant="Kaggle")
+    assert data.source == "real subset, unverified: 999 of 887,379 rows (Kaggle)"
+    for name, rate in (("loans_full_schema.csv", "interest_rate"), ("loan.csv", "int_rate")):
+        rows = pd.read_csv(folder / name, low_memory=False)
+        for choose in HONEST.values():
+            assert len(checked_table(choose(rows), name).table) > 0
+        with pytest.raises(ValueError, match=f"^{name}: {NO_FIT}".replace(r"\d+", r"[\d,]+")):
+            permuted = rows[rate].sample(frac=1, random_state=1).array
+            checked_table(rows.assign(**{rate: permuted})[:-1], name)
+        with pytest.raises(ValueError, match=f"^{name}: .* rows repeat an earlier row exactly, "):
+            checked_table(pd.concat([rows[:900], rows[:60]]), name)

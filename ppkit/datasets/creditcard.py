@@ -3,16 +3,19 @@
 import numpy as np
 import pandas as pd
 
-from .checks import Checked, labels, means, none_besides, numbers, present, some_rows
+from .checks import Checked, labels, means, none_besides, numbers, present, repeats, some_rows
 from .dataset import Dataset, made
+from .files import few_times
 
 STEMS = ("creditcard", "creditcardfraud")
 VARIANTS = ()
-FULL_ROWS, FULL_FRAUDS = 284_807, 492
+FULL_ROWS, FULL_FRAUDS, FULL_REPEATS = 284_807, 492, 1_081
+PLAIN_FRAUDS = 285                     # of the 492 have V14 < -2, at least: so many were counted
 FULL_SHA256, FULL_BYTES = "76274b691b16a6c49d3f159c883398e03ccd6d1ee12d9d8ee38f4b4b98551a89", 150_828_752
 PUBLISHED_MEANS = {"Time": 94_813.859575, "Amount": 88.349619}
 FEATURES = ("Time", *(f"V{i}" for i in range(1, 29)), "Amount")
 COLUMNS = (*FEATURES, "Class")
+LARGEST = dict.fromkeys(STEMS, few_times(FULL_BYTES, FULL_ROWS, len(COLUMNS)))
 HOW = ("run `ppkit data fetch creditcard`, or download creditcard.csv from www.kaggle.com/datasets/mlg-ulb/creditcardfraud "
        "and put it, or the zip, into data/raw")
 RANGES = {"Time": (0, 172_800), "Amount": (0, 100_000)} | {f"V{i}": (-200, 200) for i in range(1, 29)}
@@ -22,8 +25,9 @@ _EXPECTED = "Time, V1 to V28, Amount and Class"
 def checked_table(table: pd.DataFrame, file: str) -> Checked:
     """The table, its 31 columns in order; ValueError in one sentence for the first thing that is wrong.
 
-    Columns: Time (seconds, 0 to 172,800), V1..V28 (-200 to 200), Amount (0 to 100,000), Class (0 or 1); at most
-    284,807 rows, and 492 frauds and the published means of Time and Amount when they are all there.
+    Columns: Time (seconds, 0 to 172,800), V1..V28 (-200 to 200), Amount (0 to 100,000), Class (0 or
+    1).  At most 284,807 rows, 492 frauds and 1,081 repeats (see `checks.repeats`); of 284,807 rows
+    exactly 492 frauds, and the published means of Time and Amount.  Labels as `_told_by_v14` asks.
     """
     present(table, COLUMNS, file, _EXPECTED)
     none_besides(table, COLUMNS, file, _EXPECTED)
@@ -35,7 +39,33 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
         raise ValueError(f"{file}: column 'Class' counts {frauds} frauds in {FULL_ROWS:,} rows, expected {FULL_FRAUDS}")
     if len(table) == FULL_ROWS:
         means(table, PUBLISHED_MEANS, file)
+    if frauds > FULL_FRAUDS:
+        raise ValueError(f"{file}: column 'Class' counts {frauds:,} frauds in {len(table):,} rows, "
+                         f"expected at most the {FULL_FRAUDS} of the published file")
+    repeats(table[list(COLUMNS)], file, known=FULL_REPEATS)
+    _told_by_v14(table, frauds, file)
     return Checked(table[list(COLUMNS)], FULL_ROWS)
+
+
+def _told_by_v14(table: pd.DataFrame, frauds: int, file: str) -> None:
+    """Refuse labels that were wiped out, inverted or permuted.
+
+    Of 64 frauds or more, at least a quarter must have V14 < -2.  At least 285 of the 492 published
+    frauds have it, and 2% of the genuine rows.  Fewer frauds are not judged.
+    8,000 rows or more must hold a fraud.  Somebody may have picked genuine rows on purpose; that
+    file is refused too, because no notebook can learn or test anything with it.
+    Guarantee: a random part of the published rows is refused with a chance below 1e-6.  Of m frauds
+    drawn without replacement, Hoeffding's bound for the first rule is exp(-m KL(1/4 || 285/492)).
+    n rows hold no fraud with a chance of at most (1 - 492/284,807)^n.
+    """
+    if frauds == 0 and len(table) >= 8_000:
+        about = len(table) * FULL_FRAUDS / FULL_ROWS
+        raise ValueError(f"{file}: column 'Class' counts no fraud in {len(table):,} rows, expected "
+                         f"about {about:.0f}")
+    plain = int((table.loc[table["Class"] == 1, "V14"] < -2).sum())
+    if frauds >= 64 and plain < frauds / 4:
+        raise ValueError(f"{file}: column 'Class' does not belong to these rows: {plain} of "
+                         f"{frauds} frauds have V14 below -2, expected at least a quarter")
 
 
 def arranged(table: pd.DataFrame, *, kind: str, of_rows: int | None, variant: str = "") -> Dataset:

@@ -18,7 +18,8 @@ class Dataset:
     kind: "real", "stand-in" or "simulated".  note: one sentence on what the rows are.  target: what y says, such as
     "fraud".  account: int64 (N,) or None, whose row it is (account, company).  time: float64 (N,) or None (seconds,
     period, month).  category: int16 (N,) or None, the merchant's group.  of_rows: rows of the full real file, None if
-    kind is not "real".  variant: which form or file, "" where there is one only.  All arrays are read-only.
+    kind is not "real".  variant: which form or file, "" where there is one only.  verified: whether
+    the rows come from a file with the published checksum.  All arrays are read-only.
     TypeError when made anywhere else, `dataclasses.replace` included; ValueError for NaN or infinite numbers, labels
     outside {0, 1}, lengths that do not fit, an unknown kind.
     """
@@ -35,6 +36,7 @@ class Dataset:
     category: np.ndarray | None = field(default=None, repr=False)
     of_rows: int | None = field(default=None, repr=False)
     variant: str = ""
+    verified: bool = False
     token: object = field(default=None, repr=False)
 
     def __post_init__(self):
@@ -57,12 +59,15 @@ class Dataset:
     def source(self) -> str:
         """Where the rows come from and how many there are, in the words that stand under every figure and in every verdict.
 
-        "real: 284,807 rows", "real subset: 44,212 of 284,807 rows", "stand-in: 3,672 rows (no_lag)", "simulated: 700,010 rows".
+        "real: 284,807 rows", "real subset: 1,000 of 284,807 rows", "stand-in: 3,672 rows (no_lag)",
+        "simulated: 700,010 rows"; where the file does not have the published checksum,
+        "real, unverified: 3,672 rows (paper)" or "real subset, unverified: 44,212 of 284,807 rows".
         """
-        behind = f" ({self.variant})" if self.variant else ""
-        if self.kind == "real" and self.n_rows != self.of_rows:
-            return f"real subset: {self.n_rows:,} of {self.of_rows:,} rows{behind}"
-        return f"{self.kind}: {self.n_rows:,} rows{behind}"
+        fewer = self.kind == "real" and self.n_rows != self.of_rows
+        kind = f"{self.kind} subset" if fewer else self.kind
+        doubt = ", unverified" if self.kind == "real" and not self.verified else ""
+        rows = f"{self.n_rows:,} of {self.of_rows:,} rows" if fewer else f"{self.n_rows:,} rows"
+        return f"{kind}{doubt}: {rows}" + (f" ({self.variant})" if self.variant else "")
 
     @property
     def is_classification(self) -> bool:
@@ -109,6 +114,11 @@ def made(**fields) -> Dataset:
     if fields["kind"] == "stand-in":
         fields["note"] = f"invented rows in the likeness of: {fields['note']}"
     return Dataset(**fields, token=_TOKEN)
+
+
+def verified(dataset: Dataset) -> Dataset:
+    """The dataset, once the loader has found that its file has the published checksum."""
+    return replace(dataset, verified=True, token=_TOKEN)
 
 
 def subset(dataset: Dataset, rows: np.ndarray) -> Dataset:

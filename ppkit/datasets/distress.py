@@ -3,18 +3,21 @@
 import numpy as np
 import pandas as pd
 
-from .checks import Checked, means, none_besides, numbers, present, some_rows
+from .checks import Checked, means, none_besides, numbers, present, repeats, some_rows
 from .dataset import Dataset, made
+from .files import few_times
 
 STEMS = ("Financial Distress", "financial_distress", "financial-distress")
 VARIANTS = ("paper", "no_lag", "forecast")
-FULL_ROWS, FULL_DISTRESSED = 3_672, 136
+FULL_ROWS, FULL_DISTRESSED, FULL_REPEATS = 3_672, 136, 2
+FULL_SHA256 = None                     # none is known, so that every file is unverified
 PUBLISHED_MEANS = {"Financial Distress": 3_819.82256732 / 3_672, "x1": 5_096.074 / 3_672, "x2": 476.27972646 / 3_672}
 COMPANIES, PERIODS, INDUSTRIES = 422, 14, 37
 THRESHOLD = -0.5                                                # distressed: the target at or below this
 TARGET = "Financial Distress"
 COLUMNS = ("Company", "Time", TARGET, *(f"x{i}" for i in range(1, 84)))
 NUMBERS = tuple(f"x{i}" for i in range(1, 84) if i != 80)       # 82 numbers; x80 is a category
+LARGEST = dict.fromkeys(STEMS, few_times(2_274_316, FULL_ROWS, len(COLUMNS)))
 HOW = ("download Financial Distress.csv (Kaggle account needed) from www.kaggle.com/datasets/shebrahimi/financial-distress "
        "and put it, or the zip, into data/raw")
 _LARGEST = 1e12                                                 # the file's own largest number is 3.6e8
@@ -26,8 +29,11 @@ _EXPECTED = "Company, Time, Financial Distress and x1 to x83"
 def checked_table(table: pd.DataFrame, file: str) -> Checked:
     """The table, its 86 columns in order and a copy of Company as `account`; one sentence for the first thing wrong.
 
-    Company (whole, 1 to 422), Time (whole, 1 to 14), x80 (whole, 1 to 37); all other columns numbers from -1e12 to 1e12; no company
-    twice in a period; at most 3,672 rows, and 136 distressed (target <= -0.5) and the published means of three columns when they are all there.
+    Company (whole, 1 to 422), Time (whole, 1 to 14), x80 (whole, 1 to 37); all other columns
+    numbers from -1e12 to 1e12.  No company twice in a period.  At most 3,672 rows, 136 distressed
+    (target <= -0.5), and 2 rows that repeat another one but for company and period; of 3,672 rows
+    exactly 136 distressed, and the published means of three columns.  x81 as `_lagged` asks.  A
+    table without distress passes: somebody may have chosen companies that stayed healthy.
     table: as read.  file: its name, for the message.  ValueError naming file, column and expectation.
     """
     present(table, COLUMNS, file, _EXPECTED)
@@ -51,8 +57,31 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
                          f"{FULL_DISTRESSED}")
     if len(table) == FULL_ROWS:
         means(table, PUBLISHED_MEANS, file)
+    if distressed > FULL_DISTRESSED:
+        raise ValueError(f"{file}: column {TARGET!r} is <= {THRESHOLD} in {distressed:,} of "
+                         f"{len(table):,} rows, expected at most the {FULL_DISTRESSED} of the "
+                         "published file")
+    repeats(table[list(COLUMNS[2:])], file, known=FULL_REPEATS)
+    _lagged(table, file)
     table = table[list(COLUMNS)].astype(dict.fromkeys(_WHOLE, np.int64))
     return Checked(table.assign(account=table["Company"]), FULL_ROWS)
+
+
+def _lagged(table: pd.DataFrame, file: str) -> None:
+    """Refuse a target that was changed: x81 is the company's target of the period before.
+
+    That holds in all 3,250 pairs of neighbouring periods of the published file, and so in every
+    part of it.  1e-4 is left for rounding.
+    """
+    ordered = table.sort_values(["Company", "Time"])[["Company", "Time", "x81", TARGET]]
+    company, period, x81, target = ordered.to_numpy(float).T
+    follows = (company[1:] == company[:-1]) & (period[1:] == period[:-1] + 1)
+    wrong = follows & ~np.isclose(x81[1:], target[:-1], rtol=1e-4, atol=1e-4)
+    if wrong.any():
+        row = int(np.argmax(wrong)) + 1
+        raise ValueError(f"{file}: column {TARGET!r} does not belong to these rows: x81 is "
+                         f"{x81[row]:g} for company {company[row]:g} in period {period[row]:g}, "
+                         f"expected its target of the period before, {target[row - 1]:g}")
 
 
 def arranged(table: pd.DataFrame, *, kind: str, of_rows: int | None, variant: str) -> Dataset:

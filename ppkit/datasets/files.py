@@ -1,4 +1,4 @@
-"""Finding a real file and reading it as a table, whatever it is packed in."""
+"""Finding a real file, measuring it and reading it as a table, whatever it is packed in."""
 
 import gzip
 import hashlib
@@ -6,25 +6,48 @@ import os
 import re
 import zipfile
 import zlib
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
+import numpy as np
 import pandas as pd
+from pyarrow import parquet
 
 from ppkit import project
 
 ENDINGS = (".csv", ".csv.gz", ".csv.zip", ".zip", ".parquet")
+BLOCK = 1 << 16
 READING = "1"                     # count up when a CSV is read in another way, so that no older .cache is taken
 UNREADABLE = (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error,      # what the readers raise
               KeyError, TypeError)                                                             # these two from spoilt parquet
 
 
 class Found(NamedTuple):
-    """A file, how to name it to a person without telling where this machine keeps it, and which file of a zip it is."""
+    """A file and how to name it to a person without telling where this machine keeps it.
+
+    member: which file of a zip it is, "" if it is the only one.  stem: under which it was found.
+    """
     path: Path
     label: str
     member: str = ""
+    stem: str = ""
+
+
+class Size(NamedTuple):
+    """How much a file may hold when it is unpacked: bytes, and cells, which cost most memory."""
+    n_bytes: int
+    n_cells: int
+
+
+class _TooLarge(ValueError):
+    """A file beyond its Size, in a sentence of its own."""
+
+
+def few_times(n_bytes: int, rows: int, columns: int) -> Size:
+    """Three times the published file: room for longer numbers, line ends, commas in a text."""
+    return Size(3 * n_bytes, 3 * rows * columns)
 
 
 def places(root: str | os.PathLike | None = None) -> tuple[tuple[Path, str], ...]:
@@ -55,16 +78,19 @@ def find(stems: tuple[str, ...], root: str | os.PathLike | None = None) -> Found
     for folder, label in places(root):
         names = _listed(folder, label)
         alike = {_plain(name): name for name in reversed(names)}
-        for wanted in (stem + ending for stem in stems for ending in ENDINGS):
+        for stem, ending in ((stem, ending) for stem in stems for ending in ENDINGS):
+            wanted = stem + ending
             name = wanted if wanted in names else alike.get(_plain(wanted))
             if name is not None:
                 if (folder / name).is_dir():
                     raise ValueError(f"{name} in {label} is a folder, expected a file")
-                return Found(folder / name, f"{label}/{name}", _member(folder / name, stems))
+                return Found(folder / name, f"{label}/{name}", _member(folder / name, stems), stem)
         for name in names:
             member = _member(folder / name, stems)
             if member:
-                return Found(folder / name, f"{label}/{name}", member)
+                named = _plain(PurePosixPath(member).stem)
+                stem = next(stem for stem in stems if _plain(stem) == named)
+                return Found(folder / name, f"{label}/{name}", member, stem)
     return None
 
 
@@ -74,56 +100,125 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def read_table(found: Found) -> pd.DataFrame:
-    """The file's rows as they stand; a packed or plain CSV is kept as parquet in the project's .cache, by checksum.
+def read_table(found: Found, largest: Size | None = None) -> pd.DataFrame:
+    """The file's rows as they stand; a CSV is kept as parquet in the project's .cache, by checksum.
 
+    largest: what the file may hold, None for anything; it is measured before a row is parsed.
+    Returns a table whose attrs["sha256"] is the checksum of the CSV, unpacked; that of a parquet
+    file has none, whatever the file says of itself.
     One parsed copy is kept per name: another checksum or another READING replaces it.
-    ValueError, naming the file, if it cannot be read to its end.
+    ValueError, naming the file, if it cannot be read to its end or is larger than `largest`.
     """
     if found.path.suffix.lower() == ".parquet":
-        return parsed(found.path, member=found.member)
-    try:
-        key = hashlib.sha256(f"{sha256(found.path)} {READING}".encode()).hexdigest()[:16]
-    except OSError as error:
-        raise ValueError(f"{found.path.name} cannot be read: {error.strerror}") from error
+        return parsed(found.path, member=found.member, largest=largest)
+    digest = measured(found.path, member=found.member, largest=largest)
+    key = hashlib.sha256(f"{digest} {READING}".encode()).hexdigest()[:16]
     stem = _plain(Path(found.member or found.path.name).name).split(".")[0].replace(" ", "-")
     kept = project.root() / ".cache" / f"{stem}-{key}.parquet"
     try:
-        return pd.read_parquet(kept)
+        table = pd.read_parquet(kept)
     except UNREADABLE:                             # not kept yet, or not whole
         table = parsed(found.path, member=found.member)
-    _keep(table, kept, stem)
+        _keep(table, kept, stem)
+    table.attrs = {"sha256": digest}
     return table
 
 
-def parsed(path: Path, name: str = "", member: str = "") -> pd.DataFrame:
-    """The file's rows, read now; by the ending of its name (or of `name`) it is parquet, zipped, gzipped or plain CSV.
+def measured(path: Path, name: str = "", member: str = "", largest: Size | None = None) -> str:
+    """SHA-256 of a zipped, gzipped or plain CSV, which is unpacked block by block and never held.
 
-    member: which .csv of a zip; "" if it holds one only.  ValueError, naming the file, if it cannot be read to its end.
+    name, member: as for `parsed`.  largest: what it may hold, None for anything.
+    ValueError, naming the file, if it cannot be read to its end, or as soon as it is known to hold
+    more than `largest`: by the size that the zip or the folder declares, before anything is
+    unpacked, and by what has come out so far, whatever was declared.
     """
     name = name or path.name
-    expected = "a whole table with a header"
+    with (_to_its_end(path, name, "a whole table with a header"),
+          _csv(path, name, member) as (file, declared)):
+        _refuse_beyond(largest, name, declared, 0)
+        digest, n_bytes, n_cells = hashlib.sha256(), 0, 0
+        while block := file.read(BLOCK):
+            digest.update(block)
+            held = np.frombuffer(block, np.uint8)
+            n_bytes += len(block)
+            n_cells += np.count_nonzero(held == ord(",")) + np.count_nonzero(held == ord("\n"))
+            _refuse_beyond(largest, name, n_bytes, n_cells, so_far=True)
+        return digest.hexdigest()
+
+
+def parsed(path: Path, name: str = "", member: str = "",
+           largest: Size | None = None) -> pd.DataFrame:
+    """The file's rows, read now; by the ending of its name (or of `name`) it is parquet, zipped, gzipped or plain CSV.
+
+    member: which .csv of a zip; "" if it holds one only.  largest: what the metadata of a parquet
+    file may declare; a CSV has to be `measured` before.
+    ValueError, naming the file, if it cannot be read to its end or declares more than `largest`.
+    """
+    name = name or path.name
+    if not name.lower().endswith(".parquet"):
+        with (_to_its_end(path, name, "a whole table with a header"),
+              _csv(path, name, member) as (file, _)):
+            return pd.read_csv(file, low_memory=False)
+    with _to_its_end(path, name, "a whole parquet file"):
+        about = parquet.read_metadata(path)
+        groups = [about.row_group(group) for group in range(about.num_row_groups)]
+        n_bytes = sum(group.total_byte_size for group in groups)
+        n_cells = sum(group.column(column).num_values
+                      for group in groups for column in range(group.num_columns))
+        _refuse_beyond(largest, name, n_bytes, n_cells)
+        table = pd.read_parquet(path)
+        table.attrs = {}                           # a file may say anything of itself
+        return table
+
+
+def _refuse_beyond(largest: Size | None, name: str, n_bytes: int, n_cells: int, *,
+                   so_far: bool = False) -> None:
+    """One sentence for a file that holds more than `largest`; so_far: not all was counted yet."""
+    if largest is None:
+        return
+    for unit, counted, most in zip(("bytes", "cells"), (n_bytes, n_cells), largest, strict=True):
+        if counted > most:
+            found = "more" if so_far else f"{counted:,}"
+            raise _TooLarge(f"{name} holds {found} {unit} when it is unpacked, expected at most "
+                            f"{most:,}, far more than the published file has")
+
+
+@contextmanager
+def _csv(path: Path, name: str, member: str) -> Iterator[tuple[BinaryIO, int]]:
+    """The CSV, unpacked as it is read, and how many bytes it declares.
+
+    Of gzip that is 0: what a gzip file declares is modulo 2^32, and stands at its end.
+    """
+    if name.lower().endswith(".zip"):
+        with zipfile.ZipFile(path) as archive:
+            about = archive.getinfo(member or _only_csv(archive))
+            with archive.open(about) as file:
+                yield file, about.file_size
+    elif name.lower().endswith(".gz"):
+        with gzip.open(path) as file:
+            yield file, 0
+    else:
+        with open(path, "rb") as file:
+            yield file, path.stat().st_size
+
+
+@contextmanager
+def _to_its_end(path: Path, name: str, expected: str) -> Iterator[None]:
+    """One sentence with the file's name for whatever keeps it from being read."""
     try:
         if path.stat().st_size == 0:
             raise ValueError("the file is empty")
-        if name.lower().endswith(".parquet"):
-            expected = "a whole parquet file"
-            return pd.read_parquet(path)
-        if name.lower().endswith(".zip"):
-            with zipfile.ZipFile(path) as archive, archive.open(member or _only_csv(archive)) as file:
-                return pd.read_csv(file, low_memory=False)
-        if name.lower().endswith(".gz"):
-            with gzip.open(path) as file:
-                return pd.read_csv(file, low_memory=False)
-        return pd.read_csv(path, low_memory=False)
+        yield
+    except _TooLarge:
+        raise
     except UNREADABLE as error:
+        if isinstance(error, OSError) and error.strerror:
+            raise ValueError(f"{name} cannot be read: {error.strerror}") from error
         raise ValueError(f"{name} cannot be read to its end, expected {expected}: {_why(error, path)}") from error
 
 
 def _why(error: Exception, path: Path) -> str:
     """The error's first line, without the paths of this machine."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
     return str(error).strip().split("\n")[0].replace(str(path), path.name) or type(error).__name__
 
 

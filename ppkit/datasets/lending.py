@@ -12,15 +12,21 @@ Three things to know before anything is learned from them:
 import numpy as np
 import pandas as pd
 
-from .checks import Checked, means, present, some_rows
+from .checks import Checked, means, present, repeats, some_rows
 from .dataset import Dataset, made
+from .files import Size, few_times
 from .lending_layouts import JOINT_RATIO, KAGGLE, LIENS, OPENINTRO, canonical
 
 STEMS_OF = {"OpenIntro": ("loans_full_schema",), "Kaggle": ("loan", "lending-club-loan-data")}
 STEMS = (*STEMS_OF["OpenIntro"], *STEMS_OF["Kaggle"])
-FULL_ROWS = 10_000
+FULL_ROWS, FULL_BYTES = 10_000, 2_610_036
+FULL_SHA256 = "3880dccd319214531865e56e5f1931a2e27d78a4f01f3cf0a232ad72ae616541"
+# all of OpenIntro's file; no checksum of Kaggle's is known
 PUBLISHED_MEANS = {"interest_rate": 12.427524, "loan_amount": 16_361.9225, "annual_income": 79_222.148412}    # OpenIntro
 KAGGLE_ROWS = (887_379, 2_260_668)                                 # the edition of wu2020's time, and a later one
+LARGEST = {**dict.fromkeys(STEMS_OF["OpenIntro"], few_times(FULL_BYTES, FULL_ROWS, 55)),
+           **dict.fromkeys(STEMS_OF["Kaggle"], Size(2_000_000_000, 500_000_000))}
+# Kaggle's later edition has 145 columns and over 1 GB: no bound that lets it in can be small
 VARIANTS = ("OpenIntro", "Kaggle")                                 # which file
 HOW = ("`ppkit data fetch lending` brings loans_full_schema.csv from www.openintro.org; the paper's loan.csv is at "
        "www.kaggle.com/datasets/wendykan/lending-club-loan-data: put it into data/raw")
@@ -40,6 +46,8 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     it; public_records is Kaggle's pub_rec, and OpenIntro's bankruptcies and tax liens together, which is nearly the same.
     Missing values: emp_length 0; debt_to_income the joint one where there is one, else 0; earliest_credit_line 2007;
     annual_income and the counts 0 (`lending_layouts.MISSING`); nothing else may be missing.
+    At most as many rows as the file has, and none twice (of Kaggle's file one in twenty, see
+    `checks.repeats`).  The rate as `_fits_the_instalment` asks.
     Returns Checked with float64 columns, of_rows 10,000 (OpenIntro), 887,379 or 2,260,668 (Kaggle), and the layout.
     ValueError, one sentence with file, column, row and expectation, for the first thing that is wrong.
     """
@@ -60,7 +68,25 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     checked = canonical(table, names, layout, file)
     if layout == "OpenIntro" and len(table) == FULL_ROWS:
         means(checked, PUBLISHED_MEANS, file)
+    repeats(checked, file, known=0 if layout == "OpenIntro" else np.inf)
+    _fits_the_instalment(checked, file)
     return Checked(checked, full, layout)
+
+
+def _fits_the_instalment(loans: pd.DataFrame, file: str) -> None:
+    """Refuse a rate that was changed: the instalment is the annuity of amount, term and rate.
+
+    Of 20 rows or more, at least half must agree to 1%.  Permuted rates disagree in over 80%.
+    Guarantee: one of OpenIntro's 10,000 rows disagrees, so no part of that file is refused.  Of
+    Kaggle's file we have seen 999 rows, which all agree.
+    """
+    rate = loans["interest_rate"] / 1200
+    annuity = loans["loan_amount"] * rate / (1 - (1 + rate) ** -loans["term"])
+    agree = int(((annuity / loans["installment"] - 1).abs() < 0.01).sum())
+    if len(loans) >= 20 and 2 * agree < len(loans):
+        raise ValueError(f"{file}: the interest rate does not belong to these rows: amount, term "
+                         f"and rate give the instalment of {agree:,} of {len(loans):,} rows to 1%, "
+                         "expected at least half")
 
 
 def arranged(table: pd.DataFrame, *, kind: str, of_rows: int | None, variant: str) -> Dataset:

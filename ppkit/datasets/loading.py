@@ -6,7 +6,7 @@ from types import ModuleType
 import numpy as np
 
 from . import creditcard, distress, lending, standins
-from .dataset import Dataset, made, subset
+from .dataset import Dataset, made, subset, verified
 from .files import Found, find, places, read_table
 from .transactions.sampling import PAPER_ROWS, paper_sample
 from .transactions.schema import FEATURE_NAMES, IS_NUMERIC
@@ -27,9 +27,12 @@ def load(name: str, source: str = "auto", rows: int | None = None, seed: int = 0
     the labels in proportion, in file order.  seed: of the sampler, or of the choice of rows.
     variant: of distress: "paper" (default), "no_lag" or "forecast".  Of lending: which file, "OpenIntro" or "Kaggle";
     default the first that is there.
-    Returns a frozen Dataset.  FileNotFoundError if source is "real" and no file is found, ValueError for unknown names,
-    sources and variants and for files that are not what they should be.  "transactions" is always simulated: nobody can
-    have wang2018's bank data.
+    Returns a frozen Dataset.  Its source says "unverified" of a real file without the published
+    checksum, which is that of the CSV itself, also in a zip; no parquet file has it, and for
+    distress and Kaggle's loans none is known.
+    FileNotFoundError if source is "real" and no file is found, ValueError for unknown names,
+    sources and variants and for files that are not what they should be.  "transactions" is
+    always simulated: nobody can have wang2018's bank data.
     """
     if name not in NAMES:
         raise ValueError(f"unknown data set {name!r}, expected one of {', '.join(NAMES)}")
@@ -79,7 +82,8 @@ def real_table(name: str, root: str | os.PathLike | None = None):
     found = real_file(name, root)
     if found is None:
         raise FileNotFoundError(missing(name, root))
-    return REAL[name].checked_table(read_table(found), found.path.name)
+    table = read_table(found, REAL[name].LARGEST[found.stem])
+    return REAL[name].checked_table(table, found.path.name)
 
 
 def _variant(name: str, variant: str) -> str:
@@ -91,10 +95,13 @@ def _variant(name: str, variant: str) -> str:
 
 
 def _real(module: ModuleType, found: Found, rows: int | None, seed: int, variant: str) -> Dataset:
-    checked = module.checked_table(read_table(found), found.path.name)
+    table = read_table(found, module.LARGEST[found.stem])
+    checked = module.checked_table(table, found.path.name)
     if checked.layout and variant not in ("", checked.layout):
         raise ValueError(f"{found.path.name} is {checked.layout}'s file by its columns, variant {variant!r} was asked for")
     dataset = module.arranged(checked.table, kind="real", of_rows=checked.of_rows, variant=variant or checked.layout)
+    if table.attrs.get("sha256", "") == module.FULL_SHA256:
+        dataset = verified(dataset)
     if rows is None:
         return dataset
     if rows > dataset.n_rows:

@@ -39,7 +39,8 @@ def show_data() -> None:
     rows = datasets.status()
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("name", "source", "rows", "where", "sha256"):
-        table.add_column(heading, no_wrap=heading != "rows")
+        table.add_column(heading, no_wrap=heading not in ("source", "rows"),
+                         max_width=12 if heading == "source" else None)
     notes = Table.grid(padding=(0, 2))
     for row in rows:
         kind, _, counted = row["source"].partition(": ")
