@@ -78,7 +78,7 @@ def test_a_whole_number_will_do_for_a_number(settings_cell):
 @pytest.mark.parametrize("name, parameter, value, sentence", [
     ("01_dpstgd", "SELECTION", "foo", "SELECTION must be 'gumbel' or 'laplace' or 'laplace_signed_values' or "
                                       "'laplace_true_sign', got 'foo'"),
-    ("01_dpstgd", "N_ROWS", 10**12, "N_ROWS must be 0 or a whole number from 1,000 to 1,000,000, got 1000000000000"),
+    ("01_dpstgd", "N_ROWS", 10**12, "N_ROWS must be 0 or a whole number from 1,000 to 700,000, got 1000000000000"),
     ("01_dpstgd", "DATASET", "distress",
      "DATASET must be 'transactions' or 'creditcard', for which clip bounds and steps are tuned, got 'distress'"),
     ("01_dpstgd", "PROFILE", "huge", "PROFILE must be 'quick' or 'paper', got 'huge'"),
