@@ -37,15 +37,6 @@ def test_bad_input_gets_one_sentence_and_exit_code_2(ppkit, project, arguments, 
     assert not (project.folder / "runs").exists()
 
 
-def test_unknown_data_set_is_refused_with_those_there_are(ppkit, project):
-    from ppkit import datasets
-
-    project.add("02_data", "print(DATASET)", parameters='DATASET = "transactions"')
-    code, _, said = ppkit("reproduce", "-p", "DATASET", "cards")
-    assert code == 2
-    assert said == f"ppkit: unknown data set 'cards': there are {', '.join(datasets.NAMES)}\n"
-
-
 def test_unknown_option_and_command_exit_2_without_a_traceback(ppkit):
     for arguments, named in ((["reproduce", "--frobnicate"], "--frobnicate"), (["frobnicate"], "frobnicate"),
                              (["reproduce", "--jobs", "many"], "--jobs")):

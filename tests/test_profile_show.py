@@ -14,20 +14,32 @@ from ppkit.ledger import FORMULA
 SIZES = {"quick": {"n_rounds": 10, "seeds": 3}, "paper": {"n_rounds": 300, "seeds": 10}}
 
 
-def test_zero_and_empty_leave_the_profile_alone():
-    assert vars(profile.of("paper", SIZES, n_rounds=0, seeds=0)) == {"profile": "paper", "n_rounds": 300, "seeds": 10}
-    assert profile.of("quick", SIZES, n_rounds=7).n_rounds == 7
+def resolved(name="quick", **given):
+    """The settings of these parameters, of which SEEDS and N_ROUNDS may be set."""
+    parameters = dict(PROFILE=name, SOURCE="auto", SEED=0, N_ROUNDS=0, SEEDS=0) | given
+    return profile.of(parameters, SIZES, N_ROUNDS=profile.whole(5, 1_000), SEEDS=profile.whole(1, 10))
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: profile.of("fast", SIZES), "unknown profile 'fast': this notebook has quick, paper"),
-    (lambda: profile.of("quick", SIZES, n_round=3), "unknown setting 'n_round': profile 'quick' has n_rounds, seeds"),
-    (lambda: profile.of("quick", SIZES, n_rounds=-1), "n_rounds must be > 0, got -1"),
-    (lambda: profile.of("quick", SIZES, n_rounds=float("nan")), "n_rounds must be > 0, got nan"),
+def test_zero_leaves_the_profile_alone():
+    assert vars(resolved("paper")) == {"profile": "paper", "n_rounds": 300, "seeds": 10}
+    assert vars(resolved(N_ROUNDS=7)) == {"profile": "quick", "n_rounds": 7, "seeds": 3}
+    assert SIZES["quick"]["n_rounds"] == 10
+
+
+@pytest.mark.parametrize("given, sentence", [
+    (dict(PROFILE="fast"), "PROFILE must be 'quick' or 'paper', got 'fast'"),
+    (dict(PROFILE=["quick"]), "PROFILE must be 'quick' or 'paper', got ['quick']"),
+    (dict(SOURCE="web"), "SOURCE must be 'auto' or 'real' or 'standin', got 'web'"),
+    (dict(SEED=2**32), "SEED must be a whole number from 0 to 4,294,967,295, got 4294967296"),
+    (dict(N_ROUNDS=4), "N_ROUNDS must be 0 or a whole number from 5 to 1,000, got 4"),
+    (dict(N_ROUNDS=False), "N_ROUNDS must be 0 or a whole number from 5 to 1,000, got False"),
+    (dict(N_ROUNDS=float("nan")), "N_ROUNDS must be 0 or a whole number from 5 to 1,000, got nan"),
+    (dict(N_ROUNDS="9" * 99), "N_ROUNDS must be 0 or a whole number from 5 to 1,000, got '" + "9" * 59),
 ])
-def test_what_does_not_exist_is_refused_with_what_does(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()
+def test_a_wrong_value_is_refused_with_what_is_accepted(given, sentence):
+    with pytest.raises(ValueError) as error:
+        resolved(**given)
+    assert str(error.value) == sentence
 
 
 def test_digits_are_fixed_and_minus_zero_is_zero():

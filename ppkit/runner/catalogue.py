@@ -74,7 +74,8 @@ def assign(chosen: dict[str, Path], *, profile: str, source: str | None,
     chosen: notebooks by name.  profile: one of PROFILES.  source: one of SOURCES, or None for the notebook's own.
     given: (parameter, text) pairs; the text is read as the type that the parameter's default has.
     Returns, per notebook, only the parameters that its own cell has.
-    Refused on a profile, source, parameter or data set that does not exist, or a value of another type.
+    Refused on a profile, source or parameter that does not exist, or a value of another type; which values of the
+    type are accepted, the notebook says in its settings cell (`ppkit.profile`).
     """
     _one_of("profile", profile, PROFILES)
     if source is not None:
@@ -99,10 +100,6 @@ def _check(parameter: str, text: str) -> None:
         _one_of("profile", text, PROFILES)
     if parameter == "SOURCE":
         _one_of("data", text, SOURCES)
-    if parameter == "DATASET":
-        from ppkit import datasets
-
-        _one_of("data set", text, datasets.NAMES)
 
 
 def _one_of(what: str, value: str, allowed) -> None:
