@@ -33,19 +33,23 @@ def adopt_orphans() -> None:
 
 
 def end_marked(mark: str) -> None:
-    """Kill every process of this user whose environment has `mark` as its MARK, whoever its parent is by now.
+    """End every process of this user that was started with `mark` as its MARK, whoever its parent is, and all below it.
 
     A process hands its environment on to all that it starts, so this finds also what left its session or lost its parent.
-    A process that has set the variable in itself is not found: what counts is what it was started with.
+    First politely; what has not ended after PATIENCE seconds, for good.
     """
-    for _ in range(5):  # what is being started while the others are killed is found in the next round
-        found = [process for process in psutil.process_iter(["environ"])
-                 if (process.info["environ"] or {}).get(MARK) == mark]
+    for number in (signal.SIGTERM, *[signal.SIGKILL] * 4):  # again, for what was being started meanwhile
+        found = set()
+        for process in psutil.process_iter(["environ"]):
+            if (process.info["environ"] or {}).get(MARK) == mark:
+                with suppress(psutil.NoSuchProcess):
+                    found |= {process, *process.children(recursive=True)}
         for process in found:
             with suppress(psutil.NoSuchProcess):
-                process.kill()
-        if not psutil.wait_procs(found, timeout=PATIENCE)[0]:
+                process.send_signal(number)
+        if not found:
             break
+        psutil.wait_procs(found, timeout=PATIENCE)
 
 
 @contextmanager

@@ -74,6 +74,7 @@ def test_a_temporary_folder_with_a_path_too_long_for_a_socket_does_not_matter(tm
         manager = await started(deep)
         try:
             assert await says(manager, "import os\nprint(os.environ['TMPDIR'])") == f"{deep}\n"
+            assert Path(manager.connection_file).parent == deep  # and not where a killed manager would leave it
         finally:
             await manager.shutdown_kernel(now=True)
 

@@ -8,9 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-import psutil
-
-from ppkit.lifeline import PATIENCE, end_marked
+from ppkit.lifeline import end_marked
 from ppkit.runner import machine
 from ppkit.runner.worker import FAILED
 
@@ -78,23 +76,11 @@ class Children:
         self._measure_at = time.monotonic() + max(MEASURED_EVERY, (time.thread_time() - began) / MEASURED_SHARE)
 
     def stop(self) -> None:
-        """End all workers and whatever they started: politely, and after PATIENCE seconds for good."""
-        family = []
+        """End all workers and whatever they started: politely, and what has not ended after a moment for good."""
         for child in self.running.values():
-            try:
-                worker = psutil.Process(child.pid)
-                family += [*worker.children(recursive=True), worker]
-            except psutil.NoSuchProcess:
-                continue
-        for process in family:
-            _signal(process.terminate)
-        _, alive = psutil.wait_procs(family, timeout=PATIENCE)
-        for process in alive:
-            _signal(process.kill)
-        psutil.wait_procs(alive, timeout=PATIENCE)
-        for child in self.running.values():
-            child.wait()
             end_marked(child.args[-1])
+            child.kill()
+            child.wait()
         self.running.clear()
 
     def _listen(self, name: str, child: subprocess.Popen, spec: Path) -> None:
@@ -116,10 +102,3 @@ class Children:
 
 def _folder_of(spec: Path) -> str:
     return str(Path(json.loads(spec.read_text("utf-8"))["notebook"]).parent)
-
-
-def _signal(send) -> None:
-    try:
-        send()
-    except psutil.NoSuchProcess:
-        pass
