@@ -4,9 +4,13 @@ import ctypes
 import os
 import signal
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-PR_SET_PDEATHSIG = 1
+import psutil
+
+MARK = "PPKIT_STARTED_FOR"  # the environment variable by which `end_marked` knows what belongs together
+PATIENCE = 2.0  # seconds that a signal is given to work
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
@@ -20,6 +24,32 @@ def die_with_parent(parent: int | None = None) -> None:
         _LIBC.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if parent is not None and os.getppid() != parent:
         raise SystemExit(f"the process {parent} that started this one has ended")
+
+
+def adopt_orphans() -> None:
+    """Ask Linux to make what a descendant leaves behind a child of this process; elsewhere such orphans go to process 1."""
+    if _LIBC is not None:
+        _LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_marked(mark: str) -> None:
+    """End every process of this user that was started with `mark` as its MARK, whoever its parent is, and all below it.
+
+    A process hands its environment on to all that it starts, so this finds also what left its session or lost its parent.
+    First politely; what has not ended after PATIENCE seconds, for good.
+    """
+    for number in (signal.SIGTERM, *[signal.SIGKILL] * 4):  # again, for what was being started meanwhile
+        found = set()
+        for process in psutil.process_iter(["environ"]):
+            if (process.info["environ"] or {}).get(MARK) == mark:
+                with suppress(psutil.NoSuchProcess):
+                    found |= {process, *process.children(recursive=True)}
+        for process in found:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+        if not found:
+            break
+        psutil.wait_procs(found, timeout=PATIENCE)
 
 
 @contextmanager

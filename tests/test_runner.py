@@ -172,18 +172,3 @@ def test_ctrl_c_ends_within_seconds_leaves_no_kernel_and_the_same_command_goes_o
 
     key = read(first / "run.json")["key"]
     assert run_folder.find_unfinished(project.folder / "runs", key) is None
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="only Linux kills a child with its parent")
-def test_a_killed_runner_takes_its_kernels_along(project):
-    project.add("01_waits", "import pathlib, subprocess, time\nchild = subprocess.Popen(['sleep', '300'])", UNTIL,
-                parameters=None)
-    parent, family = start_and_wait(project)
-    sleeper = [process for process in family if process.name() == "sleep"]
-    parent.kill()
-    parent.communicate(timeout=20)
-    try:
-        assert gone([process for process in family if process not in sleeper], 5)
-    finally:
-        for process in sleeper:
-            process.kill()

@@ -3,11 +3,14 @@
 import errno
 import json
 import os
+import resource
+import shutil
+import subprocess
 
 import pytest
 
 from ppkit import measured
-from ppkit.runner import Refused, batch, catalogue, machine, reference, run_folder, worker
+from ppkit.runner import Refused, batch, catalogue, pages, reason, reference, run_folder, worker
 from ppkit.runner.children import Children
 
 RECORD = {"state": "running", "profile": "quick", "data": "auto", "key": "k", "seeds": [0], "versions": {},
@@ -36,6 +39,20 @@ def test_only_the_newest_unfinished_run_of_the_key_is_resumed_and_not_while_anot
     found.close()
     found.release()
     assert found.record["state"] == "with failures"
+
+
+def test_a_run_that_another_works_in_does_not_hide_an_older_unfinished_one(project):
+    older, newer = new(project, a="running"), new(project, a="running")
+    older.release()
+    found = run_folder.find_unfinished(project.folder / "runs", "k")
+    assert found.path == older.path
+    found.release(), newer.release()
+    found = run_folder.find_unfinished(project.folder / "runs", "k")
+    assert found.path == newer.path
+    found.notebooks["a"]["status"] = "done"
+    found.close()
+    found.release()
+    assert run_folder.find_unfinished(project.folder / "runs", "k") is None  # the newest of all is finished
 
 
 def test_a_finished_run_is_never_resumed(project):
@@ -107,6 +124,37 @@ def test_a_full_disk_gives_one_sentence_and_keeps_what_is_there(project):
     assert json.loads((folder.path / "run.json").read_text())["notebooks"] == {"01_a": {"status": "waiting"}}
 
 
+FULL = shutil.Error([("static/a.js", "html/a.js", "[Errno 28] No space left on device: 'html/a.js'"),
+                     ("static/b.js", "html/b.js", "[Errno 28] No space left on device: 'html/b.js'")])
+
+
+@pytest.mark.parametrize("error, said", [
+    (FULL, "No space left on device"), (OSError(errno.EROFS, "Read-only file system", "a"), "Read-only file system"),
+    (shutil.Error("'a' and 'a' are the same file"), "'a' and 'a' are the same file")])
+def test_the_reason_of_a_refusal_is_never_none(project, monkeypatch, error, said):
+    def copy(folder):
+        raise error
+
+    monkeypatch.setattr(pages, "copy_mathjax", copy)
+    project.add("01_a", "print(1)", parameters=None)
+    with pytest.raises(Refused) as refused:
+        batch.reproduce([])
+    assert str(refused.value) == (f"cannot write into runs/{os.readlink(project.latest)}: {said}; "
+                                  "what was finished stays, the same command goes on with the rest")
+    assert worker._why(error)["error"].startswith(f"could not write the run's files: {said}: ")
+    assert reason(error) == said
+
+
+def test_a_system_that_takes_no_more_bytes_gives_one_sentence_and_no_traceback(project):
+    project.add("01_a", "print(1)", parameters=None)
+    command, environment = project.command("reproduce")
+    done = subprocess.run(command, env=environment, cwd=project.folder, capture_output=True, text=True, timeout=600,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000)))
+    assert (done.returncode, done.stderr) == (2, (
+        f"ppkit: cannot write into runs/{os.readlink(project.latest)}: File too large; "
+        "what was finished stays, the same command goes on with the rest\n"))
+
+
 def test_a_worker_that_cannot_write_says_so(tmp_path):
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path / "01_a.ipynb"))
     assert worker._why(full) == {"error": "could not write the run's files: No space left on device: 01_a.ipynb"}
@@ -121,16 +169,6 @@ def test_a_worker_that_ends_early_is_a_failed_notebook_with_its_last_words(tmp_p
     done = event["done"]
     assert (name, done["status"], done["error"]) == ("a", "failed", "its process ended with code 1 before the notebook did")
     assert done["traceback"][-1] == "KeyError: 'environment'"
-
-
-def test_as_many_at_once_as_cores_and_memory_allow(monkeypatch):
-    monkeypatch.setattr(machine, "cores", lambda: 8)
-    for gigabytes, at_once in ((1, 1), (3, 1), (5, 2), (64, 2)):
-        monkeypatch.setattr(machine, "memory_available", lambda: gigabytes * machine.GB)
-        assert batch._at_once("quick") == at_once
-        assert batch._at_once("paper") == 1
-    monkeypatch.setattr(machine, "cores", lambda: 1)
-    assert batch._at_once("quick") == 1
 
 
 def decided(value, profile):

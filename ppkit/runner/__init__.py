@@ -2,11 +2,18 @@
 
 import re
 
+ANSWER_SECONDS = 600  # that a kernel may take to answer, on however busy a machine
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Refused(Exception):
     """What was asked for cannot be done, in one sentence that says what can; the command line exits with 2."""
+
+
+def reason(error: OSError) -> str:
+    """Why the system refused, in its own words; `shutil.Error`, which gathers one error a file, names the first file's."""
+    found = re.search(r"\[Errno \d+\] ([^:']+)", str(error))
+    return error.strerror or (found[1] if found else str(error))
 
 
 def plain(text: str) -> str:

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+import tomllib
 from pathlib import Path
 
 from tqdm import tqdm
@@ -13,12 +14,12 @@ from ppkit import datasets, project
 from ppkit.datasets.files import sha256
 from ppkit.datasets.loading import real_file
 from ppkit.lifeline import terminated_like_interrupted
-from ppkit.runner import Refused, catalogue, index, machine, pages, run_folder
+from ppkit.runner import Refused, catalogue, index, machine, pages, reason, run_folder
 from ppkit.runner.children import Children
 from ppkit.runner.environment import for_kernel
 from ppkit.runner.worker import DONE, FAILED, RUNNING
 
-MEMORY_PER_NOTEBOOK = {"quick": 2 * machine.GB}
+MEMORY_UNKNOWN = 2560 * machine.MB  # for a notebook that pyproject.toml has no measured peak of, or with other parameters
 AT_ONCE = {"quick": 2, "paper": 1}
 # Quick: one, as the committed values were computed; small networks do not gain from more, and on a busy machine a second
 # thread made them four to ten times slower. Paper: all cores, which the notebook shares out itself.
@@ -32,6 +33,7 @@ def reproduce(wanted: list[str], *, profile: str = "quick", given: list[tuple[st
 
     wanted: names, none for all.  profile, source, given: as `catalogue.assign`.
     jobs: notebooks at a time, >= 1; None for as many as cores and memory allow, two at most (paper profile: one).
+    Memory allows what the notebooks' measured peaks leave room for; one notebook always runs.
     fresh: begin a new folder even if an unfinished one fits.  runs: None for the project's runs/.
     Returns the exit code: 0, 1 if a notebook failed, 130 if interrupted.  Refused on bad input, before anything runs.
     """
@@ -49,26 +51,28 @@ def reproduce(wanted: list[str], *, profile: str = "quick", given: list[tuple[st
               f"{sum(not folder.is_missing(name) for name in chosen)} of {len(chosen)} notebooks are there")
         run_folder.point_latest(folder.path)
     missing = {name: path for name, path in chosen.items() if folder.is_missing(name)}
-    jobs = min(jobs or _at_once(profile), len(missing) or 1)
+    needs = {} if jobs else _needs(folder.notebooks)
+    jobs = jobs or min(AT_ONCE[profile], machine.cores())
     try:
-        interrupted = _work_off(folder, missing, parameters, source, jobs)
+        interrupted = _work_off(folder, missing, parameters, source, jobs, needs)
         return _finish(folder, interrupted)
     except OSError as error:
-        raise Refused(f"cannot write into {folder.title}: {error.strerror}; "
+        raise Refused(f"cannot write into {folder.title}: {reason(error)}; "
                       f"what was finished stays, the same command goes on with the rest") from None
     finally:
         folder.release()
 
 
-def _work_off(folder, missing: dict[str, Path], parameters: dict, source: str | None, jobs: int) -> bool:
+def _work_off(folder, missing: dict[str, Path], parameters: dict, source: str | None, jobs: int,
+              needs: dict[str, int]) -> bool:
     pages.copy_mathjax(folder.path / "html")
     cells = {name: catalogue.n_code_cells(path) + bool(parameters[name]) for name, path in missing.items()}
     waiting = list(missing)
     with terminated_like_interrupted(), Children() as children, _Bar(cells) as bar:
         try:
             while waiting or children.running:
-                while waiting and len(children.running) < jobs:
-                    name = waiting.pop(0)
+                while len(children.running) < jobs and (name := _next(waiting, children, needs)):
+                    waiting.remove(name)
                     folder.clear(name)
                     folder.notebooks[name].update(status=RUNNING)
                     folder.save()
@@ -85,6 +89,22 @@ def _work_off(folder, missing: dict[str, Path], parameters: dict, source: str | 
         except KeyboardInterrupt:
             return True
     return False
+
+
+def _next(waiting: list[str], children: Children, needs: dict[str, int]) -> str | None:
+    """The first waiting notebook that fits beside the running ones, each of which may still grow to what it needs."""
+    to_come = sum(max(0, needs.get(name, 0) - children.memory[name]) for name in children.running)
+    left = machine.memory_available() - to_come
+    return next((name for name in waiting if not children.running or needs.get(name, 0) <= left), None)
+
+
+def _needs(notebooks: dict[str, dict]) -> dict[str, int]:
+    """Bytes that each notebook's processes take at most: the peak in pyproject.toml, [tool.ppkit.memory], where it holds."""
+    file = project.root() / "pyproject.toml"
+    tool = tomllib.loads(file.read_text("utf-8"))["tool"] if file.exists() else {}
+    measured = {name: megabytes * machine.MB for name, megabytes in tool.get("ppkit", {}).get("memory", {}).items()}
+    return {name: measured[name] if name in measured and not about.get("changed") else
+            max(MEMORY_UNKNOWN, measured.get(name, 0)) for name, about in notebooks.items()}
 
 
 def _finish(folder, interrupted: bool) -> int:
@@ -142,12 +162,6 @@ def _key(chosen: dict[str, Path], profile: str, parameters: dict, source: str | 
 def _data_checksums() -> dict[str, str | None]:
     found = {name: real_file(name) for name in datasets.NAMES}
     return {name: sha256(file.path) if file else None for name, file in found.items()}
-
-
-def _at_once(profile: str) -> int:
-    asks = MEMORY_PER_NOTEBOOK.get(profile)
-    fits = machine.memory_available() // asks if asks else 1
-    return max(1, min(AT_ONCE[profile], machine.cores(), fits))
 
 
 class _Bar:

@@ -8,7 +8,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 
-from ppkit.runner import Refused, catalogue, plain
+from ppkit.runner import ANSWER_SECONDS, Refused, catalogue, plain
 from ppkit.runner.environment import for_kernel
 from ppkit.runner.kernel import BoundKernel
 from ppkit.runner.pages import WIDGET_VIEW
@@ -29,7 +29,8 @@ def in_place(path: Path) -> float:
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ppkit-") as scratch:
         environment = for_kernel(Path(scratch), threads=1, source="standin")
-        client = NotebookClient(notebook, timeout=None, kernel_name="python3", kernel_manager_class=BoundKernel,
+        client = NotebookClient(notebook, timeout=None, startup_timeout=ANSWER_SECONDS, iopub_timeout=ANSWER_SECONDS,
+                                kernel_name="python3", kernel_manager_class=BoundKernel,
                                 record_timing=False, store_widget_state=False, shutdown_kernel="immediate",
                                 resources={"metadata": {"path": str(path.parent)}})
         try:

@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 import sys
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import psutil
 
 PACKAGES = ("ppkit", "torch", "numpy", "scipy", "pandas", "scikit-learn", "numba", "dp-accounting", "matplotlib",
             "papermill", "nbclient", "ipykernel")
-GB = 1024**3
+MB, GB = 1024**2, 1024**3
 
 
 def describe() -> dict:
@@ -47,6 +48,22 @@ def memory_available() -> int:
     """Bytes of memory that are free for new processes now, the container's limit included."""
     left = [limit - used for limit, used in zip(_container("memory.max"), _container("memory.current"))]
     return max(0, min([psutil.virtual_memory().available, *left]))
+
+
+def memory_of(pid: int) -> int:
+    """Bytes of memory that a process and all below it hold now, swapped out or not; 0 if it has ended.
+
+    On Linux a page that n processes share counts as 1/n in each, so that a library that all have loaded counts once;
+    elsewhere it counts whole in each.
+    """
+    total = 0
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        for each in (process, *process.children(recursive=True)):
+            with suppress(psutil.Error):
+                held = each.memory_full_info() if sys.platform == "linux" else each.memory_info()
+                total += getattr(held, "pss", held.rss) + getattr(held, "swap", 0)
+    return total
 
 
 def cpu_model() -> str:

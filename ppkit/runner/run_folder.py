@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from ppkit import ledger, project
-from ppkit.runner import Refused
+from ppkit.runner import Refused, reason
 from ppkit.runner.worker import DONE, RUNNING
 
 FINISHED, WITH_FAILURES, INTERRUPTED = "finished", "with failures", "interrupted"
@@ -97,19 +97,25 @@ def create(runs: Path, record: dict) -> RunFolder:
         folder.try_lock()
         point_latest(path)
     except OSError as error:
-        raise Refused(f"cannot write into {runs}: {error.strerror}") from None
+        raise Refused(f"cannot write into {runs}: {reason(error)}") from None
     return folder
 
 
 def find_unfinished(runs: Path, key: str) -> RunFolder | None:
-    """The newest run in `runs` of this key that was not run to its end and that nobody works in now; locked for this process."""
+    """The newest run in `runs` of this key that was not run to its end and that nobody works in now; locked for this process.
+
+    None if there is none, or if one that is newer was run to its end.
+    """
     for path in sorted(runs.glob("*/run.json"), reverse=True):
         if path.parent.is_symlink():
             continue
         with contextlib.suppress(Refused, OSError, KeyError):
             folder = RunFolder(path.parent, read_json(path))
             if folder.record["key"] == key:
-                return folder if folder.record["state"] != FINISHED and folder.try_lock() else None
+                if folder.record["state"] == FINISHED:
+                    return None
+                if folder.try_lock():
+                    return folder
     return None
 
 

@@ -1,5 +1,7 @@
 """One notebook in one process: `python -m ppkit.runner.worker SPEC.json`, one JSON line a cell on stdout.
 
+Whoever starts it holds its stdin open: when stdin ends, the worker ends, and all that the notebook started.
+
 The spec says everything: {"notebook", "output", "page", "scratch": paths, "parameters": {}, "environment": {}}.
 Lines: {"cell": k} when code cell k (from 1) begins; last {"done": {"status", "seconds", "peak_memory_mb", ...}}.
 """
@@ -8,11 +10,12 @@ import json
 import os
 import resource
 import sys
+import threading
 import time
 from pathlib import Path
 
-from ppkit.lifeline import die_with_parent
-from ppkit.runner import plain
+from ppkit import lifeline
+from ppkit.runner import ANSWER_SECONDS, plain, reason
 
 RUNNING = "running"
 DONE = "done"
@@ -21,10 +24,12 @@ FAILED = "failed"
 
 def main(spec_file: str) -> None:
     """Run the notebook that `spec_file` describes and say how it went; a failed notebook is an answer, not an error."""
-    die_with_parent()
+    lifeline.adopt_orphans()
+    threading.Thread(target=_end_with_parent, args=(spec_file,), daemon=True).start()
     spec = json.loads(Path(spec_file).read_text("utf-8"))
     os.environ.clear()
     os.environ.update(spec["environment"])
+    os.environ[lifeline.MARK] = spec_file
     sys.modules["rfc3987_syntax"] = None  # jsonschema then does without it: it takes a second, and nothing here checks IRIs
     events = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever else prints must not mix with the events
@@ -32,7 +37,15 @@ def main(spec_file: str) -> None:
     def say(event: dict) -> None:
         print(json.dumps(event), file=events, flush=True)
 
-    say({"done": run(spec, say)})
+    outcome = run(spec, say)
+    lifeline.end_marked(spec_file)
+    say({"done": outcome})
+
+
+def _end_with_parent(spec_file: str) -> None:
+    os.read(0, 1)  # nothing is ever written there
+    lifeline.end_marked(spec_file)
+    os._exit(1)
 
 
 def run(spec: dict, say) -> dict:
@@ -75,7 +88,7 @@ def _execute(spec: dict, say, at: dict) -> None:
     papermill.execute_notebook(
         notebook, _literal(_unfinished(spec)), parameters=spec["parameters"], kernel_name="python3", language="python",
         progress_bar=False, on_cell_start=passes, on_cell_execute=begins, kernel_manager_class=BoundKernel,
-        shutdown_kernel="immediate", store_widget_state=False)
+        shutdown_kernel="immediate", store_widget_state=False, start_timeout=ANSWER_SECONDS, iopub_timeout=ANSWER_SECONDS)
 
 
 def _keep(spec: dict) -> None:
@@ -108,7 +121,7 @@ def _why(error: Exception) -> dict:
     if isinstance(error, DeadKernelError):
         return {"error": "the kernel died (killed, out of memory, or crashed)"}
     if isinstance(error, OSError):
-        return {"error": f"could not write the run's files: {error.strerror}: {Path(error.filename or '').name}"}
+        return {"error": f"could not write the run's files: {reason(error)}: {Path(error.filename or '').name}"}
     return {"error": f"{type(error).__name__}: {error}"}
 
 

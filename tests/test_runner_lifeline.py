@@ -1,0 +1,122 @@
+"""However a run ends, nothing that a notebook has started goes on: not what left its session, not what lost its parent."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+import psutil
+import pytest
+
+from ppkit import lifeline
+from ppkit.runner.children import Children
+
+LIMIT = 600  # seconds, far beyond any machine
+STARTS = """\
+import pathlib, subprocess, sys, time
+again = '''import os, signal, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if not os.fork():
+    os.execvp("sleep", ["sleep", sys.argv[1]])'''
+subprocess.Popen(["sleep", "{seconds}.5"], env={{}})
+subprocess.Popen(["sleep", "{seconds}"])
+subprocess.run([sys.executable, "-c", again, "{seconds}"], start_new_session=True)"""
+WAITS = "while not pathlib.Path('go').exists():\n    time.sleep(0.05)"
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a killed kernel lasts a second longer")
+
+
+@pytest.fixture
+def seconds():
+    """How long the sleepers of this test would sleep: a number of its own, by which they are known."""
+    number = f"9{uuid.uuid4().int % 10**12:012d}"
+    yield number
+    for process in sleepers(number) + sleepers(f"{number}.5"):
+        process.kill()
+
+
+def sleepers(seconds: str) -> list[psutil.Process]:
+    return [process for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"] == ["sleep", seconds]]
+
+
+def eventually(what) -> None:
+    """Wait until `what()` is true."""
+    deadline = time.monotonic() + LIMIT
+    while not what():
+        assert time.monotonic() < deadline, f"not within {LIMIT} s"
+        time.sleep(0.05)
+
+
+def ended(processes) -> bool:
+    return not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
+
+
+@pytest.fixture
+def waiting(project, seconds):
+    """`ppkit reproduce` on two notebooks, the first of which waits beside its sleepers; (runner, all its processes).
+
+    Of three sleepers one left the session, lost its parent and does not hear SIGTERM, and one, of half a second more, lost its environment.
+    """
+    project.add("01_waits", STARTS.format(seconds=seconds), WAITS, parameters=None)
+    project.add("02_quick", "print(2)", parameters=None)
+    command, environment = project.command("reproduce", "--jobs", "1")
+    parent = subprocess.Popen(command, env=environment, cwd=project.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True)
+    try:
+        eventually(lambda: len(sleepers(seconds)) == 2)
+        family = psutil.Process(parent.pid).children(recursive=True)
+        assert len(family) >= 5  # worker, kernel, three sleepers: the worker takes in the one that lost its parent
+        yield parent, family
+    finally:
+        parent.kill()
+        parent.communicate(timeout=LIMIT)
+
+
+@linux_only
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_nothing_outlives_the_runner(waiting, seconds, number):
+    parent, family = waiting
+    parent.send_signal(number)
+    parent.communicate(timeout=LIMIT)
+    assert parent.returncode == (-signal.SIGKILL if number == signal.SIGKILL else 130)
+    eventually(lambda: ended(family) and not sleepers(seconds) and not sleepers(f"{seconds}.5"))
+
+
+@linux_only
+def test_nothing_outlives_a_killed_worker_and_the_next_notebook_runs(project, waiting, seconds):
+    parent, family = waiting
+    [worker] = psutil.Process(parent.pid).children()
+    worker.kill()
+    _, said = parent.communicate(timeout=LIMIT)
+    assert parent.returncode == 1
+    assert "01_waits failed in code cell [2]: its process ended with code -9 before the notebook did" in said
+    about = json.loads((project.latest / "run.json").read_text("utf-8"))["notebooks"]
+    assert about["02_quick"]["status"] == "done"
+    assert about["01_waits"]["peak_memory_mb"] > 50  # what was measured until then is kept
+    without_environment = sleepers(f"{seconds}.5")  # its kernel is gone and it has no mark: nobody knows whose it is
+    assert ended(process for process in family if process not in without_environment) and not sleepers(seconds)
+
+
+@linux_only
+def test_a_notebook_that_ends_leaves_nothing_running(project, seconds):
+    project.add("01_a", STARTS.format(seconds=seconds), parameters=None)
+    done = project.run("reproduce")
+    assert done.returncode == 0, done.stderr
+    assert not sleepers(seconds)
+
+
+def test_what_a_killed_worker_left_ends_before_another_begins_on_the_same_spec(tmp_path):
+    spec = tmp_path / "spec.json"
+    spec.write_text(json.dumps({"notebook": str(tmp_path / "a.ipynb")}))
+    mine, other = (subprocess.Popen(["sleep", "99999"], env={**os.environ, lifeline.MARK: mark})
+                   for mark in (str(spec), "another"))
+    try:
+        with Children() as children:
+            children.start("a", spec)
+            assert not psutil.pid_exists(mine.pid)
+        assert other.poll() is None
+    finally:
+        other.kill()
+        mine.wait(timeout=LIMIT), other.wait(timeout=LIMIT)

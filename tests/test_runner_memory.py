@@ -1,0 +1,190 @@
+"""The memory of a notebook's whole tree of processes is measured, told, and planned with."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ppkit.runner import batch, catalogue, children, machine, run_folder
+from ppkit.runner.children import Children
+
+LIMIT = 600  # seconds, far beyond any machine
+MB, GB = machine.MB, machine.GB
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere shared pages count in each process")
+
+HOLDS = """\
+import os, subprocess, sys
+held = bytearray(os.urandom(1)) * (200 * 2**20)
+if sys.argv[1] == "shared":
+    child = os.fork()
+else:
+    child = subprocess.Popen([sys.executable, "-c", "held = b'1' * (200 * 2**20); print(flush=True); input()"],
+                             stdin=subprocess.PIPE).pid
+if child:
+    print(flush=True)
+sys.stdin.read()"""
+
+
+@linux_only
+@pytest.mark.parametrize("how, at_least, below", [("shared", 200, 350), ("each its own", 400, 550)])
+def test_the_memory_of_a_tree_counts_every_process_and_a_shared_page_once(how, at_least, below):
+    parent = subprocess.Popen([sys.executable, "-c", HOLDS, how], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        for _ in range(1 if how == "shared" else 2):
+            parent.stdout.readline()
+        assert at_least * MB <= machine.memory_of(parent.pid) < below * MB
+    finally:
+        parent.communicate(timeout=LIMIT)
+    assert machine.memory_of(parent.pid) == 0
+
+
+def test_a_notebook_is_told_the_memory_of_its_whole_tree(project):
+    code = ("import pathlib, subprocess, sys, time\n"
+            "hold = \"held = b'1' * (200 * 2**20); input()\"\n"
+            "held = [subprocess.Popen([sys.executable, '-c', hold], stdin=subprocess.PIPE) for _ in range(2)]\n"
+            "while not pathlib.Path('go').exists():\n    time.sleep(0.05)")
+    path = project.add("01_a", code, parameters=None)
+    record = {"profile": "quick", "notebooks": {"01_a": {"status": "waiting"}}}
+    folder = run_folder.create(project.folder / "runs", record)
+
+    def go_when_measured():
+        if running.peak["01_a"] > 400 * MB:
+            path.with_name("go").touch()
+
+    with Children() as running:
+        running.start("01_a", batch._spec(folder, "01_a", path, {}, None))
+        done = None
+        while done is None:
+            done = running.next_event(meanwhile=go_when_measured)[1].get("done")
+    folder.release()
+    assert done["status"] == "done" and 400 < done["peak_memory_mb"] < 1000
+    assert done["peak_memory_mb"] == round(running.peak["01_a"] / MB)
+
+
+def test_looking_at_the_memory_costs_a_hundredth_of_a_core_at_most(monkeypatch):
+    looks, now = [], SimpleNamespace(wall=0.0, spent=0.0)
+
+    def look(pid):
+        now.spent += cost
+        now.wall += cost
+        looks.append(now.wall)
+        return 7
+
+    monkeypatch.setattr(machine, "memory_of", look)
+    monkeypatch.setattr(children, "time", SimpleNamespace(monotonic=lambda: now.wall, thread_time=lambda: now.spent))
+    for cost, at_most in ((0.001, 401), (0.5, 3)):
+        looks.clear()
+        measured = Children()
+        now.wall, now.spent, measured.running["a"], measured.peak["a"] = 0.0, 0.0, SimpleNamespace(pid=1), 0
+        while now.wall < 100:
+            measured._measure()
+            now.wall += 0.01
+        assert measured.memory == measured.peak == {"a": 7}
+        assert 2 <= len(looks) <= at_most and now.spent <= 0.01 * 100 + cost
+
+
+def running(**memory):
+    return SimpleNamespace(running=dict.fromkeys(memory), memory=memory)
+
+
+@pytest.mark.parametrize("free, now, chosen", [
+    (1.9 * GB, {}, "large"),                     # one always runs, whatever it needs
+    (1.9 * GB, {"other": 0.5 * GB}, None),       # the other may take 0.5 more, what is left is less than any needs
+    (2.0 * GB, {"other": 1.0 * GB}, "small"),    # the other has all that it takes
+    (2.0 * GB, {"other": 0.5 * GB}, "small"),
+    (2.9 * GB, {"other": 0.4 * GB}, "small"),
+    (3.2 * GB, {"other": 0.4 * GB}, "large"),
+    (2.5 * GB, {"other": 1.7 * GB}, "large"),    # it takes more than was measured: then nothing is left to come
+    (0.0, {"unknown": 0.0, "other": 0.0}, None)])
+def test_a_notebook_starts_only_if_what_is_free_suffices_for_it_and_the_growth_of_those_that_run(
+        monkeypatch, free, now, chosen):
+    needs = {"large": int(2.5 * GB), "small": int(1.5 * GB), "other": 1 * GB}
+    monkeypatch.setattr(machine, "memory_available", lambda: int(free))
+    assert batch._next(["large", "small"], running(**now), needs) == chosen
+    assert batch._next([], running(**now), needs) is None
+    assert batch._next(["large", "small"], running(**now), {}) == "large"  # --jobs: the person decides
+
+
+class FakeChildren(Children):
+    """Workers that grow in four cells to what they need, on a machine of so much memory; what they held together, at most."""
+
+    total, needs, at_most, together, order = 0, {}, 0, 0, []
+
+    def start(self, name, spec):
+        self.running[name], self.memory[name], self.peak[name] = SimpleNamespace(cells=0), 0, 0
+        type(self).together = max(self.together, len(self.running))
+        self.order.append(name)
+
+    def next_event(self, meanwhile=None):
+        name = min(self.running, key=lambda name: self.running[name].cells)
+        self.running[name].cells += 1
+        if self.running[name].cells == 5:
+            del self.running[name]
+            return name, {"done": {"status": "done", "seconds": 0.0, "peak_memory_mb": 1}}
+        self.memory[name] += self.needs[name] // 4
+        type(self).at_most = max(self.at_most, self.used())
+        return name, {"cell": self.running[name].cells}
+
+    def used(self):
+        return sum(self.memory[name] for name in self.running)
+
+    def stop(self):
+        pass
+
+
+@pytest.mark.parametrize("gigabytes, together", [(1, 1), (3, 2), (4, 2), (64, 2)])
+def test_a_small_machine_never_holds_two_that_together_are_too_large(project, monkeypatch, gigabytes, together):
+    megabytes = {"01_a": 600, "02_b": 2300, "03_c": 1500, "04_d": 900, "05_e": 2300, "06_f": 700}
+    for name in megabytes:
+        project.add(name, "print(1)", parameters=None)
+    (project.folder / "pyproject.toml").write_text(
+        "[tool.ppkit.memory]\n" + "".join(f"{name} = {size}\n" for name, size in megabytes.items()))
+    made = []
+
+    class Fake(FakeChildren):
+        total, needs, order = gigabytes * GB, {name: size * MB for name, size in megabytes.items()}, []
+
+        def __init__(self):
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr(batch, "Children", Fake)
+    monkeypatch.setattr(machine, "cores", lambda: 8)
+    monkeypatch.setattr(machine, "memory_available", lambda: max(0, Fake.total - made[0].used()))
+    batch.reproduce([])
+    [fake] = made
+    assert sorted(fake.order) == list(megabytes) and fake.together == together
+    assert fake.at_most <= max(Fake.total, 2300 * MB)
+
+
+def test_as_many_at_once_as_the_profile_and_the_cores_allow(project, monkeypatch):
+    for name in ("01_a", "02_b", "03_c"):
+        project.add(name, "print(1)", parameters=None)
+    seen = {}
+    for profile, cores, jobs in (("quick", 8, None), ("quick", 1, None), ("paper", 8, None), ("paper", 8, 3), ("quick", 1, 3)):
+        class Fake(FakeChildren):
+            needs, order = {"01_a": 4, "02_b": 4, "03_c": 4}, []
+
+        monkeypatch.setattr(batch, "Children", Fake)
+        monkeypatch.setattr(machine, "cores", lambda: cores)
+        monkeypatch.setattr(machine, "memory_available", lambda: 64 * GB)
+        batch.reproduce([], profile=profile, jobs=jobs, fresh=True)
+        seen[profile, cores, jobs] = Fake.together
+    assert list(seen.values()) == [2, 1, 1, 3, 3]
+
+
+def test_a_notebook_without_a_measured_peak_or_with_other_parameters_is_planned_as_unknown(project):
+    known = {"a": {"changed": []}, "b": {"changed": ["SEED"]}, "c": {"changed": ["N_ROWS"]}, "d": {}}
+    assert batch._needs(known) == dict.fromkeys(known, batch.MEMORY_UNKNOWN)
+    (project.folder / "pyproject.toml").write_text("[tool.ppkit.memory]\na = 700\nb = 700\nc = 9000\n")
+    assert batch._needs(known) == {"a": 700 * MB, "b": batch.MEMORY_UNKNOWN, "c": 9000 * MB, "d": batch.MEMORY_UNKNOWN}
+
+
+def test_every_notebook_has_a_measured_peak_and_no_other_has():
+    root = Path(__file__).resolve().parent.parent
+    table = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["tool"]["ppkit"]["memory"]
+    assert list(table) == sorted(path.stem for path in (root / "notebooks").glob("*.ipynb"))
+    assert all(300 <= megabytes < 8000 for megabytes in table.values())
