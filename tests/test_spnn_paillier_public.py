@@ -69,7 +69,7 @@ def connected(payload, bits=BITS):
 @pytest.mark.parametrize("what", WRONG)
 def test_a_holder_refuses_each_wrong_key_and_names_the_server(what):
     n, why = WRONG[what]
-    sentence = f"a public key must be a product of two large primes, {BITS} bits long: this one {why}"
+    sentence = f"a public key must be a product of two large primes, 512 bits long: this one {why}"
     with pytest.raises(ValueError, match=f"^{sentence}"):
         PublicKey(n).check(BITS)
     payload = n.to_bytes(-(-n.bit_length() // 8), "big")

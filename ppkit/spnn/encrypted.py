@@ -84,8 +84,8 @@ class _EncryptedServer(Server):
 class Encrypted(Protocol):
     """Algorithm 3: every holder encrypts round(2^16 X_i theta_i) and adds it to what came; the last one sends the sum.
 
-    key_bits: length of the server's key, >= 2,048; below only with teaching=True. Holders refuse any
-    other.  keys: a PrivateKey to use instead of making one; key_bits is then its length.
+    key_bits: length of the server's key, >= 2,048; below only with teaching=True. Holders refuse
+    any other.  keys: a PrivateKey to use instead of making one; key_bits is then its length.
     value_bits: bits a number has in a ciphertext, head-room for k additions comes on top;
     |X_i theta_i| < 2^(value_bits - 17).  pool: `paillier.workers(2)` for two processes.
     elementwise: as printed, one number per ciphertext, by phe: 19 ms a number, for small batches; the oracle. Its

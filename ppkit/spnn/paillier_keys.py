@@ -6,8 +6,8 @@ Paillier's own c = (1 + n)^m r^n takes a full power per ciphertext. Damgard, Jur
 powers can be tabled once per key (one entry for every byte of the exponent, no squarings left), and take an exponent of half
 the key's length. What decrypts one decrypts the other: phe's private key reads these ciphertexts and the reverse.
 They draw x at random, and the key is n and h. Here x is a hash of n (SHAKE-256), which is as good
-as a random number if the hash behaves like one: n is the whole key, and every holder computes h_n by
-itself. A holder that took h_n from the server could be given 1, and would encrypt without
+as a random number if the hash behaves like one: n is the whole key, and every holder computes h_n
+by itself. A holder that took h_n from the server could be given 1, and would encrypt without
 randomness: 1 + n m tells m to whoever sees it.
 
 What it rests on: that n-th powers modulo n^2 look like any numbers (Paillier's assumption), and that h^a for an exponent of
@@ -65,13 +65,13 @@ class PublicKey:
     def check(self, bits: int) -> None:
         """Refuse what `generate_keys(bits)` never makes, as far as that shows without the primes.
 
-        bits: the length that was agreed.  ValueError in one sentence that names what is wrong first:
-        the length, a factor below 65,536, a prime, a power, or 3 modulo 4.
+        bits: the length that was agreed.  ValueError in one sentence that names what is wrong
+        first: the length, a factor below 65,536, a prime, a power, or 3 modulo 4.
         Guarantee: no more than that; what a holder cannot check stands at the head of this file.
 
         >>> PublicKey(7 * 2305843009213693951).check(64)    # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: a public key must be a product of two large primes, ... this one has the factor 7
+        ValueError: a public key must be a product of two large primes, ... one has the factor 7
         """
         n, wrong = mpz(self.n), ""
         if self.bits != bits:
@@ -85,8 +85,8 @@ class PublicKey:
         elif n % 4 != 1:
             wrong = "is 3 modulo 4, as no product of two primes is that are 3 modulo 4 themselves"
         if wrong:
-            raise ValueError(f"a public key must be a product of two large primes, {bits:,} bits long: "
-                             f"this one {wrong}")
+            raise ValueError("a public key must be a product of two large primes, "
+                             f"{bits:,} bits long: this one {wrong}")
 
     @property
     def bits(self) -> int:

@@ -23,7 +23,7 @@ def cut_to_lines(file: BinaryIO) -> None:
 
     file: open for reading and appending.
     """
-    end = file.seek(0, os.SEEK_END)
+    size = end = file.seek(0, os.SEEK_END)
     while end:
         start = max(0, end - 4096)
         file.seek(start)
@@ -31,7 +31,8 @@ def cut_to_lines(file: BinaryIO) -> None:
         end = start + newline + 1
         if newline >= 0:
             break
-    file.truncate(end)
+    if end < size:
+        file.truncate(end)
 
 
 class MessageLog:
@@ -57,21 +58,23 @@ class MessageLog:
                 if self._told[about] >= MOST:
                     return
                 self._told[about] += times
-            self._lines.append(json.dumps(line))
+            self._keep(line)
 
     def write(self) -> None:
         """Append all that was added since the last time.  OSError where the disk is full."""
         with self._lock:
             lines, self._lines = self._lines, []
-        if lines:
-            with open(private(self._path), "a+b") as file:
-                cut_to_lines(file)
-                file.write(("\n".join(lines) + "\n").encode())
+        with open(private(self._path), "a+b") as file:
+            cut_to_lines(file)
+            file.writelines(lines)
 
     def close(self) -> None:
         """Write the rest, and what was only counted.  OSError as `write`."""
         for (event, role), times in (self.seen - self._told).items():
-            self.add({"event": "left out", "at": time.time(), "from": role, "times": times,
-                      "why": f"{times} more {event!r}: only the first {MOST} have their lines"})
+            self._keep({"event": "left out", "at": time.time(), "from": role, "times": times,
+                        "why": f"{times} more {event!r}: only the first {MOST} have their lines"})
             self._told[event, role] += times
         self.write()
+
+    def _keep(self, line: dict) -> None:
+        self._lines.append(json.dumps(line).encode() + b"\n")
