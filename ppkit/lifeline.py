@@ -3,7 +3,10 @@
 import ctypes
 import os
 import signal
+import subprocess
 import sys
+import tempfile
+import weakref
 from contextlib import contextmanager, suppress
 
 import psutil
@@ -50,6 +53,27 @@ def end_marked(mark: str) -> None:
         if not found:
             break
         psutil.wait_procs(found, timeout=PATIENCE)
+
+
+class VanishingFolder(tempfile.TemporaryDirectory):
+    """A temporary folder (0700) that goes when this process ends, also where SIGKILL ends it.
+
+    A shell waits until the writing end of a pipe is closed, which only this process has, and then
+    removes the folder. The shell is no child of this process: who ends a family of processes does
+    not end it. Only a machine that stops leaves the folder.
+    """
+
+    _WATCH = ('exec 3<&0; (trap "" HUP INT TERM; cat <&3; for again in 1 2 3 4 5 6 7 8 9; do '
+              'rm -rf -- "$1" && break; sleep 1; done) >/dev/null 2>&1 &')
+
+    def __init__(self, prefix: str):
+        super().__init__(prefix=prefix)
+        reading, writing = os.pipe()                     # no program that starts inherits them
+        weakref.finalize(self, os.close, writing).atexit = False
+        unmarked = {name: value for name, value in os.environ.items() if name != MARK}  # `end_marked` leaves it
+        with open(reading, "rb") as stdin:
+            subprocess.run(["sh", "-c", self._WATCH, "sh", self.name], stdin=stdin, check=True,
+                           start_new_session=True, env=unmarked)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import tempfile
 from pathlib import Path
@@ -207,7 +208,7 @@ def test_a_killed_role_stops_all_and_the_run_goes_on(tmp_path, role, name):
 
 def test_a_role_killed_twice_in_the_second_epoch_with_secrets_that_nobody_repeats(tmp_path):
     """With secrets of the operating system, rows in a secret order and SGLD there is no run to compare with: but every message
-    that is sent again is held against the journal, and the end against that of a third resumption."""
+    that is sent again is held against the journal, and the end against that of another third resumption."""
     n = STEPS // 2
     conf = made(tmp_path / "it", rows(), **{**SMALL, **PROTOCOLS["lean"], "batch": 20, "epochs": 2, "secrets": "os",
                                             "order": "reshuffled", "optimiser": "sgld", "lr": 0.001})
@@ -217,9 +218,12 @@ def test_a_role_killed_twice_in_the_second_epoch_with_secrets_that_nobody_repeat
         roles["A"].signal(signal.SIGKILL)
         gone(conf, "A")
         assert promised(all_stop(roles, ("A",), silent("A"))) == (step, last_saved(step))
+    shutil.copytree(conf.folder, tmp_path / "stopped")
     finished(conf, resume=True)
     first = parts_of(conf), {key: value for key, value in metrics_of(conf).items() if key != "seconds"}
-    finished(conf, resume=True)                          # from the last step: only the test is done again
+    shutil.rmtree(conf.folder)                           # a run that has ended has no secrets to go on with
+    (tmp_path / "stopped").rename(conf.folder)
+    finished(conf, resume=True)
     again = parts_of(conf), {key: value for key, value in metrics_of(conf).items() if key != "seconds"}
     assert first[1] == again[1] and len(first[1]["losses"]) == 2
     assert all(np.array_equal(first[0][name], again[0][name]) for name in first[0])
@@ -653,6 +657,8 @@ def test_what_changed_since_does_not_go_on(tmp_path, what):
     conf = made(tmp_path / "it", rows(), **SMALL)
     if what != "nothing to go on from":
         finished(conf)
+        for role in conf.roles[1:]:                                         # as if it had stopped
+            (conf.folder_of(role) / "secret.key").write_text("0" * 64)
     if what == "config":
         conf.path.write_text(conf.path.read_text().replace("lr = 1.5", "lr = 1.25"))
         (conf.folder_of("coordinator") / "config.toml").unlink()            # as where every role has a machine of its own

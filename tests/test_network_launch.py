@@ -476,8 +476,9 @@ def test_who_shows_no_valid_certificate_is_counted_where_roles_are_missing(path,
     class Silence:                                                                          # an endpoint that two strangers dial
         def __init__(self, *_, log, **__):
             for n in (2, 1):
-                log({"event": "refused", "why": f"connections that showed no valid certificate of this run's authority: {n}"})
-            log({"event": "refused", "why": "another run's id"})
+                log({"event": "refused", "from": "unknown", "times": n,
+                     "why": f"connections that showed no valid certificate of this run's authority: {n}"})
+            log({"event": "refused", "from": "A", "why": "another run's id"})
             self.on_call = self.call = self.check = lambda *_, **__: {}
 
         def __enter__(self):

@@ -106,7 +106,7 @@ def test_strided_values_are_taken_in_row_major_order(keys):
 
 
 def test_fields_and_bytes_at_the_papers_size():
-    public = PublicKey(2**2047 + 1, 1)
+    public = PublicKey(2**2047 + 1)
     assert [Packing(40, k).field_bits for k in (1, 2, 3, 4, 5)] == [40, 41, 42, 42, 43]
     assert [Packing(bits).n_fields(public) for bits in (32, 40, 48, 63)] == [62, 49, 41, 31]
     ciphertexts = -(-5000 * 8 // 49)

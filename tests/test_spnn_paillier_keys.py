@@ -120,4 +120,4 @@ def test_bad_integers_are_refused(keys):
         with pytest.raises(ValueError, match="p and q must be the two primes"):
             PrivateKey(public, p, q)
     with pytest.raises(ValueError, match="p and q must be"):
-        PrivateKey(PublicKey(49, 2), 7, 7)
+        PrivateKey(PublicKey(49), 7, 7)

@@ -14,7 +14,7 @@ from ppkit.spnn.encrypted import _key_in, _key_out
 from ppkit.spnn.holders import Malformed
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.messages import Transcript
-from ppkit.spnn.paillier_keys import PublicKey, generate_keys
+from ppkit.spnn.paillier_keys import generate_keys
 from ppkit.spnn.programs import Mailroom, Receive, Send, nothing
 from ppkit.spnn.protocols import PROTOCOLS, has_dealer, names_received, protocol_of, side_of
 from ppkit.spnn.randomness import Stream
@@ -455,7 +455,8 @@ def test_a_dealer_without_data_and_rows_that_are_not_there_are_refused():
     ("lean", "dealer", "B", "seed", "the key that dealer sent: key must be 32 bytes"),
     ("he", "A", "B", "Enc(X theta)", r"'Enc\(X theta\)' of holder A must be \d+ bytes, got Tensor"),
     ("he", "B", "server", "Enc(X theta)", r"'Enc\(X theta\)' of holder B must be \d+ bytes, got Tensor"),
-    ("he", "server", "B", "public key", "'public key' of the server: a public key is n and h_n"),
+    ("he", "server", "B", "public key",
+     "'public key' of the server: a public key of 256 bits is 32 bytes, got Tensor"),
 ])
 def test_a_payload_of_another_size_is_refused_with_its_sender(variant, sender, receiver, name, says):
     messages, _ = recorded(variant, 2)
@@ -489,9 +490,9 @@ def test_a_payload_of_another_type_or_no_tensor_or_not_finite_is_refused_with_it
         assert refused.value.role == sender
 
 
-def test_a_public_key_travels_whole_however_short_h_n_is():
-    for public in (KEYS.public, PublicKey(KEYS.public.n, 5)):
-        assert _key_in(_key_out(public)) == public and len(_key_out(public)) == 96
-    for payload in (b"", b"1234"):
-        with pytest.raises(ValueError, match=f"a public key is n and h_n in three equal parts, got {len(payload)} bytes"):
-            _key_in(payload)
+def test_a_public_key_travels_as_n_alone():
+    assert _key_in(_key_out(KEYS.public), 256) == KEYS.public and len(_key_out(KEYS.public)) == 32
+    for payload in (b"", b"1234", _key_out(KEYS.public) + b"5"):
+        said = f"a public key of 256 bits is 32 bytes, got {len(payload)} bytes"
+        with pytest.raises(ValueError, match=said):
+            _key_in(payload, 256)

@@ -20,19 +20,21 @@ VALUE_BITS = 40
 class _EncryptedHolder(Holder):
     """Adds its own encrypted part to what the holder before it sent, and hands the sum on."""
 
-    takes = "value_bits", "pool"
+    takes = "key_bits", "value_bits", "pool"
     public: PublicKey
 
-    def __init__(self, name, *, value_bits: int = VALUE_BITS, pool: Executor | None = None, **common):
+    def __init__(self, name, *, key_bits: int = SECURE_BITS, value_bits: int = VALUE_BITS,
+                 pool: Executor | None = None, **common):
         super().__init__(name, **common)
         self.packing, self._pool = Packing(value_bits=value_bits, n_terms=len(self.names)), pool
+        self._key_bits = key_bits
         if self._stream is not None:
             self.streams = {"own": self._stream}
 
     def connect(self):
         came = yield Receive(SERVER, "public key")                               # line 1
         try:
-            self.public = _key_in(came if isinstance(came, bytes) else b"")
+            self.public = _key_in(came, self._key_bits)
             self.packing.n_fields(self.public)                                   # refuses a key that is too small
         except ValueError as error:
             raise Malformed(f"'public key' of the server: {error}", SERVER) from None
@@ -82,9 +84,10 @@ class _EncryptedServer(Server):
 class Encrypted(Protocol):
     """Algorithm 3: every holder encrypts round(2^16 X_i theta_i) and adds it to what came; the last one sends the sum.
 
-    key_bits: length of the server's key, >= 2,048; below only with teaching=True.  keys: a PrivateKey to use instead of
-    making one.  value_bits: bits a number has in a ciphertext, head-room for k additions comes on top; |X_i theta_i| <
-    2^(value_bits - 17).  pool: `paillier.workers(2)` for two processes.
+    key_bits: length of the server's key, >= 2,048; below only with teaching=True. Holders refuse
+    any other.  keys: a PrivateKey to use instead of making one; key_bits is then its length.
+    value_bits: bits a number has in a ciphertext, head-room for k additions comes on top;
+    |X_i theta_i| < 2^(value_bits - 17).  pool: `paillier.workers(2)` for two processes.
     elementwise: as printed, one number per ciphertext, by phe: 19 ms a number, for small batches; the oracle. Its
     ciphertexts are counted, not kept.
     Guarantee: semi-honest, no collusion; under Paillier's assumption (see `paillier_keys`) a holder learns nothing, the
@@ -104,6 +107,11 @@ class Encrypted(Protocol):
             return ["public key"]
         chain = [*names, SERVER]
         return [NAME] if sender in names and role == chain[chain.index(sender) + 1] else []
+
+    @classmethod
+    def side(cls, role, *, keys: PrivateKey | None = None, **choices):
+        given = {} if keys is None else {"keys": keys, "key_bits": keys.public.bits}
+        return super().side(role, **given | choices)
 
     def __init__(self, holders, *, elementwise: bool = False, **common):
         super().__init__(holders, **common)
@@ -140,12 +148,15 @@ def _ciphertexts(sender: str, payload: object, public: PublicKey, shape: tuple[i
 
 
 def _key_out(public: PublicKey) -> bytes:
-    """n, then h_n in twice as many bytes, big-endian."""
-    return public.n.to_bytes(public.bits // 8, "big") + public.h_n.to_bytes(public.bits // 4, "big")
+    """n, big-endian: all the rest a holder computes from it."""
+    return public.n.to_bytes(public.bits // 8, "big")
 
 
-def _key_in(payload: bytes) -> PublicKey:
-    size = len(payload) // 3
-    if not size or len(payload) % 3:
-        raise ValueError(f"a public key is n and h_n in three equal parts, got {len(payload)} bytes")
-    return PublicKey(int.from_bytes(payload[:size], "big"), int.from_bytes(payload[size:], "big"))
+def _key_in(payload: object, bits: int) -> PublicKey:
+    """The key that came, if it can be one of this length.  ValueError if not."""
+    if not isinstance(payload, bytes) or len(payload) != bits // 8:
+        got = f"{len(payload)} bytes" if isinstance(payload, bytes) else type(payload).__name__
+        raise ValueError(f"a public key of {bits:,} bits is {bits // 8} bytes, got {got}")
+    public = PublicKey(int.from_bytes(payload, "big"))
+    public.check(bits)
+    return public

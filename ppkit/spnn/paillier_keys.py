@@ -5,12 +5,23 @@
 Paillier's own c = (1 + n)^m r^n takes a full power per ciphertext. Damgard, Jurik and Nielsen fix the base h_n, so that its
 powers can be tabled once per key (one entry for every byte of the exponent, no squarings left), and take an exponent of half
 the key's length. What decrypts one decrypts the other: phe's private key reads these ciphertexts and the reverse.
+They draw x at random, and the key is n and h. Here x is a hash of n (SHAKE-256), which is as good
+as a random number if the hash behaves like one: n is the whole key, and every holder computes h_n
+by itself. A holder that took h_n from the server could be given 1, and would encrypt without
+randomness: 1 + n m tells m to whoever sees it.
 
 What it rests on: that n-th powers modulo n^2 look like any numbers (Paillier's assumption), and that h^a for an exponent of
 half length looks like h^a for a full one; Goldreich and Rosen derive the second from the hardness of factoring n, for a random
 base. p = q = 3 mod 4 and gcd(p - 1, q - 1) = 2 make the squares modulo n a cyclic group of odd order and -1 a non-square
-with Jacobi symbol 1, so that h generates what has Jacobi symbol 1, up to small prime factors of p - 1 and q - 1. A holder
-cannot check h_n: that the server makes its key as written here is part of "semi-honest".
+with Jacobi symbol 1, so that h generates what has Jacobi symbol 1, up to small prime factors of
+p - 1 and q - 1.
+
+What a holder checks (`PublicKey.check`): n has the agreed length, is 1 modulo 4, is neither a prime
+nor a power, and has no small factor. What it cannot check: that n has two prime factors only, both
+large, 3 modulo 4 and drawn at random. Whoever finds the factors reads what holders send each other,
+as the server could. A proof in zero knowledge exists ("Paillier-Blum modulus", Canetti and others,
+2020); the kit has none. That the server makes its key as `generate_keys` does is part of
+"semi-honest".
 
 Not constant in time: which table entries are read, and how long a product with 1 takes, depend on a; a power modulo p^2 depends
 on p. Who shares the holder's processor and watches its caches may learn a, divide h_n^a out and read m; at the server
@@ -23,6 +34,7 @@ Paillier's public-key system with applications to electronic voting" (2010), sec
 
 from __future__ import annotations
 
+import hashlib
 import math
 import secrets
 from dataclasses import dataclass, field
@@ -32,16 +44,49 @@ import gmpy2
 from gmpy2 import mpz
 
 SECURE_BITS = 2048
+_SMALL = 1 << 16                                           # a factor below is small
 
 
 @dataclass(frozen=True)
 class PublicKey:
     """What the server hands to every holder.
 
-    n: product of two secret primes; plaintexts are integers in [0, n).  h_n: the base of the randomness, in [1, n^2).
+    n: product of two secret primes; plaintexts are integers in [0, n).
     """
     n: int
-    h_n: int = field(repr=False)
+
+    @property
+    def h_n(self) -> int:
+        """The base of the randomness, in [1, n^2), from n alone; takes 40 ms at 2,048 bits."""
+        wide = hashlib.shake_256(self.n.to_bytes(self.bits // 8, "big")).digest(self.bits // 8 + 16)
+        x = int.from_bytes(wide, "big") % self.n           # uniform but for 2^-128
+        return int(gmpy2.powmod(-x * x % self.n, self.n, self.n**2))
+
+    def check(self, bits: int) -> None:
+        """Refuse what `generate_keys(bits)` never makes, as far as that shows without the primes.
+
+        bits: the length that was agreed.  ValueError in one sentence that names what is wrong
+        first: the length, a factor below 65,536, a prime, a power, or 3 modulo 4.
+        Guarantee: no more than that; what a holder cannot check stands at the head of this file.
+
+        >>> PublicKey(7 * 2305843009213693951).check(64)    # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ValueError: a public key must be a product of two large primes, ... one has the factor 7
+        """
+        n, wrong = mpz(self.n), ""
+        if self.bits != bits:
+            wrong = f"has {self.bits:,} bits"
+        elif (factor := gmpy2.gcd(n, gmpy2.primorial(_SMALL))) > 1:
+            wrong = f"has the factor {factor}"
+        elif gmpy2.is_prime(n):
+            wrong = "is a prime"
+        elif gmpy2.is_power(n):
+            wrong = "is a power of a smaller number"
+        elif n % 4 != 1:
+            wrong = "is 3 modulo 4, as no product of two primes is that are 3 modulo 4 themselves"
+        if wrong:
+            raise ValueError("a public key must be a product of two large primes, "
+                             f"{bits:,} bits long: this one {wrong}")
 
     @property
     def bits(self) -> int:
@@ -134,11 +179,7 @@ def generate_keys(bits: int = SECURE_BITS, *, teaching: bool = False) -> tuple[P
     p, q = _prime(bits // 2), _prime(bits // 2)
     while p == q or math.gcd(p - 1, q - 1) != 2:
         q = _prime(bits // 2)
-    n = p * q
-    x = secrets.randbelow(n - 1) + 1
-    while math.gcd(x, n) != 1:
-        x = secrets.randbelow(n - 1) + 1
-    public = PublicKey(n, int(gmpy2.powmod(-x * x % n, n, n * n)))
+    public = PublicKey(p * q)
     return public, PrivateKey(public, p, q)
 
 

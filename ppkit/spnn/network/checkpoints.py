@@ -16,9 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from ppkit.spnn.network.lines import cut_to_lines
+
 _MAGIC = b"ppkit checkpoint 1\n"
 _LINE = re.compile(rb"\d+\t[^\t]+\t\d+\t[^\t]+\t[0-9a-f]{64}\n")
 SET_UP = -1                                              # the journal's part before the first checkpoint
+SECRETS = ("secret.key", "paillier.key")                 # kept for as long as a run can go on
 
 
 class Damaged(ValueError):
@@ -188,10 +191,9 @@ class Journal:
     def begin(self, start: int) -> None:
         """From now on write into the part after this checkpoint.  OSError where the disk is full."""
         self.close()
-        torn = self.path(start).read_bytes() if self.path(start).is_file() else b""
-        self._file = open(os.open(self.path(start), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab", buffering=0)
-        if torn and not torn.endswith(b"\n"):
-            self._file.truncate(torn.rfind(b"\n") + 1)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+        self._file = open(os.open(self.path(start), flags, 0o600), "a+b", buffering=0)
+        cut_to_lines(self._file)
 
     def sending(self, step: int, receiver: str, name: str, payload: Any) -> None:
         """Write down that this payload is about to be sent.
@@ -251,8 +253,10 @@ def _of(kind: bytes, content) -> str:
 
 
 def root_secret(folder: Path, *, resume: bool) -> bytes:
-    """The 32 bytes that all secrets of one role come from, kept in its own folder (0600) for as long as the run lasts.
+    """The 32 bytes that all secrets of one role come from, in its own folder (0600).
 
+    They are kept for as long as the run can go on: a role removes them once the coordinator says
+    that all are done. A run that stopped keeps them until it is resumed to its end.
     resume: read it again; else a new one from the operating system takes the place of an older one.
     ValueError where there is none to go on with.
     """
@@ -263,7 +267,9 @@ def root_secret(folder: Path, *, resume: bool) -> bytes:
     try:
         secret = bytes.fromhex(path.read_text("ascii"))
     except FileNotFoundError:
-        raise ValueError("there is nothing to go on from: start without --resume") from None
+        has_ended = (folder / "parameters.npz").exists()
+        raise ValueError("this run has ended and its part is here: --fresh starts anew" if has_ended
+                         else "there is nothing to go on from: start without --resume") from None
     except ValueError:
         secret = b""
     if len(secret) != 32:

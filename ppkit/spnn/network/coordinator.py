@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import queue
-import re
 import sys
 import threading
 import time
@@ -19,11 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ppkit.spnn.network.config import Config
-from ppkit.spnn.network.control import (ORDER, REPORT, WHY, TakenFolder, checked, named, notices, plan_for, private,
-                                        record_file)
+from ppkit.spnn.network.control import (ORDER, REPORT, WHY, TakenFolder, checked, named, notices,
+                                        plan_for, record_file)
 from ppkit.spnn.network.endpoint import Endpoint, LinkError, Unrecorded
+from ppkit.spnn.network.lines import MessageLog
 
-STRANGERS = re.compile(r"connections that showed no valid certificate of this run's authority: (\d+)")     # as the gate says
 GRACE = 0.6                                              # seconds in which the report of who is really gone may still come
 LAST_WORD, LATECOMERS = 1.0, 5.0                         # seconds for the last word to all; to those still starting, if one stops
 
@@ -55,10 +54,11 @@ class _Seen:
 
 def main(config: Config, *, resume: bool = False) -> int:
     """Run the coordinator to its end; returns 0 done, 1 stopped, 2 bad input (130 for Ctrl-C), the sentence on stderr."""
-    folder, network, refusals = config.folder_of("coordinator"), config.network, []
-    taken = TakenFolder(config, "coordinator")
+    folder, network = config.folder_of("coordinator"), config.network
+    taken, log = TakenFolder(config, "coordinator"), MessageLog(folder / "messages.jsonl")
     if not resume:
-        (folder / "received.frames").unlink(missing_ok=True)
+        for stale in ("received.frames", "messages.jsonl"):
+            (folder / stale).unlink(missing_ok=True)
     elif not (folder / "status.json").exists():
         raise ValueError("there is nothing to go on from: start without --resume")
     for notice in notices(config):
@@ -66,14 +66,14 @@ def main(config: Config, *, resume: bool = False) -> int:
     code, sentence, late = 0, "", False
     with closing(taken), Endpoint("coordinator", config.addresses, run=config.run, certificates=network.certificates,
                   bandwidth=network.bandwidth, latency=network.latency, timeout=network.timeout, accepts={},
-                  record=record_file(config, "coordinator"), log=refusals.append) as endpoint:
-        coordinator = Coordinator(config, endpoint, resume=resume, log=refusals.append)
+                  record=record_file(config, "coordinator"), log=log.add) as endpoint:
+        coordinator = Coordinator(config, endpoint, resume=resume, log=log.add)
         endpoint.on_call(REPORT, coordinator.hear)
         try:
             coordinator.run()
         except Ended as ended:
             late = not isinstance(ended, Missing)                    # or who is not here has had its time
-            code, sentence = ended.code, str(ended) + ("" if late else _strangers(refusals))
+            code, sentence = ended.code, str(ended) + ("" if late else _strangers(log))
         except KeyboardInterrupt:
             code, sentence = 130, coordinator.sentence_of("the coordinator was interrupted")
         except Exception:
@@ -82,8 +82,8 @@ def main(config: Config, *, resume: bool = False) -> int:
         if sentence:
             _say(sentence)
             coordinator.stop(sentence, LATECOMERS if late and not coordinator.all_here else LAST_WORD)
-    with suppress(OSError), open(private(folder / "messages.jsonl"), "a" if resume else "w", encoding="utf-8") as file:
-        file.writelines(json.dumps(line) + "\n" for line in refusals)
+    with suppress(OSError):
+        log.close()
     return code
 
 
@@ -351,9 +351,9 @@ class Coordinator:
                 raise Ended(self.sentence_of(f"the coordinator could not write to its disk ({error.strerror})")) from None
 
 
-def _strangers(refusals: list[dict]) -> str:
+def _strangers(log: MessageLog) -> str:
     """How many connections were none of this run's roles: their certificates may be of another making."""
-    n = sum(int(said[1]) for line in refusals if (said := STRANGERS.fullmatch(str(line.get("why")))))
+    n = log.seen["refused", "unknown"]
     return f"; {n} connections showed no valid certificate of this run's authority" if n else ""
 
 

@@ -49,9 +49,11 @@ class Endpoint:
     (a full disk) the endpoint stops with Unrecorded and takes no more messages; calls still work.
     log: gets a dict for every message sent, once it is acknowledged: at, sent_at (time.time() when it was given to `send` and
     when its acknowledgement came), step, phase, sender, receiver, name, n_bytes (payload), wire_bytes (frame); and for every
-    refusal: event="refused", at, from, why; event="failed" where this role itself failed at what came, with the kind of error
-    only; event="out of turn" before OutOfTurn is raised. Called from several threads, never twice at a time.
-    clock: of silence, latency and bandwidth, None for the machine's own; times in the log are time.time().
+    refusal: event="refused", at, from, why, and times where it is of several connections;
+    event="failed" where this role itself failed at what came, with the kind of error only;
+    event="out of turn" before OutOfTurn is raised. Called from several threads, one at a time.
+    clock: of silence, latency and bandwidth, None for the machine's own; times in the log are
+    time.time().
 
     Refused with a gRPC status, logged, and forgotten: a certificate of another role than the sender that a frame names
     (PERMISSION_DENIED), a name that the sender may not send (PERMISSION_DENIED), another run's id or another receiver

@@ -16,6 +16,7 @@ import torch
 from ppkit import datasets
 from ppkit.spnn.holders import holder_names
 from ppkit.spnn.network import config as configs
+from ppkit.spnn.network.control import private
 from ppkit.spnn.network.data import ID
 from ppkit.spnn.network.settings import SECTIONS
 from ppkit.spnn.vertical import Vertical, fraud
@@ -41,6 +42,8 @@ def write(folder: str | Path, vertical: Vertical, *, names: Sequence[str] | None
           run: str = "first-try", source: str | None = None, protocol: str = "masked", **settings) -> Path:
     """Write config.toml and one parquet file a holder into a folder; returns the path of the config.
 
+    The holders' files are their user's alone (0600), and so is the folder if it is new (0700).
+
     vertical: its "train" rows come first in every file, then its "test" rows; ids are the rows' numbers in the data set.
     names: of the holders, default A, B, ...  label_holder: which of them gets the labels, from 0.
     run: the run id.  source: default what the vertical says.  settings: any key of [network], [protocol] (its name is
@@ -59,7 +62,7 @@ def write(folder: str | Path, vertical: Vertical, *, names: Sequence[str] | None
                  settings={"train_rows": len(vertical.y["train"]), "name": protocol, **OWN.get(protocol, {}),
                            **{key: value for key, value in settings.items() if value is not None}})
     configs.parse(text, target)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     start = 0
     for i, (name, width) in enumerate(zip(names, vertical.holders)):
         X = torch.cat([vertical.parts[key][i] for key in ("train", "test")]).float().numpy()
@@ -67,7 +70,7 @@ def write(folder: str | Path, vertical: Vertical, *, names: Sequence[str] | None
         table.insert(0, ID, np.concatenate([vertical.rows[key] for key in ("train", "test")]))
         if i == label_holder:
             table[LABELS] = torch.cat([vertical.y[key] for key in ("train", "test")]).numpy()
-        table.to_parquet(folder / f"{name}.parquet", index=False)
+        table.to_parquet(private(folder / f"{name}.parquet"), index=False)
         start += width
     target.write_text(text, "utf-8")
     return target

@@ -268,7 +268,7 @@ class Gate:
                 failed += 1
             self._look_later()
         if failed:
-            self._tell({"event": "refused", "at": time.time(), "from": "unknown",
+            self._tell({"event": "refused", "at": time.time(), "from": "unknown", "times": failed,
                         "why": f"connections that showed no valid certificate of this run's authority: {failed}"})
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -272,13 +273,18 @@ def _read_json(path: Path) -> dict:
 
 
 def _messages(config: Config, roles: Sequence[str]) -> pd.DataFrame:
-    """What every role wrote down of its own sending, in the order of sending; a line that a killed role left half is none."""
+    """What every role wrote down of its own sending, in the order of sending.
+
+    A line that a killed role or a full disk left torn is none.
+    """
     lines = []
     for role in roles:
         path = _sent_file(config, role)
         if path.is_file():
-            sent = [json.loads(line) for line in path.read_text("utf-8").splitlines(keepends=True) if line.endswith("\n")]
-            lines += [[line[column] for column in COLUMNS] for line in sent if "event" not in line]
+            for line in path.read_bytes().splitlines():
+                with suppress(ValueError, KeyError, TypeError):          # torn, or a refusal
+                    said = json.loads(line)
+                    lines.append([said[column] for column in COLUMNS])
     return pd.DataFrame(lines, columns=COLUMNS).sort_values("at", kind="stable", ignore_index=True)
 
 

@@ -13,17 +13,19 @@ import numpy as np
 import torch
 
 from ppkit.spnn.holders import Malformed, tensor_from
-from ppkit.spnn.network.checkpoints import SET_UP, Checkpoint, Checkpoints, Journal, root_secret, write
+from ppkit.spnn.network.checkpoints import (SECRETS, SET_UP, Checkpoint, Checkpoints, Journal,
+                                            root_secret, write)
 from ppkit.spnn.network.config import Config
-from ppkit.spnn.network.control import ORDER, TakenFolder, named, notices, plan_checked, private, record_file
+from ppkit.spnn.network.control import ORDER, TakenFolder, named, notices, plan_checked, record_file
 from ppkit.spnn.network.endings import STOPPED, Ending, ending_of
 from ppkit.spnn.network.endpoint import Endpoint, LinkError, Stopped
 from ppkit.spnn.network.liaison import COORDINATOR, Liaison
+from ppkit.spnn.network.lines import MessageLog
 from ppkit.spnn.network.sides import accepts, largest, warm_up
 from ppkit.spnn.programs import Program, Send
 from ppkit.spnn.randomness import Stream
 
-LEFT = ("messages.jsonl", "metrics.json", "parameters.npz", "received.frames")           # what an earlier run left
+LEFT = ("messages.jsonl", "metrics.json", "parameters.npz", "received.frames", *SECRETS)
 KEPT = 3                                                 # checkpoints of a role that are kept
 
 
@@ -42,9 +44,9 @@ class Part:
         self._checkpoints = Checkpoints(self.folder, about={"run": config.run, "role": role, "config": config.digest,
                                                             "data": data_digest})
         self._journal = Journal(self.folder)
-        self._lines: list[str] = []
+        self._log = MessageLog(self.folder / "messages.jsonl")
         self.liaison = Liaison(config, role, at_step=lambda: self.step, say=self._say,
-                               last_words=lambda: self._try(self._write_lines))
+                               last_words=lambda: self._try(self._log.close))
         self._good: list[int] = []                       # the steps that this role can go on from
         if not resume:
             self._checkpoints.clear()
@@ -111,7 +113,7 @@ class Part:
         """
         self._journal.begin(self.step)                   # first: a checkpoint without its part of the journal is of no use
         self._checkpoints.save(self.step, arrays, {**notes, "journal": self._journal.sizes()})
-        self._write_lines()
+        self._log.write()
         self.liaison.tell("saved", step=self.step)
         there = self._checkpoints.steps()
         old = [step for step in there if step < (self.step + 1 if keep_from is None else keep_from)]
@@ -201,7 +203,7 @@ class Part:
         finally:
             self.liaison.end()
             self._journal.close()
-            self._try(self._write_lines)
+            self._try(self._log.close)
             self._taken.close()
         return code
 
@@ -219,9 +221,11 @@ class Part:
         self._say("all roles are here: the training begins")
         work(self)
         self.flush()
-        self._write_lines()
+        self._log.write()
         self.liaison.tell("done")
         self.liaison.order("end")
+        for name in SECRETS:                             # all are done: nobody goes on from here
+            (self.folder / name).unlink(missing_ok=True)
         self._say(f"done: this role's part is in {self.folder}{self._measured()}")
 
     def _without_coordinator(self, error: BaseException) -> Ending | None:
@@ -235,7 +239,7 @@ class Part:
         endpoint = Endpoint(self.role, self.config.addresses, run=self.config.run, certificates=network.certificates,
                             bandwidth=network.bandwidth, latency=network.latency, timeout=network.timeout,
                             accepts=accepts(self.config, self.role), largest=largest(self.config, self.role),
-                            record=record_file(self.config, self.role), log=self._log)
+                            record=record_file(self.config, self.role), log=self._log.add)
         endpoint.on_call(ORDER, self.liaison.hear)
         return endpoint
 
@@ -251,15 +255,6 @@ class Part:
         """What the label holder measured, in words; nothing at the others."""
         path = self.folder / "metrics.json"
         return f"; test AUC {json.loads(path.read_text('utf-8'))['test_auc']:.3f}" if path.exists() else ""
-
-    def _log(self, line: dict) -> None:
-        self._lines.append(json.dumps(line))
-
-    def _write_lines(self) -> None:
-        lines, self._lines = self._lines, []
-        if lines:
-            with open(private(self.folder / "messages.jsonl"), "a", encoding="utf-8") as file:
-                file.write("\n".join(lines) + "\n")
 
     def _say(self, sentence: str) -> None:
         if sentence:

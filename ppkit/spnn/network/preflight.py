@@ -36,7 +36,8 @@ def check(config: Config, roles: Sequence[str]) -> None:
     check_ports({role: config.addresses[role] for role in roles})
     for role in roles:
         try:
-            config.folder_of(role).mkdir(parents=True, exist_ok=True)
+            config.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            config.folder_of(role).mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise ValueError(f"{role} cannot write into {config.folder_of(role)}: {error.strerror}") from None
 

@@ -7,7 +7,6 @@ measured; for the others it is what the cost model is held against. Nobody compu
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -18,6 +17,7 @@ from time import perf_counter
 
 import pandas as pd
 
+from ppkit.lifeline import VanishingFolder
 from ppkit.spnn.network import certificates
 from ppkit.spnn.network.cost_model import online_seconds, part
 from ppkit.spnn.network.endpoint import Endpoint
@@ -57,7 +57,7 @@ def replay(table: pd.DataFrame, *, bandwidth: float = 0.0, latency: float = 0.0,
         return 0.0
     plans = _plans(rows)
     timeout = PATIENCE + 3 * online_seconds(rows, bandwidth=bandwidth or FAST, latency=latency)
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+    with VanishingFolder("ppkit-replay-") as folder, ExitStack() as stack:
         certificates.make(Path(folder), list(plans))
         addresses = {party: f"127.0.0.1:{port}" for party, port in zip(plans, free_ports(len(plans)))}
         ends = {party: stack.enter_context(Endpoint(

@@ -22,16 +22,17 @@ SMALL = 1 << 20
 def side_of(part: Part):
     """`protocols.side_of` for the role of a part, whose root secret all of its secrets come from.
 
-    The server of he keeps its key, for as long as the run lasts: a resumed run must encrypt for the same one.
+    The server of he keeps its key, for as long as the run can go on: a resumed run must encrypt for
+    the same one.
     """
     config, choices = part.config, dict(part.config.protocol.choices)
     if config.protocol.name == "he" and part.role == "server":
         path = part.folder / "paillier.key"
         if not part.resume:
             keys = generate_keys(choices["key_bits"], teaching=choices["teaching"])[1]
-            write(path, json.dumps([str(number) for number in (keys.public.n, keys.public.h_n, keys.p, keys.q)]).encode())
-        n, h_n, p, q = (int(number) for number in json.loads(path.read_text("ascii")))
-        choices["keys"] = PrivateKey(PublicKey(n, h_n), p, q)
+            write(path, json.dumps([str(keys.p), str(keys.q)]).encode())
+        p, q = map(int, json.loads(path.read_text("ascii")))
+        choices["keys"] = PrivateKey(PublicKey(p * q), p, q)
     return protocols.side_of(part.role, protocol=config.protocol.name, form=config.protocol.form, names=config.names,
                              columns=part.plan["columns"], width=part.plan["width"], stream=part.root, **choices)
 
