@@ -26,7 +26,7 @@ help:
 	@echo "make paper       the same at the papers' own sizes (long)"
 	@echo "make check       layers, doctests and the quick unit tests: under a minute"
 	@echo "make test        unit tests, doctests, every notebook's values"
-	@echo "make lab         JupyterLab on the notebooks"
+	@echo "make lab         JupyterLab on copies of the lessons, in work/"
 	@echo "make data        which real data files are here, and how to get the others"
 	@echo "make fit-standins  fit and measure the stand-ins on the real files that are here (half an hour)"
 	@echo "make bench       our speed beside the peers' (figures/bench.json)"
@@ -39,7 +39,7 @@ paper: environment
 	$(BIN)/ppkit reproduce --profile paper $(ARGS)
 
 lab: environment
-	PPKIT_WATCH=1 $(BIN)/jupyter lab notebooks
+	$(BIN)/ppkit lab $(ARGS)
 
 data: environment
 	$(BIN)/ppkit data status

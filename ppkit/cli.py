@@ -1,4 +1,4 @@
-"""The command line, `ppkit`: reproduce, execute, reference, claims, data, spnn."""
+"""The command line, `ppkit`: reproduce, lab, execute, reference, claims, data, spnn."""
 
 import sys
 from pathlib import Path
@@ -40,6 +40,33 @@ def reproduce(
     given = [tuple(pair.split("=", 1)) for pair in p or []]
     raise typer.Exit(batch.reproduce(notebooks or [], profile=profile, given=given, source=data, jobs=jobs, fresh=fresh,
                                      runs=runs))
+
+
+@app.command()
+def lab(
+    options: Annotated[Optional[list[str]], typer.Argument(
+        metavar="[-- OPTION...]", help="of jupyter lab, such as -- --no-browser --port 9999")] = None,
+    fresh: Annotated[Optional[list[str]], typer.Option(
+        metavar="NAME", help="put this lesson or solution back, keep what was there beside it as "
+                             "NAME.kept-1.ipynb, and open nothing; may be repeated. Where it is open in Lab, "
+                             "close it first")] = None,
+) -> None:
+    """Open JupyterLab on copies of the lessons in work/, without outputs; solutions keep theirs.
+
+    A copy that is there is never overwritten. Lab's folder is the project; the lessons in notebooks/,
+    which the tests compare, are not listed in it.
+    """
+    from ppkit.runner import lab as copies
+
+    if options and fresh:
+        raise Refused(f"--fresh opens no JupyterLab, so there is nothing to do with {options[0]!r}")
+    if options and not options[0].startswith("-"):
+        raise Refused(f"unexpected {options[0]!r}: what follows -- goes to jupyter lab, "
+                      "for example `ppkit lab -- --port 9999`")
+    for sentence in copies.prepare(fresh or []):
+        print(sentence)
+    if not fresh:
+        copies.open_lab(options or [])
 
 
 @app.command()

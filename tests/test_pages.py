@@ -18,7 +18,7 @@ def page(tmp_path):
     new = nbformat.v4
     slider = new.new_code_cell("slider", outputs=[new.new_output("display_data", data=VIEW)])
     still = new.new_code_cell("1", outputs=[new.new_output("execute_result", data={"text/plain": "the still"})])
-    notebook = new.new_notebook(cells=[new.new_markdown_cell("# T\n$$\\epsilon$$"), slider, still],
+    notebook = new.new_notebook(cells=[new.new_markdown_cell("# T\n$$\\epsilon$$ [a](b.ipynb)"), slider, still],
                                 metadata={"widgets": {"application/vnd.jupyter.widget-state+json": {"state": {}}}})
     nbformat.write(notebook, tmp_path / "01_a.ipynb")
     pages.write(tmp_path / "01_a.ipynb", tmp_path / "01_a.html")
@@ -28,7 +28,7 @@ def page(tmp_path):
 
 def test_a_page_asks_nothing_from_outside(page):
     text, _ = page
-    assert not FROM_OUTSIDE.search(text)
+    assert not FROM_OUTSIDE.search(text) and "b.ipynb" not in text
     assert "require.js" not in text and "require.min.js" not in text and "mermaid" not in text.lower().split("<main>")[0]
 
 
@@ -47,6 +47,13 @@ def test_the_mathjax_that_a_page_loads_lies_beside_it_with_its_fonts(page):
 def test_widgets_go_and_the_still_stays(page):
     text, _ = page
     assert "FloatSlider" not in text and "widget-state" not in text and "the still" in text
+
+
+def test_a_link_to_a_file_leaves_its_words_and_one_to_the_web_stays():
+    text = "[`solution`](solutions/a.ipynb), [rules](../b.toml), [web](https://a.org/b), [down](#c)"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text)])
+    pages.drop_links_to_files(notebook)
+    assert notebook.cells[0].source == "`solution`, rules, [web](https://a.org/b), [down](#c)"
 
 
 @pytest.fixture

@@ -89,12 +89,6 @@ def test_a_control_draws_nothing_until_a_slider_moves():
     assert drawn == [2.0]
 
 
-def test_progress_is_silent_unless_somebody_watches(monkeypatch):
-    monkeypatch.delenv("PPKIT_WATCH", raising=False)
-    items = [1, 2]
-    assert show.progress(items) is items
-
-
 def test_no_method_shares_another_s_colour_by_accident():
     assert all(matplotlib.colors.is_color_like(colour) for colour in show.COLOURS.values())
     methods = [show.COLOURS[name] for name in ("plain", "DPSTGD", "DP-SGD", "holds")]

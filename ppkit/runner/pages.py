@@ -1,5 +1,6 @@
 """The page of a notebook: HTML that reads without a network, mathematics included."""
 
+import re
 import shutil
 from importlib import resources, util
 from pathlib import Path
@@ -18,6 +19,7 @@ def write(notebook: Path, page: Path) -> None:
 
     content = nbformat.read(notebook, as_version=4)
     drop_widgets(content)
+    drop_links_to_files(content)
     exporter = HTMLExporter(template_file=str(TEMPLATES.joinpath("notebook.html.j2")))
     exporter.mathjax_url = f"{MATHJAX}/MathJax.js?config=TeX-AMS-MML_HTMLorMML-full,Safe"
     text, _ = exporter.from_notebook_node(content, resources={"metadata": {"name": notebook.stem}})
@@ -30,6 +32,13 @@ def drop_widgets(notebook) -> None:
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = [output for output in cell.outputs if WIDGET_VIEW not in output.get("data", {})]
+
+
+def drop_links_to_files(notebook) -> None:
+    """Leave of a link to a file beside the notebook only its words: beside the page there is none."""
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = re.sub(r"(?<!!)\[([^]]+)\]\((?!\w+:|#)[\w./-]+\)", r"\1", cell.source)
 
 
 def copy_mathjax(folder: Path) -> None:

@@ -1,0 +1,106 @@
+"""`ppkit lab`: JupyterLab on copies of the lessons, so that no tracked file is changed."""
+
+import itertools
+import json
+import os
+import sys
+from pathlib import Path
+
+from ppkit import project
+from ppkit.runner import Refused, catalogue, run_folder
+
+FOLDER = "work"
+# What Lab hides as it comes, and the tracked lessons, which nobody should edit by mistake.
+HIDDEN = ("__pycache__", "*.pyc", "*.pyo", ".DS_Store", "*~", "notebooks")
+
+
+def prepare(fresh: list[str]) -> list[str]:
+    """Copy the lessons and solutions that work/ does not have, and put back those in `fresh`.
+
+    fresh: names as `catalogue.select` takes them, also of copies ("work/01_dpstgd.ipynb").
+    A copy of a lesson has no outputs and no execution counts; a solution keeps both, since it is
+    opened for its answer.  Cells and ids stay, and metadata say what a copy was made from.
+    No copy is overwritten: one that is put back is kept beside the new one.
+    Returns sentences for the person: what was done, which copies are of an older lesson.
+    Refused if a name is unknown, or if work/ cannot be written.
+    """
+    names = [name.removeprefix("./").removeprefix(f"{FOLDER}/") for name in fresh]
+    wanted = catalogue.select(names, solutions=True) if names else {}
+    said, made, older = [], 0, []
+    for name, path in catalogue.select([], solutions=True).items():
+        copy = project.root() / FOLDER / f"{name}.ipynb"
+        shown = copy.relative_to(project.root())
+        try:
+            if name in wanted and copy.exists():
+                kept = shown.with_name(_put_aside(copy))
+                said.append(f"{shown} is as published again; what was there is {kept} now.")
+                made -= 1
+            if not copy.exists():
+                _write(copy, _copy_of(path, keep_outputs=name.startswith("solutions/")))
+                made += 1
+            elif _made_from(copy) not in (None, _digest(path)):
+                older.append(name)
+        except OSError as error:
+            raise Refused(f"cannot write {copy}: {error.strerror}; take a copy of the project "
+                          "that is yours to write") from None
+    if made:
+        said.append(f"{made} notebooks copied to {FOLDER}/, which is yours.")
+    if older:
+        said.append(f"{', '.join(older)}: notebooks/ has a newer one than {FOLDER}/; "
+                    f"`ppkit lab --fresh {older[0]}` takes it and keeps yours beside it.")
+    return said
+
+
+def open_lab(options: list[str]) -> None:
+    """Become JupyterLab, opened at work/; its root is the project, so that every link works.
+
+    options: of jupyter lab, as typed.  Its terminals find `ppkit`, its kernels draw progress.
+    """
+    root = str(project.root())
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+    hidden = [f"--ContentsManager.hide_globs={name}" for name in HIDDEN]
+    command = [sys.executable, "-P", "-m", "jupyterlab", f"--ServerApp.root_dir={root}",
+               f"--LabApp.default_url=/lab/tree/{FOLDER}", *hidden, *options]
+    sys.stdout.flush()
+    os.execve(sys.executable, command,
+              {**os.environ, "PPKIT_WATCH": "1", "PPKIT_HOME": root, "PATH": path})
+
+
+def _put_aside(copy: Path) -> str:
+    names = (f"{copy.stem}.kept-{number}.ipynb" for number in itertools.count(1))
+    kept = next(name for name in names if not copy.with_name(name).exists())
+    copy.rename(copy.with_name(kept))
+    return kept
+
+
+def _write(copy: Path, text: str) -> None:
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    with open(copy, "x", encoding="utf-8") as file:  # never over a copy that is there
+        try:
+            file.write(text)
+            file.flush()
+        except OSError:
+            copy.unlink()
+            raise
+
+
+def _copy_of(path: Path, *, keep_outputs: bool) -> str:
+    notebook = json.loads(path.read_text("utf-8"))
+    notebook["metadata"]["ppkit"] = {"made_from": _digest(path)}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code" and not keep_outputs:
+            cell |= {"outputs": [], "execution_count": None}
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+
+def _digest(path: Path) -> str:
+    cells = catalogue.cells(path)  # refuses what is no notebook
+    parts = (cell[part].encode() for cell in cells for part in ("cell_type", "source"))
+    return run_folder.digest(*parts)
+
+
+def _made_from(copy: Path) -> str | None:
+    try:
+        return json.loads(copy.read_text("utf-8"))["metadata"]["ppkit"]["made_from"]
+    except (ValueError, KeyError, TypeError):
+        return None
