@@ -164,7 +164,12 @@ def test_the_project_is_found_from_the_copies(lessons, monkeypatch):
         assert projects.root() == lessons.folder
 
 
-TREE = Path(__file__).resolve().parents[1]
+def test_the_browser_s_driver_is_pinned_without_a_url():
+    lines = Path(__file__).with_name("browser").joinpath("requirements.lock").read_text("utf-8")
+    pins = [line for line in lines.splitlines() if not line.startswith("#")]
+    assert pins and all(re.fullmatch(r"[\w-]+==[\d.]+", pin) for pin in pins)
+
+
 SMALL = [
     "# A small lesson", "import ipywidgets\nfrom ppkit import show\nprint('begins')",
     "print(sum(show.progress(range(3), label='adding')))",
