@@ -1,5 +1,6 @@
-"""A temporary folder with keys and rows goes with the process that made it, however that one ends."""
+"""A temporary folder with keys and rows goes with the process that made it, however that ends."""
 
+import contextlib
 import os
 import signal
 import stat
@@ -62,7 +63,8 @@ def watchers(folder) -> list[psutil.Process]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("more", ["", CHILD, WRITER], ids=["alone", "a child lives on", "a child writes"])
+@pytest.mark.parametrize("more", ["", CHILD, WRITER],
+                         ids=["alone", "a child lives on", "a child writes"])
 def test_a_killed_process_leaves_no_folder(more, number):
     made = subprocess.Popen([sys.executable, "-c", MAKE.format(more=more)], stdout=subprocess.PIPE,
                             stderr=subprocess.DEVNULL, text=True)
@@ -77,9 +79,10 @@ def test_a_killed_process_leaves_no_folder(more, number):
         wait_for(lambda: not folder.exists(), "the end of the folder")
         wait_for(lambda: not set(watchers(str(folder))) - set(children), "the watch's end")
     finally:
-        for process in (made, *children):
-            if process.is_running() if isinstance(process, psutil.Process) else process.poll() is None:
-                process.kill()
+        made.kill()
+        for child in children:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
         made.stdout.close()
 
 
@@ -113,11 +116,12 @@ def test_a_killed_lesson_leaves_no_keys_and_no_rows(tmp_path):
     sources = [cell.source for cell in nbformat.read(project.root() / LESSON, 4).cells
                if cell.cell_type == "code"]
     last = next(number for number, source in enumerate(sources) if "certificates.make" in source)
-    code = "\n".join([*sources[: last + 1], "print('made', flush=True)", "import time; time.sleep(600)"])
+    sources[last + 1 :] = ["print('made', flush=True)", "import time; time.sleep(600)"]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PPKIT_")}
     environment = {"TMPDIR": str(tmp_path), "MPLBACKEND": "agg", "PPKIT_SOURCE": "standin"}
-    lesson = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True,
-                              cwd=project.root() / "notebooks", env={**inherited, **environment})
+    lesson = subprocess.Popen([sys.executable, "-c", "\n".join(sources)], stdout=subprocess.PIPE,
+                              text=True, cwd=project.root() / "notebooks",
+                              env={**inherited, **environment})
     try:
         assert "made\n" in iter(lesson.stdout.readline, "")
         left = Counter(path.name for path in tmp_path.rglob("*"))

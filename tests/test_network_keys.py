@@ -101,7 +101,7 @@ encrypted._key_out = lambda public: {payload}
 sys.exit(__main__.main(sys.argv[1:]))
 """
 WRONG = {"a power": ("((2**256 - 189) ** 2).to_bytes(64, 'big')",
-                     "a public key must be a product of two large primes, 512 bits long: this one is"),
+                     "a public key must be a product of two large primes, 512 bits long: this one"),
          "too short": ("public.n.to_bytes(64, 'big')[:32]",
                        "a public key of 512 bits is 64 bytes, got 32 bytes"),
          "with h_n": ("public.n.to_bytes(64, 'big') + bytes(127) + b'\\x01'",

@@ -113,7 +113,7 @@ sys.exit(__main__.main(sys.argv[1:]))
 
 
 def test_a_disk_that_fills_up_in_the_middle_of_a_line_does_not_make_a_run_unfinishable(tmp_path):
-    """B's process really cannot write on: its files may have no more bytes. Then the run goes on."""
+    """B's process really cannot write on: its files may not grow. The run goes on then."""
     vertical = small_rows()
     conf = made(tmp_path / "it", vertical)
     roles = {role: nursery().start(conf, role) for role in conf.roles if role != "B"}
