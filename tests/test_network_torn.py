@@ -1,4 +1,4 @@
-"""What a full disk or a kill leaves half written does not hold up a run; junk does not fill messages.jsonl."""
+"""What is left half written holds up no run; junk does not fill messages.jsonl."""
 
 import json
 import socket
@@ -23,8 +23,9 @@ TORN = b'{"at": 1, "sen'
 
 def sent(number, **different):
     """A line of a message."""
-    return {"at": float(number), "sent_at": number + 0.5, "step": number, "phase": "online", "sender": "B",
-            "receiver": "server", "name": "h1", "n_bytes": 8, "wire_bytes": 100, **different}
+    return {"at": float(number), "sent_at": number + 0.5, "step": number, "phase": "online",
+            "sender": "B", "receiver": "server", "name": "h1", "n_bytes": 8, "wire_bytes": 100,
+            **different}
 
 
 def refused(role="A", event="refused", **more):
@@ -36,8 +37,9 @@ def read(path):
 
 
 @pytest.mark.parametrize(("content", "whole"), [
-    (b"", 0), (b"torn", 0), (b"one\n", 4), (b"one\ntorn", 4), (b"one\n\n\ntorn", 6), (b"x" * 10_000, 0),
-    (b"one\n" + b"x" * 10_000, 4), (b"x" * 4095 + b"\n", 4096), (b"x" * 4096 + b"\n" + b"y" * 4096, 4097),
+    (b"", 0), (b"torn", 0), (b"one\n", 4), (b"one\ntorn", 4), (b"one\n\n\ntorn", 6),
+    (b"x" * 10_000, 0), (b"one\n" + b"x" * 10_000, 4), (b"x" * 4095 + b"\n", 4096),
+    (b"x" * 4096 + b"\n" + b"y" * 4096, 4097),
     (b"one\n" + b"x" * 4095 + b"\n" + b"y" * 4095, 4100)], ids=lambda value: str(value)[:20])
 def test_a_file_is_cut_behind_its_last_newline(tmp_path, content, whole):
     path = tmp_path / "lines"
@@ -50,7 +52,7 @@ def test_a_file_is_cut_behind_its_last_newline(tmp_path, content, whole):
 
 def test_lines_after_a_torn_one_are_lines(tmp_path):
     path = tmp_path / "messages.jsonl"
-    for number in range(3):                                 # as three processes of one role, each torn at its end
+    for number in range(3):                                 # three processes of one role, each torn
         log = MessageLog(path)
         log.add(sent(number))
         log.close()
@@ -79,18 +81,19 @@ def test_a_journal_after_a_torn_line_is_read_and_still_holds(tmp_path):
     again.close()
 
 
-UNREADABLE = [TORN, b"\xff\xfe\x00", b"[1, 2]", b"7", b"null", b'"text"', b'{"at": 1}', b"", b'{"at": 1, "sen{"at": 2}',
+UNREADABLE = [TORN, b"\xff\xfe\x00", b"[1, 2]", b"7", b"null", b'"text"', b'{"at": 1}', b"",
+              b'{"at": 1, "sen{"at": 2}',
               json.dumps({"event": "refused", "at": 1.0, "from": "A", "why": "x"}).encode()]
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"])
 def test_what_cannot_be_read_is_skipped(tmp_path, end):
-    """Whoever wrote such a line, all others count: in a file of an earlier version too, where one stands in the middle."""
+    """All other lines count, also where an earlier version left a torn one in the middle."""
     conf = made(tmp_path / "it", small_rows())
     for role in conf.roles:
         conf.folder_of(role).mkdir(parents=True)
     good = [json.dumps(sent(number)).encode() for number in range(len(UNREADABLE) + 1)]
-    content = b"\n".join(line for pair in zip(good, UNREADABLE) for line in pair) + b"\n" + good[-1] + end
+    content = b"".join(b"%s\n%s\n" % pair for pair in zip(good, UNREADABLE)) + good[-1] + end
     (conf.folder_of("B") / "messages.jsonl").write_bytes(content)
     assert launch._messages(conf, conf.roles)["step"].tolist() == list(range(len(good)))
 
@@ -99,9 +102,10 @@ LIMITED = """
 import resource, sys
 from ppkit.spnn.network import __main__, lines
 write = lines.MessageLog.write
-def full(self):                                             # a disk that is full in the middle of a line
+def full(self):                                             # its disk is full in mid-line
     if self._path.exists() and self._path.stat().st_size > 1000:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (self._path.stat().st_size + 100, resource.RLIM_INFINITY))
+        most = self._path.stat().st_size + 100
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
     return write(self)
 lines.MessageLog.write = full
 sys.exit(__main__.main(sys.argv[1:]))
@@ -109,7 +113,7 @@ sys.exit(__main__.main(sys.argv[1:]))
 
 
 def test_a_disk_that_fills_up_in_the_middle_of_a_line_does_not_make_a_run_unfinishable(tmp_path):
-    """B's process really cannot write on (a limit on the size of its files); then the run goes on, with what is left."""
+    """B's process really cannot write on: its files may not grow. The run goes on then."""
     vertical = small_rows()
     conf = made(tmp_path / "it", vertical)
     roles = {role: nursery().start(conf, role) for role in conf.roles if role != "B"}
@@ -161,11 +165,13 @@ def test_of_every_kind_and_role_the_first_have_lines_and_the_rest_a_count(tmp_pa
     log.add(refused("B"))
     log.close()
     found = read(tmp_path / "messages.jsonl")
-    assert [line for line in found if "event" not in line] == [sent(number) for number in range(1000)]
-    told = Counter((line["event"], line["from"]) for line in found if line.get("event") not in (None, "left out"))
+    assert [line for line in found if "event" not in line] == list(map(sent, range(1000)))
+    events = [line for line in found if "event" in line]
+    told = Counter((line["event"], line["from"]) for line in events if line["event"] != "left out")
     assert told == {**dict.fromkeys(kinds, MOST), ("refused", "B"): 1}
-    left = {(line["why"], line["from"]): line["times"] for line in found if line.get("event") == "left out"}
-    assert left == {(f"{1000 - MOST} more {event!r}: only the first {MOST} have their lines", role): 1000 - MOST
+    left = {(line["why"], line["from"], line["times"]) for line in events[-len(kinds) :]}
+    more = 1000 - MOST
+    assert left == {(f"{more} more {event!r}: only the first {MOST} have their lines", role, more)
                     for event, role in kinds}
     assert log.seen["refused", "A"] == 1000
 
@@ -175,7 +181,7 @@ def test_a_line_for_several_connections_counts_as_many(tmp_path):
     for times in (MOST - 1, 5, 7):                          # told, told, only counted
         log.add(refused("unknown", times=times))
     log.close()
-    log.close()                                             # a second time there is nothing new to say
+    log.close()                                             # there is nothing new to say
     assert [line["times"] for line in read(tmp_path / "messages.jsonl")] == [MOST - 1, 5, 7]
     assert read(tmp_path / "messages.jsonl")[-1]["event"] == "left out"
     assert log.seen["refused", "unknown"] == MOST + 11
@@ -216,27 +222,26 @@ KNOCKED = 60
 
 
 def test_junk_connections_do_not_fill_the_log_of_a_role(tmp_path, monkeypatch):
-    """One connection after the other: each is noticed by itself, and would have a line of its own."""
+    """One connection after the other: each is noticed by itself, and would have its own line."""
     monkeypatch.setattr("ppkit.spnn.network.gate._HANDSHAKE_SECONDS", 0.0)
     conf = made(tmp_path / "it", small_rows())
     part = Part(conf, "A", resume=False)
     try:
-        with part._open() as endpoint:
+        with part._open():
             host, port = config.split_address(conf.addresses["A"])
             counted = threading.Condition()
-            tell, part._log.seen = endpoint._log, Noticed(counted)
-            assert tell == part._log.add
+            part._log.seen = seen = Noticed(counted)
             for number in range(1, KNOCKED + 1):
                 with socket.create_connection((host, port)) as junk:
                     junk.sendall(b"GET / HTTP/1.0\r\n\r\n" + bytes(100))
                 with counted:
-                    assert counted.wait_for(lambda: part._log.seen["refused", "unknown"] >= number, FAR)
+                    assert counted.wait_for(lambda: seen["refused", "unknown"] >= number, FAR)
     finally:
         part._log.close()
         part._taken.close()
     found = read(part.folder / "messages.jsonl")
     assert len(found) == MOST + 1
-    assert sum(line["times"] for line in found) == part._log.seen["refused", "unknown"] == KNOCKED
+    assert sum(line["times"] for line in found) == seen["refused", "unknown"] == KNOCKED
     assert found[-1]["event"] == "left out" and found[-1]["from"] == "unknown"
 
 
