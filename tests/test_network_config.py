@@ -6,6 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from waiting import FAR
 
 from ppkit import models
 from ppkit.spnn import paillier_keys, protocols, training
@@ -109,7 +110,7 @@ def test_a_light_start():
     """The coordinator's process loads neither torch nor pandas, nor does who only reads a config."""
     code = ("import sys\nfrom ppkit.spnn.network import __main__, config, coordinator, preflight\n"
             "print([name for name in ('torch', 'pandas', 'typer') if name in sys.modules])")
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=FAR)
     assert (ended.stdout, ended.stderr) == ("[]\n", "")
 
 

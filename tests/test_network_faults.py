@@ -87,6 +87,8 @@ class Beats(coordinator.Coordinator):
 
 coordinator.Coordinator = Beats
 """
+# Connections to a process that stands still do not end, however long one waits.
+SHORT_CLOSING = "from ppkit.spnn.network import gate\ngate._CLOSING_SECONDS = 2.0\n"
 # A role that asks in vain does not ask for long: its silence is counted all the same.
 SHORT_SIGNS = """
 from ppkit.spnn.network import liaison
@@ -195,10 +197,8 @@ def test_a_killed_role_stops_all_and_the_run_goes_on(tmp_path, role, name):
             roles[other].later("signs")
     else:
         gone(conf, role)
-    if role == "dealer":                                 # the triples of the epoch are there: the others could work on
-        go_on(conf, waits)
-    at, last = promised(all_stop(roles, (role,), silent(role)))
-    assert (at, last) == (step, last_saved(step)) or role == "dealer" and step <= at <= STEPS and last_saved(step) <= last <= at
+    last = last_saved(step)
+    assert promised(all_stop(roles, (role,), silent(role))) == (step, last)
     if role != "coordinator":
         assert status(conf)["state"] == "stopped" and silent(role) in status(conf)["sentence"]
     resumed = goes_on(conf, name)
@@ -232,7 +232,8 @@ def test_a_role_killed_twice_in_the_second_epoch_with_secrets_that_nobody_repeat
 def test_a_server_that_hangs(tmp_path):
     conf = made(tmp_path / "it", rows(), **SMALL)
     step = drawn_step(8)
-    roles = begun(conf, first={"coordinator": BEATS, "server": SHORT_SIGNS, "A": hold(step)})
+    roles = begun(conf, first={"coordinator": SHORT_CLOSING + BEATS, "server": SHORT_SIGNS, "A": SHORT_CLOSING + hold(step),
+                               "B": SHORT_CLOSING})
     held(conf, "A")
     roles["server"].signal(signal.SIGSTOP)
     gone(conf, "server")
@@ -485,8 +486,8 @@ def test_a_full_disk_under_the_record_is_the_fault_of_who_has_it(tmp_path, role)
 def test_a_coordinator_that_hangs(tmp_path):
     conf = made(tmp_path / "it", rows(), **SMALL)
     step = drawn_step(9)
-    first = dict.fromkeys(conf.roles, SHORT_SIGNS)
-    roles = begun(conf, first=first | {"A": SHORT_SIGNS + hold(step)})
+    first = dict.fromkeys(conf.roles, SHORT_CLOSING + SHORT_SIGNS)
+    roles = begun(conf, first=first | {"A": first["A"] + hold(step)})
     held(conf, "A")
     roles["coordinator"].signal(signal.SIGSTOP)
     for other in ("server", "A", "B"):
