@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 import psutil
 
-MARK = "PPKIT_STARTED_FOR"  # the environment variable by which `end_marked` knows what belongs together
+MARK = "PPKIT_STARTED_FOR"  # environment variable that says what a process belongs to
 PATIENCE = 2.0  # seconds that a signal is given to work
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -30,18 +30,22 @@ def die_with_parent(parent: int | None = None) -> None:
 
 
 def adopt_orphans() -> None:
-    """Ask Linux to make what a descendant leaves behind a child of this process; elsewhere such orphans go to process 1."""
+    """Ask Linux to make what a descendant leaves behind a child of this process.
+
+    Elsewhere such orphans go to process 1.
+    """
     if _LIBC is not None:
         _LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_marked(mark: str) -> None:
-    """End every process of this user that was started with `mark` as its MARK, whoever its parent is, and all below it.
+    """End every process of this user that was started with `mark` as its MARK, and all below it.
 
-    A process hands its environment on to all that it starts, so this finds also what left its session or lost its parent.
+    A process hands its environment on to all that it starts, so this finds also what left its
+    session or lost its parent.
     First politely; what has not ended after PATIENCE seconds, for good.
     """
-    for number in (signal.SIGTERM, *[signal.SIGKILL] * 4):  # again, for what was being started meanwhile
+    for number in (signal.SIGTERM, *[signal.SIGKILL] * 4):  # again, for what began meanwhile
         found = set()
         for process in psutil.process_iter(["environ"]):
             if (process.info["environ"] or {}).get(MARK) == mark:

@@ -1,6 +1,7 @@
-"""A pytest plugin for the nbval pass: its kernels take no ports, and end with the process that started them.
+"""A pytest plugin for the nbval pass: its kernels take no ports and end with their starter.
 
-`pytest -p notebook_kernels --nbval notebooks`; without it nbval's own kernels serve, which may lose a port to another.
+`pytest -p notebook_kernels --nbval notebooks`; without it nbval's own kernels serve, which may
+lose a port to another.
 """
 
 import nbval.kernel

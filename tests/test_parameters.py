@@ -99,6 +99,7 @@ def test_the_settings_take_what_is_given_and_leave_the_rest(settings_cell):
     assert vars(given) == vars(default) | dict(n_runs=7, n_grid=7, n_few=7, horizon=9)
 
 
+@pytest.mark.processes
 def test_plain_papermill_ends_in_the_settings_cell(tmp_path):
     with pytest.raises(PapermillExecutionError) as error:
         papermill.execute_notebook(NOTEBOOKS["01_dpstgd"], tmp_path / "out.ipynb", parameters={"N_ROWS": "many"},
@@ -107,6 +108,7 @@ def test_plain_papermill_ends_in_the_settings_cell(tmp_path):
     assert error.value.evalue.startswith("N_ROWS must be 0 or a whole number from ")
 
 
+@pytest.mark.processes
 def test_a_run_ends_with_the_sentence_and_computes_nothing(project, ppkit):
     cell = ("from ppkit import profile\n"
             "settings = profile.of(globals(), dict(quick={}, paper={}), DATASET=profile.one_of('transactions', 'creditcard'))")

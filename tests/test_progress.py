@@ -29,6 +29,7 @@ LEFT = {
 }
 
 
+@pytest.mark.processes
 def test_a_bar_is_drawn_where_a_person_watches_and_nothing_is_left(tmp_path, monkeypatch):
     monkeypatch.setenv("PPKIT_WATCH", "1")
     sources = ("import joblib\nfrom ppkit import show", *LEFT)

@@ -52,7 +52,8 @@ def test_a_run_that_another_works_in_does_not_hide_an_older_unfinished_one(proje
     found.notebooks["a"]["status"] = "done"
     found.close()
     found.release()
-    assert run_folder.find_unfinished(project.folder / "runs", "k") is None  # the newest of all is finished
+    # the newest of all is finished
+    assert run_folder.find_unfinished(project.folder / "runs", "k") is None
 
 
 def test_a_finished_run_is_never_resumed(project):
@@ -124,12 +125,14 @@ def test_a_full_disk_gives_one_sentence_and_keeps_what_is_there(project):
     assert json.loads((folder.path / "run.json").read_text())["notebooks"] == {"01_a": {"status": "waiting"}}
 
 
-FULL = shutil.Error([("static/a.js", "html/a.js", "[Errno 28] No space left on device: 'html/a.js'"),
-                     ("static/b.js", "html/b.js", "[Errno 28] No space left on device: 'html/b.js'")])
+NO_SPACE = "[Errno 28] No space left on device: 'html/a.js'"
+FULL = shutil.Error([("static/a.js", "html/a.js", NO_SPACE),
+                     ("static/b.js", "html/b.js", NO_SPACE)])
 
 
 @pytest.mark.parametrize("error, said", [
-    (FULL, "No space left on device"), (OSError(errno.EROFS, "Read-only file system", "a"), "Read-only file system"),
+    (FULL, "No space left on device"),
+    (OSError(errno.EROFS, "Read-only file system", "a"), "Read-only file system"),
     (shutil.Error("'a' and 'a' are the same file"), "'a' and 'a' are the same file")])
 def test_the_reason_of_a_refusal_is_never_none(project, monkeypatch, error, said):
     def copy(folder):
@@ -148,8 +151,9 @@ def test_the_reason_of_a_refusal_is_never_none(project, monkeypatch, error, said
 def test_a_system_that_takes_no_more_bytes_gives_one_sentence_and_no_traceback(project):
     project.add("01_a", "print(1)", parameters=None)
     command, environment = project.command("reproduce")
-    done = subprocess.run(command, env=environment, cwd=project.folder, capture_output=True, text=True, timeout=600,
-                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000)))
+    done = subprocess.run(
+        command, env=environment, cwd=project.folder, capture_output=True, text=True, timeout=600,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000)))
     assert (done.returncode, done.stderr) == (2, (
         f"ppkit: cannot write into runs/{os.readlink(project.latest)}: File too large; "
         "what was finished stays, the same command goes on with the rest\n"))

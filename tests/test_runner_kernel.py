@@ -1,4 +1,4 @@
-"""A notebook's kernel takes no port where it can do without, and is started once more where another took its port."""
+"""A kernel takes no port where it can do without, and starts once more where another took one."""
 
 import asyncio
 import os
@@ -16,7 +16,8 @@ from ppkit.runner import kernel
 from ppkit.runner.kernel import BoundKernel
 
 LIMIT = 600  # seconds, far beyond any machine
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has sockets without a file")
+linux_only = pytest.mark.skipif(sys.platform != "linux",
+                                reason="only Linux has sockets without a file")
 
 
 async def says(manager, code: str) -> str:
@@ -27,7 +28,8 @@ async def says(manager, code: str) -> str:
         await client.wait_for_ready(timeout=LIMIT)
         printed = []
         await client.execute_interactive(
-            code, timeout=LIMIT, output_hook=lambda message: printed.append(message["content"].get("text", "")))
+            code, timeout=LIMIT,
+            output_hook=lambda message: printed.append(message["content"].get("text", "")))
         return "".join(printed)
     finally:
         client.stop_channels()
@@ -40,21 +42,24 @@ async def started(cwd: Path) -> BoundKernel:
 
 
 def named_sockets(pid: int) -> set[str]:
-    """The sockets of a process that have a name in the abstract namespace; such a name is on no disk."""
-    return {each.laddr for each in psutil.Process(pid).net_connections("unix") if each.laddr.startswith("@")}
+    """The sockets of a process that have a name in the abstract namespace, so on no disk."""
+    sockets = psutil.Process(pid).net_connections("unix")
+    return {each.laddr for each in sockets if each.laddr.startswith("@")}
 
 
 @linux_only
-def test_twenty_kernels_at_once_answer_each_for_itself_without_a_port_and_leave_no_file(tmp_path, monkeypatch):
+def test_twenty_kernels_at_once_answer_without_a_port_and_leave_no_file(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
 
     async def all_at_once():
         managers = await asyncio.gather(*(started(tmp_path) for _ in range(20)))
         try:
-            said = await asyncio.gather(*(says(manager, "import os\nprint(os.getpid())") for manager in managers))
+            said = await asyncio.gather(*(says(manager, "import os\nprint(os.getpid())")
+                                          for manager in managers))
             assert [int(each) for each in said] == [manager.provisioner.pid for manager in managers]
             for manager in managers:
-                assert named_sockets(manager.provisioner.pid) == {f"{manager.ip}-{channel}" for channel in range(1, 6)}
+                named = named_sockets(manager.provisioner.pid)
+                assert named == {f"{manager.ip}-{channel}" for channel in range(1, 6)}
             assert len({manager.ip for manager in managers}) == 20
         finally:
             await asyncio.gather(*(manager.shutdown_kernel(now=True) for manager in managers))
@@ -64,7 +69,7 @@ def test_twenty_kernels_at_once_answer_each_for_itself_without_a_port_and_leave_
 
 
 @linux_only
-def test_a_temporary_folder_with_a_path_too_long_for_a_socket_does_not_matter(tmp_path, monkeypatch):
+def test_a_temporary_folder_too_deep_for_a_socket_does_not_matter(tmp_path, monkeypatch):
     deep = tmp_path / ("é" * 60) / ("x" * 60)
     deep.mkdir(parents=True)
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(deep))
@@ -74,7 +79,8 @@ def test_a_temporary_folder_with_a_path_too_long_for_a_socket_does_not_matter(tm
         manager = await started(deep)
         try:
             assert await says(manager, "import os\nprint(os.environ['TMPDIR'])") == f"{deep}\n"
-            assert Path(manager.connection_file).parent == deep  # and not where a killed manager would leave it
+            # and not where a killed manager would leave it
+            assert Path(manager.connection_file).parent == deep
         finally:
             await manager.shutdown_kernel(now=True)
 
@@ -98,7 +104,7 @@ class TakenPorts(LocalPortCache):
 
 @pytest.fixture
 def ports(monkeypatch):
-    """Where no socket without a file is to be had: `ports(n)` lets the first n ports be lost to another process."""
+    """Where only ports are to be had: `ports(n)` lets the first n be lost to another process."""
     made = []
 
     def lose(taken: int) -> TakenPorts:
@@ -122,7 +128,8 @@ def test_a_kernel_that_lost_a_port_is_started_once_more_on_others(tmp_path, port
         try:
             assert manager.transport == "tcp"
             assert await says(manager, "print(6 * 7)") == "42\n"
-            mine = {getattr(manager, f"{channel}_port") for channel in ("shell", "iopub", "stdin", "hb", "control")}
+            mine = {getattr(manager, f"{channel}_port")
+                    for channel in ("shell", "iopub", "stdin", "hb", "control")}
             assert len(mine) == 5 and not mine & {each.getsockname()[1] for each in lost.sockets}
         finally:
             await manager.shutdown_kernel(now=True)
@@ -146,13 +153,16 @@ def test_a_kernel_that_lost_its_ports_twice_is_not_started_a_third_time(tmp_path
 
 @linux_only
 @pytest.mark.parametrize("plugin, transport", [(["-p", "notebook_kernels"], "ipc"), ([], "tcp")])
-def test_nbval_passes_with_the_plugin_without_ports_and_without_it_as_ever(tmp_path, plugin, transport):
+def test_nbval_passes_with_the_plugin_and_without_it_as_ever(tmp_path, plugin, transport):
     cell = "import json, sys\nprint(json.load(open(sys.argv[2]))['transport'])"
     outputs = [nbformat.v4.new_output("stream", name="stdout", text=f"{transport}\n")]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell, outputs=outputs, execution_count=1)])
+    made = nbformat.v4.new_code_cell(cell, outputs=outputs, execution_count=1)
+    notebook = nbformat.v4.new_notebook(cells=[made])
     nbformat.write(notebook, tmp_path / "a.ipynb")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
-    done = subprocess.run([sys.executable, "-m", "pytest", *plugin, "--nbval", "-q", "-p", "no:cacheprovider",
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    done = subprocess.run([sys.executable, "-m", "pytest", *plugin, "--nbval", "-q",
+                           "-p", "no:cacheprovider",
                            "--nbval-kernel-startup-timeout", str(LIMIT), "a.ipynb"],
-                          cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=LIMIT)
+                          cwd=tmp_path, env={**os.environ, "PYTHONPATH": path},
+                          capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr

@@ -1,4 +1,7 @@
-"""However a run ends, nothing that a notebook has started goes on: not what left its session, not what lost its parent."""
+"""However a run ends, nothing that a notebook has started goes on.
+
+Not what left its session, and not what lost its parent.
+"""
 
 import json
 import os
@@ -25,12 +28,13 @@ subprocess.Popen(["sleep", "{seconds}.5"], env={{}})
 subprocess.Popen(["sleep", "{seconds}"])
 subprocess.run([sys.executable, "-c", again, "{seconds}"], start_new_session=True)"""
 WAITS = "while not pathlib.Path('go').exists():\n    time.sleep(0.05)"
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a killed kernel lasts a second longer")
+linux_only = pytest.mark.skipif(sys.platform != "linux",
+                                reason="elsewhere a killed kernel lasts a second longer")
 
 
 @pytest.fixture
 def seconds():
-    """How long the sleepers of this test would sleep: a number of its own, by which they are known."""
+    """How long the sleepers of this test would sleep: a number of its own, to know them by."""
     number = f"9{uuid.uuid4().int % 10**12:012d}"
     yield number
     for process in sleepers(number) + sleepers(f"{number}.5"):
@@ -38,7 +42,8 @@ def seconds():
 
 
 def sleepers(seconds: str) -> list[psutil.Process]:
-    return [process for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"] == ["sleep", seconds]]
+    return [process for process in psutil.process_iter(["cmdline"])
+            if process.info["cmdline"] == ["sleep", seconds]]
 
 
 def eventually(what) -> None:
@@ -50,24 +55,28 @@ def eventually(what) -> None:
 
 
 def ended(processes) -> bool:
-    return not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
+    return not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+                   for process in processes)
 
 
 @pytest.fixture
 def waiting(project, seconds):
-    """`ppkit reproduce` on two notebooks, the first of which waits beside its sleepers; (runner, all its processes).
+    """`ppkit reproduce` on two notebooks, of which the first waits; (runner, all its processes).
 
-    Of three sleepers one left the session, lost its parent and does not hear SIGTERM, and one, of half a second more, lost its environment.
+    Of three sleepers one left the session, lost its parent and does not hear SIGTERM; and one, of
+    half a second more, lost its environment.
     """
     project.add("01_waits", STARTS.format(seconds=seconds), WAITS, parameters=None)
     project.add("02_quick", "print(2)", parameters=None)
     command, environment = project.command("reproduce", "--jobs", "1")
-    parent = subprocess.Popen(command, env=environment, cwd=project.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    parent = subprocess.Popen(command, env=environment, cwd=project.folder,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True)
     try:
         eventually(lambda: len(sleepers(seconds)) == 2)
         family = psutil.Process(parent.pid).children(recursive=True)
-        assert len(family) >= 5  # worker, kernel, three sleepers: the worker takes in the one that lost its parent
+        # worker, kernel, three sleepers: the worker takes in the one that lost its parent
+        assert len(family) >= 5
         yield parent, family
     finally:
         parent.kill()
@@ -91,12 +100,15 @@ def test_nothing_outlives_a_killed_worker_and_the_next_notebook_runs(project, wa
     worker.kill()
     _, said = parent.communicate(timeout=LIMIT)
     assert parent.returncode == 1
-    assert "01_waits failed in code cell [2]: its process ended with code -9 before the notebook did" in said
+    assert ("01_waits failed in code cell [2]: "
+            "its process ended with code -9 before the notebook did") in said
     about = json.loads((project.latest / "run.json").read_text("utf-8"))["notebooks"]
     assert about["02_quick"]["status"] == "done"
     assert about["01_waits"]["peak_memory_mb"] > 50  # what was measured until then is kept
-    without_environment = sleepers(f"{seconds}.5")  # its kernel is gone and it has no mark: nobody knows whose it is
-    assert ended(process for process in family if process not in without_environment) and not sleepers(seconds)
+    # without a kernel above it and without a mark nobody knows whose it is
+    unknown = sleepers(f"{seconds}.5")
+    assert ended(process for process in family if process not in unknown)
+    assert not sleepers(seconds)
 
 
 @linux_only

@@ -13,7 +13,8 @@ from ppkit.runner.children import Children
 
 LIMIT = 600  # seconds, far beyond any machine
 MB, GB = machine.MB, machine.GB
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere shared pages count in each process")
+linux_only = pytest.mark.skipif(sys.platform != "linux",
+                                reason="elsewhere shared pages count in each process")
 
 HOLDS = """\
 import os, subprocess, sys
@@ -21,7 +22,8 @@ held = bytearray(os.urandom(1)) * (200 * 2**20)
 if sys.argv[1] == "shared":
     child = os.fork()
 else:
-    child = subprocess.Popen([sys.executable, "-c", "held = b'1' * (200 * 2**20); print(flush=True); input()"],
+    hold = "held = b'1' * (200 * 2**20); print(flush=True); input()"
+    child = subprocess.Popen([sys.executable, "-c", hold],
                              stdin=subprocess.PIPE).pid
 if child:
     print(flush=True)
@@ -31,7 +33,8 @@ sys.stdin.read()"""
 @linux_only
 @pytest.mark.parametrize("how, at_least, below", [("shared", 200, 350), ("each its own", 400, 550)])
 def test_the_memory_of_a_tree_counts_every_process_and_a_shared_page_once(how, at_least, below):
-    parent = subprocess.Popen([sys.executable, "-c", HOLDS, how], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    parent = subprocess.Popen([sys.executable, "-c", HOLDS, how], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE)
     try:
         for _ in range(1 if how == "shared" else 2):
             parent.stdout.readline()
@@ -44,7 +47,8 @@ def test_the_memory_of_a_tree_counts_every_process_and_a_shared_page_once(how, a
 def test_a_notebook_is_told_the_memory_of_its_whole_tree(project):
     code = ("import pathlib, subprocess, sys, time\n"
             "hold = \"held = b'1' * (200 * 2**20); input()\"\n"
-            "held = [subprocess.Popen([sys.executable, '-c', hold], stdin=subprocess.PIPE) for _ in range(2)]\n"
+            "held = [subprocess.Popen([sys.executable, '-c', hold], stdin=subprocess.PIPE)\n"
+            "        for _ in range(2)]\n"
             "while not pathlib.Path('go').exists():\n    time.sleep(0.05)")
     path = project.add("01_a", code, parameters=None)
     record = {"profile": "quick", "notebooks": {"01_a": {"status": "waiting"}}}
@@ -74,11 +78,13 @@ def test_looking_at_the_memory_costs_a_hundredth_of_a_core_at_most(monkeypatch):
         return 7
 
     monkeypatch.setattr(machine, "memory_of", look)
-    monkeypatch.setattr(children, "time", SimpleNamespace(monotonic=lambda: now.wall, thread_time=lambda: now.spent))
+    clock = SimpleNamespace(monotonic=lambda: now.wall, thread_time=lambda: now.spent)
+    monkeypatch.setattr(children, "time", clock)
     for cost, at_most in ((0.001, 401), (0.5, 3)):
         looks.clear()
         measured = Children()
-        now.wall, now.spent, measured.running["a"], measured.peak["a"] = 0.0, 0.0, SimpleNamespace(pid=1), 0
+        now.wall, now.spent = 0.0, 0.0
+        measured.running["a"], measured.peak["a"] = SimpleNamespace(pid=1), 0
         while now.wall < 100:
             measured._measure()
             now.wall += 0.01
@@ -92,12 +98,12 @@ def running(**memory):
 
 @pytest.mark.parametrize("free, now, chosen", [
     (1.9 * GB, {}, "large"),                     # one always runs, whatever it needs
-    (1.9 * GB, {"other": 0.5 * GB}, None),       # the other may take 0.5 more, what is left is less than any needs
+    (1.9 * GB, {"other": 0.5 * GB}, None),       # the other may take 0.5 more: too little is left
     (2.0 * GB, {"other": 1.0 * GB}, "small"),    # the other has all that it takes
     (2.0 * GB, {"other": 0.5 * GB}, "small"),
     (2.9 * GB, {"other": 0.4 * GB}, "small"),
     (3.2 * GB, {"other": 0.4 * GB}, "large"),
-    (2.5 * GB, {"other": 1.7 * GB}, "large"),    # it takes more than was measured: then nothing is left to come
+    (2.5 * GB, {"other": 1.7 * GB}, "large"),    # it takes more than was measured already
     (0.0, {"unknown": 0.0, "other": 0.0}, None)])
 def test_a_notebook_starts_only_if_what_is_free_suffices_for_it_and_the_growth_of_those_that_run(
         monkeypatch, free, now, chosen):
@@ -105,11 +111,12 @@ def test_a_notebook_starts_only_if_what_is_free_suffices_for_it_and_the_growth_o
     monkeypatch.setattr(machine, "memory_available", lambda: int(free))
     assert batch._next(["large", "small"], running(**now), needs) == chosen
     assert batch._next([], running(**now), needs) is None
-    assert batch._next(["large", "small"], running(**now), {}) == "large"  # --jobs: the person decides
+    # --jobs: the person decides
+    assert batch._next(["large", "small"], running(**now), {}) == "large"
 
 
 class FakeChildren(Children):
-    """Workers that grow in four cells to what they need, on a machine of so much memory; what they held together, at most."""
+    """Workers that grow in four cells to what they need; what they held together, at most."""
 
     total, needs, at_most, together, order = 0, {}, 0, 0, []
 
@@ -136,7 +143,8 @@ class FakeChildren(Children):
 
 
 @pytest.mark.parametrize("gigabytes, together", [(1, 1), (3, 2), (4, 2), (64, 2)])
-def test_a_small_machine_never_holds_two_that_together_are_too_large(project, monkeypatch, gigabytes, together):
+def test_a_small_machine_never_holds_two_too_large_together(
+        project, monkeypatch, gigabytes, together):
     megabytes = {"01_a": 600, "02_b": 2300, "03_c": 1500, "04_d": 900, "05_e": 2300, "06_f": 700}
     for name in megabytes:
         project.add(name, "print(1)", parameters=None)
@@ -145,7 +153,8 @@ def test_a_small_machine_never_holds_two_that_together_are_too_large(project, mo
     made = []
 
     class Fake(FakeChildren):
-        total, needs, order = gigabytes * GB, {name: size * MB for name, size in megabytes.items()}, []
+        total, order = gigabytes * GB, []
+        needs = {name: size * MB for name, size in megabytes.items()}
 
         def __init__(self):
             super().__init__()
@@ -164,7 +173,9 @@ def test_as_many_at_once_as_the_profile_and_the_cores_allow(project, monkeypatch
     for name in ("01_a", "02_b", "03_c"):
         project.add(name, "print(1)", parameters=None)
     seen = {}
-    for profile, cores, jobs in (("quick", 8, None), ("quick", 1, None), ("paper", 8, None), ("paper", 8, 3), ("quick", 1, 3)):
+    cases = (("quick", 8, None), ("quick", 1, None), ("paper", 8, None), ("paper", 8, 3),
+             ("quick", 1, 3))
+    for profile, cores, jobs in cases:
         class Fake(FakeChildren):
             needs, order = {"01_a": 4, "02_b": 4, "03_c": 4}, []
 
@@ -177,10 +188,13 @@ def test_as_many_at_once_as_the_profile_and_the_cores_allow(project, monkeypatch
 
 
 def test_a_notebook_without_a_measured_peak_or_with_other_parameters_is_planned_as_unknown(project):
-    known = {"a": {"changed": []}, "b": {"changed": ["SEED"]}, "c": {"changed": ["N_ROWS"]}, "d": {}}
+    known = {"a": {"changed": []}, "b": {"changed": ["SEED"]}, "c": {"changed": ["N_ROWS"]},
+             "d": {}}
     assert batch._needs(known) == dict.fromkeys(known, batch.MEMORY_UNKNOWN)
-    (project.folder / "pyproject.toml").write_text("[tool.ppkit.memory]\na = 700\nb = 700\nc = 9000\n")
-    assert batch._needs(known) == {"a": 700 * MB, "b": batch.MEMORY_UNKNOWN, "c": 9000 * MB, "d": batch.MEMORY_UNKNOWN}
+    (project.folder / "pyproject.toml").write_text(
+        "[tool.ppkit.memory]\na = 700\nb = 700\nc = 9000\n")
+    assert batch._needs(known) == {"a": 700 * MB, "b": batch.MEMORY_UNKNOWN, "c": 9000 * MB,
+                                   "d": batch.MEMORY_UNKNOWN}
 
 
 def test_every_notebook_has_a_measured_peak_and_no_other_has():

@@ -11,7 +11,10 @@ class Refused(Exception):
 
 
 def reason(error: OSError) -> str:
-    """Why the system refused, in its own words; `shutil.Error`, which gathers one error a file, names the first file's."""
+    """Why the system refused, in its own words.
+
+    `shutil.Error`, which gathers one error a file, names the first one's.
+    """
     found = re.search(r"\[Errno \d+\] ([^:']+)", str(error))
     return error.strerror or (found[1] if found else str(error))
 

@@ -19,7 +19,8 @@ from ppkit.runner.children import Children
 from ppkit.runner.environment import for_kernel
 from ppkit.runner.worker import DONE, FAILED, RUNNING
 
-MEMORY_UNKNOWN = 2560 * machine.MB  # for a notebook that pyproject.toml has no measured peak of, or with other parameters
+# For a notebook without a measured peak in pyproject.toml, or with other parameters.
+MEMORY_UNKNOWN = 2560 * machine.MB
 AT_ONCE = {"quick": 2, "paper": 1}
 # Quick: one, as the committed values were computed; small networks do not gain from more, and on a busy machine a second
 # thread made them four to ten times slower. Paper: all cores, which the notebook shares out itself.
@@ -92,17 +93,19 @@ def _work_off(folder, missing: dict[str, Path], parameters: dict, source: str | 
 
 
 def _next(waiting: list[str], children: Children, needs: dict[str, int]) -> str | None:
-    """The first waiting notebook that fits beside the running ones, each of which may still grow to what it needs."""
+    """The first waiting notebook that fits beside the running ones, which may still grow."""
     to_come = sum(max(0, needs.get(name, 0) - children.memory[name]) for name in children.running)
     left = machine.memory_available() - to_come
-    return next((name for name in waiting if not children.running or needs.get(name, 0) <= left), None)
+    return next((name for name in waiting
+                 if not children.running or needs.get(name, 0) <= left), None)
 
 
 def _needs(notebooks: dict[str, dict]) -> dict[str, int]:
-    """Bytes that each notebook's processes take at most: the peak in pyproject.toml, [tool.ppkit.memory], where it holds."""
+    """Bytes that each notebook's processes take at most, by pyproject.toml, [tool.ppkit.memory]."""
     file = project.root() / "pyproject.toml"
     tool = tomllib.loads(file.read_text("utf-8"))["tool"] if file.exists() else {}
-    measured = {name: megabytes * machine.MB for name, megabytes in tool.get("ppkit", {}).get("memory", {}).items()}
+    table = tool.get("ppkit", {}).get("memory", {})
+    measured = {name: megabytes * machine.MB for name, megabytes in table.items()}
     return {name: measured[name] if name in measured and not about.get("changed") else
             max(MEMORY_UNKNOWN, measured.get(name, 0)) for name, about in notebooks.items()}
 

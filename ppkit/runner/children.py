@@ -1,4 +1,4 @@
-"""The child processes of a run: started, listened to, measured, and ended together with every process they started."""
+"""The child processes of a run: started, measured, and ended with every process they started."""
 
 import json
 import queue
@@ -18,7 +18,7 @@ MEASURED_SHARE = 0.01  # at most this share of one core
 
 
 class Children:
-    """Workers by name. Leaving the block ends those that still run, and their kernels, within a few seconds.
+    """Workers by name. Leaving the block ends those that still run, and their kernels, in seconds.
 
     memory, peak: bytes that each worker and all below it hold now, and that they have held at most.
     """
@@ -43,7 +43,8 @@ class Children:
         """
         end_marked(str(spec))
         with open(spec.with_name("stderr.txt"), "w", encoding="utf-8") as errors:
-            child = subprocess.Popen([sys.executable, "-P", "-m", "ppkit.runner.worker", str(spec)], stdin=subprocess.PIPE,
+            child = subprocess.Popen([sys.executable, "-P", "-m", "ppkit.runner.worker", str(spec)],
+                                     stdin=subprocess.PIPE,
                                      stdout=subprocess.PIPE, stderr=errors, cwd=_folder_of(spec), start_new_session=True)
         self.running[name], self.memory[name], self.peak[name] = child, 0, 0
         threading.Thread(target=self._listen, args=(name, child, spec), daemon=True).start()
@@ -51,7 +52,7 @@ class Children:
     def next_event(self, meanwhile=lambda: None) -> tuple[str, dict]:
         """Wait for the next line of any worker: (name, {"cell": k}) or (name, {"done": {...}}), which is its last.
 
-        The peak memory in it is that of the whole tree of processes, at the least that of its largest.
+        The peak memory in it is that of the whole tree of processes.
         meanwhile: called a few times a second as long as there is none.
         """
         while True:
@@ -63,7 +64,9 @@ class Children:
                 continue
             if "done" in event:
                 self.running.pop(name)
-                event["done"]["peak_memory_mb"] = max(event["done"]["peak_memory_mb"], round(self.peak[name] / machine.MB))
+                last = event["done"]
+                last["peak_memory_mb"] = max(last["peak_memory_mb"],
+                                             round(self.peak[name] / machine.MB))
             return name, event
 
     def _measure(self) -> None:
@@ -73,10 +76,11 @@ class Children:
         for name, child in self.running.items():
             self.memory[name] = machine.memory_of(child.pid)
             self.peak[name] = max(self.peak[name], self.memory[name])
-        self._measure_at = time.monotonic() + max(MEASURED_EVERY, (time.thread_time() - began) / MEASURED_SHARE)
+        spent = time.thread_time() - began
+        self._measure_at = time.monotonic() + max(MEASURED_EVERY, spent / MEASURED_SHARE)
 
     def stop(self) -> None:
-        """End all workers and whatever they started: politely, and what has not ended after a moment for good."""
+        """End all workers and whatever they started: politely, and after a moment for good."""
         for child in self.running.values():
             end_marked(child.args[-1])
             child.kill()

@@ -29,7 +29,8 @@ def in_place(path: Path) -> float:
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ppkit-") as scratch:
         environment = for_kernel(Path(scratch), threads=1, source="standin")
-        client = NotebookClient(notebook, timeout=None, startup_timeout=ANSWER_SECONDS, iopub_timeout=ANSWER_SECONDS,
+        client = NotebookClient(notebook, timeout=None, startup_timeout=ANSWER_SECONDS,
+                                iopub_timeout=ANSWER_SECONDS,
                                 kernel_name="python3", kernel_manager_class=BoundKernel,
                                 record_timing=False, store_widget_state=False, shutdown_kernel="immediate",
                                 resources={"metadata": {"path": str(path.parent)}})

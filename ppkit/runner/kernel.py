@@ -1,4 +1,4 @@
-"""A notebook kernel that never outlives whoever started it, and that no other can take a port from."""
+"""A notebook kernel that never outlives whoever started it, and that none can take a port from."""
 
 import os
 import sys
@@ -11,14 +11,15 @@ from ppkit.lifeline import die_with_parent
 
 
 class Bound:
-    """What makes a kernel manager of jupyter_client a safe one; it stands before that class among the bases.
+    """What makes a kernel manager of jupyter_client a safe one; it stands first among the bases.
 
     The kernel dies with the process that manages it, however that one ends.
-    On Linux the two talk over sockets in the abstract namespace: these need no port, have a name of their own, and
-    leave no file behind. Elsewhere they need ports, which another process may take between choice and use: a kernel
-    that ends before it has answered is started once more, on other ports.
-    Where jupyter_client can, it talks to the kernel encrypted; without, a new ipykernel warns on stderr.
-    The connection file lies in $JUPYTER_RUNTIME_DIR where there is one: what a killed manager leaves goes with it.
+    On Linux the two talk over sockets in the abstract namespace, which need no port and leave no
+    file behind. Elsewhere they need ports, which another process may take between choice and use:
+    a kernel that ends before it has answered is started once more, on other ports.
+    Where jupyter_client can, they talk encrypted; else a new ipykernel warns on stderr.
+    The connection file lies in $JUPYTER_RUNTIME_DIR where there is one: what a killed manager
+    leaves goes with it.
     """
 
     def __init__(self, **settings):

@@ -51,10 +51,10 @@ def memory_available() -> int:
 
 
 def memory_of(pid: int) -> int:
-    """Bytes of memory that a process and all below it hold now, swapped out or not; 0 if it has ended.
+    """Bytes of memory that a process and all below it hold now, swapped or not; 0 if it has ended.
 
-    On Linux a page that n processes share counts as 1/n in each, so that a library that all have loaded counts once;
-    elsewhere it counts whole in each.
+    On Linux a page that n processes share counts as 1/n in each: what all have loaded counts once.
+    Elsewhere it counts whole in each.
     """
     total = 0
     with suppress(psutil.NoSuchProcess):

@@ -102,7 +102,7 @@ def create(runs: Path, record: dict) -> RunFolder:
 
 
 def find_unfinished(runs: Path, key: str) -> RunFolder | None:
-    """The newest run in `runs` of this key that was not run to its end and that nobody works in now; locked for this process.
+    """The newest unfinished run in `runs` of this key that nobody works in, locked for us.
 
     None if there is none, or if one that is newer was run to its end.
     """

@@ -1,6 +1,6 @@
 """One notebook in one process: `python -m ppkit.runner.worker SPEC.json`, one JSON line a cell on stdout.
 
-Whoever starts it holds its stdin open: when stdin ends, the worker ends, and all that the notebook started.
+Whoever starts it holds its stdin open: when that ends, so does the worker, and all that it started.
 
 The spec says everything: {"notebook", "output", "page", "scratch": paths, "parameters": {}, "environment": {}}.
 Lines: {"cell": k} when code cell k (from 1) begins; last {"done": {"status", "seconds", "peak_memory_mb", ...}}.
@@ -88,7 +88,8 @@ def _execute(spec: dict, say, at: dict) -> None:
     papermill.execute_notebook(
         notebook, _literal(_unfinished(spec)), parameters=spec["parameters"], kernel_name="python3", language="python",
         progress_bar=False, on_cell_start=passes, on_cell_execute=begins, kernel_manager_class=BoundKernel,
-        shutdown_kernel="immediate", store_widget_state=False, start_timeout=ANSWER_SECONDS, iopub_timeout=ANSWER_SECONDS)
+        shutdown_kernel="immediate", store_widget_state=False,
+        start_timeout=ANSWER_SECONDS, iopub_timeout=ANSWER_SECONDS)
 
 
 def _keep(spec: dict) -> None:
@@ -121,7 +122,8 @@ def _why(error: Exception) -> dict:
     if isinstance(error, DeadKernelError):
         return {"error": "the kernel died (killed, out of memory, or crashed)"}
     if isinstance(error, OSError):
-        return {"error": f"could not write the run's files: {reason(error)}: {Path(error.filename or '').name}"}
+        file = Path(error.filename or "").name
+        return {"error": f"could not write the run's files: {reason(error)}: {file}"}
     return {"error": f"{type(error).__name__}: {error}"}
 
 
