@@ -14,6 +14,29 @@ from ppkit import cli
 # A shell that starts CI in the background ignores Ctrl-C for all its children; the tests of Ctrl-C need it heard.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+STARTS_A_PROCESS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
+unmarked = None   # the test that runs now, if it may not start a process
+
+
+def _watch(event, _arguments):
+    if unmarked and event in STARTS_A_PROCESS:
+        raise RuntimeError(f"{unmarked} starts a process: mark it @pytest.mark.processes, so that `make check` leaves it out")
+
+
+sys.addaudithook(_watch)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """A test without the mark `processes` may start none, nor may its fixtures: `make check` runs what is left."""
+    global unmarked
+    unmarked = None if item.get_closest_marker("processes") else item.nodeid
+    try:
+        return (yield)
+    finally:
+        unmarked = None
+
+
 PARAMETERS = 'PROFILE = "quick"\nSEED = 0\nRATE = 0.5\nNAME = ""'
 
 

@@ -19,6 +19,8 @@ from lab_server import LIMIT, TOKEN, copy_of_the_tree, opened, own_settings
 from ppkit import project as projects
 from ppkit.runner import Refused, execute, lab
 
+pytestmark = pytest.mark.processes
+
 PPKIT = Path(sys.executable).with_name("ppkit")
 
 

@@ -106,6 +106,7 @@ def test_the_words_are_those_of_the_modules_they_stand_for():
     assert all(order["holds"](name) for name in training.ORDERS)
 
 
+@pytest.mark.processes
 def test_a_light_start():
     """The coordinator's process loads neither torch nor pandas, nor does who only reads a config."""
     code = ("import sys\nfrom ppkit.spnn.network import __main__, config, coordinator, preflight\n"

@@ -720,6 +720,7 @@ with Endpoint("server", {"A": sys.argv[1], "server": sys.argv[2]}, run="r", cert
 """
 
 
+@pytest.mark.processes
 def test_a_role_that_hangs_is_named(folder):
     """Stopped by a signal, it keeps its connections, and takes nothing any more."""
     addresses, clock = loopback("A", "server"), Hand()

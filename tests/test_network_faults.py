@@ -456,6 +456,8 @@ UNWRITTEN = """
 import errno
 from ppkit.spnn.network import endpoint
 
+pytestmark = pytest.mark.processes
+
 class Full:                                              # a disk that is full after 40 writes
     closed, n = False, 0
     def write(self, content):

@@ -192,6 +192,7 @@ def test_a_record_gives_its_frames_back_and_says_where_it_is_cut(tmp_path):
         list(frames.recorded(file))
 
 
+@pytest.mark.processes
 def test_the_transport_starts_without_torch_numpy_and_pandas():
     code = "import sys, ppkit.spnn.network.endpoint; print(sorted({'torch', 'numpy', 'pandas'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -28,6 +28,8 @@ PLAYER = '''
 import json, os, signal, sys, time
 from pathlib import Path
 from ppkit.lifeline import die_with_parent
+
+pytestmark = pytest.mark.processes
 words = sys.argv[1:]
 die_with_parent(int(words[words.index("--parent") + 1]))
 role = words[1] if words[0] == "holder" else words[0]

@@ -101,6 +101,8 @@ def test_what_cannot_be_read_is_skipped(tmp_path, end):
 LIMITED = """
 import resource, sys
 from ppkit.spnn.network import __main__, lines
+
+pytestmark = pytest.mark.processes
 write = lines.MessageLog.write
 def full(self):                                             # its disk is full in mid-line
     if self._path.exists() and self._path.stat().st_size > 1000:

@@ -16,6 +16,8 @@ GOOD = """\
 import os
 from ppkit import ledger, show
 import matplotlib.pyplot as plt
+
+pytestmark = pytest.mark.processes
 print("seed", SEED)
 fig, ax = show.new()
 ax.plot([1, 2], [3, 4])

@@ -12,6 +12,8 @@ import pytest
 from ppkit.runner import Refused
 from ppkit.runner.execute import in_place, normalised
 
+pytestmark = pytest.mark.processes
+
 CELLS = ("# Title", "import os\nprint('a')\nprint('b', os.environ['OMP_NUM_THREADS'], os.environ['PPKIT_SOURCE'])",
          "import ipywidgets\nipywidgets.FloatSlider(1.0)", "print('first')\nprint('second', flush=True)\n{1: 'é'}")
 

@@ -148,6 +148,7 @@ def test_the_reason_of_a_refusal_is_never_none(project, monkeypatch, error, said
     assert reason(error) == said
 
 
+@pytest.mark.processes
 def test_a_system_that_takes_no_more_bytes_gives_one_sentence_and_no_traceback(project):
     project.add("01_a", "print(1)", parameters=None)
     command, environment = project.command("reproduce")

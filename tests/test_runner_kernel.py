@@ -15,6 +15,8 @@ from jupyter_client.connect import LocalPortCache
 from ppkit.runner import kernel
 from ppkit.runner.kernel import BoundKernel
 
+pytestmark = pytest.mark.processes
+
 LIMIT = 600  # seconds, far beyond any machine
 linux_only = pytest.mark.skipif(sys.platform != "linux",
                                 reason="only Linux has sockets without a file")

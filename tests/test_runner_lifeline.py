@@ -20,6 +20,8 @@ from ppkit.runner.children import Children
 LIMIT = 600  # seconds, far beyond any machine
 STARTS = """\
 import pathlib, subprocess, sys, time
+
+pytestmark = pytest.mark.processes
 again = '''import os, signal, sys
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if not os.fork():

@@ -18,6 +18,8 @@ linux_only = pytest.mark.skipif(sys.platform != "linux",
 
 HOLDS = """\
 import os, subprocess, sys
+
+pytestmark = pytest.mark.processes
 held = bytearray(os.urandom(1)) * (200 * 2**20)
 if sys.argv[1] == "shared":
     child = os.fork()

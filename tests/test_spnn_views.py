@@ -376,6 +376,7 @@ def test_rounding_comes_before_masking():
     assert torch.equal(left.to(torch.int32).long(), encode(parts[0][BATCH] @ thetas[0]))
 
 
+@pytest.mark.processes
 def test_a_server_that_colludes_with_one_of_three_holders_gets_the_sum_of_the_others_and_no_more():
     protocol, (parts, thetas) = run("masked", 3)[0], inputs(3)
     spare = protocol_for("masked", 3).masks[2]               # C's seeds, in the server's hands
