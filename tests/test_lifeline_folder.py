@@ -136,7 +136,7 @@ def test_a_killed_lesson_leaves_no_keys_and_no_rows(tmp_path):
         lesson.stdout.close()
 
 
-@pytest.mark.parametrize("path", [LESSON, Path("notebooks", "solutions", LESSON.name)], ids=str)
+@pytest.mark.parametrize("path", [LESSON, Path("notebooks", "solutions", f"{LESSON.stem}_solution.ipynb")], ids=str)
 def test_every_temporary_folder_of_the_lesson_is_one_that_vanishes(path):
     cells = nbformat.read(project.root() / path, 4).cells
     code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
