@@ -13,7 +13,7 @@ PINNED := PPKIT_SOURCE=standin OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_
           NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba PYTHONHASHSEED=0 JUPYTER_PREFER_ENV_PATH=1 PYTHONPATH=tests
 LOWERED := ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Nehalem MKL_ENABLE_INSTRUCTIONS=SSE4_2 NUMBA_CPU_NAME=generic
 # The limit only guards against a cell that hangs for ever; seconds are printed, never judged: budgets are `make bench`'s.
-NBVAL := -p notebook_times --nbval --nbval-cell-timeout 1800 -q
+NBVAL := -p notebook_times -p notebook_kernels --nbval --nbval-cell-timeout 1800 --nbval-kernel-startup-timeout 600 -q
 # It starts processes of its own, so it gets both cores.
 SYSTEM := notebooks/05_spnn_network.ipynb
 REAL_DATA := $(wildcard ../shared/data)

@@ -165,6 +165,7 @@ def test_no_score_of_a_randomised_label_passes_the_limit_and_the_label_itself_at
     assert auc_limit(1.2) == pytest.approx(np.trapezoid(curve, grid), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_max_norm_gives_every_record_the_largest_ones_expected_square_and_keeps_the_mean():
     g = torch.tensor([[0.0, 0.1], [3.0, 4.0], [0.3, -0.4]], dtype=torch.float64)
     rng = torch.Generator().manual_seed(0)

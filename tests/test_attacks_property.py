@@ -69,6 +69,7 @@ def test_the_perceptron_sees_what_no_line_can():
     assert line < 0.55 and curve > 0.97
 
 
+@pytest.mark.slow
 def test_the_perceptron_depends_on_its_rng_only():
     hidden, bits = gaussians(550)
     one, again, other = (attacks.infer(hidden, bits, hidden[:50], attacker="mlp", rng=rng(s)) for s in (1, 1, 2))
@@ -85,6 +86,7 @@ def test_scores_do_not_depend_on_the_units_of_the_features():
     np.testing.assert_allclose(one, other, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attacker", attacks.ATTACKERS)
 def test_a_score_does_not_depend_on_who_else_is_attacked(attacker):
     hidden, bits = gaussians(600)
@@ -167,6 +169,7 @@ def test_the_difference_is_paired():
     assert attacks.difference(bits, one, one) == (0, 0, 0)
 
 
+@pytest.mark.slow
 def test_the_interval_covers_as_often_as_it_says():
     truth, covered, n_runs = norm.cdf(1 / math.sqrt(2)), 0, 200
     for seed in range(n_runs):
@@ -388,6 +391,7 @@ class TwoParts(nn.Module):
         return self.hidden(h1)
 
 
+@pytest.mark.slow
 def test_a_guarded_layer_hides_the_property_that_it_showed():
     draws = torch.Generator().manual_seed(0)
     X = torch.randn(2_000, 6, generator=draws, dtype=torch.float64)

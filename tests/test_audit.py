@@ -57,6 +57,7 @@ def test_laplace_event_against_nested_quadrature(n, d, shift):
     assert math.exp(ours) == pytest.approx(event_chance(g, n), rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism, chance", [
     ("laplace", lambda n, d: audit._laplace_log_chance(0.2, n, d, height=0.4) - 0.3 * n - n * math.log(2) + math.log(n)),
     ("gumbel", lambda n, d: audit._gumbel_log_chance(0.2, n, d, depth=0.3, height=0.4)),
@@ -232,6 +233,7 @@ def test_theorem_4_3_holds_and_its_proof_does_not():
 
 # ---- counting
 
+@pytest.mark.slow
 def test_empirical_epsilon_is_too_high_at_most_as_often_as_it_says():
     trials, p, other, failure = 60, 0.3, 0.1, 0.05
     k = np.arange(trials + 1)

@@ -49,6 +49,7 @@ def random_net(rng):
     return model, kind, x, int(rng.integers(max(2, sizes[-1])))
 
 
+@pytest.mark.slow
 def test_a_thousand_random_nets_and_the_cause_of_every_refusal():
     rng = np.random.default_rng(0)
     recovered = refused = 0

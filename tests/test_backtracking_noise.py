@@ -40,6 +40,7 @@ def assert_law(draws, cdf):
     assert np.abs((at + 1) / len(draws) - cdf(draws[at])).max() < slack + 1 / len(draws)
 
 
+@pytest.mark.slow
 def test_ratio_cdf_equals_quadrature():
     rng = np.random.default_rng(0)
     for case in range(45):
@@ -79,6 +80,7 @@ def test_there_is_no_mean():
     assert expected > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise_scale", [0.003, 0.1, 2.0])
 @pytest.mark.parametrize("n_rounds", [1, 4])
 def test_the_attackers_error_has_the_law_that_is_claimed(noise_scale, n_rounds):

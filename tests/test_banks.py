@@ -189,6 +189,7 @@ def test_a_bank_trains_on_its_own_rows_only():
     assert torch.equal(before.parameters[-1], after.parameters[-1]) and before.scores != after.scores
 
 
+@pytest.mark.slow
 def test_adding_weights_triples_a_logistic_regression_that_has_converged():
     """AUC, average precision and accuracy stay; log-loss breaks; the calibration slope falls to a third.
 

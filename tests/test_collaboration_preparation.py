@@ -149,6 +149,7 @@ def test_a_random_order_moves_rows_with_their_labels(cards):
     assert "random order" in mixed.steps[-1] and "order of the file" in still.steps[-1]
 
 
+@pytest.mark.slow
 def test_psi_of_the_constant_depends_on_whose_hours_they_are():
     cards = load("creditcard", source="standin")             # all of it: the first rows are one night
     psi = {}

@@ -45,6 +45,7 @@ def test_theorem_1_is_attained_exactly_over_all_answers(loss):
     assert ratio == pytest.approx(epsilon, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_empirical_epsilon_is_below_the_promise_and_above_half_of_it():
     """One answer of `train` (T = 1), event "theta[2] at or beyond what it is without noise": 1/2 against e^-epsilon / 2.
 
@@ -76,6 +77,7 @@ def test_scales_move_as_the_formula_says():
     assert gaussian_scale(**BASE, epsilon=1.0, delta=1e-6, kappa=2) == gaussian_scale(**BASE, epsilon=0.5, delta=5e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 @pytest.mark.parametrize("delta", [1e-9, 1e-5])
 def test_gaussian_scale_against_dp_accounting(epsilon, delta):

@@ -136,6 +136,7 @@ def test_inverse_variance_is_records_where_all_are_alike():
     same(trained(owners, loss, (INF,) * 3, weights="inverse_variance"), trained(owners, loss, (INF,) * 3))
 
 
+@pytest.mark.slow
 def test_inverse_variance_listens_to_those_with_little_noise():
     """Shares go as (n epsilon)^2: three owners, no gradient (x = 0), so theta[2] is the weighted noise alone."""
     owners = tuple(Owner(str(n), np.zeros((n, 2)), np.ones(n)) for n in (40, 80, 100))
@@ -166,6 +167,7 @@ def test_the_noise_has_the_promised_law(mechanism, delta, law):
     assert np.abs(pairs).max() < 0.025  # correlations of 100,000 independent pairs: 7.9 standard deviations, chance < 1e-13
 
 
+@pytest.mark.slow
 def test_noise_of_different_rounds_and_owners_adds_up():
     """Gaussian noise, x = 0: theta[T + 1] is normal with variance c1^2 sum 1/k sum (n_l / n)^2 sigma_l^2. DKW, 1e-7."""
     owners, runs, T = (Owner("a", np.zeros((30, 1)), np.ones(30)), Owner("b", np.zeros((90, 1)), np.ones(90))), 100_000, 4

@@ -29,6 +29,7 @@ def test_a_row_that_counts_twice_is_a_row_twice(name, ties):
     assert found(counts.astype(float)) == pytest.approx(ORACLES[name](np.repeat(y, counts), np.repeat(z, counts)), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", compare.SCORES)
 def test_the_interval_is_the_plain_bootstrap_s(name):
     y, z = rows()

@@ -119,6 +119,7 @@ def test_without_a_place_for_the_cache_the_rows_come_all_the_same(table, home):
     assert datasets.load("creditcard").n_rows == 400
 
 
+@pytest.mark.slow
 def test_the_full_file_is_called_full_and_must_have_492_frauds(home, tmp_path):
     full = pd.DataFrame(0.0, index=range(FULL_ROWS), columns=[*FEATURES, "Class"])
     full = full.assign(**PUBLISHED_MEANS, V1=np.linspace(-100, 100, FULL_ROWS))

@@ -308,6 +308,7 @@ def test_a_company_resembles_itself_the_year_before(table, drawn):
         assert np.corrcoef(rank[1:][next_year], rank[:-1][next_year])[0, 1] > 0.4
 
 
+@pytest.mark.slow
 def test_rows_look_like_those_of_the_table_and_distress_looks_like_distress(table, drawn):
     rank_correlations = [one[list(standin.FIRM)].corr("spearman").to_numpy() for one in (table, drawn)]
     assert np.abs(rank_correlations[0] - rank_correlations[1]).max() < 0.15
@@ -330,6 +331,7 @@ def test_the_year_before_distress_looks_half_like_it(table, drawn):
     assert 0.3 < slopes[0] < 0.9 and abs(slopes[1] - slopes[0]) < 0.15
 
 
+@pytest.mark.slow
 def test_a_pilot_mends_the_covariance_of_healthy_years_and_the_means_of_both_classes(fitted):
     held = {name: value.astype(float if value.dtype.kind == "f" else int) for name, value in fitted.items()}
     held["steps"] = 0.5 * held["steps"]                                   # years back lose their spread and their distress
@@ -419,6 +421,7 @@ def test_a_part_of_the_rows_is_enough(table, part):
     assert made["Time"].max() <= chosen["Time"].max()
 
 
+@pytest.mark.slow
 def test_the_lowest_targets_stand_in_where_few_are_distressed(table):
     few = table[(table[TARGET] > -0.5) | (table["Company"] < 25)]
     assert 0 < (few[TARGET] <= -0.5).sum() < 50

@@ -62,6 +62,7 @@ def test_without_sampling_it_is_the_exact_gaussian():
     assert exact - 1e-9 <= epsilon <= exact + 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0, 20.0])
 def test_the_calibrated_noise_meets_the_budget_and_hardly_more(epsilon):
     settings = dict(delta=DELTA, sample_rate=0.01, n_rounds=200)
@@ -162,6 +163,7 @@ def test_one_fixed_batch_costs_what_the_closed_form_says_and_is_attained(noise_m
     assert attained == pytest.approx(delta, rel=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise_multiplier, batch_size, n_rounds, pinned", [
     (2.0, 10, 100, 0.999), (4.0, 1000, 10, 7.511), (8.0, 5, 2000, 0.239)])
 def test_fixed_batches_lie_between_what_is_attained_and_the_rdp_bound(noise_multiplier, batch_size, n_rounds, pinned):
@@ -202,6 +204,7 @@ def test_a_record_moves_its_clip_or_twice_its_clip(neighbouring, microbatch_size
     assert gaussian_delta(composed, 1.5, moved) == pytest.approx(1e-6, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", [(1, -1), (1, 0), (0.5, -1), (-1, 1)])
 def test_poisson_batches_of_microbatches_cover_every_move_within_the_ball(ends):
     epsilon = epsilon_for(1.5, delta=1e-4, sample_rate=0.2, n_rounds=1, microbatch_size=2)

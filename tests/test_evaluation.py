@@ -16,6 +16,7 @@ def test_auc_is_the_share_of_ordered_pairs():
     assert auc(y, score) == pytest.approx(np.mean(pairs), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_the_interval_covers_and_is_not_much_too_wide():
     """2,000 test sets of 60 and 400 exponential scores (A = .9): coverage between .92 and .99.
 

@@ -533,6 +533,7 @@ def test_transactions_are_simulated(ppkit, project):
         0, "transactions is simulated, because wang2018's bank data cannot be had by anyone: nothing is to be fetched\n")
 
 
+@pytest.mark.slow
 def test_the_checks_of_creditcard_decide_on_a_copy_with_another_checksum(server, folder):
     header, rest = ",".join(creditcard.COLUMNS), "0," * 14 + "88.349619"
     fraud = [row < creditcard.FULL_FRAUDS for row in range(creditcard.FULL_ROWS)]

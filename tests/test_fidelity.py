@@ -47,6 +47,7 @@ def blurred(parameters, rows, rng):
     return features.assign(Time=features["Time"].abs(), Amount=features["Amount"].abs(), Class=drawn["Class"])
 
 
+@pytest.mark.slow
 def test_a_copy_loses_nothing_and_a_shuffle_everything(table):
     [good] = fidelity.losses(Stand(keep, copies, creditcard.arranged, (TASK,)), table, splits=4)
     [bad] = fidelity.losses(Stand(keep, shuffled, creditcard.arranged, (TASK,)), table, splits=4)
@@ -58,6 +59,7 @@ def test_a_copy_loses_nothing_and_a_shuffle_everything(table):
     assert again == [good]
 
 
+@pytest.mark.slow
 def test_no_row_that_is_tested_on_was_fitted_to(table, monkeypatch):
     """The stand-in sees the training part only, and held-back rows are those it did not see."""
     seen, tested, near = [], [], []
@@ -113,6 +115,7 @@ def test_as_many_rows_of_each_label_train_either_side(table):
     assert ours.kind == "stand-in" and np.bincount(ours.y).tolist() == np.bincount(real.y).tolist()
 
 
+@pytest.mark.slow
 def test_a_copy_of_customers_is_found_out_by_its_distances_and_a_blur_is_not(table):
     near = creditcard.FEATURES[1:-1]
     rows = {}

@@ -34,6 +34,7 @@ def test_mean_clipped_equals_the_oracle_in_float64(clip_bound, n_records):
     torch.testing.assert_close(mean_clipped(model, X, y, clip_bound=clip_bound), expected, rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clip_bound", [1e-3, 0.05, 10.0])
 def test_mean_clipped_equals_the_oracle_at_the_papers_size(clip_bound):
     model, X, y = problem((264, 50, 20, 2), n_records=1166, dtype=torch.float32)

@@ -336,6 +336,7 @@ def test_scores_keep_the_order_and_the_association_that_ties_hide():
 
 # the stand-in
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_rows_and_any_number_can_be_had(fitted, drawn):
     for rows in (1, 7, 10_000):
         one = standin.sample(fitted, rows, np.random.default_rng(1))
@@ -346,6 +347,7 @@ def test_the_same_seed_gives_the_same_rows_and_any_number_can_be_had(fitted, dra
         standin.sample(fitted, 0, np.random.default_rng(1))
 
 
+@pytest.mark.slow
 def test_fitting_is_seeded_small_and_made_of_plain_numbers(table, fitted):
     again = standin.fit(table, np.random.default_rng(0))
     assert fitted.keys() == again.keys() and all((fitted[key] == again[key]).all() for key in fitted)
@@ -359,6 +361,7 @@ def test_fitting_is_seeded_small_and_made_of_plain_numbers(table, fitted):
         standin.fit(table[:49], np.random.default_rng(0))
 
 
+@pytest.mark.slow
 def test_no_value_of_one_row_is_kept_and_none_moves_a_parameter_by_more_than_a_fiftieth(table, fitted):
     extreme = {"annual_income": 9e7, "public_records": 52, "debt_to_income": 469.09}
     moved = table.copy()
@@ -369,6 +372,7 @@ def test_no_value_of_one_row_is_kept_and_none_moves_a_parameter_by_more_than_a_f
         assert before.max() < after.max() < before.max() + value / 50
 
 
+@pytest.mark.slow
 def test_a_side_of_fewer_than_fifty_rows_gets_no_mixture_of_its_own(table):
     columns = np.random.default_rng(3).normal(size=(1_000, len(standin.AXES)))
     term, two = (standin.AXES.index(name) for name in standin.SIDES)
@@ -456,6 +460,7 @@ def test_the_drift_over_the_file_is_kept(column, table, drawn):
     np.testing.assert_allclose(np.array(got) / spread, np.array(want) / spread, atol=0.22)
 
 
+@pytest.mark.slow
 def test_the_drift_over_the_months_is_kept_and_a_price_changed_by_a_hundredth_is_none(table):
     month = table["issue_month"] - 133
     coarse = (table["interest_rate"] / 5).round() * 5 - 0.01 * month                 # few prices, a little lower each month
@@ -468,6 +473,7 @@ def test_the_drift_over_the_months_is_kept_and_a_price_changed_by_a_hundredth_is
     assert want > 0.15
 
 
+@pytest.mark.slow
 def test_without_drift_the_thirds_are_alike():
     flat = checked_table(as_openintro(invented(3_000)), "x.csv").table
     got = standin.sample(standin.fit(flat, np.random.default_rng(0)), 10_000, np.random.default_rng(1))
@@ -484,6 +490,7 @@ def test_few_rows_and_the_kaggle_layout_can_be_fitted_too(rows):
     assert (got["application_type"] == 0).all()
 
 
+@pytest.mark.slow
 def test_a_big_file_is_thinned_before_it_is_fitted(table, monkeypatch):
     monkeypatch.setattr(standin, "ROWS_FITTED", 1_600)
     thinned, halved = (standin.fit(one, np.random.default_rng(0)) for one in (table, table.iloc[::2]))

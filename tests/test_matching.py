@@ -46,6 +46,7 @@ def test_other_widths_depths_and_numbers_of_logits(sizes):
     assert_found(match(model, shared_gradient(model, X, y), n_records=2, rng=rng), X, y)
 
 
+@pytest.mark.slow
 def test_relu_goes_as_far_as_its_pieces_let():
     found = 0
     for seed in range(4):
@@ -149,6 +150,7 @@ def test_class_counts_hold_the_true_ones_and_one_record_has_one(n_logits):
     assert first >= 45
 
 
+@pytest.mark.slow
 def test_more_restarts_are_never_worse_and_sometimes_better():
     better = 0
     for seed in range(4):

@@ -63,12 +63,14 @@ def drawn(name, g, n, scale, rng):
     return frozenset(zip(indices.tolist(), signs.tolist()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("g, n, scale", [([0.9, -0.4, 0.1], 2, 0.8), ([1.0, -2.0, 0.5, 0.0], 1, 2.0), ([0.7, -0.2], 2, 0.5)])
 def test_gumbel_has_the_law_of_exponential_mechanisms_in_turn(g, n, scale):
     rng = np.random.default_rng(1)
     assert_same_law(lambda: drawn("gumbel", g, n, scale, rng), exponential_mechanisms_in_turn(g, n, scale), 40_000)
 
 
+@pytest.mark.slow
 def test_laplace_selection_has_the_law_found_by_quadrature():
     rng = np.random.default_rng(2)
     g = [0.8, -0.5]

@@ -110,6 +110,7 @@ def seconds_message_by_message(table, bandwidth, latency):
     return float(total)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*KINDS, "secureml", "splitnn"])
 def test_seconds_are_those_of_a_walk_through_the_rounds(kind):
     sizes = {"n_rows": N_ROWS, "batch": BATCH}

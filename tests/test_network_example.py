@@ -17,6 +17,7 @@ def cards():
     return datasets.load("creditcard", source="standin", rows=3_000)
 
 
+@pytest.mark.slow
 def test_each_holder_reads_back_its_own_columns_to_the_bit(cards, tmp_path):
     held = fraud(cards, holders=3)
     path = example.write(tmp_path / "new" / "run", held, label_holder=1, names=["bank", "shop", "C"], protocol="ss")
@@ -36,6 +37,7 @@ def test_each_holder_reads_back_its_own_columns_to_the_bit(cards, tmp_path):
     assert sorted(file.name for file in path.parent.iterdir()) == ["C.parquet", "bank.parquet", "config.toml", "shop.parquet"]
 
 
+@pytest.mark.slow
 def test_settings_come_back_and_the_rest_stays_at_its_default(cards, tmp_path):
     held = fraud(cards, shares=LEAKAGE)
     given = dict(epochs=3, batch=500, lr=0.125, bandwidth="10 Mbps", latency=0.005, timeout=3.0, hidden=(5, 4), record=True,
@@ -98,6 +100,7 @@ def test_every_key_of_the_file_says_what_it_accepts(cards, tmp_path):
     assert any(line.startswith("secrets = ") and "NOT SECRET" in line for line in keys)
 
 
+@pytest.mark.slow
 def test_the_fewest_rows_of_creditcard_have_20_frauds_to_test_on_and_one_row_less_is_refused():
     assert int(example.creditcard(example.FEWEST_ROWS).y["test"].sum()) == 20
     assert int(fraud(datasets.load("creditcard", source="standin", rows=example.FEWEST_ROWS - 1)).y["test"].sum()) < 20

@@ -26,6 +26,7 @@ def page(tmp_path):
     return (tmp_path / "01_a.html").read_text("utf-8"), tmp_path
 
 
+@pytest.mark.slow
 def test_a_page_asks_nothing_from_outside(page):
     text, _ = page
     assert not FROM_OUTSIDE.search(text) and "b.ipynb" not in text

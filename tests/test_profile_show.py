@@ -52,6 +52,7 @@ def test_tables_from_dicts_and_lists():
     assert show.table([{"x": 0.5}, {"x": 0.25}], digits=2)["x"].tolist() == ["0.50", "0.25"]
 
 
+@pytest.mark.slow
 def test_a_figure_names_its_data_and_is_kept_in_the_run(tmp_path, monkeypatch):
     monkeypatch.setenv("PPKIT_RUN", str(tmp_path))
 

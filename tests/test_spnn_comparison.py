@@ -163,6 +163,7 @@ def worst_correlation(bits):
     return max(float(np.abs(signs.mean(axis=0)).max()), float(products.max())), bits.shape[1] * (bits.shape[1] + 1) // 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("party", NAMES)
 @pytest.mark.parametrize("kind", ["piecewise", "relu"])
 def test_all_that_a_party_knows_is_uniform_and_independent_of_the_signs(kind, party):

@@ -133,6 +133,7 @@ def drift(choice, **rounding):
     return float((losses - plain_losses).abs().max()), float((h1 - plain_h1).pow(2).mean().sqrt())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", ["masked", "lean", "published"])
 def test_over_a_training_the_drift_is_that_of_rounded_inputs_or_less_than_three_times_it(choice):
     """Algorithm 2's inputs are X and theta; for masked and lean, which round theta finely or not at all, X alone will do."""

@@ -139,6 +139,7 @@ def test_forward_and_one_step_stay_within_the_derived_bound(name, truncation):
         assert (b is None) == (got_b is None) and (b is None or ((got_b - b).abs().numpy() <= e_b).all())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sigmoid", "ReLU last"])
 def test_forty_steps_on_shares_are_those_in_the_clear(name):
     """Errors grow with the steps and the slope's jumps; stated: logits within .02, loss and AUC within .001."""
@@ -256,6 +257,7 @@ def seen_and_drawn(party, step):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("party", NAMES)
 def test_no_two_things_that_a_party_knows_are_one_secret_under_one_mask(party):
     """Of any two that it received, drew from its own seed or saw opened, in one shape, the sum and the difference are

@@ -87,6 +87,7 @@ def parties(k):
     return ["server", "A", "B", "C"][: k + 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variant", "k"), CASES)
 def test_every_message_alone_is_uniform(variant, k):
     """Chance of a false alarm: 1e-9 a kind of message, at most 40 kinds."""

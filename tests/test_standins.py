@@ -99,6 +99,7 @@ def test_any_number_of_rows_by_seed_in_the_layout_of_the_file(name):
             standins.sample(name, rows, np.random.default_rng(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_by_default_as_many_rows_as_the_real_file(name):
     assert datasets.load(name).n_rows == loading.REAL[name].FULL_ROWS
@@ -141,6 +142,7 @@ def test_what_cannot_be_shipped_is_not_packed():
 
 # creditcard
 
+@pytest.mark.slow
 def test_creditcard_has_the_full_file_s_rate_the_order_of_time_and_cents():
     table = standins.sample("creditcard", 284_807, np.random.default_rng(5))
     loading.creditcard.checked_table(table[1:], "stand-in")
@@ -152,6 +154,7 @@ def test_creditcard_has_the_full_file_s_rate_the_order_of_time_and_cents():
     assert table["Amount"].max() <= of_creditcard.LARGEST_AMOUNT
 
 
+@pytest.mark.slow
 def test_creditcard_keeps_day_and_night_and_the_drift_of_its_columns():
     table = standins.sample("creditcard", 100_000, np.random.default_rng(6))
     hour = table["Time"] // 3_600 % 24
@@ -161,6 +164,7 @@ def test_creditcard_keeps_day_and_night_and_the_drift_of_its_columns():
     assert table["V3"][table["Time"] < 86_400].mean() > 1 + table["V3"][table["Time"] >= 86_400].mean()
 
 
+@pytest.mark.slow
 def test_fit_and_sample_on_invented_rows_keep_what_there_is():
     rng = np.random.default_rng(7)
     label = (np.arange(4_000) % 20 == 0).astype(int)
@@ -185,6 +189,7 @@ def test_fit_and_sample_on_invented_rows_keep_what_there_is():
         of_creditcard.fit(made.assign(Class=[1] * 9 + [0] * 3_991), rng)
 
 
+@pytest.mark.slow
 def test_frauds_come_in_grades_so_that_some_hide():
     """Half of the invented frauds are like genuine rows, half are far off: one cloud would put all of them between."""
     rng = np.random.default_rng(9)

@@ -69,6 +69,7 @@ def test_full_batches_and_plain_uploads_are_torch_sgd():
     assert (vector(model) - vector(network())).abs().max() > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("selection", ["gumbel", "laplace", "laplace_true_sign"])
 @pytest.mark.parametrize("n_uploads", [1, 7, 47])
 def test_without_noise_the_upload_is_b_sign_of_the_largest_gradients(selection, n_uploads):
@@ -104,6 +105,7 @@ def test_the_realised_sample_size_cancels():
     assert np.array_equal(np.sign(upload.numpy()[indices]), signs)
 
 
+@pytest.mark.slow
 def test_more_noise_chooses_the_largest_gradient_less_often():
     model, (X, y) = network(), banks(1)[0]
     X, y = torch.from_numpy(X), torch.from_numpy(y)
@@ -246,6 +248,7 @@ def arm(upload, *, lr, seed=0, n_rounds=60, **settings):
     )
 
 
+@pytest.mark.slow
 def test_every_method_learns_and_noise_costs():
     ends = {
         name: arm(upload, lr=lr).values

@@ -150,6 +150,7 @@ def slow_patterns(people, row):
     return out
 
 
+@pytest.mark.slow
 def test_spending_patterns_equal_the_loop(people):
     few = select(people, people.rows["who"] < 12)
     fast = spending_patterns(few, np.arange(len(few.rows["who"])))
