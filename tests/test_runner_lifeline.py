@@ -68,7 +68,7 @@ def waiting(project, seconds):
     Of three sleepers one left the session, lost its parent and does not hear SIGTERM; and one, of
     half a second more, lost its environment.
     """
-    project.add("01_waits", STARTS.format(seconds=seconds), WAITS, parameters=None)
+    project.add("01_waits", f"{STARTS.format(seconds=seconds)}\n{WAITS}", parameters=None)
     project.add("02_quick", "print(2)", parameters=None)
     command, environment = project.command("reproduce", "--jobs", "1")
     parent = subprocess.Popen(command, env=environment, cwd=project.folder,
@@ -102,7 +102,7 @@ def test_nothing_outlives_a_killed_worker_and_the_next_notebook_runs(project, wa
     worker.kill()
     _, said = parent.communicate(timeout=LIMIT)
     assert parent.returncode == 1
-    assert ("01_waits failed in code cell [2]: "
+    assert ("01_waits failed in code cell [1]: "
             "its process ended with code -9 before the notebook did") in said
     about = json.loads((project.latest / "run.json").read_text("utf-8"))["notebooks"]
     assert about["02_quick"]["status"] == "done"
