@@ -148,12 +148,14 @@ def test_lab_opens_on_the_copies_with_the_project_as_its_root(lessons, ppkit, mo
     monkeypatch.chdir(lessons.folder.parent)
     monkeypatch.setenv("PPKIT_HOME", lessons.folder.name)      # relative: kernels run elsewhere
     monkeypatch.setenv("PATH", "/usr/bin")
+    monkeypatch.setenv("SHELL", "/a folder/zsh")
     assert ppkit("lab", "--", "--no-browser", "--port", "9999")[0] == 0
     [(program, command, environment)] = started
     assert program == command[0] == sys.executable
     assert command[-3:] == ["--no-browser", "--port", "9999"]
     assert f"--ServerApp.root_dir={lessons.folder}" in command
     assert "--LabApp.default_url=/lab/tree/work" in command
+    assert "--ServerApp.terminado_settings=shell_command='/a folder/zsh'" in command
     assert environment["PPKIT_HOME"] == str(lessons.folder) and environment["PPKIT_WATCH"] == "1"
     assert environment["PATH"] == f"{Path(sys.executable).parent}:/usr/bin"
 

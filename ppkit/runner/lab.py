@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -58,9 +59,11 @@ def open_lab(options: list[str]) -> None:
     """
     root = str(project.root())
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
-    hidden = [f"--ContentsManager.hide_globs={name}" for name in HIDDEN]
-    command = [sys.executable, "-P", "-m", "jupyterlab", f"--ServerApp.root_dir={root}",
-               f"--LabApp.default_url=/lab/tree/{FOLDER}", *hidden, *options]
+    shell = os.environ.get("SHELL") or "sh"  # named, or Jupyter may start one that sets PATH anew
+    settings = [f"ServerApp.root_dir={root}", f"LabApp.default_url=/lab/tree/{FOLDER}",
+                f"ServerApp.terminado_settings=shell_command={shlex.quote(shell)}",
+                *(f"ContentsManager.hide_globs={name}" for name in HIDDEN)]
+    command = [sys.executable, "-P", "-m", "jupyterlab", *(f"--{one}" for one in settings), *options]
     sys.stdout.flush()
     os.execve(sys.executable, command,
               {**os.environ, "PPKIT_WATCH": "1", "PPKIT_HOME": root, "PATH": path})

@@ -10,6 +10,7 @@ is left.
 
 import contextlib
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -25,41 +26,42 @@ FLAGS = ("--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-bac
 # Errors on the console that are not ours, each with the reason.
 TOLERATED: dict[str, str] = {}
 
-NOTEBOOK = "window.jupyterapp.shell.currentWidget"
-READY = f"() => {NOTEBOOK}?.context?.sessionContext?.session?.kernel?.status === 'idle'"
+CURRENT = "window.jupyterapp.shell.currentWidget"
+READY = f"() => {CURRENT}?.context?.sessionContext?.session?.kernel?.status === 'idle'"
+CONNECTED = f"() => {CURRENT}?.content?.session?.connectionStatus === 'connected'"
 RAN = f"""() => {{
-    const code = [...{NOTEBOOK}.content.model.cells].filter(
+    const code = [...{CURRENT}.content.model.cells].filter(
         cell => cell.type === 'code' && cell.sharedModel.getSource().trim());
     const failed = cell => cell.outputs.toJSON().some(output => output.output_type === 'error');
     return code.every(cell => cell.executionCount) || code.some(failed);
 }}"""
 SHOW_CELL = f"""words => {{
-    const notebook = {NOTEBOOK}.content;
+    const notebook = {CURRENT}.content;
     const found = [...notebook.model.cells].findIndex(
         cell => cell.sharedModel.getSource().includes(words));
-    notebook.activeCellIndex = found;
-    return notebook.scrollToItem(found, 'start');
+    notebook.activeCellIndex = found - 1;
+    return window.jupyterapp.commands.execute('notebook:move-cursor-down');  // this one scrolls
 }}"""
 
 
-def use(page, address: str, tree: Path, picture) -> None:
-    """What a student does; each step waits for what it should bring about."""
+def run_the_lesson(page, address: str) -> None:
+    """What a student does first; this step and all others wait for what they should bring about."""
     page.goto(f"{address}/?token={TOKEN}")
     listed = page.locator(".jp-DirListing-itemText", has_text=f"{LESSON}.ipynb")
     listed.wait_for()
     assert "/lab/tree/work" in page.url, page.url
     listed.dblclick()
     page.wait_for_function(READY, polling=200)
-    picture("opened")
-
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_text("Run All Cells", exact=True).click()
-    page.wait_for_function(RAN, polling=500, timeout=3_000 * LIMIT)
+    page.wait_for_function(RAN, polling=500, timeout=6_000 * LIMIT)
 
+
+def move_the_slider(page) -> None:
+    """Drag it by 40 pixels; the picture beneath it is drawn then, and not before."""
     page.evaluate(SHOW_CELL, "show.control(")
-    handle = page.locator(".noUi-handle").first
+    handle, redrawn = page.locator(".noUi-handle").first, page.locator(".widget-output img")
     handle.scroll_into_view_if_needed()
-    redrawn = page.locator(".jupyter-widgets-output-area img")
     assert redrawn.count() == 0, "the slider drew before anybody moved it"
     box = handle.bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
@@ -68,22 +70,29 @@ def use(page, address: str, tree: Path, picture) -> None:
     page.mouse.move(x + 40, y, steps=5)
     page.mouse.up()
     redrawn.first.wait_for()
+    redrawn.first.scroll_into_view_if_needed()
     page.wait_for_function(READY, polling=200)
-    picture("slider")
     page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
 
+
+def open_the_solution(page) -> None:
+    """Follow the link at the end of the lesson."""
     page.evaluate(SHOW_CELL, f"](solutions/{SOLUTION}.ipynb)")
     page.locator("a", has_text=SOLUTION).click()
     page.locator(".lm-TabBar-tabLabel", has_text=f"{SOLUTION}.ipynb").wait_for()
     page.wait_for_function(READY, polling=200)
-    picture("solution")
 
-    page.evaluate("window.jupyterapp.commands.execute('terminal:create-new')")
-    page.locator(".jp-Terminal .xterm-screen").click()
+
+def ask_in_a_terminal(page, tree: Path) -> None:
+    """What 00's third exercise asks for."""
+    page.evaluate("() => { window.jupyterapp.commands.execute('terminal:create-new'); }")
+    screen = page.locator(".jp-Terminal .xterm-screen:visible")
+    screen.wait_for()
+    page.wait_for_function(CONNECTED, polling=200)
+    screen.click()
     page.keyboard.type('cd "$PPKIT_HOME" && ppkit claims > told && mv told claims\n')
     until((tree / "claims").exists, "`ppkit claims` in Lab's terminal")
     assert "✕ refuted" in (tree / "claims").read_text("utf-8")
-    picture("terminal")
 
 
 def until(true, what: str) -> None:
@@ -111,6 +120,7 @@ def main(ppkit: str, chromium: str, screenshots: str | None = None) -> None:
     """Do all of it; an AssertionError or a TimeoutError says what did not come about."""
     from playwright.sync_api import sync_playwright
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the server ends with us
     found = []
 
     def heard(message):
@@ -135,7 +145,14 @@ def main(ppkit: str, chromium: str, screenshots: str | None = None) -> None:
                 page.screenshot(path=Path(screenshots, f"{name}.png"))
 
         try:
-            use(page, address, tree, picture)
+            run_the_lesson(page, address)
+            picture("run")
+            move_the_slider(page)
+            picture("slider")
+            open_the_solution(page)
+            picture("solution")
+            ask_in_a_terminal(page, tree)
+            picture("terminal")
         except Exception:
             picture("failed")
             raise
