@@ -8,8 +8,6 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-import notebook_times
-
 ROOT = Path(__file__).resolve().parents[1]
 ASKED_FOR = ("jupyterlab", "numpy", "torch", "pandas", "scikit-learn", "matplotlib", "seaborn", "phe", "papermill",
              "pytest", "nbval")
@@ -64,17 +62,3 @@ def test_no_url_and_no_index_anywhere_in_the_recipes():
     for name in ("requirements.lock", "environment.yml", "pyproject.toml", "Makefile", ".ci/run"):
         text = (ROOT / name).read_text("utf-8")
         assert "://" not in text and "index-url" not in text and " @ " not in text, name
-
-
-def test_every_notebook_has_a_budget_and_every_budget_a_notebook():
-    folder = ROOT / "notebooks"
-    there = {file.relative_to(folder).with_suffix("").as_posix() for file in folder.rglob("*.ipynb")
-             if ".ipynb_checkpoints" not in file.parts}
-    assert there == set(notebook_times.budgets_in(ROOT))
-
-
-def test_a_notebook_half_over_its_budget_is_named():
-    taken = {"01_a": 30.0, "02_b": 30.1, "03_c": 1.0}
-    assert notebook_times.overruns(taken, {"01_a": 20, "02_b": 20}) == [
-        "03_c has no budget: give it one in pyproject.toml, [tool.ppkit.budgets]",
-        "02_b took 30 s, more than 1.5 times its budget of 20 s"]
