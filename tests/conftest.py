@@ -8,6 +8,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from waiting import FAR
 
 from ppkit import cli
 
@@ -67,7 +68,7 @@ class Project:
     def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
         """Run `ppkit ...` on this project to its end."""
         command, environment = self.command(*arguments, **environment)
-        return subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=120)
+        return subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=FAR)
 
     @property
     def latest(self) -> Path:

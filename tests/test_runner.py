@@ -4,11 +4,11 @@ import json
 import os
 import signal
 import subprocess
-import time
 
 import nbformat
 import psutil
 import pytest
+from waiting import FAR, until
 
 from ppkit.runner import run_folder
 
@@ -67,7 +67,7 @@ def test_run_json_says_what_ran_and_no_path_or_host(ran):
     assert {"python", "torch", "numpy"} <= set(about["versions"]) and about["machine"]["cores"] >= 1
     good = about["notebooks"]["01_good"]
     assert good["parameters"] == {"PROFILE": "quick", "SEED": 7, "RATE": 0.5, "NAME": ""}
-    assert 50 < good["peak_memory_mb"] < 2000 and 0 < good["seconds"] < 120
+    assert 50 < good["peak_memory_mb"] < 2000 and good["seconds"] > 0
 
 
 def test_parameters_threads_and_source_reach_the_kernel(ran):
@@ -122,7 +122,7 @@ def test_a_run_with_failures_is_no_reference(ran):
     assert not (project.folder / "figures" / "claims.json").exists()
 
 
-WAITS = "import pathlib, subprocess, time\nchild = subprocess.Popen(['sleep', '300'])\nprint('waiting')"
+WAITS = "import pathlib, subprocess, time\nchild = subprocess.Popen(['sleep', '3000'])\nprint('waiting')"
 UNTIL = "while not pathlib.Path('go').exists():\n    time.sleep(0.05)\nchild.kill()"
 
 
@@ -131,31 +131,42 @@ def start_and_wait(project):
     command, environment = project.command("reproduce", "--jobs", "1")
     parent = subprocess.Popen(command, env=environment, cwd=project.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        family = psutil.Process(parent.pid).children(recursive=True)
-        if any(process.name() == "sleep" for process in family):
-            return parent, family
-        time.sleep(0.05)
-    parent.kill()
-    raise AssertionError(f"no notebook began to wait within a minute: {parent.communicate()}")
+
+    def family():
+        assert parent.poll() is None, parent.communicate()
+        found = psutil.Process(parent.pid).children(recursive=True)
+        return found if any(_is_sleep(process) for process in found) else None
+
+    return parent, until(family, "a notebook that waits")
 
 
-def gone(family, seconds):
-    _, alive = psutil.wait_procs(family, timeout=seconds)
-    return not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+def _is_sleep(process):
+    try:
+        return process.name() == "sleep"
+    except psutil.NoSuchProcess:
+        return False
 
 
-def test_ctrl_c_ends_within_seconds_leaves_no_kernel_and_the_same_command_goes_on(project):
+def gone(family):
+    """Wait until all of them have ended; a process that nobody has asked for its end counts as ended."""
+    until(lambda: all(_has_ended(process) for process in family))
+
+
+def _has_ended(process):
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_ctrl_c_ends_all_leaves_no_kernel_and_the_same_command_goes_on(project):
     project.add("01_quick", "print('done')", parameters=None)
     project.add("02_waits", WAITS, UNTIL, parameters=None)
     parent, family = start_and_wait(project)
     assert len(family) >= 3  # worker, kernel, the kernel's own child
-    begin = time.monotonic()
     parent.send_signal(signal.SIGINT)
-    _, said = parent.communicate(timeout=20)
-    assert time.monotonic() - begin < 8
-    assert gone(family, 2)
+    _, said = parent.communicate(timeout=FAR)
+    gone(family)                                         # though the notebook's loop and its `sleep` would go on
     assert parent.returncode == 130
     assert [line for line in said.splitlines() if line] == [
         f"stopped: runs/{os.readlink(project.latest)} keeps what is finished; the same command goes on with the rest"]
