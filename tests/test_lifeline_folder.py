@@ -17,6 +17,8 @@ import pytest
 from ppkit import project
 from ppkit.lifeline import VanishingFolder
 
+pytestmark = pytest.mark.processes
+
 FAR = 600                                                   # seconds, beyond any machine
 MAKE = """
 import subprocess, sys, time
@@ -37,8 +39,6 @@ subprocess.Popen([sys.executable, "-c", """
 import itertools, os, signal, sys
 from pathlib import Path
 from ppkit.lifeline import die_with_parent
-
-pytestmark = pytest.mark.processes
 die_with_parent()
 for number in itertools.count():                                # it writes until the last moment
     Path(sys.argv[1], "deep", str(number % 50)).write_text("row")

@@ -29,6 +29,8 @@ from ppkit.spnn.network.coordinator import Coordinator, Ended
 from ppkit.spnn.network.endpoint import Silent
 from ppkit.spnn.network.part import Part
 
+pytestmark = pytest.mark.processes
+
 STEPS = 20                                              # of an epoch: 195 rows in batches of 10, the last one of 5
 EVERY = 4                                               # steps from checkpoint to checkpoint
 SMALL = dict(batch=10, checkpoint_every=EVERY, epochs=1)
@@ -457,8 +459,6 @@ def test_a_role_that_tests_names_no_step_beyond_the_last(tmp_path):
 UNWRITTEN = """
 import errno
 from ppkit.spnn.network import endpoint
-
-pytestmark = pytest.mark.processes
 
 class Full:                                              # a disk that is full after 40 writes
     closed, n = False, 0

@@ -12,6 +12,8 @@ from ppkit.spnn.network import certificates, config, example, launch, preflight
 from ppkit.spnn.network.checkpoints import SECRETS
 from ppkit.spnn.network.part import Part
 
+pytestmark = pytest.mark.processes
+
 FAR = 600                                                   # seconds, beyond any machine
 PROTOCOLS = {"lean": dict(protocol="ss", form="lean", secrets="os"),
              "he": dict(protocol="he", key_bits=512)}

@@ -24,12 +24,12 @@ from ppkit.spnn.network import __main__ as one_role
 from ppkit.spnn.network import certificates, config, coordinator, example, launch, preflight
 from ppkit.spnn.vertical import fraud
 
+pytestmark = pytest.mark.processes
+
 PLAYER = '''
 import json, os, signal, sys, time
 from pathlib import Path
 from ppkit.lifeline import die_with_parent
-
-pytestmark = pytest.mark.processes
 words = sys.argv[1:]
 die_with_parent(int(words[words.index("--parent") + 1]))
 role = words[1] if words[0] == "holder" else words[0]

@@ -18,6 +18,8 @@ from ppkit.spnn.network.frames import Frame, pack
 from ppkit.spnn.network.replay import replay
 from ppkit.spnn.network.shaping import TokenBucket
 
+pytestmark = pytest.mark.processes
+
 SIZES = {"n_rows": 400, "batch": 200}
 HEAD = 120                                                                  # bytes of a frame beside its payload, at most
 TABLES = {

@@ -31,6 +31,8 @@ from ppkit.spnn.network.sides import accepts
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.training import SGLD
 
+pytestmark = pytest.mark.processes
+
 AROUND = {"rows and ids", "test rows", "order"}                     # what no protocol sends
 
 CASES = {
@@ -537,8 +539,6 @@ def test_a_number_of_rows_is_a_whole_number(tmp_path, payload):
 
 ROGUE = """
 from ppkit.spnn.network import part
-
-pytestmark = pytest.mark.processes
 send = part.Part.send
 def spoiled(self, receiver, name, payload, **how):
     return send(self, receiver, name, payload[:, :1].contiguous() if name == "dL/dh1" and self.step == 3 else payload, **how)

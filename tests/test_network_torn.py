@@ -17,6 +17,8 @@ from ppkit.spnn.network.coordinator import Coordinator
 from ppkit.spnn.network.lines import MOST, MessageLog, cut_to_lines
 from ppkit.spnn.network.part import Part
 
+pytestmark = pytest.mark.processes
+
 FAR = 600                                                   # seconds, beyond any machine
 TORN = b'{"at": 1, "sen'
 
@@ -101,8 +103,6 @@ def test_what_cannot_be_read_is_skipped(tmp_path, end):
 LIMITED = """
 import resource, sys
 from ppkit.spnn.network import __main__, lines
-
-pytestmark = pytest.mark.processes
 write = lines.MessageLog.write
 def full(self):                                             # its disk is full in mid-line
     if self._path.exists() and self._path.stat().st_size > 1000:

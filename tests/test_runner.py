@@ -12,12 +12,12 @@ from waiting import FAR, until
 
 from ppkit.runner import run_folder
 
+pytestmark = pytest.mark.processes
+
 GOOD = """\
 import os
 from ppkit import ledger, show
 import matplotlib.pyplot as plt
-
-pytestmark = pytest.mark.processes
 print("seed", SEED)
 fig, ax = show.new()
 ax.plot([1, 2], [3, 4])

@@ -165,6 +165,7 @@ def test_a_worker_that_cannot_write_says_so(tmp_path):
     assert worker._why(full) == {"error": "could not write the run's files: No space left on device: 01_a.ipynb"}
 
 
+@pytest.mark.processes
 def test_a_worker_that_ends_early_is_a_failed_notebook_with_its_last_words(tmp_path):
     spec = tmp_path / "spec.json"
     spec.write_text(json.dumps({"notebook": str(tmp_path / "a.ipynb")}))  # lacks everything else

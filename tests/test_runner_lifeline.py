@@ -17,11 +17,11 @@ import pytest
 from ppkit import lifeline
 from ppkit.runner.children import Children
 
+pytestmark = pytest.mark.processes
+
 LIMIT = 600  # seconds, far beyond any machine
 STARTS = """\
 import pathlib, subprocess, sys, time
-
-pytestmark = pytest.mark.processes
 again = '''import os, signal, sys
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if not os.fork():

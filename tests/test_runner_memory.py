@@ -11,6 +11,8 @@ import pytest
 from ppkit.runner import batch, catalogue, children, machine, run_folder
 from ppkit.runner.children import Children
 
+pytestmark = pytest.mark.processes
+
 LIMIT = 600  # seconds, far beyond any machine
 MB, GB = machine.MB, machine.GB
 linux_only = pytest.mark.skipif(sys.platform != "linux",
@@ -18,8 +20,6 @@ linux_only = pytest.mark.skipif(sys.platform != "linux",
 
 HOLDS = """\
 import os, subprocess, sys
-
-pytestmark = pytest.mark.processes
 held = bytearray(os.urandom(1)) * (200 * 2**20)
 if sys.argv[1] == "shared":
     child = os.fork()
