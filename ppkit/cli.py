@@ -45,16 +45,17 @@ def reproduce(
 @app.command()
 def lab(
     options: Annotated[Optional[list[str]], typer.Argument(
-        metavar="[-- OPTION...]", help="of jupyter lab, such as -- --no-browser --port 9999")] = None,
+        metavar="[-- OPTION...]",
+        help="of jupyter lab, such as -- --no-browser --port 9999")] = None,
     fresh: Annotated[Optional[list[str]], typer.Option(
-        metavar="NAME", help="put this lesson or solution back, keep what was there beside it as "
-                             "NAME.kept-1.ipynb, and open nothing; may be repeated. Where it is open in Lab, "
-                             "close it first")] = None,
+        metavar="NAME",
+        help="put this lesson or solution back, keep what was there beside it as NAME.kept-1.ipynb, "
+             "and open nothing; may be repeated. Where it is open in Lab, close it first")] = None,
 ) -> None:
     """Open JupyterLab on copies of the lessons in work/, without outputs; solutions keep theirs.
 
-    A copy that is there is never overwritten. Lab's folder is the project; the lessons in notebooks/,
-    which the tests compare, are not listed in it.
+    A copy that is there is never overwritten. Lab's folder is the project; the lessons in
+    notebooks/, which the tests compare, are not listed in it.
     """
     from ppkit.runner import lab as copies
 

@@ -45,7 +45,7 @@ def prepare(fresh: list[str]) -> list[str]:
             raise Refused(f"cannot write {copy}: {error.strerror}; take a copy of the project "
                           "that is yours to write") from None
     if made:
-        said.append(f"{made} notebooks copied to {FOLDER}/, which is yours.")
+        said.append(f"{made} notebook{'s' * (made > 1)} copied to {FOLDER}/, which is yours.")
     if older:
         said.append(f"{', '.join(older)}: notebooks/ has a newer one than {FOLDER}/; "
                     f"`ppkit lab --fresh {older[0]}` takes it and keeps yours beside it.")
@@ -63,9 +63,9 @@ def open_lab(options: list[str]) -> None:
     settings = [f"ServerApp.root_dir={root}", f"LabApp.default_url=/lab/tree/{FOLDER}",
                 f"ServerApp.terminado_settings=shell_command={shlex.quote(shell)}",
                 *(f"ContentsManager.hide_globs={name}" for name in HIDDEN)]
-    command = [sys.executable, "-P", "-m", "jupyterlab", *(f"--{one}" for one in settings), *options]
+    named = [f"--{setting}" for setting in settings]
     sys.stdout.flush()
-    os.execve(sys.executable, command,
+    os.execve(sys.executable, [sys.executable, "-P", "-m", "jupyterlab", *named, *options],
               {**os.environ, "PPKIT_WATCH": "1", "PPKIT_HOME": root, "PATH": path})
 
 

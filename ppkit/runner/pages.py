@@ -35,7 +35,7 @@ def drop_widgets(notebook) -> None:
 
 
 def drop_links_to_files(notebook) -> None:
-    """Leave of a link to a file beside the notebook only its words: beside the page there is none."""
+    """Leave of a link to a file only its words: that file is not beside the page."""
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = re.sub(r"(?<!!)\[([^]]+)\]\((?!\w+:|#)[\w./-]+\)", r"\1", cell.source)
