@@ -1,5 +1,6 @@
 """The config of a network run: what it says, and every mistake as one sentence before anything starts."""
 
+import re
 import subprocess
 import sys
 from dataclasses import fields
@@ -62,7 +63,7 @@ def test_what_the_file_says_and_what_it_leaves_out(tmp_path):
     assert read.training == settings.Training(train_rows=8000, epochs=1, batch=3000, lr=5.0, optimiser="sgd", order="fixed", seed=0,
                                               checkpoint_every=10, stop_below=0.0, threads=1)
     assert read.training.steps_per_epoch == 3 and read.protocol.choices == {}
-    with pytest.raises(ValueError, match="run.toml has no holder 'C': there are A, bank"):
+    with pytest.raises(ValueError, match="run.toml'? has no holder 'C': there are A, bank"):
         read.holder("C")
 
 
@@ -215,7 +216,7 @@ def test_every_mistake_is_one_sentence_with_the_key_the_value_and_what_is_accept
 def test_files_that_are_not_there_or_not_text(tmp_path):
     for path, what in ((tmp_path / "run.toml", "is not there"), (tmp_path, "is not there"), (Path("/dev/null"), "is no file of text")):
         named = path / "config.toml" if path.is_dir() else path
-        with pytest.raises(FileNotFoundError, match=f"the config file {named} {what}"):
+        with pytest.raises(FileNotFoundError, match=re.escape(f"the config file {named} {what}")):
             config.load(path)
     (tmp_path / "run.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ValueError, match="run.toml is not TOML: "):
@@ -225,5 +226,5 @@ def test_files_that_are_not_there_or_not_text(tmp_path):
 def test_a_host_that_nobody_knows(tmp_path):
     config.resolve(loaded(tmp_path, GOOD.replace("127.0.0.1:50054", "localhost:50054").replace("127.0.0.1:50053", "[::1]:50053")))
     nobody = loaded(tmp_path, GOOD.replace("127.0.0.1:50051", "no-such-host.invalid:50051"))
-    with pytest.raises(ValueError, match="run.toml: the host of server's address no-such-host.invalid:50051 cannot be found: "):
+    with pytest.raises(ValueError, match="run.toml'?: the host of server's address no-such-host.invalid:50051 cannot be found: "):
         config.resolve(nobody)

@@ -174,7 +174,7 @@ def goes_on(conf, name: str):
 
 def promised(sentence: str) -> tuple[int, int]:
     """(the step it stopped at, the step it goes on from) that a sentence names."""
-    found = re.search(r"the run stops at step (\d+); `ppkit spnn run \S*config.toml --resume` goes on from step (\d+)", sentence)
+    found = re.search(r"the run stops at step (\d+); `ppkit spnn run [^`]*config.toml'? --resume` goes on from step (\d+)", sentence)
     assert found, sentence
     return int(found[1]), int(found[2])
 
@@ -681,7 +681,7 @@ def test_what_changed_since_does_not_go_on(tmp_path, what):
     said = {name: role.said() for name, role in roles.items()}
     assert 2 in codes.values() and not {0, None} & set(codes.values()), (codes, said)
     sentences = {"config": ["the config changed since the checkpoint of step",             # whoever is first to see it
-                            "config.toml is not as when the run began: [training] lr was 1.5 and is 1.25"],
+                            " is not as when the run began: [training] lr was 1.5 and is 1.25"],
                  "data": ["the data changed since the checkpoint of step"],
                  "a role without any": ["there is no step that all roles have a valid checkpoint of (holder B has none): start"],
                  "nothing to go on from": ["nothing to go on from: start without --resume"]}[what]

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -103,6 +104,11 @@ def log_of(path: Path, role: str) -> str:
 
 def started(path: Path) -> dict[str, dict]:
     return {file.parent.name: json.loads(file.read_text("utf-8")) for file in (path.parent / "run").glob("*/started.json")}
+
+
+def typed(path: Path) -> str:
+    """A path as sentences name it, whatever the folder of this test is called."""
+    return shlex.quote(str(path))
 
 
 def change(path: Path, old: str, new: str) -> None:
@@ -248,7 +254,7 @@ def test_a_run_is_not_resumed_with_another_config_and_the_keys_are_named(path, p
     change(path, "lr = 5.0", "lr = 0.5")
     change(path, "hidden = [8, 8]", "hidden = [8, 4]")
     code, out, said = ppkit("spnn", "run", str(path), "--resume")
-    assert (code, out, said) == (2, "", f"ppkit: {path} is not as when the run began: [model] hidden was [8, 8] and is [8, 4], [training] "
+    assert (code, out, said) == (2, "", f"ppkit: {typed(path)} is not as when the run began: [model] hidden was [8, 8] and is [8, 4], [training] "
                                  "lr was 5.0 and is 0.5; put it back, or start anew with --fresh\n")
     assert ppkit("spnn", "coordinator", str(path), "--resume") == (2, "", said)
     assert launch.run(path, fresh=True).code == 0
@@ -268,7 +274,7 @@ def test_only_some_roles(path):
     assert result.code == 0 and set(started(path)) == {"A", "server"} and len(result.messages) == 1
     assert "test AUC  at the label holder's machine" in result.summary() and "; what server, A sent in messages.csv" in result.summary()
     for only, got in ((["C", "A"], "C"), ([], "none")):
-        with pytest.raises(ValueError, match=f"config.toml has the roles coordinator, server, A, B, got {got}$"):
+        with pytest.raises(ValueError, match=f"config.toml'? has the roles coordinator, server, A, B, got {got}$"):
             launch.run(path, only=only)
 
 
@@ -290,7 +296,7 @@ def test_the_roles_end_with_the_launcher_however_it_ends(path, number, code):
         _, said = ending.communicate(timeout=FAR)
         assert ending.returncode == code and "Traceback" not in said
         if code == 130:
-            sentence = f"interrupted at step 3; `ppkit spnn run {path} --resume` goes on from step 2"
+            sentence = f"interrupted at step 3; `ppkit spnn run {typed(path)} --resume` goes on from step 2"
             assert said == f"ppkit: {sentence}\n"
             status = json.loads((path.parent / "run/coordinator/status.json").read_text("utf-8"))
             assert (status["state"], status["sentence"], status["step"]) == ("stopped", sentence, 3)
@@ -363,11 +369,11 @@ REFUSED = [
     (set_to('name = "masked"', 'name = "ss"'), "config.toml: there is no [dealer]: a run with protocol 'ss' needs one"),
     (set_to("bandwidth = 0.0", 'bandwidth = "fast"'), "config.toml: [network] bandwidth must be a number of bits per second >= 0"),
     (address("server", "nowhere"), "config.toml: server: address must be host:port with a port of 1 to 65535, got 'nowhere'"),
-    (address("B", "no-such-host.invalid:50000"), "config.toml: the host of B's address no-such-host.invalid:50000 cannot be found: "),
+    (address("B", "no-such-host.invalid:50000"), ": the host of B's address no-such-host.invalid:50000 cannot be found: "),
     (address("B", "192.0.2.1:50000"), "the address 192.0.2.1:50000 of B is not this machine's: start that role on its own machine, and the others here, each named by --only"),
     (expired, "certificates/coordinator/certificate.pem expired on "),
     (lambda path: shutil.rmtree(path.parent / "certificates"),
-     "config.toml` makes them\n"),
+     "` makes them\n"),
     (lambda path: (path.parent / "certificates/B/key.pem").unlink(), "the certificates of B are not in "),
     (exchanged, "certificates/B/certificate.pem is for 'A', not for 'B'"),
     (other_authority, "the certificates of A are of another authority than coordinator's: make all of them at once"),
@@ -418,15 +424,15 @@ def test_the_command_line_from_example_to_the_table(ppkit, tmp_path, monkeypatch
     code, out, said = ppkit("spnn", "example", str(folder), "--rows", "57000", "--protocol", "ss", "--bandwidth", "10 Mbps",
                             "--batch", "300")
     path = folder / "config.toml"
-    assert (code, said) == (0, "") and out.splitlines()[-2:] == [f"ppkit spnn certs {path}", f"ppkit spnn run {path}"]
+    assert (code, said) == (0, "") and out.splitlines()[-2:] == [f"ppkit spnn certs {typed(path)}", f"ppkit spnn run {typed(path)}"]
     assert "stand-in: 57,000 rows: 78 frauds to train on, 20 to test on" in out and "127.0.0.1: for several machines" in out
     read = config.load(path)
     assert (read.protocol.form, read.network.bandwidth, read.training.batch) == ("lean", 1e7, 300)
     code, out, said = ppkit("spnn", "certs", str(path))
     assert (code, said) == (0, "") and "coordinator, server, dealer, A, B has its folder in" in out and "no key may travel" in out
-    assert out.splitlines()[-2:] == [f"A: config.toml, A.parquet, certificates/A; ppkit spnn holder {path} --name A",
-                                     f"B: config.toml, B.parquet, certificates/B; ppkit spnn holder {path} --name B"]
-    assert f"\ndealer: config.toml, certificates/dealer; ppkit spnn dealer {path}\n" in out and f"\nppkit spnn run {path}\n" in out
+    assert out.splitlines()[-2:] == [f"A: config.toml, A.parquet, certificates/A; ppkit spnn holder {typed(path)} --name A",
+                                     f"B: config.toml, B.parquet, certificates/B; ppkit spnn holder {typed(path)} --name B"]
+    assert f"\ndealer: config.toml, certificates/dealer; ppkit spnn dealer {typed(path)}\n" in out and f"\nppkit spnn run {typed(path)}\n" in out
     for role in read.roles:
         certificates.check(folder / "certificates", role)
     before = (folder / "certificates/A/key.pem").read_bytes()
@@ -477,9 +483,9 @@ def test_one_role_by_hand(path, ppkit, monkeypatch):
     assert called == [("coordinator", "config.toml", False), ("server", "config.toml", False), ("holder", "config.toml", "A", False),
                       ("server", "config.toml", True), ("holder", "config.toml", "A", False), ("coordinator", "config.toml", True)]
     assert {os.environ[name] for name in one_role.THREAD_COUNTS} == {"3"}
-    for arguments, sentence in ((["dealer"], f"{path} has no role 'dealer': with protocol 'masked' there are coordinator, server, A, B"),
-                                (["holder", "--name", "C"], f"{path} has no holder 'C': there are A, B"),
-                                (["holder", "--name", "server"], f"{path} has no holder 'server': there are A, B"),
+    for arguments, sentence in ((["dealer"], f"{typed(path)} has no role 'dealer': with protocol 'masked' there are coordinator, server, A, B"),
+                                (["holder", "--name", "C"], f"{typed(path)} has no holder 'C': there are A, B"),
+                                (["holder", "--name", "server"], f"{typed(path)} has no holder 'server': there are A, B"),
                                 (["holder", "--name", "B"], f"the certificates of B are not in {path.parent}/certificates/B: ")):
         code, out, said = ppkit("spnn", arguments[0], str(path), *arguments[1:])
         assert (code, out) == (2, "") and said.startswith(f"ppkit: {sentence}") and said.count("\n") == 1
@@ -488,7 +494,7 @@ def test_one_role_by_hand(path, ppkit, monkeypatch):
 def test_one_role_in_its_own_process_says_what_is_wrong_in_one_sentence(path):
     command = [sys.executable, "-m", "ppkit.spnn.network", "holder", "C", str(path)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=FAR)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"ppkit: {path} has no holder 'C': there are A, B\n")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"ppkit: {typed(path)} has no holder 'C': there are A, B\n")
     ended = subprocess.run([*command, "--parent", "1"], capture_output=True, text=True, timeout=FAR)
     assert (ended.returncode, ended.stderr) == (1, "the process 1 that started this one has ended\n")
 
