@@ -27,7 +27,7 @@ help:
 	@echo "make check       layers, doctests and the quick unit tests: under a minute"
 	@echo "make test        unit tests, doctests, every notebook's values"
 	@echo "make lab         JupyterLab on copies of the lessons, in work/"
-	@echo "make test-browser  a lesson in JupyterLab in a Chromium without a window, where there is one"
+	@echo "make test-browser  a lesson in JupyterLab in a Chromium, where there is one"
 	@echo "make data        which real data files are here, and how to get the others"
 	@echo "make fit-standins  fit and measure the stand-ins on the real files that are here (half an hour)"
 	@echo "make bench       our speed beside the peers' (figures/bench.json)"
@@ -86,12 +86,14 @@ else
 endif
 
 # The driver of the browser has a lock and an environment of its own; CHROMIUM=PATH names a browser.
-CHROMIUM ?= $(shell for name in chromium chromium-browser google-chrome; do command -v $$name && break; done)
+CHROMIUM ?= $(shell for name in chromium chromium-browser google-chrome; do \
+              command -v $$name && break; done)
 test-browser: environment
 ifneq ($(CHROMIUM),)
 	$(PYTHON) -m venv .venv/browser
 	.venv/browser/bin/python -m pip install $(PIP_FLAGS) -q -r tests/browser/requirements.lock
-	$(PINNED) .venv/browser/bin/python tests/browser/lab_in_chromium.py $(BIN)/ppkit $(CHROMIUM) $(ARGS)
+	$(PINNED) .venv/browser/bin/python tests/browser/lab_in_chromium.py \
+	  $(BIN)/ppkit $(CHROMIUM) $(ARGS)
 else
 	@echo "no Chromium here: JupyterLab is not tried in a browser (CHROMIUM=PATH names one)"
 endif

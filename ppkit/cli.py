@@ -49,8 +49,8 @@ def lab(
         help="of jupyter lab, such as -- --no-browser --port 9999")] = None,
     fresh: Annotated[Optional[list[str]], typer.Option(
         metavar="NAME",
-        help="put this lesson or solution back, keep what was there beside it as NAME.kept-1.ipynb, "
-             "and open nothing; may be repeated. Where it is open in Lab, close it first")] = None,
+        help="put this lesson or solution back, keep what was there beside it as "
+             "NAME.kept-1.ipynb, and open nothing; may be repeated. Where it is open in Lab, close it first")] = None,
 ) -> None:
     """Open JupyterLab on copies of the lessons in work/, without outputs; solutions keep theirs.
 

@@ -28,7 +28,7 @@ def control(draw, **sliders):
 
 
 def progress(items, *, label: str = ""):
-    """`items` under a bar where a person watches (PPKIT_WATCH=1, set by `ppkit lab`), else bare.
+    """`items` under a bar where a person watches (PPKIT_WATCH=1), else as they are.
 
     The bar leaves nothing in the notebook: any next output of the cell takes its place, and it is
     cleared when the items end or the loop is left.  What the cell showed before goes with it, so
