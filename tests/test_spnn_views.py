@@ -377,7 +377,6 @@ def test_rounding_comes_before_masking():
     assert torch.equal(left.to(torch.int32).long(), encode(parts[0][BATCH] @ thetas[0]))
 
 
-@pytest.mark.processes
 def test_a_server_that_colludes_with_one_of_three_holders_gets_the_sum_of_the_others_and_no_more():
     protocol, (parts, thetas) = run("masked", 3)[0], inputs(3)
     spare = protocol_for("masked", 3).masks[2]               # C's seeds, in the server's hands
@@ -411,6 +410,8 @@ def in_a_fork(work):
     return found
 
 
+@pytest.mark.processes
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # Python 3.12 on
 @pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("variant", ["plain", "he", "masked", "lean", "published", "published, dealer"])
 def test_a_forked_process_uses_no_mask_and_no_share_that_its_parent_uses(variant, ahead):
@@ -437,6 +438,8 @@ def test_a_forked_process_uses_no_mask_and_no_share_that_its_parent_uses(variant
         assert in_child == b"RuntimeError"
 
 
+@pytest.mark.processes
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # Python 3.12 on
 def test_what_was_dealt_before_a_fork_serves_in_the_parent_only():
     triple = Dealer().matmul_triple(2, 2, 2)
     x = share(torch.ones((2, 2), dtype=torch.int64))
