@@ -1,4 +1,4 @@
-"""Bars of the notebooks: the seconds of each, quick profile on one thread, over those of a calibration loop beside it."""
+"""Bars of the notebooks: seconds of each, quick profile, one thread, over a calibration loop's."""
 
 from __future__ import annotations
 
@@ -10,27 +10,38 @@ from pathlib import Path
 import numpy
 from bars import Bar, bar
 
-from ppkit.project import root
 from ppkit.runner import catalogue, execute
 
-# Turns of the loop that a notebook may take. One turn takes about a second on the machine in figures/bench.json.
+# Turns of the calibration loop that a notebook may take.
 AT_MOST = {
-    "00_start_here": 20, "01_dpstgd": 90, "02_backtracking": 60, "03_spnn": 60, "04_spnn_attacks": 60,
-    "05_spnn_network": 60, "06_collaboration": 60,
+    "00_start_here": 20,
+    "01_dpstgd": 90,
+    "02_backtracking": 60,
+    "03_spnn": 60,
+    "04_spnn_attacks": 60,
+    "05_spnn_network": 60,
+    "06_collaboration": 60,
 }
 AT_MOST_SOLUTION = {"01_dpstgd": 60}
 OTHER_SOLUTIONS = 20
 
 
 def run() -> list[Bar]:
-    """Execute a copy of every notebook once, between two turns of the loop; the two make the spread."""
+    """Execute a copy of every notebook once, between two turns of the loop: the spread."""
     bars = []
     for name, path in catalogue.notebooks(solutions=True).items():
         before = turn()
         seconds = _execute(path)
         after = turn()
-        bars.append(bar(f"notebook_{name}", f"notebook {name}, over one turn of the calibration loop",
-                        [seconds / before, seconds / after], threads=1, at_most=_at_most(name)))
+        bars.append(
+            bar(
+                f"notebook_{name}",
+                f"notebook {name}, over one turn of the calibration loop",
+                [seconds / before, seconds / after],
+                threads=1,
+                at_most=_at_most(name),
+            )
+        )
     return bars
 
 
@@ -53,5 +64,7 @@ def _execute(path: Path) -> float:
 
 def _at_most(name: str) -> int:
     if name.startswith("solutions/"):
-        return AT_MOST_SOLUTION.get(name.removeprefix("solutions/").removesuffix("_solution"), OTHER_SOLUTIONS)
+        return AT_MOST_SOLUTION.get(
+            name.removeprefix("solutions/").removesuffix("_solution"), OTHER_SOLUTIONS
+        )
     return AT_MOST[name]

@@ -1,8 +1,9 @@
-"""Make a virtual environment from the lock, with one line of progress: python tools/environment.py [FOLDER [LOCK ...]]
+"""Make a virtual environment from the lock: python tools/environment.py [FOLDER [LOCK ...]]
 
-FOLDER: .venv if none is given.  LOCK: further files of pins, installed last.  $PIP_FLAGS goes to every call of pip.
-Runs on the standard library alone. What pip says is kept in FOLDER/pip.log. FOLDER/made-from holds what the environment
-was made from (place, interpreter, locks, dependencies); while that stays the same, nothing is done.
+FOLDER: .venv if none is given.  LOCK: further files of pins, installed last.  $PIP_FLAGS goes to
+every call of pip. Runs on the standard library alone. What pip says is kept in FOLDER/pip.log.
+FOLDER/made-from holds what the environment was made from (place, interpreter, locks,
+dependencies); while that stays the same, nothing is done.
 """
 
 import os
@@ -25,42 +26,80 @@ TORCH = re.compile(r"^# (torch==\S+)$", re.MULTILINE)
 def made_from(folder: Path, locks: list[Path]) -> str:
     """Whatever must be the same for an environment to be taken as it is."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    return "\n".join([sys.version, platform.platform(), str(folder), repr(project), *(lock.read_text("utf-8") for lock in locks)])
+    return "\n".join(
+        [
+            sys.version,
+            platform.platform(),
+            str(folder),
+            repr(project),
+            *(lock.read_text("utf-8") for lock in locks),
+        ]
+    )
 
 
 def is_locked() -> bool:
     """True where the lock holds: its CPythons on Linux, x86_64."""
-    return (sys.platform, platform.machine(), platform.python_implementation()) == ("linux", "x86_64", "CPython") \
-        and sys.version_info[:2] in LOCKED
+    return (sys.platform, platform.machine(), platform.python_implementation()) == (
+        "linux",
+        "x86_64",
+        "CPython",
+    ) and sys.version_info[:2] in LOCKED
 
 
 def steps(lock: Path, further: list[Path]) -> list[tuple[str, list[str]]]:
-    """What pip is called with, in order: PyTorch after the lock that holds all it needs, so that nothing pulls a newer one."""
+    """What pip is called with, in order: PyTorch after the lock, which holds all it needs."""
     if not is_locked():
-        print("No exact versions for this system: taking the newest that pyproject.toml allows", flush=True)
-        return [("everything", ["-e", str(ROOT)])] + [(file.name, ["-r", str(file)]) for file in further]
+        print(
+            "No exact versions for this system: taking the newest that pyproject.toml allows",
+            flush=True,
+        )
+        return [("everything", ["-e", str(ROOT)])] + [
+            (file.name, ["-r", str(file)]) for file in further
+        ]
     torch = TORCH.search(lock.read_text("utf-8"))[1]
-    return [("the locked packages", ["--no-deps", "-r", str(lock)]), ("PyTorch", [torch]),
-            *((str(file.relative_to(ROOT)), ["-r", str(file)]) for file in further), ("ppkit", ["--no-deps", "-e", str(ROOT)])]
+    return [
+        ("the locked packages", ["--no-deps", "-r", str(lock)]),
+        ("PyTorch", [torch]),
+        *((str(file.relative_to(ROOT)), ["-r", str(file)]) for file in further),
+        ("ppkit", ["--no-deps", "-e", str(ROOT)]),
+    ]
 
 
 def install(python: Path, what: str, arguments: list[str], log) -> None:
-    """One call of pip under one line of progress; SystemExit with the end of its output if it fails."""
+    """One call of pip under one line of progress; SystemExit with its last words if it fails."""
     start, collected, said = time.monotonic(), 0, []
-    command = [str(python), "-m", "pip", "install", *shlex.split(os.environ.get("PIP_FLAGS", "")), *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as pip:
+    command = [
+        str(python),
+        "-m",
+        "pip",
+        "install",
+        *shlex.split(os.environ.get("PIP_FLAGS", "")),
+        *arguments,
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as pip:
         for line in pip.stdout:
             log.write(line)
             if not line.startswith(("WARNING", "DEPRECATION")):
                 said.append(line)
             collected += line.startswith(("Collecting", "Requirement already"))
             if sys.stdout.isatty():
-                doing = "installing" if line.startswith("Installing") else f"{collected} packages found"
-                print(f"\r  {what}: {doing}, {time.monotonic() - start:.0f} s \033[K", end="", flush=True)
-    print(f"{chr(13) if sys.stdout.isatty() else ''}  {what}: {time.monotonic() - start:.0f} s{' ' * 24}".rstrip(), flush=True)
+                doing = (
+                    "installing" if line.startswith("Installing") else f"{collected} packages found"
+                )
+                print(
+                    f"\r  {what}: {doing}, {time.monotonic() - start:.0f} s \033[K",
+                    end="",
+                    flush=True,
+                )
+    begin, end = ("\r", " " * 24) if sys.stdout.isatty() else ("", "")
+    print(f"{begin}  {what}: {time.monotonic() - start:.0f} s{end}", flush=True)
     if pip.returncode:
-        sys.exit(f"pip could not install {what}; the end of what it said:\n{''.join(said[-LINES_SHOWN:])}"
-                 f"All of it is in {log.name}.")
+        sys.exit(
+            f"pip could not install {what}; the end of what it said:\n"
+            f"{''.join(said[-LINES_SHOWN:])}All of it is in {log.name}."
+        )
 
 
 def create(folder: Path) -> None:
@@ -75,7 +114,11 @@ def works(python: Path) -> bool:
 
 def main(folder: str = ".venv", *further: str) -> None:
     """Make the environment in `folder` unless it is there."""
-    target, lock, more = ROOT / folder, ROOT / "requirements.lock", [ROOT / file for file in further]
+    target, lock, more = (
+        ROOT / folder,
+        ROOT / "requirements.lock",
+        [ROOT / file for file in further],
+    )
     stamp, python = target / "made-from", target / "bin" / "python"
     wanted = made_from(target, [lock, *more])
     if stamp.exists() and stamp.read_text("utf-8") == wanted and works(python):

@@ -1,7 +1,8 @@
 """Write requirements.lock anew: python tools/lock.py python3.11 python3.12 python3.13
 
-Each interpreter's pip resolves what pyproject.toml asks for, PyTorch left out, and says which wheels it would take; the
-lock keeps their versions and hashes. Versions that the lock has already stay: take a line out to renew a package.
+Each interpreter's pip resolves what pyproject.toml asks for, PyTorch left out, and says which
+wheels it would take. The lock keeps their versions and hashes. Versions that the lock has already
+stay: take a line out to renew a package.
 """
 
 import json
@@ -24,20 +25,38 @@ def asked_for() -> list[str]:
 
 
 def resolved(python: str, pins: list[str]) -> tuple[str, dict[tuple[str, str], str]]:
-    """The interpreter's version ("3.12"), and the hash of the wheel it would take for each (name, version)."""
+    """The interpreter's version ("3.12"), and by (name, version) the hash of its wheel."""
     constraints = ROOT / ".cache" / "pins.txt"
     constraints.parent.mkdir(exist_ok=True)
     constraints.write_text("\n".join(pins), encoding="utf-8")
-    command = [python, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet", "--only-binary", ":all:",
-               "--report", "-", "--constraint", str(constraints), *asked_for()]
+    command = [
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--dry-run",
+        "--ignore-installed",
+        "--quiet",
+        "--only-binary",
+        ":all:",
+        "--report",
+        "-",
+        "--constraint",
+        str(constraints),
+        *asked_for(),
+    ]
     report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    wheels = {(one["metadata"]["name"], one["metadata"]["version"]): one["download_info"]["archive_info"]["hashes"]["sha256"]
-              for one in report["install"]}
+    wheels = {
+        (one["metadata"]["name"], one["metadata"]["version"]): one["download_info"]["archive_info"][
+            "hashes"
+        ]["sha256"]
+        for one in report["install"]
+    }
     return ".".join(report["environment"]["python_full_version"].split(".")[:2]), wheels
 
 
 def main(pythons: list[str]) -> None:
-    """Resolve with every interpreter and write the lock; its header, the comment lines, stays as it is."""
+    """Resolve with every interpreter and write the lock; its header of comments stays."""
     text = LOCK.read_text("utf-8")
     hashes, needed_by = defaultdict(set), defaultdict(list)
     for python in pythons:
@@ -48,8 +67,16 @@ def main(pythons: list[str]) -> None:
     lines = [line for line in text.splitlines() if line.startswith("#")]
     for (name, version), found in sorted(hashes.items(), key=lambda item: item[0][0].lower()):
         versions = needed_by[name, version]
-        only = "" if len(versions) == len(pythons) else " ; " + " or ".join(f'python_version == "{v}"' for v in versions)
-        lines.append(" \\\n    ".join([f"{name}=={version}{only}", *(f"--hash=sha256:{one}" for one in sorted(found))]))
+        only = (
+            ""
+            if len(versions) == len(pythons)
+            else " ; " + " or ".join(f'python_version == "{v}"' for v in versions)
+        )
+        lines.append(
+            " \\\n    ".join(
+                [f"{name}=={version}{only}", *(f"--hash=sha256:{one}" for one in sorted(found))]
+            )
+        )
     LOCK.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
