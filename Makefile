@@ -24,7 +24,7 @@ REAL_DATA := $(wildcard ../shared/data)
 help:
 	@echo "make reproduce   rerun every notebook, quick profile; then open runs/latest/index.html"
 	@echo "make paper       the same at the papers' own sizes (long)"
-	@echo "make check       layers, doctests and the quick unit tests: under a minute"
+	@echo "make check       layers, doctests and the quick unit tests: about a minute"
 	@echo "make test        unit tests, doctests, every notebook's values"
 	@echo "make lab         JupyterLab on copies of the lessons, in work/"
 	@echo "make test-browser  a lesson in JupyterLab in a Chromium, where there is one"
@@ -48,9 +48,9 @@ data: environment
 fit-standins: environment
 	OMP_NUM_THREADS=1 $(BIN)/ppkit data fit-standins $(ARGS)
 
-# Layers, doctests and the unit tests that start no process and take no second or two: for the person at work.
+# Layers, doctests and the unit tests that start no process and are not marked slow: for the person at work.
 check: environment
-	$(PINNED) $(BIN)/python -m pytest -q --doctest-modules -n 2 --dist worksteal -m "not processes and not slow" tests ppkit
+	$(PINNED) $(BIN)/python -m pytest -p no:nbval -q --doctest-modules -n 2 --dist worksteal -m "not processes and not slow" tests ppkit
 
 test: environment
 	$(MAKE) test-notebooks
@@ -58,7 +58,7 @@ test: environment
 	$(MAKE) test-unit
 
 test-unit: environment
-	$(PINNED) $(BIN)/python -m pytest -q --doctest-modules --durations=8 -n 2 --dist loadfile tests ppkit
+	$(PINNED) $(BIN)/python -m pytest -p no:nbval -q --doctest-modules --durations=8 -n 2 --dist loadfile tests ppkit
 
 test-notebooks: environment
 	$(PINNED) $(BIN)/python -m pytest $(NBVAL) -n 2 --dist loadscope notebooks $(addprefix --ignore=,$(SYSTEM))

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import nbformat
 import pytest
 from waiting import FAR
 
@@ -51,6 +50,8 @@ class Project:
 
     def add(self, name: str, *cells: str, parameters: str | None = PARAMETERS) -> Path:
         """Add a notebook; a cell that begins with # is markdown, all others are code."""
+        import nbformat  # slow to import, and most tests need no notebook
+
         made = [nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]})] if parameters else []
         for cell in cells:
             new = nbformat.v4.new_markdown_cell if cell.startswith("#") else nbformat.v4.new_code_cell

@@ -186,6 +186,7 @@ def test_sampling_rate_one_is_composition_without_sampling():
     assert ours.epsilon == pytest.approx(renyi.curve_epsilon(lambda alpha: alpha * 25 * 40 * 0.05**2 / 8, DELTA), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["gumbel", "laplace"])
 @pytest.mark.parametrize("neighbouring", accounting.NEIGHBOURING)
 @pytest.mark.parametrize("total, rounds", [(0.05, 1), (1.0, 1), (1.0, 60), (30.0, 200)])

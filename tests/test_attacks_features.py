@@ -165,6 +165,7 @@ def test_langevin_noise_defeats_least_squares_and_tells_the_inner_products_itsel
     assert corr(inner_products(views, gradients, lr=0.05, n_features=5, noise_variance=0.01)) > 0.99
 
 
+@pytest.mark.slow
 def test_noise_of_the_views_is_not_taken_for_noise_of_the_steps():
     """Both differences' noise adds 2 noise^2 / N to every entry of D D^T: here about as much as the steps themselves do."""
     X, views, gradients = trained(n=300, steps=400, noise_variance=1e-4, lr=0.05)

@@ -41,6 +41,7 @@ def rng(seed=0):
 
 # --- the attackers
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attacker", attacks.ATTACKERS)
 def test_an_attacker_reaches_the_best_auc_there_is(attacker):
     hidden, bits = gaussians(20_000, shift=1.5)
@@ -59,6 +60,7 @@ def test_logistic_is_at_the_optimum_of_its_ridge_loss():
     assert abs(residual.sum()) < 1e-6
 
 
+@pytest.mark.slow
 def test_the_perceptron_sees_what_no_line_can():
     draws = rng()
     hidden = draws.standard_normal((6_000, 3))
@@ -94,6 +96,7 @@ def test_a_score_does_not_depend_on_who_else_is_attacked(attacker):
     np.testing.assert_allclose(all_of_them[:20], few, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attacker", attacks.ATTACKERS)
 def test_scores_are_log_odds(attacker):
     hidden, bits = gaussians(8_000, shift=2.0)

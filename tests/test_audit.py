@@ -218,6 +218,7 @@ def test_selection_probability_against_runs():
         assert plausible(int((chosen == i).sum()), runs, p)
 
 
+@pytest.mark.slow
 def test_theorem_4_3_holds_and_its_proof_does_not():
     rng = np.random.default_rng(6)
     for d in (2, 3, 10, 40, 100):

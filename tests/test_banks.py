@@ -13,6 +13,8 @@ from ppkit.backtracking import banks
 from ppkit.backtracking.banks import (BY_ROWS, PAPER_WEIGHTS, Training, Tree, aggregate, fit, logistic, network, one_server,
                                       permuted_twin, pooled, run, scores, split_tree)
 
+pytestmark = pytest.mark.slow
+
 PAPER_CUTS = {"iteration by iteration": {(0, 0): (10, 30), (0, 1): (30, 45), (0, 2): (45, 50),
                                          (1, 0): (50, 70), (1, 1): (70, 85), (1, 2): (85, 90)},
               "bank by bank": {(0, 0): (10, 30), (1, 0): (30, 50), (0, 1): (50, 65), (1, 1): (65, 80),
@@ -189,7 +191,6 @@ def test_a_bank_trains_on_its_own_rows_only():
     assert torch.equal(before.parameters[-1], after.parameters[-1]) and before.scores != after.scores
 
 
-@pytest.mark.slow
 def test_adding_weights_triples_a_logistic_regression_that_has_converged():
     """AUC, average precision and accuracy stay; log-loss breaks; the calibration slope falls to a third.
 

@@ -21,6 +21,7 @@ def problem(loss, sizes=(40, 70, 55), p=4, seed=0):
     return blocks(X, y, sizes), rng
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_value_and_gradients_are_those_of_a_loop_over_records(loss):
     owners, rng = problem(loss)
@@ -100,6 +101,7 @@ def test_the_hinge_has_no_smoothness():
     assert hinge(0.7).curvature(problem(hinge())[0]) == (0.7, math.inf)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [0.0, 1e-9, 1e-3, 0.05, 3.0])
 @pytest.mark.parametrize("together", [1, 33, 300])
 def test_hinge_sums_do_not_depend_on_how_close_the_models_are(spread, together):
@@ -112,6 +114,7 @@ def test_hinge_sums_do_not_depend_on_how_close_the_models_are(spread, together):
     np.testing.assert_allclose(b, weights @ below, rtol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1.0, 100.0, 1e8])
 def test_margins_within_float32s_rounding_of_1_are_decided_in_float64(size):
     """Margins 1 +- 1e-10: float32 alone gets half of them wrong (asserted), the second look none."""

@@ -120,6 +120,7 @@ def test_without_a_regulariser_the_box_holds_the_hinge_as_a_linear_program():
     assert best.value == pytest.approx(0.5, rel=1e-8) and best.theta[0] == pytest.approx(0.5, rel=1e-7)
 
 
+@pytest.mark.slow
 def test_a_kink_where_all_records_stand_is_certified():
     """f = r/2 b^2 + (1 - pi)(1 + b)_+ + pi (1 - b)_+: for a few frauds b = -1 is best, and f = r/2 + 2 pi there."""
     n, frauds = 4000, 8

@@ -86,6 +86,7 @@ def test_everything_lies_within_the_public_bounds(loans):
         assert np.abs(best.theta).max() < made.bounds.theta_max                       # the default box holds nothing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level, size", [("none", (1.5, 2.9)), ("constant", (12.2, 12.9)), ("public", (1.5, 2.9))])
 def test_the_box_is_chosen_from_public_rows(level, size):
     """The public rows' own least squares, which no owner's record enters, lies inside the default box with room to spare."""
@@ -127,6 +128,7 @@ def test_without_scaling_the_income_is_everything(loans):
                                np.abs((loans.X[:50].astype(float) - basis.mean) @ basis.axes[:, 0]))
 
 
+@pytest.mark.slow
 def test_cards_row_by_row(cards):
     made = fraud(cards, record_l1=40.0)
     for i in (0, 7, 39_999):

@@ -203,6 +203,7 @@ def test_theorem_3_fails_for_any_constants_once_the_budget_is_large():
     assert (strong + 1) ** 2 >= (2 * theorems.averaging_weights(100)[0]) ** 2 * (1 - 1e-9)
 
 
+@pytest.mark.slow
 def test_theorem_3s_constant_is_the_proofs_optimum():
     for horizon in (2, 10, 100):
         c2 = theorems.theorem3_constant(horizon=horizon, diameter=3.0, dimension=5)

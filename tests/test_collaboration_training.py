@@ -153,6 +153,7 @@ def test_inverse_variance_listens_to_those_with_little_noise():
     assert (some.iterate == 0).all() and some.scales[0] > 0  # those without noise share all of the weight
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism, delta, law", [("laplace", None, "laplace"),
                                                    ("laplace", 1e-6, "laplace"), ("gaussian", 1e-6, "norm")])
 def test_the_noise_has_the_promised_law(mechanism, delta, law):
@@ -199,6 +200,7 @@ def test_two_runs_give_equal_bytes_and_last_is_the_last_of_all(loss):
     assert last.rounds.tolist() == [15] and last.psi.tobytes() == one.psi[:, -1:].tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [hinge(), hinge(0.2, 4.0), logistic(0.01)], ids=str)
 def test_float32_moves_psi_by_less_than_1e_5(loss):
     owners = problem(loss, (400, 900, 600))

@@ -383,6 +383,7 @@ def published(table, monkeypatch):
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["creditcard.csv", "creditcard.csv.gz", "creditcard.zip", "a.zip"])
 def test_a_file_with_the_published_checksum_is_real_beyond_doubt(name, published, home, tmp_path):
     written(published, tmp_path, name)

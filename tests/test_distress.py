@@ -212,6 +212,7 @@ def test_altered_rows_are_refused_in_one_sentence(change, sentence, few):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choose", HONEST.values(), ids=HONEST.keys())
 def test_a_part_of_honest_rows_is_taken(choose, few):
     chosen = choose(few)
@@ -220,6 +221,7 @@ def test_a_part_of_honest_rows_is_taken(choose, few):
 
 # the stand-in: its table
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 7, 3_672, 10_000])
 def test_any_number_of_rows_in_the_file_s_order(fitted, rows):
     made = standin.sample(fitted, rows, np.random.default_rng(4))
@@ -232,6 +234,7 @@ def test_any_number_of_rows_in_the_file_s_order(fitted, rows):
         assert data.X.shape == (rows, width) and data.source == f"stand-in: {rows:,} rows ({variant})"
 
 
+@pytest.mark.slow
 def test_sampled_rows_pass_the_checks_of_the_file(fitted):
     made = standin.sample(fitted, 3_000, np.random.default_rng(4))  # more have too many distressed
     again = checked_table(made.drop(columns="account"), "standin.csv").table
@@ -293,6 +296,7 @@ def test_industry_stays_and_ages_count_the_years(drawn):
     assert drawn["x80"].between(1, 37).all()
 
 
+@pytest.mark.slow
 def test_the_place_in_the_file_tells_as_much_about_age_as_in_the_table(table):
     listed = table["x82"] - table["Time"]
     noisy = (-listed + 6 * np.random.default_rng(3).normal(size=331)[table["account"]]).groupby(table["account"]).transform("first")
@@ -370,6 +374,7 @@ def test_parameters_are_few_and_hold_no_value_of_a_row(table, fitted):
         assert not np.isin(fitted["lives_macro"], month).any()
 
 
+@pytest.mark.slow
 def test_one_outlier_moves_no_parameter_by_more_than_a_fiftieth_of_it(table, fitted):
     changed = table.copy()
     changed.loc[changed["x9"].idxmax(), "x9"] = 1e6
@@ -379,6 +384,7 @@ def test_one_outlier_moves_no_parameter_by_more_than_a_fiftieth_of_it(table, fit
         np.testing.assert_array_equal(other[name], fitted[name])
 
 
+@pytest.mark.slow
 def test_the_depth_of_distress_is_a_mean_over_all_distressed_rows(table, fitted):
     changed, lowest = table.copy(), table[TARGET].idxmin()
     changed.loc[lowest, TARGET] -= 100
@@ -410,6 +416,7 @@ def test_industries_of_fewer_than_fifty_rows_are_kept_together(table, fitted):
 
 # fitting to part of the rows
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["rows", "early years", "companies"])
 def test_a_part_of_the_rows_is_enough(table, part):
     rng = np.random.default_rng(8)

@@ -47,6 +47,7 @@ def test_float32_stays_float32():
     assert DPSGD(1.0, 1.0)(model, X, y, expected_batch=40, rng=np.random.default_rng(0)).dtype == torch.float32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise_multiplier, n_rounds, pinned", [(1, 100, 1.854), (1, 1000, 2.999), (2, 1000, 0.973)])
 def test_epsilon_is_the_pinned_value_and_below_the_rdp_bound(noise_multiplier, n_rounds, pinned):
     epsilon = epsilon_for(noise_multiplier, delta=DELTA, sample_rate=0.01, n_rounds=n_rounds)
@@ -151,6 +152,7 @@ def test_fixed_and_shuffled_batches_take_no_row_twice_and_each_row_alike():
     assert all(stats.binom.ppf(1e-9, 2000, 1 / 20) <= count <= stats.binom.isf(1e-9, 2000, 1 / 20) for count in first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise_multiplier, rate", [(2.0, 0.1), (1.0, 0.01), (4.0, 1.0)])
 def test_one_fixed_batch_costs_what_the_closed_form_says_and_is_attained(noise_multiplier, rate):
     n_records, delta = 1000, 1e-5
@@ -178,6 +180,7 @@ def test_fixed_batches_lie_between_what_is_attained_and_the_rdp_bound(noise_mult
     assert epsilon == pytest.approx(pinned, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_the_rdp_accountant_would_take_the_sensitivity_of_a_replaced_record_for_half_of_what_it_is():
     event = dp_accounting.SampledWithoutReplacementDpEvent(1000, 1000, dp_accounting.GaussianDpEvent(2.0))
     accountant = rdp.RdpAccountant(neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE).compose(event)
@@ -186,12 +189,14 @@ def test_the_rdp_accountant_would_take_the_sensitivity_of_a_replaced_record_for_
     assert accountant.get_epsilon(1e-5) < 0.6 * exact  # an "upper bound" under the truth: why we halve, or use PLDs
 
 
+@pytest.mark.slow
 def test_a_coarser_grid_never_reports_less():
     settings = dict(delta=1e-6, n_records=1000, batch_size=10, n_rounds=50)
     fine, coarse = (epsilon_for_fixed_batches(2.0, **settings, discretisation=step) for step in (1e-4, 1e-2))
     assert fine < coarse < 1.05 * fine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbouring, microbatch_size, moved", [
     ("add_remove", 1, 1), ("replace_one", 1, 2), ("add_remove", 4, 2), ("replace_one", 4, 2)])
 def test_a_record_moves_its_clip_or_twice_its_clip(neighbouring, microbatch_size, moved):

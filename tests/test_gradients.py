@@ -26,6 +26,7 @@ def problem(sizes=(13, 9, 6, 3), n_records=137, dtype=torch.float64, seed=0, sca
     return model, X, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clip_bound", [1e-4, 1e-2, 0.3, 50.0])
 @pytest.mark.parametrize("n_records", [1, 3, 64, 65, 137])
 def test_mean_clipped_equals_the_oracle_in_float64(clip_bound, n_records):
@@ -45,6 +46,7 @@ def test_mean_clipped_equals_the_oracle_at_the_papers_size(clip_bound):
     assert (mean_clipped(model, X, y, clip_bound=clip_bound) - expected).abs().max() < 1e-6
 
 
+@pytest.mark.slow
 def test_an_unreachable_bound_gives_plain_sgd_through_the_same_path():
     model, X, y = problem()
     loss = functional.cross_entropy(model(X), y)

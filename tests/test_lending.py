@@ -312,6 +312,7 @@ def test_the_last_stretch_has_its_mean_and_deviation_whether_it_ends_or_not(spre
     assert drawn.mean() == pytest.approx(3, rel=0.02) and drawn.std() == pytest.approx(spread, rel=0.02 if spread < 2 else 0.25)
 
 
+@pytest.mark.slow
 def test_the_mixtures_own_distribution_is_the_sum_over_components():
     weights, means, deviations = np.array([0.2, 0.8]), np.array([-1.0, 0.5]), np.array([0.05, 1.5])
     z = np.linspace(-7, 7, 333)
@@ -396,6 +397,7 @@ def test_rare_labels_are_counted_together_or_not_at_all():
     assert list(order) == [1, 0, 4] and share[1] == pytest.approx(25 / 995) and key[-1] == pytest.approx(np.mean(few + 10.0))
 
 
+@pytest.mark.slow
 def test_a_sampled_loan_obeys_the_arithmetic_of_a_loan(drawn):
     amount, term, r = drawn["loan_amount"], drawn["term"], drawn["interest_rate"] / 1200
     np.testing.assert_allclose(drawn["installment"], amount * r / (1 - (1 + r) ** -term), atol=0.00501)
@@ -411,6 +413,7 @@ def test_a_sampled_loan_obeys_the_arithmetic_of_a_loan(drawn):
     assert (drawn.loc[written_off | paid, "balance"] == 0).all() and (drawn.loc[~(written_off | paid), "balance"] > 0).mean() > 0.99
 
 
+@pytest.mark.slow
 def test_a_sampled_table_is_one_that_the_checks_would_pass(drawn):
     for column in COLUMNS:
         if column in LABELS:
@@ -481,6 +484,7 @@ def test_without_drift_the_thirds_are_alike():
     assert max(thirds) - min(thirds) < 0.3 * got["interest_rate"].std()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [60, 700])
 def test_few_rows_and_the_kaggle_layout_can_be_fitted_too(rows):
     table = checked_table(as_kaggle(invented(rows)), "loan.csv").table

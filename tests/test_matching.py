@@ -31,6 +31,7 @@ def assert_found(result, X, y, limit=1e-5):
     assert sorted(at) == list(range(len(X))) and result.labels[at].tolist() == y.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", ["sigmoid", "tanh", "softplus"])
 @pytest.mark.parametrize("n_records", [1, 2, 3, 4])
 def test_smooth_nets_give_rows_and_labels_of_small_batches(activation, n_records):

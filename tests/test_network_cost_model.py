@@ -45,6 +45,7 @@ CASES = [(kind, k, N_ROWS, BATCH) for kind in KINDS for k in HOLDERS] + [
     (kind, 2, *sizes) for kind in ("masked", "lean", "he") for sizes in ((18, 9), (8, 9), (1, 1))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "k", "n_rows", "batch"), CASES)
 def test_the_table_of_an_epoch_is_that_of_a_really_run_one(kind, k, n_rows, batch):
     """Row by row: steps, rounds, parties, names and bytes; small keys, 12 numbers to a ciphertext (11 for three holders)."""
@@ -72,6 +73,7 @@ def test_the_table_of_element_by_element_encryption_is_that_of_a_really_run_one(
     pd.testing.assert_frame_equal(counted, run)                              # but for rounds in which nothing is sent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("truncation", ["dealer", "secureml"])
 @pytest.mark.parametrize(("hidden", "activation"), [((4, 3), "piecewise"), ((3, 5), ("piecewise", "relu"))])
 def test_the_table_of_secureml_is_that_of_a_really_run_epoch(hidden, activation, truncation):
@@ -155,6 +157,7 @@ def test_nothing_sent_takes_the_time_of_computing():
     assert by_link(table).empty
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offline", [False, True])
 @pytest.mark.parametrize("latency", [0.0, 0.05])
 def test_at_the_crossing_both_take_as_long_and_on_either_side_another_is_faster(latency, offline):
@@ -181,6 +184,7 @@ def test_there_is_no_crossing_where_one_is_behind_in_bytes_and_in_computing_or_n
     assert crossing(masked, 0.2, published, 0.1, latency=1.0) is None        # its four rounds against six: 2 s more
 
 
+@pytest.mark.slow
 def test_the_first_layers_forward_traffic_of_the_lean_forms_is_at_least_8_times_below_algorithm_2():
     """Batch 5,000, 28 features, width 8: what the holders send each other and the server, and with the dealer's part too."""
     def forward(kind, parts):

@@ -396,6 +396,7 @@ class Fruitless(grpc.RpcError):
         return "broken"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("acknowledged", [None, 99])
 def test_pieces_that_come_to_nothing_again_and_again_are_no_sign_of_life(acknowledged):
     """Every stream takes both pieces and breaks, for ever; an acknowledgement of nothing that was sent is none either.
@@ -634,6 +635,7 @@ def cut_for_a_while(wire):
     wire.restore()
 
 
+@pytest.mark.slow
 def test_messages_cross_cuts_once_and_in_order(cuttable):
     a, server, wire, lines = cuttable(timeout=FAR)
     sent = [torch.full((2_500,), float(step)) for step in range(300)]
@@ -655,6 +657,7 @@ def half_way(server, clock, n_bytes, bandwidth):
     until(lambda: server._gate.incoming["A"].arriving)
 
 
+@pytest.mark.slow
 def test_a_cut_in_the_middle_of_a_long_message_sends_it_again_whole(cuttable):
     clock, bandwidth = Hand(), 80e6
     a, server, wire, _ = cuttable(timeout=FAR, bandwidth=bandwidth, clock=clock)
@@ -666,6 +669,7 @@ def test_a_cut_in_the_middle_of_a_long_message_sends_it_again_whole(cuttable):
     assert torch.equal(server.receive("A", "long", step=0), words)
 
 
+@pytest.mark.slow
 def test_a_call_is_answered_by_one_run_of_its_handler_however_often_it_is_asked(cuttable):
     a, server, wire, _ = cuttable(timeout=FAR)
     counted, go_on = [], threading.Event()
@@ -687,6 +691,7 @@ def test_a_call_is_answered_by_one_run_of_its_handler_however_often_it_is_asked(
     assert ended == [{"count": 1}] and counted == [7]
 
 
+@pytest.mark.slow
 def test_a_connection_that_is_not_restored_ends_in_a_sentence_that_names_the_role(cuttable):
     clock = Hand()
     a, server, wire, _ = cuttable(timeout=1.5, clock=clock)

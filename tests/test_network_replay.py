@@ -1,5 +1,6 @@
 """A replay sends what a table says, in its order, over real links; the cost model says how long that takes."""
 
+import functools
 import queue
 import threading
 from collections import Counter
@@ -23,11 +24,16 @@ pytestmark = pytest.mark.processes
 SIZES = {"n_rows": 400, "batch": 200}
 HEAD = 120                                                                  # bytes of a frame beside its payload, at most
 TABLES = {
-    "masked": epoch_table((3, 2), (8, 8), protocol="masked", **SIZES),
-    "published": epoch_table((3, 2), (8, 8), protocol="ss", form="published", **SIZES),
-    "three holders": epoch_table((2, 2, 1), (8, 8), protocol="ss", form="published", **SIZES),
-    "splitnn": splitnn_table((3, 2), (8, 8), **SIZES),
+    "masked": lambda: epoch_table((3, 2), (8, 8), protocol="masked", **SIZES),
+    "published": lambda: epoch_table((3, 2), (8, 8), protocol="ss", form="published", **SIZES),
+    "three holders": lambda: epoch_table((2, 2, 1), (8, 8), protocol="ss", form="published", **SIZES),
+    "splitnn": lambda: splitnn_table((3, 2), (8, 8), **SIZES),
 }
+
+
+@functools.cache
+def table_of(name):
+    return TABLES[name]()
 
 
 def test_every_online_message_is_sent_once_and_nothing_else():
@@ -114,9 +120,9 @@ def exact(monkeypatch):
 def test_nobody_sends_before_it_has_what_its_round_waits_for(exact):
     """What an earlier round brought to a party has come before it sends, by the party's own time."""
     lines = []
-    exact(TABLES["three holders"], latency=0.005, bandwidth=1e6, log=lines.append)
+    exact(table_of("three holders"), latency=0.005, bandwidth=1e6, log=lines.append)
     of = {line["key"]: line for line in lines}
-    online = part(TABLES["three holders"], "online")
+    online = part(table_of("three holders"), "online")
     checked = 0
     for message in online.itertuples():
         at = of[message.step, message.sender, message.receiver, message.name]["at"]
@@ -132,7 +138,7 @@ def test_nobody_sends_before_it_has_what_its_round_waits_for(exact):
 def test_the_cost_model_is_what_a_replay_takes(exact, name, bandwidth, latency):
     """Exactly, but for the heads of the frames, which the model leaves out, and for links that are still busy with those
     that opened them: no replay is faster, as these rounds cannot overlap, and every message costs at most one head more."""
-    table = TABLES[name]
+    table = table_of(name)
     network, took = online_seconds(table, bandwidth=bandwidth, latency=latency), exact(table, bandwidth=bandwidth, latency=latency)
     heads = 8 * HEAD * (len(part(table, "online")) + 1) / bandwidth
     assert network <= took <= network + heads
@@ -147,14 +153,14 @@ def test_the_two_directions_of_a_link_do_not_share_its_bandwidth_and_two_links_o
 def test_nothing_to_send_takes_no_time_and_no_port(monkeypatch):
     monkeypatch.setattr(module, "free_ports", lambda n: pytest.fail("no port is needed"))
     assert replay(Transcript().table(), bandwidth=1e6) == 0.0
-    offline = TABLES["published"][TABLES["published"]["phase"] == "offline"]
+    offline = table_of("published")[table_of("published")["phase"] == "offline"]
     assert len(offline) and replay(offline, bandwidth=1e6) == 0.0
 
 
 @pytest.mark.parametrize(("name", "value"), [("bandwidth", -1.0), ("latency", float("nan")), ("bandwidth", float("inf"))])
 def test_numbers_that_cannot_be_are_refused(name, value):
     with pytest.raises(ValueError, match=f"{name} must be a finite number >= 0, got {value}"):
-        replay(TABLES["masked"], **{name: value})
+        replay(table_of("masked"), **{name: value})
 
 
 def test_a_party_that_fails_stops_the_others_at_once_and_its_own_error_is_raised(monkeypatch):
@@ -167,7 +173,7 @@ def test_a_party_that_fails_stops_the_others_at_once_and_its_own_error_is_raised
 
     monkeypatch.setattr(module.Endpoint, "send", failing)
     with pytest.raises(OSError, match="the disk of A is full"):
-        replay(TABLES["masked"])
+        replay(table_of("masked"))
 
 
 def test_the_clock_starts_when_all_links_are_open(exact, monkeypatch):
@@ -178,9 +184,9 @@ def test_the_clock_starts_when_all_links_are_open(exact, monkeypatch):
             Imagined.own.now += 1_000.0
         return send(end, receiver, name, payload, step=step)
 
-    quick = exact(TABLES["masked"], bandwidth=1e6)
+    quick = exact(table_of("masked"), bandwidth=1e6)
     monkeypatch.setattr(Imagined, "send", slow)
-    assert exact(TABLES["masked"], bandwidth=1e6) == pytest.approx(quick)
+    assert exact(table_of("masked"), bandwidth=1e6) == pytest.approx(quick)
 
 
 def test_secureml_goes_through_the_links_as_its_27_rounds(exact):

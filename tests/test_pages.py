@@ -33,6 +33,7 @@ def test_a_page_asks_nothing_from_outside(page):
     assert "require.js" not in text and "require.min.js" not in text and "mermaid" not in text.lower().split("<main>")[0]
 
 
+@pytest.mark.slow
 def test_the_mathjax_that_a_page_loads_lies_beside_it_with_its_fonts(page):
     text, folder = page
     [source] = re.findall(r'<script src="([^"]+)"', text)

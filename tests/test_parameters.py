@@ -53,6 +53,7 @@ def test_no_parameter_takes_a_value_of_another_kind(settings_cell, name, paramet
     assert len(accepted) == 1, "what is accepted does not depend on what was given"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, parameter", CASES)
 def test_what_the_sentence_says_is_accepted_is_accepted(settings_cell, name, parameter):
     said = refused(settings_cell, name, parameter, None)

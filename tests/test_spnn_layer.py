@@ -145,6 +145,7 @@ def test_over_a_training_the_drift_is_that_of_rounded_inputs_or_less_than_three_
         assert all(0 < ours <= 3 * theirs for ours, theirs in zip(drift(choice), limit))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", ["masked", "lean"])
 def test_in_float32_too(choice):
     """What float32 itself rounds is in both runs, and small beside 2^-17."""

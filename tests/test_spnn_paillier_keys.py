@@ -36,6 +36,7 @@ def test_keys_meet_the_conditions_of_damgard_jurik_and_nielsen(bits):
         assert gmpy2.legendre(public.h_n, p) == gmpy2.legendre(public.h_n, q) == -1     # -x^2, not x^2
 
 
+@pytest.mark.slow
 def test_the_default_is_2048_bits_and_keys_differ():
     (one, _), (other, _) = generate_keys(), generate_keys()
     assert one.bits == other.bits == 2048 and math.gcd(one.n, other.n) == 1
@@ -63,6 +64,7 @@ def test_phe_reads_what_we_encrypt_and_we_read_what_phe_encrypts(keys):
     assert private.decrypt_integers([phe_public.raw_encrypt(m) for m in plaintexts]) == plaintexts
 
 
+@pytest.mark.slow
 def test_a_2048_bit_key_does_the_same_with_phe():
     public, private = generate_keys()
     phe_public, phe_private = by_phe(private)

@@ -172,6 +172,7 @@ def test_preparing_anew_gives_the_new_data_and_forgets_triples_of_the_old():
         assert torch.allclose(protocol.forward(slice(None), thetas), plain, rtol=0, atol=1e-3), variant
 
 
+@pytest.mark.slow
 def test_bytes_and_rounds_are_those_of_the_formulas():
     """n rows, d = sum of d_i features, w wide: 8 bytes a ring element, 4 a word, 512 a ciphertext of 62 or fewer numbers."""
     (n, w, a, b), table = (40, 4, 3, 2), costs((3, 2), 4, n_rows=40, key_bits=2048)

@@ -341,6 +341,7 @@ def test_spnn_in_plaintext_is_nn_bit_for_bit_from_the_same_seed(holders):
     assert np.allclose(records[0].curve, records[1].curve, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["masked", "ss"])
 def test_a_whole_training_by_protocol_drifts_at_most_three_times_as_far_as_one_on_rounded_inputs(protocol):
     """The issue's bar, over 100 steps: largest difference of the loss and of h1 from the plaintext run, same seed."""

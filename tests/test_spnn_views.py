@@ -21,6 +21,8 @@ from ppkit.spnn.protocols import protocol_of
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.sharing import Dealer, beaver_matmul, share
 
+pytestmark = pytest.mark.slow
+
 VARIANTS = {
     "masked": {"name": "masked"}, "lean": {"name": "ss", "form": "lean"},
     "published": {"name": "ss", "form": "published"},
@@ -87,7 +89,6 @@ def parties(k):
     return ["server", "A", "B", "C"][: k + 1]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("variant", "k"), CASES)
 def test_every_message_alone_is_uniform(variant, k):
     """Chance of a false alarm: 1e-9 a kind of message, at most 40 kinds."""

@@ -149,6 +149,7 @@ def test_a_training_whose_samples_are_all_empty_still_uploads_and_counts():
     assert int((vector(model) != vector(network(dtype=torch.float32))).sum()) > 4
 
 
+@pytest.mark.slow
 def test_the_sample_is_poisson():
     n_rows, rate, draws = 8, 0.3, 20_000
     member = Participant(torch.zeros(n_rows, 1), torch.zeros(n_rows), np.random.default_rng(5))
@@ -264,11 +265,13 @@ def test_every_method_learns_and_noise_costs():
     assert ends["strong"][-1] < 0.85
 
 
+@pytest.mark.slow
 def test_from_zero_plain_sgd_stays_and_noise_breaks_the_symmetry():
     assert set(arm(PlainSGD(), lr=0.5, start="zero").values) == {0.5}
     assert arm(DPSTGD(1.0, 10, 1.0), lr=0.02, start="zero", n_rounds=200).values[-1] > 0.8
 
 
+@pytest.mark.slow
 def test_arms_run_side_by_side_give_the_same():
     one = [arm(DPSTGD(1.0, 10, 1.0), lr=0.02, seed=seed, n_rounds=5) for seed in (0, 1)]
     many = joblib.Parallel(n_jobs=2, prefer="threads")(

@@ -19,6 +19,8 @@ from ppkit.datasets.transactions.sampling import PAIRS_AT_A_TIME, kept_rows, pai
 from ppkit.datasets.transactions.schema import CATEGORICAL, CODE_INDEX, FEATURE_NAMES
 from ppkit.datasets.transactions.world import world
 
+pytestmark = pytest.mark.slow
+
 FAILURE = 1e-6
 
 
@@ -56,7 +58,6 @@ def sample():
 
 # the paper's figures
 
-@pytest.mark.slow
 def test_the_fraud_rate_of_a_population_is_the_papers(nation):
     """Binomial tail for the accounts, Bernstein for the frauds, CLT over accounts for the rate: each below 1e-6."""
     n = 50_000
@@ -94,7 +95,6 @@ def test_rows_are_sorted_inside_eight_months_and_within_their_levels(nation):
         simulate(0, np.random.default_rng(0))
 
 
-@pytest.mark.slow
 def test_the_six_kinds_of_fraud_do_what_they_say(pairs):
     rows, accounts = pairs.rows, pairs.accounts
     victims = accounts["has_fraud"].sum()
@@ -157,7 +157,6 @@ def account_statistics(people, keep, rng):
     return people.accounts["has_fraud"][accounts], {"rows": count, "frauds": frauds, **named}
 
 
-@pytest.mark.slow
 def test_conditioning_on_the_class_gives_the_papers_sample(nation, pairs):
     """Two-sample Dvoretzky-Kiefer-Wolfowitz: two one-sample bands each, all bands together fail below 1e-6."""
     rng = np.random.default_rng(12)
@@ -177,7 +176,6 @@ def test_conditioning_on_the_class_gives_the_papers_sample(nation, pairs):
 
 # the sample
 
-@pytest.mark.slow
 def test_the_sample_has_the_papers_rates(sample):
     assert sample.source == f"simulated: {sample.n_rows:,} rows" and sample.X.shape[1] == 264
     assert sample.y.mean() == pytest.approx(.14, abs=.01)
@@ -217,7 +215,6 @@ def test_seeds_decide_and_fewer_rows_are_the_first_of_more():
 
 # how hard it is
 
-@pytest.mark.slow
 def test_difficulty_comes_from_overlap(sample):
     parts = federated.split(sample, n_participants=1)
     train, test = parts.participants[0], parts.test
