@@ -14,7 +14,7 @@ import pytest
 from pyarrow import parquet
 
 from ppkit.datasets import files
-from ppkit.datasets.files import Found, Size, find, parsed, read_table
+from ppkit.datasets.files import Found, Size, find, read_table
 
 STEMS = ("Invented Cards", "cards")
 

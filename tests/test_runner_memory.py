@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ppkit.runner import batch, catalogue, children, machine, run_folder
+from ppkit.runner import batch, children, machine, run_folder
 from ppkit.runner.children import Children
 
 pytestmark = pytest.mark.processes
