@@ -3,7 +3,7 @@
 import json
 import os
 import tomllib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
 
@@ -12,7 +12,9 @@ import pandas as pd
 from ppkit import rules
 from ppkit.datasets import Dataset
 
-SYMBOLS = {rules.REPRODUCED: "●", rules.DIRECTION: "◐", rules.NOT_REPRODUCED: "○", rules.REFUTED: "✕", rules.NOT_TRIED: "·"}
+SYMBOLS = {rules.REPRODUCED: "●", rules.DIRECTION: "◐", rules.NOT_REPRODUCED: "○", rules.REFUTED: "✕", rules.UNDECIDED: "≈",
+           rules.DEPENDS: "◇", rules.OPEN: "□", rules.NOT_TRIED: "·", rules.ANSWERED: "?", rules.PASSED: "✓", rules.FAILED: "!"}
+KINDS = ("claim", "question", "check")
 FEW_POSITIVES = 100
 CLAIMS = resources.files("ppkit").joinpath("claims")
 
@@ -28,18 +30,58 @@ FORMULA = _Formula()
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement of a paper, from its toml file."""
+    """One row of a paper's toml file.
+
+    kind: "claim" (the paper says it), "question" (ours: it gets an answer, never a verdict) or "check" (of our own code or data).
+    measure: what our number is, with its unit.  cause: the finding that it belongs to.
+    amended: what was changed after a run was seen, and why.  open: what its verdict waits for.
+    to_come: why no notebook measures it yet; such a row has no rule, nor has a question.
+    """
 
     id: str
     paper: str
+    kind: str
     where: str
     says: str
-    rule: str | dict
-    because: str
-    decided_by: str
     printed: str | None = None
+    measure: str | None = None
+    rule: str | dict | None = None
+    because: str | None = None
+    decided_by: str | None = None
     figure: str | None = None
     better: str | None = None
+    cause: str | None = None
+    choices: tuple = ()
+    amended: str | None = None
+    open: str | None = None
+    to_come: str | None = None
+
+    def __post_init__(self):
+        if self.kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {self.kind!r}")
+        if self.kind == "question" or self.to_come:
+            if self.rule is not None:
+                raise ValueError("a question, or what is to come, has no rule")
+        else:
+            rules.parse(self.rule)
+        if not self.to_come and (self.measure is None or self.decided_by not in ("quick", "paper")):
+            raise ValueError("what a notebook measures has a measure, and decided_by quick or paper")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What several rows say together, for a visitor who knows none: it leads README and the page of a run.
+
+    right: whether it tells of something that the paper gets right.  picture: its name in figures/.  lesson: a notebook.
+    """
+
+    id: str
+    paper: str
+    title: str
+    text: str
+    right: bool
+    picture: str
+    lesson: str
 
 
 @dataclass(frozen=True)
@@ -47,18 +89,23 @@ class Row:
     """One decided (or not tried) claim, as it stands in claims.json."""
 
     id: str
+    kind: str
     paper: str
     where: str
     says: str
+    cause: str | None
+    measure: str | None
     printed: str | None
     value: float | None
     spread: float | None
-    rule: str
+    rule: str | None
     verdict: str
     data: str | None
     profile: str | None
     notebook: str | None
     figure: str | None
+    choices: tuple
+    amended: str | None
     note: str
 
     def __repr__(self) -> str:
@@ -68,7 +115,18 @@ class Row:
 
 def papers() -> list[str]:
     """The papers that have a claims file, in order."""
-    return sorted(file.name.removesuffix(".toml") for file in CLAIMS.iterdir() if file.name.endswith(".toml"))
+    stems = (file.name.removesuffix(".toml") for file in CLAIMS.iterdir() if file.name.endswith(".toml"))
+    return sorted(stem for stem in stems if stem != "findings" and not stem.endswith(".choices"))
+
+
+def titles() -> dict[str, str]:
+    """The title of each paper, by its key."""
+    return _read("findings")["titles"]
+
+
+def findings() -> list[Finding]:
+    """The findings of all papers, in the order of their file."""
+    return [Finding(id=id, **table) for id, table in _read("findings").items() if id != "titles"]
 
 
 def claims(paper: str) -> dict[str, Claim]:
@@ -78,14 +136,12 @@ def claims(paper: str) -> dict[str, Claim]:
     """
     if paper not in papers():
         raise ValueError(f"no claims for paper {paper!r}: there are {', '.join(papers())}")
-    tree = tomllib.loads(CLAIMS.joinpath(f"{paper}.toml").read_text("utf-8"))
     found = {}
-    for path, table in _leaves(tree):
+    for path, table in _leaves(_read(paper)):
         try:
             claim = Claim(id=f"{paper}.{path}", paper=paper, **table)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise ValueError(f"{paper}.toml, claim {path!r}: {error}") from None
-        rules.parse(claim.rule)
         found[claim.id] = claim
     return found
 
@@ -117,19 +173,28 @@ class Ledger:
             raise ValueError(f"{self.paper} has no claim {id!r}: see ppkit/claims/{self.paper}.toml")
         if data is not FORMULA and type(data) is not Dataset:
             raise ValueError(f"data must be a Dataset from ppkit.datasets.load, or FORMULA, got {type(data).__name__}")
-        if positives is not None and positives < FEW_POSITIVES and not halfwidth > 0:
-            raise ValueError(f"{id}: {positives} positives are fewer than {FEW_POSITIVES}, so halfwidth must be given")
-        name, options = rules.parse(claim.rule)
+        if claim.to_come:
+            raise ValueError(f"{id} is to come, says {self.paper}.toml: what is measured has a measure and a rule")
         few = positives is not None and positives < FEW_POSITIVES
+        if few and not halfwidth > 0:
+            raise ValueError(f"{id}: {positives} positives are fewer than {FEW_POSITIVES}, so halfwidth must be given")
+        name, options = rules.parse(claim.rule) if claim.rule else (None, {})
+        decide = rules.RULES[name] if name else rules.measured
         evidence = rules.Evidence(values, against=against, proven=proven, halfwidth=halfwidth if few else 0.0,
                                   printed=claim.printed, options={**options, "better": claim.better})
-        outcome = rules.RULES[name](evidence)
-        interval = f"{positives} positives: decided by the interval, half-width {_halfwidth(halfwidth)}" if few else ""
-        later = "quick: the paper profile decides" if (claim.decided_by, self.profile) == ("paper", "quick") else ""
-        row = Row(id=claim.id, paper=self.paper, where=claim.where, says=claim.says, printed=claim.printed,
-                  value=outcome.value, spread=outcome.spread, rule=name, verdict=outcome.verdict, data=data.source,
-                  profile=self.profile, notebook=self.notebook, figure=claim.figure,
-                  note="; ".join(filter(None, (outcome.why, interval, note, later))))
+        outcome = decide(evidence)
+        if few and outcome.verdict != decide(replace(evidence, halfwidth=-halfwidth)).verdict == rules.REPRODUCED:
+            outcome = replace(outcome, verdict=f"{rules.UNDECIDED}: {positives} positives", why="")
+        verdict, why = outcome.verdict, [outcome.why]
+        if claim.kind == "check":
+            verdict = rules.PASSED if verdict == rules.REPRODUCED else rules.FAILED
+        elif claim.open:
+            verdict, why = f"{rules.OPEN}: {claim.open}", [f"on this data: {verdict}", outcome.why]
+        if few:
+            why.append(f"{positives} positives: decided by the interval, half-width {_halfwidth(halfwidth)}")
+        why += [note, "quick: the paper profile decides" if (claim.decided_by, self.profile) == ("paper", "quick") else ""]
+        row = Row(**_about(claim), value=outcome.value, spread=outcome.spread, rule=name, verdict=verdict, data=data.source,
+                  profile=self.profile, notebook=self.notebook, note="; ".join(filter(None, why)))
         self._rows[claim.id] = row
         self._write()
         return row
@@ -171,9 +236,9 @@ def merge(rows: list[dict]) -> list[dict]:
     for claim in (claim for paper in papers() for claim in claims(paper).values()):
         row = recorded.pop(claim.id, None)
         merged.append(row or asdict(Row(
-            id=claim.id, paper=claim.paper, where=claim.where, says=claim.says, printed=claim.printed, value=None,
-            spread=None, rule=rules.parse(claim.rule)[0], verdict=rules.NOT_TRIED, data=None, profile=None,
-            notebook=None, figure=None, note="no notebook of this run recorded it")))
+            **_about(claim), value=None, spread=None, rule=rules.parse(claim.rule)[0] if claim.rule else None,
+            verdict=rules.NOT_TRIED, data=None, profile=None, notebook=None,
+            note=f"to come: {claim.to_come}" if claim.to_come else "no notebook of this run recorded it")))
     if recorded:
         raise ValueError(f"no claim has the id {next(iter(recorded))!r}")
     return merged
@@ -182,24 +247,29 @@ def merge(rows: list[dict]) -> list[dict]:
 def best(old: list[dict], new: list[dict]) -> list[dict]:
     """What the reference keeps of two lists of merged rows: decided over not tried, paper profile over quick, new over old.
 
-    Which picture shows a claim is no result: it is taken from the claims' files as they are now.
+    What is no result (picture, cause, measure, kind) is taken from the claims' files as they are now.
     """
-    pictures = {claim.id: claim.figure for paper in papers() for claim in claims(paper).values()}
+    about = {claim.id: _about(claim) for paper in papers() for claim in claims(paper).values()}
     kept = {row["id"]: row for row in old}
     for row in new:
         before = kept.get(row["id"])
         if before is None or _rank(row) >= _rank(before):
             kept[row["id"]] = row
-    return [{**kept[row["id"]], "figure": pictures.get(row["id"])} for row in new]
+    return [{**kept[row["id"]], **about.get(row["id"], {})} for row in new]
 
 
 def verdict_table(rows: list[dict]) -> pd.DataFrame:
-    """Rows of the ledger as a table of text: claim, its words, the paper's number, ours with its spread, the verdict, and why."""
+    """Rows of the ledger as a table of text: what is said or asked, the paper's number, ours and what it is, the verdict, and why."""
     return pd.DataFrame(
-        {"the paper says": [row["says"] for row in rows], "printed": [row["printed"] or "" for row in rows], "ours": [ours(row) for row in rows],
-         "verdict": [f"{symbol(row['verdict'])} {row['verdict']}" for row in rows],
-         "why": [row["note"] for row in rows]},
-        index=pd.Index([row["id"].split(".", 1)[1] for row in rows], name="claim"))
+        {"the paper says, or we ask": [row["says"] for row in rows], "printed": [row["printed"] or "" for row in rows],
+         "ours": [ours(row) for row in rows], "what ours is": [row["measure"] or "" for row in rows],
+         "verdict": [f"{symbol(row['verdict'])} {row['verdict']}" for row in rows], "why": [reason(row) for row in rows]},
+        index=pd.Index([row["id"].split(".", 1)[1] for row in rows], name="row"))
+
+
+def reason(row: dict) -> str:
+    """Why a row has its verdict, and what was changed in it after a run was seen."""
+    return "; ".join(filter(None, (row["note"], row["amended"] and f"amended {row['amended']}")))
 
 
 def ours(row: dict) -> str:
@@ -214,10 +284,20 @@ def ours(row: dict) -> str:
 
 
 def scoreboard(rows: list[dict]) -> pd.DataFrame:
-    """How many claims of each paper stand where: one row a paper, one column a verdict; a verdict's addition is left out."""
-    counts = pd.DataFrame(0, index=pd.Index(dict.fromkeys(row["paper"] for row in rows), name="paper"), columns=rules.VERDICTS)
+    """How many claims of each paper stand where: one row a paper, one column a verdict (its addition is left out).
+
+    "causes of refuted" counts rows with one cause once; questions and checks are no claims and are counted apart.
+    """
+    counts = pd.DataFrame(0, index=pd.Index(dict.fromkeys(row["paper"] for row in rows), name="paper"),
+                          columns=[*rules.VERDICTS, "causes of refuted", "questions", "checks"])
+    causes = {}
     for row in rows:
-        counts.loc[row["paper"], rules.plain(row["verdict"])] += 1
+        verdict = rules.plain(row["verdict"])
+        counts.loc[row["paper"], verdict if row["kind"] == "claim" else f"{row['kind']}s"] += 1
+        if row["kind"] == "claim" and verdict == rules.REFUTED:
+            causes.setdefault(row["paper"], set()).add(row["cause"] or row["id"])
+    for paper, found in causes.items():
+        counts.loc[paper, "causes of refuted"] = len(found)
     return counts
 
 
@@ -233,6 +313,16 @@ def _halfwidth(value: float) -> str:
 
 def _rank(row: dict) -> tuple[bool, bool]:
     return row["verdict"] != rules.NOT_TRIED, row["profile"] == "paper"
+
+
+def _about(claim: Claim) -> dict:
+    """What a row takes over from its claim: everything that is no result."""
+    names = ("id", "kind", "paper", "where", "says", "cause", "measure", "printed", "figure", "choices", "amended")
+    return {name: getattr(claim, name) for name in names}
+
+
+def _read(name: str) -> dict:
+    return tomllib.loads(CLAIMS.joinpath(f"{name}.toml").read_text("utf-8"))
 
 
 def _leaves(tree: dict, path: str = ""):

@@ -11,8 +11,12 @@ REPRODUCED = "reproduced"
 DIRECTION = "direction only"
 NOT_REPRODUCED = "not reproduced"
 REFUTED = "refuted"
+UNDECIDED = "undecided"
+DEPENDS = "depends on"
+OPEN = "open"
 NOT_TRIED = "not tried"
-VERDICTS = (REPRODUCED, DIRECTION, NOT_REPRODUCED, REFUTED, NOT_TRIED)
+VERDICTS = (REPRODUCED, DIRECTION, NOT_REPRODUCED, REFUTED, UNDECIDED, DEPENDS, OPEN, NOT_TRIED)
+ANSWERED, PASSED, FAILED = "answered", "passed", "failed"  # of questions and checks: no verdict on a paper
 
 SEED_SHARE = 0.8  # of the seeds must agree: a mean that one seed carries is no result
 
@@ -43,6 +47,12 @@ class Evidence:
     halfwidth: float = 0.0
     printed: str | None = None
     options: dict = field(default_factory=dict)
+
+
+def measured(evidence: Evidence) -> Outcome:
+    """What a question of ours gets: the mean and its spread over seeds, no verdict."""
+    seeds = _seeds(evidence.values)
+    return Outcome(ANSWERED, float(seeds.mean()), _spread(seeds))
 
 
 def digits(evidence: Evidence) -> Outcome:
@@ -168,7 +178,7 @@ CAN_REFUTE = {"bound", "claim_fails_if_attained"}
 
 def plain(verdict: str) -> str:
     """The verdict without its addition: "not reproduced (better)" is "not reproduced"."""
-    return verdict if verdict in VERDICTS else next(name for name in VERDICTS if verdict.startswith(name))
+    return next(name for name in (*VERDICTS, ANSWERED, PASSED, FAILED) if verdict.startswith(name))
 
 
 def parse(rule) -> tuple[str, dict]:
