@@ -15,6 +15,7 @@ from ppkit.datasets import Dataset
 SYMBOLS = {rules.REPRODUCED: "●", rules.DIRECTION: "◐", rules.NOT_REPRODUCED: "○", rules.REFUTED: "✕", rules.UNDECIDED: "≈",
            rules.DEPENDS: "◇", rules.OPEN: "□", rules.NOT_TRIED: "·", rules.ANSWERED: "?", rules.PASSED: "✓", rules.FAILED: "!"}
 KINDS = ("claim", "question", "check")
+TO_COME = "to come: "  # begins the note of a row that no notebook measures yet
 FEW_POSITIVES = 100
 CLAIMS = resources.files("ppkit").joinpath("claims")
 
@@ -238,7 +239,7 @@ def merge(rows: list[dict]) -> list[dict]:
         merged.append(row or asdict(Row(
             **_about(claim), value=None, spread=None, rule=rules.parse(claim.rule)[0] if claim.rule else None,
             verdict=rules.NOT_TRIED, data=None, profile=None, notebook=None,
-            note=f"to come: {claim.to_come}" if claim.to_come else "no notebook of this run recorded it")))
+            note=f"{TO_COME}{claim.to_come}" if claim.to_come else "no notebook of this run recorded it")))
     if recorded:
         raise ValueError(f"no claim has the id {next(iter(recorded))!r}")
     return merged
@@ -287,6 +288,7 @@ def scoreboard(rows: list[dict]) -> pd.DataFrame:
     """How many claims of each paper stand where: one row a paper, one column a verdict (its addition is left out).
 
     "causes of refuted" counts rows with one cause once; questions and checks are no claims and are counted apart.
+    A column with nothing in it is left out.
     """
     counts = pd.DataFrame(0, index=pd.Index(dict.fromkeys(row["paper"] for row in rows), name="paper"),
                           columns=[*rules.VERDICTS, "causes of refuted", "questions", "checks"])
@@ -298,7 +300,13 @@ def scoreboard(rows: list[dict]) -> pd.DataFrame:
             causes.setdefault(row["paper"], set()).add(row["cause"] or row["id"])
     for paper, found in causes.items():
         counts.loc[paper, "causes of refuted"] = len(found)
-    return counts
+    return counts.loc[:, counts.any()]
+
+
+def counted(rows) -> str:
+    """How many rows have which verdict, in words: "14 refuted, 2 reproduced"."""
+    verdicts = [rules.plain(row["verdict"]) for row in rows]
+    return ", ".join(f"{verdicts.count(name)} {name}" for name in SYMBOLS if name in verdicts)
 
 
 def symbol(verdict: str) -> str:

@@ -186,7 +186,7 @@ def parse(rule) -> tuple[str, dict]:
 
     ValueError if no rule, or more than one, is named.
     """
-    named = [rule] if isinstance(rule, str) else [key for key in rule if key in RULES]
+    named = [rule] if isinstance(rule, str) else [key for key in rule or () if key in RULES]
     if len(named) != 1 or named[0] not in RULES:
         raise ValueError(f"a claim has exactly one rule of {', '.join(RULES)}, got {rule!r}")
     if isinstance(rule, str):

@@ -86,7 +86,8 @@ def test_claims_of_a_run_are_listed_and_counted(ppkit, project):
     run_folder.write_json(project.folder / "figures" / "claims.json", {"run": {}, "claims": rows})
     code, said, _ = ppkit("claims")
     assert code == 0 and rows[0]["id"] in said and "14,312" in said
-    assert f"○ not reproduced 1  ✕ refuted 0  · not tried {len(rows) - 1}" in said
+    of_first = [row for row in rows if row["paper"] == rows[0]["paper"] and row["kind"] == "claim"]
+    assert f"{rows[0]['paper']}: ○ not reproduced 1, · not tried {len(of_first) - 1}" in said
 
 
 def test_help_is_the_answer_to_nothing(ppkit):

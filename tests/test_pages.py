@@ -82,6 +82,22 @@ def test_the_index_names_the_failed_cell_the_verdict_and_what_is_missing(folder)
     assert "<b>02_b failed</b> in code cell [4], under “Fig. &lt;3&gt;”" in text
     assert "ValueError: epsilon must be &gt; 0, got -1" in text and "----&gt; 1 f(-1)" in text
     assert "<b>Not run to the end:</b> 03_c" in text
-    assert re.search(r'18\.51</td>\s*<td><span class="verdict reproduced">●\u00a0reproduced</span>', text)
+    assert re.search(r'18\.51<br><span class="soft">[^<]+</span></td>\s*<td><span class="verdict reproduced">●\u00a0reproduced</span>', text)
     assert 'alt="A &lt; B"' in text and "2.0 GB" in text and ">12<" in text
-    assert text.count('class="verdict untried"') == len(ledger.merge([])) - 1
+
+
+def test_the_index_shows_the_rows_of_this_run_and_what_is_to_come_and_counts_the_others(folder):
+    text = index.write(folder).read_text("utf-8")
+    of_wang = [row for row in ledger.merge([]) if row["paper"] == "wang2018"]
+    to_come = [row for row in of_wang if row["note"].startswith("to come: ")]
+    assert text.count("<tr data-paper=") == text.count('data-paper="wang2018"') == len(to_come) + 1
+    assert f"{len(of_wang) - len(to_come) - 1} more rows belong to notebooks that this run left out" in text
+    assert ledger.titles()["wang2018"] in text and ledger.titles()["wu2020"] not in text
+    assert 'data-kind="claim" data-verdict="reproduced" data-data="formula"' in text
+
+
+def test_the_index_leads_with_the_findings_that_the_run_has_rows_of(folder):
+    [finding] = {row["cause"] for row in ledger.merge([]) if row["id"] == "wang2018.table1.row5.basic"} - {None} or [None]
+    text = index.write(folder).read_text("utf-8")
+    titles = [one.title for one in ledger.findings() if one.id == finding]
+    assert text.count("<article>") == len(titles) and all(title in text for title in titles)

@@ -15,12 +15,28 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_scoreboard_counts_and_names_the_data():
-    rows = [row for row in ledger.merge([]) if row["paper"] == "wang2018"]
+    rows = [row for row in ledger.merge([]) if row["paper"] == "wang2018" and row["kind"] == "claim"]
     rows[0] |= {"verdict": "refuted", "profile": "paper", "data": "formula", "value": 6.5192}
     rows[1] |= {"verdict": "reproduced", "profile": "paper", "data": "simulated", "value": 1.0}
-    last = readme.scoreboard(rows).splitlines()[-1]
-    assert last == f"| wang2018 | 1 | 0 | 0 | 1 | {len(rows) - 2} | formulas, simulated (paper profile) |"
-    assert readme.refuted(rows).splitlines()[-1] == f"| wang2018, {rows[0]['where']} | {rows[0]['says']} | 6.519 |"
+    head, _, last = readme.scoreboard(rows).splitlines()
+    assert head == "| paper | ● reproduced | ✕ refuted | · not tried | causes of refuted | decided on |"
+    assert last == f"| wang2018 | 1 | 1 | {len(rows) - 2} | 1 | formulas, simulated (paper profile) |"
+
+
+def test_findings_and_rows_say_what_they_rest_on():
+    rows = ledger.merge([])
+    finding = ledger.findings()[0]
+    of_it = [row for row in rows if row["cause"] == finding.id]
+    for row in of_it:
+        row |= {"verdict": "refuted", "value": 6.5192}
+    mark = "✓" if finding.right else "✕"
+    assert f"- {mark} {finding.title} ({len(of_it)} refuted; [{finding.lesson}]" in readme.findings(rows)
+    table = readme.every_row(rows)
+    assert table.count("\n| ") == len(rows) + len(ledger.papers()) and "| 6.519 |" in table
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
 
 
 def test_bars_of_both_sides():
@@ -33,16 +49,20 @@ def test_bars_of_both_sides():
 def test_only_what_stands_between_the_marks_changes(tmp_path):
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures/claims.json").write_text('{"claims": []}')
-    (tmp_path / "README.md").write_text("above\n<!-- begin refuted -->\nold\n<!-- end refuted -->\nbelow\n")
-    text = readme.renewed(tmp_path)
-    assert text.startswith("above\n<!-- begin refuted -->\n| refuted |") and text.endswith("<!-- end refuted -->\nbelow\n")
-    assert "old" not in text
+    for file, name in (("README.md", "findings"), ("figures/README.md", "rows")):
+        (tmp_path / file).write_text(f"above\n<!-- begin {name} -->\nold\n<!-- end {name} -->\nbelow\n")
+    readme.write(tmp_path)
+    for file, name in (("README.md", "findings"), ("figures/README.md", "rows")):
+        text = (tmp_path / file).read_text("utf-8")
+        assert text.startswith(f"above\n<!-- begin {name} -->\n") and text.endswith(f"<!-- end {name} -->\nbelow\n")
+        assert "\nold\n" not in text
 
 
 def commands() -> dict[str, str]:
-    """Every `ppkit ...` that README.md and the notebooks' text tell a reader to type, with the file where it stands first."""
+    """Every `ppkit ...` that the READMEs and the notebooks' text tell a reader to type, with the file where it stands first."""
     found: dict[str, str] = {}
-    for path in (ROOT / "README.md", *sorted((ROOT / "notebooks").rglob("*.ipynb"))):
+    pages = (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "data/README.md", "ppkit/spnn/network/README.md"))
+    for path in (*pages, *sorted((ROOT / "notebooks").rglob("*.ipynb"))):
         if path.suffix == ".md":
             texts = [path.read_text("utf-8")]
         else:

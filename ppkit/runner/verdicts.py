@@ -9,7 +9,8 @@ from ppkit import ledger, project, rules
 from ppkit.runner import Refused, run_folder
 
 STYLES = {rules.REPRODUCED: "green", rules.DIRECTION: "cyan", rules.NOT_REPRODUCED: "yellow", rules.REFUTED: "red",
-          rules.NOT_TRIED: "dim"}
+          rules.UNDECIDED: "magenta", rules.DEPENDS: "magenta", rules.OPEN: "magenta", rules.NOT_TRIED: "dim",
+          rules.ANSWERED: "blue", rules.PASSED: "dim", rules.FAILED: "red"}
 
 WIDTH_IN_A_FILE, DATA_WIDTH_IN_A_FILE = 140, 100
 
@@ -21,14 +22,17 @@ def show(run: str | None) -> None:
         raise Refused("there is no figures/claims.json yet: name a run, for example `ppkit claims latest`" if run is None
                       else f"run {run} has no verdicts yet: it was stopped before its end")
     rows = run_folder.read_json(file)["claims"]
-    table = Table("claim", "paper", "ours", "verdict", "data", box=box.SIMPLE_HEAD)
+    table = Table("row", "kind", "paper", "ours", "what ours is", "verdict", "cause", "data", box=box.SIMPLE_HEAD)
     for row in rows:
         style = STYLES[rules.plain(row["verdict"])]
-        table.add_row(row["id"], row["printed"] or "", ledger.ours(row),
-                      Text(f"{ledger.symbol(row['verdict'])} {row['verdict']}", style=style), row["data"] or "")
-    _console().print(table)
-    counts = {name: sum(rules.plain(row["verdict"]) == name for row in rows) for name in rules.VERDICTS}
-    print("  ".join(f"{ledger.symbol(name)} {name} {count}" for name, count in counts.items()))
+        table.add_row(row["id"], row["kind"], row["printed"] or "", ledger.ours(row), row["measure"] or "",
+                      Text(f"{ledger.symbol(row['verdict'])} {row['verdict']}", style=style), row["cause"] or "", row["data"] or "")
+    console = _console()
+    console.print(table)
+    counts = ledger.scoreboard(rows)
+    for paper, of_paper in counts.iterrows():
+        said = (f"{ledger.SYMBOLS.get(name, '')} {name} {n}".strip() for name, n in of_paper.items() if n)
+        console.print(f"{paper}: {', '.join(said)}", soft_wrap=True)
 
 
 def show_data() -> None:
