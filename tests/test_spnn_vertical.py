@@ -75,6 +75,20 @@ def test_distress_keeps_its_one_hot_columns_and_goes_to_two_holders(companies):
     assert X[:, ~coded].mean(dim=0).abs().max() < 1e-4
 
 
+def test_whole_columns_of_distress_stay_with_one_holder(companies):
+    held = distress(companies, whole=True)
+    names = np.split(np.array(held.feature_names), np.cumsum(held.holders)[:-1])
+    of_a, of_b = ({name.split(" = ")[0] for name in part} for part in names)
+    assert not of_a & of_b and (len(of_a), len(of_b)) == (43, 42) and held.holders == [513, 42]
+    assert {"Company", "Time", "x80", "x1"} <= of_a and {"x81", "x83"} <= of_b
+    cut = distress(companies)
+    assert torch.equal(torch.cat(held.parts["test"], dim=1), torch.cat(cut.parts["test"], dim=1))
+
+
+def test_whole_columns_need_not_be_coded(cards):
+    assert vertical(cards, ["V1", "V2", "V3"], 2, shares=LEAKAGE, by="rows", seed=0, whole=True).holders == [2, 1]
+
+
 def test_distress_by_company_keeps_companies_apart_and_by_time_tests_on_the_last_periods(companies):
     apart, later = distress(companies, by="account"), distress(companies, by="time")
     train, test = (set(companies.account[apart.rows[key]]) for key in ("train", "test"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -52,10 +53,12 @@ def fraud(dataset: Dataset, *, holders: int = 2, with_amount: bool = False, with
     return vertical(dataset, wanted, holders, shares=shares, by="rows", seed=seed, dtype=dtype)
 
 
-def distress(dataset: Dataset, *, holders: int = 2, by: str = "rows", test_share: float = 0.3, seed: int = 0,
-             dtype: torch.dtype = torch.float32) -> Vertical:
+def distress(dataset: Dataset, *, holders: int = 2, whole: bool = False, by: str = "rows", test_share: float = 0.3,
+             seed: int = 0, dtype: torch.dtype = torch.float32) -> Vertical:
     """distress for k holders: all inputs of its variant, one-hot ones as they are, in order and cut into equal widths.
 
+    whole: cut between the file's own columns, as `vertical` does; equal widths give the first of two holders nothing
+    but codes of the company, and the second every number.
     by: "rows" as the paper; "account" keeps companies apart, "time" tests on the last periods of each (`datasets.train_test`).
     test_share, seed: of that split.  holders: as for `fraud`.
     Returns a Vertical with "train" and "test".  ValueError for another data set or an argument out of range.
@@ -63,20 +66,23 @@ def distress(dataset: Dataset, *, holders: int = 2, by: str = "rows", test_share
     if dataset.name != "distress":
         raise ValueError(f"distress takes the data set distress, got {dataset.name}")
     return vertical(dataset, dataset.feature_names, holders, shares={"train": 1 - test_share, "test": test_share}, by=by,
-                    seed=seed, dtype=dtype)
+                    seed=seed, whole=whole, dtype=dtype)
 
 
 def vertical(dataset: Dataset, names: Sequence[str], holders: int, *, shares: Mapping[str, float], by: str, seed: int,
-             dtype: torch.dtype = torch.float32) -> Vertical:
+             whole: bool = False, dtype: torch.dtype = torch.float32) -> Vertical:
     """Any data set for k holders: the named columns, in this order, in nearly equal widths.
 
+    whole: the codes of one column of the file ("x80 = 1", "x80 = 2") stay together, and holders have nearly equal numbers
+    of the file's columns instead.
     shares: positive numbers that sum to 1, "train" among the keys; its rows give mean and deviation of numeric columns.
     by, seed: as in `datasets.train_test`, which cuts off the last key first.
     """
     if "train" not in shares or len(shares) < 2 or min(shares.values()) <= 0 or abs(sum(shares.values()) - 1) > 1e-9:
         raise ValueError(f"shares must be at least two positive numbers that sum to 1, 'train' among them, got {dict(shares)}")
     columns = [_column(dataset, name) for name in names]
-    widths = shares_of(len(columns), holders)
+    codes = list(Counter(name.split(" = ")[0] if whole else name for name in names).values())
+    widths = [int(sum(part)) for part in np.split(codes, np.cumsum(shares_of(len(codes), holders))[:-1])]
     rows, left, rest = {}, np.arange(dataset.n_rows), 1.0
     for key in list(shares)[:0:-1]:
         part = train_test(subset(dataset, left), by=by, test_share=shares[key] / rest, seed=seed)
