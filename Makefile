@@ -18,10 +18,11 @@ NBVAL := -p notebook_times -p notebook_kernels --nbval --nbval-cell-timeout 1800
 SYSTEM := notebooks/05_spnn_network.ipynb
 REAL_DATA := $(wildcard ../shared/data)
 
-.PHONY: help reproduce paper check test test-unit test-notebooks test-lowered test-batch test-papermill test-real lab data \
+.PHONY: help first reproduce paper check test test-unit test-notebooks test-lowered test-batch test-papermill test-real lab data \
         test-browser fit-standins bench clean environment
 
 help:
+	@echo "make first       one card transaction read out of one gradient: a first result in seconds"
 	@echo "make reproduce   rerun every notebook, quick profile; then open runs/latest/index.html"
 	@echo "make paper       the same at the papers' own sizes (long)"
 	@echo "make check       layers, doctests and the quick unit tests: about a minute"
@@ -32,6 +33,9 @@ help:
 	@echo "make fit-standins  fit and measure the stand-ins on the real files that are here (half an hour)"
 	@echo "make bench       our speed beside the peers' (figures/bench.json)"
 	@echo "make clean       remove .venv and caches; runs/ stays"
+
+first: environment
+	OMP_NUM_THREADS=1 $(BIN)/ppkit first
 
 reproduce: environment
 	$(BIN)/ppkit reproduce $(ARGS)

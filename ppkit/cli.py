@@ -1,4 +1,4 @@
-"""The command line, `ppkit`: reproduce, lab, execute, reference, claims, data, spnn."""
+"""The command line, `ppkit`: first, reproduce, lab, execute, reference, claims, data, spnn."""
 
 import sys
 from pathlib import Path
@@ -21,6 +21,14 @@ Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="the run's TOML f
 Resume = Annotated[bool, typer.Option("--resume", help="go on from the last step that all roles have saved")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="start anew where a run is, and delete that one")]
 Notebooks = Annotated[Optional[list[str]], typer.Argument(metavar="[NOTEBOOK]...", help="names such as 01_dpstgd; none for all")]
+
+
+@app.command()
+def first() -> None:
+    """Read one card transaction out of one gradient, and draw it: a first result in seconds."""
+    from ppkit import first as reading
+
+    print(f"Picture: {reading.run()}")
 
 
 @app.command()

@@ -35,6 +35,10 @@ def test_findings_and_rows_say_what_they_rest_on():
     assert table.count("\n| ") == len(rows) + len(ledger.papers()) and "| 6.519 |" in table
 
 
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
+
+
 def test_bars_of_both_sides():
     bar = {"what": "a over b", "ratio": 1.464, "spread": [1.05, 1.61], "threads": 1}
     table = readme.bars({"bars": [bar | {"at_least": None, "at_most": 2.5}, bar | {"at_least": 1.0, "at_most": None}]})
@@ -55,9 +59,10 @@ def test_only_what_stands_between_the_marks_changes(tmp_path):
 
 
 def commands() -> dict[str, str]:
-    """Every `ppkit ...` that README.md and the notebooks' text tell a reader to type, with the file where it stands first."""
+    """Every `ppkit ...` that the READMEs and the notebooks' text tell a reader to type, with the file where it stands first."""
     found: dict[str, str] = {}
-    for path in (ROOT / "README.md", *sorted((ROOT / "notebooks").rglob("*.ipynb"))):
+    pages = (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "data/README.md", "ppkit/spnn/network/README.md"))
+    for path in (*pages, *sorted((ROOT / "notebooks").rglob("*.ipynb"))):
         if path.suffix == ".md":
             texts = [path.read_text("utf-8")]
         else:

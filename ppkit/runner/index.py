@@ -51,7 +51,8 @@ def _papers(claims: list[dict]) -> list[dict]:
         here = [row for row in rows if row["notebook"] or row["note"].startswith(ledger.TO_COME)]
         if any(row["notebook"] for row in rows):
             papers.append({"name": paper, "title": title, "rows": here, "elsewhere": len(rows) - len(here),
-                           "counts": ledger.scoreboard(here).iloc[0].to_dict()})
+                           "counts": [{"name": name, "css": CLASSES.get(name, ""), "symbol": ledger.SYMBOLS.get(name, ""), "count": count}
+                                      for name, count in ledger.scoreboard(here).iloc[0].items()]})
     return papers
 
 

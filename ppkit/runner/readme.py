@@ -28,7 +28,7 @@ def findings(rows: list[dict]) -> str:
     """
     lines, titles = [], ledger.titles()
     for paper in dict.fromkeys(finding.paper for finding in ledger.findings()):
-        lines += [f"*{titles[paper]}* ({paper})", ""]
+        lines.append(f"**{titles[paper]}** ({paper})")
         for finding in (finding for finding in ledger.findings() if finding.paper == paper):
             mark = ledger.SYMBOLS[rules.PASSED if finding.right else rules.REFUTED]
             counted = ledger.counted(row for row in rows if row["cause"] == finding.id)
