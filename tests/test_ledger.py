@@ -37,8 +37,8 @@ def test_every_part_of_kanodia2020_has_a_claim():
 def test_every_part_of_wu2020_has_a_claim():
     found = ledger.claims("wu2020")
     parts = {id.split(".")[1] for id in found}
-    assert parts == {"theorem1", "kappa", "assumption3", "theorem2", "theorem3", "psi", "within90", "forecast", "collaboration",
-                     *(f"fig{i}" for i in range(2, 12))} and len(found) >= 45
+    assert parts == {"theorem1", "kappa", "assumption3", "theorem2", "theorem3", "algorithm2", "psi", "lending", "within90",
+                     "forecast", "collaboration", *(f"fig{i}" for i in range(2, 12))} and len(found) >= 73
 
 
 def test_the_claims_print_what_the_code_s_table_prints():
