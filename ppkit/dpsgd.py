@@ -5,6 +5,7 @@
     fixed_batch         epsilon_for_fixed_batches      replace-one (the number of records is public)
     shuffled_batches    epsilon_for_epochs             replace-one, zero-out: no gain from the shuffling is claimed
 
+Notebook 02 trains on fixed_batch, and prices its steps in all three ways, beside what an attacker attains.
 One record moves the clipped sum by C when it comes or goes, by 2C when it is replaced. In a microbatch of k > 1 records
 it moves their mean gradient anywhere: clipped, from one end of the ball of radius C to the other. So 2C, whatever k and
 whichever relation; the same noise protects microbatches less, at equal noise_multiplier, and averages no more of it away.
