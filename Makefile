@@ -54,7 +54,7 @@ fit-standins: environment
 
 # Layers, doctests and the unit tests that start no process and are not marked slow: for the person at work.
 check: environment
-	$(PINNED) $(BIN)/python -m pytest -p no:nbval -q --doctest-modules -n 2 --dist worksteal -m "not processes and not slow" tests ppkit
+	$(PINNED) $(BIN)/python -m pytest -p no:nbval -q --doctest-modules -n 2 --dist worksteal -m "not processes and not slow" tests ppkit spnn_system
 
 test: environment
 	$(MAKE) test-notebooks
@@ -62,7 +62,7 @@ test: environment
 	$(MAKE) test-unit
 
 test-unit: environment
-	$(PINNED) $(BIN)/python -m pytest -p no:nbval -q --doctest-modules --durations=8 -n 2 --dist loadfile tests ppkit
+	$(PINNED) $(BIN)/python -m pytest -p no:nbval -q --doctest-modules --durations=8 -n 2 --dist loadfile tests ppkit spnn_system
 
 test-notebooks: environment
 	$(PINNED) $(BIN)/python -m pytest $(NBVAL) -n 2 --dist loadscope notebooks $(addprefix --ignore=,$(SYSTEM))

@@ -1,6 +1,7 @@
-"""The command line, `ppkit`: first, reproduce, lab, execute, reference, claims, data, spnn."""
+"""The command line, `ppkit`: first, reproduce, lab, execute, reference, claims, data, and what other packages add."""
 
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -12,14 +13,9 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=N
                   help="Four papers on private learning on financial data, rerun and re-tested.")
 data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The data sets: what is here, what is not.")
 app.add_typer(data_app, name="data")
-spnn_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None,
-                       help="zhou2021 as a system: coordinator, server, dealer and holders, each a process of its own.")
-app.add_typer(spnn_app, name="spnn")
+for command in metadata.entry_points(group="ppkit.commands"):  # of packages above this one, such as spnn
+    app.add_typer(command.load(), name=command.name)
 
-Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="the run's TOML file, or a folder with a config.toml; "
-                                              "`ppkit spnn example` writes one")]
-Resume = Annotated[bool, typer.Option("--resume", help="go on from the last step that all roles have saved")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="start anew where a run is, and delete that one")]
 Notebooks = Annotated[Optional[list[str]], typer.Argument(metavar="[NOTEBOOK]...", help="names such as 01_dpstgd; none for all")]
 
 
@@ -157,127 +153,6 @@ def data_fit_standins(
     for sentence in missed:
         print(sentence, file=sys.stderr)
     raise typer.Exit(1 if missed else 0)
-
-
-@spnn_app.command("example")
-def spnn_example(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="a new folder for the config and the holders' files")],
-    rows: Annotated[Optional[int], typer.Option(help="rows of creditcard, at least 56,441; else all")] = None,
-    holders: Annotated[int, typer.Option(help="how many, at least 2")] = 2,
-    protocol: Annotated[str, typer.Option(help="plain, ss, he or masked")] = "masked",
-    form: Annotated[Optional[str], typer.Option(help="of ss: lean or published")] = None,
-    epochs: Annotated[int, typer.Option()] = 1,
-    batch: Annotated[int, typer.Option()] = 5000,
-    bandwidth: Annotated[str, typer.Option(help='of a link in one direction, such as "100 Mbps"; 0 for no limit')] = "0",
-    latency: Annotated[float, typer.Option(help="seconds")] = 0.0,
-    data: Annotated[str, typer.Option(help="standin, or real where the file is here")] = "standin",
-) -> None:
-    """Write a run to start from: config.toml and one file a holder, from rows of creditcard."""
-    import shlex
-
-    from ppkit.spnn.network import example
-
-    rate = 0 if bandwidth == "0" else bandwidth
-    settings = dict(protocol=protocol, form=form, epochs=epochs, batch=batch, bandwidth=rate, latency=latency)
-    held = example.creditcard(rows, holders=holders, source=data)
-    written = example.write(folder, held, **settings)
-    typed, counts = shlex.quote(str(written)), {key: int(y.sum()) for key, y in held.y.items()}
-    print(f"{typed} is a run on this machine with protocol {protocol}, on {held.source}: {counts['train']} frauds to train on, "
-          f"{counts['test']} to test on.\nEvery address in it is on this machine, 127.0.0.1: for several machines write theirs, "
-          f"before the certificates. Next:\nppkit spnn certs {typed}\nppkit spnn run {typed}")
-
-
-@spnn_app.command("certs")
-def spnn_certs(
-    config: Config,
-    days: Annotated[int, typer.Option(help="how long they hold")] = 30,
-    fresh: Annotated[bool, typer.Option("--fresh", help="replace those that are there")] = False,
-) -> None:
-    """Make a private CA, whose key is thrown away, and one certificate and key for every role."""
-    from ppkit.spnn.network import certificates
-    from ppkit.spnn.network.config import load, split_address
-
-    loaded = load(config)
-    folder = loaded.network.certificates
-    there = [file for role in loaded.roles for name in certificates.FILES if (file := folder / role / name).exists()]
-    if there and not fresh:
-        raise Refused(f"there are certificates in {folder} already: "
-                      "--fresh replaces them, and then every role needs its new ones")
-    for file in there:
-        file.unlink()
-    hosts = {role: split_address(address)[0] for role, address in loaded.addresses.items()}
-    certificates.make(folder, loaded.roles, hosts=hosts, days=days)
-    print(f"Each of {', '.join(loaded.roles)} has its folder in {folder}; the key in it is for that role alone:\n"
-          "no key may travel anywhere else, and nobody else may read it. On one machine, all at once:\n"
-          f"ppkit spnn run {loaded.typed}\n"
-          f"On several, what each role's machine needs, in the same places beside {loaded.path.name}, and what starts it there:")
-    for role in loaded.roles:
-        own = [holder.data.name for holder in loaded.holders if holder.name == role]
-        needs = ", ".join([loaded.path.name, *own, f"{folder.name}/{role}"])
-        start = f"holder {loaded.typed} --name {role}" if own else f"{role} {loaded.typed}"
-        print(f"{role}: {needs}; ppkit spnn {start}")
-
-
-@spnn_app.command("run")
-def spnn_run(
-    config: Config,
-    resume: Resume = False,
-    fresh: Fresh = False,
-    only: Annotated[Optional[list[str]], typer.Option(help="a role of this machine, where others are elsewhere; "
-                                                           "may be repeated")] = None,
-) -> None:
-    """Start all roles on this machine, watch them, and show what came of it (exit code 1 if the run stopped)."""
-    from ppkit.lifeline import terminated_like_interrupted
-    from ppkit.spnn.network import launch
-
-    with terminated_like_interrupted():
-        try:
-            result = launch.run(config, resume=resume, fresh=fresh, only=only)
-        except launch.Interrupted as interrupted:
-            print(f"ppkit: {interrupted}", file=sys.stderr)
-            raise typer.Exit(130) from None
-    if result.code == launch.DONE:
-        print(result.summary())
-    else:
-        print(f"ppkit: {result.sentence}", file=sys.stderr)
-    raise typer.Exit(result.code)
-
-
-@spnn_app.command("coordinator")
-def spnn_coordinator(config: Config, resume: Resume = False, fresh: Fresh = False) -> None:
-    """Start the coordinator, which sees no data: it splits the network, starts, watches and stops the others."""
-    _role(config, "coordinator", resume, fresh)
-
-
-@spnn_app.command("server")
-def spnn_server(config: Config, resume: Resume = False, fresh: Fresh = False) -> None:
-    """Start the server, which has the hidden layers."""
-    _role(config, "server", resume, fresh)
-
-
-@spnn_app.command("dealer")
-def spnn_dealer(config: Config, resume: Resume = False, fresh: Fresh = False) -> None:
-    """Start the dealer of triples, for protocol ss."""
-    _role(config, "dealer", resume, fresh)
-
-
-@spnn_app.command("holder")
-def spnn_holder(
-    config: Config,
-    name: Annotated[str, typer.Option(help="which holder, as the config calls it")],
-    resume: Resume = False,
-    fresh: Fresh = False,
-) -> None:
-    """Start one data holder, which reads its own file and no other."""
-    _role(config, name, resume, fresh, holder=True)
-
-
-def _role(config: Path, role: str, resume: bool, fresh: bool, holder: bool = False) -> None:
-    from ppkit.spnn.network.__main__ import start
-    from ppkit.spnn.network.config import load
-
-    loaded = load(config)
-    raise typer.Exit(start(loaded, loaded.holder(role).name if holder else role, resume=resume, fresh=fresh))
 
 
 def paired(arguments: list[str]) -> list[str]:

@@ -1,4 +1,8 @@
-"""Imports point down only, and no paper's module imports another paper's."""
+"""Imports point down only, in circles nowhere, and no paper's module imports another paper's; ppkit never imports what
+is built on it.
+
+Seen are imports at the top, inside functions and for types only, of a module or of a name in it.
+"""
 
 import ast
 from pathlib import Path
@@ -7,42 +11,90 @@ import pytest
 
 import ppkit
 
-FLOORS = {"cli": 4, "first": 4, "runner": 4, "show": 4, "ledger": 4, "rules": 4, "measured": 4,
-          "dpstgd": 3, "backtracking": 3, "spnn": 3, "collaboration": 3,
-          "gradients": 2, "dpsgd": 2, "dpsgd_optimizer": 2, "federated": 2, "models": 2, "evaluation": 2, "compare": 2, "slopes": 2, "attacks": 2, "profile": 2,
-          "mechanisms": 1, "accounting": 1, "renyi": 1, "audit": 1, "datasets": 1,
-          "project": 0, "lifeline": 0}
-PACKAGE = Path(ppkit.__file__).parent
-FILES = sorted(file.relative_to(PACKAGE) for file in PACKAGE.rglob("*.py") if file != PACKAGE / "__init__.py")
+ROOT = Path(ppkit.__file__).parents[1]
+PACKAGES = ("ppkit", "spnn_system")
+FLOORS = {
+    "ppkit": {
+        "cli": 4, "first": 4, "runner": 4, "show": 4, "ledger": 4, "rules": 4, "measured": 4,
+        "dpstgd": 3, "backtracking": 3, "spnn": 3, "collaboration": 3,
+        "gradients": 2, "dpsgd": 2, "dpsgd_optimizer": 2, "federated": 2, "models": 2, "evaluation": 2, "compare": 2,
+        "slopes": 2, "attacks": 2, "profile": 2,
+        "mechanisms": 1, "accounting": 1, "renyi": 1, "audit": 1, "datasets": 1,
+        "project": 0, "lifeline": 0},
+    "spnn_system": {
+        "cli": 4, "__main__": 4, "launch": 3, "preflight": 3, "example": 3, "replay": 3, "roles": 3,
+        "run": 2, "cost_model": 2, "data": 2, "config": 1, "settings": 0, "transport": 0}}
+PAPERS = ("dpstgd", "backtracking", "spnn", "collaboration")
+MODULES = {".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
+           for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))}
 
 
-def imported(file: Path) -> set[str]:
-    """The rooms of ppkit that a file imports from, its own left out."""
-    found = set()
-    for node in ast.walk(ast.parse((PACKAGE / file).read_text("utf-8"))):
+def imported(module: str) -> set[str]:
+    """The modules of these packages that one imports; of `from package import module` the module, not the package."""
+    found, here = set(), module.split(".") + ["__init__"] * (MODULES[module].name == "__init__.py")
+    for node in ast.walk(ast.parse(MODULES[module].read_text("utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {name.name.split(".")[1] for name in node.names if name.name.startswith("ppkit.")}
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module == "ppkit":
             found |= {name.name for name in node.names}
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module.startswith("ppkit."):
-            found.add(node.module.split(".")[1])
-        elif isinstance(node, ast.ImportFrom) and node.level == len(file.parts):  # from . at the top, or from .. out of a room
-            found |= {node.module.split(".")[0]} if node.module else {name.name for name in node.names}
-    return found - {room(file)}
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join([*(here[: -node.level] if node.level else []), *filter(None, [node.module])])
+            found |= {inner if (inner := f"{base}.{name.name}") in MODULES else base for name in node.names}
+    return (found & set(MODULES)) - {module}
 
 
-def room(file: Path) -> str:
-    return file.parts[0].removesuffix(".py")
+GRAPH = {module: imported(module) for module in MODULES}
+ROOMS = [module for module in MODULES if "." in module]
 
 
-@pytest.mark.parametrize("file", FILES, ids=str)
-def test_imports_point_down(file):
-    assert room(file) in FLOORS, f"say in FLOORS on which floor {room(file)} is"
-    mine = FLOORS[room(file)]
-    for other in imported(file) & set(FLOORS):
-        assert FLOORS[other] <= mine and not (mine == FLOORS[other] == 3), f"{file} imports {other}"
+@pytest.mark.parametrize("module", ROOMS)
+def test_imports_point_down(module):
+    package, room = module.split(".")[:2]
+    floors = FLOORS[package]
+    assert room in floors, f"say in FLOORS on which floor {room} is"
+    for other in GRAPH[module]:
+        above, *rest = other.split(".")
+        if above != package:
+            assert (package, above) == ("spnn_system", "ppkit"), f"{module} imports {other}"
+        elif rest and rest[0] != room:
+            assert floors[rest[0]] <= floors[room], f"{module} imports {other}"
+            assert not {room, rest[0]} <= set(PAPERS), f"{module} imports {other}: another paper's"
 
 
-def test_the_test_sees_imports_of_every_kind():
-    assert {"datasets", "project", "runner"} <= imported(Path("runner/batch.py")) | {"runner"}
-    assert "ledger" in imported(Path("runner/index.py"))
+def circle(arrows: dict[str, set[str]]) -> list[str]:
+    """What is left when all that points to nothing that is left is taken away, again and again: [] without a circle."""
+    left = dict(arrows)
+    while ends := [one for one, to in left.items() if not to & set(left)]:
+        for one in ends:
+            del left[one]
+    return sorted(left)
+
+
+def rooms_in(folder: str) -> dict[str, set[str]]:
+    """What is in a folder, file or folder, and to which of its neighbours each points."""
+    depth, arrows = folder.count(".") + 2, {}
+    inside = [module for module in MODULES if module.startswith(f"{folder}.")]
+    for module in inside:
+        mine = ".".join(module.split(".")[:depth])
+        others = {".".join(other.split(".")[:depth]) for other in GRAPH[module] if other in inside}
+        arrows.setdefault(mine, set()).update(others - {mine})
+    return arrows
+
+
+# Circles that are still there, and what takes them away.
+KNOWN = {"ppkit.datasets": "fitting and measuring the stand-ins load data, and go to tools/",
+         "spnn_system.roles": "a role's part goes into parts"}
+
+
+@pytest.mark.parametrize("folder", [
+    pytest.param(folder, marks=pytest.mark.xfail(strict=True, reason=KNOWN[folder]) if folder in KNOWN else ())
+    for folder in sorted({module.rpartition(".")[0] for module in ROOMS})])
+def test_no_room_and_no_room_inside_a_room_is_in_a_circle(folder):
+    assert circle(rooms_in(folder)) == []
+
+
+def test_the_test_sees_imports_of_every_kind_and_circles():
+    assert {"ppkit.project", "ppkit.datasets"} <= GRAPH["ppkit.runner.batch"]
+    assert "ppkit.ledger" in GRAPH["ppkit.runner.index"]
+    assert "ppkit.evaluation" in GRAPH["spnn_system.roles.holder"]                         # inside a function
+    assert "ppkit.spnn.holders" in GRAPH["ppkit.spnn.correlations"]                        # from .holders import
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == ["a", "b", "c", "d"]
+    assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []

@@ -61,7 +61,7 @@ def test_only_what_stands_between_the_marks_changes(tmp_path):
 def commands() -> dict[str, str]:
     """Every `ppkit ...` that the READMEs and the notebooks' text tell a reader to type, with the file where it stands first."""
     found: dict[str, str] = {}
-    pages = (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "data/README.md", "ppkit/spnn/network/README.md"))
+    pages = (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "data/README.md", "spnn_system/README.md"))
     for path in (*pages, *sorted((ROOT / "notebooks").rglob("*.ipynb"))):
         if path.suffix == ".md":
             texts = [path.read_text("utf-8")]

@@ -5,11 +5,12 @@ import os
 import shutil
 import sys
 import tomllib
+from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 from tqdm import tqdm
 
-import ppkit
 from ppkit import datasets, project
 from ppkit.datasets.files import sha256
 from ppkit.datasets.loading import real_file
@@ -151,14 +152,20 @@ def _record(key: str, profile: str, source: str | None, chosen: dict[str, Path],
 
 
 def _key(chosen: dict[str, Path], profile: str, parameters: dict, source: str | None) -> str:
-    """What must be the same for a run to go on: notebook sources, profile, parameters, data files, ppkit's sources, the lock."""
+    """What must be the same for a run to go on: notebooks' sources, profile, parameters, data, our sources, the lock.
+
+    Our sources: of ppkit, and of every package that adds commands to it, such as spnn_system.
+    """
     cells = {name: [cell["source"] for cell in catalogue.cells(path)] for name, path in chosen.items()}
-    package = Path(ppkit.__file__).parent
-    code = [file for file in sorted(package.rglob("*")) if file.is_file() and "__pycache__" not in file.parts]
+    adding = (entry.module.partition(".")[0] for entry in metadata.entry_points(group="ppkit.commands"))
+    folders = [Path(find_spec(package).origin).parent for package in sorted({"ppkit", *adding})]
+    code = {file.relative_to(folder.parent).as_posix(): file.read_bytes()
+            for folder in folders for file in sorted(folder.rglob("*"))
+            if file.is_file() and "__pycache__" not in file.parts}
     lock = project.root() / "requirements.lock"
     asked = {"cells": cells, "profile": profile, "parameters": parameters, "source": source or os.environ.get("PPKIT_SOURCE"),
-             "data": _data_checksums(), "code": [file.relative_to(package).as_posix() for file in code]}
-    return run_folder.digest(json.dumps(asked, sort_keys=True).encode(), *(file.read_bytes() for file in code),
+             "data": _data_checksums(), "code": list(code)}
+    return run_folder.digest(json.dumps(asked, sort_keys=True).encode(), *code.values(),
                              lock.read_bytes() if lock.exists() else b"")
 
 

@@ -1,1 +1,0 @@
-"""SPNN with every role in a process of its own: frames, certificates, shaped links, roles, and what they cost."""

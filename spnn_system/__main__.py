@@ -1,0 +1,65 @@
+"""One role in one process: `python -m spnn_system coordinator CONFIG`, or `... holder A CONFIG`."""
+
+import argparse
+import importlib
+import os
+import sys
+from pathlib import Path
+
+from ppkit.lifeline import die_with_parent
+from spnn_system.config import NOT_HOLDERS, Config, load
+
+THREAD_COUNTS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def start(config: Config, role: str, *, resume: bool = False, fresh: bool = False) -> int:
+    """Run one role to its end, in this process; returns its exit code: 0 done, 1 stopped.
+
+    role: "coordinator", "server", "dealer" or a holder's name.  resume: go on from the last step that all have.
+    fresh: a new run may delete what an earlier one left here.
+    ValueError or FileNotFoundError for what it cannot start with, before it starts (`preflight.check`).
+    """
+    if role not in config.roles:
+        raise ValueError(f"{config.typed} has no role {role!r}: with protocol {config.protocol.name!r} there are "
+                         f"{', '.join(config.roles)}")
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")          # gRPC's own lines: the log says who was refused
+    os.environ.update(dict.fromkeys(THREAD_COUNTS, str(config.training.threads)))       # before NumPy and torch are loaded
+    from spnn_system import preflight
+
+    preflight.check_beginning(config, [role], resume=resume, fresh=fresh)
+    preflight.check(config, [role])
+    if role == "coordinator" and not resume:
+        preflight.keep_config(config)
+    if role in NOT_HOLDERS:
+        return importlib.import_module(f"spnn_system.roles.{role}").main(config, resume=resume)
+    return importlib.import_module("spnn_system.roles.holder").main(config, role, resume=resume)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The exit code: as `start`, and 2 for bad input, which is one sentence on stderr."""
+    parser = argparse.ArgumentParser(prog="python -m spnn_system", allow_abbrev=False)
+    kinds = parser.add_subparsers(dest="kind", required=True)
+    for kind in (*NOT_HOLDERS, "holder"):
+        one = kinds.add_parser(kind)
+        if kind == "holder":
+            one.add_argument("name")
+        one.add_argument("config", type=Path)
+        one.add_argument("--resume", action="store_true", help="go on from the last step that all roles have")
+        one.add_argument("--parent", type=int, help="end when this process ends: for who starts several roles")
+    given = parser.parse_args(arguments)
+    if given.parent is not None:
+        die_with_parent(given.parent)
+    try:
+        config = load(given.config)
+        return start(config, config.holder(given.name).name if given.kind == "holder" else given.kind,
+                     resume=given.resume, fresh=not given.resume)           # who starts several has asked already
+    except (ValueError, FileNotFoundError) as error:
+        print(f"ppkit: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    ended = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(ended)                             # all is written and closed; to take gRPC and torch apart would take seconds

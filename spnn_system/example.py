@@ -1,0 +1,120 @@
+"""An example to start from: the config file of a run, and one parquet file a holder, made from rows that are split already."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from ppkit import datasets
+from ppkit.spnn.holders import holder_names
+from spnn_system import config as configs
+from spnn_system.run.control import private
+from spnn_system.data import ID
+from spnn_system.settings import SECTIONS
+from ppkit.spnn.vertical import Vertical, fraud
+
+LABELS = "label"
+OWN = {"ss": {"form": "lean"}, "he": {"key_bits": configs.SECURE_KEY_BITS}}             # shown where the protocol has them
+FEWEST_ROWS = 56_441                            # of creditcard, so that 20 frauds are tested on: fewer measure no AUC
+PORTS = range(20_000, 32_000)                   # below those that systems give to outgoing connections
+
+
+def creditcard(rows: int | None = None, *, holders: int = 2, source: str = "standin") -> Vertical:
+    """Rows of creditcard for an example, cut between holders; frauds are as rare in fewer rows as in all.
+
+    rows: at least FEWEST_ROWS, None for all.  source: as for `datasets.load`.  ValueError for fewer rows, or more than there are.
+    """
+    if rows is not None and rows < FEWEST_ROWS:
+        raise ValueError(f"{rows:,} rows of creditcard have too few frauds to test on: take at least {FEWEST_ROWS:,}, which "
+                         "have 20 among the test rows, or all")
+    return fraud(datasets.load("creditcard", source=source, rows=rows), holders=holders)
+
+
+def write(folder: str | Path, vertical: Vertical, *, names: Sequence[str] | None = None, label_holder: int = 0,
+          run: str = "first-try", source: str | None = None, protocol: str = "masked", **settings) -> Path:
+    """Write config.toml and one parquet file a holder into a folder; returns the path of the config.
+
+    The holders' files are their user's alone (0600), and so is the folder if it is new (0700).
+
+    vertical: its "train" rows come first in every file, then its "test" rows; ids are the rows' numbers in the data set.
+    names: of the holders, default A, B, ...  label_holder: which of them gets the labels, from 0.
+    run: the run id.  source: default what the vertical says.  settings: any key of [network], [protocol] (its name is
+    protocol=), [model] and [training], such as epochs=2, bandwidth="100 Mbps", form="published"; others stay at the default.
+    All roles listen on this machine, at ports that are free now.
+    ValueError, before anything is written, for an unknown setting or a value out of range, or if the folder has a config.toml.
+    """
+    folder, names = Path(folder), list(names or holder_names(len(vertical.holders)))
+    target = folder / "config.toml"
+    if len(names) != len(vertical.holders) or label_holder not in range(len(names)):
+        raise ValueError(f"there must be a name for each of {len(vertical.holders)} holders and label_holder one of them, "
+                         f"got {names} and {label_holder}")
+    if target.exists():
+        raise ValueError(f"there is a config.toml in {folder} already")
+    text = _toml(names, label_holder, run=run, source=source or vertical.source,
+                 settings={"train_rows": len(vertical.y["train"]), "name": protocol, **OWN.get(protocol, {}),
+                           **{key: value for key, value in settings.items() if value is not None}})
+    configs.parse(text, target)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    start = 0
+    for i, (name, width) in enumerate(zip(names, vertical.holders)):
+        X = torch.cat([vertical.parts[key][i] for key in ("train", "test")]).float().numpy()
+        table = pd.DataFrame(X, columns=list(vertical.feature_names[start : start + width]))
+        table.insert(0, ID, np.concatenate([vertical.rows[key] for key in ("train", "test")]))
+        if i == label_holder:
+            table[LABELS] = torch.cat([vertical.y[key] for key in ("train", "test")]).numpy()
+        table.to_parquet(private(folder / f"{name}.parquet"), index=False)
+        start += width
+    target.write_text(text, "utf-8")
+    return target
+
+
+def free_ports(n: int) -> list[int]:
+    """n different ports of 127.0.0.1 on which nothing listens now.  OSError if there are not as many."""
+    found: list[int] = []
+    for port in random.SystemRandom().sample(PORTS, len(PORTS)):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == n:
+            return found
+    raise OSError(f"there are no {n} free ports of {PORTS.start} to {PORTS.stop - 1}")
+
+
+def _toml(names: list[str], label_holder: int, *, run: str, source: str, settings: dict) -> str:
+    sections = {name: {f.name: f for f in fields(kind)} for name, kind in SECTIONS.items()}
+    accepted = [key for keys in sections.values() for key in keys]
+    for key in settings:
+        if key not in accepted:
+            raise ValueError(f"unknown setting {key!r}: there are {', '.join(accepted)}")
+    lines = [f"run = {_value(run)}", f"source = {_value(source)}"]
+    for name, keys in sections.items():
+        lines += ["", f"[{name}]"]
+        for key, about in keys.items():
+            if (value := settings.get(key, about.default)) is not None:         # None: form or key_bits of another protocol
+                words = "; ".join(filter(None, (about.metadata["accepted"], about.metadata["note"])))
+                lines.append(f"{f'{key} = {_value(value)}':<32}# {words}")
+    roles = ["coordinator", "server", *(["dealer"] if settings["name"] == "ss" else [])]
+    ports = free_ports(len(roles) + len(names))
+    for role, port in zip(roles, ports):
+        lines += ["", f"[{role}]", f'address = "127.0.0.1:{port}"']
+    for i, (name, port) in enumerate(zip(names, ports[len(roles):])):
+        lines += ["", "[[holder]]", f"name = {_value(name)}", f'address = "127.0.0.1:{port}"',
+                  f"data = {_value(name + '.parquet')}"]
+        lines += [f"labels = {_value(LABELS)}"] * (i == label_holder)
+    return "\n".join(lines) + "\n"
+
+
+def _value(value) -> str:
+    """A TOML value: JSON writes text, numbers, truth values and lists the same way."""
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,1 @@
+"""Coordinator, server, dealer and holder, each a process of its own."""

@@ -1,0 +1,54 @@
+"""How a role's run can end: for each kind of error the exit code, what the coordinator is told, and what the person reads."""
+
+from __future__ import annotations
+
+import errno
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+from ppkit.spnn.holders import Malformed
+from spnn_system.run.checkpoints import Changed, Damaged, SentBefore
+from spnn_system.run.control import OddPlan
+from spnn_system.transport.endpoint import OutOfTurn, Rejected, Silent, Stopped, Unrecorded
+
+STOPPED, BAD_INPUT, INTERRUPTED = 1, 2, 130             # exit codes
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT)
+
+
+class RowsDiffer(ValueError):
+    """Two holders do not have the same rows.  role: the other one."""
+
+    def __init__(self, sentence: str, role: str):
+        super().__init__(sentence)
+        self.role = role
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """code: the exit code.  why: a word of `control.WHY`, None where the coordinator is told nothing.  role: whom it is about.
+
+    sentence: what this role says on its own stderr, which may hold values; the coordinator never gets it.
+    """
+    code: int
+    why: str | None
+    role: str | None
+    sentence: str
+
+
+# The first kind that fits: RowsDiffer, Damaged and the others that are ValueErrors stand before ValueError.
+_KINDS = ((Stopped, STOPPED, None), (Unrecorded, STOPPED, "disk"), (RowsDiffer, BAD_INPUT, "rows"), (Malformed, STOPPED, "malformed"),
+          (Silent, STOPPED, "unreachable"), (Rejected, STOPPED, "refused"), (OutOfTurn, STOPPED, "out of turn"),
+          (SentBefore, STOPPED, "repeated"), (Changed, BAD_INPUT, "changed"), (Damaged, BAD_INPUT, "damaged"),
+          (OddPlan, STOPPED, "plan"), (ValueError, STOPPED, "values"), (KeyboardInterrupt, INTERRUPTED, "interrupted"))
+_ABOUT_ANOTHER = (RowsDiffer, Malformed, Silent, Rejected, OutOfTurn)
+
+
+def ending_of(error: BaseException, folder: Path) -> Ending:
+    """What an error means for the run.  folder: the role's own, named where its disk is what failed."""
+    if isinstance(error, OSError) and error.errno in DISK:
+        return Ending(STOPPED, "disk", None, f"{folder}: {error.strerror or error}")
+    for kind, code, why in _KINDS:
+        if isinstance(error, kind):
+            return Ending(code, why, error.role if isinstance(error, _ABOUT_ANOTHER) else None, str(error))
+    return Ending(STOPPED, "error", None, "".join(traceback.format_exception(error)))

@@ -1,0 +1,1 @@
+"""Messages between roles: frames, certificates, shaped links, and the endpoint that sends and receives."""

@@ -1,0 +1,299 @@
+"""A role's place in the network: what it sends, what it takes and from whom, over gRPC with mutual TLS."""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from spnn_system.transport import certificates as certs
+from spnn_system.transport import frames
+from spnn_system.transport.frames import Frame
+from spnn_system.transport.gate import SERVICE, SESSION, Gate
+from spnn_system.transport.links import (LinkError, Outgoing, OutOfTurn, Rejected, Silent, Stopped, detail, growing_pauses,
+                                      raise_if_final)
+from spnn_system.transport.shaping import Clock, WallClock, piece_bytes
+
+if TYPE_CHECKING:
+    import torch
+
+BACKLOG = 2 << 30                            # bytes of one sender's messages that wait unread
+__all__ = ["BACKLOG", "Endpoint", "LinkError", "OutOfTurn", "Rejected", "Silent", "Stopped", "Unrecorded"]
+
+
+class Unrecorded(LinkError):
+    """What came here could not be written into the record that was asked for: the endpoint takes no more messages."""
+
+
+class Endpoint:
+    """Sends and receives for one role; serves while it is used as a context manager.
+
+    me: this role.  addresses: {role: "host:port"}, of all roles that this one talks with, and its own, where it serves.
+    run: the run's id, in every message.  certificates: the folder that holds <me>/, as `certificates.make` leaves it.
+    bandwidth: bits per second of each directed link from here, 0 for unshaped; counted are the frame's bytes, not what TLS,
+    HTTP/2 and TCP add.  latency: seconds after the last byte at which a message that comes here may be read; messages behind
+    one another do not wait for each other's latency.  Calls are not shaped.
+    timeout: seconds without a sign of life of a role.  accepts: {sender: names of messages it may send here}, None for all.
+    largest: bytes of the payload of one message that comes here, None for as much as backlog lets in.  backlog: bytes of one
+    sender's messages that may wait here unread, each counted with its head and 4 KiB; the default is sixteen times what a
+    dealer sends ahead for an epoch of 230,000 records with 14 columns (131 MB). Both are checked on a message's head, before
+    memory is taken for it: a link takes at most backlog, and once more the message that is coming in.
+    record: a file that keeps every message and call taken, to be read with `frames.recorded`. Where it cannot be written
+    (a full disk) the endpoint stops with Unrecorded and takes no more messages; calls still work.
+    log: gets a dict for every message sent, once it is acknowledged: at, sent_at (time.time() when it was given to `send` and
+    when its acknowledgement came), step, phase, sender, receiver, name, n_bytes (payload), wire_bytes (frame); and for every
+    refusal: event="refused", at, from, why, and times where it is of several connections;
+    event="failed" where this role itself failed at what came, with the kind of error only;
+    event="out of turn" before OutOfTurn is raised. Called from several threads, one at a time.
+    clock: of silence, latency and bandwidth, None for the machine's own; times in the log are
+    time.time().
+
+    Refused with a gRPC status, logged, and forgotten: a certificate of another role than the sender that a frame names
+    (PERMISSION_DENIED), a name that the sender may not send (PERMISSION_DENIED), another run's id or another receiver
+    (FAILED_PRECONDITION), a number that is not the link's next (OUT_OF_RANGE; one that was taken already is acknowledged and
+    dropped, it is a retry), a step that `turn` does not allow (OUT_OF_RANGE), a sender's process started anew
+    (FAILED_PRECONDITION), what is no frame or too large (INVALID_ARGUMENT), what there is no room for (FAILED_PRECONDITION),
+    what this role fails at (ABORTED): all of them are final, so that the sender ends with Rejected and the reason. Who has
+    no valid certificate of this run's authority does not get through TLS: gRPC sees no more of it than that a handshake began,
+    so the log says that one did and led to nothing; gRPC's own line on stderr says why.
+
+    ValueError, in one sentence, for certificates that do not fit, an address that cannot be served at, or a setting out of
+    range; before anything is sent.
+    """
+
+    def __init__(self, me: str, addresses: Mapping[str, str], *, run: str, certificates: Path | str, bandwidth: float = 0,
+                 latency: float = 0.0, timeout: float = 10.0, accepts: Mapping[str, set[str]] | None = None,
+                 largest: int | None = None, backlog: int = BACKLOG,
+                 record: Path | str | None = None, log: Callable[[dict], None] | None = None,
+                 clock: Clock | None = None):
+        if me not in addresses:
+            raise ValueError(f"addresses must have one for {me!r} itself, got {sorted(addresses)}")
+        if not 0 <= bandwidth < math.inf or not 0 <= latency < math.inf or not 0 < timeout < math.inf:
+            raise ValueError("bandwidth and latency must be >= 0 and timeout > 0, "
+                             f"got bandwidth={bandwidth}, latency={latency}, timeout={timeout}")
+        if (largest is not None and largest < 0) or backlog < 1:
+            raise ValueError(f"largest must be >= 0 or None and backlog > 0, got largest={largest}, backlog={backlog}")
+        certs.check(certificates, me)
+        self.me, self.run, self.timeout = me, run, timeout
+        self._addresses, self._certificates, self._log = dict(addresses), Path(certificates), log
+        self._bandwidth, self._piece, self._session = bandwidth, piece_bytes(bandwidth), secrets.token_hex(16)
+        self._change = threading.Condition()             # guards what follows, and what the gate took; tells of changes
+        self._failure: LinkError | None = None
+        self._unacknowledged = self._calls = 0
+        self._sending, self._writing = threading.Lock(), threading.Lock()
+        self._outgoing: dict[str, Outgoing] = {}
+        self._channels: dict[str, grpc.Channel] = {}
+        self._stopped, self._closed = threading.Event(), threading.Event()
+        self._clock = clock or WallClock(self._stopped)
+        self._record = open(record, "ab") if record is not None else None
+        self._gate = Gate(me, addresses[me], run=run, roles=set(addresses) - {me}, certificates=self._certificates,
+                          latency=latency, accepts=accepts, largest=largest, backlog=backlog, record=self._record,
+                          clock=self._clock, tell=self._tell, change=self._change, closing=self._stopped.is_set,
+                          failed=self._unrecorded)
+
+    def __enter__(self) -> Endpoint:
+        self._gate.start()
+        threading.Thread(target=self._watch, name=f"watch of {self.me}", daemon=True).start()
+        return self
+
+    def __exit__(self, kind, *_) -> None:
+        try:
+            if kind is None and not self._stopped.is_set():
+                self.flush()
+        finally:
+            self.close()
+
+    def send(self, receiver: str, name: str, payload: torch.Tensor | bytes | dict, *, step: int, phase: str = "online") -> None:
+        """Send a message; returns at once, with the payload copied, and a thread brings it to the receiver.
+
+        receiver: a role of addresses.  payload, name, step, phase: as in `frames.Frame`.
+        Stopped, Silent or Rejected if this endpoint was stopped or a message before this one could not be delivered.
+        """
+        with self._sending:
+            self._raise_failure()
+            link = self._outgoing.get(receiver) or self._link(receiver)
+            parts = frames.pieces(Frame(self.run, self.me, receiver, link.number, step, phase, name, payload), self._piece)
+            head = frames.opening(parts[0])
+            with self._change:
+                self._unacknowledged += 1
+            link.put(parts, {"at": time.time(), "sent_at": None, "step": step, "phase": phase, "sender": self.me,
+                             "receiver": receiver, "name": name, "n_bytes": head.body_bytes, "wire_bytes": head.total_bytes})
+
+    def receive(self, sender: str, name: str, *, step: int, timeout: float | None = None) -> torch.Tensor | bytes | dict:
+        """The payload of the next message of this sender, which must have this name and step.
+
+        timeout: seconds to wait without a sign of life of the sender (a piece of a message, or a call), from now on; None
+        for the endpoint's own, math.inf for as long as it takes or until somebody calls `stop`.
+        Silent if the time is over, OutOfTurn if the next message is another, Stopped, Silent or Rejected if this endpoint was
+        stopped or one of its own messages could not be delivered.
+        """
+        if sender not in self._gate.incoming:
+            raise ValueError(f"{self.me} can receive from {sorted(self._gate.incoming)}, got {sender!r}")
+        timeout = self.timeout if timeout is None else timeout
+        link, since = self._gate.incoming[sender], self._clock.now()
+        with self._change:
+            while True:
+                self._raise_failure()
+                now = self._clock.now()
+                if link.waiting:
+                    until = link.waiting[0][0]
+                    if until <= now:
+                        break
+                else:
+                    until = max(since, link.heard_at) + timeout
+                    if until <= now:
+                        raise Silent(sender, f"{sender} gave no sign of life for {timeout:g} s, while {self.me} waits for "
+                                             f"{name!r} of step {step}")
+                self._clock.wait(self._change, until)
+            frame = link.waiting[0][1]
+            if (frame.name, frame.step) == (name, step):
+                return link.read().payload
+        why = f"{sender} sent {frame.name!r} of step {frame.step} where {self.me} waits for {name!r} of step {step}"
+        self._tell({"event": "out of turn", "at": time.time(), "from": sender, "why": why})
+        raise OutOfTurn(sender, why)
+
+    def turn(self, low: int, high: float) -> None:
+        """From now on refuse new messages of other steps than low, ..., high; math.inf for no end.  Before the first call: none."""
+        if not 0 <= low <= high:
+            raise ValueError(f"0 <= low <= high must hold, got low={low}, high={high}")
+        with self._change:
+            self._gate.steps = (low, high)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until all that was sent is acknowledged.
+
+        timeout: seconds, None for as long as it takes (a role that takes nothing ends the wait by being Silent).
+        Stopped, Silent or Rejected as in `send`, and Silent if the time is over.
+        """
+        with self._change:
+            done = self._change.wait_for(lambda: not self._unacknowledged or self._failure is not None, timeout)
+            self._raise_failure()
+            if not done:
+                raise Silent(self.me, f"{self._unacknowledged} messages of {self.me} were not acknowledged in {timeout:g} s")
+
+    def stop(self, reason: str) -> None:
+        """Make every `send`, `receive` and `flush`, waiting or to come, raise Stopped(reason); calls still work."""
+        self._fail(Stopped(self.me, reason))
+
+    def on_call(self, method: str, handler: Callable[[str, dict], dict]) -> None:
+        """Answer calls of this method with handler(caller, body); the caller is the role its certificate carries.
+
+        Give all handlers before the endpoint is entered. They run in threads, several at a time, and may wait. Each call is
+        answered by one run of the handler, however often the connection failed. A ValueError or LinkError that it raises
+        becomes Rejected at the caller, with its sentence; of any other only the kind is told.
+        """
+        self._gate.handlers[method] = handler
+
+    def call(self, receiver: str, method: str, body: dict, *, timeout: float | None = None,
+             until: threading.Event | None = None) -> dict:
+        """Ask another role, and wait for its answer.
+
+        body: a small dict of what JSON knows.  timeout: seconds for all tries together, None for the endpoint's own.
+        until: once it is set there is no other try.
+        Returns a dict.  Silent if no answer came in time, Rejected if the role refused.
+        """
+        timeout = self.timeout if timeout is None else timeout
+        with self._sending:
+            self._calls += 1
+            request = frames.pack(Frame(self.run, self.me, receiver, self._calls, 0, "control", method, body))
+            ask = self._channel(receiver).unary_unary(f"/{SERVICE}/Call")
+        deadline, pauses, problem = self._clock.now() + timeout, growing_pauses(), None
+        while (left := deadline - self._clock.now()) > 0 and not self._closed.is_set() and not (until and until.is_set()):
+            try:
+                return json.loads(ask(request, timeout=left, metadata=((SESSION, self._session),)))
+            except grpc.RpcError as error:
+                problem = error
+                raise_if_final(receiver, problem)
+                self._closed.wait(min(next(pauses), max(0.0, deadline - self._clock.now())))
+            except ValueError:                           # gRPC's word for a channel that was closed meanwhile
+                break
+        raise Silent(receiver, f"{receiver} did not answer {method!r} for {timeout:g} s{detail(problem)}")
+
+    def close(self) -> None:
+        """Stop, and end all threads and connections.  What was not acknowledged may be lost: `flush` first."""
+        if self._closed.is_set():
+            return
+        self.stop(f"{self.me} has closed its endpoint")
+        self._closed.set()
+        with self._sending:
+            links, channels = list(self._outgoing.values()), list(self._channels.values())
+        for link in links:
+            link.end()
+        self._gate.close()
+        for channel in channels:
+            channel.close()
+        if self._record is not None:
+            self._record.close()
+
+    def _link(self, receiver: str) -> Outgoing:
+        deliver, metadata = self._channel(receiver).stream_stream(f"/{SERVICE}/Deliver"), ((SESSION, self._session),)
+        self._outgoing[receiver] = Outgoing(
+            receiver, lambda parts: deliver(parts, metadata=metadata), bandwidth=self._bandwidth, timeout=self.timeout,
+            stopped=self._stopped, clock=self._clock, sent=self._acknowledged, failed=self._fail)
+        return self._outgoing[receiver]
+
+    def _channel(self, receiver: str) -> grpc.Channel:
+        if receiver not in self._channels:
+            if receiver not in self._addresses or receiver == self.me:
+                raise ValueError(f"{self.me} can send to {sorted(set(self._addresses) - {self.me})}, got {receiver!r}")
+            self._channels[receiver] = grpc.secure_channel(
+                self._addresses[receiver], certs.dialling(self._certificates, self.me),
+                [("grpc.ssl_target_name_override", certs.target(receiver)), *_dialling_options(self.timeout)])
+        return self._channels[receiver]
+
+    def _acknowledged(self, about: dict) -> None:
+        self._tell({**about, "sent_at": time.time()})
+        with self._change:
+            self._unacknowledged -= 1
+            self._change.notify_all()
+
+    def _watch(self) -> None:
+        """Give up receivers that take nothing."""
+        while not self._stopped.wait(min(0.5, self.timeout / 8)):
+            for link in list(self._outgoing.values()):
+                link.end_if_silent()
+
+    def _fail(self, error: LinkError) -> None:
+        """The first reason to stop is the one that everybody here is told."""
+        with self._change:
+            self._failure = self._failure or error
+            self._stopped.set()
+            self._change.notify_all()
+        for link in list(self._outgoing.values()):
+            link.wake()
+
+    def _unrecorded(self, error: OSError) -> None:
+        """Stop for want of the record: from a thread of the gate, which has the lock; `close` wakes the links."""
+        self._failure = self._failure or Unrecorded(self.me, f"received.frames: {error.strerror or error}")
+        self._stopped.set()
+        self._change.notify_all()
+
+    def check(self) -> None:
+        """Stopped, Silent, Rejected or Unrecorded if this endpoint was stopped, or could not go on."""
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise type(self._failure)(self._failure.role, str(self._failure))
+
+    def _tell(self, line: dict[str, Any]) -> None:
+        if self._log is not None:
+            with self._writing:
+                self._log(line)
+
+
+def _dialling_options(timeout: float) -> list[tuple[str, int]]:
+    """Connections that are tried again soon, and given up when the other end answers no ping; no proxy stands between roles."""
+    ping = int(1000 * max(1.0, timeout / 4))
+    return [("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1),
+            ("grpc.max_receive_message_length", 2 * frames.PIECE_BYTES),
+            ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 500),
+            ("grpc.min_reconnect_backoff_ms", 2000), ("grpc.keepalive_time_ms", ping), ("grpc.keepalive_timeout_ms", ping),
+            ("grpc.http2.max_pings_without_data", 0)]

@@ -1,0 +1,100 @@
+"""A link of a given bandwidth, made in the sender: a token bucket says when each piece of a message may leave."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from threading import Condition, Event
+from typing import Protocol
+
+from spnn_system.transport.frames import PIECE_BYTES
+
+_PIECE_SECONDS = 0.02                        # a piece takes about so long, unless that makes it tiny
+_SMALLEST_PIECE = 1 << 12
+
+
+class TokenBucket:
+    """The times at which bytes leave one direction of a link.
+
+    tokens(t) = min(burst, tokens(t0) + rate (t - t0) / 8);  n bytes have left at the first t at which their n tokens are there
+
+    bits_per_second: > 0, or 0 for a link that holds nothing up.  burst_bytes: >= 0, let through at once after a pause; 0 is a
+    wire: every byte takes its time.  Time is what the caller says it is, in seconds, so a test can say it too.
+    Guarantee: in any span of s seconds at most burst + rate s / 8 bytes leave.
+    ValueError if an argument is out of range.
+
+    >>> wire = TokenBucket(8_000, 0)
+    >>> wire.take(500, at=10.0), wire.take(500, at=10.0), wire.take(500, at=20.0)
+    (10.5, 11.0, 20.5)
+    """
+
+    def __init__(self, bits_per_second: float, burst_bytes: float = 0):
+        if not 0 <= bits_per_second < math.inf:
+            raise ValueError(f"bits_per_second must be >= 0 (0: unshaped), got {bits_per_second}")
+        if not 0 <= burst_bytes < math.inf:
+            raise ValueError(f"burst_bytes must be >= 0, got {burst_bytes}")
+        self._byte = 8 / bits_per_second if bits_per_second else 0.0
+        self._full = burst_bytes * self._byte
+        self._spent_until = -math.inf        # when the bucket has earned back all that was taken out of it
+
+    def take(self, n_bytes: int, at: float) -> float:
+        """When the last of n bytes has left that are there from `at` on, after all that was taken before; never before `at`."""
+        if n_bytes < 0:
+            raise ValueError(f"n_bytes must be >= 0, got {n_bytes}")
+        self._spent_until = max(self._spent_until, at - self._full) + n_bytes * self._byte
+        return max(at, self._spent_until)
+
+
+class Clock(Protocol):
+    """Seconds that only go up, and waiting."""
+
+    def now(self) -> float: ...
+
+    def wait_until(self, when: float) -> bool:
+        """True if somebody wants the waiting to end before its time."""
+
+    def wait(self, change: Condition, until: float) -> None:
+        """Wait for a change, whose lock the caller has, and no longer than until then."""
+
+
+class WallClock:
+    """The machine's clock; `stopped` set ends every wait."""
+
+    def __init__(self, stopped: Event):
+        self._stopped = stopped
+
+    def now(self) -> float:
+        """time.monotonic()."""
+        return time.monotonic()
+
+    def wait_until(self, when: float) -> bool:
+        """Sleep until then; True, at once, if stopped."""
+        return self._stopped.wait(max(0.0, when - time.monotonic()))
+
+    def wait(self, change: Condition, until: float) -> None:
+        """Condition.wait; until may be math.inf."""
+        change.wait(None if until == math.inf else max(0.0, until - time.monotonic()))
+
+
+def piece_bytes(bits_per_second: float) -> int:
+    """How long the pieces are that a message is cut into: 20 ms of the link, from 4 KiB up to PIECE_BYTES.
+
+    >>> piece_bytes(0), piece_bytes(100e6), piece_bytes(100e3)
+    (1048576, 250000, 4096)
+    """
+    if not bits_per_second:
+        return PIECE_BYTES
+    return int(min(PIECE_BYTES, max(_SMALLEST_PIECE, bits_per_second / 8 * _PIECE_SECONDS)))
+
+
+def paced(parts: Sequence[bytes], bucket: TokenBucket, since: float, clock: Clock) -> Iterator[bytes]:
+    """The pieces of one message, each at the moment its last byte has passed the bucket.
+
+    since: when the message was there to be sent. What the machine itself takes between two pieces or two messages does not
+    count: a piece that is late leaves at once, and the bucket's own times go on.  Ends early if the clock's wait is ended.
+    """
+    for part in parts:
+        if clock.wait_until(bucket.take(len(part), since)):
+            return
+        yield part

@@ -1,0 +1,111 @@
+"""Two roles on loopback for the tests of the transport, and a way to a role that can be cut."""
+
+import contextlib
+import os
+import socket
+import threading
+
+from waiting import FAR
+
+from spnn_system import example
+from spnn_system.transport import certificates
+from spnn_system.transport.endpoint import Endpoint, Stopped
+
+# Ports are free when they are looked for and used later: two workers of xdist must not look at the same ones.
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8
+example.PORTS = range(20_000 + 1_500 * _WORKER, 21_500 + 1_500 * _WORKER)
+
+
+def loopback(*roles):
+    return {role: f"127.0.0.1:{port}" for role, port in zip(roles, example.free_ports(len(roles)), strict=True)}
+
+
+class Pair:
+    """A and server, in one process, over TLS; the first message has gone each way.  settings: of both endpoints.
+
+    With a clock of its own nothing is sent before the test does.
+    """
+
+    def __init__(self, folder, **settings):
+        addresses, self._opens = loopback("A", "server"), "clock" not in settings
+        certificates.make(folder, list(addresses))
+        settings = {"run": "r", "certificates": folder, "timeout": FAR} | settings
+        self.A, self.server = (Endpoint(role, addresses, **settings) for role in addresses)
+
+    def __enter__(self):
+        self.A.__enter__(), self.server.__enter__()
+        for one, other in ((self.A, self.server), (self.server, self.A)) if self._opens else ():
+            one.send(other.me, "hello", b"", step=0)
+            other.receive(one.me, "hello", step=0)
+        return self
+
+    def __exit__(self, *error):
+        try:
+            if error[0] is None:
+                with contextlib.suppress(Stopped):
+                    self.server.flush()                          # its last message is read, perhaps not yet acknowledged: A stays
+            self.A.__exit__(*error)
+        finally:
+            self.server.__exit__(*error)
+
+
+class Wire:
+    """The middle of TCP connections to an address: what it lets through, it lets through unseen, until it is cut.
+
+    refused: connections that came while it was cut.  carried: bytes that went towards the address.
+    """
+
+    def __init__(self, to):
+        self._to, self._open, self._whole, self.refused, self.carried = to, [], True, 0, 0
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listening.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self):
+        """All connections break, and new ones at once."""
+        self._whole = False
+        for end in self._open:
+            _end(end)
+        self._open.clear()
+
+    def restore(self):
+        self._whole = True
+
+    def close(self):
+        self.cut()
+        _end(self._listening)
+
+    def _accept(self):
+        host, port = self._to.split(":")
+        while True:
+            try:
+                near = self._listening.accept()[0]
+            except OSError:
+                return
+            try:
+                far = socket.create_connection((host, int(port))) if self._whole else None
+            except OSError:
+                far = None
+            self._open += [near, *([far] if far else [])]
+            if not (far and self._whole):                        # it may have been cut meanwhile
+                self.refused += 1
+                _end(near), far and _end(far)
+                continue
+            for ends in ((near, far, True), (far, near, False)):
+                threading.Thread(target=self._pump, args=ends, daemon=True).start()
+
+    def _pump(self, one, other, counts):
+        try:
+            while data := one.recv(65_536):
+                self.carried += len(data) * counts
+                other.sendall(data)
+        except OSError:
+            pass
+        for end in (one, other):
+            _end(end)
+
+
+def _end(connection):
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()

@@ -1,0 +1,256 @@
+"""A role's own files: checkpoints whole or not there, a journal that lets nothing else be sent, a secret for one run."""
+
+import os
+import stat
+
+import numpy as np
+import pytest
+import torch
+
+from spnn_system.run.checkpoints import SET_UP, Changed, Checkpoints, Damaged, Journal, SentBefore, digest, root_secret, write
+
+ABOUT = {"run": "r", "role": "A", "config": "c" * 64, "data": "d" * 64}
+THETA = {"theta": np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)}
+
+
+@pytest.fixture
+def kept(tmp_path):
+    return Checkpoints(tmp_path / "A", about=ABOUT)
+
+
+def test_what_was_saved_comes_back_to_the_bit(kept):
+    kept.save(10, THETA, {"streams": {"masks": 10}, "losses": [0.1 + 0.2], "running": 1e-300})
+    back = kept.load(10)
+    assert back.step == 10 and back.notes == {"streams": {"masks": 10}, "losses": [0.1 + 0.2], "running": 1e-300}
+    assert back.arrays.keys() == {"theta"} and back.arrays["theta"].dtype == np.float32
+    assert back.arrays["theta"].tobytes() == THETA["theta"].tobytes()
+    assert stat.S_IMODE(kept.path(10).stat().st_mode) == 0o600
+    assert [path.name for path in kept.folder.iterdir()] == ["step-000000010.checkpoint"]
+
+
+def test_every_changed_byte_and_every_cut_is_found(kept):
+    kept.save(3, {"theta": np.ones((2, 2), np.float32)}, {})
+    good = kept.path(3).read_bytes()
+    for at in range(0, len(good), 7):
+        kept.path(3).write_bytes(good[:at] + bytes([good[at] ^ 0x10]) + good[at + 1 :])
+        with pytest.raises(Damaged, match="step 3 is damaged"):
+            kept.load(3)
+    for length in (0, 10, len(good) // 2, len(good) - 1):
+        kept.path(3).write_bytes(good[:length])
+        with pytest.raises(Damaged, match="step 3"):
+            kept.load(3)
+    kept.path(3).write_bytes(good)
+    assert kept.load(3).step == 3
+
+
+def test_a_checkpoint_under_another_steps_name_is_refused(kept):
+    kept.save(3, {}, {})
+    kept.path(3).rename(kept.path(6))
+    with pytest.raises(Damaged, match="step 6 is that of step 3"):
+        kept.load(6)
+
+
+@pytest.mark.parametrize("what", ["config", "data", "run"])
+def test_a_run_that_changed_does_not_go_on(kept, what):
+    kept.save(3, {}, {})
+    with pytest.raises(Changed, match=f"the {what} changed since the checkpoint of step 3"):
+        Checkpoints(kept.folder, about=ABOUT | {what: "other"}).usable()
+
+
+def test_usable_names_the_damaged_and_keep_removes_the_others(kept):
+    for step in (0, 5, 10, 15):
+        kept.save(step, THETA, {})
+    with open(kept.path(10), "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"\xff")
+    assert kept.usable() == ([0, 5, 15], [10])
+    kept.keep({5, 15})
+    assert kept.steps() == [5, 15]
+    (kept.folder / "step-000000020.checkpoint.part").write_bytes(b"half")
+    kept.clear()
+    assert list(kept.folder.iterdir()) == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_a_full_disk_leaves_the_last_checkpoint_as_it_was(kept):
+    kept.save(5, THETA, {})
+    before = kept.path(5).read_bytes()
+    for step in (5, 10):
+        part = kept.path(step).with_name(kept.path(step).name + ".part")
+        part.symlink_to("/dev/full")
+        with pytest.raises(OSError, match="No space left"):
+            kept.save(step, THETA, {"longer": "x" * 10_000})
+        part.unlink()
+    assert kept.path(5).read_bytes() == before and kept.steps() == [5] and kept.usable() == ([5], [])
+
+
+def test_write_replaces_and_leaves_no_half(tmp_path):
+    write(tmp_path / "a", b"one")
+    write(tmp_path / "a", b"two")
+    assert (tmp_path / "a").read_bytes() == b"two" and os.listdir(tmp_path) == ["a"]
+
+
+# the journal
+
+WORDS = torch.arange(12, dtype=torch.int32).view(4, 3)
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """opened(start, recall=None): the journal of a role, as a new process opens it; closed at the end."""
+    journals = []
+
+    def open_one(start, *, recall=None):
+        journals.append(Journal(tmp_path))
+        if recall is not None:
+            journals[-1].recall(recall)
+        else:
+            journals[-1].begin(SET_UP)
+        journals[-1].begin(start)
+        return journals[-1]
+
+    yield open_one
+    for journal in journals:
+        journal.close()
+
+
+def test_the_same_again_may_be_sent_and_nothing_else(tmp_path, opened):
+    first = opened(10)
+    first.sending(11, "server", "masked X theta", WORDS)
+    first.sending(11, "B", "masked X theta", WORDS + 1)
+    first.close()
+    again = opened(10, recall=10)
+    size = again.path(10).stat().st_size
+    again.sending(11, "server", "masked X theta", WORDS)
+    assert again.path(10).stat().st_size == size                     # it stands there once
+    with pytest.raises(SentBefore, match="step 11 another 'masked X theta' was sent to B .* start without --resume"):
+        again.sending(11, "B", "masked X theta", WORDS)
+    again.sending(12, "B", "masked X theta", WORDS)                  # what was not reached before is free
+
+
+def test_what_was_sent_between_the_checkpoint_and_the_kill_binds_whichever_checkpoint_is_gone_on_from(tmp_path, opened):
+    first = opened(SET_UP)
+    first.sending(0, "B", "seed", b"s" * 32)
+    first.begin(0)
+    first.sending(1, "server", "w", WORDS)
+    first.begin(1)
+    first.sending(2, "server", "w", WORDS)
+    first.close()
+    for start in (0, 1):
+        again = opened(start, recall=start)
+        with pytest.raises(SentBefore):
+            again.sending(0, "B", "seed", b"t" * 32)
+        with pytest.raises(SentBefore):
+            again.sending(2, "server", "w", WORDS + 1)
+        again.close()
+    late = opened(1, recall=1)
+    late.sending(1, "server", "w", WORDS + 1)                        # before the checkpoint: not sent again, not asked
+
+
+def test_messages_of_one_name_in_one_step_are_counted(tmp_path, opened):
+    first = opened(0)
+    for payload in (b"one", b"two"):
+        first.sending(4, "B", "X - U", payload)
+    first.close()
+    again = opened(0, recall=0)
+    again.sending(4, "B", "X - U", b"one")
+    again.sending(4, "B", "X - U", b"two")
+    swapped = opened(0, recall=0)
+    with pytest.raises(SentBefore):
+        swapped.sending(4, "B", "X - U", b"two")
+
+
+def test_a_line_that_a_kill_cut_off_binds_nothing_and_the_file_goes_on_whole(tmp_path, opened):
+    first = opened(0)
+    first.sending(1, "B", "w", b"one")
+    first.sending(2, "B", "w", b"two")
+    first.close()
+    path = first.path(0)
+    path.write_bytes(path.read_bytes()[:-9])
+    again = opened(0, recall=0)
+    again.sending(2, "B", "w", b"else")
+    again.close()
+    third = opened(0, recall=0)
+    with pytest.raises(SentBefore):
+        third.sending(1, "B", "w", b"else")
+    third.sending(2, "B", "w", b"else")
+    assert path.read_text().count("\n") == 2
+
+
+def test_a_journal_that_lost_a_part_is_not_taken_for_an_empty_one(tmp_path, opened):
+    first = opened(SET_UP)
+    first.sending(0, "B", "seed", b"s" * 32)
+    first.begin(10)
+    first.sending(11, "server", "w", WORDS)
+    first.begin(20)
+    noted = first.sizes()
+    first.sending(21, "server", "w", WORDS)
+    first.close()
+    Journal(tmp_path).recall(10, at_least=noted)
+    Journal(tmp_path).recall(20, at_least={**noted, "10": 10**6})    # what came before the checkpoint is not asked for
+    for start, cut, what in [(SET_UP, None, "before the first checkpoint is gone"), (10, None, "after step 10 is gone"),
+                             (20, None, "after step 20 is gone"), (SET_UP, 0, "before the first checkpoint was cut"),
+                             (10, -1, "after step 10 was cut")]:
+        path = first.path(start)
+        content = path.read_bytes()
+        path.unlink() if cut is None else path.write_bytes(content[:cut])
+        with pytest.raises(Damaged, match=f"the journal of what was sent {what}: start without --resume"):
+            Journal(tmp_path).recall(10, at_least=noted)
+        if start in (SET_UP, 10) and cut is None:                     # without what a checkpoint noted, too
+            with pytest.raises(Damaged, match=what):
+                Journal(tmp_path).recall(10)
+        path.write_bytes(content)
+    first.path(10).write_bytes(b"eleven" + first.path(10).read_bytes())
+    with pytest.raises(Damaged, match="after step 10 has a line that is none"):
+        Journal(tmp_path).recall(10)
+
+
+def test_a_half_line_is_not_noted_as_one_that_must_be_there(tmp_path, opened):
+    first = opened(0)
+    first.sending(1, "B", "w", b"one")
+    first.sending(2, "B", "w", b"two")
+    first.close()
+    first.path(0).write_bytes(first.path(0).read_bytes()[:-9])
+    noted = first.sizes()
+    opened(0, recall=0).close()                                       # takes the half line off
+    Journal(tmp_path).recall(0, at_least=noted)
+
+
+def test_parts_are_forgotten_with_their_checkpoints_and_the_set_up_never(tmp_path, opened):
+    journal = opened(SET_UP)
+    for start in (0, 10, 20):
+        journal.begin(start)
+    journal.forget(20)
+    assert journal.starts() == [SET_UP, 20]
+    journal.clear()
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_what_cannot_be_written_down_is_not_to_be_sent(tmp_path):
+    journal = Journal(tmp_path)
+    journal.path(0).symlink_to("/dev/full")
+    journal.begin(0)
+    with pytest.raises(OSError, match="No space left"):
+        journal.sending(1, "B", "w", b"x")
+    journal.close()
+
+
+def test_digests_tell_values_kinds_shapes_and_layouts_apart():
+    x = torch.arange(6.0).view(2, 3)
+    different = [x, x + 1, x.double(), x.view(3, 2), x.T.contiguous().T, x.int(), x.numpy().tobytes(), {"n": 1}, {"n": 2}]
+    assert len({digest(payload) for payload in different}) == len(different)
+    assert digest(x) == digest(x.clone()) and digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    assert digest(torch.zeros(3, 0)) != digest(torch.zeros(0, 3))
+
+
+def test_the_root_secret_is_new_for_a_new_run_and_the_same_for_a_resumed_one(tmp_path):
+    first = root_secret(tmp_path, resume=False)
+    assert len(first) == 32 and root_secret(tmp_path, resume=True) == first
+    assert stat.S_IMODE((tmp_path / "secret.key").stat().st_mode) == 0o600
+    assert root_secret(tmp_path, resume=False) != first
+    (tmp_path / "secret.key").write_text("no")
+    with pytest.raises(ValueError, match="secret.key is not 64 hexadecimal digits"):
+        root_secret(tmp_path, resume=True)
+    with pytest.raises(ValueError, match="there is nothing to go on from: start without --resume"):
+        root_secret(tmp_path / "elsewhere", resume=True)

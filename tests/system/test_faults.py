@@ -1,0 +1,689 @@
+"""Roles killed, hung, cut off, on a full disk, with a damaged checkpoint: the others stop, say who it was, the run goes on.
+
+Processes are really killed and stopped, while one role is held at a step drawn between 20 and 80% of an epoch; a resumed run
+must end with the parameters of one that never stopped, to the bit. Who is silent is judged by clocks that no machine slows:
+the coordinator's goes on when all who live have spoken, the others' where a test says so.
+"""
+
+import functools
+import io
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from network_pair import Wire
+from network_runs import alone, finished, heard, made, metrics_of, parts_of, same, small_rows, started, status
+from waiting import FAR, until
+
+from spnn_system import config
+from spnn_system.run.checkpoints import SET_UP, Checkpoints, SentBefore
+from spnn_system.roles.coordinator import Coordinator, Ended
+from spnn_system.transport.endpoint import Silent
+from spnn_system.roles.part import Part
+
+pytestmark = pytest.mark.processes
+
+STEPS = 20                                              # of an epoch: 195 rows in batches of 10, the last one of 5
+EVERY = 4                                               # steps from checkpoint to checkpoint
+SMALL = dict(batch=10, checkpoint_every=EVERY, epochs=1)
+
+PROTOCOLS = {"masked": dict(protocol="masked"), "lean": dict(protocol="ss", form="lean"),
+             "published": dict(protocol="ss", form="published"), "he": dict(protocol="he", key_bits=512)}
+KILLED = [("B", "lean"), ("server", "he"), ("A", "published"), ("coordinator", "masked"), ("dealer", "lean"), ("B", "masked")]
+
+# Each of these takes a few seconds. Every test run has one fault of each kind; PPKIT_ALL_FAULTS=1 has all of them.
+on_request = pytest.mark.skipif(not os.environ.get("PPKIT_ALL_FAULTS"), reason="PPKIT_ALL_FAULTS=1 runs all faults")
+
+AT_STEP = """
+import os, signal, threading, time
+from pathlib import Path
+from spnn_system.roles import part
+
+send, came = part.Part.send, []
+
+def at_step(self, *what, **how):
+    if self.step == {step} and not came:
+        came.append(1)
+        held, go_on = (self.folder / name for name in ("held", "go on"))
+        {do}
+    return send(self, *what, **how)
+
+part.Part.send = at_step
+"""
+# When all have said that they saved what lies before, and until the test or the end of the run lets it go on.
+HOLD = """
+        while self.liaison._saved != {saved}:
+            time.sleep(0.005)
+        held.touch()
+        while not go_on.exists() and not self.liaison.over.is_set():
+            time.sleep(0.005)
+"""
+# The coordinator's time goes on by a quarter of the timeout when every role has spoken that is not in the file "gone".
+BEATS = """
+import threading
+from spnn_system.roles import coordinator
+
+coordinator.LAST_WORD = 0.1                              # the dead do not answer
+
+class Beats(coordinator.Coordinator):
+    def __init__(self, config, *args, **how):
+        self.quarters, self.spoke, self.hearing = 1, set(), threading.Lock()
+        super().__init__(config, *args, now=lambda: self.quarters * config.network.timeout / 4, **how)
+
+    def hear(self, role, said):
+        answer, gone = super().hear(role, said), self.config.folder / "gone"
+        with self.hearing:
+            self.spoke.add(role)
+            if gone.exists() and self.spoke >= set(self._others) - {gone.read_text()}:
+                self.quarters += 1
+                self.spoke.clear()
+        return answer
+
+coordinator.Coordinator = Beats
+"""
+# Connections to a process that stands still do not end, however long one waits.
+SHORT_CLOSING = "from spnn_system.transport import gate\ngate._CLOSING_SECONDS = 1.0\n"
+# A role that asks in vain does not ask for long: its silence is counted all the same.
+SHORT_SIGNS = """
+from spnn_system.roles import liaison
+report = liaison.Liaison.report
+def short(self, kind, *, timeout=None, **what):
+    return report(self, kind, timeout=1.0 if kind == "alive" else timeout, **what)
+liaison.Liaison.report = short
+"""
+
+
+def rows():
+    return small_rows(train_rows=195, test_rows=40)
+
+
+@functools.cache
+def expected(name: str):
+    """What one process gives for a protocol: computed once for all faults."""
+    with tempfile.TemporaryDirectory() as folder:
+        return alone(made(Path(folder) / "it", rows(), **SMALL, **PROTOCOLS[name]), rows())
+
+
+def drawn_step(seed: int) -> int:
+    """A step between 20 and 80% of an epoch."""
+    return random.Random(seed).randint(STEPS * 2 // 10, STEPS * 8 // 10)
+
+
+def last_saved(step: int) -> int:
+    """Of all roles, when one is at this step."""
+    return (step - 1) // EVERY * EVERY
+
+
+def at_step(step: int, do: str) -> str:
+    """Code that a role runs once before the first thing that it sends at a step."""
+    return AT_STEP.replace("{step}", str(step)).replace("        {do}\n", do)
+
+
+def hold(step: int) -> str:
+    return at_step(step, HOLD.replace("{saved}", str(last_saved(step))))
+
+
+def held(conf, role: str) -> None:
+    until((conf.folder_of(role) / "held").exists, f"{role} at its step")
+
+
+def go_on(conf, role: str) -> None:
+    (conf.folder_of(role) / "go on").touch()
+
+
+def gone(conf, role: str) -> None:
+    """The coordinator waits for this role's words no longer, before it counts time."""
+    part = conf.folder / "gone.part"
+    part.write_text(role)
+    os.replace(part, conf.folder / "gone")
+
+
+def begun(conf, **how):
+    """Roles of a run in which nothing is left of what the tests put there before."""
+    for role in conf.roles:
+        for name in ("held", "go on"):
+            (conf.folder_of(role) / name).unlink(missing_ok=True)
+    (conf.folder / "gone").unlink(missing_ok=True)
+    return started(conf, **how)
+
+
+def all_stop(roles, gone: tuple[str, ...], who: str) -> str:
+    """Every role that is left ends with code 1, and says who it was; returns the coordinator's sentence, or A's."""
+    left = {name: role for name, role in roles.items() if name not in gone}
+    codes = {name: role.wait() for name, role in left.items()}
+    said = {name: role.said().strip() for name, role in left.items()}
+    assert codes == dict.fromkeys(left, 1), (codes, said)
+    assert all(who in text for text in said.values()), said
+    return said.get("coordinator", said.get("A")).splitlines()[-1].removeprefix("ppkit: ")
+
+
+def goes_on(conf, name: str):
+    """The run is resumed, and ends as if nothing had been."""
+    roles = finished(conf, resume=True)
+    same(conf, expected(name))
+    return roles
+
+
+def promised(sentence: str) -> tuple[int, int]:
+    """(the step it stopped at, the step it goes on from) that a sentence names."""
+    found = re.search(r"the run stops at step (\d+); `ppkit spnn run [^`]*config.toml'? --resume` goes on from step (\d+)", sentence)
+    assert found, sentence
+    return int(found[1]), int(found[2])
+
+
+def silent(role: str) -> str:
+    who = f"the {role}" if role in ("coordinator", "server", "dealer") else f"holder {role}"
+    return f"{who} gave no sign of life for {FAR:.1f} s"
+
+
+@pytest.mark.parametrize(("role", "name"), [*KILLED[:2], *(pytest.param(*each, marks=on_request) for each in KILLED[2:])])
+def test_a_killed_role_stops_all_and_the_run_goes_on(tmp_path, role, name):
+    conf = made(tmp_path / "it", rows(), **SMALL, **PROTOCOLS[name])
+    step, waits = drawn_step(KILLED.index((role, name))), "B" if role == "A" else "A"
+    first = dict.fromkeys(conf.roles, SHORT_SIGNS) if role == "coordinator" else {"coordinator": BEATS}
+    first[waits] = first.get(waits, "") + hold(step)
+    roles = begun(conf, first=first)
+    held(conf, waits)
+    roles[role].signal(signal.SIGKILL)
+    assert roles[role].wait() == -signal.SIGKILL
+    if role == "coordinator":
+        for other in set(roles) - {role}:
+            roles[other].later("signs")
+    else:
+        gone(conf, role)
+    last = last_saved(step)
+    assert promised(all_stop(roles, (role,), silent(role))) == (step, last)
+    if role != "coordinator":
+        assert status(conf)["state"] == "stopped" and silent(role) in status(conf)["sentence"]
+    resumed = goes_on(conf, name)
+    assert f"the run goes on from step {last}\n" in resumed["coordinator"].said()
+    assert not (conf.folder_of("B") / "metrics.json").exists() and len(metrics_of(conf)["seconds"]["online"]) == 1
+
+
+def test_a_role_killed_twice_in_the_second_epoch_with_secrets_that_nobody_repeats(tmp_path):
+    """With secrets of the operating system, rows in a secret order and SGLD there is no run to compare with: but every message
+    that is sent again is held against the journal, and the end against that of another third resumption."""
+    n = STEPS // 2
+    conf = made(tmp_path / "it", rows(), **{**SMALL, **PROTOCOLS["lean"], "batch": 20, "epochs": 2, "secrets": "os",
+                                            "order": "reshuffled", "optimiser": "sgld", "lr": 0.001})
+    for attempt, step in enumerate((n + drawn_step(7) // 2, n + drawn_step(7) // 2 + 1)):
+        roles = begun(conf, resume=attempt > 0, first={"coordinator": BEATS, "B": hold(step)})
+        held(conf, "B")
+        roles["A"].signal(signal.SIGKILL)
+        gone(conf, "A")
+        assert promised(all_stop(roles, ("A",), silent("A"))) == (step, last_saved(step))
+    shutil.copytree(conf.folder, tmp_path / "stopped")
+    finished(conf, resume=True)
+    first = parts_of(conf), {key: value for key, value in metrics_of(conf).items() if key != "seconds"}
+    shutil.rmtree(conf.folder)                           # a run that has ended has no secrets to go on with
+    (tmp_path / "stopped").rename(conf.folder)
+    finished(conf, resume=True)
+    again = parts_of(conf), {key: value for key, value in metrics_of(conf).items() if key != "seconds"}
+    assert first[1] == again[1] and len(first[1]["losses"]) == 2
+    assert all(np.array_equal(first[0][name], again[0][name]) for name in first[0])
+
+
+def test_a_server_that_hangs(tmp_path):
+    conf = made(tmp_path / "it", rows(), **SMALL)
+    step = drawn_step(8)
+    roles = begun(conf, first={"coordinator": SHORT_CLOSING + BEATS, "server": SHORT_SIGNS, "A": SHORT_CLOSING + hold(step),
+                               "B": SHORT_CLOSING})
+    held(conf, "A")
+    roles["server"].signal(signal.SIGSTOP)
+    gone(conf, "server")
+    assert promised(all_stop(roles, ("server",), silent("server"))) == (step, last_saved(step))
+    roles["server"].signal(signal.SIGCONT)               # it wakes up, and finds that the run is over
+    roles["server"].later("signs")
+    assert roles["server"].wait() == 1
+    goes_on(conf, "masked")
+
+
+ASLEEP = """
+        from spnn_system.roles import liaison
+        liaison.GIVEN_TO_END = 0.1                       # it does not end by itself, however long it gets
+        held.touch()
+        threading.Event().wait()
+"""
+
+
+def test_a_role_whose_work_hangs_while_it_gives_signs_of_life(tmp_path):
+    conf = made(tmp_path / "it", rows(), **SMALL, stuck=FAR)
+    short = "from spnn_system.roles import coordinator\ncoordinator.LAST_WORD = 0.1"              # to B, which has ended
+    roles = begun(conf, first={"B": at_step(6, ASLEEP), "coordinator": short})
+    held(conf, "B")
+    roles["B"].later("signs")
+    sentence = all_stop(roles, ("B",), "holder B neither sends nor waits for anything")
+    assert promised(sentence) == (6, 4)
+    assert roles["B"].wait() == 1 and f"nothing was sent or waited for at step 6 for {FAR:g} s" in roles["B"].said()
+
+
+def test_only_work_counts_as_hanging(tmp_path):
+    one, now = Part(made(tmp_path / "it", rows(), stuck=5.0), "A", resume=False), [0.0]
+    one.liaison._now = lambda: now[0]
+    assert not one.liaison.hangs()                                            # it has not begun
+    with one.liaison.waiting():
+        now[0] = 10.0
+        assert not one.liaison.hangs()
+    now[0] = 15.0
+    assert not one.liaison.hangs()
+    now[0] = 15.1
+    assert one.liaison.hangs()
+    one.liaison.worked()
+    assert not one.liaison.hangs()
+    now[0] = 100.0
+    for allowed, hangs in ((0.0, False), (200.0, False), (80.0, True)):
+        object.__setattr__(one.config.network, "stuck", allowed)
+        assert one.liaison.hangs() == hangs
+
+
+# who is silent, by a clock that a test moves
+
+class Unheard:
+    """An endpoint whose calls fail; it keeps how long they were given, and what is done at each of its looks."""
+
+    def __init__(self, look=lambda: None):
+        self.given, self.check, self.stopped = [], look, []
+
+    def call(self, role, method, said, *, timeout=None, until=None):
+        self.given.append(timeout)
+        self.check()
+        raise Silent(role, "no")
+
+    def stop(self, reason):
+        self.stopped.append(reason)
+
+
+def all_here(tmp_path, tick=0.0):
+    """A coordinator to which all have said hello at 100 s, and its clock: a list of one number, more by `tick` at each look."""
+    def now():
+        clock[0] += tick
+        return clock[0]
+
+    conf, clock = made(tmp_path / "it", rows(), timeout=2.0), [100.0]
+    conf.folder_of("coordinator").mkdir(parents=True)
+    coordinator = Coordinator(conf, Unheard(), now=now)
+    for role in ("server", "A", "B"):
+        coordinator.hear(role, {"kind": "hello", "config": conf.digest, "columns": None if role == "server" else 3, "resume": False,
+                                "saved": [], "damaged": [], "session": SESSION})
+    coordinator._wait(lambda: coordinator.all_here)
+    return coordinator, clock
+
+
+SESSION = "a" * 16
+
+
+def test_who_says_nothing_for_longer_than_the_timeout_is_named_and_nobody_else(tmp_path):
+    def look():
+        clock[0] += 0.5
+        for role in ("server", "A"):
+            coordinator.hear(role, {"kind": "alive", "step": 0, "session": SESSION})
+
+    coordinator, clock = all_here(tmp_path)
+    coordinator._endpoint.check = look
+    with pytest.raises(Ended, match=r"^holder B gave no sign of life for 2\.0 s: "):
+        coordinator._wait(lambda: False)
+    assert clock[0] == 102.5                                                  # at 102.0 it has had its time, and no more
+
+
+def test_a_coordinator_that_slept_itself_gives_all_their_time_again(tmp_path):
+    def look():
+        clock[0] += 50.0 if not slept else 0.5
+        slept.append(clock[0])
+
+    (coordinator, clock), slept = all_here(tmp_path), []
+    coordinator._endpoint.check = look
+    with pytest.raises(Ended, match=r"^the server and holder A and holder B gave no sign of life for 2\.0 s: "):
+        coordinator._wait(lambda: False)
+    assert clock[0] == 152.5
+
+
+@pytest.mark.parametrize(("spoke", "sentence"), [
+    (0.0, "the server gave no sign of life for 2.0 s"), (1.0, "the server gave no sign of life for 2.0 s"),
+    (1.9, "holder A could not reach the server for 2.0 s (more in run/A/log.txt)")])
+def test_of_who_cannot_be_reached_it_is_said_whether_it_is_silent(tmp_path, spoke, sentence):
+    """A says so at 102 s, the server spoke last at 100, 101 or 101.9 s; 1.2 s of silence, with what it is given, are enough."""
+    coordinator, clock = all_here(tmp_path, tick=0.1)
+    coordinator._seen["server"].at, clock[0] = 100.0 + spoke, 102.0
+    with pytest.raises(Ended) as ended:
+        coordinator._stopped_by("A", {"kind": "stopped", "why": "unreachable", "role": "server"})
+    assert str(ended.value).startswith(f"{sentence}: ")
+
+
+def test_a_role_that_hears_nothing_of_the_coordinator_stops_after_the_timeout(tmp_path):
+    def look():
+        now[0] += 0.75
+
+    one, now, said = Part(made(tmp_path / "it", rows(), timeout=2.0), "A", resume=False), [0.0], []
+    one.liaison.endpoint, one.liaison._now, one.liaison._say = Unheard(look), lambda: now[0], said.append
+    one.step, one.liaison.last_step, one.liaison._saved = 7, 20, 4
+    one.liaison.begin()
+    one.liaison._beat.join(FAR)
+    sentence = one.liaison.sentence
+    assert sentence.startswith("the coordinator gave no sign of life for 2.0 s: ") and promised(sentence) == (7, 4)
+    assert one.liaison.endpoint.given == [0.5] * 3 and one.liaison.endpoint.stopped == [sentence]
+
+
+def test_a_role_that_is_silent_already_is_not_waited_for_twice(tmp_path):
+    conf, endpoint = made(tmp_path / "it", rows(), timeout=8.0), Unheard()
+    coordinator = Coordinator(conf, endpoint, now=lambda: 100.0)
+    for ago in (0.0, 5.0, 20.0):
+        coordinator._seen["B"].at = 100.0 - ago
+        with pytest.raises(Ended, match=r"holder B could not be reached for 8.0 s"):
+            coordinator._tell(["B"], {"kind": "go"})
+    assert endpoint.given == [8.0, 3.0, 2.0]
+
+
+# the last word
+
+NO_LAST_WORD = "from spnn_system.roles import coordinator\ncoordinator.LAST_WORD = 0.0"       # but for who spoke just now
+
+
+def test_a_role_that_does_not_run_when_the_last_word_comes_still_hears_it(tmp_path):
+    """It stands still for less than half the timeout: the others are told why the run stops, and so is it."""
+    conf = made(tmp_path / "it", rows(), **SMALL)
+    roles = begun(conf, first={"A": hold(3), "coordinator": NO_LAST_WORD, "server": SHORT_CLOSING,
+                               "B": SHORT_CLOSING + "from spnn_system.roles import liaison\nliaison.LAST_WORD = 0.0"})
+    held(conf, "A")
+    roles["A"].signal(signal.SIGSTOP)
+    until(lambda: psutil.Process(roles["A"].pid).status() == psutil.STATUS_STOPPED)
+    roles["B"].signal(signal.SIGINT)
+    assert roles["server"].wait() == 1
+    roles["A"].signal(signal.SIGCONT)
+    assert {name: role.wait() for name, role in roles.items()} == {"coordinator": 1, "server": 1, "A": 1, "B": 130}
+    for name in ("coordinator", "server", "A"):          # B, which has said so, does not listen any longer
+        assert "holder B was interrupted" in roles[name].said(), roles[name].said()
+
+
+LAST = """
+import os, signal, time
+from spnn_system.roles import liaison
+report = liaison.Liaison.report
+def last(self, kind, **how):
+    if kind == "done":
+        while not (self.config.folder_of(self.role) / "go on").exists():
+            time.sleep(0.005)
+    said = report(self, kind, **how)
+    if kind == "done":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return said
+liaison.Liaison.report = last
+"""
+
+
+def test_a_role_that_does_not_run_when_the_end_comes_has_not_failed(tmp_path):
+    conf = made(tmp_path / "it", rows(), **SMALL, record=True)
+    roles = begun(conf, first={"A": LAST, "coordinator": NO_LAST_WORD, "server": SHORT_CLOSING, "B": SHORT_CLOSING})
+    until(lambda: {("server", "done"), ("B", "done")} <= heard(conf))
+    go_on(conf, "A")
+    assert roles["server"].wait() == roles["B"].wait() == 0                   # they have heard the end
+    until(lambda: psutil.Process(roles["A"].pid).status() == psutil.STATUS_STOPPED)
+    roles["A"].signal(signal.SIGCONT)
+    assert roles["A"].wait() == roles["coordinator"].wait() == 0, roles["A"].said()
+
+
+def test_an_interrupted_coordinator_says_how_the_run_goes_on(tmp_path):
+    conf = made(tmp_path / "it", rows(), **SMALL)
+    roles = begun(conf, first={"A": hold(EVERY + 1)})
+    held(conf, "A")
+    roles["coordinator"].signal(signal.SIGINT)
+    assert roles["coordinator"].wait() == 130
+    sentence = all_stop(roles, ("coordinator",), "the coordinator was interrupted: the run stops at step")
+    assert promised(sentence) == (EVERY + 1, EVERY)
+    assert "the coordinator was interrupted: the run stops at step" in roles["coordinator"].said()
+
+
+def test_a_role_with_an_error_of_its_own_says_the_coordinators_sentence_too(tmp_path):
+    one, said = Part(made(tmp_path / "it", rows()), "A", resume=False), []
+    one.liaison._say, one.liaison.endpoint = said.append, Unheard()
+    one.liaison.stop("holder B could not reach the server")             # it came while this role computed
+    one.liaison.give_up("unreachable", "server")
+    assert said == ["holder B could not reach the server"]
+
+
+def test_a_role_that_tests_names_no_step_beyond_the_last(tmp_path):
+    one = Part(made(tmp_path / "it", rows()), "A", resume=False)
+    one.step, one.liaison.last_step = 8, 6
+    assert "the run stops at step 6" in one.liaison.without_coordinator()
+    one.step = 3
+    assert "the run stops at step 3" in one.liaison.without_coordinator()
+
+
+UNWRITTEN = """
+import errno
+from spnn_system.transport import endpoint
+
+class Full:                                              # a disk that is full after 12 writes
+    closed, n = False, 0
+    def write(self, content):
+        self.n += 1
+        if self.n > 12:
+            raise OSError(errno.ENOSPC, "No space left on device")
+    def flush(self):
+        pass
+    def close(self):
+        pass
+
+gate = endpoint.Gate
+endpoint.Gate = lambda *args, record, **how: gate(*args, record=Full(), **how)
+"""
+
+
+@pytest.mark.parametrize("role", ["server", "coordinator"])
+def test_a_full_disk_under_the_record_is_the_fault_of_who_has_it(tmp_path, role):
+    conf = made(tmp_path / "it", rows(), **SMALL, record=True)
+    roles = begun(conf, first={role: UNWRITTEN})
+    for name, other in roles.items():
+        assert other.wait() == 1, (name, other.said())
+        assert name == role or f"the {role} could not write to its disk" in other.said(), other.said()
+    assert "No space left on device" in roles[role].said()
+
+
+@on_request
+def test_a_coordinator_that_hangs(tmp_path):
+    conf = made(tmp_path / "it", rows(), **SMALL)
+    step = drawn_step(9)
+    first = dict.fromkeys(conf.roles, SHORT_CLOSING + SHORT_SIGNS)
+    roles = begun(conf, first=first | {"A": first["A"] + hold(step)})
+    held(conf, "A")
+    roles["coordinator"].signal(signal.SIGSTOP)
+    for other in ("server", "A", "B"):
+        roles[other].later("signs")
+    assert promised(all_stop(roles, ("coordinator",), silent("coordinator"))) == (step, last_saved(step))
+    roles["coordinator"].signal(signal.SIGKILL)
+    assert roles["coordinator"].wait() == -signal.SIGKILL
+    goes_on(conf, "masked")
+
+
+def interrupted(conf, step: int):
+    """Holder B is interrupted while A is at this step: returns what `promised` does."""
+    roles = begun(conf, first={"A": hold(step)})
+    held(conf, "A")
+    roles["B"].signal(signal.SIGINT)
+    assert roles["B"].wait() == 130
+    return promised(all_stop(roles, ("B",), "holder B was interrupted"))
+
+
+@pytest.mark.parametrize("role", ["A", pytest.param("server", marks=on_request)])
+def test_a_damaged_checkpoint_is_said_and_the_one_before_is_taken(tmp_path, role):
+    conf = made(tmp_path / "it", rows(), **SMALL)
+    assert interrupted(conf, 2 * EVERY + 2) == (2 * EVERY + 2, 2 * EVERY)
+    newest = max(conf.folder_of(role).glob("step-*.checkpoint"))
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 1
+    newest.write_bytes(content)
+    assert int(newest.stem[5:]) == 2 * EVERY
+    resumed = goes_on(conf, "masked")
+    named = "the server" if role == "server" else "holder A"
+    assert f"{named}'s checkpoint of step {2 * EVERY} is damaged and is not used" in resumed["coordinator"].said()
+    assert f"the run goes on from step {EVERY}" in resumed["coordinator"].said()
+    assert f"the checkpoint of step {2 * EVERY} is damaged" in resumed[role].said()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+@pytest.mark.parametrize("role", ["B", pytest.param("server", marks=on_request)])
+def test_a_full_disk(tmp_path, role):
+    conf = made(tmp_path / "it", rows(), **SMALL)
+    full = conf.folder_of(role) / f"step-{2 * EVERY:09d}.checkpoint.part"
+    roles = begun(conf, first={"A": hold(EVERY + 1)})
+    held(conf, "A")
+    full.symlink_to("/dev/full")
+    go_on(conf, "A")
+    who = "the server" if role == "server" else "holder B"
+    sentence = all_stop(roles, (), f"{who} could not write to its disk")
+    assert promised(sentence)[1] == EVERY and "No space left on device" in roles[role].said()
+    full.unlink()
+    goes_on(conf, "masked")
+
+
+# connections that are cut
+
+@pytest.fixture
+def behind_a_wire(tmp_path):
+    """(config, the config files by role, wire): all others reach the server over a wire."""
+    conf = made(tmp_path / "it", rows(), **SMALL)
+    wire = Wire(conf.server.address)
+    through = conf.path.with_name("through.toml")
+    through.write_text(conf.path.read_text().replace(conf.server.address, wire.address))
+    yield conf, {role: through for role in conf.roles if role != "server"}, wire
+    wire.close()
+
+
+def test_a_connection_cut_and_restored_loses_nothing(behind_a_wire):
+    conf, paths, wire = behind_a_wire
+    roles = begun(conf, paths=paths, first={role: hold(drawn_step(10) + 4 * (role == "B")) for role in "AB"})
+    for role in "AB":
+        held(conf, role)
+        wire.cut()
+        go_on(conf, role)
+        before = wire.refused
+        until(lambda: wire.refused > before)                                  # it has tried in vain
+        wire.restore()
+    codes = {name: role.wait() for name, role in roles.items()}
+    assert codes == dict.fromkeys(conf.roles, 0), {name: role.said() for name, role in roles.items()}
+    same(conf, expected("masked"))
+    sent = [json.loads(line) for line in (conf.folder_of("server") / "messages.jsonl").read_text().splitlines()]
+    assert sum(line.get("name") == "h_L" for line in sent) == STEPS + 4
+
+
+def test_a_connection_that_stays_cut(behind_a_wire):
+    conf, paths, wire = behind_a_wire
+    step = drawn_step(11)
+    roles = begun(conf, paths=paths, first={"A": hold(step), "server": SHORT_SIGNS})
+    held(conf, "A")
+    wire.cut()
+    go_on(conf, "A")
+    later = iter(range(int(2 * FAR), 10**9, int(2 * FAR)))
+
+    def given_up():
+        if "server could not be reached" not in roles["A"].said():
+            roles["A"].later("links", next(later))       # again, where its message left only after the last time
+            return False
+        return True
+
+    until(given_up)
+    assert {roles[role].wait() for role in "AB"} == {1}
+    roles["coordinator"].later("links")                  # its last word does not come to the server
+    assert roles["coordinator"].wait() == 1
+    roles["server"].later("signs")
+    assert roles["server"].wait() == 1
+    for role in ("coordinator", "A", "B"):
+        assert f"holder A could not reach the server for {FAR:.1f} s" in roles[role].said()
+    goes_on(conf, "masked")
+
+
+# a run that goes on sends nothing but what it sent
+
+def test_a_resumed_role_that_would_send_something_else_under_the_same_mask_sends_nothing(tmp_path):
+    conf = made(tmp_path / "it", rows(), **SMALL)
+    at, last = interrupted(conf, EVERY + 3)
+    kept = Checkpoints(conf.folder_of("A"), about={}).load(last)
+    about = _about(conf.folder_of("A") / f"step-{last:09d}.checkpoint")
+    kept.arrays["theta"][0, 0] += 0.25
+    Checkpoints(conf.folder_of("A"), about=about).save(last, kept.arrays, kept.notes)
+    roles = started(conf, resume=True)
+    codes = {name: role.wait() for name, role in roles.items()}
+    assert codes == dict.fromkeys(conf.roles, 1)
+    assert f"at step {last + 1} another 'masked X theta' was sent to server" in roles["A"].said()
+    assert "holder A was about to send another message than before the resumption" in roles["coordinator"].said()
+    for path in conf.folder_of("A").glob("journal-*.txt"):             # and without the journal, it does not even begin
+        path.unlink()
+    roles = started(conf, resume=True)
+    codes = {name: role.wait() for name, role in roles.items()}
+    assert codes["A"] == codes["coordinator"] == 2 and not {0, None} & set(codes.values())
+    assert "the journal of what was sent before the first checkpoint is gone: start without --resume" in roles["A"].said()
+    assert "holder A has lost a part of the journal of what it sent" in roles["coordinator"].said()
+
+
+def test_nothing_leaves_before_the_journal_has_it(tmp_path):
+    class Taken:
+        def __init__(self):
+            self.payloads = []
+
+        def send(self, receiver, name, payload, **_):
+            self.payloads.append(payload)
+
+    def part(resume):
+        one = Part(conf, "A", resume=resume)
+        one.endpoint, one.step = Taken(), 1
+        if resume:
+            one._journal.recall(0)
+        one._journal.begin(SET_UP)
+        one._journal.begin(0)
+        return one
+
+    conf = made(tmp_path / "it", rows())
+    first = part(False)
+    first.send("server", "masked X theta", b"one")
+    first._journal.close()
+    first._taken.close()
+    again = part(True)
+    with pytest.raises(SentBefore):
+        again.send("server", "masked X theta", b"two")
+    again._journal.close()
+    assert (first.endpoint.payloads, again.endpoint.payloads) == ([b"one"], [])
+
+
+def _about(path) -> dict:
+    """What a checkpoint says it belongs to."""
+    with np.load(io.BytesIO(path.read_bytes().split(b"\n", 2)[2])) as archive:
+        return json.loads(archive["notes"].tobytes())["about"]
+
+
+@pytest.mark.parametrize("what", ["config", "data", "a role without any", "nothing to go on from"])
+def test_what_changed_since_does_not_go_on(tmp_path, what):
+    conf = made(tmp_path / "it", rows(), **SMALL)
+    if what != "nothing to go on from":
+        finished(conf)
+        for role in conf.roles[1:]:                                         # as if it had stopped
+            (conf.folder_of(role) / "secret.key").write_text("0" * 64)
+    if what == "config":
+        conf.path.write_text(conf.path.read_text().replace("lr = 1.5", "lr = 1.25"))
+        (conf.folder_of("coordinator") / "config.toml").unlink()            # as where every role has a machine of its own
+    elif what == "data":
+        import pandas as pd
+        table = pd.read_parquet(conf.holder("B").data)
+        table.loc[7, "x3"] += 1
+        table.to_parquet(conf.holder("B").data, index=False)
+    elif what == "a role without any":
+        for path in conf.folder_of("B").glob("step-*.checkpoint"):
+            path.unlink()
+    conf = config.load(conf.path)
+    roles = started(conf, resume=True)
+    codes = {name: role.wait() for name, role in roles.items()}
+    said = {name: role.said() for name, role in roles.items()}
+    assert 2 in codes.values() and not {0, None} & set(codes.values()), (codes, said)
+    sentences = {"config": ["the config changed since the checkpoint of step",             # whoever is first to see it
+                            " is not as when the run began: [training] lr was 1.5 and is 1.25"],
+                 "data": ["the data changed since the checkpoint of step"],
+                 "a role without any": ["there is no step that all roles have a valid checkpoint of (holder B has none): start"],
+                 "nothing to go on from": ["nothing to go on from: start without --resume"]}[what]
+    assert any(each in text for text in said.values() for each in sentences), said
+    assert not any("Traceback" in text for text in said.values()), said

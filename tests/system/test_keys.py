@@ -1,0 +1,127 @@
+"""Keys live as long as a run can go on; rows are their user's alone; a wrong key ends a run."""
+
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+from network_runs import alone, made, nursery, parts_of, same, small_rows
+
+from spnn_system import config, example, launch, preflight
+from spnn_system.transport import certificates
+from spnn_system.run.checkpoints import SECRETS
+from spnn_system.roles.part import Part
+
+pytestmark = pytest.mark.processes
+
+FAR = 600                                                   # seconds, beyond any machine
+PROTOCOLS = {"lean": dict(protocol="ss", form="lean", secrets="os"),
+             "he": dict(protocol="he", key_bits=512)}
+
+
+def stopped(conf):
+    """A run that was interrupted once every role had a checkpoint."""
+    def stop(step, _):
+        if step >= 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(launch.Interrupted, match="goes on from step"):
+        launch.run(conf.path, progress=stop)
+
+
+def keys_of(conf) -> dict[str, bytes]:
+    """All files of a run that are called a key, by role and name."""
+    found = conf.folder.rglob("*.key*")
+    return {str(path.relative_to(conf.folder)): path.read_bytes() for path in found}
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_keys_stay_while_a_run_can_go_on_and_go_when_it_has_ended(tmp_path, name):
+    vertical = small_rows()
+    conf = made(tmp_path / "it", vertical, latency=0.02, **PROTOCOLS[name])
+    stopped(conf)
+    working = set(conf.roles) - {"coordinator"}
+    keys = keys_of(conf)
+    assert keys.keys() == {f"{role}/secret.key" for role in working} | (
+        {"server/paillier.key"} if name == "he" else set())
+    assert len(set(keys.values())) == len(keys)             # each has its own
+    assert all(len(bytes.fromhex(keys[f"{role}/secret.key"].decode())) == 32 for role in working)
+    for file in keys:
+        assert stat.S_IMODE((conf.folder / file).stat().st_mode) == 0o600
+    assert launch.run(conf.path, resume=True).code == 0
+    assert not keys_of(conf)
+    if name == "he":
+        same(conf, alone(conf, vertical))
+    for role in working:
+        says = "this run has ended and its part is here: --fresh starts anew"
+        if role == "dealer":                                # who has no part of the model
+            says = "there is nothing to go on from: start without --resume"
+        with pytest.raises(ValueError, match=f"^{says}$"):
+            Part(conf, role, resume=True)
+    assert not keys_of(conf) and parts_of(conf)             # and the refusal has changed nothing
+
+
+def test_a_new_run_takes_away_the_keys_of_one_that_never_ended(tmp_path):
+    conf = made(tmp_path / "it", small_rows())
+    conf.folder_of("server").mkdir(parents=True)
+    for name in SECRETS:                                    # of a run with protocol he, say
+        (conf.folder_of("server") / name).write_text("0" * 64)
+    part = Part(conf, "server", resume=False)
+    part._taken.close()
+    assert keys_of(conf).keys() == {"server/secret.key"}
+    assert keys_of(conf)["server/secret.key"] != b"0" * 64
+
+
+def test_rows_and_the_folders_of_a_run_are_their_users_alone(tmp_path):
+    """Also where files that others make are open to all: what is made here is told its mode."""
+    before = os.umask(0)
+    try:
+        path = example.write(tmp_path / "deep" / "first", small_rows())
+        conf = config.load(path)
+        certificates.make(conf.network.certificates, conf.roles)
+        preflight.check(conf, conf.roles)
+    finally:
+        os.umask(before)
+    folder = path.parent
+
+    def modes(*names):
+        return {stat.S_IMODE((folder / name).stat().st_mode) for name in names}
+
+    assert modes("A.parquet", "B.parquet", "certificates/A/key.pem") == {0o600}
+    assert modes(".", "run", *(f"run/{role}" for role in conf.roles)) == {0o700}
+    (folder / "A.parquet").chmod(0o644)                     # as an earlier version left it
+    path.unlink()
+    example.write(folder, small_rows())
+    assert modes("A.parquet") == {0o600}
+
+
+WRONG_KEY = """
+import sys
+from ppkit.spnn import encrypted
+from spnn_system import __main__
+encrypted._key_out = lambda public: {payload}
+sys.exit(__main__.main(sys.argv[1:]))
+"""
+WRONG = {"a power": ("((2**256 - 189) ** 2).to_bytes(64, 'big')",
+                     "a public key must be a product of two large primes, 512 bits long: this one"),
+         "too short": ("public.n.to_bytes(64, 'big')[:32]",
+                       "a public key of 512 bits is 64 bytes, got 32 bytes"),
+         "with h_n": ("public.n.to_bytes(64, 'big') + bytes(127) + b'\\x01'",
+                      "a public key of 512 bits is 64 bytes, got 192 bytes")}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_server_with_a_wrong_public_key_ends_the_run_and_is_named(tmp_path, what):
+    conf = made(tmp_path / "it", small_rows(), **PROTOCOLS["he"])
+    payload, why = WRONG[what]
+    roles = {role: nursery().start(conf, role) for role in conf.roles if role != "server"}
+    command = [sys.executable, "-c", WRONG_KEY.format(payload=payload), "server", str(conf.path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as rogue:
+        said = rogue.communicate(timeout=FAR)[1]
+    assert rogue.returncode == 1 and "Traceback" not in said
+    assert {role: each.wait() for role, each in roles.items()} == dict.fromkeys(roles, 1)
+    assert any(f"'public key' of the server: {why}" in each.said() for each in roles.values())
+    sentence = "got something malformed from the server"
+    assert all(sentence in text for text in (said, *(each.said() for each in roles.values())))
+    assert not (conf.folder_of("A") / "parameters.npz").exists()

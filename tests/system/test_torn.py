@@ -1,0 +1,261 @@
+"""What is left half written holds up no run; junk does not fill messages.jsonl."""
+
+import json
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from collections import Counter
+
+import pytest
+from network_runs import alone, made, nursery, same, small_rows
+
+from spnn_system import config, launch
+from spnn_system.run.checkpoints import SET_UP, Journal, SentBefore
+from spnn_system.roles.coordinator import Coordinator
+from spnn_system.run.lines import MOST, MessageLog, cut_to_lines
+from spnn_system.roles.part import Part
+
+pytestmark = pytest.mark.processes
+
+FAR = 600                                                   # seconds, beyond any machine
+TORN = b'{"at": 1, "sen'
+
+
+def sent(number, **different):
+    """A line of a message."""
+    return {"at": float(number), "sent_at": number + 0.5, "step": number, "phase": "online",
+            "sender": "B", "receiver": "server", "name": "h1", "n_bytes": 8, "wire_bytes": 100,
+            **different}
+
+
+def refused(role="A", event="refused", **more):
+    return {"event": event, "at": 0.0, "from": role, "why": "it was junk", **more}
+
+
+def read(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(("content", "whole"), [
+    (b"", 0), (b"torn", 0), (b"one\n", 4), (b"one\ntorn", 4), (b"one\n\n\ntorn", 6),
+    (b"x" * 10_000, 0), (b"one\n" + b"x" * 10_000, 4), (b"x" * 4095 + b"\n", 4096),
+    (b"x" * 4096 + b"\n" + b"y" * 4096, 4097),
+    (b"one\n" + b"x" * 4095 + b"\n" + b"y" * 4095, 4100)], ids=lambda value: str(value)[:20])
+def test_a_file_is_cut_behind_its_last_newline(tmp_path, content, whole):
+    path = tmp_path / "lines"
+    path.write_bytes(content)
+    with open(path, "a+b") as file:
+        cut_to_lines(file)
+        file.write(b"new\n")
+    assert path.read_bytes() == content[:whole] + b"new\n"
+
+
+def test_lines_after_a_torn_one_are_lines(tmp_path):
+    path = tmp_path / "messages.jsonl"
+    for number in range(3):                                 # three processes of one role, each torn
+        log = MessageLog(path)
+        log.add(sent(number))
+        log.close()
+        path.write_bytes(path.read_bytes() + TORN)
+    log.add(sent(3))                                        # and one that goes on after a full disk
+    log.write()
+    assert read(path) == [sent(number) for number in range(4)]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_journal_after_a_torn_line_is_read_and_still_holds(tmp_path):
+    journal = Journal(tmp_path)
+    journal.begin(SET_UP)
+    journal.sending(0, "B", "w", b"one")
+    journal.close()
+    journal.path(SET_UP).write_bytes(journal.path(SET_UP).read_bytes() + b"0\tB\t1\tw\tab")
+    journal.begin(SET_UP)
+    journal.sending(0, "B", "w", b"two")
+    journal.close()
+    again = Journal(tmp_path)
+    again.recall(SET_UP)
+    again.begin(SET_UP)
+    again.sending(0, "B", "w", b"one")
+    with pytest.raises(SentBefore):
+        again.sending(0, "B", "w", b"another")
+    again.close()
+
+
+UNREADABLE = [TORN, b"\xff\xfe\x00", b"[1, 2]", b"7", b"null", b'"text"', b'{"at": 1}', b"",
+              b'{"at": 1, "sen{"at": 2}',
+              json.dumps({"event": "refused", "at": 1.0, "from": "A", "why": "x"}).encode()]
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_what_cannot_be_read_is_skipped(tmp_path, end):
+    """All other lines count, also where an earlier version left a torn one in the middle."""
+    conf = made(tmp_path / "it", small_rows())
+    for role in conf.roles:
+        conf.folder_of(role).mkdir(parents=True)
+    good = [json.dumps(sent(number)).encode() for number in range(len(UNREADABLE) + 1)]
+    content = b"".join(b"%s\n%s\n" % pair for pair in zip(good, UNREADABLE)) + good[-1] + end
+    (conf.folder_of("B") / "messages.jsonl").write_bytes(content)
+    assert launch._messages(conf, conf.roles)["step"].tolist() == list(range(len(good)))
+
+
+LIMITED = """
+import resource, sys
+from spnn_system import __main__
+from spnn_system.run import lines
+write = lines.MessageLog.write
+def full(self):                                             # its disk is full in mid-line
+    if self._path.exists() and self._path.stat().st_size > 1000:
+        most = self._path.stat().st_size + 100
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+    return write(self)
+lines.MessageLog.write = full
+sys.exit(__main__.main(sys.argv[1:]))
+"""
+
+
+def test_a_disk_that_fills_up_in_the_middle_of_a_line_does_not_make_a_run_unfinishable(tmp_path):
+    """B's process really cannot write on: its files may not grow. The run goes on then."""
+    vertical = small_rows()
+    conf = made(tmp_path / "it", vertical)
+    roles = {role: nursery().start(conf, role) for role in conf.roles if role != "B"}
+    with subprocess.Popen([sys.executable, "-c", LIMITED, "holder", "B", str(conf.path)],
+                          stderr=subprocess.PIPE, text=True) as full:
+        said = full.communicate(timeout=FAR)[1]
+    assert full.returncode == 1 and "File too large" in said
+    assert {role: each.wait() for role, each in roles.items()} == dict.fromkeys(roles, 1)
+    path = conf.folder_of("B") / "messages.jsonl"
+    assert path.read_bytes().count(b"\n") > 3           # torn or not: that is for the last write to say
+    result = launch.run(conf.path, resume=True)
+    assert (result.code, result.sentence) == (0, "")
+    same(conf, alone(conf, vertical))
+    assert len(read(path)) > 3
+
+
+def test_a_torn_line_at_every_role_and_the_run_goes_on_to_the_bit(tmp_path, ppkit):
+    """The short way to see it: a run that stopped, half a line behind messages.jsonl, --resume."""
+    vertical = small_rows()
+    conf = made(tmp_path / "it", vertical, latency=0.02)
+
+    def stop(step, _):
+        if step >= 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(launch.Interrupted):
+        launch.run(conf.path, progress=stop)
+    for role in conf.roles:
+        with open(conf.folder_of(role) / "messages.jsonl", "ab") as file:
+            file.write(TORN)
+    code, out, said = ppkit("spnn", "run", str(conf.path), "--resume")
+    assert (code, said) == (0, "") and "test AUC" in out
+    assert (conf.folder / "messages.csv").read_text().count("\n") > 20
+    same(conf, alone(conf, vertical))
+    for role in conf.roles:                                 # whole lines, and nothing else
+        steps = [line["step"] for line in read(conf.folder_of(role) / "messages.jsonl")]
+        assert 1 in steps or role == "coordinator"
+
+
+# junk
+
+def test_of_every_kind_and_role_the_first_have_lines_and_the_rest_a_count(tmp_path):
+    log = MessageLog(tmp_path / "messages.jsonl")
+    kinds = [("refused", "A"), ("failed", "A"), ("refused", "server"), ("out of turn", "server")]
+    for number in range(1000):
+        log.add(sent(number))
+        for event, role in kinds:
+            log.add(refused(role, event))
+    log.add(refused("B"))
+    log.close()
+    found = read(tmp_path / "messages.jsonl")
+    assert [line for line in found if "event" not in line] == list(map(sent, range(1000)))
+    events = [line for line in found if "event" in line]
+    told = Counter((line["event"], line["from"]) for line in events if line["event"] != "left out")
+    assert told == {**dict.fromkeys(kinds, MOST), ("refused", "B"): 1}
+    left = {(line["why"], line["from"], line["times"]) for line in events[-len(kinds) :]}
+    more = 1000 - MOST
+    assert left == {(f"{more} more {event!r}: only the first {MOST} have their lines", role, more)
+                    for event, role in kinds}
+    assert log.seen["refused", "A"] == 1000
+
+
+def test_a_line_for_several_connections_counts_as_many(tmp_path):
+    log = MessageLog(tmp_path / "messages.jsonl")
+    for times in (MOST - 1, 5, 7):                          # told, told, only counted
+        log.add(refused("unknown", times=times))
+    log.close()
+    log.close()                                             # there is nothing new to say
+    assert [line["times"] for line in read(tmp_path / "messages.jsonl")] == [MOST - 1, 5, 7]
+    assert read(tmp_path / "messages.jsonl")[-1]["event"] == "left out"
+    assert log.seen["refused", "unknown"] == MOST + 11
+
+
+def test_nothing_is_lost_between_threads(tmp_path):
+    log = MessageLog(tmp_path / "messages.jsonl")
+
+    def add(thread):
+        for number in range(500):
+            log.add(sent(number, step=thread))
+            log.add(refused())
+
+    threads = [threading.Thread(target=add, args=(thread,)) for thread in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        log.write()
+    log.close()
+    found = read(tmp_path / "messages.jsonl")
+    steps = Counter(line["step"] for line in found if "event" not in line)
+    assert steps == dict.fromkeys(range(4), 500)
+    assert found[-1]["times"] == 2000 - MOST
+
+
+def test_reports_that_are_none_do_not_fill_the_coordinators_log(tmp_path):
+    conf, log = made(tmp_path / "it", small_rows()), MessageLog(tmp_path / "messages.jsonl")
+    coordinator = Coordinator(conf, None, log=log.add)
+    for number in range(300):
+        with pytest.raises(ValueError):
+            coordinator.hear("A", {"kind": f"junk {number}"})
+    log.close()
+    found = read(tmp_path / "messages.jsonl")
+    assert len(found) == MOST + 1 and found[-1]["times"] == 300 - MOST
+
+
+KNOCKED = 60
+
+
+def test_junk_connections_do_not_fill_the_log_of_a_role(tmp_path, monkeypatch):
+    """One connection after the other: each is noticed by itself, and would have its own line."""
+    monkeypatch.setattr("spnn_system.transport.gate._HANDSHAKE_SECONDS", 0.0)
+    conf = made(tmp_path / "it", small_rows())
+    part = Part(conf, "A", resume=False)
+    try:
+        with part._open():
+            host, port = config.split_address(conf.addresses["A"])
+            counted = threading.Condition()
+            part._log.seen = seen = Noticed(counted)
+            for number in range(1, KNOCKED + 1):
+                with socket.create_connection((host, port)) as junk:
+                    junk.sendall(b"GET / HTTP/1.0\r\n\r\n" + bytes(100))
+                with counted:
+                    assert counted.wait_for(lambda: seen["refused", "unknown"] >= number, FAR)
+    finally:
+        part._log.close()
+        part._taken.close()
+    found = read(part.folder / "messages.jsonl")
+    assert len(found) == MOST + 1
+    assert sum(line["times"] for line in found) == seen["refused", "unknown"] == KNOCKED
+    assert found[-1]["event"] == "left out" and found[-1]["from"] == "unknown"
+
+
+class Noticed(Counter):
+    """A Counter that tells of every change."""
+
+    def __init__(self, changed):
+        super().__init__()
+        self.changed = changed
+
+    def __setitem__(self, key, value):
+        with self.changed:
+            super().__setitem__(key, value)
+            self.changed.notify_all()
