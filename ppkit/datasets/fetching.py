@@ -76,10 +76,10 @@ def known(name: str) -> None:
         raise ValueError(f"unknown file {name!r}: there are {', '.join(NAMES)}")
 
 
-def obtain(public: Public, folder: Path, label: str, *, wait: float = 1.0) -> str:
+def obtain(public: Public, folder: Path, label: str) -> str:
     """Download a public file into a folder, or find it there; returns the sentence that says which.
 
-    label: how the folder is named to a person.  wait: seconds before the second try, see `download`.
+    label: how the folder is named to a person.
     A file with the known checksum is taken; one with another checksum is taken if its content passes (the data set's own
     checks and the full number of rows), and that is said.
     ValueError for one that does not pass: a downloaded one is removed, one that was there stays as it is.
@@ -92,7 +92,7 @@ def obtain(public: Public, folder: Path, label: str, *, wait: float = 1.0) -> st
             raise ValueError(f"{name} is there and is not overwritten, but it is not the public file ({error}): move it "
                              "away and fetch again") from error
     try:
-        said = download(public.address, target, lambda part: _accepted(part, public), label=name, wait=wait)
+        said = download(public.address, target, lambda part: _accepted(part, public), label=name)
     except ValueError as error:
         raise ValueError(f"{name} is not there, what came was removed: {error}") from error
     return f"{name} is there now, {said}"
