@@ -11,7 +11,7 @@ FLOORS = {"cli": 4, "first": 4, "runner": 4, "show": 4, "ledger": 4, "rules": 4,
           "dpstgd": 3, "backtracking": 3, "spnn": 3, "collaboration": 3,
           "gradients": 2, "dpsgd": 2, "dpsgd_optimizer": 2, "federated": 2, "models": 2, "evaluation": 2, "compare": 2, "slopes": 2, "attacks": 2, "profile": 2,
           "mechanisms": 1, "accounting": 1, "renyi": 1, "audit": 1, "datasets": 1,
-          "project": 0, "lifeline": 0}
+          "project": 0, "lifeline": 0, "writing": 0}
 PACKAGE = Path(ppkit.__file__).parent
 FILES = sorted(file.relative_to(PACKAGE) for file in PACKAGE.rglob("*.py") if file != PACKAGE / "__init__.py")
 

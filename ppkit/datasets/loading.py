@@ -77,15 +77,6 @@ def real_file(name: str, root: str | os.PathLike | None = None, variant: str = "
     return find(stems, root)
 
 
-def real_table(name: str, root: str | os.PathLike | None = None):
-    """The checked rows of the real file, for whoever fits a stand-in to them.  FileNotFoundError if there is none."""
-    found = real_file(name, root)
-    if found is None:
-        raise FileNotFoundError(missing(name, root))
-    table = read_table(found, REAL[name].LARGEST[found.stem])
-    return REAL[name].checked_table(table, found.path.name)
-
-
 def _variant(name: str, variant: str) -> str:
     known = REAL[name].VARIANTS if name in REAL else ()
     if variant and variant not in known:
