@@ -16,6 +16,7 @@ import pandas as pd
 from pyarrow import parquet
 
 from ppkit import project
+from ppkit.writing import whole
 
 ENDINGS = (".csv", ".csv.gz", ".csv.zip", ".zip", ".parquet")
 BLOCK = 1 << 16
@@ -224,17 +225,13 @@ def _why(error: Exception, path: Path) -> str:
 
 def _keep(table: pd.DataFrame, kept: Path, stem: str) -> None:
     """Write the parsed copy in one step and remove the older ones of that name; no matter if nothing can be written."""
-    part = kept.with_suffix(f".{os.getpid()}.part")
-    try:
+    with suppress(OSError, ValueError, TypeError):  # no folder to write, or a table refused later
         kept.parent.mkdir(exist_ok=True)
-        table.to_parquet(part, index=False)
-        os.replace(part, kept)
+        with whole(kept) as part:
+            table.to_parquet(part, index=False)
         for other in kept.parent.iterdir():
             if other != kept and re.fullmatch(re.escape(stem) + r"-[0-9a-f]{16}\.parquet", other.name):
                 other.unlink(missing_ok=True)
-    except (OSError, ValueError, TypeError):       # a folder that cannot be written, or a table that is refused later
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
 
 
 def _listed(folder: Path, label: str) -> list[str]:
