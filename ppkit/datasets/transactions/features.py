@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from .patterns import spending_patterns
+from .cardholders import DAY
+from .merchants import N_CODES, SHOPS_PER_CODE, world
 from .population import Population
 from .schema import CATEGORICAL, DERIVED, FEATURE_NAMES, NUMERIC
-from .spending import DAY
-from .world import N_CODES, SHOPS_PER_CODE, world
+from .spending_patterns import spending_patterns
 
 HOUR = 3600
 _HOLIDAYS = (0, 20, 48, 146, 184)                       # days of 2013: New Year, King, Presidents, Memorial, 4 July

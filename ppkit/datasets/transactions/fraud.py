@@ -4,10 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .accounts import N_DAYS
+from .cardholders import DAY, N_DAYS, cents, clock, place_of_web
+from .merchants import N_CODES, N_HOME_CITIES, SHOPS_PER_CODE, merchant_number, world
 from .schema import CODE_INDEX
-from .spending import DAY, cents, clock, place_of_web
-from .world import N_CODES, N_HOME_CITIES, SHOPS_PER_CODE, merchant_number, world
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,35 @@
 """The public schema: the 69 raw attributes of a card transaction, their levels, and the 264 features made of them."""
 
-GROUPS = ("groceries", "car", "food out", "retail", "electronics", "travel", "leisure", "bills", "health", "valuables")
-
-# merchant code: group, typical amount in dollars, spread of its logarithm, popularity, share bought without the card
+# merchant code: number of its group, typical amount in dollars, spread of its logarithm, popularity, share bought without the card
 MERCHANT_CODES = {
+    # groceries
     "supermarket": (0, 45, .7, 14, .03), "convenience": (0, 12, .6, 6, .0), "warehouse": (0, 110, .6, 3, .05),
     "bakery": (0, 18, .6, 2, .02),
+    # car
     "fuel pump": (1, 38, .4, 9, .0), "fuel shop": (1, 20, .6, 4, .0), "car parts": (1, 60, .8, 1, .2),
     "garage": (1, 180, .8, 1, .02),
+    # food out
     "fast food": (2, 11, .5, 10, .03), "restaurant": (2, 38, .6, 7, .03), "bar": (2, 28, .6, 2, .0),
     "coffee": (2, 7, .4, 6, .03),
+    # retail
     "department": (3, 65, .8, 4, .2), "clothing": (3, 55, .7, 4, .3), "shoes": (3, 70, .5, 1.5, .3),
     "sports": (3, 70, .8, 1.5, .3),
+    # electronics
     "electronics": (4, 130, 1., 1.5, .45), "computers": (4, 190, 1.1, .7, .6), "digital goods": (4, 9, .8, 3, 1.),
     "phones": (4, 70, .6, 1.5, .5),
+    # travel
     "airline": (5, 320, .6, .7, .9), "hotel": (5, 190, .6, 1., .5), "car rental": (5, 150, .5, .4, .5),
     "transit": (5, 12, .8, 2.5, .2),
+    # leisure
     "cinema": (6, 22, .5, 1., .3), "games": (6, 25, .7, 1., .9), "books": (6, 24, .7, 1.5, .7),
     "events": (6, 90, .7, .5, .8),
+    # bills
     "utility": (7, 95, .6, 2.5, .8), "telecom": (7, 75, .4, 1.8, .9), "insurance": (7, 140, .5, .8, .9),
     "professional": (7, 130, 1., .8, .3),
+    # health
     "pharmacy": (8, 24, .8, 3.5, .05), "doctor": (8, 80, .8, 1., .1), "fitness": (8, 45, .5, .8, .5),
     "beauty": (8, 45, .6, 1.2, .1),
+    # valuables
     "hardware": (9, 75, 1., 2., .15), "gift cards": (9, 60, .7, .5, .5), "transfer": (9, 180, .8, .3, .6),
     "jewellery": (9, 210, 1., .3, .3),
 }
@@ -111,7 +119,6 @@ DERIVED = (
     "utilisation", "ticket_ratio",
 )
 
-N_RAW = len(CATEGORICAL) + len(NUMERIC)
 FEATURE_NAMES = (*(f"{name}={level}" for name, levels in CATEGORICAL.items() for level in levels[:-1]),
                  *NUMERIC, *DERIVED)
 IS_NUMERIC = (False,) * (len(FEATURE_NAMES) - len(NUMERIC) - len(DERIVED)) + (True,) * (len(NUMERIC) + len(DERIVED))

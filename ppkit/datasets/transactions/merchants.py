@@ -25,7 +25,7 @@ class World(NamedTuple):
     country: np.ndarray         # index into CATEGORICAL["merchant_country"]
     weight: np.ndarray          # share of the people, home cities only
     neighbours: np.ndarray      # (N_HOME_CITIES, 6) nearest other home cities
-    group: np.ndarray           # per code: index into GROUPS
+    group: np.ndarray           # per code: number of its group
     log_amount: np.ndarray      # per code: mean of the log amount in dollars
     log_spread: np.ndarray
     popularity: np.ndarray      # per code, sums to 1
