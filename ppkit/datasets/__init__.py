@@ -1,4 +1,6 @@
-"""The data of the four papers: real files where they are, an honest substitute where they are not."""
+"""The data of the four papers: real files where they are, an honest substitute where they are
+not.
+"""
 
 from .dataset import Dataset, standardise, undersample
 from .loading import NAMES, load

@@ -7,16 +7,24 @@ from .loading import NAMES, REAL, decided, load, missing, real_file
 
 
 def status(root: str | os.PathLike | None = None) -> list[dict]:
-    """One row for each of NAMES, with name, source, where, rows, sha256 and note; a real file is read and checked.
+    """One row for each of NAMES, with name, source, where, rows, sha256 and note; a real file is
+    read and checked.
 
-    source: as on a Dataset, "unreadable", or "missing" where $PPKIT_SOURCE=real insists on a file.  where and sha256 are of the real file, else "".
+    source: as on a Dataset, "unreadable", or "missing" where $PPKIT_SOURCE=real insists on a file.
+    where and sha256 are of the real file, else "".
     """
     return [_row(name, root) for name in NAMES]
 
 
 def _row(name: str, root: str | os.PathLike | None) -> dict:
-    row = {"name": name, "source": "simulated", "where": "", "rows": "", "sha256": "",
-           "note": "wang2018's bank data cannot be had by anyone"}
+    row = {
+        "name": name,
+        "source": "simulated",
+        "where": "",
+        "rows": "",
+        "sha256": "",
+        "note": "wang2018's bank data cannot be had by anyone",
+    }
     if name == "transactions":
         return row
     substitute = row | {"source": "stand-in", "rows": f"{REAL[name].FULL_ROWS:,}"}
@@ -34,5 +42,10 @@ def _row(name: str, root: str | os.PathLike | None) -> dict:
     if wish == "standin":
         note = "PPKIT_SOURCE=standin: the stand-in is taken all the same"
     source = dataset.source.removesuffix(" (paper)")
-    return row | {"source": source, "where": found.label, "rows": f"{dataset.n_rows:,}",
-                  "sha256": sha256(found.path), "note": note}
+    return row | {
+        "source": source,
+        "where": found.label,
+        "rows": f"{dataset.n_rows:,}",
+        "sha256": sha256(found.path),
+        "note": note,
+    }

@@ -6,22 +6,20 @@ def fidelity(about: dict) -> str:
     score = about["score"]
     lines = [
         f"Written by `make fit-standins`, fitted on {about['fitted_on']} ({about['rows_used']:,} "
-        "used; parameters: "
-        f"{about['bytes']:,} bytes).",
+        f"used; parameters: {about['bytes']:,} bytes).",
         "",
         f"**Trained on the stand-in, tested on held-back real rows** ({about['splits']} splits, "
-        "70/30; the stand-in is fitted "
-        f"on the 70%; {score}; the interval allows for splits that share rows).",
+        f"70/30; the stand-in is fitted on the 70%; {score}; the interval allows for splits that "
+        "share rows).",
         "",
-        "| task | model | trained on real rows | "
-        "on the stand-in | loss (90% interval of the mean) | bar for its upper end | the "
-        "stand-in's on further stand-in rows |",
+        "| task | model | trained on real rows | on the stand-in | loss (90% interval of the mean) "
+        "| bar for its upper end | the stand-in's on further stand-in rows |",
         "|---|---|---|---|---|---|---|",
     ]
     lines += [
         f"| {row['task']} | {row['model']} | {row['real']:.3f} | {row['standin']:.3f} | "
-        f"{row['loss']:.3f} ({row['lower']:.3f} to "
-        f"{row['upper']:.3f}) | {'' if row['bar'] is None else row['bar']} | {row['itself']:.3f} |"
+        f"{row['loss']:.3f} ({row['lower']:.3f} to {row['upper']:.3f}) | "
+        f"{'' if row['bar'] is None else row['bar']} | {row['itself']:.3f} |"
         for row in about["losses"]
     ]
     lines += [
@@ -41,10 +39,9 @@ def fidelity(about: dict) -> str:
     lines += [
         "",
         "**Marginals and correlations**, against the rows it was fitted on. Largest "
-        f"Kolmogorov-Smirnov distance of a column {of['ks_largest']:.3f} "
-        f"(`{of['ks_column']}`), median {of['ks_median']:.3f}; rank correlations differ by "
-        f"{of['correlation_mean']:.3f} on average, "
-        f"by {of['correlation_largest']:.3f} at most.",
+        f"Kolmogorov-Smirnov distance of a column {of['ks_largest']:.3f} (`{of['ks_column']}`), "
+        f"median {of['ks_median']:.3f}; rank correlations differ by {of['correlation_mean']:.3f} "
+        f"on average, by {of['correlation_largest']:.3f} at most.",
     ]
     if "drift" in about:
         lines += [

@@ -77,8 +77,7 @@ def _enough(table: pd.DataFrame) -> pd.DataFrame:
     if len(years) == 0 or years[-1] - years[0] + 1 != len(years):
         raise ValueError(
             f"distress: a stand-in needs at least {ROWS_A_KNOT} rows in each of consecutive "
-            "periods, got "
-            f"{', '.join(f'{n} in {period}' for period, n in counts.items())}"
+            f"periods, got {', '.join(f'{n} in {period}' for period, n in counts.items())}"
         )
     return table[table["Time"].isin(years)]
 

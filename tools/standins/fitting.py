@@ -185,8 +185,8 @@ def missed(about: dict) -> list[str]:
     ]
     return sentences + [
         f"{row['among']}: {row['quantile']:.0%} of the sampled ones are within "
-        f"{row['sampled']:.3f} of a fitting row, "
-        f"of the held-back ones within {row['limit']:.3f} or more"
+        f"{row['sampled']:.3f} of a fitting row, of the held-back ones within {row['limit']:.3f} "
+        "or more"
         for row in about["distances"]
         if row["sampled"] < row["limit"]
     ]
