@@ -1,6 +1,4 @@
-"""Files that are written whole or not at all, whoever reads them meanwhile and whatever ends the
-writer.
-"""
+"""Files that are written whole or not at all, whatever ends the writer meanwhile."""
 
 import os
 from collections.abc import Iterator

@@ -16,9 +16,11 @@ import pytest
 from ppkit import datasets, project
 from ppkit.datasets import creditcard, distress, fetching, lending, loading
 from ppkit.datasets import dataset as making
-from ppkit.datasets.creditcard import (FEATURES, FULL_FRAUDS, FULL_ROWS, PLAIN_FRAUDS,
+from ppkit.datasets.creditcard import (FEATURES, FULL_FRAUDS, FULL_ROWS,
                                        PUBLISHED_MEANS, checked_table)
 from ppkit.datasets.files import read_table
+
+PLAIN_FRAUDS = 285                     # of the 492 have V14 < -2, at least: so many were counted
 
 
 @pytest.fixture(autouse=True)

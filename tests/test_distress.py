@@ -12,9 +12,7 @@ from ppkit import project
 from ppkit.datasets import distress
 from ppkit.datasets.distress import COLUMNS, TARGET, arranged, checked_table
 from ppkit.datasets.files import find, read_table
-from ppkit.datasets.standins import companies
 from ppkit.datasets.standins import distress as standin
-from tools.standins import companies as fitting_companies
 from tools.standins import distress as fitting
 
 MACRO = [f"x{i}" for i in range(61, 80)]
@@ -340,7 +338,7 @@ def test_a_pilot_mends_the_covariance_of_healthy_years_and_the_means_of_both_cla
 
     def apart(parameters):
         rng = np.random.default_rng(3)
-        panel = standin.panel(parameters, companies.draw(standin.of_lives(held), 40_000, rng), rng)
+        panel = standin.panel(parameters, standin.draw_lives(standin.of_lives(held), 40_000, rng), rng)
         white = np.linalg.solve(held["factors"][0], panel.rests[~panel.failed].T)
         return (np.linalg.norm(np.cov(white) - np.eye(61)),
                 max(np.abs(panel.scores[panel.failed == fate].mean(axis=0) - means[int(fate)]).max() for fate in (False, True)))
@@ -455,9 +453,9 @@ def test_too_few_rows_in_a_period_are_refused(table):
 
 def test_years_that_lose_companies_without_distress_are_where_healthy_ones_end():
     counts, none = np.array([300, 300, 200, 200]), np.zeros(4, int)
-    np.testing.assert_allclose(fitting_companies._leaves(counts, none, none), [0, 1 / 3, 0, 2 / 3])
+    np.testing.assert_allclose(fitting._leaves(counts, none, none), [0, 1 / 3, 0, 2 / 3])
     fails = np.array([0, 100, 0, 0])                                      # the loss is their distress
-    np.testing.assert_allclose(fitting_companies._leaves(counts, fails, none), [0, 0, 0, 1])
+    np.testing.assert_allclose(fitting._leaves(counts, fails, none), [0, 0, 0, 1])
 
 
 # the real rows

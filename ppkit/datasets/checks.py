@@ -19,9 +19,7 @@ class Checked(NamedTuple):
 
 
 def present(table: pd.DataFrame, wanted: tuple[str, ...], file: str, expected: str) -> None:
-    """Refuse a table that lacks a column: ValueError with the file, the column, what is there
-    instead, what was expected.
-    """
+    """Refuse a table that lacks a column; the sentence says what is there and what was expected."""
     for column in wanted:
         if column not in table.columns:
             others = sorted(set(map(str, table.columns)) - set(wanted))
@@ -95,9 +93,7 @@ def numbers(
 
 
 def means(table: pd.DataFrame, published: dict[str, float], file: str) -> None:
-    """Refuse a table of as many rows as the published file whose column means are not the published
-    ones (to 1e-6).
-    """
+    """Refuse all rows of the published file if their means are not the published ones (to 1e-6)."""
     for column, wanted in published.items():
         found = float(table[column].mean())
         if not abs(found - wanted) <= 1e-6 * abs(wanted):

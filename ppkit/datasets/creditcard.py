@@ -1,6 +1,4 @@
-"""The card transactions of ULB and Worldline (Kaggle: mlg-ulb/creditcardfraud): the file and what
-it must look like.
-"""
+"""ULB's card transactions (Kaggle: mlg-ulb/creditcardfraud): the file and what it must hold."""
 
 import numpy as np
 import pandas as pd
@@ -12,7 +10,6 @@ from .files import few_times
 STEMS = ("creditcard", "creditcardfraud")
 VARIANTS = ()
 FULL_ROWS, FULL_FRAUDS, FULL_REPEATS = 284_807, 492, 1_081
-PLAIN_FRAUDS = 285  # of the 492 have V14 < -2, at least: so many were counted
 FULL_SHA256, FULL_BYTES = (
     "76274b691b16a6c49d3f159c883398e03ccd6d1ee12d9d8ee38f4b4b98551a89",
     150_828_752,
@@ -32,8 +29,7 @@ _EXPECTED = "Time, V1 to V28, Amount and Class"
 
 
 def checked_table(table: pd.DataFrame, file: str) -> Checked:
-    """The table, its 31 columns in order; ValueError in one sentence for the first thing that is
-    wrong.
+    """The table, its 31 columns in order; ValueError in one sentence for the first thing wrong.
 
     Columns: Time (seconds, 0 to 172,800), V1..V28 (-200 to 200), Amount (0 to 100,000), Class (0 or
     1).  At most 284,807 rows, 492 frauds and 1,081 repeats (see `checks.repeats`); of 284,807 rows

@@ -11,8 +11,7 @@ _TOKEN = object()  # what load and the functions of this module hold, and nobody
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Rows with a target and an honest word on where they come from; made by `ppkit.datasets.load`
-    only.
+    """Rows with a target and a true word on their source; only `ppkit.datasets.load` makes it.
 
     name: one of NAMES.  X: float32 (N, F), unscaled.  y: int8 (N,) in {0, 1}, or float32 (N,) where
     target is a quantity.
@@ -65,8 +64,7 @@ class Dataset:
 
     @property
     def source(self) -> str:
-        """Where the rows come from and how many there are, in the words that stand under every
-        figure and in every verdict.
+        """Where the rows come from and how many: the words under every figure and in every verdict.
 
         "real: 284,807 rows", "real subset: 1,000 of 284,807 rows", "stand-in: 3,672 rows (no_lag)",
         "simulated: 700,010 rows"; where the file does not have the published checksum,
@@ -100,9 +98,7 @@ def _locked(array: np.ndarray | None) -> np.ndarray | None:
 
 
 def checked(X: np.ndarray, y: np.ndarray, feature_names: tuple[str, ...], *, name: str) -> None:
-    """Refuse features and labels that nothing should be learned from: ValueError with the column,
-    row and value.
-    """
+    """Refuse what nothing should be learned from: ValueError with column, row and value."""
     if X.ndim != 2 or X.shape != (len(y), len(feature_names)) or len(y) == 0:
         raise ValueError(
             f"{name}: X must have one row per label and one column per feature name, "
@@ -129,9 +125,7 @@ def checked(X: np.ndarray, y: np.ndarray, feature_names: tuple[str, ...], *, nam
 
 
 def made(**fields) -> Dataset:
-    """The one way to a Dataset, for the loaders of this package; the note of a stand-in begins by
-    saying that it is one.
-    """
+    """The loaders' one way to a Dataset; the note of a stand-in begins by saying that it is one."""
     if fields["kind"] == "stand-in":
         fields["note"] = f"invented rows in the likeness of: {fields['note']}"
     return Dataset(**fields, token=_TOKEN)
@@ -143,9 +137,7 @@ def verified(dataset: Dataset) -> Dataset:
 
 
 def subset(dataset: Dataset, rows: np.ndarray) -> Dataset:
-    """The dataset with only the rows of an ascending index array; its source says how many they
-    are.
-    """
+    """The dataset with only the rows of an ascending index array; its source says how many."""
     picked = {
         name: None if getattr(dataset, name) is None else getattr(dataset, name)[rows]
         for name in ("X", "y", *PER_ROW)

@@ -1,6 +1,4 @@
-"""Companies and their financial distress (Kaggle: shebrahimi/financial-distress): the file and what
-it must look like.
-"""
+"""Companies in distress (Kaggle: shebrahimi/financial-distress): the file and what it must hold."""
 
 import numpy as np
 import pandas as pd

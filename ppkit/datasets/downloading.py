@@ -44,8 +44,7 @@ def download(
     tries: int = 4,
     timeout: float = 30.0,
 ) -> Kept:
-    """Fetch the file at an address to `target`, which must not be there, and return what `accept`
-    says of it.
+    """Fetch a file to `target`, which must not be there, and return what `accept` says of it.
 
     accept: looks at the downloaded file before it has its name; its ValueError refuses it.
     label: how `target` is named to a person.  tries: at most so many requests, >= 1, with pauses of
@@ -91,9 +90,7 @@ def download(
 
 
 class _Try:
-    """One request, as pooch calls it; what pooch should not try again leaves it as another error
-    than pooch's.
-    """
+    """One request, as pooch calls it; it raises our errors where pooch shall not try again."""
 
     def __init__(self, target: Path, accept: Callable[[Path], Kept], label: str, timeout: float):
         self.target, self.accept, self.label, self.timeout = target, accept, label, timeout

@@ -1,6 +1,4 @@
-"""What `ppkit data fetch` does for each data set: download the public file, or say how a person
-gets it.
-"""
+"""What `ppkit data fetch` does: download the public file, or say how a person gets it."""
 
 import os
 from collections.abc import Callable
@@ -30,9 +28,7 @@ __all__ = [
 
 
 class Public(NamedTuple):
-    """A file that anyone may download: its name here, address, known bytes and checksum, and what
-    it must hold.
-    """
+    """A public file: its name here, address, known bytes and checksum, and what it must hold."""
 
     file: str
     address: str

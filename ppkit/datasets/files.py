@@ -65,8 +65,7 @@ def few_times(n_bytes: int, rows: int, columns: int) -> Size:
 
 
 def places(root: str | os.PathLike | None = None) -> tuple[tuple[Path, str], ...]:
-    """The folders where real files may lie, each with its label, in the order in which they are
-    searched.
+    """The folders where real files may lie, each with its label, in the order of the search.
 
     root: only this folder.  None: $PPKIT_DATA (a relative one counts from the project's folder),
     then data/raw.

@@ -226,9 +226,7 @@ def _codes(values: pd.Series, labels: tuple[str, ...], file: str) -> np.ndarray:
 
 
 def _months(values: pd.Series, file: str) -> pd.Series:
-    """Whole months from January 2007 to texts such as Dec-2011 (negative before); gaps stay
-    gaps.
-    """
+    """Whole months from January 2007 to texts such as Dec-2011; gaps stay gaps."""
     known = {}
     for value in values.dropna().unique():
         try:

@@ -1,6 +1,4 @@
-"""load: one door to every data set, and the rule that decides between the real rows and a
-substitute.
-"""
+"""One door to every data set, and the rule that decides between real rows and a substitute."""
 
 import os
 from types import ModuleType
@@ -9,7 +7,7 @@ import numpy as np
 
 from . import creditcard, distress, lending, standins
 from .dataset import Dataset, made, subset, verified
-from .files import Found, find, places, read_table
+from .files import Found, find, places, read_table, sha256
 from .transactions.sampling import PAPER_ROWS, paper_sample
 from .transactions.schema import FEATURE_NAMES, IS_NUMERIC
 
@@ -26,8 +24,7 @@ def load(
     root: str | os.PathLike | None = None,
     variant: str = "",
 ) -> Dataset:
-    """The data set of that name, from the real file when it is there, with its source written on
-    it.
+    """The data set of that name, from the real file when it is there, and its source on it.
 
     name: one of NAMES.  source: "auto" takes the real file when it lies under root (then only there
     is looked), $PPKIT_DATA or data/raw, and else the stand-in; "real" insists; "standin" takes no
@@ -95,6 +92,51 @@ def real_file(name: str, root: str | os.PathLike | None = None, variant: str = "
         return None
     stems = lending.STEMS_OF[variant] if name == "lending" and variant else REAL[name].STEMS
     return find(stems, root)
+
+
+def status(root: str | os.PathLike | None = None) -> list[dict]:
+    """One row for each of NAMES, with name, source, where, rows, sha256 and note; a real file is
+    read and checked.
+
+    source: as on a Dataset, "unreadable", or "missing" where $PPKIT_SOURCE=real insists on a file.
+    where and sha256 are of the real file, else "".
+    """
+    return [_row(name, root) for name in NAMES]
+
+
+def _row(name: str, root: str | os.PathLike | None) -> dict:
+    row = {
+        "name": name,
+        "source": "simulated",
+        "where": "",
+        "rows": "",
+        "sha256": "",
+        "note": "wang2018's bank data cannot be had by anyone",
+    }
+    if name == "transactions":
+        return row
+    substitute = row | {"source": "stand-in", "rows": f"{REAL[name].FULL_ROWS:,}"}
+    wish = decided("auto")
+    try:
+        found = real_file(name, root)
+        if found is None and wish == "real":
+            return row | {"source": "missing", "note": missing(name, root)}
+        if found is None:
+            return substitute | {"note": missing(name, root)}
+        dataset = load(name, source="real", root=root)
+    except ValueError as error:
+        return row | {"source": "unreadable", "note": str(error)}
+    note = dataset.note
+    if wish == "standin":
+        note = "PPKIT_SOURCE=standin: the stand-in is taken all the same"
+    source = dataset.source.removesuffix(" (paper)")
+    return row | {
+        "source": source,
+        "where": found.label,
+        "rows": f"{dataset.n_rows:,}",
+        "sha256": sha256(found.path),
+        "note": note,
+    }
 
 
 def _variant(name: str, variant: str) -> str:

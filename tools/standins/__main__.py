@@ -1,6 +1,4 @@
-"""`make fit-standins`, or `python -m tools.standins [NAME ...] [--splits N]`; exit code 1 below a
-bar, 2 if refused.
-"""
+"""`make fit-standins`: exit code 1 if a stand-in is below a bar, 2 if it is refused."""
 
 import argparse
 import sys
@@ -9,9 +7,7 @@ from tools.standins import fitting
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Fit the stand-ins to the real files that are here, measure them, write the data cards; the
-    exit code.
-    """
+    """Fit the stand-ins to the real files that are here, measure them, write the data cards."""
     parser = argparse.ArgumentParser(prog="make fit-standins")
     parser.add_argument(
         "names", metavar="NAME", nargs="*", help=f"{', '.join(fitting.PLANS)}; none for all"

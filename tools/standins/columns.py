@@ -1,13 +1,21 @@
 """What is kept of a column's distribution: means over at least 50 rows each."""
 
+from collections.abc import Iterable
+
 import numpy as np
+
+from ppkit.datasets.standins.distributions import to_normal
 
 ROWS_A_KNOT = 50  # what is kept of real rows is never an average over fewer
 
 
+def normal_scores(columns: Iterable[np.ndarray], kept: Iterable[np.ndarray]) -> np.ndarray:
+    """The normal scores (N, D) of D columns, each through its own knots."""
+    return np.column_stack([to_normal(*one) for one in zip(columns, kept, strict=True)])
+
+
 def knots(values: np.ndarray, *, at_most: int = 128) -> np.ndarray:
-    """Means of bins of equally many rows, in ascending order: all that a stand-in keeps of a
-    column's distribution.
+    """Means of bins of equally many rows, ascending: what is kept of a column's distribution.
 
     values: (N,), N >= 1.  at_most: bins, >= 1.
     Returns (m,), m = min(at_most, N // 50), at least 1.  Knot i stands for the probability (i +

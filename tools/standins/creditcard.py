@@ -6,10 +6,9 @@ from sklearn.linear_model import LogisticRegression
 
 from ppkit.datasets.creditcard import FEATURES, FULL_ROWS
 from ppkit.datasets.standins.creditcard import BLOCK, BLOCKS, KEYS
-from ppkit.datasets.standins.distributions import to_normal
 
 from . import mixture
-from .columns import ROWS_A_KNOT, knots
+from .columns import ROWS_A_KNOT, knots, normal_scores
 
 COMPONENTS = 20  # of the genuine rows' mixture
 GRADES, OWN = 6, 0.8  # of the frauds; share of a grade's own covariance beside that of all grades
@@ -82,15 +81,11 @@ def _blocks(table: pd.DataFrame) -> np.ndarray:
     return np.minimum(table["Time"].to_numpy() // BLOCK, BLOCKS - 1).astype(int)
 
 
-def _scores(rows: np.ndarray, marginals: np.ndarray) -> np.ndarray:
-    return np.column_stack([to_normal(*one) for one in zip(rows.T, marginals, strict=True)])
-
-
 def _genuine(
     rows: np.ndarray, block: np.ndarray, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
     marginals = np.array([knots(column) for column in rows.T])
-    scores, counts = _scores(rows, marginals), np.bincount(block, minlength=BLOCKS)
+    scores, counts = normal_scores(rows.T, marginals), np.bincount(block, minlength=BLOCKS)
     drift = np.array(
         [
             scores[block == b].mean(axis=0)
@@ -111,7 +106,7 @@ def _frauds(
 ) -> dict[str, np.ndarray]:
     beside = genuine[rng.choice(len(genuine), min(len(genuine), 20 * len(rows)), replace=False)]
     marginals = np.array([knots(column) for column in np.vstack([rows, beside[: len(rows)]]).T])
-    scores, others = _scores(rows, marginals), _scores(beside, marginals)
+    scores, others = normal_scores(rows.T, marginals), normal_scores(beside.T, marginals)
     judge = LogisticRegression(C=0.01, class_weight="balanced", max_iter=2_000)
     judge.fit(np.vstack([scores, others]), np.r_[np.ones(len(scores)), np.zeros(len(others))])
     grades = np.array_split(

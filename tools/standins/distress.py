@@ -1,18 +1,28 @@
-"""Fits the stand-in for distress: levels, what a company's years have in common, and what a pilot
-panel lacks.
+"""Fits the stand-in for distress.
+
+The lives of companies: shares and means over at least 50 rows.  Their rows: levels, what a
+company's years have in common, and what a pilot panel lacks.
 """
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 from scipy.special import ndtri
 
-from ppkit.datasets.distress import TARGET, THRESHOLD
-from ppkit.datasets.standins.companies import draw
-from ppkit.datasets.standins.distress import FIRM, design, of_lives, panel
+from ppkit.datasets.distress import INDUSTRIES, TARGET, THRESHOLD
+from ppkit.datasets.standins.distress import (
+    FIRM,
+    MACRO,
+    MONTHS,
+    design,
+    draw_lives,
+    of_lives,
+    panel,
+)
 
-from . import companies
-from .columns import ROWS_A_KNOT, knots
+from .columns import ROWS_A_KNOT, atoms, knots
 
+SHRINK_ROWS = 25  # rows of the average that an industry's risk is mixed with
 YEAR_ROWS, INDUSTRY_ROWS, PAIR_ROWS = 5.0, 50.0, 30.0  # ridge: rows of "no difference" mixed in
 LEAST_PAIRS, PILOT_ROWS, PILOTS = 400, 40_000, 2
 # added to variances; share of the healthy rows' covariance in the distressed ones'
@@ -34,7 +44,7 @@ def fit(table: pd.DataFrame, rng: np.random.Generator) -> dict[str, np.ndarray]:
     Guarantee: none that is formal.
     """
     table = _enough(table).sort_values(["account", "Time"], kind="stable")
-    lives, target, ties = companies.fit(table), table[TARGET].to_numpy(), rng.random(len(table))
+    lives, target, ties = fit_lives(table), table[TARGET].to_numpy(), rng.random(len(table))
     low = target <= max(THRESHOLD, np.partition(target, ROWS_A_KNOT - 1)[ROWS_A_KNOT - 1])
     Z = np.column_stack([_scores(table[name].to_numpy(), ties) for name in FIRM])
     ages = np.column_stack([table["x82"] - table["Time"], table["x83"] - table["x82"]])
@@ -83,9 +93,7 @@ def _enough(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _scores(values: np.ndarray, ties: np.ndarray) -> np.ndarray:
-    """Normal scores of the ranks; equal values in the order of `ties`, which is one for all
-    columns.
-    """
+    """Normal scores of the ranks; equal values in the order of `ties`, one for all columns."""
     ranks = np.empty(len(values))
     ranks[np.lexsort((ties, values))] = np.arange(len(values))
     return ndtri((ranks + 0.5) / len(values))
@@ -145,7 +153,7 @@ def _corrected(
     lives = of_lives(parameters)
     rate = max(float(lives["rate"]), 0.02)  # so many that the mean of the distressed is known
     for _ in range(PILOTS):
-        pilot = panel(parameters | mended, draw(lives | {"rate": rate}, PILOT_ROWS, rng), rng)
+        pilot = panel(parameters | mended, draw_lives(lives | {"rate": rate}, PILOT_ROWS, rng), rng)
         root = _root(np.cov(pilot.rests[~pilot.failed].T))
         inverse = np.linalg.inv(root)
         mended = {
@@ -160,3 +168,75 @@ def _corrected(
 def _root(covariance: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(covariance)
     return (vectors * np.sqrt(np.maximum(values, 1e-9))) @ vectors.T
+
+
+def fit_lives(table: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Shares and means that lives are drawn from.
+
+    table: canonical columns, consecutive years of at least 50 rows each; companies may have gaps.
+    Returns years (T,); macro (T, 19): x61..x79 at the ends of years, such that the samples have
+    each year's means; closing: share of rows with their year's commonest values there; rate: share
+    of distressed rows; fails (T,), leaves (T,): how the last years of distressed and of other
+    companies are spread; groups (37,): industries, those of fewer than 50 rows together; shares
+    (G,), risks (G,): rows, and distress relative to the average; listed (m, 3): `atoms` of x82 -
+    Time, their shares by company instead of by row; wait (k,): knots of x83 - x82; order: rank
+    correlation of the company's number with x82 - Time.
+    """
+    year, listed = table["Time"].to_numpy(), (table["x82"] - table["Time"]).to_numpy()
+    years, counts = np.unique(year, return_counts=True)
+    failed = table[TARGET].to_numpy() <= THRESHOLD
+    fails, entered = (
+        np.array([mask[year == one].sum() for one in years])
+        for mask in (failed, table["x82"].to_numpy() == 1)
+    )
+    alike = table.groupby(["Time", *MACRO], sort=False).size()
+    commonest = alike.groupby("Time").max().sum() / len(table)
+    groups, shares, risks = _industries(table["x80"].to_numpy(np.int64) - 1, failed)
+    ages = atoms(listed, at_most=40)
+    seen = np.clip(years[-1] + ages[:, 1], 1, len(years))  # years in which such a company is there
+    ages[:, 0] /= seen
+    return {
+        "years": years,
+        "macro": _december(table[list(MACRO)].groupby(year).mean().to_numpy(), commonest),
+        "closing": commonest,
+        "rate": failed.mean(),
+        "fails": fails / fails.sum() if failed.any() else counts / len(table),
+        "leaves": _leaves(counts, fails, entered),
+        "groups": groups,
+        "shares": shares,
+        "risks": risks,
+        "listed": ages,
+        "wait": knots((table["x83"] - table["x82"]).to_numpy(), at_most=24),
+        "order": np.nan_to_num(stats.spearmanr(table["Company"], listed).statistic),
+    }
+
+
+def _december(means: np.ndarray, closing: float) -> np.ndarray:
+    """Values at the ends of years of which rows are mixed, so that these are the years' means."""
+    if len(means) == 1:
+        return means
+    back = (1 - closing) * (1 - MONTHS.mean() / 12)
+    mixing = (1 - back) * np.eye(len(means)) + back * np.eye(len(means), k=-1)
+    mixing[0, :2] += 2 * back, -back  # before the first year the line goes on
+    return np.linalg.solve(mixing, means)
+
+
+def _leaves(counts: np.ndarray, fails: np.ndarray, entered: np.ndarray) -> np.ndarray:
+    """Where healthy companies end: what a year loses beyond chance, and all of the last year."""
+    lost = (counts - fails)[:-1] - (counts - entered)[1:]
+    leaves = np.r_[
+        np.where(lost > 2 * np.sqrt(counts[:-1]), lost, 0), max(1, counts[-1] - fails[-1])
+    ]
+    return leaves / leaves.sum()
+
+
+def _industries(codes: np.ndarray, failed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Group 0 gathers the smallest industries until none has below 50 rows, nor itself."""
+    rows = np.bincount(codes, minlength=INDUSTRIES)
+    order = np.argsort(rows, kind="stable")
+    pooled = max((rows < ROWS_A_KNOT).sum(), np.searchsorted(rows[order].cumsum(), ROWS_A_KNOT) + 1)
+    groups = np.zeros(INDUSTRIES, np.int64)
+    groups[order[pooled:]] = np.arange(1, INDUSTRIES - pooled + 1)
+    size, bad = np.bincount(groups[codes]), np.bincount(groups[codes], failed)
+    prior = max(failed.mean(), 1 / len(codes))
+    return groups, size / len(codes), (bad + SHRINK_ROWS * prior) / (size + SHRINK_ROWS) / prior

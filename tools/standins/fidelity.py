@@ -13,9 +13,8 @@ from sklearn.neighbors import NearestNeighbors
 
 from ppkit.datasets import Dataset, train_test
 from ppkit.datasets.dataset import subset
-from ppkit.datasets.standins.distributions import to_normal
 
-from .columns import knots
+from .columns import knots, normal_scores
 from .learners import LEARNERS
 
 SPLITS = 20
@@ -88,8 +87,7 @@ def losses(stand: Stand, table: pd.DataFrame, *, splits: int = SPLITS, seed: int
 
 
 def marginals(table: pd.DataFrame, drawn: pd.DataFrame) -> dict:
-    """How far sampled rows are from the rows that were fitted to, in columns and in pairs of
-    columns.
+    """How far sampled rows are from the fitted ones, in columns and in pairs of columns.
 
     Returns the largest and the median Kolmogorov-Smirnov distance of a column, which column, and
     the largest and the mean difference of Spearman's rank correlations over pairs of columns that
@@ -163,8 +161,7 @@ def distances(
 def drift(
     time: str, drift_of: dict[str, str], table: pd.DataFrame, drawn: pd.DataFrame
 ) -> list[dict]:
-    """The mean of each column of drift_of in eight blocks of the time column, for real and sampled
-    rows.
+    """The mean of each column of drift_of in eight blocks of time, for real and sampled rows.
 
     drift_of: column to what it is called.  Returns one row a column: about, real (8,), standin
     (8,), each as a ratio to the mean over all rows.
@@ -269,11 +266,9 @@ def _nearest(
     rng: np.random.Generator,
 ) -> np.ndarray:
     some = rows.iloc[rng.choice(len(rows), min(len(rows), _LOOKED_FOR), replace=False)]
-    near = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(_scores(fitted_on, kept))
-    return near.kneighbors(_scores(some, kept))[0][:, 0]
-
-
-def _scores(rows: pd.DataFrame, kept: dict[str, np.ndarray]) -> np.ndarray:
-    return np.column_stack(
-        [to_normal(rows[column].to_numpy(), own) for column, own in kept.items()]
+    near = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(
+        normal_scores((fitted_on[one].to_numpy() for one in kept), kept.values())
     )
+    return near.kneighbors(normal_scores((some[one].to_numpy() for one in kept), kept.values()))[0][
+        :, 0
+    ]

@@ -31,9 +31,7 @@ FITS = {"creditcard": fit_creditcard, "distress": fit_distress, "lending": fit_l
 
 
 class Plan(NamedTuple):
-    """What is measured of one stand-in beside its marginals: tasks, what counts as near, what
-    drifts.
-    """
+    """What is measured of a stand-in beside its marginals: tasks, what is near, what drifts."""
 
     tasks: tuple[Task, ...]
     score: str  # what the tasks' scores are
@@ -112,8 +110,7 @@ PLANS = {
 
 
 def fit(name: str, *, splits: int = SPLITS) -> dict:
-    """Fit the stand-in of that name to its real file and write its parameters, its measurement and
-    its data card.
+    """Fit a stand-in to its real file; write its parameters, its measurement and its data card.
 
     name: a key of PLANS.  splits: of the measurement, >= 2.
     Returns what was measured; `missed(...)` says which bars it is below.
@@ -208,9 +205,7 @@ def packed(fitted: dict[str, np.ndarray]) -> bytes:
 
 
 def _all_or_none(files: dict[Path, bytes]) -> None:
-    """Write all files before the first takes its name: a full disk or Ctrl-C leaves the old
-    ones.
-    """
+    """Write all files before one takes its name: a full disk or Ctrl-C leaves the old ones."""
     with ExitStack() as stack:
         for path, content in files.items():
             stack.enter_context(whole(path)).write_bytes(content)

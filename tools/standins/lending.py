@@ -140,9 +140,7 @@ def _ordered(
 
 
 def _middle_sub_grades(bins: np.ndarray, rate: np.ndarray, sub_grade: np.ndarray) -> np.ndarray:
-    """The median sub-grade of each bin's rows, the rows in ascending order of the rate; never
-    falling.
-    """
+    """The median sub-grade of each bin's rows, in ascending order of the rate; never falling."""
     ends = np.cumsum(bins[:, 0] * len(rate)).round().astype(int)
     parts = np.split(sub_grade[np.lexsort((sub_grade, rate))], ends[:-1])
     return np.maximum.accumulate([np.median(part) for part in parts])

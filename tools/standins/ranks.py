@@ -55,9 +55,7 @@ def _bounds(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
 
 
 def _within(values: np.ndarray, low: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Places in (0, 1) inside each row's bounds: the rows of a tie evenly spaced in random
-    order.
-    """
+    """Places in (0, 1) inside each row's bounds: the rows of a tie evenly spaced, at random."""
     order = np.lexsort((rng.random(len(values)), values, low, np.isnan(values)))
     _, first, place, counts = np.unique(
         np.column_stack([low, np.isnan(values)])[order],

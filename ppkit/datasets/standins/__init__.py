@@ -55,8 +55,7 @@ def parameters(name: str) -> dict[str, np.ndarray]:
 
 
 def measured(name: str) -> dict:
-    """How faithful the stand-in is, as `make fit-standins` measured it, and the checksum of what it
-    measured.
+    """How faithful the stand-in is, as `make fit-standins` measured it, and of which checksum.
 
     name: a key of SAMPLERS.  Returns the content of parameters/<name>.json.
     """

@@ -1,6 +1,4 @@
-"""The stand-in for creditcard: times by class, a mixture of genuine rows, and frauds in grades of
-plainness.
-"""
+"""The stand-in for creditcard: times by class, a mixture of genuine rows, frauds in grades."""
 
 import numpy as np
 import pandas as pd

@@ -1,6 +1,4 @@
-"""What a stand-in draws from: distributions of columns kept as a few numbers, and mixtures of
-normals.
-"""
+"""What a stand-in draws from: columns kept as a few numbers, and mixtures of normals."""
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -82,9 +80,7 @@ def from_normal(z: np.ndarray, knots: np.ndarray) -> np.ndarray:
 
 
 def _tails(knots: np.ndarray) -> tuple[float, float, float, float]:
-    """Where the two outer bins begin, and the mean excess beyond: midway between the outer two
-    knots.
-    """
+    """Where the two outer bins begin, midway between the outer two knots, and the mean beyond."""
     low, high = (knots[0] + knots[1]) / 2, (knots[-2] + knots[-1]) / 2
     return low, high, low - knots[0], knots[-1] - high
 

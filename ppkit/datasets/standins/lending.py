@@ -1,6 +1,4 @@
-"""The stand-in of `lending`: a mixture of normals under the columns' own distributions, and the
-arithmetic of a loan.
-"""
+"""The stand-in of lending: a mixture of normals, columns' distributions, loans' arithmetic."""
 
 import numpy as np
 import pandas as pd
@@ -81,9 +79,7 @@ def sample(parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generato
 
 
 def _paid(out: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Instalment, balance and the paid amounts, in whole cents, from the loan's terms and its
-    course.
-    """
+    """Instalment, balance and the paid amounts, in whole cents, from terms and course."""
     amount, term, r = out["loan_amount"], out["term"], out["interest_rate"] / 1200
     months = np.clip(out["stage"] - out["issue_month"], 0.0, term)
     instalments = np.where(

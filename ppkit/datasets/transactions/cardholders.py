@@ -126,9 +126,7 @@ def _levels(rng: np.random.Generator, n: int, shares: list[float]) -> np.ndarray
 
 
 def own_rows(accounts: dict, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Every genuine transaction of every account, unsorted: who, when, where, at whose shop, how
-    much.
-    """
+    """Every genuine transaction of every account, unsorted: who, when, where, how much."""
     trips = _trips(accounts, rng)
     outings = _outings(accounts, trips, rng)
     rows = _purchases(accounts, outings, rng)
@@ -137,9 +135,7 @@ def own_rows(accounts: dict, rng: np.random.Generator) -> dict[str, np.ndarray]:
 
 
 def clock(who_peak: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Seconds of the day for each entry of who_peak: around one of two peaks, one in twelve at any
-    hour.
-    """
+    """Seconds of the day for each of who_peak: around two peaks, one in twelve at any hour."""
     n = len(who_peak)
     hour = _HOURS[who_peak, rng.integers(0, 2, n)] + rng.normal(0, 2.0, n)
     hour = np.where(rng.random(n) < 1 / 12, rng.uniform(0, 24, n), hour)

@@ -1,6 +1,4 @@
-"""From a population to the 264 features: 69 raw attributes, effect coding, and the spending
-patterns.
-"""
+"""From a population to 264 features: 69 raw attributes, effect coding, spending patterns."""
 
 import numpy as np
 
@@ -17,8 +15,7 @@ _MONTH_STARTS = np.array([0, 31, 59, 90, 120, 151, 181, 212, 243])
 
 
 def features(population: Population, keep: np.ndarray | None = None) -> np.ndarray:
-    """The feature matrix of the rows in keep (ascending indices; default all), float32 (len(keep),
-    264), unscaled.
+    """The features of the rows in keep (ascending indices; default all), float32 (len(keep), 264).
 
     A row's features depend on its own attributes and on earlier rows of the same account only; the
     rows that are not kept still count in the past of those that are.
@@ -54,9 +51,7 @@ def effect_code(codes: np.ndarray, n_levels: int) -> np.ndarray:
 
 
 def raw_attributes(population: Population, keep: np.ndarray) -> tuple[dict, dict]:
-    """The 69 raw attributes of the rows in keep: level codes by name, and numbers (float64) by
-    name.
-    """
+    """The 69 raw attributes of the rows in keep: level codes and numbers (float64), by name."""
     accounts, places = population.accounts, world()
     rows = {name: column[keep] for name, column in population.rows.items()}
     who, city, merchant, time = rows["who"], rows["city"], rows["merchant"], rows["time"]

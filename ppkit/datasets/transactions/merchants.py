@@ -1,6 +1,4 @@
-"""Cities and merchants: the same in every simulation, so that seeds change customers and not the
-country.
-"""
+"""Cities and merchants: the same in every simulation, so that seeds change customers only."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -45,7 +43,6 @@ class World(NamedTuple):
     group: np.ndarray  # per code: number of its group
     log_amount: np.ndarray  # per code: mean of the log amount in dollars
     log_spread: np.ndarray
-    popularity: np.ndarray  # per code, sums to 1
     web_share: np.ndarray  # per code
     lifestyle: np.ndarray  # (6, N_CODES) log weights
     price: np.ndarray  # per merchant: shift of the log amount
@@ -98,7 +95,6 @@ def world() -> World:
         group=np.array([row[0] for row in codes], np.int16),
         log_amount=np.log([row[1] for row in codes]),
         log_spread=np.array([row[2] for row in codes]),
-        popularity=popularity,
         web_share=np.array([row[4] for row in codes]),
         lifestyle=np.log(popularity) + rng.normal(0, 0.6, (6, N_CODES)),
         price=rng.normal(0, 0.25, shape).ravel(),
@@ -115,7 +111,5 @@ def world() -> World:
 
 
 def merchant_number(city: np.ndarray, code: np.ndarray, shop: np.ndarray) -> np.ndarray:
-    """The merchant's number from its city, its merchant code and its shop in 0..SHOPS_PER_CODE -
-    1.
-    """
+    """The merchant's number from its city, its code and its shop in 0..SHOPS_PER_CODE - 1."""
     return (city.astype(np.int32) * N_CODES + code) * SHOPS_PER_CODE + shop

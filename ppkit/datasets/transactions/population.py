@@ -96,8 +96,7 @@ def _sorted(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def authorise(rows: dict, accounts: dict, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Draw the transaction attributes of the schema that neither the calendar nor the merchant
-    decides.
+    """Draw the attributes of transactions that neither the calendar nor the merchant decides.
 
     rows: columns who, time, city, code, merchant, web, repeating, cents, kind, each (N,).
     accounts: as drawn.

@@ -1,5 +1,4 @@
-"""wang2018's sample: all accounts with fraud, as many without, all their fraud and a fifth of the
-rest.
+"""wang2018's sample: accounts with fraud, as many without, all fraud, a fifth of the rest.
 
 And what one record is in it: how far a single transaction, and a single account, reach into the
 table that is learned from.
@@ -70,18 +69,14 @@ def paper_sample(rows: int, rng: np.random.Generator) -> Sample:
 
 
 def pairs_of_accounts(n_pairs: int, rng: np.random.Generator) -> Population:
-    """n_pairs accounts that meet fraud and as many that do not, in random order within each
-    pair.
-    """
+    """n_pairs accounts that meet fraud and as many that do not, in random order in each pair."""
     return population_given_class(
         rng.permuted(np.tile([True, False], (n_pairs, 1)), axis=1).ravel(), rng
     )
 
 
 def _whole_pairs(who: np.ndarray, wanted: int) -> int:
-    """How many of the rows to take so that only whole pairs of accounts are, nearest to what is
-    wanted.
-    """
+    """How many rows to take for whole pairs of accounts only, nearest to what is wanted."""
     if len(who) <= wanted:
         return len(who)
     edges = np.searchsorted(who, np.arange(0, who[-1] + 3, 2))

@@ -1,5 +1,4 @@
-"""Spending patterns: what a transaction looks like beside the earlier ones of its account, and only
-those.
+"""Spending patterns: what a transaction looks like beside the earlier ones of its account.
 
 Sums of money enter as log(1 + dollars), times as log(1 + hours or days), distances as log(1 + km),
 counts as log(1 + n); a score is the deviation from the account's own past mean in units of its own
