@@ -50,11 +50,11 @@ data: environment
 	$(BIN)/ppkit data status
 
 fit-standins: environment
-	OMP_NUM_THREADS=1 $(BIN)/ppkit data fit-standins $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.standins $(ARGS)
 
 # Layers, doctests and the unit tests that start no process and are not marked slow: for the person at work.
 check: environment
-	$(PINNED) $(BIN)/python -m pytest -p no:nbval -q --doctest-modules -n 2 --dist worksteal -m "not processes and not slow" tests ppkit spnn_system
+	$(PINNED) $(BIN)/python -m pytest -p no:nbval -q --doctest-modules -n 2 --dist worksteal -m "not processes and not slow" tests ppkit spnn_system tools
 
 test: environment
 	$(MAKE) test-notebooks
@@ -62,7 +62,7 @@ test: environment
 	$(MAKE) test-unit
 
 test-unit: environment
-	$(PINNED) $(BIN)/python -m pytest -p no:nbval -q --doctest-modules --durations=8 -n 2 --dist loadfile tests ppkit spnn_system
+	$(PINNED) $(BIN)/python -m pytest -p no:nbval -q --doctest-modules --durations=8 -n 2 --dist loadfile tests ppkit spnn_system tools
 
 test-notebooks: environment
 	$(PINNED) $(BIN)/python -m pytest $(NBVAL) -n 2 --dist loadscope notebooks $(addprefix --ignore=,$(SYSTEM))

@@ -135,26 +135,6 @@ def data_fetch(
     raise typer.Exit(0 if all_here else 1)
 
 
-@data_app.command("fit-standins")
-def data_fit_standins(
-    names: Annotated[Optional[list[str]], typer.Argument(metavar="[NAME]...", help="creditcard, distress, lending; none for all")] = None,
-    splits: Annotated[int, typer.Option(help="splits of the measurement, at least 2")] = 20,
-) -> None:
-    """Fit the stand-ins to the real files that are here, measure them, write the data cards (exit code 1 below a bar)."""
-    from ppkit.datasets.standins import fitting
-
-    for name in names or []:
-        fitting.known(name)
-    missed = []
-    for name in names or fitting.PLANS:
-        about = fitting.fit(name, splits=splits)
-        print(f"{name}: {about['bytes']:,} bytes from {about['fitted_on']}, data/cards/{name}.md renewed", flush=True)
-        missed += [f"{name}, {sentence}" for sentence in fitting.missed(about)]
-    for sentence in missed:
-        print(sentence, file=sys.stderr)
-    raise typer.Exit(1 if missed else 0)
-
-
 def paired(arguments: list[str]) -> list[str]:
     """The arguments with each `-p NAME VALUE` made one `-p NAME=VALUE`: typer cannot repeat an option of two values.
 

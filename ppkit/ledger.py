@@ -11,6 +11,7 @@ import pandas as pd
 
 from ppkit import rules
 from ppkit.datasets import Dataset
+from ppkit.writing import write_whole
 
 SYMBOLS = {rules.REPRODUCED: "●", rules.DIRECTION: "◐", rules.NOT_REPRODUCED: "○", rules.REFUTED: "✕", rules.UNDECIDED: "≈",
            rules.DEPENDS: "◇", rules.OPEN: "□", rules.NOT_TRIED: "·", rules.ANSWERED: "?", rules.PASSED: "✓", rules.FAILED: "!"}
@@ -221,9 +222,8 @@ class Ledger:
         if folder:
             target = Path(folder, "claims", f"{self.notebook}.json")
             target.parent.mkdir(parents=True, exist_ok=True)
-            part = target.with_suffix(".part")
-            part.write_text(json.dumps([asdict(row) for row in self._rows.values()], indent=1, ensure_ascii=False))
-            part.replace(target)
+            rows = [asdict(row) for row in self._rows.values()]
+            write_whole(target, json.dumps(rows, indent=1, ensure_ascii=False))
 
 
 def merge(rows: list[dict]) -> list[dict]:

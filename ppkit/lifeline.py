@@ -7,12 +7,15 @@ import subprocess
 import sys
 import tempfile
 import weakref
+from collections.abc import Collection, Iterable
 from contextlib import contextmanager, suppress
 
 import psutil
 
 MARK = "PPKIT_STARTED_FOR"  # environment variable that says what a process belongs to
 PATIENCE = 2.0  # seconds that a signal is given to work
+# environment variables that say how many threads a child computes with
+THREAD_COUNTS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -38,6 +41,13 @@ def adopt_orphans() -> None:
         _LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def end(processes: Iterable[psutil.Process]) -> None:
+    """End processes: first politely; what has not ended after PATIENCE seconds, for good."""
+    left = list(processes)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        left = _signalled(left, number)
+
+
 def end_marked(mark: str) -> None:
     """End every process of this user that was started with `mark` as its MARK, and all below it.
 
@@ -51,12 +61,20 @@ def end_marked(mark: str) -> None:
             if (process.info["environ"] or {}).get(MARK) == mark:
                 with suppress(psutil.NoSuchProcess):
                     found |= {process, *process.children(recursive=True)}
-        for process in found:
-            with suppress(psutil.NoSuchProcess):
-                process.send_signal(number)
         if not found:
             break
-        psutil.wait_procs(found, timeout=PATIENCE)
+        _signalled(found, number)
+
+
+def _signalled(processes: Collection[psutil.Process], number: int) -> list[psutil.Process]:
+    """Those that a signal has not ended after PATIENCE seconds, or at once where all of them stand still."""
+    still = True
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
+            still &= process.status() == psutil.STATUS_STOPPED
+    polite = number != signal.SIGKILL
+    return psutil.wait_procs(processes, timeout=0.0 if still and polite else PATIENCE)[1]
 
 
 class VanishingFolder(tempfile.TemporaryDirectory):

@@ -6,10 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-from ppkit.lifeline import die_with_parent
+from ppkit.lifeline import THREAD_COUNTS, die_with_parent
 from spnn_system.config import NOT_HOLDERS, Config, load
-
-THREAD_COUNTS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 def start(config: Config, role: str, *, resume: bool = False, fresh: bool = False) -> int:

@@ -16,6 +16,7 @@ import pandas as pd
 import psutil
 from tqdm import tqdm
 
+from ppkit.lifeline import end
 from spnn_system import data, preflight
 from spnn_system.config import NOT_HOLDERS, Config, load
 from spnn_system.run.control import named, private
@@ -23,7 +24,6 @@ from spnn_system.run.control import named, private
 ROLE = [sys.executable, "-P", "-m", "spnn_system"]
 COLUMNS = ["step", "phase", "sender", "receiver", "name", "n_bytes", "wire_bytes", "at", "sent_at"]
 DONE, STOPPED, BAD_INPUT = 0, 1, 2              # the exit codes of a role, and of a run
-PATIENCE = 2.0                                  # seconds between the polite signal and the other one
 AFTER_ALL = 3.0                                 # seconds beyond the timeout that roles get to end after the first one failed
 
 
@@ -179,13 +179,7 @@ class _Roles:
         return f"{named(role)} {how}" + (f": {words}" if words else f" {where}")
 
     def _end(self) -> None:
-        for signalled in (psutil.Process.terminate, psutil.Process.kill):
-            left = []
-            for process in self._running.values():
-                if process.poll() is None:
-                    left.append(psutil.Process(process.pid))
-                    signalled(left[-1])
-            psutil.wait_procs(left, timeout=PATIENCE if not all(map(_hangs, left)) else 0.0)
+        end(psutil.Process(role.pid) for role in self._running.values() if role.poll() is None)
         for process in self._running.values():
             process.wait()
         self._running.clear()

@@ -12,8 +12,8 @@ from ppkit import project
 from ppkit.datasets import distress
 from ppkit.datasets.distress import COLUMNS, TARGET, arranged, checked_table
 from ppkit.datasets.files import find, read_table
-from ppkit.datasets.standins import companies
 from ppkit.datasets.standins import distress as standin
+from tools.standins import distress as fitting
 
 MACRO = [f"x{i}" for i in range(61, 80)]
 
@@ -48,7 +48,7 @@ def table():
 
 @pytest.fixture(scope="module")
 def fitted(table):
-    return standin.fit(table, np.random.default_rng(0))
+    return fitting.fit(table, np.random.default_rng(0))
 
 
 @pytest.fixture(scope="module")
@@ -246,11 +246,6 @@ def test_the_same_seed_gives_the_same_rows(fitted, drawn):
     assert (standin.sample(fitted, 10_000, np.random.default_rng(2))["x1"] != drawn["x1"]).any()
 
 
-def test_no_rows_are_refused(fitted):
-    with pytest.raises(ValueError, match="rows must be >= 1, got 0"):
-        standin.sample(fitted, 0, np.random.default_rng(0))
-
-
 # the stand-in: what a company is
 
 def test_x81_is_the_target_of_the_year_before_and_never_distressed(drawn):
@@ -302,7 +297,7 @@ def test_the_place_in_the_file_tells_as_much_about_age_as_in_the_table(table):
     noisy = (-listed + 6 * np.random.default_rng(3).normal(size=331)[table["account"]]).groupby(table["account"]).transform("first")
     ordered = table.assign(Company=noisy.rank(method="dense").astype(int))
     wanted = stats.spearmanr(ordered["Company"], listed).statistic
-    made = standin.sample(standin.fit(ordered, np.random.default_rng(0)), 3_000, np.random.default_rng(1))
+    made = standin.sample(fitting.fit(ordered, np.random.default_rng(0)), 3_000, np.random.default_rng(1))
     assert wanted < -0.5 and abs(stats.spearmanr(made["account"], made["x82"] - made["Time"]).statistic - wanted) < 0.12
 
 
@@ -343,13 +338,13 @@ def test_a_pilot_mends_the_covariance_of_healthy_years_and_the_means_of_both_cla
 
     def apart(parameters):
         rng = np.random.default_rng(3)
-        panel = standin._panel(parameters, companies.draw(standin._of_lives(held), 40_000, rng), rng)
+        panel = standin.panel(parameters, standin.draw_lives(standin.of_lives(held), 40_000, rng), rng)
         white = np.linalg.solve(held["factors"][0], panel.rests[~panel.failed].T)
         return (np.linalg.norm(np.cov(white) - np.eye(61)),
                 max(np.abs(panel.scores[panel.failed == fate].mean(axis=0) - means[int(fate)]).max() for fate in (False, True)))
 
     before = apart(held | {"recolour": np.eye(61), "shifts": np.zeros((2, 61))})
-    after = apart(held | standin._corrected(held, means, wanted, np.random.default_rng(4)))
+    after = apart(held | fitting._corrected(held, means, wanted, np.random.default_rng(4)))
     assert before[0] > 2.5 and after[0] < 0.8 and before[1] > 0.3 and after[1] < 0.15
 
 
@@ -378,7 +373,7 @@ def test_parameters_are_few_and_hold_no_value_of_a_row(table, fitted):
 def test_one_outlier_moves_no_parameter_by_more_than_a_fiftieth_of_it(table, fitted):
     changed = table.copy()
     changed.loc[changed["x9"].idxmax(), "x9"] = 1e6
-    other = standin.fit(changed, np.random.default_rng(0))
+    other = fitting.fit(changed, np.random.default_rng(0))
     assert np.abs(other["knots"][8, -1]) < 1e6 / 49 and (other["knots"][8, :-1] == fitted["knots"][8, :-1]).all()
     for name in fitted.keys() - {"knots"}:                                # all else sees ranks, and its rank is as it was
         np.testing.assert_array_equal(other[name], fitted[name])
@@ -389,7 +384,7 @@ def test_the_depth_of_distress_is_a_mean_over_all_distressed_rows(table, fitted)
     changed, lowest = table.copy(), table[TARGET].idxmin()
     changed.loc[lowest, TARGET] -= 100
     n_low = int((table[TARGET] <= -0.5).sum())
-    other = standin.fit(changed, np.random.default_rng(0))
+    other = fitting.fit(changed, np.random.default_rng(0))
     assert n_low >= 50
     assert other["depth"] - fitted["depth"] == pytest.approx(100 / n_low, rel=1e-3)
     assert fitted["depth"] == pytest.approx(-0.5 - table[TARGET][table[TARGET] <= -0.5].mean(), rel=1e-5)
@@ -402,7 +397,7 @@ def test_a_step_into_distress_is_no_mean_over_fewer_than_fifty_pairs(table):
     for kept, some in ((len(pairs), True), (50, True), (49, False)):
         marked = low.copy()
         marked[pairs[kept:]] = False
-        assert standin._backwards(U, table, marked)["step_low"].any() == some
+        assert fitting._backwards(U, table, marked)["step_low"].any() == some
 
 
 def test_industries_of_fewer_than_fifty_rows_are_kept_together(table, fitted):
@@ -422,7 +417,7 @@ def test_a_part_of_the_rows_is_enough(table, part):
     rng = np.random.default_rng(8)
     chosen = {"rows": table.sample(frac=0.6, random_state=1).sort_index(), "early years": table[table["Time"] <= 8],
               "companies": table[table["Company"] % 3 > 0]}[part]
-    made = standin.sample(standin.fit(chosen, rng), 2_400, rng)
+    made = standin.sample(fitting.fit(chosen, rng), 2_400, rng)
     assert len(made) == 2_400 and np.isfinite(made.to_numpy()).all()
     assert abs((made[TARGET] <= -0.5).mean() - (chosen[TARGET] <= -0.5).mean()) < 0.012
     assert made["Time"].max() <= chosen["Time"].max()
@@ -432,17 +427,17 @@ def test_a_part_of_the_rows_is_enough(table, part):
 def test_the_lowest_targets_stand_in_where_few_are_distressed(table):
     few = table[(table[TARGET] > -0.5) | (table["Company"] < 25)]
     assert 0 < (few[TARGET] <= -0.5).sum() < 50
-    made = standin.sample(standin.fit(few, np.random.default_rng(0)), 20_000, np.random.default_rng(1))
+    made = standin.sample(fitting.fit(few, np.random.default_rng(0)), 20_000, np.random.default_rng(1))
     failed = made[TARGET] <= -0.5
     assert abs(failed.mean() - (few[TARGET] <= -0.5).mean()) < 0.004
-    none = standin.fit(table[table[TARGET] > -0.5], np.random.default_rng(0))
+    none = fitting.fit(table[table[TARGET] > -0.5], np.random.default_rng(0))
     assert (standin.sample(none, 500, np.random.default_rng(1))[TARGET] > -0.5).all()
 
 
 def test_without_neighbouring_years_only_x81_is_carried_over(table):
     odd = table[(table["Time"] % 2 == 1)].assign(Time=lambda rows: (rows["Time"] + 1) // 2)
     lone = odd.assign(account=np.arange(len(odd)))                        # every row a company of its own
-    kept = standin.fit(lone, np.random.default_rng(0))
+    kept = fitting.fit(lone, np.random.default_rng(0))
     assert not kept["steps"].any() and not kept["step_low"].any()
     made = standin.sample(kept, 2_000, np.random.default_rng(1))
     next_year = follows(made)
@@ -451,16 +446,16 @@ def test_without_neighbouring_years_only_x81_is_carried_over(table):
 
 def test_too_few_rows_in_a_period_are_refused(table):
     with pytest.raises(ValueError, match="distress: a stand-in needs at least 50 rows in each of consecutive periods, got 10 in 1"):
-        standin.fit(table[table["Time"] == 1][:10], np.random.default_rng(0))
+        fitting.fit(table[table["Time"] == 1][:10], np.random.default_rng(0))
     with pytest.raises(ValueError, match="in each of consecutive periods"):
-        standin.fit(table[table["Time"] != 6], np.random.default_rng(0))
+        fitting.fit(table[table["Time"] != 6], np.random.default_rng(0))
 
 
 def test_years_that_lose_companies_without_distress_are_where_healthy_ones_end():
     counts, none = np.array([300, 300, 200, 200]), np.zeros(4, int)
-    np.testing.assert_allclose(companies._leaves(counts, none, none), [0, 1 / 3, 0, 2 / 3])
+    np.testing.assert_allclose(fitting._leaves(counts, none, none), [0, 1 / 3, 0, 2 / 3])
     fails = np.array([0, 100, 0, 0])                                      # the loss is their distress
-    np.testing.assert_allclose(companies._leaves(counts, fails, none), [0, 0, 0, 1])
+    np.testing.assert_allclose(fitting._leaves(counts, fails, none), [0, 0, 0, 1])
 
 
 # the real rows

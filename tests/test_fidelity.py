@@ -7,8 +7,9 @@ from scipy import stats
 
 from ppkit import project
 from ppkit.datasets import creditcard, standins
-from ppkit.datasets.standins import fidelity, fitting
-from ppkit.datasets.standins.fidelity import Stand, Task
+from tools.standins import card, fidelity, fitting
+from tools.standins.__main__ import main
+from tools.standins.fidelity import Stand, Task
 
 TASK = Task("fraud", ("logistic regression",), 0.02)
 
@@ -161,8 +162,8 @@ def test_what_is_shipped_meets_the_bars_and_the_card_says_what_was_measured(name
     assert about["splits"] == 20 and fitting.missed(about) == []
     assert {(row["task"], row["model"]) for row in about["losses"]} == {
         (task.about, model) for task in fitting.PLANS[name].tasks for model in task.models}
-    card = (project.root() / "data" / "cards" / f"{name}.md").read_text("utf-8")
-    assert project.with_block(card, "fidelity", fitting.block(about)) == card and fitting.block(about) in card
+    page, block = (project.root() / "data" / "cards" / f"{name}.md").read_text("utf-8"), card.fidelity(about)
+    assert project.with_block(page, "fidelity", block) == page and block in page
 
 
 def test_a_fit_that_cannot_be_written_whole_leaves_the_old_one(tmp_path, monkeypatch):
@@ -177,10 +178,22 @@ def test_a_fit_that_cannot_be_written_whole_leaves_the_old_one(tmp_path, monkeyp
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == dict.fromkeys(old, b"new")
 
 
-def test_a_misspelt_name_is_refused_before_anything_is_fitted(ppkit, monkeypatch):
+def test_a_misspelt_name_is_refused_before_anything_is_fitted(capsys, monkeypatch):
     monkeypatch.setattr(fitting, "fit", lambda *_, **__: pytest.fail("something was fitted"))
-    code, _, said = ppkit("data", "fit-standins", "creditcard", "cards")
-    assert code == 2 and said == "ppkit: cards has no stand-in to fit, expected one of creditcard, distress, lending\n"
+    assert main(["creditcard", "cards"]) == 2
+    assert capsys.readouterr() == (
+        "", "fit-standins: cards has no stand-in to fit, expected one of creditcard, distress, lending\n")
+
+
+def test_every_stand_in_is_fitted_and_one_below_its_bar_gives_exit_code_1(capsys, monkeypatch):
+    row = {"task": "t", "model": "m", "upper": 0.03, "bar": 0.02}
+    about = {"bytes": 1_000, "fitted_on": "50 of 100 real rows", "losses": [row], "distances": []}
+    monkeypatch.setattr(fitting, "fit", lambda name, splits: about | {"losses": [row] if name == "lending" else []})
+    assert main(["distress"]) == 0 and main([]) == 1
+    said, below = capsys.readouterr()
+    assert said.splitlines() == [f"{name}: 1,000 bytes from 50 of 100 real rows, data/cards/{name}.md renewed"
+                                 for name in ("distress", "creditcard", "distress", "lending")]
+    assert below == "lending, t, m: loses up to 0.030, at most 0.02 wanted\n"
 
 
 def test_fitting_is_refused_in_one_sentence(tmp_path, monkeypatch):

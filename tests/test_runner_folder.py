@@ -118,7 +118,7 @@ def test_a_full_disk_gives_one_sentence_and_keeps_what_is_there(project):
     folder.record["key"] = batch._key(catalogue.select([]), "quick", {"01_a": {}}, None)
     folder.save()
     folder.release()
-    (folder.path / "run.json.part").symlink_to("/dev/full")
+    (folder.path / f"run.json.{os.getpid()}.part").symlink_to("/dev/full")
     with pytest.raises(Refused, match=f"cannot write into runs/{folder.path.name}: No space left on device; "
                                       "what was finished stays"):
         batch.reproduce([])

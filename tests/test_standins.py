@@ -8,10 +8,12 @@ from scipy import stats
 from ppkit import datasets
 from ppkit.datasets import loading, standins
 from ppkit.datasets.standins import creditcard as of_creditcard
-from ppkit.datasets.standins import mixture
-from ppkit.datasets.standins.marginals import from_normal, knots, to_normal
+from ppkit.datasets.standins.distributions import draw_mixture, from_normal, to_normal
+from tools.standins import creditcard as fitting_creditcard
+from tools.standins import fitting, mixture
+from tools.standins.columns import knots
 
-NAMES = tuple(standins.FITTED)
+NAMES = tuple(standins.SAMPLERS)
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +72,7 @@ def test_a_mixture_finds_two_clouds_and_samples_them():
     order = np.argsort(fitted["means"][:, 0])
     np.testing.assert_allclose(fitted["weights"][order], [0.6, 0.4], atol=0.02)
     np.testing.assert_allclose(fitted["means"][order], [[-3, -3], [3, 3]], atol=0.2)
-    drawn = mixture.sample(fitted, 50_000, rng)
+    drawn = draw_mixture(fitted, 50_000, rng)
     np.testing.assert_allclose(np.cov(drawn.T), np.cov(Z.T), rtol=0.05, atol=0.05)
 
 
@@ -108,13 +110,13 @@ def test_by_default_as_many_rows_as_the_real_file(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_parameters_are_small_and_finite(name):
     file = standins.FOLDER.joinpath(f"{name}.npz")
-    assert len(file.read_bytes()) <= standins.LARGEST
+    assert len(file.read_bytes()) <= fitting.LARGEST
     for array in standins.parameters(name).values():
         assert np.isfinite(array).all()
 
 
 def damaged(whole: bytes) -> dict[str, bytes | None]:
-    other = standins.packed({"weights": np.ones(2)})
+    other = fitting.packed({"weights": np.ones(2)})
     return {"missing": None, "empty": b"", "half": whole[:len(whole) // 2], "text": b"not an archive",
             "spoilt": whole[:2_000] + bytes(200) + whole[2_200:], "other arrays": other}
 
@@ -134,10 +136,10 @@ def test_a_damaged_file_of_parameters_is_one_sentence(name, kind, tmp_path, monk
 def test_what_cannot_be_shipped_is_not_packed():
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match="parameters take .* bytes, expected at most 300,000"):
-        standins.packed({"rows": rng.normal(size=100_000)})
+        fitting.packed({"rows": rng.normal(size=100_000)})
     with pytest.raises(ValueError, match="parameter 'means' is not finite"):
-        standins.packed({"means": np.array([np.nan])})
-    assert standins.packed({"a": np.arange(3)}) == standins.packed({"a": np.arange(3)})
+        fitting.packed({"means": np.array([np.nan])})
+    assert fitting.packed({"a": np.arange(3)}) == fitting.packed({"a": np.arange(3)})
 
 
 # creditcard
@@ -173,7 +175,7 @@ def test_fit_and_sample_on_invented_rows_keep_what_there_is():
     made["Time"] = np.sort(rng.integers(0, 172_800, 4_000)).astype(float)
     made["Amount"] = rng.gamma(1, 80, 4_000).round(2)
     made["Class"] = label
-    fitted = of_creditcard.fit(made, rng)
+    fitted = fitting_creditcard.fit(made, rng)
     drawn = of_creditcard.sample(fitted, 200_000, rng)
     genuine, real = drawn[drawn["Class"] == 0], made[made["Class"] == 0]
     # two samples of 3,800 and 199,654 from one law exceed .05 with chance below 2 exp(-2 * 3,729 * .05^2) = 2e-8
@@ -184,9 +186,9 @@ def test_fit_and_sample_on_invented_rows_keep_what_there_is():
     assert len(fitted["weights_1"]) == 4 and (fitted["weights_1"] * 200 >= 49.99).all()          # 200 frauds: grades of 50
     few = made[(made["Time"] >= 10_800) | (np.arange(4_000) % 10 == 0)]
     in_block = np.bincount((few["Time"][few["Class"] == 0] // 10_800).astype(int), minlength=16)
-    assert in_block[0] < 50 and not of_creditcard.fit(few, rng)["drift_0"][0].any()          # no mean over fewer than 50 rows
+    assert in_block[0] < 50 and not fitting_creditcard.fit(few, rng)["drift_0"][0].any()          # no mean over fewer than 50 rows
     with pytest.raises(ValueError, match="at least 50 rows with Class 1, got 9"):
-        of_creditcard.fit(made.assign(Class=[1] * 9 + [0] * 3_991), rng)
+        fitting_creditcard.fit(made.assign(Class=[1] * 9 + [0] * 3_991), rng)
 
 
 @pytest.mark.slow
@@ -198,7 +200,7 @@ def test_frauds_come_in_grades_so_that_some_hide():
     far = (label == 1) & (np.arange(6_000) % 40 == 0)
     made.loc[far, ["V1", "V2", "V3"]] += 8.0
     made["Time"], made["Amount"], made["Class"] = np.sort(rng.uniform(0, 172_800, 6_000)), 10.0, label
-    drawn = of_creditcard.sample(of_creditcard.fit(made, rng), 300_000, rng)
+    drawn = of_creditcard.sample(fitting_creditcard.fit(made, rng), 300_000, rng)
     frauds = drawn["V1"][drawn["Class"] == 1]
     # 518 frauds: either share has a binomial spread of .022, so .12 off has chance below 1e-6
     assert abs((frauds > 5).mean() - 0.5) < 0.15 and abs((frauds < 3).mean() - 0.5) < 0.15
@@ -210,10 +212,10 @@ def test_the_first_night_is_thinned_in_a_subset_and_left_alone_in_the_full_file(
                  rng.uniform(98_400, 172_800, 2_000)]
     table = pd.DataFrame({"Time": time, "Class": 0})
     table.loc[:99, "Class"] = 1
-    kept = of_creditcard.typical(table, rng)
+    kept = fitting_creditcard.typical(table, rng)
     assert int(kept["Class"].sum()) == 100                             # frauds are never thinned
     # binomial of 4,900 at .163: 800 is its mean, 26 its spread, and 200 off has chance below 1e-13
     assert abs(int(((kept["Time"] < 12_000) & (kept["Class"] == 0)).sum()) - 800) < 200
     assert len(kept[kept["Time"] >= 12_000]) == 6_400
     full = pd.DataFrame({"Time": np.zeros(284_807), "Class": 0})
-    assert of_creditcard.typical(full, rng) is full
+    assert fitting_creditcard.typical(full, rng) is full

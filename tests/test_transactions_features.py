@@ -7,12 +7,11 @@ import pytest
 
 from ppkit.datasets.transactions import rows_touched
 from ppkit.datasets.transactions.features import effect_code, features, raw_attributes
-from ppkit.datasets.transactions.history import History
-from ppkit.datasets.transactions.patterns import spending_patterns
+from ppkit.datasets.transactions.merchants import world
 from ppkit.datasets.transactions.population import select
 from ppkit.datasets.transactions.sampling import kept_rows, pairs_of_accounts
-from ppkit.datasets.transactions.schema import CATEGORICAL, DERIVED, FEATURE_NAMES, IS_NUMERIC, N_RAW, NUMERIC
-from ppkit.datasets.transactions.world import world
+from ppkit.datasets.transactions.schema import CATEGORICAL, DERIVED, FEATURE_NAMES, IS_NUMERIC, NUMERIC
+from ppkit.datasets.transactions.spending_patterns import History, spending_patterns
 
 HOUR, DAY = 3600, 86_400
 SECONDS = {"10min": 600, "1h": HOUR, "6h": 6 * HOUR, "24h": DAY, "7d": 7 * DAY, "30d": 30 * DAY}
@@ -35,7 +34,7 @@ def same_bits(a, b):
 # the schema
 
 def test_69_raw_attributes_become_264_features(matrix):
-    assert N_RAW == 69 and len(FEATURE_NAMES) == len(set(FEATURE_NAMES)) == len(IS_NUMERIC) == 264
+    assert len(CATEGORICAL) + len(NUMERIC) == 69 and len(FEATURE_NAMES) == len(set(FEATURE_NAMES)) == len(IS_NUMERIC) == 264
     assert matrix.shape[1] == 264 and matrix.dtype == np.float32 and np.isfinite(matrix).all()
     coded = sum(len(levels) - 1 for levels in CATEGORICAL.values())
     assert coded + len(NUMERIC) + len(DERIVED) == 264 and sum(IS_NUMERIC) == len(NUMERIC) + len(DERIVED)

@@ -1,8 +1,8 @@
 """Write requirements.lock anew: python tools/lock.py python3.11 python3.12 python3.13
 
-Each interpreter's pip resolves what pyproject.toml asks for, PyTorch left out, and says which
-wheels it would take. The lock keeps their versions and hashes. Versions that the lock has already
-stay: take a line out to renew a package.
+Each interpreter's pip resolves what pyproject.toml asks for, PyTorch left out but what it needs
+put in, and says which wheels it would take. The lock keeps their versions and hashes. Versions that
+the lock has already stay: take a line out to renew a package.
 """
 
 import json
@@ -15,13 +15,23 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements.lock"
+TORCH_NEEDS = [
+    "filelock",
+    "fsspec",
+    "jinja2",
+    "networkx",
+    "setuptools",
+    "sympy",
+    "typing-extensions",
+]
 PIN = re.compile(r"^[\w.-]+==[^\s;\\]+", re.MULTILINE)
 
 
 def asked_for() -> list[str]:
-    """The dependencies of pyproject.toml without PyTorch."""
+    """The dependencies of pyproject.toml, with PyTorch's own in place of PyTorch."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    return [line for line in project["dependencies"] if not line.startswith("torch")]
+    ours = [line for line in project["dependencies"] if not line.startswith("torch")]
+    return ours + TORCH_NEEDS
 
 
 def resolved(python: str, pins: list[str]) -> tuple[str, dict[tuple[str, str], str]]:

@@ -1,4 +1,6 @@
-"""What every reader of a real file asks of its columns: there, numbers, finite, in range; one sentence where not."""
+"""What every reader of a real file asks of its columns: there, numbers, finite, in range; one
+sentence where not.
+"""
 
 from typing import NamedTuple
 
@@ -7,18 +9,25 @@ import pandas as pd
 
 
 class Checked(NamedTuple):
-    """A table that passed: canonical columns; the rows of the full file; which of several files it is ("" if one only)."""
+    """A table that passed: canonical columns; the rows of the full file; which of several files it
+    is ("" if one only).
+    """
+
     table: pd.DataFrame
     of_rows: int
     layout: str = ""
 
 
 def present(table: pd.DataFrame, wanted: tuple[str, ...], file: str, expected: str) -> None:
-    """Refuse a table that lacks a column: ValueError with the file, the column, what is there instead, what was expected."""
+    """Refuse a table that lacks a column; the sentence says what is there and what was expected."""
     for column in wanted:
         if column not in table.columns:
             others = sorted(set(map(str, table.columns)) - set(wanted))
-            hint = f" (found {', '.join(repr(one[:40]) for one in others[:3])} instead)" if others else ""
+            hint = (
+                f" (found {', '.join(repr(one[:40]) for one in others[:3])} instead)"
+                if others
+                else ""
+            )
             raise ValueError(f"{file}: column {column!r} is missing{hint}, expected {expected}")
 
 
@@ -26,9 +35,13 @@ def none_besides(table: pd.DataFrame, wanted: tuple[str, ...], file: str, expect
     """Refuse a table with a column that is not wanted, or with the same one twice."""
     for place, column in enumerate(table.columns):
         if column not in wanted:
-            raise ValueError(f"{file}: column {str(column)!r} is not known, expected {expected} only")
+            raise ValueError(
+                f"{file}: column {str(column)!r} is not known, expected {expected} only"
+            )
         if column in table.columns[:place]:
-            raise ValueError(f"{file}: column {str(column)!r} is there twice, expected {expected} once each")
+            raise ValueError(
+                f"{file}: column {str(column)!r} is there twice, expected {expected} once each"
+            )
 
 
 def some_rows(table: pd.DataFrame, file: str, at_most: int) -> None:
@@ -39,40 +52,55 @@ def some_rows(table: pd.DataFrame, file: str, at_most: int) -> None:
         raise ValueError(f"{file}: {len(table):,} rows, expected at most {at_most:,}")
 
 
-def numbers(values: pd.Series, file: str, *, low: float = -np.inf, high: float = np.inf) -> np.ndarray:
+def numbers(
+    values: pd.Series, file: str, *, low: float = -np.inf, high: float = np.inf
+) -> np.ndarray:
     """The column as float64, if it holds finite numbers from low to high only.
 
-    ValueError with file, column, row (from 1), value and expectation for text, truth values, gaps, infinities, and
-    numbers out of range.
+    ValueError with file, column, row (from 1), value and expectation for text, truth values, gaps,
+    infinities, and numbers out of range.
     """
     column = values.name
     if not pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
         as_numbers = pd.to_numeric(values.astype(str), errors="coerce")
         row = int(np.argmax(as_numbers.isna().to_numpy()))
         kind = "truth value" if pd.api.types.is_bool_dtype(values) else "text"
-        raise ValueError(f"{file}: column {str(column)[:40]!r} must hold numbers, got {kind} {str(values.iloc[row])[:40]!r} "
-                         f"in row {row + 1}")
+        raise ValueError(
+            f"{file}: column {str(column)[:40]!r} must hold numbers, got {kind} "
+            f"{str(values.iloc[row])[:40]!r} in row {row + 1}"
+        )
     held = values.to_numpy(np.float64, na_value=np.nan)
     if not np.isfinite(held).all():
         row = int(np.argmin(np.isfinite(held)))
-        raise ValueError(f"{file}: column {column!r} must hold finite numbers, got {held[row]} in row {row + 1} of "
-                         f"{len(held):,} (a file cut short ends like this)")
+        raise ValueError(
+            f"{file}: column {column!r} must hold finite numbers, got {held[row]} in row {row + 1} "
+            f"of {len(held):,} (a file cut short ends like this)"
+        )
     wrong = (held < low) | (held > high)
     if wrong.any():
         row = int(np.argmax(wrong))
-        expected = (f"at least {low:,}" if high == np.inf else f"at most {high:,}" if low == -np.inf
-                    else f"between {low:,} and {high:,}")
-        raise ValueError(f"{file}: column {column!r} must be {expected}, got {held[row]:g} in row {row + 1}")
+        expected = (
+            f"at least {low:,}"
+            if high == np.inf
+            else f"at most {high:,}"
+            if low == -np.inf
+            else f"between {low:,} and {high:,}"
+        )
+        raise ValueError(
+            f"{file}: column {column!r} must be {expected}, got {held[row]:g} in row {row + 1}"
+        )
     return held
 
 
 def means(table: pd.DataFrame, published: dict[str, float], file: str) -> None:
-    """Refuse a table of as many rows as the published file whose column means are not the published ones (to 1e-6)."""
+    """Refuse all rows of the published file if their means are not the published ones (to 1e-6)."""
     for column, wanted in published.items():
         found = float(table[column].mean())
         if not abs(found - wanted) <= 1e-6 * abs(wanted):
-            raise ValueError(f"{file}: column {column!r} has mean {found:.6f} over all {len(table):,} rows, expected {wanted:.6f}: "
-                             f"this is not the published file")
+            raise ValueError(
+                f"{file}: column {column!r} has mean {found:.6f} over all {len(table):,} rows, "
+                f"expected {wanted:.6f}: this is not the published file"
+            )
 
 
 def repeats(rows: pd.DataFrame, file: str, *, known: float = np.inf) -> None:
@@ -90,8 +118,10 @@ def repeats(rows: pd.DataFrame, file: str, *, known: float = np.inf) -> None:
     found = int(pd.util.hash_pandas_object(rows, index=False).duplicated().sum())
     allowed = min(known, len(rows) // 20 if len(rows) >= 200 else np.inf)
     if found > allowed:
-        raise ValueError(f"{file}: {found:,} of {len(rows):,} rows repeat an earlier row exactly, "
-                         f"expected at most {allowed:,}: this is a copied or oversampled file")
+        raise ValueError(
+            f"{file}: {found:,} of {len(rows):,} rows repeat an earlier row exactly, "
+            f"expected at most {allowed:,}: this is a copied or oversampled file"
+        )
 
 
 def labels(values: pd.Series, file: str) -> np.ndarray:
@@ -100,5 +130,7 @@ def labels(values: pd.Series, file: str) -> np.ndarray:
     wrong = ~np.isin(held, (0, 1))
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise ValueError(f"{file}: column {values.name!r} must be 0 or 1, got {held[row]:g} in row {row + 1}")
+        raise ValueError(
+            f"{file}: column {values.name!r} must be 0 or 1, got {held[row]:g} in row {row + 1}"
+        )
     return held.astype(np.int8)

@@ -1,4 +1,4 @@
-"""The card transactions of ULB and Worldline (Kaggle: mlg-ulb/creditcardfraud): the file and what it must look like."""
+"""ULB's card transactions (Kaggle: mlg-ulb/creditcardfraud): the file and what it must hold."""
 
 import numpy as np
 import pandas as pd
@@ -10,20 +10,26 @@ from .files import few_times
 STEMS = ("creditcard", "creditcardfraud")
 VARIANTS = ()
 FULL_ROWS, FULL_FRAUDS, FULL_REPEATS = 284_807, 492, 1_081
-PLAIN_FRAUDS = 285                     # of the 492 have V14 < -2, at least: so many were counted
-FULL_SHA256, FULL_BYTES = "76274b691b16a6c49d3f159c883398e03ccd6d1ee12d9d8ee38f4b4b98551a89", 150_828_752
+FULL_SHA256, FULL_BYTES = (
+    "76274b691b16a6c49d3f159c883398e03ccd6d1ee12d9d8ee38f4b4b98551a89",
+    150_828_752,
+)
 PUBLISHED_MEANS = {"Time": 94_813.859575, "Amount": 88.349619}
 FEATURES = ("Time", *(f"V{i}" for i in range(1, 29)), "Amount")
 COLUMNS = (*FEATURES, "Class")
 LARGEST = dict.fromkeys(STEMS, few_times(FULL_BYTES, FULL_ROWS, len(COLUMNS)))
-HOW = ("run `ppkit data fetch creditcard`, or download creditcard.csv from www.kaggle.com/datasets/mlg-ulb/creditcardfraud "
-       "and put it, or the zip, into data/raw")
-RANGES = {"Time": (0, 172_800), "Amount": (0, 100_000)} | {f"V{i}": (-200, 200) for i in range(1, 29)}
+HOW = (
+    "run `ppkit data fetch creditcard`, or download creditcard.csv from "
+    "www.kaggle.com/datasets/mlg-ulb/creditcardfraud and put it, or the zip, into data/raw"
+)
+RANGES = {"Time": (0, 172_800), "Amount": (0, 100_000)} | {
+    f"V{i}": (-200, 200) for i in range(1, 29)
+}
 _EXPECTED = "Time, V1 to V28, Amount and Class"
 
 
 def checked_table(table: pd.DataFrame, file: str) -> Checked:
-    """The table, its 31 columns in order; ValueError in one sentence for the first thing that is wrong.
+    """The table, its 31 columns in order; ValueError in one sentence for the first thing wrong.
 
     Columns: Time (seconds, 0 to 172,800), V1..V28 (-200 to 200), Amount (0 to 100,000), Class (0 or
     1).  At most 284,807 rows, 492 frauds and 1,081 repeats (see `checks.repeats`); of 284,807 rows
@@ -36,12 +42,17 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
         numbers(table[column], file, low=low, high=high)
     frauds = int(labels(table["Class"], file).sum())
     if len(table) == FULL_ROWS and frauds != FULL_FRAUDS:
-        raise ValueError(f"{file}: column 'Class' counts {frauds} frauds in {FULL_ROWS:,} rows, expected {FULL_FRAUDS}")
+        raise ValueError(
+            f"{file}: column 'Class' counts {frauds} frauds in {FULL_ROWS:,} rows, "
+            f"expected {FULL_FRAUDS}"
+        )
     if len(table) == FULL_ROWS:
         means(table, PUBLISHED_MEANS, file)
     if frauds > FULL_FRAUDS:
-        raise ValueError(f"{file}: column 'Class' counts {frauds:,} frauds in {len(table):,} rows, "
-                         f"expected at most the {FULL_FRAUDS} of the published file")
+        raise ValueError(
+            f"{file}: column 'Class' counts {frauds:,} frauds in {len(table):,} rows, "
+            f"expected at most the {FULL_FRAUDS} of the published file"
+        )
     repeats(table[list(COLUMNS)], file, known=FULL_REPEATS)
     _told_by_v14(table, frauds, file)
     return Checked(table[list(COLUMNS)], FULL_ROWS)
@@ -60,12 +71,16 @@ def _told_by_v14(table: pd.DataFrame, frauds: int, file: str) -> None:
     """
     if frauds == 0 and len(table) >= 8_000:
         about = len(table) * FULL_FRAUDS / FULL_ROWS
-        raise ValueError(f"{file}: column 'Class' counts no fraud in {len(table):,} rows, expected "
-                         f"about {about:.0f}")
+        raise ValueError(
+            f"{file}: column 'Class' counts no fraud in {len(table):,} rows, expected "
+            f"about {about:.0f}"
+        )
     plain = int((table.loc[table["Class"] == 1, "V14"] < -2).sum())
     if frauds >= 64 and plain < frauds / 4:
-        raise ValueError(f"{file}: column 'Class' does not belong to these rows: {plain} of "
-                         f"{frauds} frauds have V14 below -2, expected at least a quarter")
+        raise ValueError(
+            f"{file}: column 'Class' does not belong to these rows: {plain} of "
+            f"{frauds} frauds have V14 below -2, expected at least a quarter"
+        )
 
 
 def arranged(table: pd.DataFrame, *, kind: str, of_rows: int | None, variant: str = "") -> Dataset:
@@ -74,7 +89,16 @@ def arranged(table: pd.DataFrame, *, kind: str, of_rows: int | None, variant: st
     kind, of_rows, variant: as on a Dataset.
     """
     features = np.ascontiguousarray(table[list(FEATURES)].to_numpy(np.float32))
-    return made(name="creditcard", X=features, y=table["Class"].to_numpy().astype(np.int8), feature_names=FEATURES,
-                numeric=np.ones(len(FEATURES), bool), kind=kind, of_rows=of_rows, variant=variant,
-                time=table["Time"].to_numpy(np.float64, copy=True),
-                note="card transactions of two days in September 2013 in Europe: 28 principal components, time, amount")
+    return made(
+        name="creditcard",
+        X=features,
+        y=table["Class"].to_numpy().astype(np.int8),
+        feature_names=FEATURES,
+        numeric=np.ones(len(FEATURES), bool),
+        kind=kind,
+        of_rows=of_rows,
+        variant=variant,
+        time=table["Time"].to_numpy(np.float64, copy=True),
+        note="card transactions of two days in September 2013 in Europe: 28 principal "
+        "components, time, amount",
+    )

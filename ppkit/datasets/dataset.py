@@ -5,24 +5,27 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 KINDS = ("real", "stand-in", "simulated")
-PER_ROW = ("account", "time", "category")          # what may stand beside X and y, one entry a row
-_TOKEN = object()                # what load and the functions of this module hold, and nobody else
+PER_ROW = ("account", "time", "category")  # what may stand beside X and y, one entry a row
+_TOKEN = object()  # what load and the functions of this module hold, and nobody else
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Rows with a target and an honest word on where they come from; made by `ppkit.datasets.load` only.
+    """Rows with a target and a true word on their source; only `ppkit.datasets.load` makes it.
 
-    name: one of NAMES.  X: float32 (N, F), unscaled.  y: int8 (N,) in {0, 1}, or float32 (N,) where target is a quantity.
+    name: one of NAMES.  X: float32 (N, F), unscaled.  y: int8 (N,) in {0, 1}, or float32 (N,) where
+    target is a quantity.
     feature_names: F strings.  numeric: bool (F,), False for effect-coded and one-hot columns.
-    kind: "real", "stand-in" or "simulated".  note: one sentence on what the rows are.  target: what y says, such as
-    "fraud".  account: int64 (N,) or None, whose row it is (account, company).  time: float64 (N,) or None (seconds,
-    period, month).  category: int16 (N,) or None, the merchant's group.  of_rows: rows of the full real file, None if
-    kind is not "real".  variant: which form or file, "" where there is one only.  verified: whether
-    the rows come from a file with the published checksum.  All arrays are read-only.
-    TypeError when made anywhere else, `dataclasses.replace` included; ValueError for NaN or infinite numbers, labels
-    outside {0, 1}, lengths that do not fit, an unknown kind.
+    kind: "real", "stand-in" or "simulated".  note: one sentence on what the rows are.  target: what
+    y says, such as "fraud".  account: int64 (N,) or None, whose row it is (account, company).
+    time: float64 (N,) or None (seconds, period, month).  category: int16 (N,) or None, the
+    merchant's group.  of_rows: rows of the full real file, None if kind is not "real".  variant:
+    which form or file, "" where there is one only.  verified: whether the rows come from a file
+    with the published checksum.  All arrays are read-only.
+    TypeError when made anywhere else, `dataclasses.replace` included; ValueError for NaN or
+    infinite numbers, labels outside {0, 1}, lengths that do not fit, an unknown kind.
     """
+
     name: str
     X: np.ndarray = field(repr=False)
     y: np.ndarray = field(repr=False)
@@ -41,11 +44,15 @@ class Dataset:
 
     def __post_init__(self):
         if self.token is not _TOKEN:
-            raise TypeError("a Dataset is made by ppkit.datasets.load only, so that its source is true")
+            raise TypeError(
+                "a Dataset is made by ppkit.datasets.load only, so that its source is true"
+            )
         object.__setattr__(self, "token", None)
         if self.kind not in KINDS or (self.kind == "real") != (self.of_rows is not None):
-            raise ValueError(f"{self.name}: kind must be one of {', '.join(KINDS)}, and of_rows be given for real rows "
-                             f"only, got {self.kind!r} and {self.of_rows}")
+            raise ValueError(
+                f"{self.name}: kind must be one of {', '.join(KINDS)}, and of_rows be given for "
+                f"real rows only, got {self.kind!r} and {self.of_rows}"
+            )
         checked(self.X, self.y, self.feature_names, name=self.name)
         for name in ("X", "y", "numeric", *PER_ROW):
             object.__setattr__(self, name, _locked(getattr(self, name)))
@@ -57,7 +64,7 @@ class Dataset:
 
     @property
     def source(self) -> str:
-        """Where the rows come from and how many there are, in the words that stand under every figure and in every verdict.
+        """Where the rows come from and how many: the words under every figure and in every verdict.
 
         "real: 284,807 rows", "real subset: 1,000 of 284,807 rows", "stand-in: 3,672 rows (no_lag)",
         "simulated: 700,010 rows"; where the file does not have the published checksum,
@@ -75,7 +82,9 @@ class Dataset:
         return self.y.dtype == np.int8
 
     def __reduce__(self):
-        raise TypeError("a Dataset is not pickled: load it where it is needed, so that its source is true")
+        raise TypeError(
+            "a Dataset is not pickled: load it where it is needed, so that its source is true"
+        )
 
 
 def _locked(array: np.ndarray | None) -> np.ndarray | None:
@@ -89,15 +98,19 @@ def _locked(array: np.ndarray | None) -> np.ndarray | None:
 
 
 def checked(X: np.ndarray, y: np.ndarray, feature_names: tuple[str, ...], *, name: str) -> None:
-    """Refuse features and labels that nothing should be learned from: ValueError with the column, row and value."""
+    """Refuse what nothing should be learned from: ValueError with column, row and value."""
     if X.ndim != 2 or X.shape != (len(y), len(feature_names)) or len(y) == 0:
-        raise ValueError(f"{name}: X must have one row per label and one column per feature name, "
-                         f"got {X.shape} for {len(y)} labels and {len(feature_names)} names")
+        raise ValueError(
+            f"{name}: X must have one row per label and one column per feature name, "
+            f"got {X.shape} for {len(y)} labels and {len(feature_names)} names"
+        )
     quantity = np.issubdtype(y.dtype, np.floating)
     good = np.isfinite(y) if quantity else np.isin(y, (0, 1))
     if quantity and not good.all():
         row = int(np.argmin(good))
-        raise ValueError(f"{name}: the target must be a finite number, got {y[row]} in row {row + 1}")
+        raise ValueError(
+            f"{name}: the target must be a finite number, got {y[row]} in row {row + 1}"
+        )
     if not good.all():
         row = int(np.argmin(good))
         raise ValueError(f"{name}: labels must be 0 or 1, got {y[row]} in row {row + 1}")
@@ -105,12 +118,14 @@ def checked(X: np.ndarray, y: np.ndarray, feature_names: tuple[str, ...], *, nam
         total = X.sum(dtype=np.float64)
     if not np.isfinite(total):
         row, column = np.argwhere(~np.isfinite(X))[0]
-        raise ValueError(f"{name}: features must be finite numbers, got {X[row, column]} "
-                         f"in column {feature_names[column]!r}, row {row + 1}")
+        raise ValueError(
+            f"{name}: features must be finite numbers, got {X[row, column]} "
+            f"in column {feature_names[column]!r}, row {row + 1}"
+        )
 
 
 def made(**fields) -> Dataset:
-    """The one way to a Dataset, for the loaders of this package; the note of a stand-in begins by saying that it is one."""
+    """The loaders' one way to a Dataset; the note of a stand-in begins by saying that it is one."""
     if fields["kind"] == "stand-in":
         fields["note"] = f"invented rows in the likeness of: {fields['note']}"
     return Dataset(**fields, token=_TOKEN)
@@ -122,16 +137,19 @@ def verified(dataset: Dataset) -> Dataset:
 
 
 def subset(dataset: Dataset, rows: np.ndarray) -> Dataset:
-    """The dataset with only the rows of an ascending index array; its source says how many they are."""
-    picked = {name: None if getattr(dataset, name) is None else getattr(dataset, name)[rows] for name in ("X", "y", *PER_ROW)}
+    """The dataset with only the rows of an ascending index array; its source says how many."""
+    picked = {
+        name: None if getattr(dataset, name) is None else getattr(dataset, name)[rows]
+        for name in ("X", "y", *PER_ROW)
+    }
     return replace(dataset, **picked, token=_TOKEN)
 
 
 def standardise(dataset: Dataset, fit_on: np.ndarray) -> np.ndarray:
     """Features with every numeric column centred and scaled by the statistics of some rows.
 
-    (x - mean) / standard deviation, both over the rows in fit_on; a column constant there is only centred, and
-    effect-coded columns stay as they are.
+    (x - mean) / standard deviation, both over the rows in fit_on; a column constant there is only
+    centred, and effect-coded columns stay as they are.
     fit_on: index array or mask of the training rows, at least one.
     Returns float32 (N, F).  ValueError if fit_on is empty.
     Guarantee: none; the statistics are fitted on all training rows and no budget pays for them.
@@ -142,13 +160,18 @@ def standardise(dataset: Dataset, fit_on: np.ndarray) -> np.ndarray:
     if n_fitted == 0:
         raise ValueError("fit_on must name at least one row, got none")
     fitted, scaled = np.arange(dataset.n_rows)[fit_on], np.array(dataset.X)
-    blocks = [fitted[first:first + 8192] for first in range(0, n_fitted, 8192)]
+    blocks = [fitted[first : first + 8192] for first in range(0, n_fitted, 8192)]
     mean = sum(dataset.X[block].sum(axis=0, dtype=np.float64) for block in blocks) / n_fitted
-    deviation = np.sqrt(sum(((dataset.X[block] - mean) ** 2).sum(axis=0) for block in blocks) / n_fitted)
+    deviation = np.sqrt(
+        sum(((dataset.X[block] - mean) ** 2).sum(axis=0) for block in blocks) / n_fitted
+    )
     constant = deviation <= 1e-6 * np.maximum(np.abs(mean), 1.0)
-    mean, deviation = np.where(dataset.numeric, mean, 0.0), np.where(dataset.numeric & ~constant, deviation, 1.0)
+    mean, deviation = (
+        np.where(dataset.numeric, mean, 0.0),
+        np.where(dataset.numeric & ~constant, deviation, 1.0),
+    )
     for first in range(0, dataset.n_rows, 8192):
-        scaled[first:first + 8192] = (scaled[first:first + 8192] - mean) / deviation
+        scaled[first : first + 8192] = (scaled[first : first + 8192] - mean) / deviation
     return scaled
 
 
@@ -156,7 +179,8 @@ def undersample(dataset: Dataset, share: float, seed: int) -> Dataset:
     """All positives and so many random negatives that the positives are `share` of the rows.
 
     share: in (0, 1), at least the share there is.  seed: of the draw.
-    Returns a Dataset in the old order.  ValueError if share is out of range or there is no positive.
+    Returns a Dataset in the old order.  ValueError if share is out of range or there is no
+    positive.
     Source: wang2018, section V (14%), where a fifth of the genuine rows is kept.
     """
     if not 0 < share < 1:
@@ -168,7 +192,9 @@ def undersample(dataset: Dataset, share: float, seed: int) -> Dataset:
         raise ValueError(f"{dataset.name} has no positive row to under-sample around")
     wanted = round(len(positives) * (1 - share) / share)
     if wanted > len(negatives):
-        raise ValueError(f"share must be at least {len(positives) / dataset.n_rows:.4f}, the share of positives "
-                         f"in {dataset.name}, got {share}")
+        raise ValueError(
+            f"share must be at least {len(positives) / dataset.n_rows:.4f}, the share of positives "
+            f"in {dataset.name}, got {share}"
+        )
     kept = np.random.default_rng(seed).choice(negatives, wanted, replace=False)
     return subset(dataset, np.sort(np.concatenate([positives, kept])))

@@ -1,4 +1,4 @@
-"""Companies and their financial distress (Kaggle: shebrahimi/financial-distress): the file and what it must look like."""
+"""Companies in distress (Kaggle: shebrahimi/financial-distress): the file and what it must hold."""
 
 import numpy as np
 import pandas as pd
@@ -10,57 +10,85 @@ from .files import few_times
 STEMS = ("Financial Distress", "financial_distress", "financial-distress")
 VARIANTS = ("paper", "no_lag", "forecast")
 FULL_ROWS, FULL_DISTRESSED, FULL_REPEATS = 3_672, 136, 2
-FULL_SHA256 = None                     # none is known, so that every file is unverified
-PUBLISHED_MEANS = {"Financial Distress": 3_819.82256732 / 3_672, "x1": 5_096.074 / 3_672, "x2": 476.27972646 / 3_672}
+FULL_SHA256 = None  # none is known, so that every file is unverified
+PUBLISHED_MEANS = {
+    "Financial Distress": 3_819.82256732 / 3_672,
+    "x1": 5_096.074 / 3_672,
+    "x2": 476.27972646 / 3_672,
+}
 COMPANIES, PERIODS, INDUSTRIES = 422, 14, 37
-THRESHOLD = -0.5                                                # distressed: the target at or below this
+# distressed: the target at or below this
+THRESHOLD = -0.5
 TARGET = "Financial Distress"
 COLUMNS = ("Company", "Time", TARGET, *(f"x{i}" for i in range(1, 84)))
-NUMBERS = tuple(f"x{i}" for i in range(1, 84) if i != 80)       # 82 numbers; x80 is a category
+NUMBERS = tuple(f"x{i}" for i in range(1, 84) if i != 80)  # 82 numbers; x80 is a category
 LARGEST = dict.fromkeys(STEMS, few_times(2_274_316, FULL_ROWS, len(COLUMNS)))
-HOW = ("download Financial Distress.csv (Kaggle account needed) from www.kaggle.com/datasets/shebrahimi/financial-distress "
-       "and put it, or the zip, into data/raw")
-_LARGEST = 1e12                                                 # the file's own largest number is 3.6e8
+HOW = (
+    "download Financial Distress.csv (Kaggle account needed) from "
+    "www.kaggle.com/datasets/shebrahimi/financial-distress and put it, or the zip, into data/raw"
+)
+# the file's own largest number is 3.6e8
+_LARGEST = 1e12
 _WHOLE = {"Company": COMPANIES, "Time": PERIODS, "x80": INDUSTRIES}
-_CODED = {"paper": ("Company", "Time", "x80"), "no_lag": ("Time", "x80"), "forecast": ("Time", "x80")}
+_CODED = {
+    "paper": ("Company", "Time", "x80"),
+    "no_lag": ("Time", "x80"),
+    "forecast": ("Time", "x80"),
+}
 _EXPECTED = "Company, Time, Financial Distress and x1 to x83"
 
 
 def checked_table(table: pd.DataFrame, file: str) -> Checked:
-    """The table, its 86 columns in order and a copy of Company as `account`; one sentence for the first thing wrong.
+    """The table, its 86 columns in order and a copy of Company as `account`; one sentence for the
+    first thing wrong.
 
     Company (whole, 1 to 422), Time (whole, 1 to 14), x80 (whole, 1 to 37); all other columns
     numbers from -1e12 to 1e12.  No company twice in a period.  At most 3,672 rows, 136 distressed
     (target <= -0.5), and 2 rows that repeat another one but for company and period; of 3,672 rows
     exactly 136 distressed, and the published means of three columns.  x81 as `_lagged` asks.  A
     table without distress passes: somebody may have chosen companies that stayed healthy.
-    table: as read.  file: its name, for the message.  ValueError naming file, column and expectation.
+    table: as read.  file: its name, for the message.  ValueError naming file, column and
+    expectation.
     """
     present(table, COLUMNS, file, _EXPECTED)
     none_besides(table, COLUMNS, file, _EXPECTED)
     some_rows(table, file, FULL_ROWS)
     for column in COLUMNS:
-        held = numbers(table[column], file, low=1 if column in _WHOLE else -_LARGEST, high=_WHOLE.get(column, _LARGEST))
+        held = numbers(
+            table[column],
+            file,
+            low=1 if column in _WHOLE else -_LARGEST,
+            high=_WHOLE.get(column, _LARGEST),
+        )
         broken = held != np.round(held)
         if column in _WHOLE and broken.any():
             row = int(np.argmax(broken))
-            raise ValueError(f"{file}: column {column!r} must hold whole numbers, got {held[row]:g} in row {row + 1}")
+            raise ValueError(
+                f"{file}: column {column!r} must hold whole numbers, got "
+                f"{held[row]:g} in row {row + 1}"
+            )
     twice = table.duplicated(["Company", "Time"]).to_numpy()
     if twice.any():
         row = int(np.argmax(twice))
         company, period = table["Company"].iloc[row], table["Time"].iloc[row]
-        raise ValueError(f"{file}: columns 'Company' and 'Time' must name each row once, got company {company:g} in period "
-                         f"{period:g} again in row {row + 1}")
+        raise ValueError(
+            f"{file}: columns 'Company' and 'Time' must name each row once, got company "
+            f"{company:g} in period {period:g} again in row {row + 1}"
+        )
     distressed = int((table[TARGET] <= THRESHOLD).sum())
     if len(table) == FULL_ROWS and distressed != FULL_DISTRESSED:
-        raise ValueError(f"{file}: column {TARGET!r} is <= {THRESHOLD} in {distressed} of {FULL_ROWS:,} rows, expected "
-                         f"{FULL_DISTRESSED}")
+        raise ValueError(
+            f"{file}: column {TARGET!r} is <= {THRESHOLD} in {distressed} of {FULL_ROWS:,} rows, "
+            f"expected {FULL_DISTRESSED}"
+        )
     if len(table) == FULL_ROWS:
         means(table, PUBLISHED_MEANS, file)
     if distressed > FULL_DISTRESSED:
-        raise ValueError(f"{file}: column {TARGET!r} is <= {THRESHOLD} in {distressed:,} of "
-                         f"{len(table):,} rows, expected at most the {FULL_DISTRESSED} of the "
-                         "published file")
+        raise ValueError(
+            f"{file}: column {TARGET!r} is <= {THRESHOLD} in {distressed:,} of "
+            f"{len(table):,} rows, expected at most the {FULL_DISTRESSED} of the "
+            "published file"
+        )
     repeats(table[list(COLUMNS[2:])], file, known=FULL_REPEATS)
     _lagged(table, file)
     table = table[list(COLUMNS)].astype(dict.fromkeys(_WHOLE, np.int64))
@@ -79,22 +107,31 @@ def _lagged(table: pd.DataFrame, file: str) -> None:
     wrong = follows & ~np.isclose(x81[1:], target[:-1], rtol=1e-4, atol=1e-4)
     if wrong.any():
         row = int(np.argmax(wrong)) + 1
-        raise ValueError(f"{file}: column {TARGET!r} does not belong to these rows: x81 is "
-                         f"{x81[row]:g} for company {company[row]:g} in period {period[row]:g}, "
-                         f"expected its target of the period before, {target[row - 1]:g}")
+        raise ValueError(
+            f"{file}: column {TARGET!r} does not belong to these rows: x81 is "
+            f"{x81[row]:g} for company {company[row]:g} in period {period[row]:g}, "
+            f"expected its target of the period before, {target[row - 1]:g}"
+        )
 
 
 def arranged(table: pd.DataFrame, *, kind: str, of_rows: int | None, variant: str) -> Dataset:
     """The Dataset of a checked or sampled table in one of three forms: label = target <= -0.5.
 
-    paper: 555 inputs: one-hot of company (422), period (14) and x80 (37), then the 82 numbers.  no_lag: 132 inputs,
-    without the company and without x81, which is the target of the period before.  forecast: 133 inputs, with x81 and
-    without the company, meant for splits by time within a company or by company.
-    table: canonical columns, `account` among them.  kind, of_rows: as on a Dataset.  ValueError for another variant.
+    paper: 555 inputs: one-hot of company (422), period (14) and x80 (37), then the 82 numbers.
+    no_lag: 132 inputs, without the company and without x81, which is the target of the period
+    before.  forecast: 133 inputs, with x81 and without the company, meant for splits by time within
+    a company or by company.
+    table: canonical columns, `account` among them.  kind, of_rows: as on a Dataset.  ValueError for
+    another variant.
     """
     if variant not in VARIANTS:
-        raise ValueError(f"variant of distress must be one of {', '.join(VARIANTS)}, got {variant!r}")
-    coded, kept = _CODED[variant], [name for name in NUMBERS if name != "x81" or variant != "no_lag"]
+        raise ValueError(
+            f"variant of distress must be one of {', '.join(VARIANTS)}, got {variant!r}"
+        )
+    coded, kept = (
+        _CODED[variant],
+        [name for name in NUMBERS if name != "x81" or variant != "no_lag"],
+    )
     names = [f"{column} = {level}" for column in coded for level in range(1, _WHOLE[column] + 1)]
     X = np.zeros((len(table), len(names) + len(kept)), np.float32)
     first = 0
@@ -102,8 +139,18 @@ def arranged(table: pd.DataFrame, *, kind: str, of_rows: int | None, variant: st
         X[np.arange(len(table)), first + table[column].to_numpy(np.int64) - 1] = 1
         first += _WHOLE[column]
     X[:, first:] = table[kept].to_numpy(np.float32)
-    return made(name="distress", X=X, y=(table[TARGET].to_numpy() <= THRESHOLD).astype(np.int8),
-                feature_names=(*names, *kept), numeric=np.r_[np.zeros(first, bool), np.ones(len(kept), bool)],
-                kind=kind, of_rows=of_rows, variant=variant, target="distress",
-                account=table["account"].to_numpy(np.int64, copy=True), time=table["Time"].to_numpy(np.float64, copy=True),
-                note="yearly accounts of up to 422 companies over up to 14 periods; distressed is a target of -0.5 or less")
+    return made(
+        name="distress",
+        X=X,
+        y=(table[TARGET].to_numpy() <= THRESHOLD).astype(np.int8),
+        feature_names=(*names, *kept),
+        numeric=np.r_[np.zeros(first, bool), np.ones(len(kept), bool)],
+        kind=kind,
+        of_rows=of_rows,
+        variant=variant,
+        target="distress",
+        account=table["account"].to_numpy(np.int64, copy=True),
+        time=table["Time"].to_numpy(np.float64, copy=True),
+        note="yearly accounts of up to 422 companies over up to 14 periods; distressed is "
+        "a target of -0.5 or less",
+    )

@@ -1,23 +1,25 @@
-"""One file over HTTP: it goes on where it was cut off, and only a whole and accepted file gets the name."""
+"""One file over HTTP, by pooch: only a whole and accepted file gets the name."""
 
 import errno
-import fcntl
-import json
-import os
-import re
 import shutil
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
+import pooch
 import requests
+from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 BLOCK = 1 << 16
-BUSY = {408, 429, 500, 502, 503, 504}              # worth another try
+BUSY = {408, 429, 500, 502, 503, 504}  # worth another try
+CUT = (
+    requests.ConnectionError,
+    requests.Timeout,
+    requests.exceptions.ChunkedEncodingError,
+    requests.HTTPError,
+)
 Kept = TypeVar("Kept")
 
 
@@ -29,175 +31,132 @@ class Offline(Failed):
     """Not even a first answer came."""
 
 
-class _Again(Exception):
-    """This try failed, the next one may not."""
+class _Refused(Exception):
+    """What came is not the file: no reason to ask for it again."""
 
 
-def download(address: str, target: Path, accept: Callable[[Path], Kept], *, label: str, tries: int = 4, wait: float = 1.0,
-             timeout: float = 30.0) -> Kept:
-    """Fetch the file at an address to `target`, which must not be there, and return what `accept` says of it.
+def download(
+    address: str,
+    target: Path,
+    accept: Callable[[Path], Kept],
+    *,
+    label: str,
+    tries: int = 4,
+    timeout: float = 30.0,
+) -> Kept:
+    """Fetch a file to `target`, which must not be there, and return what `accept` says of it.
 
-    accept: looks at the downloaded part; its ValueError refuses it.  label: how `target` is named to a person.
-    tries: at most so many requests, >= 1, with pauses of wait, 2 wait, 4 wait, ... seconds.  timeout: seconds of silence.
-    A cut connection is gone on with (Range, If-Range) when the server names its version (ETag, Last-Modified), in this
-    call or in a later one: the part is kept as NAME.part beside the target, its version as NAME.part.version.
-    Failed, with the status, for 4xx and 5xx, for a folder that cannot be written or is too full, while another process
-    fetches the same file; Offline if no server answers; ValueError from `accept`, and then the part is removed.
-    Guarantee: `target` appears in one step, whole and accepted; parts of two versions are never joined.
+    accept: looks at the downloaded file before it has its name; its ValueError refuses it.
+    label: how `target` is named to a person.  tries: at most so many requests, >= 1, with pauses of
+    1, 2, 3, ... seconds.  timeout: seconds of silence.
+    Every try begins with the first byte: a download that was cut off is not gone on with, neither
+    in this call nor in a later one, and nothing is kept of it (but for a file tmp... beside the
+    target where the process is killed).
+    Failed, with the status, for 4xx and 5xx, for a folder that cannot be written or is too full,
+    while another process fetches the same file; Offline if no server answers; ValueError from
+    `accept`.
+    Guarantee: `target` appears in one step, whole and accepted.
     """
+    one_try = _Try(target, accept, label, timeout)
+    lock = FileLock(target.with_name(f".{target.name}.lock"), blocking=False)
+    pooch.get_logger().setLevel("WARNING")  # what there is to say, the caller says
+    store = pooch.create(
+        target.parent,
+        base_url="",
+        registry={target.name: None},  # content decides: a copy may have another checksum
+        urls={target.name: address},
+        retry_if_failed=tries - 1,
+    )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _part(target, label) as file:
-            _absent(target, label)
-            _receive_all(address, file, label, tries, wait, timeout)
-            file.flush()
-            os.fsync(file.fileno())
+        with lock:
             try:
-                said = accept(_beside(target, ".part"))
-            except ValueError:
-                file.truncate(0)
-                raise
-            _absent(target, label)
-            _beside(target, ".part.version").unlink(missing_ok=True)
-            os.replace(_beside(target, ".part"), target)
-            return said
-    except requests.RequestException as error:     # an OSError too, but not of the disk
-        raise Failed(f"{_host(address)} cannot be asked for {target.name}: {type(error).__name__}") from error
+                one_try.refuse_existing()
+                store.fetch(target.name, downloader=one_try)
+            finally:
+                Path(lock.lock_file).unlink()
+            return one_try.said
+    except _Refused as error:
+        raise error.__cause__ from None
+    except Timeout:
+        raise Failed(f"another process is fetching {label}: wait for its end") from None
+    except requests.RequestException as error:  # an OSError too, but not of the disk
+        why = _status(error) or f"{_host(address)} cut the connection"
+        raise Failed(f"{label} did not come whole in {tries} tries: {why}") from error
     except OSError as error:
-        why = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or type(error).__name__
+        full = error.errno == errno.ENOSPC
+        why = "the disk is full" if full else error.strerror or type(error).__name__
         raise Failed(f"cannot write {label}: {why}") from error
 
 
-@contextmanager
-def _part(target: Path, label: str) -> Iterator[BinaryIO]:
-    """The part file, open for this process alone; an empty part, or one that cannot be gone on with, is not left behind."""
-    path = _beside(target, ".part")
-    while True:
-        with open(path, "a+b") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise Failed(f"another process is fetching {label}: wait for its end") from None
-            if not _is_at(path, file):             # who held it has just given it its name, or taken it away
-                continue
-            try:
-                yield file
-            finally:
-                with suppress(OSError):
-                    file.flush()
-                version = _beside(target, ".part.version")
-                if _is_at(path, file) and (path.stat().st_size == 0 or not version.exists()):
-                    version.unlink(missing_ok=True)
-                    path.unlink()
-            return
+class _Try:
+    """One request, as pooch calls it; it raises our errors where pooch shall not try again."""
 
+    def __init__(self, target: Path, accept: Callable[[Path], Kept], label: str, timeout: float):
+        self.target, self.accept, self.label, self.timeout = target, accept, label, timeout
+        self.answer, self.said = None, None
 
-def _receive_all(address: str, file: BinaryIO, label: str, tries: int, wait: float, timeout: float) -> None:
-    answered = False
-    for attempt in range(tries):
+    def __call__(self, address: str, part: str, _store: pooch.Pooch) -> None:
         try:
-            with _ask(address, file, timeout) as answer:
-                answered = True
-                _receive(answer, address, file, label)
-            return
-        except _Again as error:
-            failure = error
-        except requests.exceptions.SSLError:
-            raise Failed(f"{_host(address)} has no certificate that this machine trusts") from None
-        except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
-            if not answered:
-                raise Offline(f"{_host(address)} does not answer: is this machine offline?") from error
-            failure = _Again(f"{_host(address)} cut the connection")
-        if attempt + 1 < tries:
-            time.sleep(wait * 2 ** attempt)
-    came = file.seek(0, os.SEEK_END)
-    kept = f" ({came:,} bytes are kept: the same command goes on from there)" if _version(file, address) else ""
-    raise Failed(f"{label} did not come whole in {tries} tries: {failure}{kept}")
+            # total: pooch sets it, and takes a bar of none for no bar
+            # disable=None: silent where stderr is no terminal
+            look = {"unit": "B", "unit_scale": True, "leave": False, "disable": None}
+            with tqdm(desc=self.target.name, total=1, **look) as bar:
+                pooch.HTTPDownloader(
+                    bar,
+                    BLOCK,
+                    timeout=self.timeout,
+                    headers={"Accept-Encoding": "identity"},  # so that its length is the file's
+                    hooks={"response": self._begins},
+                )(address, part, None)
+        except requests.RequestException as error:
+            self._give_up(error, address)
+            raise  # another try may help
+        finally:
+            if self.answer is not None:
+                self.answer.close()
+        try:
+            self.said = self.accept(Path(part))
+        except ValueError as error:
+            raise _Refused from error
+        self.refuse_existing()
+        Path(part).chmod(0o644)  # pooch makes it for its owner alone
+
+    def refuse_existing(self) -> None:
+        if self.target.exists():
+            raise Failed(f"{self.label} is there already: it is not overwritten")
+
+    def _begins(self, answer: requests.Response, **_settings) -> None:
+        self.answer = answer
+        length = int(answer.headers.get("Content-Length", 0))
+        free = shutil.disk_usage(self.target.parent).free
+        if length > free:
+            raise Failed(
+                f"{self.label} needs {length / 1e6:,.1f} MB more, and only {free / 1e6:,.1f} MB "
+                "are free there"
+            )
+
+    def _give_up(self, error: requests.RequestException, address: str) -> None:
+        """Failed or Offline, unless another try may help."""
+        host, said = _host(address), _status(error)
+        if isinstance(error, requests.exceptions.SSLError):
+            raise Failed(f"{host} has no certificate that this machine trusts") from error
+        if said and error.response.status_code not in BUSY:
+            raise Failed(f"{said} for {self.target.name}") from error
+        if not isinstance(error, CUT):
+            why = type(error).__name__
+            raise Failed(f"{host} cannot be asked for {self.target.name}: {why}") from error
+        if self.answer is None:
+            raise Offline(f"{host} does not answer: is this machine offline?") from error
 
 
-def _ask(address: str, file: BinaryIO, timeout: float) -> requests.Response:
-    headers = {"Accept-Encoding": "identity"}      # a range counts the bytes of the file, not of a packed answer
-    version = _version(file, address)
-    if version:
-        headers |= {"Range": f"bytes={file.seek(0, os.SEEK_END)}-", "If-Range": version}
-    return requests.get(address, headers=headers, stream=True, timeout=timeout)
-
-
-def _receive(answer: requests.Response, address: str, file: BinaryIO, label: str) -> None:
-    """Append the answer to the part, or begin the part anew with it."""
-    if answer.status_code in BUSY:
-        raise _Again(f"{_host(address)} answered with status {answer.status_code} ({answer.reason})")
-    goes_on = answer.status_code == 206 and _goes_on(answer, file, address)
-    if answer.status_code in (206, 416) and not goes_on:
-        file.truncate(0)
-        raise _Again(f"{_host(address)} sent another part than the one asked for")
-    if answer.status_code not in (200, 206):
-        raise Failed(f"{_host(address)} answered with status {answer.status_code} ({answer.reason}) for {Path(label).name}")
-    if not goes_on:
-        _begin(answer, address, file)
-    came = file.seek(0, os.SEEK_END)
-    length = None if _packed(answer) else answer.headers.get("Content-Length")
-    wanted = came + int(length) if length and length.isdecimal() else None
-    _room_for(wanted - came if wanted else 0, Path(file.name).parent, label)
-    with tqdm(total=wanted, initial=came, unit="B", unit_scale=True, desc=Path(label).name, leave=False,
-              disable=None) as bar:                # disable=None: silent where stderr is no terminal
-        for block in answer.iter_content(BLOCK):
-            file.write(block)
-            bar.update(len(block))
-
-
-def _begin(answer: requests.Response, address: str, file: BinaryIO) -> None:
-    """Empty the part first and write down of which version it will be after that, so that they never disagree."""
-    path = Path(file.name + ".version")
-    file.truncate(0)
-    path.unlink(missing_ok=True)
-    if _validator(answer) and not _packed(answer):
-        path.write_text(json.dumps({"address": address, "version": _validator(answer)}), "utf-8")
-
-
-def _version(file: BinaryIO, address: str) -> str | None:
-    """The version of the server's file that the part is of, or None if nothing can be gone on with."""
-    try:
-        noted = json.loads(Path(file.name + ".version").read_text("utf-8"))
-        return noted["version"] if noted["address"] == address and file.seek(0, os.SEEK_END) else None
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _goes_on(answer: requests.Response, file: BinaryIO, address: str) -> bool:
-    """Whether a 206 is of the part's version, has no other encoding and begins where the part ends."""
-    version, begins = _version(file, address), re.match(r"bytes (\d+)-", answer.headers.get("Content-Range", ""))
-    return (version is not None and begins is not None and int(begins[1]) == file.seek(0, os.SEEK_END)
-            and _validator(answer) in (None, version) and not _packed(answer))
-
-
-def _validator(answer: requests.Response) -> str | None:
-    etag = answer.headers.get("ETag", "")
-    return etag if etag and not etag.startswith("W/") else answer.headers.get("Last-Modified")
-
-
-def _packed(answer: requests.Response) -> bool:
-    return answer.headers.get("Content-Encoding", "identity") != "identity"
-
-
-def _room_for(n_bytes: int, folder: Path, label: str) -> None:
-    free = shutil.disk_usage(folder).free
-    if n_bytes > free:
-        raise Failed(f"{label} needs {n_bytes / 1e6:,.1f} MB more, and only {free / 1e6:,.1f} MB are free there")
+def _status(error: requests.RequestException) -> str:
+    """The status that the server answered with, in a sentence; "" for another error."""
+    if not isinstance(error, requests.HTTPError):
+        return ""
+    answer = error.response
+    return f"{_host(answer.url)} answered with status {answer.status_code} ({answer.reason})"
 
 
 def _host(address: str) -> str:
     return urlsplit(address).hostname or address
-
-
-def _is_at(path: Path, file: BinaryIO) -> bool:
-    return path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())
-
-
-def _absent(target: Path, label: str) -> None:
-    if target.exists():
-        raise Failed(f"{label} is there already: it is not overwritten")
-
-
-def _beside(target: Path, ending: str) -> Path:
-    return target.with_name(target.name + ending)

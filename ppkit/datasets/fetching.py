@@ -1,4 +1,4 @@
-"""What `ppkit data fetch` does for each data set: download the public file, or say how a person gets it."""
+"""What `ppkit data fetch` does: download the public file, or say how a person gets it."""
 
 import os
 from collections.abc import Callable
@@ -13,11 +13,23 @@ from ppkit import project
 from . import creditcard, files, lending
 from .downloading import Failed, Offline, download
 
-__all__ = ["BY_HAND", "NAMES", "PUBLIC", "ByHand", "Failed", "Offline", "Outcome", "Public", "fetch", "obtain"]
+__all__ = [
+    "BY_HAND",
+    "NAMES",
+    "PUBLIC",
+    "ByHand",
+    "Failed",
+    "Offline",
+    "Outcome",
+    "Public",
+    "fetch",
+    "obtain",
+]
 
 
 class Public(NamedTuple):
-    """A file that anyone may download: its name here, address, known bytes and checksum, and what it must hold."""
+    """A public file: its name here, address, known bytes and checksum, and what it must hold."""
+
     file: str
     address: str
     n_bytes: int
@@ -28,6 +40,7 @@ class Public(NamedTuple):
 
 class ByHand(NamedTuple):
     """A file behind Kaggle's login: OWNER/NAME there, its name, and what it is."""
+
     slug: str
     file: str
     what: str
@@ -35,21 +48,36 @@ class ByHand(NamedTuple):
 
 class Outcome(NamedTuple):
     """Whether the file is here now, and what to say about it."""
+
     here: bool
     said: str
 
 
 PUBLIC = {
-    "creditcard": Public("creditcard.csv", "https://storage.googleapis.com/download.tensorflow.org/data/creditcard.csv",
-                         creditcard.FULL_BYTES, creditcard.FULL_SHA256, creditcard.FULL_ROWS, creditcard.checked_table),
-    "lending": Public("loans_full_schema.csv",
-                      "https://www.openintro.org/data/csv/loans_full_schema.csv",
-                      lending.FULL_BYTES, lending.FULL_SHA256, lending.FULL_ROWS,
-                      lending.checked_table),
+    "creditcard": Public(
+        "creditcard.csv",
+        "https://storage.googleapis.com/download.tensorflow.org/data/creditcard.csv",
+        creditcard.FULL_BYTES,
+        creditcard.FULL_SHA256,
+        creditcard.FULL_ROWS,
+        creditcard.checked_table,
+    ),
+    "lending": Public(
+        "loans_full_schema.csv",
+        "https://www.openintro.org/data/csv/loans_full_schema.csv",
+        lending.FULL_BYTES,
+        lending.FULL_SHA256,
+        lending.FULL_ROWS,
+        lending.checked_table,
+    ),
 }
 BY_HAND = {
-    "distress": ByHand("shebrahimi/financial-distress", "Financial Distress.csv", "the financial distress data"),
-    "lending-kaggle": ByHand("wendykan/lending-club-loan-data", "loan.csv", "the Lending Club file that wu2020 used"),
+    "distress": ByHand(
+        "shebrahimi/financial-distress", "Financial Distress.csv", "the financial distress data"
+    ),
+    "lending-kaggle": ByHand(
+        "wendykan/lending-club-loan-data", "loan.csv", "the Lending Club file that wu2020 used"
+    ),
 }
 NAMES = (*PUBLIC, *BY_HAND, "transactions")
 
@@ -58,13 +86,18 @@ def fetch(name: str, into: str | os.PathLike | None = None) -> Outcome:
     """Get the file of that name into a folder, or say how to get it.
 
     name: one of NAMES.  into: the folder, made if it is not there; None for the project's data/raw.
-    Returns an Outcome; here is False only for a file that has to be fetched by hand and is not here.
-    ValueError for an unknown name, and for a file that is not what it should be; Failed, Offline as `download`.
+    Returns an Outcome; here is False only for a file that has to be fetched by hand and is not
+    here.
+    ValueError for an unknown name, and for a file that is not what it should be; Failed, Offline as
+    `download`.
     """
     known(name)
     if name == "transactions":
-        return Outcome(True, "transactions is simulated, because wang2018's bank data cannot be had by anyone: nothing is "
-                             "to be fetched")
+        return Outcome(
+            True,
+            "transactions is simulated, because wang2018's bank data cannot be had by anyone: "
+            "nothing is to be fetched",
+        )
     if name in BY_HAND:
         return by_hand(name, into)
     return Outcome(True, obtain(PUBLIC[name], *_folder(into)))
@@ -76,23 +109,26 @@ def known(name: str) -> None:
         raise ValueError(f"unknown file {name!r}: there are {', '.join(NAMES)}")
 
 
-def obtain(public: Public, folder: Path, label: str, *, wait: float = 1.0) -> str:
+def obtain(public: Public, folder: Path, label: str) -> str:
     """Download a public file into a folder, or find it there; returns the sentence that says which.
 
-    label: how the folder is named to a person.  wait: seconds before the second try, see `download`.
-    A file with the known checksum is taken; one with another checksum is taken if its content passes (the data set's own
-    checks and the full number of rows), and that is said.
-    ValueError for one that does not pass: a downloaded one is removed, one that was there stays as it is.
+    label: how the folder is named to a person.
+    A file with the known checksum is taken; one with another checksum is taken if its content
+    passes (the data set's own checks and the full number of rows), and that is said.
+    ValueError for one that does not pass: a downloaded one is removed, one that was there stays as
+    it is.
     """
     target, name = folder / public.file, f"{label}/{public.file}"
     if target.exists():
         try:
             return f"{name} is there already, {_accepted(target, public)}: nothing to do"
         except ValueError as error:
-            raise ValueError(f"{name} is there and is not overwritten, but it is not the public file ({error}): move it "
-                             "away and fetch again") from error
+            raise ValueError(
+                f"{name} is there and is not overwritten, but it is not the public file ({error}): "
+                "move it away and fetch again"
+            ) from error
     try:
-        said = download(public.address, target, lambda part: _accepted(part, public), label=name, wait=wait)
+        said = download(public.address, target, lambda part: _accepted(part, public), label=name)
     except ValueError as error:
         raise ValueError(f"{name} is not there, what came was removed: {error}") from error
     return f"{name} is there now, {said}"
@@ -113,8 +149,10 @@ def _accepted(path: Path, public: Public) -> str:
     public.checked(table, public.file)
     if len(table) != public.rows:
         raise ValueError(f"{public.file}: {len(table):,} rows, expected all {public.rows:,}")
-    return (f"{len(table):,} rows, every check of the content passed (its checksum {found[:12]} is not the known "
-            f"{public.sha256[:12]}, so the copy was written in another way: it is unverified)")
+    return (
+        f"{len(table):,} rows, every check of the content passed (its checksum {found[:12]} is not "
+        f"the known {public.sha256[:12]}, so the copy was written in another way: it is unverified)"
+    )
 
 
 def by_hand(name: str, into: str | os.PathLike | None = None) -> Outcome:
@@ -124,16 +162,30 @@ def by_hand(name: str, into: str | os.PathLike | None = None) -> Outcome:
     archive = wanted.slug.split("/")[1]
     found = files.find((Path(wanted.file).stem, archive), None if into is None else folder)
     if found is not None:
-        return Outcome(True, f"{found.label if into is None else f'{label}/{found.path.name}'} is there already: "
-                             "`ppkit data status` checks it")
-    return Outcome(False, "\n".join([
-        f"{name}: {wanted.what} lies behind Kaggle's login, so a person has to fetch it:",
-        "  1. Make a free account at https://www.kaggle.com and log in.",
-        f"  2. Open https://www.kaggle.com/datasets/{wanted.slug} and press Download; or, with Kaggle's own client and a",
-        f"     token: kaggle datasets download -d {wanted.slug} -p {quote(label)}",
-        f"  3. Put what came into {label}: archive.zip or {archive}.zip as it is, or unpacked as {wanted.file!r}.",
-        f"  4. Check it: {'' if into is None else f'PPKIT_DATA={quote(str(folder.resolve()))} '}ppkit data status"]))
+        return Outcome(
+            True,
+            f"{found.label if into is None else f'{label}/{found.path.name}'} is there already: "
+            "`ppkit data status` checks it",
+        )
+    set_folder = "" if into is None else f"PPKIT_DATA={quote(str(folder.resolve()))} "
+    return Outcome(
+        False,
+        "\n".join(
+            [
+                f"{name}: {wanted.what} lies behind Kaggle's login, so a person has to fetch it:",
+                "  1. Make a free account at https://www.kaggle.com and log in.",
+                f"  2. Open https://www.kaggle.com/datasets/{wanted.slug} and press Download; "
+                "or, with Kaggle's own client and a",
+                f"     token: kaggle datasets download -d {wanted.slug} -p {quote(label)}",
+                f"  3. Put what came into {label}: archive.zip or {archive}.zip as it is, "
+                f"or unpacked as {wanted.file!r}.",
+                f"  4. Check it: {set_folder}ppkit data status",
+            ]
+        ),
+    )
 
 
 def _folder(into: str | os.PathLike | None) -> tuple[Path, str]:
-    return (project.root() / "data" / "raw", "data/raw") if into is None else (Path(into), str(into))
+    return (
+        (project.root() / "data" / "raw", "data/raw") if into is None else (Path(into), str(into))
+    )

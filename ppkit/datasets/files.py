@@ -16,12 +16,24 @@ import pandas as pd
 from pyarrow import parquet
 
 from ppkit import project
+from ppkit.writing import whole
 
 ENDINGS = (".csv", ".csv.gz", ".csv.zip", ".zip", ".parquet")
 BLOCK = 1 << 16
-READING = "1"                     # count up when a CSV is read in another way, so that no older .cache is taken
-UNREADABLE = (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error,      # what the readers raise
-              KeyError, TypeError)                                                             # these two from spoilt parquet
+# count up when a CSV is read in another way, so that no older .cache is taken
+READING = "1"
+# what the readers raise
+UNREADABLE = (
+    OSError,
+    EOFError,
+    ValueError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+    # these two from spoilt parquet
+    KeyError,
+    TypeError,
+)
 
 
 class Found(NamedTuple):
@@ -29,6 +41,7 @@ class Found(NamedTuple):
 
     member: which file of a zip it is, "" if it is the only one.  stem: under which it was found.
     """
+
     path: Path
     label: str
     member: str = ""
@@ -37,6 +50,7 @@ class Found(NamedTuple):
 
 class Size(NamedTuple):
     """How much a file may hold when it is unpacked: bytes, and cells, which cost most memory."""
+
     n_bytes: int
     n_cells: int
 
@@ -51,9 +65,10 @@ def few_times(n_bytes: int, rows: int, columns: int) -> Size:
 
 
 def places(root: str | os.PathLike | None = None) -> tuple[tuple[Path, str], ...]:
-    """The folders where real files may lie, each with its label, in the order in which they are searched.
+    """The folders where real files may lie, each with its label, in the order of the search.
 
-    root: only this folder.  None: $PPKIT_DATA (a relative one counts from the project's folder), then data/raw.
+    root: only this folder.  None: $PPKIT_DATA (a relative one counts from the project's folder),
+    then data/raw.
     ValueError if $PPKIT_DATA names no folder.
     """
     if root is not None:
@@ -63,16 +78,20 @@ def places(root: str | os.PathLike | None = None) -> tuple[tuple[Path, str], ...
         return (raw,)
     given = project.root() / os.environ["PPKIT_DATA"]
     if not given.is_dir():
-        raise ValueError("PPKIT_DATA names no folder: set it to the folder that holds the real files, or unset it")
+        raise ValueError(
+            "PPKIT_DATA names no folder: set it to the folder that holds the real "
+            "files, or unset it"
+        )
     return ((given, "$PPKIT_DATA"), raw)
 
 
 def find(stems: tuple[str, ...], root: str | os.PathLike | None = None) -> Found | None:
     """The first file called one of the stems with one of ENDINGS, or None.
 
-    The order is that of places, then of stems, then of ENDINGS.  Capitals do not count, and a blank, "_", "-" and "%20"
-    are one and the same; of two names that differ in nothing else the one spelt like the stem is taken, else the first
-    by alphabet.  Last come zips of any other name that hold a .csv of such a name (Kaggle's archive.zip).
+    The order is that of places, then of stems, then of ENDINGS.  Capitals do not count, and a
+    blank, "_", "-" and "%20" are one and the same; of two names that differ in nothing else the one
+    spelt like the stem is taken, else the first by alphabet.  Last come zips of any other name that
+    hold a .csv of such a name (Kaggle's archive.zip).
     ValueError if a folder bears such a name, or a place cannot be listed.
     """
     for folder, label in places(root):
@@ -117,7 +136,7 @@ def read_table(found: Found, largest: Size | None = None) -> pd.DataFrame:
     kept = project.root() / ".cache" / f"{stem}-{key}.parquet"
     try:
         table = pd.read_parquet(kept)
-    except UNREADABLE:                             # not kept yet, or not whole
+    except UNREADABLE:  # not kept yet, or not whole
         table = parsed(found.path, member=found.member)
         _keep(table, kept, stem)
     table.attrs = {"sha256": digest}
@@ -133,8 +152,10 @@ def measured(path: Path, name: str = "", member: str = "", largest: Size | None 
     unpacked, and by what has come out so far, whatever was declared.
     """
     name = name or path.name
-    with (_to_its_end(path, name, "a whole table with a header"),
-          _csv(path, name, member) as (file, declared)):
+    with (
+        _to_its_end(path, name, "a whole table with a header"),
+        _csv(path, name, member) as (file, declared),
+    ):
         _refuse_beyond(largest, name, declared, 0)
         digest, n_bytes, n_cells = hashlib.sha256(), 0, 0
         while block := file.read(BLOCK):
@@ -146,9 +167,11 @@ def measured(path: Path, name: str = "", member: str = "", largest: Size | None 
         return digest.hexdigest()
 
 
-def parsed(path: Path, name: str = "", member: str = "",
-           largest: Size | None = None) -> pd.DataFrame:
-    """The file's rows, read now; by the ending of its name (or of `name`) it is parquet, zipped, gzipped or plain CSV.
+def parsed(
+    path: Path, name: str = "", member: str = "", largest: Size | None = None
+) -> pd.DataFrame:
+    """The file's rows, read now; by the ending of its name (or of `name`) it is parquet, zipped,
+    gzipped or plain CSV.
 
     member: which .csv of a zip; "" if it holds one only.  largest: what the metadata of a parquet
     file may declare; a CSV has to be `measured` before.
@@ -156,31 +179,39 @@ def parsed(path: Path, name: str = "", member: str = "",
     """
     name = name or path.name
     if not name.lower().endswith(".parquet"):
-        with (_to_its_end(path, name, "a whole table with a header"),
-              _csv(path, name, member) as (file, _)):
+        with (
+            _to_its_end(path, name, "a whole table with a header"),
+            _csv(path, name, member) as (file, _),
+        ):
             return pd.read_csv(file, low_memory=False)
     with _to_its_end(path, name, "a whole parquet file"):
         about = parquet.read_metadata(path)
         groups = [about.row_group(group) for group in range(about.num_row_groups)]
         n_bytes = sum(group.total_byte_size for group in groups)
-        n_cells = sum(group.column(column).num_values
-                      for group in groups for column in range(group.num_columns))
+        n_cells = sum(
+            group.column(column).num_values
+            for group in groups
+            for column in range(group.num_columns)
+        )
         _refuse_beyond(largest, name, n_bytes, n_cells)
         table = pd.read_parquet(path)
-        table.attrs = {}                           # a file may say anything of itself
+        table.attrs = {}  # a file may say anything of itself
         return table
 
 
-def _refuse_beyond(largest: Size | None, name: str, n_bytes: int, n_cells: int, *,
-                   so_far: bool = False) -> None:
+def _refuse_beyond(
+    largest: Size | None, name: str, n_bytes: int, n_cells: int, *, so_far: bool = False
+) -> None:
     """One sentence for a file that holds more than `largest`; so_far: not all was counted yet."""
     if largest is None:
         return
     for unit, counted, most in zip(("bytes", "cells"), (n_bytes, n_cells), largest, strict=True):
         if counted > most:
             found = "more" if so_far else f"{counted:,}"
-            raise _TooLarge(f"{name} holds {found} {unit} when it is unpacked, expected at most "
-                            f"{most:,}, far more than the published file has")
+            raise _TooLarge(
+                f"{name} holds {found} {unit} when it is unpacked, expected at most "
+                f"{most:,}, far more than the published file has"
+            )
 
 
 @contextmanager
@@ -214,7 +245,9 @@ def _to_its_end(path: Path, name: str, expected: str) -> Iterator[None]:
     except UNREADABLE as error:
         if isinstance(error, OSError) and error.strerror:
             raise ValueError(f"{name} cannot be read: {error.strerror}") from error
-        raise ValueError(f"{name} cannot be read to its end, expected {expected}: {_why(error, path)}") from error
+        raise ValueError(
+            f"{name} cannot be read to its end, expected {expected}: {_why(error, path)}"
+        ) from error
 
 
 def _why(error: Exception, path: Path) -> str:
@@ -223,18 +256,18 @@ def _why(error: Exception, path: Path) -> str:
 
 
 def _keep(table: pd.DataFrame, kept: Path, stem: str) -> None:
-    """Write the parsed copy in one step and remove the older ones of that name; no matter if nothing can be written."""
-    part = kept.with_suffix(f".{os.getpid()}.part")
-    try:
+    """Write the parsed copy in one step and remove the older ones of that name; no matter if
+    nothing can be written.
+    """
+    with suppress(OSError, ValueError, TypeError):  # no folder to write, or a table refused later
         kept.parent.mkdir(exist_ok=True)
-        table.to_parquet(part, index=False)
-        os.replace(part, kept)
+        with whole(kept) as part:
+            table.to_parquet(part, index=False)
         for other in kept.parent.iterdir():
-            if other != kept and re.fullmatch(re.escape(stem) + r"-[0-9a-f]{16}\.parquet", other.name):
+            if other != kept and re.fullmatch(
+                re.escape(stem) + r"-[0-9a-f]{16}\.parquet", other.name
+            ):
                 other.unlink(missing_ok=True)
-    except (OSError, ValueError, TypeError):       # a folder that cannot be written, or a table that is refused later
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
 
 
 def _listed(folder: Path, label: str) -> list[str]:
@@ -243,7 +276,9 @@ def _listed(folder: Path, label: str) -> list[str]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise ValueError(f"{label} cannot be searched, expected a folder of data files: {error.strerror}") from error
+        raise ValueError(
+            f"{label} cannot be searched, expected a folder of data files: {error.strerror}"
+        ) from error
 
 
 def _plain(name: str) -> str:
@@ -252,18 +287,24 @@ def _plain(name: str) -> str:
 
 def _csvs(archive: zipfile.ZipFile) -> list[str]:
     hidden = ("__MACOSX", ".")
-    return [name for name in archive.namelist() if name.lower().endswith(".csv")
-            and not any(part.startswith(hidden) for part in PurePosixPath(name).parts)]
+    return [
+        name
+        for name in archive.namelist()
+        if name.lower().endswith(".csv")
+        and not any(part.startswith(hidden) for part in PurePosixPath(name).parts)
+    ]
 
 
 def _member(path: Path, stems: tuple[str, ...]) -> str:
-    """The .csv in a zip that bears one of the stems as its name, the first stem first; "" if none, or if it is no zip."""
+    """The .csv in a zip that bears one of the stems as its name, the first stem first; "" if none,
+    or if it is no zip.
+    """
     if path.suffix.lower() != ".zip":
         return ""
     try:
         with zipfile.ZipFile(path) as archive:
             named = {_plain(PurePosixPath(name).stem): name for name in reversed(_csvs(archive))}
-    except (OSError, zipfile.BadZipFile):          # said when it is read
+    except (OSError, zipfile.BadZipFile):  # said when it is read
         return ""
     return next((named[_plain(stem)] for stem in stems if _plain(stem) in named), "")
 

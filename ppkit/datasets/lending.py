@@ -1,12 +1,13 @@
-"""Lending Club's loans, whose interest rate wu2020 learns: the two files, and how the rows become a Dataset.
+"""Lending Club's loans, whose interest rate wu2020 learns: the two files, and how the rows become a
+Dataset.
 
 Three things to know before anything is learned from them:
-- AFTERWARDS: loan_status, balance and the paid amounts are known only months after the loan was made;
-- PRICE: sub_grade fixes the rate nearly (each has one rate at a time), grade nearly as much, and amount, term and
-  installment together fix it exactly, because the instalment is the annuity of amount, term and rate;
-  BEFORE_THE_PRICE are the 19 features that are left without both;
-- categories stand as whole numbers, their places in `lending_layouts.LABELS`, as wu2020 codes them: the state is in
-  alphabetical order, so a linear model can make little of it.
+- AFTERWARDS: loan_status, balance and the paid amounts are known only months after the loan was
+made; - PRICE: sub_grade fixes the rate nearly (each has one rate at a time), grade nearly as much,
+and amount, term and installment together fix it exactly, because the instalment is the annuity of
+amount, term and rate; BEFORE_THE_PRICE are the 19 features that are left without both;
+- categories stand as whole numbers, their places in `lending_layouts.LABELS`, as wu2020 codes them:
+the state is in alphabetical order, so a linear model can make little of it.
 """
 
 import numpy as np
@@ -22,17 +23,32 @@ STEMS = (*STEMS_OF["OpenIntro"], *STEMS_OF["Kaggle"])
 FULL_ROWS, FULL_BYTES = 10_000, 2_610_036
 FULL_SHA256 = "3880dccd319214531865e56e5f1931a2e27d78a4f01f3cf0a232ad72ae616541"
 # all of OpenIntro's file; no checksum of Kaggle's is known
-PUBLISHED_MEANS = {"interest_rate": 12.427524, "loan_amount": 16_361.9225, "annual_income": 79_222.148412}    # OpenIntro
-KAGGLE_ROWS = (887_379, 2_260_668)                                 # the edition of wu2020's time, and a later one
-LARGEST = {**dict.fromkeys(STEMS_OF["OpenIntro"], few_times(FULL_BYTES, FULL_ROWS, 55)),
-           **dict.fromkeys(STEMS_OF["Kaggle"], Size(2_000_000_000, 500_000_000))}
+PUBLISHED_MEANS = {  # OpenIntro's
+    "interest_rate": 12.427524,
+    "loan_amount": 16_361.9225,
+    "annual_income": 79_222.148412,
+}
+KAGGLE_ROWS = (887_379, 2_260_668)  # the edition of wu2020's time, and a later one
+LARGEST = {
+    **dict.fromkeys(STEMS_OF["OpenIntro"], few_times(FULL_BYTES, FULL_ROWS, 55)),
+    **dict.fromkeys(STEMS_OF["Kaggle"], Size(2_000_000_000, 500_000_000)),
+}
 # Kaggle's later edition has 145 columns and over 1 GB: no bound that lets it in can be small
-VARIANTS = ("OpenIntro", "Kaggle")                                 # which file
-HOW = ("`ppkit data fetch lending` brings loans_full_schema.csv from www.openintro.org; the paper's loan.csv is at "
-       "www.kaggle.com/datasets/wendykan/lending-club-loan-data: put it into data/raw")
+VARIANTS = ("OpenIntro", "Kaggle")  # which file
+HOW = (
+    "`ppkit data fetch lending` brings loans_full_schema.csv from www.openintro.org; the paper's "
+    "loan.csv is at www.kaggle.com/datasets/wendykan/lending-club-loan-data: put it into data/raw"
+)
 COLUMNS = tuple(KAGGLE)
 FEATURES = tuple(column for column in COLUMNS if column != "interest_rate")
-AFTERWARDS = ("loan_status", "balance", "paid_total", "paid_principal", "paid_interest", "paid_late_fees")
+AFTERWARDS = (
+    "loan_status",
+    "balance",
+    "paid_total",
+    "paid_principal",
+    "paid_interest",
+    "paid_late_fees",
+)
 PRICE = ("installment", "grade", "sub_grade")
 BEFORE_THE_PRICE = tuple(column for column in FEATURES if column not in AFTERWARDS + PRICE)
 
@@ -40,16 +56,21 @@ BEFORE_THE_PRICE = tuple(column for column in FEATURES if column not in AFTERWAR
 def checked_table(table: pd.DataFrame, file: str) -> Checked:
     """The loans of either file as one table of numbers: 29 columns, the rate and 28 features.
 
-    table: as read.  file: its name, for the messages.  Which layout it is, the columns decide: interest_rate is
-    OpenIntro's, int_rate is Kaggle's.  All other columns (names of jobs, ids, addresses, texts) are dropped.
-    loan_amount is what was paid out, Kaggle's funded_amnt, because OpenIntro means that by it and the instalment belongs to
-    it; public_records is Kaggle's pub_rec, and OpenIntro's bankruptcies and tax liens together, which is nearly the same.
-    Missing values: emp_length 0; debt_to_income the joint one where there is one, else 0; earliest_credit_line 2007;
-    annual_income and the counts 0 (`lending_layouts.MISSING`); nothing else may be missing.
+    table: as read.  file: its name, for the messages.  Which layout it is, the columns decide:
+    interest_rate is OpenIntro's, int_rate is Kaggle's.  All other columns (names of jobs, ids,
+    addresses, texts) are dropped.
+    loan_amount is what was paid out, Kaggle's funded_amnt, because OpenIntro means that by it and
+    the instalment belongs to it; public_records is Kaggle's pub_rec, and OpenIntro's bankruptcies
+    and tax liens together, which is nearly the same.
+    Missing values: emp_length 0; debt_to_income the joint one where there is one, else 0;
+    earliest_credit_line 2007; annual_income and the counts 0 (`lending_layouts.MISSING`); nothing
+    else may be missing.
     At most as many rows as the file has, and none twice (of Kaggle's file one in twenty, see
     `checks.repeats`).  The rate as `_fits_the_instalment` asks.
-    Returns Checked with float64 columns, of_rows 10,000 (OpenIntro), 887,379 or 2,260,668 (Kaggle), and the layout.
-    ValueError, one sentence with file, column, row and expectation, for the first thing that is wrong.
+    Returns Checked with float64 columns, of_rows 10,000 (OpenIntro), 887,379 or 2,260,668 (Kaggle),
+    and the layout.
+    ValueError, one sentence with file, column, row and expectation, for the first thing that is
+    wrong.
     """
     if "interest_rate" in table.columns and "int_rate" not in table.columns:
         layout, names, extra = "OpenIntro", OPENINTRO, (LIENS, JOINT_RATIO["OpenIntro"])
@@ -57,8 +78,11 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
         layout, names, extra = "Kaggle", KAGGLE, ()
     else:
         others = ", ".join(repr(str(column)) for column in table.columns[:3])
-        raise ValueError(f"{file}: column 'interest_rate' is missing (found {others} instead), expected the columns of "
-                         "OpenIntro's loans_full_schema.csv, or int_rate and the others of Kaggle's loan.csv")
+        raise ValueError(
+            f"{file}: column 'interest_rate' is missing (found {others} instead), expected the "
+            "columns of OpenIntro's loans_full_schema.csv, or int_rate and the others of Kaggle's "
+            "loan.csv"
+        )
     of = "OpenIntro's loans_full_schema.csv" if layout == "OpenIntro" else "Kaggle's loan.csv"
     present(table, (*names.values(), *extra), file, f"the columns of {of}")
     full = FULL_ROWS if layout == "OpenIntro" else KAGGLE_ROWS[0]
@@ -84,20 +108,33 @@ def _fits_the_instalment(loans: pd.DataFrame, file: str) -> None:
     annuity = loans["loan_amount"] * rate / (1 - (1 + rate) ** -loans["term"])
     agree = int(((annuity / loans["installment"] - 1).abs() < 0.01).sum())
     if len(loans) >= 20 and 2 * agree < len(loans):
-        raise ValueError(f"{file}: the interest rate does not belong to these rows: amount, term "
-                         f"and rate give the instalment of {agree:,} of {len(loans):,} rows to 1%, "
-                         "expected at least half")
+        raise ValueError(
+            f"{file}: the interest rate does not belong to these rows: amount, term "
+            f"and rate give the instalment of {agree:,} of {len(loans):,} rows to 1%, "
+            "expected at least half"
+        )
 
 
 def arranged(table: pd.DataFrame, *, kind: str, of_rows: int | None, variant: str) -> Dataset:
-    """The canonical table as a Dataset: 28 features as float32, the rate in % a year as float32, in the table's order.
+    """The canonical table as a Dataset: 28 features as float32, the rate in % a year as float32, in
+    the table's order.
 
-    table: as `checked_table` gives it, or as the stand-in samples it.  kind: "real" or "stand-in".  of_rows: rows of the
-    full real file, or None.  variant: the layout, "OpenIntro" or "Kaggle".
-    All columns count as numeric, the codes of categories too; time is the month of issue, from January 2007.
+    table: as `checked_table` gives it, or as the stand-in samples it.  kind: "real" or "stand-in".
+    of_rows: rows of the full real file, or None.  variant: the layout, "OpenIntro" or "Kaggle".
+    All columns count as numeric, the codes of categories too; time is the month of issue, from
+    January 2007.
     """
-    return made(name="lending", X=np.ascontiguousarray(table[list(FEATURES)].to_numpy(np.float32)),
-                y=table["interest_rate"].to_numpy(np.float32), feature_names=FEATURES,
-                numeric=np.ones(len(FEATURES), bool), kind=kind, target="interest rate, % a year", of_rows=of_rows,
-                variant=variant, time=table["issue_month"].to_numpy(np.float64),
-                note="loans of Lending Club, categories as whole numbers; columns known only afterwards are among them")
+    return made(
+        name="lending",
+        X=np.ascontiguousarray(table[list(FEATURES)].to_numpy(np.float32)),
+        y=table["interest_rate"].to_numpy(np.float32),
+        feature_names=FEATURES,
+        numeric=np.ones(len(FEATURES), bool),
+        kind=kind,
+        target="interest rate, % a year",
+        of_rows=of_rows,
+        variant=variant,
+        time=table["issue_month"].to_numpy(np.float64),
+        note="loans of Lending Club, categories as whole numbers; columns known only "
+        "afterwards are among them",
+    )

@@ -1,4 +1,6 @@
-"""The two layouts in which Lending Club's loans are passed on, and the one table of numbers that both are turned into."""
+"""The two layouts in which Lending Club's loans are passed on, and the one table of numbers that
+both are turned into.
+"""
 
 from datetime import datetime
 
@@ -7,69 +9,157 @@ import pandas as pd
 
 from .checks import numbers
 
-_STATES = ("AK AL AR AZ CA CO CT DC DE FL GA HI IA ID IL IN KS KY LA MA MD ME MI MN MO MS MT NC ND NE NH NJ NM NV NY OH OK "
-           "OR PA RI SC SD TN TX UT VA VT WA WI WV WY")
+_STATES = (
+    "AK AL AR AZ CA CO CT DC DE FL GA HI IA ID IL IN KS KY LA MA MD ME MI MN MO MS MT NC ND NE NH "
+    "NJ NM NV NY OH OK OR PA RI SC SD TN TX UT VA VT WA WI WV WY"
+)
 
-LABELS: dict[str, tuple[str, ...]] = {                            # the code of a label is its place
+LABELS: dict[str, tuple[str, ...]] = {  # the code of a label is its place
     "grade": tuple("ABCDEFG"),
     "sub_grade": tuple(f"{grade}{step}" for grade in "ABCDEFG" for step in range(1, 6)),
     "homeownership": ("RENT", "OWN", "MORTGAGE", "OTHER", "NONE", "ANY"),
     "verified_income": ("Not Verified", "Source Verified", "Verified"),
-    "loan_status": ("Issued", "Current", "In Grace Period", "Late (16-30 days)", "Late (31-120 days)", "Default",
-                    "Charged Off", "Fully Paid"),
-    "purpose": ("car", "credit_card", "debt_consolidation", "educational", "home_improvement", "house", "major_purchase",
-                "medical", "moving", "other", "renewable_energy", "small_business", "vacation", "wedding"),
+    "loan_status": (
+        "Issued",
+        "Current",
+        "In Grace Period",
+        "Late (16-30 days)",
+        "Late (31-120 days)",
+        "Default",
+        "Charged Off",
+        "Fully Paid",
+    ),
+    "purpose": (
+        "car",
+        "credit_card",
+        "debt_consolidation",
+        "educational",
+        "home_improvement",
+        "house",
+        "major_purchase",
+        "medical",
+        "moving",
+        "other",
+        "renewable_energy",
+        "small_business",
+        "vacation",
+        "wedding",
+    ),
     "state": tuple(_STATES.split()),
     "application_type": ("individual", "joint"),
     "initial_listing_status": ("whole", "fractional"),
 }
-_ALIASES = {"joint app": "joint", "w": "whole", "f": "fractional",
-            "does not meet the credit policy. status:fully paid": "fully paid",
-            "does not meet the credit policy. status:charged off": "charged off"}
+_ALIASES = {
+    "joint app": "joint",
+    "w": "whole",
+    "f": "fractional",
+    "does not meet the credit policy. status:fully paid": "fully paid",
+    "does not meet the credit policy. status:charged off": "charged off",
+}
 
-MISSING = {"emp_length": 0.0, "annual_income": 0.0, "debt_to_income": 0.0, "delinq_2y": 0.0, "earliest_credit_line": 2007.0,
-           "total_credit_lines": 0.0, "open_credit_lines": 0.0, "num_collections_last_12m": 0.0,
-           "current_accounts_delinq": 0.0, "public_records": 0.0}   # what stands where the file has a gap
+MISSING = {
+    "emp_length": 0.0,
+    "annual_income": 0.0,
+    "debt_to_income": 0.0,
+    "delinq_2y": 0.0,
+    "earliest_credit_line": 2007.0,
+    "total_credit_lines": 0.0,
+    "open_credit_lines": 0.0,
+    "num_collections_last_12m": 0.0,
+    # what stands where the file has a gap
+    "current_accounts_delinq": 0.0,
+    "public_records": 0.0,
+}
 
-RANGES = {"loan_amount": (500, 50_000), "term": (36, 60), "interest_rate": (4, 36), "installment": (1, 3_000),
-          "emp_length": (0, 10), "annual_income": (0, 2e8), "issue_month": (0, 240), "debt_to_income": (-1, 10_000),
-          "delinq_2y": (0, 100), "earliest_credit_line": (1900, 2030), "total_credit_lines": (0, 300),
-          "open_credit_lines": (0, 200), "num_collections_last_12m": (0, 50), "current_accounts_delinq": (0, 50),
-          "public_records": (0, 150), "balance": (0, 50_000), "paid_total": (0, 150_000), "paid_principal": (0, 50_001),
-          "paid_interest": (0, 100_000), "paid_late_fees": (-0.01, 5_000)}
+RANGES = {
+    "loan_amount": (500, 50_000),
+    "term": (36, 60),
+    "interest_rate": (4, 36),
+    "installment": (1, 3_000),
+    "emp_length": (0, 10),
+    "annual_income": (0, 2e8),
+    "issue_month": (0, 240),
+    "debt_to_income": (-1, 10_000),
+    "delinq_2y": (0, 100),
+    "earliest_credit_line": (1900, 2030),
+    "total_credit_lines": (0, 300),
+    "open_credit_lines": (0, 200),
+    "num_collections_last_12m": (0, 50),
+    "current_accounts_delinq": (0, 50),
+    "public_records": (0, 150),
+    "balance": (0, 50_000),
+    "paid_total": (0, 150_000),
+    "paid_principal": (0, 50_001),
+    "paid_interest": (0, 100_000),
+    "paid_late_fees": (-0.01, 5_000),
+}
 
-KAGGLE = {"interest_rate": "int_rate", "loan_amount": "funded_amnt", "term": "term", "installment": "installment",
-          "grade": "grade", "sub_grade": "sub_grade", "emp_length": "emp_length", "homeownership": "home_ownership",
-          "annual_income": "annual_inc", "verified_income": "verification_status", "issue_month": "issue_d",
-          "loan_status": "loan_status", "purpose": "purpose", "state": "addr_state", "debt_to_income": "dti",
-          "delinq_2y": "delinq_2yrs", "earliest_credit_line": "earliest_cr_line", "total_credit_lines": "total_acc",
-          "open_credit_lines": "open_acc", "application_type": "application_type",
-          "initial_listing_status": "initial_list_status", "num_collections_last_12m": "collections_12_mths_ex_med",
-          "current_accounts_delinq": "acc_now_delinq", "public_records": "pub_rec", "balance": "out_prncp",
-          "paid_total": "total_pymnt", "paid_principal": "total_rec_prncp", "paid_interest": "total_rec_int",
-          "paid_late_fees": "total_rec_late_fee"}                  # canonical column -> column of the Kaggle file
-OPENINTRO = {column: column for column in KAGGLE} | {"purpose": "loan_purpose", "public_records": "public_record_bankrupt"}
+KAGGLE = {
+    "interest_rate": "int_rate",
+    "loan_amount": "funded_amnt",
+    "term": "term",
+    "installment": "installment",
+    "grade": "grade",
+    "sub_grade": "sub_grade",
+    "emp_length": "emp_length",
+    "homeownership": "home_ownership",
+    "annual_income": "annual_inc",
+    "verified_income": "verification_status",
+    "issue_month": "issue_d",
+    "loan_status": "loan_status",
+    "purpose": "purpose",
+    "state": "addr_state",
+    "debt_to_income": "dti",
+    "delinq_2y": "delinq_2yrs",
+    "earliest_credit_line": "earliest_cr_line",
+    "total_credit_lines": "total_acc",
+    "open_credit_lines": "open_acc",
+    "application_type": "application_type",
+    "initial_listing_status": "initial_list_status",
+    "num_collections_last_12m": "collections_12_mths_ex_med",
+    "current_accounts_delinq": "acc_now_delinq",
+    "public_records": "pub_rec",
+    "balance": "out_prncp",
+    "paid_total": "total_pymnt",
+    "paid_principal": "total_rec_prncp",
+    "paid_interest": "total_rec_int",
+    # canonical column -> column of the Kaggle file
+    "paid_late_fees": "total_rec_late_fee",
+}
+OPENINTRO = {column: column for column in KAGGLE} | {
+    "purpose": "loan_purpose",
+    "public_records": "public_record_bankrupt",
+}
 JOINT_RATIO = {"OpenIntro": "debt_to_income_joint", "Kaggle": "dti_joint"}
-LIENS = "tax_liens"                                                # added to the bankruptcies, OpenIntro only
+# added to the bankruptcies, OpenIntro only
+LIENS = "tax_liens"
 
 
 def canonical(table: pd.DataFrame, names: dict[str, str], layout: str, file: str) -> pd.DataFrame:
     """The rows of either layout as the same 29 columns of numbers.
 
-    table: holds every column that `names` names.  names: KAGGLE or OPENINTRO.  layout: "Kaggle" or "OpenIntro".
-    Categories become their place in LABELS; months count from January 2007; a gap becomes the constant of MISSING, and a
-    missing debt_to_income first the joint one.
-    Returns float64 columns in the order of KAGGLE.  ValueError with file, column, row, value and expectation.
+    table: holds every column that `names` names.  names: KAGGLE or OPENINTRO.  layout: "Kaggle" or
+    "OpenIntro".
+    Categories become their place in LABELS; months count from January 2007; a gap becomes the
+    constant of MISSING, and a missing debt_to_income first the joint one.
+    Returns float64 columns in the order of KAGGLE.  ValueError with file, column, row, value and
+    expectation.
     """
     out = {column: _column(table, column, names[column], layout, file) for column in KAGGLE}
     if layout == "OpenIntro":
-        out["public_records"] = out["public_records"] + _numbers(_filled(table[LIENS], 0.0, file), "public_records", file)
+        out["public_records"] = out["public_records"] + _numbers(
+            _filled(table[LIENS], 0.0, file), "public_records", file
+        )
     wrong = out["grade"] != out["sub_grade"] // 5
     if wrong.any():
         row = int(np.argmax(wrong))
-        grade, sub_grade = (str(table[names[column]].iloc[row]) for column in ("grade", "sub_grade"))
-        raise ValueError(f"{file}: column {names['sub_grade']!r} must be of the row's grade, got {sub_grade!r} with grade "
-                         f"{grade!r} in row {row + 1}")
+        grade, sub_grade = (
+            str(table[names[column]].iloc[row]) for column in ("grade", "sub_grade")
+        )
+        raise ValueError(
+            f"{file}: column {names['sub_grade']!r} must be of the row's grade, got {sub_grade!r} "
+            f"with grade {grade!r} in row {row + 1}"
+        )
     return pd.DataFrame(out, copy=False)
 
 
@@ -85,8 +175,12 @@ def _column(table: pd.DataFrame, column: str, name: str, layout: str, file: str)
         if column == "term":
             values = _parsed(values, {" months": ""}, "36 or 60 months", file)
         elif column == "emp_length":
-            values = _parsed(values, {"< 1 year": "0", "10+ years": "10", " years": "", " year": "", "n/a": "nan"},
-                             "a length such as '3 years'", file)
+            values = _parsed(
+                values,
+                {"< 1 year": "0", "10+ years": "10", " years": "", " year": "", "n/a": "nan"},
+                "a length such as '3 years'",
+                file,
+            )
         elif column == "earliest_credit_line":
             values = _months(values, file) // 12 + 2007
     if column in MISSING:
@@ -94,7 +188,9 @@ def _column(table: pd.DataFrame, column: str, name: str, layout: str, file: str)
     held = _numbers(values, column, file)
     if column == "term" and not np.isin(held, (36, 60)).all():
         row = int(np.argmin(np.isin(held, (36, 60))))
-        raise ValueError(f"{file}: column {name!r} must be 36 or 60 months, got {held[row]:g} in row {row + 1}")
+        raise ValueError(
+            f"{file}: column {name!r} must be 36 or 60 months, got {held[row]:g} in row {row + 1}"
+        )
     return np.maximum(held, 0.0) if column == "paid_late_fees" else held
 
 
@@ -112,13 +208,17 @@ def _refuse(wrong: np.ndarray, values: pd.Series, expected: str, file: str) -> N
     if wrong.any():
         row = int(np.argmax(wrong))
         got = "nothing" if pd.isna(values.iloc[row]) else repr(str(values.iloc[row]))
-        raise ValueError(f"{file}: column {values.name!r} must be {expected}, got {got} in row {row + 1}")
+        raise ValueError(
+            f"{file}: column {values.name!r} must be {expected}, got {got} in row {row + 1}"
+        )
 
 
 def _codes(values: pd.Series, labels: tuple[str, ...], file: str) -> np.ndarray:
     places = {label.lower(): place for place, label in enumerate(labels)}
     places |= {alias: places[label] for alias, label in _ALIASES.items() if label in places}
-    found = {value: places.get(str(value).strip().lower(), -1) for value in values.dropna().unique()}
+    found = {
+        value: places.get(str(value).strip().lower(), -1) for value in values.dropna().unique()
+    }
     codes = values.map(found).to_numpy(np.float64, na_value=-1)
     shown = ", ".join(labels[:6]) + (f" or another of {len(labels)}" if len(labels) > 6 else "")
     _refuse(codes < 0, values, f"one of {shown}", file)
@@ -126,7 +226,7 @@ def _codes(values: pd.Series, labels: tuple[str, ...], file: str) -> np.ndarray:
 
 
 def _months(values: pd.Series, file: str) -> pd.Series:
-    """Whole months from January 2007 to texts such as Dec-2011 (negative before); gaps stay gaps."""
+    """Whole months from January 2007 to texts such as Dec-2011; gaps stay gaps."""
     known = {}
     for value in values.dropna().unique():
         try:
@@ -135,7 +235,12 @@ def _months(values: pd.Series, file: str) -> pd.Series:
             date = None
         known[value] = np.nan if date is None else (date.year - 2007) * 12.0 + date.month - 1
     months = pd.Series(values.map(known).to_numpy(np.float64, na_value=np.nan), name=values.name)
-    _refuse(months.isna().to_numpy() & values.notna().to_numpy(), values, "a month such as Dec-2011", file)
+    _refuse(
+        months.isna().to_numpy() & values.notna().to_numpy(),
+        values,
+        "a month such as Dec-2011",
+        file,
+    )
     return months
 
 
@@ -158,15 +263,22 @@ def _parsed(values: pd.Series, replaced: dict[str, str], expected: str, file: st
 def _filled(values: pd.Series, constant: float, file: str) -> pd.Series:
     gaps = int(values.isna().sum())
     if 2 * gaps > len(values):
-        raise ValueError(f"{file}: column {values.name!r} is empty in {gaps:,} of {len(values):,} rows, expected at most half")
+        raise ValueError(
+            f"{file}: column {values.name!r} is empty in {gaps:,} of {len(values):,} "
+            "rows, expected at most half"
+        )
     return values.fillna(constant) if gaps else values
 
 
 def _joint_where_missing(table: pd.DataFrame, own: pd.Series, joint: str, file: str) -> pd.Series:
-    """The borrower's own ratio; where it is missing (or -1, Kaggle's mark for that), the two borrowers' ratio."""
+    """The borrower's own ratio; where it is missing (or -1, Kaggle's mark for that), the two
+    borrowers' ratio.
+    """
     if not _is_number(own):
-        return own                                                 # refused as text a step later
+        return own  # refused as text a step later
     own = own.where(own != -1)
     if joint not in table.columns or not own.isna().any() or table[joint].isna().all():
         return own
-    return own.fillna(pd.Series(numbers(table[joint].fillna(0.0), file, low=0, high=10_000), index=own.index))
+    return own.fillna(
+        pd.Series(numbers(table[joint].fillna(0.0), file, low=0, high=10_000), index=own.index)
+    )

@@ -1,4 +1,4 @@
-"""load: one door to every data set, and the rule that decides between the real rows and a substitute."""
+"""One door to every data set, and the rule that decides between real rows and a substitute."""
 
 import os
 from types import ModuleType
@@ -7,7 +7,7 @@ import numpy as np
 
 from . import creditcard, distress, lending, standins
 from .dataset import Dataset, made, subset, verified
-from .files import Found, find, places, read_table
+from .files import Found, find, places, read_table, sha256
 from .transactions.sampling import PAPER_ROWS, paper_sample
 from .transactions.schema import FEATURE_NAMES, IS_NUMERIC
 
@@ -16,17 +16,24 @@ NAMES = ("transactions", *REAL)
 SOURCES = ("auto", "real", "standin")
 
 
-def load(name: str, source: str = "auto", rows: int | None = None, seed: int = 0,
-         root: str | os.PathLike | None = None, variant: str = "") -> Dataset:
-    """The data set of that name, from the real file when it is there, with its source written on it.
+def load(
+    name: str,
+    source: str = "auto",
+    rows: int | None = None,
+    seed: int = 0,
+    root: str | os.PathLike | None = None,
+    variant: str = "",
+) -> Dataset:
+    """The data set of that name, from the real file when it is there, and its source on it.
 
-    name: one of NAMES.  source: "auto" takes the real file when it lies under root (then only there is looked),
-    $PPKIT_DATA or data/raw, and else the stand-in; "real" insists; "standin" takes no file.  $PPKIT_SOURCE=standin|real
-    overrides "auto".  rows: how many; default all real rows, as many from a stand-in as the real file has, or the paper's
-    700,000 for transactions (simulated, whole accounts: within 1% or one pair of accounts).  Fewer real rows are drawn with
-    the labels in proportion, in file order.  seed: of the sampler, or of the choice of rows.
-    variant: of distress: "paper" (default), "no_lag" or "forecast".  Of lending: which file, "OpenIntro" or "Kaggle";
-    default the first that is there.
+    name: one of NAMES.  source: "auto" takes the real file when it lies under root (then only there
+    is looked), $PPKIT_DATA or data/raw, and else the stand-in; "real" insists; "standin" takes no
+    file.  $PPKIT_SOURCE=standin|real overrides "auto".  rows: how many; default all real rows, as
+    many from a stand-in as the real file has, or the paper's 700,000 for transactions (simulated,
+    whole accounts: within 1% or one pair of accounts).  Fewer real rows are drawn with the labels
+    in proportion, in file order.  seed: of the sampler, or of the choice of rows.
+    variant: of distress: "paper" (default), "no_lag" or "forecast".  Of lending: which file,
+    "OpenIntro" or "Kaggle"; default the first that is there.
     Returns a frozen Dataset.  Its source says "unverified" of a real file without the published
     checksum, which is that of the CSV itself, also in a zip; no parquet file has it, and for
     distress and Kaggle's loans none is known.
@@ -38,7 +45,9 @@ def load(name: str, source: str = "auto", rows: int | None = None, seed: int = 0
         raise ValueError(f"unknown data set {name!r}, expected one of {', '.join(NAMES)}")
     if source not in SOURCES:
         raise ValueError(f"source must be one of {', '.join(SOURCES)}, got {source!r}")
-    if rows is not None and (not isinstance(rows, (int, np.integer)) or isinstance(rows, bool) or rows < 1):
+    if rows is not None and (
+        not isinstance(rows, (int, np.integer)) or isinstance(rows, bool) or rows < 1
+    ):
         raise ValueError(f"rows must be a whole number >= 1, got {rows!r}")
     variant = _variant(name, variant)
     if name == "transactions":
@@ -50,13 +59,20 @@ def load(name: str, source: str = "auto", rows: int | None = None, seed: int = 0
     if wish == "real":
         raise FileNotFoundError(missing(name, root))
     if variant == "Kaggle":
-        raise ValueError("the stand-in of lending is in the likeness of OpenIntro's file: variant 'Kaggle' needs loan.csv")
-    table = standins.sample(name, module.FULL_ROWS if rows is None else rows, np.random.default_rng(seed))
+        raise ValueError(
+            "the stand-in of lending is in the likeness of OpenIntro's file: variant "
+            "'Kaggle' needs loan.csv"
+        )
+    table = standins.sample(
+        name, module.FULL_ROWS if rows is None else rows, np.random.default_rng(seed)
+    )
     return module.arranged(table, kind="stand-in", of_rows=None, variant=variant)
 
 
 def decided(source: str) -> str:
-    """What "auto" means now: $PPKIT_SOURCE where it is set.  ValueError if that is neither standin nor real."""
+    """What "auto" means now: $PPKIT_SOURCE where it is set.  ValueError if that is neither standin
+    nor real.
+    """
     wish = os.environ.get("PPKIT_SOURCE") or "auto"
     if wish not in SOURCES:
         raise ValueError(f"PPKIT_SOURCE must be one of {', '.join(SOURCES)}, got {wish!r}")
@@ -66,7 +82,8 @@ def decided(source: str) -> str:
 def missing(name: str, root: str | os.PathLike | None = None) -> str:
     """One sentence: which file is missing, where it was looked for, how to get it."""
     where = " and ".join(label for _, label in places(root))
-    return f"{REAL[name].STEMS[0]}.csv (or .csv.gz, .zip, .parquet) is missing in {where}: {REAL[name].HOW}"
+    kinds = f"{REAL[name].STEMS[0]}.csv (or .csv.gz, .zip, .parquet)"
+    return f"{kinds} is missing in {where}: {REAL[name].HOW}"
 
 
 def real_file(name: str, root: str | os.PathLike | None = None, variant: str = "") -> Found | None:
@@ -77,20 +94,59 @@ def real_file(name: str, root: str | os.PathLike | None = None, variant: str = "
     return find(stems, root)
 
 
-def real_table(name: str, root: str | os.PathLike | None = None):
-    """The checked rows of the real file, for whoever fits a stand-in to them.  FileNotFoundError if there is none."""
-    found = real_file(name, root)
-    if found is None:
-        raise FileNotFoundError(missing(name, root))
-    table = read_table(found, REAL[name].LARGEST[found.stem])
-    return REAL[name].checked_table(table, found.path.name)
+def status(root: str | os.PathLike | None = None) -> list[dict]:
+    """One row for each of NAMES, with name, source, where, rows, sha256 and note; a real file is
+    read and checked.
+
+    source: as on a Dataset, "unreadable", or "missing" where $PPKIT_SOURCE=real insists on a file.
+    where and sha256 are of the real file, else "".
+    """
+    return [_row(name, root) for name in NAMES]
+
+
+def _row(name: str, root: str | os.PathLike | None) -> dict:
+    row = {
+        "name": name,
+        "source": "simulated",
+        "where": "",
+        "rows": "",
+        "sha256": "",
+        "note": "wang2018's bank data cannot be had by anyone",
+    }
+    if name == "transactions":
+        return row
+    substitute = row | {"source": "stand-in", "rows": f"{REAL[name].FULL_ROWS:,}"}
+    wish = decided("auto")
+    try:
+        found = real_file(name, root)
+        if found is None and wish == "real":
+            return row | {"source": "missing", "note": missing(name, root)}
+        if found is None:
+            return substitute | {"note": missing(name, root)}
+        dataset = load(name, source="real", root=root)
+    except ValueError as error:
+        return row | {"source": "unreadable", "note": str(error)}
+    note = dataset.note
+    if wish == "standin":
+        note = "PPKIT_SOURCE=standin: the stand-in is taken all the same"
+    source = dataset.source.removesuffix(" (paper)")
+    return row | {
+        "source": source,
+        "where": found.label,
+        "rows": f"{dataset.n_rows:,}",
+        "sha256": sha256(found.path),
+        "note": note,
+    }
 
 
 def _variant(name: str, variant: str) -> str:
     known = REAL[name].VARIANTS if name in REAL else ()
     if variant and variant not in known:
-        raise ValueError(f"{name} has no variant {variant!r}, expected one of {', '.join(known)}" if known
-                         else f"{name} has one form only, got variant {variant!r}")
+        raise ValueError(
+            f"{name} has no variant {variant!r}, expected one of {', '.join(known)}"
+            if known
+            else f"{name} has one form only, got variant {variant!r}"
+        )
     return variant or (known[0] if name == "distress" else "")
 
 
@@ -98,14 +154,21 @@ def _real(module: ModuleType, found: Found, rows: int | None, seed: int, variant
     table = read_table(found, module.LARGEST[found.stem])
     checked = module.checked_table(table, found.path.name)
     if checked.layout and variant not in ("", checked.layout):
-        raise ValueError(f"{found.path.name} is {checked.layout}'s file by its columns, variant {variant!r} was asked for")
-    dataset = module.arranged(checked.table, kind="real", of_rows=checked.of_rows, variant=variant or checked.layout)
+        raise ValueError(
+            f"{found.path.name} is {checked.layout}'s file by its columns, variant "
+            f"{variant!r} was asked for"
+        )
+    dataset = module.arranged(
+        checked.table, kind="real", of_rows=checked.of_rows, variant=variant or checked.layout
+    )
     if table.attrs.get("sha256", "") == module.FULL_SHA256:
         dataset = verified(dataset)
     if rows is None:
         return dataset
     if rows > dataset.n_rows:
-        raise ValueError(f"rows must be between 1 and the {dataset.n_rows:,} of {found.path.name}, got {rows}")
+        raise ValueError(
+            f"rows must be between 1 and the {dataset.n_rows:,} of {found.path.name}, got {rows}"
+        )
     return subset(dataset, _drawn(dataset, rows, np.random.default_rng(seed)))
 
 
@@ -120,10 +183,20 @@ def _drawn(dataset: Dataset, rows: int, rng: np.random.Generator) -> np.ndarray:
 
 def _transactions(source: str, rows: int | None, seed: int) -> Dataset:
     if source == "real":
-        raise ValueError("transactions is simulated only, because wang2018's bank data cannot be had by anyone: "
-                         "take source='auto', or creditcard for real rows")
+        raise ValueError(
+            "transactions is simulated only, because wang2018's bank data cannot be had by anyone: "
+            "take source='auto', or creditcard for real rows"
+        )
     sample = paper_sample(PAPER_ROWS if rows is None else rows, np.random.default_rng(seed))
-    return made(name="transactions", X=sample.X, y=sample.y, feature_names=FEATURE_NAMES,
-                numeric=np.array(IS_NUMERIC), kind="simulated", account=sample.account, category=sample.category,
-                note="simulated card transactions in place of wang2018's bank data: all accounts with fraud, as many "
-                     "others, all fraud, a fifth of the rest")
+    return made(
+        name="transactions",
+        X=sample.X,
+        y=sample.y,
+        feature_names=FEATURE_NAMES,
+        numeric=np.array(IS_NUMERIC),
+        kind="simulated",
+        account=sample.account,
+        category=sample.category,
+        note="simulated card transactions in place of wang2018's bank data: all accounts "
+        "with fraud, as many others, all fraud, a fifth of the rest",
+    )

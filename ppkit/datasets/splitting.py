@@ -11,18 +11,24 @@ WAYS = ("rows", "account", "time")
 
 class Parts(NamedTuple):
     """train, test: ascending index arrays, disjoint, together all rows."""
+
     train: np.ndarray
     test: np.ndarray
 
 
-def train_test(dataset: Dataset, *, by: str = "rows", test_share: float = 0.3, seed: int = 0) -> Parts:
+def train_test(
+    dataset: Dataset, *, by: str = "rows", test_share: float = 0.3, seed: int = 0
+) -> Parts:
     """Rows for training and rows for testing.
 
-    by: "rows" takes single rows at random, and of both labels in proportion; "account" takes whole accounts (companies);
-    "time" takes the last rows of every account, or of the whole data set where it has no accounts, without chance.
-    test_share: in (0, 1), met by "rows" to the nearest row of each label, by "account" to the nearest account, and by
-    "time" to the nearest row of each account.  seed: of "rows" and "account".
-    ValueError if an argument is out of range, the data set has no accounts or no time, or a part would be empty.
+    by: "rows" takes single rows at random, and of both labels in proportion; "account" takes whole
+    accounts (companies); "time" takes the last rows of every account, or of the whole data set
+    where it has no accounts, without chance.
+    test_share: in (0, 1), met by "rows" to the nearest row of each label, by "account" to the
+    nearest account, and by "time" to the nearest row of each account.  seed: of "rows" and
+    "account".
+    ValueError if an argument is out of range, the data set has no accounts or no time, or a part
+    would be empty.
     """
     if not 0 < test_share < 1:
         raise ValueError(f"test_share must be in (0, 1), got {test_share}")
@@ -35,13 +41,22 @@ def train_test(dataset: Dataset, *, by: str = "rows", test_share: float = 0.3, s
     rng = np.random.default_rng(seed)
     if by == "account":
         accounts = np.unique(dataset.account)
-        test = np.isin(dataset.account, rng.permutation(accounts)[:round(test_share * len(accounts))])
+        test = np.isin(
+            dataset.account, rng.permutation(accounts)[: round(test_share * len(accounts))]
+        )
     else:
         for rows in _groups(dataset, by):
-            ordered = rng.permutation(rows) if by == "rows" else rows[np.argsort(dataset.time[rows], kind="stable")]
-            test[ordered[len(rows) - round(test_share * len(rows)):]] = True
+            ordered = (
+                rng.permutation(rows)
+                if by == "rows"
+                else rows[np.argsort(dataset.time[rows], kind="stable")]
+            )
+            test[ordered[len(rows) - round(test_share * len(rows)) :]] = True
     if test.all() or not test.any():
-        raise ValueError(f"a part would hold no row: {dataset.n_rows:,} rows of {dataset.name}, test_share {test_share}")
+        raise ValueError(
+            f"a part would hold no row: {dataset.n_rows:,} rows of {dataset.name}, "
+            f"test_share {test_share}"
+        )
     return Parts(np.flatnonzero(~test), np.flatnonzero(test))
 
 

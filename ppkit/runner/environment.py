@@ -4,8 +4,7 @@ import os
 from pathlib import Path
 
 from ppkit import project
-
-THREAD_COUNTS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+from ppkit.lifeline import THREAD_COUNTS
 
 
 def for_kernel(scratch: Path, *, threads: int | None, source: str | None = None, run: Path | None = None,

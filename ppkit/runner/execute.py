@@ -12,6 +12,7 @@ from ppkit.runner import ANSWER_SECONDS, Refused, catalogue, plain
 from ppkit.runner.environment import for_kernel
 from ppkit.runner.kernel import BoundKernel
 from ppkit.runner.pages import WIDGET_VIEW
+from ppkit.writing import write_whole
 
 KERNEL = {"kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
           "language_info": {"name": "python"}}
@@ -45,10 +46,7 @@ def in_place(path: Path) -> float:
         except DeadKernelError:
             raise Refused(f"{path.name} is left as it was: its kernel died") from None
     _refuse_stderr(path, notebook)
-    text = normalised(notebook)
-    part = path.with_suffix(".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+    write_whole(path, normalised(notebook))
     return time.monotonic() - start
 
 

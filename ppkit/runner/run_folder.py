@@ -1,16 +1,18 @@
 """The folder of one run: its record (run.json), its claims, and whether a later run may go on in it."""
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
 import time
 from pathlib import Path
 
+from filelock import FileLock
+
 from ppkit import ledger, project
 from ppkit.runner import Refused, reason
 from ppkit.runner.worker import DONE, RUNNING
+from ppkit.writing import write_whole
 
 FINISHED, WITH_FAILURES, INTERRUPTED = "finished", "with failures", "interrupted"
 PARTS = ("notebooks", "html", "figures", "claims", ".cache")
@@ -24,7 +26,8 @@ class RunFolder:
 
     def __init__(self, path: Path, record: dict):
         self.path, self.record = path, record
-        self._lock = None
+        lock = path / ".cache" / "lock"
+        self._lock = FileLock(lock, blocking=False, thread_local=False)
 
     @property
     def notebooks(self) -> dict[str, dict]:
@@ -69,17 +72,15 @@ class RunFolder:
 
     def try_lock(self) -> bool:
         """Take the folder for this process; False if another one works in it."""
-        self._lock = open(self.path / ".cache" / "lock", "w")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock.acquire()
         except OSError:
-            self.release()
             return False
         return True
 
     def release(self) -> None:
         """Let another process go on in the folder."""
-        self._lock.close()
+        self._lock.release()
 
 
 def create(runs: Path, record: dict) -> RunFolder:
@@ -139,9 +140,7 @@ def point_latest(path: Path) -> None:
 
 def write_json(path: Path, content) -> None:
     """Write `content` as JSON, whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(part, path)
+    write_whole(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def read_json(path: Path):

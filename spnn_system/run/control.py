@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+
+from filelock import FileLock
 
 from spnn_system.config import NOT_HOLDERS, Config
 
@@ -96,20 +97,15 @@ class TakenFolder:
         folder = config.folder_of(role)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder.chmod(0o700)
-        self._lock: int | None = os.open(private(folder / "lock"), os.O_RDONLY)
+        self._lock = FileLock(private(folder / "lock"), blocking=False, thread_local=False)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock.acquire()
         except OSError:
-            self.close()
             raise ValueError(f"{named(role)} of this run is running already: another process has {folder.name}/ in "
                              f"{folder.parent}") from None
 
     def close(self) -> None:
-        lock, self._lock = self._lock, None
-        if lock is not None:
-            os.close(lock)
-
-    __del__ = close
+        self._lock.release()
 
 
 def private(path: Path) -> Path:

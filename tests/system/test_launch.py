@@ -20,7 +20,7 @@ import pytest
 from waiting import FAR, until
 
 import network_pair                                         # gives each worker ports of its own
-from ppkit import datasets
+from ppkit import datasets, lifeline
 from spnn_system import __main__ as one_role
 from spnn_system import config, example, launch, preflight
 from spnn_system.roles import coordinator
@@ -211,7 +211,7 @@ def test_a_role_killed_before_it_says_hello_is_the_one_that_is_named(path, monke
 
 def test_who_does_not_end_in_time_is_ended_even_if_deaf(path, monkeypatch):
     monkeypatch.setattr(launch, "time", Clock(lambda: ended(path, "B", "server") and log_of(path, "A")))
-    monkeypatch.setattr(launch, "PATIENCE", 0.4)
+    monkeypatch.setattr(lifeline, "PATIENCE", 0.4)
     play(path, A=[["deaf"], ["say", "deaf now"], *FOREVER], B=[["end", 1]], server=[["until", "B"], ["wait", 0.1], ["end", 1]])
     result = launch.run(path)
     assert result.code == 1 and "the server ended with code 1" in result.sentence and "holder A did not end by itself" in result.sentence

@@ -1,4 +1,8 @@
-"""Invented companies in the layout of the distress file: a panel drawn backwards from each company's last year."""
+"""Invented companies in the layout of the distress file.
+
+First the life of a company: first and last year, how it ends, industry, age, and the month its year
+closes in.  Then its rows, drawn backwards from its last year.
+"""
 
 from typing import NamedTuple
 
@@ -6,19 +10,124 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from ..distress import COLUMNS, COMPANIES, TARGET, THRESHOLD
-from . import companies
-from .companies import Lives
-from .marginals import ROWS_A_KNOT, from_normal, knots
+from ..distress import COLUMNS, COMPANIES, FULL_ROWS, INDUSTRIES, TARGET, THRESHOLD
+from .distributions import from_normal
 
-FIRM = (*(f"x{i}" for i in range(1, 61)), "x81")                 # what differs between companies and years
-YEAR_ROWS, INDUSTRY_ROWS, PAIR_ROWS = 5.0, 50.0, 30.0            # ridge: rows of "no difference" mixed in
-LEAST_PAIRS, PILOT_ROWS, PILOTS = 400, 40_000, 2
-NUGGET, MIX = 0.01, 0.25             # added to variances; share of the healthy rows' covariance in the distressed ones'
+# the same for all whose year closes in the same month
+MACRO = tuple(f"x{i}" for i in range(61, 80))
+MONTHS = np.arange(3, 11)  # closing months of those that do not close in December
+_ORDERS = 100  # orders of companies tried for at most 422 of them
+FIRM = (*(f"x{i}" for i in range(1, 61)), "x81")  # what differs between companies and years
+
+
+class Lives(NamedTuple):
+    """One entry per company.
+
+    first, last: years.  distressed: at the end.  industry: x80.  listed: x82 - Time.  wait: x83 -
+    x82.  month: 3 to 12.
+    """
+
+    first: np.ndarray
+    last: np.ndarray
+    distressed: np.ndarray
+    industry: np.ndarray
+    listed: np.ndarray
+    wait: np.ndarray
+    month: np.ndarray
+
+
+def draw_lives(parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generator) -> Lives:
+    """Companies whose years add up to exactly `rows`; at most 422 of them for up to 3,672 rows,
+    where chance lets it.
+
+    As many end in distress as it takes for the fitted rate of distressed rows.  The last company
+    begins late if need be.
+    """
+    years, rate = parameters["years"], float(parameters["rate"])
+    fails, leaves = (parameters[how] / parameters[how].sum() for how in ("fails", "leaves"))
+    trial = np.random.default_rng(0)  # mean lengths are the same whatever is asked for
+    of_failed, of_others = (
+        _seen(parameters, trial.choice(years, 4_000, p=p), trial)[1].mean() for p in (fails, leaves)
+    )
+    share = rate * of_others / (1 - rate * (of_failed - of_others))
+    n = int(1.3 * rows / (share * of_failed + (1 - share) * of_others)) + 30
+    distressed = rng.permutation(np.diff(np.floor(np.arange(n + 1) * share + rng.random())) > 0)
+    last = np.where(distressed, rng.choice(years, n, p=fails), rng.choice(years, n, p=leaves))
+    listed, length = _seen(parameters, last, rng)
+    for _ in range(_ORDERS):
+        order = rng.permutation(n)
+        kept = int(np.searchsorted(length[order].cumsum(), rows)) + 1
+        if rows > FULL_ROWS or kept <= COMPANIES:
+            break
+    last, listed, length, distressed = (
+        one[order[:kept]] for one in (last, listed, length, distressed)
+    )
+    length[-1] -= length.sum() - rows
+    order = _in_file(listed, float(parameters["order"]), rng)
+    last, listed, length, distressed = (one[order] for one in (last, listed, length, distressed))
+    month = np.where(rng.random(kept) < parameters["closing"], 12, rng.choice(MONTHS, kept))
+    wait = np.maximum(0, from_normal(rng.standard_normal(kept), parameters["wait"]).round()).astype(
+        np.int64
+    )
+    return Lives(
+        last - length + 1,
+        last,
+        distressed,
+        _industry(parameters, distressed, rng),
+        listed,
+        wait,
+        month,
+    )
+
+
+def _seen(
+    parameters: dict, last: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """x82 - Time, and number of years, of companies with these last years: from the first on the
+    exchange, or the first of all.
+    """
+    weights, mean, spread = parameters["listed"].T
+    listed = np.empty(len(last))
+    for year in np.unique(last):
+        mine = np.flatnonzero(last == year)
+        there = np.where(mean + np.sqrt(3) * spread >= 1 - year, weights, 0) + 1e-12 * weights
+        place = rng.choice(len(weights), len(mine), p=there / there.sum())
+        listed[mine] = mean[place] + np.sqrt(3) * spread[place] * rng.uniform(-1, 1, len(mine))
+    listed = np.maximum(listed.round().astype(np.int64), 1 - last)
+    return listed, last - np.maximum(parameters["years"][0], 1 - listed) + 1
+
+
+def _in_file(listed: np.ndarray, correlation: float, rng: np.random.Generator) -> np.ndarray:
+    """The order of companies whose place and x82 - Time have about this rank correlation."""
+    age = ndtri((np.argsort(np.lexsort((rng.random(len(listed)), listed))) + 0.5) / len(listed))
+    weight = np.clip(2 * np.sin(np.pi / 6 * correlation), -1, 1)
+    return np.argsort(weight * age + np.sqrt(1 - weight**2) * rng.standard_normal(len(listed)))
+
+
+def _industry(parameters: dict, distressed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    groups, industry = parameters["groups"], np.empty(len(distressed), np.int64)
+    for fate in (False, True):
+        mine = np.flatnonzero(distressed == fate)
+        chance = parameters["shares"] * (parameters["risks"] if fate else 1)
+        of_code = (chance / np.bincount(groups))[groups]
+        industry[mine] = rng.choice(INDUSTRIES, len(mine), p=of_code / of_code.sum()) + 1
+    return industry
+
+
+def _macro(parameters: dict[str, np.ndarray], year: np.ndarray, month: np.ndarray) -> np.ndarray:
+    """x61..x79 of rows of these years and closing months: on the line from one year's end to the
+    next, (rows, 19).
+    """
+    ends, at = parameters["macro"], year - parameters["years"][0]
+    before = np.vstack([2 * ends[:1] - ends[1:2] if len(ends) > 1 else ends[:1], ends[:-1]])
+    return ends[at] + (1 - month / 12)[:, None] * (before - ends)[at]
 
 
 class Panel(NamedTuple):
-    """Rows of all companies. scores, rests: (rows, 61).  failed, company, year: (rows,).  end: last row of each company."""
+    """Rows of all companies. scores, rests: (rows, 61).  failed, company, year: (rows,).  end: last
+    row of each company.
+    """
+
     scores: np.ndarray
     rests: np.ndarray
     failed: np.ndarray
@@ -27,151 +136,52 @@ class Panel(NamedTuple):
     end: np.ndarray
 
 
-def fit(table: pd.DataFrame, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Parameters of the sampler from real rows; companies may have gaps.
-
-    In normal scores, column by column: score = level of the year + of the industry + of two ages + rest.  The rest of a
-    company's last year is normal, with a mean and covariance for each class; a year before follows from the year after by
-    linear regression.  A pilot panel then says what its healthy rows' covariance and its classes' means lack.
-    Years of fewer than 50 rows are left out.  With fewer than 50 distressed rows the 50 lowest targets stand for them.
-    table: canonical columns.  rng: breaks ties between equal values, draws the pilot.
-    Returns arrays, float32 and int32, each number an aggregate over at least 50 rows, or a share.
-    ValueError if no year holds 50 rows, or one between two that do holds fewer.
-    Guarantee: none that is formal.
-    """
-    table = _enough(table).sort_values(["account", "Time"], kind="stable")
-    lives, target, ties = companies.fit(table), table[TARGET].to_numpy(), rng.random(len(table))
-    low = target <= max(THRESHOLD, np.partition(target, ROWS_A_KNOT - 1)[ROWS_A_KNOT - 1])
-    Z = np.column_stack([_scores(table[name].to_numpy(), ties) for name in FIRM])
-    ages = np.column_stack([table["x82"] - table["Time"], table["x83"] - table["x82"]])
-    centre, spread = ages.mean(axis=0), np.maximum(ages.std(axis=0), 1e-6)
-    levels, effect, rest = _levels(Z, table, lives, (ages - centre) / spread, low)
-    U = rest + np.outer(low, effect)
-    covariances = [np.cov(rest[low == fate].T) + NUGGET * np.eye(len(FIRM)) for fate in (False, True)]
-    covariances[1] = MIX * covariances[0] + (1 - MIX) * covariances[1]
-    healthy = target > THRESHOLD
-    weights, left = _ridge(U[healthy], _scores(target[healthy], ties[healthy]), 1.0)
-    parameters = {f"lives_{name}": np.asarray(value) for name, value in lives.items()} | {
-        "knots": np.stack([knots(table[name].to_numpy()) for name in FIRM]), "levels": levels, "effect": effect,
-        "ages_centre": centre, "ages_spread": spread, "factors": np.stack([_factor(one) for one in covariances]),
-        "outcome_knots": knots(target[healthy]), "outcome_weights": weights, "outcome_noise": left.std(),
-        "depth": max(0.1, THRESHOLD - target[low].mean())} | _backwards(U, table, low)
-    means = np.stack([Z[low == fate].mean(axis=0) for fate in (False, True)])
-    parameters |= _corrected(parameters, means, covariances[0], rng)
-    return {name: np.asarray(value, np.int32 if np.asarray(value).dtype.kind == "i" else np.float32)
-            for name, value in parameters.items()}
-
-
-def _enough(table: pd.DataFrame) -> pd.DataFrame:
-    counts = table["Time"].value_counts().sort_index()
-    years = counts.index[counts >= ROWS_A_KNOT].to_numpy()
-    if len(years) == 0 or years[-1] - years[0] + 1 != len(years):
-        raise ValueError(f"distress: a stand-in needs at least {ROWS_A_KNOT} rows in each of consecutive periods, got "
-                         f"{', '.join(f'{n} in {period}' for period, n in counts.items())}")
-    return table[table["Time"].isin(years)]
-
-
-def _scores(values: np.ndarray, ties: np.ndarray) -> np.ndarray:
-    """Normal scores of the ranks; equal values in the order of `ties`, which is one for all columns."""
-    ranks = np.empty(len(values))
-    ranks[np.lexsort((ties, values))] = np.arange(len(values))
-    return ndtri((ranks + 0.5) / len(values))
-
-
-def _design(lives: dict, year: np.ndarray, industry: np.ndarray, ages: np.ndarray) -> np.ndarray:
-    """One-hot of year and of the industry's group, and the two ages: one row per row, T + G + 2 columns."""
-    group = lives["groups"][industry - 1]
-    return np.column_stack([np.eye(len(lives["years"]))[year - lives["years"][0]], np.eye(len(lives["shares"]))[group], ages])
-
-
-def _levels(Z, table, lives, ages, low) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ridge regression of scores on years, industries, ages and distress: coefficients, distress's own, what is left."""
-    D = np.column_stack([_design(lives, table["Time"].to_numpy(), table["x80"].to_numpy(), ages), low])
-    penalty = np.repeat([YEAR_ROWS, INDUSTRY_ROWS, 1, 1e-6], [len(lives["years"]), len(lives["shares"]), 2, 1])
-    levels = np.linalg.solve(D.T @ D + np.diag(penalty), D.T @ Z)
-    rest = Z - D @ levels
-    for fate in (False, True):
-        rest[low == fate] -= rest[low == fate].mean(axis=0)
-    return levels[:-1], levels[-1], rest
-
-
-def _ridge(X: np.ndarray, Y: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
-    weights = np.linalg.solve(X.T @ X + penalty * np.eye(X.shape[1]), X.T @ Y)
-    return weights, Y - X @ weights
-
-
-def _factor(covariance: np.ndarray) -> np.ndarray:
-    return np.linalg.cholesky(covariance + 1e-4 * np.eye(len(covariance)))
-
-
-def _backwards(U: np.ndarray, table: pd.DataFrame, low: np.ndarray) -> dict[str, np.ndarray]:
-    """From a year to the year before: U_before = U_after @ steps + (distress after) * step_low + noise.
-
-    With fewer than 400 pairs of neighbouring years nothing is carried over but x81, which is the target of the year before.
-    """
-    account, year = table["account"].to_numpy(), table["Time"].to_numpy()
-    after = np.flatnonzero((account[1:] == account[:-1]) & (year[1:] == year[:-1] + 1)) + 1
-    steps, step_low, left = np.zeros((U.shape[1], U.shape[1])), np.zeros(U.shape[1]), U
-    if len(after) >= LEAST_PAIRS:
-        steps, left = _ridge(U[after], U[after - 1], PAIR_ROWS)
-        if low[after].sum() >= ROWS_A_KNOT:
-            step_low = left[low[after]].mean(axis=0)
-            left = left - np.outer(low[after], step_low)
-    return {"steps": steps, "step_low": step_low, "step_factor": _factor(np.cov(left.T))}
-
-
-def _corrected(parameters: dict, means: np.ndarray, covariance: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Of a pilot panel: the linear map that gives its healthy rows the covariance, the shifts that give both classes the means."""
-    mended = {"recolour": np.eye(len(FIRM)), "shifts": np.zeros_like(means)}
-    lives = _of_lives(parameters)
-    rate = max(float(lives["rate"]), 0.02)                       # so many that the mean of the distressed is known
-    for _ in range(PILOTS):
-        panel = _panel(parameters | mended, companies.draw(lives | {"rate": rate}, PILOT_ROWS, rng), rng)
-        root = _root(np.cov(panel.rests[~panel.failed].T))
-        inverse = np.linalg.inv(root)
-        mended = {"recolour": mended["recolour"] @ inverse @ _root(root @ covariance @ root) @ inverse,
-                  "shifts": mended["shifts"] + means - [panel.scores[panel.failed == fate].mean(axis=0) for fate in (False, True)]}
-    return mended
-
-
-def _root(covariance: np.ndarray) -> np.ndarray:
-    values, vectors = np.linalg.eigh(covariance)
-    return (vectors * np.sqrt(np.maximum(values, 1e-9))) @ vectors.T
-
-
-def _of_lives(parameters: dict) -> dict[str, np.ndarray]:
-    return {name.removeprefix("lives_"): value for name, value in parameters.items() if name.startswith("lives_")}
-
-
 def sample(parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Exactly `rows` rows of invented companies, company by company, period by period, in the canonical columns.
+    """Exactly `rows` rows of invented companies, company by company, period by period, in the
+    canonical columns.
 
-    x81 is the target of the year before, wherever that year is there; a distressed year is a company's last; x61..x79
-    are the same for all companies whose year closes in the same month.  Company wraps round after 422; `account` does not.
-    parameters: as `fit` returns them.  rows: >= 1, else ValueError.
+    x81 is the target of the year before, wherever that year is there; a distressed year is a
+    company's last; x61..x79 are the same for all companies whose year closes in the same month.
+    Company wraps round after 422; `account` does not.
+    parameters: as `tools/standins/distress.py` fits them.  rows: >= 1, else ValueError.
     """
-    if rows < 1:
-        raise ValueError(f"rows must be >= 1, got {rows}")
-    held = {name: value.astype(np.float64 if value.dtype.kind == "f" else np.int64) for name, value in parameters.items()}
-    of_lives = _of_lives(held)
-    lives = companies.draw(of_lives, rows, rng)
-    panel = _panel(held, lives, rng)
-    company, year, end = panel.company, panel.year, panel.end
-    columns = {name: from_normal(scores, own) for name, scores, own in zip(FIRM, panel.scores.T, held["knots"], strict=True)}
+    held = {
+        name: value.astype(np.float64 if value.dtype.kind == "f" else np.int64)
+        for name, value in parameters.items()
+    }
+    kept = of_lives(held)
+    lives = draw_lives(kept, rows, rng)
+    drawn = panel(held, lives, rng)
+    company, year, end = drawn.company, drawn.year, drawn.end
+    columns = {
+        name: from_normal(scores, own)
+        for name, scores, own in zip(FIRM, drawn.scores.T, held["knots"], strict=True)
+    }
     columns["x81"] = _above(columns["x81"])
-    target = np.roll(columns["x81"], -1)                         # the next row's x81, within a company
-    score = panel.rests[end] @ held["outcome_weights"] + held["outcome_noise"] * rng.standard_normal(len(end))
-    target[end] = np.where(lives.distressed, THRESHOLD - held["depth"] * rng.exponential(size=len(end)),
-                           _above(from_normal(score, held["outcome_knots"])))
-    columns |= dict(zip(companies.MACRO, companies.macro(of_lives, year, lives.month[company]).T, strict=True))
-    columns |= {"Company": company % COMPANIES + 1, "Time": year, TARGET: target, "x80": lives.industry[company],
-                "x82": lives.listed[company] + year, "x83": (lives.listed + lives.wait)[company] + year,
-                "account": company + 1}
+    target = np.roll(columns["x81"], -1)  # the next row's x81, within a company
+    score = drawn.rests[end] @ held["outcome_weights"] + held[
+        "outcome_noise"
+    ] * rng.standard_normal(len(end))
+    target[end] = np.where(
+        lives.distressed,
+        THRESHOLD - held["depth"] * rng.exponential(size=len(end)),
+        _above(from_normal(score, held["outcome_knots"])),
+    )
+    columns |= dict(zip(MACRO, _macro(kept, year, lives.month[company]).T, strict=True))
+    columns |= {
+        "Company": company % COMPANIES + 1,
+        "Time": year,
+        TARGET: target,
+        "x80": lives.industry[company],
+        "x82": lives.listed[company] + year,
+        "x83": (lives.listed + lives.wait)[company] + year,
+        "account": company + 1,
+    }
     return pd.DataFrame({name: columns[name] for name in (*COLUMNS, "account")})
 
 
-def _panel(held: dict, lives: Lives, rng: np.random.Generator) -> Panel:
-    """Each company's last year by its class, then year by year backwards; levels added to what is drawn."""
+def panel(held: dict, lives: Lives, rng: np.random.Generator) -> Panel:
+    """Each company's last year by its class, then year by year backwards; levels are added."""
     length = lives.last - lives.first + 1
     company, end = np.repeat(np.arange(len(length)), length), length.cumsum() - 1
     year = lives.last[company] - (end[company] - np.arange(len(company)))
@@ -187,11 +197,33 @@ def _panel(held: dict, lives: Lives, rng: np.random.Generator) -> Panel:
         if back == 1:
             U[row] += np.outer(lives.distressed[length > back], held["step_low"])
     U[~failed] = U[~failed] @ held["recolour"]
-    ages = (np.column_stack([lives.listed, lives.wait])[company] - held["ages_centre"]) / held["ages_spread"]
-    levels = _design(_of_lives(held), year, lives.industry[company], ages) @ held["levels"]
+    ages = (np.column_stack([lives.listed, lives.wait])[company] - held["ages_centre"]) / held[
+        "ages_spread"
+    ]
+    levels = design(of_lives(held), year, lives.industry[company], ages) @ held["levels"]
     return Panel(U + levels + held["shifts"][failed.astype(int)], U, failed, company, year, end)
 
 
+def design(lives: dict, year: np.ndarray, industry: np.ndarray, ages: np.ndarray) -> np.ndarray:
+    """One-hot of year and of the industry's group, and the two ages: (rows, T + G + 2)."""
+    group = lives["groups"][industry - 1]
+    return np.column_stack(
+        [
+            np.eye(len(lives["years"]))[year - lives["years"][0]],
+            np.eye(len(lives["shares"]))[group],
+            ages,
+        ]
+    )
+
+
+def of_lives(parameters: dict) -> dict[str, np.ndarray]:
+    return {
+        name.removeprefix("lives_"): value
+        for name, value in parameters.items()
+        if name.startswith("lives_")
+    }
+
+
 def _above(values: np.ndarray) -> np.ndarray:
-    """Values at or below the threshold put as far above it, distressed being what a healthy row is not."""
+    """Values at or below the threshold put as far above it: a healthy row is not distressed."""
     return np.where(values <= THRESHOLD, 2 * THRESHOLD - values + 1e-6, values)

@@ -4,24 +4,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .accounts import N_DAYS
+from .cardholders import DAY, N_DAYS, cents, clock, place_of_web
+from .merchants import N_CODES, N_HOME_CITIES, SHOPS_PER_CODE, merchant_number, world
 from .schema import CODE_INDEX
-from .spending import DAY, cents, clock, place_of_web
-from .world import N_CODES, N_HOME_CITIES, SHOPS_PER_CODE, merchant_number, world
 
 
 @dataclass(frozen=True)
 class Kind:
     """One kind of episode.
 
-    share: of all episodes.  lengths: chance of 1, 2, 3, ... frauds.  gap_hours: median of the lognormal gap between
-    two of them, gap_spread its log deviation.  web: chance that a purchase is made without the card.
-    place: "near" (home or a neighbour), "far" (any domestic city), "usual" (as the customer).  codes: where, with
-    weights; empty: as the customer.  tests: the first purchase is a small trial.  level: shift of the log amount
-    above what the code and the customer would give.  usual_hours: chance that an episode starts at the customer's own
-    hours instead of any hour.  changes: contact data were changed shortly before.  repeating: chance that a charge is
-    sent as a recurring one.
+    share: of all episodes.  lengths: chance of 1, 2, 3, ... frauds.  gap_hours: median of the
+    lognormal gap between two of them, gap_spread its log deviation.  web: chance that a purchase is
+    made without the card.
+    place: "near" (home or a neighbour), "far" (any domestic city), "usual" (as the customer).
+    codes: where, with weights; empty: as the customer.  tests: the first purchase is a small trial.
+    level: shift of the log amount above what the code and the customer would give.  usual_hours:
+    chance that an episode starts at the customer's own hours instead of any hour.  changes: contact
+    data were changed shortly before.  repeating: chance that a charge is sent as a recurring one.
     """
+
     name: str
     share: float
     lengths: tuple[float, ...]
@@ -32,36 +33,130 @@ class Kind:
     codes: dict[str, float]
     tests: bool = False
     level: float = 0.0
-    usual_hours: float = .5
+    usual_hours: float = 0.5
     changes: bool = False
     repeating: float = 0.0
 
 
-_GOODS = {"electronics": 2, "computers": .7, "clothing": 1.5, "department": 1.5, "gift cards": .6, "games": 1,
-          "phones": 1, "airline": .4, "digital goods": 1, "sports": .8, "shoes": .8, "events": .4, "transfer": .3}
-_COUNTER = {"fuel pump": 2.5, "convenience": 1.5, "supermarket": 2.5, "electronics": 1, "department": 1.2,
-            "clothing": 1, "gift cards": .4, "pharmacy": 1, "hardware": .8, "fast food": 1, "jewellery": .2}
+_GOODS = {
+    "electronics": 2,
+    "computers": 0.7,
+    "clothing": 1.5,
+    "department": 1.5,
+    "gift cards": 0.6,
+    "games": 1,
+    "phones": 1,
+    "airline": 0.4,
+    "digital goods": 1,
+    "sports": 0.8,
+    "shoes": 0.8,
+    "events": 0.4,
+    "transfer": 0.3,
+}
+_COUNTER = {
+    "fuel pump": 2.5,
+    "convenience": 1.5,
+    "supermarket": 2.5,
+    "electronics": 1,
+    "department": 1.2,
+    "clothing": 1,
+    "gift cards": 0.4,
+    "pharmacy": 1,
+    "hardware": 0.8,
+    "fast food": 1,
+    "jewellery": 0.2,
+}
 KINDS = (
-    Kind("stolen number, tested then drained", .22, (.0, .35, .35, .30), 1.2, 1.5, 1.0, "usual", _GOODS,
-         tests=True, level=.35, usual_hours=.4),
-    Kind("lost or stolen card", .17, (.30, .30, .20, .20), 1.5, 1.2, .0, "near", _COUNTER, level=.15, usual_hours=.6),
-    Kind("compromised merchant, card copied", .23, (.35, .30, .20, .15), 4.0, 1.5, .0, "far", _COUNTER, level=.3,
-         usual_hours=.6),
-    Kind("account take-over", .11, (.10, .25, .25, .20, .20), 14.0, 1.2, .95, "usual", _GOODS, level=.45,
-         changes=True),
-    Kind("someone in the household", .14, (.35, .30, .20, .15), 40.0, 1.0, .35, "usual", {}, level=.1,
-         usual_hours=1.0),
-    Kind("unwanted small charges", .13, (.15, .25, .25, .35), 150.0, .8, 1.0, "usual",
-         {"digital goods": 3, "games": 1, "books": 1, "telecom": .7, "beauty": .7, "professional": .3}, level=-.1,
-         repeating=.5),
+    Kind(
+        "stolen number, tested then drained",
+        0.22,
+        (0.0, 0.35, 0.35, 0.30),
+        1.2,
+        1.5,
+        1.0,
+        "usual",
+        _GOODS,
+        tests=True,
+        level=0.35,
+        usual_hours=0.4,
+    ),
+    Kind(
+        "lost or stolen card",
+        0.17,
+        (0.30, 0.30, 0.20, 0.20),
+        1.5,
+        1.2,
+        0.0,
+        "near",
+        _COUNTER,
+        level=0.15,
+        usual_hours=0.6,
+    ),
+    Kind(
+        "compromised merchant, card copied",
+        0.23,
+        (0.35, 0.30, 0.20, 0.15),
+        4.0,
+        1.5,
+        0.0,
+        "far",
+        _COUNTER,
+        level=0.3,
+        usual_hours=0.6,
+    ),
+    Kind(
+        "account take-over",
+        0.11,
+        (0.10, 0.25, 0.25, 0.20, 0.20),
+        14.0,
+        1.2,
+        0.95,
+        "usual",
+        _GOODS,
+        level=0.45,
+        changes=True,
+    ),
+    Kind(
+        "someone in the household",
+        0.14,
+        (0.35, 0.30, 0.20, 0.15),
+        40.0,
+        1.0,
+        0.35,
+        "usual",
+        {},
+        level=0.1,
+        usual_hours=1.0,
+    ),
+    Kind(
+        "unwanted small charges",
+        0.13,
+        (0.15, 0.25, 0.25, 0.35),
+        150.0,
+        0.8,
+        1.0,
+        "usual",
+        {
+            "digital goods": 3,
+            "games": 1,
+            "books": 1,
+            "telecom": 0.7,
+            "beauty": 0.7,
+            "professional": 0.3,
+        },
+        level=-0.1,
+        repeating=0.5,
+    ),
 )
 
 
 def fraud_rows(accounts: dict, own: dict, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """One episode for every account with has_fraud; where a kind needs a contact change, the account is altered.
+    """One episode for every account with has_fraud; where a kind needs a contact change, the
+    account is altered.
 
-    accounts: columns of accounts_given_class; "contact_changes_again" and "credential_changes_again" are replaced for
-    account take-overs.  own: the genuine rows, sorted by account and time.
+    accounts: columns of accounts_given_class; "contact_changes_again" and
+    "credential_changes_again" are replaced for account take-overs.  own: the genuine rows, sorted
+    by account and time.
     Returns rows with the columns of own; kind is the index into KINDS.
     """
     victims = np.flatnonzero(accounts["has_fraud"])
@@ -72,7 +167,9 @@ def fraud_rows(accounts: dict, own: dict, rng: np.random.Generator) -> dict[str,
     for index, law in enumerate(KINDS):
         chosen = kind == index
         who = victims[chosen]
-        anchor = own["time"][first[chosen] + (rng.random(len(who)) * number[chosen]).astype(np.int64)]
+        anchor = own["time"][
+            first[chosen] + (rng.random(len(who)) * number[chosen]).astype(np.int64)
+        ]
         start = _start(law, anchor, accounts["peak_hour"][who], rng)
         if law.changes:
             accounts["contact_changes_again"][who] = start / DAY - rng.exponential(5.0, len(who))
@@ -82,10 +179,14 @@ def fraud_rows(accounts: dict, own: dict, rng: np.random.Generator) -> dict[str,
 
 
 def _start(law: Kind, anchor: np.ndarray, peak: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Near-home theft follows one of the customer's own purchases within hours, a copied card within weeks."""
+    """Near-home theft follows one of the customer's own purchases within hours, a copied card
+    within weeks.
+    """
     n = len(anchor)
     if law.place == "near":
-        return np.minimum(anchor + (np.exp(rng.normal(1.5, .8, n)) * 3600).astype(np.int64), N_DAYS * DAY - 1)
+        return np.minimum(
+            anchor + (np.exp(rng.normal(1.5, 0.8, n)) * 3600).astype(np.int64), N_DAYS * DAY - 1
+        )
     if law.place == "far":
         day = anchor // DAY + rng.integers(1, 35, n)
         day = np.where(day < N_DAYS, day, rng.integers(0, N_DAYS, n))
@@ -95,8 +196,14 @@ def _start(law: Kind, anchor: np.ndarray, peak: np.ndarray, rng: np.random.Gener
     return day * DAY + second
 
 
-def _episode(law: Kind, index: int, accounts: dict, victims: np.ndarray, start: np.ndarray,
-             rng: np.random.Generator) -> dict[str, np.ndarray]:
+def _episode(
+    law: Kind,
+    index: int,
+    accounts: dict,
+    victims: np.ndarray,
+    start: np.ndarray,
+    rng: np.random.Generator,
+) -> dict[str, np.ndarray]:
     places = world()
     length = 1 + rng.choice(len(law.lengths), len(victims), p=law.lengths)
     of = np.repeat(np.arange(len(victims)), length)
@@ -116,7 +223,7 @@ def _episode(law: Kind, index: int, accounts: dict, victims: np.ndarray, start: 
     code = np.where(trial, CODE_INDEX["digital goods"], np.minimum(code, N_CODES - 1))
     web = (rng.random(n) < law.web) & (places.web_share[code] > 0) | (places.web_share[code] == 1)
     home = accounts["home"][who]
-    near = np.where(rng.random(n) < .35, places.neighbours[home, rng.integers(0, 6, n)], home)
+    near = np.where(rng.random(n) < 0.35, places.neighbours[home, rng.integers(0, 6, n)], home)
     far = rng.choice(N_HOME_CITIES, len(victims), p=places.weight)[of]
     city = np.where(web, place_of_web(n, rng), far if law.place == "far" else near)
     shop = rng.integers(0, SHOPS_PER_CODE, n)
@@ -124,8 +231,27 @@ def _episode(law: Kind, index: int, accounts: dict, victims: np.ndarray, start: 
         loyal = rng.random(n) < accounts["loyalty"][who]
         shop = np.where(loyal, (accounts["shop_key"][who] + 7 * code) % SHOPS_PER_CODE, shop)
     merchant = merchant_number(city, code, shop)
-    level = places.log_amount[code] + places.price[merchant] + .5 * accounts["amount_level"][who] + law.level
-    amount = cents(np.where(trial, rng.normal(np.log(5), .7, n), level + places.log_spread[code] * rng.normal(0, 1, n)))
-    return {"who": who, "time": time, "city": city, "code": code.astype(np.int64), "merchant": merchant, "web": web,
-            "repeating": (rng.random(n) < law.repeating), "cents": amount,
-            "kind": np.full(n, index, np.int8)}
+    level = (
+        places.log_amount[code]
+        + places.price[merchant]
+        + 0.5 * accounts["amount_level"][who]
+        + law.level
+    )
+    amount = cents(
+        np.where(
+            trial,
+            rng.normal(np.log(5), 0.7, n),
+            level + places.log_spread[code] * rng.normal(0, 1, n),
+        )
+    )
+    return {
+        "who": who,
+        "time": time,
+        "city": city,
+        "code": code.astype(np.int64),
+        "merchant": merchant,
+        "web": web,
+        "repeating": (rng.random(n) < law.repeating),
+        "cents": amount,
+        "kind": np.full(n, index, np.int8),
+    }

@@ -4,16 +4,43 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .accounts import FRAUD_ACCOUNTS, accounts_given_class
-from .authorisation import authorise
-from .fraud import fraud_rows
-from .spending import own_rows
+from .cardholders import accounts_given_class, own_rows
+from .fraud import KINDS, fraud_rows
+from .merchants import world
+from .schema import CODE_INDEX
 
+FRAUD_ACCOUNTS = 0.0209  # share of accounts with at least one fraud
 ACCOUNTS_AT_A_TIME = 3_000
+
+# by merchant country
+_CURRENCY = np.array([0, 1, 2, 3, 4, 4, 4, 4, 5, 5, 5, 5], np.int8)
+# local units for a dollar
+_RATE = np.array([1.0, 1.02, 12.8, 0.65, 0.76, 5.5])
+_TIPPED = [CODE_INDEX[name] for name in ("restaurant", "bar", "beauty", "fast food")]
+_PUMPED = [CODE_INDEX[name] for name in ("fuel pump", "transit", "cinema")]
+_SHIPPED_NOT = [
+    CODE_INDEX[name]
+    for name in (
+        "digital goods",
+        "games",
+        "airline",
+        "hotel",
+        "utility",
+        "telecom",
+        "insurance",
+        "events",
+        "transfer",
+    )
+]
+_TAKEN_OVER = [kind.changes for kind in KINDS].index(True)
+_COPIED = [kind.place for kind in KINDS].index("far")
 
 
 class Population(NamedTuple):
-    """accounts: columns (A,).  rows: columns (N,), sorted by "who" (index of the account), then by "time" (seconds)."""
+    """accounts: columns (A,).  rows: columns (N,), sorted by "who" (index of the account), then by
+    "time" (seconds).
+    """
+
     accounts: dict[str, np.ndarray]
     rows: dict[str, np.ndarray]
 
@@ -45,15 +72,124 @@ def simulate(n_accounts: int, rng: np.random.Generator) -> Population:
         size = min(ACCOUNTS_AT_A_TIME, n_accounts - first)
         parts.append(population_given_class(rng.random(size) < FRAUD_ACCOUNTS, rng))
         parts[-1].rows["who"] += first
-    return Population(*({name: np.concatenate([part[field][name] for part in parts]) for name in parts[0][field]}
-                        for field in (0, 1)))
+    return Population(
+        *(
+            {
+                name: np.concatenate([part[field][name] for part in parts])
+                for name in parts[0][field]
+            }
+            for field in (0, 1)
+        )
+    )
 
 
 def select(population: Population, keep: np.ndarray) -> Population:
     """The same accounts with only the rows in keep (mask or ascending indices)."""
-    return Population(population.accounts, {name: column[keep] for name, column in population.rows.items()})
+    return Population(
+        population.accounts, {name: column[keep] for name, column in population.rows.items()}
+    )
 
 
 def _sorted(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     order = np.lexsort((rows["time"], rows["who"]))
     return {name: column[order] for name, column in rows.items()}
+
+
+def authorise(rows: dict, accounts: dict, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Draw the attributes of transactions that neither the calendar nor the merchant decides.
+
+    rows: columns who, time, city, code, merchant, web, repeating, cents, kind, each (N,).
+    accounts: as drawn.
+    Returns codes (int8) by attribute name and numbers (float32) by name, each (N,).
+    """
+    n, places = len(rows["who"]), world()
+    web, kind = rows["web"], rows["kind"]
+    stolen = kind >= 0
+    household = np.isin(kind, [i for i, law in enumerate(KINDS) if not law.codes])
+    # somebody who has neither the customer's device nor address
+    strange = stolen & ~household
+    copied, present = kind == _COPIED, ~web
+    country = places.country[rows["city"]]
+    phone = web & (rng.random(n) < np.where(strange, 0.10, 0.07)) & ~rows["repeating"]
+    online = web & ~phone & ~rows["repeating"]
+    pump = present & np.isin(rows["code"], _PUMPED) & (rng.random(n) < 0.8)
+    filed = rows["repeating"] | (online & (rng.random(n) < np.where(strange, 0.06, 0.30)))
+    swipe = _by_class(rng, copied, [0.72, 0.14, 0.12, 0.02], [0.90, 0.01, 0.04, 0.05])
+    mobile = rng.random(n) < 0.05
+    with_pin = rng.random(n) < np.where(strange, 0.07, 0.22)
+    codes = {
+        "channel": np.select([rows["repeating"], phone, online, pump], [4, 3, 2, 1], 0),
+        "entry_mode": np.where(filed, 4, np.where(online, 5, np.where(web, 3, swipe))),
+        "card_present": present,
+        "terminal": np.select([online | rows["repeating"], phone, pump, mobile], [3, 4, 2, 1], 0),
+        "verification": np.select(
+            [
+                online & (rng.random(n) < np.where(strange, 0.78, 0.84)) & ~filed,
+                web,
+                with_pin,
+                (rows["cents"] < 2500) & (rng.random(n) < 0.7),
+            ],
+            [3, 0, 2, 0],
+            1,
+        ),
+        "card_code_result": np.where(
+            online & ~filed,
+            1 + _by_class(rng, strange, [0.955, 0.015, 0.03], [0.88, 0.05, 0.07]),
+            0,
+        ),
+        # a take-over passes address checks
+        "address_result": np.where(
+            web & ~rows["repeating"],
+            1
+            + _by_class(
+                rng,
+                strange & (kind != _TAKEN_OVER),
+                [0.83, 0.09, 0.05, 0.03],
+                [0.55, 0.18, 0.12, 0.15],
+            ),
+            0,
+        ),
+        "currency": _CURRENCY[country],
+        "response": _by_class(rng, stolen, [0.975, 0.015, 0.01], [0.955, 0.03, 0.015]),
+        "recurring": rows["repeating"],
+        "card_on_file": filed,
+        "split_tender": rng.random(n) < 0.01,
+        "cashback": present & with_pin & (rng.random(n) < 0.12),
+        "fallback": present & (rng.random(n) < np.where(copied, 0.05, 0.015)),
+        "security_level": np.where(
+            online, 1 + _by_class(rng, strange, [0.70, 0.18, 0.12], [0.80, 0.14, 0.06]), 0
+        ),
+        "ip_country": np.where(online, 1 + (rng.random(n) < np.where(strange, 0.22, 0.04)), 0),
+        "device": np.where(online, 1 + (rng.random(n) < np.where(strange, 0.62, 0.24)), 0),
+        "shipping": np.select(
+            [~online, np.isin(rows["code"], _SHIPPED_NOT)],
+            [0, 3],
+            1 + (rng.random(n) < np.where(strange, 0.38, 0.13)),
+        ),
+    }
+    tip = np.isin(rows["code"], _TIPPED) & present & (rng.random(n) < np.where(strange, 0.45, 0.75))
+    waited = 0.4 + rng.gamma(2, 0.5, n) + 1.5 * (codes["response"] == 1) + 0.4 * (country > 0)
+    on_trip = (rows["city"] != accounts["home"][rows["who"]]) & present
+    numbers = {
+        "local_amount": np.round(rows["cents"] / 100 * _RATE[codes["currency"]], 2),
+        "authorisation_seconds": np.round(waited, 2),
+        "declines_today": rng.poisson(np.where(strange, 0.22, np.where(on_trip, 0.06, 0.03))),
+        "tip_share": np.where(tip, np.round(np.clip(rng.normal(0.17, 0.05, n), 0, 0.4), 2), 0),
+        "cashback_amount": codes["cashback"] * 20.0 * rng.integers(1, 6, n),
+        "pin_tries": np.where(
+            codes["verification"] == 2, 1 + (rng.random(n) < np.where(strange, 0.15, 0.03)), 0
+        ),
+    }
+    return {name: np.asarray(values, np.int8) for name, values in codes.items()} | {
+        name: np.asarray(values, np.float32) for name, values in numbers.items()
+    }
+
+
+def _by_class(
+    rng: np.random.Generator, mask: np.ndarray, no: list[float], yes: list[float]
+) -> np.ndarray:
+    draw = rng.random(len(mask))
+    picked = np.where(
+        mask, np.searchsorted(np.cumsum(yes), draw), np.searchsorted(np.cumsum(no), draw)
+    )
+    return np.minimum(picked, len(no) - 1)

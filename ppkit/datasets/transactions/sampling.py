@@ -1,22 +1,29 @@
-"""wang2018's sample: all accounts with fraud, as many without, all their fraud and a fifth of the rest."""
+"""wang2018's sample: accounts with fraud, as many without, all fraud, a fifth of the rest.
+
+And what one record is in it: how far a single transaction, and a single account, reach into the
+table that is learned from.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from .features import features
-from .population import Population, population_given_class
+from .merchants import world
+from .population import Population, population_given_class, select
 from .schema import FEATURE_NAMES
-from .world import world
 
-KEPT = 0.2                        # share of the genuine rows that the paper keeps
+KEPT = 0.2  # share of the genuine rows that the paper keeps
 PAPER_ROWS = 700_000
 SMALLEST = 100
 PAIRS_AT_A_TIME = 500
 
 
 class Sample(NamedTuple):
-    """X float32 (N, 264) unscaled, y int8 (N,), account int64 (N,), category int16 (N,) index into GROUPS."""
+    """X float32 (N, 264) unscaled, y int8 (N,), account int64 (N,), category int16 (N,), number of
+    the merchant's group.
+    """
+
     X: np.ndarray
     y: np.ndarray
     account: np.ndarray
@@ -31,10 +38,12 @@ def kept_rows(population: Population, rng: np.random.Generator, kept: float = KE
 def paper_sample(rows: int, rng: np.random.Generator) -> Sample:
     """The paper's sample, drawn from the law of `simulate` conditioned on the accounts' classes.
 
-    rows: how many are wanted, >= 100; whole pairs of accounts (one with fraud, one without) are taken, so the number
-    comes out within 1% or one pair.  Features are computed on all rows of an account before any is left out.
+    rows: how many are wanted, >= 100; whole pairs of accounts (one with fraud, one without) are
+    taken, so the number comes out within 1% or one pair.  Features are computed on all rows of an
+    account before any is left out.
     Returns rows by account and time.  ValueError if rows is too small.
-    Source: wang2018, section V (700,000 rows, 14% fraud).  The same seed with fewer rows gives the first of the rows.
+    Source: wang2018, section V (700,000 rows, 14% fraud).  The same seed with fewer rows gives the
+    first of the rows.
     """
     if rows < SMALLEST:
         raise ValueError(f"rows must be >= {SMALLEST} for transactions, got {rows}")
@@ -44,24 +53,72 @@ def paper_sample(rows: int, rng: np.random.Generator) -> Sample:
         population = pairs_of_accounts(PAIRS_AT_A_TIME, rng)
         keep = kept_rows(population, rng)
         enough = len(keep) >= rows - filled
-        keep = keep[:_whole_pairs(population.rows["who"][keep], rows - filled)]
-        X[filled:filled + len(keep)] = features(population, keep)
+        keep = keep[: _whole_pairs(population.rows["who"][keep], rows - filled)]
+        X[filled : filled + len(keep)] = features(population, keep)
         kept = {name: population.rows[name][keep] for name in ("who", "code")}
-        columns.append((population.fraud[keep].astype(np.int8), kept["who"] + 2 * PAIRS_AT_A_TIME * chunks,
-                        world().group[kept["code"]]))
+        columns.append(
+            (
+                population.fraud[keep].astype(np.int8),
+                kept["who"] + 2 * PAIRS_AT_A_TIME * chunks,
+                world().group[kept["code"]],
+            )
+        )
         filled, chunks = filled + len(keep), chunks + 1
     y, account, category = (np.concatenate(parts) for parts in zip(*columns))
     return Sample(X[:filled], y, account, category)
 
 
 def pairs_of_accounts(n_pairs: int, rng: np.random.Generator) -> Population:
-    """n_pairs accounts that meet fraud and as many that do not, in random order within each pair."""
-    return population_given_class(rng.permuted(np.tile([True, False], (n_pairs, 1)), axis=1).ravel(), rng)
+    """n_pairs accounts that meet fraud and as many that do not, in random order in each pair."""
+    return population_given_class(
+        rng.permuted(np.tile([True, False], (n_pairs, 1)), axis=1).ravel(), rng
+    )
 
 
 def _whole_pairs(who: np.ndarray, wanted: int) -> int:
-    """How many of the rows to take so that only whole pairs of accounts are, nearest to what is wanted."""
+    """How many rows to take for whole pairs of accounts only, nearest to what is wanted."""
     if len(who) <= wanted:
         return len(who)
     edges = np.searchsorted(who, np.arange(0, who[-1] + 3, 2))
     return int(edges[np.argmin(np.abs(edges - wanted))])
+
+
+class Touched(NamedTuple):
+    """Rows of the sample per removal, int64 (A,) each: later rows changed by one transaction, rows
+    of one account.
+    """
+
+    by_transaction: np.ndarray
+    by_account: np.ndarray
+
+
+def rows_touched(n_accounts: int, rng: np.random.Generator, *, kept: float = KEPT) -> Touched:
+    """Count, by computing the features again, which rows change when one transaction of an account
+    never happened.
+
+    n_accounts: even, >= 2, half of them with fraud as in the paper's sample; one random transaction
+    of each is removed.  kept: share of genuine rows in the sample, in (0, 1]; 1 counts all rows.
+    Returns for each account the number of the sample's rows, the removed one not counted, in which
+    any of the 264 features changes, and the number of its rows in the sample, all of which go with
+    the account.
+    Statistics fitted on all rows (standardising) are not counted: they touch every row a little.
+    ValueError if an argument is out of range.
+    """
+    if n_accounts < 2 or n_accounts % 2:
+        raise ValueError(f"n_accounts must be even and >= 2, got {n_accounts}")
+    if not 0 < kept <= 1:
+        raise ValueError(f"kept must be in (0, 1], got {kept}")
+    population = pairs_of_accounts(n_accounts // 2, rng)
+    who = population.rows["who"]
+    sizes = np.bincount(who, minlength=n_accounts)
+    removed = np.cumsum(sizes) - sizes + (rng.random(n_accounts) * sizes).astype(np.int64)
+    keep = kept_rows(population, rng, kept)
+    left = np.delete(np.arange(len(who)), removed)
+    compared = np.setdiff1d(keep, removed)
+    before = features(population, compared)
+    after = features(select(population, left), np.searchsorted(left, compared))
+    changed = (before != after).any(axis=1)
+    return Touched(
+        np.bincount(who[compared[changed]], minlength=n_accounts),
+        np.bincount(who[keep], minlength=n_accounts),
+    )

@@ -1,35 +1,75 @@
-"""The public schema: the 69 raw attributes of a card transaction, their levels, and the 264 features made of them."""
+"""The public schema: the 69 raw attributes of a card transaction, their levels, and the 264
+features made of them.
+"""
 
-GROUPS = ("groceries", "car", "food out", "retail", "electronics", "travel", "leisure", "bills", "health", "valuables")
-
-# merchant code: group, typical amount in dollars, spread of its logarithm, popularity, share bought without the card
+# merchant code: number of its group, typical amount in dollars, spread of its logarithm,
+# popularity, share bought without the card
 MERCHANT_CODES = {
-    "supermarket": (0, 45, .7, 14, .03), "convenience": (0, 12, .6, 6, .0), "warehouse": (0, 110, .6, 3, .05),
-    "bakery": (0, 18, .6, 2, .02),
-    "fuel pump": (1, 38, .4, 9, .0), "fuel shop": (1, 20, .6, 4, .0), "car parts": (1, 60, .8, 1, .2),
-    "garage": (1, 180, .8, 1, .02),
-    "fast food": (2, 11, .5, 10, .03), "restaurant": (2, 38, .6, 7, .03), "bar": (2, 28, .6, 2, .0),
-    "coffee": (2, 7, .4, 6, .03),
-    "department": (3, 65, .8, 4, .2), "clothing": (3, 55, .7, 4, .3), "shoes": (3, 70, .5, 1.5, .3),
-    "sports": (3, 70, .8, 1.5, .3),
-    "electronics": (4, 130, 1., 1.5, .45), "computers": (4, 190, 1.1, .7, .6), "digital goods": (4, 9, .8, 3, 1.),
-    "phones": (4, 70, .6, 1.5, .5),
-    "airline": (5, 320, .6, .7, .9), "hotel": (5, 190, .6, 1., .5), "car rental": (5, 150, .5, .4, .5),
-    "transit": (5, 12, .8, 2.5, .2),
-    "cinema": (6, 22, .5, 1., .3), "games": (6, 25, .7, 1., .9), "books": (6, 24, .7, 1.5, .7),
-    "events": (6, 90, .7, .5, .8),
-    "utility": (7, 95, .6, 2.5, .8), "telecom": (7, 75, .4, 1.8, .9), "insurance": (7, 140, .5, .8, .9),
-    "professional": (7, 130, 1., .8, .3),
-    "pharmacy": (8, 24, .8, 3.5, .05), "doctor": (8, 80, .8, 1., .1), "fitness": (8, 45, .5, .8, .5),
-    "beauty": (8, 45, .6, 1.2, .1),
-    "hardware": (9, 75, 1., 2., .15), "gift cards": (9, 60, .7, .5, .5), "transfer": (9, 180, .8, .3, .6),
-    "jewellery": (9, 210, 1., .3, .3),
+    # groceries
+    "supermarket": (0, 45, 0.7, 14, 0.03),
+    "convenience": (0, 12, 0.6, 6, 0.0),
+    "warehouse": (0, 110, 0.6, 3, 0.05),
+    "bakery": (0, 18, 0.6, 2, 0.02),
+    # car
+    "fuel pump": (1, 38, 0.4, 9, 0.0),
+    "fuel shop": (1, 20, 0.6, 4, 0.0),
+    "car parts": (1, 60, 0.8, 1, 0.2),
+    "garage": (1, 180, 0.8, 1, 0.02),
+    # food out
+    "fast food": (2, 11, 0.5, 10, 0.03),
+    "restaurant": (2, 38, 0.6, 7, 0.03),
+    "bar": (2, 28, 0.6, 2, 0.0),
+    "coffee": (2, 7, 0.4, 6, 0.03),
+    # retail
+    "department": (3, 65, 0.8, 4, 0.2),
+    "clothing": (3, 55, 0.7, 4, 0.3),
+    "shoes": (3, 70, 0.5, 1.5, 0.3),
+    "sports": (3, 70, 0.8, 1.5, 0.3),
+    # electronics
+    "electronics": (4, 130, 1.0, 1.5, 0.45),
+    "computers": (4, 190, 1.1, 0.7, 0.6),
+    "digital goods": (4, 9, 0.8, 3, 1.0),
+    "phones": (4, 70, 0.6, 1.5, 0.5),
+    # travel
+    "airline": (5, 320, 0.6, 0.7, 0.9),
+    "hotel": (5, 190, 0.6, 1.0, 0.5),
+    "car rental": (5, 150, 0.5, 0.4, 0.5),
+    "transit": (5, 12, 0.8, 2.5, 0.2),
+    # leisure
+    "cinema": (6, 22, 0.5, 1.0, 0.3),
+    "games": (6, 25, 0.7, 1.0, 0.9),
+    "books": (6, 24, 0.7, 1.5, 0.7),
+    "events": (6, 90, 0.7, 0.5, 0.8),
+    # bills
+    "utility": (7, 95, 0.6, 2.5, 0.8),
+    "telecom": (7, 75, 0.4, 1.8, 0.9),
+    "insurance": (7, 140, 0.5, 0.8, 0.9),
+    "professional": (7, 130, 1.0, 0.8, 0.3),
+    # health
+    "pharmacy": (8, 24, 0.8, 3.5, 0.05),
+    "doctor": (8, 80, 0.8, 1.0, 0.1),
+    "fitness": (8, 45, 0.5, 0.8, 0.5),
+    "beauty": (8, 45, 0.6, 1.2, 0.1),
+    # valuables
+    "hardware": (9, 75, 1.0, 2.0, 0.15),
+    "gift cards": (9, 60, 0.7, 0.5, 0.5),
+    "transfer": (9, 180, 0.8, 0.3, 0.6),
+    "jewellery": (9, 210, 1.0, 0.3, 0.3),
 }
 CODE_NAMES = tuple(MERCHANT_CODES)
 CODE_INDEX = {name: index for index, name in enumerate(CODE_NAMES)}
 
-_REGIONS = ("new england", "mid atlantic", "south atlantic", "great lakes", "plains", "central south", "gulf",
-            "mountain", "pacific")
+_REGIONS = (
+    "new england",
+    "mid atlantic",
+    "south atlantic",
+    "great lakes",
+    "plains",
+    "central south",
+    "gulf",
+    "mountain",
+    "pacific",
+)
 _COUNTRIES = ("us", "ca", "mx", "gb", "fr", "de", "it", "es", "br", "cn", "jp", "other")
 
 CATEGORICAL = {
@@ -81,37 +121,110 @@ CATEGORICAL = {
 
 # raw numbers; True: the feature is log(1 + value), because money, times and distances are skewed
 NUMERIC = {
-    "credit_limit": True, "account_age_days": True, "n_cards": False, "payment_ratio": False, "opening_balance": True,
-    "cash_limit": True, "n_products": False, "late_payments": False, "disputes": False, "reported_income": True,
-    "days_since_card_issue": True, "days_since_contact_change": True, "days_since_credential_change": True,
-    "merchant_mean_ticket": True, "merchant_age_days": True, "merchant_daily_count": True,
-    "merchant_chargebacks": False, "merchant_east_km": False, "merchant_north_km": False,
-    "amount": True, "local_amount": True, "distance_home_km": True, "authorisation_seconds": False,
-    "declines_today": False, "tip_share": False, "cashback_amount": True, "day_of_month": False, "pin_tries": False,
+    "credit_limit": True,
+    "account_age_days": True,
+    "n_cards": False,
+    "payment_ratio": False,
+    "opening_balance": True,
+    "cash_limit": True,
+    "n_products": False,
+    "late_payments": False,
+    "disputes": False,
+    "reported_income": True,
+    "days_since_card_issue": True,
+    "days_since_contact_change": True,
+    "days_since_credential_change": True,
+    "merchant_mean_ticket": True,
+    "merchant_age_days": True,
+    "merchant_daily_count": True,
+    "merchant_chargebacks": False,
+    "merchant_east_km": False,
+    "merchant_north_km": False,
+    "amount": True,
+    "local_amount": True,
+    "distance_home_km": True,
+    "authorisation_seconds": False,
+    "declines_today": False,
+    "tip_share": False,
+    "cashback_amount": True,
+    "day_of_month": False,
+    "pin_tries": False,
 }
 
 DERIVED = (
     # against the last transaction of the account
-    "amount_difference", "amount_log_ratio", "distance_from_last", "time_since_last", "speed_from_last",
-    "same_merchant", "same_code", "same_presence", "same_country",
+    "amount_difference",
+    "amount_log_ratio",
+    "distance_from_last",
+    "time_since_last",
+    "speed_from_last",
+    "same_merchant",
+    "same_code",
+    "same_presence",
+    "same_country",
     # velocities: over the rows of the account before this one
-    "count_10min", "count_1h", "count_6h", "count_24h", "count_7d", "count_30d",
-    "sum_10min", "sum_1h", "sum_6h", "sum_24h", "sum_7d", "sum_30d",
-    "absent_count_1h", "absent_count_24h", "absent_count_7d", "absent_sum_1h", "absent_sum_24h", "absent_sum_7d",
-    "small_count_1h", "small_count_24h", "away_count_24h", "away_count_7d", "declines_24h", "declines_7d",
-    "new_merchants_24h", "new_merchants_7d",
+    "count_10min",
+    "count_1h",
+    "count_6h",
+    "count_24h",
+    "count_7d",
+    "count_30d",
+    "sum_10min",
+    "sum_1h",
+    "sum_6h",
+    "sum_24h",
+    "sum_7d",
+    "sum_30d",
+    "absent_count_1h",
+    "absent_count_24h",
+    "absent_count_7d",
+    "absent_sum_1h",
+    "absent_sum_24h",
+    "absent_sum_7d",
+    "small_count_1h",
+    "small_count_24h",
+    "away_count_24h",
+    "away_count_7d",
+    "declines_24h",
+    "declines_7d",
+    "new_merchants_24h",
+    "new_merchants_7d",
     # the account's own past
-    "past_count", "amount_mean", "amount_std", "amount_score", "log_amount_mean", "log_amount_std",
-    "log_amount_score", "distance_mean", "distance_score", "absent_share", "abroad_share", "night_share", "gap_mean",
-    "pace_24h", "spend_pace_24h", "spend_pace_7d",
+    "past_count",
+    "amount_mean",
+    "amount_std",
+    "amount_score",
+    "log_amount_mean",
+    "log_amount_std",
+    "log_amount_score",
+    "distance_mean",
+    "distance_score",
+    "absent_share",
+    "abroad_share",
+    "night_share",
+    "gap_mean",
+    "pace_24h",
+    "spend_pace_24h",
+    "spend_pace_7d",
     # familiarity
-    "merchant_visits", "merchant_first", "merchant_days", "code_visits", "code_days", "code_amount_ratio",
-    "city_visits", "hour_share",
+    "merchant_visits",
+    "merchant_first",
+    "merchant_days",
+    "code_visits",
+    "code_days",
+    "code_amount_ratio",
+    "city_visits",
+    "hour_share",
     # limits
-    "utilisation", "ticket_ratio",
+    "utilisation",
+    "ticket_ratio",
 )
 
-N_RAW = len(CATEGORICAL) + len(NUMERIC)
-FEATURE_NAMES = (*(f"{name}={level}" for name, levels in CATEGORICAL.items() for level in levels[:-1]),
-                 *NUMERIC, *DERIVED)
-IS_NUMERIC = (False,) * (len(FEATURE_NAMES) - len(NUMERIC) - len(DERIVED)) + (True,) * (len(NUMERIC) + len(DERIVED))
+FEATURE_NAMES = (
+    *(f"{name}={level}" for name, levels in CATEGORICAL.items() for level in levels[:-1]),
+    *NUMERIC,
+    *DERIVED,
+)
+IS_NUMERIC = (False,) * (len(FEATURE_NAMES) - len(NUMERIC) - len(DERIVED)) + (True,) * (
+    len(NUMERIC) + len(DERIVED)
+)
