@@ -58,8 +58,8 @@ def certs(
     fresh: Annotated[bool, typer.Option("--fresh", help="replace those that are there")] = False,
 ) -> None:
     """Make a private CA, whose key is thrown away, and one certificate and key for every role."""
-    from spnn_system.config import load, split_address
-    from spnn_system.transport import certificates
+    from spnn_system.config import load
+    from spnn_system.transport import addresses, certificates
 
     loaded = load(config)
     folder = loaded.network.certificates
@@ -70,7 +70,7 @@ def certs(
                          "--fresh replaces them, and then every role needs its new ones")
     for file in there:
         file.unlink()
-    hosts = {role: split_address(address)[0] for role, address in loaded.addresses.items()}
+    hosts = {role: addresses.parse(address)[0] for role, address in loaded.addresses.items()}
     certificates.make(folder, loaded.roles, hosts=hosts, days=days)
     print(f"Each of {', '.join(loaded.roles)} has its folder in {folder}; the key in it is for that role "
           "alone:\nno key may travel anywhere else, and nobody else may read it. On one machine, all at "

@@ -7,12 +7,12 @@ import ipaddress
 import json
 import re
 import shlex
-import socket
 import tomllib
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from spnn_system.transport import addresses
 from spnn_system.settings import SECTIONS, Holder, Model, Network, Protocol, Role, Training, section
 
 NOT_HOLDERS = ("coordinator", "server", "dealer")
@@ -96,7 +96,8 @@ def load(path: str | Path) -> Config:
     """The config of a TOML file, or of config.toml in a folder; paths in it are relative to the file.
 
     FileNotFoundError if it is not there or no file; ValueError in one sentence that names file, section, key, value and what is
-    accepted, for the first mistake. No other file is read, and no address is looked up: `resolve` does that.
+    accepted, for the first mistake. No other file is read, and no address is
+    looked up: `preflight` does that.
     """
     path = Path(path)
     if path.is_dir():
@@ -213,27 +214,11 @@ def _holders(path: Path, read: dict) -> tuple[Holder, ...]:
     return tuple(replace(holder, data=path.parent / holder.data) for holder in holders)
 
 
-def split_address(address: str) -> tuple[str, int]:
-    """Host and port of host:port or [IPv6]:port.  ValueError for anything else.
-
-    >>> split_address("127.0.0.1:50050"), split_address("[::1]:50051")
-    (('127.0.0.1', 50050), ('::1', 50051))
-    """
-    host, _, port = address.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        host = ""
-    if not host or not port.isascii() or not port.isdigit() or not 1 <= int(port) <= 65535:
-        raise ValueError(f"address must be host:port with a port of 1 to 65535, got {address!r}")
-    return host, int(port)
-
-
 def _addresses(config: Config) -> None:
     seen: dict[tuple[str, int], str] = {}
     for role, address in config.addresses.items():
         try:
-            where = split_address(address)
+            where = addresses.parse(address)
         except ValueError as error:
             raise ValueError(f"{role}: {error}") from None
         if _anywhere(where[0]):
@@ -250,14 +235,3 @@ def _anywhere(host: str) -> bool:
         return ipaddress.ip_address(host).is_unspecified
     except ValueError:
         return False
-
-
-def resolve(config: Config) -> None:
-    """Look every host up, as whoever dials will do.  ValueError in one sentence for the first that nobody knows."""
-    for role, address in config.addresses.items():
-        host, port = split_address(address)
-        try:
-            socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            raise ValueError(f"{config.typed}: the host of {role}'s address {address} cannot be found: "
-                             f"{getattr(error, 'strerror', None) or error}") from None

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
-import socket
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -16,15 +14,15 @@ import torch
 from ppkit import datasets
 from ppkit.spnn.holders import holder_names
 from spnn_system import config as configs
-from spnn_system.run.control import private
+from spnn_system.run.role_folder import private
 from spnn_system.data import ID
 from spnn_system.settings import SECTIONS
+from spnn_system.transport import addresses
 from ppkit.spnn.vertical import Vertical, fraud
 
 LABELS = "label"
 OWN = {"ss": {"form": "lean"}, "he": {"key_bits": configs.SECURE_KEY_BITS}}             # shown where the protocol has them
 FEWEST_ROWS = 56_441                            # of creditcard, so that 20 frauds are tested on: fewer measure no AUC
-PORTS = range(20_000, 32_000)                   # below those that systems give to outgoing connections
 
 
 def creditcard(rows: int | None = None, *, holders: int = 2, source: str = "standin") -> Vertical:
@@ -76,21 +74,6 @@ def write(folder: str | Path, vertical: Vertical, *, names: Sequence[str] | None
     return target
 
 
-def free_ports(n: int) -> list[int]:
-    """n different ports of 127.0.0.1 on which nothing listens now.  OSError if there are not as many."""
-    found: list[int] = []
-    for port in random.SystemRandom().sample(PORTS, len(PORTS)):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == n:
-            return found
-    raise OSError(f"there are no {n} free ports of {PORTS.start} to {PORTS.stop - 1}")
-
-
 def _toml(names: list[str], label_holder: int, *, run: str, source: str, settings: dict) -> str:
     sections = {name: {f.name: f for f in fields(kind)} for name, kind in SECTIONS.items()}
     accepted = [key for keys in sections.values() for key in keys]
@@ -105,7 +88,7 @@ def _toml(names: list[str], label_holder: int, *, run: str, source: str, setting
                 words = "; ".join(filter(None, (about.metadata["accepted"], about.metadata["note"])))
                 lines.append(f"{f'{key} = {_value(value)}':<32}# {words}")
     roles = ["coordinator", "server", *(["dealer"] if settings["name"] == "ss" else [])]
-    ports = free_ports(len(roles) + len(names))
+    ports = addresses.free_ports(len(roles) + len(names))
     for role, port in zip(roles, ports):
         lines += ["", f"[{role}]", f'address = "127.0.0.1:{port}"']
     for i, (name, port) in enumerate(zip(names, ports[len(roles):])):

@@ -17,9 +17,11 @@ import psutil
 from tqdm import tqdm
 
 from ppkit.lifeline import end
+from ppkit.writing import write_whole
 from spnn_system import data, preflight
 from spnn_system.config import NOT_HOLDERS, Config, load
-from spnn_system.run.control import named, private
+from spnn_system.run.reports import named
+from spnn_system.run.role_folder import MESSAGES, METRICS, private
 
 ROLE = [sys.executable, "-P", "-m", "spnn_system"]
 COLUMNS = ["step", "phase", "sender", "receiver", "name", "n_bytes", "wire_bytes", "at", "sent_at"]
@@ -237,9 +239,8 @@ def _interrupted(config: Config, roles: Sequence[str]) -> str:
         sentence = f"interrupted before all roles had saved a step: `{command} --fresh{only}` starts anew"
     else:
         sentence = f"interrupted at step {status['step']}; `{command} --resume{only}` goes on from step {status['saved']}"
-    part = _status_file(config).with_name("status.json.part")
-    part.write_text(json.dumps({"step": 0, "steps": 0, **status, "state": "stopped", "sentence": sentence}), "utf-8")
-    os.replace(part, _status_file(config))
+    write_whole(_status_file(config), json.dumps({"step": 0, "steps": 0, **status, "state": "stopped",
+                                                  "sentence": sentence}))
     return sentence
 
 
@@ -252,11 +253,11 @@ def _status_file(config: Config) -> Path:
 
 
 def _sent_file(config: Config, role: str) -> Path:
-    return config.folder_of(role) / "messages.jsonl"
+    return config.folder_of(role) / MESSAGES
 
 
 def _metrics_file(config: Config) -> Path:
-    return config.folder_of(config.label_holder) / "metrics.json"
+    return config.folder_of(config.label_holder) / METRICS
 
 
 def _read_json(path: Path) -> dict:

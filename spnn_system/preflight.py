@@ -8,10 +8,10 @@ import socket
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from spnn_system.transport import certificates
-from spnn_system.config import Config, parse, resolve, split_address
+from spnn_system.transport import addresses, certificates
+from spnn_system.config import Config, parse
 
-WHY = {errno.EADDRINUSE: "is in use by another process or role", errno.EACCES: "is closed to this user",
+NOT_HERE = {errno.EADDRINUSE: "is in use by another process or role", errno.EACCES: "is closed to this user",
        errno.EADDRNOTAVAIL: "is not this machine's: start that role on its own machine, and the others here, each named "
                             "by --only"}
 
@@ -82,18 +82,25 @@ def _kept(config: Config):
     return config.folder_of("coordinator") / "config.toml"
 
 
-def check_ports(addresses: dict[str, str]) -> None:
+def check_ports(of_roles: dict[str, str]) -> None:
     """Refuse an address that a role cannot listen at now: ValueError that says which and why.
 
     All are held until the last one is tried, so that two names of one port are found too.
     """
     with ExitStack() as held:
-        for role, address in addresses.items():
-            family, kind, _, _, where = socket.getaddrinfo(*split_address(address), type=socket.SOCK_STREAM)[0]
-            probe = held.enter_context(socket.socket(family, kind))
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)     # the last run's closed connections do not count
+        for role, address in of_roles.items():
             try:
-                probe.bind(where)
-                probe.listen()
+                held.enter_context(addresses.listening(address))
             except OSError as error:
-                raise ValueError(f"the address {address} of {role} {WHY.get(error.errno, error.strerror)}") from None
+                why = NOT_HERE.get(error.errno, error.strerror)
+                raise ValueError(f"the address {address} of {role} {why}") from None
+
+
+def resolve(config: Config) -> None:
+    """Look every host up, as whoever dials will do.  ValueError in one sentence for the first that nobody knows."""
+    for role, address in config.addresses.items():
+        try:
+            socket.getaddrinfo(*addresses.parse(address), type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            raise ValueError(f"{config.typed}: the host of {role}'s address {address} cannot be found: "
+                             f"{getattr(error, 'strerror', None) or error}") from None

@@ -18,10 +18,12 @@ from time import perf_counter
 import pandas as pd
 
 from ppkit.lifeline import VanishingFolder
-from spnn_system.transport import certificates
 from spnn_system.cost_model import online_seconds, part
+from spnn_system.transport import certificates
+from spnn_system.transport.addresses import free_ports
 from spnn_system.transport.endpoint import Endpoint
-from spnn_system.example import free_ports
+from spnn_system.transport.listener import Admission
+from spnn_system.transport.shaping import Links
 
 PATIENCE = 30.0                              # seconds of silence, beyond three times what the model says, that end a replay
 FAST = 1e9                                   # bits per second that a link without shaping has at least
@@ -60,9 +62,10 @@ def replay(table: pd.DataFrame, *, bandwidth: float = 0.0, latency: float = 0.0,
     with VanishingFolder("ppkit-replay-") as folder, ExitStack() as stack:
         certificates.make(Path(folder), list(plans))
         addresses = {party: f"127.0.0.1:{port}" for party, port in zip(plans, free_ports(len(plans)))}
+        links = Links(bandwidth=bandwidth, latency=latency, timeout=timeout)
         ends = {party: stack.enter_context(Endpoint(
-            party, addresses, run=_RUN, certificates=folder, bandwidth=bandwidth, latency=latency, timeout=timeout,
-            accepts=_accepted(plan), record=None, log=log)) for party, plan in plans.items()}
+            party, addresses, run=_RUN, certificates=folder, links=links,
+            admission=Admission(accepts=_accepted(plan)), log=log)) for party, plan in plans.items()}
         ready, failures = Barrier(len(plans)), []
         with ThreadPoolExecutor(len(plans)) as pool:
             times = [pool.submit(_play, party, plan, ends, ready, failures) for party, plan in plans.items()]

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from spnn_system.transport.shaping import Links
+
 PROTOCOLS = ("plain", "ss", "he", "masked")             # as ppkit.spnn.protocols has them, without loading torch
 FORMS = ("lean", "published")
 ACTIVATIONS = ("sigmoid", "relu", "piecewise")
@@ -77,6 +79,11 @@ class Network:
                                     note="that a role may take to start, read its rows and say hello")
     stuck: float = _setting("seconds >= 0 (0: for ever)", _number(0), 600.0, float,
                             note="that a role may compute without sending or waiting for anything before it counts as hung")
+
+    @property
+    def links(self) -> Links:
+        """What every link of a role is like."""
+        return Links(bandwidth=self.bandwidth, latency=self.latency, timeout=self.timeout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

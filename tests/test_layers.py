@@ -79,13 +79,7 @@ def rooms_in(folder: str) -> dict[str, set[str]]:
     return arrows
 
 
-# Circles that are still there, and what takes them away.
-KNOWN = {"spnn_system.roles": "a role's part goes into parts"}
-
-
-@pytest.mark.parametrize("folder", [
-    pytest.param(folder, marks=pytest.mark.xfail(strict=True, reason=KNOWN[folder]) if folder in KNOWN else ())
-    for folder in sorted({module.rpartition(".")[0] for module in ROOMS})])
+@pytest.mark.parametrize("folder", sorted({module.rpartition(".")[0] for module in ROOMS}))
 def test_no_room_and_no_room_inside_a_room_is_in_a_circle(folder):
     assert circle(rooms_in(folder)) == []
 

@@ -53,3 +53,42 @@ class Hand:
         for change in dict.fromkeys(self._changes):
             with change:
                 change.notify_all()
+
+
+class Simulated:
+    """A `shaping.Clock` by which waiting takes no time: it goes on to where a wait ends.
+
+    What is to happen before then happens on the way, in the thread that waits.
+    """
+
+    def __init__(self, time: float = 0.0):
+        self.time, self._to_come = time, []
+
+    def at(self, when: float, act, *, every: float = 0.0) -> None:
+        """Let something happen at a time, and from then on again and again."""
+        self._to_come.append((when, act, every))
+
+    def now(self) -> float:
+        return self.time
+
+    def wait_until(self, when: float) -> bool:
+        while self._happens(when):
+            pass
+        return False
+
+    def wait(self, change: Condition, until: float) -> None:
+        self._happens(until)                             # who waits looks at what it changed
+
+    def _happens(self, until: float) -> bool:
+        """The next thing, if there is one before then."""
+        nearest = min(self._to_come, key=lambda coming: coming[0], default=None)
+        if nearest is None or nearest[0] > until:
+            self.time = max(self.time, until)
+            return False
+        when, act, every = nearest
+        self._to_come.remove(nearest)
+        self.time = max(self.time, when)
+        if every:
+            self.at(when + every, act, every=every)
+        act()
+        return True

@@ -5,42 +5,41 @@ from __future__ import annotations
 import torch
 
 from spnn_system.config import Config
-from spnn_system.roles.part import Part
-from spnn_system.roles.sides import positions, seek, side_of
+from spnn_system.roles.party import Life, Party
+from spnn_system.roles.protocol_side import positions, seek, side_of
 from spnn_system.roles.weights import Optimiser, Start
-
-SERVER = "server"
 
 
 def main(config: Config, *, resume: bool = False) -> int:
-    """Run the server to its end; returns the exit code of `Part.play`."""
-    return Part(config, SERVER, resume=resume).play(work)
+    """Run the server to its end; returns the exit code of `Life.play`."""
+    return Life(config, "server", resume=resume).play(work)
 
 
-def work(part: Part) -> None:
+def work(party: Party) -> None:
     """All that the server does between the plan and the last word.
 
-    A step: h1 by the protocol; h_L = f(h1) to the label holder; dL/dh_L from it; dL/dh1 to every holder, before the server
-    moves its own layers.
+    A step: h1 by the protocol; h_L = f(h1) to the label holder; dL/dh_L from it; dL/dh1 to every holder, before the
+    server moves its own layers.
     """
-    config, plan = part.config, part.plan
-    side = side_of(part)
-    start = Start(part.root, seed=config.training.seed if part.teaching else None)
-    hidden = start.hidden(plan["columns"], plan["hidden"], plan["activation"])
+    config, plan, messages = party.config, party.plan, party.messages
+    n_train = plan.training.train_rows
+    side = side_of(config, party.role, plan, party.root, resume=party.resume)
+    start = Start(party.root, seed=party.teaching_seed)
+    hidden = start.hidden(plan.columns, plan.model.hidden, plan.model.activation)
     parameters = list(hidden.parameters())
-    optimiser = Optimiser(parameters, name=plan["optimiser"], lr=plan["lr"], stream=part.root)
+    optimiser = Optimiser(parameters, name=plan.training.optimiser, lr=plan.training.lr, stream=party.root)
     first, label_holder = config.names[0], config.label_holder
 
-    n_test = part.receive_counts(first, "test rows", "n")["n"]
-    part.expect(n_test)
-    part.run(side.connect())
-    part.run(side.prepare(plan["train_rows"]))
+    n_test = messages.receive_counts(first, "test rows", "n")["n"]
+    party.schedule.expect(n_test)
+    messages.run(side.connect())
+    messages.run(side.prepare(n_train))
 
     def save() -> None:
         arrays = {name: value.numpy() for name, value in hidden.state_dict().items()}
-        part.save(arrays | optimiser.state, {"streams": positions(side)})
+        party.saves.save(arrays | optimiser.state, {"streams": positions(side)})
 
-    kept = part.restore()
+    kept = party.saves.restore(plan.start)
     if kept is None:
         save()
     else:
@@ -48,24 +47,24 @@ def work(part: Part) -> None:
         optimiser.state = kept.arrays
         seek(side, kept.notes["streams"])
 
-    sizes = part.sizes(plan["train_rows"])
-    for _ in part.epochs():
-        for batch in part.steps():
-            h1 = part.run(side.step(sizes[batch])).requires_grad_()
+    sizes = plan.sizes(n_train)
+    for _ in party.schedule.epochs():
+        for batch in party.schedule.steps():
+            h1 = messages.run(side.step(sizes[batch])).requires_grad_()
             h_L = hidden(h1)
-            part.send(label_holder, "h_L", h_L.detach())
-            back = part.receive_tensor(label_holder, "dL/dh_L", h_L.shape)
+            messages.send(label_holder, "h_L", h_L.detach())
+            back = messages.receive_tensor(label_holder, "dL/dh_L", h_L.shape)
             G, *gradients = torch.autograd.grad(h_L, [h1, *parameters], back)
             for name in config.names:
-                part.send(name, "dL/dh1", G)
+                messages.send(name, "dL/dh1", G)
             optimiser.step(gradients)
-            if part.agreed(part.step):
+            if party.schedule.saves_now:
                 save()
 
-    part.step += 1
-    part.run(side.prepare(n_test))
+    party.progress.step += 1
+    messages.run(side.prepare(n_test))
     with torch.no_grad():
-        for n in part.sizes(n_test):
-            part.send(label_holder, "h_L", hidden(part.run(side.step(n))))
-            part.step += 1
-    part.leave(hidden.state_dict())
+        for n in plan.sizes(n_test):
+            messages.send(label_holder, "h_L", hidden(messages.run(side.step(n))))
+            party.progress.step += 1
+    party.saves.leave(hidden.state_dict())

@@ -41,7 +41,7 @@ class Start:
         return nn.Sequential(activations(names, len(widths))[0], *rest[:-1])
 
     def output(self, columns: Sequence[int], widths: Sequence[int]) -> nn.Linear:
-        """The label holder's part: from h_L to one logit.  widths: all hidden ones where a seed is given, else the last."""
+        """The label holder's part: from h_L to one logit.  widths: all hidden ones."""
         if self._seed is None:
             [linear] = mlp((widths[-1], 1), rng=torch.Generator(), start="zero")
             self._redraw([linear])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import secrets
 import threading
 import time
@@ -16,16 +15,13 @@ import grpc
 from spnn_system.transport import certificates as certs
 from spnn_system.transport import frames
 from spnn_system.transport.frames import Frame
-from spnn_system.transport.gate import SERVICE, SESSION, Gate
-from spnn_system.transport.links import (LinkError, Outgoing, OutOfTurn, Rejected, Silent, Stopped, detail, growing_pauses,
-                                      raise_if_final)
-from spnn_system.transport.shaping import Clock, WallClock, piece_bytes
+from spnn_system.transport.links import (Inbox, LinkError, Outgoing, OutOfTurn, Silent, Stopped, detail,
+                                         growing_pauses, raise_if_final)
+from spnn_system.transport.listener import SERVICE, SESSION, Admission, Identity, Listener
+from spnn_system.transport.shaping import Clock, Links, WallClock, piece_bytes
 
 if TYPE_CHECKING:
     import torch
-
-BACKLOG = 2 << 30                            # bytes of one sender's messages that wait unread
-__all__ = ["BACKLOG", "Endpoint", "LinkError", "OutOfTurn", "Rejected", "Silent", "Stopped", "Unrecorded"]
 
 
 class Unrecorded(LinkError):
@@ -37,14 +33,7 @@ class Endpoint:
 
     me: this role.  addresses: {role: "host:port"}, of all roles that this one talks with, and its own, where it serves.
     run: the run's id, in every message.  certificates: the folder that holds <me>/, as `certificates.make` leaves it.
-    bandwidth: bits per second of each directed link from here, 0 for unshaped; counted are the frame's bytes, not what TLS,
-    HTTP/2 and TCP add.  latency: seconds after the last byte at which a message that comes here may be read; messages behind
-    one another do not wait for each other's latency.  Calls are not shaped.
-    timeout: seconds without a sign of life of a role.  accepts: {sender: names of messages it may send here}, None for all.
-    largest: bytes of the payload of one message that comes here, None for as much as backlog lets in.  backlog: bytes of one
-    sender's messages that may wait here unread, each counted with its head and 4 KiB; the default is sixteen times what a
-    dealer sends ahead for an epoch of 230,000 records with 14 columns (131 MB). Both are checked on a message's head, before
-    memory is taken for it: a link takes at most backlog, and once more the message that is coming in.
+    links: bandwidth, latency and timeout.  admission: which messages it takes, and how large.
     record: a file that keeps every message and call taken, to be read with `frames.recorded`. Where it cannot be written
     (a full disk) the endpoint stops with Unrecorded and takes no more messages; calls still work.
     log: gets a dict for every message sent, once it is acknowledged: at, sent_at (time.time() when it was given to `send` and
@@ -68,38 +57,30 @@ class Endpoint:
     range; before anything is sent.
     """
 
-    def __init__(self, me: str, addresses: Mapping[str, str], *, run: str, certificates: Path | str, bandwidth: float = 0,
-                 latency: float = 0.0, timeout: float = 10.0, accepts: Mapping[str, set[str]] | None = None,
-                 largest: int | None = None, backlog: int = BACKLOG,
-                 record: Path | str | None = None, log: Callable[[dict], None] | None = None,
-                 clock: Clock | None = None):
+    def __init__(self, me: str, addresses: Mapping[str, str], *, run: str, certificates: Path | str,
+                 links: Links = Links(), admission: Admission = Admission(), record: Path | str | None = None,
+                 log: Callable[[dict], None] | None = None, clock: Clock | None = None):
         if me not in addresses:
             raise ValueError(f"addresses must have one for {me!r} itself, got {sorted(addresses)}")
-        if not 0 <= bandwidth < math.inf or not 0 <= latency < math.inf or not 0 < timeout < math.inf:
-            raise ValueError("bandwidth and latency must be >= 0 and timeout > 0, "
-                             f"got bandwidth={bandwidth}, latency={latency}, timeout={timeout}")
-        if (largest is not None and largest < 0) or backlog < 1:
-            raise ValueError(f"largest must be >= 0 or None and backlog > 0, got largest={largest}, backlog={backlog}")
         certs.check(certificates, me)
-        self.me, self.run, self.timeout = me, run, timeout
+        self.me, self.run, self.timeout = me, run, links.timeout
         self._addresses, self._certificates, self._log = dict(addresses), Path(certificates), log
-        self._bandwidth, self._piece, self._session = bandwidth, piece_bytes(bandwidth), secrets.token_hex(16)
-        self._change = threading.Condition()             # guards what follows, and what the gate took; tells of changes
-        self._failure: LinkError | None = None
+        self._bandwidth, self._session = links.bandwidth, secrets.token_hex(16)
+        self._inbox = Inbox(set(addresses) - {me})
+        self._change, self._stopped = self._inbox.change, self._inbox.closed
+        self._failure: LinkError | None = None           # this and the next line are guarded by the inbox's lock
         self._unacknowledged = self._calls = 0
-        self._sending, self._writing = threading.Lock(), threading.Lock()
+        self._sending, self._writing, self._closed = threading.Lock(), threading.Lock(), threading.Event()
         self._outgoing: dict[str, Outgoing] = {}
         self._channels: dict[str, grpc.Channel] = {}
-        self._stopped, self._closed = threading.Event(), threading.Event()
         self._clock = clock or WallClock(self._stopped)
         self._record = open(record, "ab") if record is not None else None
-        self._gate = Gate(me, addresses[me], run=run, roles=set(addresses) - {me}, certificates=self._certificates,
-                          latency=latency, accepts=accepts, largest=largest, backlog=backlog, record=self._record,
-                          clock=self._clock, tell=self._tell, change=self._change, closing=self._stopped.is_set,
-                          failed=self._unrecorded)
+        self._listener = Listener(Identity(me, run, self._certificates), addresses[me], inbox=self._inbox,
+                                  admission=admission, latency=links.latency, clock=self._clock, record=self._record,
+                                  log=self._tell, failed=self._unrecorded)
 
     def __enter__(self) -> Endpoint:
-        self._gate.start()
+        self._listener.start()
         threading.Thread(target=self._watch, name=f"watch of {self.me}", daemon=True).start()
         return self
 
@@ -117,9 +98,10 @@ class Endpoint:
         Stopped, Silent or Rejected if this endpoint was stopped or a message before this one could not be delivered.
         """
         with self._sending:
-            self._raise_failure()
+            self.check()
             link = self._outgoing.get(receiver) or self._link(receiver)
-            parts = frames.pieces(Frame(self.run, self.me, receiver, link.number, step, phase, name, payload), self._piece)
+            frame = Frame(self.run, self.me, receiver, link.number, step, phase, name, payload)
+            parts = frames.pieces(frame, piece_bytes(self._bandwidth))
             head = frames.opening(parts[0])
             with self._change:
                 self._unacknowledged += 1
@@ -134,13 +116,13 @@ class Endpoint:
         Silent if the time is over, OutOfTurn if the next message is another, Stopped, Silent or Rejected if this endpoint was
         stopped or one of its own messages could not be delivered.
         """
-        if sender not in self._gate.incoming:
-            raise ValueError(f"{self.me} can receive from {sorted(self._gate.incoming)}, got {sender!r}")
+        if sender not in self._inbox.senders:
+            raise ValueError(f"{self.me} can receive from {sorted(self._inbox.senders)}, got {sender!r}")
         timeout = self.timeout if timeout is None else timeout
-        link, since = self._gate.incoming[sender], self._clock.now()
+        link, since = self._inbox.senders[sender], self._clock.now()
         with self._change:
             while True:
-                self._raise_failure()
+                self.check()
                 now = self._clock.now()
                 if link.waiting:
                     until = link.waiting[0][0]
@@ -164,7 +146,7 @@ class Endpoint:
         if not 0 <= low <= high:
             raise ValueError(f"0 <= low <= high must hold, got low={low}, high={high}")
         with self._change:
-            self._gate.steps = (low, high)
+            self._inbox.steps = (low, high)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until all that was sent is acknowledged.
@@ -174,9 +156,14 @@ class Endpoint:
         """
         with self._change:
             done = self._change.wait_for(lambda: not self._unacknowledged or self._failure is not None, timeout)
-            self._raise_failure()
+            self.check()
             if not done:
                 raise Silent(self.me, f"{self._unacknowledged} messages of {self.me} were not acknowledged in {timeout:g} s")
+
+    def check(self) -> None:
+        """Stopped, Silent, Rejected or Unrecorded if this endpoint was stopped, or could not go on."""
+        if self._failure is not None:
+            raise type(self._failure)(self._failure.role, str(self._failure))
 
     def stop(self, reason: str) -> None:
         """Make every `send`, `receive` and `flush`, waiting or to come, raise Stopped(reason); calls still work."""
@@ -189,7 +176,7 @@ class Endpoint:
         answered by one run of the handler, however often the connection failed. A ValueError or LinkError that it raises
         becomes Rejected at the caller, with its sentence; of any other only the kind is told.
         """
-        self._gate.handlers[method] = handler
+        self._listener.handlers[method] = handler
 
     def call(self, receiver: str, method: str, body: dict, *, timeout: float | None = None,
              until: threading.Event | None = None) -> dict:
@@ -205,9 +192,10 @@ class Endpoint:
             request = frames.pack(Frame(self.run, self.me, receiver, self._calls, 0, "control", method, body))
             ask = self._channel(receiver).unary_unary(f"/{SERVICE}/Call")
         deadline, pauses, problem = self._clock.now() + timeout, growing_pauses(), None
-        while (left := deadline - self._clock.now()) > 0 and not self._closed.is_set() and not (until and until.is_set()):
+        while ((remaining := deadline - self._clock.now()) > 0 and not self._closed.is_set()
+               and not (until and until.is_set())):
             try:
-                return json.loads(ask(request, timeout=left, metadata=((SESSION, self._session),)))
+                return json.loads(ask(request, timeout=remaining, metadata=((SESSION, self._session),)))
             except grpc.RpcError as error:
                 problem = error
                 raise_if_final(receiver, problem)
@@ -226,7 +214,7 @@ class Endpoint:
             links, channels = list(self._outgoing.values()), list(self._channels.values())
         for link in links:
             link.end()
-        self._gate.close()
+        self._listener.close()
         for channel in channels:
             channel.close()
         if self._record is not None:
@@ -274,14 +262,6 @@ class Endpoint:
         self._failure = self._failure or Unrecorded(self.me, f"received.frames: {error.strerror or error}")
         self._stopped.set()
         self._change.notify_all()
-
-    def check(self) -> None:
-        """Stopped, Silent, Rejected or Unrecorded if this endpoint was stopped, or could not go on."""
-        self._raise_failure()
-
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise type(self._failure)(self._failure.role, str(self._failure))
 
     def _tell(self, line: dict[str, Any]) -> None:
         if self._log is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,21 +135,21 @@ class Outgoing:
             with self._change:
                 self._stream += 1                # ends the iterator of pieces that the broken stream still reads from
                 self._change.notify_all()
-                left = self._alive + self._timeout - self._clock.now() if self._kept and not self._is_silent else 0.0
+                remaining = self._alive + self._timeout - self._clock.now() if self._kept and not self._is_silent else 0.0
                 kept = bool(self._kept)
             if self._stopped.is_set():
                 return
             try:
                 if problem is not None:
                     raise_if_final(self.receiver, problem)
-                if kept and left <= 0:
+                if kept and remaining <= 0:
                     raise Silent(self.receiver, f"{self.receiver} could not be reached, or took nothing, for "
                                                 f"{self._timeout:g} s{detail(problem)}")
             except LinkError as error:
                 self._failed(error)
                 return
             if kept:
-                self._stopped.wait(min(next(pauses), left))
+                self._stopped.wait(min(next(pauses), remaining))
 
     def _pieces(self, stream: int) -> Iterator[bytes]:
         """The pieces of all that is kept and still to come, each when the link lets it through, for as long as the stream lasts."""
@@ -186,10 +186,28 @@ class Outgoing:
         self._sent(about)
 
 
+class Inbox:
+    """What came to a role and was not read yet, of every sender.
+
+    senders: {role: the receiver's end of its link}.  steps: the least and the largest that a message may be of.
+    change: the lock that guards both; told of every arrival.  closed: set once this role has stopped taking messages.
+    """
+
+    def __init__(self, roles: Iterable[str]):
+        self.senders = {role: Incoming() for role in roles}
+        self.steps: tuple[int, float] = (0, math.inf)
+        self.change, self.closed = threading.Condition(), threading.Event()
+
+    def heard(self, role: str, now: float) -> None:
+        """A role gave a sign of life."""
+        with self.change:
+            self.senders[role].heard_at = now
+
+
 class Incoming:
     """The receiver's end: the number that comes next, and what has come and was not read yet.
 
-    Not safe by itself: the Endpoint holds its lock around every use.
+    Not safe by itself: whoever uses it holds the inbox's lock.
     """
 
     def __init__(self):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from threading import Condition, Event
 from typing import Protocol
 
@@ -12,6 +13,26 @@ from spnn_system.transport.frames import PIECE_BYTES
 
 _PIECE_SECONDS = 0.02                        # a piece takes about so long, unless that makes it tiny
 _SMALLEST_PIECE = 1 << 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """What every directed link of an endpoint is like.
+
+    bandwidth: bits per second from here, 0 for unshaped; counted are the frame's bytes, not what TLS, HTTP/2 and TCP
+    add.  latency: seconds after the last byte at which a message that comes here may be read; messages behind one
+    another do not wait for each other's latency.  Calls are not shaped.
+    timeout: seconds without a sign of life of a role.
+    """
+
+    bandwidth: float = 0.0
+    latency: float = 0.0
+    timeout: float = 10.0
+
+    def __post_init__(self):
+        if not (0 <= self.bandwidth < math.inf and 0 <= self.latency < math.inf and 0 < self.timeout < math.inf):
+            raise ValueError("bandwidth and latency must be >= 0 and timeout > 0, got bandwidth="
+                             f"{self.bandwidth}, latency={self.latency}, timeout={self.timeout}")
 
 
 class TokenBucket:
@@ -70,11 +91,11 @@ class WallClock:
 
     def wait_until(self, when: float) -> bool:
         """Sleep until then; True, at once, if stopped."""
-        return self._stopped.wait(max(0.0, when - time.monotonic()))
+        return self._stopped.wait(max(0.0, when - self.now()))
 
     def wait(self, change: Condition, until: float) -> None:
         """Condition.wait; until may be math.inf."""
-        change.wait(None if until == math.inf else max(0.0, until - time.monotonic()))
+        change.wait(None if until == math.inf else max(0.0, until - self.now()))
 
 
 def piece_bytes(bits_per_second: float) -> int:

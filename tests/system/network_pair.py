@@ -7,17 +7,27 @@ import threading
 
 from waiting import FAR
 
-from spnn_system import example
-from spnn_system.transport import certificates
+from spnn_system.transport import addresses, certificates
 from spnn_system.transport.endpoint import Endpoint, Stopped
+from spnn_system.transport.listener import Admission
+from spnn_system.transport.shaping import Links
 
 # Ports are free when they are looked for and used later: two workers of xdist must not look at the same ones.
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8
-example.PORTS = range(20_000 + 1_500 * _WORKER, 21_500 + 1_500 * _WORKER)
+addresses.PORTS = range(20_000 + 1_500 * _WORKER, 21_500 + 1_500 * _WORKER)
 
 
 def loopback(*roles):
-    return {role: f"127.0.0.1:{port}" for role, port in zip(roles, example.free_ports(len(roles)), strict=True)}
+    return {role: f"127.0.0.1:{port}" for role, port in zip(roles, addresses.free_ports(len(roles)), strict=True)}
+
+
+def opened(me, addresses, **settings):
+    """An Endpoint from settings without their groups, and with the certificates in a folder."""
+    for group, kind in (("links", Links), ("admission", Admission)):
+        inside = {name: settings.pop(name) for name in list(settings) if name in kind.__dataclass_fields__}
+        if inside:
+            settings[group] = kind(**inside)
+    return Endpoint(me, addresses, **settings)
 
 
 class Pair:
@@ -27,10 +37,10 @@ class Pair:
     """
 
     def __init__(self, folder, **settings):
-        addresses, self._opens = loopback("A", "server"), "clock" not in settings
-        certificates.make(folder, list(addresses))
+        at, self._opens = loopback("A", "server"), "clock" not in settings
+        certificates.make(folder, list(at))
         settings = {"run": "r", "certificates": folder, "timeout": FAR} | settings
-        self.A, self.server = (Endpoint(role, addresses, **settings) for role in addresses)
+        self.A, self.server = (opened(role, at, **settings) for role in at)
 
     def __enter__(self):
         self.A.__enter__(), self.server.__enter__()

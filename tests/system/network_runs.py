@@ -19,7 +19,7 @@ from ppkit.models import classification_loss
 from ppkit.spnn.layer import SPNN
 from spnn_system import config, example
 from spnn_system.transport import certificates, frames
-from spnn_system.roles.order import Order
+from spnn_system.roles.row_order import RowOrder
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.training import train
 from ppkit.spnn.vertical import Vertical
@@ -129,7 +129,7 @@ def alone(conf, vertical, **choices) -> Alone:
 
     n_steps, epoch = t.epochs * t.steps_per_epoch, iter(range(t.epochs))
     key = Stream.seeded_for_teaching(seed).derive(conf.names[0]).derive("order of the rows").key if t.order == "reshuffled" else None
-    order = Order(t.train_rows, t.batch, key)
+    order = RowOrder(t.train_rows, t.batch, key)
     with mock.patch.object(torch, "randperm", lambda n, generator: torch.cat(order.epoch(next(epoch)))):
         record = train(net, *vertical["train"], epochs=t.epochs, batch=t.batch, criterion=criterion, look_at=range(n_steps),
                        optimiser=torch.optim.SGD(net.parameters(), lr=t.lr), order=t.order, rng=torch.Generator())

@@ -9,19 +9,17 @@ import os
 import signal
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 from waiting import FAR, until
 
 # What each forked process does before it begins.
 PATIENT = f"""
-from spnn_system.roles import coordinator, liaison
-from spnn_system.transport import gate, serving
+from spnn_system.roles import control_channel, coordinator
+from spnn_system.transport import handshakes, listener
 coordinator.LAST_WORD = coordinator.LATECOMERS = {FAR}       # to tell all why a run stops, those too that still start
-liaison.GIVING_UP = liaison.LAST_WORD = {FAR}                # to tell the coordinator, and to hear it
-gate._HANDSHAKE_SECONDS = gate._CLOSING_SECONDS = {FAR}
-serving.CUT_SECONDS = {FAR}
+control_channel.GIVING_UP = control_channel.LAST_WORD = {FAR}  # to tell the coordinator, and to hear it
+handshakes.ENOUGH_SECONDS = listener.CLOSING_SECONDS = listener.CUT_SECONDS = {FAR}
 """
 
 
@@ -139,18 +137,17 @@ def clocks(log: Path) -> None:
     """In the new process: the clock of the signs of life, and that of the links, go ahead as `Role.later` says."""
     import time
 
-    from spnn_system.roles import coordinator, part
+    from spnn_system.roles import control_channel
     from spnn_system.transport import endpoint, shaping
 
-    class Ahead(shaping.WallClock):
-        def now(self):
-            return time.monotonic() + ahead(log, "links").stat().st_size
+    for module, which in ((endpoint, "links"), (control_channel, "signs")):
+        class Ahead(shaping.WallClock):
+            file = ahead(log, which)
 
-    def now():
-        return time.monotonic() + ahead(log, "signs").stat().st_size
+            def now(self):
+                return time.monotonic() + self.file.stat().st_size
 
-    endpoint.WallClock = Ahead
-    part.Liaison = partial(part.Liaison, now=now)
+        module.WallClock = Ahead
 
 
 def become(log: str) -> None:

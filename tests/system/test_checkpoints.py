@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from spnn_system.run.checkpoints import SET_UP, Changed, Checkpoints, Damaged, Journal, SentBefore, digest, root_secret, write
+from spnn_system.run.checkpoints import Changed, Checkpoints, Damaged, root_secret, write_secret
+from spnn_system.run.journal import SET_UP, Journal, SentBefore, digest
 
 ABOUT = {"run": "r", "role": "A", "config": "c" * 64, "data": "d" * 64}
 THETA = {"theta": np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)}
@@ -76,17 +77,17 @@ def test_a_full_disk_leaves_the_last_checkpoint_as_it_was(kept):
     kept.save(5, THETA, {})
     before = kept.path(5).read_bytes()
     for step in (5, 10):
-        part = kept.path(step).with_name(kept.path(step).name + ".part")
+        part = kept.path(step).with_name(f"{kept.path(step).name}.{os.getpid()}.part")
         part.symlink_to("/dev/full")
         with pytest.raises(OSError, match="No space left"):
             kept.save(step, THETA, {"longer": "x" * 10_000})
-        part.unlink()
+        assert not part.is_symlink()
     assert kept.path(5).read_bytes() == before and kept.steps() == [5] and kept.usable() == ([5], [])
 
 
 def test_write_replaces_and_leaves_no_half(tmp_path):
-    write(tmp_path / "a", b"one")
-    write(tmp_path / "a", b"two")
+    write_secret(tmp_path / "a", b"one")
+    write_secret(tmp_path / "a", b"two")
     assert (tmp_path / "a").read_bytes() == b"two" and os.listdir(tmp_path) == ["a"]
 
 

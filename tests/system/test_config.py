@@ -11,7 +11,7 @@ from waiting import FAR
 
 from ppkit import models
 from ppkit.spnn import paillier_keys, protocols, training
-from spnn_system import config, settings
+from spnn_system import config, preflight, settings
 
 GOOD = """
 run = "first-try"
@@ -224,7 +224,7 @@ def test_files_that_are_not_there_or_not_text(tmp_path):
 
 
 def test_a_host_that_nobody_knows(tmp_path):
-    config.resolve(loaded(tmp_path, GOOD.replace("127.0.0.1:50054", "localhost:50054").replace("127.0.0.1:50053", "[::1]:50053")))
+    preflight.resolve(loaded(tmp_path, GOOD.replace("127.0.0.1:50054", "localhost:50054").replace("127.0.0.1:50053", "[::1]:50053")))
     nobody = loaded(tmp_path, GOOD.replace("127.0.0.1:50051", "no-such-host.invalid:50051"))
     with pytest.raises(ValueError, match="run.toml'?: the host of server's address no-such-host.invalid:50051 cannot be found: "):
-        config.resolve(nobody)
+        preflight.resolve(nobody)

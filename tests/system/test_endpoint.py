@@ -21,11 +21,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from network_pair import Pair, Wire, loopback
+from network_pair import Pair, Wire, loopback, opened
 from waiting import FAR, Hand, until
 
-from spnn_system.transport import certificates, frames, gate, serving
-from spnn_system.transport.endpoint import Endpoint, OutOfTurn, Rejected, Silent, Stopped
+from spnn_system.transport import certificates, frames, handshakes, listener
+from spnn_system.transport.endpoint import OutOfTurn, Silent, Stopped
+from spnn_system.transport.links import Rejected
 from spnn_system.transport.frames import Frame, pack
 from spnn_system.transport.links import Outgoing
 
@@ -44,15 +45,15 @@ def folder(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """However slow the machine is, a handshake is not taken for a failed one, nor a cut for a message that is too short."""
-    monkeypatch.setattr(gate, "_HANDSHAKE_SECONDS", FAR)
-    monkeypatch.setattr(gate, "_CLOSING_SECONDS", FAR)
-    monkeypatch.setattr(serving, "CUT_SECONDS", FAR)
+    monkeypatch.setattr(handshakes, "ENOUGH_SECONDS", FAR)
+    monkeypatch.setattr(listener, "CLOSING_SECONDS", FAR)
+    monkeypatch.setattr(listener, "CUT_SECONDS", FAR)
 
 
 @pytest.fixture
 def impatient(monkeypatch):
     """A stream that ends in the middle of a message over a connection that stays is looked at only a moment."""
-    monkeypatch.setattr(serving, "CUT_SECONDS", 0.01)
+    monkeypatch.setattr(listener, "CUT_SECONDS", 0.01)
 
 
 class Lines(list):
@@ -66,7 +67,7 @@ class Lines(list):
 def place(folder):
     """server, which A may send "good" and B "other"; its address and its log."""
     addresses, lines = loopback("A", "B", "server"), Lines()
-    with Endpoint("server", addresses, run="r", certificates=folder, timeout=FAR, log=lines.append,
+    with opened("server", addresses, run="r", certificates=folder, timeout=FAR, log=lines.append,
                   accepts={"A": {"good"}, "B": {"other"}}) as server:
         server.on_call("double", lambda caller, body: {"caller": caller, "twice": 2 * body["x"]})
         yield server, addresses, lines
@@ -162,9 +163,9 @@ def without_tls(folder, tmp_path):
 
 def failed_handshakes(server, lines):
     """How many the log has once those that began have had their time."""
-    until(lambda: server._gate._shaking)
+    until(lambda: server._listener.handshakes.begun)
     server._clock.move(server._clock.time + FAR)
-    server._gate._count_failed()                                     # as its timer does
+    server._listener.handshakes.count_failed()                                     # as its timer does
     return sum(int(line["why"].split(": ")[1]) for line in lines if line.get("from") == "unknown")
 
 
@@ -172,7 +173,7 @@ def failed_handshakes(server, lines):
 def timed(folder):
     """As `place`, by a clock that the test moves."""
     addresses, lines = loopback("A", "B", "server"), Lines()
-    with Endpoint("server", addresses, run="r", certificates=folder, log=lines.append, clock=Hand()) as server:
+    with opened("server", addresses, run="r", certificates=folder, log=lines.append, clock=Hand()) as server:
         yield server, addresses, lines
 
 
@@ -185,11 +186,11 @@ def test_without_a_certificate_of_this_authority_nobody_gets_in(timed, folder, t
     assert failed_handshakes(server, lines) == 3, "who has one is not counted"
     assert {line["why"].split(":")[0] for line in lines.refusal()} == {
         "connections that showed no valid certificate of this run's authority"}
-    assert not server._gate._shaking and capfd.readouterr().err.count("Handshake failed") == 3, "gRPC says why, on stderr"
+    assert not server._listener.handshakes.begun and capfd.readouterr().err.count("Handshake failed") == 3, "gRPC says why, on stderr"
 
 
 def test_a_failed_handshake_is_counted_by_itself(monkeypatch, place, folder, tmp_path):
-    monkeypatch.setattr(gate, "_HANDSHAKE_SECONDS", 0.01)
+    monkeypatch.setattr(handshakes, "ENOUGH_SECONDS", 0.01)
     server, addresses, lines = place
     knock(addresses["server"], without_tls(folder, tmp_path), [good()])
     assert lines.refusal()[0]["why"] == "connections that showed no valid certificate of this run's authority: 1"
@@ -213,24 +214,24 @@ def test_an_expired_certificate_does_not_get_in(folder, tmp_path, capfd):
                 (tmp_path / place / role / file).chmod(0o600)
     lines, addresses = Lines(), loopback("A", "server")
     settings = {"run": "r", "certificates": tmp_path / "good", "log": lines.append, "clock": Hand()}
-    with Endpoint("server", addresses, **settings) as server:
+    with opened("server", addresses, **settings) as server:
         code, _, taken = knock(addresses["server"], certificates.dialling(tmp_path / "old", "A"), [good()])
         assert code is Code.UNAVAILABLE and taken == [] and failed_handshakes(server, lines) == 1
         still_takes_a_good_one(server, addresses["server"], tmp_path / "good")
     assert "certificate has expired" in capfd.readouterr().err
     with pytest.raises(ValueError, match="expired on"):
-        Endpoint("server", addresses, run="r", certificates=tmp_path / "old")
+        opened("server", addresses, run="r", certificates=tmp_path / "old")
 
 
 def test_who_dials_checks_that_it_reached_the_role_it_meant(folder):
     """B listens where A thinks the server is: A sends it nothing."""
     addresses, seen, clock = loopback("A", "server"), [], Hand()
     there = {"A": addresses["A"], "B": addresses["server"]}
-    with Endpoint("B", there, run="r", certificates=folder, log=seen.append) as b:
+    with opened("B", there, run="r", certificates=folder, log=seen.append) as b:
         with pytest.raises(Silent, match="server could not be reached") as silent:
-            with Endpoint("A", addresses, run="r", certificates=folder, timeout=1.0, clock=clock) as a:
+            with opened("A", addresses, run="r", certificates=folder, timeout=1.0, clock=clock) as a:
                 a.send("server", "secret", b"x", step=0)
-                until(lambda: len(b._gate._shaking) > 1)         # it has tried, and tried again
+                until(lambda: len(b._listener.handshakes.begun) > 1)         # it has tried, and tried again
                 clock.move(1.1)
         assert silent.value.role == "server" and not [line for line in seen if line.get("from") == "A"]
 
@@ -242,7 +243,7 @@ def test_a_message_that_comes_again_is_acknowledged_and_dropped(place, folder):
     assert knock(addresses["server"], dialling, parts) == (Code.OK, "", [0, 0, 1, 0])
     assert knock(addresses["server"], dialling, parts[:1]) == (Code.OK, "", [0])
     assert [server.receive("A", "good", step=1) for _ in range(2)] == [b"first", b"second"]
-    assert not server._gate.incoming["A"].waiting, "the two that came again"
+    assert not server._inbox.senders["A"].waiting, "the two that came again"
     assert not [line for line in lines if line.get("event") == "refused"]
 
 
@@ -294,7 +295,7 @@ def said(n_bytes, sent):
     ({}, Code.FAILED_PRECONDITION, r"server keeps at most 2147483648 bytes of A that it has not read, and has no room for 4294967\d+")])
 def test_a_message_that_says_too_much_is_refused_before_it_comes(folder, settings, code, why):
     addresses, lines = loopback("A", "server"), Lines()
-    with Endpoint("server", addresses, run="r", certificates=folder, log=lines.append, **settings) as server:
+    with opened("server", addresses, run="r", certificates=folder, log=lines.append, **settings) as server:
         (got, sentence, _), most = peak_bytes(
             lambda: knock(addresses["server"], certificates.dialling(folder, "A"), said(1 << 32, sent=100)))
         assert got is code and re.fullmatch(why, sentence) and most < 20 << 20       # what gRPC holds on its way
@@ -304,7 +305,7 @@ def test_a_message_that_says_too_much_is_refused_before_it_comes(folder, setting
 
 def test_the_largest_message_is_taken_and_one_byte_more_is_not(folder):
     addresses, lines = loopback("A", "server"), Lines()
-    with Endpoint("server", addresses, run="r", certificates=folder, log=lines.append, largest=7) as server:
+    with opened("server", addresses, run="r", certificates=folder, log=lines.append, largest=7) as server:
         still_takes_a_good_one(server, addresses["server"], folder)
         code, why, _ = knock(addresses["server"], certificates.dialling(folder, "A"), [good(number=1, payload=b"payload+")])
         assert (code, why) == (Code.INVALID_ARGUMENT, "a message to server has at most 7 bytes, this one 8")
@@ -313,7 +314,7 @@ def test_the_largest_message_is_taken_and_one_byte_more_is_not(folder):
 def test_unread_messages_are_bounded_and_reading_makes_room(folder):
     addresses, lines = loopback("A", "server"), Lines()
     one = lambda number: good(number=number, payload=bytes(10_000))
-    with Endpoint("server", addresses, run="r", certificates=folder, log=lines.append, backlog=50_000) as server:
+    with opened("server", addresses, run="r", certificates=folder, log=lines.append, backlog=50_000) as server:
         ask = lambda *numbers: knock(addresses["server"], certificates.dialling(folder, "A"), [one(n) for n in numbers])
         code, why, taken = ask(0, 1, 2, 3)
         assert (code, taken) == (Code.FAILED_PRECONDITION, [0, 1, 2]) and why == lines.refusal()[0]["why"]
@@ -325,7 +326,7 @@ def test_unread_messages_are_bounded_and_reading_makes_room(folder):
         assert ask(6)[0] is Code.FAILED_PRECONDITION
         for _ in range(3):
             server.receive("A", "good", step=1)
-        assert server._gate.incoming["A"].unread_bytes == 0
+        assert server._inbox.senders["A"].unread_bytes == 0
 
 
 def test_a_long_message_that_comes_again_is_acknowledged_and_not_kept_meanwhile(place, folder):
@@ -344,8 +345,8 @@ def test_half_messages_on_many_streams_are_not_all_kept(impatient, folder):
         yield from said(100 << 20, sent=8)
         go_on.wait(FAR)
 
-    with Endpoint("server", addresses, run="r", certificates=folder, log=lines.append) as server:
-        link, ended = server._gate.incoming["A"], []
+    with opened("server", addresses, run="r", certificates=folder, log=lines.append) as server:
+        link, ended = server._inbox.senders["A"], []
 
         def ask():
             ended.append(knock(addresses["server"], certificates.dialling(folder, "A"), half())[0])
@@ -537,7 +538,7 @@ def test_a_piece_or_a_call_is_a_sign_of_life(tmp_path):
     clock, bandwidth = Hand(), 4 * 8 * 4096                                      # a piece of 4 KiB takes a quarter of a second
     with Pair(tmp_path, timeout=0.4, bandwidth=bandwidth, clock=clock) as pair:
         pair.server.on_call("alive", lambda caller, body: {})
-        link = pair.server._gate.incoming["A"]
+        link = pair.server._inbox.senders["A"]
         pair.A.send("server", "slow", bytes(15_000), step=0)
         ended, thread = waits(lambda: pair.server.receive("A", "slow", step=0))
         until(lambda: clock.waits == [0.4])
@@ -615,8 +616,8 @@ def cuttable(folder):
     made = []
 
     def make(**settings):
-        server = Endpoint("server", addresses, run="r", certificates=folder, log=servers.append, **settings)
-        a = Endpoint("A", addresses | {"server": wire.address}, run="r", certificates=folder, log=lines.append, **settings)
+        server = opened("server", addresses, run="r", certificates=folder, log=servers.append, **settings)
+        a = opened("A", addresses | {"server": wire.address}, run="r", certificates=folder, log=lines.append, **settings)
         made.extend([a, server])
         return a.__enter__(), server.__enter__(), wire, lines
 
@@ -648,13 +649,13 @@ def test_messages_cross_cuts_once_and_in_order(cuttable):
         assert torch.equal(server.receive("A", "m", step=step), tensor)
     a.flush()
     assert [line["step"] for line in lines] == list(range(300))
-    assert not server._gate.incoming["A"].waiting, "and none twice"
+    assert not server._inbox.senders["A"].waiting, "and none twice"
 
 
 def half_way(server, clock, n_bytes, bandwidth):
     """Let the pieces of a message come until about half of it is there."""
     clock.move(n_bytes * 4 / bandwidth)
-    until(lambda: server._gate.incoming["A"].arriving)
+    until(lambda: server._inbox.senders["A"].arriving)
 
 
 @pytest.mark.slow
@@ -680,8 +681,8 @@ def test_a_call_is_answered_by_one_run_of_its_handler_however_often_it_is_asked(
         return {"count": len(counted)}
 
     server.on_call("count", handler)
-    asked, admitted = [], server._gate._admitted
-    server._gate._admitted = lambda *given: (asked.append(1), admitted(*given))[1]
+    asked, admitted = [], server._listener._admitted
+    server._listener._admitted = lambda *given: (asked.append(1), admitted(*given))[1]
     ended, thread = waits(lambda: a.call("server", "count", {"n": 7}))
     until(lambda: counted)
     cut_for_a_while(wire)
@@ -718,7 +719,8 @@ def test_a_connection_that_is_not_restored_ends_in_a_sentence_that_names_the_rol
 HUNG = """
 import sys, time
 from spnn_system.transport.endpoint import Endpoint
-with Endpoint("server", {"A": sys.argv[1], "server": sys.argv[2]}, run="r", certificates=sys.argv[3], timeout=600.0) as server:
+from spnn_system.transport.shaping import Links
+with Endpoint("server", {"A": sys.argv[1], "server": sys.argv[2]}, run="r", certificates=sys.argv[3], links=Links(timeout=600.0)) as server:
     print("up", flush=True)
     print(server.receive("A", "m", step=0), flush=True)
     time.sleep(600)
@@ -732,7 +734,7 @@ def test_a_role_that_hangs_is_named(folder):
     child = subprocess.Popen([sys.executable, "-c", HUNG, addresses["A"], addresses["server"], folder], stdout=subprocess.PIPE)
     try:
         assert child.stdout.readline() == b"up\n"
-        a = Endpoint("A", addresses, run="r", certificates=folder, timeout=FAR, clock=clock).__enter__()
+        a = opened("A", addresses, run="r", certificates=folder, timeout=FAR, clock=clock).__enter__()
         a.send("server", "m", b"x", step=0)
         a.flush()
         assert child.stdout.readline() == b"b'x'\n"
@@ -753,7 +755,7 @@ def test_a_role_that_hangs_is_named(folder):
 
 def test_a_port_in_use_and_other_wrong_settings_are_refused(folder):
     addresses = loopback("A", "server")
-    make = lambda me="A", at=addresses, **settings: Endpoint(me, at, **{"run": "r", "certificates": folder} | settings)
+    make = lambda me="A", at=addresses, **settings: opened(me, at, **{"run": "r", "certificates": folder} | settings)
     with socket.create_server(("127.0.0.1", int(addresses["A"].split(":")[1]))):
         with pytest.raises(ValueError, match=f"A cannot serve at '{addresses['A']}': Address already in use"):
             make()

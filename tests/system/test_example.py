@@ -9,6 +9,7 @@ import torch
 
 from ppkit import datasets
 from spnn_system import config, data, example
+from spnn_system.transport import addresses
 from ppkit.spnn.vertical import LEAKAGE, fraud
 
 
@@ -55,18 +56,18 @@ def test_settings_come_back_and_the_rest_stays_at_its_default(cards, tmp_path):
 
 
 def test_ports_are_free_and_all_different(cards, tmp_path):
-    ports = example.free_ports(40)
+    ports = addresses.free_ports(40)
     assert len(set(ports)) == 40
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", ports[0]))
         taken.listen()
-        first = example.PORTS
+        first = addresses.PORTS
         try:
-            example.PORTS = range(ports[0], ports[0] + 1)
+            addresses.PORTS = range(ports[0], ports[0] + 1)
             with pytest.raises(OSError, match=f"there are no 1 free ports of {ports[0]} to {ports[0]}"):
-                example.free_ports(1)
+                addresses.free_ports(1)
         finally:
-            example.PORTS = first
+            addresses.PORTS = first
 
 
 @pytest.mark.parametrize("settings, sentence", [

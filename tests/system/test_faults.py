@@ -21,13 +21,15 @@ import psutil
 import pytest
 from network_pair import Wire
 from network_runs import alone, finished, heard, made, metrics_of, parts_of, same, small_rows, started, status
-from waiting import FAR, until
+from waiting import FAR, Simulated, until
 
 from spnn_system import config
-from spnn_system.run.checkpoints import SET_UP, Checkpoints, SentBefore
 from spnn_system.roles.coordinator import Coordinator, Ended
 from spnn_system.transport.endpoint import Silent
-from spnn_system.roles.part import Part
+from spnn_system.roles.messages import Messages
+from spnn_system.roles.party import Life
+from spnn_system.run.checkpoints import Checkpoints
+from spnn_system.run.journal import SET_UP, SentBefore
 
 pytestmark = pytest.mark.processes
 
@@ -45,59 +47,67 @@ on_request = pytest.mark.skipif(not os.environ.get("PPKIT_ALL_FAULTS"), reason="
 AT_STEP = """
 import os, signal, threading, time
 from pathlib import Path
-from spnn_system.roles import part
+from spnn_system.roles.messages import Messages
 
-send, came = part.Part.send, []
+send, came = Messages.send, []
 
 def at_step(self, *what, **how):
-    if self.step == {step} and not came:
+    if self.progress.step == {step} and not came:
         came.append(1)
-        held, go_on = (self.folder / name for name in ("held", "go on"))
+        folder = self.control.config.folder_of(self.control.role)
+        held, go_on = (folder / name for name in ("held", "go on"))
         {do}
     return send(self, *what, **how)
 
-part.Part.send = at_step
+Messages.send = at_step
 """
 # When all have said that they saved what lies before, and until the test or the end of the run lets it go on.
 HOLD = """
-        while self.liaison._saved != {saved}:
+        while self.control._saved != {saved}:
             time.sleep(0.005)
         held.touch()
-        while not go_on.exists() and not self.liaison.over.is_set():
+        while not go_on.exists() and not self.control.over.is_set():
             time.sleep(0.005)
 """
 # The coordinator's time goes on by a quarter of the timeout when every role has spoken that is not in the file "gone".
 BEATS = """
 import threading
-from spnn_system.roles import coordinator
+from spnn_system.roles import coordinator, roster
 
 coordinator.LAST_WORD = 0.1                              # the dead do not answer
 
-class Beats(coordinator.Coordinator):
-    def __init__(self, config, *args, **how):
-        self.quarters, self.spoke, self.hearing = 1, set(), threading.Lock()
-        super().__init__(config, *args, now=lambda: self.quarters * config.network.timeout / 4, **how)
+class Beats:
+    now_ = 1.0
+    def now(self):
+        return self.now_
+    def wait(self, change, until):
+        change.wait(0.05)
+
+class Heard(roster.Roster):
+    def __init__(self, *given):
+        self.spoke, self.counting = set(), threading.Lock()
+        super().__init__(*given)
 
     def hear(self, role, said):
         answer, gone = super().hear(role, said), self.config.folder / "gone"
-        with self.hearing:
+        with self.counting:
             self.spoke.add(role)
-            if gone.exists() and self.spoke >= set(self._others) - {gone.read_text()}:
-                self.quarters += 1
+            if gone.exists() and self.spoke >= set(self.roles) - {gone.read_text()}:
+                self._clock.now_ += self.config.network.timeout / 4
                 self.spoke.clear()
         return answer
 
-coordinator.Coordinator = Beats
+coordinator.WallClock, coordinator.Roster = lambda stopped: Beats(), Heard
 """
 # Connections to a process that stands still do not end, however long one waits.
-SHORT_CLOSING = "from spnn_system.transport import gate\ngate._CLOSING_SECONDS = 1.0\n"
+SHORT_CLOSING = "from spnn_system.transport import listener\nlistener.CLOSING_SECONDS = 1.0\n"
 # A role that asks in vain does not ask for long: its silence is counted all the same.
 SHORT_SIGNS = """
-from spnn_system.roles import liaison
-report = liaison.Liaison.report
+from spnn_system.roles.control_channel import ControlChannel
+report = ControlChannel.report
 def short(self, kind, *, timeout=None, **what):
     return report(self, kind, timeout=1.0 if kind == "alive" else timeout, **what)
-liaison.Liaison.report = short
+ControlChannel.report = short
 """
 
 
@@ -247,8 +257,8 @@ def test_a_server_that_hangs(tmp_path):
 
 
 ASLEEP = """
-        from spnn_system.roles import liaison
-        liaison.GIVEN_TO_END = 0.1                       # it does not end by itself, however long it gets
+        from spnn_system.roles import control_channel
+        control_channel.GIVEN_TO_END = 0.1                       # it does not end by itself, however long it gets
         held.touch()
         threading.Event().wait()
 """
@@ -265,55 +275,61 @@ def test_a_role_whose_work_hangs_while_it_gives_signs_of_life(tmp_path):
     assert roles["B"].wait() == 1 and f"nothing was sent or waited for at step 6 for {FAR:g} s" in roles["B"].said()
 
 
+def a_role(tmp_path, clock, **settings):
+    """Holder A before its hello, by a simulated clock."""
+    one = Life(made(tmp_path / "it", rows(), **settings), "A", resume=False)
+    one.control._clock = clock
+    return one
+
+
 def test_only_work_counts_as_hanging(tmp_path):
-    one, now = Part(made(tmp_path / "it", rows(), stuck=5.0), "A", resume=False), [0.0]
-    one.liaison._now = lambda: now[0]
-    assert not one.liaison.hangs()                                            # it has not begun
-    with one.liaison.waiting():
-        now[0] = 10.0
-        assert not one.liaison.hangs()
-    now[0] = 15.0
-    assert not one.liaison.hangs()
-    now[0] = 15.1
-    assert one.liaison.hangs()
-    one.liaison.worked()
-    assert not one.liaison.hangs()
-    now[0] = 100.0
+    clock = Simulated()
+    control = a_role(tmp_path, clock, stuck=5.0).control
+    assert not control.hangs()                                                # it has not begun
+    with control.waiting():
+        clock.time = 10.0
+        assert not control.hangs()
+    clock.time = 15.0
+    assert not control.hangs()
+    clock.time = 15.1
+    assert control.hangs()
+    control.worked()
+    assert not control.hangs()
+    clock.time = 100.0
     for allowed, hangs in ((0.0, False), (200.0, False), (80.0, True)):
-        object.__setattr__(one.config.network, "stuck", allowed)
-        assert one.liaison.hangs() == hangs
+        object.__setattr__(control.config.network, "stuck", allowed)
+        assert control.hangs() == hangs
 
 
-# who is silent, by a clock that a test moves
+# who is silent, on simulated time
 
 class Unheard:
-    """An endpoint whose calls fail; it keeps how long they were given, and what is done at each of its looks."""
+    """An endpoint whose calls fail; it keeps how long they were given.  busy: what each call takes."""
 
-    def __init__(self, look=lambda: None):
-        self.given, self.check, self.stopped = [], look, []
+    def __init__(self, busy=lambda: None):
+        self.given, self.busy, self.stopped = [], busy, []
 
     def call(self, role, method, said, *, timeout=None, until=None):
         self.given.append(timeout)
-        self.check()
+        self.busy()
         raise Silent(role, "no")
+
+    def check(self):
+        pass
 
     def stop(self, reason):
         self.stopped.append(reason)
 
 
-def all_here(tmp_path, tick=0.0):
-    """A coordinator to which all have said hello at 100 s, and its clock: a list of one number, more by `tick` at each look."""
-    def now():
-        clock[0] += tick
-        return clock[0]
-
-    conf, clock = made(tmp_path / "it", rows(), timeout=2.0), [100.0]
+def all_here(tmp_path):
+    """A coordinator to which all have said hello at 100 s, and its clock."""
+    conf, clock = made(tmp_path / "it", rows(), timeout=2.0), Simulated(100.0)
     conf.folder_of("coordinator").mkdir(parents=True)
-    coordinator = Coordinator(conf, Unheard(), now=now)
+    coordinator = Coordinator(conf, Unheard(), clock=clock)
     for role in ("server", "A", "B"):
-        coordinator.hear(role, {"kind": "hello", "config": conf.digest, "columns": None if role == "server" else 3, "resume": False,
-                                "saved": [], "damaged": [], "session": SESSION})
-    coordinator._wait(lambda: coordinator.all_here)
+        coordinator.roster.hear(role, {"kind": "hello", "config": conf.digest, "columns": None if role == "server" else 3,
+                                       "resume": False, "saved": [], "damaged": [], "session": SESSION})
+    coordinator._wait(lambda: coordinator.roster.all_here)
     return coordinator, clock
 
 
@@ -321,28 +337,30 @@ SESSION = "a" * 16
 
 
 def test_who_says_nothing_for_longer_than_the_timeout_is_named_and_nobody_else(tmp_path):
-    def look():
-        clock[0] += 0.5
-        for role in ("server", "A"):
-            coordinator.hear(role, {"kind": "alive", "step": 0, "session": SESSION})
-
     coordinator, clock = all_here(tmp_path)
-    coordinator._endpoint.check = look
+    for role in ("server", "A"):
+        alive = {"kind": "alive", "step": 0, "session": SESSION}
+        clock.at(100.5, lambda role=role: coordinator.roster.hear(role, alive), every=0.5)
     with pytest.raises(Ended, match=r"^holder B gave no sign of life for 2\.0 s: "):
         coordinator._wait(lambda: False)
-    assert clock[0] == 102.5                                                  # at 102.0 it has had its time, and no more
+    assert 102.0 < clock.time < 102.1                                         # at 102.0 it has had its time, and no more
 
 
 def test_a_coordinator_that_slept_itself_gives_all_their_time_again(tmp_path):
-    def look():
-        clock[0] += 50.0 if not slept else 0.5
-        slept.append(clock[0])
-
-    (coordinator, clock), slept = all_here(tmp_path), []
-    coordinator._endpoint.check = look
+    coordinator, clock = all_here(tmp_path)
+    clock.at(100.5, lambda: setattr(clock, "time", 150.5))
     with pytest.raises(Ended, match=r"^the server and holder A and holder B gave no sign of life for 2\.0 s: "):
         coordinator._wait(lambda: False)
-    assert clock[0] == 152.5
+    assert 152.5 < clock.time < 152.6
+
+
+def test_who_does_not_come_is_named_after_the_time_to_start(tmp_path):
+    conf, clock = made(tmp_path / "it", rows(), start_timeout=30.0), Simulated(100.0)
+    conf.folder_of("coordinator").mkdir(parents=True)
+    coordinator = Coordinator(conf, Unheard(), clock=clock)
+    with pytest.raises(Ended, match="^the server and holder A and holder B did not say hello within 30 s: nothing was"):
+        coordinator.run()
+    assert 130.0 < clock.time < 130.1
 
 
 @pytest.mark.parametrize(("spoke", "sentence"), [
@@ -350,32 +368,39 @@ def test_a_coordinator_that_slept_itself_gives_all_their_time_again(tmp_path):
     (1.9, "holder A could not reach the server for 2.0 s (more in run/A/log.txt)")])
 def test_of_who_cannot_be_reached_it_is_said_whether_it_is_silent(tmp_path, spoke, sentence):
     """A says so at 102 s, the server spoke last at 100, 101 or 101.9 s; 1.2 s of silence, with what it is given, are enough."""
-    coordinator, clock = all_here(tmp_path, tick=0.1)
-    coordinator._seen["server"].at, clock[0] = 100.0 + spoke, 102.0
+    coordinator, clock = all_here(tmp_path)
+    coordinator.roster.roles["server"].at, clock.time = 100.0 + spoke, 102.0
     with pytest.raises(Ended) as ended:
         coordinator._stopped_by("A", {"kind": "stopped", "why": "unreachable", "role": "server"})
     assert str(ended.value).startswith(f"{sentence}: ")
 
 
-def test_a_role_that_hears_nothing_of_the_coordinator_stops_after_the_timeout(tmp_path):
-    def look():
-        now[0] += 0.75
+def test_a_role_that_says_meanwhile_why_it_stopped_is_the_one_that_is_named(tmp_path):
+    coordinator, clock = all_here(tmp_path)
+    stopped = {"kind": "stopped", "why": "disk", "role": None, "session": SESSION}
+    clock.at(100.3, lambda: coordinator.roster.hear("server", stopped))
+    with pytest.raises(Ended, match=r"^the server could not write to its disk \(more in run/server/log.txt\): "):
+        coordinator._stopped_by("A", {"kind": "stopped", "why": "unreachable", "role": "server"})
+    assert clock.time == 100.3
 
-    one, now, said = Part(made(tmp_path / "it", rows(), timeout=2.0), "A", resume=False), [0.0], []
-    one.liaison.endpoint, one.liaison._now, one.liaison._say = Unheard(look), lambda: now[0], said.append
-    one.step, one.liaison.last_step, one.liaison._saved = 7, 20, 4
-    one.liaison.begin()
-    one.liaison._beat.join(FAR)
-    sentence = one.liaison.sentence
+
+def test_a_role_that_hears_nothing_of_the_coordinator_stops_after_the_timeout(tmp_path):
+    clock = Simulated()
+    one = a_role(tmp_path, clock, timeout=2.0)
+    one.control.endpoint = Unheard(lambda: setattr(clock, "time", clock.time + 0.75))
+    one.progress.step, one.progress.last, one.control._saved = 7, 20, 4
+    one.control.begin()
+    one.control._beat.join(FAR)
+    sentence = one.control.sentence
     assert sentence.startswith("the coordinator gave no sign of life for 2.0 s: ") and promised(sentence) == (7, 4)
-    assert one.liaison.endpoint.given == [0.5] * 3 and one.liaison.endpoint.stopped == [sentence]
+    assert one.control.endpoint.given == [0.5] * 3 and one.control.endpoint.stopped == [sentence]
 
 
 def test_a_role_that_is_silent_already_is_not_waited_for_twice(tmp_path):
     conf, endpoint = made(tmp_path / "it", rows(), timeout=8.0), Unheard()
-    coordinator = Coordinator(conf, endpoint, now=lambda: 100.0)
+    coordinator = Coordinator(conf, endpoint, clock=Simulated(100.0))
     for ago in (0.0, 5.0, 20.0):
-        coordinator._seen["B"].at = 100.0 - ago
+        coordinator.roster.roles["B"].at = 100.0 - ago
         with pytest.raises(Ended, match=r"holder B could not be reached for 8.0 s"):
             coordinator._tell(["B"], {"kind": "go"})
     assert endpoint.given == [8.0, 3.0, 2.0]
@@ -390,7 +415,7 @@ def test_a_role_that_does_not_run_when_the_last_word_comes_still_hears_it(tmp_pa
     """It stands still for less than half the timeout: the others are told why the run stops, and so is it."""
     conf = made(tmp_path / "it", rows(), **SMALL)
     roles = begun(conf, first={"A": hold(3), "coordinator": NO_LAST_WORD, "server": SHORT_CLOSING,
-                               "B": SHORT_CLOSING + "from spnn_system.roles import liaison\nliaison.LAST_WORD = 0.0"})
+                               "B": SHORT_CLOSING + "from spnn_system.roles import control_channel\ncontrol_channel.LAST_WORD = 0.0"})
     held(conf, "A")
     roles["A"].signal(signal.SIGSTOP)
     until(lambda: psutil.Process(roles["A"].pid).status() == psutil.STATUS_STOPPED)
@@ -404,8 +429,8 @@ def test_a_role_that_does_not_run_when_the_last_word_comes_still_hears_it(tmp_pa
 
 LAST = """
 import os, signal, time
-from spnn_system.roles import liaison
-report = liaison.Liaison.report
+from spnn_system.roles.control_channel import ControlChannel
+report = ControlChannel.report
 def last(self, kind, **how):
     if kind == "done":
         while not (self.config.folder_of(self.role) / "go on").exists():
@@ -414,7 +439,7 @@ def last(self, kind, **how):
     if kind == "done":
         os.kill(os.getpid(), signal.SIGSTOP)
     return said
-liaison.Liaison.report = last
+ControlChannel.report = last
 """
 
 
@@ -440,20 +465,20 @@ def test_an_interrupted_coordinator_says_how_the_run_goes_on(tmp_path):
     assert "the coordinator was interrupted: the run stops at step" in roles["coordinator"].said()
 
 
-def test_a_role_with_an_error_of_its_own_says_the_coordinators_sentence_too(tmp_path):
-    one, said = Part(made(tmp_path / "it", rows()), "A", resume=False), []
-    one.liaison._say, one.liaison.endpoint = said.append, Unheard()
-    one.liaison.stop("holder B could not reach the server")             # it came while this role computed
-    one.liaison.give_up("unreachable", "server")
-    assert said == ["holder B could not reach the server"]
+def test_a_role_with_an_error_of_its_own_says_the_coordinators_sentence_too(tmp_path, capsys):
+    control = a_role(tmp_path, Simulated()).control
+    control.endpoint = Unheard()
+    control.stop("holder B could not reach the server")                 # it came while this role computed
+    control.give_up("unreachable", "server")
+    assert capsys.readouterr().err == "ppkit: holder B could not reach the server\n"
 
 
 def test_a_role_that_tests_names_no_step_beyond_the_last(tmp_path):
-    one = Part(made(tmp_path / "it", rows()), "A", resume=False)
-    one.step, one.liaison.last_step = 8, 6
-    assert "the run stops at step 6" in one.liaison.without_coordinator()
-    one.step = 3
-    assert "the run stops at step 3" in one.liaison.without_coordinator()
+    one = a_role(tmp_path, Simulated())
+    one.progress.step, one.progress.last = 8, 6
+    assert "the run stops at step 6" in one.control.without_coordinator()
+    one.progress.step = 3
+    assert "the run stops at step 3" in one.control.without_coordinator()
 
 
 UNWRITTEN = """
@@ -471,8 +496,8 @@ class Full:                                              # a disk that is full a
     def close(self):
         pass
 
-gate = endpoint.Gate
-endpoint.Gate = lambda *args, record, **how: gate(*args, record=Full(), **how)
+listener = endpoint.Listener
+endpoint.Listener = lambda *args, record, **how: listener(*args, record=Full(), **how)
 """
 
 
@@ -531,15 +556,14 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_is_taken(tmp_path, role
 @pytest.mark.parametrize("role", ["B", pytest.param("server", marks=on_request)])
 def test_a_full_disk(tmp_path, role):
     conf = made(tmp_path / "it", rows(), **SMALL)
-    full = conf.folder_of(role) / f"step-{2 * EVERY:09d}.checkpoint.part"
     roles = begun(conf, first={"A": hold(EVERY + 1)})
+    full = conf.folder_of(role) / f"step-{2 * EVERY:09d}.checkpoint.{roles[role].pid}.part"
     held(conf, "A")
     full.symlink_to("/dev/full")
     go_on(conf, "A")
     who = "the server" if role == "server" else "holder B"
     sentence = all_stop(roles, (), f"{who} could not write to its disk")
     assert promised(sentence)[1] == EVERY and "No space left on device" in roles[role].said()
-    full.unlink()
     goes_on(conf, "masked")
 
 
@@ -630,25 +654,25 @@ def test_nothing_leaves_before_the_journal_has_it(tmp_path):
         def send(self, receiver, name, payload, **_):
             self.payloads.append(payload)
 
-    def part(resume):
-        one = Part(conf, "A", resume=resume)
-        one.endpoint, one.step = Taken(), 1
+    def opened(resume):
+        one = Life(conf, "A", resume=resume)
+        one.progress.step = 1
         if resume:
-            one._journal.recall(0)
-        one._journal.begin(SET_UP)
-        one._journal.begin(0)
-        return one
+            one.journal.recall(0)
+        one.journal.begin(SET_UP)
+        one.journal.begin(0)
+        return one, Messages(Taken(), one.journal, one.control, one.progress)
 
     conf = made(tmp_path / "it", rows())
-    first = part(False)
-    first.send("server", "masked X theta", b"one")
-    first._journal.close()
-    first._taken.close()
-    again = part(True)
+    first, messages = opened(False)
+    messages.send("server", "masked X theta", b"one")
+    first.journal.close()
+    first.folder.close()
+    again, others = opened(True)
     with pytest.raises(SentBefore):
-        again.send("server", "masked X theta", b"two")
-    again._journal.close()
-    assert (first.endpoint.payloads, again.endpoint.payloads) == ([b"one"], [])
+        others.send("server", "masked X theta", b"two")
+    again.journal.close()
+    assert (messages.endpoint.payloads, others.endpoint.payloads) == ([b"one"], [])
 
 
 def _about(path) -> dict:

@@ -10,8 +10,8 @@ from network_runs import alone, made, nursery, parts_of, same, small_rows
 
 from spnn_system import config, example, launch, preflight
 from spnn_system.transport import certificates
-from spnn_system.run.checkpoints import SECRETS
-from spnn_system.roles.part import Part
+from spnn_system.roles.party import Life
+from spnn_system.run.role_folder import SECRETS
 
 pytestmark = pytest.mark.processes
 
@@ -58,7 +58,7 @@ def test_keys_stay_while_a_run_can_go_on_and_go_when_it_has_ended(tmp_path, name
         if role == "dealer":                                # who has no part of the model
             says = "there is nothing to go on from: start without --resume"
         with pytest.raises(ValueError, match=f"^{says}$"):
-            Part(conf, role, resume=True)
+            Life(conf, role, resume=True)
     assert not keys_of(conf) and parts_of(conf)             # and the refusal has changed nothing
 
 
@@ -67,8 +67,8 @@ def test_a_new_run_takes_away_the_keys_of_one_that_never_ended(tmp_path):
     conf.folder_of("server").mkdir(parents=True)
     for name in SECRETS:                                    # of a run with protocol he, say
         (conf.folder_of("server") / name).write_text("0" * 64)
-    part = Part(conf, "server", resume=False)
-    part._taken.close()
+    part = Life(conf, "server", resume=False)
+    part.folder.close()
     assert keys_of(conf).keys() == {"server/secret.key"}
     assert keys_of(conf)["server/secret.key"] != b"0" * 64
 

@@ -24,7 +24,9 @@ from ppkit import datasets, lifeline
 from spnn_system import __main__ as one_role
 from spnn_system import config, example, launch, preflight
 from spnn_system.roles import coordinator
-from spnn_system.transport import certificates
+from spnn_system.run import role_folder
+from spnn_system.transport import addresses, certificates
+from spnn_system.transport.handshakes import REFUSED_BY_TLS
 from ppkit.spnn.vertical import fraud
 
 pytestmark = pytest.mark.processes
@@ -401,7 +403,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2_before_anything_starts(path, 
 
 def test_a_port_in_use_and_two_names_of_one_port(path, ppkit):
     where = config.load(path).addresses["server"]
-    with socket.create_server(config.split_address(where)):
+    with socket.create_server(addresses.parse(where)):
         code, _, said = ppkit("spnn", "run", str(path))
         assert (code, said) == (2, f"ppkit: the address {where} of server is in use by another process or role\n")
     preflight.check_ports({"server": where})
@@ -411,7 +413,7 @@ def test_a_port_in_use_and_two_names_of_one_port(path, ppkit):
 
 
 def test_a_port_is_free_again_right_after_a_connection_was_closed(path):
-    where = config.split_address(config.load(path).addresses["server"])
+    where = addresses.parse(config.load(path).addresses["server"])
     with socket.create_server(where) as serving, socket.create_connection(where) as calling:
         accepted, _ = serving.accept()
         accepted.close()                                                                    # the server's side waits out its time
@@ -506,7 +508,7 @@ def test_who_shows_no_valid_certificate_is_counted_where_roles_are_missing(path,
         def __init__(self, *_, log, **__):
             for n in (2, 1):
                 log({"event": "refused", "from": "unknown", "times": n,
-                     "why": f"connections that showed no valid certificate of this run's authority: {n}"})
+                     "why": f"{REFUSED_BY_TLS}: {n}"})
             log({"event": "refused", "from": "A", "why": "another run's id"})
             self.on_call = self.call = self.check = lambda *_, **__: {}
 
@@ -516,7 +518,7 @@ def test_who_shows_no_valid_certificate_is_counted_where_roles_are_missing(path,
         def __exit__(self, *_):
             pass
 
-    monkeypatch.setattr(coordinator, "Endpoint", Silence)
+    monkeypatch.setattr(role_folder, "Endpoint", Silence)
     change(path, "start_timeout = 60.0", "start_timeout = 0.5")
     assert coordinator.main(config.load(path)) == 1
     sentence = ("the server and holder A and holder B did not say hello within 0.5 s: nothing was started; 3 connections showed no valid "
@@ -524,5 +526,4 @@ def test_who_shows_no_valid_certificate_is_counted_where_roles_are_missing(path,
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("ppkit: the coordinator listens at ") and said[-1] == f"ppkit: {sentence}"
     assert json.loads((path.parent / "run/coordinator/status.json").read_text("utf-8"))["sentence"] == sentence
-    words = "connections that showed no valid certificate of this run's authority: {"
-    assert any(words in file.read_text("utf-8") for file in Path(coordinator.__file__).parent.glob("*.py"))     # the gate's words
+    assert REFUSED_BY_TLS.endswith("showed no valid certificate of this run's authority")

@@ -66,9 +66,9 @@ class Imagined:
     all: dict = {}
     own = Own()
 
-    def __init__(self, me, addresses, *, run, bandwidth, latency, log, **_):
-        self.me, self.run, self.latency, self.log = me, run, latency, log
-        self.links = {role: TokenBucket(bandwidth) for role in addresses if role != me}
+    def __init__(self, me, addresses, *, run, links, log, **_):
+        self.me, self.run, self.latency, self.log = me, run, links.latency, log
+        self.links = {role: TokenBucket(links.bandwidth) for role in addresses if role != me}
         self.incoming = {role: queue.Queue() for role in addresses if role != me}
         self.all[me] = self
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from network_pair import loopback
+from network_pair import loopback, opened
 from network_runs import (HIDDEN, alone, finished, heard, made, metrics_of, nursery, parts_of, same, small_rows, started,
                           status)
 from waiting import FAR, until
@@ -23,12 +23,17 @@ from ppkit.spnn.holders import Malformed
 from ppkit.spnn.layer import SPNN
 from spnn_system import data
 from spnn_system.transport import frames
-from spnn_system.run.control import HEARD, OddPlan, checked, notices, plan_checked, plan_for, TakenFolder
 from spnn_system.roles.coordinator import Coordinator
-from spnn_system.transport.endpoint import Endpoint, Rejected
+from spnn_system.transport.links import Rejected
 from spnn_system.launch import run as launch
-from spnn_system.roles.part import Part
-from spnn_system.roles.sides import accepts
+from spnn_system.roles.messages import Messages
+from spnn_system.roles.party import Life
+from spnn_system.roles.protocol_side import admission
+from spnn_system.run import plan as plans
+from spnn_system.run.console import notices
+from spnn_system.run.plan import OddPlan, Plan
+from spnn_system.run.reports import HEARD, checked
+from spnn_system.run.role_folder import RoleFolder
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.training import SGLD
 
@@ -228,19 +233,20 @@ def test_secrets_of_a_seed_are_said_by_every_role_and_with_the_result(done):
 
 def test_a_second_process_of_a_role_touches_nothing(tmp_path):
     conf = made(tmp_path / "it", small_rows())
-    first = Part(conf, "A", resume=False)
-    first._checkpoints.save(2, {}, {})
-    before = {path.name: path.read_bytes() for path in first.folder.iterdir()}
+    first = Life(conf, "A", resume=False)
+    first.checkpoints.save(2, {}, {})
+    mine = first.folder.path
+    before = {path.name: path.read_bytes() for path in mine.iterdir()}
     for resume in (False, True):
         with pytest.raises(ValueError, match="^holder A of this run is running already: another process has A/ in .*run$"):
-            Part(conf, "A", resume=resume)
-    assert {path.name: path.read_bytes() for path in first.folder.iterdir()} == before and "secret.key" in before
-    with contextlib.closing(TakenFolder(conf, "coordinator")):
+            Life(conf, "A", resume=resume)
+    assert {path.name: path.read_bytes() for path in mine.iterdir()} == before and "secret.key" in before
+    with contextlib.closing(RoleFolder(conf, "coordinator")):
         role = nursery().start(conf, "coordinator")
         assert role.wait() == 2
         assert role.said().startswith("ppkit: the coordinator of this run is running already: another process has coordinator/ in ")
-    first._taken.close()                                               # as when its process ends
-    Part(conf, "A", resume=False)
+    first.folder.close()                                               # as when its process ends
+    Life(conf, "A", resume=False)
 
 
 def test_what_is_not_secret_or_keeps_secrets_is_said(tmp_path):
@@ -370,7 +376,7 @@ def test_a_role_that_still_starts_when_another_is_interrupted_is_told_why(tmp_pa
 def test_a_role_whose_hello_nobody_hears_any_more_takes_the_stop_for_its_answer(tmp_path):
     conf = made(tmp_path / "it", small_rows())
     elsewhere = conf.addresses | loopback("coordinator")                # it says its last word, and listens no longer
-    with Endpoint("coordinator", elsewhere, run=conf.run, certificates=conf.network.certificates) as coordinator:
+    with opened("coordinator", elsewhere, run=conf.run, certificates=conf.network.certificates) as coordinator:
         A = nursery().start(conf, "A")
         coordinator.call("A", "order", {"kind": "stop", "sentence": "holder B has another config"}, timeout=FAR)
         assert A.wait() == 1 and "ppkit: holder B has another config\n" in A.said()
@@ -411,22 +417,23 @@ def test_a_role_follows_no_plan_that_its_own_config_does_not_have(tmp_path):
     for role in ("server", "dealer", "A", "B"):
         own = {"columns": {"A": 3, "B": 2}.get(role), "saved": [0, 2, 4]}
         for resume, start, others in ((False, None, (0, 4)), (True, 2, (None, 6, True, 2.0, "2", [2]))):
-            plan = json.loads(json.dumps(plan_for(conf, role, start=start, columns=[3, 2])))
-            assert plan_checked(plan, conf, role, resume=resume, **own) == plan
+            whole = Plan.of(conf, columns=[3, 2], start=start)
+            plan = json.loads(json.dumps(whole.words(conf, role)))
+            assert plans.checked(plan, conf, role, resume=resume, **own) == whole
             for other in others:
                 with pytest.raises(OddPlan, match="the plan goes on from step"):
-                    plan_checked({**plan, "start": other}, conf, role, resume=resume, **own)
+                    plans.checked({**plan, "start": other}, conf, role, resume=resume, **own)
             for key in set(plan) - {"start", "columns"}:
                 other = {"lr": 1.0, "optimiser": "sgd", "hidden": [4, 4], "activation": ["relu", "relu"]}.get(key, 77)
                 for changed in ({**plan, key: other}, {name: value for name, value in plan.items() if name != key}):
                     with pytest.raises(OddPlan, match=f"the plan has {key} = "):
-                        plan_checked(changed, conf, role, resume=resume, **own)
+                        plans.checked(changed, conf, role, resume=resume, **own)
             for columns in (None, [3], [3, 2, 1], [3, 0], [3, 2.0], [True, 2]):
                 with pytest.raises(OddPlan, match="no number of features for each of 2 holders"):
-                    plan_checked({**plan, "columns": columns}, conf, role, resume=resume, **own)
+                    plans.checked({**plan, "columns": columns}, conf, role, resume=resume, **own)
             if role in conf.names:
                 with pytest.raises(OddPlan, match=f"the plan has 9 features for holder {role}"):
-                    plan_checked({**plan, "columns": [9, 9]}, conf, role, resume=resume, **own)
+                    plans.checked({**plan, "columns": [9, 9]}, conf, role, resume=resume, **own)
 
 
 def test_the_coordinator_starts_without_torch():
@@ -449,13 +456,13 @@ def test_a_process_of_before_a_resumption_is_told_to_stop_and_not_listened_to(tm
     conf = made(tmp_path / "it", small_rows())
     coordinator = Coordinator(conf, Written())
     hello = {"kind": "hello", "config": conf.digest, "columns": 3, "resume": False, "saved": [], "damaged": [], "session": "a" * 16}
-    assert coordinator.hear("A", hello) == {}
-    assert coordinator.hear("A", {"kind": "alive", "step": 2, "session": "a" * 16}) == {"saved": None}
+    assert coordinator.roster.hear("A", hello) == {}
+    assert coordinator.roster.hear("A", {"kind": "alive", "step": 2, "session": "a" * 16}) == {"saved": None}
     for said in ({"kind": "alive", "step": 6}, {"kind": "saved", "step": 6}, {"kind": "stopped", "why": "error", "role": None}):
-        assert "started anew without this process" in coordinator.hear("A", {**said, "session": "b" * 16})["stop"]
-    assert coordinator.step == 2 and coordinator._heard.qsize() == 1
+        assert "started anew without this process" in coordinator.roster.hear("A", {**said, "session": "b" * 16})["stop"]
+    assert coordinator.roster.step == 2 and len(coordinator.roster._reports) == 1
     with pytest.raises(ValueError, match="there is no role 'eve'"):
-        coordinator.hear("eve", hello)
+        coordinator.roster.hear("eve", hello)
 
 
 def test_a_hello_is_taken_once_and_what_is_refused_is_logged(tmp_path):
@@ -469,33 +476,33 @@ def test_a_hello_is_taken_once_and_what_is_refused_is_logged(tmp_path):
                ("A", hello, "holder A has said hello already"), ("A", {"kind": "hello"}, "hello must have columns")]
     for each in refused:
         if each is None:
-            assert coordinator.hear("A", hello) == {}
+            assert coordinator.roster.hear("A", hello) == {}
             continue
         with pytest.raises(ValueError, match=each[2]) as error:
-            coordinator.hear(*each[:2])
+            coordinator.roster.hear(*each[:2])
         assert (lines[-1]["event"], lines[-1]["from"], lines[-1]["why"]) == ("refused", each[0], str(error.value))
-    assert len(lines) == 6 and coordinator._heard.qsize() == 1
+    assert len(lines) == 6 and len(coordinator.roster._reports) == 1
     stopped = {"kind": "stopped", "why": "changed", "role": None, "session": "c" * 16}
-    assert coordinator.hear("B", stopped) == {} and coordinator._heard.qsize() == 2       # a role may give up before its hello
-    assert "stop" in coordinator.hear("A", stopped) and coordinator._heard.qsize() == 2
-    assert coordinator.hear("A", {"kind": "alive", "step": 2, "session": "a" * 16}) == {"saved": None} and coordinator.step == 2
+    assert coordinator.roster.hear("B", stopped) == {} and len(coordinator.roster._reports) == 2       # a role may give up before its hello
+    assert "stop" in coordinator.roster.hear("A", stopped) and len(coordinator.roster._reports) == 2
+    assert coordinator.roster.hear("A", {"kind": "alive", "step": 2, "session": "a" * 16}) == {"saved": None} and coordinator.roster.step == 2
 
 
 def test_the_step_that_a_run_stops_at_is_not_before_the_one_it_goes_on_from(tmp_path):
     coordinator = Coordinator(made(tmp_path / "it", small_rows()), Written())
     for role in ("server", "A", "B"):
         coordinator._take(role, {"kind": "saved", "step": 2})
-    assert (coordinator.step, coordinator.resumable) == (2, 2)
+    assert (coordinator.roster.step, coordinator.roster.resumable) == (2, 2)
 
 
 def test_a_role_takes_only_the_messages_of_its_protocol(tmp_path):
     """A holder that sends the server what it may not is refused; the server, which has not even begun, stays as it was."""
     conf = made(tmp_path / "it", small_rows())
-    assert accepts(conf, "server") == {"A": {"masked X theta", "dL/dh_L", "test rows"}, "B": {"masked X theta"}}
-    assert accepts(conf, "A") == {"server": {"h_L", "dL/dh1"}, "B": {"rows and ids"}}
-    assert accepts(conf, "B") == {"server": {"dL/dh1"}, "A": {"seed", "rows and ids", "order"}}
+    assert admission(conf, "server").accepts == {"A": {"masked X theta", "dL/dh_L", "test rows"}, "B": {"masked X theta"}}
+    assert admission(conf, "A").accepts == {"server": {"h_L", "dL/dh1"}, "B": {"rows and ids"}}
+    assert admission(conf, "B").accepts == {"server": {"dL/dh1"}, "A": {"seed", "rows and ids", "order"}}
     server = nursery().start(conf, "server")
-    with Endpoint("B", conf.addresses, run=conf.run, certificates=conf.network.certificates, timeout=FAR) as intruder:
+    with opened("B", conf.addresses, run=conf.run, certificates=conf.network.certificates, timeout=FAR) as intruder:
         intruder.send("server", "dL/dh_L", torch.zeros(3), step=0)
         with pytest.raises(Rejected, match="B may not send 'dL/dh_L' to server"):
             intruder.flush()
@@ -504,6 +511,11 @@ def test_a_role_takes_only_the_messages_of_its_protocol(tmp_path):
     assert server.code() is None
     server.signal(signal.SIGKILL)
     assert server.wait() == -signal.SIGKILL
+
+
+def messages_of(conf, role, endpoint):
+    life = Life(conf, role, resume=False)
+    return Messages(endpoint, life.journal, life.control, life.progress)
 
 
 class Received:
@@ -521,8 +533,7 @@ class Received:
     (torch.full((3, 2), torch.nan), "must be finite$"), (torch.full((3, 2), -torch.inf), "must be finite$"),
     (b"abc", "must be a tensor, got bytes"), ({"a": 1}, "must be a tensor, got dict")])
 def test_what_a_step_waits_for_is_checked_and_its_sender_named(tmp_path, payload, says):
-    part = Part(made(tmp_path / "it", small_rows()), "B", resume=False)
-    part.endpoint = Received(payload)
+    part = messages_of(made(tmp_path / "it", small_rows()), "B", Received(payload))
     with pytest.raises(Malformed, match=f"^'dL/dh1' of the server {says}") as refused:
         part.receive_tensor("server", "dL/dh1", (3, 2))
     assert refused.value.role == "server"
@@ -532,18 +543,17 @@ def test_what_a_step_waits_for_is_checked_and_its_sender_named(tmp_path, payload
 
 @pytest.mark.parametrize("payload", [{}, {"n": 0.5}, {"n": -1}, {"n": True}, {"rows": 3}, b"3", torch.ones(1)])
 def test_a_number_of_rows_is_a_whole_number(tmp_path, payload):
-    part = Part(made(tmp_path / "it", small_rows()), "server", resume=False)
-    part.endpoint = Received(payload)
+    part = messages_of(made(tmp_path / "it", small_rows()), "server", Received(payload))
     with pytest.raises(Malformed, match="'test rows' of A must have n, whole numbers"):
         part.receive_counts("A", "test rows", "n")
 
 
 ROGUE = """
-from spnn_system.roles import part
-send = part.Part.send
+from spnn_system.roles.messages import Messages
+send = Messages.send
 def spoiled(self, receiver, name, payload, **how):
-    return send(self, receiver, name, payload[:, :1].contiguous() if name == "dL/dh1" and self.step == 3 else payload, **how)
-part.Part.send = spoiled
+    return send(self, receiver, name, payload[:, :1].contiguous() if name == "dL/dh1" and self.progress.step == 3 else payload, **how)
+Messages.send = spoiled
 """
 
 

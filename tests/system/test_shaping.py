@@ -6,11 +6,10 @@ from threading import Event, Thread
 import grpc
 import numpy as np
 import pytest
-from network_pair import Pair, Wire, loopback
+from network_pair import Pair, Wire, loopback, opened
 from waiting import FAR, Hand, until
 
 from spnn_system.transport import certificates
-from spnn_system.transport.endpoint import Endpoint
 from spnn_system.transport.frames import PIECE_BYTES, Frame, pack
 from spnn_system.transport.links import Outgoing
 from spnn_system.transport.shaping import TokenBucket, paced, piece_bytes
@@ -191,7 +190,7 @@ def test_what_a_break_makes_come_again_takes_its_time_again_which_may_be_longer_
 
 def waiting_at(end, sender):
     """When each message that came from this sender may be read."""
-    return [when for when, _, _ in end._gate.incoming[sender].waiting]
+    return [when for when, _, _ in end._inbox.senders[sender].waiting]
 
 
 def test_both_directions_of_a_link_are_full_at_once_and_latency_comes_once_after_the_last_byte(tmp_path):
@@ -228,8 +227,8 @@ def test_what_tls_and_http_add_to_the_bytes_that_the_bucket_counts_is_below_2_pe
     certificates.make(tmp_path, list(addresses))
     wire = Wire(addresses["server"])
     settings = {"run": "r", "certificates": tmp_path, "timeout": FAR}
-    with Endpoint("server", addresses, **settings) as server, \
-            Endpoint("A", addresses | {"server": wire.address}, log=lines.append, **settings) as a:
+    with opened("server", addresses, **settings) as server, \
+            opened("A", addresses | {"server": wire.address}, log=lines.append, **settings) as a:
         for step in range(10):
             a.send("server", "m", bytes(400_000), step=step)
             server.receive("A", "m", step=step)

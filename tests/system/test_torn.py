@@ -11,11 +11,13 @@ from collections import Counter
 import pytest
 from network_runs import alone, made, nursery, same, small_rows
 
-from spnn_system import config, launch
-from spnn_system.run.checkpoints import SET_UP, Journal, SentBefore
+from spnn_system import launch
 from spnn_system.roles.coordinator import Coordinator
-from spnn_system.run.lines import MOST, MessageLog, cut_to_lines
-from spnn_system.roles.part import Part
+from spnn_system.roles.party import Life
+from spnn_system.roles.protocol_side import admission
+from spnn_system.run.journal import SET_UP, Journal, SentBefore
+from spnn_system.run.message_log import MOST, MessageLog, cut_to_lines
+from spnn_system.transport import addresses
 
 pytestmark = pytest.mark.processes
 
@@ -103,14 +105,14 @@ def test_what_cannot_be_read_is_skipped(tmp_path, end):
 LIMITED = """
 import resource, sys
 from spnn_system import __main__
-from spnn_system.run import lines
-write = lines.MessageLog.write
+from spnn_system.run import message_log
+write = message_log.MessageLog.write
 def full(self):                                             # its disk is full in mid-line
     if self._path.exists() and self._path.stat().st_size > 1000:
         most = self._path.stat().st_size + 100
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
     return write(self)
-lines.MessageLog.write = full
+message_log.MessageLog.write = full
 sys.exit(__main__.main(sys.argv[1:]))
 """
 
@@ -215,7 +217,7 @@ def test_reports_that_are_none_do_not_fill_the_coordinators_log(tmp_path):
     coordinator = Coordinator(conf, None, log=log.add)
     for number in range(300):
         with pytest.raises(ValueError):
-            coordinator.hear("A", {"kind": f"junk {number}"})
+            coordinator.roster.hear("A", {"kind": f"junk {number}"})
     log.close()
     found = read(tmp_path / "messages.jsonl")
     assert len(found) == MOST + 1 and found[-1]["times"] == 300 - MOST
@@ -226,23 +228,23 @@ KNOCKED = 60
 
 def test_junk_connections_do_not_fill_the_log_of_a_role(tmp_path, monkeypatch):
     """One connection after the other: each is noticed by itself, and would have its own line."""
-    monkeypatch.setattr("spnn_system.transport.gate._HANDSHAKE_SECONDS", 0.0)
+    monkeypatch.setattr("spnn_system.transport.handshakes.ENOUGH_SECONDS", 0.0)
     conf = made(tmp_path / "it", small_rows())
-    part = Part(conf, "A", resume=False)
+    life = Life(conf, "A", resume=False)
     try:
-        with part._open():
-            host, port = config.split_address(conf.addresses["A"])
+        with life.folder.endpoint(admission(conf, "A"), life.log.add):
+            host, port = addresses.parse(conf.addresses["A"])
             counted = threading.Condition()
-            part._log.seen = seen = Noticed(counted)
+            life.log.seen = seen = Noticed(counted)
             for number in range(1, KNOCKED + 1):
                 with socket.create_connection((host, port)) as junk:
                     junk.sendall(b"GET / HTTP/1.0\r\n\r\n" + bytes(100))
                 with counted:
                     assert counted.wait_for(lambda: seen["refused", "unknown"] >= number, FAR)
     finally:
-        part._log.close()
-        part._taken.close()
-    found = read(part.folder / "messages.jsonl")
+        life.log.close()
+        life.folder.close()
+    found = read(life.folder.path / "messages.jsonl")
     assert len(found) == MOST + 1
     assert sum(line["times"] for line in found) == seen["refused", "unknown"] == KNOCKED
     assert found[-1]["event"] == "left out" and found[-1]["from"] == "unknown"

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ppkit.spnn.holders import Malformed
-from spnn_system.run.checkpoints import Changed, Damaged, SentBefore
-from spnn_system.run.control import OddPlan
-from spnn_system.transport.endpoint import OutOfTurn, Rejected, Silent, Stopped, Unrecorded
+from spnn_system.run.checkpoints import Changed, Damaged
+from spnn_system.run.journal import SentBefore
+from spnn_system.run.plan import OddPlan
+from spnn_system.transport.endpoint import OutOfTurn, Silent, Stopped, Unrecorded
+from spnn_system.transport.links import Rejected
 
 STOPPED, BAD_INPUT, INTERRUPTED = 1, 2, 130             # exit codes
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT)
@@ -25,8 +27,8 @@ class RowsDiffer(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """code: the exit code.  why: a word of `control.WHY`, None where the coordinator is told nothing.  role: whom it is about.
+class Failure:
+    """code: the exit code.  why: a word of `reports.WHY_STOPPED`, None where the coordinator is told nothing.  role: whom it is about.
 
     sentence: what this role says on its own stderr, which may hold values; the coordinator never gets it.
     """
@@ -44,11 +46,11 @@ _KINDS = ((Stopped, STOPPED, None), (Unrecorded, STOPPED, "disk"), (RowsDiffer, 
 _ABOUT_ANOTHER = (RowsDiffer, Malformed, Silent, Rejected, OutOfTurn)
 
 
-def ending_of(error: BaseException, folder: Path) -> Ending:
+def failure_of(error: BaseException, folder: Path) -> Failure:
     """What an error means for the run.  folder: the role's own, named where its disk is what failed."""
     if isinstance(error, OSError) and error.errno in DISK:
-        return Ending(STOPPED, "disk", None, f"{folder}: {error.strerror or error}")
+        return Failure(STOPPED, "disk", None, f"{folder}: {error.strerror or error}")
     for kind, code, why in _KINDS:
         if isinstance(error, kind):
-            return Ending(code, why, error.role if isinstance(error, _ABOUT_ANOTHER) else None, str(error))
-    return Ending(STOPPED, "error", None, "".join(traceback.format_exception(error)))
+            return Failure(code, why, error.role if isinstance(error, _ABOUT_ANOTHER) else None, str(error))
+    return Failure(STOPPED, "error", None, "".join(traceback.format_exception(error)))

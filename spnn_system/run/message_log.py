@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 from typing import BinaryIO
 
-from spnn_system.run.control import private
+from spnn_system.run.role_folder import private
 
 MOST = 20                                                # refusals of a kind that get a line each
 

@@ -1,4 +1,4 @@
-"""What a role and the coordinator say to each other: orders, reports, signs of life; and when a role is found to hang."""
+"""A role's line to the coordinator: orders, reports, the heartbeat; and when the role finds that it hangs, or is alone."""
 
 from __future__ import annotations
 
@@ -6,39 +6,40 @@ import os
 import queue
 import secrets
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from spnn_system.config import Config
-from spnn_system.run.control import REPORT
+from spnn_system.run.console import say
+from spnn_system.run.plan import Progress
+from spnn_system.run.reports import REPORT
 from spnn_system.transport.endpoint import Endpoint, LinkError, Stopped
+from spnn_system.transport.shaping import Clock, WallClock
 
 COORDINATOR = "coordinator"
-GIVEN_TO_END = 3.0                                       # seconds that a hung role gets to end by itself
-GIVING_UP, LAST_WORD = 1.0, 1.5                          # seconds to say that a role stops, and to hear what all are told
+GIVEN_TO_END = 3.0  # seconds that a hung role gets to end by itself
+GIVING_UP, LAST_WORD = 1.0, 1.5  # seconds to say that a role stops, and to hear what all are told
 
 
-class Liaison:
-    """One role's line to the coordinator; every method but `hear` and the signs of life is for the thread of the work.
+class ControlChannel:
+    """One role's side of it; every method but `hear` and the heartbeat is for the thread of the work.
 
-    at_step: the training step that the role is at.  say: writes a sentence for the person.  last_words: called before a hung
-    process is ended.  last_step: of the training, 0 until the plan is known; the coordinator counts no further.
-    over: set once the run is over for this role, with the sentence.  now: the seconds of a clock that only goes up.
+    progress: the step that the role is at.  last_words: called before a hung process is ended.  clock: of all silence;
+    None for the machine's.  over: set once the run is over for this role, with the sentence.
     """
 
-    def __init__(self, config: Config, role: str, *, at_step: Callable[[], int], say: Callable[[str], None],
-                 last_words: Callable[[], None], now: Callable[[], float] = time.monotonic):
-        self.config, self.role, self.last_step = config, role, 0
+    def __init__(self, config: Config, role: str, progress: Progress, *, last_words: Callable[[], None],
+                 clock: Clock | None = None):
+        self.config, self.role, self.progress = config, role, progress
         self.over, self.sentence = threading.Event(), ""
         self.endpoint: Endpoint
-        self._at_step, self._say, self._last_words, self._now = at_step, say, last_words, now
+        self._last_words, self._clock = last_words, clock or WallClock(self.over)
         self._orders: queue.Queue[dict] = queue.Queue()
         self._session = secrets.token_hex(8)
-        self._saved: int | None = None                   # the last step that all have saved, as the coordinator said
-        self._at_work: float | None = None               # since when it has neither sent nor waited; None while it waits
-        self._left = threading.Event()                   # the work has ended
-        self._beat = threading.Thread(target=self._give_signs, name="signs of life", daemon=True)
+        self._saved: int | None = None  # the last step that all have saved, as the coordinator said
+        self._at_work: float | None = None  # since when it has neither sent nor waited; None while it waits
+        self._work_ended = threading.Event()
+        self._beat = threading.Thread(target=self._heartbeat, name="heartbeat", daemon=True)
 
     def hear(self, sender: str, said: dict) -> dict:
         """The coordinator's words, in a thread of the endpoint; ValueError refuses anyone else's."""
@@ -73,8 +74,8 @@ class Liaison:
 
         Once the run is over there is no other try: the coordinator may be gone.
         """
-        return self.endpoint.call(COORDINATOR, REPORT, {"kind": kind, "session": self._session, **what}, timeout=timeout,
-                                  until=self.over)
+        said = {"kind": kind, "session": self._session, **what}
+        return self.endpoint.call(COORDINATOR, REPORT, said, timeout=timeout, until=self.over)
 
     def tell(self, kind: str, *, timeout: float | None = None, **what) -> None:
         """Say something to the coordinator, which must take it within the timeout.  Stopped if the run is over."""
@@ -93,9 +94,9 @@ class Liaison:
             self.report("stopped", why=why, role=about, timeout=GIVING_UP)
             self.over.wait(LAST_WORD)
         except LinkError:
-            pass                                         # the coordinator may be what is gone, or has said why before
+            pass  # the coordinator may be what is gone, or has said why before
         if self.over.is_set():
-            self._say(self.sentence)
+            say(self.sentence)
 
     def begin(self) -> None:
         """Give signs of life from now on, in a thread of their own."""
@@ -104,13 +105,13 @@ class Liaison:
     def end(self) -> None:
         """The work has ended: no more signs of life."""
         self.over.set()
-        self._left.set()
+        self._work_ended.set()
         if self._beat.is_alive():
             self._beat.join()
 
     def worked(self) -> None:
         """Something was sent: this role does not hang."""
-        self._at_work = self._now()
+        self._at_work = self._clock.now()
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -119,12 +120,12 @@ class Liaison:
         try:
             yield
         finally:
-            self._at_work = self._now()
+            self.worked()
 
     def hangs(self) -> bool:
         """Whether the work has neither sent nor waited for anything for longer than the config allows."""
         at_work, allowed = self._at_work, self.config.network.stuck
-        return at_work is not None and 0 < allowed < self._now() - at_work
+        return at_work is not None and 0 < allowed < self._clock.now() - at_work
 
     def without_coordinator(self) -> str:
         """What this role says when the coordinator is gone, as far as it knows how far the others are."""
@@ -132,23 +133,19 @@ class Liaison:
         if self._saved is not None:
             more = f"; `ppkit spnn run {self.config.typed} --resume` goes on from step {self._saved} or later"
         return (f"the coordinator gave no sign of life for {self.config.network.timeout:.1f} s: "
-                f"the run stops at step {self._step()}{more}")
+                f"the run stops at step {self.progress.trained}{more}")
 
-    def _step(self) -> int:
-        """The training step that this role is at; after the training, while it tests, the last one."""
-        return min(self._at_step(), self.last_step)
-
-    def _give_signs(self) -> None:
+    def _heartbeat(self) -> None:
         timeout = self.config.network.timeout
-        pause, heard = min(0.25, timeout / 5), self._now()
-        while not self.over.wait(pause):
+        pause, heard = min(0.25, timeout / 5), self._clock.now()
+        while not self._clock.wait_until(self._clock.now() + pause) and not self.over.is_set():
             try:
-                said = self.report("alive", step=self._step(), timeout=max(0.2, timeout / 4))
+                said = self.report("alive", step=self.progress.trained, timeout=max(0.2, timeout / 4))
             except LinkError:
-                if self._now() - heard > timeout:
+                if self._clock.now() - heard > timeout:
                     self.stop(self.without_coordinator())
                 continue
-            heard = self._now()
+            heard = self._clock.now()
             if said.get("stop"):
                 self.stop(str(said["stop"]))
             if self.hangs():
@@ -157,13 +154,14 @@ class Liaison:
                 self._saved = said["saved"]
 
     def _give_up_hanging(self) -> None:
-        """Say so, from the thread of the signs of life; and end the process if the work does not end by itself."""
-        self._say(f"nothing was sent or waited for at step {self._at_step()} for {self.config.network.stuck:g} s: this role stops")
+        """Say so, from the thread of the heartbeat; and end the process if the work does not end by itself."""
+        say(f"nothing was sent or waited for at step {self.progress.step} for {self.config.network.stuck:g} s: "
+            "this role stops")
         try:
             self.report("stopped", why="stuck", role=None, timeout=GIVING_UP)
         except LinkError:
             pass
         self.stop("this role hangs")
-        if not self._left.wait(GIVEN_TO_END):
+        if not self._work_ended.wait(GIVEN_TO_END):
             self._last_words()
             os._exit(1)

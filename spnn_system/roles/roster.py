@@ -1,0 +1,119 @@
+"""What the coordinator knows of the other roles: who is here, how far each is, what it saved, and who is silent."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from spnn_system.config import Config
+from spnn_system.run.reports import checked, named
+from spnn_system.transport.shaping import Clock
+
+
+@dataclass
+class Seen:
+    """What is known of one role.  at: when it last spoke; None before its hello."""
+
+    at: float | None = None
+    session: str = ""
+    hello: dict = field(default_factory=dict)
+    step: int = 0
+    saved: int | None = None
+    ready: dict | None = None
+    done: bool = False
+    stopped: bool = False
+
+
+class Roster:
+    """All other roles of a run; they report in threads of the transport, and one thread takes their reports in turn.
+
+    clock: by which the others are silent or not.  log: takes a line for every refusal.
+    """
+
+    def __init__(self, config: Config, clock: Clock, log: Callable[[dict], None] | None = None):
+        self.config, self._clock, self._log = config, clock, log
+        self.roles = {role: Seen() for role in config.roles if role != "coordinator"}
+        self.last_step = config.training.steps_per_epoch * config.training.epochs
+        self._reports: deque[tuple[str, dict]] = deque()
+        self._change, self._hearing = threading.Condition(), threading.Lock()
+
+    def hear(self, role: str, said: dict) -> dict:
+        """The control calls of all roles end here, each in a thread of the transport.  ValueError refuses one."""
+        try:
+            seen = self._admitted(role, said)
+        except ValueError as error:
+            if self._log is not None:
+                self._log({"event": "refused", "at": time.time(), "from": role, "why": str(error)})
+            raise
+        if seen.session and said["session"] != seen.session:  # a process that hung, and woke up after a resumption
+            return {"stop": "this run was started anew without this process"}
+        seen.at = self._clock.now()
+        if said["kind"] == "alive":
+            seen.step = max(seen.step, said["step"])
+            return {"saved": self.resumable}
+        with self._change:
+            self._reports.append((role, said))
+            self._change.notify_all()
+        return {}
+
+    def _admitted(self, role: str, said: dict) -> Seen:
+        """What is known of this role, if it may say this.  A hello is taken once: its process is the one that counts."""
+        if role not in self.roles:
+            raise ValueError(f"there is no role {role!r} in this run")
+        checked(said, self.config.roles, steps=self.last_step)
+        seen = self.roles[role]
+        if said["kind"] != "hello":
+            if not seen.session and said["kind"] != "stopped":  # which it may before it says hello: its data changed
+                raise ValueError(f"{named(role)} must say hello first")
+            return seen
+        if (said["columns"] is None) == (role in self.config.names):
+            raise ValueError(f"{named(role)} must say how many features it has if it is a holder, and only then")
+        with self._hearing:
+            if seen.session:
+                raise ValueError(f"{named(role)} has said hello already: another process of it takes no part")
+            seen.session = said["session"]
+        return seen
+
+    def report(self, until: float) -> tuple[str, dict] | None:
+        """The next report that somebody has to act on; None if none has come until then, or a moment earlier."""
+        with self._change:
+            if not self._reports:
+                self._clock.wait(self._change, until)
+            return self._reports.popleft() if self._reports else None
+
+    @property
+    def all_here(self) -> bool:
+        """Whether every role has said hello."""
+        return all(seen.hello for seen in self.roles.values())
+
+    @property
+    def resumable(self) -> int | None:
+        """The last step that every role said it saved."""
+        saved = [seen.saved for seen in self.roles.values()]
+        return None if None in saved else min(saved)
+
+    @property
+    def step(self) -> int:
+        """The furthest step that a role said it is at; the dealer is ahead and does not count."""
+        steps = (seen.step for role, seen in self.roles.items() if role != "dealer")
+        return min(self.last_step, max(steps, default=0))
+
+    def silent(self) -> list[str]:
+        """Who has given no sign of life for longer than the timeout."""
+        latest = self._clock.now() - self.config.network.timeout
+        return [role for role, seen in self.roles.items() if seen.hello and not seen.done and seen.at < latest]
+
+    def give_time_again(self) -> None:
+        """The coordinator itself slept: everybody has spoken just now."""
+        for seen in self.roles.values():
+            seen.at = None if seen.at is None else self._clock.now()
+
+    def patience(self, role: str) -> float:
+        """Seconds until a role has said nothing for half the timeout; 0 if it said no hello, or that it stops."""
+        seen = self.roles[role]
+        if seen.at is None or not seen.hello or seen.stopped:
+            return 0.0
+        return seen.at + self.config.network.timeout / 2 - self._clock.now()

@@ -1,0 +1,50 @@
+"""In which order the rows are gone through: as they lie, or reshuffled every epoch by a secret that holders share."""
+
+from __future__ import annotations
+
+import torch
+
+from ppkit.spnn.holders import seed_from
+from ppkit.spnn.randomness import Stream
+from spnn_system.config import Config
+from spnn_system.roles.messages import Messages
+
+
+class RowOrder:
+    """The batches of every epoch.
+
+    key: 32 bytes, or None for rows in the order of the files. Epoch e is then the order in which its 64-bit words of
+    Stream(key) sort: every holder finds the same, and who has not the key nothing (computational, as the Stream).
+    """
+
+    def __init__(self, n_rows: int, batch: int, key: bytes | None = None):
+        self._n, self._batch, self._key = n_rows, batch, key
+
+    def epoch(self, number: int) -> list[torch.Tensor]:
+        """The batches of one epoch, from 0: int64 row numbers each."""
+        if self._key is None:
+            return self.in_turn(self._n)
+        words = Stream(self._key).derive("epoch", number).words(self._n)
+        return list(words.argsort(stable=True).split(self._batch))
+
+    def in_turn(self, n_rows: int) -> list[torch.Tensor]:
+        """Batches of consecutive rows."""
+        return list(torch.arange(n_rows).split(self._batch))
+
+
+def agreed_key(config: Config, role: str, root: Stream, messages: Messages) -> bytes | None:
+    """The key that all agree on who go through rows in a secret order: the first holder draws it and sends it.
+
+    None where rows are in the order of the files, and at a dealer whose triples are for no rows of a data set.
+    root: of the role's own secrets.
+    """
+    if config.training.order != "reshuffled":
+        return None
+    first, *others = config.names
+    is_told = [*others, *(["dealer"] if config.protocol.form == "lean" else [])]
+    if role == first:
+        key = root.derive("order of the rows").key
+        for receiver in is_told:
+            messages.send(receiver, "order", key)
+        return key
+    return seed_from(first, messages.receive(first, "order")).key if role in is_told else None

@@ -1,0 +1,63 @@
+"""A role's own folder: taken by one process at a time, closed to other users, with what the role leaves there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from filelock import FileLock
+
+from spnn_system.config import Config
+from spnn_system.run.reports import named
+from spnn_system.transport.endpoint import Endpoint
+from spnn_system.transport.listener import Admission
+
+SECRETS = ("secret.key", "paillier.key")  # kept for as long as a run can go on
+RECORD, MESSAGES, METRICS, PARAMETERS = "received.frames", "messages.jsonl", "metrics.json", "parameters.npz"
+
+
+class RoleFolder:
+    """A role's folder made its own: nobody else may read it (0700), and no second process of the role may use it.
+
+    Until `close`, or until the process ends, however that is.  ValueError if another process of the role has it: then
+    nothing in there was touched.
+    """
+
+    def __init__(self, config: Config, role: str):
+        self.config, self.role, self.path = config, role, config.folder_of(role)
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.path.chmod(0o700)
+        self._lock = FileLock(private(self.path / "lock"), blocking=False, thread_local=False)
+        try:
+            self._lock.acquire()
+        except OSError:
+            raise ValueError(f"{named(role)} of this run is running already: another process has {self.path.name}/ in "
+                             f"{self.path.parent}") from None
+
+    def clear(self) -> None:
+        """Remove what an earlier run left, but its checkpoints and journal."""
+        for name in (MESSAGES, METRICS, PARAMETERS, RECORD, *SECRETS):
+            (self.path / name).unlink(missing_ok=True)
+
+    def forget_secrets(self) -> None:
+        """All roles are done: nobody goes on from here."""
+        for name in SECRETS:
+            (self.path / name).unlink(missing_ok=True)
+
+    def endpoint(self, admission: Admission, log: Callable[[dict], None]) -> Endpoint:
+        """The role's endpoint, as its config has it; where the config wants it, with a record of all that comes."""
+        config, network = self.config, self.config.network
+        record = private(self.path / RECORD) if network.record else None
+        return Endpoint(self.role, config.addresses, run=config.run, certificates=network.certificates,
+                        links=network.links, admission=admission, record=record, log=log)
+
+    def close(self) -> None:
+        self._lock.release()
+
+
+def private(path: Path) -> Path:
+    """The same path, where a file now is that only its owner may read (0600); its content stays."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+    path.chmod(0o600)
+    return path
