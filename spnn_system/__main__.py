@@ -13,15 +13,22 @@ from spnn_system.config import NOT_HOLDERS, Config, load
 def start(config: Config, role: str, *, resume: bool = False, fresh: bool = False) -> int:
     """Run one role to its end, in this process; returns its exit code: 0 done, 1 stopped.
 
-    role: "coordinator", "server", "dealer" or a holder's name.  resume: go on from the last step that all have.
+    role: "coordinator", "server", "dealer" or a holder's name.  resume: go on from the last step
+    that all have.
     fresh: a new run may delete what an earlier one left here.
-    ValueError or FileNotFoundError for what it cannot start with, before it starts (`preflight.check`).
+    ValueError or FileNotFoundError for what it cannot start with, before it starts
+    (`preflight.check`).
     """
     if role not in config.roles:
-        raise ValueError(f"{config.typed} has no role {role!r}: with protocol {config.protocol.name!r} there are "
-                         f"{', '.join(config.roles)}")
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")          # gRPC's own lines: the log says who was refused
-    os.environ.update(dict.fromkeys(THREAD_COUNTS, str(config.training.threads)))       # before NumPy and torch are loaded
+        raise ValueError(
+            f"{config.typed} has no role {role!r}: with protocol {config.protocol.name!r} there "
+            "are "
+            f"{', '.join(config.roles)}"
+        )
+    # gRPC's own lines: the log says who was refused
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    # before NumPy and torch are loaded
+    os.environ.update(dict.fromkeys(THREAD_COUNTS, str(config.training.threads)))
     from spnn_system import preflight
 
     preflight.check_beginning(config, [role], resume=resume, fresh=fresh)
@@ -42,15 +49,24 @@ def main(arguments: list[str] | None = None) -> int:
         if kind == "holder":
             one.add_argument("name")
         one.add_argument("config", type=Path)
-        one.add_argument("--resume", action="store_true", help="go on from the last step that all roles have")
-        one.add_argument("--parent", type=int, help="end when this process ends: for who starts several roles")
+        one.add_argument(
+            "--resume", action="store_true", help="go on from the last step that all roles have"
+        )
+        one.add_argument(
+            "--parent", type=int, help="end when this process ends: for who starts several roles"
+        )
     given = parser.parse_args(arguments)
     if given.parent is not None:
         die_with_parent(given.parent)
     try:
         config = load(given.config)
-        return start(config, config.holder(given.name).name if given.kind == "holder" else given.kind,
-                     resume=given.resume, fresh=not given.resume)           # who starts several has asked already
+        return start(
+            config,
+            config.holder(given.name).name if given.kind == "holder" else given.kind,
+            # who starts several has asked already
+            resume=given.resume,
+            fresh=not given.resume,
+        )
     except (ValueError, FileNotFoundError) as error:
         print(f"ppkit: {error}", file=sys.stderr)
         return 2
@@ -60,4 +76,5 @@ if __name__ == "__main__":
     ended = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(ended)                             # all is written and closed; to take gRPC and torch apart would take seconds
+    # all is written and closed; to take gRPC and torch apart would take seconds
+    os._exit(ended)

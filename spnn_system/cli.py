@@ -11,30 +11,45 @@ from typing import Annotated, Optional
 import typer
 
 app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None,
-    help="zhou2021 as a system: coordinator, server, dealer and holders, each a process of its own.")
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help=(
+        "zhou2021 as a system: coordinator, server, dealer and holders, each a process of its own."
+    ),
+)
 
-Config = Annotated[Path, typer.Argument(
-    metavar="CONFIG", help="the run's TOML file, or a folder with a config.toml; "
-                           "`ppkit spnn example` writes one")]
-Resume = Annotated[bool, typer.Option("--resume",
-                                      help="go on from the last step that all roles have saved")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="start anew where a run is, and delete that one")]
+Config = Annotated[
+    Path,
+    typer.Argument(
+        metavar="CONFIG",
+        help="the run's TOML file, or a folder with a config.toml; `ppkit spnn example` writes one",
+    ),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="go on from the last step that all roles have saved")
+]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="start anew where a run is, and delete that one")
+]
 
 
 @app.command("example")
 def write_example(
-    folder: Annotated[Path, typer.Argument(
-        metavar="FOLDER", help="a new folder for the config and the holders' files")],
-    rows: Annotated[Optional[int], typer.Option(
-        help="rows of creditcard, at least 56,441; else all")] = None,
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER", help="a new folder for the config and the holders' files"),
+    ],
+    rows: Annotated[
+        Optional[int], typer.Option(help="rows of creditcard, at least 56,441; else all")
+    ] = None,
     holders: Annotated[int, typer.Option(help="how many, at least 2")] = 2,
     protocol: Annotated[str, typer.Option(help="plain, ss, he or masked")] = "masked",
     form: Annotated[Optional[str], typer.Option(help="of ss: lean or published")] = None,
     epochs: Annotated[int, typer.Option()] = 1,
     batch: Annotated[int, typer.Option()] = 5000,
-    bandwidth: Annotated[str, typer.Option(
-        help='of a link in one direction, such as "100 Mbps"; 0 for no limit')] = "0",
+    bandwidth: Annotated[
+        str, typer.Option(help='of a link in one direction, such as "100 Mbps"; 0 for no limit')
+    ] = "0",
     latency: Annotated[float, typer.Option(help="seconds")] = 0.0,
     data: Annotated[str, typer.Option(help="standin, or real where the file is here")] = "standin",
 ) -> None:
@@ -42,13 +57,23 @@ def write_example(
     from spnn_system import example
 
     held = example.creditcard(rows, holders=holders, source=data)
-    written = example.write(folder, held, protocol=protocol, form=form, epochs=epochs, batch=batch,
-                            bandwidth=0 if bandwidth == "0" else bandwidth, latency=latency)
+    written = example.write(
+        folder,
+        held,
+        protocol=protocol,
+        form=form,
+        epochs=epochs,
+        batch=batch,
+        bandwidth=0 if bandwidth == "0" else bandwidth,
+        latency=latency,
+    )
     typed, counts = shlex.quote(str(written)), {key: int(y.sum()) for key, y in held.y.items()}
-    print(f"{typed} is a run on this machine with protocol {protocol}, on {held.source}: "
-          f"{counts['train']} frauds to train on, {counts['test']} to test on.\n"
-          "Every address in it is on this machine, 127.0.0.1: for several machines write theirs, "
-          f"before the certificates. Next:\nppkit spnn certs {typed}\nppkit spnn run {typed}")
+    print(
+        f"{typed} is a run on this machine with protocol {protocol}, on {held.source}: "
+        f"{counts['train']} frauds to train on, {counts['test']} to test on.\n"
+        "Every address in it is on this machine, 127.0.0.1: for several machines write theirs, "
+        f"before the certificates. Next:\nppkit spnn certs {typed}\nppkit spnn run {typed}"
+    )
 
 
 @app.command()
@@ -63,20 +88,31 @@ def certs(
 
     loaded = load(config)
     folder = loaded.network.certificates
-    there = [file for role in loaded.roles for name in certificates.FILES
-             if (file := folder / role / name).exists()]
+    there = [
+        file
+        for role in loaded.roles
+        for name in certificates.FILES
+        if (file := folder / role / name).exists()
+    ]
     if there and not fresh:
-        raise ValueError(f"there are certificates in {folder} already: "
-                         "--fresh replaces them, and then every role needs its new ones")
+        raise ValueError(
+            f"there are certificates in {folder} already: "
+            "--fresh replaces them, and then every role needs its new ones"
+        )
     for file in there:
         file.unlink()
     hosts = {role: addresses.parse(address)[0] for role, address in loaded.addresses.items()}
     certificates.make(folder, loaded.roles, hosts=hosts, days=days)
-    print(f"Each of {', '.join(loaded.roles)} has its folder in {folder}; the key in it is for that role "
-          "alone:\nno key may travel anywhere else, and nobody else may read it. On one machine, all at "
-          f"once:\nppkit spnn run {loaded.typed}\n"
-          f"On several, what each role's machine needs, in the same places beside {loaded.path.name}, "
-          "and what starts it there:")
+    print(
+        f"Each of {', '.join(loaded.roles)} has its folder in {folder}; the key in it is for that "
+        "role "
+        "alone:\nno key may travel anywhere else, and nobody else may read it. On one machine, "
+        "all at "
+        f"once:\nppkit spnn run {loaded.typed}\n"
+        "On several, what each role's machine needs, in the same places beside "
+        f"{loaded.path.name}, "
+        "and what starts it there:"
+    )
     for role in loaded.roles:
         own = [holder.data.name for holder in loaded.holders if holder.name == role]
         needs = ", ".join([loaded.path.name, *own, f"{folder.name}/{role}"])
@@ -89,10 +125,14 @@ def run(
     config: Config,
     resume: Resume = False,
     fresh: Fresh = False,
-    only: Annotated[Optional[list[str]], typer.Option(
-        help="a role of this machine, where others are elsewhere; may be repeated")] = None,
+    only: Annotated[
+        Optional[list[str]],
+        typer.Option(help="a role of this machine, where others are elsewhere; may be repeated"),
+    ] = None,
 ) -> None:
-    """Start all roles on this machine, watch them, and show what came of it (exit code 1 if the run stopped)."""
+    """Start all roles on this machine, watch them, and show what came of it (exit code 1 if the run
+    stopped).
+    """
     from ppkit.lifeline import terminated_like_interrupted
     from spnn_system import launch
 
@@ -111,7 +151,9 @@ def run(
 
 @app.command()
 def coordinator(config: Config, resume: Resume = False, fresh: Fresh = False) -> None:
-    """Start the coordinator, which sees no data: it splits the network, starts, watches and stops the others."""
+    """Start the coordinator, which sees no data: it splits the network, starts, watches and stops
+    the others.
+    """
     _start(config, "coordinator", resume, fresh)
 
 

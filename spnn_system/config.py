@@ -1,6 +1,6 @@
-"""The TOML file that all roles of a run read: who listens where, protocol, network, training; checked before a start."""
-
-from __future__ import annotations
+"""The TOML file that all roles of a run read: who listens where, protocol, network, training;
+checked before a start.
+"""
 
 import hashlib
 import ipaddress
@@ -12,8 +12,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from spnn_system.transport import addresses
 from spnn_system.settings import SECTIONS, Holder, Model, Network, Protocol, Role, Training, section
+from spnn_system.transport import addresses
 
 NOT_HOLDERS = ("coordinator", "server", "dealer")
 SECURE_KEY_BITS = 2048
@@ -22,12 +22,14 @@ _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """A run as its file says it.  path: of the file.  folder: each role leaves its part in folder/<role>/.
+    """A run as its file says it.  path: of the file.  folder: each role leaves its part in
+    folder/<role>/.
 
     typed: the file as its user named it, quoted as a shell wants it, for sentences.
 
     source: where the rows come from.  dealer: None where the protocol needs none.
     """
+
     path: Path
     typed: str
     run: str
@@ -45,8 +47,12 @@ class Config:
     @property
     def addresses(self) -> dict[str, str]:
         """host:port of every role that this run has, coordinator first."""
-        served = {"coordinator": self.coordinator, "server": self.server, "dealer": self.dealer,
-                  **{holder.name: holder for holder in self.holders}}
+        served = {
+            "coordinator": self.coordinator,
+            "server": self.server,
+            "dealer": self.dealer,
+            **{holder.name: holder for holder in self.holders},
+        }
         return {role: about.address for role, about in served.items() if about is not None}
 
     @property
@@ -77,33 +83,51 @@ class Config:
 
     @property
     def decides(self) -> dict[str, Any]:
-        """What decides a run's messages and result, by section and key: all but addresses, paths and [network]."""
-        return {"run": self.run, "source": self.source, "[[holder]]": [[h.name, h.labels is not None] for h in self.holders],
-                **{f"[{name}] {f.name}": getattr(part, f.name)
-                   for name, part in (("protocol", self.protocol), ("model", self.model), ("training", self.training))
-                   for f in fields(part)}}
+        """What decides a run's messages and result, by section and key: all but addresses, paths
+        and [network].
+        """
+        return {
+            "run": self.run,
+            "source": self.source,
+            "[[holder]]": [[h.name, h.labels is not None] for h in self.holders],
+            **{
+                f"[{name}] {f.name}": getattr(part, f.name)
+                for name, part in (
+                    ("protocol", self.protocol),
+                    ("model", self.model),
+                    ("training", self.training),
+                )
+                for f in fields(part)
+            },
+        }
 
     @property
     def digest(self) -> str:
         """SHA-256 over `decides`.
 
-        Roles compare it, so that machines with different files notice; a resumed run must have the same.
+        Roles compare it, so that machines with different files notice; a resumed run must have the
+        same.
         """
         return hashlib.sha256(json.dumps(self.decides, sort_keys=True).encode()).hexdigest()
 
 
 def load(path: str | Path) -> Config:
-    """The config of a TOML file, or of config.toml in a folder; paths in it are relative to the file.
+    """The config of a TOML file, or of config.toml in a folder; paths in it are relative to the
+    file.
 
-    FileNotFoundError if it is not there or no file; ValueError in one sentence that names file, section, key, value and what is
-    accepted, for the first mistake. No other file is read, and no address is
-    looked up: `preflight` does that.
+    FileNotFoundError if it is not there or no file; ValueError in one sentence that names file,
+    section, key, value and what is accepted, for the first mistake. No other file is read, and no
+    address is looked up: `preflight` does that.
     """
     path = Path(path)
     if path.is_dir():
         path /= "config.toml"
     if not path.is_file():
-        what = "is no file of text" if path.exists() else "is not there: `ppkit spnn example FOLDER` writes one to start from"
+        what = (
+            "is no file of text"
+            if path.exists()
+            else "is not there: `ppkit spnn example FOLDER` writes one to start from"
+        )
         raise FileNotFoundError(f"the config file {path} {what}")
     try:
         text = path.read_bytes().decode("utf-8")
@@ -124,10 +148,15 @@ def parse(text: str, path: Path) -> Config:
 
 def _in_words(error: tomllib.TOMLDecodeError, text: str) -> str:
     """What the parser says; where a key or table stands twice, which one."""
-    found = re.fullmatch(r"Cannot (overwrite a value|declare .* twice) \(at line (\d+), .*\)", str(error))
+    found = re.fullmatch(
+        r"Cannot (overwrite a value|declare .* twice) \(at line (\d+), .*\)", str(error)
+    )
     if not found:
         return str(error)
-    return f"{text.splitlines()[int(found[2]) - 1].split('=')[0].strip()} stands there twice (again in line {found[2]})"
+    return (
+        f"{text.splitlines()[int(found[2]) - 1].split('=')[0].strip()} stands there twice (again "
+        f"in line {found[2]})"
+    )
 
 
 def _config(path: Path, read: dict) -> Config:
@@ -138,20 +167,43 @@ def _config(path: Path, read: dict) -> Config:
     run, source, folder = _top(read, "run"), _top(read, "source"), _top(read, "folder", "run")
     if not _RUN.fullmatch(run):
         raise ValueError(f"run must be letters, digits, '.', '-' and '_', at most 64, got {run!r}")
-    parts = {name: section(kind, _table(read, name), f"[{name}]") for name, kind in SECTIONS.items()}
-    network, protocol, model = parts["network"], _protocol(parts["protocol"]), _model(parts["model"])
+    parts = {
+        name: section(kind, _table(read, name), f"[{name}]") for name, kind in SECTIONS.items()
+    }
+    network, protocol, model = (
+        parts["network"],
+        _protocol(parts["protocol"]),
+        _model(parts["model"]),
+    )
     if network.latency >= network.timeout:
-        raise ValueError(f"[network] latency must be below the timeout of {network.timeout} s, got {network.latency}")
+        raise ValueError(
+            f"[network] latency must be below the timeout of {network.timeout} s, got "
+            f"{network.latency}"
+        )
     roles, typed, path = {}, shlex.quote(str(path)), path.resolve()
     for role in NOT_HOLDERS:
         if role not in read and (role != "dealer" or protocol.name == "ss"):
-            raise ValueError(f"there is no [{role}]: a run with protocol {protocol.name!r} needs one, with its address")
+            raise ValueError(
+                f"there is no [{role}]: a run with protocol {protocol.name!r} needs one, with its "
+                "address"
+            )
         roles[role] = section(Role, _table(read, role), f"[{role}]") if role in read else None
     if protocol.name != "ss":
         roles["dealer"] = None
     network = replace(network, certificates=path.parent / network.certificates)
-    config = Config(path=path, typed=typed, run=run, folder=path.parent / folder, source=source, network=network, protocol=protocol,
-                    model=model, training=parts["training"], holders=_holders(path, read), **roles)
+    config = Config(
+        path=path,
+        typed=typed,
+        run=run,
+        folder=path.parent / folder,
+        source=source,
+        network=network,
+        protocol=protocol,
+        model=model,
+        training=parts["training"],
+        holders=_holders(path, read),
+        **roles,
+    )
     _addresses(config)
     return config
 
@@ -174,14 +226,19 @@ def _table(read: dict, name: str) -> dict:
 def _protocol(protocol: Protocol) -> Protocol:
     for key, only in (("form", "ss"), ("key_bits", "he")):
         if getattr(protocol, key) is not None and protocol.name != only:
-            raise ValueError(f"[protocol] {key} is a choice of {only!r}, got {getattr(protocol, key)!r} with {protocol.name!r}")
+            raise ValueError(
+                f"[protocol] {key} is a choice of {only!r}, got {getattr(protocol, key)!r} with "
+                f"{protocol.name!r}"
+            )
     if protocol.name == "ss":
         return replace(protocol, form=protocol.form or "lean")
     if protocol.name == "he":
         protocol = replace(protocol, key_bits=protocol.key_bits or SECURE_KEY_BITS)
         if protocol.key_bits < SECURE_KEY_BITS and protocol.secrets != "teaching":
-            raise ValueError(f"[protocol] key_bits must be at least {SECURE_KEY_BITS}, got {protocol.key_bits}; "
-                             'secrets = "teaching" allows small keys, which protect nothing')
+            raise ValueError(
+                f"[protocol] key_bits must be at least {SECURE_KEY_BITS}, got {protocol.key_bits}; "
+                'secrets = "teaching" allows small keys, which protect nothing'
+            )
     return protocol
 
 
@@ -189,7 +246,10 @@ def _model(model: Model) -> Model:
     n = len(model.hidden)
     activation = (model.activation,) * n if isinstance(model.activation, str) else model.activation
     if len(activation) != n:
-        raise ValueError(f"[model] activation must be one name or {n}, one a hidden layer, got {list(activation)}")
+        raise ValueError(
+            f"[model] activation must be one name or {n}, one a hidden layer, got "
+            f"{list(activation)}"
+        )
     return replace(model, activation=activation)
 
 
@@ -199,18 +259,26 @@ def _holders(path: Path, read: dict) -> tuple[Holder, ...]:
         raise ValueError("holders must stand as [[holder]], each with name, address and data")
     if len(tables) < 2:
         raise ValueError(f"there must be at least 2 [[holder]], got {len(tables)}")
-    holders = [section(Holder, table, f"[[holder]] {table.get('name', i + 1)}") for i, table in enumerate(tables)]
+    holders = [
+        section(Holder, table, f"[[holder]] {table.get('name', i + 1)}")
+        for i, table in enumerate(tables)
+    ]
     seen: dict[str, str] = {}
     for holder in holders:
         if holder.name.lower() in NOT_HOLDERS:
             raise ValueError(f"a holder may not be called {holder.name!r}: that is another role")
-        if holder.name.lower() in seen:                         # a role is a folder, and some disks see no case
-            raise ValueError(f"two holders have the name {seen[holder.name.lower()]!r}"
-                             + (f" (or {holder.name!r})" if holder.name not in seen.values() else ""))
+        # a role is a folder, and some disks see no case
+        if holder.name.lower() in seen:
+            raise ValueError(
+                f"two holders have the name {seen[holder.name.lower()]!r}"
+                + (f" (or {holder.name!r})" if holder.name not in seen.values() else "")
+            )
         seen[holder.name.lower()] = holder.name
     if len(labelled := [holder.name for holder in holders if holder.labels]) != 1:
-        raise ValueError(f"exactly one holder must have labels, got {len(labelled)}"
-                         + (f": {', '.join(labelled)}" if labelled else ": none of " + ", ".join(seen.values())))
+        raise ValueError(
+            f"exactly one holder must have labels, got {len(labelled)}"
+            + (f": {', '.join(labelled)}" if labelled else ": none of " + ", ".join(seen.values()))
+        )
     return tuple(replace(holder, data=path.parent / holder.data) for holder in holders)
 
 
@@ -222,15 +290,19 @@ def _addresses(config: Config) -> None:
         except ValueError as error:
             raise ValueError(f"{role}: {error}") from None
         if _anywhere(where[0]):
-            raise ValueError(f"{role}: address must be where the others reach this role, as {address!r} is not: "
-                             "name its machine")
+            raise ValueError(
+                f"{role}: address must be where the others reach this role, as {address!r} is not: "
+                "name its machine"
+            )
         if where in seen:
             raise ValueError(f"{seen[where]} and {role} have the same address {address}")
         seen[where] = role
 
 
 def _anywhere(host: str) -> bool:
-    """Whether a host stands for every address of a machine, as 0.0.0.0 and :: do: one can listen there, and not dial."""
+    """Whether a host stands for every address of a machine, as 0.0.0.0 and :: do: one can listen
+    there, and not dial.
+    """
     try:
         return ipaddress.ip_address(host).is_unspecified
     except ValueError:

@@ -1,15 +1,16 @@
-"""How long an epoch takes on a network: computing, and what the messages wait for, without sending any.
+"""How long an epoch takes on a network: computing, and what the messages wait for, without sending
+any.
 
-    seconds = compute + sum over rounds of 8 (largest bytes on one directed link in the round) / bandwidth + rounds x latency
+    seconds = compute + sum over rounds of 8 (largest bytes on one directed link in the round) /
+    bandwidth + rounds x latency
 
-Every pair of parties has a full-duplex link of its own, so messages of one round on different links, or in different
-directions, travel side by side; the next round waits for the slowest. A table is what `Transcript.table` gives, of a run or,
-for sizes at which nobody wants to wait for a run, of `epoch_table` and its kin: one row a message with its step, round,
-phase, sender, receiver, name and n_bytes. Each message counts once: as "online" (of a training step), as "offline" (from the
+Every pair of parties has a full-duplex link of its own, so messages of one round on different
+links, or in different directions, travel side by side; the next round waits for the slowest. A
+table is what `Transcript.table` gives, of a run or, for sizes at which nobody wants to wait for a
+run, of `epoch_table` and its kin: one row a message with its step, round, phase, sender, receiver,
+name and n_bytes. Each message counts once: as "online" (of a training step), as "offline" (from the
 dealer, ahead of time), or as "once" (before the first step: seeds, keys, X - U).
 """
-
-from __future__ import annotations
 
 import functools
 import math
@@ -29,7 +30,7 @@ from ppkit.spnn.rivals import shares_of
 from ppkit.spnn.secureml import SecureML
 
 PARTS = ("once", "offline", "online")
-FLOAT = 4                                    # bytes of a number that a rival sends in the clear
+FLOAT = 4  # bytes of a number that a rival sends in the clear
 
 
 def part(table: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -40,9 +41,14 @@ def part(table: pd.DataFrame, name: str) -> pd.DataFrame:
     if name not in PARTS:
         raise ValueError(f"part must be one of {PARTS}, got {name!r}")
     if missing := [column for column in COLUMNS if column not in table.columns]:
-        raise ValueError(f"a table of messages has the columns {', '.join(COLUMNS)}, got none called {missing[0]!r}")
+        raise ValueError(
+            f"a table of messages has the columns {', '.join(COLUMNS)}, got none called "
+            f"{missing[0]!r}"
+        )
     offline = table["phase"] == "offline"
-    return table[offline if name == "offline" else ~offline & ((table["step"] == 0) == (name == "once"))]
+    return table[
+        offline if name == "offline" else ~offline & ((table["step"] == 0) == (name == "once"))
+    ]
 
 
 def floor(table: pd.DataFrame, bandwidth: float) -> float:
@@ -50,34 +56,48 @@ def floor(table: pd.DataFrame, bandwidth: float) -> float:
 
     sum over rounds of 8 (largest bytes on one directed link) / bandwidth
 
-    bandwidth: bits per second of a link in each direction, > 0.  Returns seconds >= 0, 0 for a table without messages.
+    bandwidth: bits per second of a link in each direction, > 0.  Returns seconds >= 0, 0 for a
+    table without messages.
 
     >>> table = epoch_table((2, 1), (4, 3), n_rows=10, batch=5, protocol="masked")
-    >>> round(floor(table, bandwidth=8_000), 3)                     # 2 x (80 + 60 + 60 + 80) bytes at 1,000 bytes a second
+    >>> # 2 x (80 + 60 + 60 + 80) bytes at 1,000 bytes a second
+    >>> round(floor(table, bandwidth=8_000), 3)
     0.56
     """
     _check(bandwidth=bandwidth)
     return 8 * _along(part(table, "online"))[0] / bandwidth
 
 
-def online_seconds(table: pd.DataFrame, *, bandwidth: float, latency: float = 0.0, compute: float = 0.0) -> float:
+def online_seconds(
+    table: pd.DataFrame, *, bandwidth: float, latency: float = 0.0, compute: float = 0.0
+) -> float:
     """Seconds of the training steps of a table: the formula of this module.
 
-    bandwidth: bits per second, > 0.  latency: seconds that a message takes beside its bytes, one way, >= 0.
-    compute: seconds of the same steps on a network that costs nothing, >= 0: measured, of an unshaped run.
-    Departs from a run: that one round ends before the next begins is the slowest order there is; where the next round's
-    messages of one party wait only for what reached it early, a run gains on this.
+    bandwidth: bits per second, > 0.  latency: seconds that a message takes beside its bytes, one
+    way, >= 0.
+    compute: seconds of the same steps on a network that costs nothing, >= 0: measured, of an
+    unshaped run.
+    Departs from a run: that one round ends before the next begins is the slowest order there is;
+    where the next round's messages of one party wait only for what reached it early, a run gains on
+    this.
     """
     return _seconds(part(table, "online"), bandwidth, latency, compute)
 
 
-def once_seconds(table: pd.DataFrame, *, bandwidth: float, latency: float = 0.0, compute: float = 0.0) -> float:
-    """Seconds of what is sent before the first step, by the same formula: seeds, keys, and X - U of the lean form."""
+def once_seconds(
+    table: pd.DataFrame, *, bandwidth: float, latency: float = 0.0, compute: float = 0.0
+) -> float:
+    """Seconds of what is sent before the first step, by the same formula: seeds, keys, and X - U of
+    the lean form.
+    """
     return _seconds(part(table, "once"), bandwidth, latency, compute)
 
 
-def offline_seconds(table: pd.DataFrame, *, bandwidth: float, latency: float = 0.0, compute: float = 0.0) -> float:
-    """Seconds that the dealer sends ahead of time: its links side by side, nobody answers, so latency counts once.
+def offline_seconds(
+    table: pd.DataFrame, *, bandwidth: float, latency: float = 0.0, compute: float = 0.0
+) -> float:
+    """Seconds that the dealer sends ahead of time: its links side by side, nobody answers, so
+    latency counts once.
 
     compute + 8 (largest bytes on one link) / bandwidth + latency
     """
@@ -86,53 +106,74 @@ def offline_seconds(table: pd.DataFrame, *, bandwidth: float, latency: float = 0
     return compute + 8 * n_bytes / bandwidth + n_rounds * latency
 
 
-def by_link(table: pd.DataFrame, by: Sequence[str] = ("sender", "receiver")) -> pd.DataFrame:
-    """Bytes once, offline and online, one row a directed link; by: other columns to count by, such as ["name"]."""
-    counts = {name: part(table, name).groupby(list(by), sort=False)["n_bytes"].sum() for name in PARTS}
-    order = table.groupby(list(by), sort=False).size().index
-    return pd.DataFrame(counts).reindex(order).fillna(0).astype("int64")
-
-
-def crossing(table_a: pd.DataFrame, compute_a: float, table_b: pd.DataFrame, compute_b: float, latency: float = 0.0, *,
-             offline: bool = False) -> float | None:
-    """The bandwidth at which two ways take the same online seconds, in bits per second; None if there is none.
+def crossing(
+    table_a: pd.DataFrame,
+    compute_a: float,
+    table_b: pd.DataFrame,
+    compute_b: float,
+    latency: float = 0.0,
+    *,
+    offline: bool = False,
+) -> float | None:
+    """The bandwidth at which two ways take the same online seconds, in bits per second; None if
+    there is none.
 
     8 (bytes_a - bytes_b) / (fixed_b - fixed_a),  fixed = compute + rounds x latency
 
-    offline: whether what the dealer sends ahead counts too, as where the holders have to wait for it (`offline_seconds`).
+    offline: whether what the dealer sends ahead counts too, as where the holders have to wait for
+    it (`offline_seconds`).
 
-    Both are straight lines over 1/bandwidth, so there is at most one: above it the way with less computing is faster, below
-    it the way with fewer bytes along its rounds. None too where they agree everywhere.
+    Both are straight lines over 1/bandwidth, so there is at most one: above it the way with less
+    computing is faster, below it the way with fewer bytes along its rounds. None too where they
+    agree everywhere.
 
-    >>> masked, he = (epoch_table((2, 1), (4, 3), n_rows=10, batch=5, protocol=name) for name in ("masked", "he"))
+    >>> masked, he = (epoch_table((2, 1), (4, 3), n_rows=10, batch=5, protocol=name)
+    ...               for name in ("masked", "he"))
     >>> crossing(masked, 0.001, he, 1.0) is None                    # fewer bytes and less computing
     True
     """
     _check(latency=latency, compute_a=compute_a, compute_b=compute_b)
     (bytes_a, rounds_a), (bytes_b, rounds_b) = (
-        np.add(_along(part(table, "online")), _ahead(table) if offline else (0, 0)).tolist() for table in (table_a, table_b))
+        np.add(_along(part(table, "online")), _ahead(table) if offline else (0, 0)).tolist()
+        for table in (table_a, table_b)
+    )
     apart = (compute_b + rounds_b * latency) - (compute_a + rounds_a * latency)
     if (bytes_a - bytes_b) * apart <= 0:
         return None
     return 8 * (bytes_a - bytes_b) / apart
 
 
-def epoch_table(holders: Sequence[int], hidden: Sequence[int], *, n_rows: int, batch: int, key_bits: int = SECURE_BITS,
-                elementwise: bool = False, **choices) -> pd.DataFrame:
+def epoch_table(
+    holders: Sequence[int],
+    hidden: Sequence[int],
+    *,
+    n_rows: int,
+    batch: int,
+    key_bits: int = SECURE_BITS,
+    elementwise: bool = False,
+    **choices,
+) -> pd.DataFrame:
     """All messages of one epoch of `layer.SPNN`, counted without computing it.
 
-    The net runs for two steps on one row and on two; the size of every message is a straight line over the rows (of the
-    batch, or of the data set for what is sent once), only ciphertexts go by ceil(rows x width / numbers in one).
-    holders, hidden: as for SPNN.  n_rows: of the training set, >= 1.  batch: rows of a step; the last has what is left.
-    choices: protocol, form, truncation, value_bits, label_holder, n_outputs.  For protocol "he": key_bits, of the
-    server's key (below 2,048 for comparison), and elementwise, one number a ciphertext as printed.
-    Returns the columns of `Transcript.table`.  ValueError as SPNN's, or for n_rows or batch below 1.
+    The net runs for two steps on one row and on two; the size of every message is a straight line
+    over the rows (of the batch, or of the data set for what is sent once), only ciphertexts go by
+    ceil(rows x width / numbers in one).
+    holders, hidden: as for SPNN.  n_rows: of the training set, >= 1.  batch: rows of a step; the
+    last has what is left.
+    choices: protocol, form, truncation, value_bits, label_holder, n_outputs.  For protocol "he":
+    key_bits, of the server's key (below 2,048 for comparison), and elementwise, one number a
+    ciphertext as printed.
+    Returns the columns of `Transcript.table`.  ValueError as SPNN's, or for n_rows or batch below
+    1.
     """
     numbers = None
     if choices.get("protocol") == "he":
         choices = {"keys": generate_keys(key_bits, teaching=key_bits < SECURE_BITS)[1]} | choices
         public = choices["keys"].public
-        packing = Packing(**{name: choices[name] for name in ("value_bits",) if name in choices}, n_terms=len(holders))
+        packing = Packing(
+            **{name: choices[name] for name in ("value_bits",) if name in choices},
+            n_terms=len(holders),
+        )
         numbers = hidden[0], 1 if elementwise else packing.n_fields(public), public.ciphertext_bytes
 
     def run(n: int) -> Transcript:
@@ -145,31 +186,52 @@ def epoch_table(holders: Sequence[int], hidden: Sequence[int], *, n_rows: int, b
     return _of_an_epoch(run, n_rows, batch, ciphertexts=numbers)
 
 
-def secureml_table(holders: Sequence[int], hidden: Sequence[int], *, n_rows: int, batch: int,
-                   activation: str | Sequence[str] = "piecewise", truncation: str = "dealer") -> pd.DataFrame:
-    """The same for `secureml.SecureML`, whose parties A and B are the two holders; arguments as there.
+def secureml_table(
+    holders: Sequence[int],
+    hidden: Sequence[int],
+    *,
+    n_rows: int,
+    batch: int,
+    activation: str | Sequence[str] = "piecewise",
+    truncation: str = "dealer",
+) -> pd.DataFrame:
+    """The same for `secureml.SecureML`, whose parties A and B are the two holders; arguments as
+    there.
 
-    It is a library of the kit with a transcript, not a set of roles that run apart: a time from this table is a count or a
-    `replay`, not a run.
+    It is a library of the kit with a transcript, not a set of roles that run apart: a time from
+    this table is a count or a `replay`, not a run.
     """
+
     def run(n: int) -> Transcript:
-        net = PiecewiseNet(holders, hidden, activation=activation, rng=torch.Generator().manual_seed(0))
+        net = PiecewiseNet(
+            holders, hidden, activation=activation, rng=torch.Generator().manual_seed(0)
+        )
         shared = SecureML(net, truncation=truncation)
-        shared.prepare([torch.zeros(n, columns, dtype=torch.float64) for columns in holders], torch.zeros(n))
+        shared.prepare(
+            [torch.zeros(n, columns, dtype=torch.float64) for columns in holders], torch.zeros(n)
+        )
         for _ in range(2):
             shared.step(torch.arange(n), lr=1.0)
         return shared.transcript
 
-    return _of_an_epoch(run, n_rows, batch, period=8)                # bits are packed, eight to a byte
+    # bits are packed, eight to a byte
+    return _of_an_epoch(run, n_rows, batch, period=8)
 
 
-def splitnn_table(holders: Sequence[int], hidden: Sequence[int], *, n_rows: int, batch: int) -> pd.DataFrame:
-    """The same for `rivals.SplitNN` cut behind the first layer, which has no messages of its own: they are made up here.
+def splitnn_table(
+    holders: Sequence[int], hidden: Sequence[int], *, n_rows: int, batch: int
+) -> pd.DataFrame:
+    """The same for `rivals.SplitNN` cut behind the first layer, which has no messages of its own:
+    they are made up here.
 
-    A step: every holder's encodings (rows, its share of hidden[0]) to the server, and their gradients back, in float32;
+    A step: every holder's encodings (rows, its share of hidden[0]) to the server, and their
+    gradients back, in float32;
     once: the labels, a byte each, which the server has in split learning.
     """
-    shares, names = shares_of(max(hidden[0], len(holders)), len(holders)), holder_names(len(holders))
+    shares, names = (
+        shares_of(max(hidden[0], len(holders)), len(holders)),
+        holder_names(len(holders)),
+    )
 
     def run(n: int) -> Transcript:
         transcript = Transcript(keep="sizes")
@@ -186,12 +248,19 @@ def splitnn_table(holders: Sequence[int], hidden: Sequence[int], *, n_rows: int,
     return _of_an_epoch(run, n_rows, batch)
 
 
-def _of_an_epoch(run: Callable[[int], Transcript], n_rows: int, batch: int, *, period: int = 1,
-                 ciphertexts: tuple[int, int, int] | None = None) -> pd.DataFrame:
+def _of_an_epoch(
+    run: Callable[[int], Transcript],
+    n_rows: int,
+    batch: int,
+    *,
+    period: int = 1,
+    ciphertexts: tuple[int, int, int] | None = None,
+) -> pd.DataFrame:
     """Two steps, really run on a few rows, drawn out to the rows of an epoch.
 
     period: a message of n rows and one of n + period differ by as many bytes for every n.
-    ciphertexts: (numbers a row, numbers a ciphertext, bytes a ciphertext) for messages of ciphertexts.
+    ciphertexts: (numbers a row, numbers a ciphertext, bytes a ciphertext) for messages of
+    ciphertexts.
     """
     if n_rows < 1 or batch < 1:
         raise ValueError(f"n_rows and batch must be >= 1, got {n_rows} and {batch}")
@@ -203,17 +272,24 @@ def _of_an_epoch(run: Callable[[int], Transcript], n_rows: int, batch: int, *, p
         n_bytes = small["n_bytes"] + (more["n_bytes"] - small["n_bytes"]) * ((n - few) // period)
         if ciphertexts is not None:
             a_row, in_one, width = ciphertexts
-            n_bytes = n_bytes.mask(small["name"] == "Enc(X theta)", width * math.ceil(n * a_row / in_one))
+            n_bytes = n_bytes.mask(
+                small["name"] == "Enc(X theta)", width * math.ceil(n * a_row / in_one)
+            )
         return small.assign(n_bytes=n_bytes)[small["step"] == step]
 
     first, second = (int(sized(1, step)["round"].min()) for step in (1, 2))
     steps = [sized(min(batch, n_rows - start), 1) for start in range(0, n_rows, batch)]
-    steps = [rows.assign(step=1 + i, round=rows["round"] + (second - first) * i) for i, rows in enumerate(steps)]
+    steps = [
+        rows.assign(step=1 + i, round=rows["round"] + (second - first) * i)
+        for i, rows in enumerate(steps)
+    ]
     return pd.concat([sized(n_rows, 0), *steps], ignore_index=True)[COLUMNS]
 
 
 def _along(rows: pd.DataFrame) -> tuple[int, int]:
-    """Bytes on the busiest link of each round, added up, and the number of rounds in which anything is sent."""
+    """Bytes on the busiest link of each round, added up, and the number of rounds in which anything
+    is sent.
+    """
     links = rows.groupby(["round", "sender", "receiver"])["n_bytes"].sum()
     busiest = links.groupby("round").max()
     return int(busiest.sum()), len(busiest)

@@ -1,4 +1,6 @@
-"""A holder's own file: its features, its row ids, and at one holder the labels; checked before anything starts."""
+"""A holder's own file: its features, its row ids, and at one holder the labels; checked before
+anything starts.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +22,26 @@ ID = "id"
 def read(config: Config, holder: str) -> tuple[torch.Tensor, torch.Tensor | None, list[str]]:
     """What one holder has, from its own file alone: (X, y, ids).
 
-    X: (N, d) float32, all columns but the ids and the labels, in the file's order, finite.  y: (N,) int64 in {0, 1} at the
-    label holder, with both labels among the training and among the test rows; None at the others.  ids: N different texts;
+    X: (N, d) float32, all columns but the ids and the labels, in the file's order, finite.  y: (N,)
+    int64 in {0, 1} at the label holder, with both labels among the training and among the test
+    rows; None at the others.  ids: N different texts;
     numbers in a parquet file and the same digits in a csv file are the same id.
-    FileNotFoundError or ValueError in one sentence that names the holder, and a column or a row (from 0), never a value.
+    FileNotFoundError or ValueError in one sentence that names the holder, and a column or a row
+    (from 0), never a value.
     """
-    import torch                                            # here, so that the launcher checks files without it
+    # here, so that the launcher checks files without it
+    import torch
 
     X, y, ids = _columns(config, holder)
     return torch.from_numpy(X), None if y is None else torch.from_numpy(y), ids
 
 
 def check(config: Config, holders: Sequence[str] | None = None) -> int:
-    """Read the files of these holders, which must lie on this machine, and compare their rows; returns how many rows.
+    """Read the files of these holders, which must lie on this machine, and compare their rows;
+    returns how many rows.
 
-    holders: names; None for all.  Errors: as `read`, and ValueError that says which holder has other row counts than the
-    first, or from which row on other ids.
+    holders: names; None for all.  Errors: as `read`, and ValueError that says which holder has
+    other row counts than the first, or from which row on other ids.
     """
     first: tuple[str, list[str]] | None = None
     for name in config.names if holders is None else holders:
@@ -43,19 +49,25 @@ def check(config: Config, holders: Sequence[str] | None = None) -> int:
         if first is None:
             first = name, ids
         elif len(ids) != len(first[1]):
-            raise ValueError(f"all holders must have the same rows in the same order: holder {first[0]} has "
-                             f"{len(first[1]):,} rows, holder {name} {len(ids):,}")
+            raise ValueError(
+                f"all holders must have the same rows in the same order: holder {first[0]} has "
+                f"{len(first[1]):,} rows, holder {name} {len(ids):,}"
+            )
         elif ids != first[1]:
             row = next(i for i, (one, other) in enumerate(zip(first[1], ids)) if one != other)
-            raise ValueError(f"all holders must have the same rows in the same order: the ids of holder {name} differ from "
-                             f"holder {first[0]}'s in row {row:,} (from 0) first")
+            raise ValueError(
+                f"all holders must have the same rows in the same order: the ids of holder {name} "
+                "differ from "
+                f"holder {first[0]}'s in row {row:,} (from 0) first"
+            )
     return len(first[1]) if first else 0
 
 
 def ids_digest(ids: Sequence[str]) -> str:
     """SHA-256 of the ids in order, by which holders find out whether they have the same rows.
 
-    Whoever can guess all ids can check the guess: it is for holders, who have the ids, and not for the coordinator.
+    Whoever can guess all ids can check the guess: it is for holders, who have the ids, and not for
+    the coordinator.
     """
     digest = hashlib.sha256()
     for text in ids:
@@ -65,7 +77,9 @@ def ids_digest(ids: Sequence[str]) -> str:
 
 
 def data_digest(X: torch.Tensor, y: torch.Tensor | None, ids: Sequence[str]) -> str:
-    """SHA-256 of all a holder has, by which it finds out before a resumed run whether its own file is still the same."""
+    """SHA-256 of all a holder has, by which it finds out before a resumed run whether its own file
+    is still the same.
+    """
     digest = hashlib.sha256(f"{tuple(X.shape)} {y is not None} {ids_digest(ids)}".encode())
     for array in (X, y):
         if array is not None:
@@ -78,29 +92,56 @@ def _columns(config: Config, name: str) -> tuple[np.ndarray, np.ndarray | None, 
     said = f"holder {name}'s file {holder.data.name}"
     table = _table(holder.data, said)
     if not table.columns.is_unique:
-        raise ValueError(f"{said} has two columns with the name {table.columns[table.columns.duplicated()][0]!r}")
-    for column, what in ((ID, "the row ids"), *([(holder.labels, "the labels")] if holder.labels else [])):
+        raise ValueError(
+            f"{said} has two columns with the name {table.columns[table.columns.duplicated()][0]!r}"
+        )
+    for column, what in (
+        (ID, "the row ids"),
+        *([(holder.labels, "the labels")] if holder.labels else []),
+    ):
         if column not in table:
-            raise ValueError(f"{said} has no column {column!r} for {what}: it has {_some(table.columns)}")
+            raise ValueError(
+                f"{said} has no column {column!r} for {what}: it has {_some(table.columns)}"
+            )
     labels = config.holder(config.label_holder).labels
     if not holder.labels and labels in table:
-        raise ValueError(f"{said} has a column {labels!r}, as holder {config.label_holder}'s labels are called: "
-                         "take it out or rename it")
+        raise ValueError(
+            f"{said} has a column {labels!r}, as holder {config.label_holder}'s labels are called: "
+            "take it out or rename it"
+        )
     if not len(table):
         raise ValueError(f"{said} is empty: it has columns and no row")
-    n, features = len(table), [column for column in table.columns if column not in (ID, holder.labels)]
+    n, features = (
+        len(table),
+        [column for column in table.columns if column not in (ID, holder.labels)],
+    )
     if not features:
-        raise ValueError(f"{said} has no features: no column beside {', '.join(map(repr, table.columns))}")
+        raise ValueError(
+            f"{said} has no features: no column beside {', '.join(map(repr, table.columns))}"
+        )
     if n <= config.training.train_rows:
-        raise ValueError(f"{said} has {n:,} rows, and train_rows = {config.training.train_rows:,} leave none to test on")
+        raise ValueError(
+            f"{said} has {n:,} rows, and train_rows = {config.training.train_rows:,} leave none "
+            "to test on"
+        )
     X = np.empty((n, len(features)), dtype=np.float32)
     for j, column in enumerate(features):
-        if not (pd.api.types.is_numeric_dtype(table[column]) or pd.api.types.is_bool_dtype(table[column])):
-            raise ValueError(f"{said}: feature {column!r} must be numbers, got a column of type {table[column].dtype}")
-        with np.errstate(over="ignore"):                    # what is too large for float32 becomes infinite, and is refused
+        if not (
+            pd.api.types.is_numeric_dtype(table[column])
+            or pd.api.types.is_bool_dtype(table[column])
+        ):
+            raise ValueError(
+                f"{said}: feature {column!r} must be numbers, got a column of type "
+                f"{table[column].dtype}"
+            )
+        # what is too large for float32 becomes infinite, and is refused
+        with np.errstate(over="ignore"):
             X[:, j] = table[column].to_numpy(dtype=np.float64, na_value=np.nan)
         if bad := int((~np.isfinite(X[:, j])).sum()):
-            raise ValueError(f"{said}: feature {column!r} must be finite in float32, got {bad:,} of {n:,} values that are not")
+            raise ValueError(
+                f"{said}: feature {column!r} must be finite in float32, got {bad:,} of {n:,} "
+                "values that are not"
+            )
     y = _labels(table[holder.labels], config.training.train_rows, said) if holder.labels else None
     return X, y, _ids(table[ID], said)
 
@@ -111,16 +152,26 @@ def _table(path, said: str) -> pd.DataFrame:
     if not path.stat().st_size:
         raise ValueError(f"{said} is empty")
     try:
-        return pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, dtype={ID: "str"}, low_memory=False)
-    except (ValueError, OSError) as error:                  # pyarrow's and pandas' own errors are both; the first line says it
+        return (
+            pd.read_parquet(path)
+            if path.suffix == ".parquet"
+            else pd.read_csv(path, dtype={ID: "str"}, low_memory=False)
+        )
+    # pyarrow's and pandas' own errors are both; the first line says it
+    except (ValueError, OSError) as error:
         raise ValueError(f"{said} cannot be read: {str(error).splitlines()[0]}") from None
 
 
 def _ids(column: pd.Series, said: str) -> list[str]:
     if column.isna().any():
-        raise ValueError(f"{said}: every row needs an id, row {int(column.isna().to_numpy().argmax()):,} (from 0) has none")
+        raise ValueError(
+            f"{said}: every row needs an id, row {int(column.isna().to_numpy().argmax()):,} (from "
+            "0) has none"
+        )
     if not (pd.api.types.is_integer_dtype(column) or pd.api.types.is_string_dtype(column)):
-        raise ValueError(f"{said}: ids must be whole numbers or text, got a column of type {column.dtype}")
+        raise ValueError(
+            f"{said}: ids must be whole numbers or text, got a column of type {column.dtype}"
+        )
     ids = column.astype(str)
     if ids.duplicated().any():
         row = int(ids.duplicated().to_numpy().argmax())
@@ -131,11 +182,16 @@ def _ids(column: pd.Series, said: str) -> list[str]:
 def _labels(column: pd.Series, train_rows: int, said: str) -> np.ndarray:
     right = column.isin([0, 1]).to_numpy()
     if not right.all():
-        raise ValueError(f"{said}: labels {column.name!r} must be 0 or 1, row {int((~right).argmax()):,} (from 0) is not")
+        raise ValueError(
+            f"{said}: labels {column.name!r} must be 0 or 1, row {int((~right).argmax()):,} (from "
+            "0) is not"
+        )
     y = column.to_numpy(dtype=np.int64, copy=True)
     for rows, part in ((y[:train_rows], "training"), (y[train_rows:], "test")):
         if rows.min() == rows.max():
-            raise ValueError(f"{said}: the {len(rows):,} {part} rows must have both labels, they have one only")
+            raise ValueError(
+                f"{said}: the {len(rows):,} {part} rows must have both labels, they have one only"
+            )
     return y
 
 

@@ -1,6 +1,6 @@
-"""An example to start from: the config file of a run, and one parquet file a holder, made from rows that are split already."""
-
-from __future__ import annotations
+"""An example to start from: the config file of a run, and one parquet file a holder, made from rows
+that are split already.
+"""
 
 import json
 from collections.abc import Sequence
@@ -13,52 +13,84 @@ import torch
 
 from ppkit import datasets
 from ppkit.spnn.holders import holder_names
+from ppkit.spnn.vertical import Vertical, fraud
 from spnn_system import config as configs
-from spnn_system.run.role_folder import private
 from spnn_system.data import ID
+from spnn_system.run.role_folder import private
 from spnn_system.settings import SECTIONS
 from spnn_system.transport import addresses
-from ppkit.spnn.vertical import Vertical, fraud
 
 LABELS = "label"
-OWN = {"ss": {"form": "lean"}, "he": {"key_bits": configs.SECURE_KEY_BITS}}             # shown where the protocol has them
-FEWEST_ROWS = 56_441                            # of creditcard, so that 20 frauds are tested on: fewer measure no AUC
+# shown where the protocol has them
+OWN = {"ss": {"form": "lean"}, "he": {"key_bits": configs.SECURE_KEY_BITS}}
+# of creditcard, so that 20 frauds are tested on: fewer measure no AUC
+FEWEST_ROWS = 56_441
 
 
 def creditcard(rows: int | None = None, *, holders: int = 2, source: str = "standin") -> Vertical:
-    """Rows of creditcard for an example, cut between holders; frauds are as rare in fewer rows as in all.
+    """Rows of creditcard for an example, cut between holders; frauds are as rare in fewer rows as
+    in all.
 
-    rows: at least FEWEST_ROWS, None for all.  source: as for `datasets.load`.  ValueError for fewer rows, or more than there are.
+    rows: at least FEWEST_ROWS, None for all.  source: as for `datasets.load`.  ValueError for fewer
+    rows, or more than there are.
     """
     if rows is not None and rows < FEWEST_ROWS:
-        raise ValueError(f"{rows:,} rows of creditcard have too few frauds to test on: take at least {FEWEST_ROWS:,}, which "
-                         "have 20 among the test rows, or all")
+        raise ValueError(
+            f"{rows:,} rows of creditcard have too few frauds to test on: take at least "
+            f"{FEWEST_ROWS:,}, which "
+            "have 20 among the test rows, or all"
+        )
     return fraud(datasets.load("creditcard", source=source, rows=rows), holders=holders)
 
 
-def write(folder: str | Path, vertical: Vertical, *, names: Sequence[str] | None = None, label_holder: int = 0,
-          run: str = "first-try", source: str | None = None, protocol: str = "masked", **settings) -> Path:
-    """Write config.toml and one parquet file a holder into a folder; returns the path of the config.
+def write(
+    folder: str | Path,
+    vertical: Vertical,
+    *,
+    names: Sequence[str] | None = None,
+    label_holder: int = 0,
+    run: str = "first-try",
+    source: str | None = None,
+    protocol: str = "masked",
+    **settings,
+) -> Path:
+    """Write config.toml and one parquet file a holder into a folder; returns the path of the
+    config.
 
     The holders' files are their user's alone (0600), and so is the folder if it is new (0700).
 
-    vertical: its "train" rows come first in every file, then its "test" rows; ids are the rows' numbers in the data set.
+    vertical: its "train" rows come first in every file, then its "test" rows; ids are the rows'
+    numbers in the data set.
     names: of the holders, default A, B, ...  label_holder: which of them gets the labels, from 0.
-    run: the run id.  source: default what the vertical says.  settings: any key of [network], [protocol] (its name is
-    protocol=), [model] and [training], such as epochs=2, bandwidth="100 Mbps", form="published"; others stay at the default.
+    run: the run id.  source: default what the vertical says.  settings: any key of [network],
+    [protocol] (its name is protocol=), [model] and [training], such as epochs=2, bandwidth="100
+    Mbps", form="published"; others stay at the default.
     All roles listen on this machine, at ports that are free now.
-    ValueError, before anything is written, for an unknown setting or a value out of range, or if the folder has a config.toml.
+    ValueError, before anything is written, for an unknown setting or a value out of range, or if
+    the folder has a config.toml.
     """
     folder, names = Path(folder), list(names or holder_names(len(vertical.holders)))
     target = folder / "config.toml"
     if len(names) != len(vertical.holders) or label_holder not in range(len(names)):
-        raise ValueError(f"there must be a name for each of {len(vertical.holders)} holders and label_holder one of them, "
-                         f"got {names} and {label_holder}")
+        raise ValueError(
+            f"there must be a name for each of {len(vertical.holders)} holders and label_holder "
+            "one of them, "
+            f"got {names} and {label_holder}"
+        )
     if target.exists():
         raise ValueError(f"there is a config.toml in {folder} already")
-    text = _toml(names, label_holder, run=run, source=source or vertical.source,
-                 settings={"train_rows": len(vertical.y["train"]), "name": protocol, **OWN.get(protocol, {}),
-                           **{key: value for key, value in settings.items() if value is not None}})
+    text = _toml(
+        names,
+        label_holder,
+        run=run,
+        source=source or vertical.source,
+        settings={
+            "train_rows": len(vertical.y["train"]),
+            "name": protocol,
+            **OWN.get(protocol, {}),
+            **{key: value for key, value in settings.items() if value is not None},
+        },
+    )
     configs.parse(text, target)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     start = 0
@@ -84,16 +116,24 @@ def _toml(names: list[str], label_holder: int, *, run: str, source: str, setting
     for name, keys in sections.items():
         lines += ["", f"[{name}]"]
         for key, about in keys.items():
-            if (value := settings.get(key, about.default)) is not None:         # None: form or key_bits of another protocol
-                words = "; ".join(filter(None, (about.metadata["accepted"], about.metadata["note"])))
+            # None: form or key_bits of another protocol
+            if (value := settings.get(key, about.default)) is not None:
+                words = "; ".join(
+                    filter(None, (about.metadata["accepted"], about.metadata["note"]))
+                )
                 lines.append(f"{f'{key} = {_value(value)}':<32}# {words}")
     roles = ["coordinator", "server", *(["dealer"] if settings["name"] == "ss" else [])]
     ports = addresses.free_ports(len(roles) + len(names))
     for role, port in zip(roles, ports):
         lines += ["", f"[{role}]", f'address = "127.0.0.1:{port}"']
-    for i, (name, port) in enumerate(zip(names, ports[len(roles):])):
-        lines += ["", "[[holder]]", f"name = {_value(name)}", f'address = "127.0.0.1:{port}"',
-                  f"data = {_value(name + '.parquet')}"]
+    for i, (name, port) in enumerate(zip(names, ports[len(roles) :])):
+        lines += [
+            "",
+            "[[holder]]",
+            f"name = {_value(name)}",
+            f'address = "127.0.0.1:{port}"',
+            f"data = {_value(name + '.parquet')}",
+        ]
         lines += [f"labels = {_value(LABELS)}"] * (i == label_holder)
     return "\n".join(lines) + "\n"
 

@@ -1,16 +1,18 @@
-"""All roles of a run on one machine: checked, started as processes of their own, watched, ended; then what they report."""
+"""All roles of a run on one machine: checked, started as processes of their own, watched, ended;
+then what they report.
+"""
 
-from __future__ import annotations
-
+import functools
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 import pandas as pd
 import psutil
@@ -21,22 +23,27 @@ from ppkit.writing import write_whole
 from spnn_system import data, preflight
 from spnn_system.config import NOT_HOLDERS, Config, load
 from spnn_system.run.reports import named
-from spnn_system.run.role_folder import MESSAGES, METRICS, private
+from spnn_system.run.role_folder import LOG, MESSAGES, METRICS, STATUS, private
 
 ROLE = [sys.executable, "-P", "-m", "spnn_system"]
 COLUMNS = ["step", "phase", "sender", "receiver", "name", "n_bytes", "wire_bytes", "at", "sent_at"]
-DONE, STOPPED, BAD_INPUT = 0, 1, 2              # the exit codes of a role, and of a run
-AFTER_ALL = 3.0                                 # seconds beyond the timeout that roles get to end after the first one failed
+DONE, STOPPED, BAD_INPUT = 0, 1, 2  # the exit codes of a role, and of a run
+# seconds beyond the timeout that roles get to end after the first one failed
+AFTER_ALL = 3.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """How a run ended.  code: 0 done, 1 stopped, 2 bad input that a role found.  sentence: why it stopped, "" if done.
+    """How a run ended.  code: 0 done, 1 stopped, 2 bad input that a role found.  sentence: why it
+    stopped, "" if done.
 
     roles: that ran here.
-    messages: one row a message that a role of this machine sent: COLUMNS; bytes, and times in seconds since 1970.
-    metrics: the label holder's metrics.json, {} if there is none.  seconds: from the first start to the last end.
+    messages: one row a message that a role of this machine sent: COLUMNS; bytes, and times in
+    seconds since 1970.
+    metrics: the label holder's metrics.json, {} if there is none.  seconds: from the first start to
+    the last end.
     """
+
     code: int
     sentence: str
     config: Config = field(repr=False)
@@ -46,104 +53,165 @@ class Result:
     seconds: float
 
     def by_link(self) -> pd.DataFrame:
-        """Messages and bytes by phase, sender and receiver; payload bytes, and with framing as wire_bytes."""
+        """Messages and bytes by phase, sender and receiver; payload bytes, and with framing as
+        wire_bytes.
+        """
         grouped = self.messages.groupby(["phase", "sender", "receiver"], sort=True)
         sums = {name: (name, "sum") for name in ("n_bytes", "wire_bytes")}
         return grouped.agg(messages=("n_bytes", "size"), **sums).reset_index()
 
     def summary(self) -> str:
-        """What a person wants to know first: the test AUC, seconds, bytes by link, where the parts lie, and whose rows."""
+        """What a person wants to know first: the test AUC, seconds, bytes by link, where the parts
+        lie, and whose rows.
+        """
         links, spent, training = self.by_link(), self.metrics.get("seconds", {}), ""
         if spent:
             online, ahead, once = sum(spent["online"]), sum(spent["offline"]), spent["once"]
-            rest = max(0.0, self.seconds - online - ahead - once)           # of a resumed run they count what was before too
-            training = (f": training {online:.1f} (triples ahead {ahead:.1f}), setting up {once:.1f}, "
-                        f"starting, testing and stopping {rest:.1f}")
+            # of a resumed run they count what was before too
+            rest = max(0.0, self.seconds - online - ahead - once)
+            training = (
+                f": training {online:.1f} (triples ahead {ahead:.1f}), setting up {once:.1f}, "
+                f"starting, testing and stopping {rest:.1f}"
+            )
         width = max(len(role) for role in self.config.roles)
-        auc = f"{self.metrics['test_auc']:.3f}" if "test_auc" in self.metrics else "at the label holder's machine"
+        auc = (
+            f"{self.metrics['test_auc']:.3f}"
+            if "test_auc" in self.metrics
+            else "at the label holder's machine"
+        )
         if "test_positives" in self.metrics:
-            auc += f" ({self.metrics['test_rows']:,} rows, {self.metrics['test_positives']:,} positives)"
-        whose = "all messages" if set(self.roles) == set(self.config.roles) else f"what {', '.join(self.roles)} sent"
-        said = [f"test AUC  {auc}",
-                f"seconds   {self.seconds:.1f} in all{training}", f"rows      {self.config.source}",
-                f"secrets   {self.config.protocol.origin}",
-                f"parts     {self.config.folder}/<role>, each role's own; {whose} in messages.csv there", "",
-                f"{'from':<{width}}  {'to':<{width}}  phase    messages          bytes"]
-        said += [f"{link.sender:<{width}}  {link.receiver:<{width}}  {link.phase:<7}  {link.messages:8,}  {link.n_bytes:13,}"
-                 for link in links.itertuples()]
-        said.append(f"{'in all':<{2 * width + 11}}  {len(self.messages):8,}  {self.messages['n_bytes'].sum() / 1e6:10.1f} MB")
+            auc += (
+                f" ({self.metrics['test_rows']:,} rows, {self.metrics['test_positives']:,} "
+                "positives)"
+            )
+        whose = (
+            "all messages"
+            if set(self.roles) == set(self.config.roles)
+            else f"what {', '.join(self.roles)} sent"
+        )
+        said = [
+            f"test AUC  {auc}",
+            f"seconds   {self.seconds:.1f} in all{training}",
+            f"rows      {self.config.source}",
+            f"secrets   {self.config.protocol.origin}",
+            f"parts     {self.config.folder}/<role>, each role's own; {whose} in messages.csv "
+            "there",
+            "",
+            f"{'from':<{width}}  {'to':<{width}}  phase    messages          bytes",
+        ]
+        said += [
+            f"{link.sender:<{width}}  {link.receiver:<{width}}  {link.phase:<7}  "
+            f"{link.messages:8,}  {link.n_bytes:13,}"
+            for link in links.itertuples()
+        ]
+        said.append(
+            f"{'in all':<{2 * width + 11}}  {len(self.messages):8,}  "
+            f"{self.messages['n_bytes'].sum() / 1e6:10.1f} MB"
+        )
         return "\n".join(said)
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, or an end by signal, after all roles were ended; says at which step and how to go on."""
+    """Ctrl-C, or an end by signal, after all roles were ended; says at which step and how to go
+    on.
+    """
 
 
-def run(path: str | Path, *, resume: bool = False, fresh: bool = False, progress: Callable[[int, int], None] | None = None,
-        only: Sequence[str] | None = None) -> Result:
-    """Start the roles of a config on this machine, each a process of its own, and wait for their end.
+def run(
+    path: str | Path,
+    *,
+    resume: bool = False,
+    fresh: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    only: Sequence[str] | None = None,
+) -> Result:
+    """Start the roles of a config on this machine, each a process of its own, and wait for their
+    end.
 
-    path: of the config file.  resume: go on from the last step that all roles have.  fresh: delete what an earlier run left
-    in the same folder.  progress: called with (step, steps) as the coordinator counts them; None draws a bar on stderr where a
-    person watches.  only: the roles of this machine, where others are started elsewhere; None for all.
-    Returns the Result, whatever the end was; folder/messages.csv then has the messages, folder/<role>/log.txt what a role said.
-    ValueError or FileNotFoundError, in one sentence and before anything starts, for a config, certificate, address or data
-    file that is not right; for a run that is in the folder already, without resume or fresh; for one resumed with another
-    config. KeyboardInterrupt ends all roles, then goes on to the caller as Interrupted; so does the caller's own end.
+    path: of the config file.  resume: go on from the last step that all roles have.  fresh: delete
+    what an earlier run left in the same folder.  progress: called with (step, steps) as the
+    coordinator counts them; None draws a bar on stderr where a person watches.  only: the roles of
+    this machine, where others are started elsewhere; None for all.
+    Returns the Result, whatever the end was; folder/messages.csv then has the messages,
+    folder/<role>/log.txt what a role said.
+    ValueError or FileNotFoundError, in one sentence and before anything starts, for a config,
+    certificate, address or data file that is not right; for a run that is in the folder already,
+    without resume or fresh; for one resumed with another config. KeyboardInterrupt ends all roles,
+    then goes on to the caller as Interrupted; so does the caller's own end.
     """
     config = load(path)
     roles = _chosen(config, only)
     preflight.check_beginning(config, roles, resume=resume, fresh=fresh)
     preflight.check(config, roles)
     data.check(config, [name for name in config.names if name in roles])
+    status = config.folder_of("coordinator") / STATUS
+    metrics = config.folder_of(config.label_holder) / METRICS
     if not resume:
-        for stale in (_status_file(config), _metrics_file(config), *(_sent_file(config, role) for role in roles)):
+        for stale in (status, metrics, *(config.folder_of(role) / MESSAGES for role in roles)):
             stale.unlink(missing_ok=True)
     start = time.monotonic()
     try:
-        with _Roles(config, str(path), roles, resume=resume) as started, _Bar(config, progress) as bar:
-            started.wait(lambda: bar.at(_status(config)))
+        with (
+            _Roles(config, str(path), roles, resume=resume) as started,
+            _bar(config, progress) as show,
+        ):
+            started.start()
+            started.wait(lambda: show(_read(status)))
             seconds = time.monotonic() - start
     except KeyboardInterrupt:
-        raise Interrupted(_interrupted(config, roles)) from None
-    code, sentence = started.ended(_status(config) if "coordinator" in roles else {})
+        raise Interrupted(_interrupted(config, roles, status)) from None
+    code, sentence = started.ended(_read(status) if "coordinator" in roles else {})
     messages = _messages(config, roles)
     messages.to_csv(config.folder / "messages.csv", index=False)
-    return Result(code, sentence, config, roles, messages, _read_json(_metrics_file(config)), seconds)
+    return Result(code, sentence, config, roles, messages, _read(metrics), seconds)
 
 
 class _Roles:
     """The processes by role. Leaving the block ends those that still run."""
 
     def __init__(self, config: Config, path: str, roles: Sequence[str], *, resume: bool):
-        self._path = path                                           # as its user named it: roles say it so too
+        # as its user named it: roles say it so too
+        self._path = path
         self._config, self._roles, self._resume = config, roles, resume
         self._running: dict[str, subprocess.Popen] = {}
         self._codes: dict[str, int] = {}
         self._cut_off: list[str] = []
 
-    def __enter__(self) -> _Roles:
-        try:
-            for role in self._roles:
-                self._running[role] = self._start(role)
-        except BaseException:
-            self._end()
-            raise
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_) -> None:
-        self._end()
+        end(psutil.Process(role.pid) for role in self._running.values() if role.poll() is None)
+        for process in self._running.values():
+            process.wait()
 
-    def _start(self, role: str) -> subprocess.Popen:
+    def start(self) -> None:
+        """All of them."""
+        for role in self._roles:
+            self._running[role] = self._started(role)
+
+    def _started(self, role: str) -> subprocess.Popen:
         words = [role] if role in NOT_HOLDERS else ["holder", role]
-        command = [*ROLE, *words, self._path, "--parent", str(os.getpid()), *(["--resume"] if self._resume else [])]
-        with open(private(_log(self._config, role)), "ab" if self._resume else "wb") as log:
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        command = [
+            *ROLE,
+            *words,
+            self._path,
+            "--parent",
+            str(os.getpid()),
+            *(["--resume"] if self._resume else []),
+        ]
+        with open(
+            private(self._config.folder_of(role) / LOG), "ab" if self._resume else "wb"
+        ) as log:
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
 
     def wait(self, meanwhile: Callable[[], None]) -> None:
         """Until all have ended, or those that have not had their time after another one failed.
 
-        That is timeout + AFTER_ALL seconds; at once where one found bad input, or where only stopped processes are left.
+        That is timeout + AFTER_ALL seconds; at once where one found bad input, or where only
+        stopped processes are left.
         """
         until = None
         while self._running:
@@ -155,24 +223,33 @@ class _Roles:
             if any(self._codes.values()) or "coordinator" in self._codes:
                 until = until or time.monotonic() + self._config.network.timeout + AFTER_ALL
                 late = time.monotonic() > until
-                if BAD_INPUT in self._codes.values() or late or all(map(_hangs, self._running.values())):
+                if (
+                    BAD_INPUT in self._codes.values()
+                    or late
+                    or all(map(_hangs, self._running.values()))
+                ):
                     self._cut_off = list(self._running)
                     return
             time.sleep(0.05)
 
     def ended(self, status: dict) -> tuple[int, str]:
-        """Exit code and sentence of the run: bad input first, then the coordinator's words, then what is known of who failed."""
+        """Exit code and sentence of the run: bad input first, then the coordinator's words, then
+        what is known of who failed.
+        """
         for role, code in self._codes.items():
             if code == BAD_INPUT:
                 return BAD_INPUT, _last_words(self._config, role)
         failed = [role for role in self._roles if self._codes.get(role) != DONE]
         if not failed:
             return DONE, ""
-        failed.sort(key=self._cut_off.__contains__)                 # who ended by itself first: the others only waited for it
-        return STOPPED, status.get("sentence") or "; ".join(self._about(role) for role in failed[:3])
+        # who ended by itself first: the others only waited for it
+        failed.sort(key=self._cut_off.__contains__)
+        return STOPPED, status.get("sentence") or "; ".join(
+            self._about(role) for role in failed[:3]
+        )
 
     def _about(self, role: str) -> str:
-        code, log = self._codes.get(role), _log(self._config, role)
+        code, log = self._codes.get(role), self._config.folder_of(role) / LOG
         where = f"(more in {log.relative_to(self._config.folder.parent)})"
         if role in self._cut_off:
             return f"{named(role)} did not end by itself {where}"
@@ -180,45 +257,42 @@ class _Roles:
         words = _last_words(self._config, role) if code > 0 else ""
         return f"{named(role)} {how}" + (f": {words}" if words else f" {where}")
 
-    def _end(self) -> None:
-        end(psutil.Process(role.pid) for role in self._running.values() if role.poll() is None)
-        for process in self._running.values():
-            process.wait()
-        self._running.clear()
 
+@contextmanager
+def _bar(
+    config: Config, progress: Callable[[int, int], None] | None
+) -> Iterator[Callable[[dict], None]]:
+    """What shows a status: one bar of steps; none where nobody watches, or where the caller is told
+    of the steps.
+    """
+    total = config.training.epochs * config.training.steps_per_epoch
+    tell = progress and functools.cache(progress)  # each step once
+    with tqdm(
+        total=total,
+        desc="starting",
+        disable=None if progress is None else True,
+        dynamic_ncols=True,
+        leave=False,
+        bar_format="{desc} |{bar}| {n_fmt} of {total_fmt} steps, {elapsed}",
+    ) as bar:
 
-class _Bar:
-    """One bar of steps; none where nobody watches, or where the caller wants to hear of the steps itself."""
+        def show(status: dict) -> None:
+            if status and tell:
+                tell(status["step"], status["steps"])
+            elif status:
+                bar.n = status["step"]
+                bar.set_description_str(status["state"])
 
-    def __init__(self, config: Config, progress: Callable[[int, int], None] | None):
-        self._tell, self._told = progress, None
-        total = config.training.epochs * config.training.steps_per_epoch
-        self._bar = tqdm(total=total, desc="starting", disable=None if progress is None else True, dynamic_ncols=True,
-                         leave=False, bar_format="{desc} |{bar}| {n_fmt} of {total_fmt} steps, {elapsed}")
-
-    def __enter__(self) -> _Bar:
-        return self
-
-    def __exit__(self, *_) -> None:
-        self._bar.close()
-
-    def at(self, status: dict) -> None:
-        if not status:
-            return
-        step, steps = status["step"], status["steps"]
-        if self._tell is None:
-            self._bar.n = step
-            self._bar.set_description_str(status["state"], refresh=False)
-            self._bar.refresh()
-        elif (step, steps) != self._told:
-            self._told = step, steps
-            self._tell(step, steps)
+        yield show
 
 
 def _chosen(config: Config, only: Sequence[str] | None) -> list[str]:
     unknown = [role for role in only or [] if role not in config.roles]
     if unknown or (only is not None and not only):
-        raise ValueError(f"{config.typed} has the roles {', '.join(config.roles)}, got {', '.join(unknown) or 'none'}")
+        raise ValueError(
+            f"{config.typed} has the roles {', '.join(config.roles)}, got "
+            f"{', '.join(unknown) or 'none'}"
+        )
     return [role for role in config.roles if only is None or role in only]
 
 
@@ -229,42 +303,32 @@ def _hangs(process) -> bool:
         return True
 
 
-def _interrupted(config: Config, roles: Sequence[str]) -> str:
+def _interrupted(config: Config, roles: Sequence[str], file: Path) -> str:
     """Say at which step, and in status.json too that the run has stopped."""
     if "coordinator" not in roles:
-        return "interrupted: the coordinator says to the other roles from which step --resume goes on"
-    command, status = f"ppkit spnn run {config.typed}", _status(config)
+        return (
+            "interrupted: the coordinator says to the other roles from which step --resume goes on"
+        )
+    command, status = f"ppkit spnn run {config.typed}", _read(file)
     only = "".join(f" --only {role}" for role in roles) if len(roles) < len(config.roles) else ""
     if status.get("saved") is None:
-        sentence = f"interrupted before all roles had saved a step: `{command} --fresh{only}` starts anew"
+        sentence = (
+            f"interrupted before all roles had saved a step: `{command} --fresh{only}` starts anew"
+        )
     else:
-        sentence = f"interrupted at step {status['step']}; `{command} --resume{only}` goes on from step {status['saved']}"
-    write_whole(_status_file(config), json.dumps({"step": 0, "steps": 0, **status, "state": "stopped",
-                                                  "sentence": sentence}))
+        sentence = (
+            f"interrupted at step {status['step']}; `{command} --resume{only}` goes on from step "
+            f"{status['saved']}"
+        )
+    write_whole(
+        file,
+        json.dumps({"step": 0, "steps": 0, **status, "state": "stopped", "sentence": sentence}),
+    )
     return sentence
 
 
-def _status(config: Config) -> dict:
-    return _read_json(_status_file(config))
-
-
-def _status_file(config: Config) -> Path:
-    return config.folder_of("coordinator") / "status.json"
-
-
-def _sent_file(config: Config, role: str) -> Path:
-    return config.folder_of(role) / MESSAGES
-
-
-def _metrics_file(config: Config) -> Path:
-    return config.folder_of(config.label_holder) / METRICS
-
-
-def _read_json(path: Path) -> dict:
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return {}
+def _read(path: Path) -> dict:
+    return json.loads(path.read_text("utf-8")) if path.exists() else {}
 
 
 def _messages(config: Config, roles: Sequence[str]) -> pd.DataFrame:
@@ -274,19 +338,19 @@ def _messages(config: Config, roles: Sequence[str]) -> pd.DataFrame:
     """
     lines = []
     for role in roles:
-        path = _sent_file(config, role)
+        path = config.folder_of(role) / MESSAGES
         if path.is_file():
             for line in path.read_bytes().splitlines():
-                with suppress(ValueError, KeyError, TypeError):          # torn, or a refusal
+                with suppress(ValueError, KeyError, TypeError):  # torn, or a refusal
                     said = json.loads(line)
                     lines.append([said[column] for column in COLUMNS])
     return pd.DataFrame(lines, columns=COLUMNS).sort_values("at", kind="stable", ignore_index=True)
 
 
-def _log(config: Config, role: str) -> Path:
-    return config.folder_of(role) / "log.txt"
-
-
 def _last_words(config: Config, role: str) -> str:
-    lines = [line for line in _log(config, role).read_text("utf-8", errors="replace").splitlines() if line.strip()]
+    lines = [
+        line
+        for line in (config.folder_of(role) / LOG).read_text("utf-8", errors="replace").splitlines()
+        if line.strip()
+    ]
     return lines[-1].removeprefix("ppkit: ").removeprefix(f"{role}: ") if lines else ""

@@ -1,10 +1,10 @@
-"""The messages of a run sent again, over real shaped links: as many, as large and in the same order, but nothing in them.
+"""The messages of a run sent again, over real shaped links: as many, as large and in the same
+order, but nothing in them.
 
-For methods that have no roles of their own (`secureml.SecureML`, `rivals.SplitNN`) this is how their network time is
-measured; for the others it is what the cost model is held against. Nobody computes anything here.
+For methods that have no roles of their own (`secureml.SecureML`, `rivals.SplitNN`) this is how
+their network time is measured; for the others it is what the cost model is held against. Nobody
+computes anything here.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
@@ -21,35 +21,47 @@ from ppkit.lifeline import VanishingFolder
 from spnn_system.cost_model import online_seconds, part
 from spnn_system.transport import certificates
 from spnn_system.transport.addresses import free_ports
+from spnn_system.transport.admission import Admission
 from spnn_system.transport.endpoint import Endpoint
-from spnn_system.transport.listener import Admission
 from spnn_system.transport.shaping import Links
 
-PATIENCE = 30.0                              # seconds of silence, beyond three times what the model says, that end a replay
-FAST = 1e9                                   # bits per second that a link without shaping has at least
+# seconds of silence, beyond three times what the model says, that end a replay
+PATIENCE = 30.0
+# bits per second that a link without shaping has at least
+FAST = 1e9
 _OPEN, _RUN = "open the link", "replay"
 
 
 @dataclass(frozen=True, slots=True)
 class _Round:
     """What one party does in a round: it sends all, then waits for all."""
-    sends: list[tuple[str, str, int, int]]                       # receiver, name, bytes, step
-    waits: list[tuple[str, str, int]]                            # sender, name, step
+
+    sends: list[tuple[str, str, int, int]]  # receiver, name, bytes, step
+    waits: list[tuple[str, str, int]]  # sender, name, step
 
 
-def replay(table: pd.DataFrame, *, bandwidth: float = 0.0, latency: float = 0.0,
-           log: Callable[[dict], None] | None = None) -> float:
-    """Seconds that the online messages of a table take over the transport, every party in a thread of this process.
+def replay(
+    table: pd.DataFrame,
+    *,
+    bandwidth: float = 0.0,
+    latency: float = 0.0,
+    log: Callable[[dict], None] | None = None,
+) -> float:
+    """Seconds that the online messages of a table take over the transport, every party in a thread
+    of this process.
 
-    A party sends what it has to send in a round, then waits for what it gets in that round, and goes on to its next one.
-    Links are opened before the clock starts; it stops when the last party has its last message. What gRPC and TLS cost the
-    processor is in it: beside `cost_model.online_seconds` the seconds of an unshaped replay of ten steps or more count as
-    computing (in fewer, links are still cold).
+    A party sends what it has to send in a round, then waits for what it gets in that round, and
+    goes on to its next one.
+    Links are opened before the clock starts; it stops when the last party has its last message.
+    What gRPC and TLS cost the processor is in it: beside `cost_model.online_seconds` the seconds of
+    an unshaped replay of ten steps or more count as computing (in fewer, links are still cold).
 
     table: as of `Transcript.table` or `cost_model.epoch_table`; only its online part is sent.
-    bandwidth: bits per second of each directed link, >= 0; 0: unshaped.  latency: seconds one way, >= 0.
+    bandwidth: bits per second of each directed link, >= 0; 0: unshaped.  latency: seconds one way,
+    >= 0.
     log: gets what `Endpoint` logs, one dict a message, those that open the links too (of step 0).
-    Returns seconds > 0, 0 if there is nothing to send.  ValueError for numbers that cannot be, and what an Endpoint raises.
+    Returns seconds > 0, 0 if there is nothing to send.  ValueError for numbers that cannot be, and
+    what an Endpoint raises.
     """
     for name, value in (("bandwidth", bandwidth), ("latency", latency)):
         if not 0 <= value < math.inf:
@@ -61,14 +73,30 @@ def replay(table: pd.DataFrame, *, bandwidth: float = 0.0, latency: float = 0.0,
     timeout = PATIENCE + 3 * online_seconds(rows, bandwidth=bandwidth or FAST, latency=latency)
     with VanishingFolder("ppkit-replay-") as folder, ExitStack() as stack:
         certificates.make(Path(folder), list(plans))
-        addresses = {party: f"127.0.0.1:{port}" for party, port in zip(plans, free_ports(len(plans)))}
+        addresses = {
+            party: f"127.0.0.1:{port}" for party, port in zip(plans, free_ports(len(plans)))
+        }
         links = Links(bandwidth=bandwidth, latency=latency, timeout=timeout)
-        ends = {party: stack.enter_context(Endpoint(
-            party, addresses, run=_RUN, certificates=folder, links=links,
-            admission=Admission(accepts=_accepted(plan)), log=log)) for party, plan in plans.items()}
+        ends = {
+            party: stack.enter_context(
+                Endpoint(
+                    party,
+                    addresses,
+                    run=_RUN,
+                    certificates=folder,
+                    links=links,
+                    admission=Admission(accepts=_accepted(plan)),
+                    log=log,
+                )
+            )
+            for party, plan in plans.items()
+        }
         ready, failures = Barrier(len(plans)), []
         with ThreadPoolExecutor(len(plans)) as pool:
-            times = [pool.submit(_play, party, plan, ends, ready, failures) for party, plan in plans.items()]
+            times = [
+                pool.submit(_play, party, plan, ends, ready, failures)
+                for party, plan in plans.items()
+            ]
         if failures:
             raise failures[0]
     begun, ended = zip(*(each.result() for each in times))
@@ -98,9 +126,15 @@ def _accepted(plan: list[_Round]) -> dict[str, set[str]]:
     return names
 
 
-def _play(me: str, plan: list[_Round], ends: Mapping[str, Endpoint], ready: Barrier,
-          failures: list[BaseException]) -> tuple[float, float] | None:
-    """One party: opens its links, waits for the others, then goes through its rounds.  Returns when it began and ended.
+def _play(
+    me: str,
+    plan: list[_Round],
+    ends: Mapping[str, Endpoint],
+    ready: Barrier,
+    failures: list[BaseException],
+) -> tuple[float, float] | None:
+    """One party: opens its links, waits for the others, then goes through its rounds.  Returns when
+    it began and ended.
 
     The first that fails is kept in failures, and stops the others.
     """

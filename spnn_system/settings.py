@@ -1,6 +1,6 @@
-"""The tables of a run's config file: every key with what it accepts and what it is when left out."""
-
-from __future__ import annotations
+"""The tables of a run's config file: every key with what it accepts and what it is when left
+out.
+"""
 
 import math
 import re
@@ -10,7 +10,8 @@ from typing import Any
 
 from spnn_system.transport.shaping import Links
 
-PROTOCOLS = ("plain", "ss", "he", "masked")             # as ppkit.spnn.protocols has them, without loading torch
+# as ppkit.spnn.protocols has them, without loading torch
+PROTOCOLS = ("plain", "ss", "he", "masked")
 FORMS = ("lean", "published")
 ACTIVATIONS = ("sigmoid", "relu", "piecewise")
 TEACHING_KEY_BITS = 64
@@ -19,8 +20,16 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 
 
 def _setting(accepted: str, holds, default: Any = ..., read=lambda value: value, *, note: str = ""):
-    return field(**({} if default is ... else {"default": default}),
-                 metadata={"accepted": accepted, "holds": holds, "read": read, "required": default is ..., "note": note})
+    return field(
+        **({} if default is ... else {"default": default}),
+        metadata={
+            "accepted": accepted,
+            "holds": holds,
+            "read": read,
+            "required": default is ...,
+            "note": note,
+        },
+    )
 
 
 def _text(value) -> bool:
@@ -32,16 +41,24 @@ def _whole(low: int, high: int = 2**63 - 1):
 
 
 def _number(low: float, high: float = math.inf, *, open_below: bool = False):
-    return lambda value: (type(value) in (int, float) and math.isfinite(value)
-                          and (low < value if open_below else low <= value) and value <= high)
+    return lambda value: (
+        type(value) in (int, float)
+        and math.isfinite(value)
+        and (low < value if open_below else low <= value)
+        and value <= high
+    )
 
 
 def _one_of(*names: str) -> dict:
-    return {"accepted": "one of " + ", ".join(names), "holds": lambda value: type(value) is str and value in names}
+    return {
+        "accepted": "one of " + ", ".join(names),
+        "holds": lambda value: type(value) is str and value in names,
+    }
 
 
 def bits_per_second(value: float | str) -> float:
-    """A bandwidth in bits per second, from a number or words.  ValueError for anything else; 0 stands for no limit.
+    """A bandwidth in bits per second, from a number or words.  ValueError for anything else; 0
+    stands for no limit.
 
     >>> bits_per_second("100 Mbps"), bits_per_second(2500)
     (100000000.0, 2500.0)
@@ -54,7 +71,9 @@ def bits_per_second(value: float | str) -> float:
     return float(found[1]) * {"bps": 1.0, "Kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9}[found[2]]
 
 
-BANDWIDTH = 'a number of bits per second >= 0 (0: no limit), or such as "100 Kbps", "100 Mbps", "1 Gbps"'
+BANDWIDTH = (
+    'a number of bits per second >= 0 (0: no limit), or such as "100 Kbps", "100 Mbps", "1 Gbps"'
+)
 
 
 def _is_bandwidth(value) -> bool:
@@ -67,18 +86,45 @@ def _is_bandwidth(value) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """[network].  bandwidth: bits per second of a link in one direction, 0: no limit.  latency, timeout: seconds."""
+    """[network].  bandwidth: bits per second of a link in one direction, 0: no limit.  latency,
+    timeout: seconds.
+    """
+
     certificates: Path = _setting("a folder", _text, "certificates", Path)
-    timeout: float = _setting("seconds, 0.5 to 3600", _number(0.5, 3600), 10.0, float,
-                              note="without a sign of life of a role, after which everyone stops")
-    bandwidth: float = _setting(BANDWIDTH, _is_bandwidth, 0.0, bits_per_second, note="of a link in one direction")
+    timeout: float = _setting(
+        "seconds, 0.5 to 3600",
+        _number(0.5, 3600),
+        10.0,
+        float,
+        note="without a sign of life of a role, after which everyone stops",
+    )
+    bandwidth: float = _setting(
+        BANDWIDTH, _is_bandwidth, 0.0, bits_per_second, note="of a link in one direction"
+    )
     latency: float = _setting("seconds, 0 to 10", _number(0, 10), 0.0, float)
-    record: bool = _setting("true or false", lambda value: type(value) is bool, False,
-                            note="true: each role keeps what it received")
-    start_timeout: float = _setting("seconds, 0.5 to 86400", _number(0.5, 86400), 60.0, float,
-                                    note="that a role may take to start, read its rows and say hello")
-    stuck: float = _setting("seconds >= 0 (0: for ever)", _number(0), 600.0, float,
-                            note="that a role may compute without sending or waiting for anything before it counts as hung")
+    record: bool = _setting(
+        "true or false",
+        lambda value: type(value) is bool,
+        False,
+        note="true: each role keeps what it received",
+    )
+    start_timeout: float = _setting(
+        "seconds, 0.5 to 86400",
+        _number(0.5, 86400),
+        60.0,
+        float,
+        note="that a role may take to start, read its rows and say hello",
+    )
+    stuck: float = _setting(
+        "seconds >= 0 (0: for ever)",
+        _number(0),
+        600.0,
+        float,
+        note=(
+            "that a role may compute without sending or waiting for anything before it counts as "
+            "hung"
+        ),
+    )
 
     @property
     def links(self) -> Links:
@@ -88,50 +134,98 @@ class Network:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """[protocol].  form: of ss, else None.  key_bits: of he, else None.  secrets: "teaching" repeats from training.seed."""
+    """[protocol].  form: of ss, else None.  key_bits: of he, else None.  secrets: "teaching"
+    repeats from training.seed.
+    """
+
     name: str = _setting(**_one_of(*PROTOCOLS))
     form: str | None = _setting(**_one_of(*FORMS), default=None)
-    key_bits: int | None = _setting(f"a multiple of 16, at least {TEACHING_KEY_BITS}",
-                                    lambda value: _whole(TEACHING_KEY_BITS)(value) and not value % 16, None)
-    secrets: str = _setting(**_one_of("os", "teaching"), default="os",
-                            note="teaching: all repeats from training.seed, NOT SECRET")
+    key_bits: int | None = _setting(
+        f"a multiple of 16, at least {TEACHING_KEY_BITS}",
+        lambda value: _whole(TEACHING_KEY_BITS)(value) and not value % 16,
+        None,
+    )
+    secrets: str = _setting(
+        **_one_of("os", "teaching"),
+        default="os",
+        note="teaching: all repeats from training.seed, NOT SECRET",
+    )
 
     @property
     def origin(self) -> str:
         """Where the secrets of a run come from, in words that stand with its results."""
-        return "from a seed, for teaching: NOT SECRET" if self.secrets == "teaching" else "from the operating system"
+        return (
+            "from a seed, for teaching: NOT SECRET"
+            if self.secrets == "teaching"
+            else "from the operating system"
+        )
 
     @property
     def choices(self) -> dict[str, Any]:
-        """What protocols.side_of takes beside name and form: key_bits and teaching for he, nothing for the others."""
-        return {"key_bits": self.key_bits, "teaching": self.secrets == "teaching"} if self.name == "he" else {}
+        """What protocols.side_of takes beside name and form: key_bits and teaching for he, nothing
+        for the others.
+        """
+        return (
+            {"key_bits": self.key_bits, "teaching": self.secrets == "teaching"}
+            if self.name == "he"
+            else {}
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """[model].  hidden: widths of the hidden layers, the first is h1's.  activation: one a hidden layer."""
+    """[model].  hidden: widths of the hidden layers, the first is h1's.  activation: one a hidden
+    layer.
+    """
+
     hidden: tuple[int, ...] = _setting(
-        "a list of widths, each 1 to 100000", lambda value: type(value) is list and value and all(map(_whole(1, 10**5), value)),
-        (8, 8), tuple)
+        "a list of widths, each 1 to 100000",
+        lambda value: type(value) is list and value and all(map(_whole(1, 10**5), value)),
+        (8, 8),
+        tuple,
+    )
     activation: tuple[str, ...] = _setting(
         f"one of {', '.join(ACTIVATIONS)}, or a list of them, one a hidden layer",
-        lambda value: all(type(name) is str and name in ACTIVATIONS for name in (value if type(value) is list else [value])),
-        "sigmoid", lambda value: value if isinstance(value, str) else tuple(value))
+        lambda value: all(
+            type(name) is str and name in ACTIVATIONS
+            for name in (value if type(value) is list else [value])
+        ),
+        "sigmoid",
+        lambda value: value if isinstance(value, str) else tuple(value),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """[training].  The first train_rows rows of every file are trained on, the others are tested on."""
-    train_rows: int = _setting("a whole number >= 1", _whole(1), note="the first rows of every file; the others are tested on")
+    """[training].  The first train_rows rows of every file are trained on, the others are tested
+    on.
+    """
+
+    train_rows: int = _setting(
+        "a whole number >= 1",
+        _whole(1),
+        note="the first rows of every file; the others are tested on",
+    )
     epochs: int = _setting("a whole number >= 1", _whole(1), 1)
     batch: int = _setting("a whole number >= 1", _whole(1), 5000)
     lr: float = _setting("a finite number > 0", _number(0, open_below=True), 5.0, float)
     optimiser: str = _setting(**_one_of("sgd", "sgld"), default="sgd")
-    order: str = _setting(**_one_of("fixed", "reshuffled"), default="fixed", note="reshuffled: as only the holders know")
-    seed: int = _setting("a whole number >= 0", _whole(0), 0, note="used where secrets = \"teaching\"")
+    order: str = _setting(
+        **_one_of("fixed", "reshuffled"),
+        default="fixed",
+        note="reshuffled: as only the holders know",
+    )
+    seed: int = _setting(
+        "a whole number >= 0", _whole(0), 0, note='used where secrets = "teaching"'
+    )
     checkpoint_every: int = _setting("a whole number of steps >= 1", _whole(1), 10)
-    stop_below: float = _setting("a number >= 0 (0: never)", _number(0), 0.0, float,
-                                 note="stop when the mean training loss of an epoch falls below")
+    stop_below: float = _setting(
+        "a number >= 0 (0: never)",
+        _number(0),
+        0.0,
+        float,
+        note="stop when the mean training loss of an epoch falls below",
+    )
     threads: int = _setting("a whole number, 1 to 256", _whole(1, 256), 1)
 
     @property
@@ -143,17 +237,26 @@ class Training:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
     """[coordinator], [server] and [dealer].  address: host:port where the role listens."""
+
     address: str = _setting("host:port", _text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """One [[holder]].  data: its own file.  labels: the column of the labels at the label holder, else None."""
-    name: str = _setting("letters, digits, - and _, a letter first, at most 32",
-                         lambda value: isinstance(value, str) and _NAME.fullmatch(value))
+    """One [[holder]].  data: its own file.  labels: the column of the labels at the label holder,
+    else None.
+    """
+
+    name: str = _setting(
+        "letters, digits, - and _, a letter first, at most 32",
+        lambda value: isinstance(value, str) and _NAME.fullmatch(value),
+    )
     address: str = _setting("host:port", _text)
-    data: Path = _setting("a .parquet or .csv file",
-                          lambda value: _text(value) and Path(value).suffix in (".parquet", ".csv"), read=Path)
+    data: Path = _setting(
+        "a .parquet or .csv file",
+        lambda value: _text(value) and Path(value).suffix in (".parquet", ".csv"),
+        read=Path,
+    )
     labels: str | None = _setting("the name of a column", _text, None)
 
 
@@ -161,7 +264,8 @@ SECTIONS = {"network": Network, "protocol": Protocol, "model": Model, "training"
 
 
 def section(kind: type, given: dict, title: str):
-    """One table as its dataclass.  ValueError for the first key that is unknown or missing, or value that is not accepted.
+    """One table as its dataclass.  ValueError for the first key that is unknown or missing, or
+    value that is not accepted.
 
     >>> section(Role, {"address": 7}, "[server]")
     Traceback (most recent call last):

@@ -1,5 +1,6 @@
-"""Imports point down only, in circles nowhere, and no paper's module imports another paper's; ppkit never imports what
-is built on it.
+"""Imports point down, in circles nowhere; ppkit never imports what is built on it.
+
+No paper's module imports another paper's.
 
 Seen are imports at the top, inside functions and for types only, of a module or of a name in it.
 """
@@ -15,29 +16,74 @@ ROOT = Path(ppkit.__file__).parents[1]
 PACKAGES = ("ppkit", "spnn_system")
 FLOORS = {
     "ppkit": {
-        "cli": 4, "first": 4, "runner": 4, "show": 4, "ledger": 4, "rules": 4, "measured": 4,
-        "dpstgd": 3, "backtracking": 3, "spnn": 3, "collaboration": 3,
-        "gradients": 2, "dpsgd": 2, "dpsgd_optimizer": 2, "federated": 2, "models": 2, "evaluation": 2, "compare": 2,
-        "slopes": 2, "attacks": 2, "profile": 2,
-        "mechanisms": 1, "accounting": 1, "renyi": 1, "audit": 1, "datasets": 1,
-        "project": 0, "lifeline": 0, "writing": 0},
+        "cli": 4,
+        "first": 4,
+        "runner": 4,
+        "show": 4,
+        "ledger": 4,
+        "rules": 4,
+        "measured": 4,
+        "dpstgd": 3,
+        "backtracking": 3,
+        "spnn": 3,
+        "collaboration": 3,
+        "gradients": 2,
+        "dpsgd": 2,
+        "dpsgd_optimizer": 2,
+        "federated": 2,
+        "models": 2,
+        "evaluation": 2,
+        "compare": 2,
+        "slopes": 2,
+        "attacks": 2,
+        "profile": 2,
+        "mechanisms": 1,
+        "accounting": 1,
+        "renyi": 1,
+        "audit": 1,
+        "datasets": 1,
+        "project": 0,
+        "lifeline": 0,
+        "writing": 0,
+    },
     "spnn_system": {
-        "cli": 4, "__main__": 4, "launch": 3, "preflight": 3, "example": 3, "replay": 3, "roles": 3,
-        "run": 2, "cost_model": 2, "data": 2, "config": 1, "settings": 0, "transport": 0}}
+        "cli": 4,
+        "__main__": 4,
+        "launch": 3,
+        "preflight": 3,
+        "example": 3,
+        "replay": 3,
+        "roles": 3,
+        "run": 2,
+        "cost_model": 2,
+        "data": 2,
+        "config": 1,
+        "settings": 0,
+        "transport": 0,
+    },
+}
 PAPERS = ("dpstgd", "backtracking", "spnn", "collaboration")
-MODULES = {".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
-           for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))}
+MODULES = {
+    ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
+    for package in PACKAGES
+    for file in sorted((ROOT / package).rglob("*.py"))
+}
 
 
 def imported(module: str) -> set[str]:
-    """The modules of these packages that one imports; of `from package import module` the module, not the package."""
+    """The modules that one imports; of `from package import module` the module only."""
     found, here = set(), module.split(".") + ["__init__"] * (MODULES[module].name == "__init__.py")
     for node in ast.walk(ast.parse(MODULES[module].read_text("utf-8"))):
         if isinstance(node, ast.Import):
             found |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom):
-            base = ".".join([*(here[: -node.level] if node.level else []), *filter(None, [node.module])])
-            found |= {inner if (inner := f"{base}.{name.name}") in MODULES else base for name in node.names}
+            base = ".".join(
+                [*(here[: -node.level] if node.level else []), *filter(None, [node.module])]
+            )
+            found |= {
+                inner if (inner := f"{base}.{name.name}") in MODULES else base
+                for name in node.names
+            }
     return (found & set(MODULES)) - {module}
 
 
@@ -60,7 +106,7 @@ def test_imports_point_down(module):
 
 
 def circle(arrows: dict[str, set[str]]) -> list[str]:
-    """What is left when all that points to nothing that is left is taken away, again and again: [] without a circle."""
+    """What is in a circle, or points to one; [] without a circle."""
     left = dict(arrows)
     while ends := [one for one, to in left.items() if not to & set(left)]:
         for one in ends:
@@ -87,7 +133,7 @@ def test_no_room_and_no_room_inside_a_room_is_in_a_circle(folder):
 def test_the_test_sees_imports_of_every_kind_and_circles():
     assert {"ppkit.project", "ppkit.datasets"} <= GRAPH["ppkit.runner.batch"]
     assert "ppkit.ledger" in GRAPH["ppkit.runner.index"]
-    assert "ppkit.evaluation" in GRAPH["spnn_system.roles.holder"]                         # inside a function
-    assert "ppkit.spnn.holders" in GRAPH["ppkit.spnn.correlations"]                        # from .holders import
+    assert "ppkit.evaluation" in GRAPH["spnn_system.roles.holder"]  # inside a function
+    assert "ppkit.spnn.holders" in GRAPH["ppkit.spnn.correlations"]  # from .holders import
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == ["a", "b", "c", "d"]
     assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []

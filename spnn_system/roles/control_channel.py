@@ -1,6 +1,6 @@
-"""A role's line to the coordinator: orders, reports, the heartbeat; and when the role finds that it hangs, or is alone."""
-
-from __future__ import annotations
+"""A role's line to the coordinator: orders, reports, the heartbeat; and when the role finds that it
+hangs, or is alone.
+"""
 
 import os
 import queue
@@ -22,14 +22,23 @@ GIVING_UP, LAST_WORD = 1.0, 1.5  # seconds to say that a role stops, and to hear
 
 
 class ControlChannel:
-    """One role's side of it; every method but `hear` and the heartbeat is for the thread of the work.
+    """One role's side of it; every method but `hear` and the heartbeat is for the thread of the
+    work.
 
-    progress: the step that the role is at.  last_words: called before a hung process is ended.  clock: of all silence;
+    progress: the step that the role is at.  last_words: called before a hung process is ended.
+    clock: of all silence;
     None for the machine's.  over: set once the run is over for this role, with the sentence.
     """
 
-    def __init__(self, config: Config, role: str, progress: Progress, *, last_words: Callable[[], None],
-                 clock: Clock | None = None):
+    def __init__(
+        self,
+        config: Config,
+        role: str,
+        progress: Progress,
+        *,
+        last_words: Callable[[], None],
+        clock: Clock | None = None,
+    ):
         self.config, self.role, self.progress = config, role, progress
         self.over, self.sentence = threading.Event(), ""
         self.endpoint: Endpoint
@@ -37,12 +46,15 @@ class ControlChannel:
         self._orders: queue.Queue[dict] = queue.Queue()
         self._session = secrets.token_hex(8)
         self._saved: int | None = None  # the last step that all have saved, as the coordinator said
-        self._at_work: float | None = None  # since when it has neither sent nor waited; None while it waits
+        # since when it has neither sent nor waited; None while it waits
+        self._at_work: float | None = None
         self._work_ended = threading.Event()
         self._beat = threading.Thread(target=self._heartbeat, name="heartbeat", daemon=True)
 
     def hear(self, sender: str, said: dict) -> dict:
-        """The coordinator's words, in a thread of the endpoint; ValueError refuses anyone else's."""
+        """The coordinator's words, in a thread of the endpoint; ValueError refuses anyone
+        else's.
+        """
         if sender != COORDINATOR or said.get("kind") not in ("plan", "go", "test", "end", "stop"):
             raise ValueError(f"only the coordinator gives orders here, got one from {sender}")
         if said["kind"] == "stop":
@@ -66,11 +78,14 @@ class ControlChannel:
         if self.over.is_set():
             raise Stopped(self.role, self.sentence)
         if said["kind"] not in kinds:
-            raise RuntimeError(f"the coordinator says {said['kind']!r} where {' or '.join(kinds)} is expected")
+            raise RuntimeError(
+                f"the coordinator says {said['kind']!r} where {' or '.join(kinds)} is expected"
+            )
         return said
 
     def report(self, kind: str, *, timeout: float | None = None, **what) -> dict:
-        """Say something to the coordinator; returns its answer.  timeout: seconds, None for the endpoint's.  LinkError.
+        """Say something to the coordinator; returns its answer.  timeout: seconds, None for the
+        endpoint's.  LinkError.
 
         Once the run is over there is no other try: the coordinator may be gone.
         """
@@ -78,7 +93,9 @@ class ControlChannel:
         return self.endpoint.call(COORDINATOR, REPORT, said, timeout=timeout, until=self.over)
 
     def tell(self, kind: str, *, timeout: float | None = None, **what) -> None:
-        """Say something to the coordinator, which must take it within the timeout.  Stopped if the run is over."""
+        """Say something to the coordinator, which must take it within the timeout.  Stopped if the
+        run is over.
+        """
         try:
             said = self.report(kind, timeout=timeout, **what)
         except LinkError:
@@ -123,24 +140,35 @@ class ControlChannel:
             self.worked()
 
     def hangs(self) -> bool:
-        """Whether the work has neither sent nor waited for anything for longer than the config allows."""
+        """Whether the work has neither sent nor waited for anything for longer than the config
+        allows.
+        """
         at_work, allowed = self._at_work, self.config.network.stuck
         return at_work is not None and 0 < allowed < self._clock.now() - at_work
 
     def without_coordinator(self) -> str:
-        """What this role says when the coordinator is gone, as far as it knows how far the others are."""
+        """What this role says when the coordinator is gone, as far as it knows how far the others
+        are.
+        """
         more = ""
         if self._saved is not None:
-            more = f"; `ppkit spnn run {self.config.typed} --resume` goes on from step {self._saved} or later"
-        return (f"the coordinator gave no sign of life for {self.config.network.timeout:.1f} s: "
-                f"the run stops at step {self.progress.trained}{more}")
+            more = (
+                f"; `ppkit spnn run {self.config.typed} --resume` goes on from step {self._saved} "
+                "or later"
+            )
+        return (
+            f"the coordinator gave no sign of life for {self.config.network.timeout:.1f} s: "
+            f"the run stops at step {self.progress.trained}{more}"
+        )
 
     def _heartbeat(self) -> None:
         timeout = self.config.network.timeout
         pause, heard = min(0.25, timeout / 5), self._clock.now()
         while not self._clock.wait_until(self._clock.now() + pause) and not self.over.is_set():
             try:
-                said = self.report("alive", step=self.progress.trained, timeout=max(0.2, timeout / 4))
+                said = self.report(
+                    "alive", step=self.progress.trained, timeout=max(0.2, timeout / 4)
+                )
             except LinkError:
                 if self._clock.now() - heard > timeout:
                     self.stop(self.without_coordinator())
@@ -154,9 +182,14 @@ class ControlChannel:
                 self._saved = said["saved"]
 
     def _give_up_hanging(self) -> None:
-        """Say so, from the thread of the heartbeat; and end the process if the work does not end by itself."""
-        say(f"nothing was sent or waited for at step {self.progress.step} for {self.config.network.stuck:g} s: "
-            "this role stops")
+        """Say so, from the thread of the heartbeat; and end the process if the work does not end by
+        itself.
+        """
+        say(
+            f"nothing was sent or waited for at step {self.progress.step} for "
+            f"{self.config.network.stuck:g} s: "
+            "this role stops"
+        )
         try:
             self.report("stopped", why="stuck", role=None, timeout=GIVING_UP)
         except LinkError:

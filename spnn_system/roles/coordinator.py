@@ -1,9 +1,9 @@
-"""The coordinator waits for all roles, splits the graph, starts, watches, ends; it sees no data, weights or values between.
+"""The coordinator waits for all roles, splits the graph, starts, watches, ends; it sees no data,
+weights or values between.
 
-What it hears is what `reports.HEARD` lets be said, and nothing else; what it says is a plan, and go, test, end or stop.
+What it hears is what `reports.HEARD` lets be said, and nothing else; what it says is a plan, and
+go, test, end or stop.
 """
-
-from __future__ import annotations
 
 import json
 import threading
@@ -19,13 +19,14 @@ from spnn_system.run.console import notices, say
 from spnn_system.run.message_log import MessageLog
 from spnn_system.run.plan import Plan
 from spnn_system.run.reports import ORDER, REPORT, WHY_STOPPED, named
-from spnn_system.run.role_folder import MESSAGES, RECORD, RoleFolder
+from spnn_system.run.role_folder import MESSAGES, RECORD, STATUS, RoleFolder
+from spnn_system.transport.admission import Admission
 from spnn_system.transport.endpoint import Endpoint, LinkError, Unrecorded
-from spnn_system.transport.listener import Admission
 from spnn_system.transport.shaping import Clock, WallClock
 
 GRACE = 0.6  # seconds in which the report of who is really gone may still come
-LAST_WORD, LATECOMERS = 1.0, 5.0  # seconds for the last word to all; to those still starting, if one stops
+# seconds for the last word to all; to those still starting, if one stops
+LAST_WORD, LATECOMERS = 1.0, 5.0
 
 
 class Ended(Exception):
@@ -41,13 +42,15 @@ class Missing(Ended):
 
 
 def main(config: Config, *, resume: bool = False) -> int:
-    """Run the coordinator to its end; returns 0 done, 1 stopped, 2 bad input (130 for Ctrl-C), the sentence on stderr."""
+    """Run the coordinator to its end; returns 0 done, 1 stopped, 2 bad input (130 for Ctrl-C), the
+    sentence on stderr.
+    """
     folder = RoleFolder(config, "coordinator")
     log = MessageLog(folder.path / MESSAGES)
     if not resume:
         for name in (RECORD, MESSAGES):
             (folder.path / name).unlink(missing_ok=True)
-    elif not (folder.path / "status.json").exists():
+    elif not (folder.path / STATUS).exists():
         raise ValueError("there is nothing to go on from: start without --resume")
     for notice in notices(config):
         say(notice)
@@ -67,7 +70,9 @@ def main(config: Config, *, resume: bool = False) -> int:
             traceback.print_exc()
         if sentence:
             say(sentence)
-            coordinator.stop(sentence, LATECOMERS if late and not coordinator.roster.all_here else LAST_WORD)
+            coordinator.stop(
+                sentence, LATECOMERS if late and not coordinator.roster.all_here else LAST_WORD
+            )
     with suppress(OSError):
         log.close()
     return code
@@ -76,12 +81,20 @@ def main(config: Config, *, resume: bool = False) -> int:
 class Coordinator:
     """One run, from the first hello to the last word.
 
-    resume: go on from the last step that all roles have a checkpoint of.  log: takes a line for every refusal.
+    resume: go on from the last step that all roles have a checkpoint of.  log: takes a line for
+    every refusal.
     clock: of all silence; None for the machine's.
     """
 
-    def __init__(self, config: Config, endpoint: Endpoint, *, resume: bool = False,
-                 log: Callable[[dict], None] | None = None, clock: Clock | None = None):
+    def __init__(
+        self,
+        config: Config,
+        endpoint: Endpoint,
+        *,
+        resume: bool = False,
+        log: Callable[[dict], None] | None = None,
+        clock: Clock | None = None,
+    ):
         self.config, self._endpoint, self._resume = config, endpoint, resume
         self._clock = clock or WallClock(threading.Event())
         self.roster = Roster(config, self._clock, log)
@@ -94,7 +107,10 @@ class Coordinator:
         """Everything.  Ended with the sentence if the run stops before its end."""
         roster, seen = self.roster, self.roster.roles
         self._show(now=True)
-        say(f"the coordinator listens at {self.config.addresses['coordinator']} and waits for {_and(self._others)}")
+        say(
+            f"the coordinator listens at {self.config.addresses['coordinator']} and waits for "
+            f"{_and(self._others)}"
+        )
         self._wait(lambda: roster.all_here, at_start=True)
         columns = [seen[name].hello["columns"] for name in self.config.names]
         plan = Plan.of(self.config, columns=columns, start=self._first_step())
@@ -115,29 +131,45 @@ class Coordinator:
         self._tell_the_last({"kind": "end"}, LAST_WORD)
         self._state = "done"
         self._show(now=True)
-        say(f"done: every role has its part in its own folder, holder {self.config.label_holder} the test AUC too")
+        say(
+            f"done: every role has its part in its own folder, holder {self.config.label_holder} "
+            "the test AUC too"
+        )
 
     def _is_enough(self, plan: Plan) -> bool:
-        """Once all are ready: whether the training is over, by its last step or by the label holder's rule to stop."""
+        """Once all are ready: whether the training is over, by its last step or by the label
+        holder's rule to stop.
+        """
         seen = self.roster.roles.values()
         self._wait(lambda: all(one.ready for one in seen))
-        step, reached = max(one.ready["step"] for one in seen), any(one.ready["reached"] for one in seen)
+        step, reached = (
+            max(one.ready["step"] for one in seen),
+            any(one.ready["reached"] for one in seen),
+        )
         for one in seen:
             one.ready = None
-        return step >= plan.last_step or (reached and step % plan.training.steps_per_epoch == 0 and step > 0)
+        return step >= plan.last_step or (
+            reached and step % plan.training.steps_per_epoch == 0 and step > 0
+        )
 
     def stop(self, sentence: str, seconds: float) -> None:
-        """Tell everyone who listens, or begins to within these seconds, and write the sentence down."""
+        """Tell everyone who listens, or begins to within these seconds, and write the sentence
+        down.
+        """
         self._state = "stopped"
         with suppress(Ended):  # its own disk is full: the sentence still goes out
             self._show(now=True, sentence=sentence)
         self._tell_the_last({"kind": "stop", "sentence": sentence}, seconds)
 
     def _tell_the_last(self, said: dict, seconds: float) -> None:
-        """Tell everyone, all at the same time: within these seconds; longer who spoke just now and may be slow."""
+        """Tell everyone, all at the same time: within these seconds; longer who spoke just now and
+        may be slow.
+        """
         given = {role: max(seconds, self.roster.patience(role)) for role in self._others}
-        threads = [threading.Thread(target=self._try_to_tell, args=(role, said, given[role]), daemon=True)
-                   for role in given]
+        threads = [
+            threading.Thread(target=self._try_to_tell, args=(role, said, given[role]), daemon=True)
+            for role in given
+        ]
         for thread in threads:
             thread.start()
         end = self._clock.now() + max(given.values())
@@ -145,7 +177,9 @@ class Coordinator:
             thread.join(max(0.0, end - self._clock.now()))
 
     def _wait(self, over: Callable[[], bool], *, at_start: bool = False) -> None:
-        """Take in what the roles say until something holds.  Ended if a role stops, or gives no sign of life."""
+        """Take in what the roles say until something holds.  Ended if a role stops, or gives no
+        sign of life.
+        """
         began = looked = self._clock.now()
         while not over():
             if report := self.roster.report(self._clock.now() + min(0.05, self._timeout / 20)):
@@ -154,7 +188,9 @@ class Coordinator:
             try:
                 self._endpoint.check()
             except Unrecorded as error:
-                raise self._ended(f"the coordinator could not write to its disk ({error})") from None
+                raise self._ended(
+                    f"the coordinator could not write to its disk ({error})"
+                ) from None
             now = self._clock.now()
             if now - looked > self._timeout / 2:  # it is the coordinator itself that slept
                 self.roster.give_time_again()
@@ -165,7 +201,10 @@ class Coordinator:
             start_timeout = self.config.network.start_timeout
             if at_start and now - began > start_timeout:
                 missing = [role for role, seen in self.roster.roles.items() if not seen.hello]
-                raise Missing(f"{_and(missing)} did not say hello within {start_timeout:g} s: nothing was started")
+                raise Missing(
+                    f"{_and(missing)} did not say hello within {start_timeout:g} s: nothing was "
+                    "started"
+                )
             self._show()
 
     def _take(self, role: str, said: dict) -> None:
@@ -186,10 +225,16 @@ class Coordinator:
     def _take_hello(self, role: str, said: dict) -> None:
         with_or_without = {True: "with", False: "without"}
         if said["config"] != self.config.digest:
-            raise Ended(f"{named(role)} has another config than the coordinator: nothing was started", 2)
+            raise Ended(
+                f"{named(role)} has another config than the coordinator: nothing was started", 2
+            )
         if said["resume"] != self._resume:
-            raise Ended(f"{named(role)} was started {with_or_without[said['resume']]} --resume and the coordinator "
-                        f"{with_or_without[self._resume]}: nothing was started", 2)
+            raise Ended(
+                f"{named(role)} was started {with_or_without[said['resume']]} --resume and the "
+                "coordinator "
+                f"{with_or_without[self._resume]}: nothing was started",
+                2,
+            )
         self.roster.roles[role].hello = said
         for step in said["damaged"]:
             say(f"{named(role)}'s checkpoint of step {step} is damaged and is not used")
@@ -213,8 +258,10 @@ class Coordinator:
                 raise self._ended(f"{named(about)} gave no sign of life for {self._timeout:.1f} s")
         about = named(said["role"]) if said["role"] else "another role"
         words = WHY_STOPPED[said["why"]].format(role=about, timeout=f"{self._timeout:.1f}")
-        raise self._ended(f"{named(role)} {words} (more in {self.config.folder.name}/{role}/log.txt)",
-                          2 if said["why"] in ("rows", "changed", "damaged") else 1)
+        raise self._ended(
+            f"{named(role)} {words} (more in {self.config.folder.name}/{role}/log.txt)",
+            2 if said["why"] in ("rows", "changed", "damaged") else 1,
+        )
 
     def _ended(self, what: str, code: int = 1) -> Ended:
         return Ended(self.sentence_of(what), code)
@@ -226,7 +273,10 @@ class Coordinator:
             stops = "nothing was trained"
         if saved is None:
             return f"{what}: {stops}"
-        return f"{what}: {stops}; `ppkit spnn run {self.config.typed} --resume` goes on from step {saved}"
+        return (
+            f"{what}: {stops}; `ppkit spnn run {self.config.typed} --resume` goes on from step "
+            f"{saved}"
+        )
 
     def _first_step(self) -> int | None:
         """None for a new run; else the last step that all have a valid checkpoint of."""
@@ -237,43 +287,64 @@ class Coordinator:
         if not common:
             none = [role for role, steps in saved.items() if not steps]
             who = f" ({_and(none)} {'has' if len(none) == 1 else 'have'} none)" if none else ""
-            raise Ended(f"there is no step that all roles have a valid checkpoint of{who}: start without --resume", 2)
+            raise Ended(
+                f"there is no step that all roles have a valid checkpoint of{who}: start without "
+                "--resume",
+                2,
+            )
         for seen in self.roster.roles.values():
             seen.saved = seen.step = max(common)
         say(f"the run goes on from step {max(common)}")
         return max(common)
 
     def _tell(self, roles: list[str], said: dict) -> None:
-        """Say something to each of these roles.  Ended if one cannot be reached within the timeout since it last spoke."""
+        """Say something to each of these roles.  Ended if one cannot be reached within the timeout
+        since it last spoke.
+        """
         for role in roles:
             since = self._clock.now() - (self.roster.roles[role].at or self._clock.now())
             try:
-                self._endpoint.call(role, ORDER, said, timeout=max(self._timeout - since, self._timeout / 4))
+                self._endpoint.call(
+                    role, ORDER, said, timeout=max(self._timeout - since, self._timeout / 4)
+                )
             except LinkError as error:
                 while report := self.roster.report(-float("inf")):  # it may have said why
                     self._take(*report)
-                raise self._ended(f"{named(role)} could not be reached for {self._timeout:.1f} s") from error
+                raise self._ended(
+                    f"{named(role)} could not be reached for {self._timeout:.1f} s"
+                ) from error
 
     def _try_to_tell(self, role: str, said: dict, seconds: float) -> None:
         with suppress(LinkError):  # it is gone, or will see that the coordinator is
             self._endpoint.call(role, ORDER, said, timeout=seconds)
 
     def _show(self, *, now: bool = False, sentence: str = "") -> None:
-        """Renew status.json, at most ten times a second: state, step, steps, epoch, seconds, the sentence at the end."""
-        shown = {"state": self._state, "step": self.roster.step, "steps": self.roster.last_step,
-                 "steps_per_epoch": self.config.training.steps_per_epoch, "saved": self.roster.resumable,
-                 "sentence": sentence}
+        """Renew status.json, at most ten times a second: state, step, steps, epoch, seconds, the
+        sentence at the end.
+        """
+        shown = {
+            "state": self._state,
+            "step": self.roster.step,
+            "steps": self.roster.last_step,
+            "steps_per_epoch": self.config.training.steps_per_epoch,
+            "saved": self.roster.resumable,
+            "sentence": sentence,
+        }
         if now or (shown != self._shown and time.monotonic() - self._shown_at > 0.1):
             self._shown, self._shown_at = shown, time.monotonic()
             content = shown | {"seconds": round(time.time() - self._began, 3)}
             try:
-                write_whole(self.config.folder_of("coordinator") / "status.json", json.dumps(content))
+                write_whole(self.config.folder_of("coordinator") / STATUS, json.dumps(content))
             except OSError as error:
-                raise self._ended(f"the coordinator could not write to its disk ({error.strerror})") from None
+                raise self._ended(
+                    f"the coordinator could not write to its disk ({error.strerror})"
+                ) from None
 
 
 def _strangers(log: MessageLog) -> str:
-    """How many connections were none of this run's roles: their certificates may be of another making."""
+    """How many connections were none of this run's roles: their certificates may be of another
+    making.
+    """
     n = log.seen["refused", "unknown"]
     return f"; {n} connections showed no valid certificate of this run's authority" if n else ""
 

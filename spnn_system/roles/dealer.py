@@ -1,6 +1,6 @@
-"""The dealer of protocol ss: triples ahead of every epoch; it gets no message that depends on data."""
-
-from __future__ import annotations
+"""The dealer of protocol ss: triples ahead of every epoch; it gets no message that depends on
+data.
+"""
 
 from spnn_system.config import Config
 from spnn_system.roles.party import Life, Party
@@ -16,9 +16,9 @@ def main(config: Config, *, resume: bool = False) -> int:
 def work(party: Party) -> None:
     """All that the dealer does between the plan and the last word.
 
-    It is an epoch ahead of the others: of every step at which they write a checkpoint it writes its own while it
-    deals, so that all can go on from the same step. With secretly reshuffled rows and triples for rows of a data set
-    (the lean form) it is told the order, by the first holder.
+    It is an epoch ahead of the others: of every step at which they write a checkpoint it writes its
+    own while it deals, so that all can go on from the same step. With secretly reshuffled rows and
+    triples for rows of a data set (the lean form) it is told the order, by the first holder.
     """
     config, plan, messages, saves = party.config, party.plan, party.messages, party.saves
     n_train, batch = plan.training.train_rows, plan.training.batch

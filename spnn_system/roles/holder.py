@@ -1,6 +1,6 @@
-"""A data holder: its features and its theta stay with it, and at the label holder the labels and the last layer too."""
-
-from __future__ import annotations
+"""A data holder: its features and its theta stay with it, and at the label holder the labels and
+the last layer too.
+"""
 
 import json
 import math
@@ -33,8 +33,9 @@ def main(config: Config, name: str, *, resume: bool = False) -> int:
 class HolderWork:
     """All that a holder does between the plan and the last word.
 
-    A step: its side of the protocol, so that the server gets h1; then dL/dh1 from the server, and theta moves along
-    X_i^T dL/dh1. The label holder in between gets h_L, and sends dL/dh_L before it moves its own layer.
+    A step: its side of the protocol, so that the server gets h1; then dL/dh1 from the server, and
+    theta moves along X_i^T dL/dh1. The label holder in between gets h_L, and sends dL/dh_L before
+    it moves its own layer.
     """
 
     def __init__(self, party: Party, X: torch.Tensor, y: torch.Tensor | None, ids: list[str]):
@@ -49,8 +50,12 @@ class HolderWork:
         if y is not None:
             self.output = start.output(plan.columns, plan.model.hidden)
             self.parameters |= dict(self.output.named_parameters())
-        self.optimiser = Optimiser(list(self.parameters.values()), name=plan.training.optimiser, lr=plan.training.lr,
-                                   stream=party.root)
+        self.optimiser = Optimiser(
+            list(self.parameters.values()),
+            name=plan.training.optimiser,
+            lr=plan.training.lr,
+            stream=party.root,
+        )
         self.losses: list[float] = []  # of every finished epoch
         self.running = 0.0  # of the present one: the sum over its records so far
         self.seconds: dict[str, list[float] | float] = {"online": [], "offline": []}
@@ -84,7 +89,9 @@ class HolderWork:
         party.saves.leave(self.parameters)
 
     def _spent(self, on: str, epoch: int, since: float) -> float:
-        """Add the seconds since then to those of an epoch, over all resumptions; returns the time it is."""
+        """Add the seconds since then to those of an epoch, over all resumptions; returns the time
+        it is.
+        """
         now = time.perf_counter()
         spent = self.seconds[on]
         spent += [0.0] * (epoch + 1 - len(spent))
@@ -92,7 +99,9 @@ class HolderWork:
         return now
 
     def _compare_rows(self) -> None:
-        """Every holder tells every other how many rows it has and the digest of their ids; the first tells the rest."""
+        """Every holder tells every other how many rows it has and the digest of their ids; the
+        first tells the rest.
+        """
         config, me = self.party.config, self.party.role
         mine = {"rows": len(self.X), "ids": data.ids_digest(self.ids)}
         others = [name for name in config.names if name != me]
@@ -104,19 +113,30 @@ class HolderWork:
         for name in others:
             theirs = self.messages.receive_counts(name, "rows and ids", "rows")
             if theirs != mine:
-                what = (f"{mine['rows']:,} and {theirs['rows']:,} rows" if theirs["rows"] != mine["rows"]
-                        else "other ids, or ids in another order")
-                raise RowsDiffer(f"all holders must have the same rows in the same order: holder {me} and "
-                                 f"holder {name} have {what}", name)
+                what = (
+                    f"{mine['rows']:,} and {theirs['rows']:,} rows"
+                    if theirs["rows"] != mine["rows"]
+                    else "other ids, or ids in another order"
+                )
+                raise RowsDiffer(
+                    f"all holders must have the same rows in the same order: holder {me} and "
+                    f"holder {name} have {what}",
+                    name,
+                )
 
     def _step(self, rows: torch.Tensor) -> None:
         messages, gradients = self.messages, []
         messages.run(self.side.step(rows, self.theta))
         if self.output is not None:
-            h_L = messages.receive_tensor("server", "h_L", (len(rows), self.last_width)).requires_grad_()
+            h_L = messages.receive_tensor(
+                "server", "h_L", (len(rows), self.last_width)
+            ).requires_grad_()
             loss = classification_loss(self.output(h_L), self.y[rows])
             if not math.isfinite(value := float(loss.detach())):
-                raise ValueError(f"the loss is {value} at step {self.party.progress.step}: lower the learning rate")
+                raise ValueError(
+                    f"the loss is {value} at step {self.party.progress.step}: lower the learning "
+                    "rate"
+                )
             self.running += value * len(rows)
             factor = loss_factor(self.plan.training.optimiser, len(rows))
             summed = loss * factor if factor != 1.0 else loss
@@ -146,22 +166,42 @@ class HolderWork:
 
         config, y = self.party.config, self.y[self.n :].numpy()
         z = torch.cat(logits).double().numpy()
-        metrics = {"run": config.run, "source": config.source, "secrets": config.protocol.origin,
-                   "epochs": len(self.losses), "steps": len(self.losses) * self.plan.training.steps_per_epoch,
-                   "losses": self.losses, "test_auc": evaluation.auc(y, z),
-                   "test_loss": evaluation.log_loss(y, z), "test_rows": len(y), "test_positives": int(y.sum()),
-                   "seconds": self.seconds}
+        metrics = {
+            "run": config.run,
+            "source": config.source,
+            "secrets": config.protocol.origin,
+            "epochs": len(self.losses),
+            "steps": len(self.losses) * self.plan.training.steps_per_epoch,
+            "losses": self.losses,
+            "test_auc": evaluation.auc(y, z),
+            "test_loss": evaluation.log_loss(y, z),
+            "test_rows": len(y),
+            "test_positives": int(y.sum()),
+            "seconds": self.seconds,
+        }
         write_secret(self.party.folder / METRICS, json.dumps(metrics, indent=1).encode())
 
     def _reached(self) -> bool:
-        """Whether the last epoch's loss is below what the label holder's rule to stop says; False at the others."""
-        return bool(self.losses) and self.output is not None and self.losses[-1] < self.plan.training.stop_below
+        """Whether the last epoch's loss is below what the label holder's rule to stop says; False
+        at the others.
+        """
+        return (
+            bool(self.losses)
+            and self.output is not None
+            and self.losses[-1] < self.plan.training.stop_below
+        )
 
     def _save(self) -> None:
         arrays = {name: value.detach().numpy() for name, value in self.parameters.items()}
-        self.party.saves.save(arrays | self.optimiser.state, {
-            "streams": positions(self.side), "losses": self.losses, "running": self.running,
-            "seconds": self.seconds})
+        self.party.saves.save(
+            arrays | self.optimiser.state,
+            {
+                "streams": positions(self.side),
+                "losses": self.losses,
+                "running": self.running,
+                "seconds": self.seconds,
+            },
+        )
 
     def _restore(self) -> None:
         kept = self.party.saves.restore(self.plan.start)

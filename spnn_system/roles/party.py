@@ -1,6 +1,6 @@
-"""Server, dealer or holder: one role's process from its hello to its goodbye, and what its work is done with."""
-
-from __future__ import annotations
+"""Server, dealer or holder: one role's process from its hello to its goodbye, and what its work is
+done with.
+"""
 
 import json
 from collections.abc import Callable
@@ -33,7 +33,8 @@ from spnn_system.transport.endpoint import LinkError, Stopped
 class Party:
     """What one role works with, once all are here and the plan is known.
 
-    root: the Stream that all its secrets come from; with secrets = "teaching" that of the config's seed, NOT SECRET.
+    root: the Stream that all its secrets come from; with secrets = "teaching" that of the config's
+    seed, NOT SECRET.
     resume: whether the run goes on.  progress: the step it is at, which all it sends carries.
     """
 
@@ -59,14 +60,18 @@ class Party:
 
 
 class Life:
-    """One role's process: it takes its folder, says hello, gets its plan, works, says how it ended."""
+    """One role's process: it takes its folder, says hello, gets its plan, works, says how it
+    ended.
+    """
 
     def __init__(self, config: Config, role: str, *, resume: bool, data_digest: str = ""):
         self.config, self.role, self.resume, self.progress = config, role, resume, Progress()
         self.folder = RoleFolder(config, role)  # before anything of an earlier run is removed
         path = self.folder.path
-        self.checkpoints = Checkpoints(path, about={"run": config.run, "role": role, "config": config.digest,
-                                                    "data": data_digest})
+        self.checkpoints = Checkpoints(
+            path,
+            about={"run": config.run, "role": role, "config": config.digest, "data": data_digest},
+        )
         self.journal, self.log = Journal(path), MessageLog(path / MESSAGES)
         if not resume:
             self.checkpoints.clear()
@@ -79,14 +84,17 @@ class Life:
         self.control = ControlChannel(config, role, self.progress, last_words=self._write_log)
 
     def play(self, work: Callable[[Party], None], *, columns: int | None = None) -> int:
-        """Hello, the work, goodbye.  Returns the exit code: 0 done, 1 stopped, 2 bad input; says why on stderr.
+        """Hello, the work, goodbye.  Returns the exit code: 0 done, 1 stopped, 2 bad input; says
+        why on stderr.
 
         columns: the role's own features, None where it has none.
         """
         torch.set_num_threads(self.config.training.threads)
         for notice in notices(self.config):
             say(notice)
-        endpoint = self.control.endpoint = self.folder.endpoint(admission(self.config, self.role), self.log.add)
+        endpoint = self.control.endpoint = self.folder.endpoint(
+            admission(self.config, self.role), self.log.add
+        )
         endpoint.on_call(ORDER, self.control.hear)
         code = 0
         try:
@@ -95,7 +103,9 @@ class Life:
                     work(self._begun(columns))
                     self._finish()
                 except (Exception, KeyboardInterrupt) as error:
-                    failure = self._without_coordinator(error) or failure_of(error, self.folder.path)
+                    failure = self._without_coordinator(error) or failure_of(
+                        error, self.folder.path
+                    )
                     code = failure.code
                     say(failure.sentence)
                     if failure.why is not None:
@@ -112,22 +122,41 @@ class Life:
         """Once all are here: what the role works with."""
         config, role, control = self.config, self.role, self.control
         warm_up(config, role)
-        say(f"{named(role)} listens at {config.addresses[role]} and waits for the coordinator at "
-            f"{config.addresses[COORDINATOR]}")
+        say(
+            f"{named(role)} listens at {config.addresses[role]} and waits for the coordinator at "
+            f"{config.addresses[COORDINATOR]}"
+        )
         usable, damaged = self.checkpoints.usable() if self.resume else ([], [])
         for step in damaged:
             say(f"the checkpoint of step {step} is damaged and is not used")
-        control.tell("hello", config=config.digest, columns=columns, resume=self.resume, saved=usable,
-                     damaged=damaged, timeout=config.network.start_timeout)
+        control.tell(
+            "hello",
+            config=config.digest,
+            columns=columns,
+            resume=self.resume,
+            saved=usable,
+            damaged=damaged,
+            timeout=config.network.start_timeout,
+        )
         control.begin()
-        plan = plans.checked(control.order("plan"), config, role, columns=columns, resume=self.resume, saved=usable)
+        plan = plans.checked(
+            control.order("plan"), config, role, columns=columns, resume=self.resume, saved=usable
+        )
         self.progress.last = plan.last_step
         saves = Saves(self.checkpoints, self.journal, self.log, control, self.progress)
         saves.recall(plan.start, usable)
         say("all roles are here: the training begins")
-        return Party(config, role, self.resume, self.root, plan, self.progress,
-                     Messages(control.endpoint, self.journal, control, self.progress), saves,
-                     Schedule(plan, control.endpoint, control, self.progress))
+        return Party(
+            config,
+            role,
+            self.resume,
+            self.root,
+            plan,
+            self.progress,
+            Messages(control.endpoint, self.journal, control, self.progress),
+            saves,
+            Schedule(plan, control.endpoint, control, self.progress),
+        )
 
     def _finish(self) -> None:
         with self.control.waiting():
@@ -142,11 +171,19 @@ class Life:
         say(f"done: this role's part is in {self.folder.path}{measured}")
 
     def _without_coordinator(self, error: BaseException) -> Failure | None:
-        """The end of a run whose coordinator is gone: nobody is there to be told; None for any other error."""
-        is_its = isinstance(error, LinkError) and not isinstance(error, Stopped) and error.role == COORDINATOR
+        """The end of a run whose coordinator is gone: nobody is there to be told; None for any
+        other error.
+        """
+        is_its = (
+            isinstance(error, LinkError)
+            and not isinstance(error, Stopped)
+            and error.role == COORDINATOR
+        )
         if not (is_its and self.progress.last):
             return None
-        return Failure(STOPPED, None, None, self.control.sentence or self.control.without_coordinator())
+        return Failure(
+            STOPPED, None, None, self.control.sentence or self.control.without_coordinator()
+        )
 
     def _write_log(self) -> None:
         with suppress(OSError):

@@ -1,6 +1,6 @@
-"""One role's side of the protocol as a run wants it: made, warmed up, put back; and which messages it takes."""
-
-from __future__ import annotations
+"""One role's side of the protocol as a run wants it: made, warmed up, put back; and which messages
+it takes.
+"""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from ppkit.spnn.randomness import Stream
 from spnn_system.config import Config
 from spnn_system.run.checkpoints import write_secret
 from spnn_system.run.plan import Plan
-from spnn_system.transport.listener import Admission
+from spnn_system.transport.admission import Admission
 
 SMALL = 1 << 20  # bytes: no small word is longer
 
@@ -22,13 +22,24 @@ SMALL = 1 << 20  # bytes: no small word is longer
 def side_of(config: Config, role: str, plan: Plan, root: Stream, *, resume: bool):
     """`protocols.side_of` for a role.  root: where all of its secrets come from.
 
-    The server of he keeps its key, for as long as the run can go on: a resumed run must encrypt for the same one.
+    The server of he keeps its key, for as long as the run can go on: a resumed run must encrypt for
+    the same one.
     """
     choices = dict(config.protocol.choices)
     if config.protocol.name == "he" and role == "server":
-        choices["keys"] = _kept_key(config.folder_of(role) / "paillier.key", resume=resume, **choices)
-    return protocols.side_of(role, protocol=config.protocol.name, form=config.protocol.form, names=config.names,
-                             columns=plan.columns, width=plan.width, stream=root, **choices)
+        choices["keys"] = _kept_key(
+            config.folder_of(role) / "paillier.key", resume=resume, **choices
+        )
+    return protocols.side_of(
+        role,
+        protocol=config.protocol.name,
+        form=config.protocol.form,
+        names=config.names,
+        columns=plan.columns,
+        width=plan.width,
+        stream=root,
+        **choices,
+    )
 
 
 def _kept_key(path: Path, *, resume: bool, key_bits: int, teaching: bool) -> PrivateKey:
@@ -40,12 +51,15 @@ def _kept_key(path: Path, *, resume: bool, key_bits: int, teaching: bool) -> Pri
 
 
 def warm_up(config: Config, role: str) -> None:
-    """Let numba compile what this role's side computes with, which takes a second, before anybody waits for it."""
+    """Let numba compile what this role's side computes with, which takes a second, before anybody
+    waits for it.
+    """
     if role == "server" or config.protocol.name not in ("masked", "ss"):
         return
     k = min(3, len(config.names))
-    protocol = protocols.protocol_of(config.protocol.name, [1] * k, form=config.protocol.form,
-                                     transcript=Transcript("sizes"))
+    protocol = protocols.protocol_of(
+        config.protocol.name, [1] * k, form=config.protocol.form, transcript=Transcript("sizes")
+    )
     protocol.prepare([torch.zeros(2, 1)] * k)
     protocol.forward([0, 1], [torch.zeros(1, config.model.hidden[0])] * k)
 
@@ -62,14 +76,21 @@ def seek(side, kept: dict[str, int]) -> None:
 
 
 def admission(config: Config, role: str) -> Admission:
-    """Which messages a role takes from whom: those of the protocol, and those of the steps around it; and how large.
+    """Which messages a role takes from whom: those of the protocol, and those of the steps around
+    it; and how large.
 
-    To the server come at most a batch of the widest layer, 8 bytes a number or a ciphertext each; to the dealer small
-    words only. A holder does not know how wide the others are, so there is no limit.
+    To the server come at most a batch of the widest layer, 8 bytes a number or a ciphertext each;
+    to the dealer small words only. A holder does not know how wide the others are, so there is no
+    limit.
     """
     first, names = config.names[0], {other: set() for other in config.roles if other != role}
-    received = protocols.names_received(role, protocol=config.protocol.name, form=config.protocol.form,
-                                        names=config.names, label_holder=config.label_holder)
+    received = protocols.names_received(
+        role,
+        protocol=config.protocol.name,
+        form=config.protocol.form,
+        names=config.names,
+        label_holder=config.label_holder,
+    )
     for sender, more in received.items():
         names[sender] |= more
     largest = SMALL
@@ -82,4 +103,6 @@ def admission(config: Config, role: str) -> Admission:
     if role == "server":
         per_number = config.protocol.choices["key_bits"] // 4 if config.protocol.name == "he" else 8
         largest = max(SMALL, config.training.batch * max(config.model.hidden) * per_number)
-    return Admission(accepts={sender: some for sender, some in names.items() if some}, largest=largest)
+    return Admission(
+        accepts={sender: some for sender, some in names.items() if some}, largest=largest
+    )

@@ -1,6 +1,6 @@
-"""What the coordinator knows of the other roles: who is here, how far each is, what it saved, and who is silent."""
-
-from __future__ import annotations
+"""What the coordinator knows of the other roles: who is here, how far each is, what it saved, and
+who is silent.
+"""
 
 import threading
 import time
@@ -28,7 +28,8 @@ class Seen:
 
 
 class Roster:
-    """All other roles of a run; they report in threads of the transport, and one thread takes their reports in turn.
+    """All other roles of a run; they report in threads of the transport, and one thread takes their
+    reports in turn.
 
     clock: by which the others are silent or not.  log: takes a line for every refusal.
     """
@@ -41,14 +42,17 @@ class Roster:
         self._change, self._hearing = threading.Condition(), threading.Lock()
 
     def hear(self, role: str, said: dict) -> dict:
-        """The control calls of all roles end here, each in a thread of the transport.  ValueError refuses one."""
+        """The control calls of all roles end here, each in a thread of the transport.  ValueError
+        refuses one.
+        """
         try:
             seen = self._admitted(role, said)
         except ValueError as error:
             if self._log is not None:
                 self._log({"event": "refused", "at": time.time(), "from": role, "why": str(error)})
             raise
-        if seen.session and said["session"] != seen.session:  # a process that hung, and woke up after a resumption
+        # a process that hung, and woke up after a resumption
+        if seen.session and said["session"] != seen.session:
             return {"stop": "this run was started anew without this process"}
         seen.at = self._clock.now()
         if said["kind"] == "alive":
@@ -60,25 +64,34 @@ class Roster:
         return {}
 
     def _admitted(self, role: str, said: dict) -> Seen:
-        """What is known of this role, if it may say this.  A hello is taken once: its process is the one that counts."""
+        """What is known of this role, if it may say this.  A hello is taken once: its process is
+        the one that counts.
+        """
         if role not in self.roles:
             raise ValueError(f"there is no role {role!r} in this run")
         checked(said, self.config.roles, steps=self.last_step)
         seen = self.roles[role]
         if said["kind"] != "hello":
-            if not seen.session and said["kind"] != "stopped":  # which it may before it says hello: its data changed
+            # which it may before it says hello: its data changed
+            if not seen.session and said["kind"] != "stopped":
                 raise ValueError(f"{named(role)} must say hello first")
             return seen
         if (said["columns"] is None) == (role in self.config.names):
-            raise ValueError(f"{named(role)} must say how many features it has if it is a holder, and only then")
+            raise ValueError(
+                f"{named(role)} must say how many features it has if it is a holder, and only then"
+            )
         with self._hearing:
             if seen.session:
-                raise ValueError(f"{named(role)} has said hello already: another process of it takes no part")
+                raise ValueError(
+                    f"{named(role)} has said hello already: another process of it takes no part"
+                )
             seen.session = said["session"]
         return seen
 
     def report(self, until: float) -> tuple[str, dict] | None:
-        """The next report that somebody has to act on; None if none has come until then, or a moment earlier."""
+        """The next report that somebody has to act on; None if none has come until then, or a
+        moment earlier.
+        """
         with self._change:
             if not self._reports:
                 self._clock.wait(self._change, until)
@@ -104,7 +117,11 @@ class Roster:
     def silent(self) -> list[str]:
         """Who has given no sign of life for longer than the timeout."""
         latest = self._clock.now() - self.config.network.timeout
-        return [role for role, seen in self.roles.items() if seen.hello and not seen.done and seen.at < latest]
+        return [
+            role
+            for role, seen in self.roles.items()
+            if seen.hello and not seen.done and seen.at < latest
+        ]
 
     def give_time_again(self) -> None:
         """The coordinator itself slept: everybody has spoken just now."""
@@ -112,7 +129,9 @@ class Roster:
             seen.at = None if seen.at is None else self._clock.now()
 
     def patience(self, role: str) -> float:
-        """Seconds until a role has said nothing for half the timeout; 0 if it said no hello, or that it stops."""
+        """Seconds until a role has said nothing for half the timeout; 0 if it said no hello, or
+        that it stops.
+        """
         seen = self.roles[role]
         if seen.at is None or not seen.hello or seen.stopped:
             return 0.0

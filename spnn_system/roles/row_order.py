@@ -1,6 +1,6 @@
-"""In which order the rows are gone through: as they lie, or reshuffled every epoch by a secret that holders share."""
-
-from __future__ import annotations
+"""In which order the rows are gone through: as they lie, or reshuffled every epoch by a secret that
+holders share.
+"""
 
 import torch
 
@@ -13,8 +13,9 @@ from spnn_system.roles.messages import Messages
 class RowOrder:
     """The batches of every epoch.
 
-    key: 32 bytes, or None for rows in the order of the files. Epoch e is then the order in which its 64-bit words of
-    Stream(key) sort: every holder finds the same, and who has not the key nothing (computational, as the Stream).
+    key: 32 bytes, or None for rows in the order of the files. Epoch e is then the order in which
+    its 64-bit words of Stream(key) sort: every holder finds the same, and who has not the key
+    nothing (computational, as the Stream).
     """
 
     def __init__(self, n_rows: int, batch: int, key: bytes | None = None):
@@ -33,9 +34,11 @@ class RowOrder:
 
 
 def agreed_key(config: Config, role: str, root: Stream, messages: Messages) -> bytes | None:
-    """The key that all agree on who go through rows in a secret order: the first holder draws it and sends it.
+    """The key that all agree on who go through rows in a secret order: the first holder draws it
+    and sends it.
 
-    None where rows are in the order of the files, and at a dealer whose triples are for no rows of a data set.
+    None where rows are in the order of the files, and at a dealer whose triples are for no rows of
+    a data set.
     root: of the role's own secrets.
     """
     if config.training.order != "reshuffled":

@@ -1,6 +1,6 @@
-"""A role's checkpoints together with its journal: written, told to the coordinator, and gone on from."""
-
-from __future__ import annotations
+"""A role's checkpoints together with its journal: written, told to the coordinator, and gone on
+from.
+"""
 
 import io
 from collections.abc import Mapping
@@ -22,18 +22,29 @@ KEPT = 3  # checkpoints of a role that are kept
 class Saves:
     """What one role keeps to go on, each checkpoint with the journal of what was sent after it."""
 
-    def __init__(self, checkpoints: Checkpoints, journal: Journal, log: MessageLog, control: ControlChannel,
-                 progress: Progress):
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        journal: Journal,
+        log: MessageLog,
+        control: ControlChannel,
+        progress: Progress,
+    ):
         self._checkpoints, self._journal, self._log = checkpoints, journal, log
         self._control, self._progress = control, progress
 
-    def save(self, arrays: dict[str, np.ndarray], notes: dict[str, Any], *, keep_from: int | None = None) -> None:
-        """Write the checkpoint of the present step, tell the coordinator, and drop those that nobody will ask for.
+    def save(
+        self, arrays: dict[str, np.ndarray], notes: dict[str, Any], *, keep_from: int | None = None
+    ) -> None:
+        """Write the checkpoint of the present step, tell the coordinator, and drop those that
+        nobody will ask for.
 
-        keep_from: keep all from this step on (the dealer is ahead of the others), besides the last ones before.
+        keep_from: keep all from this step on (the dealer is ahead of the others), besides the last
+        ones before.
         """
         step = self._progress.step
-        self._journal.begin(step)  # first: a checkpoint without its part of the journal is of no use
+        # first: a checkpoint without its part of the journal is of no use
+        self._journal.begin(step)
         self._checkpoints.save(step, arrays, {**notes, "journal": self._journal.sizes()})
         self._log.write()
         self._control.tell("saved", step=step)
@@ -44,7 +55,8 @@ class Saves:
         self._journal.forget(min(kept))
 
     def recall(self, start: int | None, usable: list[int]) -> None:
-        """Before anything is sent: what a resumed run sent before, none of it may be sent again in another form.
+        """Before anything is sent: what a resumed run sent before, none of it may be sent again in
+        another form.
 
         start: the step to go on from, None in a new run.  usable: the steps with a checkpoint.
         Damaged if a part of the journal is lost.
@@ -52,7 +64,9 @@ class Saves:
         if start is not None:
             for step in usable:
                 if step >= start:
-                    self._journal.recall(start, at_least=self._checkpoints.load(step).notes["journal"])
+                    self._journal.recall(
+                        start, at_least=self._checkpoints.load(step).notes["journal"]
+                    )
         self._journal.begin(SET_UP)
 
     def restore(self, start: int | None) -> Checkpoint | None:

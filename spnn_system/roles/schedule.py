@@ -1,7 +1,5 @@
 """The epochs and steps of a run, as the coordinator lets them begin."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from spnn_system.roles.control_channel import ControlChannel
@@ -16,11 +14,14 @@ class Schedule:
         self.plan, self._endpoint, self._control, self._progress = plan, endpoint, control, progress
 
     def expect(self, n_test: int) -> None:
-        """From now on messages of steps that this run does not have are refused; n_test: rows to test on."""
+        """From now on messages of steps that this run does not have are refused; n_test: rows to
+        test on.
+        """
         self._endpoint.turn(0, self.plan.last_step + 1 + len(self.plan.sizes(n_test)))
 
     def epochs(self, reached: Callable[[], bool] = lambda: False) -> Iterator[int]:
-        """Each epoch that the coordinator lets begin (or go on after a resumption), from 0; ends when it says test.
+        """Each epoch that the coordinator lets begin (or go on after a resumption), from 0; ends
+        when it says test.
 
         reached: asked at the end of every epoch: whether the label holder's rule to stop holds.
         """
@@ -31,7 +32,9 @@ class Schedule:
             yield self._progress.step // self.plan.training.steps_per_epoch
 
     def steps(self) -> Iterator[int]:
-        """The batches of an epoch that were not gone through, from 0; the step of each is the present one while it runs."""
+        """The batches of an epoch that were not gone through, from 0; the step of each is the
+        present one while it runs.
+        """
         n_steps = self.plan.training.steps_per_epoch
         for batch in range(self._progress.step % n_steps, n_steps):
             self._progress.step += 1

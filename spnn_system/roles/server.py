@@ -1,6 +1,6 @@
-"""The server: it gets h1, computes the hidden layers, and hands h_L to the label holder; it has neither X, theta nor labels."""
-
-from __future__ import annotations
+"""The server: it gets h1, computes the hidden layers, and hands h_L to the label holder; it has
+neither X, theta nor labels.
+"""
 
 import torch
 
@@ -18,8 +18,8 @@ def main(config: Config, *, resume: bool = False) -> int:
 def work(party: Party) -> None:
     """All that the server does between the plan and the last word.
 
-    A step: h1 by the protocol; h_L = f(h1) to the label holder; dL/dh_L from it; dL/dh1 to every holder, before the
-    server moves its own layers.
+    A step: h1 by the protocol; h_L = f(h1) to the label holder; dL/dh_L from it; dL/dh1 to every
+    holder, before the server moves its own layers.
     """
     config, plan, messages = party.config, party.plan, party.messages
     n_train = plan.training.train_rows
@@ -27,7 +27,9 @@ def work(party: Party) -> None:
     start = Start(party.root, seed=party.teaching_seed)
     hidden = start.hidden(plan.columns, plan.model.hidden, plan.model.activation)
     parameters = list(hidden.parameters())
-    optimiser = Optimiser(parameters, name=plan.training.optimiser, lr=plan.training.lr, stream=party.root)
+    optimiser = Optimiser(
+        parameters, name=plan.training.optimiser, lr=plan.training.lr, stream=party.root
+    )
     first, label_holder = config.names[0], config.label_holder
 
     n_test = messages.receive_counts(first, "test rows", "n")["n"]
@@ -43,7 +45,9 @@ def work(party: Party) -> None:
     if kept is None:
         save()
     else:
-        hidden.load_state_dict({name: torch.from_numpy(kept.arrays[name]) for name in hidden.state_dict()})
+        hidden.load_state_dict(
+            {name: torch.from_numpy(kept.arrays[name]) for name in hidden.state_dict()}
+        )
         optimiser.state = kept.arrays
         seek(side, kept.notes["streams"])
 

@@ -1,6 +1,6 @@
-"""Where each role's own weights start, and its own optimiser: nobody draws, holds or moves another's."""
-
-from __future__ import annotations
+"""Where each role's own weights start, and its own optimiser: nobody draws, holds or moves
+another's.
+"""
 
 import math
 from collections.abc import Sequence
@@ -15,9 +15,11 @@ from ppkit.spnn.randomness import Stream
 class Start:
     """Draws the start of one role's part.
 
-    stream: the role's own root secret.  seed: None, or, for teaching, the seed from which every role draws what
-    SPNN(rng=torch.Generator().manual_seed(seed)) draws, and keeps its own part: then the start is that of one process.
-    Each part ~ U(-1/sqrt(fan_in), 1/sqrt(fan_in)), the fan-in of the first layer being all holders' columns.
+    stream: the role's own root secret.  seed: None, or, for teaching, the seed from which every
+    role draws what SPNN(rng=torch.Generator().manual_seed(seed)) draws, and keeps its own part:
+    then the start is that of one process.
+    Each part ~ U(-1/sqrt(fan_in), 1/sqrt(fan_in)), the fan-in of the first layer being all holders'
+    columns.
     """
 
     def __init__(self, stream: Stream, *, seed: int | None = None):
@@ -29,12 +31,18 @@ class Start:
         if self._seed is None:
             return nn.Parameter(self._uniform((columns[holder], width), sum(columns)))
         first, _ = self._all(columns, (width,), "sigmoid")
-        return nn.Parameter(first.weight.detach().split(list(columns), dim=1)[holder].T.contiguous())
+        return nn.Parameter(
+            first.weight.detach().split(list(columns), dim=1)[holder].T.contiguous()
+        )
 
-    def hidden(self, columns: Sequence[int], widths: Sequence[int], names: Sequence[str]) -> nn.Sequential:
+    def hidden(
+        self, columns: Sequence[int], widths: Sequence[int], names: Sequence[str]
+    ) -> nn.Sequential:
         """The server's part: from h1 to h_L, an activation after every layer."""
         if self._seed is None:
-            rest = mlp((*widths, 1), rng=torch.Generator(), start="zero", activation=list(names)[1:])
+            rest = mlp(
+                (*widths, 1), rng=torch.Generator(), start="zero", activation=list(names)[1:]
+            )
             self._redraw(rest[:-1])
         else:
             _, rest = self._all(columns, widths, names)
@@ -66,16 +74,20 @@ class Start:
 
 
 class Optimiser:
-    """One role's optimiser of its own parameters: equation 1 ("sgd") or 2 ("sgld", on the summed loss) of zhou2021.
+    """One role's optimiser of its own parameters: equation 1 ("sgd") or 2 ("sgld", on the summed
+    loss) of zhou2021.
 
-    stream: the role's own root secret; SGLD's noise starts from it (of which torch's generator uses 32 bits).
-    Equation 1 is written out: torch.optim.SGD, with the same numbers, loads torch's compiler, a second in every process.
+    stream: the role's own root secret; SGLD's noise starts from it (of which torch's generator uses
+    32 bits).
+    Equation 1 is written out: torch.optim.SGD, with the same numbers, loads torch's compiler, a
+    second in every process.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter], *, name: str, lr: float, stream: Stream):
         self._parameters, self._lr, self._rng = list(parameters), lr, None
         if name == "sgld":
-            from ppkit.spnn.training import SGLD            # here: it brings scikit-learn, which takes seconds to load
+            # here: it brings scikit-learn, which takes seconds to load
+            from ppkit.spnn.training import SGLD
 
             seed = int(stream.derive("noise of SGLD").words(1)) & (2**63 - 1)
             self._rng = torch.Generator().manual_seed(seed)
@@ -104,5 +116,7 @@ class Optimiser:
 
 
 def loss_factor(optimiser: str, n: int) -> float:
-    """By what the mean loss of n records is multiplied before backward: SGLD is on the summed loss, SGD on the mean one."""
+    """By what the mean loss of n records is multiplied before backward: SGLD is on the summed loss,
+    SGD on the mean one.
+    """
     return float(n) if optimiser == "sgld" else 1.0

@@ -1,6 +1,6 @@
-"""What a role keeps so that a stopped run goes on: checkpoints of its part of the model, and its root secret."""
-
-from __future__ import annotations
+"""What a role keeps so that a stopped run goes on: checkpoints of its part of the model, and its
+root secret.
+"""
 
 import hashlib
 import io
@@ -27,13 +27,18 @@ class Changed(ValueError):
 
 
 def write_secret(path: Path, content: bytes) -> None:
-    """Put a file where it is, whole or not at all, flushed to the disk, for its owner alone (0600).  OSError: disk full."""
+    """Put a file where it is, whole or not at all, flushed to the disk, for its owner alone (0600).
+    OSError: disk full.
+    """
     write_whole(path, content, mode=0o600, durable=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint:
-    """A role's part after a step.  arrays: parameters and the like.  notes: positions of streams, losses; what JSON can say."""
+    """A role's part after a step.  arrays: parameters and the like.  notes: positions of streams,
+    losses; what JSON can say.
+    """
+
     step: int
     arrays: dict[str, np.ndarray] = field(repr=False)
     notes: dict[str, Any] = field(repr=False)
@@ -42,8 +47,10 @@ class Checkpoint:
 class Checkpoints:
     """The checkpoints of one role, in its own folder: step-000010.checkpoint and so on.
 
-    A file is a line of text, the SHA-256 of all that follows, and an .npz archive (no pickle) of the arrays with the notes.
-    about: what must be the same when the run goes on, such as {"run": ..., "config": digest, "data": digest}; text only.
+    A file is a line of text, the SHA-256 of all that follows, and an .npz archive (no pickle) of
+    the arrays with the notes.
+    about: what must be the same when the run goes on, such as {"run": ..., "config": digest,
+    "data": digest}; text only.
     """
 
     def __init__(self, folder: Path, *, about: dict[str, str]):
@@ -55,7 +62,11 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """Steps that there is a file of, valid or not, in order."""
-        return sorted(int(path.stem[5:]) for path in self.folder.glob("step-*.checkpoint") if path.stem[5:].isdigit())
+        return sorted(
+            int(path.stem[5:])
+            for path in self.folder.glob("step-*.checkpoint")
+            if path.stem[5:].isdigit()
+        )
 
     def save(self, step: int, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
         """Write the checkpoint after a step.  OSError where the disk is full; those before stay."""
@@ -65,14 +76,20 @@ class Checkpoints:
         packed = io.BytesIO()
         np.savez(packed, notes=np.frombuffer(said, np.uint8), **arrays)
         content = packed.getvalue()
-        write_secret(self.path(step), _MAGIC + hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
+        write_secret(
+            self.path(step), _MAGIC + hashlib.sha256(content).hexdigest().encode() + b"\n" + content
+        )
 
     def load(self, step: int) -> Checkpoint:
-        """Read one.  Damaged if its bytes are not those written; Changed if it is of another run, config or data."""
+        """Read one.  Damaged if its bytes are not those written; Changed if it is of another run,
+        config or data.
+        """
         content = self.path(step).read_bytes()
         start = len(_MAGIC) + 65
         if content[:start] != _MAGIC + hashlib.sha256(content[start:]).hexdigest().encode() + b"\n":
-            raise Damaged(f"the checkpoint of step {step} is damaged: its SHA-256 is not that of its content")
+            raise Damaged(
+                f"the checkpoint of step {step} is damaged: its SHA-256 is not that of its content"
+            )
         try:
             with np.load(io.BytesIO(content[start:]), allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
@@ -81,9 +98,14 @@ class Checkpoints:
             raise Damaged(f"the checkpoint of step {step} cannot be read: {error}") from None
         for what, value in self._about.items():
             if said["about"].get(what) != value:
-                raise Changed(f"the {what} changed since the checkpoint of step {step} was written: start without --resume")
+                raise Changed(
+                    f"the {what} changed since the checkpoint of step {step} was written: start "
+                    "without --resume"
+                )
         if said["step"] != step:
-            raise Damaged(f"the checkpoint of step {step} is that of step {said['step']} under another name")
+            raise Damaged(
+                f"the checkpoint of step {step} is that of step {said['step']} under another name"
+            )
         return Checkpoint(step, arrays, said["notes"])
 
     def usable(self) -> tuple[list[int], list[int]]:
@@ -125,8 +147,11 @@ def root_secret(folder: Path, *, resume: bool) -> bytes:
         secret = bytes.fromhex(path.read_text("ascii"))
     except FileNotFoundError:
         has_ended = (folder / "parameters.npz").exists()
-        raise ValueError("this run has ended and its part is here: --fresh starts anew" if has_ended
-                         else "there is nothing to go on from: start without --resume") from None
+        raise ValueError(
+            "this run has ended and its part is here: --fresh starts anew"
+            if has_ended
+            else "there is nothing to go on from: start without --resume"
+        ) from None
     except ValueError:
         secret = b""
     if len(secret) != 32:

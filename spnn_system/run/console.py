@@ -19,5 +19,8 @@ def notices(config: Config) -> list[str]:
     if config.protocol.secrets == "teaching":
         said.append(f"secrets: {config.protocol.origin}")
     elif config.network.record:
-        said.append("record = true: received.frames keeps all that came here, seeds of masks too: remove it after the lesson")
+        said.append(
+            "record = true: received.frames keeps all that came here, seeds of masks too: remove "
+            "it after the lesson"
+        )
     return said

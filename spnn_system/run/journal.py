@@ -1,6 +1,6 @@
-"""What a role sent, written down before it leaves, so that a run that goes on cannot send another under the same mask."""
-
-from __future__ import annotations
+"""What a role sent, written down before it leaves, so that a run that goes on cannot send another
+under the same mask.
+"""
 
 import hashlib
 import json
@@ -25,15 +25,19 @@ class SentBefore(RuntimeError):
 
 
 class Journal:
-    """SHA-256 of every payload that a role sent, written down before it leaves, so that a resumed run cannot send another.
+    """SHA-256 of every payload that a role sent, written down before it leaves, so that a resumed
+    run cannot send another.
 
-    Two different messages under one mask give away their difference. A run that goes on sends again what it sent after
-    the checkpoint; it must be the same, to the bit: same root secret, same positions of streams, same parameters.
-    One file for each checkpoint, journal-000010.txt, of what was sent after it (and one of what comes before the first):
-    a line is step, receiver, how many of this name before in this step, name, SHA-256. A line that a kill cut off was
-    not followed by its message. A checkpoint notes how long every part was (`sizes`), so that a part which is gone or was cut
-    is missed. Lines are written, not flushed to the disk one by one: a killed process leaves all of them; a machine that
-    loses its power may lose the last ones, and the guarantee is not given there: start without --resume then.
+    Two different messages under one mask give away their difference. A run that goes on sends again
+    what it sent after the checkpoint; it must be the same, to the bit: same root secret, same
+    positions of streams, same parameters.
+    One file for each checkpoint, journal-000010.txt, of what was sent after it (and one of what
+    comes before the first):
+    a line is step, receiver, how many of this name before in this step, name, SHA-256. A line that
+    a kill cut off was not followed by its message. A checkpoint notes how long every part was
+    (`sizes`), so that a part which is gone or was cut is missed. Lines are written, not flushed to
+    the disk one by one: a killed process leaves all of them; a machine that loses its power may
+    lose the last ones, and the guarantee is not given there: start without --resume then.
     """
 
     def __init__(self, folder: Path):
@@ -43,12 +47,18 @@ class Journal:
         self._step, self._file = SET_UP, None
 
     def path(self, start: int) -> Path:
-        return self.folder / ("journal-setup.txt" if start == SET_UP else f"journal-{start:09d}.txt")
+        return self.folder / (
+            "journal-setup.txt" if start == SET_UP else f"journal-{start:09d}.txt"
+        )
 
     def starts(self) -> list[int]:
         """The checkpoints whose part of the journal is there, SET_UP among them."""
         found = [path.stem[8:] for path in self.folder.glob("journal-*.txt")]
-        return sorted(SET_UP if name == "setup" else int(name) for name in found if name == "setup" or name.isdigit())
+        return sorted(
+            SET_UP if name == "setup" else int(name)
+            for name in found
+            if name == "setup" or name.isdigit()
+        )
 
     def clear(self) -> None:
         """Forget all, for a run that starts anew with another root secret."""
@@ -58,16 +68,24 @@ class Journal:
         self._known.clear()
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of whole lines of every part by its start, to be noted in a checkpoint: a part only grows."""
-        return {str(start): self.path(start).read_bytes().rfind(b"\n") + 1 for start in self.starts()}
+        """Bytes of whole lines of every part by its start, to be noted in a checkpoint: a part only
+        grows.
+        """
+        return {
+            str(start): self.path(start).read_bytes().rfind(b"\n") + 1 for start in self.starts()
+        }
 
     def recall(self, step: int, *, at_least: Mapping[str, int] | None = None) -> None:
-        """Read what was sent before the first checkpoint and after that of a step, to hold what is sent now against it.
+        """Read what was sent before the first checkpoint and after that of a step, to hold what is
+        sent now against it.
 
-        at_least: the `sizes` that a checkpoint noted. Damaged where a part of them, that before the first checkpoint or that
-        after this one is gone, or shorter than it was, or where a line is none.
+        at_least: the `sizes` that a checkpoint noted. Damaged where a part of them, that before the
+        first checkpoint or that after this one is gone, or shorter than it was, or where a line is
+        none.
         """
-        needed = {SET_UP: 0, step: 0} | {int(start): size for start, size in (at_least or {}).items()}
+        needed = {SET_UP: 0, step: 0} | {
+            int(start): size for start, size in (at_least or {}).items()
+        }
         for start in sorted({*needed, *self.starts()}):
             if start != SET_UP and start < step:
                 continue
@@ -75,18 +93,27 @@ class Journal:
             try:
                 content = self.path(start).read_bytes()
             except FileNotFoundError:
-                raise Damaged(f"the journal of what was sent {after} is gone: start without --resume") from None
+                raise Damaged(
+                    f"the journal of what was sent {after} is gone: start without --resume"
+                ) from None
             if len(content) < needed.get(start, 0):
-                raise Damaged(f"the journal of what was sent {after} was cut: start without --resume")
+                raise Damaged(
+                    f"the journal of what was sent {after} was cut: start without --resume"
+                )
             for line in content.splitlines(keepends=True):
                 if line.endswith(b"\n"):
                     if not (read := _LINE.fullmatch(line)):
-                        raise Damaged(f"the journal of what was sent {after} has a line that is none: start without --resume")
+                        raise Damaged(
+                            f"the journal of what was sent {after} has a line that is none: start "
+                            "without --resume"
+                        )
                     at, receiver, times, name, digest = read[0].decode()[:-1].split("\t")
                     self._known[int(at), receiver, int(times), name] = digest
 
     def begin(self, start: int) -> None:
-        """From now on write into the part after this checkpoint.  OSError where the disk is full."""
+        """From now on write into the part after this checkpoint.  OSError where the disk is
+        full.
+        """
         self.close()
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
         self._file = open(os.open(self.path(start), flags, 0o600), "a+b", buffering=0)
@@ -95,8 +122,8 @@ class Journal:
     def sending(self, step: int, receiver: str, name: str, payload: Any) -> None:
         """Write down that this payload is about to be sent.
 
-        SentBefore if another was sent in its place (same step, receiver, name, and number of that name in the step); OSError
-        where it cannot be written down: then it must not be sent.
+        SentBefore if another was sent in its place (same step, receiver, name, and number of that
+        name in the step); OSError where it cannot be written down: then it must not be sent.
         """
         if step != self._step:
             self._step = step
@@ -111,12 +138,17 @@ class Journal:
                 raise OSError("the journal of what was sent could not be written in full")
             return
         if before != now:
-            raise SentBefore(f"at step {step} another {name!r} was sent to {receiver} than the one about to be sent: two "
-                             "messages under one mask would give away their difference, so nothing is sent; "
-                             "start without --resume")
+            raise SentBefore(
+                f"at step {step} another {name!r} was sent to {receiver} than the one about to be "
+                "sent: two "
+                "messages under one mask would give away their difference, so nothing is sent; "
+                "start without --resume"
+            )
 
     def forget(self, before: int) -> None:
-        """Remove the parts after checkpoints older than this step; what was sent before the first one stays."""
+        """Remove the parts after checkpoints older than this step; what was sent before the first
+        one stays.
+        """
         for start in self.starts():
             if SET_UP < start < before:
                 self.path(start).unlink(missing_ok=True)
@@ -128,7 +160,8 @@ class Journal:
 
 
 def digest(payload: Any) -> str:
-    """SHA-256 of a payload: of a tensor or array its kind, shape, layout and bytes; of bytes themselves; else of its JSON.
+    """SHA-256 of a payload: of a tensor or array its kind, shape, layout and bytes; of bytes
+    themselves; else of its JSON.
 
     >>> digest(b"")[:16]
     '277089d91c0bdf4f'
@@ -140,7 +173,10 @@ def digest(payload: Any) -> str:
     array = payload.detach().numpy() if hasattr(payload, "detach") else np.asarray(payload)
     turned = array.flags.f_contiguous and not array.flags.c_contiguous
     flat = np.ascontiguousarray(array.T if turned else array)
-    return _of(f"{array.dtype.str}{array.shape}{'F' if turned else 'C'}".encode(), flat.reshape(-1).view(np.uint8))
+    return _of(
+        f"{array.dtype.str}{array.shape}{'F' if turned else 'C'}".encode(),
+        flat.reshape(-1).view(np.uint8),
+    )
 
 
 def _of(kind: bytes, content) -> str:

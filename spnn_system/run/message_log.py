@@ -3,8 +3,6 @@
 It is whole after a torn write, and does not grow with the junk that comes in.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import threading
@@ -15,7 +13,7 @@ from typing import BinaryIO
 
 from spnn_system.run.role_folder import private
 
-MOST = 20                                                # refusals of a kind that get a line each
+MOST = 20  # refusals of a kind that get a line each
 
 
 def cut_to_lines(file: BinaryIO) -> None:
@@ -71,8 +69,15 @@ class MessageLog:
     def close(self) -> None:
         """Write the rest, and what was only counted.  OSError as `write`."""
         for (event, role), times in (self.seen - self._told).items():
-            self._keep({"event": "left out", "at": time.time(), "from": role, "times": times,
-                        "why": f"{times} more {event!r}: only the first {MOST} have their lines"})
+            self._keep(
+                {
+                    "event": "left out",
+                    "at": time.time(),
+                    "from": role,
+                    "times": times,
+                    "why": f"{times} more {event!r}: only the first {MOST} have their lines",
+                }
+            )
             self._told[event, role] += times
         self.write()
 

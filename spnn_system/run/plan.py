@@ -1,9 +1,10 @@
-"""What the coordinator asks of the roles: each one's part of the network and of the schedule, computed once, and checked."""
-
-from __future__ import annotations
+"""What the coordinator asks of the roles: each one's part of the network and of the schedule,
+computed once, and checked.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from spnn_system.config import Config
 from spnn_system.run.reports import named
@@ -18,7 +19,8 @@ class OddPlan(ValueError):
 class Plan:
     """A run as all roles go through it.
 
-    model, training: as every role's own config has them.  columns: of all holders, in the config's order.
+    model, training: as every role's own config has them.  columns: of all holders, in the config's
+    order.
     start: the step to go on from; None: a new run.
     """
 
@@ -28,7 +30,7 @@ class Plan:
     start: int | None
 
     @classmethod
-    def of(cls, config: Config, *, columns: Sequence[int], start: int | None) -> Plan:
+    def of(cls, config: Config, *, columns: Sequence[int], start: int | None) -> Self:
         """The plan of a config, for so many columns a holder."""
         return cls(config.model, config.training, tuple(columns), start)
 
@@ -48,20 +50,33 @@ class Plan:
         return [min(batch, n_rows - start) for start in range(0, n_rows, batch)]
 
     def saves_after(self, step: int) -> bool:
-        """Whether every role writes a checkpoint after this step: every so many, and at the end of each epoch."""
-        return step % self.training.checkpoint_every == 0 or step % self.training.steps_per_epoch == 0
+        """Whether every role writes a checkpoint after this step: every so many, and at the end of
+        each epoch.
+        """
+        return (
+            step % self.training.checkpoint_every == 0 or step % self.training.steps_per_epoch == 0
+        )
 
     def words(self, config: Config, role: str) -> dict:
-        """What the coordinator says of it to a role: its part of the network and of the schedule, and no more.
+        """What the coordinator says of it to a role: its part of the network and of the schedule,
+        and no more.
 
-        Everyone: the step to go on from, steps, batches, the widths of the first layer, of all holders' features
-        too. All but the dealer: optimiser and learning rate. The server: the hidden layers. The label holder: the
-        width that comes to it. A role's own file says the rest.
+        Everyone: the step to go on from, steps, batches, the widths of the first layer, of all
+        holders' features too. All but the dealer: optimiser and learning rate. The server: the
+        hidden layers. The label holder: the width that comes to it. A role's own file says the
+        rest.
         """
         model, training = self.model, self.training
-        said = {"kind": "plan", "start": self.start, "train_rows": training.train_rows, "batch": training.batch,
-                "epochs": training.epochs, "every": training.checkpoint_every, "width": self.width,
-                "columns": list(self.columns)}
+        said = {
+            "kind": "plan",
+            "start": self.start,
+            "train_rows": training.train_rows,
+            "batch": training.batch,
+            "epochs": training.epochs,
+            "every": training.checkpoint_every,
+            "width": self.width,
+            "columns": list(self.columns),
+        }
         if role != "dealer":
             said |= {"lr": training.lr, "optimiser": training.optimiser}
         if role == "server":
@@ -71,28 +86,46 @@ class Plan:
         return said
 
 
-def checked(said: dict, config: Config, role: str, *, columns: int | None, resume: bool,
-            saved: Sequence[int]) -> Plan:
+def checked(
+    said: dict,
+    config: Config,
+    role: str,
+    *,
+    columns: int | None,
+    resume: bool,
+    saved: Sequence[int],
+) -> Plan:
     """The plan that the coordinator's words tell, if they say what the role's own config says too.
 
-    columns: the role's own features, None where it has none.  saved: the steps that it has a checkpoint of and said so.
-    OddPlan otherwise. Only the coordinator can say how many features the other holders have, and which of the saved
-    steps a resumed run goes on from; it cannot make a role start again under masks that were used.
+    columns: the role's own features, None where it has none.  saved: the steps that it has a
+    checkpoint of and said so.
+    OddPlan otherwise. Only the coordinator can say how many features the other holders have, and
+    which of the saved steps a resumed run goes on from; it cannot make a role start again under
+    masks that were used.
     """
     theirs, start = said.get("columns"), said.get("start")
-    if not (isinstance(theirs, list) and len(theirs) == len(config.names)
-            and all(type(n) is int and n >= 1 for n in theirs)):
+    if not (
+        isinstance(theirs, list)
+        and len(theirs) == len(config.names)
+        and all(type(n) is int and n >= 1 for n in theirs)
+    ):
         raise OddPlan(f"the plan has no number of features for each of {len(config.names)} holders")
     if columns is not None and (mine := theirs[config.names.index(role)]) != columns:
         raise OddPlan(f"the plan has {mine} features for holder {role}, which has {columns}")
     if resume and (type(start) is not int or start not in saved):
-        raise OddPlan(f"the plan goes on from step {start}, of which {named(role)} has no checkpoint")
+        raise OddPlan(
+            f"the plan goes on from step {start}, of which {named(role)} has no checkpoint"
+        )
     if not resume and start is not None:
-        raise OddPlan(f"the plan goes on from step {start}, and {named(role)} was started without --resume")
+        raise OddPlan(
+            f"the plan goes on from step {start}, and {named(role)} was started without --resume"
+        )
     plan = Plan.of(config, columns=theirs, start=start)
     for key, value in plan.words(config, role).items():
         if type(said.get(key)) is not type(value) or said[key] != value:
-            raise OddPlan(f"the plan has {key} = {said.get(key)}, the config of {named(role)} {value}")
+            raise OddPlan(
+                f"the plan has {key} = {said.get(key)}, the config of {named(role)} {value}"
+            )
     return plan
 
 

@@ -1,14 +1,15 @@
-"""What the other roles may report to the coordinator, and nothing else; and why a role stops, in words."""
-
-from __future__ import annotations
+"""What the other roles may report to the coordinator, and nothing else; and why a role stops, in
+words.
+"""
 
 import re
 from collections.abc import Sequence
 
 from spnn_system.config import NOT_HOLDERS
 
-REPORT, ORDER = "report", "order"                        # the calls to the coordinator, and from it
-HEARD = {                                                # what a role may say, and which keys it has beside kind and session
+REPORT, ORDER = "report", "order"  # the calls to the coordinator, and from it
+# what a role may say, and which keys it has beside kind and session
+HEARD = {
     "hello": {"config", "columns", "resume", "saved", "damaged"},
     "alive": {"step"},
     "ready": {"step", "reached"},
@@ -16,13 +17,17 @@ HEARD = {                                                # what a role may say, 
     "done": set(),
     "stopped": {"why", "role"},
 }
-WHY_STOPPED = {                                          # why a role stopped, in the coordinator's words
+# why a role stopped, in the coordinator's words
+WHY_STOPPED = {
     "rows": "does not have the same rows in the same order as {role}",
     "unreachable": "could not reach {role} for {timeout} s",
     "refused": "sent something that {role} refused",
     "out of turn": "got a message out of turn from {role}",
     "malformed": "got something malformed from {role}",
-    "stuck": "neither sends nor waits for anything: it computes for longer than [network] stuck allows, or hangs",
+    "stuck": (
+        "neither sends nor waits for anything: it computes for longer than [network] stuck "
+        "allows, or hangs"
+    ),
     "disk": "could not write to its disk",
     "changed": "has another config or other data than when the run stopped",
     "plan": "got a plan that is not as its config says",
@@ -42,27 +47,35 @@ def named(role: str) -> str:
 
 
 def checked(said: dict, roles: Sequence[str], *, steps: int) -> dict:
-    """What a role said, if it is what HEARD lets it say, no more and no less: steps, digests, a reason of WHY_STOPPED, a role's name.
+    """What a role said, if it is what HEARD lets it say, no more and no less: steps, digests, a
+    reason of WHY_STOPPED, a role's name.
 
-    steps: of the whole training; nobody is beyond.  ValueError otherwise: the coordinator refuses to be told anything else.
+    steps: of the whole training; nobody is beyond.  ValueError otherwise: the coordinator refuses
+    to be told anything else.
     """
     kind = said.get("kind")
     if type(kind) is not str or kind not in HEARD:
         raise ValueError(f"kind must be one of {', '.join(HEARD)}")
     right = {
         "kind": lambda _: True,
-        "session": _is_hex, "config": _is_hex,
-        "saved": lambda value: _are_steps(value, steps), "damaged": lambda value: _are_steps(value, steps),
-        "resume": lambda value: type(value) is bool, "reached": lambda value: type(value) is bool,
+        "session": _is_hex,
+        "config": _is_hex,
+        "saved": lambda value: _are_steps(value, steps),
+        "damaged": lambda value: _are_steps(value, steps),
+        "resume": lambda value: type(value) is bool,
+        "reached": lambda value: type(value) is bool,
         "why": lambda value: type(value) is str and value in WHY_STOPPED,
         "role": lambda value: value is None or value in roles,
         "step": lambda value: _is_step(value, steps),
-        "columns": lambda value: value is None or type(value) is int and 1 <= value <= MOST_COLUMNS}
+        "columns": lambda value: value is None or type(value) is int and 1 <= value <= MOST_COLUMNS,
+    }
     for key, value in said.items():
         if key not in HEARD[kind] | {"kind", "session"}:
             raise ValueError(f"{kind} has no such key: it has {', '.join(sorted(HEARD[kind]))}")
         if not right[key](value):
-            raise ValueError(f"{kind} has something for {key} that the coordinator does not want to know")
+            raise ValueError(
+                f"{kind} has something for {key} that the coordinator does not want to know"
+            )
     if missing := sorted((HEARD[kind] | {"session"}) - set(said)):
         raise ValueError(f"{kind} must have {', '.join(missing)} too")
     return said
@@ -73,7 +86,11 @@ def _is_step(value: object, steps: int) -> bool:
 
 
 def _are_steps(value: object, steps: int) -> bool:
-    return isinstance(value, list) and len(value) <= steps + 1 and all(_is_step(step, steps) for step in value)
+    return (
+        isinstance(value, list)
+        and len(value) <= steps + 1
+        and all(_is_step(step, steps) for step in value)
+    )
 
 
 def _is_hex(value: object) -> bool:

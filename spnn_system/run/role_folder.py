@@ -1,6 +1,6 @@
-"""A role's own folder: taken by one process at a time, closed to other users, with what the role leaves there."""
-
-from __future__ import annotations
+"""A role's own folder: taken by one process at a time, closed to other users, with what the role
+leaves there.
+"""
 
 import os
 from collections.abc import Callable
@@ -10,18 +10,25 @@ from filelock import FileLock
 
 from spnn_system.config import Config
 from spnn_system.run.reports import named
+from spnn_system.transport.admission import Admission
 from spnn_system.transport.endpoint import Endpoint
-from spnn_system.transport.listener import Admission
 
 SECRETS = ("secret.key", "paillier.key")  # kept for as long as a run can go on
-RECORD, MESSAGES, METRICS, PARAMETERS = "received.frames", "messages.jsonl", "metrics.json", "parameters.npz"
+RECORD, MESSAGES, METRICS, PARAMETERS = (
+    "received.frames",
+    "messages.jsonl",
+    "metrics.json",
+    "parameters.npz",
+)
+STATUS, LOG = "status.json", "log.txt"  # of the coordinator; of who starts a role
 
 
 class RoleFolder:
-    """A role's folder made its own: nobody else may read it (0700), and no second process of the role may use it.
+    """A role's folder made its own: nobody else may read it (0700), and no second process of the
+    role may use it.
 
-    Until `close`, or until the process ends, however that is.  ValueError if another process of the role has it: then
-    nothing in there was touched.
+    Until `close`, or until the process ends, however that is.  ValueError if another process of the
+    role has it: then nothing in there was touched.
     """
 
     def __init__(self, config: Config, role: str):
@@ -32,8 +39,11 @@ class RoleFolder:
         try:
             self._lock.acquire()
         except OSError:
-            raise ValueError(f"{named(role)} of this run is running already: another process has {self.path.name}/ in "
-                             f"{self.path.parent}") from None
+            raise ValueError(
+                f"{named(role)} of this run is running already: another process has "
+                f"{self.path.name}/ in "
+                f"{self.path.parent}"
+            ) from None
 
     def clear(self) -> None:
         """Remove what an earlier run left, but its checkpoints and journal."""
@@ -46,11 +56,21 @@ class RoleFolder:
             (self.path / name).unlink(missing_ok=True)
 
     def endpoint(self, admission: Admission, log: Callable[[dict], None]) -> Endpoint:
-        """The role's endpoint, as its config has it; where the config wants it, with a record of all that comes."""
+        """The role's endpoint, as its config has it; where the config wants it, with a record of
+        all that comes.
+        """
         config, network = self.config, self.config.network
         record = private(self.path / RECORD) if network.record else None
-        return Endpoint(self.role, config.addresses, run=config.run, certificates=network.certificates,
-                        links=network.links, admission=admission, record=record, log=log)
+        return Endpoint(
+            self.role,
+            config.addresses,
+            run=config.run,
+            certificates=network.certificates,
+            links=network.links,
+            admission=admission,
+            record=record,
+            log=log,
+        )
 
     def close(self) -> None:
         self._lock.release()

@@ -1,1 +1,3 @@
-"""Messages between roles: frames, certificates, shaped links, and the endpoint that sends and receives."""
+"""Messages between roles: frames, certificates, shaped links, and the endpoint that sends and
+receives.
+"""

@@ -1,4 +1,6 @@
-"""Addresses, host:port: how one is read, whether a role can listen at it, and ports of this machine that are free."""
+"""Addresses, host:port: how one is read, whether a role can listen at it, and ports of this machine
+that are free.
+"""
 
 import random
 import socket
@@ -23,10 +25,11 @@ def parse(address: str) -> tuple[str, int]:
 
 
 def listening(address: str) -> socket.socket:
-    """A socket that listens at an address, for who asks whether one can; nobody else can until it is closed.
+    """A socket that listens at an address, for who asks whether one can; nobody else can until it
+    is closed.
 
-    ValueError for what is no address, OSError where nobody can listen here and now. Connections that the
-    last process there has closed do not count.
+    ValueError for what is no address, OSError where nobody can listen here and now. Connections
+    that the last process there has closed do not count.
     """
     family, kind, _, _, where = socket.getaddrinfo(*parse(address), type=socket.SOCK_STREAM)[0]
     probe = socket.socket(family, kind)
@@ -41,7 +44,9 @@ def listening(address: str) -> socket.socket:
 
 
 def free_ports(n: int) -> list[int]:
-    """n different ports of 127.0.0.1 on which nothing listens now.  OSError if there are not as many."""
+    """n different ports of 127.0.0.1 on which nothing listens now.  OSError if there are not as
+    many.
+    """
     found: list[int] = []
     for port in random.SystemRandom().sample(PORTS, len(PORTS)):
         try:

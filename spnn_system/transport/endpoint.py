@@ -1,4 +1,6 @@
-"""A role's place in the network: what it sends, what it takes and from whom, over gRPC with mutual TLS."""
+"""A role's place in the network: what it sends, what it takes and from whom, over gRPC with mutual
+TLS.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,20 @@ import grpc
 
 from spnn_system.transport import certificates as certs
 from spnn_system.transport import frames
+from spnn_system.transport.admission import Admission, Identity
 from spnn_system.transport.frames import Frame
-from spnn_system.transport.links import (Inbox, LinkError, Outgoing, OutOfTurn, Silent, Stopped, detail,
-                                         growing_pauses, raise_if_final)
-from spnn_system.transport.listener import SERVICE, SESSION, Admission, Identity, Listener
+from spnn_system.transport.links import (
+    Inbox,
+    LinkError,
+    Outgoing,
+    OutOfTurn,
+    Silent,
+    Stopped,
+    detail,
+    growing_pauses,
+    raise_if_final,
+)
+from spnn_system.transport.listener import SERVICE, SESSION, Listener
 from spnn_system.transport.shaping import Clock, Links, WallClock, piece_bytes
 
 if TYPE_CHECKING:
@@ -25,41 +37,50 @@ if TYPE_CHECKING:
 
 
 class Unrecorded(LinkError):
-    """What came here could not be written into the record that was asked for: the endpoint takes no more messages."""
+    """What came here could not be written into the record that was asked for: the endpoint takes no
+    more messages.
+    """
 
 
 class Endpoint:
     """Sends and receives for one role; serves while it is used as a context manager.
 
-    me: this role.  addresses: {role: "host:port"}, of all roles that this one talks with, and its own, where it serves.
-    run: the run's id, in every message.  certificates: the folder that holds <me>/, as `certificates.make` leaves it.
+    me: this role.  addresses: {role: "host:port"}, of all roles that this one talks with, and its
+    own, where it serves.
+    run: the run's id, in every message.  certificates: the folder that holds <me>/, as
+    `certificates.make` leaves it.
     links: bandwidth, latency and timeout.  admission: which messages it takes, and how large.
-    record: a file that keeps every message and call taken, to be read with `frames.recorded`. Where it cannot be written
-    (a full disk) the endpoint stops with Unrecorded and takes no more messages; calls still work.
-    log: gets a dict for every message sent, once it is acknowledged: at, sent_at (time.time() when it was given to `send` and
-    when its acknowledgement came), step, phase, sender, receiver, name, n_bytes (payload), wire_bytes (frame); and for every
-    refusal: event="refused", at, from, why, and times where it is of several connections;
+    record: a file that keeps every message and call taken, to be read with `frames.recorded`. Where
+    it cannot be written (a full disk) the endpoint stops with Unrecorded and takes no more
+    messages; calls still work.
+    log: gets a dict for every message sent, once it is acknowledged: at, sent_at (time.time() when
+    it was given to `send` and when its acknowledgement came), step, phase, sender, receiver, name,
+    n_bytes (payload), wire_bytes (frame); and for every refusal: event="refused", at, from, why,
+    and times where it is of several connections;
     event="failed" where this role itself failed at what came, with the kind of error only;
     event="out of turn" before OutOfTurn is raised. Called from several threads, one at a time.
     clock: of silence, latency and bandwidth, None for the machine's own; times in the log are
     time.time().
 
-    Refused with a gRPC status, logged, and forgotten: a certificate of another role than the sender that a frame names
-    (PERMISSION_DENIED), a name that the sender may not send (PERMISSION_DENIED), another run's id or another receiver
-    (FAILED_PRECONDITION), a number that is not the link's next (OUT_OF_RANGE; one that was taken already is acknowledged and
-    dropped, it is a retry), a step that `turn` does not allow (OUT_OF_RANGE), a sender's process started anew
-    (FAILED_PRECONDITION), what is no frame or too large (INVALID_ARGUMENT), what there is no room for (FAILED_PRECONDITION),
-    what this role fails at (ABORTED): all of them are final, so that the sender ends with Rejected and the reason. Who has
-    no valid certificate of this run's authority does not get through TLS: gRPC sees no more of it than that a handshake began,
-    so the log says that one did and led to nothing; gRPC's own line on stderr says why.
+    What it refuses to take, and how: `listener.Listener`.
 
-    ValueError, in one sentence, for certificates that do not fit, an address that cannot be served at, or a setting out of
-    range; before anything is sent.
+    ValueError, in one sentence, for certificates that do not fit, an address that cannot be served
+    at, or a setting out of range; before anything is sent.
     """
 
-    def __init__(self, me: str, addresses: Mapping[str, str], *, run: str, certificates: Path | str,
-                 links: Links = Links(), admission: Admission = Admission(), record: Path | str | None = None,
-                 log: Callable[[dict], None] | None = None, clock: Clock | None = None):
+    def __init__(
+        self,
+        me: str,
+        addresses: Mapping[str, str],
+        *,
+        run: str,
+        certificates: Path | str,
+        links: Links = Links(),
+        admission: Admission = Admission(),
+        record: Path | str | None = None,
+        log: Callable[[dict], None] | None = None,
+        clock: Clock | None = None,
+    ):
         if me not in addresses:
             raise ValueError(f"addresses must have one for {me!r} itself, got {sorted(addresses)}")
         certs.check(certificates, me)
@@ -68,16 +89,29 @@ class Endpoint:
         self._bandwidth, self._session = links.bandwidth, secrets.token_hex(16)
         self._inbox = Inbox(set(addresses) - {me})
         self._change, self._stopped = self._inbox.change, self._inbox.closed
-        self._failure: LinkError | None = None           # this and the next line are guarded by the inbox's lock
+        # this and the next line are guarded by the inbox's lock
+        self._failure: LinkError | None = None
         self._unacknowledged = self._calls = 0
-        self._sending, self._writing, self._closed = threading.Lock(), threading.Lock(), threading.Event()
+        self._sending, self._writing, self._closed = (
+            threading.Lock(),
+            threading.Lock(),
+            threading.Event(),
+        )
         self._outgoing: dict[str, Outgoing] = {}
         self._channels: dict[str, grpc.Channel] = {}
         self._clock = clock or WallClock(self._stopped)
         self._record = open(record, "ab") if record is not None else None
-        self._listener = Listener(Identity(me, run, self._certificates), addresses[me], inbox=self._inbox,
-                                  admission=admission, latency=links.latency, clock=self._clock, record=self._record,
-                                  log=self._tell, failed=self._unrecorded)
+        self._listener = Listener(
+            Identity(me, run, self._certificates),
+            addresses[me],
+            inbox=self._inbox,
+            admission=admission,
+            latency=links.latency,
+            clock=self._clock,
+            record=self._record,
+            log=self._tell,
+            failed=self._unrecorded,
+        )
 
     def __enter__(self) -> Endpoint:
         self._listener.start()
@@ -91,11 +125,21 @@ class Endpoint:
         finally:
             self.close()
 
-    def send(self, receiver: str, name: str, payload: torch.Tensor | bytes | dict, *, step: int, phase: str = "online") -> None:
-        """Send a message; returns at once, with the payload copied, and a thread brings it to the receiver.
+    def send(
+        self,
+        receiver: str,
+        name: str,
+        payload: torch.Tensor | bytes | dict,
+        *,
+        step: int,
+        phase: str = "online",
+    ) -> None:
+        """Send a message; returns at once, with the payload copied, and a thread brings it to the
+        receiver.
 
         receiver: a role of addresses.  payload, name, step, phase: as in `frames.Frame`.
-        Stopped, Silent or Rejected if this endpoint was stopped or a message before this one could not be delivered.
+        Stopped, Silent or Rejected if this endpoint was stopped or a message before this one could
+        not be delivered.
         """
         with self._sending:
             self.check()
@@ -105,19 +149,36 @@ class Endpoint:
             head = frames.opening(parts[0])
             with self._change:
                 self._unacknowledged += 1
-            link.put(parts, {"at": time.time(), "sent_at": None, "step": step, "phase": phase, "sender": self.me,
-                             "receiver": receiver, "name": name, "n_bytes": head.body_bytes, "wire_bytes": head.total_bytes})
+            link.put(
+                parts,
+                {
+                    "at": time.time(),
+                    "sent_at": None,
+                    "step": step,
+                    "phase": phase,
+                    "sender": self.me,
+                    "receiver": receiver,
+                    "name": name,
+                    "n_bytes": head.body_bytes,
+                    "wire_bytes": head.total_bytes,
+                },
+            )
 
-    def receive(self, sender: str, name: str, *, step: int, timeout: float | None = None) -> torch.Tensor | bytes | dict:
+    def receive(
+        self, sender: str, name: str, *, step: int, timeout: float | None = None
+    ) -> torch.Tensor | bytes | dict:
         """The payload of the next message of this sender, which must have this name and step.
 
-        timeout: seconds to wait without a sign of life of the sender (a piece of a message, or a call), from now on; None
-        for the endpoint's own, math.inf for as long as it takes or until somebody calls `stop`.
-        Silent if the time is over, OutOfTurn if the next message is another, Stopped, Silent or Rejected if this endpoint was
-        stopped or one of its own messages could not be delivered.
+        timeout: seconds to wait without a sign of life of the sender (a piece of a message, or a
+        call), from now on; None for the endpoint's own, math.inf for as long as it takes or until
+        somebody calls `stop`.
+        Silent if the time is over, OutOfTurn if the next message is another, Stopped, Silent or
+        Rejected if this endpoint was stopped or one of its own messages could not be delivered.
         """
         if sender not in self._inbox.senders:
-            raise ValueError(f"{self.me} can receive from {sorted(self._inbox.senders)}, got {sender!r}")
+            raise ValueError(
+                f"{self.me} can receive from {sorted(self._inbox.senders)}, got {sender!r}"
+            )
         timeout = self.timeout if timeout is None else timeout
         link, since = self._inbox.senders[sender], self._clock.now()
         with self._change:
@@ -131,18 +192,27 @@ class Endpoint:
                 else:
                     until = max(since, link.heard_at) + timeout
                     if until <= now:
-                        raise Silent(sender, f"{sender} gave no sign of life for {timeout:g} s, while {self.me} waits for "
-                                             f"{name!r} of step {step}")
+                        raise Silent(
+                            sender,
+                            f"{sender} gave no sign of life for {timeout:g} s, while {self.me} "
+                            "waits for "
+                            f"{name!r} of step {step}",
+                        )
                 self._clock.wait(self._change, until)
             frame = link.waiting[0][1]
             if (frame.name, frame.step) == (name, step):
                 return link.read().payload
-        why = f"{sender} sent {frame.name!r} of step {frame.step} where {self.me} waits for {name!r} of step {step}"
+        why = (
+            f"{sender} sent {frame.name!r} of step {frame.step} where {self.me} waits for "
+            f"{name!r} of step {step}"
+        )
         self._tell({"event": "out of turn", "at": time.time(), "from": sender, "why": why})
         raise OutOfTurn(sender, why)
 
     def turn(self, low: int, high: float) -> None:
-        """From now on refuse new messages of other steps than low, ..., high; math.inf for no end.  Before the first call: none."""
+        """From now on refuse new messages of other steps than low, ..., high; math.inf for no end.
+        Before the first call: none.
+        """
         if not 0 <= low <= high:
             raise ValueError(f"0 <= low <= high must hold, got low={low}, high={high}")
         with self._change:
@@ -151,61 +221,94 @@ class Endpoint:
     def flush(self, timeout: float | None = None) -> None:
         """Wait until all that was sent is acknowledged.
 
-        timeout: seconds, None for as long as it takes (a role that takes nothing ends the wait by being Silent).
+        timeout: seconds, None for as long as it takes (a role that takes nothing ends the wait by
+        being Silent).
         Stopped, Silent or Rejected as in `send`, and Silent if the time is over.
         """
         with self._change:
-            done = self._change.wait_for(lambda: not self._unacknowledged or self._failure is not None, timeout)
+            done = self._change.wait_for(
+                lambda: not self._unacknowledged or self._failure is not None, timeout
+            )
             self.check()
             if not done:
-                raise Silent(self.me, f"{self._unacknowledged} messages of {self.me} were not acknowledged in {timeout:g} s")
+                raise Silent(
+                    self.me,
+                    f"{self._unacknowledged} messages of {self.me} were not acknowledged in "
+                    f"{timeout:g} s",
+                )
 
     def check(self) -> None:
-        """Stopped, Silent, Rejected or Unrecorded if this endpoint was stopped, or could not go on."""
+        """Stopped, Silent, Rejected or Unrecorded if this endpoint was stopped, or could not go
+        on.
+        """
         if self._failure is not None:
             raise type(self._failure)(self._failure.role, str(self._failure))
 
     def stop(self, reason: str) -> None:
-        """Make every `send`, `receive` and `flush`, waiting or to come, raise Stopped(reason); calls still work."""
+        """Make every `send`, `receive` and `flush`, waiting or to come, raise Stopped(reason);
+        calls still work.
+        """
         self._fail(Stopped(self.me, reason))
 
     def on_call(self, method: str, handler: Callable[[str, dict], dict]) -> None:
-        """Answer calls of this method with handler(caller, body); the caller is the role its certificate carries.
+        """Answer calls of this method with handler(caller, body); the caller is the role its
+        certificate carries.
 
-        Give all handlers before the endpoint is entered. They run in threads, several at a time, and may wait. Each call is
-        answered by one run of the handler, however often the connection failed. A ValueError or LinkError that it raises
-        becomes Rejected at the caller, with its sentence; of any other only the kind is told.
+        Give all handlers before the endpoint is entered. They run in threads, several at a time,
+        and may wait. Each call is answered by one run of the handler, however often the connection
+        failed. A ValueError or LinkError that it raises becomes Rejected at the caller, with its
+        sentence; of any other only the kind is told.
         """
         self._listener.handlers[method] = handler
 
-    def call(self, receiver: str, method: str, body: dict, *, timeout: float | None = None,
-             until: threading.Event | None = None) -> dict:
+    def call(
+        self,
+        receiver: str,
+        method: str,
+        body: dict,
+        *,
+        timeout: float | None = None,
+        until: threading.Event | None = None,
+    ) -> dict:
         """Ask another role, and wait for its answer.
 
-        body: a small dict of what JSON knows.  timeout: seconds for all tries together, None for the endpoint's own.
+        body: a small dict of what JSON knows.  timeout: seconds for all tries together, None for
+        the endpoint's own.
         until: once it is set there is no other try.
         Returns a dict.  Silent if no answer came in time, Rejected if the role refused.
         """
         timeout = self.timeout if timeout is None else timeout
         with self._sending:
             self._calls += 1
-            request = frames.pack(Frame(self.run, self.me, receiver, self._calls, 0, "control", method, body))
+            request = frames.pack(
+                Frame(self.run, self.me, receiver, self._calls, 0, "control", method, body)
+            )
             ask = self._channel(receiver).unary_unary(f"/{SERVICE}/Call")
         deadline, pauses, problem = self._clock.now() + timeout, growing_pauses(), None
-        while ((remaining := deadline - self._clock.now()) > 0 and not self._closed.is_set()
-               and not (until and until.is_set())):
+        while (
+            (remaining := deadline - self._clock.now()) > 0
+            and not self._closed.is_set()
+            and not (until and until.is_set())
+        ):
             try:
-                return json.loads(ask(request, timeout=remaining, metadata=((SESSION, self._session),)))
+                return json.loads(
+                    ask(request, timeout=remaining, metadata=((SESSION, self._session),))
+                )
             except grpc.RpcError as error:
                 problem = error
                 raise_if_final(receiver, problem)
                 self._closed.wait(min(next(pauses), max(0.0, deadline - self._clock.now())))
-            except ValueError:                           # gRPC's word for a channel that was closed meanwhile
+            # gRPC's word for a channel that was closed meanwhile
+            except ValueError:
                 break
-        raise Silent(receiver, f"{receiver} did not answer {method!r} for {timeout:g} s{detail(problem)}")
+        raise Silent(
+            receiver, f"{receiver} did not answer {method!r} for {timeout:g} s{detail(problem)}"
+        )
 
     def close(self) -> None:
-        """Stop, and end all threads and connections.  What was not acknowledged may be lost: `flush` first."""
+        """Stop, and end all threads and connections.  What was not acknowledged may be lost:
+        `flush` first.
+        """
         if self._closed.is_set():
             return
         self.stop(f"{self.me} has closed its endpoint")
@@ -221,19 +324,37 @@ class Endpoint:
             self._record.close()
 
     def _link(self, receiver: str) -> Outgoing:
-        deliver, metadata = self._channel(receiver).stream_stream(f"/{SERVICE}/Deliver"), ((SESSION, self._session),)
+        deliver, metadata = (
+            self._channel(receiver).stream_stream(f"/{SERVICE}/Deliver"),
+            ((SESSION, self._session),),
+        )
         self._outgoing[receiver] = Outgoing(
-            receiver, lambda parts: deliver(parts, metadata=metadata), bandwidth=self._bandwidth, timeout=self.timeout,
-            stopped=self._stopped, clock=self._clock, sent=self._acknowledged, failed=self._fail)
+            receiver,
+            lambda parts: deliver(parts, metadata=metadata),
+            bandwidth=self._bandwidth,
+            timeout=self.timeout,
+            stopped=self._stopped,
+            clock=self._clock,
+            sent=self._acknowledged,
+            failed=self._fail,
+        )
         return self._outgoing[receiver]
 
     def _channel(self, receiver: str) -> grpc.Channel:
         if receiver not in self._channels:
             if receiver not in self._addresses or receiver == self.me:
-                raise ValueError(f"{self.me} can send to {sorted(set(self._addresses) - {self.me})}, got {receiver!r}")
+                raise ValueError(
+                    f"{self.me} can send to {sorted(set(self._addresses) - {self.me})}, got "
+                    f"{receiver!r}"
+                )
             self._channels[receiver] = grpc.secure_channel(
-                self._addresses[receiver], certs.dialling(self._certificates, self.me),
-                [("grpc.ssl_target_name_override", certs.target(receiver)), *_dialling_options(self.timeout)])
+                self._addresses[receiver],
+                certs.dialling(self._certificates, self.me),
+                [
+                    ("grpc.ssl_target_name_override", certs.target(receiver)),
+                    *_dialling_options(self.timeout),
+                ],
+            )
         return self._channels[receiver]
 
     def _acknowledged(self, about: dict) -> None:
@@ -258,8 +379,12 @@ class Endpoint:
             link.wake()
 
     def _unrecorded(self, error: OSError) -> None:
-        """Stop for want of the record: from a thread of the gate, which has the lock; `close` wakes the links."""
-        self._failure = self._failure or Unrecorded(self.me, f"received.frames: {error.strerror or error}")
+        """Stop for want of the record: from a thread of the gate, which has the lock; `close` wakes
+        the links.
+        """
+        self._failure = self._failure or Unrecorded(
+            self.me, f"received.frames: {error.strerror or error}"
+        )
         self._stopped.set()
         self._change.notify_all()
 
@@ -270,10 +395,18 @@ class Endpoint:
 
 
 def _dialling_options(timeout: float) -> list[tuple[str, int]]:
-    """Connections that are tried again soon, and given up when the other end answers no ping; no proxy stands between roles."""
+    """Connections that are tried again soon, and given up when the other end answers no ping; no
+    proxy stands between roles.
+    """
     ping = int(1000 * max(1.0, timeout / 4))
-    return [("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1),
-            ("grpc.max_receive_message_length", 2 * frames.PIECE_BYTES),
-            ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 500),
-            ("grpc.min_reconnect_backoff_ms", 2000), ("grpc.keepalive_time_ms", ping), ("grpc.keepalive_timeout_ms", ping),
-            ("grpc.http2.max_pings_without_data", 0)]
+    return [
+        ("grpc.enable_http_proxy", 0),
+        ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.max_receive_message_length", 2 * frames.PIECE_BYTES),
+        ("grpc.initial_reconnect_backoff_ms", 50),
+        ("grpc.max_reconnect_backoff_ms", 500),
+        ("grpc.min_reconnect_backoff_ms", 2000),
+        ("grpc.keepalive_time_ms", ping),
+        ("grpc.keepalive_timeout_ms", ping),
+        ("grpc.http2.max_pings_without_data", 0),
+    ]

@@ -1,4 +1,5 @@
-"""One message between two roles as bytes: a JSON head and a plain buffer, nothing that runs code when it is read.
+"""One message between two roles as bytes: a JSON head and a plain buffer, nothing that runs code
+when it is read.
 
     "PPK1" | byte order, "<" or ">" | length of the head, 4 bytes | head, JSON in UTF-8 | body
 
@@ -18,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-PIECE_BYTES = 1 << 20                        # a piece on the wire is never longer
-MAX_BYTES = 1 << 32                          # nor a frame
+PIECE_BYTES = 1 << 20  # a piece on the wire is never longer
+MAX_BYTES = 1 << 32  # nor a frame
 _HEAD_BYTES, _JSON_BYTES, _TEXT = 1 << 14, 1 << 20, 200
 _START = b"PPK1" + (b"<" if sys.byteorder == "little" else b">")
 _OPENING = len(_START) + 4
@@ -32,10 +33,12 @@ class Malformed(ValueError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """One message.  run: the run's id.  number: 0, 1, 2, ... on this directed link.  step: >= 0, 0 for what is sent once.
+    """One message.  run: the run's id.  number: 0, 1, 2, ... on this directed link.  step: >= 0, 0
+    for what is sent once.
 
     sender, receiver, phase, name: texts of 1 to 200 characters.
-    payload: a tensor (float32, float64, int32, int64, uint8), bytes, or a small dict of what JSON knows; not in repr.
+    payload: a tensor (float32, float64, int32, int64, uint8), bytes, or a small dict of what JSON
+    knows; not in repr.
     """
 
     run: str
@@ -50,7 +53,9 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What stands before the body: a frame but for its payload, the body's kind and form, and how long all is."""
+    """What stands before the body: a frame but for its payload, the body's kind and form, and how
+    long all is.
+    """
 
     frame: Frame
     kind: str
@@ -67,20 +72,23 @@ class Head:
 
 
 def pack(frame: Frame) -> bytes:
-    """A frame as bytes; a tensor keeps dtype, shape and strides, so that a column-major product arrives column-major.
+    """A frame as bytes; a tensor keeps dtype, shape and strides, so that a column-major product
+    arrives column-major.
 
-    A tensor with gaps or repeated elements (a slice, an expanded one) is closed up, its dimensions in the same order.
+    A tensor with gaps or repeated elements (a slice, an expanded one) is closed up, its dimensions
+    in the same order.
     ValueError for a payload or a field that does not fit.
 
     >>> frame = unpack(pack(Frame("first-try", "A", "server", 0, 1, "online", "words", b"abc")))
-    >>> frame, frame.payload
-    (Frame(run='first-try', sender='A', receiver='server', number=0, step=1, phase='online', name='words'), b'abc')
+    >>> frame.sender, frame.name, frame.payload
+    ('A', 'words', b'abc')
     """
     return b"".join(pieces(frame))
 
 
 def pieces(frame: Frame, size: int = PIECE_BYTES) -> list[bytes]:
-    """The same bytes cut into pieces of at most `size`; the head is whole in the first.  Copies the payload once.
+    """The same bytes cut into pieces of at most `size`; the head is whole in the first.  Copies the
+    payload once.
 
     size: 1 to PIECE_BYTES; a first piece with a longer head is longer.
     """
@@ -91,10 +99,15 @@ def pieces(frame: Frame, size: int = PIECE_BYTES) -> list[bytes]:
     problem = _wrong(texts, [frame.number, frame.step])
     if problem:
         raise ValueError(problem)
-    head = json.dumps([*texts, frame.number, frame.step, *about, len(body)], separators=(",", ":")).encode()
+    head = json.dumps(
+        [*texts, frame.number, frame.step, *about, len(body)], separators=(",", ":")
+    ).encode()
     first = _START + len(head).to_bytes(4, "big") + head
     room = max(0, size - len(first))
-    return [first + bytes(body[:room]), *(bytes(body[i : i + size]) for i in range(room, len(body), size))]
+    return [
+        first + bytes(body[:room]),
+        *(bytes(body[i : i + size]) for i in range(room, len(body), size)),
+    ]
 
 
 def unpack(*parts: bytes) -> Frame:
@@ -118,13 +131,22 @@ def unpack(*parts: bytes) -> Frame:
         if not isinstance(payload, dict):
             raise Malformed("the JSON body is no dict")
     shell = head.frame
-    return Frame(shell.run, shell.sender, shell.receiver, shell.number, shell.step, shell.phase, shell.name, payload)
+    return Frame(
+        shell.run,
+        shell.sender,
+        shell.receiver,
+        shell.number,
+        shell.step,
+        shell.phase,
+        shell.name,
+        payload,
+    )
 
 
 def opening(part: bytes) -> Head:
     """The head, out of a frame's first piece; every field is checked.  Malformed if it is none."""
     if part[: len(_START)] != _START:
-        raise Malformed(f"a frame begins with {_START!r}, got {bytes(part[:len(_START)])!r}")
+        raise Malformed(f"a frame begins with {_START!r}, got {bytes(part[: len(_START)])!r}")
     length = int.from_bytes(part[len(_START) : _OPENING], "big")
     if length > _HEAD_BYTES or len(part) < _OPENING + length:
         raise Malformed(f"a head of {length} bytes is too long or not all there")
@@ -133,17 +155,28 @@ def opening(part: bytes) -> Head:
         *texts, number, step, kind, dtype, shape, strides, size = fields
     except (ValueError, TypeError, RecursionError):
         raise Malformed("the head is no list of fields in JSON") from None
-    problem = "five texts stand in a head" if len(texts) != 5 else _wrong(texts, [number, step, size])
+    problem = (
+        "five texts stand in a head" if len(texts) != 5 else _wrong(texts, [number, step, size])
+    )
     if problem or size > MAX_BYTES:
         raise Malformed(problem or f"a body has at most {MAX_BYTES} bytes, this one says {size}")
     _check_form(kind, dtype, shape, strides, size)
     run, sender, receiver, phase, name = texts
-    return Head(Frame(run, sender, receiver, number, step, phase, name, b""), kind, tuple(shape), tuple(strides), dtype, size,
-                _OPENING + length)
+    return Head(
+        Frame(run, sender, receiver, number, step, phase, name, b""),
+        kind,
+        tuple(shape),
+        tuple(strides),
+        dtype,
+        size,
+        _OPENING + length,
+    )
 
 
 def recorded(path: Path | str) -> Iterator[Frame]:
-    """The frames of a record that an Endpoint kept: each with its length, 8 bytes, before it.  Malformed if it is cut off."""
+    """The frames of a record that an Endpoint kept: each with its length, 8 bytes, before it.
+    Malformed if it is cut off.
+    """
     with open(path, "rb") as file:
         while length := file.read(8):
             frame = file.read(int.from_bytes(length, "big"))
@@ -156,7 +189,10 @@ def _wrong(texts: list[Any], counts: list[Any]) -> str | None:
     """What is wrong with a head's texts and whole numbers, in one sentence, or None."""
     for text in texts:
         if not isinstance(text, str) or not 1 <= len(text) <= _TEXT or not text.isprintable():
-            return f"run, sender, receiver, phase and name are texts of 1 to {_TEXT} printable characters, got {text!r:.60}"
+            return (
+                f"run, sender, receiver, phase and name are texts of 1 to {_TEXT} printable "
+                f"characters, got {text!r:.60}"
+            )
     for count in counts:
         if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < 1 << 63:
             return f"number and step are whole numbers >= 0, got {count!r:.60}"
@@ -164,26 +200,48 @@ def _wrong(texts: list[Any], counts: list[Any]) -> str | None:
 
 
 def _check_form(kind: Any, dtype: Any, shape: Any, strides: Any, size: int) -> None:
-    """Malformed unless kind and form make sense and a dense tensor of them fills the body exactly."""
+    """Malformed unless kind and form make sense and a dense tensor of them fills the body
+    exactly.
+    """
     if kind not in ("tensor", "bytes", "json"):
         raise Malformed(f"a body is tensor, bytes or json, got {kind!r:.60}")
     if kind != "tensor":
         if (dtype, shape, strides) != ("", [], []) or (kind == "json" and size > _JSON_BYTES):
-            raise Malformed(f"a body of kind {kind} has no shape, and JSON at most {_JSON_BYTES} bytes")
+            raise Malformed(
+                f"a body of kind {kind} has no shape, and JSON at most {_JSON_BYTES} bytes"
+            )
         return
-    lists = isinstance(shape, list) and isinstance(strides, list) and len(shape) == len(strides) <= 8
-    if not isinstance(dtype, str) or dtype not in _DTYPES or not lists or _wrong([], shape + strides):
-        raise Malformed(f"no tensor has dtype {dtype!r:.60}, shape {shape!r:.60}, strides {strides!r:.60}")
+    lists = (
+        isinstance(shape, list) and isinstance(strides, list) and len(shape) == len(strides) <= 8
+    )
+    if (
+        not isinstance(dtype, str)
+        or dtype not in _DTYPES
+        or not lists
+        or _wrong([], shape + strides)
+    ):
+        raise Malformed(
+            f"no tensor has dtype {dtype!r:.60}, shape {shape!r:.60}, strides {strides!r:.60}"
+        )
     if math.prod(shape) * _DTYPES[dtype] != size or not _dense(shape, strides):
-        raise Malformed(f"shape {shape} with strides {strides} does not fill {size} bytes of {dtype} without gap or overlap")
+        raise Malformed(
+            f"shape {shape} with strides {strides} does not fill {size} bytes of {dtype} without "
+            "gap or overlap"
+        )
 
 
 def _dense(shape, strides) -> bool:
-    """Whether every element has a place of its own and no place is left over; any strides do where there is at most one."""
+    """Whether every element has a place of its own and no place is left over; any strides do where
+    there is at most one.
+    """
     if math.prod(shape) <= 1:
-        return math.prod(length or 1 for length in shape) <= 1 << 32 and all(stride <= 1 << 32 for stride in strides)
+        return math.prod(length or 1 for length in shape) <= 1 << 32 and all(
+            stride <= 1 << 32 for stride in strides
+        )
     expected = 1
-    for stride, length in sorted((stride, length) for length, stride in zip(shape, strides) if length != 1):
+    for stride, length in sorted(
+        (stride, length) for length, stride in zip(shape, strides) if length != 1
+    ):
         if stride != expected:
             return False
         expected *= length
@@ -191,34 +249,48 @@ def _dense(shape, strides) -> bool:
 
 
 def _body(payload: Any) -> tuple[list, memoryview | bytes]:
-    """What the head says of a payload (kind, dtype, shape, strides), and its bytes, without a copy where that can be."""
+    """What the head says of a payload (kind, dtype, shape, strides), and its bytes, without a copy
+    where that can be.
+    """
     if isinstance(payload, (bytes, bytearray, memoryview)):
         return ["bytes", "", [], []], memoryview(payload).cast("B") if payload else b""
     if isinstance(payload, dict):
         try:
             body = json.dumps(payload, allow_nan=False).encode()
         except (TypeError, ValueError) as error:
-            raise ValueError(f"a dict can be sent if JSON knows all that is in it: {error}") from None
+            raise ValueError(
+                f"a dict can be sent if JSON knows all that is in it: {error}"
+            ) from None
         if len(body) > _JSON_BYTES:
-            raise ValueError(f"a dict takes at most {_JSON_BYTES} bytes as JSON, this one {len(body)}")
+            raise ValueError(
+                f"a dict takes at most {_JSON_BYTES} bytes as JSON, this one {len(body)}"
+            )
         return ["json", "", [], []], body
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(payload, torch.Tensor):
         raise ValueError(f"a payload is a tensor, bytes or a dict, got {type(payload).__name__}")
     dtype = str(payload.dtype).removeprefix("torch.")
     if dtype not in _DTYPES:
-        raise ValueError(f"a tensor that is sent has one of the types {', '.join(_DTYPES)}, got {dtype}")
+        raise ValueError(
+            f"a tensor that is sent has one of the types {', '.join(_DTYPES)}, got {dtype}"
+        )
     tensor = payload.detach()
     if not _dense(tensor.shape, tensor.stride()):
         order = sorted(range(tensor.dim()), key=lambda d: -tensor.stride(d))
-        tensor = tensor.permute(order).contiguous().permute([order.index(d) for d in range(tensor.dim())])
+        tensor = (
+            tensor.permute(order)
+            .contiguous()
+            .permute([order.index(d) for d in range(tensor.dim())])
+        )
     flat = tensor.as_strided((tensor.numel(),), (1,))
     body = memoryview(flat.numpy()).cast("B") if tensor.numel() else b""
     return ["tensor", dtype, list(tensor.shape), list(tensor.stride())], body
 
 
 def _tensor(head: Head, bodies: list[bytes | memoryview]) -> torch.Tensor:
-    """A tensor of this form with these bytes, in memory of torch's own: aligned as in one process, so products are too."""
+    """A tensor of this form with these bytes, in memory of torch's own: aligned as in one process,
+    so products are too.
+    """
     import torch
 
     tensor = torch.empty_strided(head.shape, head.strides, dtype=getattr(torch, head.dtype))

@@ -22,7 +22,8 @@ class Handshakes:
     def __init__(self, clock: Clock, log: Callable[[dict], None]):
         self.begun: deque[float] = deque()
         self._clock, self._log = clock, log
-        self._shown: set[str] = set()  # the other ends of the connections that have shown a certificate
+        # the other ends of the connections that have shown a certificate
+        self._shown: set[str] = set()
         self._lock, self._closed, self._timer = threading.Lock(), False, None
 
     def begin(self) -> None:
@@ -32,7 +33,9 @@ class Handshakes:
             self._look_later()
 
     def succeed(self, peer: str) -> None:
-        """The other end of a connection has shown a valid certificate.  peer: gRPC's name of that end."""
+        """The other end of a connection has shown a valid certificate.  peer: gRPC's name of that
+        end.
+        """
         with self._lock:
             if peer not in self._shown:
                 self._shown.add(peer)
@@ -47,8 +50,15 @@ class Handshakes:
                 failed += 1
             self._look_later()
         if failed:
-            self._log({"event": "refused", "at": time.time(), "from": "unknown", "times": failed,
-                       "why": f"{REFUSED_BY_TLS}: {failed}"})
+            self._log(
+                {
+                    "event": "refused",
+                    "at": time.time(),
+                    "from": "unknown",
+                    "times": failed,
+                    "why": f"{REFUSED_BY_TLS}: {failed}",
+                }
+            )
 
     def close(self) -> None:
         """Count no more."""

@@ -1,6 +1,6 @@
-"""One directed link between two roles: what the sender keeps until it is acknowledged, what the receiver keeps until it is read."""
-
-from __future__ import annotations
+"""One directed link between two roles: what the sender keeps until it is acknowledged, what the
+receiver keeps until it is read.
+"""
 
 import math
 import threading
@@ -14,9 +14,15 @@ import grpc
 from spnn_system.transport.frames import Frame
 from spnn_system.transport.shaping import Clock, TokenBucket, paced
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0     # seconds between two tries to reach a role
-_FINAL = {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.FAILED_PRECONDITION,
-          grpc.StatusCode.OUT_OF_RANGE, grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.ABORTED}
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0  # seconds between two tries to reach a role
+_FINAL = {
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.OUT_OF_RANGE,
+    grpc.StatusCode.UNIMPLEMENTED,
+    grpc.StatusCode.ABORTED,
+}
 
 
 class LinkError(RuntimeError):
@@ -45,7 +51,10 @@ class Stopped(LinkError):
 
 @dataclass(slots=True)
 class _Item:
-    """A message on its way: its number, its pieces, when it was there to be sent, its line for the log."""
+    """A message on its way: its number, its pieces, when it was there to be sent, its line for the
+    log.
+    """
+
     number: int
     parts: Sequence[bytes]
     since: float
@@ -53,28 +62,43 @@ class _Item:
 
 
 class Outgoing:
-    """The sender's end: one stream of pieces that stays open, and every message kept until it is acknowledged.
+    """The sender's end: one stream of pieces that stays open, and every message kept until it is
+    acknowledged.
 
-    deliver: opens the stream: takes an iterator of pieces, gives an iterator of acknowledgements (numbers, 8 bytes each).
-    timeout: seconds without a sign of life after which the receiver is Silent: an acknowledgement, or a piece that goes
-    through; a piece that went through before counts only on the first stream after a cut, so that nothing is repeated for ever.
-    stopped: set, it ends all waiting.  clock: of all seconds here.  sent(about): after each acknowledgement.
+    deliver: opens the stream: takes an iterator of pieces, gives an iterator of acknowledgements
+    (numbers, 8 bytes each).
+    timeout: seconds without a sign of life after which the receiver is Silent: an acknowledgement,
+    or a piece that goes through; a piece that went through before counts only on the first stream
+    after a cut, so that nothing is repeated for ever.
+    stopped: set, it ends all waiting.  clock: of all seconds here.  sent(about): after each
+    acknowledgement.
     failed(error): once, with Silent or Rejected; nothing is sent after that.
-    Guarantee: messages go in the order of `put`. When the connection is lost all that is not acknowledged is sent again, and
-    its number lets the receiver drop what it has.
+    Guarantee: messages go in the order of `put`. When the connection is lost all that is not
+    acknowledged is sent again, and its number lets the receiver drop what it has.
     """
 
-    def __init__(self, receiver: str, deliver: Callable[[Iterator[bytes]], Any], *, bandwidth: float, timeout: float,
-                 stopped: threading.Event, clock: Clock, sent: Callable[[dict], None],
-                 failed: Callable[[LinkError], None]):
+    def __init__(
+        self,
+        receiver: str,
+        deliver: Callable[[Iterator[bytes]], Any],
+        *,
+        bandwidth: float,
+        timeout: float,
+        stopped: threading.Event,
+        clock: Clock,
+        sent: Callable[[dict], None],
+        failed: Callable[[LinkError], None],
+    ):
         self.receiver, self._deliver, self._timeout = receiver, deliver, timeout
         self._stopped, self._sent, self._failed = stopped, sent, failed
         self._bucket, self._clock = TokenBucket(bandwidth), clock
         self._change = threading.Condition()
-        self._kept: deque[_Item] = deque()       # not acknowledged; the first `_next` of them are on this stream already
+        # not acknowledged; the first `_next` of them are on this stream already
+        self._kept: deque[_Item] = deque()
         self._next = self._number = self._stream = 0
         self._alive, self._is_silent, self._call = 0.0, False, None
-        self._furthest, self._repeats = (-1, 0), None    # the last new piece; the stream that repeated some since the last sign
+        # the last new piece; the stream that repeated some since the last sign
+        self._furthest, self._repeats = (-1, 0), None
         self._thread = threading.Thread(target=self._run, name=f"to {receiver}", daemon=True)
         self._thread.start()
 
@@ -84,7 +108,9 @@ class Outgoing:
         return self._number
 
     def put(self, parts: Sequence[bytes], about: dict) -> None:
-        """Send these pieces after all that was put before; about: the line for the log, given back when they arrived."""
+        """Send these pieces after all that was put before; about: the line for the log, given back
+        when they arrived.
+        """
         with self._change:
             now = self._clock.now()
             if not self._kept:
@@ -94,7 +120,9 @@ class Outgoing:
             self._change.notify_all()
 
     def wake(self) -> None:
-        """To be called after `stopped` was set: the threads see it, and end; what still waits is not sent."""
+        """To be called after `stopped` was set: the threads see it, and end; what still waits is
+        not sent.
+        """
         with self._change:
             self._change.notify_all()
             if self._call is not None:
@@ -106,7 +134,9 @@ class Outgoing:
         self._thread.join(5.0)
 
     def end_if_silent(self) -> None:
-        """To be called now and then: gives up a receiver that took nothing for `timeout` seconds."""
+        """To be called now and then: gives up a receiver that took nothing for `timeout`
+        seconds.
+        """
         with self._change:
             if self._kept and self._clock.now() > self._alive + self._timeout:
                 self._is_silent = True
@@ -114,7 +144,9 @@ class Outgoing:
                     self._call.cancel()
 
     def _run(self) -> None:
-        """Open the stream while there is something to send, read acknowledgements, open it again if it breaks."""
+        """Open the stream while there is something to send, read acknowledgements, open it again if
+        it breaks.
+        """
         pauses = growing_pauses()
         while True:
             with self._change:
@@ -123,7 +155,8 @@ class Outgoing:
                     return
                 self._stream, self._next = self._stream + 1, 0
                 for item in self._kept if self._stream > 1 else ():
-                    item.since = self._clock.now()        # the time without a connection is not made good by a burst
+                    # the time without a connection is not made good by a burst
+                    item.since = self._clock.now()
                 self._call = self._deliver(self._pieces(self._stream))
             problem = None
             try:
@@ -133,9 +166,14 @@ class Outgoing:
             except grpc.RpcError as error:
                 problem = error
             with self._change:
-                self._stream += 1                # ends the iterator of pieces that the broken stream still reads from
+                # ends the iterator of pieces that the broken stream still reads from
+                self._stream += 1
                 self._change.notify_all()
-                remaining = self._alive + self._timeout - self._clock.now() if self._kept and not self._is_silent else 0.0
+                remaining = (
+                    self._alive + self._timeout - self._clock.now()
+                    if self._kept and not self._is_silent
+                    else 0.0
+                )
                 kept = bool(self._kept)
             if self._stopped.is_set():
                 return
@@ -143,8 +181,11 @@ class Outgoing:
                 if problem is not None:
                     raise_if_final(self.receiver, problem)
                 if kept and remaining <= 0:
-                    raise Silent(self.receiver, f"{self.receiver} could not be reached, or took nothing, for "
-                                                f"{self._timeout:g} s{detail(problem)}")
+                    raise Silent(
+                        self.receiver,
+                        f"{self.receiver} could not be reached, or took nothing, for "
+                        f"{self._timeout:g} s{detail(problem)}",
+                    )
             except LinkError as error:
                 self._failed(error)
                 return
@@ -152,10 +193,18 @@ class Outgoing:
                 self._stopped.wait(min(next(pauses), remaining))
 
     def _pieces(self, stream: int) -> Iterator[bytes]:
-        """The pieces of all that is kept and still to come, each when the link lets it through, for as long as the stream lasts."""
+        """The pieces of all that is kept and still to come, each when the link lets it through, for
+        as long as the stream lasts.
+        """
         while True:
             with self._change:
-                self._change.wait_for(lambda: self._stream != stream or self._stopped.is_set() or self._next < len(self._kept))
+                self._change.wait_for(
+                    lambda: (
+                        self._stream != stream
+                        or self._stopped.is_set()
+                        or self._next < len(self._kept)
+                    )
+                )
                 if self._stream != stream or self._stopped.is_set():
                     return
                 item = self._kept[self._next]
@@ -164,7 +213,8 @@ class Outgoing:
                 yield part
                 if self._stream != stream:
                     return
-                self._through((item.number, at), stream)         # gRPC asks for the next piece when this one has gone
+                # gRPC asks for the next piece when this one has gone
+                self._through((item.number, at), stream)
 
     def _through(self, piece: tuple[int, int], stream: int) -> None:
         """Take note of a piece (of a message's number, and its place in it) that went through."""
@@ -189,8 +239,10 @@ class Outgoing:
 class Inbox:
     """What came to a role and was not read yet, of every sender.
 
-    senders: {role: the receiver's end of its link}.  steps: the least and the largest that a message may be of.
-    change: the lock that guards both; told of every arrival.  closed: set once this role has stopped taking messages.
+    senders: {role: the receiver's end of its link}.  steps: the least and the largest that a
+    message may be of.
+    change: the lock that guards both; told of every arrival.  closed: set once this role has
+    stopped taking messages.
     """
 
     def __init__(self, roles: Iterable[str]):
@@ -211,23 +263,36 @@ class Incoming:
     """
 
     def __init__(self):
-        self.session: str | None = None      # of the sender's process: one that was started anew begins at 0 again
+        # of the sender's process: one that was started anew begins at 0 again
+        self.session: str | None = None
         self.next_number = 0
         self.heard_at = -math.inf
-        self.waiting: deque[tuple[float, Frame, int]] = deque()      # when it may be read, the message, what it counts
+        # when it may be read, the message, what it counts
+        self.waiting: deque[tuple[float, Frame, int]] = deque()
         self.unread_bytes = 0
-        self.arriving: grpc.ServicerContext | None = None    # the stream that is in the middle of a message
+        # the stream that is in the middle of a message
+        self.arriving: grpc.ServicerContext | None = None
 
     def problem(self, number: int, session: str) -> tuple[grpc.StatusCode, str] | None:
-        """Why a message of this number cannot be taken, or None; a number that was taken is no problem: it came again."""
+        """Why a message of this number cannot be taken, or None; a number that was taken is no
+        problem: it came again.
+        """
         if session != (self.session or session):
-            return grpc.StatusCode.FAILED_PRECONDITION, "another process sent the messages before this one: it was started anew"
+            return (
+                grpc.StatusCode.FAILED_PRECONDITION,
+                "another process sent the messages before this one: it was started anew",
+            )
         if number > self.next_number:
-            return grpc.StatusCode.OUT_OF_RANGE, f"message {number} came before message {self.next_number} of this link"
+            return (
+                grpc.StatusCode.OUT_OF_RANGE,
+                f"message {number} came before message {self.next_number} of this link",
+            )
         return None
 
     def take(self, frame: Frame, session: str, readable_at: float, n_bytes: int) -> bool:
-        """Keep a message for its reader; False, and nothing kept, if it was taken before.  n_bytes: what it counts as unread."""
+        """Keep a message for its reader; False, and nothing kept, if it was taken before.  n_bytes:
+        what it counts as unread.
+        """
         if frame.number < self.next_number:
             return False
         self.session, self.next_number = session, frame.number + 1
@@ -255,13 +320,17 @@ def growing_pauses() -> Iterator[float]:
 
 
 def raise_if_final(role: str, problem: grpc.RpcError) -> None:
-    """Rejected if the role itself said no, nothing if the connection failed and another try may do."""
+    """Rejected if the role itself said no, nothing if the connection failed and another try may
+    do.
+    """
     if problem.code() in _FINAL:
         raise Rejected(role, f"{role} refused: {problem.details()}")
 
 
 def detail(problem: grpc.RpcError | None) -> str:
-    """What gRPC says about a failed connection, in brackets, without the list of addresses it begins with."""
+    """What gRPC says about a failed connection, in brackets, without the list of addresses it
+    begins with.
+    """
     if problem is None or problem.code() is grpc.StatusCode.CANCELLED:
         return ""
     text = (problem.details() or problem.code().name).rsplit("last error: ", 1)[-1].rstrip(".")

@@ -1,70 +1,45 @@
-"""What a role lets in: the gRPC server, and the checks that every message and every call passes before it counts."""
-
-from __future__ import annotations
+"""What a role lets in: the gRPC server, and the checks that every message and every call passes
+before it counts.
+"""
 
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO
 
 import grpc
 
 from spnn_system.transport import addresses, certificates, frames
+from spnn_system.transport.admission import Admission, Identity
 from spnn_system.transport.frames import Frame, Head, Malformed
 from spnn_system.transport.handshakes import Handshakes
 from spnn_system.transport.links import Inbox, Incoming, LinkError
 from spnn_system.transport.shaping import Clock
 
 SERVICE, SESSION = "ppkit.spnn", "ppkit-session"
-BACKLOG = 2 << 30  # bytes of one sender's messages that wait unread
 CUT_SECONDS = 0.25  # in which gRPC says that a stream which brings no more was cut
 CLOSING_SECONDS = 0.5  # that calls get to end which are being answered when a role closes
 _REPLIES_KEPT = 64
 _KEEPING_BYTES = 4096  # what a message that waits takes beside its bytes, at most
-_OPTIONS = [("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", 2 * frames.PIECE_BYTES),
-            ("grpc.http2.min_ping_interval_without_data_ms", 100), ("grpc.http2.max_ping_strikes", 0),
-            ("grpc.keepalive_time_ms", 10_000), ("grpc.keepalive_timeout_ms", 10_000),
-            ("grpc.server_handshake_timeout_ms", 10_000)]
+_OPTIONS = [
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_receive_message_length", 2 * frames.PIECE_BYTES),
+    ("grpc.http2.min_ping_interval_without_data_ms", 100),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.server_handshake_timeout_ms", 10_000),
+]
 _Code = grpc.StatusCode
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Who an endpoint is.  run: the run's id.  certificates: the folder that holds <role>/, as `certificates.make` leaves it."""
-
-    role: str
-    run: str
-    certificates: Path
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
-    """Which messages a role takes.  accepts: {sender: names of messages it may send here}, None for all.
-
-    largest: bytes of the payload of one message, None for as much as backlog lets in.  backlog: bytes of one
-    sender's messages that may wait here unread, each counted with its head and 4 KiB; the default is sixteen times
-    what a dealer sends ahead for an epoch of 230,000 records with 14 columns (131 MB). Both are checked on a
-    message's head, before memory is taken for it: a link takes at most backlog, and once more the message that is
-    coming in.
-    """
-
-    accepts: Mapping[str, set[str]] | None = None
-    largest: int | None = None
-    backlog: int = BACKLOG
-
-    def __post_init__(self):
-        if (self.largest is not None and self.largest < 0) or self.backlog < 1:
-            raise ValueError("largest must be >= 0 or None and backlog > 0, "
-                             f"got largest={self.largest}, backlog={self.backlog}")
-
-
 class _Refused(Exception):
-    """What is not taken: the status and the sentence for who sent it.  logged: whether the log says so too."""
+    """What is not taken: the status and the sentence for who sent it.  logged: whether the log says
+    so too.
+    """
 
     def __init__(self, code: grpc.StatusCode, why: str, *, logged: bool = True):
         super().__init__(why)
@@ -72,7 +47,9 @@ class _Refused(Exception):
 
 
 class _Threads(Executor):
-    """A thread for every call, that does not hold up the process's end (a ThreadPoolExecutor's would, for ever)."""
+    """A thread for every call, that does not hold up the process's end (a ThreadPoolExecutor's
+    would, for ever).
+    """
 
     def submit(self, work, /, *args, **kwargs):
         done = Future()
@@ -88,29 +65,68 @@ class _Threads(Executor):
 
 
 class Listener:
-    """The server of one role.  It puts what may come in into an inbox, answers calls, and refuses and logs the rest.
+    """The server of one role.  It puts what may come in into an inbox, answers calls, and refuses
+    and logs the rest.
 
-    address: where it serves.  latency: seconds from a message's arrival until it may be read.  clock: of these.
-    record: an open file that keeps all that comes, or None.  failed: told once that cannot be written.
+    address: where it serves.  latency: seconds from a message's arrival until it may be read.
+    clock: of these.
+    record: an open file that keeps all that comes, or None.  failed: told once that cannot be
+    written.
     log: takes a line for every refusal.  handlers: {method: what answers calls of it}.
+
+    Refused with a gRPC status, logged, and forgotten: a certificate of another role than the sender
+    that a frame names (PERMISSION_DENIED), a name that the sender may not send (PERMISSION_DENIED),
+    another run's id or another receiver (FAILED_PRECONDITION), a number that is not the link's next
+    (OUT_OF_RANGE; one that was taken already is acknowledged and dropped, it is a retry), a step
+    that `turn` does not allow (OUT_OF_RANGE), a sender's process started anew
+    (FAILED_PRECONDITION), what is no frame or too large (INVALID_ARGUMENT), what there is no room
+    for (FAILED_PRECONDITION), what this role fails at (ABORTED): all of them are final, so that the
+    sender ends with Rejected and the reason. Who has no valid certificate of this run's authority
+    does not get through TLS: gRPC sees no more of it than that a handshake began, so the log says
+    that one did and led to nothing; gRPC's own line on stderr says why.
+
     ValueError, in one sentence, if nobody can serve at this address.
     """
 
-    def __init__(self, identity: Identity, address: str, *, inbox: Inbox, admission: Admission, latency: float,
-                 clock: Clock, record: BinaryIO | None, log: Callable[[dict], None],
-                 failed: Callable[[OSError], None]):
-        self.me, self.run, self._inbox, self._admission = identity.role, identity.run, inbox, admission
+    def __init__(
+        self,
+        identity: Identity,
+        address: str,
+        *,
+        inbox: Inbox,
+        admission: Admission,
+        latency: float,
+        clock: Clock,
+        record: BinaryIO | None,
+        log: Callable[[dict], None],
+        failed: Callable[[OSError], None],
+    ):
+        self.me, self.run, self._inbox, self._admission = (
+            identity.role,
+            identity.run,
+            inbox,
+            admission,
+        )
         self._latency, self._clock, self._record = latency, clock, record
         self._log, self._failed = log, failed
         self.handlers: dict[str, Callable[[str, dict], dict]] = {}
         self.handshakes = Handshakes(clock, log)
         self._replies: dict[tuple[str, str, int], Future] = {}
         self._streams: set[grpc.ServicerContext] = set()
-        self._server = grpc.server(_Threads(), options=_OPTIONS,
-                                   maximum_concurrent_rpcs=32 + 8 * len(inbox.senders))
-        self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {
-            "Deliver": grpc.stream_stream_rpc_method_handler(self._on_deliver),
-            "Call": grpc.unary_unary_rpc_method_handler(self._on_call)})])
+        self._server = grpc.server(
+            _Threads(), options=_OPTIONS, maximum_concurrent_rpcs=32 + 8 * len(inbox.senders)
+        )
+        self._server.add_generic_rpc_handlers(
+            [
+                grpc.method_handlers_generic_handler(
+                    SERVICE,
+                    {
+                        "Deliver": grpc.stream_stream_rpc_method_handler(self._on_deliver),
+                        "Call": grpc.unary_unary_rpc_method_handler(self._on_call),
+                    },
+                )
+            ]
+        )
         shown = certificates.serving(identity.certificates, self.me, self.handshakes.begin)
         try:
             addresses.listening(address).close()
@@ -144,12 +160,16 @@ class Listener:
                 self._streams.discard(context)
 
     def _taken(self, first: bytes, parts: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
-        """One message: checked by its head, then by all of it, and kept; its number, as the acknowledgement."""
+        """One message: checked by its head, then by all of it, and kept; its number, as the
+        acknowledgement.
+        """
         role, head = self._admitted(first, context)
         number, session, link = head.frame.number, _session_of(context), self._inbox.senders[role]
         accepts = self._admission.accepts
         if accepts is not None and head.frame.name not in accepts.get(role, ()):
-            raise _Refused(_Code.PERMISSION_DENIED, f"{role} may not send {head.frame.name!r} to {self.me}")
+            raise _Refused(
+                _Code.PERMISSION_DENIED, f"{role} may not send {head.frame.name!r} to {self.me}"
+            )
         with self._inbox.change:
             problem, is_new = link.problem(number, session), number >= link.next_number
             problem = problem or (self._unwanted(role, head) if is_new else None)
@@ -158,7 +178,8 @@ class Listener:
                 before, link.arriving = link.arriving, context
         if problem is not None:
             raise _Refused(*problem)
-        if before is not None:  # the sender has opened another stream: nobody waits for the end of that one
+        # the sender has opened another stream: nobody waits for the end of that one
+        if before is not None:
             before.cancel()
         try:
             pieces = self._gathered(head, first, parts, context, is_new)
@@ -171,22 +192,35 @@ class Listener:
         return number.to_bytes(8, "big")
 
     def _unwanted(self, role: str, head: Head) -> tuple[grpc.StatusCode, str] | None:
-        """Why a message that is the next of its link is not taken, by its head; nothing is kept for it before."""
+        """Why a message that is the next of its link is not taken, by its head; nothing is kept for
+        it before.
+        """
         frame, (low, high) = head.frame, self._inbox.steps
         if not low <= frame.step <= high:
-            return _Code.OUT_OF_RANGE, (f"{frame.name!r} of step {frame.step} is out of turn: "
-                                        f"{self.me} takes {low} to {high}")
+            return _Code.OUT_OF_RANGE, (
+                f"{frame.name!r} of step {frame.step} is out of turn: "
+                f"{self.me} takes {low} to {high}"
+            )
         largest, backlog = self._admission.largest, self._admission.backlog
         if largest is not None and head.body_bytes > largest:
-            return _Code.INVALID_ARGUMENT, (f"a message to {self.me} has at most {largest} bytes, "
-                                            f"this one {head.body_bytes}")
+            return _Code.INVALID_ARGUMENT, (
+                f"a message to {self.me} has at most {largest} bytes, this one {head.body_bytes}"
+            )
         if self._inbox.senders[role].unread_bytes + head.total_bytes + _KEEPING_BYTES > backlog:
-            return _Code.FAILED_PRECONDITION, (f"{self.me} keeps at most {backlog} bytes of {role} that it has not "
-                                               f"read, and has no room for {head.total_bytes}")
+            return _Code.FAILED_PRECONDITION, (
+                f"{self.me} keeps at most {backlog} bytes of {role} that it has not "
+                f"read, and has no room for {head.total_bytes}"
+            )
         return None
 
-    def _gathered(self, head: Head, first: bytes, parts: Iterator[bytes], context: grpc.ServicerContext,
-                  is_new: bool) -> list[bytes]:
+    def _gathered(
+        self,
+        head: Head,
+        first: bytes,
+        parts: Iterator[bytes],
+        context: grpc.ServicerContext,
+        is_new: bool,
+    ) -> list[bytes]:
         """All pieces of a message as they come; none kept of one that was taken before."""
         pieces, missing = [first], head.total_bytes - len(first)
         while missing > 0 and (part := next(parts, b"")):
@@ -234,8 +268,9 @@ class Listener:
                 raise _Refused(code, text, logged=False)
             return text.encode()
 
-    def _answered(self, handler: Callable[[str, dict], dict], role: str,
-                  frame: Frame) -> tuple[grpc.StatusCode | None, str]:
+    def _answered(
+        self, handler: Callable[[str, dict], dict], role: str, frame: Frame
+    ) -> tuple[grpc.StatusCode | None, str]:
         """The handler's answer in JSON, or the status and sentence of its failure."""
         try:
             return None, json.dumps(handler(role, frame.payload), allow_nan=False)
@@ -243,11 +278,15 @@ class Listener:
             return _Code.FAILED_PRECONDITION, str(error)
         except Exception as error:  # its text may hold values that the caller is not to see
             kind = type(error).__name__
-            self._log({"event": "failed", "at": time.time(), "from": role, "why": f"{kind}: {error}"})
+            self._log(
+                {"event": "failed", "at": time.time(), "from": role, "why": f"{kind}: {error}"}
+            )
             return _Code.ABORTED, f"{self.me} failed to answer {frame.name!r} ({kind})"
 
     def _admitted(self, first: bytes, context: grpc.ServicerContext) -> tuple[str, Head]:
-        """The caller's role and its frame's head; _Refused or Malformed for no frame, one not from there or not for here."""
+        """The caller's role and its frame's head; _Refused or Malformed for no frame, one not from
+        there or not for here.
+        """
         role = certificates.peer(context)
         self.handshakes.succeed(context.peer())
         if role not in self._inbox.senders:
@@ -255,19 +294,28 @@ class Listener:
         head = frames.opening(first)
         frame = head.frame
         if frame.sender != role:
-            raise _Refused(_Code.PERMISSION_DENIED, f"the certificate is of {role}, the frame of {frame.sender}")
+            raise _Refused(
+                _Code.PERMISSION_DENIED,
+                f"the certificate is of {role}, the frame of {frame.sender}",
+            )
         if frame.run != self.run:
-            raise _Refused(_Code.FAILED_PRECONDITION, f"the run is {self.run!r}, the frame is of {frame.run!r}")
+            raise _Refused(
+                _Code.FAILED_PRECONDITION, f"the run is {self.run!r}, the frame is of {frame.run!r}"
+            )
         if frame.receiver != self.me:
-            raise _Refused(_Code.FAILED_PRECONDITION, f"this is {self.me}, the frame is for {frame.receiver}")
+            raise _Refused(
+                _Code.FAILED_PRECONDITION, f"this is {self.me}, the frame is for {frame.receiver}"
+            )
         self._inbox.heard(role, self._clock.now())
         return role, head
 
     @contextmanager
     def _guarded(self, context: grpc.ServicerContext, what: str) -> Iterator[None]:
-        """End the call with a status, and log it, when it cannot be taken: refused, or because something failed in here.
+        """End the call with a status, and log it, when it cannot be taken: refused, or because
+        something failed in here.
 
-        Every one of these statuses is final for who sent it, but UNAVAILABLE: what failed once would fail again.
+        Every one of these statuses is final for who sent it, but UNAVAILABLE: what failed once
+        would fail again.
         """
         try:
             yield
@@ -281,11 +329,20 @@ class Listener:
                 event, kind = "failed", type(error).__name__
                 error = _Refused(_Code.ABORTED, f"{self.me} could not take this {what} ({kind})")
             if error.logged:
-                self._log({"event": event, "at": time.time(), "from": certificates.peer(context), "why": error.why})
+                self._log(
+                    {
+                        "event": event,
+                        "at": time.time(),
+                        "from": certificates.peer(context),
+                        "why": error.why,
+                    }
+                )
             context.abort(error.code, error.why)
 
     def _keep(self, pieces: list[bytes]) -> None:
-        """Into the record; where it cannot be written this role stops, and the sender is not to blame: it may try again."""
+        """Into the record; where it cannot be written this role stops, and the sender is not to
+        blame: it may try again.
+        """
         if self._record is not None and not self._record.closed:
             try:
                 self._record.write(sum(map(len, pieces)).to_bytes(8, "big") + b"".join(pieces))
@@ -302,6 +359,8 @@ def _session_of(context: grpc.ServicerContext) -> str:
 
 
 def _is_over_soon(context: grpc.ServicerContext) -> bool:
-    """Whether a stream that brings no more has lost its connection; gRPC may say so only a moment later."""
+    """Whether a stream that brings no more has lost its connection; gRPC may say so only a moment
+    later.
+    """
     over = threading.Event()
     return not context.add_callback(over.set) or over.wait(CUT_SECONDS)

@@ -1,6 +1,6 @@
-"""A link of a given bandwidth, made in the sender: a token bucket says when each piece of a message may leave."""
-
-from __future__ import annotations
+"""A link of a given bandwidth, made in the sender: a token bucket says when each piece of a message
+may leave.
+"""
 
 import math
 import time
@@ -11,7 +11,8 @@ from typing import Protocol
 
 from spnn_system.transport.frames import PIECE_BYTES
 
-_PIECE_SECONDS = 0.02                        # a piece takes about so long, unless that makes it tiny
+# a piece takes about so long, unless that makes it tiny
+_PIECE_SECONDS = 0.02
 _SMALLEST_PIECE = 1 << 12
 
 
@@ -19,9 +20,10 @@ _SMALLEST_PIECE = 1 << 12
 class Links:
     """What every directed link of an endpoint is like.
 
-    bandwidth: bits per second from here, 0 for unshaped; counted are the frame's bytes, not what TLS, HTTP/2 and TCP
-    add.  latency: seconds after the last byte at which a message that comes here may be read; messages behind one
-    another do not wait for each other's latency.  Calls are not shaped.
+    bandwidth: bits per second from here, 0 for unshaped; counted are the frame's bytes, not what
+    TLS, HTTP/2 and TCP add.  latency: seconds after the last byte at which a message that comes
+    here may be read; messages behind one another do not wait for each other's latency.  Calls are
+    not shaped.
     timeout: seconds without a sign of life of a role.
     """
 
@@ -30,18 +32,26 @@ class Links:
     timeout: float = 10.0
 
     def __post_init__(self):
-        if not (0 <= self.bandwidth < math.inf and 0 <= self.latency < math.inf and 0 < self.timeout < math.inf):
-            raise ValueError("bandwidth and latency must be >= 0 and timeout > 0, got bandwidth="
-                             f"{self.bandwidth}, latency={self.latency}, timeout={self.timeout}")
+        if not (
+            0 <= self.bandwidth < math.inf
+            and 0 <= self.latency < math.inf
+            and 0 < self.timeout < math.inf
+        ):
+            raise ValueError(
+                "bandwidth and latency must be >= 0 and timeout > 0, got bandwidth="
+                f"{self.bandwidth}, latency={self.latency}, timeout={self.timeout}"
+            )
 
 
 class TokenBucket:
     """The times at which bytes leave one direction of a link.
 
-    tokens(t) = min(burst, tokens(t0) + rate (t - t0) / 8);  n bytes have left at the first t at which their n tokens are there
+    tokens(t) = min(burst, tokens(t0) + rate (t - t0) / 8);  n bytes have left at the first t at
+    which their n tokens are there
 
-    bits_per_second: > 0, or 0 for a link that holds nothing up.  burst_bytes: >= 0, let through at once after a pause; 0 is a
-    wire: every byte takes its time.  Time is what the caller says it is, in seconds, so a test can say it too.
+    bits_per_second: > 0, or 0 for a link that holds nothing up.  burst_bytes: >= 0, let through at
+    once after a pause; 0 is a wire: every byte takes its time.  Time is what the caller says it is,
+    in seconds, so a test can say it too.
     Guarantee: in any span of s seconds at most burst + rate s / 8 bytes leave.
     ValueError if an argument is out of range.
 
@@ -57,10 +67,13 @@ class TokenBucket:
             raise ValueError(f"burst_bytes must be >= 0, got {burst_bytes}")
         self._byte = 8 / bits_per_second if bits_per_second else 0.0
         self._full = burst_bytes * self._byte
-        self._spent_until = -math.inf        # when the bucket has earned back all that was taken out of it
+        # when the bucket has earned back all that was taken out of it
+        self._spent_until = -math.inf
 
     def take(self, n_bytes: int, at: float) -> float:
-        """When the last of n bytes has left that are there from `at` on, after all that was taken before; never before `at`."""
+        """When the last of n bytes has left that are there from `at` on, after all that was taken
+        before; never before `at`.
+        """
         if n_bytes < 0:
             raise ValueError(f"n_bytes must be >= 0, got {n_bytes}")
         self._spent_until = max(self._spent_until, at - self._full) + n_bytes * self._byte
@@ -99,7 +112,8 @@ class WallClock:
 
 
 def piece_bytes(bits_per_second: float) -> int:
-    """How long the pieces are that a message is cut into: 20 ms of the link, from 4 KiB up to PIECE_BYTES.
+    """How long the pieces are that a message is cut into: 20 ms of the link, from 4 KiB up to
+    PIECE_BYTES.
 
     >>> piece_bytes(0), piece_bytes(100e6), piece_bytes(100e3)
     (1048576, 250000, 4096)
@@ -109,11 +123,14 @@ def piece_bytes(bits_per_second: float) -> int:
     return int(min(PIECE_BYTES, max(_SMALLEST_PIECE, bits_per_second / 8 * _PIECE_SECONDS)))
 
 
-def paced(parts: Sequence[bytes], bucket: TokenBucket, since: float, clock: Clock) -> Iterator[bytes]:
+def paced(
+    parts: Sequence[bytes], bucket: TokenBucket, since: float, clock: Clock
+) -> Iterator[bytes]:
     """The pieces of one message, each at the moment its last byte has passed the bucket.
 
-    since: when the message was there to be sent. What the machine itself takes between two pieces or two messages does not
-    count: a piece that is late leaves at once, and the bucket's own times go on.  Ends early if the clock's wait is ended.
+    since: when the message was there to be sent. What the machine itself takes between two pieces
+    or two messages does not count: a piece that is late leaves at once, and the bucket's own times
+    go on.  Ends early if the clock's wait is ended.
     """
     for part in parts:
         if clock.wait_until(bucket.take(len(part), since)):

@@ -8,30 +8,37 @@ import threading
 from waiting import FAR
 
 from spnn_system.transport import addresses, certificates
+from spnn_system.transport.admission import Admission
 from spnn_system.transport.endpoint import Endpoint, Stopped
-from spnn_system.transport.listener import Admission
 from spnn_system.transport.shaping import Links
 
-# Ports are free when they are looked for and used later: two workers of xdist must not look at the same ones.
+# Ports are free when they are looked for and used later: two workers of xdist must not look at the
+# same ones.
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8
 addresses.PORTS = range(20_000 + 1_500 * _WORKER, 21_500 + 1_500 * _WORKER)
 
 
 def loopback(*roles):
-    return {role: f"127.0.0.1:{port}" for role, port in zip(roles, addresses.free_ports(len(roles)), strict=True)}
+    return {
+        role: f"127.0.0.1:{port}"
+        for role, port in zip(roles, addresses.free_ports(len(roles)), strict=True)
+    }
 
 
 def opened(me, addresses, **settings):
     """An Endpoint from settings without their groups, and with the certificates in a folder."""
     for group, kind in (("links", Links), ("admission", Admission)):
-        inside = {name: settings.pop(name) for name in list(settings) if name in kind.__dataclass_fields__}
+        inside = {
+            name: settings.pop(name) for name in list(settings) if name in kind.__dataclass_fields__
+        }
         if inside:
             settings[group] = kind(**inside)
     return Endpoint(me, addresses, **settings)
 
 
 class Pair:
-    """A and server, in one process, over TLS; the first message has gone each way.  settings: of both endpoints.
+    """A and server, in one process, over TLS; the first message has gone each way.  settings: of
+    both endpoints.
 
     With a clock of its own nothing is sent before the test does.
     """
@@ -53,14 +60,16 @@ class Pair:
         try:
             if error[0] is None:
                 with contextlib.suppress(Stopped):
-                    self.server.flush()                          # its last message is read, perhaps not yet acknowledged: A stays
+                    # its last message is read, perhaps not yet acknowledged: A stays
+                    self.server.flush()
             self.A.__exit__(*error)
         finally:
             self.server.__exit__(*error)
 
 
 class Wire:
-    """The middle of TCP connections to an address: what it lets through, it lets through unseen, until it is cut.
+    """The middle of TCP connections to an address: what it lets through, it lets through unseen,
+    until it is cut.
 
     refused: connections that came while it was cut.  carried: bytes that went towards the address.
     """
@@ -97,7 +106,7 @@ class Wire:
             except OSError:
                 far = None
             self._open += [near, *([far] if far else [])]
-            if not (far and self._whole):                        # it may have been cut meanwhile
+            if not (far and self._whole):  # it may have been cut meanwhile
                 self.refused += 1
                 _end(near), far and _end(far)
                 continue

@@ -1,4 +1,6 @@
-"""Runs over the network for the tests of the roles: small rows, one folder a run, and the same training in one process."""
+"""Runs over the network for the tests of the roles: small rows, one folder a run, and the same
+training in one process.
+"""
 
 import atexit
 import contextlib
@@ -7,22 +9,23 @@ import json
 from dataclasses import dataclass, field
 from unittest import mock
 
+import network_pair  # gives each worker ports of its own
 import numpy as np
 import pandas as pd
 import torch
 from role_nursery import Nursery
 from waiting import FAR
 
-import network_pair                                         # gives each worker ports of its own
 from ppkit import evaluation
 from ppkit.models import classification_loss
 from ppkit.spnn.layer import SPNN
-from spnn_system import config, example
-from spnn_system.transport import certificates, frames
-from spnn_system.roles.row_order import RowOrder
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.training import train
 from ppkit.spnn.vertical import Vertical
+from spnn_system import config, example
+from spnn_system.roles.row_order import RowOrder
+from spnn_system.transport import certificates, frames
+
 
 @functools.cache
 def nursery() -> Nursery:
@@ -42,15 +45,35 @@ def small_rows(columns=(3, 2), *, train_rows=230, test_rows=90, seed=5) -> Verti
     X = torch.randn(n, sum(columns), generator=rng)
     y = (X.sum(dim=1) + torch.randn(n, generator=rng) > 0.5).long()
     cut = {"train": slice(0, train_rows), "test": slice(train_rows, n)}
-    return Vertical(parts={key: [part.contiguous() for part in X[rows].split(list(columns), dim=1)] for key, rows in cut.items()},
-                    y={key: y[rows] for key, rows in cut.items()}, rows={key: np.arange(n)[rows] for key, rows in cut.items()},
-                    holders=list(columns), feature_names=tuple(f"x{i}" for i in range(sum(columns))), source="drawn for a test")
+    return Vertical(
+        parts={
+            key: [part.contiguous() for part in X[rows].split(list(columns), dim=1)]
+            for key, rows in cut.items()
+        },
+        y={key: y[rows] for key, rows in cut.items()},
+        rows={key: np.arange(n)[rows] for key, rows in cut.items()},
+        holders=list(columns),
+        feature_names=tuple(f"x{i}" for i in range(sum(columns))),
+        source="drawn for a test",
+    )
 
 
 def made(folder, vertical, **settings) -> config.Config:
     """The files of a run, certificates too."""
-    settings = {"protocol": "masked", "secrets": "teaching", "seed": 3, "hidden": HIDDEN, "activation": ACTIVATION, "batch": 100,
-                "lr": 1.5, "epochs": 2, "timeout": FAR, "start_timeout": FAR, "checkpoint_every": 2, **settings}
+    settings = {
+        "protocol": "masked",
+        "secrets": "teaching",
+        "seed": 3,
+        "hidden": HIDDEN,
+        "activation": ACTIVATION,
+        "batch": 100,
+        "lr": 1.5,
+        "epochs": 2,
+        "timeout": FAR,
+        "start_timeout": FAR,
+        "checkpoint_every": 2,
+        **settings,
+    }
     path = example.write(folder, vertical, **settings)
     loaded = config.load(path)
     certificates.make(loaded.network.certificates, loaded.roles)
@@ -59,15 +82,26 @@ def made(folder, vertical, **settings) -> config.Config:
 
 def started(conf, *, resume=False, paths=None, first=None) -> dict:
     """first: code by role, as `Nursery.start` has it."""
-    return {role: nursery().start(conf, role, resume=resume, path=(paths or {}).get(role), first=(first or {}).get(role, ""))
-            for role in conf.roles}
+    return {
+        role: nursery().start(
+            conf,
+            role,
+            resume=resume,
+            path=(paths or {}).get(role),
+            first=(first or {}).get(role, ""),
+        )
+        for role in conf.roles
+    }
 
 
 def finished(conf, **how) -> dict:
     """Run all roles to their end, which must be a good one."""
     roles = started(conf, **how)
     codes = {name: role.wait() for name, role in roles.items()}
-    assert not any(code != 0 for code in codes.values()), (codes, {name: role.said() for name, role in roles.items()})
+    assert not any(code != 0 for code in codes.values()), (
+        codes,
+        {name: role.said() for name, role in roles.items()},
+    )
     return roles
 
 
@@ -79,7 +113,9 @@ def status(conf) -> dict:
 
 
 def heard(conf) -> set[tuple[str, str]]:
-    """(role, kind) of what the coordinator has in its record so far; the last frame may be half there."""
+    """(role, kind) of what the coordinator has in its record so far; the last frame may be half
+    there.
+    """
     found, path = set(), conf.folder_of("coordinator") / "received.frames"
     with contextlib.suppress(frames.Malformed):
         for frame in frames.recorded(path) if path.exists() else ():
@@ -103,12 +139,13 @@ def metrics_of(conf) -> dict:
 @dataclass
 class Alone:
     """What the same training gives in one process."""
+
     parameters: dict[str, np.ndarray]
     losses: list[float]
     test_auc: float
     test_loss: float
     messages: pd.DataFrame
-    moved: dict[str, float]                  # how far each part is from its start
+    moved: dict[str, float]  # how far each part is from its start
     seen: dict[str, list[torch.Tensor]] = field(default_factory=dict)
 
 
@@ -116,10 +153,22 @@ def alone(conf, vertical, **choices) -> Alone:
     """SPNN and training.train with the same seeds, as the notebooks have them."""
     seed, t = conf.training.seed, conf.training
     stream = Stream.seeded_for_teaching(seed)
-    net = SPNN(vertical.holders, conf.model.hidden, rng=torch.Generator().manual_seed(seed), protocol=conf.protocol.name,
-               activation=conf.model.activation, label_holder=conf.names.index(conf.label_holder), stream=stream,
-               **({"form": conf.protocol.form} if conf.protocol.name == "ss" else {}), **conf.protocol.choices, **choices)
-    batches, start = [], {name: value.detach().numpy().copy() for name, value in _parts(conf, net).items()}
+    net = SPNN(
+        vertical.holders,
+        conf.model.hidden,
+        rng=torch.Generator().manual_seed(seed),
+        protocol=conf.protocol.name,
+        activation=conf.model.activation,
+        label_holder=conf.names.index(conf.label_holder),
+        stream=stream,
+        **({"form": conf.protocol.form} if conf.protocol.name == "ss" else {}),
+        **conf.protocol.choices,
+        **choices,
+    )
+    batches, start = (
+        [],
+        {name: value.detach().numpy().copy() for name, value in _parts(conf, net).items()},
+    )
 
     def criterion(logits, y):
         value = classification_loss(logits, y)
@@ -128,29 +177,64 @@ def alone(conf, vertical, **choices) -> Alone:
         return value
 
     n_steps, epoch = t.epochs * t.steps_per_epoch, iter(range(t.epochs))
-    key = Stream.seeded_for_teaching(seed).derive(conf.names[0]).derive("order of the rows").key if t.order == "reshuffled" else None
+    key = (
+        Stream.seeded_for_teaching(seed).derive(conf.names[0]).derive("order of the rows").key
+        if t.order == "reshuffled"
+        else None
+    )
     order = RowOrder(t.train_rows, t.batch, key)
-    with mock.patch.object(torch, "randperm", lambda n, generator: torch.cat(order.epoch(next(epoch)))):
-        record = train(net, *vertical["train"], epochs=t.epochs, batch=t.batch, criterion=criterion, look_at=range(n_steps),
-                       optimiser=torch.optim.SGD(net.parameters(), lr=t.lr), order=t.order, rng=torch.Generator())
-    losses = [sum(value * n for value, n in batches[i : i + t.steps_per_epoch]) / t.train_rows
-              for i in range(0, n_steps, t.steps_per_epoch)]
+    with mock.patch.object(
+        torch, "randperm", lambda n, generator: torch.cat(order.epoch(next(epoch)))
+    ):
+        record = train(
+            net,
+            *vertical["train"],
+            epochs=t.epochs,
+            batch=t.batch,
+            criterion=criterion,
+            look_at=range(n_steps),
+            optimiser=torch.optim.SGD(net.parameters(), lr=t.lr),
+            order=t.order,
+            rng=torch.Generator(),
+        )
+    losses = [
+        sum(value * n for value, n in batches[i : i + t.steps_per_epoch]) / t.train_rows
+        for i in range(0, n_steps, t.steps_per_epoch)
+    ]
     messages = net.transcript.table()
     parts, y = vertical["test"]
     net.prepare(parts)
     with torch.no_grad():
-        logits = torch.cat([net(rows)[:, 0] for rows in torch.arange(len(y)).split(t.batch)]).double().numpy()
+        logits = (
+            torch.cat([net(rows)[:, 0] for rows in torch.arange(len(y)).split(t.batch)])
+            .double()
+            .numpy()
+        )
     parameters = {name: value.detach().numpy() for name, value in _parts(conf, net).items()}
     moved = {name: float(np.abs(value - start[name]).max()) for name, value in parameters.items()}
-    seen = {"h1": [look.h1 for look in record.looks], "dL/dh1": [look.h1_grad for look in record.looks],
-            "h_L": [look.h_last for look in record.looks], "dL/dh_L": [look.h_last_grad for look in record.looks]}
-    return Alone(parameters, losses, evaluation.auc(y.numpy(), logits), evaluation.log_loss(y.numpy(), logits), messages, moved, seen)
+    seen = {
+        "h1": [look.h1 for look in record.looks],
+        "dL/dh1": [look.h1_grad for look in record.looks],
+        "h_L": [look.h_last for look in record.looks],
+        "dL/dh_L": [look.h_last_grad for look in record.looks],
+    }
+    return Alone(
+        parameters,
+        losses,
+        evaluation.auc(y.numpy(), logits),
+        evaluation.log_loss(y.numpy(), logits),
+        messages,
+        moved,
+        seen,
+    )
 
 
 def _parts(conf, net) -> dict[str, torch.Tensor]:
-    return {**{f"{name}.theta": theta for name, theta in zip(conf.names, net.theta)},
-            **{f"server.{name}": value for name, value in net.hidden.named_parameters()},
-            **{f"{conf.label_holder}.{name}": value for name, value in net.output.named_parameters()}}
+    return {
+        **{f"{name}.theta": theta for name, theta in zip(conf.names, net.theta)},
+        **{f"server.{name}": value for name, value in net.hidden.named_parameters()},
+        **{f"{conf.label_holder}.{name}": value for name, value in net.output.named_parameters()},
+    }
 
 
 def same(conf, expected: Alone) -> None:
@@ -159,7 +243,9 @@ def same(conf, expected: Alone) -> None:
     assert found.keys() == expected.parameters.keys()
     for name, value in expected.parameters.items():
         assert found[name].dtype == value.dtype and found[name].shape == value.shape, name
-        assert np.array_equal(found[name], value), f"{name} differs by {np.abs(found[name] - value).max()}"
+        assert np.array_equal(found[name], value), (
+            f"{name} differs by {np.abs(found[name] - value).max()}"
+        )
     metrics = metrics_of(conf)
     assert metrics["losses"] == expected.losses
     assert (metrics["test_auc"], metrics["test_loss"]) == (expected.test_auc, expected.test_loss)

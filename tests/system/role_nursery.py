@@ -1,7 +1,9 @@
-"""Roles as processes of their own that start in a moment: one process loads everything, and forks for every role.
+"""Roles as processes of their own that start in a moment: one process loads everything, and forks
+for every role.
 
-What runs in the forked process is what `python -m spnn_system ROLE CONFIG` runs; but nothing in there is over because a
-machine is slow, and the clock by which a role judges silence goes ahead where a test says so.
+What runs in the forked process is what `python -m spnn_system ROLE CONFIG` runs; but nothing in
+there is over because a machine is slow, and the clock by which a role judges silence goes ahead
+where a test says so.
 """
 
 import json
@@ -17,8 +19,10 @@ from waiting import FAR, until
 PATIENT = f"""
 from spnn_system.roles import control_channel, coordinator
 from spnn_system.transport import handshakes, listener
-coordinator.LAST_WORD = coordinator.LATECOMERS = {FAR}       # to tell all why a run stops, those too that still start
-control_channel.GIVING_UP = control_channel.LAST_WORD = {FAR}  # to tell the coordinator, and to hear it
+# to tell all why a run stops, those too that still start
+coordinator.LAST_WORD = coordinator.LATECOMERS = {FAR}
+# to tell the coordinator, and to hear it
+control_channel.GIVING_UP = control_channel.LAST_WORD = {FAR}
 handshakes.ENOUGH_SECONDS = listener.CLOSING_SECONDS = listener.CUT_SECONDS = {FAR}
 """
 
@@ -44,7 +48,9 @@ class Role:
         os.kill(self.pid, number)
 
     def later(self, which: str, seconds: int = int(2 * FAR)) -> None:
-        """Put a clock of the role ahead: "signs", by which it judges the coordinator and its own work, or "links"."""
+        """Put a clock of the role ahead: "signs", by which it judges the coordinator and its own
+        work, or "links".
+        """
         os.truncate(ahead(self.log, which), seconds)
 
     def said(self) -> str:
@@ -55,8 +61,13 @@ class Nursery:
     """Use as a context manager: what still runs at its end is killed."""
 
     def __enter__(self):
-        self._process = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                         env={**os.environ, "OMP_NUM_THREADS": "1"})
+        self._process = subprocess.Popen(
+            [sys.executable, __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
         self._roles = []
         assert self.ask("ready") == "ready"
         return self
@@ -75,14 +86,23 @@ class Nursery:
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
 
-    def start(self, config, name: str, *, resume: bool = False, path: Path | None = None, first: str = "") -> Role:
-        """path: of another config file for this role than config.path.  first: code that its process runs before it begins."""
+    def start(
+        self, config, name: str, *, resume: bool = False, path: Path | None = None, first: str = ""
+    ) -> Role:
+        """path: of another config file for this role than config.path.  first: code that its
+        process runs before it begins.
+        """
         log = config.folder_of(name) / "log.txt"
         log.parent.mkdir(parents=True, exist_ok=True)
         for which in ("signs", "links"):
             ahead(log, which).write_bytes(b"")
         words = [name] if name in ("coordinator", "server", "dealer") else ["holder", name]
-        pid = self.ask("start", [*words, str(path or config.path), *(["--resume"] if resume else [])], str(log), PATIENT + first)
+        pid = self.ask(
+            "start",
+            [*words, str(path or config.path), *(["--resume"] if resume else [])],
+            str(log),
+            PATIENT + first,
+        )
         self._roles.append(Role(self, name, pid, log))
         return self._roles[-1]
 
@@ -91,13 +111,14 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
+    from ppkit import evaluation  # noqa: F401
     from ppkit.spnn import protocols
     from ppkit.spnn.messages import Transcript
     from spnn_system import __main__ as entry
-    from spnn_system.roles import coordinator, dealer, holder, server             # noqa: F401
-    from ppkit import evaluation                                                   # noqa: F401
+    from spnn_system.roles import coordinator, dealer, holder, server  # noqa: F401
 
-    torch.optim.SGD([torch.zeros(1)], lr=1.0)                                      # loads torch's compiler, for SGLD
+    # loads torch's compiler, for SGLD
+    torch.optim.SGD([torch.zeros(1)], lr=1.0)
     for name, form in (("masked", None), ("ss", "lean"), ("ss", "published")):
         warm = protocols.protocol_of(name, [1, 1], form=form, transcript=Transcript("sizes"))
         warm.prepare([torch.zeros(2, 1)] * 2)
@@ -115,6 +136,7 @@ def main() -> None:
                         code = entry.main(arguments)
                     except BaseException:
                         import traceback
+
                         traceback.print_exc()
                     finally:
                         sys.stdout.flush()
@@ -129,18 +151,23 @@ def main() -> None:
 
 
 def ahead(log: Path, which: str) -> Path:
-    """The file that has as many bytes as a clock of a role is ahead of the machine's, in seconds."""
+    """The file that has as many bytes as a clock of a role is ahead of the machine's, in
+    seconds.
+    """
     return log.with_name(f"{which}.ahead")
 
 
 def clocks(log: Path) -> None:
-    """In the new process: the clock of the signs of life, and that of the links, go ahead as `Role.later` says."""
+    """In the new process: the clock of the signs of life, and that of the links, go ahead as
+    `Role.later` says.
+    """
     import time
 
     from spnn_system.roles import control_channel
     from spnn_system.transport import endpoint, shaping
 
     for module, which in ((endpoint, "links"), (control_channel, "signs")):
+
         class Ahead(shaping.WallClock):
             file = ahead(log, which)
 
@@ -156,7 +183,10 @@ def become(log: str) -> None:
 
     die_with_parent()
     os.setsid()
-    nothing, file = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    nothing, file = (
+        os.open(os.devnull, os.O_RDONLY),
+        os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND),
+    )
     os.dup2(nothing, 0)
     os.dup2(file, 1)
     os.dup2(file, 2)

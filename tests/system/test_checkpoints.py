@@ -1,4 +1,6 @@
-"""A role's own files: checkpoints whole or not there, a journal that lets nothing else be sent, a secret for one run."""
+"""A role's own files: checkpoints whole or not there, a journal that lets nothing else be sent, a
+secret for one run.
+"""
 
 import os
 import stat
@@ -22,7 +24,11 @@ def kept(tmp_path):
 def test_what_was_saved_comes_back_to_the_bit(kept):
     kept.save(10, THETA, {"streams": {"masks": 10}, "losses": [0.1 + 0.2], "running": 1e-300})
     back = kept.load(10)
-    assert back.step == 10 and back.notes == {"streams": {"masks": 10}, "losses": [0.1 + 0.2], "running": 1e-300}
+    assert back.step == 10 and back.notes == {
+        "streams": {"masks": 10},
+        "losses": [0.1 + 0.2],
+        "running": 1e-300,
+    }
     assert back.arrays.keys() == {"theta"} and back.arrays["theta"].dtype == np.float32
     assert back.arrays["theta"].tobytes() == THETA["theta"].tobytes()
     assert stat.S_IMODE(kept.path(10).stat().st_mode) == 0o600
@@ -82,7 +88,9 @@ def test_a_full_disk_leaves_the_last_checkpoint_as_it_was(kept):
         with pytest.raises(OSError, match="No space left"):
             kept.save(step, THETA, {"longer": "x" * 10_000})
         assert not part.is_symlink()
-    assert kept.path(5).read_bytes() == before and kept.steps() == [5] and kept.usable() == ([5], [])
+    assert (
+        kept.path(5).read_bytes() == before and kept.steps() == [5] and kept.usable() == ([5], [])
+    )
 
 
 def test_write_replaces_and_leaves_no_half(tmp_path):
@@ -98,7 +106,9 @@ WORDS = torch.arange(12, dtype=torch.int32).view(4, 3)
 
 @pytest.fixture
 def opened(tmp_path):
-    """opened(start, recall=None): the journal of a role, as a new process opens it; closed at the end."""
+    """opened(start, recall=None): the journal of a role, as a new process opens it; closed at the
+    end.
+    """
     journals = []
 
     def open_one(start, *, recall=None):
@@ -123,13 +133,18 @@ def test_the_same_again_may_be_sent_and_nothing_else(tmp_path, opened):
     again = opened(10, recall=10)
     size = again.path(10).stat().st_size
     again.sending(11, "server", "masked X theta", WORDS)
-    assert again.path(10).stat().st_size == size                     # it stands there once
-    with pytest.raises(SentBefore, match="step 11 another 'masked X theta' was sent to B .* start without --resume"):
+    assert again.path(10).stat().st_size == size  # it stands there once
+    with pytest.raises(
+        SentBefore, match="step 11 another 'masked X theta' was sent to B .* start without --resume"
+    ):
         again.sending(11, "B", "masked X theta", WORDS)
-    again.sending(12, "B", "masked X theta", WORDS)                  # what was not reached before is free
+    # what was not reached before is free
+    again.sending(12, "B", "masked X theta", WORDS)
 
 
-def test_what_was_sent_between_the_checkpoint_and_the_kill_binds_whichever_checkpoint_is_gone_on_from(tmp_path, opened):
+def test_what_was_sent_between_the_checkpoint_and_the_kill_binds_whichever_checkpoint_is_gone_on_from(
+    tmp_path, opened
+):
     first = opened(SET_UP)
     first.sending(0, "B", "seed", b"s" * 32)
     first.begin(0)
@@ -145,7 +160,8 @@ def test_what_was_sent_between_the_checkpoint_and_the_kill_binds_whichever_check
             again.sending(2, "server", "w", WORDS + 1)
         again.close()
     late = opened(1, recall=1)
-    late.sending(1, "server", "w", WORDS + 1)                        # before the checkpoint: not sent again, not asked
+    # before the checkpoint: not sent again, not asked
+    late.sending(1, "server", "w", WORDS + 1)
 
 
 def test_messages_of_one_name_in_one_step_are_counted(tmp_path, opened):
@@ -188,16 +204,24 @@ def test_a_journal_that_lost_a_part_is_not_taken_for_an_empty_one(tmp_path, open
     first.sending(21, "server", "w", WORDS)
     first.close()
     Journal(tmp_path).recall(10, at_least=noted)
-    Journal(tmp_path).recall(20, at_least={**noted, "10": 10**6})    # what came before the checkpoint is not asked for
-    for start, cut, what in [(SET_UP, None, "before the first checkpoint is gone"), (10, None, "after step 10 is gone"),
-                             (20, None, "after step 20 is gone"), (SET_UP, 0, "before the first checkpoint was cut"),
-                             (10, -1, "after step 10 was cut")]:
+    # what came before the checkpoint is not asked for
+    Journal(tmp_path).recall(20, at_least={**noted, "10": 10**6})
+    for start, cut, what in [
+        (SET_UP, None, "before the first checkpoint is gone"),
+        (10, None, "after step 10 is gone"),
+        (20, None, "after step 20 is gone"),
+        (SET_UP, 0, "before the first checkpoint was cut"),
+        (10, -1, "after step 10 was cut"),
+    ]:
         path = first.path(start)
         content = path.read_bytes()
         path.unlink() if cut is None else path.write_bytes(content[:cut])
-        with pytest.raises(Damaged, match=f"the journal of what was sent {what}: start without --resume"):
+        with pytest.raises(
+            Damaged, match=f"the journal of what was sent {what}: start without --resume"
+        ):
             Journal(tmp_path).recall(10, at_least=noted)
-        if start in (SET_UP, 10) and cut is None:                     # without what a checkpoint noted, too
+        # without what a checkpoint noted, too
+        if start in (SET_UP, 10) and cut is None:
             with pytest.raises(Damaged, match=what):
                 Journal(tmp_path).recall(10)
         path.write_bytes(content)
@@ -213,7 +237,7 @@ def test_a_half_line_is_not_noted_as_one_that_must_be_there(tmp_path, opened):
     first.close()
     first.path(0).write_bytes(first.path(0).read_bytes()[:-9])
     noted = first.sizes()
-    opened(0, recall=0).close()                                       # takes the half line off
+    opened(0, recall=0).close()  # takes the half line off
     Journal(tmp_path).recall(0, at_least=noted)
 
 
@@ -239,7 +263,17 @@ def test_what_cannot_be_written_down_is_not_to_be_sent(tmp_path):
 
 def test_digests_tell_values_kinds_shapes_and_layouts_apart():
     x = torch.arange(6.0).view(2, 3)
-    different = [x, x + 1, x.double(), x.view(3, 2), x.T.contiguous().T, x.int(), x.numpy().tobytes(), {"n": 1}, {"n": 2}]
+    different = [
+        x,
+        x + 1,
+        x.double(),
+        x.view(3, 2),
+        x.T.contiguous().T,
+        x.int(),
+        x.numpy().tobytes(),
+        {"n": 1},
+        {"n": 2},
+    ]
     assert len({digest(payload) for payload in different}) == len(different)
     assert digest(x) == digest(x.clone()) and digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
     assert digest(torch.zeros(3, 0)) != digest(torch.zeros(0, 3))

@@ -1,4 +1,6 @@
-"""The cost model: its seconds against a slow count message by message, its tables against epochs that were really run."""
+"""The cost model: its seconds against a slow count message by message, its tables against epochs
+that were really run.
+"""
 
 import math
 from fractions import Fraction
@@ -9,21 +11,32 @@ import torch
 
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.messages import COLUMNS, Transcript
-from spnn_system.cost_model import (
-    by_link, crossing, epoch_table, floor, offline_seconds, once_seconds, online_seconds, part, secureml_table,
-    splitnn_table,
-)
 from ppkit.spnn.paillier_keys import generate_keys
 from ppkit.spnn.piecewise import PiecewiseNet
 from ppkit.spnn.rivals import SplitNN
 from ppkit.spnn.secureml import SecureML
+from spnn_system.cost_model import (
+    crossing,
+    epoch_table,
+    floor,
+    offline_seconds,
+    once_seconds,
+    online_seconds,
+    part,
+    secureml_table,
+    splitnn_table,
+)
 
-N_ROWS, BATCH = 23, 9                                                       # two full batches, and one of five
+# two full batches, and one of five
+N_ROWS, BATCH = 23, 9
 KINDS = {
-    "plain": {"protocol": "plain"}, "masked": {"protocol": "masked"},
-    "lean": {"protocol": "ss", "form": "lean"}, "published": {"protocol": "ss", "form": "published"},
+    "plain": {"protocol": "plain"},
+    "masked": {"protocol": "masked"},
+    "lean": {"protocol": "ss", "form": "lean"},
+    "published": {"protocol": "ss", "form": "published"},
     "published, dealer": {"protocol": "ss", "form": "published", "truncation": "dealer"},
-    "he": {"protocol": "he"}, "he 20": {"protocol": "he", "value_bits": 20},
+    "he": {"protocol": "he"},
+    "he 20": {"protocol": "he", "value_bits": 20},
     "B has the labels": {"protocol": "masked", "label_holder": 1},
 }
 HOLDERS = {2: (3, 2), 3: (2, 2, 1)}
@@ -42,13 +55,16 @@ def an_epoch_really_run(net, parts, n_rows, batch):
 
 
 CASES = [(kind, k, N_ROWS, BATCH) for kind in KINDS for k in HOLDERS] + [
-    (kind, 2, *sizes) for kind in ("masked", "lean", "he") for sizes in ((18, 9), (8, 9), (1, 1))]
+    (kind, 2, *sizes) for kind in ("masked", "lean", "he") for sizes in ((18, 9), (8, 9), (1, 1))
+]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "k", "n_rows", "batch"), CASES)
 def test_the_table_of_an_epoch_is_that_of_a_really_run_one(kind, k, n_rows, batch):
-    """Row by row: steps, rounds, parties, names and bytes; small keys, 12 numbers to a ciphertext (11 for three holders)."""
+    """Row by row: steps, rounds, parties, names and bytes; small keys, 12 numbers to a ciphertext
+    (11 for three holders).
+    """
     choices = KINDS[kind]
     keys = {"key_bits": 512} if "he" in kind.split() else {}
     counted = epoch_table(HOLDERS[k], (4, 3), n_rows=n_rows, batch=batch, **choices, **keys)
@@ -58,29 +74,48 @@ def test_the_table_of_an_epoch_is_that_of_a_really_run_one(kind, k, n_rows, batc
     net = SPNN(HOLDERS[k], (4, 3), rng=rng, **choices)
     parts = [torch.randn(n_rows, columns, generator=rng) for columns in HOLDERS[k]]
     run = an_epoch_really_run(net, parts, n_rows, batch)
-    varying = counted["name"] == "public key"                               # a key's h_n may be a byte shorter
+    # a key's h_n may be a byte shorter
+    varying = counted["name"] == "public key"
     pd.testing.assert_frame_equal(counted[~varying], run[~varying])
     assert list(counted.columns) == COLUMNS and counted["n_bytes"].min() > 0
 
 
 @pytest.mark.parametrize("k", HOLDERS)
 def test_the_table_of_element_by_element_encryption_is_that_of_a_really_run_one(k):
-    counted = epoch_table(HOLDERS[k], (3, 2), n_rows=5, batch=3, protocol="he", elementwise=True, key_bits=512)
-    net = SPNN(HOLDERS[k], (3, 2), rng=torch.Generator(), protocol="he", elementwise=True,
-               keys=generate_keys(512, teaching=True)[1])
+    counted = epoch_table(
+        HOLDERS[k], (3, 2), n_rows=5, batch=3, protocol="he", elementwise=True, key_bits=512
+    )
+    net = SPNN(
+        HOLDERS[k],
+        (3, 2),
+        rng=torch.Generator(),
+        protocol="he",
+        elementwise=True,
+        keys=generate_keys(512, teaching=True)[1],
+    )
     run = an_epoch_really_run(net, [torch.zeros(5, columns) for columns in HOLDERS[k]], 5, 3)
-    counted, run = (table[table["step"] > 0].assign(round=table["round"].rank(method="dense")) for table in (counted, run))
-    pd.testing.assert_frame_equal(counted, run)                              # but for rounds in which nothing is sent
+    counted, run = (
+        table[table["step"] > 0].assign(round=table["round"].rank(method="dense"))
+        for table in (counted, run)
+    )
+    # but for rounds in which nothing is sent
+    pd.testing.assert_frame_equal(counted, run)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("truncation", ["dealer", "secureml"])
-@pytest.mark.parametrize(("hidden", "activation"), [((4, 3), "piecewise"), ((3, 5), ("piecewise", "relu"))])
+@pytest.mark.parametrize(
+    ("hidden", "activation"), [((4, 3), "piecewise"), ((3, 5), ("piecewise", "relu"))]
+)
 def test_the_table_of_secureml_is_that_of_a_really_run_epoch(hidden, activation, truncation):
     """Bits are packed eight to a byte: 27 or 45 of them, 23 rows and 9 do not fill the last one."""
-    counted = secureml_table((3, 2), hidden, n_rows=N_ROWS, batch=BATCH, activation=activation, truncation=truncation)
+    counted = secureml_table(
+        (3, 2), hidden, n_rows=N_ROWS, batch=BATCH, activation=activation, truncation=truncation
+    )
     rng = torch.Generator().manual_seed(1)
-    shared = SecureML(PiecewiseNet((3, 2), hidden, activation=activation, rng=rng), truncation=truncation)
+    shared = SecureML(
+        PiecewiseNet((3, 2), hidden, activation=activation, rng=rng), truncation=truncation
+    )
     parts = [torch.rand(N_ROWS, columns, generator=rng, dtype=torch.float64) for columns in (3, 2)]
     shared.prepare(parts, torch.zeros(N_ROWS))
     for rows in torch.arange(N_ROWS).split(BATCH):
@@ -92,22 +127,33 @@ def test_the_table_of_secureml_is_that_of_a_really_run_epoch(hidden, activation,
 def test_splitnn_sends_the_encodings_that_its_net_has_and_their_gradients(holders, width):
     table = splitnn_table(holders, (width, 2), n_rows=N_ROWS, batch=BATCH)
     net = SplitNN(holders, (width, 2), rng=torch.Generator().manual_seed(0))
-    sizes = {chr(ord("A") + i): [4 * rows * theta.shape[1] for rows in (9, 9, 5)] for i, theta in enumerate(net.theta)}
-    up, down = (part(table, "online").query(side) for side in ("receiver == 'server'", "sender == 'server'"))
+    sizes = {
+        chr(ord("A") + i): [4 * rows * theta.shape[1] for rows in (9, 9, 5)]
+        for i, theta in enumerate(net.theta)
+    }
+    up, down = (
+        part(table, "online").query(side) for side in ("receiver == 'server'", "sender == 'server'")
+    )
     assert up.groupby("sender")["n_bytes"].apply(list).to_dict() == sizes
     assert down.groupby("receiver")["n_bytes"].apply(list).to_dict() == sizes
-    assert part(table, "once")[["sender", "receiver", "n_bytes"]].values.tolist() == [["A", "server", N_ROWS]]
+    assert part(table, "once")[["sender", "receiver", "n_bytes"]].values.tolist() == [
+        ["A", "server", N_ROWS]
+    ]
     assert part(table, "online")["round"].nunique() == 6 and not len(part(table, "offline"))
 
 
 def seconds_message_by_message(table, bandwidth, latency):
-    """The slow and obvious way: walk through the rounds, add up each link in exact fractions, wait for the slowest."""
+    """The slow and obvious way: walk through the rounds, add up each link in exact fractions, wait
+    for the slowest.
+    """
     total = Fraction(0)
     for number in sorted({row.round for row in table.itertuples()}):
         on_link = {}
         for row in table.itertuples():
             if row.round == number:
-                on_link[row.sender, row.receiver] = on_link.get((row.sender, row.receiver), 0) + row.n_bytes
+                on_link[row.sender, row.receiver] = (
+                    on_link.get((row.sender, row.receiver), 0) + row.n_bytes
+                )
         total += Fraction(8 * max(on_link.values()), bandwidth) + Fraction(latency)
     return float(total)
 
@@ -123,45 +169,61 @@ def test_seconds_are_those_of_a_walk_through_the_rounds(kind):
     once = table[(table["phase"] == "online") & (table["step"] == 0)]
     for bandwidth, latency in ((1_000, 0), (10**8, Fraction(1, 20))):
         wanted = seconds_message_by_message(online, bandwidth, latency)
-        assert online_seconds(table, bandwidth=bandwidth, latency=float(latency)) == pytest.approx(wanted, rel=1e-12)
-        assert online_seconds(table, bandwidth=bandwidth, latency=float(latency), compute=2.5) == pytest.approx(wanted + 2.5)
+        assert online_seconds(table, bandwidth=bandwidth, latency=float(latency)) == pytest.approx(
+            wanted, rel=1e-12
+        )
+        assert online_seconds(
+            table, bandwidth=bandwidth, latency=float(latency), compute=2.5
+        ) == pytest.approx(wanted + 2.5)
         assert once_seconds(table, bandwidth=bandwidth, latency=float(latency)) == pytest.approx(
-            seconds_message_by_message(once, bandwidth, latency), rel=1e-12)
-        assert floor(table, bandwidth) == pytest.approx(seconds_message_by_message(online, bandwidth, 0), rel=1e-12)
+            seconds_message_by_message(once, bandwidth, latency), rel=1e-12
+        )
+        assert floor(table, bandwidth) == pytest.approx(
+            seconds_message_by_message(online, bandwidth, 0), rel=1e-12
+        )
 
 
 def test_a_round_waits_for_its_busiest_link_and_directions_do_not_share_one():
     table = table_of(
-        (0, 0, "online", "A", "B", "seed", 500), (0, 1, "offline", "dealer", "A", "seed", 1),
-        (1, 2, "offline", "dealer", "A", "W", 400), (1, 2, "offline", "dealer", "B", "W", 300),
+        (0, 0, "online", "A", "B", "seed", 500),
+        (0, 1, "offline", "dealer", "A", "seed", 1),
+        (1, 2, "offline", "dealer", "A", "W", 400),
+        (1, 2, "offline", "dealer", "B", "W", 300),
         (1, 2, "offline", "dealer", "B", "Z", 250),
-        (1, 2, "online", "A", "B", "x", 100), (1, 2, "online", "A", "B", "y", 50), (1, 2, "online", "B", "A", "x", 120),
-        (1, 5, "online", "A", "server", "h", 1_000), (1, 5, "online", "B", "server", "h", 900),
+        (1, 2, "online", "A", "B", "x", 100),
+        (1, 2, "online", "A", "B", "y", 50),
+        (1, 2, "online", "B", "A", "x", 120),
+        (1, 5, "online", "A", "server", "h", 1_000),
+        (1, 5, "online", "B", "server", "h", 900),
         (2, 6, "online", "B", "A", "x", 7),
     )
     assert floor(table, 8) == 150 + 1_000 + 7
-    assert online_seconds(table, bandwidth=8, latency=0.25, compute=3) == 1_157 + 3 * 0.25 + 3     # rounds 3, 4 are empty
+    # rounds 3, 4 are empty
+    assert online_seconds(table, bandwidth=8, latency=0.25, compute=3) == 1_157 + 3 * 0.25 + 3
     assert once_seconds(table, bandwidth=8, latency=0.25, compute=1) == 500 + 0.25 + 1
-    assert offline_seconds(table, bandwidth=8, latency=0.25, compute=1) == 550 + 0.25 + 1          # B's link; they stream
-    links = by_link(table)
-    assert links.sum().to_dict() == {"once": 500, "offline": 951, "online": 2_177}
-    assert links.loc[("A", "B")].tolist() == [500, 0, 150] and links.loc[("dealer", "B")].tolist() == [0, 550, 0]
-    assert by_link(table, ["name"]).loc["x"].tolist() == [0, 0, 227]
-    assert by_link(table, ["name", "sender"]).loc[("h", "B"), "online"] == 900
+    # B's link; they stream
+    assert offline_seconds(table, bandwidth=8, latency=0.25, compute=1) == 550 + 0.25 + 1
 
 
 def test_nothing_sent_takes_the_time_of_computing():
-    table = Transcript().table()                                             # NN: one party
+    table = Transcript().table()  # NN: one party
     assert online_seconds(table, bandwidth=1.0, latency=9.0, compute=0.2) == 0.2
-    assert floor(table, 1.0) == once_seconds(table, bandwidth=1.0) == offline_seconds(table, bandwidth=1.0, latency=9.0) == 0
-    assert by_link(table).empty
+    assert (
+        floor(table, 1.0)
+        == once_seconds(table, bandwidth=1.0)
+        == offline_seconds(table, bandwidth=1.0, latency=9.0)
+        == 0
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("offline", [False, True])
 @pytest.mark.parametrize("latency", [0.0, 0.05])
 def test_at_the_crossing_both_take_as_long_and_on_either_side_another_is_faster(latency, offline):
-    ss, he = (epoch_table((14, 14), (8, 8), n_rows=100, batch=50, **KINDS[kind]) for kind in ("published", "he"))
+    ss, he = (
+        epoch_table((14, 14), (8, 8), n_rows=100, batch=50, **KINDS[kind])
+        for kind in ("published", "he")
+    )
     at = crossing(ss, 0.01, he, 0.5, latency, offline=offline)
     assert at == crossing(he, 0.5, ss, 0.01, latency, offline=offline) and math.isfinite(at)
 
@@ -171,42 +233,68 @@ def test_at_the_crossing_both_take_as_long_and_on_either_side_another_is_faster(
 
     def gap(bandwidth):
         return seconds(ss, bandwidth, 0.01) - seconds(he, bandwidth, 0.5)
+
     assert abs(gap(at)) < 1e-9 * seconds(ss, at, 0.01)
     assert gap(0.9 * at) > 0 > gap(1.1 * at)
 
 
 def test_there_is_no_crossing_where_one_is_behind_in_bytes_and_in_computing_or_nothing_differs():
-    masked, published = (epoch_table((14, 14), (8, 8), n_rows=50, batch=50, **KINDS[kind])
-                         for kind in ("masked", "published"))
-    assert crossing(masked, 0.1, published, 0.2) is None and crossing(published, 0.2, masked, 0.1) is None
-    assert crossing(masked, 0.1, masked, 0.2) is None and crossing(masked, 0.1, published, 0.1) is None
+    masked, published = (
+        epoch_table((14, 14), (8, 8), n_rows=50, batch=50, **KINDS[kind])
+        for kind in ("masked", "published")
+    )
+    assert (
+        crossing(masked, 0.1, published, 0.2) is None
+        and crossing(published, 0.2, masked, 0.1) is None
+    )
+    assert (
+        crossing(masked, 0.1, masked, 0.2) is None and crossing(masked, 0.1, published, 0.1) is None
+    )
     assert crossing(masked, 0.2, published, 0.1) is not None
-    assert crossing(masked, 0.2, published, 0.1, latency=1.0) is None        # its four rounds against six: 2 s more
+    # its four rounds against six: 2 s more
+    assert crossing(masked, 0.2, published, 0.1, latency=1.0) is None
 
 
 @pytest.mark.slow
 def test_the_first_layers_forward_traffic_of_the_lean_forms_is_at_least_8_times_below_algorithm_2():
-    """Batch 5,000, 28 features, width 8: what the holders send each other and the server, and with the dealer's part too."""
+    """Batch 5,000, 28 features, width 8: what the holders send each other and the server, and with
+    the dealer's part too.
+    """
+
     def forward(kind, parts):
         table = epoch_table((14, 14), (8, 8), n_rows=5_000, batch=5_000, **KINDS[kind])
         sent = pd.concat([part(table, name) for name in parts])
-        return int(sent[(sent["step"] == 1) & ~sent["name"].isin(["h_L", "dL/dh_L", "dL/dh1"])]["n_bytes"].sum())
-    assert forward("published", ["online"]) == 8 * (5_000 * 28 + 28 * 8) + 4 * 8 * (5_000 * 28 + 28 * 8) + 2 * 8 * 5_000 * 8
+        return int(
+            sent[(sent["step"] == 1) & ~sent["name"].isin(["h_L", "dL/dh_L", "dL/dh1"])][
+                "n_bytes"
+            ].sum()
+        )
+
+    assert (
+        forward("published", ["online"])
+        == 8 * (5_000 * 28 + 28 * 8) + 4 * 8 * (5_000 * 28 + 28 * 8) + 2 * 8 * 5_000 * 8
+    )
     assert forward("lean", ["online"]) == 2 * 8 * 28 * 8 + 2 * 4 * 5_000 * 8
     assert forward("masked", ["online"]) == 2 * 4 * 5_000 * 8
     for kind in ("lean", "masked"):
         assert forward("published", ["online"]) >= 8 * forward(kind, ["online"])
-        assert forward("published", ["online"]) >= 8 * forward(kind, ["online", "offline"])        # even with the dealer's W
-        assert forward("published", ["online", "offline"]) >= 8 * forward(kind, ["online", "offline"])
+        # even with the dealer's W
+        assert forward("published", ["online"]) >= 8 * forward(kind, ["online", "offline"])
+        assert forward("published", ["online", "offline"]) >= 8 * forward(
+            kind, ["online", "offline"]
+        )
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"bandwidth": 0}, "bandwidth must be a finite number > 0, got 0"),
-    ({"bandwidth": math.inf}, "bandwidth must be a finite number > 0, got inf"),
-    ({"bandwidth": -1e8}, r"bandwidth must be a finite number > 0, got -100000000.0"),
-    ({"latency": -0.1}, "latency must be a finite number >= 0, got -0.1"),
-    ({"compute": math.nan}, "compute must be a finite number >= 0, got nan"),
-])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bandwidth": 0}, "bandwidth must be a finite number > 0, got 0"),
+        ({"bandwidth": math.inf}, "bandwidth must be a finite number > 0, got inf"),
+        ({"bandwidth": -1e8}, r"bandwidth must be a finite number > 0, got -100000000.0"),
+        ({"latency": -0.1}, "latency must be a finite number >= 0, got -0.1"),
+        ({"compute": math.nan}, "compute must be a finite number >= 0, got nan"),
+    ],
+)
 def test_numbers_that_cannot_be_are_refused(change, message):
     table = splitnn_table((1, 1), (2,), n_rows=1, batch=1)
     for seconds in (online_seconds, once_seconds, offline_seconds):
@@ -222,8 +310,12 @@ def test_tables_and_sizes_that_cannot_be_are_refused():
         crossing(table, 1, table, -1)
     with pytest.raises(ValueError, match="got none called 'round'"):
         floor(table.drop(columns="round"), 1e6)
-    with pytest.raises(ValueError, match=r"part must be one of \('once', 'offline', 'online'\), got 'late'"):
+    with pytest.raises(
+        ValueError, match=r"part must be one of \('once', 'offline', 'online'\), got 'late'"
+    ):
         part(table, "late")
     for n_rows, batch in ((0, 5), (5, 0)):
-        with pytest.raises(ValueError, match=f"n_rows and batch must be >= 1, got {n_rows} and {batch}"):
+        with pytest.raises(
+            ValueError, match=f"n_rows and batch must be >= 1, got {n_rows} and {batch}"
+        ):
             epoch_table((1, 1), (2,), n_rows=n_rows, batch=batch, protocol="masked")

@@ -1,4 +1,6 @@
-"""A holder's file: what is read from it, and every way in which it can be wrong, without a value of it in the sentence."""
+"""A holder's file: what is read from it, and every way in which it can be wrong, without a value of
+it in the sentence.
+"""
 
 import dataclasses
 
@@ -40,8 +42,15 @@ def config(tmp_path, request):
 
 
 def a_table(**columns) -> pd.DataFrame:
-    return pd.DataFrame({"id": IDS, "x": [0.5, 1.5, -2.0, 3.0, 4.0, 5.0], "n": [1, 2, 3, 4, 5, 6],
-                         "fraud": [0, 1, 0, 0, 1, 0], **columns})
+    return pd.DataFrame(
+        {
+            "id": IDS,
+            "x": [0.5, 1.5, -2.0, 3.0, 4.0, 5.0],
+            "n": [1, 2, 3, 4, 5, 6],
+            "fraud": [0, 1, 0, 0, 1, 0],
+            **columns,
+        }
+    )
 
 
 def b_table(**columns) -> pd.DataFrame:
@@ -50,7 +59,9 @@ def b_table(**columns) -> pd.DataFrame:
 
 def put(config, holder: str, table: pd.DataFrame) -> None:
     path = config.holder(holder).data
-    table.to_parquet(path, index=False) if path.suffix == ".parquet" else table.to_csv(path, index=False)
+    table.to_parquet(path, index=False) if path.suffix == ".parquet" else table.to_csv(
+        path, index=False
+    )
 
 
 def refused(config, holder: str) -> str:
@@ -64,10 +75,22 @@ def test_features_labels_and_ids_in_the_files_order(config):
     put(config, "A", a_table())
     put(config, "B", b_table())
     X, y, ids = data.read(config, "A")
-    assert X.dtype == torch.float32 and X.is_contiguous() and X.tolist() == [[0.5, 1], [1.5, 2], [-2, 3], [3, 4], [4, 5], [5, 6]]
-    assert y.dtype == torch.int64 and y.tolist() == [0, 1, 0, 0, 1, 0] and ids == [str(number) for number in IDS]
+    assert (
+        X.dtype == torch.float32
+        and X.is_contiguous()
+        and X.tolist() == [[0.5, 1], [1.5, 2], [-2, 3], [3, 4], [4, 5], [5, 6]]
+    )
+    assert (
+        y.dtype == torch.int64
+        and y.tolist() == [0, 1, 0, 0, 1, 0]
+        and ids == [str(number) for number in IDS]
+    )
     X, y, ids = data.read(config, "B")
-    assert X.tolist() == [[0.25, 1], [0.25, 0]] * 3 and y is None and ids == [str(number) for number in IDS]
+    assert (
+        X.tolist() == [[0.25, 1], [0.25, 0]] * 3
+        and y is None
+        and ids == [str(number) for number in IDS]
+    )
     assert data.check(config) == data.check(config, ["B"]) == 6
 
 
@@ -84,20 +107,44 @@ def test_labels_that_are_truth_values_or_floats(config):
     assert data.read(config, "A")[1].tolist() == [0, 1, 0, 0, 1, 0]
 
 
-@pytest.mark.parametrize("columns, sentence", [
-    ({"fraud": [0, 1, 0, 2, 1, 0]}, "labels 'fraud' must be 0 or 1, row 3 (from 0) is not"),
-    ({"fraud": [0, 1, 0, 0, 1, None]}, "labels 'fraud' must be 0 or 1, row 5 (from 0) is not"),
-    ({"fraud": list("010010")}, "labels 'fraud' must be 0 or 1, row 0 (from 0) is not"),
-    ({"fraud": [0, 0, 0, 0, 1, 0]}, "the 4 training rows must have both labels, they have one only"),
-    ({"fraud": [0, 1, 0, 0, 1, 1]}, "the 2 test rows must have both labels, they have one only"),
-    ({"x": [0, np.nan, 1, 2, np.nan, 3]}, "feature 'x' must be finite in float32, got 2 of 6 values that are not"),
-    ({"x": [0, np.inf, 1, 2, 3, 3]}, "feature 'x' must be finite in float32, got 1 of 6 values that are not"),
-    ({"x": [0, 7.25e300, 1, 2, 3, 3]}, "feature 'x' must be finite in float32, got 1 of 6 values that are not"),
-    ({"x": list("secret")}, "feature 'x' must be numbers, got a column of type "),
-    ({"id": [10, 7, 30, 40, 30, 60]}, "ids must differ, row 4 (from 0) has one that came before"),
-    ({"id": [10, 7, None, 40, 50, 60]}, "every row needs an id, row 2 (from 0) has none"),
-    ({"id": [10, 7, 30.5, 40, 50, 60]}, "ids must be whole numbers or text, got a column of type float64"),
-])
+@pytest.mark.parametrize(
+    "columns, sentence",
+    [
+        ({"fraud": [0, 1, 0, 2, 1, 0]}, "labels 'fraud' must be 0 or 1, row 3 (from 0) is not"),
+        ({"fraud": [0, 1, 0, 0, 1, None]}, "labels 'fraud' must be 0 or 1, row 5 (from 0) is not"),
+        ({"fraud": list("010010")}, "labels 'fraud' must be 0 or 1, row 0 (from 0) is not"),
+        (
+            {"fraud": [0, 0, 0, 0, 1, 0]},
+            "the 4 training rows must have both labels, they have one only",
+        ),
+        (
+            {"fraud": [0, 1, 0, 0, 1, 1]},
+            "the 2 test rows must have both labels, they have one only",
+        ),
+        (
+            {"x": [0, np.nan, 1, 2, np.nan, 3]},
+            "feature 'x' must be finite in float32, got 2 of 6 values that are not",
+        ),
+        (
+            {"x": [0, np.inf, 1, 2, 3, 3]},
+            "feature 'x' must be finite in float32, got 1 of 6 values that are not",
+        ),
+        (
+            {"x": [0, 7.25e300, 1, 2, 3, 3]},
+            "feature 'x' must be finite in float32, got 1 of 6 values that are not",
+        ),
+        ({"x": list("secret")}, "feature 'x' must be numbers, got a column of type "),
+        (
+            {"id": [10, 7, 30, 40, 30, 60]},
+            "ids must differ, row 4 (from 0) has one that came before",
+        ),
+        ({"id": [10, 7, None, 40, 50, 60]}, "every row needs an id, row 2 (from 0) has none"),
+        (
+            {"id": [10, 7, 30.5, 40, 50, 60]},
+            "ids must be whole numbers or text, got a column of type float64",
+        ),
+    ],
+)
 def test_wrong_values_are_named_by_column_and_row_and_never_shown(tmp_path, columns, sentence):
     config = configs.parse(TEXT.format(kind="csv"), tmp_path / "run.toml")
     put(config, "A", a_table(**columns))
@@ -108,13 +155,24 @@ def test_wrong_values_are_named_by_column_and_row_and_never_shown(tmp_path, colu
 
 def test_columns_that_are_not_there_or_too_many(config):
     put(config, "A", a_table().drop(columns="fraud"))
-    assert refused(config, "A") == "holder A's file A.parquet has no column 'fraud' for the labels: it has 'id', 'x', 'n'"
+    assert (
+        refused(config, "A")
+        == "holder A's file A.parquet has no column 'fraud' for the labels: it has 'id', 'x', 'n'"
+    )
     put(config, "A", a_table().rename(columns={"id": "key"}))
-    assert "has no column 'id' for the row ids: it has 'key', 'x', 'n', 'fraud'" in refused(config, "A")
+    assert "has no column 'id' for the row ids: it has 'key', 'x', 'n', 'fraud'" in refused(
+        config, "A"
+    )
     put(config, "A", a_table()[["id", "fraud"]])
-    assert refused(config, "A") == "holder A's file A.parquet has no features: no column beside 'id', 'fraud'"
+    assert (
+        refused(config, "A")
+        == "holder A's file A.parquet has no features: no column beside 'id', 'fraud'"
+    )
     put(config, "B", b_table(fraud=[0] * 6))
-    assert "has a column 'fraud', as holder A's labels are called: take it out or rename it" in refused(config, "B")
+    assert (
+        "has a column 'fraud', as holder A's labels are called: take it out or rename it"
+        in refused(config, "B")
+    )
     put(config, "B", pd.DataFrame({f"c{i}": range(6) for i in range(9)}))
     assert refused(config, "B").endswith("it has 'c0', 'c1', 'c2', 'c3', 'c4', 'c5' and 3 more")
 
@@ -127,7 +185,10 @@ def test_rows_that_leave_none_to_test_on(config):
 
 
 def test_a_file_that_is_not_there_or_none_of_its_kind(config):
-    with pytest.raises(FileNotFoundError, match=f"holder B's file {config.holder('B').data.name} is not there: looked in "):
+    with pytest.raises(
+        FileNotFoundError,
+        match=f"holder B's file {config.holder('B').data.name} is not there: looked in ",
+    ):
         data.read(config, "B")
     config.holder("B").data.write_bytes(b"\xff\xfe\x00 not a table, but secret")
     said = refused(config, "B")
@@ -139,10 +200,14 @@ def test_a_file_that_is_not_there_or_none_of_its_kind(config):
 def test_other_rows_are_named_by_holder_and_row(config):
     put(config, "A", a_table())
     put(config, "B", b_table()[:5])
-    with pytest.raises(ValueError, match="the same rows in the same order: holder A has 6 rows, holder B 5$"):
+    with pytest.raises(
+        ValueError, match="the same rows in the same order: holder A has 6 rows, holder B 5$"
+    ):
         data.check(config)
     put(config, "B", b_table(id=[10, 7, 30, 50, 40, 60]))
-    with pytest.raises(ValueError, match=r"the ids of holder B differ from holder A's in row 3 \(from 0\) first$"):
+    with pytest.raises(
+        ValueError, match=r"the ids of holder B differ from holder A's in row 3 \(from 0\) first$"
+    ):
         data.check(config)
     assert data.check(config, ["B"]) == data.check(config, ["A"]) == 6
 
@@ -171,19 +236,28 @@ def test_digests_see_every_change(config):
         other = y.clone()
         other[i] = 1 - other[i]
         seen.add(data.data_digest(X, other, ids))
-    seen |= {data.data_digest(X, None, ids), data.data_digest(X, y, ids[::-1]), data.data_digest(X.reshape(3, 4), y, ids)}
+    seen |= {
+        data.data_digest(X, None, ids),
+        data.data_digest(X, y, ids[::-1]),
+        data.data_digest(X.reshape(3, 4), y, ids),
+    }
     assert same not in seen and len(seen) == X.numel() + len(y) + 3
 
 
 def test_only_its_own_file_is_read(config):
     put(config, "A", a_table())
-    assert len(data.read(config, "A")[2]) == 6                  # B's is not there
-    other = dataclasses.replace(config, holders=(config.holders[0], dataclasses.replace(config.holders[1], data="/proc/none.csv")))
+    assert len(data.read(config, "A")[2]) == 6  # B's is not there
+    other = dataclasses.replace(
+        config,
+        holders=(config.holders[0], dataclasses.replace(config.holders[1], data="/proc/none.csv")),
+    )
     assert len(data.read(other, "A")[2]) == 6
 
 
 def test_a_table_without_rows_is_empty(config):
     file = config.holder("B").data
     table = pd.DataFrame({"id": [1], "x": [0.5]})[:0]
-    table.to_parquet(file, index=False) if file.suffix == ".parquet" else table.to_csv(file, index=False)
+    table.to_parquet(file, index=False) if file.suffix == ".parquet" else table.to_csv(
+        file, index=False
+    )
     assert refused(config, "B").endswith(f"{file.name} is empty: it has columns and no row")

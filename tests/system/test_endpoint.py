@@ -1,4 +1,6 @@
-"""What an endpoint takes and refuses over real TLS, what it does when a connection or a role is lost, and what it leaves behind."""
+"""What an endpoint takes and refuses over real TLS, what it does when a connection or a role is
+lost, and what it leaves behind.
+"""
 
 import json
 import math
@@ -20,15 +22,13 @@ import torch
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
 from network_pair import Pair, Wire, loopback, opened
 from waiting import FAR, Hand, until
 
 from spnn_system.transport import certificates, frames, handshakes, listener
 from spnn_system.transport.endpoint import OutOfTurn, Silent, Stopped
-from spnn_system.transport.links import Rejected
 from spnn_system.transport.frames import Frame, pack
-from spnn_system.transport.links import Outgoing
+from spnn_system.transport.links import Outgoing, Rejected
 
 Code, PEM = grpc.StatusCode, Encoding.PEM
 
@@ -44,7 +44,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
-    """However slow the machine is, a handshake is not taken for a failed one, nor a cut for a message that is too short."""
+    """However slow the machine is, a handshake is not taken for a failed one, nor a cut for a
+    message that is too short.
+    """
     monkeypatch.setattr(handshakes, "ENOUGH_SECONDS", FAR)
     monkeypatch.setattr(listener, "CLOSING_SECONDS", FAR)
     monkeypatch.setattr(listener, "CUT_SECONDS", FAR)
@@ -52,7 +54,9 @@ def patient(monkeypatch):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """A stream that ends in the middle of a message over a connection that stays is looked at only a moment."""
+    """A stream that ends in the middle of a message over a connection that stays is looked at only
+    a moment.
+    """
     monkeypatch.setattr(listener, "CUT_SECONDS", 0.01)
 
 
@@ -67,25 +71,47 @@ class Lines(list):
 def place(folder):
     """server, which A may send "good" and B "other"; its address and its log."""
     addresses, lines = loopback("A", "B", "server"), Lines()
-    with opened("server", addresses, run="r", certificates=folder, timeout=FAR, log=lines.append,
-                  accepts={"A": {"good"}, "B": {"other"}}) as server:
+    with opened(
+        "server",
+        addresses,
+        run="r",
+        certificates=folder,
+        timeout=FAR,
+        log=lines.append,
+        accepts={"A": {"good"}, "B": {"other"}},
+    ) as server:
         server.on_call("double", lambda caller, body: {"caller": caller, "twice": 2 * body["x"]})
         yield server, addresses, lines
 
 
 def knock(address, credentials, parts, session="s", method="Deliver", target="server"):
-    """What comes back when these bytes are sent with these credentials: the status, its sentence, the acknowledgements."""
-    options = [("grpc.ssl_target_name_override", certificates.target(target)), ("grpc.use_local_subchannel_pool", 1),
-               ("grpc.min_reconnect_backoff_ms", int(1e3 * FAR)), ("grpc.initial_reconnect_backoff_ms", int(1e3 * FAR))]
-    channel = grpc.secure_channel(address, credentials, options) if credentials else grpc.insecure_channel(address, options)
+    """What comes back when these bytes are sent with these credentials: the status, its sentence,
+    the acknowledgements.
+    """
+    options = [
+        ("grpc.ssl_target_name_override", certificates.target(target)),
+        ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.min_reconnect_backoff_ms", int(1e3 * FAR)),
+        ("grpc.initial_reconnect_backoff_ms", int(1e3 * FAR)),
+    ]
+    channel = (
+        grpc.secure_channel(address, credentials, options)
+        if credentials
+        else grpc.insecure_channel(address, options)
+    )
     with channel:
         taken = []
         try:
             if method == "Call":
-                taken.append(channel.unary_unary("/ppkit.spnn/Call")(parts[0], timeout=FAR, metadata=(("ppkit-session", session),)))
+                taken.append(
+                    channel.unary_unary("/ppkit.spnn/Call")(
+                        parts[0], timeout=FAR, metadata=(("ppkit-session", session),)
+                    )
+                )
             else:
-                for word in channel.stream_stream("/ppkit.spnn/Deliver")(iter(parts), timeout=FAR,
-                                                                         metadata=(("ppkit-session", session),)):
+                for word in channel.stream_stream("/ppkit.spnn/Deliver")(
+                    iter(parts), timeout=FAR, metadata=(("ppkit-session", session),)
+                ):
                     taken.append(int.from_bytes(word, "big"))
         except grpc.RpcError as error:
             return error.code(), error.details(), taken
@@ -93,33 +119,81 @@ def knock(address, credentials, parts, session="s", method="Deliver", target="se
 
 
 def good(**changes):
-    return pack(Frame(**{"run": "r", "sender": "A", "receiver": "server", "number": 0, "step": 1, "phase": "online",
-                         "name": "good", "payload": b"payload"} | changes))
+    return pack(
+        Frame(
+            **{
+                "run": "r",
+                "sender": "A",
+                "receiver": "server",
+                "number": 0,
+                "step": 1,
+                "phase": "online",
+                "name": "good",
+                "payload": b"payload",
+            }
+            | changes
+        )
+    )
 
 
 # in the way of "A", by its own certificate, with something wrong in the message
 WRONG = {
-    "another sender": ({"sender": "B"}, Code.PERMISSION_DENIED, "the certificate is of A, the frame of B"),
+    "another sender": (
+        {"sender": "B"},
+        Code.PERMISSION_DENIED,
+        "the certificate is of A, the frame of B",
+    ),
     "another run": ({"run": "s"}, Code.FAILED_PRECONDITION, "the run is 'r', the frame is of 's'"),
-    "another receiver": ({"receiver": "B"}, Code.FAILED_PRECONDITION, "this is server, the frame is for B"),
-    "a number ahead": ({"number": 1}, Code.OUT_OF_RANGE, "message 1 came before message 0 of this link"),
-    "a name that B may send": ({"name": "other"}, Code.PERMISSION_DENIED, "A may not send 'other' to server"),
-    "a name that nobody sends": ({"name": "bad"}, Code.PERMISSION_DENIED, "A may not send 'bad' to server")}
-GARBAGE = {"no frame": [b"\x80\x04\x95 pickled"], "half a frame": [good()[:-1]], "half a head": [good()[:30]],
-           "one byte too many": [good() + b"x"], "two in one": [good() + good(number=1)],
-           "a head that lies": [good().replace(b",7]", b",6]")], "a piece too long": [good().replace(b",7]", b",9]"), b"123"]}
+    "another receiver": (
+        {"receiver": "B"},
+        Code.FAILED_PRECONDITION,
+        "this is server, the frame is for B",
+    ),
+    "a number ahead": (
+        {"number": 1},
+        Code.OUT_OF_RANGE,
+        "message 1 came before message 0 of this link",
+    ),
+    "a name that B may send": (
+        {"name": "other"},
+        Code.PERMISSION_DENIED,
+        "A may not send 'other' to server",
+    ),
+    "a name that nobody sends": (
+        {"name": "bad"},
+        Code.PERMISSION_DENIED,
+        "A may not send 'bad' to server",
+    ),
+}
+GARBAGE = {
+    "no frame": [b"\x80\x04\x95 pickled"],
+    "half a frame": [good()[:-1]],
+    "half a head": [good()[:30]],
+    "one byte too many": [good() + b"x"],
+    "two in one": [good() + good(number=1)],
+    "a head that lies": [good().replace(b",7]", b",6]")],
+    "a piece too long": [good().replace(b",7]", b",9]"), b"123"],
+}
 
 
 def still_takes_a_good_one(server, address, folder, session="s", number=0):
-    code, why, taken = knock(address, certificates.dialling(folder, "A"), [good(number=number)], session)
+    code, why, taken = knock(
+        address, certificates.dialling(folder, "A"), [good(number=number)], session
+    )
     assert (code, why, taken) == (Code.OK, "", [number])
     assert server.receive("A", "good", step=1) == b"payload"
 
 
 @pytest.mark.parametrize("changes, code, why", WRONG.values(), ids=WRONG)
-def test_a_message_that_should_not_come_is_refused_and_the_next_good_one_taken(place, folder, changes, code, why):
+def test_a_message_that_should_not_come_is_refused_and_the_next_good_one_taken(
+    place, folder, changes, code, why
+):
     (server, addresses, lines), before = place, time.time()
-    assert knock(addresses["server"], certificates.dialling(folder, "A"), [good(**changes)]) == (code, why, [])
+    assert knock(addresses["server"], certificates.dialling(folder, "A"), [good(**changes)]) == (
+        code,
+        why,
+        [],
+    )
     [line] = lines.refusal()
     assert (line["from"], line["why"]) == ("A", why) and before <= line["at"] <= time.time()
     still_takes_a_good_one(server, addresses["server"], folder)
@@ -139,9 +213,13 @@ def test_garbage_is_refused_and_the_next_good_one_taken(impatient, place, folder
 def test_a_role_that_has_no_part_in_this_is_refused(place, folder):
     server, addresses, lines = place
     for sender in ("stranger", "A"):
-        code, why, _ = knock(addresses["server"], certificates.dialling(folder, "stranger"), [good(sender=sender)])
+        code, why, _ = knock(
+            addresses["server"], certificates.dialling(folder, "stranger"), [good(sender=sender)]
+        )
         assert (code, why) == (Code.PERMISSION_DENIED, "stranger is no role that server talks with")
-    code, why, _ = knock(addresses["server"], certificates.dialling(folder, "server"), [good(sender="server")])
+    code, why, _ = knock(
+        addresses["server"], certificates.dialling(folder, "server"), [good(sender="server")]
+    )
     assert (code, why) == (Code.PERMISSION_DENIED, "server is no role that server talks with")
     assert [line["from"] for line in lines.refusal()] == ["stranger", "stranger", "server"]
     still_takes_a_good_one(server, addresses["server"], folder)
@@ -165,7 +243,8 @@ def failed_handshakes(server, lines):
     """How many the log has once those that began have had their time."""
     until(lambda: server._listener.handshakes.begun)
     server._clock.move(server._clock.time + FAR)
-    server._listener.handshakes.count_failed()                                     # as its timer does
+    # as its timer does
+    server._listener.handshakes.count_failed()
     return sum(int(line["why"].split(": ")[1]) for line in lines if line.get("from") == "unknown")
 
 
@@ -173,7 +252,9 @@ def failed_handshakes(server, lines):
 def timed(folder):
     """As `place`, by a clock that the test moves."""
     addresses, lines = loopback("A", "B", "server"), Lines()
-    with opened("server", addresses, run="r", certificates=folder, log=lines.append, clock=Hand()) as server:
+    with opened(
+        "server", addresses, run="r", certificates=folder, log=lines.append, clock=Hand()
+    ) as server:
         yield server, addresses, lines
 
 
@@ -185,37 +266,62 @@ def test_without_a_certificate_of_this_authority_nobody_gets_in(timed, folder, t
     still_takes_a_good_one(server, addresses["server"], folder)
     assert failed_handshakes(server, lines) == 3, "who has one is not counted"
     assert {line["why"].split(":")[0] for line in lines.refusal()} == {
-        "connections that showed no valid certificate of this run's authority"}
-    assert not server._listener.handshakes.begun and capfd.readouterr().err.count("Handshake failed") == 3, "gRPC says why, on stderr"
+        "connections that showed no valid certificate of this run's authority"
+    }
+    assert (
+        not server._listener.handshakes.begun
+        and capfd.readouterr().err.count("Handshake failed") == 3
+    ), "gRPC says why, on stderr"
 
 
 def test_a_failed_handshake_is_counted_by_itself(monkeypatch, place, folder, tmp_path):
     monkeypatch.setattr(handshakes, "ENOUGH_SECONDS", 0.01)
     server, addresses, lines = place
     knock(addresses["server"], without_tls(folder, tmp_path), [good()])
-    assert lines.refusal()[0]["why"] == "connections that showed no valid certificate of this run's authority: 1"
+    assert (
+        lines.refusal()[0]["why"]
+        == "connections that showed no valid certificate of this run's authority: 1"
+    )
 
 
 def test_an_expired_certificate_does_not_get_in(folder, tmp_path, capfd):
     """Of the right authority, for the right role, with the right key: only the time is wrong."""
-    now, keys = datetime.now(timezone.utc), {role: ec.generate_private_key(ec.SECP256R1()) for role in ("ca", "A", "server")}
-    valid, over = (now - timedelta(days=2), now + timedelta(days=1)), (now - timedelta(days=2), now - timedelta(days=1))
+    now, keys = (
+        datetime.now(timezone.utc),
+        {role: ec.generate_private_key(ec.SECP256R1()) for role in ("ca", "A", "server")},
+    )
+    valid, over = (
+        (now - timedelta(days=2), now + timedelta(days=1)),
+        (now - timedelta(days=2), now - timedelta(days=1)),
+    )
     ca = certificates._named("an authority")
-    authority = certificates._signed(ca, ca, keys["ca"].public_key(), keys["ca"], valid, is_authority=True)
+    authority = certificates._signed(
+        ca, ca, keys["ca"].public_key(), keys["ca"], valid, is_authority=True
+    )
     for place, span in (("good", valid), ("old", over)):
         for role in ("A", "server"):
             alternatives = [x509.DNSName(certificates.target(role))]
-            mine = certificates._signed(certificates._named(role), ca, keys[role].public_key(), keys["ca"], span,
-                                        alternatives=alternatives)
+            mine = certificates._signed(
+                certificates._named(role),
+                ca,
+                keys[role].public_key(),
+                keys["ca"],
+                span,
+                alternatives=alternatives,
+            )
             (tmp_path / place / role).mkdir(parents=True)
             private = keys[role].private_bytes(PEM, PrivateFormat.PKCS8, NoEncryption())
-            for file, text in zip(certificates.FILES, (authority.public_bytes(PEM), mine.public_bytes(PEM), private)):
+            for file, text in zip(
+                certificates.FILES, (authority.public_bytes(PEM), mine.public_bytes(PEM), private)
+            ):
                 (tmp_path / place / role / file).write_bytes(text)
                 (tmp_path / place / role / file).chmod(0o600)
     lines, addresses = Lines(), loopback("A", "server")
     settings = {"run": "r", "certificates": tmp_path / "good", "log": lines.append, "clock": Hand()}
     with opened("server", addresses, **settings) as server:
-        code, _, taken = knock(addresses["server"], certificates.dialling(tmp_path / "old", "A"), [good()])
+        code, _, taken = knock(
+            addresses["server"], certificates.dialling(tmp_path / "old", "A"), [good()]
+        )
         assert code is Code.UNAVAILABLE and taken == [] and failed_handshakes(server, lines) == 1
         still_takes_a_good_one(server, addresses["server"], tmp_path / "good")
     assert "certificate has expired" in capfd.readouterr().err
@@ -229,17 +335,27 @@ def test_who_dials_checks_that_it_reached_the_role_it_meant(folder):
     there = {"A": addresses["A"], "B": addresses["server"]}
     with opened("B", there, run="r", certificates=folder, log=seen.append) as b:
         with pytest.raises(Silent, match="server could not be reached") as silent:
-            with opened("A", addresses, run="r", certificates=folder, timeout=1.0, clock=clock) as a:
+            with opened(
+                "A", addresses, run="r", certificates=folder, timeout=1.0, clock=clock
+            ) as a:
                 a.send("server", "secret", b"x", step=0)
-                until(lambda: len(b._listener.handshakes.begun) > 1)         # it has tried, and tried again
+                # it has tried, and tried again
+                until(lambda: len(b._listener.handshakes.begun) > 1)
                 clock.move(1.1)
-        assert silent.value.role == "server" and not [line for line in seen if line.get("from") == "A"]
+        assert silent.value.role == "server" and not [
+            line for line in seen if line.get("from") == "A"
+        ]
 
 
 def test_a_message_that_comes_again_is_acknowledged_and_dropped(place, folder):
     server, addresses, lines = place
     dialling = certificates.dialling(folder, "A")
-    parts = [good(payload=b"first"), good(payload=b"again"), good(number=1, payload=b"second"), good(payload=b"again")]
+    parts = [
+        good(payload=b"first"),
+        good(payload=b"again"),
+        good(number=1, payload=b"second"),
+        good(payload=b"again"),
+    ]
     assert knock(addresses["server"], dialling, parts) == (Code.OK, "", [0, 0, 1, 0])
     assert knock(addresses["server"], dialling, parts[:1]) == (Code.OK, "", [0])
     assert [server.receive("A", "good", step=1) for _ in range(2)] == [b"first", b"second"]
@@ -252,7 +368,9 @@ def test_a_sender_that_was_started_anew_is_refused_and_not_taken_for_a_retry(pla
     dialling = certificates.dialling(folder, "A")
     assert knock(addresses["server"], dialling, [good()], session="one")[0] is Code.OK
     for number in (0, 1):
-        code, why, taken = knock(addresses["server"], dialling, [good(number=number)], session="two")
+        code, why, taken = knock(
+            addresses["server"], dialling, [good(number=number)], session="two"
+        )
         assert code is Code.FAILED_PRECONDITION and "started anew" in why and taken == []
     assert len(lines.refusal()) == 2
     assert server.receive("A", "good", step=1) == b"payload"
@@ -263,14 +381,24 @@ def test_calls_pass_the_same_checks(place, folder):
     server, addresses, lines = place
     dialling = certificates.dialling(folder, "A")
     ask = lambda method="Call", **changes: knock(
-        addresses["server"], dialling, [good(**{"name": "double", "payload": {"x": 4}} | changes)], method=method)
+        addresses["server"],
+        dialling,
+        [good(**{"name": "double", "payload": {"x": 4}} | changes)],
+        method=method,
+    )
     assert json.loads(ask()[2][0]) == {"caller": "A", "twice": 8}
-    assert ask(run="s")[0] is Code.FAILED_PRECONDITION and ask(sender="B")[0] is Code.PERMISSION_DENIED
-    assert ask(receiver="A")[0] is Code.FAILED_PRECONDITION and ask(name="treble")[0] is Code.UNIMPLEMENTED
+    assert (
+        ask(run="s")[0] is Code.FAILED_PRECONDITION and ask(sender="B")[0] is Code.PERMISSION_DENIED
+    )
+    assert (
+        ask(receiver="A")[0] is Code.FAILED_PRECONDITION
+        and ask(name="treble")[0] is Code.UNIMPLEMENTED
+    )
     assert ask(payload=b"bytes", number=2)[0] is Code.UNIMPLEMENTED and len(lines.refusal()) == 5
 
 
 # what would take memory, or be tried for ever
+
 
 def peak_bytes(act):
     """What `act` returns, and the most that Python held meanwhile beside what it held before."""
@@ -284,41 +412,78 @@ def peak_bytes(act):
 
 def said(n_bytes, sent):
     """A frame that says n_bytes, in pieces, of which so many are sent."""
-    head = json.dumps(["r", "A", "server", "online", "good", 0, 1, "bytes", "", [], [], n_bytes]).encode()
+    head = json.dumps(
+        ["r", "A", "server", "online", "good", 0, 1, "bytes", "", [], [], n_bytes]
+    ).encode()
     yield b"PPK1<" + len(head).to_bytes(4, "big") + head
     for _ in range(sent):
         yield bytes(1 << 20)
 
 
-@pytest.mark.parametrize("settings, code, why", [
-    ({"largest": 1 << 20}, Code.INVALID_ARGUMENT, "a message to server has at most 1048576 bytes, this one 4294967296"),
-    ({}, Code.FAILED_PRECONDITION, r"server keeps at most 2147483648 bytes of A that it has not read, and has no room for 4294967\d+")])
+@pytest.mark.parametrize(
+    "settings, code, why",
+    [
+        (
+            {"largest": 1 << 20},
+            Code.INVALID_ARGUMENT,
+            "a message to server has at most 1048576 bytes, this one 4294967296",
+        ),
+        (
+            {},
+            Code.FAILED_PRECONDITION,
+            r"server keeps at most 2147483648 bytes of A that it has not read, and has no room for 4294967\d+",
+        ),
+    ],
+)
 def test_a_message_that_says_too_much_is_refused_before_it_comes(folder, settings, code, why):
     addresses, lines = loopback("A", "server"), Lines()
-    with opened("server", addresses, run="r", certificates=folder, log=lines.append, **settings) as server:
+    with opened(
+        "server", addresses, run="r", certificates=folder, log=lines.append, **settings
+    ) as server:
         (got, sentence, _), most = peak_bytes(
-            lambda: knock(addresses["server"], certificates.dialling(folder, "A"), said(1 << 32, sent=100)))
-        assert got is code and re.fullmatch(why, sentence) and most < 20 << 20       # what gRPC holds on its way
+            lambda: knock(
+                addresses["server"], certificates.dialling(folder, "A"), said(1 << 32, sent=100)
+            )
+        )
+        # what gRPC holds on its way
+        assert got is code and re.fullmatch(why, sentence) and most < 20 << 20
         assert [line["why"] for line in lines.refusal()] == [sentence]
         still_takes_a_good_one(server, addresses["server"], folder)
 
 
 def test_the_largest_message_is_taken_and_one_byte_more_is_not(folder):
     addresses, lines = loopback("A", "server"), Lines()
-    with opened("server", addresses, run="r", certificates=folder, log=lines.append, largest=7) as server:
+    with opened(
+        "server", addresses, run="r", certificates=folder, log=lines.append, largest=7
+    ) as server:
         still_takes_a_good_one(server, addresses["server"], folder)
-        code, why, _ = knock(addresses["server"], certificates.dialling(folder, "A"), [good(number=1, payload=b"payload+")])
-        assert (code, why) == (Code.INVALID_ARGUMENT, "a message to server has at most 7 bytes, this one 8")
+        code, why, _ = knock(
+            addresses["server"],
+            certificates.dialling(folder, "A"),
+            [good(number=1, payload=b"payload+")],
+        )
+        assert (code, why) == (
+            Code.INVALID_ARGUMENT,
+            "a message to server has at most 7 bytes, this one 8",
+        )
 
 
 def test_unread_messages_are_bounded_and_reading_makes_room(folder):
     addresses, lines = loopback("A", "server"), Lines()
     one = lambda number: good(number=number, payload=bytes(10_000))
-    with opened("server", addresses, run="r", certificates=folder, log=lines.append, backlog=50_000) as server:
-        ask = lambda *numbers: knock(addresses["server"], certificates.dialling(folder, "A"), [one(n) for n in numbers])
+    with opened(
+        "server", addresses, run="r", certificates=folder, log=lines.append, backlog=50_000
+    ) as server:
+        ask = lambda *numbers: knock(
+            addresses["server"], certificates.dialling(folder, "A"), [one(n) for n in numbers]
+        )
         code, why, taken = ask(0, 1, 2, 3)
-        assert (code, taken) == (Code.FAILED_PRECONDITION, [0, 1, 2]) and why == lines.refusal()[0]["why"]
-        assert why.startswith("server keeps at most 50000 bytes of A that it has not read, and has no room for 100")
+        assert (code, taken) == (Code.FAILED_PRECONDITION, [0, 1, 2]) and why == lines.refusal()[0][
+            "why"
+        ]
+        assert why.startswith(
+            "server keeps at most 50000 bytes of A that it has not read, and has no room for 100"
+        )
         assert ask(1) == (Code.OK, "", [1]), "a repetition takes no room"
         for number in (3, 4, 5):
             server.receive("A", "good", step=1)
@@ -331,14 +496,18 @@ def test_unread_messages_are_bounded_and_reading_makes_room(folder):
 
 def test_a_long_message_that_comes_again_is_acknowledged_and_not_kept_meanwhile(place, folder):
     server, addresses, lines = place
-    ask = lambda: knock(addresses["server"], certificates.dialling(folder, "A"), said(40 << 20, sent=40))
+    ask = lambda: knock(
+        addresses["server"], certificates.dialling(folder, "A"), said(40 << 20, sent=40)
+    )
     assert ask() == (Code.OK, "", [0])
     got, most = peak_bytes(ask)
     assert got == (Code.OK, "", [0]) and most < 20 << 20
 
 
 def test_half_messages_on_many_streams_are_not_all_kept(impatient, folder):
-    """Only the latest stream of a link counts: the ones before it are ended, and what they brought is forgotten."""
+    """Only the latest stream of a link counts: the ones before it are ended, and what they brought
+    is forgotten.
+    """
     addresses, lines, go_on = loopback("A", "server"), Lines(), threading.Event()
 
     def half():
@@ -365,7 +534,9 @@ def test_half_messages_on_many_streams_are_not_all_kept(impatient, folder):
 
 
 @pytest.mark.parametrize("error", [MemoryError, RecursionError, RuntimeError])
-def test_a_message_that_the_receiver_fails_at_is_tried_once_and_ends_the_senders_run(tmp_path, monkeypatch, error):
+def test_a_message_that_the_receiver_fails_at_is_tried_once_and_ends_the_senders_run(
+    tmp_path, monkeypatch, error
+):
     lines, tried, real = [], [], frames.unpack
 
     def fails(*parts):
@@ -376,15 +547,23 @@ def test_a_message_that_the_receiver_fails_at_is_tried_once_and_ends_the_senders
 
     with Pair(tmp_path, log=lines.append) as pair:
         monkeypatch.setattr(frames, "unpack", fails)
-        with pytest.raises(Rejected, match=rf"^server refused: server could not take this call \({error.__name__}\)$"):
+        with pytest.raises(
+            Rejected,
+            match=rf"^server refused: server could not take this call \({error.__name__}\)$",
+        ):
             pair.A.call("server", "ask", {})
         pair.A.send("server", "x", b"1", step=1)
-        with pytest.raises(Rejected, match=rf"^server refused: server could not take this message \({error.__name__}\)$"):
+        with pytest.raises(
+            Rejected,
+            match=rf"^server refused: server could not take this message \({error.__name__}\)$",
+        ):
             pair.A.flush()
         assert len(tried) == 2
     failed = [line for line in lines if line.get("event") == "failed"]
     assert [(line["from"], line["why"]) for line in failed] == [
-        ("A", f"server could not take this {what} ({error.__name__})") for what in ("call", "message")]
+        ("A", f"server could not take this {what} ({error.__name__})")
+        for what in ("call", "message")
+    ]
 
 
 class Fruitless(grpc.RpcError):
@@ -400,9 +579,11 @@ class Fruitless(grpc.RpcError):
 @pytest.mark.slow
 @pytest.mark.parametrize("acknowledged", [None, 99])
 def test_pieces_that_come_to_nothing_again_and_again_are_no_sign_of_life(acknowledged):
-    """Every stream takes both pieces and breaks, for ever; an acknowledgement of nothing that was sent is none either.
+    """Every stream takes both pieces and breaks, for ever; an acknowledgement of nothing that was
+    sent is none either.
 
-    What goes through for the first time is a sign of life, and so it is on the first stream after a break, not on the next.
+    What goes through for the first time is a sign of life, and so it is on the first stream after a
+    break, not on the next.
     """
     failed, opened, gone, over, clock = [], [], [], threading.Event(), Hand()
 
@@ -417,7 +598,10 @@ def test_pieces_that_come_to_nothing_again_and_again_are_no_sign_of_life(acknowl
         def __init__(self, parts):
             self.broken = threading.Event()
             opened.append(self)
-            threading.Thread(target=lambda: [next(parts, None) for _ in range(3)], daemon=True).start()      # as gRPC asks
+            # as gRPC asks
+            threading.Thread(
+                target=lambda: [next(parts, None) for _ in range(3)], daemon=True
+            ).start()
 
         def __iter__(self):
             assert self.broken.wait(FAR)
@@ -428,7 +612,16 @@ def test_pieces_that_come_to_nothing_again_and_again_are_no_sign_of_life(acknowl
         def cancel(self):
             self.broken.set()
 
-    link = Watched("B", Call, bandwidth=0, timeout=1.0, stopped=over, clock=clock, sent=lambda about: None, failed=failed.append)
+    link = Watched(
+        "B",
+        Call,
+        bandwidth=0,
+        timeout=1.0,
+        stopped=over,
+        clock=clock,
+        sent=lambda about: None,
+        failed=failed.append,
+    )
     link.put([b"one", b"two"], {})
     alive = []
     for n in range(1, 5):
@@ -440,7 +633,11 @@ def test_pieces_that_come_to_nothing_again_and_again_are_no_sign_of_life(acknowl
     until(lambda: failed)
     over.set()
     link.end()
-    assert alive == [0.0, 0.4, 0.4, 0.4] and [type(error) for error in failed] == [Silent] and len(opened) == 4
+    assert (
+        alive == [0.0, 0.4, 0.4, 0.4]
+        and [type(error) for error in failed] == [Silent]
+        and len(opened) == 4
+    )
 
 
 def test_steps_out_of_turn_are_refused_at_the_door_and_repetitions_are_not(place, folder):
@@ -451,8 +648,13 @@ def test_steps_out_of_turn_are_refused_at_the_door_and_repetitions_are_not(place
     assert ask(good(step=1)) == (Code.OK, "", [0]), "a message that was taken is acknowledged"
     for step in (4, 8, 0):
         code, why, taken = ask(good(number=1, step=step))
-        assert (code, taken) == (Code.OUT_OF_RANGE, []) and why == f"'good' of step {step} is out of turn: server takes 5 to 7"
-    assert [line["why"].split(" is ")[0] for line in lines.refusal()] == [f"'good' of step {step}" for step in (4, 8, 0)]
+        assert (code, taken) == (
+            Code.OUT_OF_RANGE,
+            [],
+        ) and why == f"'good' of step {step} is out of turn: server takes 5 to 7"
+    assert [line["why"].split(" is ")[0] for line in lines.refusal()] == [
+        f"'good' of step {step}" for step in (4, 8, 0)
+    ]
     assert ask(good(number=1, step=5), good(number=2, step=7)) == (Code.OK, "", [1, 2])
     server.turn(0, math.inf)
     assert ask(good(number=3, step=1 << 40)) == (Code.OK, "", [3])
@@ -463,21 +665,50 @@ def test_steps_out_of_turn_are_refused_at_the_door_and_repetitions_are_not(place
 
 # two endpoints with each other
 
+
 def test_tensors_arrive_as_they_were_sent_in_order_and_both_sides_can_tell(folder, tmp_path):
-    lines, tensors = [], [torch.randn(8, 5_000).T, torch.arange(6, dtype=torch.int64).view(2, 3), torch.empty(0, 8)]
+    lines, tensors = (
+        [],
+        [torch.randn(8, 5_000).T, torch.arange(6, dtype=torch.int64).view(2, 3), torch.empty(0, 8)],
+    )
     with Pair(tmp_path, log=lines.append, record=tmp_path / "record") as pair:
         for step, tensor in enumerate(tensors):
-            pair.A.send("server", f"m{step}", tensor, step=step, phase="offline" if step else "online")
+            pair.A.send(
+                "server", f"m{step}", tensor, step=step, phase="offline" if step else "online"
+            )
         for step, tensor in enumerate(tensors):
             got = pair.server.receive("A", f"m{step}", step=step)
-            assert torch.equal(got, tensor) and got.stride() == tensor.stride() and got.dtype == tensor.dtype
+            assert (
+                torch.equal(got, tensor)
+                and got.stride() == tensor.stride()
+                and got.dtype == tensor.dtype
+            )
     sent = [line for line in lines if line["name"].startswith("m")]
-    assert [(line["step"], line["phase"], line["n_bytes"]) for line in sent] == [(0, "online", 160_000), (1, "offline", 48),
-                                                                                 (2, "offline", 0)]
-    assert list(sent[0]) == ["at", "sent_at", "step", "phase", "sender", "receiver", "name", "n_bytes", "wire_bytes"]
-    assert all(line["at"] <= line["sent_at"] <= time.time() and 0 < line["wire_bytes"] - line["n_bytes"] < 250 for line in sent)
+    assert [(line["step"], line["phase"], line["n_bytes"]) for line in sent] == [
+        (0, "online", 160_000),
+        (1, "offline", 48),
+        (2, "offline", 0),
+    ]
+    assert list(sent[0]) == [
+        "at",
+        "sent_at",
+        "step",
+        "phase",
+        "sender",
+        "receiver",
+        "name",
+        "n_bytes",
+        "wire_bytes",
+    ]
+    assert all(
+        line["at"] <= line["sent_at"] <= time.time()
+        and 0 < line["wire_bytes"] - line["n_bytes"] < 250
+        for line in sent
+    )
     kept = [frame for frame in frames.recorded(tmp_path / "record") if frame.receiver == "server"]
-    assert [frame.name for frame in kept] == ["hello", "m0", "m1", "m2"] and torch.equal(kept[1].payload, tensors[0])
+    assert [frame.name for frame in kept] == ["hello", "m0", "m1", "m2"] and torch.equal(
+        kept[1].payload, tensors[0]
+    )
     assert [len(pack(frame)) for frame in kept[1:]] == [line["wire_bytes"] for line in sent]
 
 
@@ -487,7 +718,7 @@ def test_a_long_message_goes_in_pieces_and_arrives_whole(tmp_path):
         pair.A.send("server", "long", tensor, step=0)
         pair.A.send("server", "short", b"x", step=0)
         tensor_sent = tensor.clone()
-        tensor.zero_()                                           # what is sent is what was there
+        tensor.zero_()  # what is sent is what was there
         assert torch.equal(pair.server.receive("A", "long", step=0), tensor_sent)
         assert pair.server.receive("A", "short", step=0) == b"x"
 
@@ -497,10 +728,15 @@ def test_another_message_than_waited_for_is_out_of_turn_logged_and_stays(tmp_pat
     with Pair(tmp_path, log=lines.append) as pair:
         pair.A.send("server", "x", b"1", step=3)
         for name, step in (("y", 3), ("x", 4)):
-            with pytest.raises(OutOfTurn, match=f"A sent 'x' of step 3 where server waits for '{name}' of step {step}") as wrong:
+            with pytest.raises(
+                OutOfTurn,
+                match=f"A sent 'x' of step 3 where server waits for '{name}' of step {step}",
+            ) as wrong:
                 pair.server.receive("A", name, step=step)
             assert wrong.value.role == "A"
-            assert [(line["from"], line["why"]) for line in lines if line.get("event") == "out of turn"][-1] == ("A", str(wrong.value))
+            assert [
+                (line["from"], line["why"]) for line in lines if line.get("event") == "out of turn"
+            ][-1] == ("A", str(wrong.value))
         assert pair.server.receive("A", "x", step=3) == b"1"
 
 
@@ -526,16 +762,21 @@ def test_silence_names_the_role_and_takes_as_long_as_agreed(tmp_path):
         ended, thread = waits(lambda: pair.server.receive("A", "x", step=2))
         until(lambda: clock.waits == [100.5])
         clock.move(100.4)
-        until(lambda: clock.waits == [100.5, 100.5])                             # woken, it goes on waiting
+        # woken, it goes on waiting
+        until(lambda: clock.waits == [100.5, 100.5])
         assert not ended
         clock.move(100.5)
         thread.join(FAR)
         assert ended[0].role == "A" and isinstance(ended[0], Silent)
-        assert str(ended[0]) == "A gave no sign of life for 0.5 s, while server waits for 'x' of step 2"
+        assert (
+            str(ended[0])
+            == "A gave no sign of life for 0.5 s, while server waits for 'x' of step 2"
+        )
 
 
 def test_a_piece_or_a_call_is_a_sign_of_life(tmp_path):
-    clock, bandwidth = Hand(), 4 * 8 * 4096                                      # a piece of 4 KiB takes a quarter of a second
+    # a piece of 4 KiB takes a quarter of a second
+    clock, bandwidth = Hand(), 4 * 8 * 4096
     with Pair(tmp_path, timeout=0.4, bandwidth=bandwidth, clock=clock) as pair:
         pair.server.on_call("alive", lambda caller, body: {})
         link = pair.server._inbox.senders["A"]
@@ -562,15 +803,20 @@ def test_stop_ends_every_wait_with_its_reason_and_calls_go_on(tmp_path):
     clock = Hand()
     with Pair(tmp_path, clock=clock) as pair:
         pair.A.on_call("who", lambda caller, body: {"caller": caller})
-        waiting = [waits(lambda: pair.server.receive("A", "x", step=0, timeout=math.inf)) for _ in range(3)]
+        waiting = [
+            waits(lambda: pair.server.receive("A", "x", step=0, timeout=math.inf)) for _ in range(3)
+        ]
         until(lambda: clock.waits == [math.inf] * 3)
         pair.server.stop("holder B is gone")
         for ended, thread in waiting:
             thread.join(FAR)
             assert isinstance(ended[0], Stopped) and str(ended[0]) == "holder B is gone"
         pair.server.stop("a later reason")
-        for act in (lambda: pair.server.send("A", "x", b"", step=0), pair.server.flush,
-                    lambda: pair.server.receive("A", "x", step=0)):
+        for act in (
+            lambda: pair.server.send("A", "x", b"", step=0),
+            pair.server.flush,
+            lambda: pair.server.receive("A", "x", step=0),
+        ):
             with pytest.raises(Stopped, match="holder B is gone"):
                 act()
         assert pair.server.call("A", "who", {}) == {"caller": "server"}
@@ -578,7 +824,9 @@ def test_stop_ends_every_wait_with_its_reason_and_calls_go_on(tmp_path):
 
 def test_a_refused_message_ends_the_senders_run_with_the_reason(tmp_path):
     with Pair(tmp_path, accepts={"A": {"hello"}, "server": {"hello"}}) as pair:
-        with pytest.raises(Rejected, match="server refused: A may not send 'x' to server") as refused:
+        with pytest.raises(
+            Rejected, match="server refused: A may not send 'x' to server"
+        ) as refused:
             pair.A.send("server", "x", b"", step=0)
             pair.A.receive("server", "y", step=0)
         assert refused.value.role == "server"
@@ -589,6 +837,7 @@ def test_a_refused_message_ends_the_senders_run_with_the_reason(tmp_path):
 def test_a_handler_can_refuse_and_its_mishaps_are_not_told(tmp_path):
     lines = []
     with Pair(tmp_path, log=lines.append) as pair:
+
         def no(caller, body):
             raise ValueError(f"{caller} came too late")
 
@@ -601,12 +850,15 @@ def test_a_handler_can_refuse_and_its_mishaps_are_not_told(tmp_path):
         with pytest.raises(Rejected, match=r"failed to answer 'mishap' \(KeyError\)") as rejected:
             pair.A.call("server", "mishap", {})
         assert "must not see" not in str(rejected.value)
-        assert [line["why"] for line in lines if line.get("event") == "failed"] == ["KeyError: 'a value that the caller must not see'"]
+        assert [line["why"] for line in lines if line.get("event") == "failed"] == [
+            "KeyError: 'a value that the caller must not see'"
+        ]
         with pytest.raises(Rejected, match="answers no call 'what'"):
             pair.A.call("server", "what", {})
 
 
 # connections that are lost
+
 
 @pytest.fixture
 def cuttable(folder):
@@ -616,8 +868,17 @@ def cuttable(folder):
     made = []
 
     def make(**settings):
-        server = opened("server", addresses, run="r", certificates=folder, log=servers.append, **settings)
-        a = opened("A", addresses | {"server": wire.address}, run="r", certificates=folder, log=lines.append, **settings)
+        server = opened(
+            "server", addresses, run="r", certificates=folder, log=servers.append, **settings
+        )
+        a = opened(
+            "A",
+            addresses | {"server": wire.address},
+            run="r",
+            certificates=folder,
+            log=lines.append,
+            **settings,
+        )
         made.extend([a, server])
         return a.__enter__(), server.__enter__(), wire, lines
 
@@ -643,7 +904,8 @@ def test_messages_cross_cuts_once_and_in_order(cuttable):
     for start, cuts in ((0, 1), (40, 1), (90, 2), (200, 1), (290, 0)):
         for step in range(start, {0: 40, 40: 90, 90: 200, 200: 290, 290: 300}[start]):
             a.send("server", "m", sent[step], step=step)
-        for _ in range(cuts):                                                    # in the midst of what was just sent
+        # in the midst of what was just sent
+        for _ in range(cuts):
             cut_for_a_while(wire)
     for step, tensor in enumerate(sent):
         assert torch.equal(server.receive("A", "m", step=step), tensor)
@@ -686,7 +948,8 @@ def test_a_call_is_answered_by_one_run_of_its_handler_however_often_it_is_asked(
     ended, thread = waits(lambda: a.call("server", "count", {"n": 7}))
     until(lambda: counted)
     cut_for_a_while(wire)
-    until(lambda: len(asked) == 2)                                               # it comes again, and waits
+    # it comes again, and waits
+    until(lambda: len(asked) == 2)
     go_on.set()
     thread.join(FAR)
     assert ended == [{"count": 1}] and counted == [7]
@@ -707,20 +970,27 @@ def test_a_connection_that_is_not_restored_ends_in_a_sentence_that_names_the_rol
     [silent] = ended
     assert isinstance(silent, Silent) and silent.role == "server" and "\n" not in str(silent)
     assert re.match(r"server could not be reached, or took nothing, for 1\.5 s", str(silent))
-    for move, how in ((lambda: clock.move(2.2), {"timeout": 0.5}), (lambda: enough.set(), {"until": (enough := threading.Event())})):
+    for move, how in (
+        (lambda: clock.move(2.2), {"timeout": 0.5}),
+        (lambda: enough.set(), {"until": (enough := threading.Event())}),
+    ):
         before = wire.refused
         ended, thread = waits(lambda: a.call("server", "hello", {}, **how))
-        until(lambda: wire.refused > before + 1)                                 # it tries again and again
+        # it tries again and again
+        until(lambda: wire.refused > before + 1)
         move()
         thread.join(FAR)
-        assert isinstance(ended[0], Silent) and str(ended[0]).startswith("server did not answer 'hello' for ")
+        assert isinstance(ended[0], Silent) and str(ended[0]).startswith(
+            "server did not answer 'hello' for "
+        )
 
 
 HUNG = """
 import sys, time
 from spnn_system.transport.endpoint import Endpoint
 from spnn_system.transport.shaping import Links
-with Endpoint("server", {"A": sys.argv[1], "server": sys.argv[2]}, run="r", certificates=sys.argv[3], links=Links(timeout=600.0)) as server:
+at = {"A": sys.argv[1], "server": sys.argv[2]}
+with Endpoint("server", at, run="r", certificates=sys.argv[3], links=Links(timeout=600.0)) as server:
     print("up", flush=True)
     print(server.receive("A", "m", step=0), flush=True)
     time.sleep(600)
@@ -731,18 +1001,26 @@ with Endpoint("server", {"A": sys.argv[1], "server": sys.argv[2]}, run="r", cert
 def test_a_role_that_hangs_is_named(folder):
     """Stopped by a signal, it keeps its connections, and takes nothing any more."""
     addresses, clock = loopback("A", "server"), Hand()
-    child = subprocess.Popen([sys.executable, "-c", HUNG, addresses["A"], addresses["server"], folder], stdout=subprocess.PIPE)
+    child = subprocess.Popen(
+        [sys.executable, "-c", HUNG, addresses["A"], addresses["server"], folder],
+        stdout=subprocess.PIPE,
+    )
     try:
         assert child.stdout.readline() == b"up\n"
-        a = opened("A", addresses, run="r", certificates=folder, timeout=FAR, clock=clock).__enter__()
+        a = opened(
+            "A", addresses, run="r", certificates=folder, timeout=FAR, clock=clock
+        ).__enter__()
         a.send("server", "m", b"x", step=0)
         a.flush()
         assert child.stdout.readline() == b"b'x'\n"
         os.kill(child.pid, signal.SIGSTOP)
         a.send("server", "m", torch.zeros(4_000), step=1)
-        until(lambda: a._outgoing["server"]._furthest[0] == 1)       # it has left, towards a role that does not take it
+        # it has left, towards a role that does not take it
+        until(lambda: a._outgoing["server"]._furthest[0] == 1)
         clock.move(FAR + 1.0)
-        with pytest.raises(Silent, match=f"^server could not be reached, or took nothing, for {FAR:g} s"):
+        with pytest.raises(
+            Silent, match=f"^server could not be reached, or took nothing, for {FAR:g} s"
+        ):
             a.flush()
         a.close()
     finally:
@@ -753,22 +1031,44 @@ def test_a_role_that_hangs_is_named(folder):
 
 # what is wrong before anything starts
 
+
 def test_a_port_in_use_and_other_wrong_settings_are_refused(folder):
     addresses = loopback("A", "server")
-    make = lambda me="A", at=addresses, **settings: opened(me, at, **{"run": "r", "certificates": folder} | settings)
+    make = lambda me="A", at=addresses, **settings: opened(
+        me, at, **{"run": "r", "certificates": folder} | settings
+    )
     with socket.create_server(("127.0.0.1", int(addresses["A"].split(":")[1]))):
-        with pytest.raises(ValueError, match=f"A cannot serve at '{addresses['A']}': Address already in use"):
+        with pytest.raises(
+            ValueError, match=f"A cannot serve at '{addresses['A']}': Address already in use"
+        ):
             make()
-    for address in ("127.0.0.1:99999", "127.0.0.1:0", "127.0.0.1:x", "127.0.0.1", ":5000", "no host:5000"):
+    for address in (
+        "127.0.0.1:99999",
+        "127.0.0.1:0",
+        "127.0.0.1:x",
+        "127.0.0.1",
+        ":5000",
+        "no host:5000",
+    ):
         with pytest.raises(ValueError, match="A cannot serve at"):
             make(at={"A": address})
     with pytest.raises(ValueError, match=r"addresses must have one for 'C' itself"):
         make("C")
-    for wrong in ({"bandwidth": -1}, {"latency": -1}, {"timeout": 0}, {"timeout": math.inf}, {"latency": math.nan}):
-        with pytest.raises(ValueError, match="bandwidth and latency must be >= 0 and timeout > 0, got"):
+    for wrong in (
+        {"bandwidth": -1},
+        {"latency": -1},
+        {"timeout": 0},
+        {"timeout": math.inf},
+        {"latency": math.nan},
+    ):
+        with pytest.raises(
+            ValueError, match="bandwidth and latency must be >= 0 and timeout > 0, got"
+        ):
             make(**wrong)
     for wrong in ({"largest": -1}, {"backlog": 0}):
-        with pytest.raises(ValueError, match="largest must be >= 0 or None and backlog > 0, got largest="):
+        with pytest.raises(
+            ValueError, match="largest must be >= 0 or None and backlog > 0, got largest="
+        ):
             make(**wrong)
     with pytest.raises(ValueError, match=r"certificates of A are not in .*missing"):
         make(certificates=folder / "nowhere")
@@ -776,9 +1076,13 @@ def test_a_port_in_use_and_other_wrong_settings_are_refused(folder):
 
 def test_nobody_sends_to_or_waits_for_a_role_that_is_not_there(tmp_path):
     with Pair(tmp_path) as pair:
-        for act in (lambda: pair.A.send("B", "x", b"", step=0), lambda: pair.A.receive("B", "x", step=0),
-                    lambda: pair.A.send("A", "x", b"", step=0), lambda: pair.A.receive("A", "x", step=0),
-                    lambda: pair.A.call("B", "x", {})):
+        for act in (
+            lambda: pair.A.send("B", "x", b"", step=0),
+            lambda: pair.A.receive("B", "x", step=0),
+            lambda: pair.A.send("A", "x", b"", step=0),
+            lambda: pair.A.receive("A", "x", step=0),
+            lambda: pair.A.call("B", "x", {}),
+        ):
             with pytest.raises(ValueError, match=r"A can (send to|receive from) \['server'\], got"):
                 act()
 
@@ -787,9 +1091,14 @@ def test_leaving_waits_for_acknowledgements_and_ends_every_thread(tmp_path):
     before = {thread.name for thread in threading.enumerate()}
     lines = []
     with Pair(tmp_path, bandwidth=10e6, log=lines.append) as pair:
-        pair.A.send("server", "m", bytes(250_000), step=0)       # 0.2 s
+        pair.A.send("server", "m", bytes(250_000), step=0)  # 0.2 s
     assert [line["name"] for line in lines] == ["hello", "hello", "m"]
-    until(lambda: not {t.name for t in threading.enumerate() if t.name.startswith(("to ", "watch"))} - before)
+    until(
+        lambda: (
+            not {t.name for t in threading.enumerate() if t.name.startswith(("to ", "watch"))}
+            - before
+        )
+    )
     pair.A.close()
     with pytest.raises(Stopped, match="A has closed its endpoint"):
         pair.A.send("server", "m", b"", step=0)

@@ -1,4 +1,6 @@
-"""The example: what the holders' files hold is exactly the rows it was made from, and the config says so."""
+"""The example: what the holders' files hold is exactly the rows it was made from, and the config
+says so.
+"""
 
 import socket
 
@@ -8,9 +10,9 @@ import pytest
 import torch
 
 from ppkit import datasets
+from ppkit.spnn.vertical import LEAKAGE, fraud
 from spnn_system import config, data, example
 from spnn_system.transport import addresses
-from ppkit.spnn.vertical import LEAKAGE, fraud
 
 
 @pytest.fixture(scope="module")
@@ -21,10 +23,20 @@ def cards():
 @pytest.mark.slow
 def test_each_holder_reads_back_its_own_columns_to_the_bit(cards, tmp_path):
     held = fraud(cards, holders=3)
-    path = example.write(tmp_path / "new" / "run", held, label_holder=1, names=["bank", "shop", "C"], protocol="ss")
+    path = example.write(
+        tmp_path / "new" / "run", held, label_holder=1, names=["bank", "shop", "C"], protocol="ss"
+    )
     read = config.load(path)
-    assert read.names == ("bank", "shop", "C") and read.label_holder == "shop" and read.source == cards.source
-    assert read.training.train_rows == 2_400 and read.protocol.form == "lean" and read.dealer is not None
+    assert (
+        read.names == ("bank", "shop", "C")
+        and read.label_holder == "shop"
+        and read.source == cards.source
+    )
+    assert (
+        read.training.train_rows == 2_400
+        and read.protocol.form == "lean"
+        and read.dealer is not None
+    )
     rows = np.concatenate([held.rows["train"], held.rows["test"]])
     for i, name in enumerate(read.names):
         X, y, ids = data.read(read, name)
@@ -32,26 +44,65 @@ def test_each_holder_reads_back_its_own_columns_to_the_bit(cards, tmp_path):
         assert ids == [str(row) for row in rows]
         assert (y is None) == (name != "shop")
     columns = [list(pd.read_parquet(read.holder(name).data).columns) for name in read.names]
-    assert [column for kept in columns for column in kept if column not in ("id", "label")] == list(held.feature_names)
+    assert [column for kept in columns for column in kept if column not in ("id", "label")] == list(
+        held.feature_names
+    )
     assert torch.equal(data.read(read, "shop")[1], torch.cat([held.y["train"], held.y["test"]]))
     assert data.check(read) == 3_000
-    assert sorted(file.name for file in path.parent.iterdir()) == ["C.parquet", "bank.parquet", "config.toml", "shop.parquet"]
+    assert sorted(file.name for file in path.parent.iterdir()) == [
+        "C.parquet",
+        "bank.parquet",
+        "config.toml",
+        "shop.parquet",
+    ]
 
 
 @pytest.mark.slow
 def test_settings_come_back_and_the_rest_stays_at_its_default(cards, tmp_path):
     held = fraud(cards, shares=LEAKAGE)
-    given = dict(epochs=3, batch=500, lr=0.125, bandwidth="10 Mbps", latency=0.005, timeout=3.0, hidden=(5, 4), record=True,
-                 activation=["relu", "sigmoid"], secrets="teaching", seed=7, checkpoint_every=2, key_bits=512, form=None)
-    read = config.load(example.write(tmp_path, held, protocol="he", source='"my" rows', run="r.1", **given))
-    assert (read.training.epochs, read.training.batch, read.training.lr, read.training.seed) == (3, 500, 0.125, 7)
-    assert (read.network.bandwidth, read.network.latency, read.network.timeout, read.network.record) == (1e7, 0.005, 3.0, True)
+    given = dict(
+        epochs=3,
+        batch=500,
+        lr=0.125,
+        bandwidth="10 Mbps",
+        latency=0.005,
+        timeout=3.0,
+        hidden=(5, 4),
+        record=True,
+        activation=["relu", "sigmoid"],
+        secrets="teaching",
+        seed=7,
+        checkpoint_every=2,
+        key_bits=512,
+        form=None,
+    )
+    read = config.load(
+        example.write(tmp_path, held, protocol="he", source='"my" rows', run="r.1", **given)
+    )
+    assert (read.training.epochs, read.training.batch, read.training.lr, read.training.seed) == (
+        3,
+        500,
+        0.125,
+        7,
+    )
+    assert (
+        read.network.bandwidth,
+        read.network.latency,
+        read.network.timeout,
+        read.network.record,
+    ) == (1e7, 0.005, 3.0, True)
     assert read.model.hidden == (5, 4) and read.model.activation == ("relu", "sigmoid")
-    assert read.protocol.choices == {"key_bits": 512, "teaching": True} and read.protocol.form is None
+    assert (
+        read.protocol.choices == {"key_bits": 512, "teaching": True} and read.protocol.form is None
+    )
     assert (read.source, read.run, read.dealer) == ('"my" rows', "r.1", None)
-    assert read.training.train_rows == len(held.y["train"]) and data.check(read) == len(held.y["train"]) + len(held.y["test"])
+    assert read.training.train_rows == len(held.y["train"]) and data.check(read) == len(
+        held.y["train"]
+    ) + len(held.y["test"])
     plain = config.load(example.write(tmp_path / "2", held))
-    assert plain.protocol.name == "masked" and plain.network == type(plain.network)(certificates=tmp_path / "2" / "certificates")
+    assert plain.protocol.name == "masked" and plain.network == type(plain.network)(
+        certificates=tmp_path / "2" / "certificates"
+    )
     assert plain.training == type(plain.training)(train_rows=len(held.y["train"]))
 
 
@@ -64,22 +115,33 @@ def test_ports_are_free_and_all_different(cards, tmp_path):
         first = addresses.PORTS
         try:
             addresses.PORTS = range(ports[0], ports[0] + 1)
-            with pytest.raises(OSError, match=f"there are no 1 free ports of {ports[0]} to {ports[0]}"):
+            with pytest.raises(
+                OSError, match=f"there are no 1 free ports of {ports[0]} to {ports[0]}"
+            ):
                 addresses.free_ports(1)
         finally:
             addresses.PORTS = first
 
 
-@pytest.mark.parametrize("settings, sentence", [
-    (dict(bach=5), "unknown setting 'bach': there are certificates, timeout, "),
-    (dict(batch=0), r"\[training\] batch must be a whole number >= 1, got 0"),
-    (dict(bandwidth="fast"), r"\[network\] bandwidth must be a number of bits per second"),
-    (dict(lr=float("nan")), "config.toml"),
-    (dict(protocol="mpc"), r"\[protocol\] name must be one of plain, ss, he, masked, got 'mpc'"),
-    (dict(names=["A"]), "there must be a name for each of 2 holders and label_holder one of them"),
-    (dict(names=["A", "A"]), "two holders have the name 'A'"),
-    (dict(label_holder=2), "label_holder one of them, got .* and 2"),
-])
+@pytest.mark.parametrize(
+    "settings, sentence",
+    [
+        (dict(bach=5), "unknown setting 'bach': there are certificates, timeout, "),
+        (dict(batch=0), r"\[training\] batch must be a whole number >= 1, got 0"),
+        (dict(bandwidth="fast"), r"\[network\] bandwidth must be a number of bits per second"),
+        (dict(lr=float("nan")), "config.toml"),
+        (
+            dict(protocol="mpc"),
+            r"\[protocol\] name must be one of plain, ss, he, masked, got 'mpc'",
+        ),
+        (
+            dict(names=["A"]),
+            "there must be a name for each of 2 holders and label_holder one of them",
+        ),
+        (dict(names=["A", "A"]), "two holders have the name 'A'"),
+        (dict(label_holder=2), "label_holder one of them, got .* and 2"),
+    ],
+)
 def test_nothing_is_written_for_settings_that_are_refused(cards, tmp_path, settings, sentence):
     with pytest.raises(ValueError, match=sentence):
         example.write(tmp_path / "run", fraud(cards), **settings)
@@ -104,7 +166,17 @@ def test_every_key_of_the_file_says_what_it_accepts(cards, tmp_path):
 @pytest.mark.slow
 def test_the_fewest_rows_of_creditcard_have_20_frauds_to_test_on_and_one_row_less_is_refused():
     assert int(example.creditcard(example.FEWEST_ROWS).y["test"].sum()) == 20
-    assert int(fraud(datasets.load("creditcard", source="standin", rows=example.FEWEST_ROWS - 1)).y["test"].sum()) < 20
+    assert (
+        int(
+            fraud(datasets.load("creditcard", source="standin", rows=example.FEWEST_ROWS - 1))
+            .y["test"]
+            .sum()
+        )
+        < 20
+    )
     for rows in (example.FEWEST_ROWS - 1, 2_000, 0, -1):
-        with pytest.raises(ValueError, match="have too few frauds to test on: take at least 56,441, which have 20 among the test rows, or all"):
+        with pytest.raises(
+            ValueError,
+            match="have too few frauds to test on: take at least 56,441, which have 20 among the test rows, or all",
+        ):
             example.creditcard(rows)

@@ -1,7 +1,9 @@
-"""Roles killed, hung, cut off, on a full disk, with a damaged checkpoint: the others stop, say who it was, the run goes on.
+"""Roles killed, hung, cut off, on a full disk, with a damaged checkpoint: the others stop, say who
+it was, the run goes on.
 
-Processes are really killed and stopped, while one role is held at a step drawn between 20 and 80% of an epoch; a resumed run
-must end with the parameters of one that never stopped, to the bit. Who is silent is judged by clocks that no machine slows:
+Processes are really killed and stopped, while one role is held at a step drawn between 20 and 80%
+of an epoch; a resumed run must end with the parameters of one that never stopped, to the bit. Who
+is silent is judged by clocks that no machine slows:
 the coordinator's goes on when all who live have spoken, the others' where a test says so.
 """
 
@@ -20,29 +22,55 @@ import numpy as np
 import psutil
 import pytest
 from network_pair import Wire
-from network_runs import alone, finished, heard, made, metrics_of, parts_of, same, small_rows, started, status
+from network_runs import (
+    alone,
+    finished,
+    heard,
+    made,
+    metrics_of,
+    parts_of,
+    same,
+    small_rows,
+    started,
+    status,
+)
 from waiting import FAR, Simulated, until
 
 from spnn_system import config
 from spnn_system.roles.coordinator import Coordinator, Ended
-from spnn_system.transport.endpoint import Silent
 from spnn_system.roles.messages import Messages
 from spnn_system.roles.party import Life
 from spnn_system.run.checkpoints import Checkpoints
 from spnn_system.run.journal import SET_UP, SentBefore
+from spnn_system.transport.endpoint import Silent
 
 pytestmark = pytest.mark.processes
 
-STEPS = 20                                              # of an epoch: 195 rows in batches of 10, the last one of 5
-EVERY = 4                                               # steps from checkpoint to checkpoint
+# of an epoch: 195 rows in batches of 10, the last one of 5
+STEPS = 20
+EVERY = 4  # steps from checkpoint to checkpoint
 SMALL = dict(batch=10, checkpoint_every=EVERY, epochs=1)
 
-PROTOCOLS = {"masked": dict(protocol="masked"), "lean": dict(protocol="ss", form="lean"),
-             "published": dict(protocol="ss", form="published"), "he": dict(protocol="he", key_bits=512)}
-KILLED = [("B", "lean"), ("server", "he"), ("A", "published"), ("coordinator", "masked"), ("dealer", "lean"), ("B", "masked")]
+PROTOCOLS = {
+    "masked": dict(protocol="masked"),
+    "lean": dict(protocol="ss", form="lean"),
+    "published": dict(protocol="ss", form="published"),
+    "he": dict(protocol="he", key_bits=512),
+}
+KILLED = [
+    ("B", "lean"),
+    ("server", "he"),
+    ("A", "published"),
+    ("coordinator", "masked"),
+    ("dealer", "lean"),
+    ("B", "masked"),
+]
 
-# Each of these takes a few seconds. Every test run has one fault of each kind; PPKIT_ALL_FAULTS=1 has all of them.
-on_request = pytest.mark.skipif(not os.environ.get("PPKIT_ALL_FAULTS"), reason="PPKIT_ALL_FAULTS=1 runs all faults")
+# Each of these takes a few seconds. Every test run has one fault of each kind; PPKIT_ALL_FAULTS=1
+# has all of them.
+on_request = pytest.mark.skipif(
+    not os.environ.get("PPKIT_ALL_FAULTS"), reason="PPKIT_ALL_FAULTS=1 runs all faults"
+)
 
 AT_STEP = """
 import os, signal, threading, time
@@ -61,7 +89,8 @@ def at_step(self, *what, **how):
 
 Messages.send = at_step
 """
-# When all have said that they saved what lies before, and until the test or the end of the run lets it go on.
+# When all have said that they saved what lies before, and until the test or the end of the run lets
+# it go on.
 HOLD = """
         while self.control._saved != {saved}:
             time.sleep(0.005)
@@ -69,7 +98,8 @@ HOLD = """
         while not go_on.exists() and not self.control.over.is_set():
             time.sleep(0.005)
 """
-# The coordinator's time goes on by a quarter of the timeout when every role has spoken that is not in the file "gone".
+# The coordinator's time goes on by a quarter of the timeout when every role has spoken that is not
+# in the file "gone".
 BEATS = """
 import threading
 from spnn_system.roles import coordinator, roster
@@ -166,7 +196,9 @@ def begun(conf, **how):
 
 
 def all_stop(roles, gone: tuple[str, ...], who: str) -> str:
-    """Every role that is left ends with code 1, and says who it was; returns the coordinator's sentence, or A's."""
+    """Every role that is left ends with code 1, and says who it was; returns the coordinator's
+    sentence, or A's.
+    """
     left = {name: role for name, role in roles.items() if name not in gone}
     codes = {name: role.wait() for name, role in left.items()}
     said = {name: role.said().strip() for name, role in left.items()}
@@ -184,7 +216,10 @@ def goes_on(conf, name: str):
 
 def promised(sentence: str) -> tuple[int, int]:
     """(the step it stopped at, the step it goes on from) that a sentence names."""
-    found = re.search(r"the run stops at step (\d+); `ppkit spnn run [^`]*config.toml'? --resume` goes on from step (\d+)", sentence)
+    found = re.search(
+        r"the run stops at step (\d+); `ppkit spnn run [^`]*config.toml'? --resume` goes on from step (\d+)",
+        sentence,
+    )
     assert found, sentence
     return int(found[1]), int(found[2])
 
@@ -194,11 +229,15 @@ def silent(role: str) -> str:
     return f"{who} gave no sign of life for {FAR:.1f} s"
 
 
-@pytest.mark.parametrize(("role", "name"), [*KILLED[:2], *(pytest.param(*each, marks=on_request) for each in KILLED[2:])])
+@pytest.mark.parametrize(
+    ("role", "name"), [*KILLED[:2], *(pytest.param(*each, marks=on_request) for each in KILLED[2:])]
+)
 def test_a_killed_role_stops_all_and_the_run_goes_on(tmp_path, role, name):
     conf = made(tmp_path / "it", rows(), **SMALL, **PROTOCOLS[name])
     step, waits = drawn_step(KILLED.index((role, name))), "B" if role == "A" else "A"
-    first = dict.fromkeys(conf.roles, SHORT_SIGNS) if role == "coordinator" else {"coordinator": BEATS}
+    first = (
+        dict.fromkeys(conf.roles, SHORT_SIGNS) if role == "coordinator" else {"coordinator": BEATS}
+    )
     first[waits] = first.get(waits, "") + hold(step)
     roles = begun(conf, first=first)
     held(conf, waits)
@@ -215,15 +254,31 @@ def test_a_killed_role_stops_all_and_the_run_goes_on(tmp_path, role, name):
         assert status(conf)["state"] == "stopped" and silent(role) in status(conf)["sentence"]
     resumed = goes_on(conf, name)
     assert f"the run goes on from step {last}\n" in resumed["coordinator"].said()
-    assert not (conf.folder_of("B") / "metrics.json").exists() and len(metrics_of(conf)["seconds"]["online"]) == 1
+    assert (
+        not (conf.folder_of("B") / "metrics.json").exists()
+        and len(metrics_of(conf)["seconds"]["online"]) == 1
+    )
 
 
 def test_a_role_killed_twice_in_the_second_epoch_with_secrets_that_nobody_repeats(tmp_path):
-    """With secrets of the operating system, rows in a secret order and SGLD there is no run to compare with: but every message
-    that is sent again is held against the journal, and the end against that of another third resumption."""
+    """With secrets of the operating system, rows in a secret order and SGLD there is no run to
+    compare with: but every message that is sent again is held against the journal, and the end
+    against that of another third resumption."""
     n = STEPS // 2
-    conf = made(tmp_path / "it", rows(), **{**SMALL, **PROTOCOLS["lean"], "batch": 20, "epochs": 2, "secrets": "os",
-                                            "order": "reshuffled", "optimiser": "sgld", "lr": 0.001})
+    conf = made(
+        tmp_path / "it",
+        rows(),
+        **{
+            **SMALL,
+            **PROTOCOLS["lean"],
+            "batch": 20,
+            "epochs": 2,
+            "secrets": "os",
+            "order": "reshuffled",
+            "optimiser": "sgld",
+            "lr": 0.001,
+        },
+    )
     for attempt, step in enumerate((n + drawn_step(7) // 2, n + drawn_step(7) // 2 + 1)):
         roles = begun(conf, resume=attempt > 0, first={"coordinator": BEATS, "B": hold(step)})
         held(conf, "B")
@@ -232,11 +287,18 @@ def test_a_role_killed_twice_in_the_second_epoch_with_secrets_that_nobody_repeat
         assert promised(all_stop(roles, ("A",), silent("A"))) == (step, last_saved(step))
     shutil.copytree(conf.folder, tmp_path / "stopped")
     finished(conf, resume=True)
-    first = parts_of(conf), {key: value for key, value in metrics_of(conf).items() if key != "seconds"}
-    shutil.rmtree(conf.folder)                           # a run that has ended has no secrets to go on with
+    first = (
+        parts_of(conf),
+        {key: value for key, value in metrics_of(conf).items() if key != "seconds"},
+    )
+    # a run that has ended has no secrets to go on with
+    shutil.rmtree(conf.folder)
     (tmp_path / "stopped").rename(conf.folder)
     finished(conf, resume=True)
-    again = parts_of(conf), {key: value for key, value in metrics_of(conf).items() if key != "seconds"}
+    again = (
+        parts_of(conf),
+        {key: value for key, value in metrics_of(conf).items() if key != "seconds"},
+    )
     assert first[1] == again[1] and len(first[1]["losses"]) == 2
     assert all(np.array_equal(first[0][name], again[0][name]) for name in first[0])
 
@@ -244,13 +306,21 @@ def test_a_role_killed_twice_in_the_second_epoch_with_secrets_that_nobody_repeat
 def test_a_server_that_hangs(tmp_path):
     conf = made(tmp_path / "it", rows(), **SMALL)
     step = drawn_step(8)
-    roles = begun(conf, first={"coordinator": SHORT_CLOSING + BEATS, "server": SHORT_SIGNS, "A": SHORT_CLOSING + hold(step),
-                               "B": SHORT_CLOSING})
+    roles = begun(
+        conf,
+        first={
+            "coordinator": SHORT_CLOSING + BEATS,
+            "server": SHORT_SIGNS,
+            "A": SHORT_CLOSING + hold(step),
+            "B": SHORT_CLOSING,
+        },
+    )
     held(conf, "A")
     roles["server"].signal(signal.SIGSTOP)
     gone(conf, "server")
     assert promised(all_stop(roles, ("server",), silent("server"))) == (step, last_saved(step))
-    roles["server"].signal(signal.SIGCONT)               # it wakes up, and finds that the run is over
+    # it wakes up, and finds that the run is over
+    roles["server"].signal(signal.SIGCONT)
     roles["server"].later("signs")
     assert roles["server"].wait() == 1
     goes_on(conf, "masked")
@@ -258,7 +328,7 @@ def test_a_server_that_hangs(tmp_path):
 
 ASLEEP = """
         from spnn_system.roles import control_channel
-        control_channel.GIVEN_TO_END = 0.1                       # it does not end by itself, however long it gets
+        control_channel.GIVEN_TO_END = 0.1      # it does not end by itself, however long
         held.touch()
         threading.Event().wait()
 """
@@ -266,13 +336,17 @@ ASLEEP = """
 
 def test_a_role_whose_work_hangs_while_it_gives_signs_of_life(tmp_path):
     conf = made(tmp_path / "it", rows(), **SMALL, stuck=FAR)
-    short = "from spnn_system.roles import coordinator\ncoordinator.LAST_WORD = 0.1"              # to B, which has ended
+    # to B, which has ended
+    short = "from spnn_system.roles import coordinator\ncoordinator.LAST_WORD = 0.1"
     roles = begun(conf, first={"B": at_step(6, ASLEEP), "coordinator": short})
     held(conf, "B")
     roles["B"].later("signs")
     sentence = all_stop(roles, ("B",), "holder B neither sends nor waits for anything")
     assert promised(sentence) == (6, 4)
-    assert roles["B"].wait() == 1 and f"nothing was sent or waited for at step 6 for {FAR:g} s" in roles["B"].said()
+    assert (
+        roles["B"].wait() == 1
+        and f"nothing was sent or waited for at step 6 for {FAR:g} s" in roles["B"].said()
+    )
 
 
 def a_role(tmp_path, clock, **settings):
@@ -285,7 +359,7 @@ def a_role(tmp_path, clock, **settings):
 def test_only_work_counts_as_hanging(tmp_path):
     clock = Simulated()
     control = a_role(tmp_path, clock, stuck=5.0).control
-    assert not control.hangs()                                                # it has not begun
+    assert not control.hangs()  # it has not begun
     with control.waiting():
         clock.time = 10.0
         assert not control.hangs()
@@ -303,8 +377,11 @@ def test_only_work_counts_as_hanging(tmp_path):
 
 # who is silent, on simulated time
 
+
 class Unheard:
-    """An endpoint whose calls fail; it keeps how long they were given.  busy: what each call takes."""
+    """An endpoint whose calls fail; it keeps how long they were given.  busy: what each call
+    takes.
+    """
 
     def __init__(self, busy=lambda: None):
         self.given, self.busy, self.stopped = [], busy, []
@@ -327,8 +404,18 @@ def all_here(tmp_path):
     conf.folder_of("coordinator").mkdir(parents=True)
     coordinator = Coordinator(conf, Unheard(), clock=clock)
     for role in ("server", "A", "B"):
-        coordinator.roster.hear(role, {"kind": "hello", "config": conf.digest, "columns": None if role == "server" else 3,
-                                       "resume": False, "saved": [], "damaged": [], "session": SESSION})
+        coordinator.roster.hear(
+            role,
+            {
+                "kind": "hello",
+                "config": conf.digest,
+                "columns": None if role == "server" else 3,
+                "resume": False,
+                "saved": [],
+                "damaged": [],
+                "session": SESSION,
+            },
+        )
     coordinator._wait(lambda: coordinator.roster.all_here)
     return coordinator, clock
 
@@ -343,13 +430,16 @@ def test_who_says_nothing_for_longer_than_the_timeout_is_named_and_nobody_else(t
         clock.at(100.5, lambda role=role: coordinator.roster.hear(role, alive), every=0.5)
     with pytest.raises(Ended, match=r"^holder B gave no sign of life for 2\.0 s: "):
         coordinator._wait(lambda: False)
-    assert 102.0 < clock.time < 102.1                                         # at 102.0 it has had its time, and no more
+    # at 102.0 it has had its time, and no more
+    assert 102.0 < clock.time < 102.1
 
 
 def test_a_coordinator_that_slept_itself_gives_all_their_time_again(tmp_path):
     coordinator, clock = all_here(tmp_path)
     clock.at(100.5, lambda: setattr(clock, "time", 150.5))
-    with pytest.raises(Ended, match=r"^the server and holder A and holder B gave no sign of life for 2\.0 s: "):
+    with pytest.raises(
+        Ended, match=r"^the server and holder A and holder B gave no sign of life for 2\.0 s: "
+    ):
         coordinator._wait(lambda: False)
     assert 152.5 < clock.time < 152.6
 
@@ -358,16 +448,26 @@ def test_who_does_not_come_is_named_after_the_time_to_start(tmp_path):
     conf, clock = made(tmp_path / "it", rows(), start_timeout=30.0), Simulated(100.0)
     conf.folder_of("coordinator").mkdir(parents=True)
     coordinator = Coordinator(conf, Unheard(), clock=clock)
-    with pytest.raises(Ended, match="^the server and holder A and holder B did not say hello within 30 s: nothing was"):
+    with pytest.raises(
+        Ended,
+        match="^the server and holder A and holder B did not say hello within 30 s: nothing was",
+    ):
         coordinator.run()
     assert 130.0 < clock.time < 130.1
 
 
-@pytest.mark.parametrize(("spoke", "sentence"), [
-    (0.0, "the server gave no sign of life for 2.0 s"), (1.0, "the server gave no sign of life for 2.0 s"),
-    (1.9, "holder A could not reach the server for 2.0 s (more in run/A/log.txt)")])
+@pytest.mark.parametrize(
+    ("spoke", "sentence"),
+    [
+        (0.0, "the server gave no sign of life for 2.0 s"),
+        (1.0, "the server gave no sign of life for 2.0 s"),
+        (1.9, "holder A could not reach the server for 2.0 s (more in run/A/log.txt)"),
+    ],
+)
 def test_of_who_cannot_be_reached_it_is_said_whether_it_is_silent(tmp_path, spoke, sentence):
-    """A says so at 102 s, the server spoke last at 100, 101 or 101.9 s; 1.2 s of silence, with what it is given, are enough."""
+    """A says so at 102 s, the server spoke last at 100, 101 or 101.9 s; 1.2 s of silence, with what
+    it is given, are enough.
+    """
     coordinator, clock = all_here(tmp_path)
     coordinator.roster.roles["server"].at, clock.time = 100.0 + spoke, 102.0
     with pytest.raises(Ended) as ended:
@@ -379,7 +479,9 @@ def test_a_role_that_says_meanwhile_why_it_stopped_is_the_one_that_is_named(tmp_
     coordinator, clock = all_here(tmp_path)
     stopped = {"kind": "stopped", "why": "disk", "role": None, "session": SESSION}
     clock.at(100.3, lambda: coordinator.roster.hear("server", stopped))
-    with pytest.raises(Ended, match=r"^the server could not write to its disk \(more in run/server/log.txt\): "):
+    with pytest.raises(
+        Ended, match=r"^the server could not write to its disk \(more in run/server/log.txt\): "
+    ):
         coordinator._stopped_by("A", {"kind": "stopped", "why": "unreachable", "role": "server"})
     assert clock.time == 100.3
 
@@ -392,7 +494,9 @@ def test_a_role_that_hears_nothing_of_the_coordinator_stops_after_the_timeout(tm
     one.control.begin()
     one.control._beat.join(FAR)
     sentence = one.control.sentence
-    assert sentence.startswith("the coordinator gave no sign of life for 2.0 s: ") and promised(sentence) == (7, 4)
+    assert sentence.startswith("the coordinator gave no sign of life for 2.0 s: ") and promised(
+        sentence
+    ) == (7, 4)
     assert one.control.endpoint.given == [0.5] * 3 and one.control.endpoint.stopped == [sentence]
 
 
@@ -408,22 +512,39 @@ def test_a_role_that_is_silent_already_is_not_waited_for_twice(tmp_path):
 
 # the last word
 
-NO_LAST_WORD = "from spnn_system.roles import coordinator\ncoordinator.LAST_WORD = 0.0"       # but for who spoke just now
+# but for who spoke just now
+NO_LAST_WORD = "from spnn_system.roles import coordinator\ncoordinator.LAST_WORD = 0.0"
 
 
 def test_a_role_that_does_not_run_when_the_last_word_comes_still_hears_it(tmp_path):
-    """It stands still for less than half the timeout: the others are told why the run stops, and so is it."""
+    """It stands still for less than half the timeout: the others are told why the run stops, and so
+    is it.
+    """
     conf = made(tmp_path / "it", rows(), **SMALL)
-    roles = begun(conf, first={"A": hold(3), "coordinator": NO_LAST_WORD, "server": SHORT_CLOSING,
-                               "B": SHORT_CLOSING + "from spnn_system.roles import control_channel\ncontrol_channel.LAST_WORD = 0.0"})
+    roles = begun(
+        conf,
+        first={
+            "A": hold(3),
+            "coordinator": NO_LAST_WORD,
+            "server": SHORT_CLOSING,
+            "B": SHORT_CLOSING
+            + "from spnn_system.roles import control_channel\ncontrol_channel.LAST_WORD = 0.0",
+        },
+    )
     held(conf, "A")
     roles["A"].signal(signal.SIGSTOP)
     until(lambda: psutil.Process(roles["A"].pid).status() == psutil.STATUS_STOPPED)
     roles["B"].signal(signal.SIGINT)
     assert roles["server"].wait() == 1
     roles["A"].signal(signal.SIGCONT)
-    assert {name: role.wait() for name, role in roles.items()} == {"coordinator": 1, "server": 1, "A": 1, "B": 130}
-    for name in ("coordinator", "server", "A"):          # B, which has said so, does not listen any longer
+    assert {name: role.wait() for name, role in roles.items()} == {
+        "coordinator": 1,
+        "server": 1,
+        "A": 1,
+        "B": 130,
+    }
+    # B, which has said so, does not listen any longer
+    for name in ("coordinator", "server", "A"):
         assert "holder B was interrupted" in roles[name].said(), roles[name].said()
 
 
@@ -445,10 +566,14 @@ ControlChannel.report = last
 
 def test_a_role_that_does_not_run_when_the_end_comes_has_not_failed(tmp_path):
     conf = made(tmp_path / "it", rows(), **SMALL, record=True)
-    roles = begun(conf, first={"A": LAST, "coordinator": NO_LAST_WORD, "server": SHORT_CLOSING, "B": SHORT_CLOSING})
+    roles = begun(
+        conf,
+        first={"A": LAST, "coordinator": NO_LAST_WORD, "server": SHORT_CLOSING, "B": SHORT_CLOSING},
+    )
     until(lambda: {("server", "done"), ("B", "done")} <= heard(conf))
     go_on(conf, "A")
-    assert roles["server"].wait() == roles["B"].wait() == 0                   # they have heard the end
+    # they have heard the end
+    assert roles["server"].wait() == roles["B"].wait() == 0
     until(lambda: psutil.Process(roles["A"].pid).status() == psutil.STATUS_STOPPED)
     roles["A"].signal(signal.SIGCONT)
     assert roles["A"].wait() == roles["coordinator"].wait() == 0, roles["A"].said()
@@ -460,7 +585,9 @@ def test_an_interrupted_coordinator_says_how_the_run_goes_on(tmp_path):
     held(conf, "A")
     roles["coordinator"].signal(signal.SIGINT)
     assert roles["coordinator"].wait() == 130
-    sentence = all_stop(roles, ("coordinator",), "the coordinator was interrupted: the run stops at step")
+    sentence = all_stop(
+        roles, ("coordinator",), "the coordinator was interrupted: the run stops at step"
+    )
     assert promised(sentence) == (EVERY + 1, EVERY)
     assert "the coordinator was interrupted: the run stops at step" in roles["coordinator"].said()
 
@@ -468,7 +595,8 @@ def test_an_interrupted_coordinator_says_how_the_run_goes_on(tmp_path):
 def test_a_role_with_an_error_of_its_own_says_the_coordinators_sentence_too(tmp_path, capsys):
     control = a_role(tmp_path, Simulated()).control
     control.endpoint = Unheard()
-    control.stop("holder B could not reach the server")                 # it came while this role computed
+    # it came while this role computed
+    control.stop("holder B could not reach the server")
     control.give_up("unreachable", "server")
     assert capsys.readouterr().err == "ppkit: holder B could not reach the server\n"
 
@@ -507,7 +635,9 @@ def test_a_full_disk_under_the_record_is_the_fault_of_who_has_it(tmp_path, role)
     roles = begun(conf, first={role: UNWRITTEN})
     for name, other in roles.items():
         assert other.wait() == 1, (name, other.said())
-        assert name == role or f"the {role} could not write to its disk" in other.said(), other.said()
+        assert name == role or f"the {role} could not write to its disk" in other.said(), (
+            other.said()
+        )
     assert "No space left on device" in roles[role].said()
 
 
@@ -521,7 +651,10 @@ def test_a_coordinator_that_hangs(tmp_path):
     roles["coordinator"].signal(signal.SIGSTOP)
     for other in ("server", "A", "B"):
         roles[other].later("signs")
-    assert promised(all_stop(roles, ("coordinator",), silent("coordinator"))) == (step, last_saved(step))
+    assert promised(all_stop(roles, ("coordinator",), silent("coordinator"))) == (
+        step,
+        last_saved(step),
+    )
     roles["coordinator"].signal(signal.SIGKILL)
     assert roles["coordinator"].wait() == -signal.SIGKILL
     goes_on(conf, "masked")
@@ -547,7 +680,10 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_is_taken(tmp_path, role
     assert int(newest.stem[5:]) == 2 * EVERY
     resumed = goes_on(conf, "masked")
     named = "the server" if role == "server" else "holder A"
-    assert f"{named}'s checkpoint of step {2 * EVERY} is damaged and is not used" in resumed["coordinator"].said()
+    assert (
+        f"{named}'s checkpoint of step {2 * EVERY} is damaged and is not used"
+        in resumed["coordinator"].said()
+    )
     assert f"the run goes on from step {EVERY}" in resumed["coordinator"].said()
     assert f"the checkpoint of step {2 * EVERY} is damaged" in resumed[role].said()
 
@@ -569,6 +705,7 @@ def test_a_full_disk(tmp_path, role):
 
 # connections that are cut
 
+
 @pytest.fixture
 def behind_a_wire(tmp_path):
     """(config, the config files by role, wire): all others reach the server over a wire."""
@@ -582,18 +719,25 @@ def behind_a_wire(tmp_path):
 
 def test_a_connection_cut_and_restored_loses_nothing(behind_a_wire):
     conf, paths, wire = behind_a_wire
-    roles = begun(conf, paths=paths, first={role: hold(drawn_step(10) + 4 * (role == "B")) for role in "AB"})
+    roles = begun(
+        conf, paths=paths, first={role: hold(drawn_step(10) + 4 * (role == "B")) for role in "AB"}
+    )
     for role in "AB":
         held(conf, role)
         wire.cut()
         go_on(conf, role)
         before = wire.refused
-        until(lambda: wire.refused > before)                                  # it has tried in vain
+        until(lambda: wire.refused > before)  # it has tried in vain
         wire.restore()
     codes = {name: role.wait() for name, role in roles.items()}
-    assert codes == dict.fromkeys(conf.roles, 0), {name: role.said() for name, role in roles.items()}
+    assert codes == dict.fromkeys(conf.roles, 0), {
+        name: role.said() for name, role in roles.items()
+    }
     same(conf, expected("masked"))
-    sent = [json.loads(line) for line in (conf.folder_of("server") / "messages.jsonl").read_text().splitlines()]
+    sent = [
+        json.loads(line)
+        for line in (conf.folder_of("server") / "messages.jsonl").read_text().splitlines()
+    ]
     assert sum(line.get("name") == "h_L" for line in sent) == STEPS + 4
 
 
@@ -608,13 +752,14 @@ def test_a_connection_that_stays_cut(behind_a_wire):
 
     def given_up():
         if "server could not be reached" not in roles["A"].said():
-            roles["A"].later("links", next(later))       # again, where its message left only after the last time
+            # again, where its message left only after the last time
+            roles["A"].later("links", next(later))
             return False
         return True
 
     until(given_up)
     assert {roles[role].wait() for role in "AB"} == {1}
-    roles["coordinator"].later("links")                  # its last word does not come to the server
+    roles["coordinator"].later("links")  # its last word does not come to the server
     assert roles["coordinator"].wait() == 1
     roles["server"].later("signs")
     assert roles["server"].wait() == 1
@@ -624,6 +769,7 @@ def test_a_connection_that_stays_cut(behind_a_wire):
 
 
 # a run that goes on sends nothing but what it sent
+
 
 def test_a_resumed_role_that_would_send_something_else_under_the_same_mask_sends_nothing(tmp_path):
     conf = made(tmp_path / "it", rows(), **SMALL)
@@ -636,13 +782,20 @@ def test_a_resumed_role_that_would_send_something_else_under_the_same_mask_sends
     codes = {name: role.wait() for name, role in roles.items()}
     assert codes == dict.fromkeys(conf.roles, 1)
     assert f"at step {last + 1} another 'masked X theta' was sent to server" in roles["A"].said()
-    assert "holder A was about to send another message than before the resumption" in roles["coordinator"].said()
-    for path in conf.folder_of("A").glob("journal-*.txt"):             # and without the journal, it does not even begin
+    assert (
+        "holder A was about to send another message than before the resumption"
+        in roles["coordinator"].said()
+    )
+    # and without the journal, it does not even begin
+    for path in conf.folder_of("A").glob("journal-*.txt"):
         path.unlink()
     roles = started(conf, resume=True)
     codes = {name: role.wait() for name, role in roles.items()}
     assert codes["A"] == codes["coordinator"] == 2 and not {0, None} & set(codes.values())
-    assert "the journal of what was sent before the first checkpoint is gone: start without --resume" in roles["A"].said()
+    assert (
+        "the journal of what was sent before the first checkpoint is gone: start without --resume"
+        in roles["A"].said()
+    )
     assert "holder A has lost a part of the journal of what it sent" in roles["coordinator"].said()
 
 
@@ -686,13 +839,15 @@ def test_what_changed_since_does_not_go_on(tmp_path, what):
     conf = made(tmp_path / "it", rows(), **SMALL)
     if what != "nothing to go on from":
         finished(conf)
-        for role in conf.roles[1:]:                                         # as if it had stopped
+        for role in conf.roles[1:]:  # as if it had stopped
             (conf.folder_of(role) / "secret.key").write_text("0" * 64)
     if what == "config":
         conf.path.write_text(conf.path.read_text().replace("lr = 1.5", "lr = 1.25"))
-        (conf.folder_of("coordinator") / "config.toml").unlink()            # as where every role has a machine of its own
+        # as where every role has a machine of its own
+        (conf.folder_of("coordinator") / "config.toml").unlink()
     elif what == "data":
         import pandas as pd
+
         table = pd.read_parquet(conf.holder("B").data)
         table.loc[7, "x3"] += 1
         table.to_parquet(conf.holder("B").data, index=False)
@@ -704,10 +859,17 @@ def test_what_changed_since_does_not_go_on(tmp_path, what):
     codes = {name: role.wait() for name, role in roles.items()}
     said = {name: role.said() for name, role in roles.items()}
     assert 2 in codes.values() and not {0, None} & set(codes.values()), (codes, said)
-    sentences = {"config": ["the config changed since the checkpoint of step",             # whoever is first to see it
-                            " is not as when the run began: [training] lr was 1.5 and is 1.25"],
-                 "data": ["the data changed since the checkpoint of step"],
-                 "a role without any": ["there is no step that all roles have a valid checkpoint of (holder B has none): start"],
-                 "nothing to go on from": ["nothing to go on from: start without --resume"]}[what]
+    # whoever is first to see it
+    sentences = {
+        "config": [
+            "the config changed since the checkpoint of step",
+            " is not as when the run began: [training] lr was 1.5 and is 1.25",
+        ],
+        "data": ["the data changed since the checkpoint of step"],
+        "a role without any": [
+            "there is no step that all roles have a valid checkpoint of (holder B has none): start"
+        ],
+        "nothing to go on from": ["nothing to go on from: start without --resume"],
+    }[what]
     assert any(each in text for text in said.values() for each in sentences), said
     assert not any("Traceback" in text for text in said.values()), said

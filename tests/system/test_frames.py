@@ -1,4 +1,6 @@
-"""A message as bytes and back: every bit and the layout in memory; what is no message is refused with a reason."""
+"""A message as bytes and back: every bit and the layout in memory; what is no message is refused
+with a reason.
+"""
 
 import json
 import subprocess
@@ -13,21 +15,53 @@ from spnn_system.transport.frames import Frame, Malformed, opening, pack, pieces
 
 
 def frame(payload, **changes):
-    return Frame(**{"run": "first-try", "sender": "A", "receiver": "server", "number": 3, "step": 2, "phase": "online",
-                    "name": "<theta>", "payload": payload, **changes})
+    return Frame(
+        **{
+            "run": "first-try",
+            "sender": "A",
+            "receiver": "server",
+            "number": 3,
+            "step": 2,
+            "phase": "online",
+            "name": "<theta>",
+            "payload": payload,
+            **changes,
+        }
+    )
 
 
 def numbers(*shape, dtype=torch.float32):
-    words = torch.randint(0, 256, (*shape, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    return words[..., : torch.empty(0, dtype=dtype).element_size()].contiguous().view(dtype).reshape(shape)
+    words = torch.randint(
+        0, 256, (*shape, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
+    return (
+        words[..., : torch.empty(0, dtype=dtype).element_size()]
+        .contiguous()
+        .view(dtype)
+        .reshape(shape)
+    )
 
 
-DENSE = {"rows": numbers(5, 3), "columns": numbers(3, 5).T, "one number": numbers(), "one row": numbers(1, 7),
-         "one column": numbers(7, 1), "one row of a column-major": numbers(7, 1).T, "nothing": numbers(0, 8),
-         "three dimensions": numbers(2, 3, 4).permute(2, 0, 1), "part of a longer one": numbers(9, 3)[2:6],
-         **{str(dtype): numbers(4, 6, dtype=dtype) for dtype in (torch.float64, torch.int32, torch.int64, torch.uint8)}}
-WITH_GAPS = {"a slice of columns": numbers(6, 8)[:, 1:4], "every other row, column-major": numbers(3, 8).T[::2],
-             "one row for all": numbers(1, 4).expand(6, 4)}
+DENSE = {
+    "rows": numbers(5, 3),
+    "columns": numbers(3, 5).T,
+    "one number": numbers(),
+    "one row": numbers(1, 7),
+    "one column": numbers(7, 1),
+    "one row of a column-major": numbers(7, 1).T,
+    "nothing": numbers(0, 8),
+    "three dimensions": numbers(2, 3, 4).permute(2, 0, 1),
+    "part of a longer one": numbers(9, 3)[2:6],
+    **{
+        str(dtype): numbers(4, 6, dtype=dtype)
+        for dtype in (torch.float64, torch.int32, torch.int64, torch.uint8)
+    },
+}
+WITH_GAPS = {
+    "a slice of columns": numbers(6, 8)[:, 1:4],
+    "every other row, column-major": numbers(3, 8).T[::2],
+    "one row for all": numbers(1, 4).expand(6, 4),
+}
 
 
 def same_bits(one, other):
@@ -39,7 +73,11 @@ def same_bits(one, other):
 def test_a_dense_tensor_keeps_every_bit_its_shape_and_its_strides(tensor):
     sent = frame(tensor)
     got = unpack(pack(sent))
-    assert got.payload.shape == tensor.shape and got.payload.stride() == tensor.stride() and same_bits(got.payload, tensor)
+    assert (
+        got.payload.shape == tensor.shape
+        and got.payload.stride() == tensor.stride()
+        and same_bits(got.payload, tensor)
+    )
     fields = ("run", "sender", "receiver", "number", "step", "phase", "name")
     assert [getattr(got, field) for field in fields] == [getattr(sent, field) for field in fields]
 
@@ -61,16 +99,26 @@ def test_a_product_with_what_arrived_is_the_product_with_what_was_sent_to_the_bi
 
 
 def test_bytes_and_small_dicts_go_through():
-    assert unpack(pack(frame(b"\x00seed"))).payload == b"\x00seed" and unpack(pack(frame(b""))).payload == b""
+    assert (
+        unpack(pack(frame(b"\x00seed"))).payload == b"\x00seed"
+        and unpack(pack(frame(b""))).payload == b""
+    )
     body = {"widths": [8, 8], "lr": 0.001, "name": "übung", "none": None}
     assert unpack(pack(frame(body))).payload == body
 
 
 def test_the_bytes_are_these():
-    texts = json.dumps(["r", "A", "B", "online", "s", 0, 7, "bytes", "", [], [], 3], separators=(",", ":")).encode()
-    assert pack(Frame("r", "A", "B", 0, 7, "online", "s", b"abc")) == b"PPK1<" + len(texts).to_bytes(4, "big") + texts + b"abc"
+    texts = json.dumps(
+        ["r", "A", "B", "online", "s", 0, 7, "bytes", "", [], [], 3], separators=(",", ":")
+    ).encode()
+    assert (
+        pack(Frame("r", "A", "B", 0, 7, "online", "s", b"abc"))
+        == b"PPK1<" + len(texts).to_bytes(4, "big") + texts + b"abc"
+    )
     column_major = torch.tensor([[1.0, 2.0], [3.0, 4.0]]).T
-    assert pack(frame(column_major)).endswith(b'"tensor","float32",[2,2],[1,2],16]' + np.array([1, 2, 3, 4], "<f4").tobytes())
+    assert pack(frame(column_major)).endswith(
+        b'"tensor","float32",[2,2],[1,2],16]' + np.array([1, 2, 3, 4], "<f4").tobytes()
+    )
 
 
 @pytest.mark.parametrize("size", [1, 7, 200, 4096, frames.PIECE_BYTES])
@@ -78,8 +126,14 @@ def test_pieces_are_the_same_bytes_and_only_a_head_is_longer_than_asked_for(size
     sent = frame(numbers(50, 8).T)
     parts = pieces(sent, size)
     head = opening(parts[0])
-    assert b"".join(parts) == pack(sent) and head.total_bytes == len(pack(sent)) and head.body_bytes == 1600
-    assert max(map(len, parts[1:]), default=0) <= size and len(parts[0]) <= max(size, head.head_bytes)
+    assert (
+        b"".join(parts) == pack(sent)
+        and head.total_bytes == len(pack(sent))
+        and head.body_bytes == 1600
+    )
+    assert max(map(len, parts[1:]), default=0) <= size and len(parts[0]) <= max(
+        size, head.head_bytes
+    )
     assert same_bits(unpack(*parts).payload, sent.payload)
 
 
@@ -89,21 +143,43 @@ def test_what_is_sent_is_what_was_there_when_it_was_sent():
     tensor += 1
     got = unpack(*parts).payload
     assert torch.equal(got, torch.zeros(4))
-    got += 1                                     # nor do receiver and record share memory
+    got += 1  # nor do receiver and record share memory
     assert torch.equal(unpack(*parts).payload, torch.zeros(4))
 
 
-@pytest.mark.parametrize("payload, says", [
-    (torch.zeros(3, dtype=torch.float16), "got float16"), (torch.zeros(3, dtype=torch.bool), "got bool"),
-    (np.zeros(3), "got ndarray"), ("text", "got str"), (None, "got NoneType"), ({"x": float("nan")}, "JSON"),
-    ({"x": object()}, "JSON knows"), ({"x": "y" * (1 << 20)}, "at most 1048576 bytes")])
+@pytest.mark.parametrize(
+    "payload, says",
+    [
+        (torch.zeros(3, dtype=torch.float16), "got float16"),
+        (torch.zeros(3, dtype=torch.bool), "got bool"),
+        (np.zeros(3), "got ndarray"),
+        ("text", "got str"),
+        (None, "got NoneType"),
+        ({"x": float("nan")}, "JSON"),
+        ({"x": object()}, "JSON knows"),
+        ({"x": "y" * (1 << 20)}, "at most 1048576 bytes"),
+    ],
+)
 def test_what_cannot_be_sent_is_refused(payload, says):
     with pytest.raises(ValueError, match=says):
         pack(frame(payload))
 
 
-@pytest.mark.parametrize("field, value", [("run", ""), ("sender", "A\n"), ("name", "x" * 201), ("phase", 3), ("receiver", None),
-                                          ("number", -1), ("number", True), ("step", 1.0), ("step", -1), ("step", 1 << 63)])
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        ("run", ""),
+        ("sender", "A\n"),
+        ("name", "x" * 201),
+        ("phase", 3),
+        ("receiver", None),
+        ("number", -1),
+        ("number", True),
+        ("step", 1.0),
+        ("step", -1),
+        ("step", 1 << 63),
+    ],
+)
 def test_a_field_out_of_range_is_refused(field, value):
     with pytest.raises(ValueError, match="texts of 1 to 200|whole numbers >= 0"):
         pack(frame(b"", **{field: value}))
@@ -125,13 +201,27 @@ def put(place, value):
 
 
 WRONG_HEADS = {
-    "too few fields": lambda fields: fields[1:], "no list": lambda fields: {"run": "x"}, "a number": lambda fields: 5,
-    "number below 0": put(5, -1), "a number as text": put(5, "0"), "a run of no length": put(0, ""),
-    "another kind": put(7, "pickle"), "another type": put(8, "object"), "type of no text": put(8, ["float32"]),
-    "a shape too large": put(9, [4, 4]), "a shape below 0": put(9, [-4, -3]), "a shape of no list": put(9, 12),
-    "overlap": put(10, [1, 1]), "a gap": put(10, [6, 2]), "stride below 0": put(10, [-3, 1]), "too few strides": put(10, [1]),
-    "bytes with a shape": put(7, "bytes"), "more bytes than there are": put(11, 52), "no end": put(11, 1 << 40),
-    "twelve times nothing": lambda fields: [*fields[:9], [0, 1 << 60], [1 << 60, 1], 0]}
+    "too few fields": lambda fields: fields[1:],
+    "no list": lambda fields: {"run": "x"},
+    "a number": lambda fields: 5,
+    "number below 0": put(5, -1),
+    "a number as text": put(5, "0"),
+    "a run of no length": put(0, ""),
+    "another kind": put(7, "pickle"),
+    "another type": put(8, "object"),
+    "type of no text": put(8, ["float32"]),
+    "a shape too large": put(9, [4, 4]),
+    "a shape below 0": put(9, [-4, -3]),
+    "a shape of no list": put(9, 12),
+    "overlap": put(10, [1, 1]),
+    "a gap": put(10, [6, 2]),
+    "stride below 0": put(10, [-3, 1]),
+    "too few strides": put(10, [1]),
+    "bytes with a shape": put(7, "bytes"),
+    "more bytes than there are": put(11, 52),
+    "no end": put(11, 1 << 40),
+    "twelve times nothing": lambda fields: [*fields[:9], [0, 1 << 60], [1 << 60, 1], 0],
+}
 
 
 @pytest.mark.parametrize("change", WRONG_HEADS.values(), ids=WRONG_HEADS)
@@ -145,7 +235,14 @@ def test_every_cut_and_every_byte_too_many_is_malformed():
     for end in range(len(good)):
         with pytest.raises(Malformed):
             unpack(good[:end])
-    for parts in [(), (b"",), (good, b"x"), (good[:-1], b"xx"), (b"PPK1>" + good[5:],), (b"\x80\x04" + good,)]:
+    for parts in [
+        (),
+        (b"",),
+        (good, b"x"),
+        (good[:-1], b"xx"),
+        (b"PPK1>" + good[5:],),
+        (b"\x80\x04" + good,),
+    ]:
         with pytest.raises(Malformed):
             unpack(*parts)
     with pytest.raises(Malformed, match="no JSON"):
@@ -154,7 +251,10 @@ def test_every_cut_and_every_byte_too_many_is_malformed():
         unpack(pack(frame({"a": 1})).replace(b'{"a": 1}', b"[1, 2,3]"))
 
 
-@pytest.mark.parametrize("body", [b'{"a":' + b"[" * 150_000, b'{"a":' + b"9" * 100_000 + b"}", b'{"a":"' + b"\xff" * 9 + b'"}'])
+@pytest.mark.parametrize(
+    "body",
+    [b'{"a":' + b"[" * 150_000, b'{"a":' + b"9" * 100_000 + b"}", b'{"a":"' + b"\xff" * 9 + b'"}'],
+)
 def test_json_that_python_cannot_read_is_malformed(body):
     texts = ["r", "A", "B", "control", "s", 0, 7, "json", "", [], [], len(body)]
     head = json.dumps(texts).encode()
@@ -162,7 +262,10 @@ def test_json_that_python_cannot_read_is_malformed(body):
         unpack(b"PPK1<" + len(head).to_bytes(4, "big") + head + body)
 
 
-@pytest.mark.parametrize("shape, strides", [([0, 1 << 62], [1, 1]), ([0, 1 << 40, 1 << 40], [1, 1, 1]), ([0] + 7 * [1 << 31], 8 * [1])])
+@pytest.mark.parametrize(
+    "shape, strides",
+    [([0, 1 << 62], [1, 1]), ([0, 1 << 40, 1 << 40], [1, 1, 1]), ([0] + 7 * [1 << 31], 8 * [1])],
+)
 def test_a_tensor_of_nothing_with_lengths_that_torch_cannot_multiply_is_malformed(shape, strides):
     with pytest.raises(Malformed, match="does not fill 0 bytes"):
         unpack(with_head(lambda fields: [*fields[:9], shape, strides, 0])[:-48])
@@ -194,6 +297,9 @@ def test_a_record_gives_its_frames_back_and_says_where_it_is_cut(tmp_path):
 
 @pytest.mark.processes
 def test_the_transport_starts_without_torch_numpy_and_pandas():
-    code = "import sys, spnn_system.transport.endpoint; print(sorted({'torch', 'numpy', 'pandas'} & set(sys.modules)))"
+    code = (
+        "import sys, spnn_system.transport.endpoint; print(sorted({'torch', 'numpy', 'pandas'} & "
+        "set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

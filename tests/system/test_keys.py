@@ -9,19 +9,22 @@ import pytest
 from network_runs import alone, made, nursery, parts_of, same, small_rows
 
 from spnn_system import config, example, launch, preflight
-from spnn_system.transport import certificates
 from spnn_system.roles.party import Life
 from spnn_system.run.role_folder import SECRETS
+from spnn_system.transport import certificates
 
 pytestmark = pytest.mark.processes
 
-FAR = 600                                                   # seconds, beyond any machine
-PROTOCOLS = {"lean": dict(protocol="ss", form="lean", secrets="os"),
-             "he": dict(protocol="he", key_bits=512)}
+FAR = 600  # seconds, beyond any machine
+PROTOCOLS = {
+    "lean": dict(protocol="ss", form="lean", secrets="os"),
+    "he": dict(protocol="he", key_bits=512),
+}
 
 
 def stopped(conf):
     """A run that was interrupted once every role had a checkpoint."""
+
     def stop(step, _):
         if step >= 3:
             raise KeyboardInterrupt
@@ -44,8 +47,9 @@ def test_keys_stay_while_a_run_can_go_on_and_go_when_it_has_ended(tmp_path, name
     working = set(conf.roles) - {"coordinator"}
     keys = keys_of(conf)
     assert keys.keys() == {f"{role}/secret.key" for role in working} | (
-        {"server/paillier.key"} if name == "he" else set())
-    assert len(set(keys.values())) == len(keys)             # each has its own
+        {"server/paillier.key"} if name == "he" else set()
+    )
+    assert len(set(keys.values())) == len(keys)  # each has its own
     assert all(len(bytes.fromhex(keys[f"{role}/secret.key"].decode())) == 32 for role in working)
     for file in keys:
         assert stat.S_IMODE((conf.folder / file).stat().st_mode) == 0o600
@@ -55,17 +59,17 @@ def test_keys_stay_while_a_run_can_go_on_and_go_when_it_has_ended(tmp_path, name
         same(conf, alone(conf, vertical))
     for role in working:
         says = "this run has ended and its part is here: --fresh starts anew"
-        if role == "dealer":                                # who has no part of the model
+        if role == "dealer":  # who has no part of the model
             says = "there is nothing to go on from: start without --resume"
         with pytest.raises(ValueError, match=f"^{says}$"):
             Life(conf, role, resume=True)
-    assert not keys_of(conf) and parts_of(conf)             # and the refusal has changed nothing
+    assert not keys_of(conf) and parts_of(conf)  # and the refusal has changed nothing
 
 
 def test_a_new_run_takes_away_the_keys_of_one_that_never_ended(tmp_path):
     conf = made(tmp_path / "it", small_rows())
     conf.folder_of("server").mkdir(parents=True)
-    for name in SECRETS:                                    # of a run with protocol he, say
+    for name in SECRETS:  # of a run with protocol he, say
         (conf.folder_of("server") / name).write_text("0" * 64)
     part = Life(conf, "server", resume=False)
     part.folder.close()
@@ -90,7 +94,7 @@ def test_rows_and_the_folders_of_a_run_are_their_users_alone(tmp_path):
 
     assert modes("A.parquet", "B.parquet", "certificates/A/key.pem") == {0o600}
     assert modes(".", "run", *(f"run/{role}" for role in conf.roles)) == {0o700}
-    (folder / "A.parquet").chmod(0o644)                     # as an earlier version left it
+    (folder / "A.parquet").chmod(0o644)  # as an earlier version left it
     path.unlink()
     example.write(folder, small_rows())
     assert modes("A.parquet") == {0o600}
@@ -103,12 +107,20 @@ from spnn_system import __main__
 encrypted._key_out = lambda public: {payload}
 sys.exit(__main__.main(sys.argv[1:]))
 """
-WRONG = {"a power": ("((2**256 - 189) ** 2).to_bytes(64, 'big')",
-                     "a public key must be a product of two large primes, 512 bits long: this one"),
-         "too short": ("public.n.to_bytes(64, 'big')[:32]",
-                       "a public key of 512 bits is 64 bytes, got 32 bytes"),
-         "with h_n": ("public.n.to_bytes(64, 'big') + bytes(127) + b'\\x01'",
-                      "a public key of 512 bits is 64 bytes, got 192 bytes")}
+WRONG = {
+    "a power": (
+        "((2**256 - 189) ** 2).to_bytes(64, 'big')",
+        "a public key must be a product of two large primes, 512 bits long: this one",
+    ),
+    "too short": (
+        "public.n.to_bytes(64, 'big')[:32]",
+        "a public key of 512 bits is 64 bytes, got 32 bytes",
+    ),
+    "with h_n": (
+        "public.n.to_bytes(64, 'big') + bytes(127) + b'\\x01'",
+        "a public key of 512 bits is 64 bytes, got 192 bytes",
+    ),
+}
 
 
 @pytest.mark.parametrize("what", WRONG)

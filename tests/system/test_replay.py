@@ -1,32 +1,38 @@
-"""A replay sends what a table says, in its order, over real links; the cost model says how long that takes."""
+"""A replay sends what a table says, in its order, over real links; the cost model says how long
+that takes.
+"""
 
 import functools
 import queue
 import threading
 from collections import Counter
 
+# gives each worker ports of its own
+import network_pair
 import pandas as pd
 import pytest
 import torch
 from waiting import FAR
 
-import network_pair                                                         # gives each worker ports of its own
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.messages import COLUMNS, Transcript
 from spnn_system import replay as module
 from spnn_system.cost_model import epoch_table, online_seconds, part, secureml_table, splitnn_table
-from spnn_system.transport.frames import Frame, pack
 from spnn_system.replay import replay
+from spnn_system.transport.frames import Frame, pack
 from spnn_system.transport.shaping import TokenBucket
 
 pytestmark = pytest.mark.processes
 
 SIZES = {"n_rows": 400, "batch": 200}
-HEAD = 120                                                                  # bytes of a frame beside its payload, at most
+# bytes of a frame beside its payload, at most
+HEAD = 120
 TABLES = {
     "masked": lambda: epoch_table((3, 2), (8, 8), protocol="masked", **SIZES),
     "published": lambda: epoch_table((3, 2), (8, 8), protocol="ss", form="published", **SIZES),
-    "three holders": lambda: epoch_table((2, 2, 1), (8, 8), protocol="ss", form="published", **SIZES),
+    "three holders": lambda: epoch_table(
+        (2, 2, 1), (8, 8), protocol="ss", form="published", **SIZES
+    ),
     "splitnn": lambda: splitnn_table((3, 2), (8, 8), **SIZES),
 }
 
@@ -55,14 +61,17 @@ def test_every_online_message_is_sent_once_and_nothing_else():
 
 class Own(threading.local):
     """The time of the party whose thread looks at it."""
+
     now = 0.0
 
 
 class Imagined:
-    """An Endpoint whose links take exactly the time that the shaping gives them, and whose machine takes none.
+    """An Endpoint whose links take exactly the time that the shaping gives them, and whose machine
+    takes none.
 
     Every party has its own time: it goes on where the party waits for a message that comes later.
     """
+
     all: dict = {}
     own = Own()
 
@@ -83,7 +92,13 @@ class Imagined:
         assert n_bytes - len(payload) <= HEAD
         left = self.links[receiver].take(n_bytes, self.own.now)
         if self.log:
-            self.log({"key": (step, self.me, receiver, name), "at": self.own.now, "came": left + self.latency})
+            self.log(
+                {
+                    "key": (step, self.me, receiver, name),
+                    "at": self.own.now,
+                    "came": left + self.latency,
+                }
+            )
         self.all[receiver].incoming[self.me].put((name, step, left + self.latency))
 
     def receive(self, sender, name, *, step):
@@ -110,7 +125,9 @@ class Together(threading.Barrier):
 
 @pytest.fixture
 def exact(monkeypatch):
-    """`replay` with links of exactly the given bandwidth and latency, on a machine that takes no time."""
+    """`replay` with links of exactly the given bandwidth and latency, on a machine that takes no
+    time.
+    """
     monkeypatch.setattr(module, "Endpoint", Imagined)
     monkeypatch.setattr(module, "Barrier", Together)
     monkeypatch.setattr(module, "perf_counter", lambda: Imagined.own.now)
@@ -118,7 +135,9 @@ def exact(monkeypatch):
 
 
 def test_nobody_sends_before_it_has_what_its_round_waits_for(exact):
-    """What an earlier round brought to a party has come before it sends, by the party's own time."""
+    """What an earlier round brought to a party has come before it sends, by the party's own
+    time.
+    """
     lines = []
     exact(table_of("three holders"), latency=0.005, bandwidth=1e6, log=lines.append)
     of = {line["key"]: line for line in lines}
@@ -133,21 +152,32 @@ def test_nobody_sends_before_it_has_what_its_round_waits_for(exact):
     assert checked > 100
 
 
-@pytest.mark.parametrize(("bandwidth", "latency"), [(400_000, 0.0), (2_000_000, 0.12), (1_000_000, 0.03), (1e9, 0.05)])
+@pytest.mark.parametrize(
+    ("bandwidth", "latency"), [(400_000, 0.0), (2_000_000, 0.12), (1_000_000, 0.03), (1e9, 0.05)]
+)
 @pytest.mark.parametrize("name", TABLES)
 def test_the_cost_model_is_what_a_replay_takes(exact, name, bandwidth, latency):
-    """Exactly, but for the heads of the frames, which the model leaves out, and for links that are still busy with those
-    that opened them: no replay is faster, as these rounds cannot overlap, and every message costs at most one head more."""
+    """Exactly, but for the heads of the frames, which the model leaves out, and for links that are
+    still busy with those that opened them: no replay is faster, as these rounds cannot overlap, and
+    every message costs at most one head more."""
     table = table_of(name)
-    network, took = online_seconds(table, bandwidth=bandwidth, latency=latency), exact(table, bandwidth=bandwidth, latency=latency)
+    network, took = (
+        online_seconds(table, bandwidth=bandwidth, latency=latency),
+        exact(table, bandwidth=bandwidth, latency=latency),
+    )
     heads = 8 * HEAD * (len(part(table, "online")) + 1) / bandwidth
     assert network <= took <= network + heads
 
 
-def test_the_two_directions_of_a_link_do_not_share_its_bandwidth_and_two_links_of_a_sender_neither(exact):
+def test_the_two_directions_of_a_link_do_not_share_its_bandwidth_and_two_links_of_a_sender_neither(
+    exact,
+):
     size = 40_000
-    table = pd.DataFrame([[1, 1, "online", a, b, "x", size] for a in "ABC" for b in "ABC" if a != b], columns=COLUMNS)
-    assert 1.0 <= exact(table, bandwidth=8 * size) <= 1.0 + 2 * HEAD / size  # six links of a second each
+    table = pd.DataFrame(
+        [[1, 1, "online", a, b, "x", size] for a in "ABC" for b in "ABC" if a != b], columns=COLUMNS
+    )
+    # six links of a second each
+    assert 1.0 <= exact(table, bandwidth=8 * size) <= 1.0 + 2 * HEAD / size
 
 
 def test_nothing_to_send_takes_no_time_and_no_port(monkeypatch):
@@ -157,7 +187,9 @@ def test_nothing_to_send_takes_no_time_and_no_port(monkeypatch):
     assert len(offline) and replay(offline, bandwidth=1e6) == 0.0
 
 
-@pytest.mark.parametrize(("name", "value"), [("bandwidth", -1.0), ("latency", float("nan")), ("bandwidth", float("inf"))])
+@pytest.mark.parametrize(
+    ("name", "value"), [("bandwidth", -1.0), ("latency", float("nan")), ("bandwidth", float("inf"))]
+)
 def test_numbers_that_cannot_be_are_refused(name, value):
     with pytest.raises(ValueError, match=f"{name} must be a finite number >= 0, got {value}"):
         replay(table_of("masked"), **{name: value})

@@ -1,4 +1,6 @@
-"""Every role in a process of its own: the result of one process to the bit, and who holds and hears what."""
+"""Every role in a process of its own: the result of one process to the bit, and who holds and hears
+what.
+"""
 
 import contextlib
 import functools
@@ -14,18 +16,30 @@ import pandas as pd
 import pytest
 import torch
 from network_pair import loopback, opened
-from network_runs import (HIDDEN, alone, finished, heard, made, metrics_of, nursery, parts_of, same, small_rows, started,
-                          status)
+from network_runs import (
+    HIDDEN,
+    alone,
+    finished,
+    heard,
+    made,
+    metrics_of,
+    nursery,
+    parts_of,
+    same,
+    small_rows,
+    started,
+    status,
+)
 from waiting import FAR, until
 
 from ppkit.models import classification_loss
 from ppkit.spnn.holders import Malformed
 from ppkit.spnn.layer import SPNN
+from ppkit.spnn.randomness import Stream
+from ppkit.spnn.training import SGLD
 from spnn_system import data
-from spnn_system.transport import frames
-from spnn_system.roles.coordinator import Coordinator
-from spnn_system.transport.links import Rejected
 from spnn_system.launch import run as launch
+from spnn_system.roles.coordinator import Coordinator
 from spnn_system.roles.messages import Messages
 from spnn_system.roles.party import Life
 from spnn_system.roles.protocol_side import admission
@@ -34,19 +48,21 @@ from spnn_system.run.console import notices
 from spnn_system.run.plan import OddPlan, Plan
 from spnn_system.run.reports import HEARD, checked
 from spnn_system.run.role_folder import RoleFolder
-from ppkit.spnn.randomness import Stream
-from ppkit.spnn.training import SGLD
+from spnn_system.transport import frames
+from spnn_system.transport.links import Rejected
 
 pytestmark = pytest.mark.processes
 
-AROUND = {"rows and ids", "test rows", "order"}                     # what no protocol sends
+AROUND = {"rows and ids", "test rows", "order"}  # what no protocol sends
 
 CASES = {
     "plain": dict(protocol="plain"),
     "masked, 3 holders, the second has the labels": dict(columns=(3, 2, 2), label_holder=1),
     "masked, reshuffled": dict(order="reshuffled"),
     "lean": dict(protocol="ss", form="lean"),
-    "lean, reshuffled, 3 holders": dict(protocol="ss", form="lean", order="reshuffled", columns=(2, 1, 2)),
+    "lean, reshuffled, 3 holders": dict(
+        protocol="ss", form="lean", order="reshuffled", columns=(2, 1, 2)
+    ),
     "published": dict(protocol="ss", form="published"),
     "published, 3 holders": dict(protocol="ss", form="published", columns=(2, 1, 2)),
     "he": dict(protocol="he", key_bits=512),
@@ -55,7 +71,9 @@ CASES = {
 
 @pytest.fixture(scope="module", params=CASES)
 def done(request, tmp_path_factory):
-    """(config, rows, what one process gives, the roles' processes) of a finished run: two epochs of batches of 100, 100, 30."""
+    """(config, rows, what one process gives, the roles' processes) of a finished run: two epochs of
+    batches of 100, 100, 30.
+    """
     settings = dict(CASES[request.param])
     vertical = small_rows(settings.pop("columns", (3, 2)))
     conf = made(tmp_path_factory.mktemp("run") / "it", vertical, record=True, **settings)
@@ -66,27 +84,43 @@ def done(request, tmp_path_factory):
 def test_the_result_is_that_of_one_process_to_the_bit(done):
     conf, _, expected, roles = done
     same(conf, expected)
-    assert min(expected.moved.values()) > 1e-3                        # gradients came to every part
+    assert min(expected.moved.values()) > 1e-3  # gradients came to every part
     for name, role in roles.items():
-        said, measured = role.said().splitlines(), f"; test AUC {metrics_of(conf)['test_auc']:.3f}" * (name == conf.label_holder)
-        assert any(f"listens at {conf.addresses[name]} and waits for " in line for line in said) and len(said) <= 4
+        said, measured = (
+            role.said().splitlines(),
+            f"; test AUC {metrics_of(conf)['test_auc']:.3f}" * (name == conf.label_holder),
+        )
+        assert (
+            any(f"listens at {conf.addresses[name]} and waits for " in line for line in said)
+            and len(said) <= 4
+        )
         assert said[-2] == "ppkit: all roles are here: the training begins"
-        assert name == "coordinator" or said[-1] == f"ppkit: done: this role's part is in {conf.folder_of(name)}{measured}"
+        assert (
+            name == "coordinator"
+            or said[-1] == f"ppkit: done: this role's part is in {conf.folder_of(name)}{measured}"
+        )
 
 
 def test_the_messages_are_those_of_one_process(done):
     conf, _, expected, _ = done
-    lines = [json.loads(line) for role in conf.roles
-             for line in (conf.folder_of(role) / "messages.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line)
+        for role in conf.roles
+        for line in (conf.folder_of(role) / "messages.jsonl").read_text().splitlines()
+    ]
     columns = ["step", "phase", "sender", "receiver", "name", "n_bytes"]
     sent = pd.DataFrame(lines)[columns]
     training = sent[(sent.step <= 6) & ~sent.name.isin(AROUND)]
-    pd.testing.assert_frame_equal(training.sort_values(columns, ignore_index=True),
-                                  expected.messages[columns].sort_values(columns, ignore_index=True))
+    pd.testing.assert_frame_equal(
+        training.sort_values(columns, ignore_index=True),
+        expected.messages[columns].sort_values(columns, ignore_index=True),
+    )
     around = sent[sent.name.isin(AROUND)]
     assert (around.step == 0).all() and set(sent[sent.step > 6].step) <= {7, 8}
     assert set(sent[sent.phase == "offline"].sender) <= {"dealer"}
-    assert all(line["wire_bytes"] > line["n_bytes"] and line["sent_at"] >= line["at"] for line in lines)
+    assert all(
+        line["wire_bytes"] > line["n_bytes"] and line["sent_at"] >= line["at"] for line in lines
+    )
 
 
 def test_metrics_are_the_label_holders_and_name_the_source(done):
@@ -96,35 +130,62 @@ def test_metrics_are_the_label_holders_and_name_the_source(done):
     assert (metrics["epochs"], metrics["steps"], metrics["test_rows"]) == (2, 6, 90)
     seconds = metrics["seconds"]
     assert len(seconds["online"]) == len(seconds["offline"]) == 2
-    assert all(value > 0 for value in [*seconds["online"], *seconds["offline"], seconds["once"], seconds["test"]])
-    assert [role for role in conf.roles if (conf.folder_of(role) / "metrics.json").exists()] == [conf.label_holder]
-    assert status(conf)["state"] == "done" and status(conf)["step"] == status(conf)["steps"] == status(conf)["saved"] == 6
+    assert all(
+        value > 0
+        for value in [*seconds["online"], *seconds["offline"], seconds["once"], seconds["test"]]
+    )
+    assert [role for role in conf.roles if (conf.folder_of(role) / "metrics.json").exists()] == [
+        conf.label_holder
+    ]
+    assert (
+        status(conf)["state"] == "done"
+        and status(conf)["step"] == status(conf)["steps"] == status(conf)["saved"] == 6
+    )
 
 
-# who hears what: no 8 bytes of anything private. A hit by chance: at most 10^6 bytes against 10^6 windows of at least 60 random
+# who hears what: no 8 bytes of anything private. A hit by chance: at most 10^6 bytes against 10^6
+# windows of at least 60 random
 # bits, below 2^-20 = 10^-6; labels are looked for 16 at a time.
+
 
 class Searched:
     """Bytes in which 8 in a row can be looked for, wherever they begin."""
 
     def __init__(self, content: bytes):
         self.content = content
-        self._words = np.unique(np.concatenate([np.frombuffer(content[at : at + (len(content) - at) // 8 * 8], np.uint64)
-                                                for at in range(8)]))
+        self._words = np.unique(
+            np.concatenate(
+                [
+                    np.frombuffer(content[at : at + (len(content) - at) // 8 * 8], np.uint64)
+                    for at in range(8)
+                ]
+            )
+        )
 
     def has(self, value, *, labels: bool = False) -> bool:
-        """Whether two or more numbers of a tensor stand there one after the other, as float32, float64 or fixed point, by rows
-        or by columns; of labels, 16 in a row, in any usual type."""
+        """Whether two or more numbers of a tensor stand there one after the other, as float32,
+        float64 or fixed point, by rows or by columns; of labels, 16 in a row, in any usual type."""
         value = np.asarray(value)
         if labels:
-            return any(value[i : i + 16].astype(kind).tobytes() in self.content
-                       for kind in (np.float32, np.float64, np.int64, np.int32, np.uint8)
-                       for i in range(len(value) - 16) if 0 < value[i : i + 16].sum() < 16)
+            return any(
+                value[i : i + 16].astype(kind).tobytes() in self.content
+                for kind in (np.float32, np.float64, np.int64, np.int32, np.uint8)
+                for i in range(len(value) - 16)
+                if 0 < value[i : i + 16].sum() < 16
+            )
         for flat in (value.ravel(), value.T.ravel()):
-            for numbers in (flat.astype(np.float32), flat.astype(np.float64), np.round(flat.astype(np.float64) * 2**16).astype(np.int64)):
+            for numbers in (
+                flat.astype(np.float32),
+                flat.astype(np.float64),
+                np.round(flat.astype(np.float64) * 2**16).astype(np.int64),
+            ):
                 raw, size = numbers.tobytes(), numbers.itemsize
-                found = np.array([np.frombuffer(raw, np.uint64, 1, at)[0] for at in range(0, len(raw) - 7, size)])
-                telling = np.array([len(set(raw[at : at + 8])) > 3 for at in range(0, len(raw) - 7, size)], bool)
+                found = np.array(
+                    [np.frombuffer(raw, np.uint64, 1, at)[0] for at in range(0, len(raw) - 7, size)]
+                )
+                telling = np.array(
+                    [len(set(raw[at : at + 8])) > 3 for at in range(0, len(raw) - 7, size)], bool
+                )
                 at = np.searchsorted(self._words, found[telling]).clip(max=len(self._words) - 1)
                 if (self._words[at] == found[telling]).any():
                     return True
@@ -171,8 +232,13 @@ def test_the_coordinator_hears_agreed_words_and_nothing_private(done):
         kind = frame.payload["kind"]
         assert frame.name == "report" and set(frame.payload) <= HEARD[kind] | {"kind", "session"}
         for key, value in frame.payload.items():
-            assert value is None or type(value) in (bool, int) or key in ("saved", "damaged") and value == [] \
-                or re.fullmatch("[a-z]+" if key == "kind" else "[0-9a-f]{16,64}", value), (key, value)
+            assert (
+                value is None
+                or type(value) in (bool, int)
+                or key in ("saved", "damaged")
+                and value == []
+                or re.fullmatch("[a-z]+" if key == "kind" else "[0-9a-f]{16,64}", value)
+            ), (key, value)
     content = Searched(received(conf, "coordinator"))
     for name, values, labels in private(conf, vertical, expected):
         assert not content.has(values, labels=labels), name
@@ -183,7 +249,11 @@ def test_the_dealer_hears_nothing_that_depends_on_data(done):
     if conf.dealer is None:
         pytest.skip("no dealer in this protocol")
     heard = list(frames.recorded(conf.folder_of("dealer") / "received.frames"))
-    assert {(frame.sender, frame.name) for frame in heard} <= {("coordinator", "order"), ("A", "test rows"), ("A", "order")}
+    assert {(frame.sender, frame.name) for frame in heard} <= {
+        ("coordinator", "order"),
+        ("A", "test rows"),
+        ("A", "order"),
+    }
     content = Searched(received(conf, "dealer"))
     for name, values, labels in private(conf, vertical, expected):
         assert not content.has(values, labels=labels), name
@@ -195,7 +265,8 @@ def test_the_server_has_neither_features_weights_nor_labels(done):
     for name, values, labels in private(conf, vertical, expected):
         if name.startswith(("X of", "theta of", "labels")) or name.startswith(conf.label_holder):
             assert not content.has(values, labels=labels), name
-    if conf.protocol.name != "plain":                                # of h1 it gets shares, words under masks, or ciphertexts
+    # of h1 it gets shares, words under masks, or ciphertexts
+    if conf.protocol.name != "plain":
         came = Searched(received(conf, "server"))
         assert not any(came.has(h1) for h1 in expected.seen["h1"])
 
@@ -205,7 +276,7 @@ def test_nobody_has_anothers_part(done):
     for role in conf.roles:
         content = of_folder(conf, role)
         for name, value in expected.parameters.items():
-            if value.size > 1:                                       # a single number is no 8 bytes
+            if value.size > 1:  # a single number is no 8 bytes
                 assert content.has(value) == name.startswith(f"{role}."), (role, name)
         for other, *parts in zip(conf.names, vertical.parts["train"], vertical.parts["test"]):
             assert not any(content.has(part) for part in parts), (role, other)
@@ -214,20 +285,30 @@ def test_nobody_has_anothers_part(done):
 def test_a_roles_folder_is_its_own(done):
     conf, *_ = done
     for role in set(conf.roles) - {"coordinator"}:
-        assert not list(conf.folder_of(role).glob("*.key"))             # the run has ended
-        assert len(list(conf.folder_of(role).glob("step-*.checkpoint"))) <= (5 if role == "dealer" else 3)
+        assert not list(conf.folder_of(role).glob("*.key"))  # the run has ended
+        assert len(list(conf.folder_of(role).glob("step-*.checkpoint"))) <= (
+            5 if role == "dealer" else 3
+        )
         assert not list(conf.folder_of(role).glob("*.part"))
     for role in conf.roles:
         assert stat.S_IMODE(conf.folder_of(role).stat().st_mode) == 0o700
-        for name in ("received.frames", "messages.jsonl", *(["metrics.json"] if role == conf.label_holder else [])):
+        for name in (
+            "received.frames",
+            "messages.jsonl",
+            *(["metrics.json"] if role == conf.label_holder else []),
+        ):
             assert stat.S_IMODE((conf.folder_of(role) / name).stat().st_mode) == 0o600, (role, name)
 
 
 # other settings
 
+
 def test_secrets_of_a_seed_are_said_by_every_role_and_with_the_result(done):
     conf, _, _, roles = done
-    assert all("ppkit: secrets: from a seed, for teaching: NOT SECRET\n" in role.said() for role in roles.values())
+    assert all(
+        "ppkit: secrets: from a seed, for teaching: NOT SECRET\n" in role.said()
+        for role in roles.values()
+    )
     assert metrics_of(conf)["secrets"] == "from a seed, for teaching: NOT SECRET"
 
 
@@ -238,14 +319,22 @@ def test_a_second_process_of_a_role_touches_nothing(tmp_path):
     mine = first.folder.path
     before = {path.name: path.read_bytes() for path in mine.iterdir()}
     for resume in (False, True):
-        with pytest.raises(ValueError, match="^holder A of this run is running already: another process has A/ in .*run$"):
+        with pytest.raises(
+            ValueError,
+            match="^holder A of this run is running already: another process has A/ in .*run$",
+        ):
             Life(conf, "A", resume=resume)
-    assert {path.name: path.read_bytes() for path in mine.iterdir()} == before and "secret.key" in before
+    assert {
+        path.name: path.read_bytes() for path in mine.iterdir()
+    } == before and "secret.key" in before
     with contextlib.closing(RoleFolder(conf, "coordinator")):
         role = nursery().start(conf, "coordinator")
         assert role.wait() == 2
-        assert role.said().startswith("ppkit: the coordinator of this run is running already: another process has coordinator/ in ")
-    first.folder.close()                                               # as when its process ends
+        assert role.said().startswith(
+            "ppkit: the coordinator of this run is running already: another process has "
+            "coordinator/ in "
+        )
+    first.folder.close()  # as when its process ends
     Life(conf, "A", resume=False)
 
 
@@ -253,10 +342,14 @@ def test_what_is_not_secret_or_keeps_secrets_is_said(tmp_path):
     said = {}
     for secrets in ("os", "teaching"):
         for record in (False, True):
-            conf = made(tmp_path / f"{secrets} {record}", small_rows(), secrets=secrets, record=record)
+            conf = made(
+                tmp_path / f"{secrets} {record}", small_rows(), secrets=secrets, record=record
+            )
             said[secrets, record] = notices(conf)
     not_secret = ["secrets: from a seed, for teaching: NOT SECRET"]
-    assert said["teaching", True] == said["teaching", False] == not_secret and said["os", False] == []
+    assert (
+        said["teaching", True] == said["teaching", False] == not_secret and said["os", False] == []
+    )
     assert "received.frames keeps all that came here, seeds of masks too" in said["os", True][0]
 
 
@@ -265,39 +358,65 @@ def test_the_plan_gives_nobody_more_than_it_needs(tmp_path):
     finished(conf)
     plans = {}
     for role in set(conf.roles) - {"coordinator"}:
-        [plans[role]] = [frame.payload for frame in frames.recorded(conf.folder_of(role) / "received.frames")
-                         if frame.sender == "coordinator" and frame.payload["kind"] == "plan"]
+        [plans[role]] = [
+            frame.payload
+            for frame in frames.recorded(conf.folder_of(role) / "received.frames")
+            if frame.sender == "coordinator" and frame.payload["kind"] == "plan"
+        ]
     everyone = {"kind", "start", "train_rows", "batch", "epochs", "every", "width", "columns"}
     assert {role: set(plan) - everyone for role, plan in plans.items()} == {
-        "dealer": set(), "server": {"lr", "optimiser", "hidden", "activation"},
-        "A": {"lr", "optimiser", "last_width", "stop_below"}, "B": {"lr", "optimiser"}}
+        "dealer": set(),
+        "server": {"lr", "optimiser", "hidden", "activation"},
+        "A": {"lr", "optimiser", "last_width", "stop_below"},
+        "B": {"lr", "optimiser"},
+    }
     assert all(plan["width"] == HIDDEN[0] and plan["columns"] == [3, 2] for plan in plans.values())
 
 
 def test_secrets_of_the_operating_system_are_new_every_time_also_in_the_same_folder(tmp_path):
-    conf, found, words = made(tmp_path / "it", small_rows(), secrets="os", epochs=3, order="reshuffled", record=True), [], []
+    conf, found, words = (
+        made(
+            tmp_path / "it", small_rows(), secrets="os", epochs=3, order="reshuffled", record=True
+        ),
+        [],
+        [],
+    )
     for _ in range(2):
         finished(conf)
         found.append(parts_of(conf))
-        words.append(next(frame.payload for frame in frames.recorded(conf.folder_of("server") / "received.frames")
-                          if frame.name == "masked X theta"))
+        words.append(
+            next(
+                frame.payload
+                for frame in frames.recorded(conf.folder_of("server") / "received.frames")
+                if frame.name == "masked X theta"
+            )
+        )
         assert len(metrics_of(conf)["losses"]) == 3
-        for journal in conf.folder.glob("*/journal-*.txt"):           # of this run alone
+        for journal in conf.folder.glob("*/journal-*.txt"):  # of this run alone
             keys = [tuple(line.split("\t")[:4]) for line in journal.read_text().splitlines()]
             assert len(keys) == len(set(keys)), journal
     assert all(not np.array_equal(found[0][name], found[1][name]) for name in found[0])
-    assert not (words[0] == words[1]).any()                           # 400 words of 32 bits: by chance 400 / 2^32 = 1e-7
+    # 400 words of 32 bits: by chance 400 / 2^32 = 1e-7
+    assert not (words[0] == words[1]).any()
 
 
 def test_sgld_moves_every_part_by_its_own_noise(tmp_path):
     vertical = small_rows()
     conf = made(tmp_path / "it", vertical, optimiser="sgld", lr=0.002, protocol="plain", epochs=1)
     finished(conf)
-    net = SPNN([3, 2], HIDDEN, rng=torch.Generator().manual_seed(3), protocol="plain", activation="sigmoid")
-    own = {"A": [net.theta[0], *net.output.parameters()], "B": [net.theta[1]], "server": list(net.hidden.parameters())}
+    net = SPNN(
+        [3, 2], HIDDEN, rng=torch.Generator().manual_seed(3), protocol="plain", activation="sigmoid"
+    )
+    own = {
+        "A": [net.theta[0], *net.output.parameters()],
+        "B": [net.theta[1]],
+        "server": list(net.hidden.parameters()),
+    }
     optimisers = []
     for role, parameters in own.items():
-        seed = int(Stream.seeded_for_teaching(3).derive(role).derive("noise of SGLD").words(1)) & (2**63 - 1)
+        seed = int(Stream.seeded_for_teaching(3).derive(role).derive("noise of SGLD").words(1)) & (
+            2**63 - 1
+        )
         optimisers.append(SGLD(parameters, lr=0.002, rng=torch.Generator().manual_seed(seed)))
     parts, y = vertical["train"]
     net.prepare(parts)
@@ -307,8 +426,12 @@ def test_sgld_moves_every_part_by_its_own_noise(tmp_path):
         for optimiser in optimisers:
             optimiser.step()
     found = parts_of(conf)
-    for name, value in {"A.theta": net.theta[0], "A.bias": net.output.bias, "B.theta": net.theta[1],
-                        "server.1.weight": net.hidden[1].weight}.items():
+    for name, value in {
+        "A.theta": net.theta[0],
+        "A.bias": net.output.bias,
+        "B.theta": net.theta[1],
+        "server.1.weight": net.hidden[1].weight,
+    }.items():
         assert np.array_equal(found[name], value.detach().numpy()), name
 
 
@@ -318,12 +441,16 @@ def test_the_label_holder_says_when_it_is_enough(tmp_path):
     finished(conf)
     losses = metrics_of(conf)["losses"]
     assert losses[-1] < 0.69 and all(loss >= 0.69 for loss in losses[:-1]) and 1 <= len(losses) < 9
-    heard = [frame.payload for frame in frames.recorded(conf.folder_of("coordinator") / "received.frames")
-             if frame.payload["kind"] == "ready"]
+    heard = [
+        frame.payload
+        for frame in frames.recorded(conf.folder_of("coordinator") / "received.frames")
+        if frame.payload["kind"] == "ready"
+    ]
     assert [said["step"] for said in heard if said["reached"]] == [3 * len(losses)]
 
 
 # what is not right is said before anything is trained
+
 
 def test_holders_with_other_rows_find_out_among_themselves(tmp_path):
     conf = made(tmp_path / "it", small_rows(), record=True)
@@ -333,8 +460,11 @@ def test_holders_with_other_rows_find_out_among_themselves(tmp_path):
     roles = started(conf)
     codes = {name: role.wait() for name, role in roles.items()}
     assert codes["coordinator"] == 2 and all(codes.values())
-    assert re.search("holder [AB] does not have the same rows in the same order as holder [AB] .*: nothing was trained",
-                     roles["coordinator"].said())
+    assert re.search(
+        "holder [AB] does not have the same rows in the same order as holder [AB] .*: nothing was "
+        "trained",
+        roles["coordinator"].said(),
+    )
     assert "other ids, or ids in another order" in roles["A"].said() + roles["B"].said()
     ids = pd.read_parquet(conf.holder("A").data)["id"].astype(str).tolist()
     assert data.ids_digest(ids).encode() not in received(conf, "coordinator")
@@ -345,17 +475,28 @@ def test_a_role_with_another_config_is_not_let_in(tmp_path):
     other = conf.path.with_name("other.toml")
     other.write_text(conf.path.read_text().replace("lr = 1.5", "lr = 1.25"))
     roles = started(conf, paths={"B": other})
-    assert {name: role.wait() for name, role in roles.items()} == {"coordinator": 2, "server": 1, "A": 1, "B": 1}
+    assert {name: role.wait() for name, role in roles.items()} == {
+        "coordinator": 2,
+        "server": 1,
+        "A": 1,
+        "B": 1,
+    }
     for role in roles.values():
-        assert "holder B has another config than the coordinator: nothing was started" in role.said()
+        assert (
+            "holder B has another config than the coordinator: nothing was started" in role.said()
+        )
 
 
 def test_a_role_that_comes_after_the_end_is_told_why(tmp_path):
     conf = made(tmp_path / "it", small_rows())
     other = conf.path.with_name("other.toml")
     other.write_text(conf.path.read_text().replace("lr = 1.5", "lr = 1.25"))
-    roles = {role: nursery().start(conf, role, path=other if role == "B" else None) for role in ("coordinator", "server", "B")}
-    assert roles["B"].wait() == 1                                     # it has been refused: the run is over
+    roles = {
+        role: nursery().start(conf, role, path=other if role == "B" else None)
+        for role in ("coordinator", "server", "B")
+    }
+    # it has been refused: the run is over
+    assert roles["B"].wait() == 1
     late = nursery().start(conf, "A")
     assert late.wait() == 1 and roles["coordinator"].wait() == 2
     assert "holder B has another config than the coordinator: nothing was started" in late.said()
@@ -363,9 +504,15 @@ def test_a_role_that_comes_after_the_end_is_told_why(tmp_path):
 
 def test_a_role_that_still_starts_when_another_is_interrupted_is_told_why(tmp_path):
     conf = made(tmp_path / "it", small_rows(), record=True)
-    first = f"from spnn_system.roles import coordinator\ncoordinator.LAST_WORD = 0.0\ncoordinator.LATECOMERS = {FAR}"
-    roles = {role: nursery().start(conf, role, first=first) for role in ("coordinator", "server", "B")}
-    until(lambda: {("server", "alive"), ("B", "alive")} <= heard(conf))                   # their hellos are answered
+    first = (
+        "from spnn_system.roles import coordinator\ncoordinator.LAST_WORD = "
+        f"0.0\ncoordinator.LATECOMERS = {FAR}"
+    )
+    roles = {
+        role: nursery().start(conf, role, first=first) for role in ("coordinator", "server", "B")
+    }
+    # their hellos are answered
+    until(lambda: {("server", "alive"), ("B", "alive")} <= heard(conf))
     roles["B"].signal(signal.SIGINT)
     assert roles["B"].wait() == 130
     late = nursery().start(conf, "A")
@@ -375,36 +522,50 @@ def test_a_role_that_still_starts_when_another_is_interrupted_is_told_why(tmp_pa
 
 def test_a_role_whose_hello_nobody_hears_any_more_takes_the_stop_for_its_answer(tmp_path):
     conf = made(tmp_path / "it", small_rows())
-    elsewhere = conf.addresses | loopback("coordinator")                # it says its last word, and listens no longer
-    with opened("coordinator", elsewhere, run=conf.run, certificates=conf.network.certificates) as coordinator:
+    # it says its last word, and listens no longer
+    elsewhere = conf.addresses | loopback("coordinator")
+    with opened(
+        "coordinator", elsewhere, run=conf.run, certificates=conf.network.certificates
+    ) as coordinator:
         A = nursery().start(conf, "A")
-        coordinator.call("A", "order", {"kind": "stop", "sentence": "holder B has another config"}, timeout=FAR)
+        coordinator.call(
+            "A", "order", {"kind": "stop", "sentence": "holder B has another config"}, timeout=FAR
+        )
         assert A.wait() == 1 and "ppkit: holder B has another config\n" in A.said()
 
 
-@pytest.mark.parametrize(("said", "why"), [
-    ({"kind": "loss", "value": 1}, "kind must be one of hello"), ({}, "kind must be one of"),
-    ({"kind": "alive", "step": 1, "loss": 1}, "alive has no such key: it has step"),
-    ({"kind": "ready", "step": 0.25}, "ready has something for step"), ({"kind": "ready", "step": True}, "ready has something for step"),
-    ({"kind": "ready", "step": [0.25]}, "ready has something for step"),
-    ({"kind": "ready", "step": 3, "reached": 1}, "ready has something for reached"),
-    ({"kind": "saved", "session": "theta is 0.123"}, "saved has something for session"),
-    ({"kind": "hello", "columns": {"mean": 1}}, "hello has something for columns"),
-    ({"kind": "hello", "saved": [1, 0.5]}, "hello has something for saved"),
-    ({"kind": "stopped", "why": "theta[0] is 0.123"}, "stopped has something for why"),
-    ({"kind": "stopped", "role": "0.123"}, "stopped has something for role"),
-    ({"kind": ["x"]}, "kind must be one of hello"), ({"kind": {"a": 1}}, "kind must be one of hello"),
-    ({"kind": "stopped", "why": ["x"]}, "stopped has something for why"),
-    ({"kind": "stopped", "role": ["A"]}, "stopped has something for role"),
-    ({"kind": "alive", "step": 7}, "alive has something for step"), ({"kind": "alive", "step": -1}, "alive has something for step"),
-    ({"kind": "saved", "step": 10**400}, "saved has something for step"),
-    ({"kind": "hello", "saved": [7]}, "hello has something for saved"),
-    ({"kind": "hello", "saved": [1] * 8}, "hello has something for saved"),
-    ({"kind": "hello", "columns": 0}, "hello has something for columns"),
-    ({"kind": "hello", "columns": 10**7}, "hello has something for columns"),
-    ({"kind": "hello"}, "hello must have columns, config, damaged, resume, saved, session too"),
-    ({"kind": "alive", "step": 1}, "alive must have session too"), ({"kind": "ready", "step": 6}, "ready must have reached, session"),
-    ({"kind": "stopped", "why": "disk", "session": "a" * 16}, "stopped must have role too")])
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"kind": "loss", "value": 1}, "kind must be one of hello"),
+        ({}, "kind must be one of"),
+        ({"kind": "alive", "step": 1, "loss": 1}, "alive has no such key: it has step"),
+        ({"kind": "ready", "step": 0.25}, "ready has something for step"),
+        ({"kind": "ready", "step": True}, "ready has something for step"),
+        ({"kind": "ready", "step": [0.25]}, "ready has something for step"),
+        ({"kind": "ready", "step": 3, "reached": 1}, "ready has something for reached"),
+        ({"kind": "saved", "session": "theta is 0.123"}, "saved has something for session"),
+        ({"kind": "hello", "columns": {"mean": 1}}, "hello has something for columns"),
+        ({"kind": "hello", "saved": [1, 0.5]}, "hello has something for saved"),
+        ({"kind": "stopped", "why": "theta[0] is 0.123"}, "stopped has something for why"),
+        ({"kind": "stopped", "role": "0.123"}, "stopped has something for role"),
+        ({"kind": ["x"]}, "kind must be one of hello"),
+        ({"kind": {"a": 1}}, "kind must be one of hello"),
+        ({"kind": "stopped", "why": ["x"]}, "stopped has something for why"),
+        ({"kind": "stopped", "role": ["A"]}, "stopped has something for role"),
+        ({"kind": "alive", "step": 7}, "alive has something for step"),
+        ({"kind": "alive", "step": -1}, "alive has something for step"),
+        ({"kind": "saved", "step": 10**400}, "saved has something for step"),
+        ({"kind": "hello", "saved": [7]}, "hello has something for saved"),
+        ({"kind": "hello", "saved": [1] * 8}, "hello has something for saved"),
+        ({"kind": "hello", "columns": 0}, "hello has something for columns"),
+        ({"kind": "hello", "columns": 10**7}, "hello has something for columns"),
+        ({"kind": "hello"}, "hello must have columns, config, damaged, resume, saved, session too"),
+        ({"kind": "alive", "step": 1}, "alive must have session too"),
+        ({"kind": "ready", "step": 6}, "ready must have reached, session"),
+        ({"kind": "stopped", "why": "disk", "session": "a" * 16}, "stopped must have role too"),
+    ],
+)
 def test_the_coordinator_refuses_to_be_told_more(said, why):
     with pytest.raises(ValueError, match=re.escape(why)) as refused:
         checked(said, ["coordinator", "server", "A", "B"], steps=6)
@@ -412,11 +573,16 @@ def test_the_coordinator_refuses_to_be_told_more(said, why):
 
 
 def test_a_role_follows_no_plan_that_its_own_config_does_not_have(tmp_path):
-    """Or a coordinator could let masks repeat: a resumed role that starts again at 0, with another learning rate."""
+    """Or a coordinator could let masks repeat: a resumed role that starts again at 0, with another
+    learning rate.
+    """
     conf = made(tmp_path / "it", small_rows(), protocol="ss", form="lean", optimiser="sgld")
     for role in ("server", "dealer", "A", "B"):
         own = {"columns": {"A": 3, "B": 2}.get(role), "saved": [0, 2, 4]}
-        for resume, start, others in ((False, None, (0, 4)), (True, 2, (None, 6, True, 2.0, "2", [2]))):
+        for resume, start, others in (
+            (False, None, (0, 4)),
+            (True, 2, (None, 6, True, 2.0, "2", [2])),
+        ):
             whole = Plan.of(conf, columns=[3, 2], start=start)
             plan = json.loads(json.dumps(whole.words(conf, role)))
             assert plans.checked(plan, conf, role, resume=resume, **own) == whole
@@ -424,8 +590,16 @@ def test_a_role_follows_no_plan_that_its_own_config_does_not_have(tmp_path):
                 with pytest.raises(OddPlan, match="the plan goes on from step"):
                     plans.checked({**plan, "start": other}, conf, role, resume=resume, **own)
             for key in set(plan) - {"start", "columns"}:
-                other = {"lr": 1.0, "optimiser": "sgd", "hidden": [4, 4], "activation": ["relu", "relu"]}.get(key, 77)
-                for changed in ({**plan, key: other}, {name: value for name, value in plan.items() if name != key}):
+                other = {
+                    "lr": 1.0,
+                    "optimiser": "sgd",
+                    "hidden": [4, 4],
+                    "activation": ["relu", "relu"],
+                }.get(key, 77)
+                for changed in (
+                    {**plan, key: other},
+                    {name: value for name, value in plan.items() if name != key},
+                ):
                     with pytest.raises(OddPlan, match=f"the plan has {key} = "):
                         plans.checked(changed, conf, role, resume=resume, **own)
             for columns in (None, [3], [3, 2, 1], [3, 0], [3, 2.0], [True, 2]):
@@ -437,7 +611,10 @@ def test_a_role_follows_no_plan_that_its_own_config_does_not_have(tmp_path):
 
 
 def test_the_coordinator_starts_without_torch():
-    code = "import sys, spnn_system.roles.coordinator; sys.exit(bool({'torch', 'numpy', 'pandas'} & set(sys.modules)))"
+    code = (
+        "import sys, spnn_system.roles.coordinator; sys.exit(bool({'torch', 'numpy', 'pandas'} & "
+        "set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
@@ -455,11 +632,28 @@ class Written:
 def test_a_process_of_before_a_resumption_is_told_to_stop_and_not_listened_to(tmp_path):
     conf = made(tmp_path / "it", small_rows())
     coordinator = Coordinator(conf, Written())
-    hello = {"kind": "hello", "config": conf.digest, "columns": 3, "resume": False, "saved": [], "damaged": [], "session": "a" * 16}
+    hello = {
+        "kind": "hello",
+        "config": conf.digest,
+        "columns": 3,
+        "resume": False,
+        "saved": [],
+        "damaged": [],
+        "session": "a" * 16,
+    }
     assert coordinator.roster.hear("A", hello) == {}
-    assert coordinator.roster.hear("A", {"kind": "alive", "step": 2, "session": "a" * 16}) == {"saved": None}
-    for said in ({"kind": "alive", "step": 6}, {"kind": "saved", "step": 6}, {"kind": "stopped", "why": "error", "role": None}):
-        assert "started anew without this process" in coordinator.roster.hear("A", {**said, "session": "b" * 16})["stop"]
+    assert coordinator.roster.hear("A", {"kind": "alive", "step": 2, "session": "a" * 16}) == {
+        "saved": None
+    }
+    for said in (
+        {"kind": "alive", "step": 6},
+        {"kind": "saved", "step": 6},
+        {"kind": "stopped", "why": "error", "role": None},
+    ):
+        assert (
+            "started anew without this process"
+            in coordinator.roster.hear("A", {**said, "session": "b" * 16})["stop"]
+        )
     assert coordinator.roster.step == 2 and len(coordinator.roster._reports) == 1
     with pytest.raises(ValueError, match="there is no role 'eve'"):
         coordinator.roster.hear("eve", hello)
@@ -468,24 +662,49 @@ def test_a_process_of_before_a_resumption_is_told_to_stop_and_not_listened_to(tm
 def test_a_hello_is_taken_once_and_what_is_refused_is_logged(tmp_path):
     conf, lines = made(tmp_path / "it", small_rows()), []
     coordinator = Coordinator(conf, Written(), log=lines.append)
-    hello = {"kind": "hello", "config": conf.digest, "columns": 3, "resume": False, "saved": [], "damaged": [], "session": "a" * 16}
-    refused = [("A", {"kind": "alive", "step": 0, "session": "a" * 16}, "holder A must say hello first"),
-               ("A", {**hello, "columns": None}, "holder A must say how many features it has"),
-               ("server", hello, "the server must say how many features it has if it is a holder, and only then"), None,
-               ("A", {**hello, "session": "b" * 16}, "holder A has said hello already"),
-               ("A", hello, "holder A has said hello already"), ("A", {"kind": "hello"}, "hello must have columns")]
+    hello = {
+        "kind": "hello",
+        "config": conf.digest,
+        "columns": 3,
+        "resume": False,
+        "saved": [],
+        "damaged": [],
+        "session": "a" * 16,
+    }
+    refused = [
+        ("A", {"kind": "alive", "step": 0, "session": "a" * 16}, "holder A must say hello first"),
+        ("A", {**hello, "columns": None}, "holder A must say how many features it has"),
+        (
+            "server",
+            hello,
+            "the server must say how many features it has if it is a holder, and only then",
+        ),
+        None,
+        ("A", {**hello, "session": "b" * 16}, "holder A has said hello already"),
+        ("A", hello, "holder A has said hello already"),
+        ("A", {"kind": "hello"}, "hello must have columns"),
+    ]
     for each in refused:
         if each is None:
             assert coordinator.roster.hear("A", hello) == {}
             continue
         with pytest.raises(ValueError, match=each[2]) as error:
             coordinator.roster.hear(*each[:2])
-        assert (lines[-1]["event"], lines[-1]["from"], lines[-1]["why"]) == ("refused", each[0], str(error.value))
+        assert (lines[-1]["event"], lines[-1]["from"], lines[-1]["why"]) == (
+            "refused",
+            each[0],
+            str(error.value),
+        )
     assert len(lines) == 6 and len(coordinator.roster._reports) == 1
     stopped = {"kind": "stopped", "why": "changed", "role": None, "session": "c" * 16}
-    assert coordinator.roster.hear("B", stopped) == {} and len(coordinator.roster._reports) == 2       # a role may give up before its hello
+    # a role may give up before its hello
+    assert coordinator.roster.hear("B", stopped) == {} and len(coordinator.roster._reports) == 2
     assert "stop" in coordinator.roster.hear("A", stopped) and len(coordinator.roster._reports) == 2
-    assert coordinator.roster.hear("A", {"kind": "alive", "step": 2, "session": "a" * 16}) == {"saved": None} and coordinator.roster.step == 2
+    assert (
+        coordinator.roster.hear("A", {"kind": "alive", "step": 2, "session": "a" * 16})
+        == {"saved": None}
+        and coordinator.roster.step == 2
+    )
 
 
 def test_the_step_that_a_run_stops_at_is_not_before_the_one_it_goes_on_from(tmp_path):
@@ -496,13 +715,23 @@ def test_the_step_that_a_run_stops_at_is_not_before_the_one_it_goes_on_from(tmp_
 
 
 def test_a_role_takes_only_the_messages_of_its_protocol(tmp_path):
-    """A holder that sends the server what it may not is refused; the server, which has not even begun, stays as it was."""
+    """A holder that sends the server what it may not is refused; the server, which has not even
+    begun, stays as it was.
+    """
     conf = made(tmp_path / "it", small_rows())
-    assert admission(conf, "server").accepts == {"A": {"masked X theta", "dL/dh_L", "test rows"}, "B": {"masked X theta"}}
+    assert admission(conf, "server").accepts == {
+        "A": {"masked X theta", "dL/dh_L", "test rows"},
+        "B": {"masked X theta"},
+    }
     assert admission(conf, "A").accepts == {"server": {"h_L", "dL/dh1"}, "B": {"rows and ids"}}
-    assert admission(conf, "B").accepts == {"server": {"dL/dh1"}, "A": {"seed", "rows and ids", "order"}}
+    assert admission(conf, "B").accepts == {
+        "server": {"dL/dh1"},
+        "A": {"seed", "rows and ids", "order"},
+    }
     server = nursery().start(conf, "server")
-    with opened("B", conf.addresses, run=conf.run, certificates=conf.network.certificates, timeout=FAR) as intruder:
+    with opened(
+        "B", conf.addresses, run=conf.run, certificates=conf.network.certificates, timeout=FAR
+    ) as intruder:
         intruder.send("server", "dL/dh_L", torch.zeros(3), step=0)
         with pytest.raises(Rejected, match="B may not send 'dL/dh_L' to server"):
             intruder.flush()
@@ -528,10 +757,17 @@ class Received:
         return self.payload
 
 
-@pytest.mark.parametrize(("payload", "says"), [
-    (torch.zeros(3, 1), r"must have shape \(3, 2\), got \(3, 1\)"), (torch.zeros(3, 2).double(), "must be torch.float32, got torch.float64"),
-    (torch.full((3, 2), torch.nan), "must be finite$"), (torch.full((3, 2), -torch.inf), "must be finite$"),
-    (b"abc", "must be a tensor, got bytes"), ({"a": 1}, "must be a tensor, got dict")])
+@pytest.mark.parametrize(
+    ("payload", "says"),
+    [
+        (torch.zeros(3, 1), r"must have shape \(3, 2\), got \(3, 1\)"),
+        (torch.zeros(3, 2).double(), "must be torch.float32, got torch.float64"),
+        (torch.full((3, 2), torch.nan), "must be finite$"),
+        (torch.full((3, 2), -torch.inf), "must be finite$"),
+        (b"abc", "must be a tensor, got bytes"),
+        ({"a": 1}, "must be a tensor, got dict"),
+    ],
+)
 def test_what_a_step_waits_for_is_checked_and_its_sender_named(tmp_path, payload, says):
     part = messages_of(made(tmp_path / "it", small_rows()), "B", Received(payload))
     with pytest.raises(Malformed, match=f"^'dL/dh1' of the server {says}") as refused:
@@ -541,7 +777,9 @@ def test_what_a_step_waits_for_is_checked_and_its_sender_named(tmp_path, payload
     assert torch.equal(part.receive_tensor("server", "dL/dh1", (3, 2)), torch.ones(3, 2))
 
 
-@pytest.mark.parametrize("payload", [{}, {"n": 0.5}, {"n": -1}, {"n": True}, {"rows": 3}, b"3", torch.ones(1)])
+@pytest.mark.parametrize(
+    "payload", [{}, {"n": 0.5}, {"n": -1}, {"n": True}, {"rows": 3}, b"3", torch.ones(1)]
+)
 def test_a_number_of_rows_is_a_whole_number(tmp_path, payload):
     part = messages_of(made(tmp_path / "it", small_rows()), "server", Received(payload))
     with pytest.raises(Malformed, match="'test rows' of A must have n, whole numbers"):
@@ -552,7 +790,9 @@ ROGUE = """
 from spnn_system.roles.messages import Messages
 send = Messages.send
 def spoiled(self, receiver, name, payload, **how):
-    return send(self, receiver, name, payload[:, :1].contiguous() if name == "dL/dh1" and self.progress.step == 3 else payload, **how)
+    if name == "dL/dh1" and self.progress.step == 3:
+        payload = payload[:, :1].contiguous()
+    return send(self, receiver, name, payload, **how)
 Messages.send = spoiled
 """
 
@@ -563,7 +803,10 @@ def test_a_role_that_sends_another_shape_ends_the_run_and_is_the_one_that_is_nam
     assert {name: role.wait() for name, role in roles.items()} == dict.fromkeys(roles, 1)
     sentence = r"holder [AB] got something malformed from the server \(more in .*log.txt\): the run stops at step [23]"
     assert all(re.search(sentence, said) for said in (role.said() for role in roles.values()))
-    assert "'dL/dh1' of the server must have shape (30, 4), got (30, 1)" in roles["A"].said() + roles["B"].said()
+    assert (
+        "'dL/dh1' of the server must have shape (30, 4), got (30, 1)"
+        in roles["A"].said() + roles["B"].said()
+    )
 
 
 def test_run_by_the_launcher(tmp_path):
@@ -573,6 +816,9 @@ def test_run_by_the_launcher(tmp_path):
     assert (result.code, result.sentence) == (0, "")
     same(conf, alone(conf, vertical))
     assert "secrets   from a seed, for teaching: NOT SECRET" in result.summary()
-    assert all(stat.S_IMODE((conf.folder_of(role) / "log.txt").stat().st_mode) == 0o600 for role in conf.roles)
+    assert all(
+        stat.S_IMODE((conf.folder_of(role) / "log.txt").stat().st_mode) == 0o600
+        for role in conf.roles
+    )
     assert steps[-1] == (6, 6) and result.metrics == metrics_of(conf)
     assert set(result.messages.sender) == {"server", "A", "B"}

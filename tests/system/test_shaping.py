@@ -1,4 +1,6 @@
-"""The token bucket, a link that it shapes, and two roles over TLS on loopback: exactly, with clocks of our own."""
+"""The token bucket, a link that it shapes, and two roles over TLS on loopback: exactly, with clocks
+of our own.
+"""
 
 from fractions import Fraction
 from threading import Event, Thread
@@ -18,7 +20,9 @@ KBPS, MBPS, GBPS = 1e3, 1e6, 1e9
 
 
 def leaving_times(messages, bits_per_second, burst):
-    """The slow way, in exact fractions: tokens come only while nothing waits, up to the burst; what they lack takes time."""
+    """The slow way, in exact fractions: tokens come only while nothing waits, up to the burst; what
+    they lack takes time.
+    """
     rate, tokens, free_at, times = Fraction(bits_per_second) / 8, Fraction(burst), None, []
     for at, n_bytes in messages:
         at = Fraction(at)
@@ -41,12 +45,16 @@ def test_bytes_leave_as_in_the_slow_exact_way(rate, burst):
         messages.append((at, int(rng.integers(0, 16_000))))
     bucket = TokenBucket(rate, burst)
     found = [bucket.take(n_bytes, at) for at, n_bytes in messages]
-    assert found == pytest.approx([float(when) for when in leaving_times(messages, rate, burst)], rel=0, abs=1e-9)
+    assert found == pytest.approx(
+        [float(when) for when in leaving_times(messages, rate, burst)], rel=0, abs=1e-9
+    )
 
 
 def test_a_wire_takes_eight_bits_a_byte_one_message_after_the_other():
     wire = TokenBucket(100 * MBPS)
-    assert wire.take(160_000, 0.0) == pytest.approx(0.0128) and wire.take(160_000, 0.001) == pytest.approx(0.0256)
+    assert wire.take(160_000, 0.0) == pytest.approx(0.0128) and wire.take(
+        160_000, 0.001
+    ) == pytest.approx(0.0256)
     assert wire.take(160_000, 1.0) == pytest.approx(1.0128), "a pause is not made up for"
     assert TokenBucket(0).take(10**12, 3.0) == 3.0
 
@@ -58,7 +66,8 @@ def test_in_no_span_does_more_than_the_burst_and_the_rates_share_leave(burst):
     at = np.cumsum(rng.exponential(0.01, 200))
     left = np.array([[bucket.take(1_000, t), 1_000] for t in at])
     total = np.cumsum(left[:, 1])
-    spans = left[None, :, 0] - left[:, None, 0]                  # from just after message i to message j
+    # from just after message i to message j
+    spans = left[None, :, 0] - left[:, None, 0]
     sent = total[None, :] - total[:, None]
     later = np.triu(np.ones_like(spans, bool), 1)
     assert (sent[later] <= burst + rate / 8 * spans[later] + 1e-6).all()
@@ -66,7 +75,9 @@ def test_in_no_span_does_more_than_the_burst_and_the_rates_share_leave(burst):
 
 
 class Imagined:
-    """A clock that jumps to where it is told to wait; the machine's own work takes `slow` seconds between two waits."""
+    """A clock that jumps to where it is told to wait; the machine's own work takes `slow` seconds
+    between two waits.
+    """
 
     def __init__(self, slow=0.0, ends_at=float("inf")):
         self.time, self.slow, self.ends_at = 0.0, slow, ends_at
@@ -84,12 +95,17 @@ def test_every_piece_leaves_when_its_last_byte_has_passed(rate):
     parts, clock, bucket = [bytes(1_000)] * 4 + [b"x"], Imagined(), TokenBucket(rate)
     times = [clock.now() for _ in paced(parts, bucket, 0.0, clock)]
     byte = 8 / rate
-    assert times == pytest.approx([1_000 * byte, 2_000 * byte, 3_000 * byte, 4_000 * byte, 4_001 * byte], rel=1e-12)
-    assert [clock.now() for _ in paced(parts[:1], bucket, 2_000 * byte, clock)] == pytest.approx([5_001 * byte], rel=1e-12)
+    assert times == pytest.approx(
+        [1_000 * byte, 2_000 * byte, 3_000 * byte, 4_000 * byte, 4_001 * byte], rel=1e-12
+    )
+    assert [clock.now() for _ in paced(parts[:1], bucket, 2_000 * byte, clock)] == pytest.approx(
+        [5_001 * byte], rel=1e-12
+    )
 
 
 def test_a_slow_machine_is_late_itself_and_does_not_slow_the_link():
-    clock = Imagined(slow=0.03)                                  # each piece takes 10 ms of the link, the machine 30
+    # each piece takes 10 ms of the link, the machine 30
+    clock = Imagined(slow=0.03)
     times = [clock.now() for _ in paced([bytes(1_000)] * 5, TokenBucket(0.8 * MBPS), 0.0, clock)]
     assert times == pytest.approx([0.03, 0.06, 0.09, 0.12, 0.15])
     clock.slow = 0.0
@@ -98,16 +114,32 @@ def test_a_slow_machine_is_late_itself_and_does_not_slow_the_link():
 
 
 def test_pacing_ends_when_the_waiting_is_ended():
-    assert len(list(paced([bytes(1_000)] * 9, TokenBucket(0.8 * MBPS), 0.0, Imagined(ends_at=0.035)))) == 3
+    assert (
+        len(list(paced([bytes(1_000)] * 9, TokenBucket(0.8 * MBPS), 0.0, Imagined(ends_at=0.035))))
+        == 3
+    )
 
 
 def test_pieces_are_short_on_slow_links_and_never_above_a_megabyte():
     assert [piece_bytes(rate) for rate in (0, 1.0, 100 * KBPS, 10 * MBPS, GBPS, 100 * GBPS)] == [
-        PIECE_BYTES, 4096, 4096, 25_000, PIECE_BYTES, PIECE_BYTES]
+        PIECE_BYTES,
+        4096,
+        4096,
+        25_000,
+        PIECE_BYTES,
+        PIECE_BYTES,
+    ]
 
 
-@pytest.mark.parametrize("settings, says", [((-1, 0), "bits_per_second must be >= 0.*got -1"), ((float("inf"),), "got inf"),
-                                            ((float("nan"),), "got nan"), ((1, -2), "burst_bytes must be >= 0, got -2")])
+@pytest.mark.parametrize(
+    "settings, says",
+    [
+        ((-1, 0), "bits_per_second must be >= 0.*got -1"),
+        ((float("inf"),), "got inf"),
+        ((float("nan"),), "got nan"),
+        ((1, -2), "burst_bytes must be >= 0, got -2"),
+    ],
+)
 def test_wrong_settings_are_refused(settings, says):
     with pytest.raises(ValueError, match=says):
         TokenBucket(*settings)
@@ -116,7 +148,9 @@ def test_wrong_settings_are_refused(settings, says):
 
 
 def leave(sizes, rate):
-    """When each piece of messages of these sizes leaves an Outgoing, all put at 0, by a clock that jumps; and their bytes."""
+    """When each piece of messages of these sizes leaves an Outgoing, all put at 0, by a clock that
+    jumps; and their bytes.
+    """
     clock, stopped, left, done = Imagined(), Event(), [], []
 
     class Call:
@@ -136,7 +170,16 @@ def leave(sizes, rate):
         def cancel(self):
             pass
 
-    link = Outgoing("B", Call, bandwidth=rate, timeout=FAR, stopped=stopped, clock=clock, sent=done.append, failed=done.append)
+    link = Outgoing(
+        "B",
+        Call,
+        bandwidth=rate,
+        timeout=FAR,
+        stopped=stopped,
+        clock=clock,
+        sent=done.append,
+        failed=done.append,
+    )
     step = piece_bytes(rate)
     for number, size in enumerate(sizes):
         link.put([bytes(min(step, size - at)) for at in range(0, size, step)], number)
@@ -147,15 +190,22 @@ def leave(sizes, rate):
     return left
 
 
-@pytest.mark.parametrize("rate, size", [(100 * KBPS, 1_000), (10 * MBPS, 80_000), (100 * MBPS, 800_000), (GBPS, 8_000_000)])
+@pytest.mark.parametrize(
+    "rate, size",
+    [(100 * KBPS, 1_000), (10 * MBPS, 80_000), (100 * MBPS, 800_000), (GBPS, 8_000_000)],
+)
 def test_a_link_sends_its_messages_at_its_rate_and_one_after_the_other(rate, size):
     left = leave([size, size // 2, size], rate)
-    assert [when for when, _ in left] == pytest.approx(np.cumsum([n for _, n in left]) * 8 / rate, rel=1e-12)
+    assert [when for when, _ in left] == pytest.approx(
+        np.cumsum([n for _, n in left]) * 8 / rate, rel=1e-12
+    )
     assert sum(n for _, n in left) == 2.5 * size and max(n for _, n in left) <= piece_bytes(rate)
 
 
 def test_what_a_break_makes_come_again_takes_its_time_again_which_may_be_longer_than_the_timeout():
-    """The connection is lost at 3 s, after a message of 4 s was sent by three quarters: all of it goes once more."""
+    """The connection is lost at 3 s, after a message of 4 s was sent by three quarters: all of it
+    goes once more.
+    """
     clock, stopped, left, done, first = Imagined(), Event(), [], [], []
 
     class Broken(grpc.RpcError):
@@ -178,57 +228,97 @@ def test_what_a_break_makes_come_again_takes_its_time_again_which_may_be_longer_
         def cancel(self):
             done.append("the receiver is given up")
 
-    link = Outgoing("B", Call, bandwidth=8_000, timeout=2.5, stopped=stopped, clock=clock, sent=done.append, failed=done.append)
+    link = Outgoing(
+        "B",
+        Call,
+        bandwidth=8_000,
+        timeout=2.5,
+        stopped=stopped,
+        clock=clock,
+        sent=done.append,
+        failed=done.append,
+    )
     link.put([bytes(1_000)] * 4, "it came")
     until(lambda: "it came" in done)
-    assert done == ["it came"] and left == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], "no burst makes good what was lost"
+    assert done == ["it came"] and left == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], (
+        "no burst makes good what was lost"
+    )
     stopped.set()
     link.end()
 
 
 # the same over TLS, by a clock that only the test moves
 
+
 def waiting_at(end, sender):
     """When each message that came from this sender may be read."""
     return [when for when, _, _ in end._inbox.senders[sender].waiting]
 
 
-def test_both_directions_of_a_link_are_full_at_once_and_latency_comes_once_after_the_last_byte(tmp_path):
-    """Nothing comes before its time, or a message would wait with an earlier one: the clock stands in between."""
+def test_both_directions_of_a_link_are_full_at_once_and_latency_comes_once_after_the_last_byte(
+    tmp_path,
+):
+    """Nothing comes before its time, or a message would wait with an earlier one: the clock stands
+    in between.
+    """
     clock, lines = Hand(), []
     with Pair(tmp_path, bandwidth=10 * MBPS, latency=0.3, clock=clock, log=lines.append) as pair:
         ends = [(pair.A, pair.server), (pair.server, pair.A)]
         for step, size in enumerate((250_000, 125_000)):
             for one, other in ends:
                 one.send(other.me, "m", bytes(size), step=step)
-        due = np.cumsum([len(pack(Frame("r", "server", "A", step, step, "online", "m", bytes(size))))
-                         for step, size in enumerate((250_000, 125_000))]) * 8 / (10 * MBPS)
+        due = (
+            np.cumsum(
+                [
+                    len(pack(Frame("r", "server", "A", step, step, "online", "m", bytes(size))))
+                    for step, size in enumerate((250_000, 125_000))
+                ]
+            )
+            * 8
+            / (10 * MBPS)
+        )
         for n, when in enumerate(due, 1):
-            clock.move(when + 1e-9)                              # the sums of all pieces are rounded otherwise than this one
+            # the sums of all pieces are rounded otherwise than this one
+            clock.move(when + 1e-9)
             for one, other in ends:
                 until(lambda: len(waiting_at(other, one.me)) == n)
         came = [waiting_at(other, one.me) for one, other in ends]
-        assert came[0] == pytest.approx(due + 0.3, abs=1e-8) and came[1] == pytest.approx(due + 0.3, abs=1e-8)
+        assert came[0] == pytest.approx(due + 0.3, abs=1e-8) and came[1] == pytest.approx(
+            due + 0.3, abs=1e-8
+        )
         got = []
-        reading = [Thread(target=lambda one=one, other=other: got.extend(
-            len(other.receive(one.me, "m", step=step)) for step in range(2))) for one, other in ends]
+        reading = [
+            Thread(
+                target=lambda one=one, other=other: got.extend(
+                    len(other.receive(one.me, "m", step=step)) for step in range(2)
+                )
+            )
+            for one, other in ends
+        ]
         [thread.start() for thread in reading]
         until(lambda: len(clock.waits) == 2)
-        assert not got and sorted(clock.waits) == sorted([came[0][0], came[1][0]]), "each waits for its first one's latency"
-        clock.move(due[-1] + 0.3 + 1e-8)                         # of both, as they came behind one another
+        assert not got and sorted(clock.waits) == sorted([came[0][0], came[1][0]]), (
+            "each waits for its first one's latency"
+        )
+        # of both, as they came behind one another
+        clock.move(due[-1] + 0.3 + 1e-8)
         [thread.join(FAR) for thread in reading]
         assert sorted(got) == [125_000] * 2 + [250_000] * 2
         pair.A.flush(), pair.server.flush()
 
 
 def test_what_tls_and_http_add_to_the_bytes_that_the_bucket_counts_is_below_2_percent(tmp_path):
-    """The bucket counts frames; beside them a link carries heads of HTTP/2 and TLS, handshakes and pings."""
+    """The bucket counts frames; beside them a link carries heads of HTTP/2 and TLS, handshakes and
+    pings.
+    """
     lines, addresses = [], loopback("A", "server")
     certificates.make(tmp_path, list(addresses))
     wire = Wire(addresses["server"])
     settings = {"run": "r", "certificates": tmp_path, "timeout": FAR}
-    with opened("server", addresses, **settings) as server, \
-            opened("A", addresses | {"server": wire.address}, log=lines.append, **settings) as a:
+    with (
+        opened("server", addresses, **settings) as server,
+        opened("A", addresses | {"server": wire.address}, log=lines.append, **settings) as a,
+    ):
         for step in range(10):
             a.send("server", "m", bytes(400_000), step=step)
             server.receive("A", "m", step=step)

@@ -21,15 +21,24 @@ from spnn_system.transport import addresses
 
 pytestmark = pytest.mark.processes
 
-FAR = 600                                                   # seconds, beyond any machine
+FAR = 600  # seconds, beyond any machine
 TORN = b'{"at": 1, "sen'
 
 
 def sent(number, **different):
     """A line of a message."""
-    return {"at": float(number), "sent_at": number + 0.5, "step": number, "phase": "online",
-            "sender": "B", "receiver": "server", "name": "h1", "n_bytes": 8, "wire_bytes": 100,
-            **different}
+    return {
+        "at": float(number),
+        "sent_at": number + 0.5,
+        "step": number,
+        "phase": "online",
+        "sender": "B",
+        "receiver": "server",
+        "name": "h1",
+        "n_bytes": 8,
+        "wire_bytes": 100,
+        **different,
+    }
 
 
 def refused(role="A", event="refused", **more):
@@ -40,11 +49,22 @@ def read(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-@pytest.mark.parametrize(("content", "whole"), [
-    (b"", 0), (b"torn", 0), (b"one\n", 4), (b"one\ntorn", 4), (b"one\n\n\ntorn", 6),
-    (b"x" * 10_000, 0), (b"one\n" + b"x" * 10_000, 4), (b"x" * 4095 + b"\n", 4096),
-    (b"x" * 4096 + b"\n" + b"y" * 4096, 4097),
-    (b"one\n" + b"x" * 4095 + b"\n" + b"y" * 4095, 4100)], ids=lambda value: str(value)[:20])
+@pytest.mark.parametrize(
+    ("content", "whole"),
+    [
+        (b"", 0),
+        (b"torn", 0),
+        (b"one\n", 4),
+        (b"one\ntorn", 4),
+        (b"one\n\n\ntorn", 6),
+        (b"x" * 10_000, 0),
+        (b"one\n" + b"x" * 10_000, 4),
+        (b"x" * 4095 + b"\n", 4096),
+        (b"x" * 4096 + b"\n" + b"y" * 4096, 4097),
+        (b"one\n" + b"x" * 4095 + b"\n" + b"y" * 4095, 4100),
+    ],
+    ids=lambda value: str(value)[:20],
+)
 def test_a_file_is_cut_behind_its_last_newline(tmp_path, content, whole):
     path = tmp_path / "lines"
     path.write_bytes(content)
@@ -56,12 +76,12 @@ def test_a_file_is_cut_behind_its_last_newline(tmp_path, content, whole):
 
 def test_lines_after_a_torn_one_are_lines(tmp_path):
     path = tmp_path / "messages.jsonl"
-    for number in range(3):                                 # three processes of one role, each torn
+    for number in range(3):  # three processes of one role, each torn
         log = MessageLog(path)
         log.add(sent(number))
         log.close()
         path.write_bytes(path.read_bytes() + TORN)
-    log.add(sent(3))                                        # and one that goes on after a full disk
+    log.add(sent(3))  # and one that goes on after a full disk
     log.write()
     assert read(path) == [sent(number) for number in range(4)]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -85,9 +105,18 @@ def test_a_journal_after_a_torn_line_is_read_and_still_holds(tmp_path):
     again.close()
 
 
-UNREADABLE = [TORN, b"\xff\xfe\x00", b"[1, 2]", b"7", b"null", b'"text"', b'{"at": 1}', b"",
-              b'{"at": 1, "sen{"at": 2}',
-              json.dumps({"event": "refused", "at": 1.0, "from": "A", "why": "x"}).encode()]
+UNREADABLE = [
+    TORN,
+    b"\xff\xfe\x00",
+    b"[1, 2]",
+    b"7",
+    b"null",
+    b'"text"',
+    b'{"at": 1}',
+    b"",
+    b'{"at": 1, "sen{"at": 2}',
+    json.dumps({"event": "refused", "at": 1.0, "from": "A", "why": "x"}).encode(),
+]
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"])
@@ -122,13 +151,17 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_line_does_not_make_a_run_unfini
     vertical = small_rows()
     conf = made(tmp_path / "it", vertical)
     roles = {role: nursery().start(conf, role) for role in conf.roles if role != "B"}
-    with subprocess.Popen([sys.executable, "-c", LIMITED, "holder", "B", str(conf.path)],
-                          stderr=subprocess.PIPE, text=True) as full:
+    with subprocess.Popen(
+        [sys.executable, "-c", LIMITED, "holder", "B", str(conf.path)],
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as full:
         said = full.communicate(timeout=FAR)[1]
     assert full.returncode == 1 and "File too large" in said
     assert {role: each.wait() for role, each in roles.items()} == dict.fromkeys(roles, 1)
     path = conf.folder_of("B") / "messages.jsonl"
-    assert path.read_bytes().count(b"\n") > 3           # torn or not: that is for the last write to say
+    # torn or not: that is for the last write to say
+    assert path.read_bytes().count(b"\n") > 3
     result = launch.run(conf.path, resume=True)
     assert (result.code, result.sentence) == (0, "")
     same(conf, alone(conf, vertical))
@@ -153,12 +186,13 @@ def test_a_torn_line_at_every_role_and_the_run_goes_on_to_the_bit(tmp_path, ppki
     assert (code, said) == (0, "") and "test AUC" in out
     assert (conf.folder / "messages.csv").read_text().count("\n") > 20
     same(conf, alone(conf, vertical))
-    for role in conf.roles:                                 # whole lines, and nothing else
+    for role in conf.roles:  # whole lines, and nothing else
         steps = [line["step"] for line in read(conf.folder_of(role) / "messages.jsonl")]
         assert 1 in steps or role == "coordinator"
 
 
 # junk
+
 
 def test_of_every_kind_and_role_the_first_have_lines_and_the_rest_a_count(tmp_path):
     log = MessageLog(tmp_path / "messages.jsonl")
@@ -176,17 +210,19 @@ def test_of_every_kind_and_role_the_first_have_lines_and_the_rest_a_count(tmp_pa
     assert told == {**dict.fromkeys(kinds, MOST), ("refused", "B"): 1}
     left = {(line["why"], line["from"], line["times"]) for line in events[-len(kinds) :]}
     more = 1000 - MOST
-    assert left == {(f"{more} more {event!r}: only the first {MOST} have their lines", role, more)
-                    for event, role in kinds}
+    assert left == {
+        (f"{more} more {event!r}: only the first {MOST} have their lines", role, more)
+        for event, role in kinds
+    }
     assert log.seen["refused", "A"] == 1000
 
 
 def test_a_line_for_several_connections_counts_as_many(tmp_path):
     log = MessageLog(tmp_path / "messages.jsonl")
-    for times in (MOST - 1, 5, 7):                          # told, told, only counted
+    for times in (MOST - 1, 5, 7):  # told, told, only counted
         log.add(refused("unknown", times=times))
     log.close()
-    log.close()                                             # there is nothing new to say
+    log.close()  # there is nothing new to say
     assert [line["times"] for line in read(tmp_path / "messages.jsonl")] == [MOST - 1, 5, 7]
     assert read(tmp_path / "messages.jsonl")[-1]["event"] == "left out"
     assert log.seen["refused", "unknown"] == MOST + 11
