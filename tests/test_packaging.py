@@ -148,6 +148,12 @@ def test_the_lock_pins_every_dependency_to_one_version_inside_its_range(ranges, 
     assert str(pins["torch"]) == "==2.13.0"
 
 
+def test_the_wheel_holds_both_packages_and_ppkit_finds_the_other_ones_commands():
+    recipe = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert recipe["tool"]["setuptools"]["packages"]["find"]["include"] == ["ppkit*", "spnn_system*"]
+    assert recipe["project"]["entry-points"]["ppkit.commands"] == {"spnn": "spnn_system.cli:app"}
+
+
 def test_no_url_and_no_index_anywhere_in_the_recipes():
     for name in ("requirements.lock", "environment.yml", "pyproject.toml", "Makefile", "tools/environment.py", "tools/lock.py", ".ci/run"):
         text = (ROOT / name).read_text("utf-8")

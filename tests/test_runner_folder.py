@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 import subprocess
+from importlib import metadata
 
 import pytest
 
@@ -83,6 +84,18 @@ def test_clearing_takes_only_that_notebooks_claims_and_figures(project):
     folder.clear("a")
     assert [file.name for file in (folder.path / "claims").iterdir()] == ["b.json"]
     assert sorted(file.name for file in (folder.path / "figures").iterdir()) == ["of_b.json", "of_b.png"]
+
+
+def test_the_key_covers_every_package_that_adds_commands(project, monkeypatch):
+    """05 imports spnn_system, which ppkit does not: a change there is a change of the run."""
+    project.add("01_a", "print(1)")
+    chosen, keys = catalogue.select([]), []
+    monkeypatch.setattr(batch, "_data_checksums", dict)
+    for modules in ([], ["spnn_system.cli"]):
+        entries = [metadata.EntryPoint("spnn", module, "ppkit.commands") for module in modules]
+        monkeypatch.setattr(metadata, "entry_points", lambda *, group, found=entries: found)
+        keys.append(batch._key(chosen, "quick", {}, None))
+    assert keys[0] != keys[1]
 
 
 def test_the_key_changes_with_source_parameters_data_and_lock_only(project, monkeypatch):

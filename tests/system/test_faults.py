@@ -34,15 +34,10 @@ from network_runs import (
     started,
     status,
 )
-from waiting import FAR, Simulated, until
+from waiting import FAR, until
 
 from spnn_system import config
-from spnn_system.roles.coordinator import Coordinator, Ended
-from spnn_system.roles.messages import Messages
-from spnn_system.roles.party import Life
 from spnn_system.run.checkpoints import Checkpoints
-from spnn_system.run.journal import SET_UP, SentBefore
-from spnn_system.transport.endpoint import Silent
 
 pytestmark = pytest.mark.processes
 
@@ -217,7 +212,8 @@ def goes_on(conf, name: str):
 def promised(sentence: str) -> tuple[int, int]:
     """(the step it stopped at, the step it goes on from) that a sentence names."""
     found = re.search(
-        r"the run stops at step (\d+); `ppkit spnn run [^`]*config.toml'? --resume` goes on from step (\d+)",
+        r"the run stops at step (\d+); "
+        r"`ppkit spnn run [^`]*config.toml'? --resume` goes on from step (\d+)",
         sentence,
     )
     assert found, sentence
@@ -349,167 +345,6 @@ def test_a_role_whose_work_hangs_while_it_gives_signs_of_life(tmp_path):
     )
 
 
-def a_role(tmp_path, clock, **settings):
-    """Holder A before its hello, by a simulated clock."""
-    one = Life(made(tmp_path / "it", rows(), **settings), "A", resume=False)
-    one.control._clock = clock
-    return one
-
-
-def test_only_work_counts_as_hanging(tmp_path):
-    clock = Simulated()
-    control = a_role(tmp_path, clock, stuck=5.0).control
-    assert not control.hangs()  # it has not begun
-    with control.waiting():
-        clock.time = 10.0
-        assert not control.hangs()
-    clock.time = 15.0
-    assert not control.hangs()
-    clock.time = 15.1
-    assert control.hangs()
-    control.worked()
-    assert not control.hangs()
-    clock.time = 100.0
-    for allowed, hangs in ((0.0, False), (200.0, False), (80.0, True)):
-        object.__setattr__(control.config.network, "stuck", allowed)
-        assert control.hangs() == hangs
-
-
-# who is silent, on simulated time
-
-
-class Unheard:
-    """An endpoint whose calls fail; it keeps how long they were given.  busy: what each call
-    takes.
-    """
-
-    def __init__(self, busy=lambda: None):
-        self.given, self.busy, self.stopped = [], busy, []
-
-    def call(self, role, method, said, *, timeout=None, until=None):
-        self.given.append(timeout)
-        self.busy()
-        raise Silent(role, "no")
-
-    def check(self):
-        pass
-
-    def stop(self, reason):
-        self.stopped.append(reason)
-
-
-def all_here(tmp_path):
-    """A coordinator to which all have said hello at 100 s, and its clock."""
-    conf, clock = made(tmp_path / "it", rows(), timeout=2.0), Simulated(100.0)
-    conf.folder_of("coordinator").mkdir(parents=True)
-    coordinator = Coordinator(conf, Unheard(), clock=clock)
-    for role in ("server", "A", "B"):
-        coordinator.roster.hear(
-            role,
-            {
-                "kind": "hello",
-                "config": conf.digest,
-                "columns": None if role == "server" else 3,
-                "resume": False,
-                "saved": [],
-                "damaged": [],
-                "session": SESSION,
-            },
-        )
-    coordinator._wait(lambda: coordinator.roster.all_here)
-    return coordinator, clock
-
-
-SESSION = "a" * 16
-
-
-def test_who_says_nothing_for_longer_than_the_timeout_is_named_and_nobody_else(tmp_path):
-    coordinator, clock = all_here(tmp_path)
-    for role in ("server", "A"):
-        alive = {"kind": "alive", "step": 0, "session": SESSION}
-        clock.at(100.5, lambda role=role: coordinator.roster.hear(role, alive), every=0.5)
-    with pytest.raises(Ended, match=r"^holder B gave no sign of life for 2\.0 s: "):
-        coordinator._wait(lambda: False)
-    # at 102.0 it has had its time, and no more
-    assert 102.0 < clock.time < 102.1
-
-
-def test_a_coordinator_that_slept_itself_gives_all_their_time_again(tmp_path):
-    coordinator, clock = all_here(tmp_path)
-    clock.at(100.5, lambda: setattr(clock, "time", 150.5))
-    with pytest.raises(
-        Ended, match=r"^the server and holder A and holder B gave no sign of life for 2\.0 s: "
-    ):
-        coordinator._wait(lambda: False)
-    assert 152.5 < clock.time < 152.6
-
-
-def test_who_does_not_come_is_named_after_the_time_to_start(tmp_path):
-    conf, clock = made(tmp_path / "it", rows(), start_timeout=30.0), Simulated(100.0)
-    conf.folder_of("coordinator").mkdir(parents=True)
-    coordinator = Coordinator(conf, Unheard(), clock=clock)
-    with pytest.raises(
-        Ended,
-        match="^the server and holder A and holder B did not say hello within 30 s: nothing was",
-    ):
-        coordinator.run()
-    assert 130.0 < clock.time < 130.1
-
-
-@pytest.mark.parametrize(
-    ("spoke", "sentence"),
-    [
-        (0.0, "the server gave no sign of life for 2.0 s"),
-        (1.0, "the server gave no sign of life for 2.0 s"),
-        (1.9, "holder A could not reach the server for 2.0 s (more in run/A/log.txt)"),
-    ],
-)
-def test_of_who_cannot_be_reached_it_is_said_whether_it_is_silent(tmp_path, spoke, sentence):
-    """A says so at 102 s, the server spoke last at 100, 101 or 101.9 s; 1.2 s of silence, with what
-    it is given, are enough.
-    """
-    coordinator, clock = all_here(tmp_path)
-    coordinator.roster.roles["server"].at, clock.time = 100.0 + spoke, 102.0
-    with pytest.raises(Ended) as ended:
-        coordinator._stopped_by("A", {"kind": "stopped", "why": "unreachable", "role": "server"})
-    assert str(ended.value).startswith(f"{sentence}: ")
-
-
-def test_a_role_that_says_meanwhile_why_it_stopped_is_the_one_that_is_named(tmp_path):
-    coordinator, clock = all_here(tmp_path)
-    stopped = {"kind": "stopped", "why": "disk", "role": None, "session": SESSION}
-    clock.at(100.3, lambda: coordinator.roster.hear("server", stopped))
-    with pytest.raises(
-        Ended, match=r"^the server could not write to its disk \(more in run/server/log.txt\): "
-    ):
-        coordinator._stopped_by("A", {"kind": "stopped", "why": "unreachable", "role": "server"})
-    assert clock.time == 100.3
-
-
-def test_a_role_that_hears_nothing_of_the_coordinator_stops_after_the_timeout(tmp_path):
-    clock = Simulated()
-    one = a_role(tmp_path, clock, timeout=2.0)
-    one.control.endpoint = Unheard(lambda: setattr(clock, "time", clock.time + 0.75))
-    one.progress.step, one.progress.last, one.control._saved = 7, 20, 4
-    one.control.begin()
-    one.control._beat.join(FAR)
-    sentence = one.control.sentence
-    assert sentence.startswith("the coordinator gave no sign of life for 2.0 s: ") and promised(
-        sentence
-    ) == (7, 4)
-    assert one.control.endpoint.given == [0.5] * 3 and one.control.endpoint.stopped == [sentence]
-
-
-def test_a_role_that_is_silent_already_is_not_waited_for_twice(tmp_path):
-    conf, endpoint = made(tmp_path / "it", rows(), timeout=8.0), Unheard()
-    coordinator = Coordinator(conf, endpoint, clock=Simulated(100.0))
-    for ago in (0.0, 5.0, 20.0):
-        coordinator.roster.roles["B"].at = 100.0 - ago
-        with pytest.raises(Ended, match=r"holder B could not be reached for 8.0 s"):
-            coordinator._tell(["B"], {"kind": "go"})
-    assert endpoint.given == [8.0, 3.0, 2.0]
-
-
 # the last word
 
 # but for who spoke just now
@@ -592,23 +427,6 @@ def test_an_interrupted_coordinator_says_how_the_run_goes_on(tmp_path):
     assert "the coordinator was interrupted: the run stops at step" in roles["coordinator"].said()
 
 
-def test_a_role_with_an_error_of_its_own_says_the_coordinators_sentence_too(tmp_path, capsys):
-    control = a_role(tmp_path, Simulated()).control
-    control.endpoint = Unheard()
-    # it came while this role computed
-    control.stop("holder B could not reach the server")
-    control.give_up("unreachable", "server")
-    assert capsys.readouterr().err == "ppkit: holder B could not reach the server\n"
-
-
-def test_a_role_that_tests_names_no_step_beyond_the_last(tmp_path):
-    one = a_role(tmp_path, Simulated())
-    one.progress.step, one.progress.last = 8, 6
-    assert "the run stops at step 6" in one.control.without_coordinator()
-    one.progress.step = 3
-    assert "the run stops at step 3" in one.control.without_coordinator()
-
-
 UNWRITTEN = """
 import errno
 from spnn_system.transport import endpoint
@@ -629,7 +447,7 @@ endpoint.Listener = lambda *args, record, **how: listener(*args, record=Full(), 
 """
 
 
-@pytest.mark.parametrize("role", ["server", "coordinator"])
+@pytest.mark.parametrize("role", ["server", pytest.param("coordinator", marks=on_request)])
 def test_a_full_disk_under_the_record_is_the_fault_of_who_has_it(tmp_path, role):
     conf = made(tmp_path / "it", rows(), **SMALL, record=True)
     roles = begun(conf, first={role: UNWRITTEN})
@@ -799,42 +617,22 @@ def test_a_resumed_role_that_would_send_something_else_under_the_same_mask_sends
     assert "holder A has lost a part of the journal of what it sent" in roles["coordinator"].said()
 
 
-def test_nothing_leaves_before_the_journal_has_it(tmp_path):
-    class Taken:
-        def __init__(self):
-            self.payloads = []
-
-        def send(self, receiver, name, payload, **_):
-            self.payloads.append(payload)
-
-    def opened(resume):
-        one = Life(conf, "A", resume=resume)
-        one.progress.step = 1
-        if resume:
-            one.journal.recall(0)
-        one.journal.begin(SET_UP)
-        one.journal.begin(0)
-        return one, Messages(Taken(), one.journal, one.control, one.progress)
-
-    conf = made(tmp_path / "it", rows())
-    first, messages = opened(False)
-    messages.send("server", "masked X theta", b"one")
-    first.journal.close()
-    first.folder.close()
-    again, others = opened(True)
-    with pytest.raises(SentBefore):
-        others.send("server", "masked X theta", b"two")
-    again.journal.close()
-    assert (messages.endpoint.payloads, others.endpoint.payloads) == ([b"one"], [])
-
-
 def _about(path) -> dict:
     """What a checkpoint says it belongs to."""
     with np.load(io.BytesIO(path.read_bytes().split(b"\n", 2)[2])) as archive:
         return json.loads(archive["notes"].tobytes())["about"]
 
 
-@pytest.mark.parametrize("what", ["config", "data", "a role without any", "nothing to go on from"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "data",
+        *(
+            pytest.param(what, marks=on_request)
+            for what in ("config", "a role without any", "nothing to go on from")
+        ),
+    ],
+)
 def test_what_changed_since_does_not_go_on(tmp_path, what):
     conf = made(tmp_path / "it", rows(), **SMALL)
     if what != "nothing to go on from":
