@@ -1,4 +1,4 @@
-"""Bars of `spnn_system`: an epoch on fraud, every role a process, every link really shaped to 100 Mbps."""
+"""Bars of `spnn_system`: an epoch on fraud, each role a process, each link shaped to 100 Mbps."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from bars import REPEATS, Bar, bar
 from ppkit import datasets
 from ppkit.spnn import vertical
 from spnn_system import config, example, launch
-from spnn_system.transport import certificates
 from spnn_system.cost_model import epoch_table, floor
+from spnn_system.transport import certificates
 
 BANDWIDTH, BATCH = 100e6, 5_000
 PAPER_SECONDS = 37.22                        # Table 3, SPNN-SS
