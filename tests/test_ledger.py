@@ -191,22 +191,22 @@ def test_bad_records_are_refused_with_the_id_or_value(book):
     with pytest.raises(ValueError, match="wang2018 has no claim 'fig9.rises'"):
         book.record("fig9.rises", 1, data=FORMULA)
     with pytest.raises(ValueError, match="66 positives are fewer than 100"):
-        book.record("fig3.beats", 0.1, data=FORMULA, positives=66)
+        book.record("headline.improves", 0.1, data=FORMULA, positives=66)
     with pytest.raises(ValueError, match="no claims for paper 'wang2019': there are kanodia2020, wang2018"):
         Ledger("wang2019", notebook="x", profile="quick")
 
 
 def test_few_positives_are_decided_by_their_interval_and_say_so(book):
-    sure = book.record("fig3.beats", [0.05, 0.05], data=FORMULA, positives=500, halfwidth=0.06)
-    unsure = book.record("fig3.beats", [0.05, 0.05], data=FORMULA, positives=66, halfwidth=0.06)
-    worse = book.record("fig3.beats", [-0.2, -0.2], data=FORMULA, positives=66, halfwidth=0.06)
+    sure = book.record("headline.improves", [0.05, 0.05], data=FORMULA, positives=500, halfwidth=0.06)
+    unsure = book.record("headline.improves", [0.05, 0.05], data=FORMULA, positives=66, halfwidth=0.06)
+    worse = book.record("headline.improves", [-0.2, -0.2], data=FORMULA, positives=66, halfwidth=0.06)
     assert (sure.verdict, unsure.verdict, worse.verdict) == ("reproduced", "undecided: 66 positives", "not reproduced")
     assert "66 positives: decided by the interval" in unsure.note
 
 
 @pytest.mark.parametrize("halfwidth, text", [(0.06, "0.060"), (0.0005, "0.001"), (0.000312, "0.00031")])
 def test_a_half_width_never_prints_as_zero(book, halfwidth, text):
-    row = book.record("fig3.beats", [0.05, 0.05], data=FORMULA, positives=66, halfwidth=halfwidth)
+    row = book.record("headline.improves", [0.05, 0.05], data=FORMULA, positives=66, halfwidth=halfwidth)
     assert f"half-width {text};" in row.note + ";"
 
 
@@ -255,7 +255,7 @@ def test_the_scoreboard_counts_claims_and_causes_and_sets_questions_apart():
 
 
 def test_values_keep_their_seeds(book):
-    row = book.record("fig3.beats", np.array([0.01, 0.03]), data=FORMULA)
+    row = book.record("headline.improves", np.array([0.01, 0.03]), data=FORMULA)
     assert row.value == pytest.approx(0.02) and row.spread == pytest.approx(np.std([0.01, 0.03], ddof=1))
 
 

@@ -22,10 +22,12 @@ def show(run: str | None) -> None:
         raise Refused("there is no figures/claims.json yet: name a run, for example `ppkit claims latest`" if run is None
                       else f"run {run} has no verdicts yet: it was stopped before its end")
     rows = run_folder.read_json(file)["claims"]
-    table = Table("row", "kind", "paper", "ours", "what ours is", "verdict", "cause", "data", box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("row", "kind", "paper", "ours", "verdict", "cause", "data"):
+        table.add_column(heading, no_wrap=heading in ("row", "kind", "ours"))
     for row in rows:
         style = STYLES[rules.plain(row["verdict"])]
-        table.add_row(row["id"], row["kind"], row["printed"] or "", ledger.ours(row), row["measure"] or "",
+        table.add_row(row["id"], row["kind"], row["printed"] or "", ledger.ours(row),
                       Text(f"{ledger.symbol(row['verdict'])} {row['verdict']}", style=style), row["cause"] or "", row["data"] or "")
     console = _console()
     console.print(table)
