@@ -1,5 +1,6 @@
 """pyproject.toml, requirements.lock and environment.yml say the same; the lock needs no URL and no compiler's luck."""
 
+import importlib.metadata
 import importlib.util
 import re
 import sys
@@ -14,6 +15,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[1]
 ASKED_FOR = ("jupyterlab", "numpy", "torch", "pandas", "scikit-learn", "matplotlib", "seaborn", "phe", "papermill",
              "pytest", "nbval")
+CUDA = ("nvidia", "cuda", "triton")                                                          # of PyTorch's other build
 PYTHONS = ("3.11", "3.12", "3.13")
 
 
@@ -88,6 +90,34 @@ def test_torch_comes_after_the_lock_that_holds_all_it_needs_and_nothing_pulls_an
     monkeypatch.setattr(environment, "is_locked", lambda: True)
     (_, first), (_, second), (_, last) = environment.steps(ROOT / "requirements.lock", [])
     assert "--no-deps" in first and second == ["torch==2.13.0"] and "--no-deps" in last
+
+
+def needed(names):
+    """By name, what the installed packages ask for on this Python, beginning with `names` and going to the last one."""
+    asked, to_read = {}, [Requirement(name) for name in names]
+    while to_read:
+        requirement = to_read.pop()
+        name = canonicalize_name(requirement.name)
+        if str(requirement) not in asked.setdefault(name, set()):
+            asked[name].add(str(requirement))
+            extras = requirement.extras or {""}
+            for line in importlib.metadata.requires(name) or ():
+                one = Requirement(line)
+                if not one.name.startswith(CUDA) and (not one.marker or any(one.marker.evaluate({"extra": extra}) for extra in extras)):
+                    to_read.append(one)
+    return asked
+
+
+def test_the_lock_has_every_package_that_an_installed_one_asks_for(lock, pins):
+    """pip is told --no-deps, so that a package missing here would come in its newest version, or not at all."""
+    asked = needed(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"])
+    assert [name for name in asked if name not in pins] == []
+    for name, requirements_ in asked.items():
+        [only] = pins[name]
+        assert all(Requirement(one).specifier.contains(only.version, prereleases=True) for one in requirements_), name
+    left_out = [one.name for one in map(Requirement, (line.split(" --hash")[0] for line in lock))
+                if (not one.marker or one.marker.evaluate()) and canonicalize_name(one.name) not in asked]
+    assert left_out == []
 
 
 PIP = """

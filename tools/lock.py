@@ -1,10 +1,11 @@
-"""Write requirements.lock anew: python tools/lock.py python3.11 python3.12 python3.13
+"""Write requirements.lock anew: .venv/bin/python tools/lock.py python3.11 python3.12 python3.13
 
-Each interpreter's pip resolves what pyproject.toml asks for, PyTorch left out but what it needs
-put in, and says which wheels it would take. The lock keeps their versions and hashes. Versions that
-the lock has already stay: take a line out to renew a package.
+Each interpreter's pip resolves what pyproject.toml asks for and says which wheels it would take.
+PyTorch itself is left out; what it asks for is read from the one in .venv. The lock keeps
+versions and hashes. Versions that the lock has already stay: take a line out to renew a package.
 """
 
+import importlib.metadata
 import json
 import re
 import subprocess
@@ -15,23 +16,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements.lock"
-TORCH_NEEDS = [
-    "filelock",
-    "fsspec",
-    "jinja2",
-    "networkx",
-    "setuptools",
-    "sympy",
-    "typing-extensions",
-]
+CUDA = ("nvidia", "cuda", "triton")
 PIN = re.compile(r"^[\w.-]+==[^\s;\\]+", re.MULTILINE)
 
 
 def asked_for() -> list[str]:
-    """The dependencies of pyproject.toml, with PyTorch's own in place of PyTorch."""
+    """The dependencies of pyproject.toml, with those of PyTorch (CPU build) in its place."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    ours = [line for line in project["dependencies"] if not line.startswith("torch")]
-    return ours + TORCH_NEEDS
+    own = [line for line in project["dependencies"] if not line.startswith("torch")]
+    torch = [line for line in importlib.metadata.requires("torch") if "extra ==" not in line]
+    return own + [line for line in torch if not line.startswith(CUDA)]
 
 
 def resolved(python: str, pins: list[str]) -> tuple[str, dict[tuple[str, str], str]]:

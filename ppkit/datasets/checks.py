@@ -2,6 +2,7 @@
 sentence where not.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -60,36 +61,42 @@ def numbers(
     ValueError with file, column, row (from 1), value and expectation for text, truth values, gaps,
     infinities, and numbers out of range.
     """
-    column = values.name
-    if not pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
-        as_numbers = pd.to_numeric(values.astype(str), errors="coerce")
-        row = int(np.argmax(as_numbers.isna().to_numpy()))
-        kind = "truth value" if pd.api.types.is_bool_dtype(values) else "text"
+    column, is_truth = values.name, pd.api.types.is_bool_dtype(values)
+    if is_truth or not pd.api.types.is_numeric_dtype(values):
+        texts, kind = values.astype(str), "truth value" if is_truth else "text"
+        row = int(np.argmax(pd.to_numeric(texts, errors="coerce").isna().to_numpy()))
         raise ValueError(
             f"{file}: column {str(column)[:40]!r} must hold numbers, got {kind} "
-            f"{str(values.iloc[row])[:40]!r} in row {row + 1}"
+            f"{texts.iloc[row][:40]!r} in row {row + 1}"
         )
     held = values.to_numpy(np.float64, na_value=np.nan)
-    if not np.isfinite(held).all():
-        row = int(np.argmin(np.isfinite(held)))
-        raise ValueError(
-            f"{file}: column {column!r} must hold finite numbers, got {held[row]} in row {row + 1} "
-            f"of {len(held):,} (a file cut short ends like this)"
-        )
-    wrong = (held < low) | (held > high)
+    more = f" of {len(held):,} (a file cut short ends like this)"
+    unbounded = ~np.isfinite(held)
+    refuse(unbounded, file, column, "hold finite numbers", lambda row: f"{held[row]}", more)
+    expected = f"between {low:,} and {high:,}"
+    if np.inf in (high, -low):
+        expected = f"at least {low:,}" if high == np.inf else f"at most {high:,}"
+    outside = (held < low) | (held > high)
+    refuse(outside, file, column, f"be {expected}", lambda row: f"{held[row]:g}")
+    return held
+
+
+def refuse(
+    wrong: np.ndarray,
+    file: str,
+    column: str,
+    expected: str,
+    got: Callable[[int], str],
+    more: str = "",
+) -> None:
+    """Refuse a column with a wrong row: ValueError with file, column, expectation, value and row.
+
+    wrong: bool (N,).  expected: what the column must do or be.  got: what stands in a row (from 0).
+    """
     if wrong.any():
         row = int(np.argmax(wrong))
-        expected = (
-            f"at least {low:,}"
-            if high == np.inf
-            else f"at most {high:,}"
-            if low == -np.inf
-            else f"between {low:,} and {high:,}"
-        )
-        raise ValueError(
-            f"{file}: column {column!r} must be {expected}, got {held[row]:g} in row {row + 1}"
-        )
-    return held
+        where = f"in row {row + 1}{more}"
+        raise ValueError(f"{file}: column {column!r} must {expected}, got {got(row)} {where}")
 
 
 def means(table: pd.DataFrame, published: dict[str, float], file: str) -> None:
@@ -128,9 +135,5 @@ def labels(values: pd.Series, file: str) -> np.ndarray:
     """The column as int8, if it holds 0 and 1 only; ValueError as `numbers` gives it."""
     held = numbers(values, file)
     wrong = ~np.isin(held, (0, 1))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise ValueError(
-            f"{file}: column {values.name!r} must be 0 or 1, got {held[row]:g} in row {row + 1}"
-        )
+    refuse(wrong, file, values.name, "be 0 or 1", lambda row: f"{held[row]:g}")
     return held.astype(np.int8)

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from .checks import Checked, means, none_besides, numbers, present, repeats, some_rows
+from .checks import Checked, means, none_besides, numbers, present, refuse, repeats, some_rows
 from .dataset import Dataset, made
 from .files import few_times
 
@@ -60,13 +60,8 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
             low=1 if column in _WHOLE else -_LARGEST,
             high=_WHOLE.get(column, _LARGEST),
         )
-        broken = held != np.round(held)
-        if column in _WHOLE and broken.any():
-            row = int(np.argmax(broken))
-            raise ValueError(
-                f"{file}: column {column!r} must hold whole numbers, got "
-                f"{held[row]:g} in row {row + 1}"
-            )
+        broken = (held != np.round(held)) & (column in _WHOLE)
+        refuse(broken, file, column, "hold whole numbers", lambda row: f"{held[row]:g}")
     twice = table.duplicated(["Company", "Time"]).to_numpy()
     if twice.any():
         row = int(np.argmax(twice))

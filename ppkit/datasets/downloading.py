@@ -1,9 +1,11 @@
 """One file over HTTP, by pooch: only a whole and accepted file gets the name."""
 
 import errno
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -31,10 +33,6 @@ class Offline(Failed):
     """Not even a first answer came."""
 
 
-class _Refused(Exception):
-    """What came is not the file: no reason to ask for it again."""
-
-
 def download(
     address: str,
     target: Path,
@@ -50,34 +48,35 @@ def download(
     label: how `target` is named to a person.  tries: at most so many requests, >= 1, with pauses of
     1, 2, 3, ... seconds.  timeout: seconds of silence.
     Every try begins with the first byte: a download that was cut off is not gone on with, neither
-    in this call nor in a later one, and nothing is kept of it (but for a file tmp... beside the
-    target where the process is killed).
+    in this call nor in a later one, and nothing is kept of it (but for a folder .fetching-...
+    beside the target where the process is killed).
     Failed, with the status, for 4xx and 5xx, for a folder that cannot be written or is too full,
     while another process fetches the same file; Offline if no server answers; ValueError from
     `accept`.
     Guarantee: `target` appears in one step, whole and accepted.
     """
-    one_try = _Try(target, accept, label, timeout)
     lock = FileLock(target.with_name(f".{target.name}.lock"), blocking=False)
     pooch.get_logger().setLevel("WARNING")  # what there is to say, the caller says
-    store = pooch.create(
-        target.parent,
-        base_url="",
-        registry={target.name: None},  # content decides: a copy may have another checksum
-        urls={target.name: address},
-        retry_if_failed=tries - 1,
-    )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with lock:
+        with lock, TemporaryDirectory(dir=target.parent, prefix=".fetching-") as folder:
             try:
-                one_try.refuse_existing()
-                store.fetch(target.name, downloader=one_try)
+                _refuse_existing(target, label)
+                store = pooch.create(
+                    folder,
+                    base_url="",
+                    registry={target.name: None},  # content decides: copies have other checksums
+                    urls={target.name: address},
+                    retry_if_failed=tries - 1,
+                )
+                came = Path(store.fetch(target.name, downloader=_Request(label, timeout)))
+                said = accept(came)
+                _refuse_existing(target, label)
+                came.chmod(0o644)  # pooch makes it for its owner alone
+                os.replace(came, target)
             finally:
                 Path(lock.lock_file).unlink()
-            return one_try.said
-    except _Refused as error:
-        raise error.__cause__ from None
+            return said
     except Timeout:
         raise Failed(f"another process is fetching {label}: wait for its end") from None
     except requests.RequestException as error:  # an OSError too, but not of the disk
@@ -89,25 +88,25 @@ def download(
         raise Failed(f"cannot write {label}: {why}") from error
 
 
-class _Try:
+class _Request:
     """One request, as pooch calls it; it raises our errors where pooch shall not try again."""
 
-    def __init__(self, target: Path, accept: Callable[[Path], Kept], label: str, timeout: float):
-        self.target, self.accept, self.label, self.timeout = target, accept, label, timeout
-        self.answer, self.said = None, None
+    def __init__(self, label: str, timeout: float):
+        self.label, self.name, self.timeout = label, Path(label).name, timeout
+        self.answer = None
 
     def __call__(self, address: str, part: str, _store: pooch.Pooch) -> None:
+        # total: pooch sets it, and takes a bar of none for no bar
+        # disable=None: silent where stderr is no terminal
+        look = {"unit": "B", "unit_scale": True, "leave": False, "disable": None}
         try:
-            # total: pooch sets it, and takes a bar of none for no bar
-            # disable=None: silent where stderr is no terminal
-            look = {"unit": "B", "unit_scale": True, "leave": False, "disable": None}
-            with tqdm(desc=self.target.name, total=1, **look) as bar:
+            with tqdm(desc=self.name, total=1, **look) as bar:
                 pooch.HTTPDownloader(
                     bar,
                     BLOCK,
                     timeout=self.timeout,
                     headers={"Accept-Encoding": "identity"},  # so that its length is the file's
-                    hooks={"response": self._begins},
+                    hooks={"response": lambda answer, **_: self._begins(answer, Path(part))},
                 )(address, part, None)
         except requests.RequestException as error:
             self._give_up(error, address)
@@ -115,21 +114,11 @@ class _Try:
         finally:
             if self.answer is not None:
                 self.answer.close()
-        try:
-            self.said = self.accept(Path(part))
-        except ValueError as error:
-            raise _Refused from error
-        self.refuse_existing()
-        Path(part).chmod(0o644)  # pooch makes it for its owner alone
 
-    def refuse_existing(self) -> None:
-        if self.target.exists():
-            raise Failed(f"{self.label} is there already: it is not overwritten")
-
-    def _begins(self, answer: requests.Response, **_settings) -> None:
+    def _begins(self, answer: requests.Response, part: Path) -> None:
         self.answer = answer
         length = int(answer.headers.get("Content-Length", 0))
-        free = shutil.disk_usage(self.target.parent).free
+        free = shutil.disk_usage(part.parent).free
         if length > free:
             raise Failed(
                 f"{self.label} needs {length / 1e6:,.1f} MB more, and only {free / 1e6:,.1f} MB "
@@ -142,12 +131,17 @@ class _Try:
         if isinstance(error, requests.exceptions.SSLError):
             raise Failed(f"{host} has no certificate that this machine trusts") from error
         if said and error.response.status_code not in BUSY:
-            raise Failed(f"{said} for {self.target.name}") from error
+            raise Failed(f"{said} for {self.name}") from error
         if not isinstance(error, CUT):
             why = type(error).__name__
-            raise Failed(f"{host} cannot be asked for {self.target.name}: {why}") from error
+            raise Failed(f"{host} cannot be asked for {self.name}: {why}") from error
         if self.answer is None:
             raise Offline(f"{host} does not answer: is this machine offline?") from error
+
+
+def _refuse_existing(target: Path, label: str) -> None:
+    if target.exists():
+        raise Failed(f"{label} is there already: it is not overwritten")
 
 
 def _status(error: requests.RequestException) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 import numpy as np
 import pandas as pd
 
-from .checks import numbers
+from .checks import numbers, refuse
 
 _STATES = (
     "AK AL AR AZ CA CO CT DC DE FL GA HI IA ID IL IN KS KY LA MA MD ME MI MN MO MS MT NC ND NE NH "
@@ -150,16 +150,14 @@ def canonical(table: pd.DataFrame, names: dict[str, str], layout: str, file: str
         out["public_records"] = out["public_records"] + _numbers(
             _filled(table[LIENS], 0.0, file), "public_records", file
         )
-    wrong = out["grade"] != out["sub_grade"] // 5
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        grade, sub_grade = (
-            str(table[names[column]].iloc[row]) for column in ("grade", "sub_grade")
-        )
-        raise ValueError(
-            f"{file}: column {names['sub_grade']!r} must be of the row's grade, got {sub_grade!r} "
-            f"with grade {grade!r} in row {row + 1}"
-        )
+    grade, sub_grade = (table[names[column]].astype(str) for column in ("grade", "sub_grade"))
+    refuse(
+        out["grade"] != out["sub_grade"] // 5,
+        file,
+        names["sub_grade"],
+        "be of the row's grade",
+        lambda row: f"{sub_grade.iloc[row]!r} with grade {grade.iloc[row]!r}",
+    )
     return pd.DataFrame(out, copy=False)
 
 
@@ -186,11 +184,8 @@ def _column(table: pd.DataFrame, column: str, name: str, layout: str, file: str)
     if column in MISSING:
         values = _filled(values, MISSING[column], file)
     held = _numbers(values, column, file)
-    if column == "term" and not np.isin(held, (36, 60)).all():
-        row = int(np.argmin(np.isin(held, (36, 60))))
-        raise ValueError(
-            f"{file}: column {name!r} must be 36 or 60 months, got {held[row]:g} in row {row + 1}"
-        )
+    wrong = ~np.isin(held, (36, 60)) & (column == "term")
+    refuse(wrong, file, name, "be 36 or 60 months", lambda row: f"{held[row]:g}")
     return np.maximum(held, 0.0) if column == "paid_late_fees" else held
 
 
@@ -205,12 +200,11 @@ def _is_number(values: pd.Series) -> bool:
 
 def _refuse(wrong: np.ndarray, values: pd.Series, expected: str, file: str) -> None:
     """One sentence on the first wrong row, if there is one."""
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        got = "nothing" if pd.isna(values.iloc[row]) else repr(str(values.iloc[row]))
-        raise ValueError(
-            f"{file}: column {values.name!r} must be {expected}, got {got} in row {row + 1}"
-        )
+
+    def got(row: int) -> str:
+        return "nothing" if pd.isna(values.iloc[row]) else repr(str(values.iloc[row]))
+
+    refuse(wrong, file, values.name, f"be {expected}", got)
 
 
 def _codes(values: pd.Series, labels: tuple[str, ...], file: str) -> np.ndarray:

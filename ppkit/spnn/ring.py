@@ -1,4 +1,4 @@
-"""Matrix products in the ring Z_2^64, exact and about as fast as float64's."""
+"""Matrix products in the ring Z_2^64, exact; the time of a float64 product to four times of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numba
 import torch
 
-_NARROW = 32                                 # up to so many columns the kernel below is faster than torch's product
 _WORTH_THREADS = 1 << 23                     # multiplications: some milliseconds, well above what starting threads costs
 
 
@@ -17,9 +16,9 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
     c_ij = sum_k a_ik b_kj mod 2^64
 
-    a: (N, K), b: (K, M), int64, on the processor.  Returns (N, M) int64.  Narrow products (M <= 32, a first layer) go
-    through a kernel of our own, wide ones through torch's int64 product, by blocks of rows over torch.get_num_threads()
-    threads (torch itself takes one for integers; it releases the interpreter's lock).
+    a: (N, K), b: (K, M), int64, on the processor.  Returns (N, M) int64.  Large products go by blocks of rows over
+    torch.get_num_threads() threads. torch.mm of int64 is exact too, and 30 times slower than float64's on a processor
+    whose vectors cannot multiply 64-bit integers (AVX2).
     ValueError for another type or shapes that do not fit.
 
     >>> matmul(torch.tensor([[2**62, 3]]), torch.tensor([[4], [5]])).tolist()
@@ -30,20 +29,19 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise ValueError(f"shapes must be (N, K) and (K, M), got {tuple(a.shape)} and {tuple(b.shape)}")
     product = torch.empty((a.shape[0], b.shape[1]), dtype=torch.int64)
-    if b.shape[1] <= _NARROW:
-        _narrow(a.contiguous().numpy(), b.contiguous().numpy(), product.numpy())
-        return product
+    left, right, out = a.contiguous().numpy(), b.contiguous().numpy(), product.numpy()
     n_threads = torch.get_num_threads() if a.numel() * b.shape[1] >= _WORTH_THREADS else 1
     if n_threads == 1:
-        return torch.mm(a, b, out=product)
-    blocks = zip(a.tensor_split(n_threads), product.tensor_split(n_threads))
-    with ThreadPoolExecutor(n_threads) as pool:
-        list(pool.map(lambda block: torch.mm(block[0], b, out=block[1]), blocks))
+        _multiply(left, right, out)
+    else:
+        rows = [slice(start, start + len(left) // n_threads + 1) for start in range(0, len(left), len(left) // n_threads + 1)]
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(lambda block: _multiply(left[block], right, out[block]), rows))
     return product
 
 
 @numba.njit(nogil=True, cache="NUMBA_CACHE_DIR" in os.environ)
-def _narrow(a, b, c):
+def _multiply(a, b, c):
     """c = a b; a (N, K), b (K, M), c (N, M), contiguous int64.
 
     Two rows of `a` and four of `b` at a time, so that a row of `c` is read and written once for four multiplications;

@@ -431,11 +431,11 @@ UNWRITTEN = """
 import errno
 from spnn_system.transport import endpoint
 
-class Full:                                              # a disk that is full after 12 writes
+class Full:                                # a disk that is full after 6 writes: a coordinator gets three reports a role at least
     closed, n = False, 0
     def write(self, content):
         self.n += 1
-        if self.n > 12:
+        if self.n > 6:
             raise OSError(errno.ENOSPC, "No space left on device")
     def flush(self):
         pass

@@ -127,11 +127,13 @@ def _levels(rng: np.random.Generator, n: int, shares: list[float]) -> np.ndarray
 
 def own_rows(accounts: dict, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Every genuine transaction of every account, unsorted: who, when, where, how much."""
-    trips = _trips(accounts, rng)
-    outings = _outings(accounts, trips, rng)
-    rows = _purchases(accounts, outings, rng)
-    billed = _subscriptions(accounts, rng)
-    return {name: np.concatenate([rows[name], billed[name]]) for name in rows}
+    outings = _outings(accounts, _trips(accounts, rng), rng)
+    return joined([_purchases(accounts, outings, rng), _subscriptions(accounts, rng)])
+
+
+def joined(tables: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Tables of the same columns, one below the other."""
+    return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 
 
 def clock(who_peak: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .cardholders import DAY, N_DAYS, cents, clock, place_of_web
+from .cardholders import DAY, N_DAYS, cents, clock, joined, place_of_web
 from .merchants import N_CODES, N_HOME_CITIES, SHOPS_PER_CODE, merchant_number, world
 from .schema import CODE_INDEX
 
@@ -175,7 +175,7 @@ def fraud_rows(accounts: dict, own: dict, rng: np.random.Generator) -> dict[str,
             accounts["contact_changes_again"][who] = start / DAY - rng.exponential(5.0, len(who))
             accounts["credential_changes_again"][who] = start / DAY - rng.exponential(3.0, len(who))
         parts.append(_episode(law, index, accounts, who, start, rng))
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return joined(parts)
 
 
 def _start(law: Kind, anchor: np.ndarray, peak: np.ndarray, rng: np.random.Generator) -> np.ndarray:

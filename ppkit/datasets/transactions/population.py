@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .cardholders import accounts_given_class, own_rows
+from .cardholders import accounts_given_class, joined, own_rows
 from .fraud import KINDS, fraud_rows
 from .merchants import world
 from .schema import CODE_INDEX
@@ -55,7 +55,7 @@ def population_given_class(has_fraud: np.ndarray, rng: np.random.Generator) -> P
     accounts = accounts_given_class(np.asarray(has_fraud, bool), rng)
     own = _sorted(own_rows(accounts, rng))
     stolen = fraud_rows(accounts, own, rng)
-    rows = _sorted({name: np.concatenate([own[name], stolen[name]]) for name in own})
+    rows = _sorted(joined([own, stolen]))
     return Population(accounts, rows | authorise(rows, accounts, rng))
 
 
@@ -72,15 +72,8 @@ def simulate(n_accounts: int, rng: np.random.Generator) -> Population:
         size = min(ACCOUNTS_AT_A_TIME, n_accounts - first)
         parts.append(population_given_class(rng.random(size) < FRAUD_ACCOUNTS, rng))
         parts[-1].rows["who"] += first
-    return Population(
-        *(
-            {
-                name: np.concatenate([part[field][name] for part in parts])
-                for name in parts[0][field]
-            }
-            for field in (0, 1)
-        )
-    )
+    accounts, rows = zip(*parts, strict=True)
+    return Population(joined(accounts), joined(rows))
 
 
 def select(population: Population, keep: np.ndarray) -> Population:
