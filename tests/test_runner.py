@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 
@@ -89,14 +90,15 @@ def test_claims_are_merged_and_pictures_kept(ran):
         "two_points.png", "two_points.svg", "two_points.json"}
 
 
-def test_the_index_shows_failures_verdicts_and_pictures_without_a_script(ran):
+def test_the_index_shows_failures_verdicts_and_pictures_and_fetches_nothing(ran):
     project, _ = ran
     page = (project.latest / "index.html").read_text("utf-8")
     assert "<b>02_raises failed</b>" in page and "ZeroDivisionError: division by zero" in page
     assert "the kernel died" in page and "Where it breaks" in page
     assert "● reproduced <b>1</b>" in page and 'src="figures/two_points.png"' in page
     assert 'href="html/01_good.html"' in page
-    assert "<script" not in page and "http" not in page
+    assert "http" not in page and "<script src" not in page and "<link" not in page
+    assert not re.search(r"<(tr|section|figure)[^>]* hidden", page)  # a browser without scripts shows every row
 
 
 def test_latest_is_a_relative_link_to_the_newest_run(ran):
