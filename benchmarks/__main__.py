@@ -12,7 +12,6 @@ import collaboration
 import dpsgd_step
 import dpstgd_step
 import network_epoch
-import notebooks
 import numpy
 import paillier_layer
 import ring_product
@@ -20,6 +19,7 @@ import secureml_step
 import spnn_step
 import torch
 
+import notebooks
 from ppkit.project import root
 from ppkit.runner import readme
 
@@ -29,20 +29,39 @@ def machine() -> dict[str, str | int]:
     processor = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
+        names = [
+            line.split(":", 1)[1].strip()
+            for line in cpuinfo.read_text().splitlines()
+            if line.startswith("model name")
+        ]
         processor = names[0] if names else processor
     return {
-        "processor": processor, "cores": os.cpu_count() or 1, "python": platform.python_version(),
-        "torch": torch.__version__.split("+")[0], "numpy": numpy.__version__,
+        "processor": processor,
+        "cores": os.cpu_count() or 1,
+        "python": platform.python_version(),
+        "torch": torch.__version__.split("+")[0],
+        "numpy": numpy.__version__,
     }
 
 
 def main() -> int:
-    steps = (dpstgd_step, dpsgd_step, ring_product, paillier_layer, spnn_step, secureml_step, network_epoch, collaboration, notebooks)
+    steps = (
+        dpstgd_step,
+        dpsgd_step,
+        ring_product,
+        paillier_layer,
+        spnn_step,
+        secureml_step,
+        network_epoch,
+        collaboration,
+        notebooks,
+    )
     bars = [bar for step in steps for bar in step.run()]
     for bar in bars:
         side = f">= {bar.at_least}" if bar.at_least is not None else f"<= {bar.at_most}"
-        print(f"{'met   ' if bar.met else 'MISSED'} {bar.name:28} {bar.ratio:8.3f} ({side})  spread {bar.spread}")
+        print(
+            f"{'met   ' if bar.met else 'MISSED'} {bar.name:28} {bar.ratio:8.3f} ({side})  spread {bar.spread}"
+        )
     report = {"machine": machine(), "bars": [bar.row() for bar in bars]}
     target = root() / "figures" / "bench.json"
     target.parent.mkdir(exist_ok=True)

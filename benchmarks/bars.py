@@ -14,7 +14,7 @@ import torch
 from ppkit.models import mlp
 
 REPEATS = 7
-SIZES, BATCH = (264, 50, 20, 2), 1166        # wang2018's network and the sample of one of its uploads
+SIZES, BATCH = (264, 50, 20, 2), 1166  # wang2018's network and the sample of one of its uploads
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,9 @@ class Bar:
 
     @property
     def met(self) -> bool:
-        return self.ratio >= self.at_least if self.at_least is not None else self.ratio <= self.at_most
+        return (
+            self.ratio >= self.at_least if self.at_least is not None else self.ratio <= self.at_most
+        )
 
     def row(self) -> dict:
         return asdict(self) | {"met": self.met}
@@ -39,6 +41,7 @@ class Bar:
 
 def on_one_thread(measure: Callable[[], list[Bar]]) -> Callable[[], list[Bar]]:
     """The same measurement with torch on one thread, and without Opacus' warning that no input requires a gradient."""
+
     @functools.wraps(measure)
     def alone() -> list[Bar]:
         threads = torch.get_num_threads()
@@ -49,6 +52,7 @@ def on_one_thread(measure: Callable[[], list[Bar]]) -> Callable[[], list[Bar]]:
                 return measure()
         finally:
             torch.set_num_threads(threads)
+
     return alone
 
 
@@ -56,19 +60,32 @@ def one_step() -> tuple[torch.nn.Sequential, torch.Tensor, torch.Tensor]:
     """What every step is timed on: the model, X (1166, 264) and y (1166,) of a fixed seed."""
     rng = torch.Generator().manual_seed(0)
     model = mlp(SIZES, rng=rng)
-    return model, torch.randn(BATCH, SIZES[0], generator=rng), torch.randint(0, SIZES[-1], (BATCH,), generator=rng)
+    return (
+        model,
+        torch.randn(BATCH, SIZES[0], generator=rng),
+        torch.randint(0, SIZES[-1], (BATCH,), generator=rng),
+    )
 
 
-def ratios(numerator: Callable[[], object], denominator: Callable[[], object], *, calls: int = 20) -> list[float]:
+def ratios(
+    numerator: Callable[[], object], denominator: Callable[[], object], *, calls: int = 20
+) -> list[float]:
     """REPEATS ratios of the two medians over `calls` calls, the two timed alternately, after a warm-up of both."""
     for function in (numerator, denominator) * 3:
         function()
-    return [_median_seconds(numerator, calls) / _median_seconds(denominator, calls) for _ in range(REPEATS)]
+    return [
+        _median_seconds(numerator, calls) / _median_seconds(denominator, calls)
+        for _ in range(REPEATS)
+    ]
 
 
 def bar(name: str, what: str, measured: list[float], *, threads: int, **side: float) -> Bar:
     return Bar(
-        name, what, round(statistics.median(measured), 3), (round(min(measured), 3), round(max(measured), 3)), threads,
+        name,
+        what,
+        round(statistics.median(measured), 3),
+        (round(min(measured), 3), round(max(measured), 3)),
+        threads,
         **side,
     )
 

@@ -16,7 +16,7 @@ from ppkit.collaboration.owners import Bounds, Owner, blocks, clip_records
 from ppkit.collaboration.training import train
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from collaboration_loop import run as loop  # noqa: E402  (the oracle of the tests)
+from collaboration_loop import run as loop
 
 HORIZON, RUNS, STEP = 100, 100, 0.5
 ROUNDS = 10  # of the loop's 99 that are timed; the rest is alike
@@ -34,23 +34,71 @@ def run() -> list[Bar]:
     lent = blocks(Z, np.clip(Z @ rng.standard_normal(10) / 5, -1, 1), (250_000,) * 3)
     with threadpool_limits(1):
         return [
-            _measured("collaboration_hinge", "3 x 30,000 x 29 (fraud stand-in), epsilon 1", detected, hinge(),
-                      Bounds(10.0, 2.0), 1.0, 20.0),
-            _measured("collaboration_hinge_noisy", "the same, epsilon 0.01: the runs are far apart", detected, hinge(),
-                      Bounds(10.0, 2.0), 0.01, 15.0),
-            _measured("collaboration_squared", "3 x 250,000 x 10, Gram matrices at hand", lent, squared(),
-                      Bounds(5.0, 2.0), 1.0, 5_000.0),
+            _measured(
+                "collaboration_hinge",
+                "3 x 30,000 x 29 (fraud stand-in), epsilon 1",
+                detected,
+                hinge(),
+                Bounds(10.0, 2.0),
+                1.0,
+                20.0,
+            ),
+            _measured(
+                "collaboration_hinge_noisy",
+                "the same, epsilon 0.01: the runs are far apart",
+                detected,
+                hinge(),
+                Bounds(10.0, 2.0),
+                0.01,
+                15.0,
+            ),
+            _measured(
+                "collaboration_squared",
+                "3 x 250,000 x 10, Gram matrices at hand",
+                lent,
+                squared(),
+                Bounds(5.0, 2.0),
+                1.0,
+                5_000.0,
+            ),
         ]
 
 
-def _measured(name: str, what: str, owners: tuple[Owner, ...], loss: Loss, bounds: Bounds, epsilon: float, least: float) -> Bar:
+def _measured(
+    name: str,
+    what: str,
+    owners: tuple[Owner, ...],
+    loss: Loss,
+    bounds: Bounds,
+    epsilon: float,
+    least: float,
+) -> Bar:
     def ours(budget: float = epsilon, n_runs: int = RUNS):
-        return train(owners, loss=loss, bounds=bounds, epsilons=(budget,) * 3, horizon=HORIZON, n_runs=n_runs, step=STEP,
-                     optimum=1.0, rng=np.random.default_rng(0), at="last")
+        return train(
+            owners,
+            loss=loss,
+            bounds=bounds,
+            epsilons=(budget,) * 3,
+            horizon=HORIZON,
+            n_runs=n_runs,
+            step=STEP,
+            optimum=1.0,
+            rng=np.random.default_rng(0),
+            at="last",
+        )
 
     def theirs(scales, rounds: int | None = ROUNDS):
-        return loop(owners, loss, theta_max=bounds.theta_max, horizon=HORIZON, step=STEP, algorithm=2, scales=scales,
-                    rng=np.random.default_rng(0), rounds=rounds)
+        return loop(
+            owners,
+            loss,
+            theta_max=bounds.theta_max,
+            horizon=HORIZON,
+            step=STEP,
+            algorithm=2,
+            scales=scales,
+            rng=np.random.default_rng(0),
+            rounds=rounds,
+        )
 
     if np.abs(ours(np.inf, 2).iterate - theirs((0.0,) * 3, None)[0][-1]).max() > 1e-12:
         raise AssertionError("train and the loop disagree")
@@ -59,7 +107,13 @@ def _measured(name: str, what: str, owners: tuple[Owner, ...], loss: Loss, bound
     for _ in range(REPEATS):
         batched, single = _seconds(ours), _seconds(lambda: theirs(scales)) * (HORIZON - 1) / ROUNDS
         ratios.append(RUNS * single / batched)
-    return bar(name, f"Algorithm 2 run by run with masked rows, over 100 runs at once; {what}", ratios, threads=1, at_least=least)
+    return bar(
+        name,
+        f"Algorithm 2 run by run with masked rows, over 100 runs at once; {what}",
+        ratios,
+        threads=1,
+        at_least=least,
+    )
 
 
 def _seconds(function) -> float:

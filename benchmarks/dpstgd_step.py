@@ -26,7 +26,9 @@ def run() -> list[Bar]:
     def opacus() -> torch.Tensor:
         hooked.zero_grad(set_to_none=True)
         functional.cross_entropy(hooked(X), y, reduction="sum").backward()
-        means = [p.grad_sample.clamp(-CLIP_BOUND, CLIP_BOUND).mean(dim=0) for p in hooked.parameters()]
+        means = [
+            p.grad_sample.clamp(-CLIP_BOUND, CLIP_BOUND).mean(dim=0) for p in hooked.parameters()
+        ]
         for p in hooked.parameters():
             p.grad_sample = None
         return torch.cat([mean.flatten() for mean in means])
@@ -52,15 +54,24 @@ def run() -> list[Bar]:
 
     return [
         bar(
-            "clipped_mean_vs_opacus", "Opacus 1.6.0 hooks + clamp + mean, over gradients.mean_clipped",
-            ratios(opacus, fused), threads=1, at_least=25.0,
+            "clipped_mean_vs_opacus",
+            "Opacus 1.6.0 hooks + clamp + mean, over gradients.mean_clipped",
+            ratios(opacus, fused),
+            threads=1,
+            at_least=25.0,
         ),
         bar(
-            "clipped_mean_vs_plain", "gradients.mean_clipped, over a plain summed gradient by autograd",
-            ratios(fused, plain), threads=1, at_most=2.5,
+            "clipped_mean_vs_plain",
+            "gradients.mean_clipped, over a plain summed gradient by autograd",
+            ratios(fused, plain),
+            threads=1,
+            at_most=2.5,
         ),
         bar(
-            "selection_share", "Gumbel top-n selection with its noise, over one whole DPSTGD step",
-            ratios(select, step), threads=1, at_most=0.5,
+            "selection_share",
+            "Gumbel top-n selection with its noise, over one whole DPSTGD step",
+            ratios(select, step),
+            threads=1,
+            at_most=0.5,
         ),
     ]

@@ -13,9 +13,12 @@ from spnn_system.cost_model import epoch_table, floor
 from spnn_system.transport import certificates
 
 BANDWIDTH, BATCH = 100e6, 5_000
-PAPER_SECONDS = 37.22                        # Table 3, SPNN-SS
+PAPER_SECONDS = 37.22  # Table 3, SPNN-SS
 # A goal in seconds is a bar on the paper's seconds over ours: 3.5 s and 5 s
-BARS = {"masked": ({"protocol": "masked"}, PAPER_SECONDS / 3.5), "lean": ({"protocol": "ss", "form": "lean"}, PAPER_SECONDS / 5)}
+BARS = {
+    "masked": ({"protocol": "masked"}, PAPER_SECONDS / 3.5),
+    "lean": ({"protocol": "ss", "form": "lean"}, PAPER_SECONDS / 5),
+}
 
 
 def run() -> list[Bar]:
@@ -28,12 +31,26 @@ def run() -> list[Bar]:
             seconds[name].append(_epoch(fraud, protocol))
     bars = []
     for name, (protocol, at_least) in BARS.items():
-        least = floor(epoch_table(fraud.holders, (8, 8), n_rows=n_rows, batch=BATCH, **protocol), BANDWIDTH)
+        least = floor(
+            epoch_table(fraud.holders, (8, 8), n_rows=n_rows, batch=BATCH, **protocol), BANDWIDTH
+        )
         what = f"SPNN {name}, online seconds of an epoch on fraud ({n_rows:,} rows) at 100 Mbps a link, every role a process"
-        bars += [bar(f"network_{name}_epoch_vs_wire", f"{what}, over its own bytes / bandwidth", [s / least for s in seconds[name]],
-                     threads=1, at_most=1.5),
-                 bar(f"network_{name}_epoch_vs_paper", f"the paper's 37.22 s over {what}", [PAPER_SECONDS / s for s in seconds[name]],
-                     threads=1, at_least=round(at_least, 2))]
+        bars += [
+            bar(
+                f"network_{name}_epoch_vs_wire",
+                f"{what}, over its own bytes / bandwidth",
+                [s / least for s in seconds[name]],
+                threads=1,
+                at_most=1.5,
+            ),
+            bar(
+                f"network_{name}_epoch_vs_paper",
+                f"the paper's 37.22 s over {what}",
+                [PAPER_SECONDS / s for s in seconds[name]],
+                threads=1,
+                at_least=round(at_least, 2),
+            ),
+        ]
     return bars
 
 

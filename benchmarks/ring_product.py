@@ -20,7 +20,9 @@ def run() -> list[Bar]:
     ]
 
 
-def _measured(name: str, shape: tuple[int, int, int], *, threads: int, at_most: float, calls: int) -> Bar:
+def _measured(
+    name: str, shape: tuple[int, int, int], *, threads: int, at_most: float, calls: int
+) -> Bar:
     n, k, m = shape
     stream = Stream.seeded_for_teaching(0)
     a, b = stream.words((n, k)), stream.words((k, m))
@@ -34,4 +36,10 @@ def _measured(name: str, shape: tuple[int, int, int], *, threads: int, at_most: 
         measured = ratios(lambda: ring.matmul(a, b), lambda: x @ y, calls=calls)
     finally:
         torch.set_num_threads(before)
-    return bar(name, f"product mod 2^64, {n} x {k} x {m}, over float64's", measured, threads=threads, at_most=at_most)
+    return bar(
+        name,
+        f"product mod 2^64, {n} x {k} x {m}, over float64's",
+        measured,
+        threads=threads,
+        at_most=at_most,
+    )

@@ -32,7 +32,9 @@ SIZES, BATCH, LR = (28, 8, 8, 1), 5_000, 0.5
 def run() -> list[Bar]:
     """Time the bars; no bar, and a sentence that says so, where CrypTen is not installed."""
     if importlib.util.find_spec("crypten") is None:
-        print("skipped the bars against CrypTen: crypten is not installed (benchmarks/requirements.lock has it, without its needs)")
+        print(
+            "skipped the bars against CrypTen: crypten is not installed (benchmarks/requirements.lock has it, without its needs)"
+        )
         return []
     return _measured()
 
@@ -43,23 +45,51 @@ def _measured() -> list[Bar]:
     with _Crypten() as crypten:
         theirs = crypten.loss_after(5)
         if abs(theirs - loss_after) > 1e-3:
-            raise AssertionError(f"CrypTen's loss after five steps is {theirs:.4f}, ours {loss_after:.4f}")
+            raise AssertionError(
+                f"CrypTen's loss after five steps is {theirs:.4f}, ours {loss_after:.4f}"
+            )
         rounds = []
         for _ in range(REPEATS):
-            rounds.append({name: step() for name, step in steps.items()}
-                          | {"crypten": crypten.seconds("given"), "crypten with dealer": crypten.seconds("live")})
-    print({name: round(1000 * statistics.median(one[name] for one in rounds), 1) for name in rounds[0]}, "ms, medians")
+            rounds.append(
+                {name: step() for name, step in steps.items()}
+                | {
+                    "crypten": crypten.seconds("given"),
+                    "crypten with dealer": crypten.seconds("live"),
+                }
+            )
+    print(
+        {
+            name: round(1000 * statistics.median(one[name] for one in rounds), 1)
+            for name in rounds[0]
+        },
+        "ms, medians",
+    )
 
     def ratios(numerator: str, denominator: str) -> list[float]:
         return [one[numerator] / one[denominator] for one in rounds]
 
     return [
-        bar("secureml_step_vs_crypten", "one step of SecureML, triples given, over CrypTen 0.4.1's, its triples given",
-            ratios("secureml", "crypten"), threads=1, at_most=1.0),
-        bar("secureml_with_dealer_vs_crypten", "the same with the dealer's work on both sides",
-            ratios("secureml with dealer", "crypten with dealer"), threads=1, at_most=1.0),
-        bar("crypten_vs_ss_step", "CrypTen 0.4.1's step, triples given, over one step of SPNN with protocol 'ss'",
-            ratios("crypten", "ss"), threads=1, at_least=40.0),
+        bar(
+            "secureml_step_vs_crypten",
+            "one step of SecureML, triples given, over CrypTen 0.4.1's, its triples given",
+            ratios("secureml", "crypten"),
+            threads=1,
+            at_most=1.0,
+        ),
+        bar(
+            "secureml_with_dealer_vs_crypten",
+            "the same with the dealer's work on both sides",
+            ratios("secureml with dealer", "crypten with dealer"),
+            threads=1,
+            at_most=1.0,
+        ),
+        bar(
+            "crypten_vs_ss_step",
+            "CrypTen 0.4.1's step, triples given, over one step of SPNN with protocol 'ss'",
+            ratios("crypten", "ss"),
+            threads=1,
+            at_least=40.0,
+        ),
     ]
 
 
@@ -105,7 +135,11 @@ def _ours() -> tuple[dict, float]:
             seconds.append(_seconds(spnn_step))
         return statistics.median(seconds)
 
-    return {"secureml": secureml, "secureml with dealer": lambda: _seconds(lambda: shared.step(rows, lr=LR)), "ss": ss}, loss
+    return {
+        "secureml": secureml,
+        "secureml with dealer": lambda: _seconds(lambda: shared.step(rows, lr=LR)),
+        "ss": ss,
+    }, loss
 
 
 def _seconds(function) -> float:
@@ -121,8 +155,13 @@ class _Crypten:
         self._folder = tempfile.TemporaryDirectory()
         meet = Path(self._folder.name) / "rendezvous"
         self._parties = [
-            subprocess.Popen([sys.executable, __file__, str(rank), meet.as_uri()], text=True, stdin=subprocess.PIPE,
-                             stdout=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"})
+            subprocess.Popen(
+                [sys.executable, __file__, str(rank), meet.as_uri()],
+                text=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+            )
             for rank in range(2)
         ]
         return self
@@ -156,11 +195,20 @@ class _Crypten:
 
 def _party(rank: str, meet: str) -> None:
     """One of CrypTen's parties: the same network, data and start, in the way that CrypTen's users write a step."""
-    sys.modules["crypten.nn.onnx_converter"] = types.SimpleNamespace(       # onnx is not installed, and not used here
-        from_onnx=None, from_pytorch=None, from_tensorflow=None, TF_AND_TF2ONNX=False)
+    sys.modules["crypten.nn.onnx_converter"] = (
+        types.SimpleNamespace(  # onnx is not installed, and not used here
+            from_onnx=None, from_pytorch=None, from_tensorflow=None, TF_AND_TF2ONNX=False
+        )
+    )
     warnings.simplefilter("ignore")
     answers, sys.stdout = sys.stdout, sys.stderr
-    os.environ.update(RANK=rank, WORLD_SIZE="2", RENDEZVOUS=meet, DISTRIBUTED_BACKEND="gloo", GLOO_SOCKET_IFNAME="lo")
+    os.environ.update(
+        RANK=rank,
+        WORLD_SIZE="2",
+        RENDEZVOUS=meet,
+        DISTRIBUTED_BACKEND="gloo",
+        GLOO_SOCKET_IFNAME="lo",
+    )
     import crypten
 
     torch.set_num_threads(1)

@@ -12,8 +12,12 @@ from ppkit.spnn.layer import SPNN
 
 BATCH, FEATURES, HIDDEN, LR, CALLS = 5_000, 28, (8, 8), 0.1, 20
 SS = {"protocol": "ss", "form": "lean"}
-BARS = {"masked": ({"protocol": "masked"}, 2.0, False), "ss": (SS, 12.0, False),
-        "masked_rows": ({"protocol": "masked"}, 2.0, True), "ss_rows": (SS, 12.0, True)}
+BARS = {
+    "masked": ({"protocol": "masked"}, 2.0, False),
+    "ss": (SS, 12.0, False),
+    "masked_rows": ({"protocol": "masked"}, 2.0, True),
+    "ss_rows": (SS, 12.0, True),
+}
 
 
 @on_one_thread
@@ -32,8 +36,16 @@ def run() -> list[Bar]:
         losses = [[step() for _ in range(10)] for step in (plain, ours)]
         if not torch.allclose(*(torch.tensor(each) for each in losses), rtol=0, atol=1e-4):
             raise AssertionError(f"protocol {name} and the plain network disagree")
-        bars.append(bar(f"spnn_{name}_step_vs_plain", f"SPNN {choices['protocol']}, one step at 28-8-8-1, batch 5,000, over plain torch's; "
-                        f"{'rows by number' if shuffled else 'a slice of rows'}, triples given", ratios(ours, plain, calls=CALLS), threads=1, at_most=at_most))
+        bars.append(
+            bar(
+                f"spnn_{name}_step_vs_plain",
+                f"SPNN {choices['protocol']}, one step at 28-8-8-1, batch 5,000, over plain torch's; "
+                f"{'rows by number' if shuffled else 'a slice of rows'}, triples given",
+                ratios(ours, plain, calls=CALLS),
+                threads=1,
+                at_most=at_most,
+            )
+        )
     return bars
 
 
@@ -47,7 +59,9 @@ def _ours(X, y, choices, rows):
     net = SPNN([FEATURES // 2] * 2, HIDDEN, rng=torch.Generator().manual_seed(1), **choices)
     net.prepare(X.split(FEATURES // 2, dim=1))
     if choices["protocol"] == "ss":
-        for _ in itertools.repeat(None, 10 + 3 + 7 * CALLS):         # what is compared, warmed up and timed
+        for _ in itertools.repeat(
+            None, 10 + 3 + 7 * CALLS
+        ):  # what is compared, warmed up and timed
             net.first.protocol.deal(rows, HIDDEN[0])
     return _step(net, net.parameters(), rows, y)
 

@@ -34,9 +34,18 @@ class Budget:
     rows_per_unit: int
 
 
-def valid_budget(epsilon: float, *, mechanism: str = "gumbel", neighbouring: str = "add_remove", sample_rate: float,
-                 n_uploads: int, n_parameters: int, delta: float = 2.0**-30, n_rounds: int = 1,
-                 rows_per_unit: int = 1) -> Budget:
+def valid_budget(
+    epsilon: float,
+    *,
+    mechanism: str = "gumbel",
+    neighbouring: str = "add_remove",
+    sample_rate: float,
+    n_uploads: int,
+    n_parameters: int,
+    delta: float = 2.0**-30,
+    n_rounds: int = 1,
+    rows_per_unit: int = 1,
+) -> Budget:
     """The smallest budget that we can prove for `n_rounds` uploads of one participant.
 
     epsilon: > 0; the noise scale is sensitivity / epsilon (sensitivity 2 B on the sum of clipped gradients).
@@ -51,14 +60,34 @@ def valid_budget(epsilon: float, *, mechanism: str = "gumbel", neighbouring: str
     >>> round(valid_budget(0.1, sample_rate=0.01, n_uploads=1431, n_parameters=14312).epsilon, 1)
     7.2
     """
-    return min(budgets(epsilon, mechanism=mechanism, neighbouring=neighbouring, sample_rate=sample_rate,
-                       n_uploads=n_uploads, n_parameters=n_parameters, delta=delta, n_rounds=n_rounds,
-                       rows_per_unit=rows_per_unit),
-               key=lambda budget: budget.epsilon)
+    return min(
+        budgets(
+            epsilon,
+            mechanism=mechanism,
+            neighbouring=neighbouring,
+            sample_rate=sample_rate,
+            n_uploads=n_uploads,
+            n_parameters=n_parameters,
+            delta=delta,
+            n_rounds=n_rounds,
+            rows_per_unit=rows_per_unit,
+        ),
+        key=lambda budget: budget.epsilon,
+    )
 
 
-def budgets(epsilon: float, *, mechanism: str, neighbouring: str, sample_rate: float, n_uploads: int, n_parameters: int,
-            delta: float, n_rounds: int = 1, rows_per_unit: int = 1) -> list[Budget]:
+def budgets(
+    epsilon: float,
+    *,
+    mechanism: str,
+    neighbouring: str,
+    sample_rate: float,
+    n_uploads: int,
+    n_parameters: int,
+    delta: float,
+    n_rounds: int = 1,
+    rows_per_unit: int = 1,
+) -> list[Budget]:
     """Every bound that we can prove, for the table in the notebook; arguments as in `valid_budget`.
 
     One upload before sampling, w = 2 epsilon under replace-one and epsilon under add/remove (the range of a score):
@@ -86,7 +115,17 @@ def budgets(epsilon: float, *, mechanism: str, neighbouring: str, sample_rate: f
     tau a round; given not, m epsilon will do; then delta grows by n_rounds tau, epsilon by -n_rounds ln(1 - tau).
     Or one row after the other: (E, delta') for one is (k E, delta' (e^(k E) - 1) / (e^E - 1)) for k.
     """
-    _checked(epsilon, mechanism, neighbouring, sample_rate, n_uploads, n_parameters, delta, n_rounds, rows_per_unit)
+    _checked(
+        epsilon,
+        mechanism,
+        neighbouring,
+        sample_rate,
+        n_uploads,
+        n_parameters,
+        delta,
+        n_rounds,
+        rows_per_unit,
+    )
     rate, settings = sample_rate, (mechanism, neighbouring, n_uploads, n_parameters, n_rounds)
     if rows_per_unit > 1 and sample_rate < 1:
         rate = -math.expm1(rows_per_unit * math.log1p(-sample_rate))
@@ -94,17 +133,47 @@ def budgets(epsilon: float, *, mechanism: str, neighbouring: str, sample_rate: f
     at_most = max(1, int(stats.binom.isf(delta / (2 * n_rounds), rows_per_unit, sample_rate)))
     if at_most < rows_per_unit:
         tau = stats.binom.sf(at_most, rows_per_unit, sample_rate)
-        found += [(total - n_rounds * math.log1p(-tau), delta, f"{bound}, at most {at_most} of the rows sampled")
-                  for total, _, bound in _bounds(at_most * epsilon, rate, delta - n_rounds * tau, *settings)]
+        found += [
+            (
+                total - n_rounds * math.log1p(-tau),
+                delta,
+                f"{bound}, at most {at_most} of the rows sampled",
+            )
+            for total, _, bound in _bounds(
+                at_most * epsilon, rate, delta - n_rounds * tau, *settings
+            )
+        ]
     if rows_per_unit > 1:
-        found.append(_row_by_row(lambda at: min(_bounds(epsilon, sample_rate, at, *settings)), rows_per_unit, delta))
-    return [Budget(total, at, bound, mechanism, neighbouring, epsilon, sample_rate, n_uploads, n_parameters, n_rounds,
-                   rows_per_unit) for total, at, bound in found]
+        found.append(
+            _row_by_row(
+                lambda at: min(_bounds(epsilon, sample_rate, at, *settings)), rows_per_unit, delta
+            )
+        )
+    return [
+        Budget(
+            total,
+            at,
+            bound,
+            mechanism,
+            neighbouring,
+            epsilon,
+            sample_rate,
+            n_uploads,
+            n_parameters,
+            n_rounds,
+            rows_per_unit,
+        )
+        for total, at, bound in found
+    ]
 
 
-def _bounds(epsilon, sample_rate, delta, mechanism, neighbouring, n_uploads, n_parameters, n_rounds):
+def _bounds(
+    epsilon, sample_rate, delta, mechanism, neighbouring, n_uploads, n_parameters, n_rounds
+):
     """(epsilon, delta, name) of every bound for one record."""
-    one = functools.partial(_one_upload, epsilon, mechanism, neighbouring, sample_rate, n_uploads, n_parameters)
+    one = functools.partial(
+        _one_upload, epsilon, mechanism, neighbouring, sample_rate, n_uploads, n_parameters
+    )
     each = one("pure", None)
     found = [(n_rounds * each, 0.0, "pure")]
     if 1 < n_rounds <= 20_000:
@@ -121,7 +190,9 @@ def _bounds(epsilon, sample_rate, delta, mechanism, neighbouring, n_uploads, n_p
     found.append((renyi.curve_epsilon(whole, delta, n_rounds), delta, "Renyi, sampling ignored"))
     if sample_rate < 1:
         moments = _moments(epsilon, mechanism, neighbouring, sample_rate, n_uploads, n_parameters)
-        found.append((renyi.sampled_epsilon(moments, delta, n_rounds), delta, "Renyi of the sampled upload"))
+        found.append(
+            (renyi.sampled_epsilon(moments, delta, n_rounds), delta, "Renyi of the sampled upload")
+        )
     return found
 
 
@@ -136,10 +207,18 @@ def kov_epsilon(epsilon: float, k: int, delta: float) -> float:
     True
     """
     if not (epsilon >= 0 and k >= 1 and 0 < delta < 1):
-        raise ValueError(f"need epsilon >= 0, k >= 1 and delta in (0, 1), got {epsilon}, {k}, {delta}")
+        raise ValueError(
+            f"need epsilon >= 0, k >= 1 and delta in (0, 1), got {epsilon}, {k}, {delta}"
+        )
     l = np.arange(k // 2 + 1)  # the other half has a loss below 0
     loss = (k - 2 * l) * epsilon
-    log_p = gammaln(k + 1) - gammaln(l + 1) - gammaln(k - l + 1) - l * epsilon - k * math.log1p(math.exp(-epsilon))
+    log_p = (
+        gammaln(k + 1)
+        - gammaln(l + 1)
+        - gammaln(k - l + 1)
+        - l * epsilon
+        - k * math.log1p(math.exp(-epsilon))
+    )
     below = np.logaddexp.accumulate(log_p)
     above = np.logaddexp.accumulate(log_p - loss)
     corner = np.append(loss[1:], 0.0)  # the sum of l + 1 terms holds for E in [corner_l, loss_l)
@@ -149,12 +228,24 @@ def kov_epsilon(epsilon: float, k: int, delta: float) -> float:
     if enough.size == 0:
         return 0.0
     first = enough[0]
-    return max(0.0, float(below[first] + math.log(-math.expm1(math.log(delta) - below[first])) - above[first]))
+    return max(
+        0.0,
+        float(below[first] + math.log(-math.expm1(math.log(delta) - below[first])) - above[first]),
+    )
 
 
-def epsilon_for(total: float, *, mechanism: str = "gumbel", neighbouring: str = "add_remove", sample_rate: float,
-                n_uploads: int, n_parameters: int, delta: float = 2.0**-30, n_rounds: int = 1,
-                rows_per_unit: int = 1) -> float:
+def epsilon_for(
+    total: float,
+    *,
+    mechanism: str = "gumbel",
+    neighbouring: str = "add_remove",
+    sample_rate: float,
+    n_uploads: int,
+    n_parameters: int,
+    delta: float = 2.0**-30,
+    n_rounds: int = 1,
+    rows_per_unit: int = 1,
+) -> float:
     """The epsilon for the noise scale with which `valid_budget` is `total`: its inverse.
 
     total: > 0, the budget wanted; other arguments as in `valid_budget`.  Returns epsilon > 0, with valid_budget <= total.
@@ -165,8 +256,16 @@ def epsilon_for(total: float, *, mechanism: str = "gumbel", neighbouring: str = 
     """
     if not (math.isfinite(total) and total > 0):
         raise ValueError(f"total must be a finite number > 0, got {total}")
-    settings = dict(mechanism=mechanism, neighbouring=neighbouring, sample_rate=sample_rate, n_uploads=n_uploads,
-                    n_parameters=n_parameters, delta=delta, n_rounds=n_rounds, rows_per_unit=rows_per_unit)
+    settings = dict(
+        mechanism=mechanism,
+        neighbouring=neighbouring,
+        sample_rate=sample_rate,
+        n_uploads=n_uploads,
+        n_parameters=n_parameters,
+        delta=delta,
+        n_rounds=n_rounds,
+        rows_per_unit=rows_per_unit,
+    )
 
     def excess(log_epsilon):
         return valid_budget(math.exp(log_epsilon), **settings).epsilon - total
@@ -178,9 +277,19 @@ def epsilon_for(total: float, *, mechanism: str = "gumbel", neighbouring: str = 
     return math.exp(root if excess(root) <= 0 else root - 2e-9)
 
 
-def rounds_within(total: float, *, epsilon: float, mechanism: str = "gumbel", neighbouring: str = "add_remove",
-                  sample_rate: float, n_uploads: int, n_parameters: int, delta: float = 2.0**-30,
-                  rows_per_unit: int = 1, at_most: int = 10**6) -> int:
+def rounds_within(
+    total: float,
+    *,
+    epsilon: float,
+    mechanism: str = "gumbel",
+    neighbouring: str = "add_remove",
+    sample_rate: float,
+    n_uploads: int,
+    n_parameters: int,
+    delta: float = 2.0**-30,
+    rows_per_unit: int = 1,
+    at_most: int = 10**6,
+) -> int:
     """How many uploads a participant may make before `total` is spent: the largest n_rounds with valid_budget <= total.
 
     total: > 0.  at_most: >= 1, where the search ends.  Other arguments as in `valid_budget`.  Returns 0 ... at_most.
@@ -190,9 +299,20 @@ def rounds_within(total: float, *, epsilon: float, mechanism: str = "gumbel", ne
         raise ValueError(f"total must be a finite number > 0, got {total}")
 
     def fits(n_rounds):
-        return valid_budget(epsilon, mechanism=mechanism, neighbouring=neighbouring, sample_rate=sample_rate,
-                            n_uploads=n_uploads, n_parameters=n_parameters, delta=delta, n_rounds=n_rounds,
-                            rows_per_unit=rows_per_unit).epsilon <= total
+        return (
+            valid_budget(
+                epsilon,
+                mechanism=mechanism,
+                neighbouring=neighbouring,
+                sample_rate=sample_rate,
+                n_uploads=n_uploads,
+                n_parameters=n_parameters,
+                delta=delta,
+                n_rounds=n_rounds,
+                rows_per_unit=rows_per_unit,
+            ).epsilon
+            <= total
+        )
 
     good, bad = 0, 1
     while bad <= at_most and fits(bad):
@@ -207,12 +327,19 @@ def rounds_within(total: float, *, epsilon: float, mechanism: str = "gumbel", ne
 def sentence(budget: Budget, *, unit: str = "transaction") -> str:
     """The privacy statement of a budget in words: epsilon, delta, neighbours, unit, sampling, rounds, what leaves."""
     relation = {"add_remove": "adding or removing", "replace_one": "replacing"}[budget.neighbouring]
-    sample = "all rows in each round" if budget.sample_rate == 1 else (
-        f"one Poisson sample at rate {budget.sample_rate:g} a round, shared by all its selections")
-    return (f"({budget.epsilon:.3g}, {budget.delta:.2g})-differential privacy for {relation} one {unit}, counted as "
-            f"{_count(budget.rows_per_unit, 'row')}; {sample}; {_count(budget.n_rounds, 'upload')} of {budget.n_uploads} "
-            f"indices and signs out of {budget.n_parameters}, nothing else, chosen by {budget.mechanism} with noise of "
-            f"scale sensitivity / {budget.noise_epsilon:.3g}; proved by: {budget.bound}.")
+    sample = (
+        "all rows in each round"
+        if budget.sample_rate == 1
+        else (
+            f"one Poisson sample at rate {budget.sample_rate:g} a round, shared by all its selections"
+        )
+    )
+    return (
+        f"({budget.epsilon:.3g}, {budget.delta:.2g})-differential privacy for {relation} one {unit}, counted as "
+        f"{_count(budget.rows_per_unit, 'row')}; {sample}; {_count(budget.n_rounds, 'upload')} of {budget.n_uploads} "
+        f"indices and signs out of {budget.n_parameters}, nothing else, chosen by {budget.mechanism} with noise of "
+        f"scale sensitivity / {budget.noise_epsilon:.3g}; proved by: {budget.bound}."
+    )
 
 
 def _count(number, word):
@@ -227,12 +354,17 @@ def _row_by_row(one_row, rows, delta):
         if reached <= epsilon:
             return rows * epsilon, delta, f"{bound}, row by row"
         epsilon = 1.01 * reached
-        at = delta * math.expm1(epsilon) / math.expm1(rows * epsilon) if rows * epsilon < 600 else 0.0
+        at = (
+            delta * math.expm1(epsilon) / math.expm1(rows * epsilon)
+            if rows * epsilon < 600
+            else 0.0
+        )
     return math.inf, delta, "row by row"
 
 
 def _one_upload(epsilon, mechanism, neighbouring, q, n, d, bound, delta):
     """Budget of one sampled upload: `bound` before sampling at delta / q, then the best amplification."""
+
     def before(relation):
         width = epsilon * (2 if relation == "replace_one" else 1)
         if bound == "pure":
@@ -263,30 +395,58 @@ def _moved(mechanism, n, d):
 
 def _curve(epsilon, mechanism, neighbouring, n, d):
     width = epsilon * (2 if neighbouring == "replace_one" else 1)
-    return renyi.bounded_range_curve(width, n) if mechanism == "gumbel" else renyi.laplace_curve(width / 2, d)
+    return (
+        renyi.bounded_range_curve(width, n)
+        if mechanism == "gumbel"
+        else renyi.laplace_curve(width / 2, d)
+    )
 
 
 @functools.lru_cache(maxsize=64)
 def _moments(epsilon, mechanism, neighbouring, q, n, d):
-    return renyi.sampled_log_moments(_curve(epsilon, mechanism, "add_remove", n, d), q, neighbouring)
+    return renyi.sampled_log_moments(
+        _curve(epsilon, mechanism, "add_remove", n, d), q, neighbouring
+    )
 
 
-def _checked(epsilon, mechanism, neighbouring, sample_rate, n_uploads, n_parameters, delta, n_rounds, rows_per_unit):
+def _checked(
+    epsilon,
+    mechanism,
+    neighbouring,
+    sample_rate,
+    n_uploads,
+    n_parameters,
+    delta,
+    n_rounds,
+    rows_per_unit,
+):
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise ValueError(f"epsilon must be a finite number > 0, got {epsilon}")
     if mechanism == "laplace_true_sign":
-        raise ValueError("mechanism laplace_true_sign has no budget: a turned sign is seen with certainty")
+        raise ValueError(
+            "mechanism laplace_true_sign has no budget: a turned sign is seen with certainty"
+        )
     if mechanism not in MECHANISMS:
         raise ValueError(f"mechanism must be one of {', '.join(MECHANISMS)}, got {mechanism}")
     if neighbouring not in NEIGHBOURING:
-        raise ValueError(f"neighbouring must be one of {', '.join(NEIGHBOURING)}, got {neighbouring}")
+        raise ValueError(
+            f"neighbouring must be one of {', '.join(NEIGHBOURING)}, got {neighbouring}"
+        )
     if not 0.0 < sample_rate <= 1.0:
         raise ValueError(f"sample_rate must be in (0, 1], got {sample_rate}")
-    for name, value in (("n_uploads", n_uploads), ("n_parameters", n_parameters), ("n_rounds", n_rounds),
-                        ("rows_per_unit", rows_per_unit)):
+    for name, value in (
+        ("n_uploads", n_uploads),
+        ("n_parameters", n_parameters),
+        ("n_rounds", n_rounds),
+        ("rows_per_unit", rows_per_unit),
+    ):
         if value != int(value) or value < 1:
             raise ValueError(f"{name} must be a whole number >= 1, got {value}")
     if n_uploads > n_parameters:
-        raise ValueError(f"n_uploads must be at most n_parameters = {n_parameters}, got {n_uploads}")
+        raise ValueError(
+            f"n_uploads must be at most n_parameters = {n_parameters}, got {n_uploads}"
+        )
     if not 0.0 < delta < sample_rate:
-        raise ValueError(f"delta must be above 0 and below sample_rate = {sample_rate:g}, got {delta}")
+        raise ValueError(
+            f"delta must be above 0 and below sample_rate = {sample_rate:g}, got {delta}"
+        )

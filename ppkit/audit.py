@@ -13,8 +13,16 @@ from scipy.special import expit, gammaln, log_expit, logsumexp
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
-def exact_top_n(epsilon: float, *, sample_rate: float, n: int, d: int, neighbouring: str, mechanism: str = "laplace",
-                sampling: str = "poisson") -> float:
+def exact_top_n(
+    epsilon: float,
+    *,
+    sample_rate: float,
+    n: int,
+    d: int,
+    neighbouring: str,
+    mechanism: str = "laplace",
+    sampling: str = "poisson",
+) -> float:
     """Epsilon that Algorithm 2's own upload attains at delta = 0, one sample for all n selections.
 
     Event: the first n coordinates are chosen, all with sign +. Gradients without the record: far below 0 there, further
@@ -35,18 +43,33 @@ def exact_top_n(epsilon: float, *, sample_rate: float, n: int, d: int, neighbour
     _check(epsilon, sample_rate, n, d)
     log_chance = _LOG_CHANCES[_one_of("mechanism", mechanism, tuple(_LOG_CHANCES))]
     _one_of("neighbouring", neighbouring, ("add_remove", "replace_one"))
-    if _one_of("sampling", sampling, ("poisson", "fixed_size")) == "fixed_size" and neighbouring == "add_remove":
-        raise ValueError("sampling fixed_size has no add_remove neighbours: the number of rows would change")
+    if (
+        _one_of("sampling", sampling, ("poisson", "fixed_size")) == "fixed_size"
+        and neighbouring == "add_remove"
+    ):
+        raise ValueError(
+            "sampling fixed_size has no add_remove neighbours: the number of rows would change"
+        )
     none, record, other = (log_chance(shift, n, d) for shift in (0.0, epsilon / 2, -epsilon / 2))
     stay, go = _log_rates(sample_rate)
     if sampling == "fixed_size":
         return float(np.logaddexp(stay, go + record - other))
     attained = np.logaddexp(stay, go + record - none)
-    return float(attained - (np.logaddexp(stay, go + other - none) if neighbouring == "replace_one" else 0.0))
+    return float(
+        attained - (np.logaddexp(stay, go + other - none) if neighbouring == "replace_one" else 0.0)
+    )
 
 
-def sign_count(epsilon: float, *, sample_rate: float, n_uploads: int, n_parameters: int, neighbouring: str,
-               mechanism: str = "laplace", delta: float = 2.0**-30) -> float:
+def sign_count(
+    epsilon: float,
+    *,
+    sample_rate: float,
+    n_uploads: int,
+    n_parameters: int,
+    neighbouring: str,
+    mechanism: str = "laplace",
+    delta: float = 2.0**-30,
+) -> float:
     """Epsilon that the number of + signs in one upload attains at `delta`, by exact binomials.
 
     Gradients without the record: 0, so each sign is fair. The record pushes every coordinate up by epsilon / 2: each sign
@@ -58,7 +81,12 @@ def sign_count(epsilon: float, *, sample_rate: float, n_uploads: int, n_paramete
     Returns the largest E with sum_k (P(k) - e^E P'(k))_+ >= delta, or 0.
     Source: counter-example to wang2018, Table I.
 
-    >>> round(sign_count(0.1, sample_rate=0.01, n_uploads=1431, n_parameters=14312, neighbouring="add_remove"), 1)
+    >>> round(
+    ...     sign_count(
+    ...         0.1, sample_rate=0.01, n_uploads=1431, n_parameters=14312, neighbouring="add_remove"
+    ...     ),
+    ...     1,
+    ... )
     6.5
     """
     _check(epsilon, sample_rate, n_uploads, n_parameters)
@@ -70,23 +98,39 @@ def sign_count(epsilon: float, *, sample_rate: float, n_uploads: int, n_paramete
         if n_uploads == n_parameters:
             up = 1 - 0.5 * math.exp(-epsilon / 2)
         else:  # at least n coordinates beyond epsilon / 2, or the approximation may fail
-            given_away = stats.binom.cdf(n_uploads - 1, n_parameters, 0.5 + 0.5 * math.exp(-epsilon))
+            given_away = stats.binom.cdf(
+                n_uploads - 1, n_parameters, 0.5 + 0.5 * math.exp(-epsilon)
+            )
     k = np.arange(n_uploads + 1)
     choose = gammaln(n_uploads + 1) - gammaln(k + 1) - gammaln(n_uploads - k + 1)
     fair = choose - n_uploads * math.log(2)
     stay, go = _log_rates(sample_rate)
-    record = np.logaddexp(stay + fair, go + choose + k * math.log(up) + (n_uploads - k) * math.log1p(-up))
+    record = np.logaddexp(
+        stay + fair, go + choose + k * math.log(up) + (n_uploads - k) * math.log1p(-up)
+    )
     other = fair
     if neighbouring == "replace_one":
-        other = np.logaddexp(stay + fair, go + choose + (n_uploads - k) * math.log(up) + k * math.log1p(-up))
-    if delta == 0.0:  # the event of the largest ratio, "all n signs are +", in logarithms: its chances are tiny
+        other = np.logaddexp(
+            stay + fair, go + choose + (n_uploads - k) * math.log(up) + k * math.log1p(-up)
+        )
+    if (
+        delta == 0.0
+    ):  # the event of the largest ratio, "all n signs are +", in logarithms: its chances are tiny
         log_up, log_down = n_uploads * math.log(up), n_uploads * math.log1p(-up)
         log_off = -math.inf
         if mechanism == "laplace" and n_uploads < n_parameters:
-            log_off = float(stats.binom.logcdf(n_uploads - 1, n_parameters, 0.5 + 0.5 * math.exp(-epsilon)))
+            log_off = float(
+                stats.binom.logcdf(n_uploads - 1, n_parameters, 0.5 + 0.5 * math.exp(-epsilon))
+            )
         seen = log_up + math.log1p(-math.exp(log_off - log_up)) if log_off < log_up else -math.inf
         against = np.logaddexp(log_down, log_off) if neighbouring == "replace_one" else fair[-1]
-        return max(0.0, float(np.logaddexp(stay + fair[-1], go + seen) - np.logaddexp(stay + fair[-1], go + against)))
+        return max(
+            0.0,
+            float(
+                np.logaddexp(stay + fair[-1], go + seen)
+                - np.logaddexp(stay + fair[-1], go + against)
+            ),
+        )
     loss = record - other
 
     def log_delta(total):
@@ -143,16 +187,22 @@ def selection_probability(magnitudes) -> np.ndarray:
     """
     values = np.asarray(magnitudes, dtype=np.float64)
     if values.ndim != 1 or values.size < 2 or not np.isfinite(values).all():
-        raise ValueError(f"magnitudes must be a vector of at least 2 finite numbers, got {magnitudes}")
+        raise ValueError(
+            f"magnitudes must be a vector of at least 2 finite numbers, got {magnitudes}"
+        )
     kinks = np.unique(values)
     far = 40.0 + math.log(values.size)
     t, log_w = _panels(np.concatenate([[kinks[0] - far], kinks, [kinks[-1] + far]]), 0.5)
     log_cdf = stats.laplace.logcdf(t[:, None] - values)
     log_pdf = stats.laplace.logpdf(t[:, None] - values)
-    return np.exp(logsumexp(log_w[:, None] + log_pdf - log_cdf + log_cdf.sum(axis=1, keepdims=True), axis=0))
+    return np.exp(
+        logsumexp(log_w[:, None] + log_pdf - log_cdf + log_cdf.sum(axis=1, keepdims=True), axis=0)
+    )
 
 
-def empirical_epsilon(hits: int, trials: int, other_hits: int, other_trials: int, *, failure: float = 1e-6) -> float:
+def empirical_epsilon(
+    hits: int, trials: int, other_hits: int, other_trials: int, *, failure: float = 1e-6
+) -> float:
     """Lower bound on epsilon (delta = 0) from counting one event in runs with and without the record.
 
     ln(lower(hits / trials) / upper(other_hits / other_trials)), one-sided Clopper-Pearson at failure / 2 each.
@@ -162,11 +212,22 @@ def empirical_epsilon(hits: int, trials: int, other_hits: int, other_trials: int
     >>> empirical_epsilon(10, 1000, 12, 1000)
     0.0
     """
-    if not (0 <= hits <= trials and 0 <= other_hits <= other_trials and min(trials, other_trials) >= 1 and 0 < failure < 1):
-        raise ValueError(f"need 0 <= hits <= trials and failure in (0, 1), got {hits} of {trials}, "
-                         f"{other_hits} of {other_trials}, {failure}")
+    if not (
+        0 <= hits <= trials
+        and 0 <= other_hits <= other_trials
+        and min(trials, other_trials) >= 1
+        and 0 < failure < 1
+    ):
+        raise ValueError(
+            f"need 0 <= hits <= trials and failure in (0, 1), got {hits} of {trials}, "
+            f"{other_hits} of {other_trials}, {failure}"
+        )
     lower = stats.beta.ppf(failure / 2, hits, trials - hits + 1) if hits else 0.0
-    upper = stats.beta.isf(failure / 2, other_hits + 1, other_trials - other_hits) if other_hits < other_trials else 1.0
+    upper = (
+        stats.beta.isf(failure / 2, other_hits + 1, other_trials - other_hits)
+        if other_hits < other_trials
+        else 1.0
+    )
     return max(0.0, math.log(lower / upper)) if lower > 0 else 0.0
 
 
@@ -203,10 +264,15 @@ _LOG_CHANCES = {"laplace": _laplace_log_chance, "gumbel": _gumbel_log_chance}
 
 def _panels(edges, width):
     """Gauss-Legendre nodes and log-weights on panels of at most `width` between the edges."""
-    pieces = [np.linspace(a, b, max(2, math.ceil((b - a) / width) + 1)) for a, b in zip(edges[:-1], edges[1:])]
+    pieces = [
+        np.linspace(a, b, max(2, math.ceil((b - a) / width) + 1))
+        for a, b in zip(edges[:-1], edges[1:])
+    ]
     left = np.concatenate([piece[:-1] for piece in pieces])
     half = np.concatenate([np.diff(piece) for piece in pieces]) / 2
-    return ((left + half)[:, None] + half[:, None] * NODES).ravel(), np.log(half[:, None] * WEIGHTS).ravel()
+    return ((left + half)[:, None] + half[:, None] * NODES).ravel(), np.log(
+        half[:, None] * WEIGHTS
+    ).ravel()
 
 
 def _log_rates(q):

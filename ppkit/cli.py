@@ -3,20 +3,32 @@
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
 from ppkit.runner import Refused
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
-                  help="Four papers on private learning on financial data, rerun and re-tested.")
-data_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The data sets: what is here, what is not.")
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Four papers on private learning on financial data, rerun and re-tested.",
+)
+data_app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="The data sets: what is here, what is not."
+)
 app.add_typer(data_app, name="data")
-for command in metadata.entry_points(group="ppkit.commands"):  # of packages above this one, such as spnn
+for command in metadata.entry_points(
+    group="ppkit.commands"
+):  # of packages above this one, such as spnn
     app.add_typer(command.load(), name=command.name)
 
-Notebooks = Annotated[Optional[list[str]], typer.Argument(metavar="[NOTEBOOK]...", help="names such as 01_dpstgd; none for all")]
+Notebooks = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NOTEBOOK]...", help="names such as 01_dpstgd; none for all"),
+]
 
 
 @app.command()
@@ -30,31 +42,57 @@ def first() -> None:
 @app.command()
 def reproduce(
     notebooks: Notebooks = None,
-    profile: Annotated[str, typer.Option(help="quick (minutes) or paper (the paper's own sizes)")] = "quick",
-    p: Annotated[Optional[list[str]], typer.Option("-p", metavar="NAME VALUE",
-                                                   help="set a notebook's parameter; may be repeated")] = None,
-    data: Annotated[Optional[str], typer.Option(help="auto, real or standin")] = None,
-    jobs: Annotated[Optional[int], typer.Option(help="notebooks at a time")] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="do not go on in an unfinished run")] = False,
-    runs: Annotated[Optional[Path], typer.Option(help="folder for the runs, else runs/ of the project")] = None,
+    profile: Annotated[
+        str, typer.Option(help="quick (minutes) or paper (the paper's own sizes)")
+    ] = "quick",
+    p: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-p", metavar="NAME VALUE", help="set a notebook's parameter; may be repeated"
+        ),
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="auto, real or standin")] = None,
+    jobs: Annotated[int | None, typer.Option(help="notebooks at a time")] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="do not go on in an unfinished run")
+    ] = False,
+    runs: Annotated[
+        Path | None, typer.Option(help="folder for the runs, else runs/ of the project")
+    ] = None,
 ) -> None:
     """Run notebooks headless into runs/<time>-<profile>/, with an index.html to open first."""
     from ppkit.runner import batch
 
     given = [tuple(pair.split("=", 1)) for pair in p or []]
-    raise typer.Exit(batch.reproduce(notebooks or [], profile=profile, given=given, source=data, jobs=jobs, fresh=fresh,
-                                     runs=runs))
+    raise typer.Exit(
+        batch.reproduce(
+            notebooks or [],
+            profile=profile,
+            given=given,
+            source=data,
+            jobs=jobs,
+            fresh=fresh,
+            runs=runs,
+        )
+    )
 
 
 @app.command()
 def lab(
-    options: Annotated[Optional[list[str]], typer.Argument(
-        metavar="[-- OPTION...]",
-        help="of jupyter lab, such as -- --no-browser --port 9999")] = None,
-    fresh: Annotated[Optional[list[str]], typer.Option(
-        metavar="NAME",
-        help="put this lesson or solution back, keep what was there beside it as "
-             "NAME.kept-1.ipynb, and open nothing; may be repeated. Where it is open in Lab, close it first")] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[-- OPTION...]", help="of jupyter lab, such as -- --no-browser --port 9999"
+        ),
+    ] = None,
+    fresh: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="put this lesson or solution back, keep what was there beside it as "
+            "NAME.kept-1.ipynb, and open nothing; may be repeated. Where it is open in Lab, close it first",
+        ),
+    ] = None,
 ) -> None:
     """Open JupyterLab on copies of the lessons in work/, without outputs; solutions keep theirs.
 
@@ -66,8 +104,10 @@ def lab(
     if options and fresh:
         raise Refused(f"--fresh opens no JupyterLab, so there is nothing to do with {options[0]!r}")
     if options and not options[0].startswith("-"):
-        raise Refused(f"unexpected {options[0]!r}: what follows -- goes to jupyter lab, "
-                      "for example `ppkit lab -- --port 9999`")
+        raise Refused(
+            f"unexpected {options[0]!r}: what follows -- goes to jupyter lab, "
+            "for example `ppkit lab -- --port 9999`"
+        )
     for sentence in copies.prepare(fresh or []):
         print(sentence)
     if not fresh:
@@ -85,7 +125,11 @@ def execute(notebooks: Notebooks = None) -> None:
 
 
 @app.command()
-def reference(runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="finished runs: ids, paths or latest")]) -> None:
+def reference(
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN...", help="finished runs: ids, paths or latest")
+    ],
+) -> None:
     """Make finished runs the reference: merge their verdicts into figures/claims.json, copy their pictures."""
     from ppkit.runner import reference as keeping
 
@@ -94,7 +138,11 @@ def reference(runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="
 
 
 @app.command()
-def claims(run: Annotated[Optional[str], typer.Argument(help="an id or latest; none for the reference")] = None) -> None:
+def claims(
+    run: Annotated[
+        str | None, typer.Argument(help="an id or latest; none for the reference")
+    ] = None,
+) -> None:
     """Show every claim with the paper's number, ours, and the verdict."""
     from ppkit.runner import verdicts
 
@@ -111,9 +159,15 @@ def data_status() -> None:
 
 @data_app.command("fetch")
 def data_fetch(
-    names: Annotated[Optional[list[str]], typer.Argument(metavar="[NAME]...",
-                                                         help="names such as creditcard; none for all that are public")] = None,
-    into: Annotated[Optional[Path], typer.Option(help="folder for the files, else data/raw of the project")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...", help="names such as creditcard; none for all that are public"
+        ),
+    ] = None,
+    into: Annotated[
+        Path | None, typer.Option(help="folder for the files, else data/raw of the project")
+    ] = None,
 ) -> None:
     """Download the public files, and say how a person gets those behind a login (exit code 1 while they are not here)."""
     from ppkit.datasets import fetching
@@ -157,7 +211,19 @@ def main() -> None:
     """Run the command line; what was asked for wrongly ends in one sentence and exit code 2 (Ctrl-C, in typer, with 130)."""
     try:
         app(paired(sys.argv[1:]))
-    except (Refused, ValueError, FileNotFoundError, FileExistsError, NotADirectoryError, PermissionError) as error:
+    except (
+        Refused,
+        ValueError,
+        FileNotFoundError,
+        FileExistsError,
+        NotADirectoryError,
+        PermissionError,
+    ) as error:
         from_system = isinstance(error, OSError) and error.errno
-        print(f"ppkit: cannot use {error.filename}: {error.strerror}" if from_system else f"ppkit: {error}", file=sys.stderr)
+        print(
+            f"ppkit: cannot use {error.filename}: {error.strerror}"
+            if from_system
+            else f"ppkit: {error}",
+            file=sys.stderr,
+        )
         sys.exit(2)

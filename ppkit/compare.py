@@ -28,36 +28,67 @@ def weighted_score(name: str, y: np.ndarray, logit: np.ndarray) -> Callable[[np.
         return lambda w: float(w @ right / w.sum())
     if name.endswith("log_loss"):
         loss = np.logaddexp(0, np.where(y == 1, -logit, logit))
-        mean = lambda w: float(w @ loss / w.sum())  # noqa: E731
+        mean = lambda w: float(w @ loss / w.sum())
         return mean if name == "log_loss" else lambda w: float(np.log(mean(w)))
     order = np.argsort(-logit, kind="stable")
     ranked, frauds = logit[order], order[y[order] == 1]
-    levels, first_fraud = np.unique(-logit[frauds], return_index=True)  # the frauds' logits, highest first; ties are one level
-    above, through = np.searchsorted(-ranked, levels, side="left"), np.searchsorted(-ranked, levels, side="right")
+    levels, first_fraud = np.unique(
+        -logit[frauds], return_index=True
+    )  # the frauds' logits, highest first; ties are one level
+    above, through = (
+        np.searchsorted(-ranked, levels, side="left"),
+        np.searchsorted(-ranked, levels, side="right"),
+    )
     edges = np.unique(np.r_[0, above, through[through < len(y)]])
-    at_above, at_through = np.searchsorted(edges, above), np.searchsorted(np.r_[edges, len(y)], through)
+    at_above, at_through = (
+        np.searchsorted(edges, above),
+        np.searchsorted(np.r_[edges, len(y)], through),
+    )
     sorted_weights = np.empty(len(y))
 
     def by_rank(w: np.ndarray) -> float:
-        rows = np.r_[0.0, np.cumsum(np.add.reduceat(np.take(w, order, out=sorted_weights), edges))]  # that rank above an edge
+        rows = np.r_[
+            0.0, np.cumsum(np.add.reduceat(np.take(w, order, out=sorted_weights), edges))
+        ]  # that rank above an edge
         hits = np.add.reduceat(w[frauds], first_fraud)
         reached = np.cumsum(hits)
         if name == "average_precision":
-            return float(hits @ np.divide(reached, rows[at_through], out=np.zeros_like(hits), where=hits > 0) / reached[-1])
-        over, tied = rows[at_above] - (reached - hits), rows[at_through] - rows[at_above] - hits  # genuine rows
+            return float(
+                hits
+                @ np.divide(reached, rows[at_through], out=np.zeros_like(hits), where=hits > 0)
+                / reached[-1]
+            )
+        over, tied = (
+            rows[at_above] - (reached - hits),
+            rows[at_through] - rows[at_above] - hits,
+        )  # genuine rows
         genuine = rows[-1] - reached[-1]
         return float(hits @ (genuine - over - tied / 2) / (reached[-1] * genuine))
+
     return by_rank
 
 
-def difference(name: str, y: np.ndarray, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+def difference(
+    name: str, y: np.ndarray, pairs: Sequence[tuple[np.ndarray, np.ndarray]]
+) -> np.ndarray:
     """score(first) - score(second) of every pair of log-odds, one pair a seed; arguments as in `weighted_score`."""
     ones = np.ones(len(y))
-    return np.array([weighted_score(name, y, first)(ones) - weighted_score(name, y, second)(ones) for first, second in pairs])
+    return np.array(
+        [
+            weighted_score(name, y, first)(ones) - weighted_score(name, y, second)(ones)
+            for first, second in pairs
+        ]
+    )
 
 
-def halfwidth(name: str, y: np.ndarray, pairs: Sequence[tuple[np.ndarray, np.ndarray]], *, n_draws: int = 1_000,
-              rng: np.random.Generator) -> float:
+def halfwidth(
+    name: str,
+    y: np.ndarray,
+    pairs: Sequence[tuple[np.ndarray, np.ndarray]],
+    *,
+    n_draws: int = 1_000,
+    rng: np.random.Generator,
+) -> float:
     """Half the width of a 95% interval of the mean over seeds of `difference`: test rows and seeds could both be others.
 
     1.96 sqrt(s_rows^2 + s_seeds^2 / S),    s_rows: of the first pair's difference over n_draws bootstraps within labels

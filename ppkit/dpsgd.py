@@ -48,12 +48,20 @@ class DPSGD:
 
     def __post_init__(self) -> None:
         if not (self.noise_multiplier >= 0 and math.isfinite(self.noise_multiplier)):
-            raise ValueError(f"noise_multiplier must be a finite number >= 0, got {self.noise_multiplier}")
+            raise ValueError(
+                f"noise_multiplier must be a finite number >= 0, got {self.noise_multiplier}"
+            )
         if not self.max_grad_norm > 0:
             raise ValueError(f"max_grad_norm must be > 0, got {self.max_grad_norm}")
 
     def __call__(
-        self, model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, expected_batch: float, rng: np.random.Generator
+        self,
+        model: nn.Sequential,
+        X: torch.Tensor,
+        y: torch.Tensor,
+        *,
+        expected_batch: float,
+        rng: np.random.Generator,
     ) -> torch.Tensor:
         size = n_parameters(model)
         total = torch.zeros(size, dtype=X.dtype)
@@ -81,8 +89,12 @@ def poisson_batch(
     """
     _check_rate(sample_rate)
     if microbatch_size < 1 or n_records < 1 or n_records % microbatch_size:
-        raise ValueError(f"n_records must be a multiple of microbatch_size {microbatch_size}, got {n_records}")
-    drawn = torch.rand(n_records // microbatch_size, generator=rng, dtype=torch.float64) < sample_rate
+        raise ValueError(
+            f"n_records must be a multiple of microbatch_size {microbatch_size}, got {n_records}"
+        )
+    drawn = (
+        torch.rand(n_records // microbatch_size, generator=rng, dtype=torch.float64) < sample_rate
+    )
     starts = drawn.nonzero() * microbatch_size
     return (starts + torch.arange(microbatch_size)).flatten()
 
@@ -103,12 +115,20 @@ def shuffled_batches(n_records: int, *, batch_size: int, rng: torch.Generator) -
     """
     _check_batch_size(batch_size, n_records)
     n_batches = n_records // batch_size
-    return torch.randperm(n_records, generator=rng)[: n_batches * batch_size].view(n_batches, batch_size)
+    return torch.randperm(n_records, generator=rng)[: n_batches * batch_size].view(
+        n_batches, batch_size
+    )
 
 
 def epsilon_for(
-    noise_multiplier: float, *, delta: float, sample_rate: float, n_rounds: int, discretisation: float = 1e-4,
-    neighbouring: str = "add_remove", microbatch_size: int = 1,
+    noise_multiplier: float,
+    *,
+    delta: float,
+    sample_rate: float,
+    n_rounds: int,
+    discretisation: float = 1e-4,
+    neighbouring: str = "add_remove",
+    microbatch_size: int = 1,
 ) -> float:
     """Total epsilon of n_rounds DP-SGD uploads of one participant, each on a Poisson batch.
 
@@ -120,15 +140,18 @@ def epsilon_for(
     Guarantee: (epsilon, delta)-DP, Poisson sampling; add/remove within a fixed grouping if microbatch_size > 1.
     Source: dp_accounting.pld.PLDAccountant.
 
-    >>> round(epsilon_for(1.0, delta=2**-30, sample_rate=.01, n_rounds=100), 2)
+    >>> round(epsilon_for(1.0, delta=2**-30, sample_rate=0.01, n_rounds=100), 2)
     1.85
     """
     _check_budget(noise_multiplier, delta, n_rounds)
     _check_rate(sample_rate)
     relation = _relation(neighbouring, microbatch_size, accepted=("add_remove", "replace_one"))
-    one = dp_accounting.PoissonSampledDpEvent(sample_rate, dp_accounting.GaussianDpEvent(noise_multiplier))
+    one = dp_accounting.PoissonSampledDpEvent(
+        sample_rate, dp_accounting.GaussianDpEvent(noise_multiplier)
+    )
     accountant = pld.PLDAccountant(
-        dp_accounting.NeighboringRelation.REPLACE_ONE if relation == "replace_one"
+        dp_accounting.NeighboringRelation.REPLACE_ONE
+        if relation == "replace_one"
         else dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
         value_discretization_interval=discretisation,
     )
@@ -137,7 +160,13 @@ def epsilon_for(
 
 
 def epsilon_for_fixed_batches(
-    noise_multiplier: float, *, delta: float, n_records: int, batch_size: int, n_rounds: int, discretisation: float = 1e-4
+    noise_multiplier: float,
+    *,
+    delta: float,
+    n_records: int,
+    batch_size: int,
+    n_rounds: int,
+    discretisation: float = 1e-4,
 ) -> float:
     """Total epsilon of n_rounds uploads, each on batch_size of n_records drawn anew without replacement.
 
@@ -151,7 +180,10 @@ def epsilon_for_fixed_batches(
     Departs from dp_accounting's RdpAccountant: it is looser, and under REPLACE_ONE it takes the sensitivity for C, so
     that it has to be given noise_multiplier / 2.
 
-    >>> round(epsilon_for_fixed_batches(2.0, delta=1e-6, n_records=1000, batch_size=10, n_rounds=100), 2)
+    >>> round(
+    ...     epsilon_for_fixed_batches(2.0, delta=1e-6, n_records=1000, batch_size=10, n_rounds=100),
+    ...     2,
+    ... )
     1.0
     """
     _check_budget(noise_multiplier, delta, n_rounds)
@@ -159,19 +191,28 @@ def epsilon_for_fixed_batches(
     rate = batch_size / n_records
     gaussian = privacy_loss_mechanism.GaussianPrivacyLoss(noise_multiplier / 2)
     widest = gaussian.connect_dots_bounds().epsilon_upper
-    n_points = math.ceil((widest + math.log(rate + (1 - rate) * math.exp(-widest))) / discretisation) + 1
+    n_points = (
+        math.ceil((widest + math.log(rate + (1 - rate) * math.exp(-widest))) / discretisation) + 1
+    )
     epsilons = np.arange(n_points + 1) * discretisation
     inner = epsilons - math.log(rate) + np.log1p(-(1 - rate) * np.exp(-epsilons))
     right = rate * np.asarray(gaussian.get_delta_for_epsilon(inner))
     left = -np.expm1(-epsilons) + np.exp(-epsilons) * right
     deltas = np.minimum.accumulate(np.concatenate([left[:0:-1], right]))
-    one = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(discretisation, -n_points, n_points, deltas)
+    one = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
+        discretisation, -n_points, n_points, deltas
+    )
     many = pld.privacy_loss_distribution.PrivacyLossDistribution(one).self_compose(int(n_rounds))
     return float(many.get_epsilon_for_delta(delta))
 
 
 def epsilon_for_epochs(
-    noise_multiplier: float, *, delta: float, n_epochs: int, neighbouring: str = "replace_one", microbatch_size: int = 1
+    noise_multiplier: float,
+    *,
+    delta: float,
+    n_epochs: int,
+    neighbouring: str = "replace_one",
+    microbatch_size: int = 1,
 ) -> float:
     """Total epsilon of n_epochs passes over shuffled batches, which TensorFlow Privacy's tutorials run.
 
@@ -191,10 +232,16 @@ def epsilon_for_epochs(
     _check_budget(noise_multiplier, delta, n_epochs, rounds="n_epochs")
     relation = _relation(neighbouring, microbatch_size, accepted=("replace_one", "zero_out"))
     sensitivity = 2 if relation == "replace_one" else 1
-    return float(dp_accounting.get_epsilon_gaussian(noise_multiplier / (sensitivity * math.sqrt(n_epochs)), delta))
+    return float(
+        dp_accounting.get_epsilon_gaussian(
+            noise_multiplier / (sensitivity * math.sqrt(n_epochs)), delta
+        )
+    )
 
 
-def noise_multiplier_for(epsilon: float, *, delta: float, sample_rate: float, n_rounds: int) -> float:
+def noise_multiplier_for(
+    epsilon: float, *, delta: float, sample_rate: float, n_rounds: int
+) -> float:
     """The smallest noise multiplier, to one part in a thousand, whose n_rounds uploads cost at most epsilon.
 
     epsilon: > 0.  delta, sample_rate, n_rounds: as in `epsilon_for`, of which this is the inverse.
@@ -202,8 +249,8 @@ def noise_multiplier_for(epsilon: float, *, delta: float, sample_rate: float, n_
     ValueError if an argument is out of range.
     Guarantee: epsilon_for(result) <= epsilon.
 
-    >>> sigma = noise_multiplier_for(8.0, delta=2**-30, sample_rate=.01, n_rounds=1000)
-    >>> 7.9 < epsilon_for(sigma, delta=2**-30, sample_rate=.01, n_rounds=1000) <= 8.0
+    >>> sigma = noise_multiplier_for(8.0, delta=2**-30, sample_rate=0.01, n_rounds=1000)
+    >>> 7.9 < epsilon_for(sigma, delta=2**-30, sample_rate=0.01, n_rounds=1000) <= 8.0
     True
     """
     if not (epsilon > 0 and math.isfinite(epsilon)):
@@ -211,8 +258,13 @@ def noise_multiplier_for(epsilon: float, *, delta: float, sample_rate: float, n_
 
     def holds(noise_multiplier: float) -> bool:
         spent = epsilon_for(
-            noise_multiplier, delta=delta, sample_rate=sample_rate, n_rounds=n_rounds,
-            discretisation=min(max(1e-4, 2e-4 * epsilon), 1e-2),  # within .2% of the default, 20 times faster
+            noise_multiplier,
+            delta=delta,
+            sample_rate=sample_rate,
+            n_rounds=n_rounds,
+            discretisation=min(
+                max(1e-4, 2e-4 * epsilon), 1e-2
+            ),  # within .2% of the default, 20 times faster
         )
         return spent <= epsilon
 
@@ -228,7 +280,9 @@ def noise_multiplier_for(epsilon: float, *, delta: float, sample_rate: float, n_
     return high
 
 
-def _check_budget(noise_multiplier: float, delta: float, n_rounds: int, *, rounds: str = "n_rounds") -> None:
+def _check_budget(
+    noise_multiplier: float, delta: float, n_rounds: int, *, rounds: str = "n_rounds"
+) -> None:
     if not (noise_multiplier > 0 and math.isfinite(noise_multiplier)):
         raise ValueError(f"noise_multiplier must be a finite number > 0, got {noise_multiplier}")
     if not 0 < delta < 1:
@@ -244,7 +298,9 @@ def _check_rate(sample_rate: float) -> None:
 
 def _check_batch_size(batch_size: int, n_records: int) -> None:
     if batch_size != int(batch_size) or not 1 <= batch_size <= n_records:
-        raise ValueError(f"batch_size must be a whole number from 1 to n_records {n_records}, got {batch_size}")
+        raise ValueError(
+            f"batch_size must be a whole number from 1 to n_records {n_records}, got {batch_size}"
+        )
 
 
 def _relation(neighbouring: str, microbatch_size: int, *, accepted: tuple[str, ...]) -> str:

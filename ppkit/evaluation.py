@@ -13,7 +13,7 @@ def auc(y, score) -> float:
     y: (N,) labels in {0, 1}, both present.  score: (N,) finite numbers, higher means positive.
     ValueError if y holds one class only or a score is not finite.
 
-    >>> auc([0, 0, 1, 1], [.1, .4, .35, .8])
+    >>> auc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
     0.75
     """
     y, score = _both_classes(y, score, "AUC")
@@ -28,7 +28,7 @@ def average_precision(y, score) -> float:
     y: (N,) labels in {0, 1}, both present.  score: (N,) finite numbers, higher means positive.  Returns a number in (0, 1].
     ValueError if y holds one class only or a score is not finite.
 
-    >>> round(average_precision([0, 0, 1, 1], [.1, .4, .35, .8]), 4)
+    >>> round(average_precision([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]), 4)
     0.8333
     """
     y, score = _both_classes(y, score, "average precision")
@@ -53,6 +53,7 @@ def log_loss(y, logit) -> float:
 class Calibration(NamedTuple):
     """slope: 1 if the logits are as spread as the truth, under 1 if too confident.  expected: positives announced (the
     sum of all probabilities) for every one that came; 1 if the level is right."""
+
     slope: float
     expected: float
 
@@ -69,7 +70,8 @@ def calibration(y, logit) -> Calibration:
     0 where all logits are equal.  ValueError if y holds one class only or a logit is not finite.
     Source: Cox 1958; the fit is by Newton's method with halved steps.
 
-    >>> z = np.repeat([-1.0, 1.0], 100); y = np.r_[np.arange(100) < 27, np.arange(100) < 73]
+    >>> z = np.repeat([-1.0, 1.0], 100)
+    >>> y = np.r_[np.arange(100) < 27, np.arange(100) < 73]
     >>> [round(value, 3) for value in calibration(y, z)], round(calibration(y, 3 * z).slope, 3)
     ([0.995, 1.0], 0.332)
     """
@@ -89,7 +91,9 @@ def calibration(y, logit) -> Calibration:
         chance = expit(columns @ fitted)
         curvature = (columns.T * (chance * (1 - chance))) @ columns
         step = np.linalg.solve(curvature, columns.T @ (y - chance))
-        while (moved := log_loss(y, columns @ (fitted + step))) > loss and np.abs(step).max() > 1e-9:
+        while (moved := log_loss(y, columns @ (fitted + step))) > loss and np.abs(
+            step
+        ).max() > 1e-9:
             step /= 2
         fitted, loss = fitted + step, moved
         if np.abs(step).max() <= 1e-9:
@@ -124,7 +128,9 @@ def _paired(y, score) -> tuple[np.ndarray, np.ndarray]:
     if y.ndim != 1 or y.shape != score.shape or y.size == 0:
         raise ValueError(f"needs one score a label, got {score.shape} scores for {y.shape} labels")
     if not np.isfinite(score).all():
-        raise ValueError(f"scores must be finite, {np.count_nonzero(~np.isfinite(score))} of {score.size} are not")
+        raise ValueError(
+            f"scores must be finite, {np.count_nonzero(~np.isfinite(score))} of {score.size} are not"
+        )
     if not np.isin(y, (0, 1)).all():
         raise ValueError(f"labels must be 0 or 1, got {y[~np.isin(y, (0, 1))][0]}")
     return y, score

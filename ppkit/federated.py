@@ -11,12 +11,20 @@ from ppkit.datasets import Dataset
 
 class Split(NamedTuple):
     """participants: K ascending index arrays, disjoint.  test: ascending index array, disjoint from all of them."""
+
     participants: tuple[np.ndarray, ...]
     test: np.ndarray
 
 
-def split(dataset: Dataset, *, n_participants: int, by: str = "account", test_share: float = 0.2, test_seed: int = 0,
-          seed: int = 0) -> Split:
+def split(
+    dataset: Dataset,
+    *,
+    n_participants: int,
+    by: str = "account",
+    test_share: float = 0.2,
+    test_seed: int = 0,
+    seed: int = 0,
+) -> Split:
     """Give rows to n_participants and to a test set that depends on neither n_participants nor seed.
 
     n_participants: K >= 1.  test_share: in (0, 1).  test_seed: of the test set.  seed: of everything else.
@@ -35,7 +43,9 @@ def split(dataset: Dataset, *, n_participants: int, by: str = "account", test_sh
         raise ValueError(f"by must be one of 'account', 'category', 'rows', got {by!r}")
     if by == "category" and dataset.category is None:
         raise ValueError(f"{dataset.name} has no merchant categories to split by: use by='rows'")
-    whole = np.arange(dataset.n_rows) if by == "rows" or dataset.account is None else dataset.account
+    whole = (
+        np.arange(dataset.n_rows) if by == "rows" or dataset.account is None else dataset.account
+    )
     _, unit = np.unique(whole, return_inverse=True)
     n_units = int(unit.max()) + 1
     shuffled = np.random.default_rng(test_seed).permutation(n_units)
@@ -53,10 +63,14 @@ def split(dataset: Dataset, *, n_participants: int, by: str = "account", test_sh
     parts = tuple(np.flatnonzero(owner == k) for k in range(n_participants))
     for k, part in enumerate(parts):
         if len(part) == 0:
-            raise ValueError(f"participant {k} of {n_participants} would hold no row of {dataset.name} "
-                             f"({dataset.n_rows:,} rows, split by {by}): take fewer participants")
+            raise ValueError(
+                f"participant {k} of {n_participants} would hold no row of {dataset.name} "
+                f"({dataset.n_rows:,} rows, split by {by}): take fewer participants"
+            )
     if not in_test.any():
-        raise ValueError(f"the test set would hold no row: test_share {test_share} of {n_units:,} units")
+        raise ValueError(
+            f"the test set would hold no row: test_share {test_share} of {n_units:,} units"
+        )
     return Split(parts, np.flatnonzero(in_test))
 
 
@@ -85,13 +99,15 @@ def average(parameters: Sequence[torch.Tensor], weights: Sequence[float]) -> tor
     Guarantee: none; the server sees every vector, unless a secure aggregation adds them up first.
     Source: McMahan et al. 2017, Algorithm 1 (w_k = rows of participant k); kanodia2020, section 4.2.3.
 
-    >>> average([torch.tensor([1., 2.]), torch.tensor([5., 2.])], [3, 1])
+    >>> average([torch.tensor([1.0, 2.0]), torch.tensor([5.0, 2.0])], [3, 1])
     tensor([2., 2.])
     """
     if len(parameters) == 0:
         raise ValueError("nothing to average: the list of parameter vectors is empty")
     if len(weights) != len(parameters):
-        raise ValueError(f"weights must be {len(parameters)} numbers, one a vector, got {len(weights)}")
+        raise ValueError(
+            f"weights must be {len(parameters)} numbers, one a vector, got {len(weights)}"
+        )
     shares = torch.tensor([float(weight) for weight in weights], dtype=torch.float64)
     for k, weight in enumerate(shares.tolist()):
         if not 0 <= weight < float("inf"):
@@ -100,8 +116,10 @@ def average(parameters: Sequence[torch.Tensor], weights: Sequence[float]) -> tor
         raise ValueError(f"weights must have a positive, finite sum, got {shares.sum().item()}")
     for k, vector in enumerate(parameters):
         if vector.shape != (parameters[0].numel(),):
-            raise ValueError(f"vectors must be flat and of one length: vector 0 has {parameters[0].numel()} numbers, "
-                             f"vector {k} is {tuple(vector.shape)}")
+            raise ValueError(
+                f"vectors must be flat and of one length: vector 0 has {parameters[0].numel()} numbers, "
+                f"vector {k} is {tuple(vector.shape)}"
+            )
         if not torch.isfinite(vector).all():
             raise ValueError(f"vector {k} holds NaN or infinite numbers: its training has diverged")
     return (shares / shares.sum()).to(parameters[0].dtype) @ torch.stack(list(parameters))

@@ -18,7 +18,7 @@ def read_out(cards: Dataset, row: int, *, rng: torch.Generator) -> tuple[np.ndar
     cards: the stand-in or the real file.  row: which transaction is the bank's only one.
     Returns both as float64 arrays: all columns but Time, which counts seconds over two days.  Source: kanodia2020, section 5.2.
     """
-    transaction = torch.tensor(np.asarray(cards.X[row:row + 1, 1:], dtype=np.float64))
+    transaction = torch.tensor(np.asarray(cards.X[row : row + 1, 1:], dtype=np.float64))
     bank = models.mlp((transaction.shape[1], 1), rng=rng, dtype=torch.float64)
     dw, db = analytic.shared_gradient(bank, transaction, torch.tensor([int(cards.y[row])]))
     return transaction[0].numpy(), np.asarray((dw / db)[0])
@@ -33,26 +33,54 @@ def run(*, row: int = 7) -> Path:
     truth, found = read_out(cards, row, rng=torch.Generator().manual_seed(0))
     names = cards.feature_names[1:]
     same = int(np.isclose(found, truth, rtol=1e-12, atol=0).sum())
-    print("A bank trains on one card transaction. It keeps the transaction and sends only the gradient of its model.\n"
-          "The aggregator divides the gradient of the weights by the gradient of the bias:\n")
+    print(
+        "A bank trains on one card transaction. It keeps the transaction and sends only the gradient of its model.\n"
+        "The aggregator divides the gradient of the weights by the gradient of the bias:\n"
+    )
     shown = [names.index(name) for name in ("Amount", "V1", "V2", "V3", "V14")]
-    print(show.table({names[i]: {"the transaction": truth[i], "read out of the gradient": found[i]} for i in shown}, digits=2))
-    print(f"\n{same} of {len(names)} numbers come back, each to twelve digits.\n"
-          f"(Stand-in data: no customer is shown. Next: `make lab`, lesson 02_backtracking.)")
+    print(
+        show.table(
+            {
+                names[i]: {"the transaction": truth[i], "read out of the gradient": found[i]}
+                for i in shown
+            },
+            digits=2,
+        )
+    )
+    print(
+        f"\n{same} of {len(names)} numbers come back, each to twelve digits.\n"
+        f"(Stand-in data: no customer is shown. Next: `make lab`, lesson 02_backtracking.)"
+    )
     return _drawn(names, truth, found, cards)
 
 
 def _drawn(names, truth, found, cards: Dataset) -> Path:
     fig, ax = show.new(height=3.4)
-    places, inside = np.arange(len(names) - 1), slice(0, len(names) - 1)  # Amount has another unit: it stands in the title
-    ax.bar(places, truth[inside], color=show.COLOURS["claimed"], label="the transaction, which the bank keeps")
-    ax.plot(places, found[inside], "o", color=show.COLOURS["attained"], markersize=5,
-            label="what the aggregator computes from the gradient")
+    places, inside = (
+        np.arange(len(names) - 1),
+        slice(0, len(names) - 1),
+    )  # Amount has another unit: it stands in the title
+    ax.bar(
+        places,
+        truth[inside],
+        color=show.COLOURS["claimed"],
+        label="the transaction, which the bank keeps",
+    )
+    ax.plot(
+        places,
+        found[inside],
+        "o",
+        color=show.COLOURS["attained"],
+        markersize=5,
+        label="what the aggregator computes from the gradient",
+    )
     ax.set_xticks(places, names[:-1], rotation=90, fontsize=8)
     ax.set_ylabel("value of the feature")
     ax.set_title(f"Amount {truth[-1]:.2f}, read out {found[-1]:.2f}", loc="left")
     ax.legend()
-    show.finish(fig, "first", "One transaction and what one gradient tells of it (kanodia2020).", data=cards)
+    show.finish(
+        fig, "first", "One transaction and what one gradient tells of it (kanodia2020).", data=cards
+    )
     target = project.root() / "runs" / "first.png"
     target.parent.mkdir(exist_ok=True)
     fig.savefig(target)

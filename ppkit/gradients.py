@@ -49,12 +49,16 @@ def capture(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor) -> list[Pair
     """
     layers = _linear_layers(model)
     _check_batch(X, y, layers[0], n_classes=max(2, layers[-1].out_features))
-    inputs = [X.contiguous().t()]  # one column per record: the long dimension lies in a row, for products and softmax alike
+    inputs = [
+        X.contiguous().t()
+    ]  # one column per record: the long dimension lies in a row, for products and softmax alike
     for layer in layers[:-1]:
         inputs.append(torch.addmm(layer.bias[:, None], layer.weight, inputs[-1]).clamp_(min=0))
     logits = torch.addmm(layers[-1].bias[:, None], layers[-1].weight, inputs[-1])
     if not math.isfinite(float(logits.sum())) and not bool(torch.isfinite(logits).all()):
-        raise ValueError("the model's output is not finite: the training has diverged, lower the learning rate")
+        raise ValueError(
+            "the model's output is not finite: the training has diverged, lower the learning rate"
+        )
     if len(logits) == 1:
         delta = torch.sigmoid(logits).sub_(y)
     else:
@@ -67,7 +71,9 @@ def capture(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor) -> list[Pair
     return pairs[::-1]
 
 
-def mean_clipped(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, clip_bound: float) -> torch.Tensor:
+def mean_clipped(
+    model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, clip_bound: float
+) -> torch.Tensor:
     """Mean over the batch of the per-record gradients, each coordinate clipped to [-clip_bound, clip_bound].
 
     G_j = 1/N sum_i max(-B, min(B, g_ij))
@@ -82,7 +88,9 @@ def mean_clipped(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, clip
         raise ValueError(f"clip_bound must be > 0, got {clip_bound}")
     pairs = capture(model, X, y)
     n_records = len(X)
-    flat = torch.zeros(sum(p.a.shape[1] * p.delta.shape[1] + p.delta.shape[1] for p in pairs), dtype=X.dtype)
+    flat = torch.zeros(
+        sum(p.a.shape[1] * p.delta.shape[1] + p.delta.shape[1] for p in pairs), dtype=X.dtype
+    )
     bound = flat.numpy().dtype.type(clip_bound)
     at = 0
     for a, delta in pairs:
@@ -95,7 +103,9 @@ def mean_clipped(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, clip
     return flat.div_(n_records)
 
 
-def clipped_sum(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, max_grad_norm: float) -> torch.Tensor:
+def clipped_sum(
+    model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, max_grad_norm: float
+) -> torch.Tensor:
     """Sum over the batch of the per-record gradients, each scaled down to l2 norm <= max_grad_norm.
 
     sum_i g_i min(1, C / ||g_i||),    ||g_i||^2 = sum over layers of ||delta_i||^2 (||a_i||^2 + 1)
@@ -153,7 +163,9 @@ def clip_factors(norms: torch.Tensor, max_grad_norm: float) -> torch.Tensor:
     return (max_grad_norm / norms.clamp(min=torch.finfo(norms.dtype).tiny)).clamp_(max=1)
 
 
-def weighted_sum(pairs: list[Pair], weights: torch.Tensor, *, out: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+def weighted_sum(
+    pairs: list[Pair], weights: torch.Tensor, *, out: list[tuple[torch.Tensor, torch.Tensor]]
+) -> None:
     """out = sum_i weights_i g_i, written in place: one matrix product a layer.
 
     pairs: from `capture`, N records.  weights: (N,).  out: a (weight (O, I), bias (O,)) per pair, overwritten.
@@ -164,17 +176,25 @@ def weighted_sum(pairs: list[Pair], weights: torch.Tensor, *, out: list[tuple[to
 
 
 def _flat_sum(pairs: list[Pair]) -> torch.Tensor:
-    return torch.cat([part for a, delta in pairs for part in ((delta.t() @ a).flatten(), delta.sum(dim=0))])
+    return torch.cat(
+        [part for a, delta in pairs for part in ((delta.t() @ a).flatten(), delta.sum(dim=0))]
+    )
 
 
 def _row_squares(rows: torch.Tensor) -> torch.Tensor:
-    return torch.linalg.vector_norm(rows, dim=1).square_() if rows.is_contiguous() else (rows * rows).sum(dim=1)
+    return (
+        torch.linalg.vector_norm(rows, dim=1).square_()
+        if rows.is_contiguous()
+        else (rows * rows).sum(dim=1)
+    )
 
 
 def is_layered(model: nn.Module) -> bool:
     """Whether `capture` takes the model: an nn.Sequential of Linear (with bias), ReLU, ..., Linear, no layer twice."""
     layers = list(model) if type(model) is nn.Sequential else []
-    if len(layers) % 2 == 0 or any(type(layer) is not (nn.ReLU if k % 2 else nn.Linear) for k, layer in enumerate(layers)):
+    if len(layers) % 2 == 0 or any(
+        type(layer) is not (nn.ReLU if k % 2 else nn.Linear) for k, layer in enumerate(layers)
+    ):
         return False
     parameters = {p for layer in layers[::2] for p in (layer.weight, layer.bias)} - {None}
     return len(parameters) == len(layers) + 1
@@ -182,7 +202,9 @@ def is_layered(model: nn.Module) -> bool:
 
 def _linear_layers(model: nn.Sequential) -> list[nn.Linear]:
     if not is_layered(model):
-        raise ValueError(f"model must be an nn.Sequential of Linear (with bias), ReLU, ..., Linear, got {model}")
+        raise ValueError(
+            f"model must be an nn.Sequential of Linear (with bias), ReLU, ..., Linear, got {model}"
+        )
     return list(model)[::2]
 
 
@@ -194,7 +216,9 @@ def _check_batch(X: torch.Tensor, y: torch.Tensor, first: nn.Linear, *, n_classe
     if len(X) == 0:
         raise ValueError("the batch is empty: X has 0 records")
     if y.shape != (len(X),) or y.is_floating_point():
-        raise ValueError(f"y must be ({len(X)},) integer classes, got {tuple(y.shape)} of {y.dtype}")
+        raise ValueError(
+            f"y must be ({len(X)},) integer classes, got {tuple(y.shape)} of {y.dtype}"
+        )
     low, high = (int(v) for v in y.aminmax())
     if low < 0 or high >= n_classes:
         raise ValueError(f"labels must be 0..{n_classes - 1}, got {low if low < 0 else high}")
@@ -204,7 +228,9 @@ def _check_batch(X: torch.Tensor, y: torch.Tensor, first: nn.Linear, *, n_classe
             raise ValueError(f"X must be finite, got {bad} values that are NaN or infinite")
 
 
-@numba.njit(nogil=True, fastmath={"contract", "reassoc", "nsz"}, cache="NUMBA_CACHE_DIR" in os.environ)
+@numba.njit(
+    nogil=True, fastmath={"contract", "reassoc", "nsz"}, cache="NUMBA_CACHE_DIR" in os.environ
+)
 def _add_clipped(a, delta_t, bound, total):
     """total[o, i] += sum_n clip(delta_t[o, n] * a[n, i]); a (N, I), delta_t (O, N), total (O, I), all contiguous.
 

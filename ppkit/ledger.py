@@ -13,8 +13,19 @@ from ppkit import rules
 from ppkit.datasets import Dataset
 from ppkit.writing import write_whole
 
-SYMBOLS = {rules.REPRODUCED: "●", rules.DIRECTION: "◐", rules.NOT_REPRODUCED: "○", rules.REFUTED: "✕", rules.UNDECIDED: "≈",
-           rules.DEPENDS: "◇", rules.OPEN: "□", rules.NOT_TRIED: "·", rules.ANSWERED: "?", rules.PASSED: "✓", rules.FAILED: "!"}
+SYMBOLS = {
+    rules.REPRODUCED: "●",
+    rules.DIRECTION: "◐",
+    rules.NOT_REPRODUCED: "○",
+    rules.REFUTED: "✕",
+    rules.UNDECIDED: "≈",
+    rules.DEPENDS: "◇",
+    rules.OPEN: "□",
+    rules.NOT_TRIED: "·",
+    rules.ANSWERED: "?",
+    rules.PASSED: "✓",
+    rules.FAILED: "!",
+}
 KINDS = ("claim", "question", "check")
 TO_COME = "to come: "  # begins the note of a row that no notebook measures yet
 FEW_POSITIVES = 100
@@ -67,7 +78,9 @@ class Claim:
         else:
             rules.parse(self.rule)
         if not self.to_come and (self.measure is None or self.decided_by not in ("quick", "paper")):
-            raise ValueError("what a notebook measures has a measure, and decided_by quick or paper")
+            raise ValueError(
+                "what a notebook measures has a measure, and decided_by quick or paper"
+            )
 
 
 @dataclass(frozen=True)
@@ -117,7 +130,9 @@ class Row:
 
 def papers() -> list[str]:
     """The papers that have a claims file, in order."""
-    stems = (file.name.removesuffix(".toml") for file in CLAIMS.iterdir() if file.name.endswith(".toml"))
+    stems = (
+        file.name.removesuffix(".toml") for file in CLAIMS.iterdir() if file.name.endswith(".toml")
+    )
     return sorted(stem for stem in stems if stem != "findings" and not stem.endswith(".choices"))
 
 
@@ -160,7 +175,18 @@ class Ledger:
         self._claims = claims(paper)
         self._rows: dict[str, Row] = {}
 
-    def record(self, id: str, values, *, data, against=None, proven=None, positives=None, halfwidth=0.0, note="") -> Row:
+    def record(
+        self,
+        id: str,
+        values,
+        *,
+        data,
+        against=None,
+        proven=None,
+        positives=None,
+        halfwidth=0.0,
+        note="",
+    ) -> Row:
         """Decide claim `id` (without the paper's key) on what was measured, and keep the row.
 
         values: a number, one per seed, or a dict from arm to either, as the claim's rule takes it.
@@ -172,20 +198,39 @@ class Ledger:
         """
         claim = self._claims.get(f"{self.paper}.{id}")
         if claim is None:
-            raise ValueError(f"{self.paper} has no claim {id!r}: see ppkit/claims/{self.paper}.toml")
+            raise ValueError(
+                f"{self.paper} has no claim {id!r}: see ppkit/claims/{self.paper}.toml"
+            )
         if data is not FORMULA and type(data) is not Dataset:
-            raise ValueError(f"data must be a Dataset from ppkit.datasets.load, or FORMULA, got {type(data).__name__}")
+            raise ValueError(
+                f"data must be a Dataset from ppkit.datasets.load, or FORMULA, got {type(data).__name__}"
+            )
         if claim.to_come:
-            raise ValueError(f"{id} is to come, says {self.paper}.toml: what is measured has a measure and a rule")
+            raise ValueError(
+                f"{id} is to come, says {self.paper}.toml: what is measured has a measure and a rule"
+            )
         few = positives is not None and positives < FEW_POSITIVES
         if few and not halfwidth > 0:
-            raise ValueError(f"{id}: {positives} positives are fewer than {FEW_POSITIVES}, so halfwidth must be given")
+            raise ValueError(
+                f"{id}: {positives} positives are fewer than {FEW_POSITIVES}, so halfwidth must be given"
+            )
         name, options = rules.parse(claim.rule) if claim.rule else (None, {})
         decide = rules.RULES[name] if name else rules.measured
-        evidence = rules.Evidence(values, against=against, proven=proven, halfwidth=halfwidth if few else 0.0,
-                                  printed=claim.printed, options={**options, "better": claim.better})
+        evidence = rules.Evidence(
+            values,
+            against=against,
+            proven=proven,
+            halfwidth=halfwidth if few else 0.0,
+            printed=claim.printed,
+            options={**options, "better": claim.better},
+        )
         outcome = decide(evidence)
-        if few and outcome.verdict != decide(replace(evidence, halfwidth=-halfwidth)).verdict == rules.REPRODUCED:
+        if (
+            few
+            and outcome.verdict
+            != decide(replace(evidence, halfwidth=-halfwidth)).verdict
+            == rules.REPRODUCED
+        ):
             outcome = replace(outcome, verdict=f"{rules.UNDECIDED}: {positives} positives", why="")
         verdict, why = outcome.verdict, [outcome.why]
         if claim.kind == "check":
@@ -193,10 +238,26 @@ class Ledger:
         elif claim.open:
             verdict, why = f"{rules.OPEN}: {claim.open}", [f"on this data: {verdict}", outcome.why]
         if few:
-            why.append(f"{positives} positives: decided by the interval, half-width {_halfwidth(halfwidth)}")
-        why += [note, "quick: the paper profile decides" if (claim.decided_by, self.profile) == ("paper", "quick") else ""]
-        row = Row(**_about(claim), value=outcome.value, spread=outcome.spread, rule=name, verdict=verdict, data=data.source,
-                  profile=self.profile, notebook=self.notebook, note="; ".join(filter(None, why)))
+            why.append(
+                f"{positives} positives: decided by the interval, half-width {_halfwidth(halfwidth)}"
+            )
+        why += [
+            note,
+            "quick: the paper profile decides"
+            if (claim.decided_by, self.profile) == ("paper", "quick")
+            else "",
+        ]
+        row = Row(
+            **_about(claim),
+            value=outcome.value,
+            spread=outcome.spread,
+            rule=name,
+            verdict=verdict,
+            data=data.source,
+            profile=self.profile,
+            notebook=self.notebook,
+            note="; ".join(filter(None, why)),
+        )
         self._rows[claim.id] = row
         self._write()
         return row
@@ -204,7 +265,10 @@ class Ledger:
     def record_all(self, prefix: str, values: dict, **settings) -> pd.DataFrame:
         """Record one claim per entry of `values` under `prefix`; entries of `against` and `proven` are looked up by key."""
         for key, value in values.items():
-            own = {name: given[key] if isinstance(given, dict) else given for name, given in settings.items()}
+            own = {
+                name: given[key] if isinstance(given, dict) else given
+                for name, given in settings.items()
+            }
             self.record(f"{prefix}{key}", value, **own)
         return self.table(prefix)
 
@@ -236,10 +300,24 @@ def merge(rows: list[dict]) -> list[dict]:
     merged = []
     for claim in (claim for paper in papers() for claim in claims(paper).values()):
         row = recorded.pop(claim.id, None)
-        merged.append(row or asdict(Row(
-            **_about(claim), value=None, spread=None, rule=rules.parse(claim.rule)[0] if claim.rule else None,
-            verdict=rules.NOT_TRIED, data=None, profile=None, notebook=None,
-            note=f"{TO_COME}{claim.to_come}" if claim.to_come else "no notebook of this run recorded it")))
+        merged.append(
+            row
+            or asdict(
+                Row(
+                    **_about(claim),
+                    value=None,
+                    spread=None,
+                    rule=rules.parse(claim.rule)[0] if claim.rule else None,
+                    verdict=rules.NOT_TRIED,
+                    data=None,
+                    profile=None,
+                    notebook=None,
+                    note=f"{TO_COME}{claim.to_come}"
+                    if claim.to_come
+                    else "no notebook of this run recorded it",
+                )
+            )
+        )
     if recorded:
         raise ValueError(f"no claim has the id {next(iter(recorded))!r}")
     return merged
@@ -262,10 +340,16 @@ def best(old: list[dict], new: list[dict]) -> list[dict]:
 def verdict_table(rows: list[dict]) -> pd.DataFrame:
     """Rows of the ledger as a table of text: what is said or asked, the paper's number, ours and what it is, the verdict, and why."""
     return pd.DataFrame(
-        {"the paper says, or we ask": [row["says"] for row in rows], "printed": [row["printed"] or "" for row in rows],
-         "ours": [ours(row) for row in rows], "what ours is": [row["measure"] or "" for row in rows],
-         "verdict": [f"{symbol(row['verdict'])} {row['verdict']}" for row in rows], "why": [reason(row) for row in rows]},
-        index=pd.Index([row["id"].split(".", 1)[1] for row in rows], name="row"))
+        {
+            "the paper says, or we ask": [row["says"] for row in rows],
+            "printed": [row["printed"] or "" for row in rows],
+            "ours": [ours(row) for row in rows],
+            "what ours is": [row["measure"] or "" for row in rows],
+            "verdict": [f"{symbol(row['verdict'])} {row['verdict']}" for row in rows],
+            "why": [reason(row) for row in rows],
+        },
+        index=pd.Index([row["id"].split(".", 1)[1] for row in rows], name="row"),
+    )
 
 
 def reason(row: dict) -> str:
@@ -281,7 +365,9 @@ def ours(row: dict) -> str:
     if spread is not None:
         decimals = 2 if spread >= 0.01 else 3
         return f"{value:.{decimals}f} ± {spread:.{decimals}f}"
-    return f"{value:.4g}" if abs(value) < 1_000 else f"{value:,.1f}" if value % 1 else f"{value:,.0f}"
+    return (
+        f"{value:.4g}" if abs(value) < 1_000 else f"{value:,.1f}" if value % 1 else f"{value:,.0f}"
+    )
 
 
 def scoreboard(rows: list[dict]) -> pd.DataFrame:
@@ -290,8 +376,11 @@ def scoreboard(rows: list[dict]) -> pd.DataFrame:
     "causes of refuted" counts rows with one cause once; questions and checks are no claims and are counted apart.
     A column with nothing in it is left out.
     """
-    counts = pd.DataFrame(0, index=pd.Index(dict.fromkeys(row["paper"] for row in rows), name="paper"),
-                          columns=[*rules.VERDICTS, "causes of refuted", "questions", "checks"])
+    counts = pd.DataFrame(
+        0,
+        index=pd.Index(dict.fromkeys(row["paper"] for row in rows), name="paper"),
+        columns=[*rules.VERDICTS, "causes of refuted", "questions", "checks"],
+    )
     causes = {}
     for row in rows:
         verdict = rules.plain(row["verdict"])
@@ -325,7 +414,19 @@ def _rank(row: dict) -> tuple[bool, bool]:
 
 def _about(claim: Claim) -> dict:
     """What a row takes over from its claim: everything that is no result."""
-    names = ("id", "kind", "paper", "where", "says", "cause", "measure", "printed", "figure", "choices", "amended")
+    names = (
+        "id",
+        "kind",
+        "paper",
+        "where",
+        "says",
+        "cause",
+        "measure",
+        "printed",
+        "figure",
+        "choices",
+        "amended",
+    )
     return {name: getattr(claim, name) for name in names}
 
 

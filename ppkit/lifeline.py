@@ -85,26 +85,38 @@ class VanishingFolder(tempfile.TemporaryDirectory):
     not end it. Only a machine that stops leaves the folder.
     """
 
-    _WATCH = ('exec 3<&0; (trap "" HUP INT TERM; cat <&3; for again in 1 2 3 4 5 6 7 8 9; do '
-              'rm -rf -- "$1" && break; sleep 1; done) >/dev/null 2>&1 &')
+    _WATCH = (
+        'exec 3<&0; (trap "" HUP INT TERM; cat <&3; for again in 1 2 3 4 5 6 7 8 9; do '
+        'rm -rf -- "$1" && break; sleep 1; done) >/dev/null 2>&1 &'
+    )
 
     def __init__(self, prefix: str):
         super().__init__(prefix=prefix)
-        reading, writing = os.pipe()                     # no program that starts inherits them
+        reading, writing = os.pipe()  # no program that starts inherits them
         weakref.finalize(self, os.close, writing).atexit = False
-        unmarked = {name: value for name, value in os.environ.items() if name != MARK}  # `end_marked` leaves it
+        unmarked = {
+            name: value for name, value in os.environ.items() if name != MARK
+        }  # `end_marked` leaves it
         with open(reading, "rb") as stdin:
-            subprocess.run(["sh", "-c", self._WATCH, "sh", self.name], stdin=stdin, check=True,
-                           start_new_session=True, env=unmarked)
+            subprocess.run(
+                ["sh", "-c", self._WATCH, "sh", self.name],
+                stdin=stdin,
+                check=True,
+                start_new_session=True,
+                env=unmarked,
+            )
 
 
 @contextmanager
 def terminated_like_interrupted():
     """Inside, SIGTERM and SIGHUP do what Ctrl-C does: KeyboardInterrupt, so that children end and finished work is kept."""
+
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
+    }
     try:
         yield
     finally:

@@ -14,6 +14,7 @@ from ppkit import project
 
 class Measured(NamedTuple):
     """values: as given to `keep`.  machine: of the run, in words.  run: its id."""
+
     values: dict
     machine: str
     run: str
@@ -36,7 +37,9 @@ def reference(name: str) -> Measured:
     """What the reference run measured.  FileNotFoundError, with what to do, if no run was made the reference yet."""
     path = project.root() / "figures" / "measured" / f"{name}.json"
     if not path.exists():
-        raise FileNotFoundError(f"no reference run has measured {name}: run its notebook with `--profile paper`, then "
-                                "`ppkit reference` that run")
+        raise FileNotFoundError(
+            f"no reference run has measured {name}: run its notebook with `--profile paper`, then "
+            "`ppkit reference` that run"
+        )
     kept = json.loads(path.read_text("utf-8"))
     return Measured(kept["values"], kept["machine"], kept["run"])

@@ -31,7 +31,9 @@ def gaussian(values, *, scale: float, rng: np.random.Generator) -> np.ndarray:
     return values + scale * rng.standard_normal(values.shape)
 
 
-def gumbel_top_n(g, n: int, *, scale: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def gumbel_top_n(
+    g, n: int, *, scale: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """The n coordinates whose signed value wins under Gumbel noise, and the winning sign of each.
 
     Candidates (j, +) and (j, -) score +g_j and -g_j; each gets Gumbel noise of `scale`; the better of a coordinate's
@@ -57,7 +59,9 @@ def gumbel_top_n(g, n: int, *, scale: float, rng: np.random.Generator) -> tuple[
     return indices, _sign(g[indices] + 0.5 * scale * rng.logistic(size=n))
 
 
-def laplace_top_n(g, n: int, *, scale: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def laplace_top_n(
+    g, n: int, *, scale: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """The n coordinates of largest |g_j + Laplace noise|, and the signs of the noisy values.
 
     g: (P,) finite floats.  n: 1 <= n <= P.  scale: sensitivity / epsilon, >= 0; 0 means no noise.
@@ -70,7 +74,9 @@ def laplace_top_n(g, n: int, *, scale: float, rng: np.random.Generator) -> tuple
     return indices, _sign(noisy[indices])
 
 
-def laplace_signed_values(g, n: int, *, scale: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def laplace_signed_values(
+    g, n: int, *, scale: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """The n coordinates of largest g_j + Laplace noise, negative ones last, and the signs of the noisy values.
 
     Arguments and results as in `laplace_top_n`.  Guarantee: P epsilon under replace-one, half of it under add/remove
@@ -81,7 +87,9 @@ def laplace_signed_values(g, n: int, *, scale: float, rng: np.random.Generator) 
     return indices, _sign(noisy[indices])
 
 
-def laplace_true_sign(g, n: int, *, scale: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def laplace_true_sign(
+    g, n: int, *, scale: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """The n coordinates of largest |g_j| + Laplace noise, and the signs of the TRUE gradient.
 
     Arguments and results as in `laplace_top_n`.  Guarantee: none. One record can turn a sign, and the turned sign is
@@ -104,7 +112,9 @@ SELECTIONS = {
 def _checked(values, scale) -> np.ndarray:
     values = np.asarray(values, dtype=np.float64)
     if not np.isfinite(values).all():
-        raise ValueError(f"values must be finite, got {int((~np.isfinite(values)).sum())} NaN or infinite of {values.size}")
+        raise ValueError(
+            f"values must be finite, got {int((~np.isfinite(values)).sum())} NaN or infinite of {values.size}"
+        )
     if not (np.isfinite(scale) and scale >= 0):
         raise ValueError(f"scale must be a finite number >= 0, got {scale}")
     return values
@@ -122,7 +132,7 @@ def _checked_selection(g, n, scale) -> np.ndarray:
 def _largest(score: np.ndarray, n: int) -> np.ndarray:
     if n == score.size:
         return np.arange(n)
-    return np.sort(np.argpartition(score, score.size - n)[score.size - n:])
+    return np.sort(np.argpartition(score, score.size - n)[score.size - n :])
 
 
 def _sign(values: np.ndarray) -> np.ndarray:

@@ -38,7 +38,9 @@ def activations(names: str | Sequence[str], n_layers: int) -> list[nn.Module]:
     """
     wanted = [names] * n_layers if isinstance(names, str) else list(names)
     if len(wanted) != n_layers:
-        raise ValueError(f"activation must be one name or {n_layers}, one a hidden layer, got {tuple(wanted)}")
+        raise ValueError(
+            f"activation must be one name or {n_layers}, one a hidden layer, got {tuple(wanted)}"
+        )
     for name in wanted:
         if name not in ACTIVATIONS:
             raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {name!r}")

@@ -14,25 +14,33 @@ class Accepted(NamedTuple):
     fits: Callable[[object], bool]
 
     def __or__(self, other: "Accepted") -> "Accepted":
-        return Accepted(f"{self.words} or {other.words}", lambda value: self.fits(value) or other.fits(value))
+        return Accepted(
+            f"{self.words} or {other.words}", lambda value: self.fits(value) or other.fits(value)
+        )
 
 
 def one_of(*values, why: str = "") -> Accepted:
     """One of these values, of the same type; why: ends the words, for example ", which the text is written for"."""
-    return Accepted(" or ".join(map(repr, values)) + why,
-                    lambda value: type(value) in map(type, values) and value in values)
+    return Accepted(
+        " or ".join(map(repr, values)) + why,
+        lambda value: type(value) in map(type, values) and value in values,
+    )
 
 
 def whole(least: int, most: int, why: str = "") -> Accepted:
     """A whole number, both ends included: no bool, no 3.0; why: ends the words."""
-    return Accepted(f"a whole number from {least:,} to {most:,}{why}",
-                    lambda value: type(value) is int and least <= value <= most)
+    return Accepted(
+        f"a whole number from {least:,} to {most:,}{why}",
+        lambda value: type(value) is int and least <= value <= most,
+    )
 
 
 def number(least: float, most: float, why: str = "") -> Accepted:
     """A number, both ends included: no bool, no text, no NaN; why: ends the words."""
-    return Accepted(f"a number from {least:,g} to {most:,g}{why}",
-                    lambda value: type(value) in (int, float) and least <= value <= most)
+    return Accepted(
+        f"a number from {least:,g} to {most:,g}{why}",
+        lambda value: type(value) in (int, float) and least <= value <= most,
+    )
 
 
 class Settings(SimpleNamespace):
@@ -43,7 +51,9 @@ class Settings(SimpleNamespace):
         return "\n".join(f"{name:<{width}}  {value}" for name, value in vars(self).items())
 
 
-def of(parameters: Mapping[str, object], sizes: Mapping[str, dict], **accepted: Accepted) -> Settings:
+def of(
+    parameters: Mapping[str, object], sizes: Mapping[str, dict], **accepted: Accepted
+) -> Settings:
     """The settings of the profile that the parameters name, after every parameter was judged.
 
     parameters: by name, with PROFILE, SOURCE and SEED among them; a notebook gives its globals().

@@ -17,7 +17,9 @@ def root() -> Path:
     for folder in (here, *here.parents, Path(__file__).resolve().parents[1]):
         if (folder / "notebooks").is_dir() and (folder / "ppkit").is_dir():
             return folder
-    raise FileNotFoundError(f"no ppkit project at or above {here}: change into the clone, or set PPKIT_HOME to it")
+    raise FileNotFoundError(
+        f"no ppkit project at or above {here}: change into the clone, or set PPKIT_HOME to it"
+    )
 
 
 def with_block(text: str, name: str, block: str) -> str:
@@ -26,5 +28,9 @@ def with_block(text: str, name: str, block: str) -> str:
     >>> with_block("<!-- begin n -->\\nold\\n<!-- end n -->", "n", "new")
     '<!-- begin n -->\\nnew\\n<!-- end n -->'
     """
-    return re.sub(rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)", lambda found: f"{found[1]}{block}\n{found[2]}", text,
-                  flags=re.DOTALL)
+    return re.sub(
+        rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)",
+        lambda found: f"{found[1]}{block}\n{found[2]}",
+        text,
+        flags=re.DOTALL,
+    )

@@ -30,12 +30,16 @@ def laplace_curve(shift: float, n_values: int) -> Curve:
     D_alpha = n / (alpha - 1) ln(alpha / (2 alpha - 1) e^((alpha - 1) shift) + (alpha - 1) / (2 alpha - 1) e^(-alpha shift))
     shift: > 0.  n_values: n >= 1.  Source: Mironov (2017), Table II.
     """
+
     def curve(orders):
         up = np.log(orders / (2 * orders - 1)) + (orders - 1) * shift
         down = np.log((orders - 1) / (2 * orders - 1)) - orders * shift
         rounding = 4 * np.finfo(float).eps
         exact = (np.maximum(np.logaddexp(up, down), 0.0) + rounding) / (orders - 1)
-        return n_values * np.minimum(exact, orders * shift**2 / 2)  # a shift-DP release is (shift^2 / 2)-zCDP
+        return n_values * np.minimum(
+            exact, orders * shift**2 / 2
+        )  # a shift-DP release is (shift^2 / 2)-zCDP
+
     return curve
 
 
@@ -87,7 +91,9 @@ def sampled_log_moments(curve: Curve, sample_rate: float, neighbouring: str) -> 
     if neighbouring == "add_remove":
         return np.append(0.0, np.maximum(forth, back))
     spread = 0.5 * (_binomial_excess(pieces, q, 2) + back_excess(2 * orders - 1))
-    return np.append(0.0, np.minimum(forth - (orders - 1) * np.log1p(-q), np.logaddexp(forth + back, spread)))
+    return np.append(
+        0.0, np.minimum(forth - (orders - 1) * np.log1p(-q), np.logaddexp(forth + back, spread))
+    )
 
 
 def sampled_epsilon(log_moments: np.ndarray, delta: float, n_rounds: int) -> float:
@@ -116,4 +122,9 @@ def _binomials(factor):
     rows = np.repeat(orders, orders - 1)
     columns = np.concatenate([np.arange(2, order + 1) for order in orders])
     starts = np.append(0, np.cumsum(orders - 1)[:-1])
-    return rows, columns, gammaln(rows + 1) - gammaln(columns + 1) - gammaln(rows - columns + 1), starts
+    return (
+        rows,
+        columns,
+        gammaln(rows + 1) - gammaln(columns + 1) - gammaln(rows - columns + 1),
+        starts,
+    )

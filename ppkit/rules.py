@@ -16,7 +16,11 @@ DEPENDS = "depends on"
 OPEN = "open"
 NOT_TRIED = "not tried"
 VERDICTS = (REPRODUCED, DIRECTION, NOT_REPRODUCED, REFUTED, UNDECIDED, DEPENDS, OPEN, NOT_TRIED)
-ANSWERED, PASSED, FAILED = "answered", "passed", "failed"  # of questions and checks: no verdict on a paper
+ANSWERED, PASSED, FAILED = (
+    "answered",
+    "passed",
+    "failed",
+)  # of questions and checks: no verdict on a paper
 
 SEED_SHARE = 0.8  # of the seeds must agree: a mean that one seed carries is no result
 
@@ -66,7 +70,9 @@ def digits(evidence: Evidence) -> Outcome:
         return Outcome(REPRODUCED, value)
     if printed == exact.quantize(step, ROUND_DOWN):
         return Outcome(REPRODUCED, value, why="cut, not rounded")
-    return Outcome(NOT_REPRODUCED, value, why="the printed digits do not follow from the paper's own formula")
+    return Outcome(
+        NOT_REPRODUCED, value, why="the printed digits do not follow from the paper's own formula"
+    )
 
 
 def within(evidence: Evidence) -> Outcome:
@@ -84,7 +90,11 @@ def within(evidence: Evidence) -> Outcome:
     better = {"higher": value > target, "lower": value < target}.get(options.get("better"), False)
     if better:
         return Outcome(f"{NOT_REPRODUCED} (better)", value, spread)
-    if not options.get("level") and target != 0 and np.mean(np.sign(seeds) == np.sign(target)) >= SEED_SHARE:
+    if (
+        not options.get("level")
+        and target != 0
+        and np.mean(np.sign(seeds) == np.sign(target)) >= SEED_SHARE
+    ):
         return Outcome(DIRECTION, value, spread, "the sign holds, the size does not")
     return Outcome(NOT_REPRODUCED, value, spread)
 
@@ -98,13 +108,19 @@ def ordering(evidence: Evidence) -> Outcome:
         raise ValueError(f"the ordering needs arm {missing[0]!r}, got {', '.join(evidence.values)}")
     table = np.stack([_seeds(evidence.values[arm]) for arm in arms])
     steps, total = np.diff(table, axis=0), table[-1] - table[0]
-    noise = evidence.halfwidth * np.sqrt(2)  # of a difference of two values; pairing would only make it smaller
+    noise = evidence.halfwidth * np.sqrt(
+        2
+    )  # of a difference of two values; pairing would only make it smaller
     good = np.all(steps - noise >= -slack, axis=0) & (total - noise > slack)
-    outcome = Outcome(NOT_REPRODUCED, float(total.mean()), _spread(total), "the order does not hold")
+    outcome = Outcome(
+        NOT_REPRODUCED, float(total.mean()), _spread(total), "the order does not hold"
+    )
     if good.mean() >= evidence.options.get("seeds", SEED_SHARE):
         outcome = Outcome(REPRODUCED, outcome.value, outcome.spread)
     elif np.mean(total > 0) >= SEED_SHARE:
-        outcome = Outcome(DIRECTION, outcome.value, outcome.spread, "first to last it rises, not at every step")
+        outcome = Outcome(
+            DIRECTION, outcome.value, outcome.spread, "first to last it rises, not at every step"
+        )
     return outcome
 
 
@@ -125,7 +141,9 @@ def slope(evidence: Evidence) -> Outcome:
     points = np.array([float(point) for point in evidence.values])
     means = np.array([_seeds(runs).mean() for runs in evidence.values.values()])
     if points.size < 3 or (points <= 0).any() or (means <= 0).any():
-        raise ValueError(f"a slope needs three points or more, points and means > 0, got points {points} and means {means}")
+        raise ValueError(
+            f"a slope needs three points or more, points and means > 0, got points {points} and means {means}"
+        )
     value, low, high = slopes.fitted(points, means)
     at, tolerance, halfwidth = evidence.options["at"], evidence.options["abs"], high - value
     why = f"95% interval {low:.2f} to {high:.2f}"
@@ -153,7 +171,9 @@ def bound(evidence: Evidence) -> Outcome:
     """
     measured, limit = _seeds(evidence.values), _seeds(evidence.against)
     if limit.shape not in ((1,), measured.shape) or (limit <= 0).any():
-        raise ValueError(f"against must be one bound > 0, or one for each of the {measured.size} values, got {evidence.against!r}")
+        raise ValueError(
+            f"against must be one bound > 0, or one for each of the {measured.size} values, got {evidence.against!r}"
+        )
     ratio = float(np.max(measured / limit))
     if ratio <= 1 + 1e-9:
         return Outcome(REPRODUCED, ratio, why=f"largest measured/bound over {measured.size} points")
@@ -165,14 +185,32 @@ def claim_fails_if_attained(evidence: Evidence) -> Outcome:
     reproduced only if an upper bound that holds by proof lies at or under it; else the proof has a gap."""
     attained, claimed = _one(evidence.values), _one(evidence.against)
     if attained > claimed + 1e-9 * abs(claimed):
-        return Outcome(REFUTED, attained, why=f"claimed at most {claimed:.4g}, attained {attained:.4g}")
+        return Outcome(
+            REFUTED, attained, why=f"claimed at most {claimed:.4g}, attained {attained:.4g}"
+        )
     if evidence.proven is not None and evidence.proven <= claimed + 1e-9 * abs(claimed):
-        return Outcome(REPRODUCED, evidence.proven, why=f"a bound of {evidence.proven:.4g} holds by proof")
-    return Outcome(f"{NOT_REPRODUCED}: the proof has a gap", attained, why=f"attained {attained:.4g}, no proof")
+        return Outcome(
+            REPRODUCED, evidence.proven, why=f"a bound of {evidence.proven:.4g} holds by proof"
+        )
+    return Outcome(
+        f"{NOT_REPRODUCED}: the proof has a gap", attained, why=f"attained {attained:.4g}, no proof"
+    )
 
 
-RULES = {rule.__name__: rule for rule in
-         (digits, within, ordering, flat, slope, at_least, at_most, bound, claim_fails_if_attained)}
+RULES = {
+    rule.__name__: rule
+    for rule in (
+        digits,
+        within,
+        ordering,
+        flat,
+        slope,
+        at_least,
+        at_most,
+        bound,
+        claim_fails_if_attained,
+    )
+}
 CAN_REFUTE = {"bound", "claim_fails_if_attained"}
 
 
@@ -210,7 +248,9 @@ def _one_sided(evidence: Evidence, *, sign: int) -> Outcome:
     elif good.all() and evidence.halfwidth:
         why = f"its interval reaches {'under' if sign > 0 else 'over'} {threshold}"
     if sign > 0 and np.mean(seeds > 0) >= SEED_SHARE:
-        return Outcome(DIRECTION, value, spread, f"positive, but {why or f'it is under {threshold}'}")
+        return Outcome(
+            DIRECTION, value, spread, f"positive, but {why or f'it is under {threshold}'}"
+        )
     return Outcome(NOT_REPRODUCED, value, spread, why)
 
 

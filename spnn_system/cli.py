@@ -6,7 +6,7 @@ What a command needs is imported when it runs, so that `ppkit --help` answers at
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -40,11 +40,11 @@ def write_example(
         typer.Argument(metavar="FOLDER", help="a new folder for the config and the holders' files"),
     ],
     rows: Annotated[
-        Optional[int], typer.Option(help="rows of creditcard, at least 56,441; else all")
+        int | None, typer.Option(help="rows of creditcard, at least 56,441; else all")
     ] = None,
     holders: Annotated[int, typer.Option(help="how many, at least 2")] = 2,
     protocol: Annotated[str, typer.Option(help="plain, ss, he or masked")] = "masked",
-    form: Annotated[Optional[str], typer.Option(help="of ss: lean or published")] = None,
+    form: Annotated[str | None, typer.Option(help="of ss: lean or published")] = None,
     epochs: Annotated[int, typer.Option()] = 1,
     batch: Annotated[int, typer.Option()] = 5000,
     bandwidth: Annotated[
@@ -126,7 +126,7 @@ def run(
     resume: Resume = False,
     fresh: Fresh = False,
     only: Annotated[
-        Optional[list[str]],
+        list[str] | None,
         typer.Option(help="a role of this machine, where others are elsewhere; may be repeated"),
     ] = None,
 ) -> None:

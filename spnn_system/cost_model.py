@@ -127,9 +127,11 @@ def crossing(
     computing is faster, below it the way with fewer bytes along its rounds. None too where they
     agree everywhere.
 
-    >>> masked, he = (epoch_table((2, 1), (4, 3), n_rows=10, batch=5, protocol=name)
-    ...               for name in ("masked", "he"))
-    >>> crossing(masked, 0.001, he, 1.0) is None                    # fewer bytes and less computing
+    >>> masked, he = (
+    ...     epoch_table((2, 1), (4, 3), n_rows=10, batch=5, protocol=name)
+    ...     for name in ("masked", "he")
+    ... )
+    >>> crossing(masked, 0.001, he, 1.0) is None  # fewer bytes and less computing
     True
     """
     _check(latency=latency, compute_a=compute_a, compute_b=compute_b)

@@ -23,15 +23,31 @@ def objective(owners, loss, theta):
     for owner in owners:
         for x, label in zip(owner.X, owner.y):
             m = float(x @ theta)
-            g2 = {"squared": lambda: (label - m) ** 2, "hinge": lambda: max(0.0, 1 - label * m),
-                  "logistic": lambda: math.log1p(math.exp(-label * m))}[loss.kind]()
+            g2 = {
+                "squared": lambda: (label - m) ** 2,
+                "hinge": lambda: max(0.0, 1 - label * m),
+                "logistic": lambda: math.log1p(math.exp(-label * m)),
+            }[loss.kind]()
             total += g2 * (loss.positive_weight if label > 0 else 1.0)
             n += 1
     return loss.regularisation / 2 * float(theta @ theta) + total / n
 
 
-def run(owners, loss, *, theta_max, horizon, step, algorithm, scales, rng, start=None, all_answers=False, answers=None,
-        rounds=None):
+def run(
+    owners,
+    loss,
+    *,
+    theta_max,
+    horizon,
+    step,
+    algorithm,
+    scales,
+    rng,
+    start=None,
+    all_answers=False,
+    answers=None,
+    rounds=None,
+):
     """One run: lists of theta[k] and of bar[k] for k = 1, 2, ...; weights n_l / n of those who answer; Laplace noise.
 
     rounds: stop after so many questions, for timing.
@@ -49,7 +65,9 @@ def run(owners, loss, *, theta_max, horizon, step, algorithm, scales, rng, start
             if scales[i]:
                 answer = answer + rng.laplace(scale=scales[i], size=theta.size)
             g = g + owners[i].n_records / n * answer
-        bar = (k - 1) / (1 / math.sqrt(horizon) + k) * bar + (1 / math.sqrt(horizon) + 1) / (1 / math.sqrt(horizon) + k) * theta
+        bar = (k - 1) / (1 / math.sqrt(horizon) + k) * bar + (1 / math.sqrt(horizon) + 1) / (
+            1 / math.sqrt(horizon) + k
+        ) * theta
         if algorithm == 2:
             theta = np.minimum(np.maximum(theta - step / math.sqrt(k) * g, -theta_max), theta_max)
         else:

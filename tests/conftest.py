@@ -15,12 +15,14 @@ from ppkit import cli
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 STARTS_A_PROCESS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
-unmarked = None   # the test that runs now, if it may not start a process
+unmarked = None  # the test that runs now, if it may not start a process
 
 
 def _watch(event, _arguments):
     if unmarked and event in STARTS_A_PROCESS:
-        raise RuntimeError(f"{unmarked} starts a process: mark it @pytest.mark.processes, so that `make check` leaves it out")
+        raise RuntimeError(
+            f"{unmarked} starts a process: mark it @pytest.mark.processes, so that `make check` leaves it out"
+        )
 
 
 sys.addaudithook(_watch)
@@ -52,9 +54,15 @@ class Project:
         """Add a notebook; a cell that begins with # is markdown, all others are code."""
         import nbformat  # slow to import, and most tests need no notebook
 
-        made = [nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]})] if parameters else []
+        made = (
+            [nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]})]
+            if parameters
+            else []
+        )
         for cell in cells:
-            new = nbformat.v4.new_markdown_cell if cell.startswith("#") else nbformat.v4.new_code_cell
+            new = (
+                nbformat.v4.new_markdown_cell if cell.startswith("#") else nbformat.v4.new_code_cell
+            )
             made.append(new(cell))
         path = self.folder / "notebooks" / f"{name}.ipynb"
         nbformat.write(nbformat.v4.new_notebook(cells=made), path)
@@ -62,14 +70,20 @@ class Project:
 
     def command(self, *arguments: str, **environment: str) -> tuple[list[str], dict[str, str]]:
         """The command `ppkit ...` on this project, and the environment it runs in."""
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("PPKIT_")}
-        return ([str(Path(sys.executable).with_name("ppkit")), *arguments],
-                {**inherited, "PPKIT_HOME": str(self.folder), **environment})
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith("PPKIT_")
+        }
+        return (
+            [str(Path(sys.executable).with_name("ppkit")), *arguments],
+            {**inherited, "PPKIT_HOME": str(self.folder), **environment},
+        )
 
     def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
         """Run `ppkit ...` on this project to its end."""
         command, environment = self.command(*arguments, **environment)
-        return subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=FAR)
+        return subprocess.run(
+            command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=FAR
+        )
 
     @property
     def latest(self) -> Path:
@@ -90,12 +104,14 @@ def project(tmp_path, monkeypatch) -> Project:
 @pytest.fixture
 def ppkit(project, monkeypatch, capsys):
     """`ppkit ...` on the test's project, inside this process: (exit code, stdout, stderr)."""
+
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["ppkit", *arguments])
         with pytest.raises(SystemExit) as ended:
             cli.main()
         said = capsys.readouterr()
         return ended.value.code or 0, said.out, said.err
+
     return run
 
 

@@ -11,8 +11,16 @@ def pack(source: Path, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for file in sorted(source.iterdir()):
         if file.suffix in (".csv", ".parquet"):
-            table = pd.read_parquet(file) if file.suffix == ".parquet" else pd.read_csv(file, low_memory=False)
-            table.to_csv(target / f"{file.stem}.csv.gz", index=False, compression={"method": "gzip", "compresslevel": 1})
+            table = (
+                pd.read_parquet(file)
+                if file.suffix == ".parquet"
+                else pd.read_csv(file, low_memory=False)
+            )
+            table.to_csv(
+                target / f"{file.stem}.csv.gz",
+                index=False,
+                compression={"method": "gzip", "compresslevel": 1},
+            )
 
 
 if __name__ == "__main__":

@@ -36,13 +36,26 @@ def opened(ppkit: Path, project: Path, environment: dict[str, str], *options: st
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "wb") as said:
         server = subprocess.Popen(
-            [ppkit, "lab", "--", "--no-browser", "--allow-root", "--ServerApp.port=0",
-             f"--IdentityProvider.token={TOKEN}", *options],
-            cwd=project, env=environment, stdout=said, stderr=said)
+            [
+                ppkit,
+                "lab",
+                "--",
+                "--no-browser",
+                "--allow-root",
+                "--ServerApp.port=0",
+                f"--IdentityProvider.token={TOKEN}",
+                *options,
+            ],
+            cwd=project,
+            env=environment,
+            stdout=said,
+            stderr=said,
+        )
     try:
         deadline = time.monotonic() + LIMIT
         while not (address := re.search(r"http://127\.0\.0\.1:(\d+)", log.read_text("utf-8"))) or (
-                not _listens(int(address[1]))):
+            not _listens(int(address[1]))
+        ):
             assert server.poll() is None and time.monotonic() < deadline, log.read_text("utf-8")
             time.sleep(0.1)
         yield address[0]

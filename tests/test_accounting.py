@@ -9,7 +9,14 @@ import pytest
 from scipy import optimize, stats
 
 from ppkit import accounting, renyi
-from ppkit.accounting import budgets, epsilon_for, kov_epsilon, rounds_within, sentence, valid_budget
+from ppkit.accounting import (
+    budgets,
+    epsilon_for,
+    kov_epsilon,
+    rounds_within,
+    sentence,
+    valid_budget,
+)
 from ppkit.dpstgd.formulas import TABLE_1
 
 DELTA = 2.0**-30
@@ -18,8 +25,14 @@ SMALL = dict(sample_rate=0.01, n_uploads=1431, n_parameters=D, delta=DELTA)
 
 
 def table_budget(row, **settings):
-    return valid_budget(row.epsilon, sample_rate=row.sample_rate, n_uploads=row.n_uploads, n_parameters=D, delta=DELTA,
-                        **settings)
+    return valid_budget(
+        row.epsilon,
+        sample_rate=row.sample_rate,
+        n_uploads=row.n_uploads,
+        n_parameters=D,
+        delta=DELTA,
+        **settings,
+    )
 
 
 def hockey_stick(p, q, epsilon):
@@ -28,8 +41,11 @@ def hockey_stick(p, q, epsilon):
 
 # ---- Kairouz, Oh, Viswanath
 
+
 @pytest.mark.parametrize("k", [1, 2, 5, 8])
-@pytest.mark.parametrize("ratio", [Fraction(3, 2), Fraction(4), Fraction(11, 10)])  # e^epsilon, rational
+@pytest.mark.parametrize(
+    "ratio", [Fraction(3, 2), Fraction(4), Fraction(11, 10)]
+)  # e^epsilon, rational
 def test_kov_against_exact_enumeration_of_randomised_responses(k, ratio):
     heads = ratio / (1 + ratio)
     p, q = Fraction(1), Fraction(1)
@@ -47,11 +63,15 @@ def test_kov_against_exact_enumeration_of_randomised_responses(k, ratio):
             assert float(exact) <= delta
 
 
-@pytest.mark.parametrize("epsilon, k, delta", [(0.1, 2862, DELTA), (0.05, 14312, 1e-7), (1.0, 40, 1e-6)])
+@pytest.mark.parametrize(
+    "epsilon, k, delta", [(0.1, 2862, DELTA), (0.05, 14312, 1e-7), (1.0, 40, 1e-6)]
+)
 def test_kov_lies_below_every_older_bound(epsilon, k, delta):
     ours = kov_epsilon(epsilon, k, delta)
     concentrated = renyi.curve_epsilon(lambda alpha: alpha * k * epsilon**2 / 2, delta)
-    dwork_rothblum_vadhan = math.sqrt(2 * k * math.log(1 / delta)) * epsilon + k * epsilon * math.expm1(epsilon)
+    dwork_rothblum_vadhan = math.sqrt(
+        2 * k * math.log(1 / delta)
+    ) * epsilon + k * epsilon * math.expm1(epsilon)
     assert 0 < ours < min(concentrated, dwork_rothblum_vadhan, k * epsilon)
     assert kov_epsilon(epsilon, k, 1e-300) <= k * epsilon
 
@@ -67,7 +87,9 @@ def test_a_bounded_range_response_is_dominated_by_two_randomised_responses():
     for width in (0.05, 0.2, 1.0, 4.0):
         heads = 1 / (1 + math.exp(-width / 2))
         pair = np.array([heads**2, 2 * heads * (1 - heads), (1 - heads) ** 2])
-        for t, e in itertools.product(np.linspace(0.02, 0.98, 25) * width, np.linspace(0, 1, 25) * width):
+        for t, e in itertools.product(
+            np.linspace(0.02, 0.98, 25) * width, np.linspace(0, 1, 25) * width
+        ):
             high = (math.exp(width) - math.exp(t)) / math.expm1(width)
             response = np.array([high, 1 - high])
             other = response * np.exp([-t, width - t])
@@ -77,6 +99,7 @@ def test_a_bounded_range_response_is_dominated_by_two_randomised_responses():
 
 
 # ---- amplification, on random mechanisms given by three laws: without the record, with x, with x'
+
 
 def random_laws(rng, outcomes=6):
     base = rng.dirichlet(np.ones(outcomes))
@@ -105,7 +128,16 @@ def test_amplification_on_random_mechanisms(seed):
 # ---- the reading's values, and bounds by hand
 
 READING = {  # one upload, Gumbel, delta = 2^-30
-    "replace_one": (22.9, 38.8, 25.6, 146.9, 280, 503, 286, 2171),  # joint convexity on the replace-one cost
+    "replace_one": (
+        22.9,
+        38.8,
+        25.6,
+        146.9,
+        280,
+        503,
+        286,
+        2171,
+    ),  # joint convexity on the replace-one cost
     "add_remove": (7.2, 13.3, 9.3, 55.1, 92, 159, 96, 637),
 }
 
@@ -117,57 +149,98 @@ def half_digit(printed):
 @pytest.mark.parametrize("i", range(8))
 def test_gumbel_rows_of_table_1(i):
     row = TABLE_1[i]
-    added, replaced = (table_budget(row, neighbouring=relation) for relation in ("add_remove", "replace_one"))
-    assert added.epsilon == pytest.approx(READING["add_remove"][i], abs=half_digit(READING["add_remove"][i]))
+    added, replaced = (
+        table_budget(row, neighbouring=relation) for relation in ("add_remove", "replace_one")
+    )
+    assert added.epsilon == pytest.approx(
+        READING["add_remove"][i], abs=half_digit(READING["add_remove"][i])
+    )
     rho = row.n_uploads * row.epsilon**2 / 2
     whole = renyi.curve_epsilon(lambda alpha: alpha * rho, DELTA / row.sample_rate)
     convexity = accounting._amplified(whole, row.sample_rate)
-    assert convexity == pytest.approx(READING["replace_one"][i], abs=half_digit(READING["replace_one"][i]))
+    assert convexity == pytest.approx(
+        READING["replace_one"][i], abs=half_digit(READING["replace_one"][i])
+    )
     if row.sample_rate == 1:
         assert replaced.epsilon == pytest.approx(convexity, rel=1e-12)
     else:  # the floor (1 - q) M(S) makes replacing hardly dearer than adding
         assert added.epsilon < replaced.epsilon < added.epsilon - 1.1 * math.log1p(-row.sample_rate)
     for budget, quarter in ((added, 4), (replaced, 4 if row.sample_rate < 1 else 1)):
         at = DELTA / row.sample_rate
-        by_hand = rho / quarter + 2 * math.sqrt(rho / quarter * math.log(1 / at)) + math.log(row.sample_rate)
+        by_hand = (
+            rho / quarter
+            + 2 * math.sqrt(rho / quarter * math.log(1 / at))
+            + math.log(row.sample_rate)
+        )
         assert budget.epsilon < max(by_hand, 0) + 1.0 and budget.delta == DELTA
 
 
 def test_other_values_of_the_reading():
-    assert accounting._amplified(kov_epsilon(0.1, 2862, DELTA / 0.01), 0.01) == pytest.approx(36.8, abs=0.05)
-    assert accounting._amplified(kov_epsilon(0.2, 1431, DELTA / 0.01), 0.01) == pytest.approx(62.2, abs=0.05)
+    assert accounting._amplified(kov_epsilon(0.1, 2862, DELTA / 0.01), 0.01) == pytest.approx(
+        36.8, abs=0.05
+    )
+    assert accounting._amplified(kov_epsilon(0.2, 1431, DELTA / 0.01), 0.01) == pytest.approx(
+        62.2, abs=0.05
+    )
     assert table_budget(TABLE_1[0], mechanism="laplace").epsilon == pytest.approx(43.7, abs=0.05)
     assert epsilon_for(0.37, **SMALL) == pytest.approx(0.037, abs=5e-4)
-    assert epsilon_for(0.37, neighbouring="replace_one", **SMALL) == pytest.approx(0.0367, abs=5e-5)  # .0185 by convexity
+    assert epsilon_for(0.37, neighbouring="replace_one", **SMALL) == pytest.approx(
+        0.0367, abs=5e-5
+    )  # .0185 by convexity
     rho = 1431 * 0.0185**2 / 2
-    by_convexity = accounting._amplified(renyi.curve_epsilon(lambda alpha: alpha * rho, DELTA / 0.01), 0.01)
+    by_convexity = accounting._amplified(
+        renyi.curve_epsilon(lambda alpha: alpha * rho, DELTA / 0.01), 0.01
+    )
     assert by_convexity == pytest.approx(0.37, abs=5e-3)
 
 
-@pytest.mark.parametrize("mechanism, n, added", [("gumbel", 3, 3.0), ("gumbel", 8, 8.0), ("laplace", 3, 3.0),
-                                                 ("laplace", 8, 4.0), ("laplace_signed_values", 1, 4.0)])
+@pytest.mark.parametrize(
+    "mechanism, n, added",
+    [
+        ("gumbel", 3, 3.0),
+        ("gumbel", 8, 8.0),
+        ("laplace", 3, 3.0),
+        ("laplace", 8, 4.0),
+        ("laplace_signed_values", 1, 4.0),
+    ],
+)
 def test_pure_bounds_by_hand(mechanism, n, added):
     def pure(neighbouring, q):
-        return budgets(1.0, mechanism=mechanism, neighbouring=neighbouring, sample_rate=q, n_uploads=n, n_parameters=8,
-                       delta=1e-9)[0].epsilon
+        return budgets(
+            1.0,
+            mechanism=mechanism,
+            neighbouring=neighbouring,
+            sample_rate=q,
+            n_uploads=n,
+            n_parameters=8,
+            delta=1e-9,
+        )[0].epsilon
 
     assert pure("add_remove", 1.0) == pytest.approx(added)
     assert pure("replace_one", 1.0) == pytest.approx(2 * added)
     assert pure("add_remove", 0.1) == pytest.approx(math.log(0.9 + 0.1 * math.exp(added)))
-    assert pure("replace_one", 0.1) == pytest.approx(math.log(0.9 + 0.1 * math.exp(added))
-                                                     - math.log(0.9 + 0.1 * math.exp(-added)))
+    assert pure("replace_one", 0.1) == pytest.approx(
+        math.log(0.9 + 0.1 * math.exp(added)) - math.log(0.9 + 0.1 * math.exp(-added))
+    )
 
 
 @pytest.mark.parametrize("mechanism", accounting.MECHANISMS)
 @pytest.mark.parametrize("neighbouring", accounting.NEIGHBOURING)
-def test_budgets_grow_with_epsilon_rate_and_rounds_and_replacing_is_not_cheaper(mechanism, neighbouring):
+def test_budgets_grow_with_epsilon_rate_and_rounds_and_replacing_is_not_cheaper(
+    mechanism, neighbouring
+):
     settings = dict(mechanism=mechanism, n_uploads=30, n_parameters=200, delta=1e-8)
 
     def at(epsilon, q, rounds, relation=neighbouring):
-        return valid_budget(epsilon, sample_rate=q, n_rounds=rounds, neighbouring=relation, **settings).epsilon
+        return valid_budget(
+            epsilon, sample_rate=q, n_rounds=rounds, neighbouring=relation, **settings
+        ).epsilon
 
-    for grid in ([at(e, 0.02, 5) for e in (0.01, 0.1, 1.0, 10.0)], [at(0.3, q, 5) for q in (0.001, 0.01, 0.1, 0.9, 1.0)],
-                 [at(0.3, 0.02, t) for t in (1, 2, 10, 100, 3000, 30_000)]):
+    for grid in (
+        [at(e, 0.02, 5) for e in (0.01, 0.1, 1.0, 10.0)],
+        [at(0.3, q, 5) for q in (0.001, 0.01, 0.1, 0.9, 1.0)],
+        [at(0.3, 0.02, t) for t in (1, 2, 10, 100, 3000, 30_000)],
+    ):
         assert all(low <= high for low, high in itertools.pairwise(grid))
     assert at(0.3, 0.02, 7, "add_remove") <= at(0.3, 0.02, 7, "replace_one")
 
@@ -175,15 +248,21 @@ def test_budgets_grow_with_epsilon_rate_and_rounds_and_replacing_is_not_cheaper(
 def test_many_rounds_cost_far_less_than_the_sum():
     one, many = (valid_budget(0.01, n_rounds=t, **SMALL).epsilon for t in (1, 1000))
     rho = 1431 * 0.01**2 / 8
-    second_order = 1000 * 0.01**2 * math.expm1(2 * rho) / 2  # alpha times this bounds the early log-moments
+    second_order = (
+        1000 * 0.01**2 * math.expm1(2 * rho) / 2
+    )  # alpha times this bounds the early log-moments
     assert many < 0.05 * 1000 * one
     assert many < 1.5 * (second_order + 2 * math.sqrt(second_order * math.log(1 / DELTA)))
     assert many == pytest.approx(0.35, abs=0.05)
 
 
 def test_sampling_rate_one_is_composition_without_sampling():
-    ours = valid_budget(0.05, mechanism="gumbel", sample_rate=1.0, n_uploads=40, n_parameters=100, n_rounds=25)
-    assert ours.epsilon == pytest.approx(renyi.curve_epsilon(lambda alpha: alpha * 25 * 40 * 0.05**2 / 8, DELTA), rel=1e-9)
+    ours = valid_budget(
+        0.05, mechanism="gumbel", sample_rate=1.0, n_uploads=40, n_parameters=100, n_rounds=25
+    )
+    assert ours.epsilon == pytest.approx(
+        renyi.curve_epsilon(lambda alpha: alpha * 25 * 40 * 0.05**2 / 8, DELTA), rel=1e-9
+    )
 
 
 @pytest.mark.slow
@@ -209,34 +288,57 @@ def test_rounds_within_is_the_last_round_that_fits():
 def test_sentence_says_everything():
     budget = valid_budget(0.01, n_rounds=50, neighbouring="replace_one", **SMALL)
     words = sentence(budget)
-    for piece in (f"({budget.epsilon:.3g}, 9.3e-10)-differential privacy", "replacing one transaction, counted as 1 row;", "rate 0.01 a round",
-                  "50 uploads of 1431 indices and signs out of 14312", "chosen by gumbel", "/ 0.01", budget.bound):
+    for piece in (
+        f"({budget.epsilon:.3g}, 9.3e-10)-differential privacy",
+        "replacing one transaction, counted as 1 row;",
+        "rate 0.01 a round",
+        "50 uploads of 1431 indices and signs out of 14312",
+        "chosen by gumbel",
+        "/ 0.01",
+        budget.bound,
+    ):
         assert piece in words
-    assert "all rows in each round" in sentence(valid_budget(0.1, sample_rate=1.0, n_uploads=1, n_parameters=2))
+    assert "all rows in each round" in sentence(
+        valid_budget(0.1, sample_rate=1.0, n_uploads=1, n_parameters=2)
+    )
 
 
-@pytest.mark.parametrize("change, message", [
-    (dict(epsilon=0.0), "epsilon must be a finite number > 0, got 0.0"),
-    (dict(epsilon=float("nan")), "epsilon must be .*got nan"),
-    (dict(mechanism="laplace_true_sign"), "no budget: a turned sign is seen with certainty"),
-    (dict(mechanism="gauss"), "mechanism must be one of gumbel, laplace, laplace_signed_values, got gauss"),
-    (dict(neighbouring="swap"), "neighbouring must be one of add_remove, replace_one, got swap"),
-    (dict(sample_rate=0.0), r"sample_rate must be in \(0, 1\], got 0.0"),
-    (dict(n_uploads=0), "n_uploads must be a whole number >= 1, got 0"),
-    (dict(n_uploads=20_000), "n_uploads must be at most n_parameters = 14312, got 20000"),
-    (dict(n_rounds=1.5), "n_rounds must be .*got 1.5"),
-    (dict(rows_per_unit=0), "rows_per_unit must be .*got 0"),
-    (dict(delta=0.01), "delta must be above 0 and below sample_rate = 0.01, got 0.01"),
-    (dict(delta=0.0), "delta must be above 0"),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(epsilon=0.0), "epsilon must be a finite number > 0, got 0.0"),
+        (dict(epsilon=float("nan")), "epsilon must be .*got nan"),
+        (dict(mechanism="laplace_true_sign"), "no budget: a turned sign is seen with certainty"),
+        (
+            dict(mechanism="gauss"),
+            "mechanism must be one of gumbel, laplace, laplace_signed_values, got gauss",
+        ),
+        (
+            dict(neighbouring="swap"),
+            "neighbouring must be one of add_remove, replace_one, got swap",
+        ),
+        (dict(sample_rate=0.0), r"sample_rate must be in \(0, 1\], got 0.0"),
+        (dict(n_uploads=0), "n_uploads must be a whole number >= 1, got 0"),
+        (dict(n_uploads=20_000), "n_uploads must be at most n_parameters = 14312, got 20000"),
+        (dict(n_rounds=1.5), "n_rounds must be .*got 1.5"),
+        (dict(rows_per_unit=0), "rows_per_unit must be .*got 0"),
+        (dict(delta=0.01), "delta must be above 0 and below sample_rate = 0.01, got 0.01"),
+        (dict(delta=0.0), "delta must be above 0"),
+    ],
+)
 def test_bad_input_is_named(change, message):
     settings = dict(SMALL, epsilon=0.1) | change
     with pytest.raises(ValueError, match=message):
         valid_budget(settings.pop("epsilon"), **settings)
 
 
-@pytest.mark.parametrize("call", [lambda total: epsilon_for(total, **SMALL),
-                                  lambda total: rounds_within(total, epsilon=0.1, **SMALL)])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda total: epsilon_for(total, **SMALL),
+        lambda total: rounds_within(total, epsilon=0.1, **SMALL),
+    ],
+)
 def test_bad_totals_are_named(call):
     with pytest.raises(ValueError, match="total must be a finite number > 0, got -1"):
         call(-1)
@@ -256,28 +358,46 @@ def attained_over_rounds(epsilon, n, q, rounds, delta, step):
     total = np.fft.irfft(np.fft.rfft(pmf) ** rounds, size).clip(0)
     loss = np.fft.fftfreq(size, 1 / size) * step
     assert total[np.abs(loss) > 0.9 * loss.max()].sum() < delta / 100  # no wrap-around that matters
-    return optimize.brentq(lambda e: (total * np.maximum(0, -np.expm1(e - loss))).sum() - delta, 0, loss.max())
+    return optimize.brentq(
+        lambda e: (total * np.maximum(0, -np.expm1(e - loss))).sum() - delta, 0, loss.max()
+    )
 
 
 def test_the_budget_over_rounds_lies_above_what_is_attained_and_near_it():
     attained = attained_over_rounds(0.1, 1431, 0.01, 100, 1e-6, step=1e-4)
-    proved = valid_budget(0.1, sample_rate=0.01, n_uploads=1431, n_parameters=D, delta=1e-6, n_rounds=100).epsilon
+    proved = valid_budget(
+        0.1, sample_rate=0.01, n_uploads=1431, n_parameters=D, delta=1e-6, n_rounds=100
+    ).epsilon
     assert attained < proved < 1.5 * attained
 
 
 @pytest.mark.parametrize("neighbouring", accounting.NEIGHBOURING)
 def test_several_rows_at_once_against_their_exact_law(neighbouring):
     rows, q, n, epsilon, delta = 4, 0.03, 60, 0.2, 1e-5
-    settings = dict(neighbouring=neighbouring, sample_rate=q, n_uploads=n, n_parameters=60, delta=delta)
-    one_row, budget = valid_budget(epsilon, **settings), valid_budget(epsilon, rows_per_unit=rows, **settings)
+    settings = dict(
+        neighbouring=neighbouring, sample_rate=q, n_uploads=n, n_parameters=60, delta=delta
+    )
+    one_row, budget = (
+        valid_budget(epsilon, **settings),
+        valid_budget(epsilon, rows_per_unit=rows, **settings),
+    )
     k = np.arange(n + 1)
 
-    def signs(direction):  # j of the rows are sampled, and each pushes every coordinate by epsilon / 2
-        return sum(stats.binom.pmf(j, rows, q) * stats.binom.pmf(k, n, 1 / (1 + math.exp(-direction * j * epsilon)))
-                   for j in range(rows + 1))
+    def signs(
+        direction,
+    ):  # j of the rows are sampled, and each pushes every coordinate by epsilon / 2
+        return sum(
+            stats.binom.pmf(j, rows, q)
+            * stats.binom.pmf(k, n, 1 / (1 + math.exp(-direction * j * epsilon)))
+            for j in range(rows + 1)
+        )
 
     other = signs(0) if neighbouring == "add_remove" else signs(-1)
-    assert hockey_stick(signs(1), other, budget.epsilon) < delta < hockey_stick(signs(1), other, one_row.epsilon)
+    assert (
+        hockey_stick(signs(1), other, budget.epsilon)
+        < delta
+        < hockey_stick(signs(1), other, one_row.epsilon)
+    )
     assert budget.bound == "Renyi, row by row"
     assert "counted as 4 rows" in sentence(budget)
     assert budget.noise_epsilon == epsilon and budget.sample_rate == q

@@ -28,7 +28,9 @@ def trained(n=60, d=5, width=3, steps=8, lr=0.7, noise_variance=0.0, momentum=0.
         gradients.append(h1.grad.clone())
         optimiser.step()
         with torch.no_grad():
-            theta += noise_variance**0.5 * torch.randn(theta.shape, generator=rng, dtype=torch.float64)
+            theta += noise_variance**0.5 * torch.randn(
+                theta.shape, generator=rng, dtype=torch.float64
+            )
     return X.numpy(), views, gradients
 
 
@@ -37,6 +39,7 @@ def worst_product(X, got):
 
 
 # ---- known records
+
 
 def test_as_many_known_records_as_features_give_all_records_exactly():
     X, views = linear()
@@ -64,8 +67,14 @@ def test_views_of_low_rank_give_their_share_of_the_variance_and_no_more():
     X, views = linear(n=4000, steps=1)
     got = reconstruct(views, range(2000), X[:2000])
     assert got.rank == 3 and "hold 3 of 7 directions" in got.why and "too few steps" in got.why
-    seen = np.linalg.lstsq(views[0][2000:], X[2000:], rcond=None)[0]              # nothing linear does better, even told all
-    assert r_squared(X[2000:], got.X[2000:]) <= r_squared(X[2000:], views[0][2000:] @ seen) < 3 / 7 + 0.05
+    seen = np.linalg.lstsq(views[0][2000:], X[2000:], rcond=None)[
+        0
+    ]  # nothing linear does better, even told all
+    assert (
+        r_squared(X[2000:], got.X[2000:])
+        <= r_squared(X[2000:], views[0][2000:] @ seen)
+        < 3 / 7 + 0.05
+    )
     assert abs(r_squared(X[2000:], got.X[2000:]) - got.expected_r2) < 0.05
 
 
@@ -84,7 +93,9 @@ def test_directions_under_the_noise_are_left_out():
 
 def test_rounding_to_16_bits_costs_as_much_as_it_should_and_the_server_knows():
     X, views = linear(n=1000, steps=6)
-    got = reconstruct([np.floor(view * 65536) / 65536 for view in views], range(40), X[:40], noise=ROUNDED_16)
+    got = reconstruct(
+        [np.floor(view * 65536) / 65536 for view in views], range(40), X[:40], noise=ROUNDED_16
+    )
     assert 1 - 1e-7 < r_squared(X[40:], got.X[40:]) < 1 and got.expected_r2 > 1 - 1e-7
 
 
@@ -107,7 +118,9 @@ def test_what_the_server_expects_is_leaving_one_out_by_hand():
                 loss += float(((known[i] - Z[i, :q] @ fitted) ** 2).sum())
             losses.append(loss)
     spread = ((known - known.mean(axis=0)) ** 2).sum()
-    assert reconstruct(views, range(25), known).expected_r2 == pytest.approx(1 - min(losses) / spread, abs=1e-9)
+    assert reconstruct(views, range(25), known).expected_r2 == pytest.approx(
+        1 - min(losses) / spread, abs=1e-9
+    )
 
 
 def test_what_the_server_expects_takes_no_credit_for_the_columns_means():
@@ -120,18 +133,23 @@ def test_what_the_server_expects_takes_no_credit_for_the_columns_means():
 
 
 def test_a_view_of_nothing_but_noise_gives_nothing():
-    got = reconstruct([np.random.default_rng(0).normal(size=(200, 3))], range(9), np.ones((9, 4)), noise=5.0)
+    got = reconstruct(
+        [np.random.default_rng(0).normal(size=(200, 3))], range(9), np.ones((9, 4)), noise=5.0
+    )
     assert got.X is None and got.why == "nothing in the views is larger than the noise of 5"
 
 
 def test_more_views_than_are_laid_side_by_side_at_once_span_the_same():
     X, views = linear(n=600, d=7, width=3, steps=300)
-    still = [views[0] if t % 3 == 0 else view for t, view in enumerate(views)]       # every third is looked at first
+    still = [
+        views[0] if t % 3 == 0 else view for t, view in enumerate(views)
+    ]  # every third is looked at first
     got = reconstruct(still, range(7), X[:7])
     assert got.rank == 7 and np.abs(got.X - X).max() < 1e-6
 
 
 # ---- no known record
+
 
 @pytest.mark.parametrize("momentum", [0.0, 0.6])
 def test_plain_steps_give_every_inner_product(momentum):
@@ -172,23 +190,31 @@ def test_noise_of_the_views_is_not_taken_for_noise_of_the_steps():
     rng = np.random.default_rng(0)
     noisy = [np.asarray(view) + 0.12 * rng.normal(size=view.shape) for view in views]
     got = inner_products(noisy, gradients, lr=0.05, n_features=5, noise_variance=1e-4, noise=0.12)
-    assert np.trace(got.X @ got.X.T) == pytest.approx(np.trace(X @ X.T), rel=0.15)   # twice as large where it is left in
+    assert np.trace(got.X @ got.X.T) == pytest.approx(
+        np.trace(X @ X.T), rel=0.15
+    )  # twice as large where it is left in
 
 
 def test_the_two_solutions_meet_where_noise_vanishes():
     X, views, gradients = trained(steps=30)
-    assert worst_product(X, inner_products(views, gradients, lr=0.7, n_features=5, noise_variance=1e-18)) < 1e-3
+    assert (
+        worst_product(
+            X, inner_products(views, gradients, lr=0.7, n_features=5, noise_variance=1e-18)
+        )
+        < 1e-3
+    )
 
 
 def test_the_likeliest_matrix_solves_its_equation_and_nothing_nearby_is_likelier():
     from ppkit.attacks.features import _likeliest
+
     rng = np.random.default_rng(0)
     D, S, c, draws = rng.normal(size=(4, 30)), rng.normal(size=(4, 30)), 0.3, 30
     P, Q = D @ D.T, S @ S.T
     M = _likeliest(P, Q, c * draws)
     assert np.abs(M @ Q @ M + c * draws * M - P).max() < 1e-9
 
-    def surprise(M):                                        # minus twice the log-likelihood of D - M S ~ N(0, c M)
+    def surprise(M):  # minus twice the log-likelihood of D - M S ~ N(0, c M)
         left = D - M @ S
         return draws * np.linalg.slogdet(M)[1] + np.trace(left.T @ np.linalg.solve(c * M, left))
 
@@ -214,6 +240,7 @@ def test_uncorrelated_features_need_no_step_at_all():
 
 # ---- reshuffled
 
+
 def reshuffled(n=400, d=4, width=2, looks=4, n_batches=2, seed=0, move=0.02):
     """X; views in a secret order each, first in the records' own; where each record stood; batch numbers by position."""
     rng = np.random.default_rng(seed)
@@ -232,23 +259,35 @@ def reshuffled(n=400, d=4, width=2, looks=4, n_batches=2, seed=0, move=0.02):
 
 def test_known_orders_and_moving_weights_give_all_records_exactly():
     X, views, places, batch = reshuffled(move=0.5)
-    got = reconstruct_moved([v[p] for v, p in zip(views, places)], [batch[p] for p in places], range(40), X[:40])
-    assert got.why == "" and got.consistent.all() and np.abs(got.X - X).max() < 1e-6 and got.expected_r2 > 1 - 1e-6
+    got = reconstruct_moved(
+        [v[p] for v, p in zip(views, places)], [batch[p] for p in places], range(40), X[:40]
+    )
+    assert (
+        got.why == ""
+        and got.consistent.all()
+        and np.abs(got.X - X).max() < 1e-6
+        and got.expected_r2 > 1 - 1e-6
+    )
 
 
 @pytest.mark.parametrize("move, looks", [(3e-6, 4), (3e-5, 4), (3e-4, 3), (0.5, 1)])
 def test_consistent_equations_may_tell_little_and_the_server_knows_how_little(move, looks):
     X, views, places, batch = reshuffled(n=2000, move=move, looks=looks)
     rounded = [np.floor(v * 65536) / 65536 for v in views]
-    got = reconstruct_moved([v[p] for v, p in zip(rounded, places)], [batch[p] for p in places], range(0, 2000, 20), X[::20],
-                            noise=ROUNDED_16)
+    got = reconstruct_moved(
+        [v[p] for v, p in zip(rounded, places)],
+        [batch[p] for p in places],
+        range(0, 2000, 20),
+        X[::20],
+        noise=ROUNDED_16,
+    )
     assert abs(r_squared(X, got.X) - got.expected_r2) < 0.08
 
 
 def test_a_wrong_link_shows_and_does_not_spoil_the_others():
     X, views, places, batch = reshuffled(move=0.5)
     linked, batches = [v[p] for v, p in zip(views, places)], [batch[p] for p in places]
-    wrong = [3, 7, 300, 301]                                # two of them among the known records
+    wrong = [3, 7, 300, 301]  # two of them among the known records
     for values in (linked[2], batches[2]):
         values[wrong] = values[np.roll(wrong, 1)]
     got = reconstruct_moved(linked, batches, range(60), X[:60])
@@ -259,7 +298,9 @@ def test_a_wrong_link_shows_and_does_not_spoil_the_others():
 def test_without_enough_known_records_in_a_batch_no_weights_are_found():
     X, views, places, batch = reshuffled()
     got = reconstruct_moved(views, [batch] * 4, range(5), X[:5])
-    assert got.X is None and got.why == "no batch has 6 known records, which its weights take to find"
+    assert (
+        got.X is None and got.why == "no batch has 6 known records, which its weights take to find"
+    )
 
 
 def test_too_few_looks_leave_directions_open():
@@ -272,7 +313,10 @@ def test_records_that_move_little_are_followed_through_secret_orders():
     X, views, places, batch = reshuffled(move=1e-4)
     got = follow(views)
     assert all((found == place).mean() > 0.99 for found, place in zip(got.positions, places))
-    assert all((found == place)[got.sure].all() for found, place in zip(got.positions, places)) and got.sure.mean() > 0.97
+    assert (
+        all((found == place)[got.sure].all() for found, place in zip(got.positions, places))
+        and got.sure.mean() > 0.97
+    )
 
 
 def test_who_was_lost_once_is_not_sure_again():
@@ -282,7 +326,9 @@ def test_who_was_lost_once_is_not_sure_again():
 
 def test_weights_that_hardly_moved_still_give_exact_records():
     X, views, places, batch = reshuffled(move=1e-5)
-    got = reconstruct_moved([v[p] for v, p in zip(views, places)], [batch[p] for p in places], range(40), X[:40])
+    got = reconstruct_moved(
+        [v[p] for v, p in zip(views, places)], [batch[p] for p in places], range(40), X[:40]
+    )
     assert np.abs(got.X - X).max() < 1e-5
 
 
@@ -303,26 +349,41 @@ def test_records_that_move_far_are_lost_and_the_server_can_tell():
 
 # ---- bad input
 
-@pytest.mark.parametrize("change, message", [
-    (lambda a: {**a, "views": []}, "views must be matrices of one shape, at least one"),
-    (lambda a: {**a, "views": [a["views"][0], a["views"][1][:-1]]}, "of one shape"),
-    (lambda a: {**a, "views": [np.full((300, 3), np.nan)]}, "views must be finite, got 900 of 900"),
-    (lambda a: {**a, "known": [1, 1, 2]}, "known must name 3 different rows of 0 to 299.*got 3 with 2 different"),
-    (lambda a: {**a, "known": [1, 2, 300]}, "rows of 0 to 299"),
-    (lambda a: {**a, "known": [1, 2]}, "one for each row of X_known"),
-    (lambda a: {**a, "noise": -1.0}, "noise must be >= 0, got -1.0"),
-    (lambda a: {**a, "X_known": np.ones(3)}, "X_known must be a matrix"),
-])
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda a: {**a, "views": []}, "views must be matrices of one shape, at least one"),
+        (lambda a: {**a, "views": [a["views"][0], a["views"][1][:-1]]}, "of one shape"),
+        (
+            lambda a: {**a, "views": [np.full((300, 3), np.nan)]},
+            "views must be finite, got 900 of 900",
+        ),
+        (
+            lambda a: {**a, "known": [1, 1, 2]},
+            "known must name 3 different rows of 0 to 299.*got 3 with 2 different",
+        ),
+        (lambda a: {**a, "known": [1, 2, 300]}, "rows of 0 to 299"),
+        (lambda a: {**a, "known": [1, 2]}, "one for each row of X_known"),
+        (lambda a: {**a, "noise": -1.0}, "noise must be >= 0, got -1.0"),
+        (lambda a: {**a, "X_known": np.ones(3)}, "X_known must be a matrix"),
+    ],
+)
 def test_bad_known_records_are_refused(change, message):
     X, views = linear()
     with pytest.raises(ValueError, match=message):
         reconstruct(**change({"views": views, "known": [0, 1, 2], "X_known": X[:3]}))
 
 
-@pytest.mark.parametrize("setting", [{"lr": 0}, {"noise_variance": -1.0}, {"momentum": 1.0}, {"n_features": 0}])
+@pytest.mark.parametrize(
+    "setting", [{"lr": 0}, {"noise_variance": -1.0}, {"momentum": 1.0}, {"n_features": 0}]
+)
 def test_bad_settings_of_the_holders_are_refused(setting):
     X, views, gradients = trained()
-    with pytest.raises(ValueError, match="lr must be > 0, noise_variance >= 0, momentum in .0, 1. and n_features >= 1"):
+    with pytest.raises(
+        ValueError,
+        match="lr must be > 0, noise_variance >= 0, momentum in .0, 1. and n_features >= 1",
+    ):
         inner_products(views, gradients, **{"lr": 0.7, "n_features": 5, **setting})
 
 
@@ -342,7 +403,11 @@ def test_batches_that_do_not_fit_are_refused():
 
 def test_r_squared_of_the_mean_is_0_and_of_worse_is_below():
     X = np.random.default_rng(0).normal(size=(50, 3))
-    assert r_squared(X, np.tile(X.mean(axis=0), (50, 1))) == pytest.approx(0) and r_squared(X, X) == 1 and r_squared(X, -X) < 0
+    assert (
+        r_squared(X, np.tile(X.mean(axis=0), (50, 1))) == pytest.approx(0)
+        and r_squared(X, X) == 1
+        and r_squared(X, -X) < 0
+    )
     with pytest.raises(ValueError, match="one shape"):
         r_squared(X, X[:, :2])
     with pytest.raises(ValueError, match="must vary"):

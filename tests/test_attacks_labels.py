@@ -15,7 +15,9 @@ def gradients_of(y, width=4, seed=0, spread=0.2, noise=0.0):
     """(p - y) c with p in (0, .6) and c to one side of 0: what one step sends; the last layer's if spread is 0."""
     rng = np.random.default_rng(seed)
     p = 0.6 * rng.random(len(y))
-    return (p - y + noise * rng.normal(size=len(y)))[:, None] * (1 + spread * rng.uniform(-1, 1, (len(y), width)))
+    return (p - y + noise * rng.normal(size=len(y)))[:, None] * (
+        1 + spread * rng.uniform(-1, 1, (len(y), width))
+    )
 
 
 def rare(n=400, n_positive=12, seed=1):
@@ -27,7 +29,12 @@ def rare(n=400, n_positive=12, seed=1):
 def test_one_direction_separates_the_labels_and_its_sign_is_the_label():
     y = rare()
     got = first_direction(gradients_of(y))
-    assert auc(y, got.scores) == 1.0 and ((got.scores > 0) == (y == 1)).all() and got.n_positive == 12 and got.share > 0.9
+    assert (
+        auc(y, got.scores) == 1.0
+        and ((got.scores > 0) == (y == 1)).all()
+        and got.n_positive == 12
+        and got.share > 0.9
+    )
 
 
 def test_the_direction_is_that_of_the_gradients_as_they_are_not_less_their_mean():
@@ -83,30 +90,45 @@ def test_fresh_noise_averages_out_over_steps():
 
 def test_one_step_with_long_gradients_does_not_drown_the_others():
     y = rare(1000, 30)
-    looks = [gradients_of(y, seed=t, spread=0, noise=2.0) * (1e4 if t == 0 else 1) for t in range(60)]
+    looks = [
+        gradients_of(y, seed=t, spread=0, noise=2.0) * (1e4 if t == 0 else 1) for t in range(60)
+    ]
     assert auc(y, averaged(looks).scores) > 0.99
 
 
 def test_averaging_keeps_the_sense_of_a_direction_from_step_to_step():
     y = rare()
-    turning = [gradients_of(y, seed=t, spread=0) * np.array([1, 1, math.cos(t / 4), math.sin(t / 4)]) for t in range(20)]
+    turning = [
+        gradients_of(y, seed=t, spread=0) * np.array([1, 1, math.cos(t / 4), math.sin(t / 4)])
+        for t in range(20)
+    ]
     assert auc(y, averaged(turning).scores) == 1.0
     one = averaged([turning[0]])
-    assert np.array_equal(one.scores, first_direction(turning[0]).scores) and one.share == first_direction(turning[0]).share
+    assert (
+        np.array_equal(one.scores, first_direction(turning[0]).scores)
+        and one.share == first_direction(turning[0]).share
+    )
 
 
-@pytest.mark.parametrize("kwargs, message", [
-    ({"gradients": np.zeros((5, 2))}, "all gradients are 0"),
-    ({"gradients": np.full((5, 2), np.inf)}, "gradients must be finite, got 10 of 10"),
-    ({"gradients": np.ones((5, 2)), "known_positive": 5}, "known_positive must be a row of 0 to 4, got 5"),
-    ({"gradients": np.ones(5)}, "gradients must be a matrix"),
-])
+@pytest.mark.parametrize(
+    "kwargs, message",
+    [
+        ({"gradients": np.zeros((5, 2))}, "all gradients are 0"),
+        ({"gradients": np.full((5, 2), np.inf)}, "gradients must be finite, got 10 of 10"),
+        (
+            {"gradients": np.ones((5, 2)), "known_positive": 5},
+            "known_positive must be a row of 0 to 4, got 5",
+        ),
+        ({"gradients": np.ones(5)}, "gradients must be a matrix"),
+    ],
+)
 def test_bad_gradients_are_refused(kwargs, message):
     with pytest.raises(ValueError, match=message):
         first_direction(**kwargs)
 
 
 # ---- what gradients tell about another holder's columns
+
 
 def test_explained_equals_a_loop_of_least_squares_and_is_one_where_targets_are_linear():
     rng = np.random.default_rng(0)
@@ -118,7 +140,9 @@ def test_explained_equals_a_loop_of_least_squares_and_is_one_where_targets_are_l
     for fold in folds:
         rest = np.setdiff1d(np.arange(120), fold)
         centre = inputs[rest].mean(axis=0)
-        coefficients = np.linalg.lstsq(inputs[rest] - centre, targets[rest, 1] - targets[rest, 1].mean(), rcond=None)[0]
+        coefficients = np.linalg.lstsq(
+            inputs[rest] - centre, targets[rest, 1] - targets[rest, 1].mean(), rcond=None
+        )[0]
         guess[fold] = (inputs[fold] - centre) @ coefficients + targets[rest, 1].mean()
     expected = 1 - ((targets[:, 1] - guess) ** 2).mean() / targets[:, 1].var()
     assert got[1] == pytest.approx(expected)
@@ -128,7 +152,10 @@ def test_explained_counts_what_a_gradient_adds():
     rng = np.random.default_rng(0)
     mine, theirs = rng.normal(size=(400, 2)), rng.normal(size=(400, 2))
     G = (theirs @ [1.0, 1.0])[:, None] * [1.0, 0.5]
-    alone, told = (explained(columns, theirs, rng=np.random.default_rng(1)) for columns in (mine, np.c_[mine, G, np.ones(400)]))
+    alone, told = (
+        explained(columns, theirs, rng=np.random.default_rng(1))
+        for columns in (mine, np.c_[mine, G, np.ones(400)])
+    )
     assert alone.max() < 0.05 and told.min() > 0.4
 
 
@@ -142,12 +169,18 @@ def test_bad_folds_are_refused(kwargs):
 
 # ---- defences
 
+
 def test_randomised_labels_are_unbiased_of_two_values_and_flip_as_often_as_epsilon_says():
     y = torch.cat([torch.zeros(40_000), torch.ones(40_000)])
-    got, q = randomised(y, epsilon=1.5, rng=torch.Generator().manual_seed(0)), 1 / (1 + math.exp(1.5))
+    got, q = (
+        randomised(y, epsilon=1.5, rng=torch.Generator().manual_seed(0)),
+        1 / (1 + math.exp(1.5)),
+    )
     low, high = -q / (1 - 2 * q), (1 - q) / (1 - 2 * q)
     assert torch.isclose(got.unique(), torch.tensor([low, high], dtype=torch.float64)).all()
-    margin = math.sqrt(math.log(4 / 1e-7) / (2 * 40_000))   # Hoeffding: both shares within it but for a chance of 1e-7
+    margin = math.sqrt(
+        math.log(4 / 1e-7) / (2 * 40_000)
+    )  # Hoeffding: both shares within it but for a chance of 1e-7
     for label in (0, 1):
         flipped = ((got > 0.5) != (label == 1))[y == label].double().mean()
         assert abs(float(flipped) - q) < margin
@@ -158,9 +191,11 @@ def test_no_score_of_a_randomised_label_passes_the_limit_and_the_label_itself_at
     y = torch.tensor(rare(60_000, 30_000))
     for epsilon in (0.5, 2.0):
         got = randomised(y, epsilon=epsilon, rng=torch.Generator().manual_seed(1))
-        assert abs(auc(y.numpy(), got.numpy()) - auc_limit(epsilon)) < 0.02      # 30,000 a class: Hoeffding, chance < 1e-9
+        assert (
+            abs(auc(y.numpy(), got.numpy()) - auc_limit(epsilon)) < 0.02
+        )  # 30,000 a class: Hoeffding, chance < 1e-9
     assert auc_limit(0) == 0.5 and auc_limit(math.inf) == 1.0
-    grid = np.linspace(0, 1, 100_001)                      # the limit is the area under the two lines of epsilon-DP
+    grid = np.linspace(0, 1, 100_001)  # the limit is the area under the two lines of epsilon-DP
     curve = np.minimum(math.exp(1.2) * grid, 1 - math.exp(-1.2) * (1 - grid))
     assert auc_limit(1.2) == pytest.approx(np.trapezoid(curve, grid), abs=1e-6)
 
@@ -170,8 +205,12 @@ def test_max_norm_gives_every_record_the_largest_ones_expected_square_and_keeps_
     g = torch.tensor([[0.0, 0.1], [3.0, 4.0], [0.3, -0.4]], dtype=torch.float64)
     rng = torch.Generator().manual_seed(0)
     drawn = torch.stack([max_norm(g, rng=rng) for _ in range(10_000)])
-    assert torch.allclose((drawn**2).sum(dim=2).mean(dim=0), torch.full((3,), 25.0, dtype=torch.float64), rtol=0.1)
-    assert (drawn.mean(dim=0) - g).abs().max() < 0.3 and torch.equal(drawn[:, 1], g[1].expand(10_000, 2))
+    assert torch.allclose(
+        (drawn**2).sum(dim=2).mean(dim=0), torch.full((3,), 25.0, dtype=torch.float64), rtol=0.1
+    )
+    assert (drawn.mean(dim=0) - g).abs().max() < 0.3 and torch.equal(
+        drawn[:, 1], g[1].expand(10_000, 2)
+    )
     assert torch.equal(max_norm(torch.zeros(2, 2), rng=rng), torch.zeros(2, 2))
 
 
@@ -183,7 +222,7 @@ def test_shaped_noise_spends_its_power_keeps_the_direction_and_beats_equal_noise
     g = (p - y)[:, None] * w
     got = shaped_noise(g, y, power=power, rng=torch.Generator().manual_seed(1))
     added, unit = got - g, w / w.norm()
-    assert (added - (added @ unit)[:, None] * unit).abs().max() < 1e-9           # along w only
+    assert (added - (added @ unit)[:, None] * unit).abs().max() < 1e-9  # along w only
     along = g @ unit
     m0, m1 = along[y == 0].mean(), along[y == 1].mean()
     gap = float((m1 - m0) ** 2)
@@ -200,11 +239,18 @@ def test_shaped_noise_spends_its_power_keeps_the_direction_and_beats_equal_noise
 
 def test_shaped_noise_hides_labels_in_one_look_as_its_bound_says():
     y = torch.tensor(rare(20_000, 4_000))
-    p = 0.2 + 0.1 * torch.randn(20_000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    p = 0.2 + 0.1 * torch.randn(
+        20_000, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    )
     g = (p - y)[:, None] * torch.ones(1, 2)
     got = shaped_noise(g, y, power=4.0, rng=torch.Generator().manual_seed(1))
-    seen = auc(y.numpy(), first_direction(got, known_positive=int(np.argmin((got.sum(1) * y).numpy()))).scores)
-    assert 0.55 < seen < norm.cdf(1 / math.sqrt(2 * 4.0)) + 0.03               # equal Gaussian noise of variance 4 D
+    seen = auc(
+        y.numpy(),
+        first_direction(got, known_positive=int(np.argmin((got.sum(1) * y).numpy()))).scores,
+    )
+    assert (
+        0.55 < seen < norm.cdf(1 / math.sqrt(2 * 4.0)) + 0.03
+    )  # equal Gaussian noise of variance 4 D
 
 
 def test_a_batch_of_one_class_is_left_as_it_is():
@@ -212,13 +258,28 @@ def test_a_batch_of_one_class_is_left_as_it_is():
     assert torch.equal(shaped_noise(g, torch.zeros(5), power=1.0, rng=torch.Generator()), g)
 
 
-@pytest.mark.parametrize("call, message", [
-    (lambda rng: randomised(torch.tensor([0, 1]), epsilon=0.0, rng=rng), "epsilon must be > 0, got 0.0"),
-    (lambda rng: randomised(torch.tensor([0, 2]), epsilon=1.0, rng=rng), "labels must be 0 or 1, got 2"),
-    (lambda rng: shaped_noise(torch.ones(3, 2), torch.tensor([0, 1]), power=1.0, rng=rng), "one label a gradient"),
-    (lambda rng: shaped_noise(torch.ones(2, 2), torch.tensor([0, 1]), power=0.0, rng=rng), "power must be > 0, got 0.0"),
-    (lambda rng: auc_limit(-1.0), "epsilon must be >= 0, got -1.0"),
-])
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (
+            lambda rng: randomised(torch.tensor([0, 1]), epsilon=0.0, rng=rng),
+            "epsilon must be > 0, got 0.0",
+        ),
+        (
+            lambda rng: randomised(torch.tensor([0, 2]), epsilon=1.0, rng=rng),
+            "labels must be 0 or 1, got 2",
+        ),
+        (
+            lambda rng: shaped_noise(torch.ones(3, 2), torch.tensor([0, 1]), power=1.0, rng=rng),
+            "one label a gradient",
+        ),
+        (
+            lambda rng: shaped_noise(torch.ones(2, 2), torch.tensor([0, 1]), power=0.0, rng=rng),
+            "power must be > 0, got 0.0",
+        ),
+        (lambda rng: auc_limit(-1.0), "epsilon must be >= 0, got -1.0"),
+    ],
+)
 def test_bad_settings_of_defences_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call(torch.Generator())
@@ -227,8 +288,14 @@ def test_bad_settings_of_defences_are_refused(call, message):
 def test_gradients_and_labels_that_cannot_be_are_refused_by_the_noise():
     G, y = torch.ones(4, 2), torch.tensor([0, 1, 0, 1])
     bad, draws = torch.full((4, 2), torch.nan), torch.Generator()
-    for noise in (lambda: max_norm(bad, rng=draws), lambda: shaped_noise(bad, y, power=1.0, rng=draws)):
-        with pytest.raises(ValueError, match=r"gradient must be \(N, width\) and finite, got shape \(4, 2\) with 8 values"):
+    for noise in (
+        lambda: max_norm(bad, rng=draws),
+        lambda: shaped_noise(bad, y, power=1.0, rng=draws),
+    ):
+        with pytest.raises(
+            ValueError,
+            match=r"gradient must be \(N, width\) and finite, got shape \(4, 2\) with 8 values",
+        ):
             noise()
     with pytest.raises(ValueError, match="labels must be 0 or 1, got 2"):
         shaped_noise(G, 2 * y, power=1.0, rng=draws)

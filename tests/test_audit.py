@@ -22,46 +22,76 @@ def density(z):
 
 def within(r, at):
     """P(|at + Laplace| <= r)."""
+
     def cdf(z):
         return 0.5 * math.exp(z) if z < 0 else 1 - 0.5 * math.exp(-z)
+
     return cdf(r - at) - cdf(-r - at)
 
 
 def event_chance(g, n):
     """Oracle: P(the first n are chosen, all +) for n = 1 or 2, Laplace noise of scale 1, by (nested) quadrature."""
+
     def others(r):
         return math.prod(within(r, at) for at in g[n:])
 
     corners = sorted({abs(v) for v in g})
     if n == 1:
-        return integrate.quad(lambda z: density(z - g[0]) * others(z), 0, 60, points=corners, limit=500)[0]
+        return integrate.quad(
+            lambda z: density(z - g[0]) * others(z), 0, 60, points=corners, limit=500
+        )[0]
+
     def smaller(z):  # the smaller of the two chosen values is z
-        beyond = [1 - integrate.quad(lambda y: density(y - at), -60, z, points=[at], limit=200)[0] for at in g[:2]]
+        beyond = [
+            1 - integrate.quad(lambda y: density(y - at), -60, z, points=[at], limit=200)[0]
+            for at in g[:2]
+        ]
         return (density(z - g[0]) * beyond[1] + density(z - g[1]) * beyond[0]) * others(z)
+
     return integrate.quad(smaller, 0, 50, points=corners, limit=200)[0]
 
 
 def plausible(hits, trials, chance):
     """True unless `hits` is an event of chance < FAILURE (two binomial tails)."""
-    return min(stats.binom.cdf(hits, trials, chance), stats.binom.sf(hits - 1, trials, chance)) > FAILURE / 2
+    return (
+        min(stats.binom.cdf(hits, trials, chance), stats.binom.sf(hits - 1, trials, chance))
+        > FAILURE / 2
+    )
 
 
 # ---- the small counter-examples
+
 
 @pytest.mark.parametrize("n, d", [(1, 2), (1, 4), (2, 3)])
 @pytest.mark.parametrize("shift", [-0.5, 0.0, 0.3])
 def test_laplace_event_against_nested_quadrature(n, d, shift):
     depth, height = 1.0, 2.0
     g = [shift - depth] * n + [height - shift] * (d - n)
-    ours = audit._laplace_log_chance(shift, n, d, height=height) - n * depth - n * math.log(2) + math.log(n)
+    ours = (
+        audit._laplace_log_chance(shift, n, d, height=height)
+        - n * depth
+        - n * math.log(2)
+        + math.log(n)
+    )
     assert math.exp(ours) == pytest.approx(event_chance(g, n), rel=1e-5)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism, chance", [
-    ("laplace", lambda n, d: audit._laplace_log_chance(0.2, n, d, height=0.4) - 0.3 * n - n * math.log(2) + math.log(n)),
-    ("gumbel", lambda n, d: audit._gumbel_log_chance(0.2, n, d, depth=0.3, height=0.4)),
-])
+@pytest.mark.parametrize(
+    "mechanism, chance",
+    [
+        (
+            "laplace",
+            lambda n, d: (
+                audit._laplace_log_chance(0.2, n, d, height=0.4)
+                - 0.3 * n
+                - n * math.log(2)
+                + math.log(n)
+            ),
+        ),
+        ("gumbel", lambda n, d: audit._gumbel_log_chance(0.2, n, d, depth=0.3, height=0.4)),
+    ],
+)
 def test_events_happen_as_often_in_the_real_mechanism(mechanism, chance):
     n, d, trials = 2, 4, 30_000
     g = np.array([0.2 - 0.3] * n + [0.4 - 0.2] * (d - n))
@@ -83,7 +113,9 @@ def test_gumbel_event_against_enumeration():
             chance *= math.exp(shift - depth) / left
             left -= weights[j]
         exact += chance
-    assert audit._gumbel_log_chance(shift, n, d, depth, height) == pytest.approx(math.log(exact), rel=1e-12)
+    assert audit._gumbel_log_chance(shift, n, d, depth, height) == pytest.approx(
+        math.log(exact), rel=1e-12
+    )
 
 
 def test_the_small_counter_examples_of_the_reading():
@@ -91,14 +123,20 @@ def test_the_small_counter_examples_of_the_reading():
     assert claimed == pytest.approx(0.951, abs=5e-4)
     attained = audit.exact_top_n(1.0, sample_rate=0.1, n=3, d=8, neighbouring="add_remove")
     assert attained == pytest.approx(1.068, abs=5e-4) and attained > claimed
-    assert audit.exact_top_n(1.0, sample_rate=0.1, n=3, d=8, neighbouring="replace_one") == pytest.approx(1.1675, abs=5e-4)
+    assert audit.exact_top_n(
+        1.0, sample_rate=0.1, n=3, d=8, neighbouring="replace_one"
+    ) == pytest.approx(1.1675, abs=5e-4)
     for n in (1, 2):  # Poisson samples: not until n = 3, for both relations
         for relation in accounting.NEIGHBOURING:
             small = audit.exact_top_n(1.0, sample_rate=0.1, n=n, d=8, neighbouring=relation)
             assert small < formulas.basic_budget(1.0, sample_rate=0.1, n_uploads=n)
     one = dict(sample_rate=0.1, n=1, d=4, neighbouring="replace_one")
-    assert audit.exact_top_n(1.0, sampling="fixed_size", **one) == pytest.approx(0.494, abs=5e-4)  # above .317
-    assert audit.exact_top_n(1.0, **one) == pytest.approx(math.log((0.9 + 0.1 * math.e) / (0.9 + 0.1 / math.e)), rel=1e-9)
+    assert audit.exact_top_n(1.0, sampling="fixed_size", **one) == pytest.approx(
+        0.494, abs=5e-4
+    )  # above .317
+    assert audit.exact_top_n(1.0, **one) == pytest.approx(
+        math.log((0.9 + 0.1 * math.e) / (0.9 + 0.1 / math.e)), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gumbel"])
@@ -106,9 +144,18 @@ def test_the_small_counter_examples_of_the_reading():
 @pytest.mark.parametrize("q", [0.1, 1.0])
 @pytest.mark.parametrize("n, d", [(1, 1), (1, 4), (3, 4), (3, 8), (4, 4)])
 def test_pure_bounds_are_attained_and_never_passed(mechanism, neighbouring, q, n, d):
-    attained = audit.exact_top_n(1.0, sample_rate=q, n=n, d=d, neighbouring=neighbouring, mechanism=mechanism)
-    proved = accounting.budgets(1.0, mechanism=mechanism, neighbouring=neighbouring, sample_rate=q, n_uploads=n,
-                                n_parameters=d, delta=1e-9)[0].epsilon
+    attained = audit.exact_top_n(
+        1.0, sample_rate=q, n=n, d=d, neighbouring=neighbouring, mechanism=mechanism
+    )
+    proved = accounting.budgets(
+        1.0,
+        mechanism=mechanism,
+        neighbouring=neighbouring,
+        sample_rate=q,
+        n_uploads=n,
+        n_parameters=d,
+        delta=1e-9,
+    )[0].epsilon
     assert attained <= proved * (1 + 1e-9)
     assert attained == pytest.approx(proved, rel=1e-6)
 
@@ -124,33 +171,57 @@ def test_table_1_is_passed_where_a_sample_was_shared_and_our_budgets_are_not(i, 
     row = TABLE_1[i]
     settings = dict(sample_rate=row.sample_rate, n_uploads=row.n_uploads, n_parameters=D)
     for relation in accounting.NEIGHBOURING:
-        attained = audit.sign_count(row.epsilon, mechanism=mechanism, neighbouring=relation, **settings)
-        proved = accounting.valid_budget(row.epsilon, mechanism=mechanism, neighbouring=relation, **settings).epsilon
+        attained = audit.sign_count(
+            row.epsilon, mechanism=mechanism, neighbouring=relation, **settings
+        )
+        proved = accounting.valid_budget(
+            row.epsilon, mechanism=mechanism, neighbouring=relation, **settings
+        ).epsilon
         assert attained <= proved
         assert (attained > float(row.printed_advanced)) == (row.sample_rate < 1)
         if relation == "add_remove" and i in READING:
-            assert attained == pytest.approx(READING[i], abs=0.5 if isinstance(READING[i], int) else 0.05)
-    pure = audit.exact_top_n(row.epsilon, sample_rate=row.sample_rate, n=row.n_uploads, d=D, neighbouring="add_remove")
+            assert attained == pytest.approx(
+                READING[i], abs=0.5 if isinstance(READING[i], int) else 0.05
+            )
+    pure = audit.exact_top_n(
+        row.epsilon, sample_rate=row.sample_rate, n=row.n_uploads, d=D, neighbouring="add_remove"
+    )
     assert (pure > float(row.printed_basic)) == (row.sample_rate < 1)
 
 
 def test_row_1_without_delta():
     pure = audit.exact_top_n(0.1, sample_rate=0.01, n=1431, d=D, neighbouring="add_remove")
-    chosen_only = math.log1p(0.01 * math.expm1(1431 * 0.1 / 2))  # the reading's 66.9: nobody else is pushed down
+    chosen_only = math.log1p(
+        0.01 * math.expm1(1431 * 0.1 / 2)
+    )  # the reading's 66.9: nobody else is pushed down
     assert chosen_only == pytest.approx(66.9, abs=0.05)
     assert pure == pytest.approx(math.log1p(0.01 * math.expm1(1431 * 0.1)), rel=1e-9)
 
 
 @pytest.mark.parametrize("neighbouring", accounting.NEIGHBOURING)
-@pytest.mark.parametrize("n, q, delta", [(4, Fraction(1, 4), 1e-3), (7, Fraction(1, 2), 1e-2), (3, Fraction(1), 0.05)])
+@pytest.mark.parametrize(
+    "n, q, delta", [(4, Fraction(1, 4), 1e-3), (7, Fraction(1, 2), 1e-2), (3, Fraction(1), 0.05)]
+)
 def test_sign_count_against_exact_fractions(neighbouring, n, q, delta):
     plus = Fraction(3, 5)  # e^epsilon = 3 / 2
+
     def law(up):
-        return [(1 - q) * Fraction(math.comb(n, k), 2**n) + q * math.comb(n, k) * up**k * (1 - up) ** (n - k)
-                for k in range(n + 1)]
+        return [
+            (1 - q) * Fraction(math.comb(n, k), 2**n)
+            + q * math.comb(n, k) * up**k * (1 - up) ** (n - k)
+            for k in range(n + 1)
+        ]
+
     record, other = law(plus), law(Fraction(1, 2) if neighbouring == "add_remove" else 1 - plus)
-    attained = audit.sign_count(math.log(1.5), sample_rate=float(q), n_uploads=n, n_parameters=50, mechanism="gumbel",
-                                neighbouring=neighbouring, delta=delta)
+    attained = audit.sign_count(
+        math.log(1.5),
+        sample_rate=float(q),
+        n_uploads=n,
+        n_parameters=50,
+        mechanism="gumbel",
+        neighbouring=neighbouring,
+        delta=delta,
+    )
     assert attained > 0
     exact = sum(max(p - Fraction(math.exp(attained)) * r, 0) for p, r in zip(record, other))
     assert float(exact) == pytest.approx(delta, rel=1e-7)
@@ -160,26 +231,41 @@ def test_sign_count_against_exact_fractions(neighbouring, n, q, delta):
 def test_signs_are_as_often_plus_as_sign_count_says(mechanism):
     n, d, epsilon, runs = 20, 400, 0.8, 1_500
     rng = np.random.default_rng(2)
-    plus = sum(int((mechanisms.SELECTIONS[mechanism](np.full(d, epsilon / 2), n, scale=1.0, rng=rng)[1] == 1).sum())
-               for _ in range(runs))
+    plus = sum(
+        int(
+            (
+                mechanisms.SELECTIONS[mechanism](np.full(d, epsilon / 2), n, scale=1.0, rng=rng)[1]
+                == 1
+            ).sum()
+        )
+        for _ in range(runs)
+    )
     assert plausible(plus, n * runs, 1 / (1 + math.exp(-epsilon)))
 
 
 def test_sign_count_gives_laplace_less_where_small_values_are_chosen():
     settings = dict(sample_rate=0.5, n_parameters=40, neighbouring="add_remove", delta=1e-4)
     at = {n: audit.sign_count(1.0, mechanism="laplace", n_uploads=n, **settings) for n in (10, 30)}
-    gumbel = {n: audit.sign_count(1.0, mechanism="gumbel", n_uploads=n, **settings) for n in (10, 30)}
+    gumbel = {
+        n: audit.sign_count(1.0, mechanism="gumbel", n_uploads=n, **settings) for n in (10, 30)
+    }
     assert 0 < at[10] <= gumbel[10] and at[30] == 0.0 < gumbel[30]
 
 
 # ---- values, l2, the true sign
 
+
 def test_returned_values_attain_d_epsilon_also_in_runs():
     runs, d = 200_000, 3
     rng = np.random.default_rng(3)
-    low, high = (mechanisms.laplace(np.full((runs, d), at), scale=1.0, rng=rng).max(axis=1) < 0 for at in (0.0, 1.0))
+    low, high = (
+        mechanisms.laplace(np.full((runs, d), at), scale=1.0, rng=rng).max(axis=1) < 0
+        for at in (0.0, 1.0)
+    )
     counted = audit.empirical_epsilon(int(low.sum()), runs, int(high.sum()), runs, failure=FAILURE)
-    assert 2.0 < counted <= audit.returned_values(1.0, n_parameters=d) == pytest.approx(3.0)  # 2 n epsilon = 2 is claimed
+    assert (
+        2.0 < counted <= audit.returned_values(1.0, n_parameters=d) == pytest.approx(3.0)
+    )  # 2 n epsilon = 2 is claimed
 
 
 def test_l2_calibration_by_density_ratio():
@@ -188,19 +274,32 @@ def test_l2_calibration_by_density_ratio():
     scale = 1.0 / epsilon
     point = np.full(d, -3.0)
     ratio = (np.abs(point - mean) - np.abs(point)).sum() / scale
-    assert audit.laplace_l2(epsilon, n_parameters=d) == pytest.approx(ratio) == pytest.approx(4 * epsilon)
+    assert (
+        audit.laplace_l2(epsilon, n_parameters=d)
+        == pytest.approx(ratio)
+        == pytest.approx(4 * epsilon)
+    )
 
 
 def test_the_true_sign_is_seen_with_certainty():
     rng, runs = np.random.default_rng(4), 400
+
     def minus_seen(g):
-        return sum(int((mechanisms.laplace_true_sign(g, 3, scale=1e3, rng=rng)[1] < 0).any()) for _ in range(runs))
-    hits, other = minus_seen(np.full(50, -0.5)), minus_seen(np.full(50, 0.5))  # one record apart, 0.001 epsilon of noise
+        return sum(
+            int((mechanisms.laplace_true_sign(g, 3, scale=1e3, rng=rng)[1] < 0).any())
+            for _ in range(runs)
+        )
+
+    hits, other = (
+        minus_seen(np.full(50, -0.5)),
+        minus_seen(np.full(50, 0.5)),
+    )  # one record apart, 0.001 epsilon of noise
     assert (hits, other) == (runs, 0)
     assert audit.empirical_epsilon(hits, runs, other, runs) > 3.0
 
 
 # ---- Theorem 4.3
+
 
 def test_selection_probability_of_two_in_closed_form():
     for gap in (0.0, 0.3, 2.0, 9.0):
@@ -226,7 +325,9 @@ def test_theorem_4_3_holds_and_its_proof_does_not():
             values = np.sort(rng.exponential(spread, d))[::-1]
             exact = audit.selection_probability(values)
             assert exact.sum() == pytest.approx(1, abs=1e-10)
-            assert exact[0] / exact[1] >= formulas.selection_ratio_bound(values[0] - values[1]) * (1 - 1e-9)
+            assert exact[0] / exact[1] >= formulas.selection_ratio_bound(values[0] - values[1]) * (
+                1 - 1e-9
+            )
     product = formulas.selection_probability_product([1.0] + [0.0] * 9)[0]
     exact = audit.selection_probability([1.0] + [0.0] * 9)[0]
     assert (product, exact) == (pytest.approx(0.055, abs=5e-4), pytest.approx(0.257, abs=5e-4))
@@ -234,12 +335,17 @@ def test_theorem_4_3_holds_and_its_proof_does_not():
 
 # ---- counting
 
+
 @pytest.mark.slow
 def test_empirical_epsilon_is_too_high_at_most_as_often_as_it_says():
     trials, p, other, failure = 60, 0.3, 0.1, 0.05
     k = np.arange(trials + 1)
-    wrong = sum(stats.binom.pmf(i, trials, p) * stats.binom.pmf(j, trials, other) for i in k for j in k
-                if audit.empirical_epsilon(i, trials, j, trials, failure=failure) > math.log(p / other))
+    wrong = sum(
+        stats.binom.pmf(i, trials, p) * stats.binom.pmf(j, trials, other)
+        for i in k
+        for j in k
+        if audit.empirical_epsilon(i, trials, j, trials, failure=failure) > math.log(p / other)
+    )
     assert 0 < wrong <= failure
     assert audit.empirical_epsilon(0, 5, 5, 5) == 0.0
 
@@ -248,17 +354,32 @@ SMALL = dict(sample_rate=0.1, n=1, d=2, neighbouring="add_remove")
 COUNT = dict(sample_rate=0.1, n_uploads=1, n_parameters=2, neighbouring="add_remove")
 
 
-@pytest.mark.parametrize("call, message", [
-    (lambda: audit.exact_top_n(0, **SMALL), "epsilon must be .*got 0"),
-    (lambda: audit.exact_top_n(1, **SMALL | dict(sample_rate=2)), "sample_rate must be .*got 2"),
-    (lambda: audit.exact_top_n(1, **SMALL | dict(n=3)), "got n = 3 and d = 2"),
-    (lambda: audit.exact_top_n(1, **SMALL | dict(neighbouring="swap")), "neighbouring must be .*got swap"),
-    (lambda: audit.exact_top_n(1, mechanism="x", **SMALL), "mechanism must be one of laplace, gumbel, got x"),
-    (lambda: audit.exact_top_n(1, sampling="fixed_size", **SMALL), "fixed_size has no add_remove"),
-    (lambda: audit.sign_count(1, delta=1, **COUNT), "delta must be .*got 1"),
-    (lambda: audit.selection_probability([1.0]), "magnitudes must be"),
-    (lambda: audit.empirical_epsilon(5, 4, 0, 4), "got 5 of 4"),
-])
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: audit.exact_top_n(0, **SMALL), "epsilon must be .*got 0"),
+        (
+            lambda: audit.exact_top_n(1, **SMALL | dict(sample_rate=2)),
+            "sample_rate must be .*got 2",
+        ),
+        (lambda: audit.exact_top_n(1, **SMALL | dict(n=3)), "got n = 3 and d = 2"),
+        (
+            lambda: audit.exact_top_n(1, **SMALL | dict(neighbouring="swap")),
+            "neighbouring must be .*got swap",
+        ),
+        (
+            lambda: audit.exact_top_n(1, mechanism="x", **SMALL),
+            "mechanism must be one of laplace, gumbel, got x",
+        ),
+        (
+            lambda: audit.exact_top_n(1, sampling="fixed_size", **SMALL),
+            "fixed_size has no add_remove",
+        ),
+        (lambda: audit.sign_count(1, delta=1, **COUNT), "delta must be .*got 1"),
+        (lambda: audit.selection_probability([1.0]), "magnitudes must be"),
+        (lambda: audit.empirical_epsilon(5, 4, 0, 4), "got 5 of 4"),
+    ],
+)
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
@@ -267,7 +388,9 @@ def test_bad_input_is_named(call, message):
 @pytest.mark.parametrize("mechanism", ["laplace", "gumbel"])
 def test_at_delta_0_all_signs_up_attains_what_a_tiny_delta_tends_to(mechanism):
     """n = d = 5: the count's largest loss by exact fractions of the sign's chance, and the limit of small deltas."""
-    where = dict(sample_rate=0.1, n_uploads=5, n_parameters=5, neighbouring="add_remove", mechanism=mechanism)
+    where = dict(
+        sample_rate=0.1, n_uploads=5, n_parameters=5, neighbouring="add_remove", mechanism=mechanism
+    )
     up = 1 - 0.5 * math.exp(-0.5) if mechanism == "laplace" else 1 / (1 + math.exp(-1.0))
     exact = math.log(0.9 + 0.1 * (2 * up) ** 5)
     assert audit.sign_count(1.0, delta=0.0, **where) == pytest.approx(exact, rel=1e-12)
@@ -276,9 +399,23 @@ def test_at_delta_0_all_signs_up_attains_what_a_tiny_delta_tends_to(mechanism):
 
 def test_table_1_s_pure_prints_are_exceeded_by_counting_signs():
     """Rows 1, 2, 3, 5, 6, 7 by ln(1 - q + q (2 expit(eps))^n), n selected far from 0 (READING: 66.9 by exact_top_n's sign law)."""
-    for row, expected in zip(np.array(TABLE_1, dtype=object)[[0, 1, 2, 4, 5, 6]], (65.2, 134.9, 66.8, 308.9, 622.4, 310.5), strict=True):
-        attained = audit.sign_count(row.epsilon, sample_rate=row.sample_rate, n_uploads=row.n_uploads, n_parameters=14_312,
-                                    neighbouring="add_remove", delta=0.0)
-        by_hand = math.log(row.sample_rate) + row.n_uploads * math.log(2 / (1 + math.exp(-row.epsilon)))
-        assert attained == pytest.approx(expected, abs=0.06) and attained == pytest.approx(by_hand, rel=1e-9)
+    for row, expected in zip(
+        np.array(TABLE_1, dtype=object)[[0, 1, 2, 4, 5, 6]],
+        (65.2, 134.9, 66.8, 308.9, 622.4, 310.5),
+        strict=True,
+    ):
+        attained = audit.sign_count(
+            row.epsilon,
+            sample_rate=row.sample_rate,
+            n_uploads=row.n_uploads,
+            n_parameters=14_312,
+            neighbouring="add_remove",
+            delta=0.0,
+        )
+        by_hand = math.log(row.sample_rate) + row.n_uploads * math.log(
+            2 / (1 + math.exp(-row.epsilon))
+        )
+        assert attained == pytest.approx(expected, abs=0.06) and attained == pytest.approx(
+            by_hand, rel=1e-9
+        )
         assert attained > float(row.printed_basic)

@@ -9,7 +9,13 @@ import torch
 from scipy.special import expit, softmax
 from torch import nn
 
-from ppkit.backtracking.analytic import (first_layer, from_adam_step, from_snapshots, reconstruct, shared_gradient)
+from ppkit.backtracking.analytic import (
+    first_layer,
+    from_adam_step,
+    from_snapshots,
+    reconstruct,
+    shared_gradient,
+)
 from ppkit.models import classification_loss, mlp
 
 ACTIVATIONS = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh}
@@ -20,7 +26,9 @@ def first_delta(model, kind, x, y):
     linear = [layer for layer in model if isinstance(layer, nn.Linear)]
     a, slopes = x, []
     for k, layer in enumerate(linear):
-        z = layer.weight.detach().numpy() @ a + (0 if layer.bias is None else layer.bias.detach().numpy())
+        z = layer.weight.detach().numpy() @ a + (
+            0 if layer.bias is None else layer.bias.detach().numpy()
+        )
         if k < len(linear) - 1:
             a = {"relu": np.maximum(z, 0), "sigmoid": expit(z), "tanh": np.tanh(z)}[kind]
             slopes.append({"relu": (z > 0) * 1.0, "sigmoid": a * (1 - a), "tanh": 1 - a * a}[kind])
@@ -34,7 +42,9 @@ def first_delta(model, kind, x, y):
 def random_net(rng):
     """Widths 1..40, 0 to 4 hidden layers, three activations, weights and rows of sizes 1e-6 to 1e6, some without bias."""
     kind = str(rng.choice(list(ACTIVATIONS)))
-    sizes = [int(v) for v in rng.integers(1, 41, size=rng.integers(0, 5) + 1)] + [int(rng.integers(1, 6))]
+    sizes = [int(v) for v in rng.integers(1, 41, size=rng.integers(0, 5) + 1)] + [
+        int(rng.integers(1, 6))
+    ]
     generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
     model = mlp(sizes, rng=generator, dtype=torch.float64)
     for k in range(1, len(model), 2):
@@ -97,20 +107,27 @@ def test_the_noisy_row_maximises_the_likelihood_and_beats_least_squares():
     x, delta = rng.standard_normal(30), 0.02 * rng.standard_normal(64)
     off = {False: [], True: []}
     for _ in range(50):
-        dW, db = np.outer(delta, x) + 0.01 * rng.standard_normal((64, 30)), delta + 0.01 * rng.standard_normal(64)
+        dW, db = (
+            np.outer(delta, x) + 0.01 * rng.standard_normal((64, 30)),
+            delta + 0.01 * rng.standard_normal(64),
+        )
         for noisy in off:
             off[noisy].append(np.abs(reconstruct(dW, db, noisy=noisy).row - x).mean())
     assert np.mean(off[True]) < 0.8 * np.mean(off[False])
     found = reconstruct(dW, db, noisy=True)
 
-    def misfit(row):  # what is left when each neuron takes its best delta: the negative log-likelihood's only term
+    def misfit(
+        row,
+    ):  # what is left when each neuron takes its best delta: the negative log-likelihood's only term
         line = np.append(row, 1.0)
         both = np.c_[dW, db]
         return float((both**2).sum() - ((both @ line) ** 2).sum() / (line @ line))
 
     for _ in range(20):
         assert misfit(found.row + 1e-3 * rng.standard_normal(30)) > misfit(found.row)
-    assert found.confidence == pytest.approx(1 - misfit(found.row) / float((np.c_[dW, db] ** 2).sum()), rel=1e-9)
+    assert found.confidence == pytest.approx(
+        1 - misfit(found.row) / float((np.c_[dW, db] ** 2).sum()), rel=1e-9
+    )
     exact = reconstruct(np.outer(delta, x), delta, noisy=True)
     np.testing.assert_allclose(exact.row, x, rtol=1e-10)
     assert exact.confidence == pytest.approx(1, abs=1e-12)
@@ -121,11 +138,18 @@ def test_each_thing_that_cannot_be_recovered_is_said():
     assert "the gradient is 0" in reconstruct(np.zeros((3, 2)), np.zeros(3)).why
     assert "no single record gives that" in reconstruct([[1.0, 2.0]], [0.0]).why
     assert "4.0e-310: too small" in reconstruct([[1e-309]], [4e-310]).why
-    assert "too small" in reconstruct(torch.tensor([[1e-38]]), torch.tensor([1e-38])).why  # fine in float64, not here
+    assert (
+        "too small" in reconstruct(torch.tensor([[1e-38]]), torch.tensor([1e-38])).why
+    )  # fine in float64, not here
     assert reconstruct([[1e-38]], [1e-38]).row == [1.0]
     for noisy in (False, True):
-        assert "not be a finite number" in reconstruct([[1e200], [1.0]], [1e-200, 0.0], noisy=noisy).why
-    assert reconstruct([[0.0, 0.0], [0.0, 0.0]], [1.0, 2.0]).confidence == 1.0  # a row of zeros is a row
+        assert (
+            "not be a finite number"
+            in reconstruct([[1e200], [1.0]], [1e-200, 0.0], noisy=noisy).why
+        )
+    assert (
+        reconstruct([[0.0, 0.0], [0.0, 0.0]], [1.0, 2.0]).confidence == 1.0
+    )  # a row of zeros is a row
 
 
 def test_confidence_is_none_where_nothing_can_be_checked():
@@ -134,12 +158,16 @@ def test_confidence_is_none_where_nothing_can_be_checked():
     y = torch.tensor([0, 1, 1, 0, 1])
     for n_logits, word in ((1, "one neuron only"), (2, "mirror each other")):
         for n_records in (1, 5):
-            dW, db = shared_gradient(mlp((4, n_logits), rng=rng, dtype=torch.float64), X[:n_records], y[:n_records])
+            dW, db = shared_gradient(
+                mlp((4, n_logits), rng=rng, dtype=torch.float64), X[:n_records], y[:n_records]
+            )
             found = reconstruct(dW, db)
             assert found.confidence is None and word in found.why and found.row is not None
     one = reconstruct([[2.0, 4.0], [0.0, 0.0]], [2.0, 0.0])
     assert one.confidence is None and one.n_neurons == 1
-    assert reconstruct([[2.0, 4.0], [1.0, 0.0]], [2.0, 0.0]).confidence < 1  # a weight gradient without bias gradient
+    assert (
+        reconstruct([[2.0, 4.0], [1.0, 0.0]], [2.0, 0.0]).confidence < 1
+    )  # a weight gradient without bias gradient
 
 
 @pytest.mark.parametrize("dtype, limit", [(torch.float32, 1e-5), (torch.float64, 1e-12)])
@@ -157,7 +185,9 @@ def test_l2_clipping_changes_nothing_at_any_clip(dtype, limit):
 def test_element_wise_clipping_disturbs_and_in_the_end_leaves_signs():
     rng = torch.Generator().manual_seed(5)
     x = torch.randn(1, 30, generator=rng, dtype=torch.float64)
-    dW, db = shared_gradient(mlp((30, 64, 2), rng=rng, dtype=torch.float64), x, torch.tensor([1]))[:2]
+    dW, db = shared_gradient(mlp((30, 64, 2), rng=rng, dtype=torch.float64), x, torch.tensor([1]))[
+        :2
+    ]
     sizes = torch.cat([dW.flatten(), db]).abs()
     sizes = sizes[sizes > 0]
     errors = []
@@ -187,18 +217,24 @@ def trained(sizes, *, optimiser, n_steps, seed=6, dtype=torch.float64, **setting
 
 
 @pytest.mark.parametrize("sizes", [(30, 1), (30, 64, 2), (30, 16, 8, 2)])
-@pytest.mark.parametrize("settings", [{"lr": 0.1}, {"lr": 0.003, "momentum": 0.9},
-                                      {"lr": 0.1, "momentum": 0.5, "nesterov": True}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"lr": 0.1}, {"lr": 0.003, "momentum": 0.9}, {"lr": 0.1, "momentum": 0.5, "nesterov": True}],
+)
 @pytest.mark.parametrize("n_steps", [1, 7])
 def test_two_snapshots_are_enough_for_any_number_of_steps_of_sgd(sizes, settings, n_steps):
     before, after, x = trained(sizes, optimiser=torch.optim.SGD, n_steps=n_steps, **settings)
-    for found in (from_snapshots(before, after),
-                  from_snapshots((before[0].weight, before[0].bias), (after[0].weight, after[0].bias))):
+    for found in (
+        from_snapshots(before, after),
+        from_snapshots((before[0].weight, before[0].bias), (after[0].weight, after[0].bias)),
+    ):
         np.testing.assert_allclose(found.row, x, rtol=1e-9, atol=1e-10)
 
 
 def test_snapshots_in_float32_keep_the_digits_of_the_difference():
-    before, after, x = trained((30, 64, 2), optimiser=torch.optim.SGD, n_steps=5, lr=0.1, dtype=torch.float32)
+    before, after, x = trained(
+        (30, 64, 2), optimiser=torch.optim.SGD, n_steps=5, lr=0.1, dtype=torch.float32
+    )
     found = from_snapshots(before, after)
     assert 1e-9 < np.abs(found.row - x).max() < 1e-4 and found.confidence > 1 - 1e-8
 
@@ -206,49 +242,79 @@ def test_snapshots_in_float32_keep_the_digits_of_the_difference():
 @pytest.mark.parametrize("sizes", [(30, 64, 2), (30, 16, 8, 2), (4, 31, 2)])
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_weight_decay_disturbs_and_is_undone_without_knowing_it(sizes, momentum):
-    before, after, x = trained(sizes, optimiser=torch.optim.SGD, n_steps=5, lr=0.05, momentum=momentum, weight_decay=0.05)
+    before, after, x = trained(
+        sizes, optimiser=torch.optim.SGD, n_steps=5, lr=0.05, momentum=momentum, weight_decay=0.05
+    )
     plain, undone = from_snapshots(before, after), from_snapshots(before, after, decayed=True)
     assert np.linalg.norm(plain.row - x) > 1e-3 * np.linalg.norm(x) and plain.confidence < 1 - 1e-5
-    assert np.linalg.norm(undone.row - x) < 1e-9 * np.linalg.norm(x) and undone.confidence > 1 - 1e-12
+    assert (
+        np.linalg.norm(undone.row - x) < 1e-9 * np.linalg.norm(x) and undone.confidence > 1 - 1e-12
+    )
     still = trained(sizes, optimiser=torch.optim.SGD, n_steps=5, lr=0.05)
-    np.testing.assert_allclose(from_snapshots(*still[:2], decayed=True).row, still[2], rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(
+        from_snapshots(*still[:2], decayed=True).row, still[2], rtol=1e-8, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_adams_first_step_looks_like_signs_and_says_so(dtype):
-    before, after, x = trained((30, 64, 2), optimiser=torch.optim.Adam, n_steps=1, lr=1e-3, dtype=dtype)
+    before, after, x = trained(
+        (30, 64, 2), optimiser=torch.optim.Adam, n_steps=1, lr=1e-3, dtype=dtype
+    )
     found = from_snapshots(before, after)
-    assert (np.sign(found.row) == np.sign(x)).all() and np.linalg.norm(found.row - x) > 0.3 * np.linalg.norm(x)
+    assert (np.sign(found.row) == np.sign(x)).all() and np.linalg.norm(
+        found.row - x
+    ) > 0.3 * np.linalg.norm(x)
     assert found.confidence is None and "only its signs are known" in found.why
-    assert from_snapshots(*trained((30, 64, 2), optimiser=torch.optim.SGD, n_steps=1, lr=1e-3)[:2]).why == ""
+    assert (
+        from_snapshots(*trained((30, 64, 2), optimiser=torch.optim.SGD, n_steps=1, lr=1e-3)[:2]).why
+        == ""
+    )
 
 
 def test_adams_first_step_is_undone_in_float64_and_not_in_float32():
     before, after, x = trained((30, 64, 2), optimiser=torch.optim.Adam, n_steps=1, lr=1e-3)
     found = from_adam_step(before, after, lr=1e-3)
     assert np.linalg.norm(found.row - x) < 1e-5 * np.linalg.norm(x) and found.confidence > 1 - 1e-9
-    before, after, x = trained((30, 64, 2), optimiser=torch.optim.Adam, n_steps=1, lr=1e-3, dtype=torch.float32)
+    before, after, x = trained(
+        (30, 64, 2), optimiser=torch.optim.Adam, n_steps=1, lr=1e-3, dtype=torch.float32
+    )
     found = from_adam_step(before, after, lr=1e-3)
     assert np.linalg.norm(found.row - x) > 0.1 * np.linalg.norm(x) and found.confidence < 0.99
-    rng = np.random.default_rng(7)                    # gradients as small as eps: the step is no sign, and float32 suffices
-    x, delta, W = rng.standard_normal(30), 1e-8 * rng.standard_normal(64), 0.1 * rng.standard_normal((64, 31))
+    rng = np.random.default_rng(
+        7
+    )  # gradients as small as eps: the step is no sign, and float32 suffices
+    x, delta, W = (
+        rng.standard_normal(30),
+        1e-8 * rng.standard_normal(64),
+        0.1 * rng.standard_normal((64, 31)),
+    )
     g = np.outer(delta, np.append(x, 1.0))
     for dtype, limit in ((np.float64, 1e-9), (np.float32, 0.01)):
         old, new = W.astype(dtype), (W - 1e-3 * g / (np.abs(g) + 1e-8)).astype(dtype)
         found = from_adam_step((old[:, :30], old[:, 30]), (new[:, :30], new[:, 30]), lr=1e-3)
         assert np.abs(found.row - x).max() < limit
-    with pytest.raises(ValueError, match="a first step of Adam is at most lr = 0.0001 long, got 0.001"):
+    with pytest.raises(
+        ValueError, match="a first step of Adam is at most lr = 0.0001 long, got 0.001"
+    ):
         from_adam_step(before, after, lr=1e-4)
     with pytest.raises(ValueError, match="lr and eps must be > 0, got 0 and 1e-08"):
         from_adam_step(before, after, lr=0)
 
 
 def test_bad_input_is_named():
-    with pytest.raises(ValueError, match=r"weight_grad must be \(H, F\) and bias_grad \(H,\), got \(2, 3\) and \(3,\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"weight_grad must be \(H, F\) and bias_grad \(H,\), got \(2, 3\) and \(3,\)",
+    ):
         reconstruct(np.ones((2, 3)), np.ones(3))
-    with pytest.raises(ValueError, match=r"weight_grad must be \(H, F\) and bias_grad \(H,\), got \(3,\) and \(\)"):
+    with pytest.raises(
+        ValueError, match=r"weight_grad must be \(H, F\) and bias_grad \(H,\), got \(3,\) and \(\)"
+    ):
         reconstruct(np.ones(3), 1.0)
-    with pytest.raises(ValueError, match="bias_grad must be finite, got 1 of 2 values that are NaN or infinite"):
+    with pytest.raises(
+        ValueError, match="bias_grad must be finite, got 1 of 2 values that are NaN or infinite"
+    ):
         reconstruct(np.ones((2, 3)), [1.0, math.nan])
     with pytest.raises(ValueError, match="weight_grad must be real numbers, got an array of <U3"):
         reconstruct([["one", "two"]], [1.0])
@@ -266,7 +332,11 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match="a model whose first layer is Linear, got None"):
         first_layer(nn.Sequential(nn.Flatten()))
     assert first_layer(nn.Sequential(nn.Flatten(), nn.Sequential(nn.Linear(3, 2)))).in_features == 3
-    with pytest.raises(ValueError, match=r"snapshots must be of the same layer, got weights \(2, 3\) and \(2, 4\)"):
+    with pytest.raises(
+        ValueError, match=r"snapshots must be of the same layer, got weights \(2, 3\) and \(2, 4\)"
+    ):
         from_snapshots(nn.Linear(3, 2), nn.Linear(4, 2))
-    with pytest.raises(ValueError, match="weight decay is told apart from 3 neurons and 2 features on, got 2 and 3"):
+    with pytest.raises(
+        ValueError, match="weight decay is told apart from 3 neurons and 2 features on, got 2 and 3"
+    ):
         from_snapshots(nn.Linear(3, 2), nn.Linear(3, 2), decayed=True)

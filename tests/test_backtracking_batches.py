@@ -23,7 +23,9 @@ def batch(n_records, sizes=(30, 64, 2), seed=0, dtype=torch.float64):
 
 def per_record_biases(model, X, y):
     """Oracle: the first bias gradient of each record by itself, (N, H)."""
-    return torch.stack([shared_gradient(model, X[i:i + 1], y[i:i + 1])[1] for i in range(len(X))]).numpy()
+    return torch.stack(
+        [shared_gradient(model, X[i : i + 1], y[i : i + 1])[1] for i in range(len(X))]
+    ).numpy()
 
 
 @pytest.mark.parametrize("sizes", [(30, 1), (30, 2), (30, 64, 2), (30, 20, 10, 3)])
@@ -34,9 +36,13 @@ def test_a_ratio_is_an_affine_combination_of_the_rows(sizes):
     alive = ~np.isnan(weights).any(axis=1)
     assert alive.sum() >= 0.9 * len(weights) and (np.isnan(weights).all(axis=1) | alive).all()
     np.testing.assert_allclose(weights[alive].sum(axis=1), 1, rtol=1e-9)
-    np.testing.assert_allclose(weights[alive] @ X.numpy(), (dW / db[:, None]).numpy()[alive], rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        weights[alive] @ X.numpy(), (dW / db[:, None]).numpy()[alive], rtol=1e-6, atol=1e-8
+    )
     delta = per_record_biases(model, X, y).T
-    np.testing.assert_allclose(weights[alive], (delta / delta.sum(axis=1, keepdims=True))[alive], rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(
+        weights[alive], (delta / delta.sum(axis=1, keepdims=True))[alive], rtol=1e-8, atol=1e-12
+    )
 
 
 def test_the_other_class_has_negative_weights():
@@ -51,7 +57,9 @@ def test_the_other_class_has_negative_weights():
 def test_isolated_counts_records_that_a_neuron_sees_alone(n_records):
     model, X, y = batch(n_records, (30, 20, 8, 2))
     seen = per_record_biases(model, X, y) != 0
-    expected = [i for i in range(n_records) if any(seen[i, j] and seen[:, j].sum() == 1 for j in range(20))]
+    expected = [
+        i for i in range(n_records) if any(seen[i, j] and seen[:, j].sum() == 1 for j in range(20))
+    ]
     assert batches.isolated(model, X, y).tolist() == expected
     assert n_records > 3 or expected
 
@@ -70,7 +78,11 @@ def test_a_batch_of_six_falls_whole_without_a_look_at_it(sizes, seed):
     dW, db, *_ = shared_gradient(model, X, y)
     found = batches.from_batch(dW, db, model=model, n_records=6)
     at = hits(found, X)
-    assert sorted(at) == list(range(6)) and (found.labels == y.numpy()[at]).all() and found.unexplained < 1e-9
+    assert (
+        sorted(at) == list(range(6))
+        and (found.labels == y.numpy()[at]).all()
+        and found.unexplained < 1e-9
+    )
     assert set(batches.isolated(model, X, y)) <= set(at)
 
 
@@ -87,16 +99,24 @@ def test_what_does_not_fall_is_not_claimed():
         model, X, y = batch(n_records, sizes)
         dW, db, *_ = shared_gradient(model, X, y)
         found = batches.from_batch(dW, db, model=model, n_records=n_records)
-        assert found.rows.shape == (0, 30) and found.labels.shape == (0,) and found.unexplained == 1.0
+        assert (
+            found.rows.shape == (0, 30) and found.labels.shape == (0,) and found.unexplained == 1.0
+        )
     model, X, y = batch(6)
     dW, db, *_ = shared_gradient(model, X, y)
-    assert len(batches.from_batch(dW, db, model=model, n_records=7).rows) == 0       # the wrong size confirms nothing
+    assert (
+        len(batches.from_batch(dW, db, model=model, n_records=7).rows) == 0
+    )  # the wrong size confirms nothing
     assert len(batches.from_batch(dW, 1.001 * db, model=model, n_records=6).rows) == 0
-    noise = 1e-4 * torch.randn(db.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    noise = 1e-4 * torch.randn(
+        db.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )
     assert len(batches.from_batch(dW, db + noise, model=model, n_records=6).rows) == 0
-    nothing = batches.from_batch(torch.zeros_like(dW), torch.zeros_like(db), model=model, n_records=6)
+    nothing = batches.from_batch(
+        torch.zeros_like(dW), torch.zeros_like(db), model=model, n_records=6
+    )
     assert len(nothing.rows) == 0 and nothing.unexplained == 0
-    model[1] = nn.Sigmoid()                                                          # every neuron sees every record
+    model[1] = nn.Sigmoid()  # every neuron sees every record
     dW, db, *_ = shared_gradient(model, X, y)
     assert len(batches.from_batch(dW, db, model=model, n_records=6).rows) == 0
 
@@ -119,13 +139,17 @@ def test_a_record_that_stands_twice_is_missed_and_the_others_are_not():
     assert found.unexplained == pytest.approx(2 / 6 * sizes[0] / sizes[1], rel=1e-9)
 
 
-@pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-9), (torch.float64, 1e-3), (torch.float32, 1e-3)])
+@pytest.mark.parametrize(
+    "dtype, tolerance", [(torch.float64, 1e-9), (torch.float64, 1e-3), (torch.float32, 1e-3)]
+)
 def test_no_combination_of_records_passes_for_one_even_at_a_wide_tolerance(dtype, tolerance):
     for seed in range(10):
         model, X, y = batch(6, seed=seed, dtype=dtype)
         dW, db, *_ = shared_gradient(model, X, y)
         found = batches.from_batch(dW, db, model=model, n_records=6, tolerance=tolerance)
-        assert sorted(hits(found, X, limit=1e-6 if dtype == torch.float64 else 1e-3)) == list(range(6))
+        assert sorted(hits(found, X, limit=1e-6 if dtype == torch.float64 else 1e-3)) == list(
+            range(6)
+        )
 
 
 def test_more_rounds_isolate_more_rows():
@@ -134,18 +158,31 @@ def test_more_rounds_isolate_more_rows():
     for _ in range(6):
         models.append(copy.deepcopy(model))
         gradients.append(shared_gradient(model, X, y))
-        model = mlp((30, 24, 6, 2), rng=torch.Generator().manual_seed(len(models)), dtype=torch.float64)
-    alone = [len(hits(batches.from_rounds([m], [g], n_records=9), X)) for m, g in zip(models, gradients)]
+        model = mlp(
+            (30, 24, 6, 2), rng=torch.Generator().manual_seed(len(models)), dtype=torch.float64
+        )
+    alone = [
+        len(hits(batches.from_rounds([m], [g], n_records=9), X)) for m, g in zip(models, gradients)
+    ]
     together = batches.from_rounds(models, gradients, n_records=9)
-    assert max(alone) < 9 and sorted(hits(together, X)) == list(range(9)) and together.unexplained < 1e-9
+    assert (
+        max(alone) < 9
+        and sorted(hits(together, X)) == list(range(9))
+        and together.unexplained < 1e-9
+    )
 
 
 def test_an_aggregator_who_chooses_the_weights_reads_many_rows_of_128():
     model, X, y = batch(128)
-    with torch.no_grad():  # one direction, thresholds at the quantiles of what it gives on rows of the same kind
+    with (
+        torch.no_grad()
+    ):  # one direction, thresholds at the quantiles of what it gives on rows of the same kind
         direction = torch.randn(30, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
         model[0].weight.copy_(direction.expand(64, 30))
-        model[0].bias.copy_(direction.norm() * torch.special.ndtri((torch.arange(64, dtype=torch.float64) + 0.5) / 64))
+        model[0].bias.copy_(
+            direction.norm()
+            * torch.special.ndtri((torch.arange(64, dtype=torch.float64) + 0.5) / 64)
+        )
     dW, db, *_ = shared_gradient(model, X, y)
     found = batches.from_batch(dW, db, model=model, n_records=128)
     assert len(set(hits(found, X))) == len(found.rows) >= 10
@@ -156,25 +193,36 @@ def test_an_aggregator_who_chooses_the_weights_reads_many_rows_of_128():
 def test_clipping_every_record_hides_no_record_and_no_outlier(sizes, l2_norm_clip):
     model, X, y = batch(8, sizes)
     X[3] *= 10
-    single = [shared_gradient(model, X[i:i + 1], y[i:i + 1]) for i in range(8)]             # oracle: one record at a time
+    single = [
+        shared_gradient(model, X[i : i + 1], y[i : i + 1]) for i in range(8)
+    ]  # oracle: one record at a time
     norms = [float(torch.cat([g.flatten() for g in grads]).norm()) for grads in single]
     assert l2_norm_clip < norms[3]
-    dW, db = (sum(grads[k] * min(1.0, l2_norm_clip / norm) for grads, norm in zip(single, norms)) / 8 for k in (0, 1))
+    dW, db = (
+        sum(grads[k] * min(1.0, l2_norm_clip / norm) for grads, norm in zip(single, norms)) / 8
+        for k in (0, 1)
+    )
     found = batches.from_batch(dW, db, model=model, n_records=8, l2_norm_clip=l2_norm_clip)
     assert sorted(hits(found, X, limit=1e-5)) == list(range(8)) and found.unexplained < 1e-9
-    sure = batches.from_batch(dW, db, model=model, n_records=8)           # who does not know the clip cannot test what he has
+    sure = batches.from_batch(
+        dW, db, model=model, n_records=8
+    )  # who does not know the clip cannot test what he has
     assert len(sure.rows) < 8
 
 
 def test_bad_input_is_named():
     model, X, y = batch(4)
     dW, db, *_ = shared_gradient(model, X, y)
-    with pytest.raises(ValueError, match=r"the gradient must be \(64, 30\) and \(64,\) as the model's first layer"):
+    with pytest.raises(
+        ValueError, match=r"the gradient must be \(64, 30\) and \(64,\) as the model's first layer"
+    ):
         batches.from_batch(dW[:, 1:], db, model=model, n_records=4)
     with pytest.raises(ValueError, match="the gradient must be finite, got 64 values that are not"):
         batches.from_batch(dW, db * math.nan, model=model, n_records=4)
     for n_records in (0, 1.5):
-        with pytest.raises(ValueError, match=f"n_records must be a whole number >= 1, got {n_records}"):
+        with pytest.raises(
+            ValueError, match=f"n_records must be a whole number >= 1, got {n_records}"
+        ):
             batches.from_batch(dW, db, model=model, n_records=n_records)
     with pytest.raises(ValueError, match="tolerance must be > 0, got 0"):
         batches.from_batch(dW, db, model=model, n_records=4, tolerance=0)
@@ -182,10 +230,16 @@ def test_bad_input_is_named():
         with pytest.raises(ValueError, match=f"l2_norm_clip must be > 0, got {l2_norm_clip}"):
             batches.from_batch(dW, db, model=model, n_records=4, l2_norm_clip=l2_norm_clip)
     with pytest.raises(ValueError, match="l2_norm_clip needs the default loss"):
-        batches.from_batch(dW, db, model=model, n_records=4, l2_norm_clip=1.0, loss=nn.functional.cross_entropy)
-    with pytest.raises(ValueError, match="the attack needs dW and db, and the first layer has no bias gradient"):
+        batches.from_batch(
+            dW, db, model=model, n_records=4, l2_norm_clip=1.0, loss=nn.functional.cross_entropy
+        )
+    with pytest.raises(
+        ValueError, match="the attack needs dW and db, and the first layer has no bias gradient"
+    ):
         batches.from_batch(dW, None, model=model, n_records=4)
-    with pytest.raises(ValueError, match="every round needs a model and a gradient, got 2 models and 1 gradients"):
+    with pytest.raises(
+        ValueError, match="every round needs a model and a gradient, got 2 models and 1 gradients"
+    ):
         batches.from_rounds([model, model], [(dW, db)], n_records=4)
 
     class Own(nn.Module):
@@ -195,6 +249,7 @@ def test_bad_input_is_named():
 
         def forward(self, X):
             return self.first(X)
+
     with pytest.raises(ValueError, match="an nn.Sequential that begins with Linear, got Own"):
         batches.from_batch(dW, db, model=Own(), n_records=4)
     with pytest.raises(ValueError, match="begins with Linear itself, got Flatten first"):

@@ -16,11 +16,17 @@ FAILURE = 1e-7
 
 
 def law(mean_top=0.0, sd_top=1.0, mean_bottom=0.0, sd_bottom=1.0):
-    return {"mean_top": mean_top, "sd_top": sd_top, "mean_bottom": mean_bottom, "sd_bottom": sd_bottom}
+    return {
+        "mean_top": mean_top,
+        "sd_top": sd_top,
+        "mean_bottom": mean_bottom,
+        "sd_bottom": sd_bottom,
+    }
 
 
 def cdf_by_quadrature(t, *, mean_top, sd_top, mean_bottom, sd_bottom):
     """Oracle: integrate P(T <= t b) over b > 0 and P(T >= t b) over b < 0."""
+
     def inside(b):
         side = norm.cdf if b > 0 else norm.sf
         return norm.pdf(b, mean_bottom, sd_bottom) * side((t * b - mean_top) / sd_top)
@@ -28,7 +34,10 @@ def cdf_by_quadrature(t, *, mean_top, sd_top, mean_bottom, sd_bottom):
     low, high = mean_bottom - 12 * sd_bottom, mean_bottom + 12 * sd_bottom
     corners = [0.0, mean_bottom] + ([mean_top / t] if t else [])
     ends = sorted({low, high, *(c for c in corners if low < c < high)})
-    return sum(integrate.quad(inside, a, b, epsabs=1e-13, epsrel=1e-11, limit=400)[0] for a, b in zip(ends, ends[1:]))
+    return sum(
+        integrate.quad(inside, a, b, epsabs=1e-13, epsrel=1e-11, limit=400)[0]
+        for a, b in zip(ends, ends[1:])
+    )
 
 
 def assert_law(draws, cdf):
@@ -50,7 +59,9 @@ def test_ratio_cdf_equals_quadrature():
         assert ratio_cdf(t, **given) == pytest.approx(cdf_by_quadrature(t, **given), abs=1e-10)
 
 
-@pytest.mark.parametrize("given", [law(), law(1.0, 0.5, 2.0, 0.3), law(-3.0, 1.0, 0.2, 1.0), law(0.5, 2.0, -1.0, 0.5)])
+@pytest.mark.parametrize(
+    "given", [law(), law(1.0, 0.5, 2.0, 0.3), law(-3.0, 1.0, 0.2, 1.0), law(0.5, 2.0, -1.0, 0.5)]
+)
 def test_ratio_cdf_is_what_draws_do(given):
     rng = np.random.default_rng(1)
     top = rng.normal(given["mean_top"], given["sd_top"], 200_000)
@@ -61,11 +72,15 @@ def test_ratio_cdf_is_what_draws_do(given):
 def test_limits_known_by_hand():
     t = np.linspace(-50, 50, 101)
     np.testing.assert_allclose(ratio_cdf(t, **law(0, 2.0, 0, 0.5)), cauchy.cdf(t / 4), atol=1e-14)
-    np.testing.assert_allclose(ratio_cdf(t, **law(3.0, 2.0, 1.0, 1e-9)), norm.cdf(t, 3, 2), atol=1e-7)
+    np.testing.assert_allclose(
+        ratio_cdf(t, **law(3.0, 2.0, 1.0, 1e-9)), norm.cdf(t, 3, 2), atol=1e-7
+    )
     assert ratio_cdf([-np.inf, np.inf], **law(1.0, 1.0, 0.0, 1.0)).tolist() == [0, 1]
     given = law(1.3, 0.7, -0.4, 0.9)
     turned = law(-1.3, 0.7, 0.4, 0.9)
-    np.testing.assert_allclose(ratio_cdf(t, **given), ratio_cdf(t, **turned), atol=1e-14)   # signs of both cancel
+    np.testing.assert_allclose(
+        ratio_cdf(t, **given), ratio_cdf(t, **turned), atol=1e-14
+    )  # signs of both cancel
     mirror = law(-1.3, 0.7, -0.4, 0.9)
     np.testing.assert_allclose(ratio_cdf(t, **given), 1 - ratio_cdf(-t, **mirror), atol=1e-14)
     assert (np.diff(ratio_cdf(np.linspace(-9, 9, 2001), **given)) >= -1e-15).all()
@@ -74,9 +89,19 @@ def test_limits_known_by_hand():
 def test_there_is_no_mean():
     """M P(|A| > M) goes to 2 f_B(0) E|T| > 0, so the integral of P(|A| > M) over M, which is E|A|, diverges."""
     given = law(1.0, 0.5, 1.0, 0.5)
-    expected = 2 * norm.pdf(0, 1.0, 0.5) * integrate.quad(lambda v: abs(v) * norm.pdf(v, 1.0, 0.5), -5, 7)[0]
-    for M in (1e3, 1e5, 1e7):  # what is left after the limit falls like 1 / M; rounding of a chance grows like M
-        assert M * (1 - ratio_cdf(M, **given) + ratio_cdf(-M, **given)) == pytest.approx(expected, rel=3 / M + 1e-15 * M)
+    expected = (
+        2
+        * norm.pdf(0, 1.0, 0.5)
+        * integrate.quad(lambda v: abs(v) * norm.pdf(v, 1.0, 0.5), -5, 7)[0]
+    )
+    for M in (
+        1e3,
+        1e5,
+        1e7,
+    ):  # what is left after the limit falls like 1 / M; rounding of a chance grows like M
+        assert M * (1 - ratio_cdf(M, **given) + ratio_cdf(-M, **given)) == pytest.approx(
+            expected, rel=3 / M + 1e-15 * M
+        )
     assert expected > 0.1
 
 
@@ -87,7 +112,12 @@ def test_the_attackers_error_has_the_law_that_is_claimed(noise_scale, n_rounds):
     """End to end: logistic regression on one record, noise on every shared gradient, averaged, reconstructed."""
     generator = torch.Generator().manual_seed(3)
     x = torch.tensor([[1.7, -0.4]], dtype=torch.float64)
-    dW, db = (g.numpy() for g in shared_gradient(mlp((2, 1), rng=generator, dtype=torch.float64), x, torch.tensor([1])))
+    dW, db = (
+        g.numpy()
+        for g in shared_gradient(
+            mlp((2, 1), rng=generator, dtype=torch.float64), x, torch.tensor([1])
+        )
+    )
     rng = np.random.default_rng(4)
     errors = []
     for _ in range(4000):
@@ -95,7 +125,12 @@ def test_the_attackers_error_has_the_law_that_is_claimed(noise_scale, n_rounds):
         seen = np.append(dW[0], db) + noise.mean(axis=0)
         errors.append(np.abs(reconstruct(seen[None, :2], seen[2:]).row - x[0].numpy()))
     for feature, value in enumerate((1.7, -0.4)):
-        given = {"value": value, "bias_grad": db[0], "noise_scale": noise_scale, "n_rounds": n_rounds}
+        given = {
+            "value": value,
+            "bias_grad": db[0],
+            "noise_scale": noise_scale,
+            "n_rounds": n_rounds,
+        }
         assert_law(np.array(errors)[:, feature], lambda e: error_cdf(e, **given))
 
 
@@ -105,7 +140,10 @@ def test_many_neurons_added_up_by_their_proportions_are_one_neuron_of_their_leng
     length = np.linalg.norm(delta)
     top = (delta / length) @ (1.5 * delta[:, None] + 0.05 * rng.standard_normal((16, 100_000)))
     bottom = (delta / length) @ (delta[:, None] + 0.05 * rng.standard_normal((16, 100_000)))
-    assert_law(np.abs(top / bottom - 1.5), lambda e: error_cdf(e, value=1.5, bias_grad=length, noise_scale=0.05))
+    assert_law(
+        np.abs(top / bottom - 1.5),
+        lambda e: error_cdf(e, value=1.5, bias_grad=length, noise_scale=0.05),
+    )
 
 
 def test_averaging_undoes_noise_at_one_over_the_square_root():
@@ -115,22 +153,34 @@ def test_averaging_undoes_noise_at_one_over_the_square_root():
         assert one / hundred == pytest.approx(10, rel=0.02)
         normal = norm.ppf((1 + p) / 2) * math.hypot(1, 0.8) * 0.02 / 0.4
         assert hundred == pytest.approx(normal / 10, rel=1e-3)
-    assert error_quantile(0.5, **given, n_rounds=4) == error_quantile(0.5, **{**given, "noise_scale": 0.01})
+    assert error_quantile(0.5, **given, n_rounds=4) == error_quantile(
+        0.5, **{**given, "noise_scale": 0.01}
+    )
 
 
 def test_with_much_noise_the_error_levels_off_where_a_cauchy_variable_does():
     for value in (0.0, 1.0, -7.0):
         far = error_quantile(0.5, value=value, bias_grad=1e-3, noise_scale=1e4)
-        assert far == pytest.approx(math.sqrt(1 + value**2), rel=1e-6)  # atan(a + e) - atan(a - e) = pi / 2
+        assert far == pytest.approx(
+            math.sqrt(1 + value**2), rel=1e-6
+        )  # atan(a + e) - atan(a - e) = pi / 2
 
 
 def test_error_quantile_inverts_error_cdf_and_broadcasts():
     p = np.array([0.5, 0.9])[:, None]
     scale = np.array([1e-6, 1e-3, 0.1, 1.0, 10.0])
     errors = error_quantile(p, value=-2.0, bias_grad=-0.3, noise_scale=scale)
-    assert errors.shape == (2, 5) and (np.diff(errors, axis=0) > 0).all() and (np.diff(errors[0]) > 0).all()
-    assert errors[1, 3] > errors[1, 4]  # more noise is not always more error: A forgets the sign of db, and all else with it
-    np.testing.assert_allclose(error_cdf(errors, value=-2.0, bias_grad=-0.3, noise_scale=scale), p + 0 * scale, rtol=1e-9)
+    assert (
+        errors.shape == (2, 5)
+        and (np.diff(errors, axis=0) > 0).all()
+        and (np.diff(errors[0]) > 0).all()
+    )
+    assert (
+        errors[1, 3] > errors[1, 4]
+    )  # more noise is not always more error: A forgets the sign of db, and all else with it
+    np.testing.assert_allclose(
+        error_cdf(errors, value=-2.0, bias_grad=-0.3, noise_scale=scale), p + 0 * scale, rtol=1e-9
+    )
     assert error_cdf(0.0, value=1.0, bias_grad=1.0, noise_scale=1.0) == 0
 
 

@@ -10,15 +10,43 @@ from torch.nn import functional
 
 from ppkit import datasets, gradients
 from ppkit.backtracking import banks
-from ppkit.backtracking.banks import (BY_ROWS, PAPER_WEIGHTS, Training, Tree, aggregate, fit, logistic, network, one_server,
-                                      permuted_twin, pooled, run, scores, split_tree)
+from ppkit.backtracking.banks import (
+    BY_ROWS,
+    PAPER_WEIGHTS,
+    Training,
+    Tree,
+    aggregate,
+    fit,
+    logistic,
+    network,
+    one_server,
+    permuted_twin,
+    pooled,
+    run,
+    scores,
+    split_tree,
+)
 
 pytestmark = pytest.mark.slow
 
-PAPER_CUTS = {"iteration by iteration": {(0, 0): (10, 30), (0, 1): (30, 45), (0, 2): (45, 50),
-                                         (1, 0): (50, 70), (1, 1): (70, 85), (1, 2): (85, 90)},
-              "bank by bank": {(0, 0): (10, 30), (1, 0): (30, 50), (0, 1): (50, 65), (1, 1): (65, 80),
-                               (0, 2): (80, 85), (1, 2): (85, 90)}}
+PAPER_CUTS = {
+    "iteration by iteration": {
+        (0, 0): (10, 30),
+        (0, 1): (30, 45),
+        (0, 2): (45, 50),
+        (1, 0): (50, 70),
+        (1, 1): (70, 85),
+        (1, 2): (85, 90),
+    },
+    "bank by bank": {
+        (0, 0): (10, 30),
+        (1, 0): (30, 50),
+        (0, 1): (50, 65),
+        (1, 1): (65, 80),
+        (0, 2): (80, 85),
+        (1, 2): (85, 90),
+    },
+}
 
 
 def parts(tree):
@@ -29,7 +57,9 @@ def rows(n_rows=600, n_features=4, seed=0, noise=1.0):
     """Rows whose label follows a line, a third of them 1."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_rows, n_features))
-    y = (X @ np.arange(1, n_features + 1) / 2 - 1 + noise * rng.logistic(size=n_rows) > 0).astype(np.int8)
+    y = (X @ np.arange(1, n_features + 1) / 2 - 1 + noise * rng.logistic(size=n_rows) > 0).astype(
+        np.int8
+    )
     return X, y
 
 
@@ -46,7 +76,9 @@ def test_the_tree_is_disjoint_covers_all_rows_and_keeps_its_shares(reading, n_ro
     for (t, k), (first, last) in PAPER_CUTS[reading].items():
         held = tree.iterations[t][k]
         assert abs(len(held) - n_rows * (last - first) / 100) < 1
-        assert abs(held[0] - n_rows * first / 100) < 1 and abs(held[-1] + 1 - n_rows * last / 100) < 1
+        assert (
+            abs(held[0] - n_rows * first / 100) < 1 and abs(held[-1] + 1 - n_rows * last / 100) < 1
+        )
         assert (np.diff(held) == 1).all()
     assert abs(len(tree.start) - n_rows / 10) < 1 and tree.start[0] == 0
     assert abs(len(tree.test) - n_rows / 10) <= 1 and tree.test[-1] == n_rows - 1
@@ -61,11 +93,16 @@ def test_sorting_deals_the_banks_rows_anew_and_leaves_start_and_test():
         np.testing.assert_array_equal(tree.test, plain.test)
         np.testing.assert_array_equal(np.sort(np.concatenate(parts(tree))), np.arange(1_000))
         assert all((np.diff(held) > 0).all() for held in parts(tree))
-        in_order = [tree.iterations[t][k] for t, k in sorted(PAPER_CUTS[reading], key=PAPER_CUTS[reading].get)]
-        assert all(amount[one].max() <= amount[two].min() for one, two in zip(in_order, in_order[1:]))
+        in_order = [
+            tree.iterations[t][k]
+            for t, k in sorted(PAPER_CUTS[reading], key=PAPER_CUTS[reading].get)
+        ]
+        assert all(
+            amount[one].max() <= amount[two].min() for one, two in zip(in_order, in_order[1:])
+        )
         assert [len(held) for held in parts(tree)] == [len(held) for held in parts(plain)]
     for one, two in zip(parts(split_tree(1_000, sort_by=np.zeros(1_000))), parts(plain)):
-        np.testing.assert_array_equal(one, two)                        # ties stay in file order
+        np.testing.assert_array_equal(one, two)  # ties stay in file order
 
 
 def test_pooled_and_one_server_hold_the_same_rows():
@@ -87,16 +124,29 @@ def test_one_bank_with_all_rows_is_central_training():
     X, y = rows(300)
     tree = pooled(split_tree(len(y)))
     data = torch.from_numpy(X), torch.from_numpy(y).long()
-    training = Training(n_epochs=2, batch_size=16, optimizer=partial(torch.optim.SGD, lr=.3))
+    training = Training(n_epochs=2, batch_size=16, optimizer=partial(torch.optim.SGD, lr=0.3))
     for make in (logistic, network):
         for rule in ("average", "differences"):
-            history = run(X, y, tree, rule=rule, weights=(1,), send_back=True, model=make, training=training, seed=7)
+            history = run(
+                X,
+                y,
+                tree,
+                rule=rule,
+                weights=(1,),
+                send_back=True,
+                model=make,
+                training=training,
+                seed=7,
+            )
             first_shuffle, start = banks._generators(7, 0)
             then_shuffle, _ = banks._generators(7, 1)
             central = make(X.shape[1], start)
-            for held, rng in ((tree.start, first_shuffle), (tree.iterations[0][0], then_shuffle),
-                              (tree.iterations[1][0], then_shuffle)):
-                plain_sgd(central, data[0][held], data[1][held], rng, lr=.3, size=16, n_epochs=2)
+            for held, rng in (
+                (tree.start, first_shuffle),
+                (tree.iterations[0][0], then_shuffle),
+                (tree.iterations[1][0], then_shuffle),
+            ):
+                plain_sgd(central, data[0][held], data[1][held], rng, lr=0.3, size=16, n_epochs=2)
             assert (vector(central) - history.parameters[-1]).abs().max() < 1e-12
 
 
@@ -105,10 +155,13 @@ def plain_sgd(model, X, y, rng, *, lr, size, n_epochs):
     for _ in range(n_epochs):
         order = torch.randperm(len(y), generator=rng)
         for first in range(0, len(y), size):
-            batch = order[first:first + size]
+            batch = order[first : first + size]
             logits = model(X[batch])
-            loss = (functional.softplus(logits[:, 0]) - y[batch] * logits[:, 0]).mean() if logits.shape[1] == 1 else \
-                functional.nll_loss(logits.log_softmax(dim=1), y[batch])
+            loss = (
+                (functional.softplus(logits[:, 0]) - y[batch] * logits[:, 0]).mean()
+                if logits.shape[1] == 1
+                else functional.nll_loss(logits.log_softmax(dim=1), y[batch])
+            )
             steps = torch.autograd.grad(loss, list(model.parameters()))
             with torch.no_grad():
                 for parameter, step in zip(model.parameters(), steps):
@@ -125,25 +178,35 @@ def test_one_full_batch_step_of_three_banks_by_rows_is_one_step_of_one_server():
         three, one = arm(tree=tree, weights=BY_ROWS), arm(tree=pooled(tree), weights=(1,))
         assert (three.parameters[-1] - one.parameters[-1]).abs().max() < 1e-12
         other = arm(tree=tree, weights=PAPER_WEIGHTS)
-        assert (other.parameters[-1] - one.parameters[-1]).abs().max() > 1e-6   # .55 of 40 rows is not half of them
+        assert (
+            other.parameters[-1] - one.parameters[-1]
+        ).abs().max() > 1e-6  # .55 of 40 rows is not half of them
 
 
 def test_average_and_differences_agree_when_everyone_starts_from_the_global_weights():
     X, y = rows()
     arm = partial(run, X, y, split_tree(len(y)), training=Training(n_epochs=1, batch_size=20))
     for make in (logistic, network):
-        one, two = (arm(rule=rule, send_back=True, model=make) for rule in ("average", "differences"))
+        one, two = (
+            arm(rule=rule, send_back=True, model=make) for rule in ("average", "differences")
+        )
         assert (one.parameters[-1] - two.parameters[-1]).abs().max() < 1e-12
     apart = [arm(rule=rule).parameters[-1] for rule in ("average", "differences")]
-    assert (apart[0] - apart[1]).abs().max() > .1                     # from starts of their own they differ
+    assert (apart[0] - apart[1]).abs().max() > 0.1  # from starts of their own they differ
 
 
 def test_equal_models_with_any_weights_stay_what_they_are():
     same = torch.randn(9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     for weights in ((1, 1, 1), PAPER_WEIGHTS, BY_ROWS):
-        torch.testing.assert_close(aggregate(same, [same] * 3, [same] * 3, rule="average", weights=weights), same)
-        torch.testing.assert_close(aggregate(same, [same] * 3, [same] * 3, rule="differences", weights=weights), same)
-        torch.testing.assert_close(aggregate(same, [same] * 3, [same] * 3, rule="add", weights=weights), 2 * same)
+        torch.testing.assert_close(
+            aggregate(same, [same] * 3, [same] * 3, rule="average", weights=weights), same
+        )
+        torch.testing.assert_close(
+            aggregate(same, [same] * 3, [same] * 3, rule="differences", weights=weights), same
+        )
+        torch.testing.assert_close(
+            aggregate(same, [same] * 3, [same] * 3, rule="add", weights=weights), 2 * same
+        )
 
 
 def test_the_papers_rule_step_by_step():
@@ -153,13 +216,15 @@ def test_the_papers_rule_step_by_step():
     history = run(X, y, split_tree(len(y)), training=training, seed=3)
     for t in (1, 2):
         one, two, three = history.uploads[t - 1]
-        expected = history.parameters[t - 1] + .55 * one + .35 * two + .10 * three
+        expected = history.parameters[t - 1] + 0.55 * one + 0.35 * two + 0.10 * three
         torch.testing.assert_close(history.parameters[t], expected, rtol=1e-12, atol=0)
     other = run(X, y, split_tree(len(y)), rule="average", training=training, seed=3)
     for one, two in zip(history.uploads, other.uploads):
         assert all(torch.equal(a, b) for a, b in zip(one, two))
     sent = run(X, y, split_tree(len(y)), send_back=True, training=training, seed=3)
-    assert torch.equal(sent.parameters[0], history.parameters[0]) and not torch.equal(sent.uploads[0][0], history.uploads[0][0])
+    assert torch.equal(sent.parameters[0], history.parameters[0]) and not torch.equal(
+        sent.uploads[0][0], history.uploads[0][0]
+    )
 
 
 def test_sent_back_each_bank_starts_from_the_global_weights():
@@ -184,11 +249,17 @@ def test_a_bank_trains_on_its_own_rows_only():
     changed[tree.iterations[1][2]] += 1
     after = run(changed, y, tree)
     assert all(torch.equal(a, b) for a, b in zip(before.uploads[0], after.uploads[0]))
-    assert [torch.equal(a, b) for a, b in zip(before.uploads[1], after.uploads[1])] == [True, True, False]
+    assert [torch.equal(a, b) for a, b in zip(before.uploads[1], after.uploads[1])] == [
+        True,
+        True,
+        False,
+    ]
     changed = X.copy()
     changed[tree.test] += 1
     after = run(changed, y, tree)
-    assert torch.equal(before.parameters[-1], after.parameters[-1]) and before.scores != after.scores
+    assert (
+        torch.equal(before.parameters[-1], after.parameters[-1]) and before.scores != after.scores
+    )
 
 
 def test_adding_weights_triples_a_logistic_regression_that_has_converged():
@@ -197,19 +268,23 @@ def test_adding_weights_triples_a_logistic_regression_that_has_converged():
     Banks of one distribution, 20,000 noisy rows: deterministic by seed.  The exact factor is 3 when all banks agree.
     """
     X, y = rows(20_000)
-    training = Training(n_epochs=6, batch_size=64, optimizer=partial(torch.optim.SGD, lr=.5))
+    training = Training(n_epochs=6, batch_size=64, optimizer=partial(torch.optim.SGD, lr=0.5))
     tree = split_tree(len(y))
     literal = run(X, y, tree, training=training)
     fedavg = run(X, y, tree, rule="average", send_back=True, training=training)
     ratio = literal.parameters[2].norm() / fedavg.parameters[2].norm()
-    assert ratio == pytest.approx(3, abs=.15)
+    assert ratio == pytest.approx(3, abs=0.15)
     adds, right = literal.scores[2], fedavg.scores[2]
     assert adds.auc == pytest.approx(right.auc, abs=2e-3)
     assert adds.average_precision == pytest.approx(right.average_precision, abs=5e-3)
-    assert adds.accuracy == pytest.approx(right.accuracy, abs=.01)
-    assert right.slope == pytest.approx(1, abs=.1) and adds.slope == pytest.approx(right.slope / 3, abs=.03)
+    assert adds.accuracy == pytest.approx(right.accuracy, abs=0.01)
+    assert right.slope == pytest.approx(1, abs=0.1) and adds.slope == pytest.approx(
+        right.slope / 3, abs=0.03
+    )
     assert adds.log_loss > 1.3 * right.log_loss
-    assert [literal.scores[t].slope * (1 + t) for t in (1, 2)] == pytest.approx([literal.scores[0].slope] * 2, rel=.15)
+    assert [literal.scores[t].slope * (1 + t) for t in (1, 2)] == pytest.approx(
+        [literal.scores[0].slope] * 2, rel=0.15
+    )
 
 
 def test_scores_are_those_of_the_models_that_the_history_names():
@@ -218,12 +293,15 @@ def test_scores_are_those_of_the_models_that_the_history_names():
     for make in (logistic, network):
         history = run(X, y, tree, model=make)
         model = make(X.shape[1], torch.Generator())
-        kept = [*zip(history.parameters, history.scores), (history.uploads[0][2], history.bank_scores[0][2]),
-                (history.uploads[1][0], history.bank_scores[1][0])]
+        kept = [
+            *zip(history.parameters, history.scores),
+            (history.uploads[0][2], history.bank_scores[0][2]),
+            (history.uploads[1][0], history.bank_scores[1][0]),
+        ]
         for parameters, found in kept:
             torch.nn.utils.vector_to_parameters(parameters, model.parameters())
             assert scores(model, torch.from_numpy(X[tree.test]), y[tree.test]) == found
-        assert found.auc > .6
+        assert found.auc > 0.6
 
 
 def test_scores_read_two_logits_as_one():
@@ -232,7 +310,9 @@ def test_scores_read_two_logits_as_one():
     p = model(torch.from_numpy(X)).softmax(dim=1)[:, 1].detach().numpy()
     found = scores(model, torch.from_numpy(X), y)
     assert found.log_loss == pytest.approx(-np.mean(np.log(np.where(y == 1, p, 1 - p))))
-    assert found.accuracy == np.mean((p > .5) == y) and found.expected == pytest.approx(p.sum() / y.sum())
+    assert found.accuracy == np.mean((p > 0.5) == y) and found.expected == pytest.approx(
+        p.sum() / y.sum()
+    )
 
 
 def test_every_holder_shuffles_by_a_generator_of_its_own():
@@ -240,19 +320,29 @@ def test_every_holder_shuffles_by_a_generator_of_its_own():
     X, y = rows()
     tree, training = split_tree(len(y)), Training(n_epochs=2, batch_size=16)
     uploads = run(X, y, tree, training=training, seed=7).uploads[0]
-    shuffles = [torch.Generator().manual_seed(int(np.random.SeedSequence([7, holder]).generate_state(2)[0])) for holder in range(4)]
+    shuffles = [
+        torch.Generator().manual_seed(int(np.random.SeedSequence([7, holder]).generate_state(2)[0]))
+        for holder in range(4)
+    ]
     orders = [torch.randperm(20, generator=rng).tolist() for rng in shuffles]
     assert len({tuple(order) for order in orders}) == 4
     for k, (upload, held) in enumerate(zip(uploads, tree.iterations[0]), start=1):
         for holder in range(1, 4):
-            shuffle, start = (torch.Generator().manual_seed(int(state))
-                              for state in np.random.SeedSequence([7, holder]).generate_state(2))
-            _, own = (torch.Generator().manual_seed(int(state)) for state in np.random.SeedSequence([7, k]).generate_state(2))
+            shuffle, start = (
+                torch.Generator().manual_seed(int(state))
+                for state in np.random.SeedSequence([7, holder]).generate_state(2)
+            )
+            _, own = (
+                torch.Generator().manual_seed(int(state))
+                for state in np.random.SeedSequence([7, k]).generate_state(2)
+            )
             model = logistic(4, own)
             for _ in range(2):
                 for some in torch.randperm(len(held), generator=shuffle).split(16):
                     loss = functional.binary_cross_entropy_with_logits(
-                        model(torch.from_numpy(X[held][some.numpy()]))[:, 0], torch.from_numpy(y[held][some.numpy()]).double())
+                        model(torch.from_numpy(X[held][some.numpy()]))[:, 0],
+                        torch.from_numpy(y[held][some.numpy()]).double(),
+                    )
                     grads = torch.autograd.grad(loss, list(model.parameters()))
                     with torch.no_grad():
                         for p, g in zip(model.parameters(), grads):
@@ -262,19 +352,29 @@ def test_every_holder_shuffles_by_a_generator_of_its_own():
 
 def test_banks_that_are_not_judged_have_no_scores_and_nothing_else_changes():
     X, y = rows()
-    judged, not_judged = (run(X, y, split_tree(len(y)), judge_banks=judge) for judge in (True, False))
+    judged, not_judged = (
+        run(X, y, split_tree(len(y)), judge_banks=judge) for judge in (True, False)
+    )
     assert [len(scores) for scores in judged.bank_scores] == [3, 3] and not_judged.bank_scores == ()
-    assert torch.equal(judged.parameters[-1], not_judged.parameters[-1]) and judged.scores == not_judged.scores
+    assert (
+        torch.equal(judged.parameters[-1], not_judged.parameters[-1])
+        and judged.scores == not_judged.scores
+    )
 
 
 def test_rule_and_weights_are_checked_before_anyone_trains():
     X, y = rows()
     trained = []
+
     def loud(model, X, y):
         trained.append(1)
         return torch.zeros(vector(model).shape, dtype=X.dtype)
-    for settings, message in (({"rule": "sum"}, "rule must be one of"), ({"weights": (1, 1)}, "weights must be 3 numbers"),
-                              ({"weights": (0, 0, 0)}, "positive, finite sum")):
+
+    for settings, message in (
+        ({"rule": "sum"}, "rule must be one of"),
+        ({"weights": (1, 1)}, "weights must be 3 numbers"),
+        ({"weights": (0, 0, 0)}, "positive, finite sum"),
+    ):
         with pytest.raises(ValueError, match=message):
             run(X, y, split_tree(len(y)), training=Training(gradient=loud), **settings)
     assert not trained
@@ -283,10 +383,17 @@ def test_rule_and_weights_are_checked_before_anyone_trains():
 def test_who_diverged_is_named():
     X, y = rows()
     tree = split_tree(len(y))
+
     def of(size):
-        return lambda m, X, y: torch.full(vector(m).shape, math.nan if len(X) == size else 0.0, dtype=X.dtype)
+        return lambda m, X, y: torch.full(
+            vector(m).shape, math.nan if len(X) == size else 0.0, dtype=X.dtype
+        )
+
     whole = partial(Training, n_epochs=1, batch_size=1_000)
-    with pytest.raises(ValueError, match="the training of bank 2 in iteration 1 has diverged: weights are NaN or infinite"):
+    with pytest.raises(
+        ValueError,
+        match="the training of bank 2 in iteration 1 has diverged: weights are NaN or infinite",
+    ):
         run(X, y, tree, training=whole(gradient=of(len(tree.iterations[0][1]))))
     with pytest.raises(ValueError, match="the global bank's own training has diverged"):
         run(X, y, tree, training=whole(gradient=of(len(tree.start))))
@@ -308,13 +415,20 @@ def test_one_server_is_its_first_model_and_seeds_decide_everything():
 def test_a_gradient_of_ones_own_takes_the_place_of_the_mean():
     X, y = (torch.from_numpy(a) for a in rows(200))
     plain = Training(batch_size=32)
-    mine = Training(batch_size=32, gradient=lambda m, X, y: gradients.clipped_sum(m, X, y, max_grad_norm=math.inf) / len(X))
-    still = Training(batch_size=32, gradient=lambda m, X, y: torch.zeros(vector(m).shape, dtype=X.dtype))
+    mine = Training(
+        batch_size=32,
+        gradient=lambda m, X, y: gradients.clipped_sum(m, X, y, max_grad_norm=math.inf) / len(X),
+    )
+    still = Training(
+        batch_size=32, gradient=lambda m, X, y: torch.zeros(vector(m).shape, dtype=X.dtype)
+    )
     models = [network(4, torch.Generator().manual_seed(0)) for _ in range(4)]
     for model, training in zip(models, (plain, mine, still)):
         fit(model, X, y.long(), training=training, rng=torch.Generator().manual_seed(1))
     assert (vector(models[0]) - vector(models[1])).abs().max() < 1e-12
-    assert torch.equal(vector(models[2]), vector(models[3])) and not torch.equal(vector(models[0]), vector(models[3]))
+    assert torch.equal(vector(models[2]), vector(models[3])) and not torch.equal(
+        vector(models[0]), vector(models[3])
+    )
 
 
 def test_clipping_each_record_undoes_one_gross_outlier():
@@ -326,31 +440,48 @@ def test_clipping_each_record_undoes_one_gross_outlier():
 
     def auc(features, gradient):
         model = banks.mlp((4, 2), rng=torch.Generator().manual_seed(0), dtype=torch.float64)
-        fit(model, torch.from_numpy(features), torch.from_numpy(y).long(), training=Training(gradient=gradient),
-            rng=torch.Generator().manual_seed(1))
+        fit(
+            model,
+            torch.from_numpy(features),
+            torch.from_numpy(y).long(),
+            training=Training(gradient=gradient),
+            rng=torch.Generator().manual_seed(1),
+        )
         return scores(model, *test).auc
 
     def clipped(model, X, y):
         return gradients.clipped_sum(model, X, y, max_grad_norm=1.0) / len(X)
-    assert auc(X, None) > .9 and auc(spoilt, None) < auc(X, None) - .05
-    assert auc(spoilt, clipped) > auc(X, None) - .01
+
+    assert auc(X, None) > 0.9 and auc(spoilt, None) < auc(X, None) - 0.05
+    assert auc(spoilt, clipped) > auc(X, None) - 0.01
 
 
 def test_a_permuted_twin_is_the_same_function_and_their_mean_is_not():
     X, y = rows(2_000)
     model = banks.mlp((4, 12, 9, 2), rng=torch.Generator().manual_seed(0), dtype=torch.float64)
-    fit(model, torch.from_numpy(X), torch.from_numpy(y).long(), training=Training(n_epochs=10),
-        rng=torch.Generator().manual_seed(1))
+    fit(
+        model,
+        torch.from_numpy(X),
+        torch.from_numpy(y).long(),
+        training=Training(n_epochs=10),
+        rng=torch.Generator().manual_seed(1),
+    )
     twin = permuted_twin(model, rng=torch.Generator().manual_seed(2))
     inputs = torch.from_numpy(X)
     assert (model(inputs) - twin(inputs)).abs().max() < 1e-12
-    assert (vector(model) - vector(twin)).abs().max() > .1
+    assert (vector(model) - vector(twin)).abs().max() > 0.1
     middle = permuted_twin(model, rng=torch.Generator().manual_seed(3))
     torch.nn.utils.vector_to_parameters(
-        aggregate(None, [], [vector(model), vector(twin)], rule="average", weights=(1, 1)), middle.parameters())
+        aggregate(None, [], [vector(model), vector(twin)], rule="average", weights=(1, 1)),
+        middle.parameters(),
+    )
     assert scores(middle, inputs, y).log_loss > 1.2 * scores(model, inputs, y).log_loss
-    assert (permuted_twin(banks.mlp((3, 2), rng=torch.Generator().manual_seed(0)), rng=torch.Generator())[0].weight
-            == banks.mlp((3, 2), rng=torch.Generator().manual_seed(0))[0].weight).all()   # nothing hidden, nothing moves
+    assert (
+        permuted_twin(
+            banks.mlp((3, 2), rng=torch.Generator().manual_seed(0)), rng=torch.Generator()
+        )[0].weight
+        == banks.mlp((3, 2), rng=torch.Generator().manual_seed(0))[0].weight
+    ).all()  # nothing hidden, nothing moves
 
 
 def test_the_card_transactions_come_out_as_they_are_loaded():
@@ -358,30 +489,70 @@ def test_the_card_transactions_come_out_as_they_are_loaded():
     tree = split_tree(data.n_rows, sort_by=data.X[:, -1])
     history = run(datasets.standardise(data, tree.start)[:, 1:], data.y, tree, seed=1)
     assert all(math.isfinite(score.log_loss) for score in history.scores)
-    run(data.X[:, 1:], data.y, tree, training=Training(optimizer=partial(torch.optim.SGD, lr=1e-4)))  # read-only arrays
+    run(
+        data.X[:, 1:], data.y, tree, training=Training(optimizer=partial(torch.optim.SGD, lr=1e-4))
+    )  # read-only arrays
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda X, y: split_tree(13), "13 rows are too few for the tree"),
-    (lambda X, y: split_tree(0), "0 rows are too few for the tree"),
-    (lambda X, y: split_tree(100, reading="by bank"), "reading must be one of .* got 'by bank'"),
-    (lambda X, y: split_tree(100, sort_by=np.ones(99)), r"sort_by must be 100 finite numbers, got shape \(99,\)"),
-    (lambda X, y: split_tree(100, sort_by=np.r_[np.ones(99), np.nan]), "with 1 that are not finite"),
-    (lambda X, y: run(X, y, split_tree(600), weights=(0, 0, 0)), "positive, finite sum, got 0.0"),
-    (lambda X, y: run(X, y, split_tree(600), weights=(1, 1)), "weights must be 3 numbers, one a vector, got 2"),
-    (lambda X, y: run(X, y, split_tree(600), rule="sum"), "rule must be one of .* got 'sum'"),
-    (lambda X, y: run(X, y, split_tree(700)), "bank 3 in iteration 2 holds row 629, but X has 600 rows"),
-    (lambda X, y: run(X[:, 0], y, split_tree(600)), r"X must be \(N, F\) and y \(N,\), got \(600,\) and \(600,\)"),
-    (lambda X, y: run(X, y[:-1], split_tree(600)), r"got \(600, 4\) and \(599,\)"),
-    (lambda X, y: run(X, 2 * y, split_tree(600)), "labels must be 0 or 1, got 2"),
-    (lambda X, y: run(np.where(X > 2, np.nan, X), y, split_tree(600)), "X must be finite, got [0-9]+ values that are NaN"),
-    (lambda X, y: run(X, y, split_tree(600), model=lambda n, rng: banks.mlp((n, 3), rng=rng)),
-     r"the model must return \(N, 1\) or \(N, 2\) logits, got \(128, 3\)|\(60, 3\)"),
-    (lambda X, y: Training(n_epochs=0), "n_epochs must be a whole number >= 1, got 0"),
-    (lambda X, y: Training(batch_size=2.5), "batch_size must be a whole number >= 1, got 2.5"),
-    (lambda X, y: run(1e200 * X, y, split_tree(600), training=Training(optimizer=partial(torch.optim.SGD, lr=1e200))),
-     "scores must be finite|the global bank's own training has diverged"),
-])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda X, y: split_tree(13), "13 rows are too few for the tree"),
+        (lambda X, y: split_tree(0), "0 rows are too few for the tree"),
+        (
+            lambda X, y: split_tree(100, reading="by bank"),
+            "reading must be one of .* got 'by bank'",
+        ),
+        (
+            lambda X, y: split_tree(100, sort_by=np.ones(99)),
+            r"sort_by must be 100 finite numbers, got shape \(99,\)",
+        ),
+        (
+            lambda X, y: split_tree(100, sort_by=np.r_[np.ones(99), np.nan]),
+            "with 1 that are not finite",
+        ),
+        (
+            lambda X, y: run(X, y, split_tree(600), weights=(0, 0, 0)),
+            "positive, finite sum, got 0.0",
+        ),
+        (
+            lambda X, y: run(X, y, split_tree(600), weights=(1, 1)),
+            "weights must be 3 numbers, one a vector, got 2",
+        ),
+        (lambda X, y: run(X, y, split_tree(600), rule="sum"), "rule must be one of .* got 'sum'"),
+        (
+            lambda X, y: run(X, y, split_tree(700)),
+            "bank 3 in iteration 2 holds row 629, but X has 600 rows",
+        ),
+        (
+            lambda X, y: run(X[:, 0], y, split_tree(600)),
+            r"X must be \(N, F\) and y \(N,\), got \(600,\) and \(600,\)",
+        ),
+        (lambda X, y: run(X, y[:-1], split_tree(600)), r"got \(600, 4\) and \(599,\)"),
+        (lambda X, y: run(X, 2 * y, split_tree(600)), "labels must be 0 or 1, got 2"),
+        (
+            lambda X, y: run(np.where(X > 2, np.nan, X), y, split_tree(600)),
+            "X must be finite, got [0-9]+ values that are NaN",
+        ),
+        (
+            lambda X, y: run(
+                X, y, split_tree(600), model=lambda n, rng: banks.mlp((n, 3), rng=rng)
+            ),
+            r"the model must return \(N, 1\) or \(N, 2\) logits, got \(128, 3\)|\(60, 3\)",
+        ),
+        (lambda X, y: Training(n_epochs=0), "n_epochs must be a whole number >= 1, got 0"),
+        (lambda X, y: Training(batch_size=2.5), "batch_size must be a whole number >= 1, got 2.5"),
+        (
+            lambda X, y: run(
+                1e200 * X,
+                y,
+                split_tree(600),
+                training=Training(optimizer=partial(torch.optim.SGD, lr=1e200)),
+            ),
+            "scores must be finite|the global bank's own training has diverged",
+        ),
+    ],
+)
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call(*rows())

@@ -1,8 +1,6 @@
 """The command line: what it refuses, in one sentence on stderr, with exit code 2 and no traceback."""
 
-
 import pytest
-
 
 
 @pytest.fixture
@@ -15,31 +13,48 @@ def ppkit(ppkit, project):
 
 REFUSED = [
     (["reproduce", "nope"], "unknown notebook 'nope': there are 00_start, 01_paper"),
-    (["execute", "solutions/01_paper"], "unknown notebook 'solutions/01_paper': there are 00_start, 01_paper"),
+    (
+        ["execute", "solutions/01_paper"],
+        "unknown notebook 'solutions/01_paper': there are 00_start, 01_paper",
+    ),
     (["reproduce", "--profile", "big"], "unknown profile 'big': there are quick, paper"),
     (["reproduce", "--data", "fake"], "unknown data 'fake': there are auto, real, standin"),
-    (["reproduce", "-p", "SED", "1"], "unknown parameter 'SED': the chosen notebooks have NAME, PROFILE, RATE, SEED"),
+    (
+        ["reproduce", "-p", "SED", "1"],
+        "unknown parameter 'SED': the chosen notebooks have NAME, PROFILE, RATE, SEED",
+    ),
     (["reproduce", "00_start", "-p", "SEED", "1"], "unknown parameter 'SEED': 00_start has none"),
     (["reproduce", "-p", "SEED", "one"], "SEED must be of type int, as its default 0, got 'one'"),
-    (["reproduce", "-p", "RATE", "nan"], "RATE must be of type float, as its default 0.5, got 'nan'"),
+    (
+        ["reproduce", "-p", "RATE", "nan"],
+        "RATE must be of type float, as its default 0.5, got 'nan'",
+    ),
     (["reproduce", "-p", "PROFILE", "huge"], "unknown profile 'huge': there are quick, paper"),
     (["reproduce", "-p", "SEED"], "-p takes a name and a value, for example `-p SEED 1`"),
     (["reproduce", "--jobs", "0"], "jobs must be >= 1, got 0"),
-    (["claims"], "there is no figures/claims.json yet: name a run, for example `ppkit claims latest`"),
+    (
+        ["claims"],
+        "there is no figures/claims.json yet: name a run, for example `ppkit claims latest`",
+    ),
     (["claims", "latest"], "unknown run 'latest': there are none yet"),
     (["reference", "20990101"], "unknown run '20990101': there are none yet"),
 ]
 
 
-@pytest.mark.parametrize("arguments, sentence", REFUSED, ids=[" ".join(arguments) for arguments, _ in REFUSED])
+@pytest.mark.parametrize(
+    "arguments, sentence", REFUSED, ids=[" ".join(arguments) for arguments, _ in REFUSED]
+)
 def test_bad_input_gets_one_sentence_and_exit_code_2(ppkit, project, arguments, sentence):
     assert ppkit(*arguments) == (2, "", f"ppkit: {sentence}\n")
     assert not (project.folder / "runs").exists()
 
 
 def test_unknown_option_and_command_exit_2_without_a_traceback(ppkit):
-    for arguments, named in ((["reproduce", "--frobnicate"], "--frobnicate"), (["frobnicate"], "frobnicate"),
-                             (["reproduce", "--jobs", "many"], "--jobs")):
+    for arguments, named in (
+        (["reproduce", "--frobnicate"], "--frobnicate"),
+        (["frobnicate"], "frobnicate"),
+        (["reproduce", "--jobs", "many"], "--jobs"),
+    ):
         code, _, said = ppkit(*arguments)
         assert code == 2 and "Traceback" not in said
         assert said.splitlines()[-1].startswith("Error: ") and named in said.splitlines()[-1]
@@ -54,19 +69,27 @@ def test_output_folder_that_cannot_be_made(ppkit, project):
 
 def test_read_only_output_folder(ppkit):
     code, _, said = ppkit("reproduce", "--runs", "/proc/ppkit-runs")
-    assert (code, said) == (2, "ppkit: cannot write into /proc/ppkit-runs: No such file or directory\n")
+    assert (code, said) == (
+        2,
+        "ppkit: cannot write into /proc/ppkit-runs: No such file or directory\n",
+    )
 
 
 def test_a_notebook_that_is_no_notebook(ppkit, project):
     (project.folder / "notebooks" / "03_broken.ipynb").write_text('{"cells": [')
     code, _, said = ppkit("reproduce")
-    assert code == 2 and said.startswith("ppkit: 03_broken.ipynb is not a notebook that can be read")
+    assert code == 2 and said.startswith(
+        "ppkit: 03_broken.ipynb is not a notebook that can be read"
+    )
 
 
 def test_a_parameters_cell_with_more_than_literals(ppkit, project):
     project.add("04_stale", "print(1)", parameters="N = 3\nTWICE = 2 * N")
     code, _, said = ppkit("reproduce")
-    assert (code, said) == (2, "ppkit: 04_stale.ipynb: the parameters cell may hold literals only, got 'TWICE = 2 * N'\n")
+    assert (code, said) == (
+        2,
+        "ppkit: 04_stale.ipynb: the parameters cell may hold literals only, got 'TWICE = 2 * N'\n",
+    )
 
 
 def test_data_status_names_every_data_set(ppkit):
@@ -92,4 +115,6 @@ def test_claims_of_a_run_are_listed_and_counted(ppkit, project):
 
 def test_help_is_the_answer_to_nothing(ppkit):
     code, out, err = ppkit()
-    assert all(name in out + err for name in ("reproduce", "execute", "reference", "claims", "data"))
+    assert all(
+        name in out + err for name in ("reproduce", "execute", "reference", "claims", "data")
+    )

@@ -15,10 +15,17 @@ EPSILONS = np.array([[0.5, 1.0, 2.0]] * 4 + [[10.0, 5.0, np.inf]] * 4)
 
 def test_spread_by_hand_and_its_limits():
     assert spread([1000, 2000], [0.5, 2.0]) == pytest.approx(math.sqrt(4 + 0.25) / 3000, rel=1e-14)
-    assert spread([1000, 2000], [0.5, 2.0], kappa=2) == pytest.approx(2 * spread([1000, 2000], [0.5, 2.0]), rel=1e-14)
+    assert spread([1000, 2000], [0.5, 2.0], kappa=2) == pytest.approx(
+        2 * spread([1000, 2000], [0.5, 2.0]), rel=1e-14
+    )
     assert spread([5], [np.inf]) == 0.0
-    np.testing.assert_allclose(spread([1000, 2000], [[0.5, 2.0], [1.0, 1.0]]), [math.sqrt(4.25) / 3000, math.sqrt(2) / 3000])
-    first = spread([1000, 1000, 4000], [0.1, 0.1, 0.3])  # the paper's formula for Fig. 6: 1/(2000 + n1) sqrt(200 + 1/eps1^2)
+    np.testing.assert_allclose(
+        spread([1000, 2000], [[0.5, 2.0], [1.0, 1.0]]),
+        [math.sqrt(4.25) / 3000, math.sqrt(2) / 3000],
+    )
+    first = spread(
+        [1000, 1000, 4000], [0.1, 0.1, 0.3]
+    )  # the paper's formula for Fig. 6: 1/(2000 + n1) sqrt(200 + 1/eps1^2)
     assert first == pytest.approx(math.sqrt(200 + 1 / 0.09) / 6000, rel=1e-12)
 
 
@@ -45,9 +52,14 @@ def test_the_fit_with_a_floor_is_the_least_of_the_squares():
     def squares(logs):
         return ((np.log(psi) - np.log(np.exp(logs[0]) * x + np.exp(logs[1]))) ** 2).sum()
 
-    best = min(optimize.minimize(squares, [np.log(3e5), start], method="Nelder-Mead").fun for start in (-3, -5, -8))
+    best = min(
+        optimize.minimize(squares, [np.log(3e5), start], method="Nelder-Mead").fun
+        for start in (-3, -5, -8)
+    )
     found = fit(psi, N_RECORDS, EPSILONS, floor=None)
-    assert ((np.log(psi / found.psi(N_RECORDS, EPSILONS))) ** 2).sum() == pytest.approx(best, rel=1e-6)
+    assert ((np.log(psi / found.psi(N_RECORDS, EPSILONS))) ** 2).sum() == pytest.approx(
+        best, rel=1e-6
+    )
 
 
 def test_where_there_is_no_floor_none_is_invented():
@@ -79,7 +91,9 @@ def test_local_slope_is_the_derivative_and_halves_at_the_bend():
         up, down = (math.log(forecast.psi(n, [budget * math.exp(h)] * 3)) for h in (1e-4, -1e-4))
         assert forecast.local_slope(n, [budget] * 3) == pytest.approx((up - down) / 2e-4, rel=1e-6)
     at = forecast.bend(n)
-    assert forecast.psi(n, [at] * 3) == pytest.approx(0.04) and forecast.local_slope(n, [at] * 3) == pytest.approx(-1.0)
+    assert forecast.psi(n, [at] * 3) == pytest.approx(0.04) and forecast.local_slope(
+        n, [at] * 3
+    ) == pytest.approx(-1.0)
     once = Forecast(3e2, 1.0, 0.02)
     assert once.psi(n, [once.bend(n)] * 3) == pytest.approx(0.04)
     assert Forecast(3.0).bend(n) == math.inf and Forecast(3.0).local_slope(n, [1.0] * 3) == -2.0
@@ -92,26 +106,41 @@ def test_the_floor_bends_the_line_and_widens_its_interval():
     assert straight == pytest.approx((-2, -2, -2)) and bent[0] > -1.6 and bent[2] - bent[1] > 0.3
 
 
-@pytest.mark.parametrize("call, message", [
-    (lambda: spread([1000], [1.0, 1.0]), r"one entry per owner, got shapes \(1,\) and \(2,\)"),
-    (lambda: spread([1000, 0], [1.0, 1.0]), r"n_records must be whole numbers >= 1, got \[1000.0, 0.0\]"),
-    (lambda: spread([1000, 10], [1.0, -2.0]), "epsilons must be > 0, got -2.0"),
-    (lambda: spread([1000, 10], [1.0, np.nan]), "epsilons must be > 0, got nan"),
-    (lambda: spread([1000, 10], [1.0, 1.0], kappa=3), "kappa must be .*from 1 to 2.*got 3"),
-    (lambda: fit([0.1, 0.0], [[10], [20]], [1.0]), "psi must be .*> 0"),
-    (lambda: fit([0.1], [10], [np.inf]), "every setting needs noise"),
-    (lambda: fit([0.1, 0.2], [[10], [20]], [1.0], floor=0.15), "floor must be .*the least is 0.1.*got 0.15"),
-    (lambda: fit([0.1, 0.2], [[10], [20]], [1.0], floor=None), "three settings or more.*got 2"),
-    (lambda: fit([0.1, 0.2, 0.3], [10], [1.0], floor=None), "spreads that differ"),
-    (lambda: fit([0.1], [10], [1.0], exponent=0), "exponent must be > 0, got 0"),
-    (lambda: r_squared(Forecast(1.0), [0.1], [10], [1.0]), "R\\^2 needs two settings.*got 1"),
-    (lambda: r_squared(Forecast(1.0), [0.1, 0.2], [[10], [20], [30]], [1.0]), "of one length, got 2 psi and 3 settings"),
-    (lambda: r_squared(Forecast(1.0), [0.1, 0.2, 0.3], [[10], [20]], [1.0]), "of one length, got 3 psi and 2 settings"),
-    (lambda: spread([1.5], [1.0]), r"n_records must be whole numbers >= 1, got \[1.5\]"),
-    (lambda: Forecast(-1, 2, -3), "constant must be a finite number > 0, got -1"),
-    (lambda: Forecast(1, 0), "exponent must be a finite number > 0, got 0"),
-    (lambda: Forecast(1, 2, -3), "floor must be a finite number >= 0, got -3"),
-])
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: spread([1000], [1.0, 1.0]), r"one entry per owner, got shapes \(1,\) and \(2,\)"),
+        (
+            lambda: spread([1000, 0], [1.0, 1.0]),
+            r"n_records must be whole numbers >= 1, got \[1000.0, 0.0\]",
+        ),
+        (lambda: spread([1000, 10], [1.0, -2.0]), "epsilons must be > 0, got -2.0"),
+        (lambda: spread([1000, 10], [1.0, np.nan]), "epsilons must be > 0, got nan"),
+        (lambda: spread([1000, 10], [1.0, 1.0], kappa=3), "kappa must be .*from 1 to 2.*got 3"),
+        (lambda: fit([0.1, 0.0], [[10], [20]], [1.0]), "psi must be .*> 0"),
+        (lambda: fit([0.1], [10], [np.inf]), "every setting needs noise"),
+        (
+            lambda: fit([0.1, 0.2], [[10], [20]], [1.0], floor=0.15),
+            "floor must be .*the least is 0.1.*got 0.15",
+        ),
+        (lambda: fit([0.1, 0.2], [[10], [20]], [1.0], floor=None), "three settings or more.*got 2"),
+        (lambda: fit([0.1, 0.2, 0.3], [10], [1.0], floor=None), "spreads that differ"),
+        (lambda: fit([0.1], [10], [1.0], exponent=0), "exponent must be > 0, got 0"),
+        (lambda: r_squared(Forecast(1.0), [0.1], [10], [1.0]), "R\\^2 needs two settings.*got 1"),
+        (
+            lambda: r_squared(Forecast(1.0), [0.1, 0.2], [[10], [20], [30]], [1.0]),
+            "of one length, got 2 psi and 3 settings",
+        ),
+        (
+            lambda: r_squared(Forecast(1.0), [0.1, 0.2, 0.3], [[10], [20]], [1.0]),
+            "of one length, got 3 psi and 2 settings",
+        ),
+        (lambda: spread([1.5], [1.0]), r"n_records must be whole numbers >= 1, got \[1.5\]"),
+        (lambda: Forecast(-1, 2, -3), "constant must be a finite number > 0, got -1"),
+        (lambda: Forecast(1, 0), "exponent must be a finite number > 0, got 0"),
+        (lambda: Forecast(1, 2, -3), "floor must be a finite number >= 0, got -3"),
+    ],
+)
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()

@@ -10,7 +10,15 @@ from ppkit.collaboration import hits
 from ppkit.collaboration.losses import Loss, hinge, logistic, queries, squared
 from ppkit.collaboration.owners import Bounds, Owner, blocks, clip_records
 
-LOSSES = [squared(), squared(0.3), hinge(), hinge(0.2, 4.0), hinge(0.0, 0.25), logistic(0.01), logistic(0.1, 5.0)]
+LOSSES = [
+    squared(),
+    squared(0.3),
+    hinge(),
+    hinge(0.2, 4.0),
+    hinge(0.0, 0.25),
+    logistic(0.01),
+    logistic(0.1, 5.0),
+]
 
 
 def problem(loss, sizes=(40, 70, 55), p=4, seed=0):
@@ -33,7 +41,12 @@ def test_value_and_gradients_are_those_of_a_loop_over_records(loss):
     columns = thetas.reshape(-1, 5).T
     for at, owner in enumerate(owners):
         got = queries(loss, owners, together=7).gradient(at, columns)
-        np.testing.assert_allclose(got.T, [mean_gradient(owner, loss, theta) for theta in columns.T], rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(
+            got.T,
+            [mean_gradient(owner, loss, theta) for theta in columns.T],
+            rtol=1e-12,
+            atol=1e-14,
+        )
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -43,8 +56,13 @@ def test_gradients_are_those_of_the_value(loss):
     theta, step = rng.standard_normal(5), 1e-7
     asked = queries(loss, owners)
     g = loss.regularisation * theta + sum(
-        owner.n_records / n * asked.gradient(at, theta[:, None])[:, 0] for at, owner in enumerate(owners))
-    slopes = [(loss.value(theta + step * e, owners) - loss.value(theta - step * e, owners)) / (2 * step) for e in np.eye(5)]
+        owner.n_records / n * asked.gradient(at, theta[:, None])[:, 0]
+        for at, owner in enumerate(owners)
+    )
+    slopes = [
+        (loss.value(theta + step * e, owners) - loss.value(theta - step * e, owners)) / (2 * step)
+        for e in np.eye(5)
+    ]
     np.testing.assert_allclose(g, slopes, atol=1e-6)
 
 
@@ -65,12 +83,16 @@ def test_no_record_within_the_bounds_has_a_larger_gradient_than_xi_and_one_attai
         largest = max(largest, float(np.abs(g).sum()))
     assert largest <= xi * (1 + 1e-12)
     if loss.kind == "logistic":  # the slope is below 1, and comes near it where theta_max is large
-        assert largest >= xi * (1 / (1 + math.exp(-2.1))) * (1 - 1e-12) * (loss.positive_weight >= 1)
+        assert largest >= xi * (1 / (1 + math.exp(-2.1))) * (1 - 1e-12) * (
+            loss.positive_weight >= 1
+        )
     elif loss.positive_weight >= 1:
         assert largest == pytest.approx(xi, rel=1e-12)
 
 
-@pytest.mark.parametrize("loss", [squared(), squared(0.3), logistic(0.05), logistic(0.1, 5.0)], ids=str)
+@pytest.mark.parametrize(
+    "loss", [squared(), squared(0.3), logistic(0.05), logistic(0.1, 5.0)], ids=str
+)
 def test_curvature_bounds_every_second_difference(loss):
     owners, rng = problem(loss)
     low, high = loss.curvature(owners)
@@ -124,10 +146,12 @@ def test_margins_within_float32s_rounding_of_1_are_decided_in_float64(size):
     Z *= ((1 + side) / (Z @ theta))[:, None]
     keep = np.abs(Z).max(axis=1) * size < 1e4
     Z, side = Z[keep], side[keep]
-    thetas = np.stack([theta, theta * 1.5, theta * 0.5], axis=1)  # the others keep the rows from being decided together
+    thetas = np.stack(
+        [theta, theta * 1.5, theta * 0.5], axis=1
+    )  # the others keep the rows from being decided together
     _, b = hits.Lines(Z, np.ones(len(Z)), np.dtype(float)).sums(thetas, 3)
     assert b.tolist() == [(side < 0).sum(), 0, len(Z)]
-    rough = (Z.astype(np.float32) @ theta.astype(np.float32) < 1)
+    rough = Z.astype(np.float32) @ theta.astype(np.float32) < 1
     assert 0.1 < (rough != (side < 0)).mean() < 0.9
 
 
@@ -144,15 +168,33 @@ def test_logistic_loss_has_no_overflow_far_out():
     np.testing.assert_allclose(queries(logistic(0.0), (owner,)).gradient(0, far), [[0.5, -0.5]])
 
 
-@pytest.mark.parametrize("call, message", [
-    (lambda: Loss("zero_one", 0.0), "kind must be one of squared, hinge, logistic, which are convex, got zero_one"),
-    (lambda: hinge(-0.1), "regularisation must be a finite number >= 0, or the loss is not convex, got -0.1"),
-    (lambda: squared(math.inf), "regularisation .* got inf"),
-    (lambda: logistic(0.1, 0.0), "positive_weight must be a finite number > 0, got 0.0"),
-    (lambda: Loss("squared", 0.0, 2.0), "positive_weight is for hinge and logistic loss, squared loss got 2.0"),
-    (lambda: hinge().value(np.zeros(3), problem(hinge())[0]), r"thetas must be \(..., 5\) as the features, got \(3,\)"),
-    (lambda: hinge().value(np.zeros(5), problem(squared())[0]), "labels must be -1 or .1 for this loss"),
-])
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (
+            lambda: Loss("zero_one", 0.0),
+            "kind must be one of squared, hinge, logistic, which are convex, got zero_one",
+        ),
+        (
+            lambda: hinge(-0.1),
+            "regularisation must be a finite number >= 0, or the loss is not convex, got -0.1",
+        ),
+        (lambda: squared(math.inf), "regularisation .* got inf"),
+        (lambda: logistic(0.1, 0.0), "positive_weight must be a finite number > 0, got 0.0"),
+        (
+            lambda: Loss("squared", 0.0, 2.0),
+            "positive_weight is for hinge and logistic loss, squared loss got 2.0",
+        ),
+        (
+            lambda: hinge().value(np.zeros(3), problem(hinge())[0]),
+            r"thetas must be \(..., 5\) as the features, got \(3,\)",
+        ),
+        (
+            lambda: hinge().value(np.zeros(5), problem(squared())[0]),
+            "labels must be -1 or .1 for this loss",
+        ),
+    ],
+)
 def test_refusals_name_the_value(call, message):
     with pytest.raises(ValueError, match=message):
         call()

@@ -27,8 +27,11 @@ def plain_value(theta, loss: Loss, owners) -> float:
         for x, y in zip(owner.X, owner.y):
             weight = loss.positive_weight if y > 0 else 1.0
             score = float(sum(a * b for a, b in zip(x, theta)))
-            total += {"squared": (y - score) ** 2, "hinge": weight * max(0.0, 1 - y * score),
-                      "logistic": weight * np.log1p(np.exp(-y * score))}[loss.kind]
+            total += {
+                "squared": (y - score) ** 2,
+                "hinge": weight * max(0.0, 1 - y * score),
+                "logistic": weight * np.log1p(np.exp(-y * score)),
+            }[loss.kind]
             n += 1
     return loss.regularisation / 2 * sum(t * t for t in theta) + total / n
 
@@ -39,16 +42,29 @@ def by_scipy(loss, owners, theta_max):
     box = [(-theta_max, theta_max)] * X.shape[1]
     weight = np.where(y > 0, loss.positive_weight, 1.0)
     if loss.kind == "squared":
+
         def both(t):
             left = X @ t - y
-            return left @ left / len(y) + loss.regularisation / 2 * t @ t, 2 * X.T @ left / len(y) + loss.regularisation * t
+            return left @ left / len(y) + loss.regularisation / 2 * t @ t, 2 * X.T @ left / len(
+                y
+            ) + loss.regularisation * t
     else:
+
         def both(t):
             heat = -y * (X @ t)
-            return (weight @ np.logaddexp(0, heat) / len(y) + loss.regularisation / 2 * t @ t,
-                    -X.T @ (weight * y / (1 + np.exp(-heat))) / len(y) + loss.regularisation * t)
-    return minimize(both, np.zeros(X.shape[1]), jac=True, bounds=box, method="L-BFGS-B",
-                    options={"ftol": 1e-15, "gtol": 1e-10, "maxiter": 5000})
+            return (
+                weight @ np.logaddexp(0, heat) / len(y) + loss.regularisation / 2 * t @ t,
+                -X.T @ (weight * y / (1 + np.exp(-heat))) / len(y) + loss.regularisation * t,
+            )
+
+    return minimize(
+        both,
+        np.zeros(X.shape[1]),
+        jac=True,
+        bounds=box,
+        method="L-BFGS-B",
+        options={"ftol": 1e-15, "gtol": 1e-10, "maxiter": 5000},
+    )
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -58,10 +74,14 @@ def test_the_certificate_holds_at_every_point_that_was_tried(loss, theta_max):
     best = optimum(owners, loss=loss, bounds=bounds)
     assert best.value == pytest.approx(plain_value(best.theta, loss, owners), rel=1e-12)
     assert np.abs(best.theta).max() <= theta_max and 0 <= best.gap <= 1e-8 * best.value
-    assert (np.abs(best.theta).max() == theta_max) == (theta_max == 0.3)              # the small box holds, the large does not
+    assert (np.abs(best.theta).max() == theta_max) == (
+        theta_max == 0.3
+    )  # the small box holds, the large does not
     rng = np.random.default_rng(0)
     for size in (1e-8, 1e-6, 1e-4, 1e-2, 1.0):
-        near = np.clip(best.theta + size * rng.normal(size=(200, len(best.theta))), -theta_max, theta_max)
+        near = np.clip(
+            best.theta + size * rng.normal(size=(200, len(best.theta))), -theta_max, theta_max
+        )
         assert loss.value(near, owners).min() >= best.value - best.gap - 1e-13 * best.value
 
 
@@ -71,7 +91,9 @@ def test_a_bad_solution_of_the_library_is_found_out(monkeypatch, theta_max, repe
     """The certificate does not trust the solver: moved away from theta*, the gap covers what was lost."""
     owners, bounds = some_owners(squared()), Bounds(24.0, theta_max, 100.0)
     if repeated:
-        owners = tuple(Owner(owner.name, np.c_[owner.X, owner.X[:, 0]], owner.y) for owner in owners)
+        owners = tuple(
+            Owner(owner.name, np.c_[owner.X, owner.X[:, 0]], owner.y) for owner in owners
+        )
     truth = optimum(owners, loss=squared(), bounds=bounds)
 
     class Wrong:
@@ -79,7 +101,9 @@ def test_a_bad_solution_of_the_library_is_found_out(monkeypatch, theta_max, repe
 
     monkeypatch.setattr("ppkit.collaboration.optimum.lsq_linear", lambda *args, **settings: Wrong)
     found = optimum(owners, loss=squared(), bounds=bounds, rel_gap=1e6)
-    assert found.value > truth.value * (1 + 1e-7) and found.value - found.gap <= truth.value * (1 + 1e-12)
+    assert found.value > truth.value * (1 + 1e-7) and found.value - found.gap <= truth.value * (
+        1 + 1e-12
+    )
     with pytest.raises(ValueError, match="no certificate"):
         optimum(owners, loss=squared(), bounds=bounds)
 
@@ -106,8 +130,15 @@ def test_smooth_losses_agree_with_scipy(loss, theta_max):
 def test_the_hinge_agrees_with_liblinear(loss):
     owners = some_owners(loss)
     X, y = np.concatenate([o.X for o in owners]), np.concatenate([o.y for o in owners])
-    machine = LinearSVC(loss="hinge", fit_intercept=False, C=1 / (len(y) * loss.regularisation), tol=1e-9, max_iter=1_000_000,
-                        class_weight={1: loss.positive_weight, -1: 1.0}, random_state=0).fit(X, y)
+    machine = LinearSVC(
+        loss="hinge",
+        fit_intercept=False,
+        C=1 / (len(y) * loss.regularisation),
+        tol=1e-9,
+        max_iter=1_000_000,
+        class_weight={1: loss.positive_weight, -1: 1.0},
+        random_state=0,
+    ).fit(X, y)
     best = optimum(owners, loss=loss, bounds=WIDE)
     assert best.value <= plain_value(machine.coef_[0], loss, owners) * (1 + 1e-8)
     np.testing.assert_allclose(best.theta, machine.coef_[0], atol=2e-3)
@@ -117,7 +148,9 @@ def test_without_a_regulariser_the_box_holds_the_hinge_as_a_linear_program():
     """One feature of 1 and labels of +1: f = max(0, 1 - t), least at the edge of a box of 1/2."""
     owners = (Owner("a", np.ones((5, 1)), np.ones(5)),)
     best = optimum(owners, loss=hinge(0.0), bounds=Bounds(1.0, 0.5))
-    assert best.value == pytest.approx(0.5, rel=1e-8) and best.theta[0] == pytest.approx(0.5, rel=1e-7)
+    assert best.value == pytest.approx(0.5, rel=1e-8) and best.theta[0] == pytest.approx(
+        0.5, rel=1e-7
+    )
 
 
 @pytest.mark.slow
@@ -126,7 +159,9 @@ def test_a_kink_where_all_records_stand_is_certified():
     n, frauds = 4000, 8
     y = np.r_[np.ones(frauds), -np.ones(n - frauds)]
     for regularisation in (1e-3, 0.01, 0.5):
-        best = optimum((Owner("a", np.ones((n, 1)), y),), loss=hinge(regularisation), bounds=Bounds(1.0, 2.0))
+        best = optimum(
+            (Owner("a", np.ones((n, 1)), y),), loss=hinge(regularisation), bounds=Bounds(1.0, 2.0)
+        )
         assert best.value == pytest.approx(regularisation / 2 + 2 * frauds / n, rel=1e-8)
 
 
@@ -142,20 +177,28 @@ def test_columns_that_repeat_leave_many_models_and_one_value():
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_owners_together_are_one_owner(loss):
     several = some_owners(loss)
-    one = blocks(np.concatenate([o.X for o in several]), np.concatenate([o.y for o in several]), [210])
-    assert optimum(several, loss=loss, bounds=WIDE).value == pytest.approx(optimum(one, loss=loss, bounds=WIDE).value, rel=1e-8)
+    one = blocks(
+        np.concatenate([o.X for o in several]), np.concatenate([o.y for o in several]), [210]
+    )
+    assert optimum(several, loss=loss, bounds=WIDE).value == pytest.approx(
+        optimum(one, loss=loss, bounds=WIDE).value, rel=1e-8
+    )
 
 
 def test_the_constant_model_of_each_loss_is_the_one_from_the_textbook():
     owners = some_owners(squared())
     y = np.concatenate([o.y for o in owners])
     alone = constant_model(owners, loss=squared(), bounds=WIDE)
-    assert alone.value == pytest.approx(y.var(), rel=1e-12) and alone.theta[-1] == pytest.approx(y.mean(), rel=1e-12)
+    assert alone.value == pytest.approx(y.var(), rel=1e-12) and alone.theta[-1] == pytest.approx(
+        y.mean(), rel=1e-12
+    )
     assert not alone.theta[:-1].any() and len(alone.theta) == owners[0].X.shape[1]
     labelled = some_owners(logistic())
     share = np.mean(np.concatenate([o.y for o in labelled]) > 0)
     flat = constant_model(labelled, loss=logistic(0.0), bounds=WIDE)
-    assert flat.value == pytest.approx(-share * np.log(share) - (1 - share) * np.log(1 - share), rel=1e-9)
+    assert flat.value == pytest.approx(
+        -share * np.log(share) - (1 - share) * np.log(1 - share), rel=1e-9
+    )
     assert flat.value > optimum(labelled, loss=logistic(0.0), bounds=WIDE).value * 1.1
 
 
@@ -164,10 +207,14 @@ def test_a_perfect_fit_is_certified_up_to_rounding():
     for _ in range(100):
         n, p = int(rng.integers(1, 200)), int(rng.integers(1, 20))
         X = rng.normal(size=(n, p)) * 10 ** rng.uniform(-3, 3)
-        best = optimum((Owner("a", X, X @ rng.normal(size=p)),), loss=squared(), bounds=Bounds(1e9, 10.0, 1e9))
+        best = optimum(
+            (Owner("a", X, X @ rng.normal(size=p)),), loss=squared(), bounds=Bounds(1e9, 10.0, 1e9)
+        )
         zero = squared().value(np.zeros(p), (Owner("a", X, X @ np.ones(p)),))
         assert abs(best.value) < 1e-12 * zero and 0 <= best.gap <= max(best.value, 0.0)
-    flat = optimum((Owner("a", np.ones((3, 1)), np.zeros(3)),), loss=squared(), bounds=Bounds(1.0, 1.0))
+    flat = optimum(
+        (Owner("a", np.ones((3, 1)), np.zeros(3)),), loss=squared(), bounds=Bounds(1.0, 1.0)
+    )
     assert flat.value == flat.gap == 0.0
 
 
@@ -175,7 +222,9 @@ def test_a_sentence_where_it_cannot_be_done():
     owners = some_owners(hinge())
     with pytest.raises(ValueError, match=r"the last column must be the constant, got .* with 1"):
         constant_model(blocks(owners[0].X[:, :-1], owners[0].y, [60]), loss=hinge(), bounds=WIDE)
-    with pytest.raises(ValueError, match=r"no certificate: f = .*, expected a relative gap of at most 1e-300"):
+    with pytest.raises(
+        ValueError, match=r"no certificate: f = .*, expected a relative gap of at most 1e-300"
+    ):
         optimum(owners, loss=hinge(), bounds=WIDE, rel_gap=1e-300)
     for bad in (0, -1e-9, float("nan")):
         with pytest.raises(ValueError, match=f"rel_gap must be > 0, got {bad}"):
@@ -189,6 +238,9 @@ def test_a_sentence_where_it_cannot_be_done():
 
 
 def test_the_constant_must_be_the_same_with_every_owner():
-    banks = [Owner(name, np.full((2, 1), c), np.array([-1.0, 1.0])) for name, c in (("a", 1.0), ("b", 2.0))]
+    banks = [
+        Owner(name, np.full((2, 1), c), np.array([-1.0, 1.0]))
+        for name, c in (("a", 1.0), ("b", 2.0))
+    ]
     with pytest.raises(ValueError, match="must be the constant"):
         constant_model(banks, loss=hinge(), bounds=WIDE)

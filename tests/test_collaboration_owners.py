@@ -65,39 +65,93 @@ def test_clipping_scales_long_rows_down_and_leaves_short_ones(constant):
     checked(blocks(clipped, np.ones(200), (200,)), bounds=Bounds(4.0 + constant, 1.0))
 
 
-@pytest.mark.parametrize("call, message", [
-    (lambda: Owner("a", np.zeros((0, 3)), np.zeros(0)), r"owner a has no records: X has shape \(0, 3\)"),
-    (lambda: Owner("a", np.zeros((2, 3)), np.zeros(3)), r"owner a: X must be \(n, p\) and y \(n,\), got \(2, 3\) and \(3,\)"),
-    (lambda: Owner("a", np.array([[1.0, np.nan], [1, 2]]), np.zeros(2)), "owner a: X must be finite, .* in 1 of 2 rows"),
-    (lambda: Owner("a", np.zeros((2, 3)), np.array([1.0, np.inf])), "owner a: y must be finite, .* in 1 of 2 rows"),
-    (lambda: blocks(*rows(), (6, 7)), r"sizes \(6, 7\) ask for 13 records, the data has 12"),
-    (lambda: blocks(*rows(), (6, 0)), "the size of owner 2 must be a whole number >= 1, got 0"),
-    (lambda: blocks(*rows(), (1.5, 2)), "the size of owner 1 must be a whole number >= 1, got 1.5"),
-    (lambda: blocks(*rows(), 5), "sizes must be a list, a number of records for each owner, got 5"),
-    (lambda: blocks(*rows(), (2, math.nan)), "the size of owner 2 must be a whole number >= 1, got nan"),
-    (lambda: blocks(*rows(), math.nan), "sizes must be a list, .* got nan"),
-    (lambda: Bounds("1", 1), "record_l1 must be a finite number > 0, got '1'"),
-    (lambda: blocks(*rows(), ()), "at least one size and a name for each, got 0 sizes and 0 names"),
-    (lambda: blocks(*rows(), (1, 2), names=("a",)), "got 2 sizes and 1 names"),
-    (lambda: clip_records(rows()[0], l1_bound=0.0), "l1_bound must be a finite number > 0, got 0.0"),
-    (lambda: clip_records(rows()[0], l1_bound=None), "l1_bound must be a finite number > 0, got None"),
-    (lambda: clip_records(rows()[0], l1_bound=1.0, constant=True), "l1_bound must be a finite number > 1, got 1.0"),
-    (lambda: clip_records(rows()[0], l1_bound=math.nan), "l1_bound must be a finite number > 0, got nan"),
-    (lambda: clip_records([[1.0, np.inf]], l1_bound=1.0), "X must be finite, got NaN or infinite values in 1 of 1 rows"),
-    (lambda: clip_records([1.0, 2.0], l1_bound=1.0), r"X must be \(n, p\), got shape \(2,\)"),
-    (lambda: Bounds(0.0, 1.0), "record_l1 must be a finite number > 0, got 0.0"),
-    (lambda: Bounds(1.0, -2.0), "theta_max must be a finite number > 0, got -2.0"),
-    (lambda: Bounds(1.0, 2.0, math.inf), "label must be a finite number > 0, got inf"),
-    (lambda: checked(()), "there must be at least one owner, got none"),
-    (lambda: checked((Owner("a", np.ones((2, 3)), np.ones(2)), Owner("b", np.ones((2, 4)), np.ones(2)))),
-     "all owners must have the same number of features, got {'a': 3, 'b': 4}"),
-    (lambda: checked((Owner("a", np.ones((2, 3)), np.array([1, 0])),), signs=True),
-     "owner a: labels must be -1 or .1 for this loss, got 0.0"),
-    (lambda: checked((Owner("a", np.ones((2, 3)), np.ones(2)),), bounds=Bounds(2.9, 1.0)),
-     "owner a: records are not clipped: an l1 norm of 3 is above record_l1 = 2.9"),
-    (lambda: checked((Owner("a", np.ones((2, 3)), np.array([0.5, -2])),), bounds=Bounds(3.0, 1.0)),
-     "owner a: a label of size 2 is above label = 1"),
-])
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (
+            lambda: Owner("a", np.zeros((0, 3)), np.zeros(0)),
+            r"owner a has no records: X has shape \(0, 3\)",
+        ),
+        (
+            lambda: Owner("a", np.zeros((2, 3)), np.zeros(3)),
+            r"owner a: X must be \(n, p\) and y \(n,\), got \(2, 3\) and \(3,\)",
+        ),
+        (
+            lambda: Owner("a", np.array([[1.0, np.nan], [1, 2]]), np.zeros(2)),
+            "owner a: X must be finite, .* in 1 of 2 rows",
+        ),
+        (
+            lambda: Owner("a", np.zeros((2, 3)), np.array([1.0, np.inf])),
+            "owner a: y must be finite, .* in 1 of 2 rows",
+        ),
+        (lambda: blocks(*rows(), (6, 7)), r"sizes \(6, 7\) ask for 13 records, the data has 12"),
+        (lambda: blocks(*rows(), (6, 0)), "the size of owner 2 must be a whole number >= 1, got 0"),
+        (
+            lambda: blocks(*rows(), (1.5, 2)),
+            "the size of owner 1 must be a whole number >= 1, got 1.5",
+        ),
+        (
+            lambda: blocks(*rows(), 5),
+            "sizes must be a list, a number of records for each owner, got 5",
+        ),
+        (
+            lambda: blocks(*rows(), (2, math.nan)),
+            "the size of owner 2 must be a whole number >= 1, got nan",
+        ),
+        (lambda: blocks(*rows(), math.nan), "sizes must be a list, .* got nan"),
+        (lambda: Bounds("1", 1), "record_l1 must be a finite number > 0, got '1'"),
+        (
+            lambda: blocks(*rows(), ()),
+            "at least one size and a name for each, got 0 sizes and 0 names",
+        ),
+        (lambda: blocks(*rows(), (1, 2), names=("a",)), "got 2 sizes and 1 names"),
+        (
+            lambda: clip_records(rows()[0], l1_bound=0.0),
+            "l1_bound must be a finite number > 0, got 0.0",
+        ),
+        (
+            lambda: clip_records(rows()[0], l1_bound=None),
+            "l1_bound must be a finite number > 0, got None",
+        ),
+        (
+            lambda: clip_records(rows()[0], l1_bound=1.0, constant=True),
+            "l1_bound must be a finite number > 1, got 1.0",
+        ),
+        (
+            lambda: clip_records(rows()[0], l1_bound=math.nan),
+            "l1_bound must be a finite number > 0, got nan",
+        ),
+        (
+            lambda: clip_records([[1.0, np.inf]], l1_bound=1.0),
+            "X must be finite, got NaN or infinite values in 1 of 1 rows",
+        ),
+        (lambda: clip_records([1.0, 2.0], l1_bound=1.0), r"X must be \(n, p\), got shape \(2,\)"),
+        (lambda: Bounds(0.0, 1.0), "record_l1 must be a finite number > 0, got 0.0"),
+        (lambda: Bounds(1.0, -2.0), "theta_max must be a finite number > 0, got -2.0"),
+        (lambda: Bounds(1.0, 2.0, math.inf), "label must be a finite number > 0, got inf"),
+        (lambda: checked(()), "there must be at least one owner, got none"),
+        (
+            lambda: checked(
+                (Owner("a", np.ones((2, 3)), np.ones(2)), Owner("b", np.ones((2, 4)), np.ones(2)))
+            ),
+            "all owners must have the same number of features, got {'a': 3, 'b': 4}",
+        ),
+        (
+            lambda: checked((Owner("a", np.ones((2, 3)), np.array([1, 0])),), signs=True),
+            "owner a: labels must be -1 or .1 for this loss, got 0.0",
+        ),
+        (
+            lambda: checked((Owner("a", np.ones((2, 3)), np.ones(2)),), bounds=Bounds(2.9, 1.0)),
+            "owner a: records are not clipped: an l1 norm of 3 is above record_l1 = 2.9",
+        ),
+        (
+            lambda: checked(
+                (Owner("a", np.ones((2, 3)), np.array([0.5, -2])),), bounds=Bounds(3.0, 1.0)
+            ),
+            "owner a: a label of size 2 is above label = 1",
+        ),
+    ],
+)
 def test_refusals_name_the_value(call, message):
     with pytest.raises(ValueError, match=message):
         call()

@@ -32,14 +32,14 @@ def with_one_row_changed(dataset, row, other):
 def slow_components(dataset, n_public, n_components):
     """Standardise by the public rows and rotate by the eigenvectors of their covariance, signs aside; in plain loops."""
     X = np.asarray(dataset.X, dtype=np.float64)
-    public = X[len(X) - n_public:]
+    public = X[len(X) - n_public :]
     columns = []
     for j in range(X.shape[1]):
         mean = sum(public[:, j]) / n_public
         deviation = (sum((v - mean) ** 2 for v in public[:, j]) / n_public) ** 0.5
         columns.append((X[:, j] - mean) / (deviation if deviation > 0 else 1.0))
     Z = np.array(columns).T
-    covariance = Z[len(X) - n_public:].T @ Z[len(X) - n_public:] / n_public
+    covariance = Z[len(X) - n_public :].T @ Z[len(X) - n_public :] / n_public
     values, vectors = np.linalg.eigh(covariance)
     return Z @ vectors[:, np.argsort(values)[::-1][:n_components]]
 
@@ -53,7 +53,7 @@ def test_ten_components_as_the_textbook_makes_them(loans):
     np.testing.assert_allclose(made.public_X.mean(axis=0), 0, atol=1e-9)
     np.testing.assert_array_equal(made.y, np.minimum(loans.y[:10_000].astype(float), 31.0))
     spread = made.public_X.var(axis=0)
-    assert (np.diff(spread) < 0).all()                       # in the order of their variance
+    assert (np.diff(spread) < 0).all()  # in the order of their variance
 
 
 @pytest.mark.parametrize("level", ["none", "constant", "public"])
@@ -63,7 +63,11 @@ def test_a_record_of_an_owner_changes_its_own_row_only(loans, level):
     others = np.arange(10_000) != 17
     np.testing.assert_array_equal(before.X[others], after.X[others])
     np.testing.assert_array_equal(before.y[others], after.y[others])
-    assert (before.X[17] != after.X[17]).any() and before.bounds == after.bounds and before.mean_rate == after.mean_rate
+    assert (
+        (before.X[17] != after.X[17]).any()
+        and before.bounds == after.bounds
+        and before.mean_rate == after.mean_rate
+    )
 
 
 def test_the_basis_comes_from_the_last_rows(loans):
@@ -83,11 +87,13 @@ def test_everything_lies_within_the_public_bounds(loans):
         np.testing.assert_array_equal(made.X[untouched], full.X[untouched])
         assert made.clipped == pytest.approx(1 - untouched.mean()) and 0.05 < made.clipped < 0.3
         best = optimum(blocks(made.X, made.y, [10_000]), loss=squared(), bounds=made.bounds)
-        assert np.abs(best.theta).max() < made.bounds.theta_max                       # the default box holds nothing
+        assert np.abs(best.theta).max() < made.bounds.theta_max  # the default box holds nothing
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level, size", [("none", (1.5, 2.9)), ("constant", (12.2, 12.9)), ("public", (1.5, 2.9))])
+@pytest.mark.parametrize(
+    "level, size", [("none", (1.5, 2.9)), ("constant", (12.2, 12.9)), ("public", (1.5, 2.9))]
+)
 def test_the_box_is_chosen_from_public_rows(level, size):
     """The public rows' own least squares, which no owner's record enters, lies inside the default box with room to spare."""
     for rows, n_public in ((12_000, 2_000), (30_000, 10_000)):
@@ -102,21 +108,29 @@ def test_zero_per_cent_for_everybody_is_nearly_as_good_as_the_papers_model(loans
     owners = blocks(made.X, made.y, [10_000])
     best = optimum(owners, loss=squared(), bounds=made.bounds).value
     assert 0.05 < (made.y @ made.y / len(made.y)) / best - 1 < 0.2
-    assert best > 4 * made.y.var()                                                   # worse than quoting the mean rate
+    assert best > 4 * made.y.var()  # worse than quoting the mean rate
     level = lending(loans, n_public=2_000, level="public")
     public = optimum(blocks(level.X, level.y, [10_000]), loss=squared(), bounds=level.bounds).value
     assert (level.y @ level.y / len(level.y)) / public - 1 > 5
     with_one = lending(loans, n_public=2_000, level="constant")
-    constant = optimum(blocks(with_one.X, with_one.y, [10_000]), loss=squared(), bounds=with_one.bounds).value
+    constant = optimum(
+        blocks(with_one.X, with_one.y, [10_000]), loss=squared(), bounds=with_one.bounds
+    ).value
     assert constant == pytest.approx(public, rel=0.1)
     np.testing.assert_array_equal(with_one.X[:, -1], 1.0)
     assert level.mean_rate == pytest.approx(np.mean(loans.y[10_000:].astype(float)), rel=1e-12)
     honest = lending(loans, n_public=2_000, level="public", columns=BEFORE_THE_PRICE)
-    assert optimum(blocks(honest.X, honest.y, [10_000]), loss=squared(), bounds=honest.bounds).value > 5 * public
+    assert (
+        optimum(blocks(honest.X, honest.y, [10_000]), loss=squared(), bounds=honest.bounds).value
+        > 5 * public
+    )
 
 
 def test_without_scaling_the_income_is_everything(loans):
-    scaled, raw = (lending(loans, n_public=2_000, standardised=standardised, record_l1=1e9) for standardised in (True, False))
+    scaled, raw = (
+        lending(loans, n_public=2_000, standardised=standardised, record_l1=1e9)
+        for standardised in (True, False)
+    )
     condition = []
     for made in (scaled, raw):
         strong, smooth = squared().curvature(blocks(made.X, made.y, [10_000]))
@@ -124,8 +138,10 @@ def test_without_scaling_the_income_is_everything(loans):
     assert condition[0] < 10 and condition[1] > 1e6
     basis = fit_basis(loans.X[10_000:], n_components=1, standardised=False)
     assert abs(basis.axes[FEATURES.index("annual_income"), 0]) > 0.99
-    np.testing.assert_allclose(np.abs(project(loans.X, list(range(28)), basis)[:50, 0]),
-                               np.abs((loans.X[:50].astype(float) - basis.mean) @ basis.axes[:, 0]))
+    np.testing.assert_allclose(
+        np.abs(project(loans.X, list(range(28)), basis)[:50, 0]),
+        np.abs((loans.X[:50].astype(float) - basis.mean) @ basis.axes[:, 0]),
+    )
 
 
 @pytest.mark.slow
@@ -137,10 +153,18 @@ def test_cards_row_by_row(cards):
         expected = [v * min(1.0, 39.0 / size) for v in row] + [1.0]
         np.testing.assert_allclose(made.X[i], expected, rtol=1e-12)
     np.testing.assert_array_equal(made.y == 1, cards.y == 1)
-    assert set(np.unique(made.y)) == {-1.0, 1.0} and made.X.shape == (40_000, 30) and len(made.public_y) == 0
+    assert (
+        set(np.unique(made.y)) == {-1.0, 1.0}
+        and made.X.shape == (40_000, 30)
+        and len(made.public_y) == 0
+    )
     norms = np.abs(made.X).sum(axis=1)
-    assert norms.max() <= 40.0 * (1 + 1e-12) and made.clipped == pytest.approx((norms > 40 - 1e-9).mean(), abs=1e-4)
-    assert made.bounds.record_l1 == 40.0 and made.bounds.theta_max == 2.0 and AMOUNT == (88.35, 250.12)
+    assert norms.max() <= 40.0 * (1 + 1e-12) and made.clipped == pytest.approx(
+        (norms > 40 - 1e-9).mean(), abs=1e-4
+    )
+    assert (
+        made.bounds.record_l1 == 40.0 and made.bounds.theta_max == 2.0 and AMOUNT == (88.35, 250.12)
+    )
 
 
 def test_a_random_order_moves_rows_with_their_labels(cards):
@@ -153,7 +177,7 @@ def test_a_random_order_moves_rows_with_their_labels(cards):
 
 @pytest.mark.slow
 def test_psi_of_the_constant_depends_on_whose_hours_they_are():
-    cards = load("creditcard", source="standin")             # all of it: the first rows are one night
+    cards = load("creditcard", source="standin")  # all of it: the first rows are one night
     psi = {}
     for name, rng in (("file", None), ("random", np.random.default_rng(0))):
         made = fraud(cards, rng=rng)
@@ -161,21 +185,23 @@ def test_psi_of_the_constant_depends_on_whose_hours_they_are():
         best = optimum(owners, loss=hinge(), bounds=made.bounds)
         psi[name] = constant_model(owners, loss=hinge(), bounds=made.bounds).value / best.value - 1
         scores = np.concatenate([owner.X for owner in owners]) @ best.theta
-        assert (scores > 0).sum() == 0                       # the best model by f flags nothing
+        assert (scores > 0).sum() == 0  # the best model by f flags nothing
         assert np.abs(best.theta).max() < 2.0
     assert 0.005 < psi["random"] < 0.02 and psi["file"] > 0.06
 
 
 def test_bad_input_is_refused_in_one_sentence(loans, cards):
-    for wrong, sentence in (({"level": "mean"}, r"level must be one of none, constant, public, got 'mean'"),
-                            ({"n_public": 12_000}, r"n_public must be in \[2, 11999\], the rows but one, got 12000"),
-                            ({"n_public": 1}, "n_public must be in"),
-                            ({"n_components": 29}, r"n_components must be in \[1, 28\]"),
-                            ({"n_components": 0}, "n_components must be in"),
-                            ({"columns": ("grade", "shoe_size"), "n_components": 1}, "shoe_size"),
-                            ({"record_l1": 0.0}, "l1_bound|record_l1"),
-                            ({"record_l1": 1.0, "level": "constant"}, "must be a finite number > 1, got 1"),
-                            ({"theta_max": -1.0}, "theta_max must be a finite number > 0, got -1")):
+    for wrong, sentence in (
+        ({"level": "mean"}, r"level must be one of none, constant, public, got 'mean'"),
+        ({"n_public": 12_000}, r"n_public must be in \[2, 11999\], the rows but one, got 12000"),
+        ({"n_public": 1}, "n_public must be in"),
+        ({"n_components": 29}, r"n_components must be in \[1, 28\]"),
+        ({"n_components": 0}, "n_components must be in"),
+        ({"columns": ("grade", "shoe_size"), "n_components": 1}, "shoe_size"),
+        ({"record_l1": 0.0}, "l1_bound|record_l1"),
+        ({"record_l1": 1.0, "level": "constant"}, "must be a finite number > 1, got 1"),
+        ({"theta_max": -1.0}, "theta_max must be a finite number > 0, got -1"),
+    ):
         with pytest.raises(ValueError, match=sentence):
             lending(loans, **({"n_public": 2_000} | wrong))
     with pytest.raises(ValueError, match="expected the data set lending, got creditcard"):

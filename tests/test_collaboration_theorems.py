@@ -35,19 +35,29 @@ def test_the_noise_has_p_times_appendix_b():
     one = theorems.noise_energy(gradient_bound=1, horizon=100, **BANKS)
     assert one == pytest.approx(float(Fraction(8 * 100**2 * 3, 3000**2)), rel=1e-14)
     b = 2 * 1 * 100 / (1000 * 1.0)  # Theorem 1's scale; each coordinate of w_l has variance 2 b^2
-    assert theorems.noise_energy(gradient_bound=1, horizon=100, dimension=30, **BANKS) == pytest.approx(30 * 3 * 2 * b**2 / 9)
+    assert theorems.noise_energy(
+        gradient_bound=1, horizon=100, dimension=30, **BANKS
+    ) == pytest.approx(30 * 3 * 2 * b**2 / 9)
     reading = dict(gradient_bound=1, horizon=100, n_records=[1000], epsilons=[1])
     assert theorems.noise_energy(**reading) == pytest.approx(0.080)
     assert theorems.noise_energy(dimension=30, **reading) == pytest.approx(2.40)
     uneven = dict(n_records=[100, 900], epsilons=[0.5, np.inf])
-    assert theorems.noise_energy(gradient_bound=3, horizon=7, kappa=2, **uneven) == pytest.approx(8 * 9 * 49 * 16 / 1e6)
+    assert theorems.noise_energy(gradient_bound=3, horizon=7, kappa=2, **uneven) == pytest.approx(
+        8 * 9 * 49 * 16 / 1e6
+    )
 
 
 def test_the_noise_of_the_code_that_runs():
     """Sampled: the mean of 20,000 squares, exponential-type tails, within 8 standard errors (a chance below 1e-6)."""
-    rng, scales, n = np.random.default_rng(7), np.array([0.2, 0.05, 0.4]), np.array([1000, 2000, 500])
+    rng, scales, n = (
+        np.random.default_rng(7),
+        np.array([0.2, 0.05, 0.4]),
+        np.array([1000, 2000, 500]),
+    )
     epsilons = 2 * 3.0 * 10 / (n * scales)
-    energy = theorems.noise_energy(gradient_bound=3.0, n_records=n, epsilons=epsilons, horizon=10, dimension=4)
+    energy = theorems.noise_energy(
+        gradient_bound=3.0, n_records=n, epsilons=epsilons, horizon=10, dimension=4
+    )
     w = (rng.laplace(size=(20_000, 3, 4)) * (n * scales)[:, None]).sum(axis=1) / n.sum()
     squares = (w**2).sum(axis=1)
     assert abs(squares.mean() - energy) < 8 * squares.std() / math.sqrt(20_000)
@@ -58,10 +68,18 @@ def test_theorem_1_is_attained_and_what_is_not_asked_is_not_spent():
     scale = 2 * 5.0 * 100 / (1000 * 0.7)
     distance = 2 * 5.0 / 1000
     assert theorems.attained_epsilon(np.full(100, distance), scale) == pytest.approx(0.7, rel=1e-12)
-    assert theorems.attained_epsilon(np.full(99, distance), scale) == pytest.approx(0.7 * 0.99, rel=1e-12)
-    Q, Q2, y = np.array([0.3, -0.1]), np.array([0.1, 0.2]), np.array([5.0, -4.0])  # an output beyond Q, away from Q2
+    assert theorems.attained_epsilon(np.full(99, distance), scale) == pytest.approx(
+        0.7 * 0.99, rel=1e-12
+    )
+    Q, Q2, y = (
+        np.array([0.3, -0.1]),
+        np.array([0.1, 0.2]),
+        np.array([5.0, -4.0]),
+    )  # an output beyond Q, away from Q2
     ratio = stats.laplace.logpdf(y, Q, scale).sum() - stats.laplace.logpdf(y, Q2, scale).sum()
-    assert theorems.attained_epsilon([np.abs(Q - Q2).sum()], scale) == pytest.approx(ratio, rel=1e-12)
+    assert theorems.attained_epsilon([np.abs(Q - Q2).sum()], scale) == pytest.approx(
+        ratio, rel=1e-12
+    )
 
 
 def test_a_record_of_two_owners_pays_the_mean_of_their_budgets():
@@ -75,7 +93,9 @@ def test_chance_outside_by_integration_and_limits():
     middle, spread = 0.4 + 2.0 * 1.5, 2.0 * 0.3
     outside = 1 - stats.laplace(middle, spread).cdf(1.0) + stats.laplace(middle, spread).cdf(-1.0)
     assert theorems.chance_outside(**settings) == pytest.approx(outside, rel=1e-12)
-    assert theorems.chance_outside(**settings | {"gradient": 0.2}) == pytest.approx(math.exp(-1 / 0.6), rel=1e-12)  # middle 0
+    assert theorems.chance_outside(**settings | {"gradient": 0.2}) == pytest.approx(
+        math.exp(-1 / 0.6), rel=1e-12
+    )  # middle 0
     assert theorems.chance_outside(**settings | {"scale": 1e-3, "gradient": 0.0}) < 1e-100
 
 
@@ -84,7 +104,9 @@ def test_chance_outside_by_integration_and_limits():
 def test_the_quadratic_in_fractions(horizon, step):
     noise = Fraction(3, 7)
     values = theorems.algorithm1_quadratic(horizon=horizon, step=step, noise=float(noise))
-    np.testing.assert_allclose(values, [float(v) for v in exact_quadratic(horizon, step, noise)], rtol=1e-12)
+    np.testing.assert_allclose(
+        values, [float(v) for v in exact_quadratic(horizon, step, noise)], rtol=1e-12
+    )
 
 
 def test_theorem_2_fails_at_every_horizon_for_rho_fixed_in_advance():
@@ -95,7 +117,9 @@ def test_theorem_2_fails_at_every_horizon_for_rho_fixed_in_advance():
         least = {}
         for horizon in (*range(1, 60), 100, 1000, 10_000):
             noise = theorems.noise_energy(gradient_bound=1, horizon=horizon, **banks)
-            least[horizon] = theorems.algorithm1_quadratic(horizon=horizon, step=1.0, noise=noise).min()
+            least[horizon] = theorems.algorithm1_quadratic(
+                horizon=horizon, step=1.0, noise=noise
+            ).min()
         assert min(least.values()) >= 9 / 32 and min(least, key=least.get) == 2
         assert [round(least[T], 4) for T in (10, 100, 1000, 10_000)] == [0.4724, 0.4995, 0.5, 0.5]
     for T in range(2, 60):  # the inequality behind "at every horizon"
@@ -106,22 +130,40 @@ def test_theorem_2_is_true_and_empty_where_rho_grows_like_the_square_of_the_hori
     for horizon in (10, 100, 1000):
         noise = theorems.noise_energy(gradient_bound=1, horizon=horizon, **BANKS)
         error = theorems.algorithm1_quadratic(horizon=horizon, step=horizon**2, noise=noise)[-1]
-        bound = theorems.theorem2_bound(gradient_bound=1, strong_convexity=1, step=horizon**2, **BANKS)
-        assert error == pytest.approx(noise / (2 * (horizon - 1)), rel=1e-9)  # theta[T] is the mean of T - 1 noises
+        bound = theorems.theorem2_bound(
+            gradient_bound=1, strong_convexity=1, step=horizon**2, **BANKS
+        )
+        assert error == pytest.approx(
+            noise / (2 * (horizon - 1)), rel=1e-9
+        )  # theta[T] is the mean of T - 1 noises
         assert bound / error == pytest.approx(2 * (horizon - 1), rel=1e-9)
     thirty = theorems.noise_energy(gradient_bound=1, horizon=10, dimension=30, **BANKS)
     error = theorems.algorithm1_quadratic(horizon=10, step=100, noise=thirty).min()
     printed = theorems.theorem2_bound(gradient_bound=1, strong_convexity=1, step=100, **BANKS)
-    restored = theorems.theorem2_bound(gradient_bound=1, strong_convexity=1, step=100, dimension=30, **BANKS)
+    restored = theorems.theorem2_bound(
+        gradient_bound=1, strong_convexity=1, step=100, dimension=30, **BANKS
+    )
     assert printed < error < restored and error / printed == pytest.approx(30 / 18)
 
 
 @pytest.mark.parametrize("step", [0.5, 10.0, 25.0, 60.0, 300.0])
 def test_algorithm_1_stays_below_the_bound_that_holds(step):
     """f = theta' diag(1, 4) theta/2, so L = 1, lambda = 4: exact by mean and variance of each coordinate."""
-    h, mean, variance, horizon, noise = np.array([1.0, 4.0]), np.array([1.0, -0.5]), np.zeros(2), 10, 0.02
-    bound = theorems.algorithm1_bound(initial=0.5 * (h * mean**2).sum(), strong_convexity=1, smoothness=4, step=step,
-                                      horizon=horizon, noise=2 * noise)
+    h, mean, variance, horizon, noise = (
+        np.array([1.0, 4.0]),
+        np.array([1.0, -0.5]),
+        np.zeros(2),
+        10,
+        0.02,
+    )
+    bound = theorems.algorithm1_bound(
+        initial=0.5 * (h * mean**2).sum(),
+        strong_convexity=1,
+        smoothness=4,
+        step=step,
+        horizon=horizon,
+        noise=2 * noise,
+    )
     for k in range(1, horizon + 1):
         exact = 0.5 * (h * (mean**2 + variance)).sum()
         assert exact <= bound[k - 1] * (1 + 1e-12)
@@ -132,15 +174,23 @@ def test_algorithm_1_stays_below_the_bound_that_holds(step):
 def test_strong_convexity_and_smoothness_each_in_its_place():
     printed = theorems.theorem2_bound(gradient_bound=3, strong_convexity=4, step=5, **BANKS)
     assert printed == pytest.approx(8 * 9 * 5 * 3 / (4 * 3000**2), rel=1e-12)
-    noisy = theorems.algorithm1_bound(initial=0, strong_convexity=1, smoothness=4, step=3, horizon=2, noise=0.5)
+    noisy = theorems.algorithm1_bound(
+        initial=0, strong_convexity=1, smoothness=4, step=3, horizon=2, noise=0.5
+    )
     assert noisy.tolist() == pytest.approx([0, 4 / 2 * (3 / 4) ** 2 * 0.5])
-    falls = theorems.algorithm1_bound(initial=2, strong_convexity=1, smoothness=4, step=1, horizon=2, noise=0.0)
-    assert falls.tolist() == pytest.approx([2, 2 * (1 - 1 / 4)])  # rho_1 = 1/lambda: the factor 1 - L/lambda
+    falls = theorems.algorithm1_bound(
+        initial=2, strong_convexity=1, smoothness=4, step=1, horizon=2, noise=0.0
+    )
+    assert falls.tolist() == pytest.approx(
+        [2, 2 * (1 - 1 / 4)]
+    )  # rho_1 = 1/lambda: the factor 1 - L/lambda
 
 
 def test_the_bound_that_holds_is_attained_in_both_branches():
     for step in (50.0, 100.0, 900.0):
-        ours = theorems.algorithm1_bound(initial=2.0, strong_convexity=3, smoothness=3, step=step, horizon=10, noise=0.1)
+        ours = theorems.algorithm1_bound(
+            initial=2.0, strong_convexity=3, smoothness=3, step=step, horizon=10, noise=0.1
+        )
         error = [2.0]
         for k in range(1, 10):  # f = 3 theta^2/2: E f = (3/2) E theta^2
             rate = step / (100 * k)
@@ -153,7 +203,9 @@ def test_weights_are_equation_8s(horizon):
     root, K = math.isqrt(horizon), max(horizon - 1, 1)
     h = Fraction(1, root) if root**2 == horizon else 1 / math.sqrt(horizon)
     expected = exact_zeta(K, h)
-    assert sum(expected) == pytest.approx(1, rel=1e-12) and (sum(expected) == 1 or not isinstance(h, Fraction))
+    assert sum(expected) == pytest.approx(1, rel=1e-12) and (
+        sum(expected) == 1 or not isinstance(h, Fraction)
+    )
     weights = theorems.averaging_weights(horizon)
     np.testing.assert_allclose(weights, [float(w) for w in expected], rtol=1e-12)
     assert (np.diff(weights) > 0).all() and (weights > 0).all()
@@ -163,10 +215,14 @@ def test_appendix_c_is_false_in_fractions():
     zeta = exact_zeta(100, Fraction(1, 10))
     assert sum(zeta) == 1
     step, claimed = theorems.zeta_step(100, 2)
-    assert step == pytest.approx(float(zeta[1] - zeta[0]), rel=1e-9) and claimed == float(Fraction(2, 10 * 100 * 101))
+    assert step == pytest.approx(float(zeta[1] - zeta[0]), rel=1e-9) and claimed == float(
+        Fraction(2, 10 * 100 * 101)
+    )
     assert zeta[1] - zeta[0] > 33 * Fraction(2, 10 * 100 * 101)
     false = sum(zeta[k - 1] - zeta[k - 2] > Fraction(2, 10 * 100 * 101) for k in range(2, 101))
-    assert false == sum(np.greater(*theorems.zeta_step(100, k)) for k in range(2, 101)) and false > 40
+    assert (
+        false == sum(np.greater(*theorems.zeta_step(100, k)) for k in range(2, 101)) and false > 40
+    )
 
 
 def algorithm_2(slope, horizon, step, noise, theta_max=1.0, strong=0.0):
@@ -174,7 +230,10 @@ def algorithm_2(slope, horizon, step, noise, theta_max=1.0, strong=0.0):
     theta, bar, h = theta_max, 0.0, 1 / math.sqrt(horizon)
     for k in range(1, horizon):
         bar = (k - 1) / (h + k) * bar + (h + 1) / (h + k) * theta
-        theta = min(max(theta - step / math.sqrt(k) * (strong * theta + slope + noise[k - 1]), -theta_max), theta_max)
+        theta = min(
+            max(theta - step / math.sqrt(k) * (strong * theta + slope + noise[k - 1]), -theta_max),
+            theta_max,
+        )
     return bar
 
 
@@ -188,7 +247,9 @@ def test_no_c1_gets_below_the_corner(horizon, step):
         assert 0.5 * (bar + 2.0) >= floor * (1 - 1e-9)
     attained = 0.5 * (algorithm_2(0.5, horizon, 1e6, np.zeros(horizon), theta_max=2.0) + 2.0)
     assert attained == pytest.approx(floor, rel=1e-9)
-    assert floor == pytest.approx(2.0 * float(exact_zeta(max(horizon - 1, 1), 1 / math.sqrt(horizon))[0]), rel=1e-9)
+    assert floor == pytest.approx(
+        2.0 * float(exact_zeta(max(horizon - 1, 1), 1 / math.sqrt(horizon))[0]), rel=1e-9
+    )
 
 
 def test_theorem_3_fails_for_any_constants_once_the_budget_is_large():
@@ -197,9 +258,13 @@ def test_theorem_3_fails_for_any_constants_once_the_budget_is_large():
     excess = theorems.corner_excess(100)
     budget = c2 * math.sqrt(N) / (n * excess)
     for factor, fails in ((1.01, True), (0.99, False)):
-        bound = theorems.theorem3_bound(constant=c2, gradient_bound=1, n_records=[1000] * N, epsilons=[factor * budget] * N)
+        bound = theorems.theorem3_bound(
+            constant=c2, gradient_bound=1, n_records=[1000] * N, epsilons=[factor * budget] * N
+        )
         assert (excess > bound) == fails
-    strong = algorithm_2(2.0, 100, 1e6, np.zeros(100), strong=1.0)  # equation 12: theta* = -1 still, as 2 >= 1
+    strong = algorithm_2(
+        2.0, 100, 1e6, np.zeros(100), strong=1.0
+    )  # equation 12: theta* = -1 still, as 2 >= 1
     assert (strong + 1) ** 2 >= (2 * theorems.averaging_weights(100)[0]) ** 2 * (1 - 1e-9)
 
 
@@ -210,11 +275,17 @@ def test_theorem_3s_constant_is_the_proofs_optimum():
         noise = theorems.noise_energy(gradient_bound=2, horizon=horizon, dimension=5, **BANKS)
         steps = np.geomspace(1e-4, 1e4, 4001)
         tiny = 1e-9  # a gradient that is next to nothing: the paper leaves it out
-        best = min(theorems.algorithm2_bound(diameter=3.0, gradient_norm=tiny, step=c, horizon=horizon, noise=noise)
-                   for c in steps)
+        best = min(
+            theorems.algorithm2_bound(
+                diameter=3.0, gradient_norm=tiny, step=c, horizon=horizon, noise=noise
+            )
+            for c in steps
+        )
         bound = theorems.theorem3_bound(constant=c2, gradient_bound=2, **BANKS)
         assert bound <= best <= bound * 1.0001
-    assert theorems.theorem3_constant(horizon=2, diameter=3.0, dimension=5) == pytest.approx(3 * 2 * math.sqrt(40))
+    assert theorems.theorem3_constant(horizon=2, diameter=3.0, dimension=5) == pytest.approx(
+        3 * 2 * math.sqrt(40)
+    )
     large = theorems.theorem3_constant(horizon=100, diameter=1, dimension=1)
     assert large == pytest.approx(4 * math.sqrt(100), rel=0.03)
 
@@ -226,57 +297,139 @@ def test_algorithm_2s_bound_written_out_and_above_what_happens():
     D, G2, c1, T = 2.0, 1.0 + 0.5, 0.4, 30
     zeta = exact_zeta(T - 1, 1 / math.sqrt(T))
     rates = [c1 / math.sqrt(k) for k in range(1, T)]
-    sums = zeta[0] / (2 * rates[0]) + sum(zeta[k] / (2 * rates[k]) - zeta[k - 1] / (2 * rates[k - 1]) for k in range(1, T - 1))
+    sums = zeta[0] / (2 * rates[0]) + sum(
+        zeta[k] / (2 * rates[k]) - zeta[k - 1] / (2 * rates[k - 1]) for k in range(1, T - 1)
+    )
     expected = D**2 * sums + sum(z * r for z, r in zip(zeta, rates)) / 2 * G2
     bound = theorems.algorithm2_bound(diameter=D, gradient_norm=1.0, step=c1, horizon=T, noise=0.5)
     assert bound == pytest.approx(expected, rel=1e-12)
     rng = np.random.default_rng(3)
     theta, bar = np.full(2000, -1.0), np.zeros(2000)
     for k in range(1, T):
-        bar = (k - 1) / (1 / math.sqrt(T) + k) * bar + (1 / math.sqrt(T) + 1) / (1 / math.sqrt(T) + k) * theta
-        theta = np.clip(theta - rates[k - 1] * (np.sign(theta - 0.3) + 0.5 * rng.laplace(size=2000)), -1, 1)
+        bar = (k - 1) / (1 / math.sqrt(T) + k) * bar + (1 / math.sqrt(T) + 1) / (
+            1 / math.sqrt(T) + k
+        ) * theta
+        theta = np.clip(
+            theta - rates[k - 1] * (np.sign(theta - 0.3) + 0.5 * rng.laplace(size=2000)), -1, 1
+        )
     t = 0.1
     assert math.exp(-2 * 2000 * t**2 / 1.3**2) < 1e-6
     assert np.abs(bar - 0.3).mean() < bound + t
 
 
-@pytest.mark.parametrize("call, message", [
-    (lambda: theorems.noise_energy(gradient_bound=0, horizon=1, **BANKS),
-     "gradient_bound must be a finite number > 0, got 0"),
-    (lambda: theorems.noise_energy(gradient_bound=1, horizon=1.5, **BANKS), "horizon must be a whole number >= 1, got 1.5"),
-    (lambda: theorems.noise_energy(gradient_bound=1, horizon=1, kappa=4, **BANKS), "kappa must be .*from 1 to 3.*got 4"),
-    (lambda: theorems.noise_energy(gradient_bound=1, horizon=1, n_records=[0, 5], epsilons=[1, 1]),
-     r"n_records must be whole numbers >= 1, got \[0.0, 5.0\]"),
-    (lambda: theorems.noise_energy(gradient_bound=1, horizon=1, n_records=[5], epsilons=[1, 1]),
-     r"one entry per owner.*\(1,\) and \(2,\)"),
-    (lambda: theorems.theorem3_bound(constant=1, gradient_bound=1, n_records=[5], epsilons=[-1.0]),
-     r"epsilons must be > 0, got -1.0"),
-    (lambda: theorems.theorem3_bound(constant=math.inf, gradient_bound=1, **BANKS), "constant must be .*got inf"),
-    (lambda: theorems.attained_epsilon([-1.0], 1.0), "distances must be finite and >= 0, got -1.0"),
-    (lambda: theorems.attained_epsilon([1.0], 0.0), r"scales must be > 0.*got \[0.\]"),
-    (lambda: theorems.attained_epsilon([[1.0], [1.0]], [1.0, 1.0, 1.0]), r"one or one per owner \(2\)"),
-    (lambda: theorems.theorem2_bound(gradient_bound=1, strong_convexity=0, step=1, **BANKS),
-     "strong_convexity must be .*got 0"),
-    (lambda: theorems.algorithm1_bound(initial=1, strong_convexity=2, smoothness=1, step=1, horizon=3, noise=0),
-     "smoothness must be finite and >= strong_convexity = 2, got 1"),
-    (lambda: theorems.algorithm1_bound(initial=-1, strong_convexity=1, smoothness=1, step=1, horizon=3, noise=0),
-     "initial and noise.*got -1"),
-    (lambda: theorems.zeta_step(100, 1), "k must be a whole number from 2 to horizon = 100, got 1"),
-    (lambda: theorems.algorithm2_bound(diameter=1, gradient_norm=1, step=1, horizon=1, noise=0),
-     "horizon must be .* >= 2, got 1"),
-    (lambda: theorems.algorithm2_bound(diameter=1, gradient_norm=1, step=1, horizon=2, noise=-1), "noise must be .*got -1"),
-    (lambda: theorems.averaging_weights(0), "horizon must be a whole number >= 1, got 0"),
-    (lambda: theorems.averaging_weights(math.inf), "horizon must be a whole number >= 1, got inf"),
-    (lambda: theorems.averaging_weights(5, n_averaged=2.5), "n_averaged must be a whole number >= 1, got 2.5"),
-    (lambda: theorems.attained_epsilon([], 1.0), "must not be empty, got 0 and 1 numbers"),
-    (lambda: theorems.chance_outside(start=math.nan, gradient=0, step=1, horizon=1, scale=1, radius=1),
-     "start and gradient must be finite, got nan and 0"),
-    (lambda: theorems.chance_outside(start=0, gradient=math.inf, step=1, horizon=1, scale=1, radius=1), "got 0 and inf"),
-    (lambda: theorems.noise_energy(gradient_bound=1, horizon=1, n_records=[1.5], epsilons=[1]),
-     r"n_records must be whole numbers >= 1, got \[1.5\]"),
-    (lambda: theorems.noise_energy(gradient_bound=1, horizon=1, kappa=math.nan, **BANKS), "kappa must be .*got nan"),
-    (lambda: theorems.corner_excess(2, slope=-1), "slope must be a finite number > 0, got -1"),
-])
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (
+            lambda: theorems.noise_energy(gradient_bound=0, horizon=1, **BANKS),
+            "gradient_bound must be a finite number > 0, got 0",
+        ),
+        (
+            lambda: theorems.noise_energy(gradient_bound=1, horizon=1.5, **BANKS),
+            "horizon must be a whole number >= 1, got 1.5",
+        ),
+        (
+            lambda: theorems.noise_energy(gradient_bound=1, horizon=1, kappa=4, **BANKS),
+            "kappa must be .*from 1 to 3.*got 4",
+        ),
+        (
+            lambda: theorems.noise_energy(
+                gradient_bound=1, horizon=1, n_records=[0, 5], epsilons=[1, 1]
+            ),
+            r"n_records must be whole numbers >= 1, got \[0.0, 5.0\]",
+        ),
+        (
+            lambda: theorems.noise_energy(
+                gradient_bound=1, horizon=1, n_records=[5], epsilons=[1, 1]
+            ),
+            r"one entry per owner.*\(1,\) and \(2,\)",
+        ),
+        (
+            lambda: theorems.theorem3_bound(
+                constant=1, gradient_bound=1, n_records=[5], epsilons=[-1.0]
+            ),
+            r"epsilons must be > 0, got -1.0",
+        ),
+        (
+            lambda: theorems.theorem3_bound(constant=math.inf, gradient_bound=1, **BANKS),
+            "constant must be .*got inf",
+        ),
+        (
+            lambda: theorems.attained_epsilon([-1.0], 1.0),
+            "distances must be finite and >= 0, got -1.0",
+        ),
+        (lambda: theorems.attained_epsilon([1.0], 0.0), r"scales must be > 0.*got \[0.\]"),
+        (
+            lambda: theorems.attained_epsilon([[1.0], [1.0]], [1.0, 1.0, 1.0]),
+            r"one or one per owner \(2\)",
+        ),
+        (
+            lambda: theorems.theorem2_bound(gradient_bound=1, strong_convexity=0, step=1, **BANKS),
+            "strong_convexity must be .*got 0",
+        ),
+        (
+            lambda: theorems.algorithm1_bound(
+                initial=1, strong_convexity=2, smoothness=1, step=1, horizon=3, noise=0
+            ),
+            "smoothness must be finite and >= strong_convexity = 2, got 1",
+        ),
+        (
+            lambda: theorems.algorithm1_bound(
+                initial=-1, strong_convexity=1, smoothness=1, step=1, horizon=3, noise=0
+            ),
+            "initial and noise.*got -1",
+        ),
+        (
+            lambda: theorems.zeta_step(100, 1),
+            "k must be a whole number from 2 to horizon = 100, got 1",
+        ),
+        (
+            lambda: theorems.algorithm2_bound(
+                diameter=1, gradient_norm=1, step=1, horizon=1, noise=0
+            ),
+            "horizon must be .* >= 2, got 1",
+        ),
+        (
+            lambda: theorems.algorithm2_bound(
+                diameter=1, gradient_norm=1, step=1, horizon=2, noise=-1
+            ),
+            "noise must be .*got -1",
+        ),
+        (lambda: theorems.averaging_weights(0), "horizon must be a whole number >= 1, got 0"),
+        (
+            lambda: theorems.averaging_weights(math.inf),
+            "horizon must be a whole number >= 1, got inf",
+        ),
+        (
+            lambda: theorems.averaging_weights(5, n_averaged=2.5),
+            "n_averaged must be a whole number >= 1, got 2.5",
+        ),
+        (lambda: theorems.attained_epsilon([], 1.0), "must not be empty, got 0 and 1 numbers"),
+        (
+            lambda: theorems.chance_outside(
+                start=math.nan, gradient=0, step=1, horizon=1, scale=1, radius=1
+            ),
+            "start and gradient must be finite, got nan and 0",
+        ),
+        (
+            lambda: theorems.chance_outside(
+                start=0, gradient=math.inf, step=1, horizon=1, scale=1, radius=1
+            ),
+            "got 0 and inf",
+        ),
+        (
+            lambda: theorems.noise_energy(
+                gradient_bound=1, horizon=1, n_records=[1.5], epsilons=[1]
+            ),
+            r"n_records must be whole numbers >= 1, got \[1.5\]",
+        ),
+        (
+            lambda: theorems.noise_energy(gradient_bound=1, horizon=1, kappa=math.nan, **BANKS),
+            "kappa must be .*got nan",
+        ),
+        (lambda: theorems.corner_excess(2, slope=-1), "slope must be a finite number > 0, got -1"),
+    ],
+)
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()

@@ -16,11 +16,16 @@ import pytest
 from ppkit import datasets, project
 from ppkit.datasets import creditcard, distress, fetching, lending, loading
 from ppkit.datasets import dataset as making
-from ppkit.datasets.creditcard import (FEATURES, FULL_FRAUDS, FULL_ROWS,
-                                       PUBLISHED_MEANS, checked_table)
+from ppkit.datasets.creditcard import (
+    FEATURES,
+    FULL_FRAUDS,
+    FULL_ROWS,
+    PUBLISHED_MEANS,
+    checked_table,
+)
 from ppkit.datasets.files import read_table
 
-PLAIN_FRAUDS = 285                     # of the 492 have V14 < -2, at least: so many were counted
+PLAIN_FRAUDS = 285  # of the 492 have V14 < -2, at least: so many were counted
 
 
 @pytest.fixture(autouse=True)
@@ -71,8 +76,17 @@ def home(tmp_path, monkeypatch):
 
 # finding and reading
 
-@pytest.mark.parametrize("name", ["creditcard.csv", "creditcard.csv.gz", "creditcard.csv.zip", "creditcardfraud.zip",
-                                  "creditcard.parquet"])
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "creditcard.csv",
+        "creditcard.csv.gz",
+        "creditcard.csv.zip",
+        "creditcardfraud.zip",
+        "creditcard.parquet",
+    ],
+)
 def test_every_packing_gives_the_same_rows(name, table, home, tmp_path):
     written(table, tmp_path, name)
     data = datasets.load("creditcard", root=tmp_path)
@@ -89,12 +103,14 @@ def test_columns_are_taken_by_name_not_by_place(table, home, tmp_path):
     np.testing.assert_array_equal(data.X[:, -1], table["Amount"].astype(np.float32))
 
 
-def test_a_file_is_looked_for_under_root_then_ppkit_data_then_data_raw(table, home, tmp_path, monkeypatch):
+def test_a_file_is_looked_for_under_root_then_ppkit_data_then_data_raw(
+    table, home, tmp_path, monkeypatch
+):
     given, variable, raw = tmp_path / "given", home / "elsewhere", home / "data" / "raw"
     given.mkdir(), variable.mkdir()
     written(table[:100], given), written(table[:200], variable), written(table[:300], raw)
     assert datasets.load("creditcard").n_rows == 300
-    monkeypatch.setenv("PPKIT_DATA", "elsewhere")                     # relative to the project, wherever one stands
+    monkeypatch.setenv("PPKIT_DATA", "elsewhere")  # relative to the project, wherever one stands
     monkeypatch.chdir(tmp_path)
     assert datasets.load("creditcard").n_rows == 200
     assert datasets.load("creditcard", root=given).n_rows == 100
@@ -109,7 +125,9 @@ def test_a_parsed_csv_is_kept_by_checksum_and_a_spoilt_one_is_parsed_again(table
     assert len(kept) == 1
     moved = table.assign(V1=table["V1"] + 1)
     moved.to_parquet(kept[0], index=False)
-    assert datasets.load("creditcard").X[0, 1] == np.float32(moved["V1"][0])      # it is the cache that was read
+    assert datasets.load("creditcard").X[0, 1] == np.float32(
+        moved["V1"][0]
+    )  # it is the cache that was read
     kept[0].write_bytes(b"not parquet")
     np.testing.assert_array_equal(datasets.load("creditcard").X, first.X)
     written(table[:50], path.parent)
@@ -130,10 +148,15 @@ def test_the_full_file_is_called_full_and_must_have_492_frauds(home, tmp_path):
     full["V14"] = -5 * full["Class"]
     written(full, tmp_path, "creditcard.parquet")
     assert datasets.load("creditcard", root=tmp_path).source == "real, unverified: 284,807 rows"
-    with pytest.raises(ValueError, match="x.csv: column 'Class' counts 491 frauds in 284,807 rows, expected 492"):
+    with pytest.raises(
+        ValueError, match="x.csv: column 'Class' counts 491 frauds in 284,807 rows, expected 492"
+    ):
         checked_table(full.assign(Class=np.r_[0, full["Class"][1:]]), "x.csv")
-    with pytest.raises(ValueError, match="x.csv: column 'Amount' has mean 1.000000 over all 284,807 rows, expected 88.349619: "
-                                         "this is not the published file"):
+    with pytest.raises(
+        ValueError,
+        match="x.csv: column 'Amount' has mean 1.000000 over all 284,807 rows, expected 88.349619: "
+        "this is not the published file",
+    ):
         checked_table(full.assign(Amount=1.0), "x.csv")
     with pytest.raises(ValueError, match="x.csv: 284,808 rows, expected at most 284,807"):
         checked_table(pd.concat([full, full[:1]]), "x.csv")
@@ -141,8 +164,12 @@ def test_the_full_file_is_called_full_and_must_have_492_frauds(home, tmp_path):
 
 # which source
 
+
 def test_a_missing_file_is_one_sentence_with_place_and_remedy(home, tmp_path, monkeypatch):
-    with pytest.raises(FileNotFoundError, match=r"^creditcard\.csv .* is missing in data/raw: .*ppkit data fetch creditcard") as caught:
+    with pytest.raises(
+        FileNotFoundError,
+        match=r"^creditcard\.csv .* is missing in data/raw: .*ppkit data fetch creditcard",
+    ) as caught:
         datasets.load("creditcard", "real")
     assert str(home) not in str(caught.value)
     monkeypatch.setenv("PPKIT_DATA", str(home / "nowhere"))
@@ -160,7 +187,11 @@ def test_a_missing_file_is_one_sentence_with_place_and_remedy(home, tmp_path, mo
 def test_without_a_file_the_stand_in_comes_and_says_so(name, home, tmp_path):
     for settings in ({}, {"source": "standin"}, {"root": tmp_path}):
         data = datasets.load(name, rows=1_000, **settings)
-        assert data.kind == "stand-in" and data.source.startswith("stand-in: 1,000 rows") and data.of_rows is None
+        assert (
+            data.kind == "stand-in"
+            and data.source.startswith("stand-in: 1,000 rows")
+            and data.of_rows is None
+        )
 
 
 def test_ppkit_source_overrides_auto_and_nothing_else(table, home, monkeypatch):
@@ -175,12 +206,17 @@ def test_ppkit_source_overrides_auto_and_nothing_else(table, home, monkeypatch):
     with pytest.raises(FileNotFoundError, match="is missing in data/raw"):
         datasets.load("distress")
     monkeypatch.setenv("PPKIT_SOURCE", "fake")
-    with pytest.raises(ValueError, match="PPKIT_SOURCE must be one of auto, real, standin, got 'fake'"):
+    with pytest.raises(
+        ValueError, match="PPKIT_SOURCE must be one of auto, real, standin, got 'fake'"
+    ):
         datasets.load("creditcard")
 
 
 def test_unknown_words_are_refused_with_the_list():
-    with pytest.raises(ValueError, match="unknown data set 'credit', expected one of transactions, creditcard, distress, lending"):
+    with pytest.raises(
+        ValueError,
+        match="unknown data set 'credit', expected one of transactions, creditcard, distress, lending",
+    ):
         datasets.load("credit")
     with pytest.raises(ValueError, match="source must be one of auto, real, standin, got 'true'"):
         datasets.load("creditcard", "true")
@@ -190,7 +226,10 @@ def test_unknown_words_are_refused_with_the_list():
         for rows in (0, -5, 2.5, True):
             with pytest.raises(ValueError, match="rows must be a whole number >= 1, got"):
                 datasets.load(name, rows=rows)
-    with pytest.raises(ValueError, match="distress has no variant 'lagged', expected one of paper, no_lag, forecast"):
+    with pytest.raises(
+        ValueError,
+        match="distress has no variant 'lagged', expected one of paper, no_lag, forecast",
+    ):
         datasets.load("distress", variant="lagged")
     with pytest.raises(ValueError, match="creditcard has one form only, got variant 'paper'"):
         datasets.load("creditcard", variant="paper")
@@ -200,22 +239,45 @@ def test_unknown_words_are_refused_with_the_list():
 
 
 BAD = {
-    "renamed": (lambda t: t.rename(columns={"V7": "v7"}), "column 'V7' is missing \\(found 'v7' instead\\)"),
+    "renamed": (
+        lambda t: t.rename(columns={"V7": "v7"}),
+        "column 'V7' is missing \\(found 'v7' instead\\)",
+    ),
     "dropped": (lambda t: t.drop(columns="Amount"), "column 'Amount' is missing, expected Time"),
     "extra": (lambda t: t.assign(id=1), "column 'id' is not known"),
     "no rows": (lambda t: t[:0], "no rows below the header"),
-    "label 2": (lambda t: t.assign(Class=[2] + [0] * 399), "column 'Class' must be 0 or 1, got 2 in row 1"),
-    "NaN": (lambda t: t.assign(V3=t["V3"].where(t.index != 8)), "column 'V3' must hold finite numbers, got nan in row 9"),
-    "infinite": (lambda t: t.assign(V3=t["V3"].where(t.index != 8, np.inf)), "column 'V3' must hold finite numbers, got inf"),
-    "text": (lambda t: t.assign(V9=["many"] + [1.0] * 399), "column 'V9' must hold numbers, got text 'many' in row 1"),
-    "negative amount": (lambda t: t.assign(Amount=-1.0), "column 'Amount' must be between 0 and 100,000, got -1 in row 1"),
-    "negative time": (lambda t: t.assign(Time=t["Time"] - 3), "column 'Time' must be between 0 and 172,800, got -3 in row 1"),
+    "label 2": (
+        lambda t: t.assign(Class=[2] + [0] * 399),
+        "column 'Class' must be 0 or 1, got 2 in row 1",
+    ),
+    "NaN": (
+        lambda t: t.assign(V3=t["V3"].where(t.index != 8)),
+        "column 'V3' must hold finite numbers, got nan in row 9",
+    ),
+    "infinite": (
+        lambda t: t.assign(V3=t["V3"].where(t.index != 8, np.inf)),
+        "column 'V3' must hold finite numbers, got inf",
+    ),
+    "text": (
+        lambda t: t.assign(V9=["many"] + [1.0] * 399),
+        "column 'V9' must hold numbers, got text 'many' in row 1",
+    ),
+    "negative amount": (
+        lambda t: t.assign(Amount=-1.0),
+        "column 'Amount' must be between 0 and 100,000, got -1 in row 1",
+    ),
+    "negative time": (
+        lambda t: t.assign(Time=t["Time"] - 3),
+        "column 'Time' must be between 0 and 172,800, got -3 in row 1",
+    ),
     "huge component": (lambda t: t.assign(V28=1e6), "column 'V28' must be between -200 and 200"),
 }
 
 
 @pytest.mark.parametrize("change, sentence", BAD.values(), ids=BAD.keys())
-def test_a_wrong_table_is_refused_with_file_column_and_expectation(change, sentence, table, home, tmp_path):
+def test_a_wrong_table_is_refused_with_file_column_and_expectation(
+    change, sentence, table, home, tmp_path
+):
     written(change(table), tmp_path)
     with pytest.raises(ValueError, match=f"^creditcard.csv: {sentence}") as caught:
         datasets.load("creditcard", root=tmp_path)
@@ -229,7 +291,10 @@ def test_a_csv_cut_in_the_middle_of_a_row_is_refused(cut, table, home, tmp_path)
     while text[end - 1] == "\n" or text[end:].split("\n")[0].count(",") < 2:
         end += 1
     (tmp_path / "creditcard.csv").write_text(text[:end])
-    with pytest.raises(ValueError, match="^creditcard.csv: column '.*' must hold finite numbers, got nan .*cut short"):
+    with pytest.raises(
+        ValueError,
+        match="^creditcard.csv: column '.*' must hold finite numbers, got nan .*cut short",
+    ):
         datasets.load("creditcard", root=tmp_path)
 
 
@@ -250,14 +315,20 @@ def test_files_of_another_kind_are_refused(table, home, tmp_path):
     path.unlink()
     with zipfile.ZipFile(tmp_path / "creditcard.zip", "w") as archive:
         archive.writestr("notes.txt", "nothing")
-    with pytest.raises(ValueError, match="^creditcard.zip cannot be read .*expected one .csv in the archive, found 0"):
+    with pytest.raises(
+        ValueError,
+        match="^creditcard.zip cannot be read .*expected one .csv in the archive, found 0",
+    ):
         datasets.load("creditcard", root=tmp_path)
     path.mkdir()
-    with pytest.raises(ValueError, match="^creditcard.csv in the folder given as root is a folder, expected a file"):
+    with pytest.raises(
+        ValueError, match="^creditcard.csv in the folder given as root is a folder, expected a file"
+    ):
         datasets.load("creditcard", root=tmp_path)
 
 
 # files that are not what they say
+
 
 def invented(n_rows, n_frauds, seed=0):
     """Rows in the layout of the real file; a fraud's V14 is low."""
@@ -282,31 +353,45 @@ def inverted(table):
 
 
 NO_FRAUD = r"column 'Class' counts no fraud in \d+,\d+ rows, expected about \d+$"
-FOREIGN = (r"column 'Class' does not belong to these rows: \d+ of \d+ frauds have V14 below -2, "
-           "expected at least a quarter$")
+FOREIGN = (
+    r"column 'Class' does not belong to these rows: \d+ of \d+ frauds have V14 below -2, "
+    "expected at least a quarter$"
+)
 ALTERED = {
-    "oversampled": (oversampled, "column 'Class' counts 40,000 frauds in 80,000 rows, expected at "
-                                 "most the 492 of the published file$"),
+    "oversampled": (
+        oversampled,
+        "column 'Class' counts 40,000 frauds in 80,000 rows, expected at "
+        "most the 492 of the published file$",
+    ),
     "inverted": (inverted, r"column 'Class' counts \d+,\d+ frauds in .*, expected at most the 492"),
     "inverted, as many of both": (lambda t: inverted(t.groupby("Class").head(300)), FOREIGN),
     "permuted": (permuted, FOREIGN),
-    "one row": (lambda t: pd.concat([t[:1]] * 3_000),
-                "2,999 of 3,000 rows repeat an earlier row exactly, expected at most 150: "),
-    "one row, some others": (lambda t: pd.concat([t[:30_000], *[t[:1]] * 1_082]),
-                             "1,082 of 31,082 rows repeat an earlier .*, expected at most 1,081: "),
+    "one row": (
+        lambda t: pd.concat([t[:1]] * 3_000),
+        "2,999 of 3,000 rows repeat an earlier row exactly, expected at most 150: ",
+    ),
+    "one row, some others": (
+        lambda t: pd.concat([t[:30_000], *[t[:1]] * 1_082]),
+        "1,082 of 31,082 rows repeat an earlier .*, expected at most 1,081: ",
+    ),
     "no fraud": (lambda t: t[t["Class"] == 0], NO_FRAUD),
     "labels wiped": (lambda t: t.assign(Class=0), NO_FRAUD),
 }
 HONEST = {
-    "as it is": lambda t: t, "another order": lambda t: t.sample(frac=1, random_state=2),
+    "as it is": lambda t: t,
+    "another order": lambda t: t.sample(frac=1, random_state=2),
     "all frauds, as many others": lambda t: t.groupby("Class").head(329),
     "few genuine rows": lambda t: t[t["Class"] == 0][:7_999],
     "frauds only": lambda t: t[t["Class"] == 1],
-    "some repeats": lambda t: pd.concat([t, t[:1_081]]), "early": lambda t: t[t["Time"] < 50_000],
+    "some repeats": lambda t: pd.concat([t, t[:1_081]]),
+    "early": lambda t: t[t["Time"] < 50_000],
     "late": lambda t: t[t["Time"] > 120_000],
     "too few frauds to judge": lambda t: permuted(t[:2_000]),
-    **{f"{n:,} at random, {seed}": lambda t, n=n, seed=seed: t.sample(n, random_state=seed)
-       for n in (100, 1_000, 5_000, 20_000) for seed in range(3)},
+    **{
+        f"{n:,} at random, {seed}": lambda t, n=n, seed=seed: t.sample(n, random_state=seed)
+        for n in (100, 1_000, 5_000, 20_000)
+        for seed in range(3)
+    },
 }
 
 
@@ -331,7 +416,8 @@ def test_a_part_of_honest_rows_is_taken(choose, many):
 def test_an_honest_random_part_is_refused_with_a_chance_below_one_in_a_million():
     def divergence(a, p):
         return a * np.log(a / p) + (1 - a) * np.log((1 - a) / (1 - p))
-    assert np.exp(-64 * divergence(1 / 4, PLAIN_FRAUDS / FULL_FRAUDS)) < 1e-6    # Hoeffding's bound
+
+    assert np.exp(-64 * divergence(1 / 4, PLAIN_FRAUDS / FULL_FRAUDS)) < 1e-6  # Hoeffding's bound
     assert (1 - FULL_FRAUDS / FULL_ROWS) ** 8_000 < 1e-6
     assert np.exp(-200 * divergence(1 / 20, creditcard.FULL_REPEATS / FULL_ROWS)) < 1e-7
     with pytest.raises(ValueError, match="Class"):  # and these are where they begin
@@ -354,11 +440,13 @@ def test_a_zip_that_declares_too_much_is_no_data_set_and_status_says_so(name, ho
         archive.writestr("any.csv", "a\n1\n")
     content = bytearray(path.read_bytes())
     first = content.index(b"PK\x01\x02") + 24  # the size in the list of contents
-    content[first:first + 4] = (4_000_000_000).to_bytes(4, "little")
+    content[first : first + 4] = (4_000_000_000).to_bytes(4, "little")
     path.write_bytes(content)
     most = loading.REAL[name].LARGEST[stem].n_bytes
-    sentence = (f"{stem}.zip holds 4,000,000,000 bytes when it is unpacked, expected at most "
-                f"{most:,}, far more than the published file has")
+    sentence = (
+        f"{stem}.zip holds 4,000,000,000 bytes when it is unpacked, expected at most "
+        f"{most:,}, far more than the published file has"
+    )
     with pytest.raises(ValueError, match=f"^{sentence}$"):
         datasets.load(name)
     row = next(row for row in datasets.status() if row["name"] == name)
@@ -375,6 +463,7 @@ def test_every_name_under_which_a_file_is_found_has_a_size_with_room_for_the_pub
 
 
 # verified, or not
+
 
 @pytest.fixture
 def published(table, monkeypatch):
@@ -419,16 +508,25 @@ def test_the_checksums_are_those_that_fetch_compares_with_and_of_distress_there_
 
 # a Dataset cannot be forged
 
+
 def test_no_other_way_to_a_dataset(small):
     fields = {one.name: getattr(small, one.name) for one in dataclasses.fields(small) if one.init}
-    for attempt in (lambda: datasets.Dataset(**fields),
-                    lambda: dataclasses.replace(small, kind="real", of_rows=284_807),
-                    lambda: dataclasses.replace(small, verified=True),
-                    lambda: copy.copy(small), lambda: copy.deepcopy(small), lambda: pickle.dumps(small)):
+    for attempt in (
+        lambda: datasets.Dataset(**fields),
+        lambda: dataclasses.replace(small, kind="real", of_rows=284_807),
+        lambda: dataclasses.replace(small, verified=True),
+        lambda: copy.copy(small),
+        lambda: copy.deepcopy(small),
+        lambda: pickle.dumps(small),
+    ):
         with pytest.raises(TypeError, match="source is true"):
             attempt()
-    for name, value in (("source", "real: 284,807 rows"), ("kind", "real"), ("of_rows", 284_807),
-                        ("verified", True)):
+    for name, value in (
+        ("source", "real: 284,807 rows"),
+        ("kind", "real"),
+        ("of_rows", 284_807),
+        ("verified", True),
+    ):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(small, name, value)
     assert small.source == f"simulated: {small.n_rows:,} rows"
@@ -444,13 +542,25 @@ def test_arrays_are_read_only_for_good(small):
 
 def test_bad_rows_never_become_a_dataset(small):
     def made(X, y):
-        return making.made(name="t", X=X, y=y, feature_names=("a", "b"), numeric=np.ones(2, bool), kind="simulated", note="")
+        return making.made(
+            name="t",
+            X=X,
+            y=y,
+            feature_names=("a", "b"),
+            numeric=np.ones(2, bool),
+            kind="simulated",
+            note="",
+        )
+
     X, y = np.zeros((3, 2), np.float32), np.zeros(3, np.int8)
     assert made(X.copy(), y.copy()).n_rows == 3
     for value in (np.nan, np.inf):
         wrong = X.copy()
         wrong[1, 1] = value
-        with pytest.raises(ValueError, match=f"t: features must be finite numbers, got {value} in column 'b', row 2"):
+        with pytest.raises(
+            ValueError,
+            match=f"t: features must be finite numbers, got {value} in column 'b', row 2",
+        ):
             made(wrong, y)
     both = X.copy()
     both[0], both[1] = np.inf, -np.inf
@@ -458,8 +568,18 @@ def test_bad_rows_never_become_a_dataset(small):
         made(both, y)
     with pytest.raises(ValueError, match="t: the target must be a finite number, got nan in row 2"):
         made(X, np.array([1.5, np.nan, 2], np.float32))
-    with pytest.raises(ValueError, match="kind must be one of real, stand-in, simulated, .* got 'genuine' and None"):
-        making.made(name="t", X=X, y=y, feature_names=("a", "b"), numeric=np.ones(2, bool), kind="genuine", note="")
+    with pytest.raises(
+        ValueError, match="kind must be one of real, stand-in, simulated, .* got 'genuine' and None"
+    ):
+        making.made(
+            name="t",
+            X=X,
+            y=y,
+            feature_names=("a", "b"),
+            numeric=np.ones(2, bool),
+            kind="genuine",
+            note="",
+        )
     with pytest.raises(ValueError, match="t: labels must be 0 or 1, got 2 in row 3"):
         made(X, np.array([0, 1, 2], np.int8))
     with pytest.raises(ValueError, match="one row per label"):
@@ -470,15 +590,21 @@ def test_bad_rows_never_become_a_dataset(small):
 
 # the steps before learning
 
+
 def test_standardise_uses_the_named_rows_only_and_leaves_coded_columns(small):
     fit_on = np.flatnonzero(small.account % 2 == 0)
     scaled = datasets.standardise(small, fit_on)
     assert scaled.dtype == np.float32 and scaled.shape == small.X.shape
     np.testing.assert_array_equal(scaled[:, ~small.numeric], small.X[:, ~small.numeric])
-    for column in np.flatnonzero(small.numeric):                       # the oracle: one column at a time
+    for column in np.flatnonzero(small.numeric):  # the oracle: one column at a time
         fitted = small.X[fit_on, column].astype(np.float64)
         deviation = fitted.std() if fitted.std() > 1e-6 * max(abs(fitted.mean()), 1) else 1.0
-        np.testing.assert_allclose(scaled[:, column], (small.X[:, column] - fitted.mean()) / deviation, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(
+            scaled[:, column],
+            (small.X[:, column] - fitted.mean()) / deviation,
+            rtol=1e-5,
+            atol=1e-5,
+        )
     as_mask = np.zeros(small.n_rows, bool)
     as_mask[fit_on] = True
     np.testing.assert_array_equal(datasets.standardise(small, as_mask), scaled)
@@ -488,27 +614,39 @@ def test_standardise_uses_the_named_rows_only_and_leaves_coded_columns(small):
 
 def test_a_constant_column_is_only_centred():
     X = np.c_[np.full(50, 3e5), np.arange(50)].astype(np.float32)
-    data = making.made(name="t", X=X, y=np.zeros(50, np.int8), feature_names=("a", "b"), numeric=np.ones(2, bool),
-                       kind="simulated", note="")
+    data = making.made(
+        name="t",
+        X=X,
+        y=np.zeros(50, np.int8),
+        feature_names=("a", "b"),
+        numeric=np.ones(2, bool),
+        kind="simulated",
+        note="",
+    )
     scaled = datasets.standardise(data, np.arange(40))
     np.testing.assert_array_equal(scaled[:, 0], 0)
     assert scaled[:40, 1].std() == pytest.approx(1, abs=1e-6)
 
 
-def test_undersampling_keeps_every_positive_and_says_how_many_real_rows_are_left(table, home, tmp_path):
+def test_undersampling_keeps_every_positive_and_says_how_many_real_rows_are_left(
+    table, home, tmp_path
+):
     written(table, tmp_path)
     data = datasets.load("creditcard", root=tmp_path)
     fewer = datasets.undersample(data, 0.14, 3)
-    assert fewer.y.sum() == 20 and fewer.n_rows == 20 + round(20 * .86 / .14)
+    assert fewer.y.sum() == 20 and fewer.n_rows == 20 + round(20 * 0.86 / 0.14)
     assert fewer.source == f"real subset, unverified: {fewer.n_rows} of 284,807 rows"
-    assert (np.diff(fewer.X[:, 0]) > 0).all()                          # still in file order
+    assert (np.diff(fewer.X[:, 0]) > 0).all()  # still in file order
     again = datasets.undersample(data, 0.14, 3)
     np.testing.assert_array_equal(again.X, fewer.X)
     assert (datasets.undersample(data, 0.14, 4).X[:, 0] != fewer.X[:, 0]).any()
     for share in (0, 1, -1, np.nan):
         with pytest.raises(ValueError, match=r"share must be in \(0, 1\), got"):
             datasets.undersample(data, share, 0)
-    with pytest.raises(ValueError, match="share must be at least 0.0500, the share of positives in creditcard, got 0.01"):
+    with pytest.raises(
+        ValueError,
+        match="share must be at least 0.0500, the share of positives in creditcard, got 0.01",
+    ):
         datasets.undersample(data, 0.01, 0)
 
 
@@ -518,25 +656,37 @@ def test_undersampled_simulation_stays_simulated_and_keeps_its_accounts(small):
     assert len(fewer.account) == len(fewer.category) == fewer.n_rows
 
 
-def test_fewer_rows_are_drawn_by_seed_in_file_order_with_the_classes_in_proportion(table, home, tmp_path):
+def test_fewer_rows_are_drawn_by_seed_in_file_order_with_the_classes_in_proportion(
+    table, home, tmp_path
+):
     written(table, tmp_path)
     data = datasets.load("creditcard", rows=100, seed=1, root=tmp_path)
     assert data.source == "real subset, unverified: 100 of 284,807 rows" and data.y.sum() == 5
     assert (np.diff(data.X[:, 0]) > 0).all()
-    np.testing.assert_array_equal(datasets.load("creditcard", rows=100, seed=1, root=tmp_path).X, data.X)
-    assert (datasets.load("creditcard", rows=100, seed=2, root=tmp_path).X[:, 0] != data.X[:, 0]).any()
-    with pytest.raises(ValueError, match="rows must be between 1 and the 400 of creditcard.csv, got 401"):
+    np.testing.assert_array_equal(
+        datasets.load("creditcard", rows=100, seed=1, root=tmp_path).X, data.X
+    )
+    assert (
+        datasets.load("creditcard", rows=100, seed=2, root=tmp_path).X[:, 0] != data.X[:, 0]
+    ).any()
+    with pytest.raises(
+        ValueError, match="rows must be between 1 and the 400 of creditcard.csv, got 401"
+    ):
         datasets.load("creditcard", rows=401, root=tmp_path)
 
 
 # status
+
 
 def test_status_says_stand_in_real_and_unreadable_without_a_machine_path(table, home, monkeypatch):
     before = {row["name"]: row for row in datasets.status()}
     assert list(before) == list(datasets.NAMES)
     assert before["transactions"]["source"] == "simulated"
     for name in ("creditcard", "distress", "lending"):
-        assert before[name]["source"] == "stand-in" and "is missing in data/raw: " in before[name]["note"]
+        assert (
+            before[name]["source"] == "stand-in"
+            and "is missing in data/raw: " in before[name]["note"]
+        )
     path = written(table, home / "data" / "raw", "creditcard.csv.gz")
     real = datasets.status()[1]
     assert real["source"] == "real subset, unverified: 400 of 284,807 rows"
@@ -547,13 +697,18 @@ def test_status_says_stand_in_real_and_unreadable_without_a_machine_path(table, 
     path.write_bytes(b"nothing")
     broken = datasets.status()[1]
     assert broken["source"] == "unreadable" and "creditcard.csv.gz cannot be read" in broken["note"]
-    assert not any(str(home) in str(value) for row in (*before.values(), real, broken) for value in row.values())
+    assert not any(
+        str(home) in str(value)
+        for row in (*before.values(), real, broken)
+        for value in row.values()
+    )
 
 
 # the real development rows
 
-REAL_ROWS = pytest.mark.skipif(not os.environ.get("PPKIT_REAL_DATA"),
-                               reason="PPKIT_REAL_DATA names no folder of real rows")
+REAL_ROWS = pytest.mark.skipif(
+    not os.environ.get("PPKIT_REAL_DATA"), reason="PPKIT_REAL_DATA names no folder of real rows"
+)
 
 
 @REAL_ROWS

@@ -8,7 +8,13 @@ from dp_accounting import rdp
 from scipy import stats
 
 from ppkit.dpsgd import (
-    DPSGD, epsilon_for, epsilon_for_epochs, epsilon_for_fixed_batches, fixed_batch, noise_multiplier_for, poisson_batch,
+    DPSGD,
+    epsilon_for,
+    epsilon_for_epochs,
+    epsilon_for_fixed_batches,
+    fixed_batch,
+    noise_multiplier_for,
+    poisson_batch,
     shuffled_batches,
 )
 from ppkit.gradients import clipped_sum, mean_plain
@@ -44,15 +50,22 @@ def test_the_noise_has_the_stated_spread_and_leaves_an_empty_sample_too(n_record
 
 def test_float32_stays_float32():
     model, X, y = problem(dtype=torch.float32)
-    assert DPSGD(1.0, 1.0)(model, X, y, expected_batch=40, rng=np.random.default_rng(0)).dtype == torch.float32
+    assert (
+        DPSGD(1.0, 1.0)(model, X, y, expected_batch=40, rng=np.random.default_rng(0)).dtype
+        == torch.float32
+    )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noise_multiplier, n_rounds, pinned", [(1, 100, 1.854), (1, 1000, 2.999), (2, 1000, 0.973)])
+@pytest.mark.parametrize(
+    "noise_multiplier, n_rounds, pinned", [(1, 100, 1.854), (1, 1000, 2.999), (2, 1000, 0.973)]
+)
 def test_epsilon_is_the_pinned_value_and_below_the_rdp_bound(noise_multiplier, n_rounds, pinned):
     epsilon = epsilon_for(noise_multiplier, delta=DELTA, sample_rate=0.01, n_rounds=n_rounds)
     assert epsilon == pytest.approx(pinned, abs=1e-3)
-    event = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(noise_multiplier))
+    event = dp_accounting.PoissonSampledDpEvent(
+        0.01, dp_accounting.GaussianDpEvent(noise_multiplier)
+    )
     accountant = rdp.RdpAccountant().compose(dp_accounting.SelfComposedDpEvent(event, n_rounds))
     assert epsilon < accountant.get_epsilon(DELTA)
 
@@ -72,12 +85,15 @@ def test_the_calibrated_noise_meets_the_budget_and_hardly_more(epsilon):
     assert epsilon_for(noise_multiplier * 0.98, **settings) > epsilon
 
 
-@pytest.mark.parametrize("change, message", [
-    ({"delta": 0.0}, r"delta must be in \(0, 1\), got 0.0"),
-    ({"sample_rate": 1.5}, r"sample_rate must be in \(0, 1\], got 1.5"),
-    ({"sample_rate": math.nan}, r"sample_rate must be in \(0, 1\], got nan"),
-    ({"n_rounds": 0}, "n_rounds must be a whole number >= 1, got 0"),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"delta": 0.0}, r"delta must be in \(0, 1\), got 0.0"),
+        ({"sample_rate": 1.5}, r"sample_rate must be in \(0, 1\], got 1.5"),
+        ({"sample_rate": math.nan}, r"sample_rate must be in \(0, 1\], got nan"),
+        ({"n_rounds": 0}, "n_rounds must be a whole number >= 1, got 0"),
+    ],
+)
 def test_bad_budgets_are_named(change, message):
     settings = {"delta": DELTA, "sample_rate": 0.01, "n_rounds": 10} | change
     for function in (epsilon_for, noise_multiplier_for):
@@ -88,7 +104,9 @@ def test_bad_budgets_are_named(change, message):
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
 def test_bad_noise_and_epsilon_are_named(value):
     settings = {"delta": DELTA, "sample_rate": 0.01, "n_rounds": 10}
-    with pytest.raises(ValueError, match=f"noise_multiplier must be a finite number > 0, got {value}"):
+    with pytest.raises(
+        ValueError, match=f"noise_multiplier must be a finite number > 0, got {value}"
+    ):
         epsilon_for(value, **settings)
     with pytest.raises(ValueError, match=f"epsilon must be a finite number > 0, got {value}"):
         noise_multiplier_for(value, **settings)
@@ -104,7 +122,9 @@ def test_bad_uploads_are_named():
 def gaussian_delta(epsilon, noise_multiplier, sensitivity):
     """Oracle: Balle and Wang 2018, Theorem 8."""
     mu = sensitivity / noise_multiplier
-    return stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
+    return stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * stats.norm.cdf(
+        -mu / 2 - epsilon / mu
+    )
 
 
 def hockey_stick(p, q, epsilon):
@@ -124,7 +144,11 @@ def test_poisson_batches_have_the_stated_law():
     low, high = stats.binom.ppf([1e-7, 1 - 1e-7], 100_000, 0.3)
     assert low <= taken.sum() <= high
     # the sizes: their sample variance is that of a binomial (a chi-square, to the normal's accuracy), not 0 and not N/4
-    assert stats.chi2.ppf(1e-8, 499) < 499 * taken.sum(dim=1).var() / (200 * 0.3 * 0.7) < stats.chi2.isf(1e-8, 499)
+    assert (
+        stats.chi2.ppf(1e-8, 499)
+        < 499 * taken.sum(dim=1).var() / (200 * 0.3 * 0.7)
+        < stats.chi2.isf(1e-8, 499)
+    )
     assert poisson_batch(5, sample_rate=1.0, rng=rng).tolist() == [0, 1, 2, 3, 4]
     assert min(len(poisson_batch(3, sample_rate=0.1, rng=rng)) for _ in range(50)) == 0
 
@@ -134,7 +158,9 @@ def test_poisson_batches_hold_whole_microbatches_in_their_places():
     sizes = set()
     for _ in range(50):
         rows = poisson_batch(12, sample_rate=0.5, microbatch_size=3, rng=rng).view(-1, 3)
-        assert (rows[:, 0] % 3 == 0).all() and torch.equal(rows - rows[:, :1], torch.arange(3).expand_as(rows))
+        assert (rows[:, 0] % 3 == 0).all() and torch.equal(
+            rows - rows[:, :1], torch.arange(3).expand_as(rows)
+        )
         sizes.add(len(rows))
     assert sizes == {0, 1, 2, 3, 4}
 
@@ -148,8 +174,13 @@ def test_fixed_and_shuffled_batches_take_no_row_twice_and_each_row_alike():
     assert all(len(row.unique()) == 7 for row in draws)
     low, high = stats.binom.ppf([1e-9, 1 - 1e-9], 2000, 7 / 20)
     assert all(low <= count <= high for count in draws.flatten().bincount(minlength=20))
-    first = draws[:, 0].bincount(minlength=20)  # the order is random too: microbatches are cut from it
-    assert all(stats.binom.ppf(1e-9, 2000, 1 / 20) <= count <= stats.binom.isf(1e-9, 2000, 1 / 20) for count in first)
+    first = draws[:, 0].bincount(
+        minlength=20
+    )  # the order is random too: microbatches are cut from it
+    assert all(
+        stats.binom.ppf(1e-9, 2000, 1 / 20) <= count <= stats.binom.isf(1e-9, 2000, 1 / 20)
+        for count in first
+    )
 
 
 @pytest.mark.slow
@@ -157,7 +188,12 @@ def test_fixed_and_shuffled_batches_take_no_row_twice_and_each_row_alike():
 def test_one_fixed_batch_costs_what_the_closed_form_says_and_is_attained(noise_multiplier, rate):
     n_records, delta = 1000, 1e-5
     epsilon = epsilon_for_fixed_batches(
-        noise_multiplier, delta=delta, n_records=n_records, batch_size=round(rate * n_records), n_rounds=1)
+        noise_multiplier,
+        delta=delta,
+        n_records=n_records,
+        batch_size=round(rate * n_records),
+        n_rounds=1,
+    )
     inner = math.log1p(math.expm1(epsilon) / rate)
     assert rate * gaussian_delta(inner, noise_multiplier, 2.0) == pytest.approx(delta, rel=2e-3)
     # every other record pulls to -C; the target to +C or -C: the drawn sum moves by 2C with probability `rate`
@@ -166,15 +202,28 @@ def test_one_fixed_batch_costs_what_the_closed_form_says_and_is_attained(noise_m
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noise_multiplier, batch_size, n_rounds, pinned", [
-    (2.0, 10, 100, 0.999), (4.0, 1000, 10, 7.511), (8.0, 5, 2000, 0.239)])
-def test_fixed_batches_lie_between_what_is_attained_and_the_rdp_bound(noise_multiplier, batch_size, n_rounds, pinned):
+@pytest.mark.parametrize(
+    "noise_multiplier, batch_size, n_rounds, pinned",
+    [(2.0, 10, 100, 0.999), (4.0, 1000, 10, 7.511), (8.0, 5, 2000, 0.239)],
+)
+def test_fixed_batches_lie_between_what_is_attained_and_the_rdp_bound(
+    noise_multiplier, batch_size, n_rounds, pinned
+):
     settings = dict(delta=1e-5 if batch_size == 1000 else 1e-6, n_rounds=n_rounds)
-    epsilon = epsilon_for_fixed_batches(noise_multiplier, n_records=1000, batch_size=batch_size, **settings)
+    epsilon = epsilon_for_fixed_batches(
+        noise_multiplier, n_records=1000, batch_size=batch_size, **settings
+    )
     # the pair above, round after round, is the removal of a record from Poisson batches at half the noise
-    assert epsilon >= epsilon_for(noise_multiplier / 2, sample_rate=batch_size / 1000, **settings) - 1e-3
-    event = dp_accounting.SampledWithoutReplacementDpEvent(1000, batch_size, dp_accounting.GaussianDpEvent(noise_multiplier / 2))
-    accountant = rdp.RdpAccountant(neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE)
+    assert (
+        epsilon
+        >= epsilon_for(noise_multiplier / 2, sample_rate=batch_size / 1000, **settings) - 1e-3
+    )
+    event = dp_accounting.SampledWithoutReplacementDpEvent(
+        1000, batch_size, dp_accounting.GaussianDpEvent(noise_multiplier / 2)
+    )
+    accountant = rdp.RdpAccountant(
+        neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
+    )
     accountant.compose(dp_accounting.SelfComposedDpEvent(event, n_rounds))
     assert epsilon < accountant.get_epsilon(settings["delta"])
     assert epsilon == pytest.approx(pinned, abs=1e-3)
@@ -182,29 +231,41 @@ def test_fixed_batches_lie_between_what_is_attained_and_the_rdp_bound(noise_mult
 
 @pytest.mark.slow
 def test_the_rdp_accountant_would_take_the_sensitivity_of_a_replaced_record_for_half_of_what_it_is():
-    event = dp_accounting.SampledWithoutReplacementDpEvent(1000, 1000, dp_accounting.GaussianDpEvent(2.0))
-    accountant = rdp.RdpAccountant(neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE).compose(event)
+    event = dp_accounting.SampledWithoutReplacementDpEvent(
+        1000, 1000, dp_accounting.GaussianDpEvent(2.0)
+    )
+    accountant = rdp.RdpAccountant(
+        neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
+    ).compose(event)
     exact = epsilon_for_fixed_batches(2.0, delta=1e-5, n_records=1000, batch_size=1000, n_rounds=1)
     assert gaussian_delta(exact, 2.0, 2.0) == pytest.approx(1e-5, rel=1e-3)
-    assert accountant.get_epsilon(1e-5) < 0.6 * exact  # an "upper bound" under the truth: why we halve, or use PLDs
+    assert (
+        accountant.get_epsilon(1e-5) < 0.6 * exact
+    )  # an "upper bound" under the truth: why we halve, or use PLDs
 
 
 @pytest.mark.slow
 def test_a_coarser_grid_never_reports_less():
     settings = dict(delta=1e-6, n_records=1000, batch_size=10, n_rounds=50)
-    fine, coarse = (epsilon_for_fixed_batches(2.0, **settings, discretisation=step) for step in (1e-4, 1e-2))
+    fine, coarse = (
+        epsilon_for_fixed_batches(2.0, **settings, discretisation=step) for step in (1e-4, 1e-2)
+    )
     assert fine < coarse < 1.05 * fine
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("neighbouring, microbatch_size, moved", [
-    ("add_remove", 1, 1), ("replace_one", 1, 2), ("add_remove", 4, 2), ("replace_one", 4, 2)])
+@pytest.mark.parametrize(
+    "neighbouring, microbatch_size, moved",
+    [("add_remove", 1, 1), ("replace_one", 1, 2), ("add_remove", 4, 2), ("replace_one", 4, 2)],
+)
 def test_a_record_moves_its_clip_or_twice_its_clip(neighbouring, microbatch_size, moved):
     settings = dict(delta=1e-6, neighbouring=neighbouring, microbatch_size=microbatch_size)
     poisson = epsilon_for(3.0, sample_rate=1.0, n_rounds=1, **settings)
     assert gaussian_delta(poisson, 3.0, moved) == pytest.approx(1e-6, rel=2e-3)
     settings["neighbouring"] = {"add_remove": "zero_out"}.get(neighbouring, neighbouring)
-    assert gaussian_delta(epsilon_for_epochs(3.0, n_epochs=1, **settings), 3.0, moved) == pytest.approx(1e-6, rel=1e-6)
+    assert gaussian_delta(
+        epsilon_for_epochs(3.0, n_epochs=1, **settings), 3.0, moved
+    ) == pytest.approx(1e-6, rel=1e-6)
     composed = epsilon_for_epochs(3.0, n_epochs=4, **settings)
     assert gaussian_delta(composed, 1.5, moved) == pytest.approx(1e-6, rel=1e-6)
 
@@ -227,13 +288,20 @@ def test_the_poisson_price_is_too_low_for_shuffled_batches():
     """
     n_batches, noise_multiplier, delta = 10_000, 0.5, 1e-6
     priced = epsilon_for(
-        noise_multiplier, delta=delta, sample_rate=1 / n_batches, n_rounds=n_batches, discretisation=1e-3)
+        noise_multiplier,
+        delta=delta,
+        sample_rate=1 / n_batches,
+        n_rounds=n_batches,
+        discretisation=1e-3,
+    )
     held = epsilon_for_epochs(noise_multiplier, delta=delta, n_epochs=1, neighbouring="zero_out")
 
     def attained(epsilon):
         c = np.linspace(0, 6, 6001)
         others = (n_batches - 1) * stats.norm.logcdf(c / noise_multiplier)
-        above = [-np.expm1(others + stats.norm.logcdf((c - by) / noise_multiplier)) for by in (2, 1)]
+        above = [
+            -np.expm1(others + stats.norm.logcdf((c - by) / noise_multiplier)) for by in (2, 1)
+        ]
         return float(np.max(above[0] - math.exp(epsilon) * above[1]))
 
     assert priced == pytest.approx(1.96, abs=0.01)  # both as in their paper
@@ -241,23 +309,54 @@ def test_the_poisson_price_is_too_low_for_shuffled_batches():
     assert attained(priced) > 0.01  # ten thousand times the delta that was promised
 
 
-@pytest.mark.parametrize("call, message", [
-    (lambda: epsilon_for(1.0, delta=1e-5, sample_rate=0.1, n_rounds=1, neighbouring="zero_out"),
-     r"neighbouring must be one of \('add_remove', 'replace_one'\), got 'zero_out'"),
-    (lambda: epsilon_for_epochs(1.0, delta=1e-5, n_epochs=1, neighbouring="add_remove"),
-     r"neighbouring must be one of \('replace_one', 'zero_out'\), got 'add_remove'"),
-    (lambda: epsilon_for_epochs(1.0, delta=1e-5, n_epochs=1.5), "n_epochs must be a whole number >= 1, got 1.5"),
-    (lambda: epsilon_for_epochs(1.0, delta=1e-5, n_epochs=1, microbatch_size=0), "microbatch_size must be >= 1, got 0"),
-    (lambda: epsilon_for_fixed_batches(0.0, delta=1e-5, n_records=10, batch_size=1, n_rounds=1),
-     "noise_multiplier must be a finite number > 0, got 0.0"),
-    (lambda: epsilon_for_fixed_batches(1.0, delta=1e-5, n_records=10, batch_size=11, n_rounds=1),
-     "batch_size must be a whole number from 1 to n_records 10, got 11"),
-    (lambda: fixed_batch(10, batch_size=0, rng=torch.Generator()), "batch_size must be a whole number from 1 to n_records 10, got 0"),
-    (lambda: shuffled_batches(10, batch_size=2.5, rng=torch.Generator()), "got 2.5"),
-    (lambda: poisson_batch(10, sample_rate=0.0, rng=torch.Generator()), r"sample_rate must be in \(0, 1\], got 0.0"),
-    (lambda: poisson_batch(10, sample_rate=0.5, microbatch_size=3, rng=torch.Generator()),
-     "n_records must be a multiple of microbatch_size 3, got 10"),
-])
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (
+            lambda: epsilon_for(
+                1.0, delta=1e-5, sample_rate=0.1, n_rounds=1, neighbouring="zero_out"
+            ),
+            r"neighbouring must be one of \('add_remove', 'replace_one'\), got 'zero_out'",
+        ),
+        (
+            lambda: epsilon_for_epochs(1.0, delta=1e-5, n_epochs=1, neighbouring="add_remove"),
+            r"neighbouring must be one of \('replace_one', 'zero_out'\), got 'add_remove'",
+        ),
+        (
+            lambda: epsilon_for_epochs(1.0, delta=1e-5, n_epochs=1.5),
+            "n_epochs must be a whole number >= 1, got 1.5",
+        ),
+        (
+            lambda: epsilon_for_epochs(1.0, delta=1e-5, n_epochs=1, microbatch_size=0),
+            "microbatch_size must be >= 1, got 0",
+        ),
+        (
+            lambda: epsilon_for_fixed_batches(
+                0.0, delta=1e-5, n_records=10, batch_size=1, n_rounds=1
+            ),
+            "noise_multiplier must be a finite number > 0, got 0.0",
+        ),
+        (
+            lambda: epsilon_for_fixed_batches(
+                1.0, delta=1e-5, n_records=10, batch_size=11, n_rounds=1
+            ),
+            "batch_size must be a whole number from 1 to n_records 10, got 11",
+        ),
+        (
+            lambda: fixed_batch(10, batch_size=0, rng=torch.Generator()),
+            "batch_size must be a whole number from 1 to n_records 10, got 0",
+        ),
+        (lambda: shuffled_batches(10, batch_size=2.5, rng=torch.Generator()), "got 2.5"),
+        (
+            lambda: poisson_batch(10, sample_rate=0.0, rng=torch.Generator()),
+            r"sample_rate must be in \(0, 1\], got 0.0",
+        ),
+        (
+            lambda: poisson_batch(10, sample_rate=0.5, microbatch_size=3, rng=torch.Generator()),
+            "n_records must be a multiple of microbatch_size 3, got 10",
+        ),
+    ],
+)
 def test_bad_sampling_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()

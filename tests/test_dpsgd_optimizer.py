@@ -30,14 +30,22 @@ MODELS = {
     "relu net": lambda rng: mlp((30, 24, 6, 3), rng=rng, dtype=torch.float64),
     "logistic regression": lambda rng: mlp((30, 1), rng=rng, dtype=torch.float64),
     "two logits": lambda rng: mlp((30, 2), rng=rng, dtype=torch.float64),
-    "sigmoid net": lambda rng: nn.Sequential(*(nn.Sigmoid() if isinstance(layer, nn.ReLU) else layer
-                                               for layer in mlp((30, 8, 1), rng=rng, dtype=torch.float64))),
-    "relu net, one layer twice": lambda rng: twice(mlp((30, 6, 6, 3), rng=rng, dtype=torch.float64)),
+    "sigmoid net": lambda rng: nn.Sequential(
+        *(
+            nn.Sigmoid() if isinstance(layer, nn.ReLU) else layer
+            for layer in mlp((30, 8, 1), rng=rng, dtype=torch.float64)
+        )
+    ),
+    "relu net, one layer twice": lambda rng: twice(
+        mlp((30, 6, 6, 3), rng=rng, dtype=torch.float64)
+    ),
     "gated": lambda rng: Gated(30).double(),
 }
 OPTIMIZERS = {
     "SGD": lambda p: torch.optim.SGD(p, lr=0.3),
-    "momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
+    "momentum": lambda p: torch.optim.SGD(
+        p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01
+    ),
     "Adam": lambda p: torch.optim.Adam(p, lr=0.01),
     "RMSprop": lambda p: torch.optim.RMSprop(p, lr=0.01),
 }
@@ -57,8 +65,13 @@ def problem(name="relu net", n_records=24, seed=0):
 
 
 def defend(model, *, optimizer="SGD", l2_norm_clip=1.0, noise_multiplier=0.0, rng=None, **settings):
-    return DPOptimizer(OPTIMIZERS[optimizer](model.parameters()), l2_norm_clip=l2_norm_clip, noise_multiplier=noise_multiplier,
-                       rng=rng or torch.Generator().manual_seed(5), **settings)
+    return DPOptimizer(
+        OPTIMIZERS[optimizer](model.parameters()),
+        l2_norm_clip=l2_norm_clip,
+        noise_multiplier=noise_multiplier,
+        rng=rng or torch.Generator().manual_seed(5),
+        **settings,
+    )
 
 
 def flat(model):
@@ -69,7 +82,9 @@ def microbatch_gradients(model, X, y, size, loss=classification_loss):
     """Oracle: one backward pass of autograd per microbatch; (M, P)."""
     rows = []
     for at in range(0, len(X), size):
-        grads = torch.autograd.grad(loss(model(X[at : at + size]), y[at : at + size]), list(model.parameters()))
+        grads = torch.autograd.grad(
+            loss(model(X[at : at + size]), y[at : at + size]), list(model.parameters())
+        )
         rows.append(torch.cat([g.flatten() for g in grads]))
     return torch.stack(rows)
 
@@ -84,8 +99,12 @@ def clipped(rows, bound):
 def test_without_noise_and_bound_it_is_the_plain_optimizer(name, optimizer, num_microbatches):
     model, X, y = problem(name)
     plain = copy.deepcopy(model)
-    ours, theirs = defend(model, optimizer=optimizer, l2_norm_clip=math.inf, num_microbatches=num_microbatches), \
-        OPTIMIZERS[optimizer](plain.parameters())
+    ours, theirs = (
+        defend(
+            model, optimizer=optimizer, l2_norm_clip=math.inf, num_microbatches=num_microbatches
+        ),
+        OPTIMIZERS[optimizer](plain.parameters()),
+    )
     for _ in range(20):
         ours.step(model, X, y)
         theirs.zero_grad()
@@ -112,10 +131,18 @@ def test_the_clipped_average_equals_the_oracle_for_every_microbatch_size(name, n
 @pytest.mark.parametrize("size", [1, 2, 3, 8, 24])
 def test_the_norms_of_groups_equal_the_oracle_by_either_way(size):
     model, X, y = problem()
-    ways = {size * (a.shape[1] + delta.shape[1]) < a.shape[1] * delta.shape[1] for a, delta in capture(model, X, y)}
-    assert len(ways) == (1 if size in (1, 24) else 2)  # 30-24-6-3: in between, layers differ in what is cheaper
+    ways = {
+        size * (a.shape[1] + delta.shape[1]) < a.shape[1] * delta.shape[1]
+        for a, delta in capture(model, X, y)
+    }
+    assert len(ways) == (
+        1 if size in (1, 24) else 2
+    )  # 30-24-6-3: in between, layers differ in what is cheaper
     torch.testing.assert_close(
-        group_norms(capture(model, X, y), size), microbatch_gradients(model, X, y, size).norm(dim=1), rtol=1e-12, atol=0
+        group_norms(capture(model, X, y), size),
+        microbatch_gradients(model, X, y, size).norm(dim=1),
+        rtol=1e-12,
+        atol=0,
     )
 
 
@@ -144,19 +171,29 @@ def test_only_the_optimizers_parameters_are_bounded_and_moved():
     model, X, y = problem()
     before = copy.deepcopy(model.state_dict())
     last = list(model[-1].parameters())
-    defended = DPOptimizer(torch.optim.SGD(last, lr=1.0), l2_norm_clip=0.1, noise_multiplier=0.0,
-                           rng=torch.Generator().manual_seed(0))
-    rows = microbatch_gradients(model, X, y, 1)[:, -sum(p.numel() for p in last):]
+    defended = DPOptimizer(
+        torch.optim.SGD(last, lr=1.0),
+        l2_norm_clip=0.1,
+        noise_multiplier=0.0,
+        rng=torch.Generator().manual_seed(0),
+    )
+    rows = microbatch_gradients(model, X, y, 1)[:, -sum(p.numel() for p in last) :]
     defended.step(model, X, y)
     moved = torch.cat([(before[f"4.{k}"] - p).flatten() for k, p in zip(("weight", "bias"), last)])
     torch.testing.assert_close(moved, clipped(rows, 0.1).mean(dim=0), rtol=1e-10, atol=1e-14)
-    assert all(torch.equal(p, before[name]) for name, p in model.named_parameters() if not name.startswith("4"))
+    assert all(
+        torch.equal(p, before[name])
+        for name, p in model.named_parameters()
+        if not name.startswith("4")
+    )
     assert model[0].weight.grad is None
 
 
 def test_float32_norms_hold_where_the_records_of_a_microbatch_nearly_cancel():
     rng = torch.Generator().manual_seed(0)
-    model = mlp((30, 24), rng=rng, start="zero")  # the same p for every record, so the gradient is linear in X
+    model = mlp(
+        (30, 24), rng=rng, start="zero"
+    )  # the same p for every record, so the gradient is linear in X
     X = 1e4 * torch.randn(20, 30, generator=rng).repeat_interleave(2, dim=0)
     X[::2] *= -1.0001
     y = torch.randint(0, 24, (20,), generator=rng).repeat_interleave(2)
@@ -193,17 +230,25 @@ def test_a_record_that_leaves_moves_its_clip_alone_and_twice_the_clip_in_a_micro
     model.load_state_dict({name: torch.zeros_like(p) for name, p in model.named_parameters()})
     huge = torch.full((30,), 1e6, dtype=torch.float64)
     with torch.no_grad():
-        model[0].weight.fill_(25e-6)  # a logit of 750 for `huge`: with label 1 its gradient is 0, as if it had left
+        model[0].weight.fill_(
+            25e-6
+        )  # a logit of 750 for `huge`: with label 1 its gradient is 0, as if it had left
     X[1], y[1] = -huge / 1e3, 0  # its neighbour pulls the other way, by less than a thousandth
     moved = first_moved(model, X, y, size, huge, 0) - first_moved(model, X, y, size, huge, 1)
     assert float(moved.norm()) == pytest.approx(most, rel=1e-4)
     assert float(moved.norm()) <= most * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("name, settings, divisor", [
-    ("relu net", {}, 24), ("relu net", {"num_microbatches": 6}, 6), ("gated", {"num_microbatches": 3}, 3),
-    ("relu net", {"expected_batch": 37.5}, 37.5), ("sigmoid net", {"expected_batch": 36, "num_microbatches": 9}, 9),
-])
+@pytest.mark.parametrize(
+    "name, settings, divisor",
+    [
+        ("relu net", {}, 24),
+        ("relu net", {"num_microbatches": 6}, 6),
+        ("gated", {"num_microbatches": 3}, 3),
+        ("relu net", {"expected_batch": 37.5}, 37.5),
+        ("sigmoid net", {"expected_batch": 36, "num_microbatches": 9}, 9),
+    ],
+)
 def test_the_noise_has_the_stated_spread_and_is_fresh_at_every_step(name, settings, divisor):
     model, X, y = problem(name)
     defend(model, l2_norm_clip=0.5, **settings).backward(model, X, y)
@@ -227,9 +272,13 @@ def test_the_noise_has_the_stated_spread_and_is_fresh_at_every_step(name, settin
 @pytest.mark.parametrize("name", ["relu net", "gated"])
 def test_an_empty_poisson_batch_gives_noise_alone(name):
     model, X, y = problem(name)
-    defended = defend(model, noise_multiplier=2.0, expected_batch=10.0, rng=torch.Generator().manual_seed(3))
+    defended = defend(
+        model, noise_multiplier=2.0, expected_batch=10.0, rng=torch.Generator().manual_seed(3)
+    )
     defended.backward(model, X[:0], y[:0])
-    noise = torch.empty(n_parameters(model), dtype=torch.float64).normal_(generator=torch.Generator().manual_seed(3))
+    noise = torch.empty(n_parameters(model), dtype=torch.float64).normal_(
+        generator=torch.Generator().manual_seed(3)
+    )
     torch.testing.assert_close(flat(model), 2.0 * noise / 10.0, rtol=1e-12, atol=0)
     defend(model, expected_batch=10.0).backward(model, X[:0], y[:0])
     assert not flat(model).any()
@@ -239,14 +288,20 @@ def test_an_empty_poisson_batch_gives_noise_alone(name):
 def test_poisson_batches_are_divided_by_the_expected_number_of_microbatches(microbatch_size):
     model, X, y = problem()
     rng = torch.Generator().manual_seed(2)
-    defended = defend(model, l2_norm_clip=0.3, expected_batch=12, num_microbatches=12 // microbatch_size)
+    defended = defend(
+        model, l2_norm_clip=0.3, expected_batch=12, num_microbatches=12 // microbatch_size
+    )
     sizes = set()
     for _ in range(5):
         rows = poisson_batch(24, sample_rate=0.5, microbatch_size=microbatch_size, rng=rng)
         sizes.add(len(rows))
         defended.backward(model, X[rows], y[rows])
-        expected = clipped(microbatch_gradients(model, X[rows], y[rows], microbatch_size), 0.3).sum(dim=0)
-        torch.testing.assert_close(flat(model), expected * microbatch_size / 12, rtol=1e-10, atol=1e-14)
+        expected = clipped(microbatch_gradients(model, X[rows], y[rows], microbatch_size), 0.3).sum(
+            dim=0
+        )
+        torch.testing.assert_close(
+            flat(model), expected * microbatch_size / 12, rtol=1e-10, atol=1e-14
+        )
     assert len(sizes) > 1
 
 
@@ -281,27 +336,49 @@ def test_gradients_that_were_kept_stay_and_a_schedule_works():
 
 
 def test_labels_of_one_logit_are_the_binary_cross_entropy():
-    one, two = mlp((30, 1), rng=torch.Generator(), start="zero", dtype=torch.float64), problem("two logits")[0]
+    one, two = (
+        mlp((30, 1), rng=torch.Generator(), start="zero", dtype=torch.float64),
+        problem("two logits")[0],
+    )
     with torch.no_grad():
         one[0].weight.copy_(two[0].weight[1:] - two[0].weight[:1])
         one[0].bias.copy_(two[0].bias[1:] - two[0].bias[:1])
     _, X, y = problem()
-    torch.testing.assert_close(classification_loss(one(X), y), classification_loss(two(X), y), rtol=1e-12, atol=0)
-    torch.testing.assert_close(capture(one, X, y)[0].delta, capture(two, X, y)[0].delta[:, 1:], rtol=1e-12, atol=1e-15)
+    torch.testing.assert_close(
+        classification_loss(one(X), y), classification_loss(two(X), y), rtol=1e-12, atol=0
+    )
+    torch.testing.assert_close(
+        capture(one, X, y)[0].delta, capture(two, X, y)[0].delta[:, 1:], rtol=1e-12, atol=1e-15
+    )
 
 
-@pytest.mark.parametrize("change, message", [
-    ({"l2_norm_clip": 0.0}, "l2_norm_clip must be > 0, got 0.0"),
-    ({"l2_norm_clip": math.nan}, "l2_norm_clip must be > 0, got nan"),
-    ({"noise_multiplier": -1.0}, "noise_multiplier must be a finite number >= 0, got -1.0"),
-    ({"noise_multiplier": math.inf}, "noise_multiplier must be a finite number >= 0, got inf"),
-    ({"l2_norm_clip": math.inf, "noise_multiplier": 1.0}, "noise needs a finite l2_norm_clip to be measured by, got inf"),
-    ({"num_microbatches": 0}, "num_microbatches must be a whole number >= 1 or None, got 0"),
-    ({"num_microbatches": 2.5}, "num_microbatches must be a whole number >= 1 or None, got 2.5"),
-    ({"expected_batch": 0.0}, "expected_batch must be a finite number > 0 or None, got 0.0"),
-    ({"expected_batch": 10, "num_microbatches": 4}, "num_microbatches must divide expected_batch 10, got 4"),
-    ({"expected_batch": 10, "num_microbatches": 100}, "num_microbatches must divide expected_batch 10, got 100"),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"l2_norm_clip": 0.0}, "l2_norm_clip must be > 0, got 0.0"),
+        ({"l2_norm_clip": math.nan}, "l2_norm_clip must be > 0, got nan"),
+        ({"noise_multiplier": -1.0}, "noise_multiplier must be a finite number >= 0, got -1.0"),
+        ({"noise_multiplier": math.inf}, "noise_multiplier must be a finite number >= 0, got inf"),
+        (
+            {"l2_norm_clip": math.inf, "noise_multiplier": 1.0},
+            "noise needs a finite l2_norm_clip to be measured by, got inf",
+        ),
+        ({"num_microbatches": 0}, "num_microbatches must be a whole number >= 1 or None, got 0"),
+        (
+            {"num_microbatches": 2.5},
+            "num_microbatches must be a whole number >= 1 or None, got 2.5",
+        ),
+        ({"expected_batch": 0.0}, "expected_batch must be a finite number > 0 or None, got 0.0"),
+        (
+            {"expected_batch": 10, "num_microbatches": 4},
+            "num_microbatches must divide expected_batch 10, got 4",
+        ),
+        (
+            {"expected_batch": 10, "num_microbatches": 100},
+            "num_microbatches must divide expected_batch 10, got 100",
+        ),
+    ],
+)
 def test_bad_settings_are_named(change, message):
     with pytest.raises(ValueError, match=message):
         defend(problem()[0], **change)
@@ -309,18 +386,39 @@ def test_bad_settings_are_named(change, message):
 
 def test_an_optimizer_with_a_closure_is_refused():
     with pytest.raises(ValueError, match="LBFGS is not accepted"):
-        DPOptimizer(torch.optim.LBFGS(problem()[0].parameters()), l2_norm_clip=1.0, noise_multiplier=1.0, rng=torch.Generator())
+        DPOptimizer(
+            torch.optim.LBFGS(problem()[0].parameters()),
+            l2_norm_clip=1.0,
+            noise_multiplier=1.0,
+            rng=torch.Generator(),
+        )
 
 
-@pytest.mark.parametrize("change, message", [
-    ({"rng": None}, "rng must be a torch.Generator, got NoneType"),
-    ({"rng": 0}, "rng must be a torch.Generator, got int"),
-    ({"optimizer": nn.Linear(3, 2)}, "optimizer must be a torch.optim optimiser, got Linear"),
-    ({"optimizer": DPOptimizer(torch.optim.SGD([torch.zeros(1)]), l2_norm_clip=1.0, noise_multiplier=0.0, rng=torch.Generator())},
-     "optimizer must be a torch.optim optimiser, got DPOptimizer"),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"rng": None}, "rng must be a torch.Generator, got NoneType"),
+        ({"rng": 0}, "rng must be a torch.Generator, got int"),
+        ({"optimizer": nn.Linear(3, 2)}, "optimizer must be a torch.optim optimiser, got Linear"),
+        (
+            {
+                "optimizer": DPOptimizer(
+                    torch.optim.SGD([torch.zeros(1)]),
+                    l2_norm_clip=1.0,
+                    noise_multiplier=0.0,
+                    rng=torch.Generator(),
+                )
+            },
+            "optimizer must be a torch.optim optimiser, got DPOptimizer",
+        ),
+    ],
+)
 def test_what_is_no_optimizer_or_generator_is_refused(change, message):
-    settings = {"optimizer": torch.optim.SGD(problem()[0].parameters()), "rng": torch.Generator(), **change}
+    settings = {
+        "optimizer": torch.optim.SGD(problem()[0].parameters()),
+        "rng": torch.Generator(),
+        **change,
+    }
     with pytest.raises(ValueError, match=message):
         DPOptimizer(settings.pop("optimizer"), l2_norm_clip=1.0, noise_multiplier=1.0, **settings)
 
@@ -330,18 +428,45 @@ def poisoned(X, y):
     return X, y
 
 
-@pytest.mark.parametrize("name, settings, change, message", [
-    ("relu net", {"num_microbatches": 7}, lambda X, y: (X, y), "num_microbatches must divide the batch of 24 records, got 7"),
-    ("relu net", {"num_microbatches": 48}, lambda X, y: (X, y), "num_microbatches must divide the batch of 24 records, got 48"),
-    ("relu net", {"expected_batch": 20, "num_microbatches": 5}, lambda X, y: (X[:6], y[:6]),
-     "a batch must hold whole microbatches of 4 records, got 6 records"),
-    ("relu net", {}, lambda X, y: (X[:0], y[:0]), "the batch is empty: X has 0 records"),
-    ("relu net", {}, poisoned, "X must be finite, got 1 values that are NaN or infinite"),
-    ("relu net", {}, lambda X, y: (X * 1e200, y), "the gradient of 24 of 24 microbatches is NaN, infinite or too large"),
-    ("gated", {"num_microbatches": 12}, poisoned, "the gradient of 1 of 12 microbatches is NaN, infinite or too large"),
-    ("relu net", {}, lambda X, y: (X, y + 2), "labels must be 0..2, got 3"),
-    ("logistic regression", {}, lambda X, y: (X, y + 1), "labels must be 0..1, got 2"),
-])
+@pytest.mark.parametrize(
+    "name, settings, change, message",
+    [
+        (
+            "relu net",
+            {"num_microbatches": 7},
+            lambda X, y: (X, y),
+            "num_microbatches must divide the batch of 24 records, got 7",
+        ),
+        (
+            "relu net",
+            {"num_microbatches": 48},
+            lambda X, y: (X, y),
+            "num_microbatches must divide the batch of 24 records, got 48",
+        ),
+        (
+            "relu net",
+            {"expected_batch": 20, "num_microbatches": 5},
+            lambda X, y: (X[:6], y[:6]),
+            "a batch must hold whole microbatches of 4 records, got 6 records",
+        ),
+        ("relu net", {}, lambda X, y: (X[:0], y[:0]), "the batch is empty: X has 0 records"),
+        ("relu net", {}, poisoned, "X must be finite, got 1 values that are NaN or infinite"),
+        (
+            "relu net",
+            {},
+            lambda X, y: (X * 1e200, y),
+            "the gradient of 24 of 24 microbatches is NaN, infinite or too large",
+        ),
+        (
+            "gated",
+            {"num_microbatches": 12},
+            poisoned,
+            "the gradient of 1 of 12 microbatches is NaN, infinite or too large",
+        ),
+        ("relu net", {}, lambda X, y: (X, y + 2), "labels must be 0..2, got 3"),
+        ("logistic regression", {}, lambda X, y: (X, y + 1), "labels must be 0..1, got 2"),
+    ],
+)
 def test_bad_batches_are_named_and_change_nothing(name, settings, change, message):
     model, X, y = problem(name)
     before = copy.deepcopy(model)
@@ -349,13 +474,18 @@ def test_bad_batches_are_named_and_change_nothing(name, settings, change, messag
     defended = defend(model, noise_multiplier=1.0, rng=rng, **settings)
     with pytest.raises(ValueError, match=message):
         defended.step(model, *change(X, y))
-    assert all(torch.equal(p, q) and p.grad is None for p, q in zip(model.parameters(), before.parameters()))
+    assert all(
+        torch.equal(p, q) and p.grad is None
+        for p, q in zip(model.parameters(), before.parameters())
+    )
     assert torch.equal(rng.get_state(), torch.Generator().manual_seed(4).get_state())
 
 
 def test_models_that_do_not_fit_are_named():
     model, X, y = problem()
-    with pytest.raises(ValueError, match="the optimiser trains 6 parameters, and the model holds 0 of them"):
+    with pytest.raises(
+        ValueError, match="the optimiser trains 6 parameters, and the model holds 0 of them"
+    ):
         defend(model).step(copy.deepcopy(model), X, y)
     normed = nn.Sequential(nn.Linear(30, 3), nn.BatchNorm1d(3)).double()
     with pytest.raises(ValueError, match="the model keeps running statistics of its inputs"):

@@ -47,7 +47,7 @@ def problem(slope=1.0, n=4_000, seed=0):
 
 def test_average_precision_is_the_mean_precision_at_each_positive():
     rng = np.random.default_rng(2)
-    for score in (rng.normal(size=300), rng.integers(10, size=300)):        # without and with ties
+    for score in (rng.normal(size=300), rng.integers(10, size=300)):  # without and with ties
         y = rng.integers(2, size=300)
         precisions = [np.mean(y[score >= own]) for own in score[y == 1]]
         assert average_precision(y, score) == pytest.approx(np.mean(precisions), abs=1e-12)
@@ -65,18 +65,28 @@ def test_log_loss_is_the_mean_surprise_and_survives_certainty():
 def test_the_calibration_slope_is_the_most_likely_one(slope):
     """Oracle: a general minimiser on the same likelihood."""
     y, z = problem(slope)
-    fitted = optimize.minimize(lambda ab: log_loss(y, ab[0] + ab[1] * z), [0.0, 0.0], method="BFGS", options={"gtol": 1e-9})
+    fitted = optimize.minimize(
+        lambda ab: log_loss(y, ab[0] + ab[1] * z), [0.0, 0.0], method="BFGS", options={"gtol": 1e-9}
+    )
     assert calibration(y, z).slope == pytest.approx(fitted.x[1], abs=1e-4)
-    assert calibration(y, z).slope == pytest.approx(slope, abs=0.25)        # by seed; standard error about .05
-    assert calibration(y, z).expected == pytest.approx(np.sum(1 / (1 + np.exp(-z))) / y.sum(), rel=1e-12)
+    assert calibration(y, z).slope == pytest.approx(
+        slope, abs=0.25
+    )  # by seed; standard error about .05
+    assert calibration(y, z).expected == pytest.approx(
+        np.sum(1 / (1 + np.exp(-z))) / y.sum(), rel=1e-12
+    )
 
 
 def test_scaling_the_logits_divides_the_slope_and_moves_nothing_else_in_the_ranking():
     y, z = problem()
     for factor in (3.0, 1e-3, 50.0):
-        assert calibration(y, factor * z).slope * factor == pytest.approx(calibration(y, z).slope, rel=1e-6)
-        assert auc(y, factor * z) == auc(y, z) and average_precision(y, factor * z) == average_precision(y, z)
-    losses = [log_loss(y, factor * z) for factor in (.2, .6, 1.0, 2.0, 3.0)]
+        assert calibration(y, factor * z).slope * factor == pytest.approx(
+            calibration(y, z).slope, rel=1e-6
+        )
+        assert auc(y, factor * z) == auc(y, z) and average_precision(
+            y, factor * z
+        ) == average_precision(y, z)
+    losses = [log_loss(y, factor * z) for factor in (0.2, 0.6, 1.0, 2.0, 3.0)]
     assert min(losses) == losses[2] and losses[4] > losses[3] and losses[0] > losses[1]
 
 
@@ -88,30 +98,42 @@ def test_few_positives_far_out():
     z = np.where(y == 1, rng.normal(8, 2, y.size), rng.normal(-9, 1, y.size))
     z[0] = -8.0
     slope = calibration(y, z).slope
+
     def best(b):
-        return optimize.minimize_scalar(lambda a: log_loss(y, a + b * z), bounds=(-50, 50), options={"xatol": 1e-10},
-                                        method="bounded").fun
-    assert best(slope) <= min(best(.99 * slope), best(1.01 * slope))
+        return optimize.minimize_scalar(
+            lambda a: log_loss(y, a + b * z),
+            bounds=(-50, 50),
+            options={"xatol": 1e-10},
+            method="bounded",
+        ).fun
+
+    assert best(slope) <= min(best(0.99 * slope), best(1.01 * slope))
 
 
 def test_calibration_at_its_ends():
     assert calibration([0, 0, 1], [-1.0, 0.0, 2.0]).slope == math.inf
     assert calibration([0, 1, 1], [2.0, 2.0, 1.0]).slope == -math.inf
-    assert calibration([0, 1, 0], [.5, .5, .5]).slope == 0.0
+    assert calibration([0, 1, 0], [0.5, 0.5, 0.5]).slope == 0.0
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: average_precision([1, 1], [1.0, 2.0]), r"average precision needs both classes, got only label \[1\]"),
-    (lambda: calibration([0, 0], [1.0, 2.0]), "calibration needs both classes"),
-    (lambda: log_loss([0, 1], [1.0, np.inf]), "1 of 2 are not"),
-    (lambda: log_loss([], []), "needs one score a label"),
-    (lambda: auc([0, 1], [1.0, 2.0, 3.0]), r"got \(3,\) scores for \(2,\) labels"),
-    (lambda: log_loss([0, 2], [1.0, 2.0]), "labels must be 0 or 1, got 2"),
-    (lambda: auc([0, 0], [1.0, 2.0]), "needs both classes"),
-    (lambda: auc([0, 1], [1.0, np.nan]), "1 of 2 are not"),
-    (lambda: auc_halfwidth(1.2, n_positives=5, n_negatives=5), r"lies in \[0, 1\], got 1.2"),
-    (lambda: auc_halfwidth(0.9, n_positives=0, n_negatives=5), "got 0 and 5"),
-])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (
+            lambda: average_precision([1, 1], [1.0, 2.0]),
+            r"average precision needs both classes, got only label \[1\]",
+        ),
+        (lambda: calibration([0, 0], [1.0, 2.0]), "calibration needs both classes"),
+        (lambda: log_loss([0, 1], [1.0, np.inf]), "1 of 2 are not"),
+        (lambda: log_loss([], []), "needs one score a label"),
+        (lambda: auc([0, 1], [1.0, 2.0, 3.0]), r"got \(3,\) scores for \(2,\) labels"),
+        (lambda: log_loss([0, 2], [1.0, 2.0]), "labels must be 0 or 1, got 2"),
+        (lambda: auc([0, 0], [1.0, 2.0]), "needs both classes"),
+        (lambda: auc([0, 1], [1.0, np.nan]), "1 of 2 are not"),
+        (lambda: auc_halfwidth(1.2, n_positives=5, n_negatives=5), r"lies in \[0, 1\], got 1.2"),
+        (lambda: auc_halfwidth(0.9, n_positives=0, n_negatives=5), "got 0 and 5"),
+    ],
+)
 def test_bad_input(call, words):
     with pytest.raises(ValueError, match=words):
         call()

@@ -17,8 +17,16 @@ def data():
 @pytest.fixture(scope="module")
 def plain():
     rng = np.random.default_rng(0)
-    return making.made(name="creditcard", X=rng.normal(size=(500, 3)).astype(np.float32), y=np.zeros(500, np.int8),
-                       feature_names=("a", "b", "c"), numeric=np.ones(3, bool), kind="real", of_rows=500, note="")
+    return making.made(
+        name="creditcard",
+        X=rng.normal(size=(500, 3)).astype(np.float32),
+        y=np.zeros(500, np.int8),
+        feature_names=("a", "b", "c"),
+        numeric=np.ones(3, bool),
+        kind="real",
+        of_rows=500,
+        note="",
+    )
 
 
 @pytest.mark.parametrize("by", ["account", "category", "rows"])
@@ -37,13 +45,16 @@ def test_an_account_has_one_owner_and_owners_have_as_many_accounts(data):
     assert sum(map(len, owned)) == len(set.union(*owned)) == len(np.unique(data.account))
     sizes = [len(accounts) for accounts in owned[:-1]]
     assert max(sizes) - min(sizes) <= 1
-    assert len(owned[-1]) == round(.2 * len(np.unique(data.account)))
+    assert len(owned[-1]) == round(0.2 * len(np.unique(data.account)))
 
 
 def test_the_test_set_depends_on_its_own_seed_only(data):
     fixed = split(data, n_participants=5).test
-    for other in (split(data, n_participants=30), split(data, n_participants=5, seed=9),
-                  split(data, n_participants=5, by="category")):
+    for other in (
+        split(data, n_participants=30),
+        split(data, n_participants=5, seed=9),
+        split(data, n_participants=5, by="category"),
+    ):
         np.testing.assert_array_equal(other.test, fixed)
     assert not np.array_equal(split(data, n_participants=5, test_seed=1).test, fixed)
     one, two = (split(data, n_participants=5, seed=seed).participants[0] for seed in (0, 1))
@@ -69,19 +80,25 @@ def test_rows_without_accounts_are_laid_singly(plain):
 def test_refusals_name_what_is_wrong(data, plain):
     with pytest.raises(ValueError, match="n_participants must be >= 1, got 0"):
         split(data, n_participants=0)
-    for share in (0, 1, -.1, float("nan")):
+    for share in (0, 1, -0.1, float("nan")):
         with pytest.raises(ValueError, match=r"test_share must be in \(0, 1\), got"):
             split(data, n_participants=2, test_share=share)
-    with pytest.raises(ValueError, match="by must be one of 'account', 'category', 'rows', got 'bank'"):
+    with pytest.raises(
+        ValueError, match="by must be one of 'account', 'category', 'rows', got 'bank'"
+    ):
         split(data, n_participants=2, by="bank")
     with pytest.raises(ValueError, match="creditcard has no merchant categories to split by"):
         split(plain, n_participants=2, by="category")
-    with pytest.raises(ValueError, match=r"participant 400 of 401 would hold no row of creditcard \(500 rows"):
+    with pytest.raises(
+        ValueError, match=r"participant 400 of 401 would hold no row of creditcard \(500 rows"
+    ):
         split(plain, n_participants=401)
     with pytest.raises(ValueError, match="participant .* of 11 would hold no row of transactions"):
         split(data, n_participants=11, by="category")
-    with pytest.raises(ValueError, match="the test set would hold no row: test_share 0.0001 of 500"):
-        split(plain, n_participants=2, test_share=.0001)
+    with pytest.raises(
+        ValueError, match="the test set would hold no row: test_share 0.0001 of 500"
+    ):
+        split(plain, n_participants=2, test_share=0.0001)
 
 
 def test_the_average_is_the_weighted_mean_term_by_term():
@@ -90,44 +107,55 @@ def test_the_average_is_the_weighted_mean_term_by_term():
     weights = (20, 15, 5)
     expected = [sum(w * float(v[i]) for w, v in zip(weights, vectors)) / 40 for i in range(7)]
     np.testing.assert_allclose(average(vectors, weights).numpy(), expected, rtol=1e-14)
-    torch.testing.assert_close(average(vectors, (.5, .375, .125)), average(vectors, weights), rtol=1e-14, atol=0)
+    torch.testing.assert_close(
+        average(vectors, (0.5, 0.375, 0.125)), average(vectors, weights), rtol=1e-14, atol=0
+    )
     assert average([v.float() for v in vectors], weights).dtype == torch.float32
 
 
 def test_a_weight_of_zero_leaves_a_vector_out_and_one_vector_is_its_own_mean():
-    one, two = torch.tensor([1., 2.]), torch.tensor([5., 7.])
+    one, two = torch.tensor([1.0, 2.0]), torch.tensor([5.0, 7.0])
     torch.testing.assert_close(average([one, two], [0, 3]), two, rtol=0, atol=0)
-    torch.testing.assert_close(average([one], [.1]), one, rtol=0, atol=0)
+    torch.testing.assert_close(average([one], [0.1]), one, rtol=0, atol=0)
 
 
 def test_averaging_weights_and_averaging_differences_are_one_thing_from_one_start():
     rng = torch.Generator().manual_seed(1)
     start, *trained = (torch.randn(50, generator=rng, dtype=torch.float64) for _ in range(4))
-    weights = (.55, .35, .10)
+    weights = (0.55, 0.35, 0.10)
     by_differences = start + average([vector - start for vector in trained], weights)
     assert (average(trained, weights) - by_differences).abs().max() < 1e-12
 
 
-@pytest.mark.parametrize("weights, words", [
-    ([1, -.5], r"finite numbers >= 0, got -0.5 in place 1"),
-    ([1, float("nan")], "finite numbers >= 0, got nan in place 1"),
-    ([float("inf"), 1], "finite numbers >= 0, got inf in place 0"),
-    ([0, 0], "positive, finite sum, got 0.0"),
-    ([1e308, 1e308], "positive, finite sum, got inf"),
-    ([1], "weights must be 2 numbers, one a vector, got 1"),
-])
+@pytest.mark.parametrize(
+    "weights, words",
+    [
+        ([1, -0.5], r"finite numbers >= 0, got -0.5 in place 1"),
+        ([1, float("nan")], "finite numbers >= 0, got nan in place 1"),
+        ([float("inf"), 1], "finite numbers >= 0, got inf in place 0"),
+        ([0, 0], "positive, finite sum, got 0.0"),
+        ([1e308, 1e308], "positive, finite sum, got inf"),
+        ([1], "weights must be 2 numbers, one a vector, got 1"),
+    ],
+)
 def test_weights_that_are_none(weights, words):
     with pytest.raises(ValueError, match=words):
         average([torch.ones(3), torch.zeros(3)], weights)
 
 
-@pytest.mark.parametrize("vectors, words", [
-    ([], "nothing to average: the list of parameter vectors is empty"),
-    ([torch.ones(3), torch.ones(4)], r"vector 0 has 3 numbers, vector 1 is \(4,\)"),
-    ([torch.ones(1, 3), torch.ones(3)], r"flat and of one length: vector 0 has 3 numbers, vector 0 is \(1, 3\)"),
-    ([torch.ones(3), torch.tensor([1., float("nan"), 0.])], "vector 1 holds NaN"),
-    ([torch.tensor([1., float("inf"), 0.]), torch.ones(3)], "vector 0 holds NaN or infinite"),
-])
+@pytest.mark.parametrize(
+    "vectors, words",
+    [
+        ([], "nothing to average: the list of parameter vectors is empty"),
+        ([torch.ones(3), torch.ones(4)], r"vector 0 has 3 numbers, vector 1 is \(4,\)"),
+        (
+            [torch.ones(1, 3), torch.ones(3)],
+            r"flat and of one length: vector 0 has 3 numbers, vector 0 is \(1, 3\)",
+        ),
+        ([torch.ones(3), torch.tensor([1.0, float("nan"), 0.0])], "vector 1 holds NaN"),
+        ([torch.tensor([1.0, float("inf"), 0.0]), torch.ones(3)], "vector 0 holds NaN or infinite"),
+    ],
+)
 def test_vectors_that_cannot_be_averaged(vectors, words):
     with pytest.raises(ValueError, match=words):
         average(vectors, [1] * len(vectors))

@@ -54,14 +54,18 @@ class Server:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
                 outer.asked.append(dict(self.headers))
-                outer.answer(self, outer.script.pop(0) if len(outer.script) > 1 else outer.script[0])
+                outer.answer(
+                    self, outer.script.pop(0) if len(outer.script) > 1 else outer.script[0]
+                )
 
             def log_message(self, *_):
                 pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.address = f"http://127.0.0.1:{self.server.server_port}/table.csv"
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
+        self.thread = threading.Thread(
+            target=self.server.serve_forever, kwargs={"poll_interval": 0.01}
+        )
         self.thread.start()
 
     def stop(self):
@@ -78,10 +82,12 @@ class Server:
                 request.send_header(name, value)
         request.end_headers()
         if "cut" in step:
-            request.wfile.write(body[:step["cut"]])
+            request.wfile.write(body[: step["cut"]])
             request.wfile.flush()
-            if step.get("reset"):                  # a reset instead of an orderly end
-                request.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            if step.get("reset"):  # a reset instead of an orderly end
+                request.connection.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                )
             request.close_connection = True
         else:
             request.wfile.write(body)
@@ -97,7 +103,9 @@ def server(monkeypatch):
 
 @pytest.fixture
 def public(server):
-    return Public("table.csv", server.address, len(RIGHT), hashlib.sha256(RIGHT).hexdigest(), N_ROWS, checked)
+    return Public(
+        "table.csv", server.address, len(RIGHT), hashlib.sha256(RIGHT).hexdigest(), N_ROWS, checked
+    )
 
 
 @pytest.fixture
@@ -128,23 +136,34 @@ def right(folder: Path) -> bool:
 
 # what goes well
 
+
 def test_a_file_comes_whole_and_a_second_fetch_does_nothing(server, public, folder, capfd):
-    assert fetched(public, folder) == f"data/raw/table.csv is there now, checksum {public.sha256[:12]} as known"
+    assert (
+        fetched(public, folder)
+        == f"data/raw/table.csv is there now, checksum {public.sha256[:12]} as known"
+    )
     assert right(folder)
-    assert fetched(public, folder) == (f"data/raw/table.csv is there already, checksum {public.sha256[:12]} as known: "
-                                       "nothing to do")
+    assert fetched(public, folder) == (
+        f"data/raw/table.csv is there already, checksum {public.sha256[:12]} as known: "
+        "nothing to do"
+    )
     assert len(server.asked) == 1 and server.asked[0]["Accept-Encoding"] == "identity"
-    assert (folder / "table.csv").stat().st_mode & 0o777 == 0o644      # not for its owner alone
-    assert capfd.readouterr() == ("", "")                              # no terminal, no progress bar
+    assert (folder / "table.csv").stat().st_mode & 0o777 == 0o644  # not for its owner alone
+    assert capfd.readouterr() == ("", "")  # no terminal, no progress bar
 
 
 def test_another_checksum_with_the_right_content_is_kept_and_said(server, public, folder):
     server.script = [{"body": OTHER}]
     said = fetched(public, folder)
-    assert said.startswith("data/raw/table.csv is there now, 6,000 rows, every check of the content passed")
+    assert said.startswith(
+        "data/raw/table.csv is there now, 6,000 rows, every check of the content passed"
+    )
     assert hashlib.sha256(OTHER).hexdigest()[:12] in said and public.sha256[:12] in said
     assert (folder / "table.csv").read_bytes() == OTHER and left(folder) == ["table.csv"]
-    assert "is there already, 6,000 rows, every check" in fetched(public, folder) and len(server.asked) == 1
+    assert (
+        "is there already, 6,000 rows, every check" in fetched(public, folder)
+        and len(server.asked) == 1
+    )
 
 
 def test_a_redirect_is_followed(server, public, folder):
@@ -159,25 +178,37 @@ def test_without_a_length_and_with_a_packed_answer(server, public, folder):
     assert right(folder)
     (folder / "table.csv").unlink()
     packed = gzip.compress(RIGHT)
-    server.script = [{"body": packed, "headers": {"Content-Encoding": "gzip"}, "cut": len(packed) // 2},
-                     {"body": packed, "headers": {"Content-Encoding": "gzip"}}]
+    server.script = [
+        {"body": packed, "headers": {"Content-Encoding": "gzip"}, "cut": len(packed) // 2},
+        {"body": packed, "headers": {"Content-Encoding": "gzip"}},
+    ]
     fetched(public, folder)
     assert right(folder)
 
 
 # a connection that breaks
 
+
 @pytest.mark.parametrize("reset", [False, True])
 def test_a_cut_connection_is_tried_again(reset, server, public, folder, waited):
-    server.script = [{"cut": HALF, "reset": reset}, {"body": OTHER, "cut": HALF}, {}]       # never glued to another version
+    server.script = [
+        {"cut": HALF, "reset": reset},
+        {"body": OTHER, "cut": HALF},
+        {},
+    ]  # never glued to another version
     fetched(public, folder)
     assert right(folder) and len(server.asked) == 3 and waited == [1, 2]
     assert not any("Range" in headers for headers in server.asked)
 
 
-def test_a_connection_cut_each_time_is_one_sentence_and_leaves_nothing(server, public, folder, waited):
+def test_a_connection_cut_each_time_is_one_sentence_and_leaves_nothing(
+    server, public, folder, waited
+):
     server.script = [{"cut": 70_000}, {"cut": 0}]
-    with pytest.raises(Failed, match=r"^data/raw/table.csv did not come whole in 4 tries: 127.0.0.1 cut the connection$"):
+    with pytest.raises(
+        Failed,
+        match=r"^data/raw/table.csv did not come whole in 4 tries: 127.0.0.1 cut the connection$",
+    ):
         fetched(public, folder)
     assert left(folder) == [] and len(server.asked) == 4 and waited == [1, 2, 3]
     server.script = [{}]
@@ -191,7 +222,9 @@ def test_a_length_that_is_too_long_or_too_short_is_no_whole_file(server, public,
         fetched(public, folder)
     assert left(folder) == []
     server.script = [{"headers": {"Content-Length": str(len(RIGHT) - 1_000)}}]
-    with pytest.raises(ValueError, match="^data/raw/table.csv is not there, what came was removed: table.csv: "):
+    with pytest.raises(
+        ValueError, match="^data/raw/table.csv is not there, what came was removed: table.csv: "
+    ):
         fetched(public, folder)
     assert left(folder) == []
 
@@ -201,24 +234,39 @@ def test_a_length_that_is_too_long_or_too_short_is_no_whole_file(server, public,
 ROW_END = RIGHT.rindex(b"\n", 0, HALF) + 1
 WRONG = {
     "another table": (b"x,y\n1,2\n", r"table\.csv: column 'a' is missing \(found 'x' instead\)"),
-    "a page": (b"\n<!DOCTYPE html><title>Sign in</title>", r"table\.csv is a web page, expected a CSV"),
-    "nothing": (b"", r"table\.csv cannot be read to its end, expected a whole table with a header: the file is empty"),
+    "a page": (
+        b"\n<!DOCTYPE html><title>Sign in</title>",
+        r"table\.csv is a web page, expected a CSV",
+    ),
+    "nothing": (
+        b"",
+        r"table\.csv cannot be read to its end, expected a whole table with a header: the file is empty",
+    ),
     "half, to the end of a row": (RIGHT[:ROW_END], r"table\.csv: \d,\d+ rows, expected all 6,000"),
-    "bytes": (b"\xff\xfe\x00\x81" * 100, r"table\.csv cannot be read to its end, expected a whole table with a header"),
+    "bytes": (
+        b"\xff\xfe\x00\x81" * 100,
+        r"table\.csv cannot be read to its end, expected a whole table with a header",
+    ),
 }
 
 
 @pytest.mark.parametrize("body, sentence", WRONG.values(), ids=WRONG.keys())
-def test_a_wrong_file_is_removed_and_the_sentence_says_what_is_wrong(body, sentence, server, public, folder):
+def test_a_wrong_file_is_removed_and_the_sentence_says_what_is_wrong(
+    body, sentence, server, public, folder
+):
     server.script = [{"body": body}]
-    with pytest.raises(ValueError, match=f"^data/raw/table.csv is not there, what came was removed: {sentence}") as caught:
+    with pytest.raises(
+        ValueError, match=f"^data/raw/table.csv is not there, what came was removed: {sentence}"
+    ) as caught:
         fetched(public, folder)
     assert "\n" not in str(caught.value) and str(folder) not in str(caught.value)
     assert left(folder) == [] and len(server.asked) == 1
 
 
 @pytest.mark.parametrize("status, tries", [(404, 1), (403, 1), (500, 4), (503, 4)])
-def test_a_status_is_named_and_only_what_may_pass_is_tried_again(status, tries, server, public, folder):
+def test_a_status_is_named_and_only_what_may_pass_is_tried_again(
+    status, tries, server, public, folder
+):
     server.script = [{"status": status, "body": b""}]
     with pytest.raises(Failed, match=rf"127\.0\.0\.1 answered with status {status} \(") as caught:
         fetched(public, folder)
@@ -233,7 +281,9 @@ def test_a_server_that_recovers(server, public, folder):
 
 def test_redirects_without_end_are_one_sentence(server, public, folder):
     server.script = [{"status": 302, "body": b"", "headers": {"Location": "/table.csv"}}]
-    with pytest.raises(Failed, match=r"^127.0.0.1 cannot be asked for table.csv: TooManyRedirects$"):
+    with pytest.raises(
+        Failed, match=r"^127.0.0.1 cannot be asked for table.csv: TooManyRedirects$"
+    ):
         fetched(public, folder)
     assert left(folder) == []
 
@@ -241,32 +291,47 @@ def test_redirects_without_end_are_one_sentence(server, public, folder):
 def test_nobody_listening_is_one_sentence_at_once(server, public, folder, waited):
     server.server.socket.close()
     with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))                                    # taken, but nobody listens
+        free.bind(("127.0.0.1", 0))  # taken, but nobody listens
         address = f"http://127.0.0.1:{free.getsockname()[1]}/table.csv"
-        with pytest.raises(Offline, match=r"^127.0.0.1 does not answer: is this machine offline\?$"):
+        with pytest.raises(
+            Offline, match=r"^127.0.0.1 does not answer: is this machine offline\?$"
+        ):
             fetched(public._replace(address=address), folder)
     assert left(folder) == [] and waited == []
 
 
 def test_a_silent_server_is_given_up(public, folder):
-    with socket.create_server(("127.0.0.1", 0)) as silent:             # takes the connection and says nothing
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes the connection and says nothing
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/table.csv"
         with pytest.raises(Offline, match="does not answer"):
-            downloading.download(address, folder / "table.csv", str, label="data/raw/table.csv", timeout=0.2)
+            downloading.download(
+                address, folder / "table.csv", str, label="data/raw/table.csv", timeout=0.2
+            )
     assert left(folder) == []
 
 
 # the folder
 
-@pytest.mark.parametrize("content, sentence", [(b"a,b\n1,2\n", "column 'a' is missing"),
-                                               (RIGHT[:ROW_END], "expected all 6,000")], ids=["other", "half"])
+
+@pytest.mark.parametrize(
+    "content, sentence",
+    [(b"a,b\n1,2\n", "column 'a' is missing"), (RIGHT[:ROW_END], "expected all 6,000")],
+    ids=["other", "half"],
+)
 def test_another_file_of_that_name_is_not_overwritten(content, sentence, server, public, folder):
     folder.mkdir()
     (folder / "table.csv").write_bytes(content)
-    with pytest.raises(ValueError, match=rf"^data/raw/table.csv is there and is not overwritten, .*{sentence}.*: move it "
-                                         "away and fetch again$"):
+    with pytest.raises(
+        ValueError,
+        match=rf"^data/raw/table.csv is there and is not overwritten, .*{sentence}.*: move it "
+        "away and fetch again$",
+    ):
         fetched(public, folder)
-    assert (folder / "table.csv").read_bytes() == content and left(folder) == ["table.csv"] and server.asked == []
+    assert (
+        (folder / "table.csv").read_bytes() == content
+        and left(folder) == ["table.csv"]
+        and server.asked == []
+    )
 
 
 def test_a_folder_of_that_name_is_left_alone(server, public, folder):
@@ -279,8 +344,11 @@ def test_a_folder_of_that_name_is_left_alone(server, public, folder):
 def test_a_file_put_there_during_the_download_stays(server, public, folder):
     def late(table, file):
         (folder / "table.csv").write_text("a person's own")
+
     server.script = [{"body": OTHER}]
-    with pytest.raises(Failed, match="^data/raw/table.csv is there already: it is not overwritten$"):
+    with pytest.raises(
+        Failed, match="^data/raw/table.csv is there already: it is not overwritten$"
+    ):
         fetched(public._replace(checked=late), folder)
     assert (folder / "table.csv").read_text() == "a person's own"
 
@@ -289,22 +357,30 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(server, public, tmp_pat
     (tmp_path / "file").write_text("")
     with pytest.raises(Failed, match="^cannot write data/raw/table.csv: Not a directory$"):
         fetched(public, tmp_path / "file" / "raw")
-    with pytest.raises(Failed, match="^cannot write data/raw/table.csv: (File exists|Not a directory)$"):
+    with pytest.raises(
+        Failed, match="^cannot write data/raw/table.csv: (File exists|Not a directory)$"
+    ):
         fetched(public, tmp_path / "file")
     assert server.asked == []
 
 
-def test_too_little_room_is_said_before_and_a_full_disk_during_the_download(server, public, folder, monkeypatch):
+def test_too_little_room_is_said_before_and_a_full_disk_during_the_download(
+    server, public, folder, monkeypatch
+):
     usage = shutil.disk_usage(folder.parent)
     with monkeypatch.context() as patched:
         patched.setattr(downloading.shutil, "disk_usage", lambda _: usage._replace(free=100_000))
-        with pytest.raises(Failed, match=r"^data/raw/table.csv needs 0\.\d MB more, and only 0\.1 MB are free there$"):
+        with pytest.raises(
+            Failed,
+            match=r"^data/raw/table.csv needs 0\.\d MB more, and only 0\.1 MB are free there$",
+        ):
             fetched(public, folder)
     assert left(folder) == []
 
     class Full(downloading.tqdm):
         def update(self, n=1):
             raise OSError(errno.ENOSPC, "No space left on device")
+
     monkeypatch.setattr(downloading, "tqdm", Full)
     with pytest.raises(Failed, match="^cannot write data/raw/table.csv: the disk is full$"):
         fetched(public, folder)
@@ -313,13 +389,18 @@ def test_too_little_room_is_said_before_and_a_full_disk_during_the_download(serv
 
 # two at once
 
-def test_a_second_fetch_of_the_same_file_is_refused_while_the_first_one_works(server, public, folder):
+
+def test_a_second_fetch_of_the_same_file_is_refused_while_the_first_one_works(
+    server, public, folder
+):
     folder.mkdir()
     with FileLock(folder / ".table.csv.lock"):
-        with pytest.raises(Failed, match="^another process is fetching data/raw/table.csv: wait for its end$"):
+        with pytest.raises(
+            Failed, match="^another process is fetching data/raw/table.csv: wait for its end$"
+        ):
             fetched(public, folder)
         assert server.asked == [] and left(folder) == [".table.csv.lock"]
-    fetched(public, folder)                                            # a lock dies with its process, its file may stay
+    fetched(public, folder)  # a lock dies with its process, its file may stay
     assert right(folder)
 
 
@@ -332,6 +413,7 @@ def test_many_fetches_at_once_end_in_one_right_file(server, public, folder):
             ends.append(fetched(public, folder))
         except Failed as error:
             ends.append(str(error))
+
     threads = [threading.Thread(target=one) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -339,13 +421,16 @@ def test_many_fetches_at_once_end_in_one_right_file(server, public, folder):
         thread.join()
     assert right(folder) and len(ends) == 8
     assert sum("is there now" in end for end in ends) == 1
-    assert all(re.search("is there now|is there already|another process is fetching", end) for end in ends)
+    assert all(
+        re.search("is there now|is there already|another process is fetching", end) for end in ends
+    )
 
 
 def test_an_interrupted_fetch_leaves_nothing(server, public, folder, monkeypatch):
     class Interrupted(downloading.tqdm):
         def update(self, n=1):
             raise KeyboardInterrupt
+
     with monkeypatch.context() as patched:
         patched.setattr(downloading, "tqdm", Interrupted)
         with pytest.raises(KeyboardInterrupt):
@@ -357,10 +442,13 @@ def test_an_interrupted_fetch_leaves_nothing(server, public, folder, monkeypatch
 
 # the names and the command
 
+
 @pytest.fixture
 def two_public(server, public, monkeypatch):
     """The command's own files, replaced by two of this server."""
-    monkeypatch.setattr(fetching, "PUBLIC", {"creditcard": public, "lending": public._replace(file="loans.csv")})
+    monkeypatch.setattr(
+        fetching, "PUBLIC", {"creditcard": public, "lending": public._replace(file="loans.csv")}
+    )
 
 
 def test_every_data_set_has_a_way_and_every_address_is_https():
@@ -368,12 +456,18 @@ def test_every_data_set_has_a_way_and_every_address_is_https():
     for public in fetching.PUBLIC.values():
         assert public.address.startswith("https://") and public.address.endswith("/" + public.file)
         assert re.fullmatch("[0-9a-f]{64}", public.sha256)
-    for name in datasets.NAMES[1:]:                                    # what is fetched is what load finds
-        files = [way.file for ways in (fetching.PUBLIC, fetching.BY_HAND) for key, way in ways.items()
-                 if key.removesuffix("-kaggle") == name]
+    for name in datasets.NAMES[1:]:  # what is fetched is what load finds
+        files = [
+            way.file
+            for ways in (fetching.PUBLIC, fetching.BY_HAND)
+            for key, way in ways.items()
+            if key.removesuffix("-kaggle") == name
+        ]
         assert files
         for file in files:
-            assert Path(file).stem.casefold() in [stem.casefold() for stem in datasets.loading.REAL[name].STEMS]
+            assert Path(file).stem.casefold() in [
+                stem.casefold() for stem in datasets.loading.REAL[name].STEMS
+            ]
 
 
 def test_fetch_without_names_takes_all_that_are_public(ppkit, project, two_public):
@@ -387,7 +481,10 @@ def test_fetch_without_names_takes_all_that_are_public(ppkit, project, two_publi
 def test_fetch_into_another_folder(ppkit, project, two_public):
     code, said, _ = ppkit("data", "fetch", "lending", "--into", "mine/files")
     assert code == 0 and said.startswith("mine/files/loans.csv is there now")
-    assert left(project.folder / "mine" / "files") == ["loans.csv"] and not (project.folder / "data").exists()
+    assert (
+        left(project.folder / "mine" / "files") == ["loans.csv"]
+        and not (project.folder / "data").exists()
+    )
 
 
 def test_one_that_fails_does_not_keep_the_others_from_coming(ppkit, project, server, two_public):
@@ -398,69 +495,132 @@ def test_one_that_fails_does_not_keep_the_others_from_coming(ppkit, project, ser
 
 
 def test_offline_is_one_line_and_exit_code_2(ppkit, public, monkeypatch):
-    monkeypatch.setattr(fetching, "PUBLIC", {name: public._replace(address="http://127.0.0.1:1/table.csv")
-                                             for name in ("creditcard", "lending")})
-    assert ppkit("data", "fetch") == (2, "", "ppkit: 127.0.0.1 does not answer: is this machine offline?\n")
+    monkeypatch.setattr(
+        fetching,
+        "PUBLIC",
+        {
+            name: public._replace(address="http://127.0.0.1:1/table.csv")
+            for name in ("creditcard", "lending")
+        },
+    )
+    assert ppkit("data", "fetch") == (
+        2,
+        "",
+        "ppkit: 127.0.0.1 does not answer: is this machine offline?\n",
+    )
 
 
 def test_an_unknown_name_is_refused_before_anything_is_fetched(ppkit, server, two_public):
     assert ppkit("data", "fetch", "creditcard", "cards") == (
-        2, "", f"ppkit: unknown file 'cards': there are {', '.join(fetching.NAMES)}\n")
+        2,
+        "",
+        f"ppkit: unknown file 'cards': there are {', '.join(fetching.NAMES)}\n",
+    )
     assert server.asked == []
 
 
-@pytest.mark.parametrize("name, slug, file", [("distress", "shebrahimi/financial-distress", "Financial Distress.csv"),
-                                              ("lending-kaggle", "wendykan/lending-club-loan-data", "loan.csv")])
+@pytest.mark.parametrize(
+    "name, slug, file",
+    [
+        ("distress", "shebrahimi/financial-distress", "Financial Distress.csv"),
+        ("lending-kaggle", "wendykan/lending-club-loan-data", "loan.csv"),
+    ],
+)
 def test_a_file_behind_a_login_is_explained_until_it_is_there(name, slug, file, ppkit, project):
     code, said, errors = ppkit("data", "fetch", name)
     assert code == 1 and errors == ""
-    for part in ("free account", f"https://www.kaggle.com/datasets/{slug}", f"kaggle datasets download -d {slug} -p data/raw\n",
-                 repr(file), f"{slug.split('/')[1]}.zip", "ppkit data status"):
+    for part in (
+        "free account",
+        f"https://www.kaggle.com/datasets/{slug}",
+        f"kaggle datasets download -d {slug} -p data/raw\n",
+        repr(file),
+        f"{slug.split('/')[1]}.zip",
+        "ppkit data status",
+    ):
         assert part in said
     code, said, _ = ppkit("data", "fetch", name, "--into", "my files")
     assert code == 1 and "-p 'my files'\n" in said and "PPKIT_DATA=" in said
     (project.folder / "my files").mkdir()
     (project.folder / "my files" / file).write_text("a\n1\n")
     assert ppkit("data", "fetch", name, "--into", "my files")[:2] == (
-        0, f"my files/{file} is there already: `ppkit data status` checks it\n")
+        0,
+        f"my files/{file} is there already: `ppkit data status` checks it\n",
+    )
 
 
-def test_status_fits_100_columns_and_ends_with_what_fetches_the_missing_files(ppkit, project, monkeypatch):
-    row = {"source": "stand-in", "where": "", "rows": "any, by default 284,807", "sha256": "", "note": "a word " * 60}
-    real = {"source": "real subset, unverified: 44,212 of 284,807 rows", "rows": "44,212",
-            "where": "$PPKIT_DATA/Financial Distress.csv", "sha256": "0123456789abcdef" * 4,
-            "note": "short"}
-    monkeypatch.setattr(datasets, "status", lambda: [row | {"name": name} for name in ("creditcard", "distress", "lending")])
+def test_status_fits_100_columns_and_ends_with_what_fetches_the_missing_files(
+    ppkit, project, monkeypatch
+):
+    row = {
+        "source": "stand-in",
+        "where": "",
+        "rows": "any, by default 284,807",
+        "sha256": "",
+        "note": "a word " * 60,
+    }
+    real = {
+        "source": "real subset, unverified: 44,212 of 284,807 rows",
+        "rows": "44,212",
+        "where": "$PPKIT_DATA/Financial Distress.csv",
+        "sha256": "0123456789abcdef" * 4,
+        "note": "short",
+    }
+    monkeypatch.setattr(
+        datasets,
+        "status",
+        lambda: [row | {"name": name} for name in ("creditcard", "distress", "lending")],
+    )
     code, said, _ = ppkit("data", "status")
-    assert code == 0 and all(len(line.rstrip()) <= 100 for line in said.splitlines()) and said.count("word") == 180
-    assert said.endswith("\nTo download what is public (153 MB):  ppkit data fetch creditcard lending\n"
-                         "To read how to get distress:  ppkit data fetch distress\n")
-    monkeypatch.setattr(datasets, "status", lambda: [real | {"name": "distress"}, row | {"name": "lending"}])
+    assert (
+        code == 0
+        and all(len(line.rstrip()) <= 100 for line in said.splitlines())
+        and said.count("word") == 180
+    )
+    assert said.endswith(
+        "\nTo download what is public (153 MB):  ppkit data fetch creditcard lending\n"
+        "To read how to get distress:  ppkit data fetch distress\n"
+    )
+    monkeypatch.setattr(
+        datasets, "status", lambda: [real | {"name": "distress"}, row | {"name": "lending"}]
+    )
     said = ppkit("data", "status")[1]
-    assert re.search(r"distress +real subset, +44,212 of 284,807 +\$PPKIT_DATA/Financial "
-                     r"Distress.csv +0123456789ab +\n +unverified +\n", said)
+    assert re.search(
+        r"distress +real subset, +44,212 of 284,807 +\$PPKIT_DATA/Financial "
+        r"Distress.csv +0123456789ab +\n +unverified +\n",
+        said,
+    )
     assert all(len(line.rstrip()) <= 100 for line in said.splitlines())
     assert said.endswith("\nTo download what is public (3 MB):  ppkit data fetch lending\n")
-    monkeypatch.setattr(datasets, "status", lambda: [real | {"name": "distress"}, row | {"name": "lending", "source": "unreadable"}])
+    monkeypatch.setattr(
+        datasets,
+        "status",
+        lambda: [real | {"name": "distress"}, row | {"name": "lending", "source": "unreadable"}],
+    )
     assert "data fetch" not in ppkit("data", "status")[1]
 
 
 def test_transactions_are_simulated(ppkit, project):
     assert ppkit("data", "fetch", "transactions")[:2] == (
-        0, "transactions is simulated, because wang2018's bank data cannot be had by anyone: nothing is to be fetched\n")
+        0,
+        "transactions is simulated, because wang2018's bank data cannot be had by anyone: nothing is to be fetched\n",
+    )
 
 
 @pytest.mark.slow
 def test_the_checks_of_creditcard_decide_on_a_copy_with_another_checksum(server, folder):
     header, rest = ",".join(creditcard.COLUMNS), "0," * 14 + "88.349619"
     fraud = [row < creditcard.FULL_FRAUDS for row in range(creditcard.FULL_ROWS)]
-    lines = "".join(f"94813.859575,{row}e-4,{'0,' * 12}{-5 * of_fraud},{rest},{int(of_fraud)}\n"
-                    for row, of_fraud in enumerate(fraud))
+    lines = "".join(
+        f"94813.859575,{row}e-4,{'0,' * 12}{-5 * of_fraud},{rest},{int(of_fraud)}\n"
+        for row, of_fraud in enumerate(fraud)
+    )
     server.script = [{"body": f"{header}\n{lines}".encode()}]
     known = fetching.PUBLIC["creditcard"]._replace(address=server.address)
     assert "284,807 rows, every check of the content passed" in obtain(known, folder, "data/raw")
     (folder / "creditcard.csv").unlink()
     server.script = [{"body": f"{header}\n{lines}".replace("1\n", "0\n", 1).encode()}]
-    with pytest.raises(ValueError, match="what came was removed: creditcard.csv: column 'Class' counts 491 frauds"):
+    with pytest.raises(
+        ValueError, match="what came was removed: creditcard.csv: column 'Class' counts 491 frauds"
+    ):
         obtain(known, folder, "data/raw")
     assert left(folder) == []

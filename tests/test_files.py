@@ -22,8 +22,13 @@ STEMS = ("Invented Cards", "cards")
 @pytest.fixture
 def table():
     rng = np.random.default_rng(3)
-    return pd.DataFrame({"amount": np.round(rng.gamma(1, 80, 300), 2), "word": rng.choice(["ja", "nein", "NA "], 300),
-                         "count": rng.integers(0, 9, 300)})
+    return pd.DataFrame(
+        {
+            "amount": np.round(rng.gamma(1, 80, 300), 2),
+            "word": rng.choice(["ja", "nein", "NA "], 300),
+            "count": rng.integers(0, 9, 300),
+        }
+    )
 
 
 @pytest.fixture
@@ -57,13 +62,31 @@ def written(table, path):
 
 
 def cached(home):
-    return sorted(path.name for path in (home / ".cache").iterdir()) if (home / ".cache").exists() else []
+    return (
+        sorted(path.name for path in (home / ".cache").iterdir())
+        if (home / ".cache").exists()
+        else []
+    )
 
 
 # finding
 
-@pytest.mark.parametrize("name", ["cards.csv", "Cards.CSV", "CARDS.csv.gz", "cards.csv.zip", "cards.ZIP", "Cards.Parquet",
-                                  "Invented Cards.csv", "invented_cards.csv", "invented-cards.zip", "Invented%20Cards.csv"])
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cards.csv",
+        "Cards.CSV",
+        "CARDS.csv.gz",
+        "cards.csv.zip",
+        "cards.ZIP",
+        "Cards.Parquet",
+        "Invented Cards.csv",
+        "invented_cards.csv",
+        "invented-cards.zip",
+        "Invented%20Cards.csv",
+    ],
+)
 def test_a_file_is_found_and_read_however_its_name_is_spelt(name, table, home, tmp_path):
     written(table, tmp_path / name)
     found = find(STEMS, tmp_path)
@@ -71,7 +94,10 @@ def test_a_file_is_found_and_read_however_its_name_is_spelt(name, table, home, t
     pd.testing.assert_frame_equal(read_table(found), table)
 
 
-@pytest.mark.parametrize("name", ["mycards.csv", "cards.txt", "cards.csv.bak", "cards (1).csv", "card.csv", "cards.csv.part"])
+@pytest.mark.parametrize(
+    "name",
+    ["mycards.csv", "cards.txt", "cards.csv.bak", "cards (1).csv", "card.csv", "cards.csv.part"],
+)
 def test_other_names_are_not_taken(name, home, tmp_path):
     (tmp_path / name).write_text("a\n1\n")
     assert find(STEMS, tmp_path) is None
@@ -80,14 +106,32 @@ def test_other_names_are_not_taken(name, home, tmp_path):
 def test_the_order_is_folder_then_stem_then_ending_then_spelling(table, home, monkeypatch):
     raw, variable = home / "data" / "raw", home / "mine"
     variable.mkdir()
-    for name in ("archive.zip", "cards.parquet", "cards.zip", "CARDS.csv", "Cards.csv", "cards.csv", "invented_cards.parquet"):
+    for name in (
+        "archive.zip",
+        "cards.parquet",
+        "cards.zip",
+        "CARDS.csv",
+        "Cards.csv",
+        "cards.csv",
+        "invented_cards.parquet",
+    ):
         written(table, raw / name)
     order = []
     while find(STEMS):
         order.append(find(STEMS).label)
         find(STEMS).path.unlink()
-    assert order == [f"data/raw/{name}" for name in ("invented_cards.parquet", "cards.csv", "CARDS.csv", "Cards.csv",
-                                                     "cards.zip", "cards.parquet", "archive.zip")]
+    assert order == [
+        f"data/raw/{name}"
+        for name in (
+            "invented_cards.parquet",
+            "cards.csv",
+            "CARDS.csv",
+            "Cards.csv",
+            "cards.zip",
+            "cards.parquet",
+            "archive.zip",
+        )
+    ]
     written(table, raw / "Invented Cards.csv"), written(table, variable / "archive.zip")
     monkeypatch.setenv("PPKIT_DATA", "mine")
     assert find(STEMS).label == "$PPKIT_DATA/archive.zip"
@@ -96,40 +140,66 @@ def test_the_order_is_folder_then_stem_then_ending_then_spelling(table, home, mo
 def test_a_folder_that_is_not_there_holds_nothing_and_a_file_is_no_folder(home, tmp_path):
     assert find(STEMS, tmp_path / "nowhere") is None
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="^the folder given as root cannot be searched, expected a folder of data files: Not"):
+    with pytest.raises(
+        ValueError,
+        match="^the folder given as root cannot be searched, expected a folder of data files: Not",
+    ):
         find(STEMS, tmp_path / "file")
 
 
 @pytest.mark.parametrize("name", ["cards.csv", "Cards.zip", "invented cards.parquet"])
 def test_a_folder_of_the_files_name_is_refused(name, home, tmp_path):
     (tmp_path / name).mkdir()
-    with pytest.raises(ValueError, match=f"^{name} in the folder given as root is a folder, expected a file$"):
+    with pytest.raises(
+        ValueError, match=f"^{name} in the folder given as root is a folder, expected a file$"
+    ):
         find(STEMS, tmp_path)
 
 
 # zips
 
+
 @pytest.mark.parametrize("archive", ["archive.zip", "archive (1).zip", "any-dataset.zip"])
 def test_kaggles_archive_is_known_by_what_it_holds(archive, table, home, tmp_path):
-    zipped(tmp_path / archive, {"docs/notes.txt": "text", "data/Invented_Cards.csv": table.to_csv(index=False),
-                                "other.csv": "x\n1\n", "__MACOSX/data/._Invented_Cards.csv": "resource"})
+    zipped(
+        tmp_path / archive,
+        {
+            "docs/notes.txt": "text",
+            "data/Invented_Cards.csv": table.to_csv(index=False),
+            "other.csv": "x\n1\n",
+            "__MACOSX/data/._Invented_Cards.csv": "resource",
+        },
+    )
     assert find(("other things",), tmp_path) is None
     found = find(STEMS, tmp_path)
     assert found.member == "data/Invented_Cards.csv"
     pd.testing.assert_frame_equal(read_table(found), table)
     assert len(cached(home)) == 1 and cached(home)[0].startswith("invented-cards-")
-    assert read_table(find(("other",), tmp_path)).columns.tolist() == ["x"]      # another file of the same zip
+    assert read_table(find(("other",), tmp_path)).columns.tolist() == [
+        "x"
+    ]  # another file of the same zip
 
 
-def test_a_zip_of_the_right_name_may_hold_one_csv_of_any_name_besides_other_files(table, home, tmp_path):
-    zipped(tmp_path / "cards.zip", {"readme.md": "text", "export-7.CSV": table.to_csv(index=False), ".hidden.csv": "no"})
+def test_a_zip_of_the_right_name_may_hold_one_csv_of_any_name_besides_other_files(
+    table, home, tmp_path
+):
+    zipped(
+        tmp_path / "cards.zip",
+        {"readme.md": "text", "export-7.CSV": table.to_csv(index=False), ".hidden.csv": "no"},
+    )
     pd.testing.assert_frame_equal(read_table(find(STEMS, tmp_path)), table)
 
 
-@pytest.mark.parametrize("members, count", [({"notes.txt": "nothing"}, 0), ({}, 0), ({"a.csv": "a\n1\n", "b.csv": "a\n2\n"}, 2)])
+@pytest.mark.parametrize(
+    "members, count",
+    [({"notes.txt": "nothing"}, 0), ({}, 0), ({"a.csv": "a\n1\n", "b.csv": "a\n2\n"}, 2)],
+)
 def test_a_zip_of_something_else_is_refused(members, count, home, tmp_path):
     zipped(tmp_path / "cards.zip", members)
-    with pytest.raises(ValueError, match=f"^cards.zip cannot be read .*: expected one .csv in the archive, found {count}$"):
+    with pytest.raises(
+        ValueError,
+        match=f"^cards.zip cannot be read .*: expected one .csv in the archive, found {count}$",
+    ):
         read_table(find(STEMS, tmp_path))
     (tmp_path / "cards.zip").rename(tmp_path / "archive.zip")
     assert find(STEMS, tmp_path) is None
@@ -138,7 +208,7 @@ def test_a_zip_of_something_else_is_refused(members, count, home, tmp_path):
 def test_a_locked_zip_is_refused(home, tmp_path):
     path = zipped(tmp_path / "cards.zip", {"cards.csv": "a\n1\n"})
     content = bytearray(path.read_bytes())
-    content[6] |= 1                                                    # the flag for a password, in both headers
+    content[6] |= 1  # the flag for a password, in both headers
     content[content.index(b"PK\x01\x02") + 8] |= 1
     path.write_bytes(content)
     with pytest.raises(ValueError, match="^cards.zip cannot be read .*password required") as caught:
@@ -148,16 +218,29 @@ def test_a_locked_zip_is_refused(home, tmp_path):
 
 # what cannot be read
 
-@pytest.mark.parametrize("name, content", [
-    ("cards.csv", b""), ("cards.parquet", b""), ("cards.csv.gz", b""), ("cards.zip", b""),
-    ("cards.parquet", b"a,b\n1,2\n"), ("cards.parquet", b"x" * 500), ("cards.zip", b"a,b\n1,2\n"),
-    ("cards.csv.gz", b"a,b\n1,2\n"), ("cards.csv", gzip.compress(b"a,b\n1,2\n", mtime=0)),
-    ("cards.csv", b"a,b\n1,2\n1,2,3,4\n"), ("cards.csv", b"\n\n"),
-])
+
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("cards.csv", b""),
+        ("cards.parquet", b""),
+        ("cards.csv.gz", b""),
+        ("cards.zip", b""),
+        ("cards.parquet", b"a,b\n1,2\n"),
+        ("cards.parquet", b"x" * 500),
+        ("cards.zip", b"a,b\n1,2\n"),
+        ("cards.csv.gz", b"a,b\n1,2\n"),
+        ("cards.csv", gzip.compress(b"a,b\n1,2\n", mtime=0)),
+        ("cards.csv", b"a,b\n1,2\n1,2,3,4\n"),
+        ("cards.csv", b"\n\n"),
+    ],
+)
 def test_what_is_not_the_file_it_is_called_is_one_sentence(name, content, home, tmp_path):
     (tmp_path / name).write_bytes(content)
     expected = "a whole parquet file" if name.endswith("parquet") else "a whole table with a header"
-    with pytest.raises(ValueError, match=f"^{re.escape(name)} cannot be read to its end, expected {expected}: .+") as caught:
+    with pytest.raises(
+        ValueError, match=f"^{re.escape(name)} cannot be read to its end, expected {expected}: .+"
+    ) as caught:
         read_table(find(STEMS, tmp_path))
     assert "\n" not in str(caught.value) and str(tmp_path) not in str(caught.value)
     assert ("the file is empty" in str(caught.value)) == (content == b"")
@@ -169,7 +252,7 @@ def test_what_is_not_the_file_it_is_called_is_one_sentence(name, content, home, 
 def test_a_packed_file_cut_short_is_refused(name, cut, table, home, tmp_path):
     path = written(table, tmp_path / name)
     content = path.read_bytes()
-    path.write_bytes(content[:cut if isinstance(cut, int) else int(len(content) * cut)])
+    path.write_bytes(content[: cut if isinstance(cut, int) else int(len(content) * cut)])
     with pytest.raises(ValueError, match=f"^{re.escape(name)} cannot be read to its end") as caught:
         read_table(find(STEMS, tmp_path))
     assert str(tmp_path) not in str(caught.value)
@@ -180,14 +263,19 @@ def test_damage_in_the_middle_of_a_packed_file_is_refused(table, home, tmp_path)
         path = written(table, tmp_path / name)
         content = bytearray(path.read_bytes())
         middle = 300
-        content[middle:middle + 200] = bytes(200)
+        content[middle : middle + 200] = bytes(200)
         path.write_bytes(content)
         with pytest.raises(ValueError, match=f"^{re.escape(name)} cannot be read to its end"):
             read_table(Found(path, name))
         path.unlink()
     path = tmp_path / "cards.parquet"
-    parquet.write_table(pa.table({"a": [1]}).replace_schema_metadata({"pandas": '{"columns": [{}]}'}), path)
-    with pytest.raises(ValueError, match="^cards.parquet cannot be read to its end, expected a whole parquet file: "):
+    parquet.write_table(
+        pa.table({"a": [1]}).replace_schema_metadata({"pandas": '{"columns": [{}]}'}), path
+    )
+    with pytest.raises(
+        ValueError,
+        match="^cards.parquet cannot be read to its end, expected a whole parquet file: ",
+    ):
         read_table(Found(path, "x"))
 
 
@@ -198,8 +286,9 @@ def test_a_file_that_may_not_be_read_or_is_gone_is_one_sentence(home, tmp_path, 
 
     def refused(*_, **__):
         raise PermissionError(13, "Permission denied", str(path))
+
     path.write_text("a\n1\n")
-    with monkeypatch.context() as patched:                             # the tests may run as root, who may read everything
+    with monkeypatch.context() as patched:  # the tests may run as root, who may read everything
         patched.setattr(files, "open", refused, raising=False)
         with pytest.raises(ValueError, match="^cards.csv cannot be read: Permission denied$"):
             read_table(Found(path, "x"))
@@ -218,13 +307,16 @@ def test_a_file_and_a_folder_without_the_right_to_read(home, tmp_path):
         read_table(find(STEMS, tmp_path))
     tmp_path.chmod(0)
     try:
-        with pytest.raises(ValueError, match="^the folder given as root cannot be searched, .*Permission denied$"):
+        with pytest.raises(
+            ValueError, match="^the folder given as root cannot be searched, .*Permission denied$"
+        ):
             find(STEMS, tmp_path)
     finally:
         tmp_path.chmod(0o700)
 
 
 # the parsed copy
+
 
 @pytest.mark.parametrize("name", ["cards.csv", "cards.csv.gz", "cards.zip"])
 def test_a_csv_is_parsed_once_and_comes_back_the_same(name, table, home, tmp_path, monkeypatch):
@@ -235,14 +327,23 @@ def test_a_csv_is_parsed_once_and_comes_back_the_same(name, table, home, tmp_pat
     assert len(cached(home)) == 1 and re.fullmatch(r"cards-[0-9a-f]{16}\.parquet", cached(home)[0])
 
 
-def test_a_new_checksum_and_a_new_way_of_reading_replace_the_copy_and_no_other_ones(table, home, tmp_path, monkeypatch):
-    others = [f".cache/{name}.parquet" for name in ("other-0123456789abcdef", "cards-of-mine", "my-cards-0123456789abcdef")]
+def test_a_new_checksum_and_a_new_way_of_reading_replace_the_copy_and_no_other_ones(
+    table, home, tmp_path, monkeypatch
+):
+    others = [
+        f".cache/{name}.parquet"
+        for name in ("other-0123456789abcdef", "cards-of-mine", "my-cards-0123456789abcdef")
+    ]
     (home / ".cache").mkdir()
     for name in others:
         (home / name).write_text("")
     found = Found(written(table, tmp_path / "cards.csv"), "x")
     kept = []
-    for content in (table, table[:200], table):                        # changed, with the old time of writing, and changed back
+    for content in (
+        table,
+        table[:200],
+        table,
+    ):  # changed, with the old time of writing, and changed back
         written(content, found.path)
         os.utime(found.path, (1, 1))
         assert len(read_table(found)) == len(content)
@@ -267,9 +368,12 @@ def test_a_spoilt_copy_is_made_anew_and_parquet_needs_none(table, home, tmp_path
     assert cached(home) == []
 
 
-def test_a_table_that_parquet_cannot_hold_or_a_place_that_cannot_be_written_is_no_hindrance(table, home, tmp_path, monkeypatch):
+def test_a_table_that_parquet_cannot_hold_or_a_place_that_cannot_be_written_is_no_hindrance(
+    table, home, tmp_path, monkeypatch
+):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
+
     found = Found(written(table, tmp_path / "cards.csv"), "x")
     with monkeypatch.context() as patched:
         patched.setattr(pd.DataFrame, "to_parquet", full)
@@ -282,12 +386,13 @@ def test_a_table_that_parquet_cannot_hold_or_a_place_that_cannot_be_written_is_n
 
 # the checksum of what is inside
 
+
 def test_the_checksum_is_of_the_csv_itself_whatever_it_is_packed_in(table, home, tmp_path):
     content = table.to_csv(index=False).encode()
     (tmp_path / "cards.csv").write_bytes(content)
     (tmp_path / "cards.csv.gz").write_bytes(gzip.compress(content))
     zipped(tmp_path / "cards.zip", {"any.csv": content})
-    for name in ("cards.csv", "cards.csv.gz", "cards.zip", "cards.csv"):     # the last: from .cache
+    for name in ("cards.csv", "cards.csv.gz", "cards.zip", "cards.csv"):  # the last: from .cache
         read = read_table(Found(tmp_path / name, name))
         assert read.attrs == {"sha256": hashlib.sha256(content).hexdigest()}
     (tmp_path / "cards.csv").write_bytes(content[:-2] + b"9\n")
@@ -300,8 +405,10 @@ def test_the_checksum_is_of_the_csv_itself_whatever_it_is_packed_in(table, home,
 # files that unpack to far more than they should
 
 ZEROS = b"a,b\n" + b"0,0\n" * 2_500_000  # 10 MB of CSV, 10 KB of zip
-BEYOND = ("^{} holds {} {} when it is unpacked, expected at most {}, far more than the published "
-          "file has$")
+BEYOND = (
+    "^{} holds {} {} when it is unpacked, expected at most {}, far more than the published "
+    "file has$"
+)
 
 
 @pytest.fixture
@@ -309,9 +416,11 @@ def unpacked(monkeypatch):
     """How many bytes came out of zips and gzips since the test began."""
     came = []
     for kind in (zipfile.ZipExtFile, gzip.GzipFile):
+
         def counted(self, *size, read=kind.read):
             came.append(read(self, *size))
             return came[-1]
+
         monkeypatch.setattr(kind, "read", counted)
     return lambda: sum(map(len, came))
 
@@ -332,7 +441,7 @@ def declaring(path, n_bytes):
     content = bytearray(path.read_bytes())
     for mark, at in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
         first = content.index(mark) + at
-        content[first:first + 4] = n_bytes.to_bytes(4, "little")
+        content[first : first + 4] = n_bytes.to_bytes(4, "little")
     path.write_bytes(content)
     return path
 
@@ -364,7 +473,7 @@ def test_cells_are_counted_too_because_memory_goes_by_them(home, tmp_path, unpac
     refused(path, BEYOND.format("cards.zip", "more", "cells", "50,000"), Size(10**9, 50_000))
     assert unpacked() <= 100_000 + files.BLOCK  # a cell takes two bytes here
     lines = tmp_path / "cards.csv"
-    lines.write_bytes(b"a\n" + b"0\n" * 60_000)                               # no comma at all
+    lines.write_bytes(b"a\n" + b"0\n" * 60_000)  # no comma at all
     refused(lines, BEYOND.format("cards.csv", "more", "cells", "50,000"), Size(10**9, 50_000))
     refused(lines, BEYOND.format("cards.csv", "120,002", "bytes", "120,001"), Size(120_001, 10**9))
     assert len(read_table(Found(lines, "x"), Size(120_002, 60_001))) == 60_000

@@ -23,8 +23,11 @@ def test_the_gradient_gives_the_row_of_the_table(cards, row):
 def test_what_comes_back_comes_from_the_gradient_alone(cards, monkeypatch):
     """A gradient twice as long in w gives a row twice as large: the division reads it, and nothing else."""
     honest = first.analytic.shared_gradient
-    monkeypatch.setattr(first.analytic, "shared_gradient",
-                        lambda *given: [part * scale for part, scale in zip(honest(*given), (2, 1), strict=True)])
+    monkeypatch.setattr(
+        first.analytic,
+        "shared_gradient",
+        lambda *given: [part * scale for part, scale in zip(honest(*given), (2, 1), strict=True)],
+    )
     truth, found = first.read_out(cards, 7, rng=torch.Generator().manual_seed(0))
     np.testing.assert_allclose(found, 2 * truth, rtol=1e-12)
 
@@ -32,6 +35,10 @@ def test_what_comes_back_comes_from_the_gradient_alone(cards, monkeypatch):
 def test_the_command_prints_both_and_names_its_picture(ppkit, project):
     code, said, _ = ppkit("first")
     picture = project.folder / "runs" / "first.png"
-    assert code == 0 and f"Picture: {picture}" in said and picture.read_bytes().startswith(b"\x89PNG")
+    assert (
+        code == 0 and f"Picture: {picture}" in said and picture.read_bytes().startswith(b"\x89PNG")
+    )
     [amount] = [line.split()[1:] for line in said.splitlines() if line.startswith("Amount")]
-    assert amount[0] == amount[1] and "29 of 29 numbers come back" in said and "Stand-in data" in said
+    assert (
+        amount[0] == amount[1] and "29 of 29 numbers come back" in said and "Stand-in data" in said
+    )

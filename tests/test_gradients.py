@@ -14,7 +14,9 @@ def per_record(model, X, y):
     rows = []
     for n in range(len(X)):
         loss = functional.cross_entropy(model(X[n : n + 1]), y[n : n + 1].long())
-        rows.append(torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(model.parameters()))]))
+        rows.append(
+            torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(model.parameters()))])
+        )
     return torch.stack(rows)
 
 
@@ -32,7 +34,9 @@ def problem(sizes=(13, 9, 6, 3), n_records=137, dtype=torch.float64, seed=0, sca
 def test_mean_clipped_equals_the_oracle_in_float64(clip_bound, n_records):
     model, X, y = problem(n_records=n_records)
     expected = per_record(model, X, y).clamp(-clip_bound, clip_bound).mean(dim=0)
-    torch.testing.assert_close(mean_clipped(model, X, y, clip_bound=clip_bound), expected, rtol=1e-12, atol=1e-15)
+    torch.testing.assert_close(
+        mean_clipped(model, X, y, clip_bound=clip_bound), expected, rtol=1e-12, atol=1e-15
+    )
 
 
 @pytest.mark.slow
@@ -65,7 +69,9 @@ def test_clipped_sum_equals_the_oracle(max_grad_norm):
     grads = per_record(model, X, y)
     factor = (max_grad_norm / grads.norm(dim=1)).clamp(max=1)
     expected = (grads * factor[:, None]).sum(dim=0)
-    torch.testing.assert_close(clipped_sum(model, X, y, max_grad_norm=max_grad_norm), expected, rtol=1e-11, atol=1e-13)
+    torch.testing.assert_close(
+        clipped_sum(model, X, y, max_grad_norm=max_grad_norm), expected, rtol=1e-11, atol=1e-13
+    )
 
 
 def test_bounds_on_what_one_record_can_do():
@@ -86,11 +92,14 @@ def test_a_record_without_gradient_adds_zero_to_the_clipped_sum():
 
 def test_capture_reproduces_the_per_record_gradient_as_an_outer_product():
     model, X, y = problem(n_records=5)
-    flat = torch.cat([
-        part.flatten(1)
-        for a, delta in capture(model, X, y)
-        for part in (delta[:, :, None] * a[:, None, :], delta)
-    ], dim=1)
+    flat = torch.cat(
+        [
+            part.flatten(1)
+            for a, delta in capture(model, X, y)
+            for part in (delta[:, :, None] * a[:, None, :], delta)
+        ],
+        dim=1,
+    )
     torch.testing.assert_close(flat, per_record(model, X, y), rtol=1e-12, atol=1e-15)
 
 
@@ -107,11 +116,14 @@ def test_int8_labels_and_rows_taken_from_a_larger_tensor():
     strided = torch.stack([X, X], dim=2)[:, :, 0]
     assert not strided.is_contiguous()
     assert torch.equal(
-        mean_clipped(model, strided, y.to(torch.int8), clip_bound=0.1), mean_clipped(model, X, y, clip_bound=0.1)
+        mean_clipped(model, strided, y.to(torch.int8), clip_bound=0.1),
+        mean_clipped(model, X, y, clip_bound=0.1),
     )
 
 
-@pytest.mark.parametrize("function, keyword", [(mean_clipped, "clip_bound"), (clipped_sum, "max_grad_norm")])
+@pytest.mark.parametrize(
+    "function, keyword", [(mean_clipped, "clip_bound"), (clipped_sum, "max_grad_norm")]
+)
 @pytest.mark.parametrize("bound", [0.0, -1.0, math.nan])
 def test_a_bound_that_is_not_positive_is_named(function, keyword, bound):
     with pytest.raises(ValueError, match=f"{keyword} must be > 0, got {bound}"):
@@ -129,13 +141,21 @@ def test_bad_batches_are_named():
     for value in (np.nan, np.inf):
         bad = X.clone()
         bad[3, 1] = value
-        with pytest.raises(ValueError, match="X must be finite, got 1 values that are NaN or infinite"):
+        with pytest.raises(
+            ValueError, match="X must be finite, got 1 values that are NaN or infinite"
+        ):
             mean_plain(model, bad, y)
-    with pytest.raises(ValueError, match=r"X must be \(N, 13\) of torch.float64, got \(137, 13\) of torch.float32"):
+    with pytest.raises(
+        ValueError, match=r"X must be \(N, 13\) of torch.float64, got \(137, 13\) of torch.float32"
+    ):
         mean_plain(model, X.float(), y)
-    with pytest.raises(ValueError, match=r"y must be \(137,\) integer classes, got \(136,\) of torch.int64"):
+    with pytest.raises(
+        ValueError, match=r"y must be \(137,\) integer classes, got \(136,\) of torch.int64"
+    ):
         mean_plain(model, X, y[1:])
-    with pytest.raises(ValueError, match=r"y must be \(137,\) integer classes, got \(137,\) of torch.float64"):
+    with pytest.raises(
+        ValueError, match=r"y must be \(137,\) integer classes, got \(137,\) of torch.float64"
+    ):
         mean_plain(model, X, y.double())
 
 
@@ -143,16 +163,21 @@ def test_a_diverged_model_is_told_from_bad_features():
     model, X, y = problem()
     with torch.no_grad():
         model[0].weight.fill_(math.nan)
-    with pytest.raises(ValueError, match="the model's output is not finite: the training has diverged"):
+    with pytest.raises(
+        ValueError, match="the model's output is not finite: the training has diverged"
+    ):
         mean_plain(model, X, y)
 
 
-@pytest.mark.parametrize("model", [
-    torch.nn.Linear(13, 3),
-    torch.nn.Sequential(torch.nn.Linear(13, 3), torch.nn.Sigmoid(), torch.nn.Linear(3, 3)),
-    torch.nn.Sequential(torch.nn.Linear(13, 3, bias=False)),
-    torch.nn.Sequential(torch.nn.Linear(13, 3), torch.nn.ReLU()),
-])
+@pytest.mark.parametrize(
+    "model",
+    [
+        torch.nn.Linear(13, 3),
+        torch.nn.Sequential(torch.nn.Linear(13, 3), torch.nn.Sigmoid(), torch.nn.Linear(3, 3)),
+        torch.nn.Sequential(torch.nn.Linear(13, 3, bias=False)),
+        torch.nn.Sequential(torch.nn.Linear(13, 3), torch.nn.ReLU()),
+    ],
+)
 def test_other_models_are_refused(model):
     _, X, y = problem(dtype=torch.float32)
     with pytest.raises(ValueError, match="model must be an nn.Sequential of Linear"):

@@ -14,8 +14,8 @@ import nbformat
 import pytest
 import requests
 from jupyter_client.manager import AsyncKernelManager
-
 from lab_server import LIMIT, TOKEN, copy_of_the_tree, opened, own_settings
+
 from ppkit import project as projects
 from ppkit.runner import Refused, execute, lab
 
@@ -47,7 +47,8 @@ def test_a_copy_shows_no_result_and_a_solution_does(lessons):
         committed = nbformat.read(lessons.folder / f"notebooks/{name}.ipynb", as_version=4)
         nbformat.validate(copy)
         assert [(cell.id, cell.source, cell.metadata) for cell in copy.cells] == [
-            (cell.id, cell.source, cell.metadata) for cell in committed.cells]
+            (cell.id, cell.source, cell.metadata) for cell in committed.cells
+        ]
         code = [cell for cell in copy.cells if cell.cell_type == "code"]
         assert [output.text for cell in code for output in cell.outputs] == shown
         assert [cell.execution_count for cell in code] == ([1] if shown else [None])
@@ -87,24 +88,36 @@ def test_a_lesson_that_became_newer_is_named_in_one_line(lessons):
     tracked, copy = lessons.folder / "notebooks/02_b.ipynb", work(lessons, "02_b")
     tracked.write_text(tracked.read_text().replace("result\\n", "other result\\n"))
     copy.write_text(copy.read_text().replace("result", "mine"))
-    assert lab.prepare([]) == []                               # only outputs, only the copy
+    assert lab.prepare([]) == []  # only outputs, only the copy
     for name in ("01_a", "solutions/01_a_solution"):
         path = lessons.folder / f"notebooks/{name}.ipynb"
         path.write_text(path.read_text().replace("print('result')", "print('better')"))
     assert lab.prepare([]) == [
         "01_a, solutions/01_a_solution: notebooks/ has a newer one than work/; "
-        "`ppkit lab --fresh 01_a` takes it and keeps yours beside it."]
+        "`ppkit lab --fresh 01_a` takes it and keeps yours beside it."
+    ]
     lab.prepare(["01_a", "solutions/01_a_solution"])
     assert lab.prepare([]) == [] and "better" in work(lessons, "01_a").read_text()
 
 
-@pytest.mark.parametrize("arguments, sentence", [
-    (["--fresh", "03_c"], "unknown notebook '03_c': there are 01_a, 02_b, solutions/01_a_solution"),
-    (["--fresh", "01_a", "--", "--no-browser"],
-     "--fresh opens no JupyterLab, so there is nothing to do with '--no-browser'"),
-    (["01_a"], "unexpected '01_a': what follows -- goes to jupyter lab, for example "
-               "`ppkit lab -- --port 9999`"),
-])
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        (
+            ["--fresh", "03_c"],
+            "unknown notebook '03_c': there are 01_a, 02_b, solutions/01_a_solution",
+        ),
+        (
+            ["--fresh", "01_a", "--", "--no-browser"],
+            "--fresh opens no JupyterLab, so there is nothing to do with '--no-browser'",
+        ),
+        (
+            ["01_a"],
+            "unexpected '01_a': what follows -- goes to jupyter lab, for example "
+            "`ppkit lab -- --port 9999`",
+        ),
+    ],
+)
 def test_what_cannot_be_done_is_refused_and_nothing_copied(lessons, ppkit, arguments, sentence):
     assert ppkit("lab", *arguments) == (2, "", f"ppkit: {sentence}\n")
     assert not (lessons.folder / "work").exists()
@@ -146,7 +159,7 @@ def test_lab_opens_on_the_copies_with_the_project_as_its_root(lessons, ppkit, mo
     started = []
     monkeypatch.setattr(os, "execve", lambda *what: started.append(what))
     monkeypatch.chdir(lessons.folder.parent)
-    monkeypatch.setenv("PPKIT_HOME", lessons.folder.name)      # relative: kernels run elsewhere
+    monkeypatch.setenv("PPKIT_HOME", lessons.folder.name)  # relative: kernels run elsewhere
     monkeypatch.setenv("PATH", "/usr/bin")
     monkeypatch.setenv("SHELL", "/a folder/zsh")
     assert ppkit("lab", "--", "--no-browser", "--port", "9999")[0] == 0
@@ -175,9 +188,11 @@ def test_the_browser_s_driver_is_pinned_without_a_url():
 
 
 SMALL = [
-    "# A small lesson", "import ipywidgets\nfrom ppkit import show\nprint('begins')",
+    "# A small lesson",
+    "import ipywidgets\nfrom ppkit import show\nprint('begins')",
     "print(sum(show.progress(range(3), label='adding')))",
-    "show.control(print, eps=ipywidgets.FloatSlider(1.0))", "import numpy as np\nnp.arange(3)",
+    "show.control(print, eps=ipywidgets.FloatSlider(1.0))",
+    "import numpy as np\nnp.arange(3)",
 ]
 
 
@@ -187,12 +202,20 @@ def tree(tmp_path_factory):
     if not shutil.which("git"):
         pytest.skip("there is no git here to say whether a lesson changed a tracked file")
     folder = copy_of_the_tree(tmp_path_factory.mktemp("lab") / "tree")
-    cells = [(nbformat.v4.new_markdown_cell if cell[0] == "#" else nbformat.v4.new_code_cell)(cell)
-             for cell in SMALL]
+    cells = [
+        (nbformat.v4.new_markdown_cell if cell[0] == "#" else nbformat.v4.new_code_cell)(cell)
+        for cell in SMALL
+    ]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / "notebooks/99_small.ipynb")
     environment = own_settings(folder.parent)
-    subprocess.run([PPKIT, "execute", "99_small"], cwd=folder, env=environment, check=True,
-                   stdout=subprocess.DEVNULL, timeout=LIMIT)
+    subprocess.run(
+        [PPKIT, "execute", "99_small"],
+        cwd=folder,
+        env=environment,
+        check=True,
+        stdout=subprocess.DEVNULL,
+        timeout=LIMIT,
+    )
     git(folder, "init", "--quiet")
     git(folder, "add", "--all")
     git(folder, "-c", "user.name=a", "-c", "user.email=b", "commit", "--quiet", "--message=tree")
@@ -201,14 +224,23 @@ def tree(tmp_path_factory):
 
 
 def git(folder: Path, *words: str) -> str:
-    return subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, text=True,
-                          env={"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull}).stdout
+    return subprocess.run(
+        ["git", *words],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        text=True,
+        env={"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull},
+    ).stdout
 
 
 def texts(notebook) -> list:
     """The text of every output of a notebook, by cell."""
-    return [[output.get("text") or output["data"]["text/plain"] for output in cell.outputs]
-            for cell in notebook.cells if cell.cell_type == "code"]
+    return [
+        [output.get("text") or output["data"]["text/plain"] for output in cell.outputs]
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+    ]
 
 
 def run_and_save_as_lab_does(address: str, runtime: str, path: str) -> None:
@@ -225,7 +257,7 @@ def run_and_save_as_lab_does(address: str, runtime: str, path: str) -> None:
             self.load_connection_file(str(Path(runtime, f"kernel-{self.kernel_id}.json")))
 
         async def _async_is_alive(self):
-            return True                                        # its server watches it
+            return True  # its server watches it
 
         is_alive = _async_is_alive
 
@@ -236,11 +268,12 @@ def run_and_save_as_lab_does(address: str, runtime: str, path: str) -> None:
     opened_file = web.get(place, timeout=LIMIT)
     opened_file.raise_for_status()
     notebook = nbformat.from_dict(opened_file.json()["content"])
-    client = nbclient.NotebookClient(notebook, timeout=LIMIT, startup_timeout=LIMIT,
-                                     kernel_manager_class=ServersKernel)
+    client = nbclient.NotebookClient(
+        notebook, timeout=LIMIT, startup_timeout=LIMIT, kernel_manager_class=ServersKernel
+    )
     client.execute()
     for cell in notebook.cells:
-        cell.metadata.trusted = True                           # as Lab says of what was run in it
+        cell.metadata.trusted = True  # as Lab says of what was run in it
     content = {"type": "notebook", "format": "json", "content": notebook}
     web.put(place, json=content, timeout=LIMIT).raise_for_status()
 
@@ -257,17 +290,35 @@ def test_a_lesson_run_and_saved_in_lab_changes_no_tracked_file(tree, tmp_path):
     assert {"work", "ppkit"} <= listed and "notebooks" not in listed
     assert git(tree, "status", "--porcelain") == ""
     for name in names:
-        saved, committed = (nbformat.read(tree / f"{folder}/{name}.ipynb", as_version=4)
-                            for folder in ("work", "notebooks"))
+        saved, committed = (
+            nbformat.read(tree / f"{folder}/{name}.ipynb", as_version=4)
+            for folder in ("work", "notebooks")
+        )
         counts = [cell.execution_count for cell in saved.cells if cell.cell_type == "code"]
         assert counts == list(range(1, len(counts) + 1))
-        assert texts(saved) == texts(committed)                # also: no bar is left
+        assert texts(saved) == texts(committed)  # also: no bar is left
         assert saved.metadata.language_info.version and saved.metadata.ppkit.made_from
     checked = subprocess.run(
-        [sys.executable, "-m", "pytest", "--nbval", "-q", "-p", "no:cacheprovider",
-         "-c", os.devnull, f"--rootdir={tree}", f"--nbval-cell-timeout={LIMIT}",
-         *(f"notebooks/{name}.ipynb" for name in names)],
-        cwd=tree, env=environment, capture_output=True, text=True, timeout=3 * LIMIT)
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--nbval",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-c",
+            os.devnull,
+            f"--rootdir={tree}",
+            f"--nbval-cell-timeout={LIMIT}",
+            *(f"notebooks/{name}.ipynb" for name in names),
+        ],
+        cwd=tree,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=3 * LIMIT,
+    )
     assert checked.returncode == 0, checked.stdout
     assert git(tree, "status", "--porcelain") == ""
 
@@ -275,8 +326,14 @@ def test_a_lesson_run_and_saved_in_lab_changes_no_tracked_file(tree, tmp_path):
 @pytest.mark.parametrize("folder", ["notebooks", "work"])
 def test_every_file_that_a_lesson_links_to_is_there(folder, tree):
     """Also for a copy, and below Lab's root, which is the project."""
-    subprocess.run([PPKIT, "lab", "--fresh", "00_start_here"], cwd=tree, check=True,
-                   env=own_settings(tree.parent), stdout=subprocess.DEVNULL, timeout=LIMIT)
+    subprocess.run(
+        [PPKIT, "lab", "--fresh", "00_start_here"],
+        cwd=tree,
+        check=True,
+        env=own_settings(tree.parent),
+        stdout=subprocess.DEVNULL,
+        timeout=LIMIT,
+    )
     links = []
     for path in (*(tree / folder).glob("*.ipynb"), *(tree / folder).glob("solutions/*.ipynb")):
         for cell in json.loads(path.read_text("utf-8"))["cells"]:

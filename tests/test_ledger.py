@@ -21,24 +21,58 @@ def book():
 
 def test_every_cell_of_table_1_and_every_part_of_the_paper_has_a_claim():
     ids = set(ledger.claims("wang2018"))
-    cells = {f"wang2018.table1.row{i}.{kind}" for i in range(1, 9) for kind in ("basic", "advanced")}
+    cells = {
+        f"wang2018.table1.row{i}.{kind}" for i in range(1, 9) for kind in ("basic", "advanced")
+    }
     assert cells | {f"{cell}_holds" for cell in cells} <= ids
     parts = {id.split(".")[1] for id in ids}
-    assert parts >= {"fig2", "fig3", "fig4", "fig5", "fig6", "lemma4_1", "thm4_2", "thm4_3", "appB", "model", "data", "bits"}
+    assert parts >= {
+        "fig2",
+        "fig3",
+        "fig4",
+        "fig5",
+        "fig6",
+        "lemma4_1",
+        "thm4_2",
+        "thm4_3",
+        "appB",
+        "model",
+        "data",
+        "bits",
+    }
     assert len(ids) >= 32
 
 
 def test_every_part_of_kanodia2020_has_a_claim():
     found = ledger.claims("kanodia2020")
     parts = {id.split(".")[1] for id in found}
-    assert parts == {"attack", "clip", "noise", "price", "federation", "rule", "library"} and len(found) >= 46
+    assert (
+        parts == {"attack", "clip", "noise", "price", "federation", "rule", "library"}
+        and len(found) >= 46
+    )
 
 
 def test_every_part_of_wu2020_has_a_claim():
     found = ledger.claims("wu2020")
     parts = {id.split(".")[1] for id in found}
-    assert parts == {"theorem1", "kappa", "assumption3", "theorem2", "theorem3", "algorithm2", "psi", "lending", "within90",
-                     "forecast", "collaboration", *(f"fig{i}" for i in range(2, 12))} and len(found) >= 73
+    assert (
+        parts
+        == {
+            "theorem1",
+            "kappa",
+            "assumption3",
+            "theorem2",
+            "theorem3",
+            "algorithm2",
+            "psi",
+            "lending",
+            "within90",
+            "forecast",
+            "collaboration",
+            *(f"fig{i}" for i in range(2, 12)),
+        }
+        and len(found) >= 73
+    )
 
 
 def test_the_claims_print_what_the_code_s_table_prints():
@@ -46,13 +80,18 @@ def test_the_claims_print_what_the_code_s_table_prints():
     for i, row in enumerate(TABLE_1, start=1):
         assert found[f"wang2018.table1.row{i}.basic"].printed == row.printed_basic
         assert found[f"wang2018.table1.row{i}.advanced"].printed == row.printed_advanced
-        assert f"eps {row.epsilon}, q {row.sample_rate:g}, n {row.n_uploads} " in found[f"wang2018.table1.row{i}.basic"].says
+        assert (
+            f"eps {row.epsilon}, q {row.sample_rate:g}, n {row.n_uploads} "
+            in found[f"wang2018.table1.row{i}.basic"].says
+        )
 
 
 def test_every_row_says_what_it_measures_and_why_and_empirical_claims_cannot_be_refuted():
     found = [claim for paper in ledger.papers() for claim in ledger.claims(paper).values()]
     for claim in found:
-        assert claim.where and claim.says.endswith("?" if claim.kind == "question" else "."), claim.id
+        assert claim.where and claim.says.endswith("?" if claim.kind == "question" else "."), (
+            claim.id
+        )
         assert claim.amended is None or re.match(r"2026-\d\d-\d\d: \w", claim.amended), claim.id
         if claim.rule:
             assert len(claim.because) > 5, claim.id
@@ -64,9 +103,15 @@ def test_every_row_says_what_it_measures_and_why_and_empirical_claims_cannot_be_
 
 def test_a_cause_is_a_finding_of_the_same_paper_and_every_finding_has_rows():
     found = {finding.id: finding for finding in ledger.findings()}
-    rows = [claim for paper in ledger.papers() for claim in ledger.claims(paper).values() if claim.cause]
-    assert {(claim.cause, claim.paper) for claim in rows} == {(id, finding.paper) for id, finding in found.items()}
-    assert 15 <= len(found) <= 25 and 3 * sum(finding.right for finding in found.values()) >= len(found)
+    rows = [
+        claim for paper in ledger.papers() for claim in ledger.claims(paper).values() if claim.cause
+    ]
+    assert {(claim.cause, claim.paper) for claim in rows} == {
+        (id, finding.paper) for id, finding in found.items()
+    }
+    assert 15 <= len(found) <= 25 and 3 * sum(finding.right for finding in found.values()) >= len(
+        found
+    )
     for finding in found.values():
         assert (ROOT / "figures" / f"{finding.picture}.png").exists(), finding.id
         assert (ROOT / "notebooks" / f"{finding.lesson}.ipynb").exists(), finding.id
@@ -74,15 +119,27 @@ def test_a_cause_is_a_finding_of_the_same_paper_and_every_finding_has_rows():
     assert set(ledger.titles()) == set(ledger.papers())
 
 
-@pytest.mark.parametrize("table, sentence", [
-    ({"kind": "opinion"}, "kind must be one of claim, question, check, got 'opinion'"),
-    ({"kind": "question", "rule": "digits"}, "a question, or what is to come, has no rule"),
-    ({"kind": "claim", "to_come": "later", "rule": "digits"}, "a question, or what is to come, has no rule"),
-    ({"kind": "claim", "rule": "digits", "decided_by": "quick"}, "has a measure, and decided_by quick or paper"),
-    ({"kind": "question", "measure": "AUC"}, "has a measure, and decided_by quick or paper"),
-    ({"kind": "claim", "measure": "AUC", "decided_by": "quick"}, "a claim has exactly one rule"),
-    ({}, "missing 1 required positional argument: 'kind'"),
-])
+@pytest.mark.parametrize(
+    "table, sentence",
+    [
+        ({"kind": "opinion"}, "kind must be one of claim, question, check, got 'opinion'"),
+        ({"kind": "question", "rule": "digits"}, "a question, or what is to come, has no rule"),
+        (
+            {"kind": "claim", "to_come": "later", "rule": "digits"},
+            "a question, or what is to come, has no rule",
+        ),
+        (
+            {"kind": "claim", "rule": "digits", "decided_by": "quick"},
+            "has a measure, and decided_by quick or paper",
+        ),
+        ({"kind": "question", "measure": "AUC"}, "has a measure, and decided_by quick or paper"),
+        (
+            {"kind": "claim", "measure": "AUC", "decided_by": "quick"},
+            "a claim has exactly one rule",
+        ),
+        ({}, "missing 1 required positional argument: 'kind'"),
+    ],
+)
 def test_a_row_that_lacks_something_is_refused_with_its_id(claims_of, table, sentence):
     with pytest.raises(ValueError, match=rf"made2026\.toml, claim 'a\.b': .*{re.escape(sentence)}"):
         claims_of(**table)
@@ -91,8 +148,12 @@ def test_a_row_that_lacks_something_is_refused_with_its_id(claims_of, table, sen
 @pytest.fixture
 def claims_of(tmp_path, monkeypatch):
     """The claims of a paper that has the one row a.b with the given fields, beside files that are no papers."""
+
     def claims_of(**table):
-        lines = [f"{key} = {json.dumps(value)}" for key, value in {"where": "Fig. 1", "says": "It is.", **table}.items()]
+        lines = [
+            f"{key} = {json.dumps(value)}"
+            for key, value in {"where": "Fig. 1", "says": "It is.", **table}.items()
+        ]
         (tmp_path / "made2026.toml").write_text("\n".join(["[a.b]", *lines]))
         for other in ("findings.toml", "made2026.choices.toml"):
             (tmp_path / other).write_text("")
@@ -114,7 +175,11 @@ def recorded(claims_of, values, **table):
 
 def test_a_question_gets_an_answer_and_no_verdict(claims_of):
     row = recorded(claims_of, [0.2, 0.4], kind="question", says="How much?", **MEASURED)
-    assert (row.verdict, row.rule, row.kind) == ("answered", None, "question") and row.value == pytest.approx(0.3)
+    assert (row.verdict, row.rule, row.kind) == (
+        "answered",
+        None,
+        "question",
+    ) and row.value == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize("value, verdict", [(0.6, "passed"), (0.4, "failed")])
@@ -125,7 +190,9 @@ def test_a_check_passes_or_fails(claims_of, value, verdict):
 @pytest.mark.parametrize("value, here", [(0.6, "reproduced"), (0.4, "direction only")])
 def test_an_open_row_stays_open_and_says_what_the_rule_says_here(claims_of, value, here):
     row = recorded(claims_of, value, kind="claim", open="depends on the data", **AT_LEAST)
-    assert row.verdict == "open: depends on the data" and row.note.startswith(f"on this data: {here}")
+    assert row.verdict == "open: depends on the data" and row.note.startswith(
+        f"on this data: {here}"
+    )
 
 
 def test_what_is_to_come_cannot_be_recorded_and_says_why_it_is_not_tried(claims_of):
@@ -136,20 +203,33 @@ def test_what_is_to_come_cannot_be_recorded_and_says_why_it_is_not_tried(claims_
 
 
 def test_an_amendment_stands_in_the_reason_of_its_row(claims_of):
-    row = recorded(claims_of, 0.6, kind="claim", amended="2026-11-22: asked for .5 before", **AT_LEAST)
+    row = recorded(
+        claims_of, 0.6, kind="claim", amended="2026-11-22: asked for .5 before", **AT_LEAST
+    )
     assert ledger.reason(vars(row)).endswith("amended 2026-11-22: asked for .5 before")
 
 
 def test_a_row_keeps_paper_number_ours_and_verdict(book, tmp_path, monkeypatch):
     monkeypatch.setenv("PPKIT_RUN", str(tmp_path))
     row = book.record("table1.row5.basic", 18.506, data=FORMULA)
-    assert (row.verdict, row.printed, row.value, row.data, row.note) == ("reproduced", "18.50", 18.506, "formula", "cut, not rounded")
+    assert (row.verdict, row.printed, row.value, row.data, row.note) == (
+        "reproduced",
+        "18.50",
+        18.506,
+        "formula",
+        "cut, not rounded",
+    )
     assert repr(row) == "wang2018.table1.row5.basic   reproduced   ours 18.51   (cut, not rounded)"
     book.record("model.parameters", 14312, data=FORMULA)
     written = json.loads((tmp_path / "claims/01_dpstgd.json").read_text())
-    assert [entry["id"] for entry in written] == ["wang2018.table1.row5.basic", "wang2018.model.parameters"]
-    keys = ("id kind paper where says cause measure printed value spread rule verdict data profile notebook figure choices "
-            "amended note").split()
+    assert [entry["id"] for entry in written] == [
+        "wang2018.table1.row5.basic",
+        "wang2018.model.parameters",
+    ]
+    keys = (
+        "id kind paper where says cause measure printed value spread rule verdict data profile notebook figure choices "
+        "amended note"
+    ).split()
     assert list(written[0]) == keys
 
 
@@ -157,7 +237,9 @@ def test_the_data_of_a_row_is_the_data_set_s_own_word(book):
     data = datasets.load("transactions", rows=2_000)
     row = book.record("data.features", data.X.shape[1], data=data)
     assert row.data == data.source == f"simulated: {data.n_rows:,} rows"
-    with pytest.raises(ValueError, match="data must be a Dataset from ppkit.datasets.load, or FORMULA, got str"):
+    with pytest.raises(
+        ValueError, match="data must be a Dataset from ppkit.datasets.load, or FORMULA, got str"
+    ):
         book.record("data.features", 264, data="real: 700,000 rows")
 
 
@@ -182,7 +264,9 @@ def test_no_stand_in_is_ever_recorded_as_real(name, source, book, tmp_path, monk
 
     forged = object.__new__(Relabelled)
     for attempt in (LooksLikeOne(), forged, "real: 284,807 rows", data.X):
-        with pytest.raises(ValueError, match="data must be a Dataset from ppkit.datasets.load, or FORMULA"):
+        with pytest.raises(
+            ValueError, match="data must be a Dataset from ppkit.datasets.load, or FORMULA"
+        ):
             book.record("data.features", 30, data=attempt)
     assert not json.dumps([row.data for row in book._rows.values()]).count("real")
 
@@ -192,36 +276,60 @@ def test_bad_records_are_refused_with_the_id_or_value(book):
         book.record("fig9.rises", 1, data=FORMULA)
     with pytest.raises(ValueError, match="66 positives are fewer than 100"):
         book.record("headline.improves", 0.1, data=FORMULA, positives=66)
-    with pytest.raises(ValueError, match="no claims for paper 'wang2019': there are kanodia2020, wang2018"):
+    with pytest.raises(
+        ValueError, match="no claims for paper 'wang2019': there are kanodia2020, wang2018"
+    ):
         Ledger("wang2019", notebook="x", profile="quick")
 
 
 def test_few_positives_are_decided_by_their_interval_and_say_so(book):
-    sure = book.record("headline.improves", [0.05, 0.05], data=FORMULA, positives=500, halfwidth=0.06)
-    unsure = book.record("headline.improves", [0.05, 0.05], data=FORMULA, positives=66, halfwidth=0.06)
-    worse = book.record("headline.improves", [-0.2, -0.2], data=FORMULA, positives=66, halfwidth=0.06)
-    assert (sure.verdict, unsure.verdict, worse.verdict) == ("reproduced", "undecided: 66 positives", "not reproduced")
+    sure = book.record(
+        "headline.improves", [0.05, 0.05], data=FORMULA, positives=500, halfwidth=0.06
+    )
+    unsure = book.record(
+        "headline.improves", [0.05, 0.05], data=FORMULA, positives=66, halfwidth=0.06
+    )
+    worse = book.record(
+        "headline.improves", [-0.2, -0.2], data=FORMULA, positives=66, halfwidth=0.06
+    )
+    assert (sure.verdict, unsure.verdict, worse.verdict) == (
+        "reproduced",
+        "undecided: 66 positives",
+        "not reproduced",
+    )
     assert "66 positives: decided by the interval" in unsure.note
 
 
-@pytest.mark.parametrize("halfwidth, text", [(0.06, "0.060"), (0.0005, "0.001"), (0.000312, "0.00031")])
+@pytest.mark.parametrize(
+    "halfwidth, text", [(0.06, "0.060"), (0.0005, "0.001"), (0.000312, "0.00031")]
+)
 def test_a_half_width_never_prints_as_zero(book, halfwidth, text):
-    row = book.record("headline.improves", [0.05, 0.05], data=FORMULA, positives=66, halfwidth=halfwidth)
+    row = book.record(
+        "headline.improves", [0.05, 0.05], data=FORMULA, positives=66, halfwidth=halfwidth
+    )
     assert f"half-width {text};" in row.note + ";"
 
 
 def test_many_claims_at_once(book):
-    table = book.record_all("table1.", {"row1.basic_holds": 66.9, "row4.basic_holds": 1431.2}, data=FORMULA,
-                            against={"row1.basic_holds": 3.01, "row4.basic_holds": 2862.4},
-                            proven={"row1.basic_holds": None, "row4.basic_holds": 1431.2})
+    table = book.record_all(
+        "table1.",
+        {"row1.basic_holds": 66.9, "row4.basic_holds": 1431.2},
+        data=FORMULA,
+        against={"row1.basic_holds": 3.01, "row4.basic_holds": 2862.4},
+        proven={"row1.basic_holds": None, "row4.basic_holds": 1431.2},
+    )
     assert table["verdict"].tolist() == ["✕ refuted", "● reproduced"]
 
 
 def test_merge_lists_every_claim_once_and_refuses_strangers(book):
     book.record("model.parameters", 14312, data=FORMULA)
     rows = ledger.merge([vars(book._rows["wang2018.model.parameters"])])
-    assert [row["id"] for row in rows] == [id for paper in ledger.papers() for id in ledger.claims(paper)]
-    assert {row["verdict"] for row in rows if row["id"] != "wang2018.model.parameters"} == {"not tried"}
+    assert [row["id"] for row in rows] == [
+        id for paper in ledger.papers() for id in ledger.claims(paper)
+    ]
+    assert {row["verdict"] for row in rows if row["id"] != "wang2018.model.parameters"} == {
+        "not tried"
+    }
     with pytest.raises(ValueError, match="no claim has the id 'nobody.said'"):
         ledger.merge([{"id": "nobody.said"}])
 
@@ -230,7 +338,12 @@ def test_the_reference_prefers_decided_then_paper_then_new():
     def row(verdict, profile, value):
         return {"id": "a", "verdict": verdict, "profile": profile, "value": value}
 
-    quick, paper, none = row("reproduced", "quick", 1), row("not reproduced", "paper", 2), row("not tried", None, None)
+    quick, paper, none = (
+        row("reproduced", "quick", 1),
+        row("not reproduced", "paper", 2),
+        row("not tried", None, None),
+    )
+
     def kept(old, new):
         [row] = ledger.best([old], [new])
         return row
@@ -245,22 +358,47 @@ def test_the_scoreboard_counts_claims_and_causes_and_sets_questions_apart():
     def row(verdict, kind="claim", cause=None, id="a"):
         return {"id": id, "paper": "p", "kind": kind, "cause": cause, "verdict": verdict}
 
-    rows = [row("refuted", cause="c"), row("refuted", cause="c"), row("refuted", id="b"), row("not reproduced (better)"),
-            row("not reproduced: the proof has a gap"), row("undecided: 28 positives"), row("open: depends on the data"),
-            row("not tried"), row("answered", "question"), row("not tried", "question"), row("passed", "check")]
+    rows = [
+        row("refuted", cause="c"),
+        row("refuted", cause="c"),
+        row("refuted", id="b"),
+        row("not reproduced (better)"),
+        row("not reproduced: the proof has a gap"),
+        row("undecided: 28 positives"),
+        row("open: depends on the data"),
+        row("not tried"),
+        row("answered", "question"),
+        row("not tried", "question"),
+        row("passed", "check"),
+    ]
     assert ledger.scoreboard(rows).loc["p"].to_dict() == {
-        "not reproduced": 2, "refuted": 3, "undecided": 1, "open": 1, "not tried": 1, "causes of refuted": 2, "questions": 2, "checks": 1}
+        "not reproduced": 2,
+        "refuted": 3,
+        "undecided": 1,
+        "open": 1,
+        "not tried": 1,
+        "causes of refuted": 2,
+        "questions": 2,
+        "checks": 1,
+    }
     assert ledger.counted(rows[:4]) == "1 not reproduced, 3 refuted"
-    assert [ledger.symbol(v) for v in ("reproduced", "not reproduced (better)", "refuted", "open: x")] == ["●", "○", "✕", "□"]
+    assert [
+        ledger.symbol(v) for v in ("reproduced", "not reproduced (better)", "refuted", "open: x")
+    ] == ["●", "○", "✕", "□"]
 
 
 def test_values_keep_their_seeds(book):
     row = book.record("headline.improves", np.array([0.01, 0.03]), data=FORMULA)
-    assert row.value == pytest.approx(0.02) and row.spread == pytest.approx(np.std([0.01, 0.03], ddof=1))
+    assert row.value == pytest.approx(0.02) and row.spread == pytest.approx(
+        np.std([0.01, 0.03], ddof=1)
+    )
 
 
 def test_the_picture_of_a_row_is_the_claim_s_own_as_it_is_now():
     rows = ledger.merge([])
     stale = [{**row, "figure": "gone"} for row in rows]
     assert {row["id"]: row["figure"] for row in ledger.best(stale, stale)} == {
-        claim.id: claim.figure for paper in ledger.papers() for claim in ledger.claims(paper).values()}
+        claim.id: claim.figure
+        for paper in ledger.papers()
+        for claim in ledger.claims(paper).values()
+    }

@@ -19,7 +19,7 @@ from ppkit.lifeline import VanishingFolder
 
 pytestmark = pytest.mark.processes
 
-FAR = 600                                                   # seconds, beyond any machine
+FAR = 600  # seconds, beyond any machine
 MAKE = """
 import subprocess, sys, time
 from pathlib import Path
@@ -65,11 +65,16 @@ def watchers(folder) -> list[psutil.Process]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("more", ["", CHILD, WRITER],
-                         ids=["alone", "a child lives on", "a child writes"])
+@pytest.mark.parametrize(
+    "more", ["", CHILD, WRITER], ids=["alone", "a child lives on", "a child writes"]
+)
 def test_a_killed_process_leaves_no_folder(more, number):
-    made = subprocess.Popen([sys.executable, "-c", MAKE.format(more=more)], stdout=subprocess.PIPE,
-                            stderr=subprocess.DEVNULL, text=True)
+    made = subprocess.Popen(
+        [sys.executable, "-c", MAKE.format(more=more)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     children = []
     try:
         folder = Path(made.stdout.readline().strip())
@@ -90,8 +95,9 @@ def test_a_killed_process_leaves_no_folder(more, number):
 
 def test_what_ends_a_whole_family_ends_it_without_its_folder():
     """As a runner ends a notebook: the kernel and all that it started, at once."""
-    made = subprocess.Popen([sys.executable, "-c", MAKE.format(more=CHILD)], stdout=subprocess.PIPE,
-                            text=True)
+    made = subprocess.Popen(
+        [sys.executable, "-c", MAKE.format(more=CHILD)], stdout=subprocess.PIPE, text=True
+    )
     folder = Path(made.stdout.readline().strip())
     family = [*psutil.Process(made.pid).children(recursive=True), psutil.Process(made.pid)]
     assert len(family) == 2 and len(watchers(str(folder))) >= 1
@@ -115,15 +121,22 @@ LESSON = Path("notebooks", "05_spnn_network.ipynb")
 
 def test_a_killed_lesson_leaves_no_keys_and_no_rows(tmp_path):
     """05 up to its first folder, as a kernel runs it, and then kill -9."""
-    sources = [cell.source for cell in nbformat.read(project.root() / LESSON, 4).cells
-               if cell.cell_type == "code"]
+    sources = [
+        cell.source
+        for cell in nbformat.read(project.root() / LESSON, 4).cells
+        if cell.cell_type == "code"
+    ]
     last = next(number for number, source in enumerate(sources) if "certificates.make" in source)
     sources[last + 1 :] = ["print('made', flush=True)", "import time; time.sleep(600)"]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PPKIT_")}
     environment = {"TMPDIR": str(tmp_path), "MPLBACKEND": "agg", "PPKIT_SOURCE": "standin"}
-    lesson = subprocess.Popen([sys.executable, "-c", "\n".join(sources)], stdout=subprocess.PIPE,
-                              text=True, cwd=project.root() / "notebooks",
-                              env={**inherited, **environment})
+    lesson = subprocess.Popen(
+        [sys.executable, "-c", "\n".join(sources)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=project.root() / "notebooks",
+        env={**inherited, **environment},
+    )
     try:
         assert "made\n" in iter(lesson.stdout.readline, "")
         left = Counter(path.name for path in tmp_path.rglob("*"))
@@ -136,7 +149,9 @@ def test_a_killed_lesson_leaves_no_keys_and_no_rows(tmp_path):
         lesson.stdout.close()
 
 
-@pytest.mark.parametrize("path", [LESSON, Path("notebooks", "solutions", f"{LESSON.stem}_solution.ipynb")], ids=str)
+@pytest.mark.parametrize(
+    "path", [LESSON, Path("notebooks", "solutions", f"{LESSON.stem}_solution.ipynb")], ids=str
+)
 def test_every_temporary_folder_of_the_lesson_is_one_that_vanishes(path):
     cells = nbformat.read(project.root() / path, 4).cells
     code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")

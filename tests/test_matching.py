@@ -63,16 +63,33 @@ def test_the_row_space_is_what_makes_it_quick():
     model, X, y, rng = victim(3)
     gradient = shared_gradient(model, X, y)
     inside = match(model, gradient, n_records=3, rng=rng, labels=y, n_restarts=1, n_steps=60)
-    outside = match(model, gradient, n_records=3, rng=rng, labels=y, n_restarts=1, n_steps=60, in_row_space=False)
+    outside = match(
+        model,
+        gradient,
+        n_records=3,
+        rng=rng,
+        labels=y,
+        n_restarts=1,
+        n_steps=60,
+        in_row_space=False,
+    )
     assert inside.distance < 1e-3 * outside.distance
-    both = torch.cat(gradient[:2], dim=1) if gradient[1].ndim == 2 else torch.cat([gradient[0], gradient[1][:, None]], dim=1)
+    both = (
+        torch.cat(gradient[:2], dim=1)
+        if gradient[1].ndim == 2
+        else torch.cat([gradient[0], gradient[1][:, None]], dim=1)
+    )
     lines = np.c_[inside.rows, np.ones(3)]
     left = np.linalg.lstsq(both.numpy().T, lines.T, rcond=1e-9)[0]
-    np.testing.assert_allclose(both.numpy().T @ left, lines.T, atol=1e-8)  # every row found lies in it
+    np.testing.assert_allclose(
+        both.numpy().T @ left, lines.T, atol=1e-8
+    )  # every row found lies in it
 
 
 def test_without_a_row_space_all_features_are_searched():
-    model, X, y, rng = victim(2, sizes=(3, 2))       # rank 1 for two records: only an affine combination is determined
+    model, X, y, rng = victim(
+        2, sizes=(3, 2)
+    )  # rank 1 for two records: only an affine combination is determined
     gradient = shared_gradient(model, X, y)
     result = match(model, gradient, n_records=2, rng=rng, labels=y)
     assert result.distance < 1e-6 < row_errors(result.rows, X).max()
@@ -97,8 +114,19 @@ def test_the_cosine_s_search_goes_on_until_the_gradients_agree():
     """Few steps a start: the first ends at a distance that is small but no match, and later starts must be tried."""
     model, X, y, _ = victim(2)
     gradient = shared_gradient(model, X, y)
-    first, all_eight = (match(model, gradient, n_records=2, rng=torch.Generator().manual_seed(3), labels=y, distance="cosine",
-                              n_restarts=k, n_steps=10).distance for k in (1, 8))
+    first, all_eight = (
+        match(
+            model,
+            gradient,
+            n_records=2,
+            rng=torch.Generator().manual_seed(3),
+            labels=y,
+            distance="cosine",
+            n_restarts=k,
+            n_steps=10,
+        ).distance
+        for k in (1, 8)
+    )
     assert 1e-12 < first < 1e-3 and all_eight < 0.5 * first
 
 
@@ -106,18 +134,43 @@ def test_distance_is_the_one_between_the_gradients():
     model, X, y, rng = victim(4)
     gradient = shared_gradient(model, X, y)
     for distance in ("l2", "cosine"):
-        result = match(model, gradient, n_records=4, rng=rng, labels=y, distance=distance, n_restarts=1, n_steps=3)
-        made = torch.cat([g.flatten() for g in shared_gradient(model, torch.tensor(result.rows), torch.tensor(result.labels))])
+        result = match(
+            model,
+            gradient,
+            n_records=4,
+            rng=rng,
+            labels=y,
+            distance=distance,
+            n_restarts=1,
+            n_steps=3,
+        )
+        made = torch.cat(
+            [
+                g.flatten()
+                for g in shared_gradient(
+                    model, torch.tensor(result.rows), torch.tensor(result.labels)
+                )
+            ]
+        )
         true = torch.cat([g.flatten() for g in gradient])
-        expected = (made - true).norm() / true.norm() if distance == "l2" else 1 - made @ true / made.norm() / true.norm()
-        assert result.distance == pytest.approx(float(expected), rel=1e-9) and result.distance > 1e-4
+        expected = (
+            (made - true).norm() / true.norm()
+            if distance == "l2"
+            else 1 - made @ true / made.norm() / true.norm()
+        )
+        assert (
+            result.distance == pytest.approx(float(expected), rel=1e-9) and result.distance > 1e-4
+        )
 
 
 def test_noise_on_the_gradient_is_seen_in_the_distance():
     model, X, y, rng = victim(2)
     gradient = shared_gradient(model, X, y)
     size = math.sqrt(sum(float(g.square().sum()) for g in gradient))
-    noisy = [g + 0.3 * size / math.sqrt(g.numel()) * torch.randn(g.shape, generator=rng, dtype=g.dtype) for g in gradient]
+    noisy = [
+        g + 0.3 * size / math.sqrt(g.numel()) * torch.randn(g.shape, generator=rng, dtype=g.dtype)
+        for g in gradient
+    ]
     result = match(model, noisy, n_records=2, rng=rng, labels=y, n_restarts=2)
     assert result.distance > 0.05 and row_errors(result.rows, X).max() > 0.1
 
@@ -125,7 +178,9 @@ def test_noise_on_the_gradient_is_seen_in_the_distance():
 def test_the_same_generator_gives_the_same_rows():
     model, X, y, _ = victim(2)
     gradient = shared_gradient(model, X, y)
-    one, two = (match(model, gradient, n_records=2, rng=torch.Generator().manual_seed(5)) for _ in range(2))
+    one, two = (
+        match(model, gradient, n_records=2, rng=torch.Generator().manual_seed(5)) for _ in range(2)
+    )
     assert (one.rows == two.rows).all() and one.distance == two.distance
     assert all(p.grad is None for p in model.parameters())
 
@@ -138,14 +193,22 @@ def test_class_counts_hold_the_true_ones_and_one_record_has_one(n_logits):
         model, X, y, rng = victim(n_records, sizes=(6, 5, n_logits), seed=seed)
         with torch.no_grad():
             model[2].weight *= 3
-        possible = class_counts(model, shared_gradient(model, X, y)[-1], n_records=n_records, rng=rng)
+        possible = class_counts(
+            model, shared_gradient(model, X, y)[-1], n_records=n_records, rng=rng
+        )
         true = tuple(int((y == k).sum()) for k in range(max(2, n_logits)))
-        assert true in possible and all(sum(counts) == n_records and min(counts) >= 0 for counts in possible)
+        assert true in possible and all(
+            sum(counts) == n_records and min(counts) >= 0 for counts in possible
+        )
         assert n_records > 1 or possible == [true]
         db = shared_gradient(model, X, y)[-1].tolist()
         db = db if n_logits > 1 else [-db[0], db[0]]
-        allowed = [counts for counts in itertools.product(range(n_records + 1), repeat=len(db)) if sum(counts) == n_records
-                   and all(-g < count / n_records < 1 - g for count, g in zip(counts, db))]
+        allowed = [
+            counts
+            for counts in itertools.product(range(n_records + 1), repeat=len(db))
+            if sum(counts) == n_records
+            and all(-g < count / n_records < 1 - g for count, g in zip(counts, db))
+        ]
         assert sorted(possible) == allowed
         first += possible[0] == true
     assert first >= 45
@@ -157,8 +220,18 @@ def test_more_restarts_are_never_worse_and_sometimes_better():
     for seed in range(4):
         model, X, y, _ = victim(3, activation="relu", seed=seed)
         gradient = shared_gradient(model, X, y)
-        one, five = (match(model, gradient, n_records=3, rng=torch.Generator().manual_seed(1), labels=y, n_restarts=k,
-                           n_steps=40).distance for k in (1, 5))
+        one, five = (
+            match(
+                model,
+                gradient,
+                n_records=3,
+                rng=torch.Generator().manual_seed(1),
+                labels=y,
+                n_restarts=k,
+                n_steps=40,
+            ).distance
+            for k in (1, 5)
+        )
         assert five <= one
         better += five < 0.9 * one
     assert better
@@ -169,9 +242,11 @@ def test_row_errors_are_those_of_the_best_assignment():
     for n_found, n_true in ((4, 4), (2, 4), (5, 3)):
         found, truth = rng.standard_normal((n_found, 3)), rng.standard_normal((n_true, 3))
         cost = np.sqrt(((truth[:, None] - found[None]) ** 2).mean(axis=2))
-        least = min(sum(cost[i, j] for i, j in zip(rows, columns))
-                    for rows in itertools.combinations(range(n_true), min(n_found, n_true))
-                    for columns in itertools.permutations(range(n_found), min(n_found, n_true)))
+        least = min(
+            sum(cost[i, j] for i, j in zip(rows, columns))
+            for rows in itertools.combinations(range(n_true), min(n_found, n_true))
+            for columns in itertools.permutations(range(n_found), min(n_found, n_true))
+        )
         errors = row_errors(found, truth)
         assert errors[np.isfinite(errors)].sum() == pytest.approx(least, rel=1e-12)
         assert np.isinf(errors).sum() == max(0, n_true - n_found)
@@ -197,14 +272,21 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match="one tensor per parameter, of shapes"):
         match(model, gradient[:2], n_records=2, rng=rng)
     with pytest.raises(ValueError, match="the gradient must be finite, got 1 values"):
-        match(model, [*gradient[:3], gradient[3] * torch.tensor([1, math.nan])], n_records=2, rng=rng)
+        match(
+            model, [*gradient[:3], gradient[3] * torch.tensor([1, math.nan])], n_records=2, rng=rng
+        )
     with pytest.raises(ValueError, match="the gradient is 0: there is nothing to match"):
         match(model, [0 * g for g in gradient], n_records=2, rng=rng)
     with pytest.raises(ValueError, match="a model whose first layer is Linear, got ReLU"):
         match(nn.Sequential(nn.ReLU(), *model), gradient, n_records=2, rng=rng)
-    with pytest.raises(ValueError, match=r"no class counts of 2 records fit a last bias gradient of \[3.0, 3.0\]"):
+    with pytest.raises(
+        ValueError, match=r"no class counts of 2 records fit a last bias gradient of \[3.0, 3.0\]"
+    ):
         class_counts(model, torch.tensor([3.0, 3.0], dtype=torch.float64), n_records=2, rng=rng)
     with pytest.raises(ValueError, match=r"one entry per logit, got \(3,\)"):
         class_counts(model, torch.zeros(3, dtype=torch.float64), n_records=2, rng=rng)
-    with pytest.raises(ValueError, match=r"found and truth must be \(K, F\) and \(N, F\), got \(2, 3\) and \(2, 4\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"found and truth must be \(K, F\) and \(N, F\), got \(2, 3\) and \(2, 4\)",
+    ):
         row_errors(np.zeros((2, 3)), np.zeros((2, 4)))

@@ -30,6 +30,7 @@ def exponential_mechanisms_in_turn(g, n, scale):
 
 def laplace_first_of_two(g, scale):
     """Oracle: the law of (index, sign) for d = 2, n = 1 with Laplace noise on the signed values, by quadrature."""
+
     def density(z, at):
         return math.exp(-abs(z - at) / scale) / (2 * scale)
 
@@ -40,8 +41,13 @@ def laplace_first_of_two(g, scale):
 
     law = {}
     for j, sign in itertools.product((0, 1), (-1, 1)):
-        value, _ = integrate.quad(lambda r: density(sign * r, g[j]) * mass_within(r, g[1 - j]), 0, 60 * scale,
-                                  points=sorted({abs(v) for v in g}), limit=200)
+        value, _ = integrate.quad(
+            lambda r: density(sign * r, g[j]) * mass_within(r, g[1 - j]),
+            0,
+            60 * scale,
+            points=sorted({abs(v) for v in g}),
+            limit=200,
+        )
         law[frozenset({(j, sign)})] = value
     return law
 
@@ -64,10 +70,17 @@ def drawn(name, g, n, scale, rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("g, n, scale", [([0.9, -0.4, 0.1], 2, 0.8), ([1.0, -2.0, 0.5, 0.0], 1, 2.0), ([0.7, -0.2], 2, 0.5)])
+@pytest.mark.parametrize(
+    "g, n, scale",
+    [([0.9, -0.4, 0.1], 2, 0.8), ([1.0, -2.0, 0.5, 0.0], 1, 2.0), ([0.7, -0.2], 2, 0.5)],
+)
 def test_gumbel_has_the_law_of_exponential_mechanisms_in_turn(g, n, scale):
     rng = np.random.default_rng(1)
-    assert_same_law(lambda: drawn("gumbel", g, n, scale, rng), exponential_mechanisms_in_turn(g, n, scale), 40_000)
+    assert_same_law(
+        lambda: drawn("gumbel", g, n, scale, rng),
+        exponential_mechanisms_in_turn(g, n, scale),
+        40_000,
+    )
 
 
 @pytest.mark.slow
@@ -97,7 +110,9 @@ def test_noise_far_below_the_gaps_changes_nothing(name):
 
 
 def test_signed_values_sends_the_largest_values_not_the_largest_sizes():
-    indices, signs = mechanisms.laplace_signed_values([3.0, -9.0, 1.0, 2.0], 2, scale=0.0, rng=np.random.default_rng(6))
+    indices, signs = mechanisms.laplace_signed_values(
+        [3.0, -9.0, 1.0, 2.0], 2, scale=0.0, rng=np.random.default_rng(6)
+    )
     assert indices.tolist() == [0, 3] and signs.tolist() == [1, 1]
 
 
@@ -123,32 +138,45 @@ def test_the_scale_of_the_gradient_cancels():
 
 
 def test_huge_ratios_do_not_overflow():
-    indices, signs = mechanisms.gumbel_top_n([1e300, -1e300, 1.0, 0.0], 2, scale=1e-300, rng=np.random.default_rng(11))
+    indices, signs = mechanisms.gumbel_top_n(
+        [1e300, -1e300, 1.0, 0.0], 2, scale=1e-300, rng=np.random.default_rng(11)
+    )
     assert indices.tolist() == [0, 1] and signs.tolist() == [1, -1]
 
 
-@pytest.mark.parametrize("noise, cdf", [
-    (mechanisms.laplace, lambda z: np.where(z < 0, 0.5 * np.exp(-np.abs(z)), 1 - 0.5 * np.exp(-np.abs(z)))),
-    (mechanisms.gaussian, lambda z: np.array([0.5 * math.erfc(-v / math.sqrt(2)) for v in z])),
-])
+@pytest.mark.parametrize(
+    "noise, cdf",
+    [
+        (
+            mechanisms.laplace,
+            lambda z: np.where(z < 0, 0.5 * np.exp(-np.abs(z)), 1 - 0.5 * np.exp(-np.abs(z))),
+        ),
+        (mechanisms.gaussian, lambda z: np.array([0.5 * math.erfc(-v / math.sqrt(2)) for v in z])),
+    ],
+)
 def test_noise_has_its_distribution(noise, cdf):
     size = 20_000
     z = np.sort((noise(np.full(size, 3.0), scale=2.0, rng=np.random.default_rng(12)) - 3.0) / 2.0)
     bound = math.sqrt(math.log(2 / FAILURE) / (2 * size))  # Dvoretzky-Kiefer-Wolfowitz
     assert np.abs(np.arange(1, size + 1) / size - cdf(z)).max() < bound + 1 / size
-    np.testing.assert_array_equal(noise([[1.0, 2.0]], scale=0.0, rng=np.random.default_rng(0)), [[1.0, 2.0]])
+    np.testing.assert_array_equal(
+        noise([[1.0, 2.0]], scale=0.0, rng=np.random.default_rng(0)), [[1.0, 2.0]]
+    )
 
 
 @pytest.mark.parametrize("name", SELECTIONS)
-@pytest.mark.parametrize("g, n, scale, message", [
-    ([1.0, np.nan], 1, 1.0, "values must be finite, got 1 NaN or infinite of 2"),
-    ([1.0, 2.0], 3, 1.0, "n must be a whole number from 1 to 2 .*got 3"),
-    ([1.0, 2.0], 0, 1.0, "n must be .*got 0"),
-    ([1.0, 2.0], 1.5, 1.0, "n must be .*got 1.5"),
-    ([1.0, 2.0], 1, -0.5, "scale must be a finite number >= 0, got -0.5"),
-    ([1.0, 2.0], 1, float("nan"), "scale must be .*got nan"),
-    ([[1.0, 2.0]], 1, 1.0, r"g must be a vector, got shape \(1, 2\)"),
-])
+@pytest.mark.parametrize(
+    "g, n, scale, message",
+    [
+        ([1.0, np.nan], 1, 1.0, "values must be finite, got 1 NaN or infinite of 2"),
+        ([1.0, 2.0], 3, 1.0, "n must be a whole number from 1 to 2 .*got 3"),
+        ([1.0, 2.0], 0, 1.0, "n must be .*got 0"),
+        ([1.0, 2.0], 1.5, 1.0, "n must be .*got 1.5"),
+        ([1.0, 2.0], 1, -0.5, "scale must be a finite number >= 0, got -0.5"),
+        ([1.0, 2.0], 1, float("nan"), "scale must be .*got nan"),
+        ([[1.0, 2.0]], 1, 1.0, r"g must be a vector, got shape \(1, 2\)"),
+    ],
+)
 def test_bad_input_is_named(name, g, n, scale, message):
     with pytest.raises(ValueError, match=message):
         SELECTIONS[name](g, n, scale=scale, rng=np.random.default_rng(0))

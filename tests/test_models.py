@@ -11,7 +11,13 @@ def _generator(seed=0):
 def test_the_papers_network_has_14312_parameters():
     model = mlp((264, 50, 20, 2), rng=_generator())
     assert n_parameters(model) == 14_312
-    assert [type(layer).__name__ for layer in model] == ["Linear", "ReLU", "Linear", "ReLU", "Linear"]
+    assert [type(layer).__name__ for layer in model] == [
+        "Linear",
+        "ReLU",
+        "Linear",
+        "ReLU",
+        "Linear",
+    ]
     assert model(torch.zeros(3, 264)).shape == (3, 2)
 
 
@@ -43,7 +49,10 @@ def test_bad_start_is_named():
 
 def test_the_default_activation_is_relu_and_the_choice_moves_no_parameter():
     """What notebooks 01 and 02 were run with stays bit for bit; a sigmoid network starts from the same numbers."""
-    nets = [mlp((5, 4, 3, 2), rng=_generator(3), **choice) for choice in ({}, {"activation": "relu"}, {"activation": "sigmoid"})]
+    nets = [
+        mlp((5, 4, 3, 2), rng=_generator(3), **choice)
+        for choice in ({}, {"activation": "relu"}, {"activation": "sigmoid"})
+    ]
     for net in nets[1:]:
         assert all(torch.equal(p, q) for p, q in zip(nets[0].parameters(), net.parameters()))
     X = torch.randn(6, 5, generator=_generator(4))
@@ -51,12 +60,21 @@ def test_the_default_activation_is_relu_and_the_choice_moves_no_parameter():
 
 
 def test_activations_layer_by_layer_equal_the_network_written_out():
-    net = mlp((5, 4, 3, 2, 1), rng=_generator(), activation=("sigmoid", "piecewise", "relu"), dtype=torch.float64)
+    net = mlp(
+        (5, 4, 3, 2, 1),
+        rng=_generator(),
+        activation=("sigmoid", "piecewise", "relu"),
+        dtype=torch.float64,
+    )
     X = torch.randn(40, 5, generator=_generator(1), dtype=torch.float64)
-    (W1, b1), (W2, b2), (W3, b3), (W4, b4) = [(layer.weight, layer.bias) for layer in net if isinstance(layer, torch.nn.Linear)]
+    (W1, b1), (W2, b2), (W3, b3), (W4, b4) = [
+        (layer.weight, layer.bias) for layer in net if isinstance(layer, torch.nn.Linear)
+    ]
     h = 1 / (1 + torch.exp(-(X @ W1.T + b1)))
     z = h @ W2.T + b2
-    h = torch.where(z < -0.5, torch.zeros_like(z), torch.where(z > 0.5, torch.ones_like(z), z + 0.5))
+    h = torch.where(
+        z < -0.5, torch.zeros_like(z), torch.where(z > 0.5, torch.ones_like(z), z + 0.5)
+    )
     h = torch.where(h @ W3.T + b3 > 0, h @ W3.T + b3, 0.0)
     torch.testing.assert_close(net(X), h @ W4.T + b4, rtol=1e-12, atol=1e-14)
     assert len(list(net)) == 7  # no activation behind the logits
@@ -68,11 +86,14 @@ def test_piecewise_slope_is_one_inside_and_zero_outside():
     assert z.grad.tolist() == [0, 0, 1, 1, 1, 0, 0]
 
 
-@pytest.mark.parametrize("activation, said", [
-    ("tanh", "activation must be one of relu, sigmoid, piecewise, got 'tanh'"),
-    (("relu", "Relu"), "activation must be one of .* got 'Relu'"),
-    (("relu",), r"activation must be one name or 2, one a hidden layer, got \('relu',\)"),
-])
+@pytest.mark.parametrize(
+    "activation, said",
+    [
+        ("tanh", "activation must be one of relu, sigmoid, piecewise, got 'tanh'"),
+        (("relu", "Relu"), "activation must be one of .* got 'Relu'"),
+        (("relu",), r"activation must be one name or 2, one a hidden layer, got \('relu',\)"),
+    ],
+)
 def test_bad_activations_are_named(activation, said):
     with pytest.raises(ValueError, match=said):
         mlp((5, 4, 3, 2), rng=_generator(), activation=activation)

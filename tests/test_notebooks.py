@@ -15,14 +15,20 @@ from ppkit.runner import readme
 ROOT = project.root()
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SOLUTIONS = sorted((ROOT / "notebooks/solutions").glob("*.ipynb"))
-BOTH = [pytest.param(path, id=str(path.relative_to(ROOT / "notebooks"))) for path in LESSONS + SOLUTIONS]
+BOTH = [
+    pytest.param(path, id=str(path.relative_to(ROOT / "notebooks"))) for path in LESSONS + SOLUTIONS
+]
 
 # Cells whose output is not compared, each with the reason. Key: notebook and the cell's first line.
 IGNORED = {}
 
 
 def cells(path: Path, kind: str = "code") -> list:
-    return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == kind and cell.source.strip()]
+    return [
+        cell
+        for cell in nbformat.read(path, as_version=4).cells
+        if cell.cell_type == kind and cell.source.strip()
+    ]
 
 
 def test_there_are_notebooks():
@@ -33,9 +39,15 @@ def test_there_are_notebooks():
 @pytest.mark.parametrize("path", BOTH)
 def test_executed_in_order_without_errors_or_warnings(path):
     code = cells(path)
-    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1)), "run `ppkit execute`"
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1)), (
+        "run `ppkit execute`"
+    )
     outputs = [output for cell in code for output in cell.outputs]
-    assert not [output for output in outputs if output.output_type == "error" or output.get("name") == "stderr"]
+    assert not [
+        output
+        for output in outputs
+        if output.output_type == "error" or output.get("name") == "stderr"
+    ]
 
 
 @pytest.mark.parametrize("path", BOTH)
@@ -43,7 +55,9 @@ def test_no_path_date_or_address_is_printed(path):
     text = json.dumps([cell.outputs for cell in cells(path)])
     text = re.sub(r'"image/(png|svg\+xml)": (".*?"|\[.*?\])', "", text)
     text = re.sub(r"\bamended 2026-\d\d-\d\d:", "", text)  # of a row, not of the run
-    found = re.search(r"(?<![\w.])/(work|tmp|root|home|Users)/[\w.]|0x[0-9a-f]{8,}|\b20\d\d-\d\d-\d\d\b", text)
+    found = re.search(
+        r"(?<![\w.])/(work|tmp|root|home|Users)/[\w.]|0x[0-9a-f]{8,}|\b20\d\d-\d\d-\d\d\b", text
+    )
     assert not found, f"{path.name} prints {found.group(0)}"
 
 
@@ -51,25 +65,36 @@ def test_no_path_date_or_address_is_printed(path):
 def test_committed_outputs_are_of_stand_ins_and_no_notebook_makes_data_of_its_own(path):
     code = cells(path)
     shown = json.dumps([cell.outputs for cell in code])
-    assert not re.search(r"\breal(:| subset:) [\d,]+", shown), "executed on real rows: run `ppkit execute`"
+    assert not re.search(r"\breal(:| subset:) [\d,]+", shown), (
+        "executed on real rows: run `ppkit execute`"
+    )
     source = "\n".join(cell.source for cell in code)
-    assert not re.search(r"\bmade\(|_TOKEN|object\.__setattr__|__new__|\bDataset\(|datasets\.dataset\b|\barranged\(|\bkind=|setattr\(|\broot="
-                         r"|\bto_(csv|parquet)\(", source)
+    assert not re.search(
+        r"\bmade\(|_TOKEN|object\.__setattr__|__new__|\bDataset\(|datasets\.dataset\b|\barranged\(|\bkind=|setattr\(|\broot="
+        r"|\bto_(csv|parquet)\(",
+        source,
+    )
 
 
 @pytest.mark.parametrize("path", BOTH)
 def test_cells_are_short_and_talk_comes_with_them(path):
     code, talk = cells(path), cells(path, "markdown")
-    lengths = sorted(len(cell.source.splitlines()) for cell in code)
-    assert lengths[-1] <= 20, f"{path.name}: a cell of {lengths[-1]} lines"
+    sizes = sorted(
+        sum(isinstance(node, ast.stmt) for node in ast.walk(ast.parse(cell.source)))
+        for cell in code
+    )
+    assert sizes[-1] <= 20, f"{path.name}: a cell of {sizes[-1]} statements"
     assert len(talk) >= 0.6 * len(code)
 
 
 @pytest.mark.parametrize("path", BOTH)
 def test_every_uncompared_cell_is_listed_with_its_reason(path):
-    uncompared = {f"{path.stem}: {cell.source.splitlines()[0]}" for cell in cells(path)
-                  if {"nbval-ignore-output", "nbval-skip"} & set(cell.metadata.get("tags", []))
-                  or re.match(r"#\s*(NBVAL_|PYTEST_)", cell.source)}
+    uncompared = {
+        f"{path.stem}: {cell.source.splitlines()[0]}"
+        for cell in cells(path)
+        if {"nbval-ignore-output", "nbval-skip"} & set(cell.metadata.get("tags", []))
+        or re.match(r"#\s*(NBVAL_|PYTEST_)", cell.source)
+    }
     assert uncompared == {key for key in IGNORED if key.startswith(f"{path.stem}: ")}
 
 
@@ -78,7 +103,9 @@ def test_one_cell_of_literal_parameters(path):
     tagged = [cell for cell in cells(path) if "parameters" in cell.metadata.get("tags", [])]
     assert len(tagged) == 1
     for line in ast.parse(tagged[0].source).body:
-        assert isinstance(line, ast.Assign) and isinstance(line.value, ast.Constant), ast.unparse(line)
+        assert isinstance(line, ast.Assign) and isinstance(line.value, ast.Constant), ast.unparse(
+            line
+        )
     assert tagged[0].source.startswith('PROFILE = "quick"')
 
 
@@ -92,15 +119,21 @@ def test_order_of_a_lesson(path):
 def test_no_notebook_draws_with_interact_or_seeds_the_world():
     for path in LESSONS + SOLUTIONS:
         source = "\n".join(cell.source for cell in cells(path))
-        assert not re.search(r"interact\(|interactive\(|np\.random\.seed|torch\.manual_seed|raises-exception", source), path.name
+        assert not re.search(
+            r"interact\(|interactive\(|np\.random\.seed|torch\.manual_seed|raises-exception", source
+        ), path.name
 
 
 def test_every_claim_is_recorded_by_a_notebook():
     source = "\n".join(cell.source for path in LESSONS for cell in cells(path))
     papers = {paper for paper in ledger.papers() if f'Ledger("{paper}"' in source}
     rows = {row["id"]: row for row in reference()}
-    left = {id for paper in papers for id in ledger.claims(paper) if rows[id]["verdict"] == "not tried"}
-    assert left == {claim.id for paper in papers for claim in ledger.claims(paper).values() if claim.to_come}
+    left = {
+        id for paper in papers for id in ledger.claims(paper) if rows[id]["verdict"] == "not tried"
+    }
+    assert left == {
+        claim.id for paper in papers for claim in ledger.claims(paper).values() if claim.to_come
+    }
 
 
 def reference() -> list[dict]:
@@ -111,36 +144,54 @@ def test_the_reference_is_of_these_claims():
     """Order: ppkit reproduce, ppkit reference, ppkit execute 00_start_here, commit."""
     rows = {row["id"]: row for row in reference()}
     current = [claim for paper in ledger.papers() for claim in ledger.claims(paper).values()]
-    assert list(rows) == [claim.id for claim in current], "claims changed: run `ppkit reproduce`, then `ppkit reference`"
+    assert list(rows) == [claim.id for claim in current], (
+        "claims changed: run `ppkit reproduce`, then `ppkit reference`"
+    )
     for claim in current:
-        same = (claim.says, claim.printed, claim.where) == tuple(rows[claim.id][key] for key in ("says", "printed", "where"))
+        same = (claim.says, claim.printed, claim.where) == tuple(
+            rows[claim.id][key] for key in ("says", "printed", "where")
+        )
         assert same, f"{claim.id} changed: run `ppkit reproduce`, then `ppkit reference`"
 
 
 def test_the_picture_that_a_claim_names_is_there():
     named = {row["figure"] for row in reference() if row["figure"]}
     assert {name for name in named if not (ROOT / "figures" / f"{name}.png").exists()} == set()
-    assert named <= {claim.figure for paper in ledger.papers() for claim in ledger.claims(paper).values()}
+    assert named <= {
+        claim.figure for paper in ledger.papers() for claim in ledger.claims(paper).values()
+    }
 
 
 def test_00_shows_the_reference():
     shown = json.dumps([cell.outputs for cell in cells(ROOT / "notebooks/00_start_here.ipynb")])
     counts = ledger.scoreboard(reference())
-    assert json.dumps(repr(counts))[1:-1].split("\\n")[-1] in shown, "stale: run `ppkit execute 00_start_here`"
+    assert json.dumps(repr(counts))[1:-1].split("\\n")[-1] in shown, (
+        "stale: run `ppkit execute 00_start_here`"
+    )
     for finding in ledger.findings():
         assert json.dumps(finding.title)[1:-1] in shown, "stale: run `ppkit execute 00_start_here`"
 
 
 @pytest.mark.parametrize("name", ["creditcard", "distress", "lending"])
 def test_00_shows_what_each_stand_in_was_measured_to_cost(name):
-    outputs = [output for cell in cells(ROOT / "notebooks/00_start_here.ipynb") for output in cell.outputs]
-    tables = [output.data["text/html"] for output in outputs if "text/html" in output.get("data", {})]
+    outputs = [
+        output for cell in cells(ROOT / "notebooks/00_start_here.ipynb") for output in cell.outputs
+    ]
+    tables = [
+        output.data["text/html"] for output in outputs if "text/html" in output.get("data", {})
+    ]
     for row in standins.measured(name)["losses"]:
         shown = [show.number(row[key]) for key in ("real", "standin", "loss", "upper")]
-        line = r"\s*".join(f"<td>{re.escape(text)}</td>" for text in (row["task"], row["model"], *shown))
-        assert any(re.search(line, table) for table in tables), f"{row['task']} is stale: run `ppkit execute 00_start_here`"
+        line = r"\s*".join(
+            f"<td>{re.escape(text)}</td>" for text in (row["task"], row["model"], *shown)
+        )
+        assert any(re.search(line, table) for table in tables), (
+            f"{row['task']} is stale: run `ppkit execute 00_start_here`"
+        )
 
 
 def test_the_readmes_show_the_reference_and_the_bars():
     for file, text in readme.renewed(ROOT).items():
-        assert file.read_text("utf-8") == text, f"{file.name} is stale: run `ppkit reference` or `make bench`"
+        assert file.read_text("utf-8") == text, (
+            f"{file.name} is stale: run `ppkit reference` or `make bench`"
+        )

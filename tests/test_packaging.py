@@ -13,9 +13,20 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
-ASKED_FOR = ("jupyterlab", "numpy", "torch", "pandas", "scikit-learn", "matplotlib", "seaborn", "phe", "papermill",
-             "pytest", "nbval")
-CUDA = ("nvidia", "cuda", "triton")                                                          # of PyTorch's other build
+ASKED_FOR = (
+    "jupyterlab",
+    "numpy",
+    "torch",
+    "pandas",
+    "scikit-learn",
+    "matplotlib",
+    "seaborn",
+    "phe",
+    "papermill",
+    "pytest",
+    "nbval",
+)
+CUDA = ("nvidia", "cuda", "triton")  # of PyTorch's other build
 PYTHONS = ("3.11", "3.12", "3.13")
 
 
@@ -26,7 +37,9 @@ def requirements(lines):
 
 @pytest.fixture(scope="module")
 def ranges():
-    return requirements(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"])
+    return requirements(
+        tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +70,12 @@ def test_what_was_asked_for_is_there(ranges):
 
 def test_conda_brings_python_and_pip_and_pip_the_lock():
     lines = [line.strip() for line in (ROOT / "environment.yml").read_text("utf-8").splitlines()]
-    assert lines[lines.index("dependencies:") + 1:] == ["- python=3.11", "- pip", "- pip:", "- -r requirements.lock"]
+    assert lines[lines.index("dependencies:") + 1 :] == [
+        "- python=3.11",
+        "- pip",
+        "- pip:",
+        "- -r requirements.lock",
+    ]
 
 
 def test_conda_users_are_told_the_torch_of_the_lock(pins):
@@ -75,18 +93,26 @@ def test_every_locked_wheel_has_a_hash_and_serves_every_python_that_needs_it(loc
             assert needed and len(hashes) <= len(needed) < len(PYTHONS), line
 
 
-def test_the_environment_is_made_from_the_lock_on_the_pythons_that_readme_names(environment, monkeypatch, capsys):
+def test_the_environment_is_made_from_the_lock_on_the_pythons_that_readme_names(
+    environment, monkeypatch, capsys
+):
     assert [".".join(map(str, version)) for version in environment.LOCKED] == list(PYTHONS)
     assert all(python in (ROOT / "README.md").read_text("utf-8") for python in PYTHONS)
     monkeypatch.setattr(environment.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(environment.sys, "platform", "linux")
-    for minor, first in ((11, "the locked packages"), (13, "the locked packages"), (14, "everything")):
+    for minor, first in (
+        (11, "the locked packages"),
+        (13, "the locked packages"),
+        (14, "everything"),
+    ):
         monkeypatch.setattr(environment.sys, "version_info", (3, minor, 0))
         assert environment.steps(ROOT / "requirements.lock", [])[0][0] == first
     assert "No exact versions" in capsys.readouterr().out
 
 
-def test_torch_comes_after_the_lock_that_holds_all_it_needs_and_nothing_pulls_another(environment, monkeypatch):
+def test_torch_comes_after_the_lock_that_holds_all_it_needs_and_nothing_pulls_another(
+    environment, monkeypatch
+):
     monkeypatch.setattr(environment, "is_locked", lambda: True)
     (_, first), (_, second), (_, last) = environment.steps(ROOT / "requirements.lock", [])
     assert "--no-deps" in first and second == ["torch==2.13.0"] and "--no-deps" in last
@@ -103,20 +129,30 @@ def needed(names):
             extras = requirement.extras or {""}
             for line in importlib.metadata.requires(name) or ():
                 one = Requirement(line)
-                if not one.name.startswith(CUDA) and (not one.marker or any(one.marker.evaluate({"extra": extra}) for extra in extras)):
+                if not one.name.startswith(CUDA) and (
+                    not one.marker or any(one.marker.evaluate({"extra": extra}) for extra in extras)
+                ):
                     to_read.append(one)
     return asked
 
 
 def test_the_lock_has_every_package_that_an_installed_one_asks_for(lock, pins):
     """pip is told --no-deps, so that a package missing here would come in its newest version, or not at all."""
-    asked = needed(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"])
+    asked = needed(
+        tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    )
     assert [name for name in asked if name not in pins] == []
     for name, requirements_ in asked.items():
         [only] = pins[name]
-        assert all(Requirement(one).specifier.contains(only.version, prereleases=True) for one in requirements_), name
-    left_out = [one.name for one in map(Requirement, (line.split(" --hash")[0] for line in lock))
-                if (not one.marker or one.marker.evaluate()) and canonicalize_name(one.name) not in asked]
+        assert all(
+            Requirement(one).specifier.contains(only.version, prereleases=True)
+            for one in requirements_
+        ), name
+    left_out = [
+        one.name
+        for one in map(Requirement, (line.split(" --hash")[0] for line in lock))
+        if (not one.marker or one.marker.evaluate()) and canonicalize_name(one.name) not in asked
+    ]
     assert left_out == []
 
 
@@ -129,10 +165,12 @@ sys.exit("ERROR: no wheel of b" if "no-such-package==2" in sys.argv else 0)
 
 
 @pytest.mark.processes
-def test_one_line_of_progress_for_a_call_of_pip_and_the_end_of_what_it_said_if_it_fails(environment, tmp_path, monkeypatch, capsys):
+def test_one_line_of_progress_for_a_call_of_pip_and_the_end_of_what_it_said_if_it_fails(
+    environment, tmp_path, monkeypatch, capsys
+):
     (tmp_path / "pip").mkdir()
     (tmp_path / "pip" / "__init__.py").touch()
-    (tmp_path / "pip" / "__main__.py").write_text(PIP)                                # not pip: nothing is installed
+    (tmp_path / "pip" / "__main__.py").write_text(PIP)  # not pip: nothing is installed
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with open(tmp_path / "pip.log", "w") as log:
         environment.install(Path(sys.executable), "the lock", ["no-such-package==1"], log)
@@ -144,11 +182,17 @@ def test_one_line_of_progress_for_a_call_of_pip_and_the_end_of_what_it_said_if_i
 
 
 @pytest.mark.processes
-def test_an_environment_is_made_anew_only_when_what_it_is_made_from_has_changed(environment, tmp_path, monkeypatch):
+def test_an_environment_is_made_anew_only_when_what_it_is_made_from_has_changed(
+    environment, tmp_path, monkeypatch
+):
     made = []
     monkeypatch.setattr(environment, "ROOT", tmp_path)
-    monkeypatch.setattr(environment, "create", lambda folder: venv.create(folder, clear=True))           # without pip: quick
-    monkeypatch.setattr(environment, "install", lambda python, what, arguments, log: made.append(what))
+    monkeypatch.setattr(
+        environment, "create", lambda folder: venv.create(folder, clear=True)
+    )  # without pip: quick
+    monkeypatch.setattr(
+        environment, "install", lambda python, what, arguments, log: made.append(what)
+    )
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "a"\n[tool.x]\n')
     lock = tmp_path / "requirements.lock"
     lock.write_text("# torch==1\na==1\n")
@@ -157,7 +201,7 @@ def test_an_environment_is_made_anew_only_when_what_it_is_made_from_has_changed(
     environment.main()
     assert calls > 0 and len(made) == calls
     with open(tmp_path / "pyproject.toml", "a") as file:
-        file.write("y = 1\n")                                              # the settings of a tool
+        file.write("y = 1\n")  # the settings of a tool
     environment.main()
     assert len(made) == calls
     lock.write_text("# torch==1\na==2\n")
@@ -174,7 +218,9 @@ def test_the_lock_pins_every_dependency_to_one_version_inside_its_range(ranges, 
         assert only.operator == "==" and "+" not in only.version and "*" not in only.version, name
     for name, allowed in ranges.items():
         [only] = pins[name]
-        assert only.version in allowed, f"{name}: the lock says {only.version}, pyproject.toml {allowed}"
+        assert only.version in allowed, (
+            f"{name}: the lock says {only.version}, pyproject.toml {allowed}"
+        )
     assert str(pins["torch"]) == "==2.13.0"
 
 
@@ -185,6 +231,14 @@ def test_the_wheel_holds_both_packages_and_ppkit_finds_the_other_ones_commands()
 
 
 def test_no_url_and_no_index_anywhere_in_the_recipes():
-    for name in ("requirements.lock", "environment.yml", "pyproject.toml", "Makefile", "tools/environment.py", "tools/lock.py", ".ci/run"):
+    for name in (
+        "requirements.lock",
+        "environment.yml",
+        "pyproject.toml",
+        "Makefile",
+        "tools/environment.py",
+        "tools/lock.py",
+        ".ci/run",
+    ):
         text = (ROOT / name).read_text("utf-8")
         assert "://" not in text and "index-url" not in text and " @ " not in text, name

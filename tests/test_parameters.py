@@ -12,8 +12,12 @@ from ppkit.runner import catalogue
 NOTEBOOKS = {path.stem: path for path in sorted((project.root() / "notebooks").glob("*.ipynb"))}
 DEFAULTS = {name: catalogue.parameters(path) for name, path in NOTEBOOKS.items()}
 NOT_A_NUMBER = ("3", None, True, False, [1], float("nan"), float("inf"), -float("inf"), -1, 10**12)
-WRONG = {int: (*NOT_A_NUMBER, 2.5, 3.0, 0.0, ""), float: (*NOT_A_NUMBER, -1.0, 1e12, ""),
-         str: ("foo", "QUICK", None, 0, 1, True, 2.5, float("nan"), ["quick"]), bool: ("yes", "", None, 0, 1, 0.0, 1.0)}
+WRONG = {
+    int: (*NOT_A_NUMBER, 2.5, 3.0, 0.0, ""),
+    float: (*NOT_A_NUMBER, -1.0, 1e12, ""),
+    str: ("foo", "QUICK", None, 0, 1, True, 2.5, float("nan"), ["quick"]),
+    bool: ("yes", "", None, 0, 1, 0.0, 1.0),
+}
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +35,7 @@ def settings_cell():
         space = kept[name] | DEFAULTS[name] | given
         exec(code[at]["source"], space)
         return space["settings"]
+
     return run
 
 
@@ -39,17 +44,28 @@ def refused(settings_cell, name, parameter, value) -> str:
     with pytest.raises(ValueError) as error:
         settings_cell(name, **{parameter: value})
     said = str(error.value)
-    assert said.startswith(f"{parameter} must be ") and said.endswith(f", got {value!r}") and "\n" not in said
+    assert (
+        said.startswith(f"{parameter} must be ")
+        and said.endswith(f", got {value!r}")
+        and "\n" not in said
+    )
     return said.removesuffix(f", got {value!r}")
 
 
-CASES = [pytest.param(name, parameter, id=f"{name}-{parameter}") for name, cell in DEFAULTS.items() for parameter in cell]
+CASES = [
+    pytest.param(name, parameter, id=f"{name}-{parameter}")
+    for name, cell in DEFAULTS.items()
+    for parameter in cell
+]
 
 
 @pytest.mark.parametrize("name, parameter", CASES)
 def test_no_parameter_takes_a_value_of_another_kind(settings_cell, name, parameter):
     """Also the ones that somebody adds: a parameter without a check takes all of these."""
-    accepted = {refused(settings_cell, name, parameter, value) for value in WRONG[type(DEFAULTS[name][parameter])]}
+    accepted = {
+        refused(settings_cell, name, parameter, value)
+        for value in WRONG[type(DEFAULTS[name][parameter])]
+    }
     assert len(accepted) == 1, "what is accepted does not depend on what was given"
 
 
@@ -76,19 +92,56 @@ def test_a_whole_number_will_do_for_a_number(settings_cell):
     settings_cell("03_spnn", LR=3)
 
 
-@pytest.mark.parametrize("name, parameter, value, sentence", [
-    ("01_dpstgd", "SELECTION", "foo", "SELECTION must be 'gumbel' or 'laplace' or 'laplace_signed_values' or "
-                                      "'laplace_true_sign', got 'foo'"),
-    ("01_dpstgd", "N_ROWS", 10**12, "N_ROWS must be 0 or a whole number from 1,000 to 700,000, got 1000000000000"),
-    ("01_dpstgd", "DATASET", "distress",
-     "DATASET must be 'transactions' or 'creditcard', for which clip bounds and steps are tuned, got 'distress'"),
-    ("01_dpstgd", "PROFILE", "huge", "PROFILE must be 'quick' or 'paper', got 'huge'"),
-    ("02_backtracking", "SORT_BY", "foo", "SORT_BY must be 'file' or 'amount' or 'hour', got 'foo'"),
-    ("03_spnn", "PROTOCOL", "foo", "PROTOCOL must be 'plain' or 'ss' or 'he' or 'masked', got 'foo'"),
-    ("03_spnn", "LR", -5.0, "LR must be a number from 0.01 to 50, got -5.0"),
-    ("05_spnn_network", "N_ROWS", 1, "N_ROWS must be 0 or a whole number from 2,500 to 20,000, got 1"),
-    ("06_collaboration", "SOURCE", "fake", "SOURCE must be 'auto' or 'real' or 'standin', got 'fake'"),
-])
+@pytest.mark.parametrize(
+    "name, parameter, value, sentence",
+    [
+        (
+            "01_dpstgd",
+            "SELECTION",
+            "foo",
+            "SELECTION must be 'gumbel' or 'laplace' or 'laplace_signed_values' or "
+            "'laplace_true_sign', got 'foo'",
+        ),
+        (
+            "01_dpstgd",
+            "N_ROWS",
+            10**12,
+            "N_ROWS must be 0 or a whole number from 1,000 to 700,000, got 1000000000000",
+        ),
+        (
+            "01_dpstgd",
+            "DATASET",
+            "distress",
+            "DATASET must be 'transactions' or 'creditcard', for which clip bounds and steps are tuned, got 'distress'",
+        ),
+        ("01_dpstgd", "PROFILE", "huge", "PROFILE must be 'quick' or 'paper', got 'huge'"),
+        (
+            "02_backtracking",
+            "SORT_BY",
+            "foo",
+            "SORT_BY must be 'file' or 'amount' or 'hour', got 'foo'",
+        ),
+        (
+            "03_spnn",
+            "PROTOCOL",
+            "foo",
+            "PROTOCOL must be 'plain' or 'ss' or 'he' or 'masked', got 'foo'",
+        ),
+        ("03_spnn", "LR", -5.0, "LR must be a number from 0.01 to 50, got -5.0"),
+        (
+            "05_spnn_network",
+            "N_ROWS",
+            1,
+            "N_ROWS must be 0 or a whole number from 2,500 to 20,000, got 1",
+        ),
+        (
+            "06_collaboration",
+            "SOURCE",
+            "fake",
+            "SOURCE must be 'auto' or 'real' or 'standin', got 'fake'",
+        ),
+    ],
+)
 def test_values_that_were_found_late_before(settings_cell, name, parameter, value, sentence):
     with pytest.raises(ValueError) as error:
         settings_cell(name, **{parameter: value})
@@ -96,31 +149,52 @@ def test_values_that_were_found_late_before(settings_cell, name, parameter, valu
 
 
 def test_the_settings_take_what_is_given_and_leave_the_rest(settings_cell):
-    default, given = settings_cell("06_collaboration"), settings_cell("06_collaboration", N_RUNS=7, HORIZON=9)
+    default, given = (
+        settings_cell("06_collaboration"),
+        settings_cell("06_collaboration", N_RUNS=7, HORIZON=9),
+    )
     assert vars(given) == vars(default) | dict(n_runs=7, n_grid=7, n_few=7, horizon=9)
 
 
 @pytest.mark.processes
 def test_plain_papermill_ends_in_the_settings_cell(tmp_path):
     with pytest.raises(PapermillExecutionError) as error:
-        papermill.execute_notebook(NOTEBOOKS["01_dpstgd"], tmp_path / "out.ipynb", parameters={"N_ROWS": "many"},
-                                   progress_bar=False, cwd=tmp_path)
+        papermill.execute_notebook(
+            NOTEBOOKS["01_dpstgd"],
+            tmp_path / "out.ipynb",
+            parameters={"N_ROWS": "many"},
+            progress_bar=False,
+            cwd=tmp_path,
+        )
     assert (error.value.ename, error.value.exec_count) == ("ValueError", 4)
     assert error.value.evalue.startswith("N_ROWS must be 0 or a whole number from ")
 
 
 @pytest.mark.processes
 def test_a_run_ends_with_the_sentence_and_computes_nothing(project, ppkit):
-    cell = ("from ppkit import profile\n"
-            "settings = profile.of(globals(), dict(quick={}, paper={}), DATASET=profile.one_of('transactions', 'creditcard'))")
-    project.add("01_a", cell, "open('computed', 'w').close()",
-                parameters='PROFILE = "quick"\nSOURCE = "auto"\nDATASET = "transactions"\nSEED = 0')
+    cell = (
+        "from ppkit import profile\n"
+        "settings = profile.of(globals(), dict(quick={}, paper={}), DATASET=profile.one_of('transactions', 'creditcard'))"
+    )
+    project.add(
+        "01_a",
+        cell,
+        "open('computed', 'w').close()",
+        parameters='PROFILE = "quick"\nSOURCE = "auto"\nDATASET = "transactions"\nSEED = 0',
+    )
     code, _, said = ppkit("reproduce", "-p", "DATASET", "distress")
     assert code == 1
-    assert "01_a failed in code cell [3]: ValueError: DATASET must be 'transactions' or 'creditcard', got 'distress'\n" in said
+    assert (
+        "01_a failed in code cell [3]: ValueError: DATASET must be 'transactions' or 'creditcard', got 'distress'\n"
+        in said
+    )
     assert not list(project.folder.rglob("computed"))
 
 
 def test_a_rule_for_a_parameter_that_is_not_there_is_an_error():
     with pytest.raises(KeyError, match="N_ROW"):
-        profile.of(dict(PROFILE="quick", SOURCE="auto", SEED=0, N_ROWS=3), {"quick": {}}, N_ROW=profile.whole(1, 9))
+        profile.of(
+            dict(PROFILE="quick", SOURCE="auto", SEED=0, N_ROWS=3),
+            {"quick": {}},
+            N_ROW=profile.whole(1, 9),
+        )

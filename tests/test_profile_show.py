@@ -17,7 +17,9 @@ SIZES = {"quick": {"n_rounds": 10, "seeds": 3}, "paper": {"n_rounds": 300, "seed
 def resolved(name="quick", **given):
     """The settings of these parameters, of which SEEDS and N_ROUNDS may be set."""
     parameters = dict(PROFILE=name, SOURCE="auto", SEED=0, N_ROUNDS=0, SEEDS=0) | given
-    return profile.of(parameters, SIZES, N_ROUNDS=profile.whole(5, 1_000), SEEDS=profile.whole(1, 10))
+    return profile.of(
+        parameters, SIZES, N_ROUNDS=profile.whole(5, 1_000), SEEDS=profile.whole(1, 10)
+    )
 
 
 def test_zero_leaves_the_profile_alone():
@@ -26,16 +28,25 @@ def test_zero_leaves_the_profile_alone():
     assert SIZES["quick"]["n_rounds"] == 10
 
 
-@pytest.mark.parametrize("given, sentence", [
-    (dict(PROFILE="fast"), "PROFILE must be 'quick' or 'paper', got 'fast'"),
-    (dict(PROFILE=["quick"]), "PROFILE must be 'quick' or 'paper', got ['quick']"),
-    (dict(SOURCE="web"), "SOURCE must be 'auto' or 'real' or 'standin', got 'web'"),
-    (dict(SEED=2**32), "SEED must be a whole number from 0 to 4,294,967,295, got 4294967296"),
-    (dict(N_ROUNDS=4), "N_ROUNDS must be 0 or a whole number from 5 to 1,000, got 4"),
-    (dict(N_ROUNDS=False), "N_ROUNDS must be 0 or a whole number from 5 to 1,000, got False"),
-    (dict(N_ROUNDS=float("nan")), "N_ROUNDS must be 0 or a whole number from 5 to 1,000, got nan"),
-    (dict(N_ROUNDS="9" * 99), "N_ROUNDS must be 0 or a whole number from 5 to 1,000, got '" + "9" * 59),
-])
+@pytest.mark.parametrize(
+    "given, sentence",
+    [
+        (dict(PROFILE="fast"), "PROFILE must be 'quick' or 'paper', got 'fast'"),
+        (dict(PROFILE=["quick"]), "PROFILE must be 'quick' or 'paper', got ['quick']"),
+        (dict(SOURCE="web"), "SOURCE must be 'auto' or 'real' or 'standin', got 'web'"),
+        (dict(SEED=2**32), "SEED must be a whole number from 0 to 4,294,967,295, got 4294967296"),
+        (dict(N_ROUNDS=4), "N_ROUNDS must be 0 or a whole number from 5 to 1,000, got 4"),
+        (dict(N_ROUNDS=False), "N_ROUNDS must be 0 or a whole number from 5 to 1,000, got False"),
+        (
+            dict(N_ROUNDS=float("nan")),
+            "N_ROUNDS must be 0 or a whole number from 5 to 1,000, got nan",
+        ),
+        (
+            dict(N_ROUNDS="9" * 99),
+            "N_ROUNDS must be 0 or a whole number from 5 to 1,000, got '" + "9" * 59,
+        ),
+    ],
+)
 def test_a_wrong_value_is_refused_with_what_is_accepted(given, sentence):
     with pytest.raises(ValueError) as error:
         resolved(**given)
@@ -44,7 +55,13 @@ def test_a_wrong_value_is_refused_with_what_is_accepted(given, sentence):
 
 def test_digits_are_fixed_and_minus_zero_is_zero():
     assert [show.number(x, 2) for x in (1.005, -0.001, np.float32(2.5), None, "text", True)] == [
-        "1.00", "0.00", "2.50", "", "text", "yes"]
+        "1.00",
+        "0.00",
+        "2.50",
+        "",
+        "text",
+        "yes",
+    ]
 
 
 def test_tables_from_dicts_and_lists():
@@ -65,7 +82,11 @@ def test_a_figure_names_its_data_and_is_kept_in_the_run(tmp_path, monkeypatch):
 
     fig = draw()
     assert fig._supxlabel.get_text() == "Rises. Data: formula."
-    assert {path.name for path in (tmp_path / "figures").iterdir()} == {"drawn.png", "drawn.svg", "drawn.json"}
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {
+        "drawn.png",
+        "drawn.svg",
+        "drawn.json",
+    }
     assert json.loads((tmp_path / "figures/drawn.json").read_text())["data"] == "formula"
     svg = (tmp_path / "figures/drawn.svg").read_bytes()
     draw()
@@ -74,11 +95,15 @@ def test_a_figure_names_its_data_and_is_kept_in_the_run(tmp_path, monkeypatch):
 
 def test_a_figure_of_two_data_sets_names_both():
     from ppkit.datasets import load
+
     two = load("lending", source="standin", rows=30), load("creditcard", source="standin", rows=40)
     fig, _ = show.new()
     show.finish(fig, "drawn", "Rises.", data=two)
     plt.close(fig)
-    assert fig._supxlabel.get_text().replace("\n", " ") == f"Rises. Data: lending {two[0].source}, creditcard {two[1].source}."
+    assert (
+        fig._supxlabel.get_text().replace("\n", " ")
+        == f"Rises. Data: lending {two[0].source}, creditcard {two[1].source}."
+    )
 
 
 def test_a_control_draws_nothing_until_a_slider_moves():

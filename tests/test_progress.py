@@ -22,7 +22,7 @@ LEFT = {
     "sum(side_by_side(show.progress(jobs, label='threads')))": ["190"],
     "[1 / i for i in show.progress([1, 0], label='comprehension')]": ["ZeroDivisionError"],
     "it = iter(show.progress([1, 0], label='held'))\nnext(it)\n1 / 0": ["ZeroDivisionError"],
-    "print('kept')\ndel it": ["kept\n"],                      # a bar of a cell before this one ends
+    "print('kept')\ndel it": ["kept\n"],  # a bar of a cell before this one ends
     "for i in show.progress([1, 0], label='failing'):\n    1 / i": ["ZeroDivisionError"],
     "print('two', len([*show.progress('ab', label='first')]), end='; ')\n"
     "print('bars', len([*show.progress('ab', label='second')]))": ["bars 2\n"],
@@ -35,8 +35,11 @@ def test_a_bar_is_drawn_where_a_person_watches_and_nothing_is_left(tmp_path, mon
     sources = ("import joblib\nfrom ppkit import show", *LEFT)
     cells = [nbformat.v4.new_code_cell(source) for source in sources]
     client = nbclient.NotebookClient(
-        nbformat.v4.new_notebook(cells=cells), timeout=600, allow_errors=True,
-        resources={"metadata": {"path": str(tmp_path)}})
+        nbformat.v4.new_notebook(cells=cells),
+        timeout=600,
+        allow_errors=True,
+        resources={"metadata": {"path": str(tmp_path)}},
+    )
     printed, take = [], client.process_message
 
     def listen(message, *rest):
@@ -46,8 +49,10 @@ def test_a_bar_is_drawn_where_a_person_watches_and_nothing_is_left(tmp_path, mon
     client.process_message = listen
     client.execute()
     for expected, cell in zip(LEFT.values(), cells[1:], strict=True):
-        left = [output.get("ename") or output.get("text") or output.data["text/plain"]
-                for output in cell.outputs]
+        left = [
+            output.get("ename") or output.get("text") or output.data["text/plain"]
+            for output in cell.outputs
+        ]
         assert left == expected, cell.source
     drawn = "".join(printed)
     for label in ("plain", "break", "outer", "threads", "comprehension", "failing", "second"):
@@ -60,17 +65,18 @@ def test_progress_is_silent_unless_somebody_watches(monkeypatch):
     monkeypatch.delenv("PPKIT_WATCH", raising=False)
     assert show.progress(items) is items
     monkeypatch.setenv("PPKIT_WATCH", "1")
-    assert show.progress(items) is items                       # no notebook, so nobody to see it
+    assert show.progress(items) is items  # no notebook, so nobody to see it
 
 
-SHOWS = {"print", "display", "show", "warn"}                   # plt.show, warnings.warn
+SHOWS = {"print", "display", "show", "warn"}  # plt.show, warnings.warn
 
 
 def called(node) -> set[str]:
     """The names of all that is called inside `node`."""
     functions = [inner.func for inner in ast.walk(node) if isinstance(inner, ast.Call)]
-    return {getattr(function, "attr", None) or getattr(function, "id", None)
-            for function in functions}
+    return {
+        getattr(function, "attr", None) or getattr(function, "id", None) for function in functions
+    }
 
 
 def lost(sources: list[str]) -> list[str]:
@@ -86,7 +92,7 @@ def lost(sources: list[str]) -> list[str]:
             names = called(line)
             if isinstance(line, ast.Assign) and isinstance(line.value, ast.Lambda):
                 line.name = line.targets[0].id
-            if hasattr(line, "name"):                          # a function, a class
+            if hasattr(line, "name"):  # a function, a class
                 draws |= {line.name} if names & draws else set()
                 prints |= {line.name} if names & prints else set()
                 if names & draws and names & prints:
@@ -109,8 +115,11 @@ def test_the_check_sees_what_a_bar_would_clear():
     assert not lost(["print('other cell')", f"{loop}pass\nprint('after')"])
 
 
-@pytest.mark.parametrize("path", sorted((project.root() / "notebooks").rglob("*.ipynb")),
-                         ids=lambda path: Path(path).stem)
+@pytest.mark.parametrize(
+    "path",
+    sorted((project.root() / "notebooks").rglob("*.ipynb")),
+    ids=lambda path: Path(path).stem,
+)
 def test_no_committed_cell_shows_what_a_bar_then_clears(path):
     cells = nbformat.read(path, as_version=4).cells
     assert lost([cell.source for cell in cells if cell.cell_type == "code"]) == []

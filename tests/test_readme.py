@@ -15,12 +15,19 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_scoreboard_counts_and_names_the_data():
-    rows = [row for row in ledger.merge([]) if row["paper"] == "wang2018" and row["kind"] == "claim"]
+    rows = [
+        row for row in ledger.merge([]) if row["paper"] == "wang2018" and row["kind"] == "claim"
+    ]
     rows[0] |= {"verdict": "refuted", "profile": "paper", "data": "formula", "value": 6.5192}
     rows[1] |= {"verdict": "reproduced", "profile": "paper", "data": "simulated", "value": 1.0}
     head, _, last = readme.scoreboard(rows).splitlines()
-    assert head == "| paper | ● reproduced | ✕ refuted | · not tried | causes of refuted | decided on |"
-    assert last == f"| wang2018 | 1 | 1 | {len(rows) - 2} | 1 | formulas, simulated (paper profile) |"
+    assert (
+        head
+        == "| paper | ● reproduced | ✕ refuted | · not tried | causes of refuted | decided on |"
+    )
+    assert (
+        last == f"| wang2018 | 1 | 1 | {len(rows) - 2} | 1 | formulas, simulated (paper profile) |"
+    )
 
 
 def test_findings_and_rows_say_what_they_rest_on():
@@ -30,7 +37,9 @@ def test_findings_and_rows_say_what_they_rest_on():
     for row in of_it:
         row |= {"verdict": "refuted", "value": 6.5192}
     mark = "✓" if finding.right else "✕"
-    assert f"- {mark} {finding.title} ({len(of_it)} refuted; [{finding.lesson}]" in readme.findings(rows)
+    assert f"- {mark} {finding.title} ({len(of_it)} refuted; [{finding.lesson}]" in readme.findings(
+        rows
+    )
     table = readme.every_row(rows)
     assert table.count("\n| ") == len(rows) + len(ledger.papers()) and "| 6.519 |" in table
 
@@ -41,34 +50,57 @@ def test_the_readme_is_short():
 
 def test_bars_of_both_sides():
     bar = {"what": "a over b", "ratio": 1.464, "spread": [1.05, 1.61], "threads": 1}
-    table = readme.bars({"bars": [bar | {"at_least": None, "at_most": 2.5}, bar | {"at_least": 1.0, "at_most": None}]})
-    assert table.splitlines()[-2:] == ["| a over b | at most 2.5 | 1.46 | 1.05 to 1.61 | 1 |",
-                                       "| a over b | at least 1 | 1.46 | 1.05 to 1.61 | 1 |"]
+    table = readme.bars(
+        {
+            "bars": [
+                bar | {"at_least": None, "at_most": 2.5},
+                bar | {"at_least": 1.0, "at_most": None},
+            ]
+        }
+    )
+    assert table.splitlines()[-2:] == [
+        "| a over b | at most 2.5 | 1.46 | 1.05 to 1.61 | 1 |",
+        "| a over b | at least 1 | 1.46 | 1.05 to 1.61 | 1 |",
+    ]
 
 
 def test_only_what_stands_between_the_marks_changes(tmp_path):
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures/claims.json").write_text('{"claims": []}')
     for file, name in (("README.md", "findings"), ("figures/README.md", "rows")):
-        (tmp_path / file).write_text(f"above\n<!-- begin {name} -->\nold\n<!-- end {name} -->\nbelow\n")
+        (tmp_path / file).write_text(
+            f"above\n<!-- begin {name} -->\nold\n<!-- end {name} -->\nbelow\n"
+        )
     readme.write(tmp_path)
     for file, name in (("README.md", "findings"), ("figures/README.md", "rows")):
         text = (tmp_path / file).read_text("utf-8")
-        assert text.startswith(f"above\n<!-- begin {name} -->\n") and text.endswith(f"<!-- end {name} -->\nbelow\n")
+        assert text.startswith(f"above\n<!-- begin {name} -->\n") and text.endswith(
+            f"<!-- end {name} -->\nbelow\n"
+        )
         assert "\nold\n" not in text
 
 
 def commands() -> dict[str, str]:
     """Every `ppkit ...` that the READMEs and the notebooks' text tell a reader to type, with the file where it stands first."""
     found: dict[str, str] = {}
-    pages = (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "data/README.md", "spnn_system/README.md"))
+    pages = (
+        ROOT / name
+        for name in ("README.md", "CONTRIBUTING.md", "data/README.md", "spnn_system/README.md")
+    )
     for path in (*pages, *sorted((ROOT / "notebooks").rglob("*.ipynb"))):
         if path.suffix == ".md":
             texts = [path.read_text("utf-8")]
         else:
-            texts = ["".join(cell["source"]) for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "markdown"]
+            texts = [
+                "".join(cell["source"])
+                for cell in json.loads(path.read_text("utf-8"))["cells"]
+                if cell["cell_type"] == "markdown"
+            ]
         for text in texts:
-            for line in (*re.findall(r"^(ppkit [^#\n]*)", text, re.M), *re.findall(r"`(ppkit [^`\n]*)`", text)):
+            for line in (
+                *re.findall(r"^(ppkit [^#\n]*)", text, re.M),
+                *re.findall(r"`(ppkit [^`\n]*)`", text),
+            ):
                 found.setdefault(line.strip(), path.name)
     return found
 
@@ -83,7 +115,7 @@ def test_every_command_that_a_reader_is_told_is_one():
             assert words[0] in command.commands, f"{where}: `{line}`: there is no {words[0]}"
             command = command.commands[words.pop(0)]
         try:
-            if words:                                           # none: only the command's name, in a sentence
+            if words:  # none: only the command's name, in a sentence
                 command.make_context(line, words)
         except Exception as error:
             pytest.fail(f"{where}: `{line}`: {error}")

@@ -22,10 +22,14 @@ def exact_log_moment(p, q, order):
 
 def exact_curve(without, with_record):
     """Oracle: the larger of the two directions, term by term."""
+
     def curve(orders):
-        both = [[exact_log_moment(a, b, order) for order in orders]
-                for a, b in ((with_record, without), (without, with_record))]
+        both = [
+            [exact_log_moment(a, b, order) for order in orders]
+            for a, b in ((with_record, without), (without, with_record))
+        ]
         return np.max(both, axis=0) / (np.asarray(orders) - 1)
+
     return curve
 
 
@@ -41,7 +45,10 @@ def test_sampled_moments_bound_the_enumerated_ones(m, p, rate, monkeypatch):
     replaced = renyi.sampled_log_moments(curve, rate, "replace_one")
     assert added[0] == replaced[0] == 0.0
     for order, bound_add, bound_replace in zip(range(2, 21), added[1:], replaced[1:]):
-        forth, back = exact_log_moment(with_up, without, order), exact_log_moment(without, with_up, order)
+        forth, back = (
+            exact_log_moment(with_up, without, order),
+            exact_log_moment(without, with_up, order),
+        )
         assert max(forth, back) <= bound_add * (1 + 1e-9) + 1e-15
         assert exact_log_moment(with_up, with_down, order) <= bound_replace * (1 + 1e-9) + 1e-15
         if rate * order < 0.1 and p < 0.7:  # and they are not loose where the second order rules
@@ -51,9 +58,15 @@ def test_sampled_moments_bound_the_enumerated_ones(m, p, rate, monkeypatch):
 def test_sampled_moments_agree_with_dp_accounting_for_the_gaussian():
     orders = np.arange(2, 65)
     theirs = rdp_privacy_accountant._compute_rdp_poisson_subsampled_gaussian(0.01, 1.0, orders)
-    ours = renyi.sampled_log_moments(lambda alpha: alpha / 2, 0.01, "add_remove")[1:64] / (orders - 1)
-    assert (ours >= np.array(theirs) * (1 - 1e-9)).all()  # a bound for every mechanism of this curve, the Gaussian included
-    np.testing.assert_allclose(ours[5:], theirs[5:], rtol=1e-7)  # where `forth` rules the two formulas are the same
+    ours = renyi.sampled_log_moments(lambda alpha: alpha / 2, 0.01, "add_remove")[1:64] / (
+        orders - 1
+    )
+    assert (
+        ours >= np.array(theirs) * (1 - 1e-9)
+    ).all()  # a bound for every mechanism of this curve, the Gaussian included
+    np.testing.assert_allclose(
+        ours[5:], theirs[5:], rtol=1e-7
+    )  # where `forth` rules the two formulas are the same
 
 
 def test_sampled_moments_are_convex_through_one():
@@ -68,8 +81,10 @@ def test_laplace_curve_against_quadrature(shift, order):
     def integrand(z):
         return math.exp(-order * abs(z - shift) - (1 - order) * abs(z)) / 2
 
-    moment = sum(integrate.quad(integrand, low, high, epsabs=1e-14, epsrel=1e-12)[0]
-                 for low, high in ((-80, 0), (0, shift), (shift, 80 + shift * order)))
+    moment = sum(
+        integrate.quad(integrand, low, high, epsabs=1e-14, epsrel=1e-12)[0]
+        for low, high in ((-80, 0), (0, shift), (shift, 80 + shift * order))
+    )
     bound = float(renyi.laplace_curve(shift, 5)(np.array([order]))[0])
     assert bound == pytest.approx(5 * math.log(moment) / (order - 1), rel=1e-6, abs=1e-12)
     assert 0 < bound <= 5 * order * shift**2 / 2
@@ -81,7 +96,9 @@ def test_bounded_range_curve_covers_every_two_point_response():
         cover = renyi.bounded_range_curve(width, 1)(orders)
         for t in np.linspace(0.01, 0.99, 37) * width:  # losses t and t - width
             high = (math.exp(width) - math.exp(t)) / math.expm1(width)
-            log_terms = np.logaddexp(math.log(high) + (orders - 1) * t, math.log1p(-high) + (orders - 1) * (t - width))
+            log_terms = np.logaddexp(
+                math.log(high) + (orders - 1) * t, math.log1p(-high) + (orders - 1) * (t - width)
+            )
             assert (log_terms / (orders - 1) <= cover * (1 + 1e-9) + 1e-12).all()
 
 
@@ -90,7 +107,9 @@ def test_conversion_lies_between_the_exact_gaussian_and_the_textbook(rho):
     delta, mu = 2.0**-30, math.sqrt(2 * rho)
 
     def gaussian_delta(epsilon):
-        return stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
+        return stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * stats.norm.cdf(
+            -mu / 2 - epsilon / mu
+        )
 
     epsilon = renyi.curve_epsilon(lambda alpha: alpha * rho, delta)
     assert gaussian_delta(epsilon) < delta

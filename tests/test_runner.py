@@ -28,17 +28,25 @@ RECORD = """\
 page = ledger.Ledger("wang2018", notebook="01_good", profile=PROFILE)
 page.record("table1.row5.basic", 18.506, data=ledger.FORMULA)"""
 WIDGET = "import ipywidgets\nshow.control(print, eps=ipywidgets.FloatSlider(1.0))"
-THREADS = 'print("threads", os.environ["OMP_NUM_THREADS"], "source", os.environ.get("PPKIT_SOURCE"))'
+THREADS = (
+    'print("threads", os.environ["OMP_NUM_THREADS"], "source", os.environ.get("PPKIT_SOURCE"))'
+)
 UNWRITABLE_HOME = "/proc/ppkit-has-no-home"
 
 
 @pytest.fixture(scope="module")
 def ran(session_project):
     """One run of three notebooks, of which two fail, with a HOME that cannot be written."""
-    session_project.add("01_good", "# Good\n$$\\frac{\\epsilon}{2}$$", GOOD, RECORD, WIDGET, THREADS)
+    session_project.add(
+        "01_good", "# Good\n$$\\frac{\\epsilon}{2}$$", GOOD, RECORD, WIDGET, THREADS
+    )
     session_project.add("02_raises", "## Where it breaks", "1 / 0", "print('never')")
-    session_project.add("03_dies", "import os, signal", "os.kill(os.getpid(), signal.SIGKILL)", parameters=None)
-    done = session_project.run("reproduce", "-p", "SEED", "7", "--data", "standin", HOME=UNWRITABLE_HOME)
+    session_project.add(
+        "03_dies", "import os, signal", "os.kill(os.getpid(), signal.SIGKILL)", parameters=None
+    )
+    done = session_project.run(
+        "reproduce", "-p", "SEED", "7", "--data", "standin", HOME=UNWRITABLE_HOME
+    )
     return session_project, done
 
 
@@ -53,7 +61,10 @@ def test_one_failed_notebook_does_not_lose_the_others(ran):
     assert "03_dies failed in code cell [2]: the kernel died" in done.stderr
     about = read(project.latest / "run.json")["notebooks"]
     assert {name: notebook["status"] for name, notebook in about.items()} == {
-        "01_good": "done", "02_raises": "failed", "03_dies": "failed"}
+        "01_good": "done",
+        "02_raises": "failed",
+        "03_dies": "failed",
+    }
     assert (about["02_raises"]["cell"], about["02_raises"]["heading"]) == (3, "Where it breaks")
     assert any("1 / 0" in line for line in about["02_raises"]["traceback"])
     assert "\x1b" not in (project.latest / "run.json").read_text()
@@ -64,7 +75,12 @@ def test_run_json_says_what_ran_and_no_path_or_host(ran):
     text = (project.latest / "run.json").read_text("utf-8")
     about = json.loads(text)
     assert str(project.folder) not in text and os.uname().nodename not in text
-    assert (about["profile"], about["data"], about["seeds"], about["state"]) == ("quick", "standin", [7], "with failures")
+    assert (about["profile"], about["data"], about["seeds"], about["state"]) == (
+        "quick",
+        "standin",
+        [7],
+        "with failures",
+    )
     assert {"python", "torch", "numpy"} <= set(about["versions"]) and about["machine"]["cores"] >= 1
     good = about["notebooks"]["01_good"]
     assert good["parameters"] == {"PROFILE": "quick", "SEED": 7, "RATE": 0.5, "NAME": ""}
@@ -74,7 +90,9 @@ def test_run_json_says_what_ran_and_no_path_or_host(ran):
 def test_parameters_threads_and_source_reach_the_kernel(ran):
     project, _ = ran
     cells = nbformat.read(project.latest / "notebooks" / "01_good.ipynb", as_version=4).cells
-    printed = "".join(output.get("text", "") for cell in cells for output in cell.get("outputs", []))
+    printed = "".join(
+        output.get("text", "") for cell in cells for output in cell.get("outputs", [])
+    )
     assert "seed 7\n" in printed
     assert printed.endswith("threads 1 source standin\n")
 
@@ -84,10 +102,17 @@ def test_claims_are_merged_and_pictures_kept(ran):
     merged = read(project.latest / "claims.json")
     decided = [row for row in merged["claims"] if row["verdict"] != "not tried"]
     assert [(row["id"], row["verdict"], row["notebook"]) for row in decided] == [
-        ("wang2018.table1.row5.basic", "reproduced", "01_good")]
-    assert len(merged["claims"]) >= 32 and merged["run"]["id"] == read(project.latest / "run.json")["id"]
+        ("wang2018.table1.row5.basic", "reproduced", "01_good")
+    ]
+    assert (
+        len(merged["claims"]) >= 32
+        and merged["run"]["id"] == read(project.latest / "run.json")["id"]
+    )
     assert {file.name for file in (project.latest / "figures").iterdir()} == {
-        "two_points.png", "two_points.svg", "two_points.json"}
+        "two_points.png",
+        "two_points.svg",
+        "two_points.json",
+    }
 
 
 def test_the_index_shows_failures_verdicts_and_pictures_and_fetches_nothing(ran):
@@ -98,12 +123,17 @@ def test_the_index_shows_failures_verdicts_and_pictures_and_fetches_nothing(ran)
     assert "● reproduced <b>1</b>" in page and 'src="figures/two_points.png"' in page
     assert 'href="html/01_good.html"' in page
     assert "http" not in page and "<script src" not in page and "<link" not in page
-    assert not re.search(r"<(tr|section|figure)[^>]* hidden", page)  # a browser without scripts shows every row
+    assert not re.search(
+        r"<(tr|section|figure)[^>]* hidden", page
+    )  # a browser without scripts shows every row
 
 
 def test_latest_is_a_relative_link_to_the_newest_run(ran):
     project, _ = ran
-    assert project.latest.is_symlink() and os.readlink(project.latest) == read(project.latest / "run.json")["id"]
+    assert (
+        project.latest.is_symlink()
+        and os.readlink(project.latest) == read(project.latest / "run.json")["id"]
+    )
 
 
 def test_the_same_command_reruns_only_what_failed_then_a_finished_run_is_not_touched(ran):
@@ -131,8 +161,14 @@ UNTIL = "while not pathlib.Path('go').exists():\n    time.sleep(0.05)\nchild.kil
 def start_and_wait(project):
     """Start `ppkit reproduce` and return it, and all its processes, once a notebook has started its `sleep`."""
     command, environment = project.command("reproduce", "--jobs", "1")
-    parent = subprocess.Popen(command, env=environment, cwd=project.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True)
+    parent = subprocess.Popen(
+        command,
+        env=environment,
+        cwd=project.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
     def family():
         assert parent.poll() is None, parent.communicate()
@@ -168,12 +204,16 @@ def test_ctrl_c_ends_all_leaves_no_kernel_and_the_same_command_goes_on(project):
     assert len(family) >= 3  # worker, kernel, the kernel's own child
     parent.send_signal(signal.SIGINT)
     _, said = parent.communicate(timeout=FAR)
-    gone(family)                                         # though the notebook's loop and its `sleep` would go on
+    gone(family)  # though the notebook's loop and its `sleep` would go on
     assert parent.returncode == 130
     assert [line for line in said.splitlines() if line] == [
-        f"stopped: runs/{os.readlink(project.latest)} keeps what is finished; the same command goes on with the rest"]
+        f"stopped: runs/{os.readlink(project.latest)} keeps what is finished; the same command goes on with the rest"
+    ]
     about = read(project.latest / "run.json")
-    assert (about["state"], about["notebooks"]["02_waits"]["status"]) == ("interrupted", "interrupted")
+    assert (about["state"], about["notebooks"]["02_waits"]["status"]) == (
+        "interrupted",
+        "interrupted",
+    )
     assert "Not run to the end:" in (project.latest / "index.html").read_text("utf-8")
     kept = (project.latest / "notebooks" / "01_quick.ipynb").stat().st_mtime_ns
 

@@ -6,7 +6,11 @@ from ppkit.runner import Refused, catalogue
 
 
 def test_parameters_are_the_literals_of_the_tagged_cell(project):
-    path = project.add("01_a", "OTHER = 3", parameters='# what to change\nA = 1\nB: float = -2.5\nC = "x"\nD = (1, 2)')
+    path = project.add(
+        "01_a",
+        "OTHER = 3",
+        parameters='# what to change\nA = 1\nB: float = -2.5\nC = "x"\nD = (1, 2)',
+    )
     assert catalogue.parameters(path) == {"A": 1, "B": -2.5, "C": "x", "D": (1, 2)}
     assert catalogue.parameters(project.add("02_b", "A = 1", parameters=None)) == {}
 
@@ -18,7 +22,10 @@ def test_a_parameter_goes_only_where_it_exists_and_takes_the_type_of_its_default
     chosen = catalogue.select([])
     given = [("RATE", "3"), ("NAME", "7")]
     assert catalogue.assign(chosen, profile="paper", source="standin", given=given) == {
-        "01_a": {"PROFILE": "paper", "RATE": 3.0, "NAME": "7"}, "02_b": {"SOURCE": "standin", "RATE": 3.0}, "03_c": {}}
+        "01_a": {"PROFILE": "paper", "RATE": 3.0, "NAME": "7"},
+        "02_b": {"SOURCE": "standin", "RATE": 3.0},
+        "03_c": {},
+    }
     assert "SOURCE" not in catalogue.assign(chosen, profile="quick", source=None, given=[])["02_b"]
 
 
@@ -30,7 +37,9 @@ def test_an_int_is_not_a_bool_and_a_float_is_not_an_int(project):
             catalogue.assign(chosen, profile="quick", source=None, given=[(name, text)])
 
 
-@pytest.mark.parametrize("asked", ["01_a", "01_a.ipynb", "notebooks/01_a.ipynb", "./notebooks/01_a.ipynb"])
+@pytest.mark.parametrize(
+    "asked", ["01_a", "01_a.ipynb", "notebooks/01_a.ipynb", "./notebooks/01_a.ipynb"]
+)
 def test_a_notebook_goes_by_its_name_or_path(project, asked):
     project.add("00_z"), project.add("01_a")
     assert list(catalogue.select([asked])) == ["01_a"]

@@ -14,8 +14,12 @@ from ppkit.runner.execute import in_place, normalised
 
 pytestmark = pytest.mark.processes
 
-CELLS = ("# Title", "import os\nprint('a')\nprint('b', os.environ['OMP_NUM_THREADS'], os.environ['PPKIT_SOURCE'])",
-         "import ipywidgets\nipywidgets.FloatSlider(1.0)", "print('first')\nprint('second', flush=True)\n{1: 'é'}")
+CELLS = (
+    "# Title",
+    "import os\nprint('a')\nprint('b', os.environ['OMP_NUM_THREADS'], os.environ['PPKIT_SOURCE'])",
+    "import ipywidgets\nipywidgets.FloatSlider(1.0)",
+    "print('first')\nprint('second', flush=True)\n{1: 'é'}",
+)
 
 
 def test_two_runs_give_identical_bytes_and_nothing_that_changes_from_run_to_run(project):
@@ -37,14 +41,25 @@ def test_two_runs_give_identical_bytes_and_nothing_that_changes_from_run_to_run(
     assert set(code[2]["outputs"][0]["data"]) == {"text/plain"}
     assert [output["output_type"] for output in code[3]["outputs"]] == ["stream", "execute_result"]
     assert first.endswith(b"}\n") and b"papermill" not in first and "é".encode() in first
-    assert first.decode() == json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    assert (
+        first.decode() == json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    )
 
 
-@pytest.mark.parametrize("cell, said", [
-    ("1 / 0", "01_a.ipynb is left as it was: ZeroDivisionError: division by zero"),
-    ("import sys\nprint('oh', file=sys.stderr)", r"01_a.ipynb is left as it was: cell \[2\] wrote on stderr: oh"),
-    ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "01_a.ipynb is left as it was: its kernel died"),
-])
+@pytest.mark.parametrize(
+    "cell, said",
+    [
+        ("1 / 0", "01_a.ipynb is left as it was: ZeroDivisionError: division by zero"),
+        (
+            "import sys\nprint('oh', file=sys.stderr)",
+            r"01_a.ipynb is left as it was: cell \[2\] wrote on stderr: oh",
+        ),
+        (
+            "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
+            "01_a.ipynb is left as it was: its kernel died",
+        ),
+    ],
+)
 def test_what_fails_or_warns_or_dies_is_refused_and_the_file_left_alone(project, cell, said):
     path = project.add("01_a", cell)
     before = path.read_bytes()
@@ -55,10 +70,14 @@ def test_what_fails_or_warns_or_dies_is_refused_and_the_file_left_alone(project,
 
 
 def test_ctrl_c_leaves_the_file_alone_and_no_kernel(project):
-    path = project.add("01_a", "import time\nopen('began', 'w').close()\ntime.sleep(3000)", parameters=None)
+    path = project.add(
+        "01_a", "import time\nopen('began', 'w').close()\ntime.sleep(3000)", parameters=None
+    )
     before = path.read_bytes()
     command, environment = project.command("execute")
-    child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     until(lambda: (path.parent / "began").exists() or child.poll() is not None)
     family = psutil.Process(child.pid).children(recursive=True)
     assert family
@@ -69,7 +88,13 @@ def test_ctrl_c_leaves_the_file_alone_and_no_kernel(project):
 
 
 def test_streams_that_arrived_in_pieces_are_one():
-    pieces = [nbformat.v4.new_output("stream", name="stdout", text=text) for text in ("a\n", "b", "c\n")]
-    cell = nbformat.v4.new_code_cell("print()", outputs=pieces, execution_count=1, metadata={"execution": {"began": "now"}})
+    pieces = [
+        nbformat.v4.new_output("stream", name="stdout", text=text) for text in ("a\n", "b", "c\n")
+    ]
+    cell = nbformat.v4.new_code_cell(
+        "print()", outputs=pieces, execution_count=1, metadata={"execution": {"began": "now"}}
+    )
     [kept] = json.loads(normalised(nbformat.v4.new_notebook(cells=[cell])))["cells"]
-    assert [output["text"] for output in kept["outputs"]] == [["a\n", "bc\n"]] and kept["metadata"] == {}
+    assert [output["text"] for output in kept["outputs"]] == [["a\n", "bc\n"]] and kept[
+        "metadata"
+    ] == {}

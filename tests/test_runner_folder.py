@@ -14,13 +14,22 @@ from ppkit import measured
 from ppkit.runner import Refused, batch, catalogue, pages, reason, reference, run_folder, worker
 from ppkit.runner.children import Children
 
-RECORD = {"state": "running", "profile": "quick", "data": "auto", "key": "k", "seeds": [0], "versions": {},
-          "machine": {"summary": "a machine"}}
+RECORD = {
+    "state": "running",
+    "profile": "quick",
+    "data": "auto",
+    "key": "k",
+    "seeds": [0],
+    "versions": {},
+    "machine": {"summary": "a machine"},
+}
 
 
 def new(project, **notebooks):
-    return run_folder.create(project.folder / "runs", {**RECORD, "notebooks": {
-        name: {"status": status} for name, status in notebooks.items()}})
+    return run_folder.create(
+        project.folder / "runs",
+        {**RECORD, "notebooks": {name: {"status": status} for name, status in notebooks.items()}},
+    )
 
 
 def test_two_runs_in_one_second_get_folders_of_their_own(project):
@@ -29,7 +38,9 @@ def test_two_runs_in_one_second_get_folders_of_their_own(project):
     assert first.path != second.path and os.readlink(project.latest) == second.path.name
 
 
-def test_only_the_newest_unfinished_run_of_the_key_is_resumed_and_not_while_another_works_in_it(project):
+def test_only_the_newest_unfinished_run_of_the_key_is_resumed_and_not_while_another_works_in_it(
+    project,
+):
     runs = project.folder / "runs"
     folder = new(project, a="done", b="running")
     assert run_folder.find_unfinished(runs, "k") is None  # this process holds its lock
@@ -83,7 +94,10 @@ def test_clearing_takes_only_that_notebooks_claims_and_figures(project):
         (folder.path / "figures" / f"of_{name}.png").touch()
     folder.clear("a")
     assert [file.name for file in (folder.path / "claims").iterdir()] == ["b.json"]
-    assert sorted(file.name for file in (folder.path / "figures").iterdir()) == ["of_b.json", "of_b.png"]
+    assert sorted(file.name for file in (folder.path / "figures").iterdir()) == [
+        "of_b.json",
+        "of_b.png",
+    ]
 
 
 def test_the_key_covers_every_package_that_adds_commands(project, monkeypatch):
@@ -104,7 +118,9 @@ def test_the_key_changes_with_source_parameters_data_and_lock_only(project, monk
     def key(**changed):
         chosen = catalogue.select([])
         asked = {"profile": "quick", "source": None, "given": [], **changed}
-        return batch._key(chosen, asked["profile"], catalogue.assign(chosen, **asked), asked["source"])
+        return batch._key(
+            chosen, asked["profile"], catalogue.assign(chosen, **asked), asked["source"]
+        )
 
     first = key()
     assert key() == first
@@ -132,21 +148,31 @@ def test_a_full_disk_gives_one_sentence_and_keeps_what_is_there(project):
     folder.save()
     folder.release()
     (folder.path / f"run.json.{os.getpid()}.part").symlink_to("/dev/full")
-    with pytest.raises(Refused, match=f"cannot write into runs/{folder.path.name}: No space left on device; "
-                                      "what was finished stays"):
+    with pytest.raises(
+        Refused,
+        match=f"cannot write into runs/{folder.path.name}: No space left on device; "
+        "what was finished stays",
+    ):
         batch.reproduce([])
-    assert json.loads((folder.path / "run.json").read_text())["notebooks"] == {"01_a": {"status": "waiting"}}
+    assert json.loads((folder.path / "run.json").read_text())["notebooks"] == {
+        "01_a": {"status": "waiting"}
+    }
 
 
 NO_SPACE = "[Errno 28] No space left on device: 'html/a.js'"
-FULL = shutil.Error([("static/a.js", "html/a.js", NO_SPACE),
-                     ("static/b.js", "html/b.js", NO_SPACE)])
+FULL = shutil.Error(
+    [("static/a.js", "html/a.js", NO_SPACE), ("static/b.js", "html/b.js", NO_SPACE)]
+)
 
 
-@pytest.mark.parametrize("error, said", [
-    (FULL, "No space left on device"),
-    (OSError(errno.EROFS, "Read-only file system", "a"), "Read-only file system"),
-    (shutil.Error("'a' and 'a' are the same file"), "'a' and 'a' are the same file")])
+@pytest.mark.parametrize(
+    "error, said",
+    [
+        (FULL, "No space left on device"),
+        (OSError(errno.EROFS, "Read-only file system", "a"), "Read-only file system"),
+        (shutil.Error("'a' and 'a' are the same file"), "'a' and 'a' are the same file"),
+    ],
+)
 def test_the_reason_of_a_refusal_is_never_none(project, monkeypatch, error, said):
     def copy(folder):
         raise error
@@ -155,8 +181,10 @@ def test_the_reason_of_a_refusal_is_never_none(project, monkeypatch, error, said
     project.add("01_a", "print(1)", parameters=None)
     with pytest.raises(Refused) as refused:
         batch.reproduce([])
-    assert str(refused.value) == (f"cannot write into runs/{os.readlink(project.latest)}: {said}; "
-                                  "what was finished stays, the same command goes on with the rest")
+    assert str(refused.value) == (
+        f"cannot write into runs/{os.readlink(project.latest)}: {said}; "
+        "what was finished stays, the same command goes on with the rest"
+    )
     assert worker._why(error)["error"].startswith(f"could not write the run's files: {said}: ")
     assert reason(error) == said
 
@@ -166,16 +194,28 @@ def test_a_system_that_takes_no_more_bytes_gives_one_sentence_and_no_traceback(p
     project.add("01_a", "print(1)", parameters=None)
     command, environment = project.command("reproduce")
     done = subprocess.run(
-        command, env=environment, cwd=project.folder, capture_output=True, text=True, timeout=600,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000)))
-    assert (done.returncode, done.stderr) == (2, (
-        f"ppkit: cannot write into runs/{os.readlink(project.latest)}: File too large; "
-        "what was finished stays, the same command goes on with the rest\n"))
+        command,
+        env=environment,
+        cwd=project.folder,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000)),
+    )
+    assert (done.returncode, done.stderr) == (
+        2,
+        (
+            f"ppkit: cannot write into runs/{os.readlink(project.latest)}: File too large; "
+            "what was finished stays, the same command goes on with the rest\n"
+        ),
+    )
 
 
 def test_a_worker_that_cannot_write_says_so(tmp_path):
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path / "01_a.ipynb"))
-    assert worker._why(full) == {"error": "could not write the run's files: No space left on device: 01_a.ipynb"}
+    assert worker._why(full) == {
+        "error": "could not write the run's files: No space left on device: 01_a.ipynb"
+    }
 
 
 @pytest.mark.processes
@@ -186,15 +226,30 @@ def test_a_worker_that_ends_early_is_a_failed_notebook_with_its_last_words(tmp_p
         children.start("a", spec)
         name, event = children.next_event()
     done = event["done"]
-    assert (name, done["status"], done["error"]) == ("a", "failed", "its process ended with code 1 before the notebook did")
+    assert (name, done["status"], done["error"]) == (
+        "a",
+        "failed",
+        "its process ended with code 1 before the notebook did",
+    )
     assert done["traceback"][-1] == "KeyError: 'environment'"
 
 
 def decided(value, profile):
     from ppkit import ledger
 
-    return [{**row, "value": value, "verdict": "reproduced", "profile": profile, "data": "formula", "notebook": "01_a"}
-            if row["id"] == "wang2018.table1.row5.basic" else row for row in ledger.merge([])]
+    return [
+        {
+            **row,
+            "value": value,
+            "verdict": "reproduced",
+            "profile": profile,
+            "data": "formula",
+            "notebook": "01_a",
+        }
+        if row["id"] == "wang2018.table1.row5.basic"
+        else row
+        for row in ledger.merge([])
+    ]
 
 
 def finished(project, value, profile, picture=b"png", data="simulated"):
@@ -202,7 +257,10 @@ def finished(project, value, profile, picture=b"png", data="simulated"):
     folder.record["profile"] = profile
     about = {"name": "fig", "caption": "What to see.", "notebook": "01_a", "data": data}
     run_folder.write_json(folder.path / "figures" / "fig.json", about)
-    run_folder.write_json(folder.path / "claims" / "01_a.json", [row for row in decided(value, profile) if row["value"]])
+    run_folder.write_json(
+        folder.path / "claims" / "01_a.json",
+        [row for row in decided(value, profile) if row["value"]],
+    )
     (folder.path / "figures" / "fig.png").write_bytes(picture)
     folder.close()
     folder.release()
@@ -210,7 +268,10 @@ def finished(project, value, profile, picture=b"png", data="simulated"):
 
 
 def test_the_reference_keeps_the_paper_profile_over_a_later_quick_run(project):
-    paper, quick = finished(project, 18.5, "paper", b"paper"), finished(project, 18.51, "quick", b"quick")
+    paper, quick = (
+        finished(project, 18.5, "paper", b"paper"),
+        finished(project, 18.51, "quick", b"quick"),
+    )
     target, count = reference.keep([paper.path.name])
     assert (target, count) == (project.folder / "figures" / "claims.json", 1)
     first = target.read_bytes()
@@ -218,7 +279,9 @@ def test_the_reference_keeps_the_paper_profile_over_a_later_quick_run(project):
     kept = json.loads(target.read_text())
     [row] = [row for row in kept["claims"] if row["value"]]
     assert (row["value"], row["profile"], row["run"]) == (18.5, "paper", paper.path.name)
-    assert kept["run"]["id"] == quick.path.name and kept["pictures"]["fig"]["run"] == paper.path.name
+    assert (
+        kept["run"]["id"] == quick.path.name and kept["pictures"]["fig"]["run"] == paper.path.name
+    )
     assert (project.folder / "figures" / "fig.png").read_bytes() == b"paper"
     target.unlink()
     reference.keep([paper.path.name])
@@ -230,11 +293,18 @@ def test_what_a_run_measured_becomes_the_reference_with_its_machine(project, mon
     monkeypatch.setenv("PPKIT_RUN", str(run.path))
     measured.keep("seconds", {"masked": 1.5})
     reference.keep([run.path.name])
-    assert measured.reference("seconds") == ({"masked": 1.5}, run.record["machine"]["summary"], run.path.name)
+    assert measured.reference("seconds") == (
+        {"masked": 1.5},
+        run.record["machine"]["summary"],
+        run.path.name,
+    )
 
 
 def test_a_picture_of_formulas_is_renewed_by_any_profile(project):
-    runs = [finished(project, 18.5, profile, profile.encode(), data="formula") for profile in ("paper", "quick")]
+    runs = [
+        finished(project, 18.5, profile, profile.encode(), data="formula")
+        for profile in ("paper", "quick")
+    ]
     reference.keep([run.path.name for run in runs])
     assert (project.folder / "figures" / "fig.png").read_bytes() == b"quick"
 
@@ -244,7 +314,9 @@ def test_a_run_with_changed_parameters_is_no_reference(project):
     record = run_folder.read_json(run.path / "run.json")
     record["notebooks"]["01_a"]["changed"] = ["DATASET", "SEED"]
     run_folder.write_json(run.path / "run.json", record)
-    with pytest.raises(Refused, match="changed DATASET, SEED: only a run with the notebooks' own parameters"):
+    with pytest.raises(
+        Refused, match="changed DATASET, SEED: only a run with the notebooks' own parameters"
+    ):
         reference.keep([run.path.name])
 
 

@@ -18,8 +18,9 @@ from ppkit.runner.kernel import BoundKernel
 pytestmark = pytest.mark.processes
 
 LIMIT = 600  # seconds, far beyond any machine
-linux_only = pytest.mark.skipif(sys.platform != "linux",
-                                reason="only Linux has sockets without a file")
+linux_only = pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux has sockets without a file"
+)
 
 
 async def says(manager, code: str) -> str:
@@ -30,8 +31,10 @@ async def says(manager, code: str) -> str:
         await client.wait_for_ready(timeout=LIMIT)
         printed = []
         await client.execute_interactive(
-            code, timeout=LIMIT,
-            output_hook=lambda message: printed.append(message["content"].get("text", "")))
+            code,
+            timeout=LIMIT,
+            output_hook=lambda message: printed.append(message["content"].get("text", "")),
+        )
         return "".join(printed)
     finally:
         client.stop_channels()
@@ -56,8 +59,9 @@ def test_twenty_kernels_at_once_answer_without_a_port_and_leave_no_file(tmp_path
     async def all_at_once():
         managers = await asyncio.gather(*(started(tmp_path) for _ in range(20)))
         try:
-            said = await asyncio.gather(*(says(manager, "import os\nprint(os.getpid())")
-                                          for manager in managers))
+            said = await asyncio.gather(
+                *(says(manager, "import os\nprint(os.getpid())") for manager in managers)
+            )
             assert [int(each) for each in said] == [manager.provisioner.pid for manager in managers]
             for manager in managers:
                 named = named_sockets(manager.provisioner.pid)
@@ -130,8 +134,10 @@ def test_a_kernel_that_lost_a_port_is_started_once_more_on_others(tmp_path, port
         try:
             assert manager.transport == "tcp"
             assert await says(manager, "print(6 * 7)") == "42\n"
-            mine = {getattr(manager, f"{channel}_port")
-                    for channel in ("shell", "iopub", "stdin", "hb", "control")}
+            mine = {
+                getattr(manager, f"{channel}_port")
+                for channel in ("shell", "iopub", "stdin", "hb", "control")
+            }
             assert len(mine) == 5 and not mine & {each.getsockname()[1] for each in lost.sockets}
         finally:
             await manager.shutdown_kernel(now=True)
@@ -162,9 +168,24 @@ def test_nbval_passes_with_the_plugin_and_without_it_as_ever(tmp_path, plugin, t
     notebook = nbformat.v4.new_notebook(cells=[made])
     nbformat.write(notebook, tmp_path / "a.ipynb")
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
-    done = subprocess.run([sys.executable, "-m", "pytest", *plugin, "--nbval", "-q",
-                           "-p", "no:cacheprovider",
-                           "--nbval-kernel-startup-timeout", str(LIMIT), "a.ipynb"],
-                          cwd=tmp_path, env={**os.environ, "PYTHONPATH": path},
-                          capture_output=True, text=True, timeout=LIMIT)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            *plugin,
+            "--nbval",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--nbval-kernel-startup-timeout",
+            str(LIMIT),
+            "a.ipynb",
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+    )
     assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr

@@ -30,8 +30,9 @@ subprocess.Popen(["sleep", "{seconds}.5"], env={{}})
 subprocess.Popen(["sleep", "{seconds}"])
 subprocess.run([sys.executable, "-c", again, "{seconds}"], start_new_session=True)"""
 WAITS = "while not pathlib.Path('go').exists():\n    time.sleep(0.05)"
-linux_only = pytest.mark.skipif(sys.platform != "linux",
-                                reason="elsewhere a killed kernel lasts a second longer")
+linux_only = pytest.mark.skipif(
+    sys.platform != "linux", reason="elsewhere a killed kernel lasts a second longer"
+)
 
 
 @pytest.fixture
@@ -44,8 +45,11 @@ def seconds():
 
 
 def sleepers(seconds: str) -> list[psutil.Process]:
-    return [process for process in psutil.process_iter(["cmdline"])
-            if process.info["cmdline"] == ["sleep", seconds]]
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if process.info["cmdline"] == ["sleep", seconds]
+    ]
 
 
 def eventually(what) -> None:
@@ -57,8 +61,9 @@ def eventually(what) -> None:
 
 
 def ended(processes) -> bool:
-    return not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-                   for process in processes)
+    return not any(
+        process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes
+    )
 
 
 @pytest.fixture
@@ -71,9 +76,14 @@ def waiting(project, seconds):
     project.add("01_waits", f"{STARTS.format(seconds=seconds)}\n{WAITS}", parameters=None)
     project.add("02_quick", "print(2)", parameters=None)
     command, environment = project.command("reproduce", "--jobs", "1")
-    parent = subprocess.Popen(command, env=environment, cwd=project.folder,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True)
+    parent = subprocess.Popen(
+        command,
+        env=environment,
+        cwd=project.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         eventually(lambda: len(sleepers(seconds)) == 2)
         family = psutil.Process(parent.pid).children(recursive=True)
@@ -102,8 +112,9 @@ def test_nothing_outlives_a_killed_worker_and_the_next_notebook_runs(project, wa
     worker.kill()
     _, said = parent.communicate(timeout=LIMIT)
     assert parent.returncode == 1
-    assert ("01_waits failed in code cell [1]: "
-            "its process ended with code -9 before the notebook did") in said
+    assert (
+        "01_waits failed in code cell [1]: its process ended with code -9 before the notebook did"
+    ) in said
     about = json.loads((project.latest / "run.json").read_text("utf-8"))["notebooks"]
     assert about["02_quick"]["status"] == "done"
     assert about["01_waits"]["peak_memory_mb"] > 50  # what was measured until then is kept
@@ -124,8 +135,10 @@ def test_a_notebook_that_ends_leaves_nothing_running(project, seconds):
 def test_what_a_killed_worker_left_ends_before_another_begins_on_the_same_spec(tmp_path):
     spec = tmp_path / "spec.json"
     spec.write_text(json.dumps({"notebook": str(tmp_path / "a.ipynb")}))
-    mine, other = (subprocess.Popen(["sleep", "99999"], env={**os.environ, lifeline.MARK: mark})
-                   for mark in (str(spec), "another"))
+    mine, other = (
+        subprocess.Popen(["sleep", "99999"], env={**os.environ, lifeline.MARK: mark})
+        for mark in (str(spec), "another")
+    )
     try:
         with Children() as children:
             children.start("a", spec)

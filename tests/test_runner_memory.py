@@ -15,8 +15,9 @@ pytestmark = pytest.mark.processes
 
 LIMIT = 600  # seconds, far beyond any machine
 MB, GB = machine.MB, machine.GB
-linux_only = pytest.mark.skipif(sys.platform != "linux",
-                                reason="elsewhere shared pages count in each process")
+linux_only = pytest.mark.skipif(
+    sys.platform != "linux", reason="elsewhere shared pages count in each process"
+)
 
 HOLDS = """\
 import os, subprocess, sys
@@ -35,8 +36,9 @@ sys.stdin.read()"""
 @linux_only
 @pytest.mark.parametrize("how, at_least, below", [("shared", 200, 350), ("each its own", 400, 550)])
 def test_the_memory_of_a_tree_counts_every_process_and_a_shared_page_once(how, at_least, below):
-    parent = subprocess.Popen([sys.executable, "-c", HOLDS, how], stdin=subprocess.PIPE,
-                              stdout=subprocess.PIPE)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", HOLDS, how], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     try:
         for _ in range(1 if how == "shared" else 2):
             parent.stdout.readline()
@@ -47,11 +49,13 @@ def test_the_memory_of_a_tree_counts_every_process_and_a_shared_page_once(how, a
 
 
 def test_a_notebook_is_told_the_memory_of_its_whole_tree(project):
-    code = ("import pathlib, subprocess, sys, time\n"
-            "hold = \"held = b'1' * (200 * 2**20); input()\"\n"
-            "held = [subprocess.Popen([sys.executable, '-c', hold], stdin=subprocess.PIPE)\n"
-            "        for _ in range(2)]\n"
-            "while not pathlib.Path('go').exists():\n    time.sleep(0.05)")
+    code = (
+        "import pathlib, subprocess, sys, time\n"
+        "hold = \"held = b'1' * (200 * 2**20); input()\"\n"
+        "held = [subprocess.Popen([sys.executable, '-c', hold], stdin=subprocess.PIPE)\n"
+        "        for _ in range(2)]\n"
+        "while not pathlib.Path('go').exists():\n    time.sleep(0.05)"
+    )
     path = project.add("01_a", code, parameters=None)
     record = {"profile": "quick", "notebooks": {"01_a": {"status": "waiting"}}}
     folder = run_folder.create(project.folder / "runs", record)
@@ -98,17 +102,22 @@ def running(**memory):
     return SimpleNamespace(running=dict.fromkeys(memory), memory=memory)
 
 
-@pytest.mark.parametrize("free, now, chosen", [
-    (1.9 * GB, {}, "large"),                     # one always runs, whatever it needs
-    (1.9 * GB, {"other": 0.5 * GB}, None),       # the other may take 0.5 more: too little is left
-    (2.0 * GB, {"other": 1.0 * GB}, "small"),    # the other has all that it takes
-    (2.0 * GB, {"other": 0.5 * GB}, "small"),
-    (2.9 * GB, {"other": 0.4 * GB}, "small"),
-    (3.2 * GB, {"other": 0.4 * GB}, "large"),
-    (2.5 * GB, {"other": 1.7 * GB}, "large"),    # it takes more than was measured already
-    (0.0, {"unknown": 0.0, "other": 0.0}, None)])
+@pytest.mark.parametrize(
+    "free, now, chosen",
+    [
+        (1.9 * GB, {}, "large"),  # one always runs, whatever it needs
+        (1.9 * GB, {"other": 0.5 * GB}, None),  # the other may take 0.5 more: too little is left
+        (2.0 * GB, {"other": 1.0 * GB}, "small"),  # the other has all that it takes
+        (2.0 * GB, {"other": 0.5 * GB}, "small"),
+        (2.9 * GB, {"other": 0.4 * GB}, "small"),
+        (3.2 * GB, {"other": 0.4 * GB}, "large"),
+        (2.5 * GB, {"other": 1.7 * GB}, "large"),  # it takes more than was measured already
+        (0.0, {"unknown": 0.0, "other": 0.0}, None),
+    ],
+)
 def test_a_notebook_starts_only_if_what_is_free_suffices_for_it_and_the_growth_of_those_that_run(
-        monkeypatch, free, now, chosen):
+    monkeypatch, free, now, chosen
+):
     needs = {"large": int(2.5 * GB), "small": int(1.5 * GB), "other": 1 * GB}
     monkeypatch.setattr(machine, "memory_available", lambda: int(free))
     assert batch._next(["large", "small"], running(**now), needs) == chosen
@@ -146,12 +155,14 @@ class FakeChildren(Children):
 
 @pytest.mark.parametrize("gigabytes, together", [(1, 1), (3, 2), (4, 2), (64, 2)])
 def test_a_small_machine_never_holds_two_too_large_together(
-        project, monkeypatch, gigabytes, together):
+    project, monkeypatch, gigabytes, together
+):
     megabytes = {"01_a": 600, "02_b": 2300, "03_c": 1500, "04_d": 900, "05_e": 2300, "06_f": 700}
     for name in megabytes:
         project.add(name, "print(1)", parameters=None)
     (project.folder / "pyproject.toml").write_text(
-        "[tool.ppkit.memory]\n" + "".join(f"{name} = {size}\n" for name, size in megabytes.items()))
+        "[tool.ppkit.memory]\n" + "".join(f"{name} = {size}\n" for name, size in megabytes.items())
+    )
     made = []
 
     class Fake(FakeChildren):
@@ -175,9 +186,15 @@ def test_as_many_at_once_as_the_profile_and_the_cores_allow(project, monkeypatch
     for name in ("01_a", "02_b", "03_c"):
         project.add(name, "print(1)", parameters=None)
     seen = {}
-    cases = (("quick", 8, None), ("quick", 1, None), ("paper", 8, None), ("paper", 8, 3),
-             ("quick", 1, 3))
+    cases = (
+        ("quick", 8, None),
+        ("quick", 1, None),
+        ("paper", 8, None),
+        ("paper", 8, 3),
+        ("quick", 1, 3),
+    )
     for profile, cores, jobs in cases:
+
         class Fake(FakeChildren):
             needs, order = {"01_a": 4, "02_b": 4, "03_c": 4}, []
 
@@ -190,13 +207,22 @@ def test_as_many_at_once_as_the_profile_and_the_cores_allow(project, monkeypatch
 
 
 def test_a_notebook_without_a_measured_peak_or_with_other_parameters_is_planned_as_unknown(project):
-    known = {"a": {"changed": []}, "b": {"changed": ["SEED"]}, "c": {"changed": ["N_ROWS"]},
-             "d": {}}
+    known = {
+        "a": {"changed": []},
+        "b": {"changed": ["SEED"]},
+        "c": {"changed": ["N_ROWS"]},
+        "d": {},
+    }
     assert batch._needs(known) == dict.fromkeys(known, batch.MEMORY_UNKNOWN)
     (project.folder / "pyproject.toml").write_text(
-        "[tool.ppkit.memory]\na = 700\nb = 700\nc = 9000\n")
-    assert batch._needs(known) == {"a": 700 * MB, "b": batch.MEMORY_UNKNOWN, "c": 9000 * MB,
-                                   "d": batch.MEMORY_UNKNOWN}
+        "[tool.ppkit.memory]\na = 700\nb = 700\nc = 9000\n"
+    )
+    assert batch._needs(known) == {
+        "a": 700 * MB,
+        "b": batch.MEMORY_UNKNOWN,
+        "c": 9000 * MB,
+        "d": batch.MEMORY_UNKNOWN,
+    }
 
 
 def test_every_notebook_has_a_measured_peak_and_no_other_has():

@@ -18,8 +18,10 @@ def test_it_is_the_ledgers():
     u, v = np.log(x) - np.log(x).mean(), np.log(runs.mean(axis=1))
     by_hand = (u @ v) / (u @ u)
     error = np.sqrt(((v - v.mean() - by_hand * u) ** 2).sum() / 3 / (u @ u))
-    reach = (high - value) / error                             # Student's density with 3 degrees of freedom, integrated
-    inside = integrate.quad(lambda t: 2 / (np.pi * np.sqrt(3) * (1 + t**2 / 3) ** 2), -reach, reach)[0]
+    reach = (high - value) / error  # Student's density with 3 degrees of freedom, integrated
+    inside = integrate.quad(
+        lambda t: 2 / (np.pi * np.sqrt(3) * (1 + t**2 / 3) ** 2), -reach, reach
+    )[0]
     assert value == pytest.approx(by_hand, rel=1e-9) and inside == pytest.approx(0.95, abs=1e-9)
     assert high - value == pytest.approx(value - low)
     assert value == rule.value and rule.why == f"95% interval {low:.2f} to {high:.2f}"
@@ -32,13 +34,16 @@ def test_a_flat_line_has_slope_0():
     assert fitted([1, 2, 4], [3.0, 3.0, 3.0]) == (0.0, 0.0, 0.0)
 
 
-@pytest.mark.parametrize("call, message", [
-    (lambda: fitted([1, 2], [1, 2]), "three points or more"),
-    (lambda: fitted([1, 2, 3], [1, 2]), r"\(3,\) and \(2,\)"),
-    (lambda: fitted([1, 2, -3], [1, 2, 3]), "must be > 0, got points"),
-    (lambda: fitted([1, 2, np.inf], [1, 2, 3]), "must be > 0, got points"),
-    (lambda: fitted([1, 2, 3], [1, 2, 3], confidence=95), "confidence must be in .*got 95"),
-])
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: fitted([1, 2], [1, 2]), "three points or more"),
+        (lambda: fitted([1, 2, 3], [1, 2]), r"\(3,\) and \(2,\)"),
+        (lambda: fitted([1, 2, -3], [1, 2, 3]), "must be > 0, got points"),
+        (lambda: fitted([1, 2, np.inf], [1, 2, 3]), "must be > 0, got points"),
+        (lambda: fitted([1, 2, 3], [1, 2, 3], confidence=95), "confidence must be in .*got 95"),
+    ],
+)
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()

@@ -10,8 +10,17 @@ from ppkit.datasets import dataset as making
 def rows(account=None, time=None, y=None, n=200):
     rng = np.random.default_rng(0)
     y = (np.arange(n) % 10 == 0).astype(np.int8) if y is None else y
-    return making.made(name="t", X=rng.normal(size=(n, 2)).astype(np.float32), y=y, feature_names=("a", "b"),
-                       numeric=np.ones(2, bool), kind="simulated", note="", account=account, time=time)
+    return making.made(
+        name="t",
+        X=rng.normal(size=(n, 2)).astype(np.float32),
+        y=y,
+        feature_names=("a", "b"),
+        numeric=np.ones(2, bool),
+        kind="simulated",
+        note="",
+        account=account,
+        time=time,
+    )
 
 
 @pytest.mark.parametrize("by", ["rows", "account", "time"])
@@ -36,12 +45,18 @@ def test_rows_keep_the_labels_in_proportion_and_follow_the_seed():
 def test_accounts_stay_whole():
     account = np.repeat([7, 3, 9, 1, 4], 40)
     parts = datasets.train_test(rows(account=account), by="account", test_share=0.4)
-    assert set(account[parts.train]).isdisjoint(account[parts.test]) and len(set(account[parts.test])) == 2
+    assert (
+        set(account[parts.train]).isdisjoint(account[parts.test])
+        and len(set(account[parts.test])) == 2
+    )
 
 
 def test_time_holds_back_the_last_rows_of_each_account_or_of_all():
     rng = np.random.default_rng(2)
-    account, time = np.repeat([5, 6], 100), np.concatenate([rng.permutation(100) + 0.0, rng.permutation(100) + 50.0])
+    account, time = (
+        np.repeat([5, 6], 100),
+        np.concatenate([rng.permutation(100) + 0.0, rng.permutation(100) + 50.0]),
+    )
     parts = datasets.train_test(rows(account=account, time=time), by="time", test_share=0.25)
     for one in (5, 6):
         held, kept = (time[part][account[part] == one] for part in (parts.test, parts.train))
@@ -60,5 +75,7 @@ def test_what_cannot_be_split_is_refused():
     for share in (0, 1, -0.1, np.nan):
         with pytest.raises(ValueError, match=r"test_share must be in \(0, 1\), got"):
             datasets.train_test(rows(), test_share=share)
-    with pytest.raises(ValueError, match="a part would hold no row: 200 rows of t, test_share 0.01"):
+    with pytest.raises(
+        ValueError, match="a part would hold no row: 200 rows of t, test_share 0.01"
+    ):
         datasets.train_test(rows(account=np.zeros(200, int)), by="account", test_share=0.01)

@@ -16,7 +16,7 @@ from ppkit.spnn.messages import Transcript
 from ppkit.spnn.randomness import Stream
 
 SIGMOID = (-ONE // 2, ONE // 2)
-FAILURE = 1e-7                                           # of a whole test of uniformity, by the bound it states
+FAILURE = 1e-7  # of a whole test of uniformity, by the bound it states
 
 
 class World:
@@ -25,7 +25,10 @@ class World:
     def __init__(self, seed=0, keep="payloads"):
         root = Stream.seeded_for_teaching(seed)
         self.transcript, self.shares = Transcript(keep), root.derive("shares")
-        self.dealer, self.pair = PairDealer(self.transcript, stream=root.derive("dealer")), Pair(self.transcript)
+        self.dealer, self.pair = (
+            PairDealer(self.transcript, stream=root.derive("dealer")),
+            Pair(self.transcript),
+        )
 
     def share(self, x):
         first = self.shares.words(tuple(x.shape))
@@ -46,7 +49,9 @@ def numbers(n=4000, seed=0):
     """Signed numbers of every size, both signs, and those at every power of two."""
     x = Stream.seeded_for_teaching(seed).words(n)
     x = x >> (torch.arange(n) % 62 + 1)
-    powers = torch.tensor([sign * 2**k + d for k in range(62) for sign in (-1, 1) for d in (-1, 0, 1)])
+    powers = torch.tensor(
+        [sign * 2**k + d for k in range(62) for sign in (-1, 1) for d in (-1, 0, 1)]
+    )
     return torch.cat([x, powers, torch.tensor([0, 2**63 - 1 - ONE, -(2**63) + ONE])])
 
 
@@ -67,7 +72,10 @@ def test_a_borrow_runs_through_all_64_positions():
 
     class Chosen(World):
         def below_under(self, x, r):
-            mask, self.dealer.mask = self.dealer.mask, lambda shape: [r - 12345, torch.full_like(r, 12345)]
+            mask, self.dealer.mask = (
+                self.dealer.mask,
+                lambda shape: [r - 12345, torch.full_like(r, 12345)],
+            )
             _, masks = deal_masks(self.dealer, len(x), 1)
             self.dealer.mask = mask
             _, bits = below(self.pair, self.share(x), (0,), masks)
@@ -90,7 +98,12 @@ def test_planes_put_every_bit_where_they_say():
 
 @pytest.mark.parametrize("n", [1, 7, 8, 1001])
 def test_the_piecewise_sigmoid_and_its_slope_are_exact(n):
-    z = torch.cat([torch.tensor([0, ONE // 2, ONE // 2 - 1, -ONE // 2, -ONE // 2 - 1, 2**40, -(2**40)]), numbers() >> 40])[:n]
+    z = torch.cat(
+        [
+            torch.tensor([0, ONE // 2, ONE // 2 - 1, -ONE // 2, -ONE // 2 - 1, 2**40, -(2**40)]),
+            numbers() >> 40,
+        ]
+    )[:n]
     world = World()
     out, slope = world.gate(z, "piecewise")
     assert torch.equal(out, (z + ONE // 2).clamp(0, ONE))
@@ -122,13 +135,19 @@ def drawn():
         found.setdefault(stream.key, []).append(words(stream, shape))
         return found[stream.key][-1]
 
-    with mock.patch.object(Stream, "words", plain), mock.patch.object(correlations, "_uniform", packed):
+    with (
+        mock.patch.object(Stream, "words", plain),
+        mock.patch.object(correlations, "_uniform", packed),
+    ):
         yield found
 
 
 def opened(transcript):
     """What both parties know of each exchange between them: the sum of what they sent, or the exclusive or of bits."""
-    sent = [[m.payload for m in transcript.messages if m.sender == name and m.phase == "online"] for name in NAMES]
+    sent = [
+        [m.payload for m in transcript.messages if m.sender == name and m.phase == "online"]
+        for name in NAMES
+    ]
     return [a + b if a.dtype == torch.int64 else a ^ b for a, b in zip(*sent, strict=True)]
 
 
@@ -143,10 +162,14 @@ def view(kind, x, seed, party):
         slope.times(world.pair, world.share(3 * x))
     n, seen = len(x), world.transcript.seen_by(party)
     [key] = [message.payload for message in seen if message.name == "seed"]
-    known = [message.payload.clone() for message in seen if message.name != "seed"] + words[key] + opened(world.transcript)
+    known = (
+        [message.payload.clone() for message in seen if message.name != "seed"]
+        + words[key]
+        + opened(world.transcript)
+    )
     columns = []
     for each in known:
-        if each.shape[-1] != n:                          # packed: 8 numbers a byte
+        if each.shape[-1] != n:  # packed: 8 numbers a byte
             columns.append(np.unpackbits(each.numpy(), axis=1, count=n).T)
         else:
             rows = each.reshape(-1, n).t().contiguous().numpy()
@@ -160,7 +183,9 @@ def worst_correlation(bits):
     signs = 1.0 - 2.0 * bits.astype(np.float32)
     products = np.abs(signs.T @ signs) / len(signs)
     np.fill_diagonal(products, 0)
-    return max(float(np.abs(signs.mean(axis=0)).max()), float(products.max())), bits.shape[1] * (bits.shape[1] + 1) // 2
+    return max(float(np.abs(signs.mean(axis=0)).max()), float(products.max())), bits.shape[1] * (
+        bits.shape[1] + 1
+    ) // 2
 
 
 @pytest.mark.slow
@@ -191,11 +216,23 @@ def test_the_simulator_gives_the_same_messages_from_nothing():
     def simulate(party, rng=Stream.seeded_for_teaching(5)):
         """Uniform words of the protocol's shapes."""
         masks = [("products of masks", 22, 1), ("products of masks", 22, 1)]
-        dealt = [("bits of r", 15, 2), ("top bit of r", 1, 1), *masks, ("q", 2, 8), ("q r", 1, 8), ("q u", 1, 8)]
+        dealt = [
+            ("bits of r", 15, 2),
+            ("top bit of r", 1, 1),
+            *masks,
+            ("q", 2, 8),
+            ("q r", 1, 8),
+            ("q u", 1, 8),
+        ]
         fold = [("g + a", 2, 2), ("p + b", 2, 2), ("g + a", 1, 1), ("p + b", 1, 1)]
         online = [("x + r", 1, 8), *fold, ("s ^ q", 2, 0.125), ("delta + u", 1, 8)]
         for name, rows, width in (dealt if party == "B" else []) + online:
-            yield name, rng.words(math.ceil(rows * n * width / 8)).numpy().view(np.uint8)[: int(rows * n * width)]
+            yield (
+                name,
+                rng.words(math.ceil(rows * n * width / 8))
+                .numpy()
+                .view(np.uint8)[: int(rows * n * width)],
+            )
 
     for party in NAMES:
         world = World(2)
@@ -203,7 +240,9 @@ def test_the_simulator_gives_the_same_messages_from_nothing():
         slope.times(world.pair, world.share(torch.arange(n)))
         real = [message for message in world.transcript.seen_by(party) if message.name != "seed"]
         made = list(simulate(party))
-        assert [(message.name, message.n_bytes) for message in real] == [(name, len(words)) for name, words in made]
+        assert [(message.name, message.n_bytes) for message in real] == [
+            (name, len(words)) for name, words in made
+        ]
         assert {message.phase for message in real if message.sender == "dealer"} <= {"offline"}
 
 
@@ -214,12 +253,14 @@ def test_each_party_draws_its_masks_from_its_own_seed():
     alone = [world.dealer.own_mask(party, (2, 3)) for party in range(2)]
     of_bits = world.dealer.share_bits("bits", torch.arange(24, dtype=torch.uint8))
     for party, name in enumerate(NAMES):
-        [seed] = [message.payload for message in world.transcript.seen_by(name) if message.name == "seed"]
+        [seed] = [
+            message.payload for message in world.transcript.seen_by(name) if message.name == "seed"
+        ]
         own = Stream(seed)
         assert torch.equal(own.words(6), numbers_[party])
         assert torch.equal(own.words(8).view(torch.int16)[:30].view(3, 10), bits[party])
         assert torch.equal(own.words((2, 3)), alone[party])
-        if name == "A":                                      # whose share of dealt bits is never sent
+        if name == "A":  # whose share of dealt bits is never sent
             assert torch.equal(own.words(3).view(torch.uint8), of_bits[0])
         assert (own.words(1000)[:, None] != of_bits[1].view(torch.int64)).all()
     assert torch.equal(of_bits[0] ^ of_bits[1], torch.arange(24, dtype=torch.uint8))
@@ -232,12 +273,17 @@ def test_masks_are_fresh_every_time():
     for _ in range(2):
         world.gate(x, "piecewise")
     for name in ("x + r", "g + a", "p + b", "s ^ q"):
-        sent = [message.payload for message in world.transcript.seen_by("A") if message.name == name]
+        sent = [
+            message.payload for message in world.transcript.seen_by("A") if message.name == name
+        ]
         half = len(sent) // 2
         assert half and not any(torch.equal(a, b) for a, b in zip(sent[:half], sent[half:]))
     other = World(seed=1)
     other.gate(x, "piecewise")
-    first = [next(m.payload for m in w.transcript.seen_by("A") if m.name == "x + r") for w in (world, other)]
+    first = [
+        next(m.payload for m in w.transcript.seen_by("A") if m.name == "x + r")
+        for w in (world, other)
+    ]
     assert not torch.equal(*first)
 
 
@@ -247,9 +293,16 @@ def test_rounds_and_bytes_of_a_gate():
         world.gate(torch.zeros(n, dtype=torch.int64), kind)
         table = world.transcript.table()
         online = table[table["phase"] == "online"]
-        assert online.groupby("sender")["n_bytes"].sum().to_dict() == {"A": n * n_bytes, "B": n * n_bytes}
-        assert online["round"].nunique() == 4 and set(table[table["phase"] == "offline"]["receiver"]) == {"A", "B"}
-        assert table[(table["phase"] == "offline") & (table["receiver"] == "A")]["n_bytes"].tolist() == [32]
+        assert online.groupby("sender")["n_bytes"].sum().to_dict() == {
+            "A": n * n_bytes,
+            "B": n * n_bytes,
+        }
+        assert online["round"].nunique() == 4 and set(
+            table[table["phase"] == "offline"]["receiver"]
+        ) == {"A", "B"}
+        assert table[(table["phase"] == "offline") & (table["receiver"] == "A")][
+            "n_bytes"
+        ].tolist() == [32]
 
 
 def test_a_reused_mask_is_refused():
@@ -258,7 +311,10 @@ def test_a_reused_mask_is_refused():
     _, masks = deal_masks(world.dealer, 3, 1)
     below(world.pair, x, (0,), masks)
     sent = len(world.transcript.messages)
-    with pytest.raises(ValueError, match="Masks can serve once and was used before: opening two secrets under one mask"):
+    with pytest.raises(
+        ValueError,
+        match="Masks can serve once and was used before: opening two secrets under one mask",
+    ):
         below(world.pair, x, (0,), masks)
     assert len(world.transcript.messages) == sent
     _, slope = world.gate(torch.zeros(3, dtype=torch.int64), "relu")

@@ -17,7 +17,10 @@ def as_integers(values, fractional_bits):
 
 def product(z, w):
     """Oracle: the matrix product in Python's integers."""
-    return [[sum(p * q for p, q in zip(row, column)) for column in zip(*w.tolist())] for row in z.tolist()]
+    return [
+        [sum(p * q for p, q in zip(row, column)) for column in zip(*w.tolist())]
+        for row in z.tolist()
+    ]
 
 
 @pytest.mark.parametrize("fractional_bits", [0, 1, 13, 16, 32])
@@ -25,10 +28,16 @@ def test_encode_equals_rounding_in_fractions(fractional_bits):
     rng = torch.Generator().manual_seed(0)
     values = torch.randn(500, generator=rng, dtype=torch.float64) * 1000
     halves = (torch.arange(-20, 20, dtype=torch.float64) + 0.5) * 2.0**-fractional_bits
-    values = torch.cat([values, halves, torch.tensor([0.0, -0.0, 2.0**30, -(2.0**30)], dtype=torch.float64)])
-    assert encode(values, fractional_bits=fractional_bits).tolist() == as_integers(values, fractional_bits)
+    values = torch.cat(
+        [values, halves, torch.tensor([0.0, -0.0, 2.0**30, -(2.0**30)], dtype=torch.float64)]
+    )
+    assert encode(values, fractional_bits=fractional_bits).tolist() == as_integers(
+        values, fractional_bits
+    )
     short = values.float()
-    assert encode(short, fractional_bits=fractional_bits).tolist() == as_integers(short.double(), fractional_bits)
+    assert encode(short, fractional_bits=fractional_bits).tolist() == as_integers(
+        short.double(), fractional_bits
+    )
 
 
 def test_rounding_moves_a_value_by_half_a_unit_at_most_and_the_half_is_attained():
@@ -36,7 +45,9 @@ def test_rounding_moves_a_value_by_half_a_unit_at_most_and_the_half_is_attained(
     values = torch.rand(10_000, generator=rng, dtype=torch.float64) * 200 - 100
     assert (decode(encode(values)) - values).abs().max() <= 2.0**-17
     half = torch.tensor([1 + 3 * 2.0**-17, -1 - 3 * 2.0**-17], dtype=torch.float64)
-    assert torch.equal(decode(encode(half)) - half, torch.tensor([2.0**-17, -(2.0**-17)], dtype=torch.float64))
+    assert torch.equal(
+        decode(encode(half)) - half, torch.tensor([2.0**-17, -(2.0**-17)], dtype=torch.float64)
+    )
 
 
 def test_integers_come_back_exactly():
@@ -49,19 +60,32 @@ def test_integers_come_back_exactly():
 def test_the_ends_of_the_range():
     inside = torch.tensor([-(2.0**47), math.nextafter(2.0**47, 0)], dtype=torch.float64)
     assert encode(inside).tolist() == [-(2**63), 2**63 - 1024]
-    assert encode(torch.tensor([-32768.0, 32768 - 2.0**-16], dtype=torch.float64), bits=32).tolist() == [-(2**31), 2**31 - 1]
+    assert encode(
+        torch.tensor([-32768.0, 32768 - 2.0**-16], dtype=torch.float64), bits=32
+    ).tolist() == [-(2**31), 2**31 - 1]
 
 
-@pytest.mark.parametrize("values, bits, says", [
-    ([1.0, 2.0**47], 64, r"1\.40737e\+14 is out of range: 64-bit numbers with 16 fractional bits hold "
-                         r"\[-1\.40737e\+14, 1\.40737e\+14\)"),
-    ([0.0, math.nextafter(-(2.0**47), -math.inf)], 64, "-1.40737e.14 is out of range"),
-    ([0.0, 32768.0, 7.0], 32, r"32768 is out of range: 32-bit numbers with 16 fractional bits hold \[-32768, 32768\)"),
-    ([32768 - 2.0**-17], 32, "32768 is out of range"),
-    ([1e300], 64, r"1e\+300 is out of range"),
-    ([0.0, math.nan], 64, "values must be finite, got nan in 1 of 2 places"),
-    ([math.inf, -math.inf], 64, "values must be finite, got inf in 2 of 2 places"),
-])
+@pytest.mark.parametrize(
+    "values, bits, says",
+    [
+        (
+            [1.0, 2.0**47],
+            64,
+            r"1\.40737e\+14 is out of range: 64-bit numbers with 16 fractional bits hold "
+            r"\[-1\.40737e\+14, 1\.40737e\+14\)",
+        ),
+        ([0.0, math.nextafter(-(2.0**47), -math.inf)], 64, "-1.40737e.14 is out of range"),
+        (
+            [0.0, 32768.0, 7.0],
+            32,
+            r"32768 is out of range: 32-bit numbers with 16 fractional bits hold \[-32768, 32768\)",
+        ),
+        ([32768 - 2.0**-17], 32, "32768 is out of range"),
+        ([1e300], 64, r"1e\+300 is out of range"),
+        ([0.0, math.nan], 64, "values must be finite, got nan in 1 of 2 places"),
+        ([math.inf, -math.inf], 64, "values must be finite, got inf in 2 of 2 places"),
+    ],
+)
 def test_what_does_not_fit_is_refused_with_the_number_and_the_range(values, bits, says):
     with pytest.raises(ValueError, match=says):
         encode(torch.tensor(values, dtype=torch.float64), bits=bits)
@@ -89,11 +113,18 @@ def test_head_room_of_products_is_refused_just_where_the_product_leaves(bits, n_
     X = torch.full((2, 28), -3.0, dtype=torch.float64)
     X[1] = 1.0
     edge = 2.0 ** (bits - 1 - 32) / (n_terms * row_reach(X))
-    inside, outside = (torch.full((28, 4), edge * factor - 2.0**-17, dtype=torch.float64) for factor in (1 - 2e-6, 1.0001))
+    inside, outside = (
+        torch.full((28, 4), edge * factor - 2.0**-17, dtype=torch.float64)
+        for factor in (1 - 2e-6, 1.0001)
+    )
     check_product(row_reach(X), inside, n_terms=n_terms, bits=bits)
-    with pytest.raises(ValueError, match=f"the range of {bits}-bit products with 32 fractional bits"):
+    with pytest.raises(
+        ValueError, match=f"the range of {bits}-bit products with 32 fractional bits"
+    ):
         check_product(row_reach(X), outside, n_terms=n_terms, bits=bits)
-    fits, leaves = (n_terms * abs(product(encode(X), encode(theta))[0][0]) for theta in (inside, outside))
+    fits, leaves = (
+        n_terms * abs(product(encode(X), encode(theta))[0][0]) for theta in (inside, outside)
+    )
     assert fits < 2 ** (bits - 1) < leaves
 
 
@@ -111,11 +142,14 @@ def test_accepted_products_stay_in_the_ring_whatever_the_signs():
     theta = (torch.rand(9, 5, generator=rng, dtype=torch.float64) * 2 - 1) * limit
     check_product(row_reach(X), theta)
     exact = product(encode(X), encode(theta))
-    assert max(abs(v) for row in exact for v in row) > 2**60    # the case is not a small one
+    assert max(abs(v) for row in exact for v in row) > 2**60  # the case is not a small one
     assert matmul(encode(X), encode(theta)).tolist() == exact
 
 
-@pytest.mark.parametrize("reach, theta", [(math.nan, 1.0), (1.0, math.nan), (math.inf, 1.0), (1.0, -math.inf), (1e10, -1.0)])
+@pytest.mark.parametrize(
+    "reach, theta",
+    [(math.nan, 1.0), (1.0, math.nan), (math.inf, 1.0), (1.0, -math.inf), (1e10, -1.0)],
+)
 def test_what_is_not_finite_has_no_head_room(reach, theta):
     with pytest.raises(ValueError, match="X theta may reach"):
         check_product(reach, torch.tensor([[0.0], [theta]], dtype=torch.float64))
@@ -132,24 +166,30 @@ def through_shares(X, theta, how):
 @pytest.mark.parametrize("how, units", [("secureml", 1.0), ("floor", 2.0), ("dealer", 1.0)])
 def test_the_error_of_a_shared_product_is_below_its_bound(how, units):
     rng = torch.Generator().manual_seed(3)
-    X, theta = (torch.randn(*shape, generator=rng, dtype=torch.float64) * 30 for shape in ((400, 28), (28, 8)))
+    X, theta = (
+        torch.randn(*shape, generator=rng, dtype=torch.float64) * 30
+        for shape in ((400, 28), (28, 8))
+    )
     bound = product_error_bound(X, theta, truncation=units)
     assert bound.shape == (400, 8)
     exact = X @ theta
     error = (through_shares(X, theta, how) - exact).abs()
     # Shares from the system's randomness: local truncation misses a number z of 32 fractional bits by 2^32 with chance |z| / 2^64,
     # here .0035 for all 3,200 together, so that one run in 300 has one; three or more have a chance below 1e-6.
-    expected = float(exact.abs().sum()) * 2.0**(32 - 64)
+    expected = float(exact.abs().sum()) * 2.0 ** (32 - 64)
     assert stats.poisson.sf(2, expected) < 1e-6
     missed = error > 2.0**20
     assert int(missed.sum()) <= (0 if how == "dealer" else 2)
-    assert (error <= bound + 1e-9)[~missed].all()                # 1e-9: float64's own rounding of X @ theta
+    assert (error <= bound + 1e-9)[~missed].all()  # 1e-9: float64's own rounding of X @ theta
 
 
 def test_the_error_bound_is_attained_before_truncation_and_nearly_after():
     """Halves that round away from 0, all of one sign: every term of the derivation at its largest."""
     u = 2.0**-17
-    X, theta = torch.full((1, 28), 50 + 3 * u, dtype=torch.float64), torch.full((28, 1), 2 + 7 * u, dtype=torch.float64)
+    X, theta = (
+        torch.full((1, 28), 50 + 3 * u, dtype=torch.float64),
+        torch.full((28, 1), 2 + 7 * u, dtype=torch.float64),
+    )
     exact = Fraction(28) * Fraction(X[0, 0].item()) * Fraction(theta[0, 0].item())
     z = matmul(encode(X), encode(theta)).item()
     error = Fraction(z, 2**32) - exact
@@ -157,6 +197,6 @@ def test_the_error_bound_is_attained_before_truncation_and_nearly_after():
     with_truncation = product_error_bound(X, theta).item()
     assert with_truncation - float(error) == 2.0**-16
     assert 0.99 * with_truncation < float(error) < with_truncation
-    for sign in (1, -1):                                         # the sign of theta turns the error round
+    for sign in (1, -1):  # the sign of theta turns the error round
         h = through_shares(X, sign * theta, "secureml").item()
         assert 0.99 * with_truncation < sign * float(Fraction(h) - sign * exact) < with_truncation

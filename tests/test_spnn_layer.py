@@ -15,8 +15,13 @@ from ppkit.spnn.randomness import Stream
 from ppkit.spnn.rivals import NN
 
 KEYS = generate_keys(256, teaching=True)[1]
-CHOICES = {"plain": {"protocol": "plain"}, "masked": {"protocol": "masked"}, "he": {"protocol": "he", "keys": KEYS},
-           "lean": {"protocol": "ss"}, "published": {"protocol": "ss", "form": "published"}}
+CHOICES = {
+    "plain": {"protocol": "plain"},
+    "masked": {"protocol": "masked"},
+    "he": {"protocol": "he", "keys": KEYS},
+    "lean": {"protocol": "ss"},
+    "published": {"protocol": "ss", "form": "published"},
+}
 N, BATCH = 400, 100
 
 
@@ -30,27 +35,44 @@ def data(n=N):
 
 def network(choice="plain", holders=(14, 14), **others):
     X, _ = data()
-    net = SPNN(holders, (8, 8), rng=torch.Generator().manual_seed(1), stream=Stream.seeded_for_teaching(2),
-               **{"dtype": torch.float64} | CHOICES[choice] | others)
+    net = SPNN(
+        holders,
+        (8, 8),
+        rng=torch.Generator().manual_seed(1),
+        stream=Stream.seeded_for_teaching(2),
+        **{"dtype": torch.float64} | CHOICES[choice] | others,
+    )
     net.prepare([part.to(net.output.weight.dtype) for part in X.split(list(holders), dim=1)])
     return net
 
 
 def reference():
     """The network on all columns in one place, started from the same generator."""
-    net = mlp((28, 8, 8, 1), rng=torch.Generator().manual_seed(1), activation="sigmoid", dtype=torch.float64)
+    net = mlp(
+        (28, 8, 8, 1),
+        rng=torch.Generator().manual_seed(1),
+        activation="sigmoid",
+        dtype=torch.float64,
+    )
     net[0].bias = None
     return net
 
 
 def test_the_start_is_that_of_the_network_in_one_place_however_the_columns_are_cut():
-    whole, rival = reference(), NN([14, 14], (8, 8), rng=torch.Generator().manual_seed(1), dtype=torch.float64)
+    whole, rival = (
+        reference(),
+        NN([14, 14], (8, 8), rng=torch.Generator().manual_seed(1), dtype=torch.float64),
+    )
     for holders in ([14, 14], [1, 27], [4] * 7):
         net = network("masked", holders)
         assert [tuple(theta.shape) for theta in net.theta] == [(d, 8) for d in holders]
         assert torch.equal(torch.cat(list(net.theta)), whole[0].weight.T)
-        for a, b, c in zip(list(net.hidden.parameters()) + list(net.output.parameters()), list(whole.parameters())[1:],
-                           list(rival.hidden.parameters()) + list(rival.output.parameters()), strict=True):
+        for a, b, c in zip(
+            list(net.hidden.parameters()) + list(net.output.parameters()),
+            list(whole.parameters())[1:],
+            list(rival.hidden.parameters()) + list(rival.output.parameters()),
+            strict=True,
+        ):
             assert torch.equal(a, b) and torch.equal(a, c)
     assert len(list(net.parameters())) == 7 + 4
 
@@ -59,11 +81,17 @@ def test_the_start_is_that_of_the_network_in_one_place_however_the_columns_are_c
 def test_plain_is_torchs_own_network_forward_and_backward(rows):
     X, y = data()
     net, whole = network(), reference()
-    for model, logits in ((net, net(rows)), (whole, whole(X[rows]))):
+    for _, logits in ((net, net(rows)), (whole, whole(X[rows]))):
         classification_loss(logits, y[rows]).backward()
     assert torch.allclose(net.h1, X[rows] @ whole[0].weight.T, rtol=0, atol=1e-13)
-    assert torch.allclose(torch.cat([theta.grad for theta in net.theta]), whole[0].weight.grad.T, rtol=0, atol=1e-14)
-    for a, b in zip([*net.hidden.parameters(), *net.output.parameters()], list(whole.parameters())[1:], strict=True):
+    assert torch.allclose(
+        torch.cat([theta.grad for theta in net.theta]), whole[0].weight.grad.T, rtol=0, atol=1e-14
+    )
+    for a, b in zip(
+        [*net.hidden.parameters(), *net.output.parameters()],
+        list(whole.parameters())[1:],
+        strict=True,
+    ):
         assert torch.allclose(a.grad, b.grad, rtol=0, atol=1e-14)
 
 
@@ -78,7 +106,7 @@ def pass_bound(net, X, dh):
     W, w = net.hidden[1].weight.detach().abs(), net.output.weight.detach().abs()[0]
     du = slope * dh @ W.T
     dr = slope * (slope * du @ w)[:, None]
-    back = slope * w @ W                                     # bound of |W^T (s'(u) * w r)|
+    back = slope * w @ W  # bound of |W^T (s'(u) * w r)|
     dback = (curve * du * w) @ W + slope * dr * (w @ W)
     dG = (curve * dh * back + slope * dback) / len(dh)
     return dG, X.abs().T @ dG
@@ -112,7 +140,9 @@ def trained(choice, *, round_X=False, round_theta=False, dtype=torch.float64):
         net.prepare(rounded(X).split(14, dim=1))
     if round_theta:
         forward = net.first.protocol.forward
-        net.first.protocol.forward = lambda rows, thetas: forward(rows, [rounded(theta) for theta in thetas])
+        net.first.protocol.forward = lambda rows, thetas: forward(
+            rows, [rounded(theta) for theta in thetas]
+        )
     optimiser, losses = torch.optim.SGD(net.parameters(), lr=2.0), []
     for step in range(60):
         rows = torch.arange(BATCH) + step * BATCH % N
@@ -129,7 +159,10 @@ def trained(choice, *, round_X=False, round_theta=False, dtype=torch.float64):
 @functools.cache
 def drift(choice, **rounding):
     """(largest difference of losses, root mean square difference of h1) from the plaintext run of the same seed."""
-    (losses, h1), (plain_losses, plain_h1) = trained(choice, **rounding), trained("plain", dtype=rounding.get("dtype", torch.float64))
+    (losses, h1), (plain_losses, plain_h1) = (
+        trained(choice, **rounding),
+        trained("plain", dtype=rounding.get("dtype", torch.float64)),
+    )
     return float((losses - plain_losses).abs().max()), float((h1 - plain_h1).pow(2).mean().sqrt())
 
 
@@ -150,7 +183,9 @@ def test_over_a_training_the_drift_is_that_of_rounded_inputs_or_less_than_three_
 def test_in_float32_too(choice):
     """What float32 itself rounds is in both runs, and small beside 2^-17."""
     limit = drift("plain", round_X=True, dtype=torch.float32)
-    assert all(0 < ours <= 3 * theirs for ours, theirs in zip(drift(choice, dtype=torch.float32), limit))
+    assert all(
+        0 < ours <= 3 * theirs for ours, theirs in zip(drift(choice, dtype=torch.float32), limit)
+    )
 
 
 def test_paillier_gives_what_masked_gives():
@@ -159,7 +194,10 @@ def test_paillier_gives_what_masked_gives():
     for net in nets:
         classification_loss(net(slice(0, 20)), data()[1][:20]).backward()
     assert torch.equal(nets[0].h1, nets[1].h1)
-    assert all(torch.allclose(a.grad, b.grad, rtol=0, atol=1e-15) for a, b in zip(nets[0].theta, nets[1].theta))
+    assert all(
+        torch.allclose(a.grad, b.grad, rtol=0, atol=1e-15)
+        for a, b in zip(nets[0].theta, nets[1].theta)
+    )
 
 
 @pytest.mark.parametrize("label_holder", [0, 1])
@@ -167,17 +205,31 @@ def test_the_messages_of_a_step_are_the_papers(label_holder):
     X, y = data()
     net = network("masked", label_holder=label_holder, transcript=Transcript())
     classification_loss(net(slice(0, 10)), y[:10]).backward()
-    holder, step = "AB"[label_holder], [message for message in net.transcript.messages if message.step == 1]
+    holder, step = (
+        "AB"[label_holder],
+        [message for message in net.transcript.messages if message.step == 1],
+    )
     assert [(m.sender, m.receiver, m.name, m.n_bytes) for m in step] == [
-        ("A", "server", "masked X theta", 320), ("B", "server", "masked X theta", 320), ("server", holder, "h_L", 640),
-        (holder, "server", "dL/dh_L", 640), ("server", "A", "dL/dh1", 640), ("server", "B", "dL/dh1", 640)]
+        ("A", "server", "masked X theta", 320),
+        ("B", "server", "masked X theta", 320),
+        ("server", holder, "h_L", 640),
+        (holder, "server", "dL/dh_L", 640),
+        ("server", "A", "dL/dh1", 640),
+        ("server", "B", "dL/dh1", 640),
+    ]
     first = step[0].round
     assert [m.round - first for m in step] == [0, 0, 1, 2, 3, 3]
-    assert torch.equal(step[2].payload, net.h_last.detach()) and torch.equal(step[3].payload, net.h_last.grad)
+    assert torch.equal(step[2].payload, net.h_last.detach()) and torch.equal(
+        step[3].payload, net.h_last.grad
+    )
     assert torch.equal(step[4].payload, net.h1.grad) and torch.equal(step[5].payload, net.h1.grad)
     with torch.no_grad():
         net(slice(0, 10))
-    assert [m.name for m in net.transcript.messages if m.step == 2] == ["masked X theta", "masked X theta", "h_L"]
+    assert [m.name for m in net.transcript.messages if m.step == 2] == [
+        "masked X theta",
+        "masked X theta",
+        "h_L",
+    ]
 
 
 def test_each_holder_computes_its_gradient_from_its_own_columns_and_what_it_was_sent():
@@ -203,13 +255,28 @@ def test_a_network_of_ones_own_reads_like_fig_4():
     X, _ = data()
     classes = (X[:, :1] > 0).long().flatten() + 2 * (X[:, 20] > 0).long()
     rng = torch.Generator().manual_seed(0)
-    first = FirstLayer([14, 14], 16, protocol="masked", rng=rng, dtype=torch.float64, stream=Stream.seeded_for_teaching(0))
+    first = FirstLayer(
+        [14, 14],
+        16,
+        protocol="masked",
+        rng=rng,
+        dtype=torch.float64,
+        stream=Stream.seeded_for_teaching(0),
+    )
     first.prepare(X.split(14, dim=1))
-    server, output = nn.Sequential(nn.ReLU(), nn.Linear(16, 8, dtype=torch.float64), nn.ReLU()), nn.Linear(8, 5, dtype=torch.float64)
+    server, output = (
+        nn.Sequential(nn.ReLU(), nn.Linear(16, 8, dtype=torch.float64), nn.ReLU()),
+        nn.Linear(8, 5, dtype=torch.float64),
+    )
     for part in (server[1], output):
         nn.init.orthogonal_(part.weight, generator=rng)
         nn.init.zeros_(part.bias)
-    optimiser, losses = torch.optim.Adam([*first.parameters(), *server.parameters(), *output.parameters()], lr=0.05), []
+    optimiser, losses = (
+        torch.optim.Adam(
+            [*first.parameters(), *server.parameters(), *output.parameters()], lr=0.05
+        ),
+        [],
+    )
     for _ in range(30):
         optimiser.zero_grad()
         h_L = hand_over(server(first(slice(None))), first.transcript, "server", "A", "h_L")
@@ -238,7 +305,9 @@ def test_float32_networks_get_float32(choice):
     logits = net(slice(0, 30))
     classification_loss(logits, y[:30]).backward()
     assert logits.dtype == net.h1.dtype == net.theta[0].grad.dtype == torch.float32
-    wanted = sum(part[:30].float() @ theta for part, theta in zip(data()[0].split(14, dim=1), net.theta))
+    wanted = sum(
+        part[:30].float() @ theta for part, theta in zip(data()[0].split(14, dim=1), net.theta)
+    )
     assert torch.allclose(net.h1, wanted, rtol=0, atol=1e-3)
 
 
@@ -251,26 +320,53 @@ def test_measuring_takes_features_of_another_precision_as_preparing_does():
 
 
 def test_activations_can_differ_by_layer():
-    net = SPNN([2, 2], (6, 5, 4), activation=("sigmoid", "sigmoid", "relu"), protocol="plain", n_outputs=3,
-               rng=torch.Generator().manual_seed(0))
-    assert [type(module).__name__ for module in net.hidden] == ["Sigmoid", "Linear", "Sigmoid", "Linear", "ReLU"]
+    net = SPNN(
+        [2, 2],
+        (6, 5, 4),
+        activation=("sigmoid", "sigmoid", "relu"),
+        protocol="plain",
+        n_outputs=3,
+        rng=torch.Generator().manual_seed(0),
+    )
+    assert [type(module).__name__ for module in net.hidden] == [
+        "Sigmoid",
+        "Linear",
+        "Sigmoid",
+        "Linear",
+        "ReLU",
+    ]
     net.prepare([torch.ones(2, 2), torch.ones(2, 2)])
     assert net(slice(None)).shape == (2, 3)
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"label_holder": None}, "one of the holders must have the labels: label_holder must be 0 to 1, got None"),
-    ({"label_holder": 2}, "one of the holders must have the labels: label_holder must be 0 to 1, got 2"),
-    ({"label_holder": -1}, "label_holder must be 0 to 1, got -1"),
-    ({"holders": [28]}, r"SPNN needs at least 2 holders, got 1: \[28\]"),
-    ({"protocol": "tls"}, "protocol must be one of .*, got 'tls'"),
-    ({"hidden": ()}, r"hidden must be at least one width >= 1 and n_outputs >= 1, got \(\) and 1"),
-    ({"hidden": (8, 0)}, r"got \(8, 0\) and 1"),
-    ({"n_outputs": 0}, r"got \(8, 8\) and 0"),
-    ({"activation": "tanh"}, "activation must be one of .* got 'tanh'"),
-    ({"activation": ("relu",)}, "activation must be one name or 2"),
-    ({"protocol": "he", "key_bits": 512}, "bits must be a multiple of 16 and at least 2,048, got 512"),
-])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"label_holder": None},
+            "one of the holders must have the labels: label_holder must be 0 to 1, got None",
+        ),
+        (
+            {"label_holder": 2},
+            "one of the holders must have the labels: label_holder must be 0 to 1, got 2",
+        ),
+        ({"label_holder": -1}, "label_holder must be 0 to 1, got -1"),
+        ({"holders": [28]}, r"SPNN needs at least 2 holders, got 1: \[28\]"),
+        ({"protocol": "tls"}, "protocol must be one of .*, got 'tls'"),
+        (
+            {"hidden": ()},
+            r"hidden must be at least one width >= 1 and n_outputs >= 1, got \(\) and 1",
+        ),
+        ({"hidden": (8, 0)}, r"got \(8, 0\) and 1"),
+        ({"n_outputs": 0}, r"got \(8, 8\) and 0"),
+        ({"activation": "tanh"}, "activation must be one of .* got 'tanh'"),
+        ({"activation": ("relu",)}, "activation must be one name or 2"),
+        (
+            {"protocol": "he", "key_bits": 512},
+            "bits must be a multiple of 16 and at least 2,048, got 512",
+        ),
+    ],
+)
 def test_a_network_that_cannot_be_is_refused(change, message):
     arguments = {"holders": [14, 14], "hidden": (8, 8), "protocol": "plain"} | change
     with pytest.raises(ValueError, match=message):
@@ -286,5 +382,7 @@ def test_a_training_that_diverges_says_so():
     net = network("masked")
     with torch.no_grad():
         net.theta[1].fill_(math.nan)
-    with pytest.raises(ValueError, match="^theta of holder B is not finite: has the training diverged"):
+    with pytest.raises(
+        ValueError, match="^theta of holder B is not finite: has the training diverged"
+    ):
         net(slice(None))

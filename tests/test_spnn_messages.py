@@ -15,8 +15,11 @@ def test_every_message_is_written_down_with_its_size_round_and_step():
     transcript.next_round()
     transcript.send("server", "A", "packed", torch.zeros(3), n_bytes=7)
     assert [tuple(row) for row in transcript.table().itertuples(index=False)] == [
-        (0, 0, "offline", "dealer", "A", "seed", 32), (1, 1, "online", "A", "server", "words", 160),
-        (1, 1, "online", "B", "server", "words", 320), (1, 2, "online", "server", "A", "packed", 7)]
+        (0, 0, "offline", "dealer", "A", "seed", 32),
+        (1, 1, "online", "A", "server", "words", 160),
+        (1, 1, "online", "B", "server", "words", 320),
+        (1, 2, "online", "server", "A", "packed", 7),
+    ]
     assert [message.name for message in transcript.seen_by("A")] == ["seed", "packed"]
     assert [message.sender for message in transcript.seen_by("server")] == ["A", "B"]
 
@@ -46,4 +49,6 @@ def test_what_to_keep_is_one_of_two():
 def test_a_message_in_print_shows_no_payload():
     transcript = Transcript()
     transcript.send("A", "B", "seed", b"secret seed")
-    assert "secret" not in repr(transcript.messages[0]) and "name='seed'" in repr(transcript.messages[0])
+    assert "secret" not in repr(transcript.messages[0]) and "name='seed'" in repr(
+        transcript.messages[0]
+    )

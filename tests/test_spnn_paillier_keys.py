@@ -30,10 +30,17 @@ def test_keys_meet_the_conditions_of_damgard_jurik_and_nielsen(bits):
         public, private = generate_keys(bits=bits, teaching=bits < 2048)
         p, q, n = private.p, private.q, public.n
         assert n == p * q and public.bits == bits and p.bit_length() == q.bit_length() == bits // 2
-        assert gmpy2.is_prime(p) and gmpy2.is_prime(q) and p % 4 == q % 4 == 3 and math.gcd(p - 1, q - 1) == 2
-        assert math.gcd(n, (p - 1) * (q - 1)) == 1                              # Paillier's own condition
-        assert gmpy2.powmod(public.h_n, math.lcm(p - 1, q - 1), n * n) == 1     # an n-th power: hides, carries no plaintext
-        assert gmpy2.legendre(public.h_n, p) == gmpy2.legendre(public.h_n, q) == -1     # -x^2, not x^2
+        assert (
+            gmpy2.is_prime(p)
+            and gmpy2.is_prime(q)
+            and p % 4 == q % 4 == 3
+            and math.gcd(p - 1, q - 1) == 2
+        )
+        assert math.gcd(n, (p - 1) * (q - 1)) == 1  # Paillier's own condition
+        assert (
+            gmpy2.powmod(public.h_n, math.lcm(p - 1, q - 1), n * n) == 1
+        )  # an n-th power: hides, carries no plaintext
+        assert gmpy2.legendre(public.h_n, p) == gmpy2.legendre(public.h_n, q) == -1  # -x^2, not x^2
 
 
 @pytest.mark.slow
@@ -48,9 +55,11 @@ def test_the_table_of_powers_gives_the_formula(keys):
     assert width * 8 == public.bits // 2
     plaintexts = plaintexts_for(public)
     edge = [bytes(width), b"\xff" * width, b"\x01" + bytes(width - 1), bytes(width - 1) + b"\x80"]
-    exponents = edge + [secrets.token_bytes(width) for _ in plaintexts[len(edge):]]
-    expected = [(1 + n * m) * pow(public.h_n, int.from_bytes(a, "little"), n * n) % (n * n)
-                for m, a in zip(plaintexts, exponents, strict=True)]
+    exponents = edge + [secrets.token_bytes(width) for _ in plaintexts[len(edge) :]]
+    expected = [
+        (1 + n * m) * pow(public.h_n, int.from_bytes(a, "little"), n * n) % (n * n)
+        for m, a in zip(plaintexts, exponents, strict=True)
+    ]
     assert public.encrypt_integers(plaintexts, b"".join(exponents)) == expected
     assert private.decrypt_integers(expected) == plaintexts
 
@@ -59,7 +68,9 @@ def test_phe_reads_what_we_encrypt_and_we_read_what_phe_encrypts(keys):
     public, private = keys
     phe_public, phe_private = by_phe(private)
     plaintexts = plaintexts_for(public)
-    ours = public.encrypt_integers(plaintexts, secrets.token_bytes(public.exponent_bytes * len(plaintexts)))
+    ours = public.encrypt_integers(
+        plaintexts, secrets.token_bytes(public.exponent_bytes * len(plaintexts))
+    )
     assert [phe_private.raw_decrypt(c) for c in ours] == plaintexts
     assert private.decrypt_integers([phe_public.raw_encrypt(m) for m in plaintexts]) == plaintexts
 
@@ -76,7 +87,10 @@ def test_a_2048_bit_key_does_the_same_with_phe():
 
 def test_products_decrypt_to_sums(keys):
     public, private = keys
-    a, b = (public.encrypt_integers([m], secrets.token_bytes(public.exponent_bytes))[0] for m in (public.n - 5, 12))
+    a, b = (
+        public.encrypt_integers([m], secrets.token_bytes(public.exponent_bytes))[0]
+        for m in (public.n - 5, 12)
+    )
     assert private.decrypt_integers([a * b % public.n**2]) == [7]
 
 
@@ -85,22 +99,31 @@ def test_two_keys_have_tables_of_their_own(keys):
     other, other_private = generate_keys(bits=512, teaching=True)
     for key in (public, other, public):
         key.encrypt_integers([3], bytes(key.exponent_bytes))
-    assert other_private.decrypt_integers(other.encrypt_integers([3], b"\x05" * other.exponent_bytes)) == [3]
+    assert other_private.decrypt_integers(
+        other.encrypt_integers([3], b"\x05" * other.exponent_bytes)
+    ) == [3]
 
 
 def test_keys_travel_and_hide_their_secrets(keys):
     public, private = keys
-    public.encrypt_integers([1], bytes(public.exponent_bytes))                  # the table is no part of the key
+    public.encrypt_integers([1], bytes(public.exponent_bytes))  # the table is no part of the key
     assert len(pickle.dumps(public)) < 1000 and pickle.loads(pickle.dumps(private)) == private
     assert str(private.p) not in repr(private) and str(private.q) not in repr(private)
 
 
-@pytest.mark.parametrize("bits, teaching, message", [
-    (1024, False, r"at least 2,048, got 1024; teaching=True allows small keys, which protect nothing"),
-    (2050, False, r"a multiple of 16 and at least 2,048, got 2050"),
-    (48, True, r"at least 64, got 48"),
-    (520, True, r"a multiple of 16 .* got 520"),
-])
+@pytest.mark.parametrize(
+    "bits, teaching, message",
+    [
+        (
+            1024,
+            False,
+            r"at least 2,048, got 1024; teaching=True allows small keys, which protect nothing",
+        ),
+        (2050, False, r"a multiple of 16 and at least 2,048, got 2050"),
+        (48, True, r"at least 64, got 48"),
+        (520, True, r"a multiple of 16 .* got 520"),
+    ],
+)
 def test_lengths_are_refused(bits, teaching, message):
     with pytest.raises(ValueError, match=message):
         generate_keys(bits=bits, teaching=teaching)
@@ -113,7 +136,9 @@ def test_bad_integers_are_refused(keys):
         with pytest.raises(ValueError, match="plaintext is out of range"):
             public.encrypt_integers([m], room)
     for exponents in (b"", room[1:], room + room):
-        with pytest.raises(ValueError, match=f"1 plaintexts need 32 bytes of exponents, got {len(exponents)}"):
+        with pytest.raises(
+            ValueError, match=f"1 plaintexts need 32 bytes of exponents, got {len(exponents)}"
+        ):
             public.encrypt_integers([1], exponents)
     for c in (0, -1, public.n**2, private.p, private.q * 5):
         with pytest.raises(ValueError, match="ciphertext is out of range"):

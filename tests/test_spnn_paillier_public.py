@@ -39,8 +39,10 @@ WRONG = {
     "two of them": (multiple(3 * 1009), "has the factor 3027"),
     "prime": (prime(BITS), "is a prime"),
     "square": (P * P, "is a power of a smaller number"),
-    "power": (int(gmpy2.next_prime(gmpy2.iroot(gmpy2.mpz(7) << BITS - 3, 3)[0])) ** 3,
-              "is a power of a smaller number"),
+    "power": (
+        int(gmpy2.next_prime(gmpy2.iroot(gmpy2.mpz(7) << BITS - 3, 3)[0])) ** 3,
+        "is a power of a smaller number",
+    ),
     "of another kind": (P * prime(256, 1), "is 3 modulo 4"),
 }
 
@@ -51,8 +53,15 @@ def test_the_wrong_keys_are_wrong_in_one_way_each():
         assert n.bit_length() == BITS, what
     small = math.prod(filter(gmpy2.is_prime, range(2, 1 << 16)))
     factors = {what: math.gcd(n, small) for what, (n, _) in list(WRONG.items())[2:]}
-    assert factors == {"even": 2, "a small factor": 65_521, "two of them": 3027, "prime": 1,
-                       "square": 1, "power": 1, "of another kind": 1}
+    assert factors == {
+        "even": 2,
+        "a small factor": 65_521,
+        "two of them": 3027,
+        "prime": 1,
+        "square": 1,
+        "power": 1,
+        "of another kind": 1,
+    }
     assert WRONG["prime"][0] % 4 == 3 and WRONG["of another kind"][0] % 4 == 3 and P * P % 4 == 1
 
 
@@ -119,9 +128,9 @@ def test_h_n_is_computed_from_n_alone():
     assert public.h_n == by_hand(public.n) == PublicKey(public.n).h_n
     assert repr(public) == f"PublicKey(n={public.n})"
     pinned = hashlib.sha256(b"%d" % PublicKey(P * Q).h_n).hexdigest()
-    assert pinned[:16] == "50a4292f1bd2c06b"                       # every machine computes the same
+    assert pinned[:16] == "50a4292f1bd2c06b"  # every machine computes the same
     phi = (private.p - 1) * (private.q - 1)
-    assert pow(public.h_n, phi, public.n**2) == 1 != public.h_n    # an n-th power: no plaintext
+    assert pow(public.h_n, phi, public.n**2) == 1 != public.h_n  # an n-th power: no plaintext
     assert {gmpy2.legendre(public.h_n, p) for p in (private.p, private.q)} == {-1}
 
 
@@ -130,7 +139,8 @@ def test_h_n_never_travels():
     protocol = protocol_of("he", [2, 2], transcript=Transcript(), keys=private)
     sent = [message for message in protocol.transcript.messages if message.name == "public key"]
     assert [(message.receiver, message.payload) for message in sent] == [
-        (holder, private.public.n.to_bytes(BITS // 8, "big")) for holder in ("A", "B")]
+        (holder, private.public.n.to_bytes(BITS // 8, "big")) for holder in ("A", "B")
+    ]
     assert all(holder.public.h_n == by_hand(private.public.n) for holder in protocol.holders)
 
 

@@ -17,26 +17,45 @@ from ppkit.spnn.randomness import Stream
 
 KEYS = generate_keys(256, teaching=True)[1]
 VARIANTS = {
-    "plain": {"name": "plain"}, "masked": {"name": "masked"},
-    "he": {"name": "he", "keys": KEYS}, "he elementwise": {"name": "he", "keys": KEYS, "elementwise": True},
-    "lean": {"name": "ss", "form": "lean"}, "published": {"name": "ss", "form": "published"},
+    "plain": {"name": "plain"},
+    "masked": {"name": "masked"},
+    "he": {"name": "he", "keys": KEYS},
+    "he elementwise": {"name": "he", "keys": KEYS, "elementwise": True},
+    "lean": {"name": "ss", "form": "lean"},
+    "published": {"name": "ss", "form": "published"},
     "published, dealer": {"name": "ss", "form": "published", "truncation": "dealer"},
     "published, floor": {"name": "ss", "form": "published", "truncation": "floor"},
 }
 HOLDERS = {2: [3, 2], 3: [2, 2, 1], 5: [1, 1, 1, 1, 1]}
-CASES = [(variant, k) for variant in VARIANTS for k in HOLDERS if k == 2 or variant != "published, floor"]
+CASES = [
+    (variant, k) for variant in VARIANTS for k in HOLDERS if k == 2 or variant != "published, floor"
+]
 N, WIDTH = 23, 3
-ROOM = {"he": 2.0**23, "he elementwise": 2.0**23, "masked": 2.0**14, "lean": 2.0**14, "published": 2.0**14}
+ROOM = {
+    "he": 2.0**23,
+    "he elementwise": 2.0**23,
+    "masked": 2.0**14,
+    "lean": 2.0**14,
+    "published": 2.0**14,
+}
 
 
-def made(variant, k=2, *, n=N, scale=1.0, seed=0, keep="payloads", dtype=torch.float64, width=WIDTH):
+def made(
+    variant, k=2, *, n=N, scale=1.0, seed=0, keep="payloads", dtype=torch.float64, width=WIDTH
+):
     """A protocol with random data prepared, and one theta a holder."""
     rng = torch.Generator().manual_seed(seed)
     parts = [torch.randn(n, d, generator=rng, dtype=dtype) * scale for d in HOLDERS[k]]
     thetas = [torch.randn(d, width, generator=rng, dtype=dtype) for d in HOLDERS[k]]
     choices = dict(VARIANTS[variant])
-    protocol = protocol_of(choices.pop("name"), HOLDERS[k], transcript=Transcript(keep), dtype=dtype,
-                           stream=Stream.seeded_for_teaching(seed), **choices)
+    protocol = protocol_of(
+        choices.pop("name"),
+        HOLDERS[k],
+        transcript=Transcript(keep),
+        dtype=dtype,
+        stream=Stream.seeded_for_teaching(seed),
+        **choices,
+    )
     protocol.prepare(parts)
     return protocol, parts, thetas
 
@@ -44,7 +63,9 @@ def made(variant, k=2, *, n=N, scale=1.0, seed=0, keep="payloads", dtype=torch.f
 def exact(parts, thetas, *, theta_bits=16):
     """X theta of the rounded numbers, in Python's whole numbers: an array of ints with 16 + theta_bits fractional bits."""
     X = torch.cat([encode(part) for part in parts], dim=1).numpy().astype(object)
-    return X @ torch.cat([encode(theta, fractional_bits=theta_bits) for theta in thetas]).numpy().astype(object)
+    return X @ torch.cat(
+        [encode(theta, fractional_bits=theta_bits) for theta in thetas]
+    ).numpy().astype(object)
 
 
 @pytest.mark.parametrize(("variant", "k"), CASES)
@@ -59,13 +80,17 @@ def test_every_protocol_agrees_with_the_plain_product_within_its_bound(variant, 
         assert bound.max() < 2**-10
 
 
-@pytest.mark.parametrize(("variant", "k"), [case for case in CASES if case[0] not in ("plain", "he elementwise")])
+@pytest.mark.parametrize(
+    ("variant", "k"), [case for case in CASES if case[0] not in ("plain", "he elementwise")]
+)
 def test_the_bound_is_not_idle(variant, k):
     """Some entry comes close to it: at least a tenth for products of so few terms."""
     protocol, parts, thetas = made(variant, k, n=40 if "he" in variant.split() else 300)
     protocol.transcript.next_step()
     plain = sum(part @ theta for part, theta in zip(parts, thetas))
-    ratio = (protocol.forward(slice(None), thetas) - plain).abs() / protocol.error_bound(slice(None), thetas)
+    ratio = (protocol.forward(slice(None), thetas) - plain).abs() / protocol.error_bound(
+        slice(None), thetas
+    )
     assert ratio.max() > 0.1
 
 
@@ -102,8 +127,13 @@ def test_masked_and_both_kinds_of_he_give_exactly_the_sum_of_the_rounded_parts(k
 def test_words_hold_what_they_say_up_to_the_edge(variant):
     """h1 = +-(2^15 - 1): sums that wrap inside, and the sign of the last word."""
     protocol, _, _ = made(variant)
-    protocol.prepare([torch.tensor([[4.0, 0, 0], [-4.0, 0, 0]]), torch.tensor([[2.0, 0], [-2.0, 0]])])
-    thetas = [torch.full((3, 1), 4095.0, dtype=torch.float64), torch.full((2, 1), 8191.0, dtype=torch.float64)]
+    protocol.prepare(
+        [torch.tensor([[4.0, 0, 0], [-4.0, 0, 0]]), torch.tensor([[2.0, 0], [-2.0, 0]])]
+    )
+    thetas = [
+        torch.full((3, 1), 4095.0, dtype=torch.float64),
+        torch.full((2, 1), 8191.0, dtype=torch.float64),
+    ]
     assert protocol.forward(slice(None), thetas).flatten().tolist() == [32762.0, -32762.0]
 
 
@@ -114,7 +144,10 @@ def test_a_part_without_room_is_refused_with_its_holder_its_size_and_the_range(v
     reach = ROOM[variant.split(",")[0]]
     protocol.prepare([parts[0], torch.tensor([[1.0, 0.0]] * N)])
     large = [thetas[0], torch.full((2, WIDTH), -1.01 * reach, dtype=dtype)]
-    with pytest.raises(ValueError, match=r"holder B reaches -[\d.e+]+, outside the range \+-[\d.e+]+ .* for each of [12]"):
+    with pytest.raises(
+        ValueError,
+        match=r"holder B reaches -[\d.e+]+, outside the range \+-[\d.e+]+ .* for each of [12]",
+    ):
         protocol.forward(slice(None), large)
     fits = [theta * 0.9 / 1.01 for theta in large[1:]]
     protocol.transcript.next_step()
@@ -137,7 +170,10 @@ def test_what_does_not_fit_the_quick_bound_is_looked_at_exactly():
     protocol, _, _ = made("lean")
     X = torch.tensor([[2.0**13, 1.0, 0.0]] * 2, dtype=torch.float64)
     protocol.prepare([X, torch.zeros(2, 2)])
-    thetas = [torch.tensor([[0.5], [4.0], [0.0]], dtype=torch.float64), torch.zeros(2, 1, dtype=torch.float64)]
+    thetas = [
+        torch.tensor([[0.5], [4.0], [0.0]], dtype=torch.float64),
+        torch.zeros(2, 1, dtype=torch.float64),
+    ]
     assert protocol.forward(slice(None), thetas).tolist() == [[4100.0], [4100.0]]
 
 
@@ -157,7 +193,7 @@ def test_triples_can_be_dealt_ahead_for_batches_in_order(variant):
     with pytest.raises(ValueError, match="dealt for another batch"):
         protocol.forward(torch.tensor([1, 3]), thetas)
     sent = len(protocol.transcript.messages)
-    protocol.forward(torch.tensor([1, 2]), thetas)           # the refusal has used nothing up
+    protocol.forward(torch.tensor([1, 2]), thetas)  # the refusal has used nothing up
     assert {message.phase for message in protocol.transcript.messages[sent:]} == {"online"}
 
 
@@ -169,7 +205,9 @@ def test_preparing_anew_gives_the_new_data_and_forgets_triples_of_the_old():
         protocol.prepare([part[:7] * 2 for part in parts])
         protocol.transcript.next_step()
         plain = sum(part[:7] * 2 @ theta for part, theta in zip(parts, thetas))
-        assert torch.allclose(protocol.forward(slice(None), thetas), plain, rtol=0, atol=1e-3), variant
+        assert torch.allclose(protocol.forward(slice(None), thetas), plain, rtol=0, atol=1e-3), (
+            variant
+        )
 
 
 @pytest.mark.slow
@@ -179,15 +217,41 @@ def test_bytes_and_rounds_are_those_of_the_formulas():
     d = a + b
     published = 8 * (n * d + d * w + 2 * 2 * (n * d + d * w))
     ciphertexts = 512 * math.ceil(n * w / (2047 // 41))
-    assert table["between holders"].to_dict() == {"plain": 0, "ss, published": published, "ss, lean": 2 * 8 * d * w,
-                                                  "masked": 0, "he": ciphertexts}
-    assert table["to server"].to_dict() == {"plain": 8 * n * w, "ss, published": 16 * n * w, "ss, lean": 8 * n * w,
-                                            "masked": 8 * n * w, "he": ciphertexts}
+    assert table["between holders"].to_dict() == {
+        "plain": 0,
+        "ss, published": published,
+        "ss, lean": 2 * 8 * d * w,
+        "masked": 0,
+        "he": ciphertexts,
+    }
+    assert table["to server"].to_dict() == {
+        "plain": 8 * n * w,
+        "ss, published": 16 * n * w,
+        "ss, lean": 8 * n * w,
+        "masked": 8 * n * w,
+        "he": ciphertexts,
+    }
     assert table["from server"].tolist() == [8 * n * w] * 5
-    assert table["rounds"].to_dict() == {"plain": 1, "ss, published": 3, "ss, lean": 2, "masked": 1, "he": 2}
-    assert table["dealer"].to_dict() == {"plain": 0, "ss, published": 4 * 8 * (n * d + d * w + n * w), "ss, lean": 8 * n * w,
-                                         "masked": 0, "he": 0}
-    assert table.loc[["plain", "ss, published", "ss, lean", "masked"], "once"].tolist() == [0, 0, 4 * 32 + 2 * 8 * n * d, 32]
+    assert table["rounds"].to_dict() == {
+        "plain": 1,
+        "ss, published": 3,
+        "ss, lean": 2,
+        "masked": 1,
+        "he": 2,
+    }
+    assert table["dealer"].to_dict() == {
+        "plain": 0,
+        "ss, published": 4 * 8 * (n * d + d * w + n * w),
+        "ss, lean": 8 * n * w,
+        "masked": 0,
+        "he": 0,
+    }
+    assert table.loc[["plain", "ss, published", "ss, lean", "masked"], "once"].tolist() == [
+        0,
+        0,
+        4 * 32 + 2 * 8 * n * d,
+        32,
+    ]
     assert table.loc["masked", "server received"] == "masked X theta from A, masked X theta from B"
     assert table.loc["he", "server received"] == "Enc(X theta) from B"
     assert list(table.index) == list(KINDS)
@@ -197,7 +261,9 @@ def test_a_missing_holder_stops_the_step_and_nobody_unmasks():
     protocol, _, thetas = made("masked", 3)
     protocol.forward(slice(None), thetas)
     words = {message.sender: message.payload for message in protocol.transcript.seen_by("server")}
-    with pytest.raises(HolderMissing, match="nothing came from B: the step is dropped, nobody's mask is given out"):
+    with pytest.raises(
+        HolderMissing, match="nothing came from B: the step is dropped, nobody's mask is given out"
+    ):
         unmask({name: words[name] for name in "AC"}, ["A", "B", "C"])
     with pytest.raises(HolderMissing, match="from A and C"):
         unmask({"B": words["B"]}, ["A", "B", "C"])
@@ -207,19 +273,36 @@ def test_holders_have_names():
     assert holder_names(28)[24:] == ["Y", "Z", "H27", "H28"]
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"name": "mpc"}, r"protocol must be one of \('plain', 'ss', 'he', 'masked'\), got 'mpc'"),
-    ({"holders": [28]}, r"SPNN needs at least 2 holders, got 1: \[28\]"),
-    ({"holders": []}, "at least 2 holders, got 0"),
-    ({"holders": [3, 0]}, r"at least 1 feature, got holders=\[3, 0\]"),
-    ({"form": "lean"}, "form is a choice of protocol 'ss', got form='lean' with 'plain'"),
-    ({"name": "ss", "form": "short"}, r"form must be one of \('published', 'lean'\), got 'short'"),
-    ({"name": "ss", "form": "published", "truncation": "up"}, "truncation must be one of .* got 'up'"),
-    ({"name": "ss", "form": "published", "truncation": "secureml", "holders": [1, 1, 1]}, "is for 2 holders, got 3"),
-    ({"name": "he", "key_bits": 1024}, "bits must be a multiple of 16 and at least 2,048, got 1024"),
-    ({"name": "he", "key_bits": 64, "teaching": True, "value_bits": 63},
-     "a key of 64 bits is too small for the packing: it holds 63 bits and one field takes 64"),
-])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": "mpc"}, r"protocol must be one of \('plain', 'ss', 'he', 'masked'\), got 'mpc'"),
+        ({"holders": [28]}, r"SPNN needs at least 2 holders, got 1: \[28\]"),
+        ({"holders": []}, "at least 2 holders, got 0"),
+        ({"holders": [3, 0]}, r"at least 1 feature, got holders=\[3, 0\]"),
+        ({"form": "lean"}, "form is a choice of protocol 'ss', got form='lean' with 'plain'"),
+        (
+            {"name": "ss", "form": "short"},
+            r"form must be one of \('published', 'lean'\), got 'short'",
+        ),
+        (
+            {"name": "ss", "form": "published", "truncation": "up"},
+            "truncation must be one of .* got 'up'",
+        ),
+        (
+            {"name": "ss", "form": "published", "truncation": "secureml", "holders": [1, 1, 1]},
+            "is for 2 holders, got 3",
+        ),
+        (
+            {"name": "he", "key_bits": 1024},
+            "bits must be a multiple of 16 and at least 2,048, got 1024",
+        ),
+        (
+            {"name": "he", "key_bits": 64, "teaching": True, "value_bits": 63},
+            "a key of 64 bits is too small for the packing: it holds 63 bits and one field takes 64",
+        ),
+    ],
+)
 def test_a_choice_that_is_not_there_is_refused(change, message):
     arguments = {"name": "plain", "holders": [3, 2], "transcript": Transcript()} | change
     with pytest.raises(ValueError, match=message):
@@ -231,15 +314,30 @@ def test_a_choice_of_another_protocol_is_refused():
         protocol_of("masked", [1, 1], transcript=Transcript(), truncation="floor")
 
 
-@pytest.mark.parametrize(("parts", "message"), [
-    ([torch.zeros(5, 3), torch.zeros(4, 2)], "all holders must have the same rows in the same order, got row counts A 5, B 4"),
-    ([torch.zeros(5, 3)], "one part of X per holder, got 1 for 2 holders"),
-    ([torch.zeros(5, 3), torch.zeros(5, 3)], r"holder B's features must be \(N, 2\), got \(5, 3\)"),
-    ([torch.zeros(5, 3), torch.zeros(5)], r"holder B's features must be \(N, 2\), got \(5,\)"),
-    ([torch.zeros(5, 3), torch.full((5, 2), math.nan)], "holder B's features must be finite, got 10 of 10 values"),
-    ([torch.full((5, 3), math.inf), torch.zeros(5, 2)], "holder A's features must be finite, got 15 of 15 values"),
-    ([torch.zeros(0, 3), torch.zeros(0, 2)], "the data set must have at least one row, got 0"),
-])
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (
+            [torch.zeros(5, 3), torch.zeros(4, 2)],
+            "all holders must have the same rows in the same order, got row counts A 5, B 4",
+        ),
+        ([torch.zeros(5, 3)], "one part of X per holder, got 1 for 2 holders"),
+        (
+            [torch.zeros(5, 3), torch.zeros(5, 3)],
+            r"holder B's features must be \(N, 2\), got \(5, 3\)",
+        ),
+        ([torch.zeros(5, 3), torch.zeros(5)], r"holder B's features must be \(N, 2\), got \(5,\)"),
+        (
+            [torch.zeros(5, 3), torch.full((5, 2), math.nan)],
+            "holder B's features must be finite, got 10 of 10 values",
+        ),
+        (
+            [torch.full((5, 3), math.inf), torch.zeros(5, 2)],
+            "holder A's features must be finite, got 15 of 15 values",
+        ),
+        ([torch.zeros(0, 3), torch.zeros(0, 2)], "the data set must have at least one row, got 0"),
+    ],
+)
 def test_data_that_does_not_fit_is_refused(parts, message):
     for name in PROTOCOLS:
         choices = {"keys": KEYS} if name == "he" else {}
@@ -257,9 +355,20 @@ def test_a_batch_before_any_data_is_refused():
 def test_rows_that_are_not_there_are_refused_before_anything_is_sent(variant):
     protocol, _, thetas = made(variant, n=10)
     sent = len(protocol.transcript.messages)
-    for rows, got in ((torch.tensor([0, 10]), "10"), ([-1], "-1"), ([], r"numbers of shape \(0,\)"), (torch.ones(10) > 0, "torch.bool"),
-                      (torch.ones(2), "torch.float32"), (slice(0, 0), r"the empty slice\(0, 0, None\)"), (7, r"numbers of shape \(\)")):
-        for ask in (protocol.forward, protocol.error_bound, *([protocol.deal] if variant in ("lean", "published") else [])):
+    for rows, got in (
+        (torch.tensor([0, 10]), "10"),
+        ([-1], "-1"),
+        ([], r"numbers of shape \(0,\)"),
+        (torch.ones(10) > 0, "torch.bool"),
+        (torch.ones(2), "torch.float32"),
+        (slice(0, 0), r"the empty slice\(0, 0, None\)"),
+        (7, r"numbers of shape \(\)"),
+    ):
+        for ask in (
+            protocol.forward,
+            protocol.error_bound,
+            *([protocol.deal] if variant in ("lean", "published") else []),
+        ):
             with pytest.raises(ValueError, match=f"rows must be 0 to 9, at least one, got {got}"):
                 ask(rows, WIDTH if ask == getattr(protocol, "deal", None) else thetas)
     assert len(protocol.transcript.messages) == sent
@@ -269,5 +378,7 @@ def test_rows_that_are_not_there_are_refused_before_anything_is_sent(variant):
 def test_a_theta_that_is_not_finite_is_named_with_its_holder(variant):
     protocol, _, thetas = made(variant, n=4)
     for bad in (math.nan, math.inf):
-        with pytest.raises(ValueError, match="theta of holder B is not finite: has the training diverged"):
+        with pytest.raises(
+            ValueError, match="theta of holder B is not finite: has the training diverged"
+        ):
             protocol.forward(slice(None), [thetas[0], torch.full_like(thetas[1], bad)])

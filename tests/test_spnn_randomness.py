@@ -14,9 +14,15 @@ from ppkit.spnn.randomness import Stream
 
 def keystream(key, n_words):
     """Oracle: the counters 0, 1, 2, ... one by one through AES in ECB mode."""
-    cipher = Cipher(algorithms.AES(hmac.new(key, b"words", hashlib.sha256).digest()), modes.ECB()).encryptor()
-    blocks = b"".join(cipher.update(counter.to_bytes(16, "big")) for counter in range(n_words // 2 + 1))
-    return [int.from_bytes(blocks[8 * i : 8 * i + 8], "little", signed=True) for i in range(n_words)]
+    cipher = Cipher(
+        algorithms.AES(hmac.new(key, b"words", hashlib.sha256).digest()), modes.ECB()
+    ).encryptor()
+    blocks = b"".join(
+        cipher.update(counter.to_bytes(16, "big")) for counter in range(n_words // 2 + 1)
+    )
+    return [
+        int.from_bytes(blocks[8 * i : 8 * i + 8], "little", signed=True) for i in range(n_words)
+    ]
 
 
 def test_words_are_aes_in_counter_mode():
@@ -30,7 +36,7 @@ def test_the_keystream_goes_on_where_it_stopped(sizes):
     stream = Stream(key)
     parts = torch.cat([stream.words(size) for size in sizes])
     assert torch.equal(parts, Stream(key).words(sum(sizes)))
-    assert len(parts.unique()) == len(parts)      # a repeated word: chance 72,804^2 / 2^65 = 1.5e-10
+    assert len(parts.unique()) == len(parts)  # a repeated word: chance 72,804^2 / 2^65 = 1.5e-10
 
 
 def test_shapes():
@@ -55,7 +61,9 @@ def test_keys_that_differ_in_one_bit_share_no_word():
     assert not (Stream(key).words(1000) == Stream(other).words(1000)).any()
 
 
-@pytest.mark.parametrize("key, got", [(b"short", "5 bytes"), (bytes(33), "33 bytes"), ("x" * 32, "str"), (7, "int")])
+@pytest.mark.parametrize(
+    "key, got", [(b"short", "5 bytes"), (bytes(33), "33 bytes"), ("x" * 32, "str"), (7, "int")]
+)
 def test_a_wrong_key_is_refused(key, got):
     with pytest.raises(ValueError, match=f"key must be 32 bytes, got {got}"):
         Stream(key)
@@ -63,15 +71,35 @@ def test_a_wrong_key_is_refused(key, got):
 
 def test_both_ends_derive_the_same_stream_and_each_label_another():
     key = os.urandom(32)
-    labels = [("a",), ("a", "b"), ("ab",), ("b", "a"), ("a", 1), ("a", "1"), (1,), (-1,), ("",), ("", ""), ("a", ""), (11,),
-              (1, 1), ("words",), ("derive",), ("asb",), ("ai1",)]
+    labels = [
+        ("a",),
+        ("a", "b"),
+        ("ab",),
+        ("b", "a"),
+        ("a", 1),
+        ("a", "1"),
+        (1,),
+        (-1,),
+        ("",),
+        ("", ""),
+        ("a", ""),
+        (11,),
+        (1, 1),
+        ("words",),
+        ("derive",),
+        ("asb",),
+        ("ai1",),
+    ]
     one, two = Stream(key), Stream(key)
-    ours, theirs = [one.derive(*label) for label in labels], [two.derive(*label) for label in labels]
+    ours, theirs = (
+        [one.derive(*label) for label in labels],
+        [two.derive(*label) for label in labels],
+    )
     assert [a.key for a in ours] == [b.key for b in theirs]
     assert len({stream.key for stream in ours} | {key}) == len(labels) + 1
     assert torch.equal(ours[3].words(9), theirs[3].words(9))
     every = torch.cat([stream.words(50) for stream in [*ours, one]])
-    assert len(every.unique()) == len(every)      # chance 900^2 / 2^65
+    assert len(every.unique()) == len(every)  # chance 900^2 / 2^65
 
 
 def test_derived_streams_do_not_depend_on_what_was_drawn_before():
@@ -85,12 +113,17 @@ def test_the_same_labels_twice_are_refused():
     stream = Stream()
     stream.derive("mask", 1)
     stream.derive("mask", 2)
-    with pytest.raises(ValueError, match=r"labels \('mask', 1\) were derived before: the same keystream would be used twice"):
+    with pytest.raises(
+        ValueError,
+        match=r"labels \('mask', 1\) were derived before: the same keystream would be used twice",
+    ):
         stream.derive("mask", 1)
 
 
-@pytest.mark.parametrize("labels, says", [((), "at least one label"), ((1.0,), "got 1.0"), ((True,), "got True"),
-                                          ((b"a",), "got b'a'")])
+@pytest.mark.parametrize(
+    "labels, says",
+    [((), "at least one label"), ((1.0,), "got 1.0"), ((True,), "got True"), ((b"a",), "got b'a'")],
+)
 def test_labels_are_strings_or_integers(labels, says):
     with pytest.raises(ValueError, match=says):
         Stream().derive(*labels)
@@ -112,9 +145,15 @@ def test_a_forked_process_may_not_go_on_with_it(monkeypatch):
 
 def test_what_is_for_teaching_says_so_and_the_key_is_not_shown():
     taught = Stream.seeded_for_teaching(3)
-    assert repr(taught) == repr(taught.derive("a")) == "<Stream seeded for teaching with 3: NOT SECRET>"
+    assert (
+        repr(taught)
+        == repr(taught.derive("a"))
+        == "<Stream seeded for teaching with 3: NOT SECRET>"
+    )
     assert torch.equal(taught.words(4), Stream.seeded_for_teaching(3).words(4))
-    assert not torch.equal(Stream.seeded_for_teaching(3).words(4), Stream.seeded_for_teaching(4).words(4))
+    assert not torch.equal(
+        Stream.seeded_for_teaching(3).words(4), Stream.seeded_for_teaching(4).words(4)
+    )
     for stream in (Stream(b"k" * 32), Stream(b"k" * 32).derive("a")):
         assert repr(stream) == "<Stream, key hidden>"
 
@@ -122,7 +161,7 @@ def test_what_is_for_teaching_says_so_and_the_key_is_not_shown():
 def test_words_are_uniform_in_every_byte():
     """A false alarm has chance 1e-9."""
     assert unusual_bytes(Stream().words(200_000)) == 0
-    biased = Stream().words(200_000) & ~(1 << 40)                # one bit of 64 stuck
+    biased = Stream().words(200_000) & ~(1 << 40)  # one bit of 64 stuck
     assert unusual_bytes(biased) > 0
 
 
@@ -134,7 +173,7 @@ def test_seeking_is_drawing_and_throwing_away(position):
     drawn.words(position)
     sought.seek(position)
     assert drawn.position == sought.position == position
-    for size in (1, 3, (2, 5), 0):                               # the counter goes on from an odd and from an even word
+    for size in (1, 3, (2, 5), 0):  # the counter goes on from an odd and from an even word
         assert torch.equal(drawn.words(size), sought.words(size))
     assert drawn.position == sought.position == position + 14
     sought.seek(position + 14)
@@ -146,7 +185,9 @@ def test_seeking_far_is_the_counter_of_the_oracle():
     key, far = bytes(range(32)), 2**70 + 1
     stream = Stream(key)
     stream.seek(far)
-    cipher = Cipher(algorithms.AES(hmac.new(key, b"words", hashlib.sha256).digest()), modes.ECB()).encryptor()
+    cipher = Cipher(
+        algorithms.AES(hmac.new(key, b"words", hashlib.sha256).digest()), modes.ECB()
+    ).encryptor()
     block = cipher.update((far // 2).to_bytes(16, "big"))
     assert stream.words(1).item() == int.from_bytes(block[8:], "little", signed=True)
 
@@ -154,7 +195,9 @@ def test_seeking_far_is_the_counter_of_the_oracle():
 def test_a_stream_never_goes_back():
     stream = Stream()
     stream.words(5)
-    with pytest.raises(ValueError, match="a Stream goes forward only: 5 words were drawn, got position 4"):
+    with pytest.raises(
+        ValueError, match="a Stream goes forward only: 5 words were drawn, got position 4"
+    ):
         stream.seek(4)
     assert stream.position == 5
 

@@ -7,10 +7,15 @@ from ppkit.spnn.randomness import Stream
 
 def matmul(a, b):
     """Oracle: Python's integers, reduced mod 2^64 to a signed number."""
+
     def signed(value):
         return (value + 2**63) % 2**64 - 2**63
+
     columns = list(zip(*b.tolist()))
-    return [[signed(sum(p * q for p, q in zip(row, column))) for column in columns] for row in a.tolist()]
+    return [
+        [signed(sum(p * q for p, q in zip(row, column))) for column in columns]
+        for row in a.tolist()
+    ]
 
 
 SHAPES = [(n, k, m) for n in (1, 2, 5) for k in (1, 3, 4, 6, 29) for m in (1, 8, 32, 33, 40)]
@@ -22,7 +27,7 @@ def test_products_equal_integer_arithmetic_mod_2_to_the_64(shape):
     stream = Stream.seeded_for_teaching(n + 10 * k + 1000 * m)
     a, b = stream.words((n, k)), stream.words((k, m))
     assert ring.matmul(a, b).tolist() == matmul(a, b)
-    a, b = stream.words((k, n)).t(), stream.words((m, k)).t()           # seen from the side: not contiguous
+    a, b = stream.words((k, n)).t(), stream.words((m, k)).t()  # seen from the side: not contiguous
     assert ring.matmul(a, b).tolist() == matmul(a, b)
     before = a.clone(), b.clone()
     ring.matmul(a, b)
@@ -55,13 +60,17 @@ def test_the_layers_own_shapes_against_torch():
 
 def test_empty_matrices():
     for n, k, m in ((0, 3, 2), (2, 0, 3), (2, 0, 40), (2, 3, 0)):
-        product = ring.matmul(torch.ones((n, k), dtype=torch.int64), torch.ones((k, m), dtype=torch.int64))
+        product = ring.matmul(
+            torch.ones((n, k), dtype=torch.int64), torch.ones((k, m), dtype=torch.int64)
+        )
         assert product.shape == (n, m) and not product.any()
 
 
 def test_wrong_types_and_shapes_are_refused():
     z = torch.ones((2, 3), dtype=torch.int64)
-    with pytest.raises(ValueError, match="ring elements are int64, got torch.int64 and torch.float64"):
+    with pytest.raises(
+        ValueError, match="ring elements are int64, got torch.int64 and torch.float64"
+    ):
         ring.matmul(z, z.t().double())
     for a, b in ((z, z), (z, z[0]), (z[None], z.t())):
         with pytest.raises(ValueError, match=r"shapes must be \(N, K\) and \(K, M\), got"):

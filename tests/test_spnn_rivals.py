@@ -12,7 +12,10 @@ def rng(seed=0):
 
 
 def columns(holders, n=50, seed=1, dtype=torch.float64):
-    return [torch.randn(n, width, generator=rng(seed + i), dtype=dtype) for i, width in enumerate(holders)]
+    return [
+        torch.randn(n, width, generator=rng(seed + i), dtype=dtype)
+        for i, width in enumerate(holders)
+    ]
 
 
 @pytest.mark.parametrize("holders", [[28], [14, 14], [10, 9, 9], [2] * 14])
@@ -22,9 +25,17 @@ def test_nn_with_a_bias_is_the_multilayer_perceptron_however_the_columns_are_cut
     parts = columns(holders)
     net.prepare(parts)
     rows = torch.tensor([4, 0, 31])
-    torch.testing.assert_close(net(rows), whole(torch.cat(parts, dim=1)[rows]), rtol=1e-12, atol=1e-14)
-    torch.testing.assert_close(net.logits(parts), whole(torch.cat(parts, dim=1)).detach(), rtol=1e-12, atol=1e-14)
-    assert n_parameters(net) == n_parameters(whole) == n_parameters(NN(holders, (8, 8), rng=rng(3))) + 8
+    torch.testing.assert_close(
+        net(rows), whole(torch.cat(parts, dim=1)[rows]), rtol=1e-12, atol=1e-14
+    )
+    torch.testing.assert_close(
+        net.logits(parts), whole(torch.cat(parts, dim=1)).detach(), rtol=1e-12, atol=1e-14
+    )
+    assert (
+        n_parameters(net)
+        == n_parameters(whole)
+        == n_parameters(NN(holders, (8, 8), rng=rng(3))) + 8
+    )
 
 
 def test_h1_and_h_last_are_what_the_docstring_says_and_keep_their_gradients():
@@ -39,11 +50,15 @@ def test_h1_and_h_last_are_what_the_docstring_says_and_keep_their_gradients():
     torch.testing.assert_close(logits, net.output(net.h_last), rtol=0, atol=0)
     assert net.h_last.shape == (20, 4) and float(net.h_last.detach().min()) > 0
     torch.testing.assert_close(net.h_last.grad, net.output.weight.detach().expand(20, 4))
-    for part, theta in zip(parts, net.theta):  # what each holder computes by itself from the gradient it is sent
+    for part, theta in zip(
+        parts, net.theta
+    ):  # what each holder computes by itself from the gradient it is sent
         torch.testing.assert_close(theta.grad, part[rows].T @ net.h1.grad, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("holders, width", [([14, 14], 8), ([10, 9, 9], 8), ([6, 6, 6, 5, 5], 8), ([2] * 14, 14)])
+@pytest.mark.parametrize(
+    "holders, width", [([14, 14], 8), ([10, 9, 9], 8), ([6, 6, 6, 5, 5], 8), ([2] * 14, 14)]
+)
 def test_splitnn_is_nn_with_zeros_between_the_holders_at_the_same_total_width(holders, width):
     split = SplitNN(holders, (8, 8), rng=rng(), dtype=torch.float64)
     whole = NN(holders, (width, 8), rng=rng(), dtype=torch.float64)
@@ -76,7 +91,14 @@ def test_one_holder_alone_makes_splitnn_the_plaintext_network():
 @pytest.mark.parametrize("cut", [1, 2, 3])
 def test_up_to_the_cut_no_holders_column_reaches_anothers_neurons(cut):
     holders, hidden = [3, 3, 2], (7, 6, 5)
-    net = SplitNN(holders, hidden, activation=("sigmoid", "piecewise", "relu"), cut=cut, rng=rng(), dtype=torch.float64)
+    net = SplitNN(
+        holders,
+        hidden,
+        activation=("sigmoid", "piecewise", "relu"),
+        cut=cut,
+        rng=rng(),
+        dtype=torch.float64,
+    )
     behind = [shares_of(width, 3) for width in hidden]
     parts = [part.requires_grad_() for part in columns(holders, n=40)]
     encoded = net.first(parts)
@@ -86,7 +108,9 @@ def test_up_to_the_cut_no_holders_column_reaches_anothers_neurons(cut):
     assert encoded.shape == (40, hidden[cut - 1]) and ends[-1] == hidden[cut - 1]
     start = 0
     for i, end in enumerate(ends):
-        own = torch.autograd.grad(encoded[:, start:end].sum(), parts, retain_graph=True, allow_unused=True)
+        own = torch.autograd.grad(
+            encoded[:, start:end].sum(), parts, retain_graph=True, allow_unused=True
+        )
         reached = [g is not None and bool(g.any()) for g in own]
         assert reached == [j == i for j in range(3)]
         start = end
@@ -108,17 +132,22 @@ def test_the_start_is_drawn_from_rng_alone():
         assert all(torch.equal(p, q) for p, q in zip(first.parameters(), again.parameters()))
         assert not torch.equal(first.theta[0], other.theta[0])
     assert torch.equal(torch.get_rng_state(), before)
-    assert float(SplitNN([4, 4], (8, 8), rng=rng()).theta[0].detach().abs().max()) > 8**-0.5  # own fan-in, not that of all columns
+    assert (
+        float(SplitNN([4, 4], (8, 8), rng=rng()).theta[0].detach().abs().max()) > 8**-0.5
+    )  # own fan-in, not that of all columns
 
 
-@pytest.mark.parametrize("wrong, said", [
-    ({"holders": []}, r"holders must be .* got \(\)"),
-    ({"holders": [3, 0]}, r"holders must be .* got \(3, 0\)"),
-    ({"hidden": ()}, r"hidden must be .* got \(\)"),
-    ({"hidden": (8, 0)}, r"hidden must be .* got \(8, 0\)"),
-    ({"n_outputs": 0}, "n_outputs must be >= 1, got 0"),
-    ({"activation": "tanh"}, "activation must be one of .* got 'tanh'"),
-])
+@pytest.mark.parametrize(
+    "wrong, said",
+    [
+        ({"holders": []}, r"holders must be .* got \(\)"),
+        ({"holders": [3, 0]}, r"holders must be .* got \(3, 0\)"),
+        ({"hidden": ()}, r"hidden must be .* got \(\)"),
+        ({"hidden": (8, 0)}, r"hidden must be .* got \(8, 0\)"),
+        ({"n_outputs": 0}, "n_outputs must be >= 1, got 0"),
+        ({"activation": "tanh"}, "activation must be one of .* got 'tanh'"),
+    ],
+)
 @pytest.mark.parametrize("make", [NN, SplitNN])
 def test_bad_settings_are_named(make, wrong, said):
     with pytest.raises(ValueError, match=said):
@@ -127,17 +156,31 @@ def test_bad_settings_are_named(make, wrong, said):
 
 @pytest.mark.parametrize("cut", [0, 3])
 def test_a_cut_that_is_not_there_is_named(cut):
-    with pytest.raises(ValueError, match=f"cut must be 1 to 2, the hidden layers there are, got {cut}"):
+    with pytest.raises(
+        ValueError, match=f"cut must be 1 to 2, the hidden layers there are, got {cut}"
+    ):
         SplitNN([3, 2], (4, 4), cut=cut, rng=rng())
 
 
-@pytest.mark.parametrize("parts, said", [
-    ([torch.zeros(5, 3)], r"parts must have 3 \+ 2 columns, got shapes \[\(5, 3\)\]"),
-    ([torch.zeros(5, 3), torch.zeros(5, 3)], r"parts must have 3 \+ 2 columns"),
-    ([torch.zeros(5, 3), torch.zeros(4, 2)], r"all holders must have the same rows, at least one, got \[5, 4\]"),
-    ([torch.zeros(0, 3), torch.zeros(0, 2)], r"all holders must have the same rows, at least one, got \[0, 0\]"),
-    ([torch.zeros(5, 3), torch.zeros(5, 2, dtype=torch.float64)], "parts must be torch.float32 as the net is, got .*float64"),
-])
+@pytest.mark.parametrize(
+    "parts, said",
+    [
+        ([torch.zeros(5, 3)], r"parts must have 3 \+ 2 columns, got shapes \[\(5, 3\)\]"),
+        ([torch.zeros(5, 3), torch.zeros(5, 3)], r"parts must have 3 \+ 2 columns"),
+        (
+            [torch.zeros(5, 3), torch.zeros(4, 2)],
+            r"all holders must have the same rows, at least one, got \[5, 4\]",
+        ),
+        (
+            [torch.zeros(0, 3), torch.zeros(0, 2)],
+            r"all holders must have the same rows, at least one, got \[0, 0\]",
+        ),
+        (
+            [torch.zeros(5, 3), torch.zeros(5, 2, dtype=torch.float64)],
+            "parts must be torch.float32 as the net is, got .*float64",
+        ),
+    ],
+)
 def test_bad_parts_are_named(parts, said):
     net = NN([3, 2], (4, 4), rng=rng())
     for take in (net.prepare, net.logits):

@@ -17,8 +17,12 @@ from ppkit.spnn.randomness import Stream
 from ppkit.spnn.secureml import SecureML
 
 UNIT = 2.0**-16
-NETS = {"sigmoid": ((8, 8), "piecewise", False), "bias": ((8, 8), "piecewise", True), "one hidden layer": ((5,), "piecewise", False),
-        "ReLU last": ((12, 6, 4), ("piecewise", "piecewise", "relu"), True)}
+NETS = {
+    "sigmoid": ((8, 8), "piecewise", False),
+    "bias": ((8, 8), "piecewise", True),
+    "one hidden layer": ((5,), "piecewise", False),
+    "ReLU last": ((12, 6, 4), ("piecewise", "piecewise", "relu"), True),
+}
 
 
 def problem(hidden=(8, 8), activation="piecewise", bias=False, *, n=300, widths=(5, 3), seed=0):
@@ -32,7 +36,12 @@ def problem(hidden=(8, 8), activation="piecewise", bias=False, *, n=300, widths=
 
 
 def shared(net, parts, y, *, truncation="dealer", keep="sizes", seed=0):
-    made = SecureML(net, truncation=truncation, transcript=Transcript(keep), stream=Stream.seeded_for_teaching(seed))
+    made = SecureML(
+        net,
+        truncation=truncation,
+        transcript=Transcript(keep),
+        stream=Stream.seeded_for_teaching(seed),
+    )
     made.prepare(parts, y)
     return made
 
@@ -58,7 +67,7 @@ def bounds(net, X, y, *, lr, truncation):
     u, t = UNIT / 2, (2 if truncation == "floor" else 1) * UNIT
     kept, gradients = by_hand(net, X, y)
     of_a, of_z, errors = np.full(X.shape, u), [], []
-    for a, z, _, theta in kept:
+    for a, _, _, theta in kept:
         errors.append(of_a)
         of_a = of_a @ np.abs(theta) + (np.abs(a) + of_a).sum(axis=1, keepdims=True) * u + u + t
         of_z.append(of_a)
@@ -68,11 +77,20 @@ def bounds(net, X, y, *, lr, truncation):
         a, _, _, theta = kept[i]
         of_g = np.abs(a).T @ of_delta + errors[i].T @ (np.abs(delta) + of_delta) + t
         rate = lr / len(X)
-        of_theta.insert(0, (u + rate * of_g + rate * 2.0**-16 * np.abs(gradients[i][0]) + t,
-                            u + rate * of_delta.sum(axis=0) + rate * 2.0**-16 * np.abs(gradients[i][1]) + t))
+        of_theta.insert(
+            0,
+            (
+                u + rate * of_g + rate * 2.0**-16 * np.abs(gradients[i][0]) + t,
+                u + rate * of_delta.sum(axis=0) + rate * 2.0**-16 * np.abs(gradients[i][1]) + t,
+            ),
+        )
         if i:
             slope = kept[i - 1][2]
-            of_delta = slope * (of_delta @ np.abs(theta).T + (np.abs(delta) + of_delta).sum(axis=1, keepdims=True) * u + t)
+            of_delta = slope * (
+                of_delta @ np.abs(theta).T
+                + (np.abs(delta) + of_delta).sum(axis=1, keepdims=True) * u
+                + t
+            )
             delta = (delta @ theta.T) * slope
     return of_z, of_theta
 
@@ -86,7 +104,9 @@ def test_the_clear_net_is_secureml_by_hand():
         net.step(torch.arange(len(y)), y, lr=0.7)
         for (theta, b), (old, old_b), (g, g_b) in zip(net.layers(), before, gradients):
             assert np.allclose(theta.numpy(), old.numpy() - 0.7 / len(y) * g, atol=1e-12)
-            assert b is None or np.allclose(b.numpy(), old_b.numpy() - 0.7 / len(y) * g_b, atol=1e-12)
+            assert b is None or np.allclose(
+                b.numpy(), old_b.numpy() - 0.7 / len(y) * g_b, atol=1e-12
+            )
 
 
 def test_the_clear_nets_loss_has_p_minus_y_for_its_gradient():
@@ -97,7 +117,11 @@ def test_the_clear_nets_loss_has_p_minus_y_for_its_gradient():
     assert torch.allclose(z.grad, (p - y[:, None]) / 401, atol=1e-15)
     assert torch.equal(p, PiecewiseSigmoid()(z.detach()))
     assert float(PiecewiseNet.loss(torch.zeros(2, 1), torch.tensor([0, 1]))) == 0.125
-    assert all(PiecewiseNet.loss(torch.tensor([[a]]), torch.tensor([b])) >= 0 for a in (-3.0, -0.1, 0.4, 3.0) for b in (0, 1))
+    assert all(
+        PiecewiseNet.loss(torch.tensor([[a]]), torch.tensor([b])) >= 0
+        for a in (-3.0, -0.1, 0.4, 3.0)
+        for b in (0, 1)
+    )
 
 
 @pytest.mark.parametrize("truncation", ["dealer", "secureml", "floor"])
@@ -122,7 +146,9 @@ def test_forward_and_one_step_stay_within_the_derived_bound(name, truncation):
     assert clear.float().mean() > 0.95
     parts, y, X = [part[clear] for part in parts], y[clear], X[clear]
     of_z, of_theta = bounds(net, X, y, lr=1.0, truncation=truncation)
-    assert of_z[-1].max() < 0.002 and max(e.max() for e, _ in of_theta) < 0.001       # the bound says something
+    assert (
+        of_z[-1].max() < 0.002 and max(e.max() for e, _ in of_theta) < 0.001
+    )  # the bound says something
     net.prepare(parts)
     on_shares = shared(net, parts, y, truncation=truncation)
     error = (on_shares.logits(parts) - net.logits(parts)).abs().numpy()
@@ -131,12 +157,18 @@ def test_forward_and_one_step_stay_within_the_derived_bound(name, truncation):
     on_shares.step(rows, lr=1.0)
     start = [theta.clone() for theta, _ in net.layers()]
     net.step(rows, y, lr=1.0)
-    revealed = PiecewiseNet(net.holders, hidden, activation=activation, bias=bias, rng=torch.Generator())
+    revealed = PiecewiseNet(
+        net.holders, hidden, activation=activation, bias=bias, rng=torch.Generator()
+    )
     on_shares.copy_to(revealed)
-    for (theta, b), (got, got_b), (e, e_b), old in zip(net.layers(), revealed.layers(), of_theta, start):
+    for (theta, b), (got, got_b), (e, e_b), old in zip(
+        net.layers(), revealed.layers(), of_theta, start
+    ):
         assert ((got - theta).abs().numpy() <= e).all()
-        assert (theta - old).abs().max() > 5 * e.max()                                # the step is far larger than the bound
-        assert (b is None) == (got_b is None) and (b is None or ((got_b - b).abs().numpy() <= e_b).all())
+        assert (theta - old).abs().max() > 5 * e.max()  # the step is far larger than the bound
+        assert (b is None) == (got_b is None) and (
+            b is None or ((got_b - b).abs().numpy() <= e_b).all()
+        )
 
 
 @pytest.mark.slow
@@ -152,7 +184,10 @@ def test_forty_steps_on_shares_are_those_in_the_clear(name):
         net.step(rows, y[rows], lr=1.0)
     got, want = on_shares.logits(parts), net.logits(parts)
     assert (got - want).abs().max() < 0.02
-    assert abs(float(net.loss(got, y)) - float(net.loss(want, y))) < 0.001 and float(net.loss(want, y)) < 0.7 * before
+    assert (
+        abs(float(net.loss(got, y)) - float(net.loss(want, y))) < 0.001
+        and float(net.loss(want, y)) < 0.7 * before
+    )
     aucs = [evaluation.auc(y.numpy(), logits[:, 0].numpy()) for logits in (got, want)]
     assert abs(aucs[0] - aucs[1]) < 0.001 and aucs[1] > 0.8
 
@@ -180,16 +215,32 @@ def test_all_that_is_opened_is_uniform():
     uniform, so a message without its mask is seen at once.
     """
     net, _, _ = problem((8, 8), ("piecewise", "relu"), True, n=4)
-    parts = [torch.full((600, 5), 0.25, dtype=torch.float64), torch.full((600, 3), -1.0, dtype=torch.float64)]
+    parts = [
+        torch.full((600, 5), 0.25, dtype=torch.float64),
+        torch.full((600, 3), -1.0, dtype=torch.float64),
+    ]
     on_shares = shared(net, parts, torch.ones(600, dtype=torch.int64), keep="payloads")
     for _ in range(3):
         on_shares.step(torch.arange(600), lr=0.5)
     seen: dict = {}
     for message in on_shares.transcript.messages:
         if message.name != "seed":
-            seen.setdefault((message.receiver, message.name), []).append(np.frombuffer(message.payload.numpy().tobytes(), np.uint8))
+            seen.setdefault((message.receiver, message.name), []).append(
+                np.frombuffer(message.payload.numpy().tobytes(), np.uint8)
+            )
     names = {name for _, name in seen}
-    assert {"X - U", "theta - v", "a - u", "delta - d", "z + r", "x + r", "g + a", "p + b", "s ^ q", "delta + u"} <= names
+    assert {
+        "X - U",
+        "theta - v",
+        "a - u",
+        "delta - d",
+        "z + r",
+        "x + r",
+        "g + a",
+        "p + b",
+        "s ^ q",
+        "delta + u",
+    } <= names
     for key, payloads in seen.items():
         counts = np.bincount(np.concatenate(payloads), minlength=256)
         assert counts.sum() >= 256, key
@@ -200,7 +251,11 @@ def opened_words(transcript):
     """Every ring element that both parties know: X - U from one, all others as the sum of what the two sent."""
     words, waiting = [], {}
     for message in transcript.messages:
-        if message.phase == "offline" or message.payload.dtype != torch.int64 or message.name == "share of weights":
+        if (
+            message.phase == "offline"
+            or message.payload.dtype != torch.int64
+            or message.name == "share of weights"
+        ):
             continue
         payload = message.payload.flatten()
         if message.name == "X - U":
@@ -246,13 +301,21 @@ def seen_and_drawn(party, step):
     [key] = [message.payload for message in transcript.seen_by(party) if message.name == "seed"]
     sent = [{}, {}]
     for message in transcript.messages:
-        if message.phase == "online" and message.name != "X - U" and message.name != "share of weights":
+        if (
+            message.phase == "online"
+            and message.name != "X - U"
+            and message.name != "share of weights"
+        ):
             sent[NAMES.index(message.sender)].setdefault(message.name, []).append(message.payload)
     pairs = [pair for name in sent[0] for pair in zip(sent[0][name], sent[1][name], strict=True)]
-    known = [m.payload for m in transcript.seen_by(party) if m.name != "seed"] + drawn[key] + [a + b for a, b in pairs]
+    known = (
+        [m.payload for m in transcript.seen_by(party) if m.name != "seed"]
+        + drawn[key]
+        + [a + b for a, b in pairs]
+    )
     found: dict = {}
     for each in known:
-        if each.dtype == torch.int64 and each.numel() >= 8_000:        # what `unusual_bytes` needs
+        if each.dtype == torch.int64 and each.numel() >= 8_000:  # what `unusual_bytes` needs
             found.setdefault(each.numel(), []).append(each.flatten())
     return found
 
@@ -262,8 +325,17 @@ def seen_and_drawn(party, step):
 def test_no_two_things_that_a_party_knows_are_one_secret_under_one_mask(party):
     """Of any two that it received, drew from its own seed or saw opened, in one shape, the sum and the difference are
     uniform: chance of a false alarm 1e-9 each (the seed is fixed), some hundreds of them."""
-    parts = [torch.full((2_000, 4), 0.25, dtype=torch.float64), torch.full((2_000, 4), -1.0, dtype=torch.float64)]
-    net = PiecewiseNet((4, 4), (8, 8), activation=("piecewise", "relu"), bias=True, rng=torch.Generator().manual_seed(0))
+    parts = [
+        torch.full((2_000, 4), 0.25, dtype=torch.float64),
+        torch.full((2_000, 4), -1.0, dtype=torch.float64),
+    ]
+    net = PiecewiseNet(
+        (4, 4),
+        (8, 8),
+        activation=("piecewise", "relu"),
+        bias=True,
+        rng=torch.Generator().manual_seed(0),
+    )
 
     def step():
         on_shares = shared(net, parts, torch.ones(2_000, dtype=torch.int64), keep="payloads")
@@ -287,7 +359,9 @@ def test_rows_are_opened_under_a_new_mask_every_time():
     for _ in range(2):
         on_shares.logits(parts)
     for party in NAMES:
-        sent = [m.payload.flatten() for m in on_shares.transcript.seen_by(party) if m.name == "X - U"]
+        sent = [
+            m.payload.flatten() for m in on_shares.transcript.seen_by(party) if m.name == "X - U"
+        ]
         assert len(sent) == 4
         assert not any((one == other).any() for i, one in enumerate(sent) for other in sent[:i])
 
@@ -296,10 +370,19 @@ def test_the_messages_of_a_prediction_are_these_and_the_logits_go_to_a_only():
     net, parts, y = problem((3, 2), n=10, widths=(2, 2))
     on_shares = shared(net, parts, y, truncation="secureml")
     on_shares.logits(parts)
-    sent = [(m.sender, m.receiver, m.name) for m in on_shares.transcript.messages if m.step == 1 and m.phase == "online"]
+    sent = [
+        (m.sender, m.receiver, m.name)
+        for m in on_shares.transcript.messages
+        if m.step == 1 and m.phase == "online"
+    ]
     both = lambda *names: [(*way, name) for name in names for way in (("A", "B"), ("B", "A"))]
     gate = both("x + r", "g + a", "p + b", "g + a", "p + b", "s ^ q", "a - u")
-    assert sent == [*both("X - U", "theta - v", "theta - v", "theta - v"), *gate, *gate, ("B", "A", "share of logits")]
+    assert sent == [
+        *both("X - U", "theta - v", "theta - v", "theta - v"),
+        *gate,
+        *gate,
+        ("B", "A", "share of logits"),
+    ]
 
 
 def test_masks_are_fresh_for_every_step_and_x_is_opened_once():
@@ -307,7 +390,7 @@ def test_masks_are_fresh_for_every_step_and_x_is_opened_once():
     on_shares = shared(net, parts, y, keep="payloads")
     rows = torch.arange(50)
     for _ in range(2):
-        on_shares.step(rows, lr=1e-6)                        # so small that hardly a weight moves
+        on_shares.step(rows, lr=1e-6)  # so small that hardly a weight moves
     sent = {}
     for message in on_shares.transcript.seen_by("B"):
         sent.setdefault((message.sender, message.name), []).append(message.payload)
@@ -315,7 +398,9 @@ def test_masks_are_fresh_for_every_step_and_x_is_opened_once():
         if sender == "A" and name not in ("X - U", "share of weights"):
             half = len(payloads) // 2
             assert len(payloads) == 2 * half and half
-            assert all((a != b).double().mean() > 0.5 for a, b in zip(payloads[:half], payloads[half:])), name
+            assert all(
+                (a != b).double().mean() > 0.5 for a, b in zip(payloads[:half], payloads[half:])
+            ), name
     assert len(sent["A", "X - U"]) == 1 and sent["A", "X - U"][0].shape == (50, 5)
     keys = [message.payload for message in on_shares.transcript.messages if message.name == "seed"]
     assert len(keys) == 2 and keys[0] != keys[1]
@@ -327,8 +412,20 @@ def test_secrets_come_from_the_operating_system_unless_seeded():
     for stream in (None, None, Stream.seeded_for_teaching(1), Stream.seeded_for_teaching(1)):
         transcript = Transcript("payloads")
         SecureML(net, transcript=transcript, stream=stream).prepare(parts, y)
-        opened.append(torch.cat([m.payload.flatten() for m in transcript.messages if m.name in ("X - U", "share of weights")]))
-    assert not (opened[0] == opened[1]).any() and torch.equal(opened[2], opened[3]) and not (opened[0] == opened[2]).any()
+        opened.append(
+            torch.cat(
+                [
+                    m.payload.flatten()
+                    for m in transcript.messages
+                    if m.name in ("X - U", "share of weights")
+                ]
+            )
+        )
+    assert (
+        not (opened[0] == opened[1]).any()
+        and torch.equal(opened[2], opened[3])
+        and not (opened[0] == opened[2]).any()
+    )
 
 
 def test_bytes_and_rounds_of_a_step_are_as_counted_by_hand():
@@ -339,12 +436,16 @@ def test_bytes_and_rounds_of_a_step_are_as_counted_by_hand():
         on_shares.step(torch.arange(n), lr=0.1)
         table = on_shares.transcript.table().query("step == 1 and phase == 'online'")
         weights, units = d * h1 + h1 * h2 + h2, n * (h1 + h2)
-        expected = (8 * weights                                             # theta - v
-                    + 8 * units                                             # a - u
-                    + 18.25 * (units + n)                                   # activations
-                    + 8 * (units + n) + 8 * units                           # delta - d, delta + u
-                    + per_number * (2 * units + n + weights)                # truncations of z, of delta theta^T, of gradients
-                    + per_number * (weights + h2 + 1))                      # and of the steps, of biases too
+        expected = (
+            8 * weights  # theta - v
+            + 8 * units  # a - u
+            + 18.25 * (units + n)  # activations
+            + 8 * (units + n)
+            + 8 * units  # delta - d, delta + u
+            + per_number
+            * (2 * units + n + weights)  # truncations of z, of delta theta^T, of gradients
+            + per_number * (weights + h2 + 1)
+        )  # and of the steps, of biases too
         assert table.groupby("sender")["n_bytes"].sum().to_dict() == {"A": expected, "B": expected}
         assert table["round"].nunique() == rounds and set(table["receiver"]) == set(NAMES)
         once = on_shares.transcript.table().query("name == 'X - U'")
@@ -382,7 +483,9 @@ def test_the_net_it_starts_from_stays_as_it_is():
 def test_bad_input_is_named():
     net, parts, y = problem(n=20)
     for k in (1, 3):
-        with pytest.raises(ValueError, match=f"SecureML is for 2 parties, got a net of {k} holders"):
+        with pytest.raises(
+            ValueError, match=f"SecureML is for 2 parties, got a net of {k} holders"
+        ):
             SecureML(PiecewiseNet([4] * k, (3,), rng=torch.Generator()))
     with pytest.raises(ValueError, match="truncation must be one of .*, got 'round'"):
         SecureML(net, truncation="round")
@@ -395,22 +498,34 @@ def test_bad_input_is_named():
         made.prepare(parts, y[1:])
     with pytest.raises(ValueError, match=r"labels 0 or 1, got shape \(20,\), values \[0, 2\]"):
         made.prepare(parts, 2 * y)
-    with pytest.raises(ValueError, match=r"all holders must have the same rows, at least one, got \[20, 19\]"):
+    with pytest.raises(
+        ValueError, match=r"all holders must have the same rows, at least one, got \[20, 19\]"
+    ):
         made.prepare([parts[0], parts[1][1:]], y)
     with pytest.raises(ValueError, match="X theta may reach .*, outside .*63-bit products"):
         made.prepare([1e9 * parts[0], parts[1]], y)
     bad = parts[1].clone()
     bad[3, 1] = torch.nan
     for refused in (lambda: made.prepare([parts[0], bad], y), lambda: made.logits([parts[0], bad])):
-        with pytest.raises(ValueError, match="holder B's features must be finite, got 1 of 60 values that are NaN or infinite"):
+        with pytest.raises(
+            ValueError,
+            match="holder B's features must be finite, got 1 of 60 values that are NaN or infinite",
+        ):
             refused()
     made.prepare(parts, y)
     for lr in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(ValueError, match=f"lr must be a finite number > 0, got {lr}"):
             made.step(torch.arange(3), lr=lr)
-    with pytest.raises(ValueError, match="rows must be 0 to 19, at least one, got numbers of shape .0,."):
+    with pytest.raises(
+        ValueError, match="rows must be 0 to 19, at least one, got numbers of shape .0,."
+    ):
         made.step(torch.arange(0), lr=0.1)
-    for rows, got in ((torch.tensor([3, 20]), "20"), ([-1], "-1"), (torch.ones(20) > 0, "torch.bool"), ([0.5], "torch.float32")):
+    for rows, got in (
+        (torch.tensor([3, 20]), "20"),
+        ([-1], "-1"),
+        (torch.ones(20) > 0, "torch.bool"),
+        ([0.5], "torch.float32"),
+    ):
         with pytest.raises(ValueError, match=f"rows must be 0 to 19, at least one, got {got}"):
             made.step(rows, lr=0.1)
     made.step([0, 3], lr=0.1)

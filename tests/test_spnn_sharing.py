@@ -32,7 +32,11 @@ def test_reveal_gives_back_integers_and_their_sums_mod_2_to_the_64(n_parties):
     assert len(x_shares) == n_parties
     assert reveal(x_shares).tolist() == summed(x_shares) == EDGES
     both = add(x_shares, y_shares)
-    assert reveal(both).tolist() == summed(both) == [signed(a + b) for a, b in zip(EDGES, reversed(EDGES))]
+    assert (
+        reveal(both).tolist()
+        == summed(both)
+        == [signed(a + b) for a, b in zip(EDGES, reversed(EDGES))]
+    )
 
 
 @pytest.mark.parametrize("secret", [0, -1, 2**62 + 12345])
@@ -43,14 +47,18 @@ def test_whatever_the_secret_each_share_and_each_sum_of_all_but_one_is_uniform(s
         assert [unusual_bytes(each) for each in shares] == [0] * n_parties
         for some in itertools.combinations(shares, n_parties - 1):
             assert unusual_bytes(reveal(some)) == 0
-    assert unusual_bytes(torch.full((60_000,), secret)) > 0          # the check does see what is not uniform
+    assert (
+        unusual_bytes(torch.full((60_000,), secret)) > 0
+    )  # the check does see what is not uniform
     assert unusual_bytes(shares[0] >> 1) > 0
 
 
 def test_the_random_shares_do_not_look_at_the_secret():
     """With one key, two secrets get the same s_1 .. s_(k-1); s_0 moves by their difference: a bijection of the pad."""
     x, y = tensor(EDGES), tensor(reversed(EDGES))
-    one, two = (share(secret, n_parties=3, stream=Stream.seeded_for_teaching(1)) for secret in (x, y))
+    one, two = (
+        share(secret, n_parties=3, stream=Stream.seeded_for_teaching(1)) for secret in (x, y)
+    )
     assert torch.equal(one[1], two[1]) and torch.equal(one[2], two[2])
     assert torch.equal(one[0] - two[0], x - y)
 
@@ -59,7 +67,7 @@ def test_shares_are_fresh_every_time():
     secret, stream = tensor(EDGES), Stream()
     first, second, third = share(secret, stream=stream), share(secret, stream=stream), share(secret)
     for a, b in itertools.combinations((first, second, third), 2):
-        assert not (a[0] == b[0]).any() and not (a[1] == b[1]).any()    # chance 54 / 2^64
+        assert not (a[0] == b[0]).any() and not (a[1] == b[1]).any()  # chance 54 / 2^64
 
 
 def test_a_share_can_travel_as_a_seed():
@@ -68,7 +76,9 @@ def test_a_share_can_travel_as_a_seed():
     for stream, drawn in zip(own, shares[1:]):
         assert torch.equal(Stream(stream.key).words((len(EDGES),)), drawn)
     assert reveal(shares).tolist() == EDGES
-    with pytest.raises(ValueError, match="stream must be one Stream or 2 of them, one for each random share, got 1"):
+    with pytest.raises(
+        ValueError, match="stream must be one Stream or 2 of them, one for each random share, got 1"
+    ):
         share(tensor(EDGES), n_parties=3, stream=own[:1])
 
 
@@ -79,7 +89,10 @@ def test_products_on_shares_equal_python_integers(n_parties):
     x_shares, y_shares = (share(secret, n_parties=n_parties) for secret in (x, y))
     z = beaver_matmul(x_shares, y_shares, dealer.matmul_triple(5, 4, 3, n_parties))
     columns = list(zip(*y.tolist()))
-    assert reveal(z).tolist() == [[signed(sum(p * q for p, q in zip(row, column))) for column in columns] for row in x.tolist()]
+    assert reveal(z).tolist() == [
+        [signed(sum(p * q for p, q in zip(row, column))) for column in columns]
+        for row in x.tolist()
+    ]
 
 
 def recorder():
@@ -88,6 +101,7 @@ def recorder():
     def opens(name, shares):
         opened[name] = reveal(shares)
         return opened[name]
+
     return opened, opens
 
 
@@ -98,7 +112,9 @@ def test_what_a_matrix_product_opens_and_leaves_is_uniform_for_fixed_secrets(n_p
     opened, opens = recorder()
     for x, y in ((long, square), (square, long.t().contiguous())):
         triple = Dealer().matmul_triple(len(x), 6, y.shape[1], n_parties)
-        z = beaver_matmul(share(x, n_parties=n_parties), share(y, n_parties=n_parties), triple, open=opens)
+        z = beaver_matmul(
+            share(x, n_parties=n_parties), share(y, n_parties=n_parties), triple, open=opens
+        )
         assert tuple(opened) == ("X - U", "Y - V")
         assert unusual_bytes(opened["X - U" if x is long else "Y - V"]) == 0
         assert [unusual_bytes(each) for each in z] == [0] * n_parties
@@ -128,8 +144,14 @@ def test_seeds_and_one_correction_are_all_that_the_dealer_sends(n_parties):
     triple = dealer.matmul_triple(7, 3, 2, n_parties)
     pair = dealer.truncation_pair(5, 16, n_parties)
     own = [Stream(dealer.seed(party, n_parties)) for party in range(n_parties)]
-    expected = [(triple.U, (7, 3)), (triple.V, (3, 2)), (triple.W, (7, 2)), (pair.mask, 5),
-                (pair.high, 5), (pair.top, 5)]
+    expected = [
+        (triple.U, (7, 3)),
+        (triple.V, (3, 2)),
+        (triple.W, (7, 2)),
+        (pair.mask, 5),
+        (pair.high, 5),
+        (pair.top, 5),
+    ]
     for shares, shape in expected:
         corrected = any(shares is each for each in (triple.W, pair.high, pair.top))
         for party in range(n_parties - corrected):
@@ -144,17 +166,31 @@ def test_dealt_pairs_satisfy_their_relation():
     for n_parties in (2, 4):
         pair = Dealer().truncation_pair(1000, 13, n_parties)
         r = [value % 2**64 for value in summed(pair.mask)]
-        assert summed(pair.high) == [value >> 13 for value in r] and summed(pair.top) == [value >> 63 for value in r]
+        assert summed(pair.high) == [value >> 13 for value in r] and summed(pair.top) == [
+            value >> 63 for value in r
+        ]
 
 
-@pytest.mark.parametrize("make, use", [
-    (lambda dealer: dealer.matmul_triple(2, 2, 2), lambda x, triple: beaver_matmul(x, x, triple)),
-    (lambda dealer: dealer.truncation_pair((2, 2), 16), lambda x, pair: truncate(x, 16, how="dealer", pair=pair)),
-])
+@pytest.mark.parametrize(
+    "make, use",
+    [
+        (
+            lambda dealer: dealer.matmul_triple(2, 2, 2),
+            lambda x, triple: beaver_matmul(x, x, triple),
+        ),
+        (
+            lambda dealer: dealer.truncation_pair((2, 2), 16),
+            lambda x, pair: truncate(x, 16, how="dealer", pair=pair),
+        ),
+    ],
+)
 def test_nothing_dealt_can_be_used_twice(make, use):
     x, dealt = share(torch.ones((2, 2), dtype=torch.int64)), make(Dealer())
     use(x, dealt)
-    with pytest.raises(ValueError, match="was used before: opening two secrets under one mask gives away their difference"):
+    with pytest.raises(
+        ValueError,
+        match="was used before: opening two secrets under one mask gives away their difference",
+    ):
         use(x, dealt)
 
 
@@ -168,46 +204,81 @@ def test_the_papers_formula_for_party_1_needs_a_minus():
         return (f * a_0 + e * b_0 + w_0) + sign * e * f + f * a_1 + e * b_1 + w_1
 
     assert torch.equal(paper(-1), a * b)
-    assert torch.equal(paper(1), 3 * a * b - 2 * a * v - 2 * u * b + 2 * u * v) and not torch.equal(paper(1), a * b)
+    assert torch.equal(paper(1), 3 * a * b - 2 * a * v - 2 * u * b + 2 * u * v) and not torch.equal(
+        paper(1), a * b
+    )
 
 
 # Truncation. All 2^f low parts of one share are gone through, so means are exact integers, not samples.
 def every_low_part(z, bits, high):
     """Shares of z with z_0 = high 2^f + r for r = 0 .. 2^f - 1."""
-    zero = (torch.arange(2**bits) + signed(high << bits))
+    zero = torch.arange(2**bits) + signed(high << bits)
     return [zero, torch.full_like(zero, z) - zero]
 
 
 @pytest.mark.parametrize("bits", [1, 8, 16])
-@pytest.mark.parametrize("z", [0, 1, -1, 77, -77, 65535, 65536, -65536, 3 * 65536 + 12345, -9 * 65536 - 54321, 2**40 + 2**15,
-                               -(2**40) + 9])
+@pytest.mark.parametrize(
+    "z",
+    [
+        0,
+        1,
+        -1,
+        77,
+        -77,
+        65535,
+        65536,
+        -65536,
+        3 * 65536 + 12345,
+        -9 * 65536 - 54321,
+        2**40 + 2**15,
+        -(2**40) + 9,
+    ],
+)
 @pytest.mark.parametrize("where", ["middle", "top"])
 def test_mean_and_range_of_the_local_truncations_are_exactly_as_derived(bits, z, where):
-    high = 2 ** (63 - bits) + 2**45 + 5 if where == "top" else 2 ** (62 - bits) + 3       # z_0 above or below 2^63
+    high = (
+        2 ** (63 - bits) + 2**45 + 5 if where == "top" else 2 ** (62 - bits) + 3
+    )  # z_0 above or below 2^63
     shares = every_low_part(z, bits, high)
     published = reveal(truncate(shares, bits, how="secureml"))
-    assert int(published.sum()) == z                                    # the mean is z / 2^f: no bias at all
-    assert set(published.tolist()) == ({z >> bits, -(-z >> bits)})      # floor or ceiling
+    assert int(published.sum()) == z  # the mean is z / 2^f: no bias at all
+    assert set(published.tolist()) == ({z >> bits, -(-z >> bits)})  # floor or ceiling
     both_floor = reveal(truncate(shares, bits, how="floor"))
-    assert int(both_floor.sum()) == z - (2**bits - 1)                   # the mean is z / 2^f - (1 - 2^-f)
+    assert int(both_floor.sum()) == z - (2**bits - 1)  # the mean is z / 2^f - (1 - 2^-f)
     assert (z >> bits) - 1 <= int(both_floor.min()) and int(both_floor.max()) == z >> bits
     assert (both_floor * 2**bits - z > -2 * 2**bits).all()
 
 
 @pytest.mark.parametrize("bits", [1, 8, 16])
-@pytest.mark.parametrize("z", [0, -1, 77, 3 * 65536 + 12345, -(2**40) + 9, 2**62 - 1, -(2**62), 2**62 - 54321])
+@pytest.mark.parametrize(
+    "z", [0, -1, 77, 3 * 65536 + 12345, -(2**40) + 9, 2**62 - 1, -(2**62), 2**62 - 54321]
+)
 @pytest.mark.parametrize("n_parties", [2, 3])
 def test_mean_and_range_of_the_dealers_truncation_are_exact_and_it_never_fails(bits, z, n_parties):
-    for high in (0, 1, 2 ** (64 - bits) - 1, 2 ** (63 - bits), 2 ** (63 - bits) - 1, 2 ** (62 - bits)):
+    for high in (
+        0,
+        1,
+        2 ** (64 - bits) - 1,
+        2 ** (63 - bits),
+        2 ** (63 - bits) - 1,
+        2 ** (62 - bits),
+    ):
         r = torch.arange(2**bits) + signed(high << bits)
         pair = Dealer().truncation_pair(2**bits, bits, n_parties)
         top = 2 * high // 2 ** (64 - bits)
-        for shares, wanted in ((pair.mask, r), (pair.high, torch.full_like(r, high)), (pair.top, torch.full_like(r, top))):
+        for shares, wanted in (
+            (pair.mask, r),
+            (pair.high, torch.full_like(r, high)),
+            (pair.top, torch.full_like(r, top)),
+        ):
             shares[-1] += wanted - reveal(shares)
         opened, opens = recorder()
         z_shares = share(torch.full((2**bits,), z), n_parties=n_parties)
         result = reveal(truncate(z_shares, bits, how="dealer", pair=pair, open=opens)) - (z >> bits)
-        assert int(result.sum()) == z % 2**bits and set(result.unique().tolist()) == {0, int(z % 2**bits > 0)}
+        assert int(result.sum()) == z % 2**bits and set(result.unique().tolist()) == {
+            0,
+            int(z % 2**bits > 0),
+        }
         assert torch.equal(opened["z + r"], r + z + 2**62)
 
 
@@ -215,7 +286,9 @@ def test_what_the_dealers_truncation_opens_is_uniform():
     """A false alarm: 1e-9 a call, 3 calls."""
     opened, opens = recorder()
     pair = Dealer().truncation_pair(60_000, 16)
-    result = truncate(share(torch.full((60_000,), 12345678)), 16, how="dealer", pair=pair, open=opens)
+    result = truncate(
+        share(torch.full((60_000,), 12345678)), 16, how="dealer", pair=pair, open=opens
+    )
     assert [unusual_bytes(each) for each in (opened["z + r"], *result)] == [0, 0, 0]
 
 
@@ -232,7 +305,11 @@ def test_a_local_truncation_fails_for_exactly_z_of_the_2_to_the_64_shares(how, z
     error = reveal(truncate([zero, z - zero], 16, how=how)).double() - z / 2**16
     fails = [abs(value) >= 2 for value in error.tolist()]
     assert fails == [False, True, True, False]
-    assert all(abs(value) == pytest.approx(2.0**48, abs=2) for value, bad in zip(error.tolist(), fails) if bad)
+    assert all(
+        abs(value) == pytest.approx(2.0**48, abs=2)
+        for value, bad in zip(error.tolist(), fails)
+        if bad
+    )
 
 
 @pytest.mark.parametrize("how", ["secureml", "floor"])
@@ -244,7 +321,12 @@ def test_a_local_truncation_of_a_large_number_fails_as_often_as_derived(how, z):
     assert binom.cdf(bad, 40_000, 1 / 8) > 5e-9 and binom.sf(bad - 1, 40_000, 1 / 8) > 5e-9
     assert set((error[error.abs() > 2].abs() / 2.0**48).round().tolist()) == {1.0}
     pair = Dealer().truncation_pair(40_000, 16)
-    assert set((reveal(truncate(share(torch.full((40_000,), z)), 16, how="dealer", pair=pair)) - (z >> 16)).tolist()) <= {0, 1}
+    assert set(
+        (
+            reveal(truncate(share(torch.full((40_000,), z)), 16, how="dealer", pair=pair))
+            - (z >> 16)
+        ).tolist()
+    ) <= {0, 1}
 
 
 def test_bad_input_is_refused():
@@ -259,7 +341,9 @@ def test_bad_input_is_refused():
         reveal([x[0], x[1][:8]])
     with pytest.raises(ValueError, match="shares must all have one shape, got"):
         reveal([])
-    with pytest.raises(ValueError, match=r"how must be one of \('secureml', 'floor', 'dealer'\), got 'shift'"):
+    with pytest.raises(
+        ValueError, match=r"how must be one of \('secureml', 'floor', 'dealer'\), got 'shift'"
+    ):
         truncate(x, 16, how="shift")
     for bits in (0, 63):
         with pytest.raises(ValueError, match=f"bits must be 1 to 62, got {bits}"):
@@ -267,7 +351,9 @@ def test_bad_input_is_refused():
         with pytest.raises(ValueError, match=f"bits must be 1 to 62, got {bits}"):
             Dealer().truncation_pair(3, bits)
     for how in ("secureml", "floor"):
-        with pytest.raises(ValueError, match=f"how='{how}' is for 2 parties, got 3: use how='dealer'"):
+        with pytest.raises(
+            ValueError, match=f"how='{how}' is for 2 parties, got 3: use how='dealer'"
+        ):
             truncate(share(one, n_parties=3), 16, how=how)
     with pytest.raises(ValueError, match="needs a pair of 16 bits for 2 parties, got none"):
         truncate(x, 16, how="dealer")
@@ -280,6 +366,11 @@ def test_bad_input_is_refused():
         beaver_matmul(square, y, Dealer().matmul_triple(3, 3, 2, 3))
     triple = Dealer().matmul_triple(3, 3, 2)
     for wrong in ((short, y), (square, square)):
-        with pytest.raises(ValueError, match=r"the triple is for 2 parties and shape \(3, [32]\), got 2 shares of shape \([23], 3\)"):
+        with pytest.raises(
+            ValueError,
+            match=r"the triple is for 2 parties and shape \(3, [32]\), got 2 shares of shape \([23], 3\)",
+        ):
             beaver_matmul(*wrong, triple)
-    assert reveal(beaver_matmul(square, y, triple)).tolist() == [[3, 3]] * 3                     # a refusal uses nothing up
+    assert (
+        reveal(beaver_matmul(square, y, triple)).tolist() == [[3, 3]] * 3
+    )  # a refusal uses nothing up

@@ -22,7 +22,10 @@ def rng(seed=0):
 
 def problem(n=103, seed=1, dtype=torch.float64):
     X = torch.randn(n, 7, generator=rng(seed), dtype=dtype)
-    y = (X[:, 0] * X[:, 5] + X[:, 1] + 0.3 * torch.randn(n, generator=rng(seed + 1), dtype=dtype) > 0.5).long()
+    y = (
+        X[:, 0] * X[:, 5] + X[:, 1] + 0.3 * torch.randn(n, generator=rng(seed + 1), dtype=dtype)
+        > 0.5
+    ).long()
     return [part.contiguous() for part in X.split(HOLDERS, dim=1)], y
 
 
@@ -35,6 +38,7 @@ def flat(net):
 
 
 # ---------------------------------------------------------------- equations 1 and 2
+
 
 @pytest.mark.parametrize("temperature", [1.0, 0.25])
 def test_one_step_of_sgld_has_the_mean_and_the_variance_of_equation_2(temperature):
@@ -49,7 +53,10 @@ def test_one_step_of_sgld_has_the_mean_and_the_variance_of_equation_2(temperatur
 
 
 def test_sgld_equals_equation_2_written_out_with_the_same_draws():
-    start = torch.randn(3, 4, generator=rng(1), dtype=torch.float64), torch.randn(5, generator=rng(2), dtype=torch.float64)
+    start = (
+        torch.randn(3, 4, generator=rng(1), dtype=torch.float64),
+        torch.randn(5, generator=rng(2), dtype=torch.float64),
+    )
     thetas = [torch.nn.Parameter(value.clone()) for value in start]
     optimiser, draws, expected = SGLD(thetas, lr=0.2, rng=rng(3)), rng(3), list(start)
     for step in range(4):
@@ -98,24 +105,42 @@ def test_sgld_follows_a_schedule_and_takes_a_closure():
     assert theta.item() == pytest.approx(1 - 0.25 * 2 - 0.125 * 2, abs=1e-15)
 
 
-@pytest.mark.parametrize("wrong, said", [
-    ({"lr": 0.0}, "lr must be a finite number > 0, got 0.0"),
-    ({"lr": math.nan}, "lr must be a finite number > 0, got nan"),
-    ({"lr": math.inf}, "lr must be a finite number > 0, got inf"),
-    ({"temperature": -1.0}, "temperature must be a finite number >= 0, got -1.0"),
-    ({"temperature": math.inf}, "temperature must be a finite number >= 0, got inf"),
-])
+@pytest.mark.parametrize(
+    "wrong, said",
+    [
+        ({"lr": 0.0}, "lr must be a finite number > 0, got 0.0"),
+        ({"lr": math.nan}, "lr must be a finite number > 0, got nan"),
+        ({"lr": math.inf}, "lr must be a finite number > 0, got inf"),
+        ({"temperature": -1.0}, "temperature must be a finite number >= 0, got -1.0"),
+        ({"temperature": math.inf}, "temperature must be a finite number >= 0, got inf"),
+    ],
+)
 def test_bad_settings_of_sgld_are_named(wrong, said):
     with pytest.raises(ValueError, match=said):
         SGLD([torch.nn.Parameter(torch.zeros(1))], rng=rng(), **{"lr": 0.1, **wrong})
 
 
-@pytest.mark.parametrize("optimiser_of, loss, drift", [
-    (lambda p: torch.optim.SGD(p, lr=0.3), "mean", lambda size: 0.3 / size),                     # equation 1
-    (lambda p: torch.optim.SGD(p, lr=0.003), "sum", lambda size: 0.003),                         # equation 1 without its |B|
-    (lambda p: SGLD(p, lr=0.003, temperature=0.0, rng=rng()), "sum", lambda size: 0.003 / 2),    # equation 2's drift
-    (lambda p: SGLD(p, lr=0.3, temperature=0.0, rng=rng()), "mean", lambda size: 0.3 / 2 / size),
-])
+@pytest.mark.parametrize(
+    "optimiser_of, loss, drift",
+    [
+        (lambda p: torch.optim.SGD(p, lr=0.3), "mean", lambda size: 0.3 / size),  # equation 1
+        (
+            lambda p: torch.optim.SGD(p, lr=0.003),
+            "sum",
+            lambda size: 0.003,
+        ),  # equation 1 without its |B|
+        (
+            lambda p: SGLD(p, lr=0.003, temperature=0.0, rng=rng()),
+            "sum",
+            lambda size: 0.003 / 2,
+        ),  # equation 2's drift
+        (
+            lambda p: SGLD(p, lr=0.3, temperature=0.0, rng=rng()),
+            "mean",
+            lambda size: 0.3 / 2 / size,
+        ),
+    ],
+)
 def test_training_equals_the_equations_written_out(optimiser_of, loss, drift):
     """The gradient of the loss summed over the batch, as the equations have it; |B| where they have it; uneven last batch."""
     parts, y = problem()
@@ -125,8 +150,12 @@ def test_training_equals_the_equations_written_out(optimiser_of, loss, drift):
     for _ in range(3):
         for start in range(0, 103, 20):
             rows = torch.arange(start, min(start + 20, 103))
-            summed = functional.binary_cross_entropy_with_logits(oracle(rows)[:, 0], y[rows].double(), reduction="sum")
-            for p, g in zip(oracle.parameters(), torch.autograd.grad(summed, list(oracle.parameters()))):
+            summed = functional.binary_cross_entropy_with_logits(
+                oracle(rows)[:, 0], y[rows].double(), reduction="sum"
+            )
+            for p, g in zip(
+                oracle.parameters(), torch.autograd.grad(summed, list(oracle.parameters()))
+            ):
                 p.data -= drift(len(rows)) * g
     assert (flat(net) - flat(oracle)).abs().max() < 1e-12
     assert (flat(net) - flat(network())).abs().max() > 1e-2  # and it did move
@@ -136,7 +165,9 @@ def test_training_equals_the_equations_written_out(optimiser_of, loss, drift):
 def test_at_equal_drift_sgld_without_noise_is_sgd(loss):
     parts, y = problem(n=100)
     plain, langevin = network(), network()
-    train(plain, parts, y, epochs=4, batch=25, optimiser=torch.optim.SGD(plain.parameters(), lr=0.4))
+    train(
+        plain, parts, y, epochs=4, batch=25, optimiser=torch.optim.SGD(plain.parameters(), lr=0.4)
+    )
     alpha = equal_drift_lr(0.4, loss=loss, batch=25)
     optimiser = SGLD(langevin.parameters(), lr=alpha, temperature=0.0, rng=rng())
     train(langevin, parts, y, epochs=4, batch=25, optimiser=optimiser, loss=loss)
@@ -149,12 +180,15 @@ def test_equal_drift_by_hand():
     assert equal_drift_lr(0.001, loss="mean") == pytest.approx(0.002, rel=1e-15)
 
 
-@pytest.mark.parametrize("wrong, said", [
-    ({"lr": -1.0}, "lr must be a finite number > 0, got -1.0"),
-    ({"loss": "max"}, "loss must be one of mean, sum, got 'max'"),
-    ({"batch": None}, r"needs the batch size \|B\| >= 1, got batch=None"),
-    ({"batch": 0}, r"needs the batch size \|B\| >= 1, got batch=0"),
-])
+@pytest.mark.parametrize(
+    "wrong, said",
+    [
+        ({"lr": -1.0}, "lr must be a finite number > 0, got -1.0"),
+        ({"loss": "max"}, "loss must be one of mean, sum, got 'max'"),
+        ({"batch": None}, r"needs the batch size \|B\| >= 1, got batch=None"),
+        ({"batch": 0}, r"needs the batch size \|B\| >= 1, got batch=0"),
+    ],
+)
 def test_equal_drift_refuses(wrong, said):
     with pytest.raises(ValueError, match=said):
         equal_drift_lr(**{"lr": 1.0, "loss": "sum", "batch": 10, **wrong})
@@ -162,58 +196,105 @@ def test_equal_drift_refuses(wrong, said):
 
 # ---------------------------------------------------------------- the loop
 
+
 @pytest.mark.parametrize("make", [NN, SplitNN])
 def test_the_loop_is_the_one_anybody_would_write(make):
     parts, y = problem()
     net, oracle = network(make=make), network(make=make)
-    record = train(net, parts, y, epochs=5, batch=40, optimiser=torch.optim.Adam(net.parameters(), lr=0.01),
-                   order="reshuffled", rng=rng(9), test=(parts, y))
+    record = train(
+        net,
+        parts,
+        y,
+        epochs=5,
+        batch=40,
+        optimiser=torch.optim.Adam(net.parameters(), lr=0.01),
+        order="reshuffled",
+        rng=rng(9),
+        test=(parts, y),
+    )
     optimiser, shuffled = torch.optim.Adam(oracle.parameters(), lr=0.01), rng(9)
     oracle.prepare(parts)
     for _ in range(5):
         order = torch.randperm(103, generator=shuffled)
         for rows in (order[:40], order[40:80], order[80:]):
             optimiser.zero_grad()
-            functional.binary_cross_entropy_with_logits(oracle(rows)[:, 0], y[rows].double()).backward()
+            functional.binary_cross_entropy_with_logits(
+                oracle(rows)[:, 0], y[rows].double()
+            ).backward()
             optimiser.step()
     assert (flat(net) - flat(oracle)).abs().max() < 1e-12
     logits = oracle.logits(parts)[:, 0].numpy()
     np.testing.assert_allclose(record.test_logits, logits, rtol=1e-10)
     assert record.auc == pytest.approx(evaluation.auc(y.numpy(), logits))
-    assert record.curve["train_loss"].iloc[-1] == pytest.approx(evaluation.log_loss(y.numpy(), logits), rel=1e-10)
+    assert record.curve["train_loss"].iloc[-1] == pytest.approx(
+        evaluation.log_loss(y.numpy(), logits), rel=1e-10
+    )
     assert record.curve["test_loss"].iloc[-1] == record.curve["train_loss"].iloc[-1]
 
 
 def test_secureml_in_the_clear_takes_the_same_loop_with_its_own_loss():
     parts, y = problem()
     net, oracle = network(make=PiecewiseNet), network(make=PiecewiseNet)
-    record = train(net, parts, y, epochs=3, batch=40, optimiser=torch.optim.SGD(net.parameters(), lr=0.3),
-                   criterion=PiecewiseNet.loss, test=(parts, y))
+    record = train(
+        net,
+        parts,
+        y,
+        epochs=3,
+        batch=40,
+        optimiser=torch.optim.SGD(net.parameters(), lr=0.3),
+        criterion=PiecewiseNet.loss,
+        test=(parts, y),
+    )
     oracle.prepare(parts)
     for _ in range(3):
         for rows in torch.arange(103).split(40):
             oracle.step(rows, y[rows], lr=0.3)
     assert (flat(net) - flat(oracle)).abs().max() < 1e-12
     own = float(PiecewiseNet.loss(oracle.logits(parts), y))
-    assert record.curve["train_loss"].iloc[-1] == record.curve["test_loss"].iloc[-1] == pytest.approx(own, rel=1e-12)
+    assert (
+        record.curve["train_loss"].iloc[-1]
+        == record.curve["test_loss"].iloc[-1]
+        == pytest.approx(own, rel=1e-12)
+    )
 
 
-@pytest.mark.parametrize("every, steps", [(None, [0, 3, 6]), (1, [0, 1, 2, 3, 4, 5, 6]), (4, [0, 4, 6]), (100, [0, 6])])
+@pytest.mark.parametrize(
+    "every, steps", [(None, [0, 3, 6]), (1, [0, 1, 2, 3, 4, 5, 6]), (4, [0, 4, 6]), (100, [0, 6])]
+)
 def test_measurements_stand_where_they_were_asked_for(every, steps):
     parts, y = problem()
     net = network()
-    curve = train(net, parts, y, epochs=2, batch=40, optimiser=torch.optim.SGD(net.parameters(), lr=0.1), every=every).curve
-    assert curve["step"].tolist() == steps and curve["epoch"].tolist() == [step / 3 for step in steps]
+    curve = train(
+        net,
+        parts,
+        y,
+        epochs=2,
+        batch=40,
+        optimiser=torch.optim.SGD(net.parameters(), lr=0.1),
+        every=every,
+    ).curve
+    assert curve["step"].tolist() == steps and curve["epoch"].tolist() == [
+        step / 3 for step in steps
+    ]
     assert list(curve.columns) == ["step", "epoch", "train_loss"]
     assert curve["train_loss"].iloc[0] == pytest.approx(
-        evaluation.log_loss(y.numpy(), network().logits(parts)[:, 0].numpy()), rel=1e-12)
+        evaluation.log_loss(y.numpy(), network().logits(parts)[:, 0].numpy()), rel=1e-12
+    )
 
 
 def test_measuring_changes_nothing():
     parts, y = problem()
     nets = network(), network()
     for net, extra in zip(nets, ({}, {"every": 1, "test": (parts, y), "look_at": range(9)})):
-        train(net, parts, y, epochs=3, batch=40, optimiser=torch.optim.SGD(net.parameters(), lr=0.1), **extra)
+        train(
+            net,
+            parts,
+            y,
+            epochs=3,
+            batch=40,
+            optimiser=torch.optim.SGD(net.parameters(), lr=0.1),
+            **extra,
+        )
     assert torch.equal(flat(nets[0]), flat(nets[1]))
 
 
@@ -222,14 +303,33 @@ def test_fixed_order_takes_consecutive_rows_and_reshuffled_order_every_row_once_
     rows = {}
     for order in ("fixed", "reshuffled"):
         net = network()
-        looks = train(net, parts, y, epochs=2, batch=40, optimiser=torch.optim.SGD(net.parameters(), lr=0.1),
-                      order=order, rng=rng(4), look_at=range(6)).looks
+        looks = train(
+            net,
+            parts,
+            y,
+            epochs=2,
+            batch=40,
+            optimiser=torch.optim.SGD(net.parameters(), lr=0.1),
+            order=order,
+            rng=rng(4),
+            look_at=range(6),
+        ).looks
         assert [(look.step, look.epoch, len(look.rows)) for look in looks] == [
-            (0, 0, 40), (1, 0, 40), (2, 0, 23), (3, 1, 40), (4, 1, 40), (5, 1, 23)]
-        rows[order] = [torch.cat([look.rows for look in looks if look.epoch == epoch]) for epoch in (0, 1)]
+            (0, 0, 40),
+            (1, 0, 40),
+            (2, 0, 23),
+            (3, 1, 40),
+            (4, 1, 40),
+            (5, 1, 23),
+        ]
+        rows[order] = [
+            torch.cat([look.rows for look in looks if look.epoch == epoch]) for epoch in (0, 1)
+        ]
     assert all(torch.equal(epoch, torch.arange(103)) for epoch in rows["fixed"])
     assert all(torch.equal(epoch.sort().values, torch.arange(103)) for epoch in rows["reshuffled"])
-    assert not torch.equal(*rows["reshuffled"]) and not torch.equal(rows["reshuffled"][0], rows["fixed"][0])
+    assert not torch.equal(*rows["reshuffled"]) and not torch.equal(
+        rows["reshuffled"][0], rows["fixed"][0]
+    )
 
 
 @pytest.mark.parametrize("make", [NN, SPNN])
@@ -237,14 +337,31 @@ def test_a_look_shows_h1_and_the_gradients_that_the_step_was_made_of(make):
     """h1 before the step, G = dL/dh1 with theta_i's change = -lr X_i^T G, and dL/dh_last = (p - y) w / |B|."""
     parts, y = problem()
     net = network(make=make, **({"protocol": "plain"} if make is SPNN else {}))
-    before, weight = [theta.detach().clone() for theta in net.theta], net.output.weight.detach().clone()
+    before, weight = (
+        [theta.detach().clone() for theta in net.theta],
+        net.output.weight.detach().clone(),
+    )
     bias = net.output.bias.detach().clone()
-    [look] = train(net, parts, y, epochs=1, batch=103, optimiser=torch.optim.SGD(net.parameters(), lr=0.7), look_at=[0]).looks
-    torch.testing.assert_close(look.h1, sum(part @ theta for part, theta in zip(parts, before)), rtol=1e-12, atol=1e-13)
+    [look] = train(
+        net,
+        parts,
+        y,
+        epochs=1,
+        batch=103,
+        optimiser=torch.optim.SGD(net.parameters(), lr=0.7),
+        look_at=[0],
+    ).looks
+    torch.testing.assert_close(
+        look.h1, sum(part @ theta for part, theta in zip(parts, before)), rtol=1e-12, atol=1e-13
+    )
     for part, old, new in zip(parts, before, net.theta):
-        torch.testing.assert_close(new.detach(), old - 0.7 * part.T @ look.h1_grad, rtol=1e-12, atol=1e-13)
+        torch.testing.assert_close(
+            new.detach(), old - 0.7 * part.T @ look.h1_grad, rtol=1e-12, atol=1e-13
+        )
     p = torch.sigmoid(look.h_last @ weight.T + bias)[:, 0]
-    torch.testing.assert_close(look.h_last_grad, (p - y)[:, None] * weight / 103, rtol=1e-11, atol=1e-15)
+    torch.testing.assert_close(
+        look.h_last_grad, (p - y)[:, None] * weight / 103, rtol=1e-11, atol=1e-15
+    )
 
 
 def test_looks_on_the_summed_loss_are_the_batch_times_those_on_the_mean():
@@ -252,41 +369,86 @@ def test_looks_on_the_summed_loss_are_the_batch_times_those_on_the_mean():
     seen = {}
     for loss in ("mean", "sum"):
         net = network()
-        seen[loss] = train(net, parts, y, epochs=1, batch=40, optimiser=torch.optim.SGD(net.parameters(), lr=1e-9),
-                           loss=loss, look_at=[2]).looks[0]
-    torch.testing.assert_close(seen["sum"].h1_grad, 23 * seen["mean"].h1_grad, rtol=1e-5, atol=1e-12)
+        seen[loss] = train(
+            net,
+            parts,
+            y,
+            epochs=1,
+            batch=40,
+            optimiser=torch.optim.SGD(net.parameters(), lr=1e-9),
+            loss=loss,
+            look_at=[2],
+        ).looks[0]
+    torch.testing.assert_close(
+        seen["sum"].h1_grad, 23 * seen["mean"].h1_grad, rtol=1e-5, atol=1e-12
+    )
 
 
 def test_looks_are_kept_apart_from_what_follows():
     parts, y = problem()
     net = network()
-    looks = train(net, parts, y, epochs=2, batch=103, optimiser=torch.optim.SGD(net.parameters(), lr=5.0), look_at=[0, 1]).looks
-    assert not torch.equal(looks[0].h1, looks[1].h1) and not torch.equal(looks[0].h1_grad, looks[1].h1_grad)
+    looks = train(
+        net,
+        parts,
+        y,
+        epochs=2,
+        batch=103,
+        optimiser=torch.optim.SGD(net.parameters(), lr=5.0),
+        look_at=[0, 1],
+    ).looks
+    assert not torch.equal(looks[0].h1, looks[1].h1) and not torch.equal(
+        looks[0].h1_grad, looks[1].h1_grad
+    )
     assert not looks[0].h1.requires_grad
 
 
-@pytest.mark.parametrize("wrong, said", [
-    ({"epochs": 0}, "epochs, batch and every must be >= 1, got 0, 40 and None"),
-    ({"batch": 0}, "epochs, batch and every must be >= 1, got 1, 0 and None"),
-    ({"every": 0}, "epochs, batch and every must be >= 1, got 1, 40 and 0"),
-    ({"loss": "max"}, "loss must be one of mean, sum, got 'max'"),
-    ({"order": "random"}, "order must be one of fixed, reshuffled, got 'random'"),
-    ({"order": "reshuffled"}, "order='reshuffled' needs rng, a torch.Generator"),
-])
+@pytest.mark.parametrize(
+    "wrong, said",
+    [
+        ({"epochs": 0}, "epochs, batch and every must be >= 1, got 0, 40 and None"),
+        ({"batch": 0}, "epochs, batch and every must be >= 1, got 1, 0 and None"),
+        ({"every": 0}, "epochs, batch and every must be >= 1, got 1, 40 and 0"),
+        ({"loss": "max"}, "loss must be one of mean, sum, got 'max'"),
+        ({"order": "random"}, "order must be one of fixed, reshuffled, got 'random'"),
+        ({"order": "reshuffled"}, "order='reshuffled' needs rng, a torch.Generator"),
+    ],
+)
 def test_bad_settings_of_train_are_named_before_anything_moves(wrong, said):
     parts, y = problem()
     net = network()
     with pytest.raises(ValueError, match=said):
-        train(net, parts, y, **{"epochs": 1, "batch": 40, "optimiser": torch.optim.SGD(net.parameters(), lr=1.0), **wrong})
+        train(
+            net,
+            parts,
+            y,
+            **{
+                "epochs": 1,
+                "batch": 40,
+                "optimiser": torch.optim.SGD(net.parameters(), lr=1.0),
+                **wrong,
+            },
+        )
     assert torch.equal(flat(net), flat(network()))
 
 
 def test_rows_that_do_not_fit_the_labels_are_named():
     parts, y = problem()
     net = network()
-    for X, labels, test in (([parts[0], parts[1][:-1]], y, None), (parts, y[:-1], None), (parts, y, (parts, y[:-1]))):
+    for X, labels, test in (
+        ([parts[0], parts[1][:-1]], y, None),
+        (parts, y[:-1], None),
+        (parts, y, (parts, y[:-1])),
+    ):
         with pytest.raises(ValueError, match="must have the same rows, got"):
-            train(net, X, labels, epochs=1, batch=40, optimiser=torch.optim.SGD(net.parameters(), lr=1.0), test=test)
+            train(
+                net,
+                X,
+                labels,
+                epochs=1,
+                batch=40,
+                optimiser=torch.optim.SGD(net.parameters(), lr=1.0),
+                test=test,
+            )
 
 
 def test_labels_features_and_looks_that_cannot_be_are_named_before_anything_moves():
@@ -296,11 +458,22 @@ def test_labels_features_and_looks_that_cannot_be_are_named_before_anything_move
     spoilt[1][2, 0] = torch.nan
     unknown = y.double()
     unknown[1] = torch.nan
-    for X, labels, looks, said in ((parts, 2 * y, (), "labels must be 0 or 1 .*, got 2"), (parts, unknown, (), "labels must .*, got nan"),
-                                   (spoilt, y, (), "the features of holder 1 must be finite, got 1 of"),
-                                   (parts, y, [99], "look_at must be steps of 0 to [0-9], got 99")):
+    for X, labels, looks, said in (
+        (parts, 2 * y, (), "labels must be 0 or 1 .*, got 2"),
+        (parts, unknown, (), "labels must .*, got nan"),
+        (spoilt, y, (), "the features of holder 1 must be finite, got 1 of"),
+        (parts, y, [99], "look_at must be steps of 0 to [0-9], got 99"),
+    ):
         with pytest.raises(ValueError, match=said):
-            train(net, X, labels, epochs=1, batch=40, optimiser=torch.optim.SGD(net.parameters(), lr=1.0), look_at=looks)
+            train(
+                net,
+                X,
+                labels,
+                epochs=1,
+                batch=40,
+                optimiser=torch.optim.SGD(net.parameters(), lr=1.0),
+                look_at=looks,
+            )
     assert torch.equal(flat(net), flat(network()))
 
 
@@ -309,7 +482,15 @@ def test_labels_may_be_an_array_or_numbers_that_stand_for_labels():
     trained = []
     for labels in (y, y.numpy(), y.double()):
         net = network()
-        record = train(net, parts, labels, epochs=1, batch=40, optimiser=torch.optim.SGD(net.parameters(), lr=0.1), test=(parts, y.numpy()))
+        record = train(
+            net,
+            parts,
+            labels,
+            epochs=1,
+            batch=40,
+            optimiser=torch.optim.SGD(net.parameters(), lr=0.1),
+            test=(parts, y.numpy()),
+        )
         trained.append(flat(net))
         assert 0 <= record.auc <= 1
     assert torch.equal(trained[0], trained[1]) and torch.allclose(trained[0], trained[2])
@@ -318,41 +499,65 @@ def test_labels_may_be_an_array_or_numbers_that_stand_for_labels():
 def test_a_training_that_diverges_says_so_and_a_record_without_test_rows_too():
     parts, y = problem()
     net = network(activation="relu")
-    with pytest.raises(ValueError, match="the loss is nan after [0-9]+ steps: lower the learning rate"):
-        train(net, parts, y, epochs=3, batch=40, optimiser=torch.optim.SGD(net.parameters(), lr=1e200))
+    with pytest.raises(
+        ValueError, match="the loss is nan after [0-9]+ steps: lower the learning rate"
+    ):
+        train(
+            net, parts, y, epochs=3, batch=40, optimiser=torch.optim.SGD(net.parameters(), lr=1e200)
+        )
     net = network()
-    record = train(net, parts, y, epochs=1, batch=40, optimiser=torch.optim.SGD(net.parameters(), lr=0.1))
+    record = train(
+        net, parts, y, epochs=1, batch=40, optimiser=torch.optim.SGD(net.parameters(), lr=0.1)
+    )
     assert record.test_logits is None
     with pytest.raises(ValueError, match="train was given no test rows"):
-        record.auc
+        _ = record.auc
 
 
 # ---------------------------------------------------------------- SPNN beside plaintext
+
 
 @pytest.mark.parametrize("holders", [[14, 14], [10, 9, 9]])
 def test_spnn_in_plaintext_is_nn_bit_for_bit_from_the_same_seed(holders):
     X = torch.randn(400, 28, generator=rng(1))
     parts, y = [part.contiguous() for part in X.split(holders, dim=1)], (X[:, 0] > 1).long()
     records = []
-    for net in (NN(holders, (8, 8), rng=rng(5)), SPNN(holders, (8, 8), protocol="plain", rng=rng(5))):
+    for net in (
+        NN(holders, (8, 8), rng=rng(5)),
+        SPNN(holders, (8, 8), protocol="plain", rng=rng(5)),
+    ):
         optimiser = SGLD(net.parameters(), lr=0.001, rng=rng(6))
-        records.append(train(net, parts, y, epochs=3, batch=100, optimiser=optimiser, loss="sum", look_at=[5]))
+        records.append(
+            train(net, parts, y, epochs=3, batch=100, optimiser=optimiser, loss="sum", look_at=[5])
+        )
     assert torch.allclose(records[0].looks[0].h1, records[1].looks[0].h1, rtol=0, atol=1e-6)
     assert np.allclose(records[0].curve, records[1].curve, rtol=0, atol=1e-6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["masked", "ss"])
-def test_a_whole_training_by_protocol_drifts_at_most_three_times_as_far_as_one_on_rounded_inputs(protocol):
+def test_a_whole_training_by_protocol_drifts_at_most_three_times_as_far_as_one_on_rounded_inputs(
+    protocol,
+):
     """The issue's bar, over 100 steps: largest difference of the loss and of h1 from the plaintext run, same seed."""
     X = torch.randn(1000, 28, generator=rng(1), dtype=torch.float64)
     y = (X[:, :4].sum(dim=1) + X[:, 20] * X[:, 3] > 2).long()
 
     def run(net, X):
         parts = [part.contiguous() for part in X.split([14, 14], dim=1)]
-        record = train(net, parts, y, epochs=25, batch=250, optimiser=torch.optim.SGD(net.parameters(), lr=3.0),
-                       look_at=range(0, 100, 5), every=1)
-        return record.curve["train_loss"].to_numpy(), torch.stack([look.h1 for look in record.looks])
+        record = train(
+            net,
+            parts,
+            y,
+            epochs=25,
+            batch=250,
+            optimiser=torch.optim.SGD(net.parameters(), lr=3.0),
+            look_at=range(0, 100, 5),
+            every=1,
+        )
+        return record.curve["train_loss"].to_numpy(), torch.stack(
+            [look.h1 for look in record.looks]
+        )
 
     def drift(other):
         return [float(abs(a - b).max()) for a, b in zip(other, plain)]

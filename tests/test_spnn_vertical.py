@@ -18,15 +18,20 @@ def companies():
     return datasets.load("distress", source="standin")
 
 
-@pytest.mark.parametrize("holders, widths", [(1, [28]), (2, [14, 14]), (3, [10, 9, 9]), (5, [6, 6, 6, 5, 5]), (14, [2] * 14)])
+@pytest.mark.parametrize(
+    "holders, widths",
+    [(1, [28]), (2, [14, 14]), (3, [10, 9, 9]), (5, [6, 6, 6, 5, 5]), (14, [2] * 14)],
+)
 def test_fraud_has_v1_to_v28_once_in_nearly_equal_widths(cards, holders, widths):
     held = fraud(cards, holders=holders)
     assert held.holders == widths and held.feature_names == tuple(f"V{i}" for i in range(1, 29))
     for key in ("train", "test"):
-        assert [part.shape for part in held.parts[key]] == [(len(held.y[key]), width) for width in widths]
+        assert [part.shape for part in held.parts[key]] == [
+            (len(held.y[key]), width) for width in widths
+        ]
         X = torch.cat(held.parts[key], dim=1)
         first, last = cards.feature_names.index("V1"), cards.feature_names.index("V28")
-        raw = cards.X[held.rows[key]][:, first:last + 1]
+        raw = cards.X[held.rows[key]][:, first : last + 1]
         assert all(np.corrcoef(raw[:, j], X[:, j])[0, 1] > 0.99999 for j in range(28))
         assert torch.equal(held.y[key], torch.from_numpy(cards.y[held.rows[key]].astype(np.int64)))
     parts, y = held["test"]
@@ -47,7 +52,9 @@ def test_rows_are_cut_80_to_20_with_the_frauds_in_proportion(cards):
     frauds = [int(held.y[key].sum()) for key in ("train", "test")]
     assert sum(frauds) == int(cards.y.sum()) and frauds[1] == round(0.2 * sum(frauds))
     assert not np.array_equal(held.rows["test"], fraud(cards, seed=4).rows["test"])
-    assert np.array_equal(held.rows["test"], datasets.train_test(cards, test_share=0.2, seed=3).test)
+    assert np.array_equal(
+        held.rows["test"], datasets.train_test(cards, test_share=0.2, seed=3).test
+    )
 
 
 def test_table_2_cuts_50_25_25(cards):
@@ -61,7 +68,10 @@ def test_table_2_cuts_50_25_25(cards):
 def test_only_training_rows_set_mean_and_deviation(cards, shares):
     held = fraud(cards, shares=shares, with_amount=True, dtype=torch.float64)
     X = {key: torch.cat(parts, dim=1) for key, parts in held.parts.items()}
-    assert X["train"].mean(dim=0).abs().max() < 1e-5 and (X["train"].std(dim=0, correction=0) - 1).abs().max() < 1e-5
+    assert (
+        X["train"].mean(dim=0).abs().max() < 1e-5
+        and (X["train"].std(dim=0, correction=0) - 1).abs().max() < 1e-5
+    )
     for key in set(X) - {"train"}:
         assert X[key].mean(dim=0).abs().max() > 1e-3
 
@@ -86,7 +96,9 @@ def test_whole_columns_of_distress_stay_with_one_holder(companies):
 
 
 def test_whole_columns_need_not_be_coded(cards):
-    assert vertical(cards, ["V1", "V2", "V3"], 2, shares=LEAKAGE, by="rows", seed=0, whole=True).holders == [2, 1]
+    assert vertical(
+        cards, ["V1", "V2", "V3"], 2, shares=LEAKAGE, by="rows", seed=0, whole=True
+    ).holders == [2, 1]
 
 
 def test_distress_by_company_keeps_companies_apart_and_by_time_tests_on_the_last_periods(companies):
@@ -94,7 +106,10 @@ def test_distress_by_company_keeps_companies_apart_and_by_time_tests_on_the_last
     train, test = (set(companies.account[apart.rows[key]]) for key in ("train", "test"))
     assert not train & test
     for company in np.unique(companies.account)[:20]:
-        times = [companies.time[later.rows[key]][companies.account[later.rows[key]] == company] for key in ("train", "test")]
+        times = [
+            companies.time[later.rows[key]][companies.account[later.rows[key]] == company]
+            for key in ("train", "test")
+        ]
         assert not len(times[1]) or times[0].max() < times[1].min()
 
 
@@ -104,18 +119,29 @@ def test_the_property_is_above_the_median_and_ties_are_not(cards):
     assert set(above) == {0, 1} and np.array_equal(above == 1, amount > np.median(amount))
     assert (amount[above == 1].min() > amount[above == 0].max()) and 0.4 < above.mean() <= 0.5
     assert above_median(cards, "V1").float().mean() == 0.5
-    odd = datasets.load("creditcard", source="standin", rows=501)  # the median is a row's own value: that row is not above
+    odd = datasets.load(
+        "creditcard", source="standin", rows=501
+    )  # the median is a row's own value: that row is not above
     assert int(above_median(odd, "V1").sum()) == 250
 
 
-@pytest.mark.parametrize("wrong, said", [
-    ({"shares": {"train": 0.8, "test": 0.3}}, "shares must be at least two positive numbers that sum to 1"),
-    ({"shares": {"shadow": 0.5, "test": 0.5}}, "'train' among them, got {'shadow': 0.5, 'test': 0.5}"),
-    ({"shares": {"train": 1.0}}, "shares must be at least two"),
-    ({"shares": {"train": 1.5, "test": -0.5}}, "shares must be at least two positive"),
-    ({"holders": 0}, "28 cannot be dealt to 0"),
-    ({"holders": 29}, "28 cannot be dealt to 29"),
-])
+@pytest.mark.parametrize(
+    "wrong, said",
+    [
+        (
+            {"shares": {"train": 0.8, "test": 0.3}},
+            "shares must be at least two positive numbers that sum to 1",
+        ),
+        (
+            {"shares": {"shadow": 0.5, "test": 0.5}},
+            "'train' among them, got {'shadow': 0.5, 'test': 0.5}",
+        ),
+        ({"shares": {"train": 1.0}}, "shares must be at least two"),
+        ({"shares": {"train": 1.5, "test": -0.5}}, "shares must be at least two positive"),
+        ({"holders": 0}, "28 cannot be dealt to 0"),
+        ({"holders": 29}, "28 cannot be dealt to 29"),
+    ],
+)
 def test_bad_settings_are_named(cards, wrong, said):
     with pytest.raises(ValueError, match=said):
         fraud(cards, **wrong)

@@ -24,14 +24,20 @@ from ppkit.spnn.sharing import Dealer, beaver_matmul, share
 pytestmark = pytest.mark.slow
 
 VARIANTS = {
-    "masked": {"name": "masked"}, "lean": {"name": "ss", "form": "lean"},
+    "masked": {"name": "masked"},
+    "lean": {"name": "ss", "form": "lean"},
     "published": {"name": "ss", "form": "published"},
     "published, dealer": {"name": "ss", "form": "published", "truncation": "dealer"},
     "published, floor": {"name": "ss", "form": "published", "truncation": "floor"},
 }
-CASES = [(variant, k) for variant in VARIANTS for k in (2, 3) if k == 2 or variant not in ("published", "published, floor")]
+CASES = [
+    (variant, k)
+    for variant in VARIANTS
+    for k in (2, 3)
+    if k == 2 or variant not in ("published", "published, floor")
+]
 HOLDERS, N, BATCH, WIDTH, STEPS = {2: [6, 4], 3: [4, 3, 3]}, 2_000, slice(100, 250), 128, 45
-LOCAL = ("published", "published, floor")                    # shares cut off by 16 bits, before they go to the server
+LOCAL = ("published", "published, floor")  # shares cut off by 16 bits, before they go to the server
 
 
 def unusual_bytes(words):
@@ -42,14 +48,22 @@ def unusual_bytes(words):
 
 def protocol_for(variant, k, *, seed=0, keep="payloads"):
     choices = dict(VARIANTS[variant])
-    return protocol_of(choices.pop("name"), HOLDERS[k], transcript=Transcript(keep), dtype=torch.float64,
-                       stream=Stream.seeded_for_teaching(seed), **choices)
+    return protocol_of(
+        choices.pop("name"),
+        HOLDERS[k],
+        transcript=Transcript(keep),
+        dtype=torch.float64,
+        stream=Stream.seeded_for_teaching(seed),
+        **choices,
+    )
 
 
 def inputs(k, seed=0):
     rng = torch.Generator().manual_seed(seed)
-    return ([torch.randn(N, d, generator=rng, dtype=torch.float64) for d in HOLDERS[k]],
-            [torch.randn(d, WIDTH, generator=rng, dtype=torch.float64) for d in HOLDERS[k]])
+    return (
+        [torch.randn(N, d, generator=rng, dtype=torch.float64) for d in HOLDERS[k]],
+        [torch.randn(d, WIDTH, generator=rng, dtype=torch.float64) for d in HOLDERS[k]],
+    )
 
 
 @functools.cache
@@ -92,7 +106,11 @@ def parties(k):
 @pytest.mark.parametrize(("variant", "k"), CASES)
 def test_every_message_alone_is_uniform(variant, k):
     """Chance of a false alarm: 1e-9 a kind of message, at most 40 kinds."""
-    kinds = {(party, *key): words for party in parties(k) for key, words in series(variant, k, party).items()}
+    kinds = {
+        (party, *key): words
+        for party in parties(k)
+        for key, words in series(variant, k, party).items()
+    }
     assert len(kinds) >= k
     assert {kind: unusual_bytes(words) for kind, words in kinds.items()} == dict.fromkeys(kinds, 0)
 
@@ -125,6 +143,7 @@ def test_these_tests_see_what_is_not_uniform():
 
 # --- simulators: from a party's own output and public sizes; nobody else's input goes in ---
 
+
 def simulate_server(variant, names, h1, rng):
     """k - 1 words at random, the last one is what is left of h1; under a local truncation the random one has 48 bits."""
     total = (h1 * 2**16).round().long()
@@ -136,7 +155,9 @@ def simulate_server(variant, names, h1, rng):
         drawn = [rng.words(tuple(total.shape)) for _ in names[1:]]
     words = [*drawn, total - sum(drawn)]
     kind = torch.int32 if variant in ("masked", "lean") else torch.int64
-    name = {"masked": "masked X theta", "lean": "<X theta> mod 2^32"}.get(variant.split(" ")[0], "<X theta>")
+    name = {"masked": "masked X theta", "lean": "<X theta> mod 2^32"}.get(
+        variant.split(" ")[0], "<X theta>"
+    )
     return [(sender, name, word.to(kind)) for sender, word in zip(names, words)]
 
 
@@ -153,20 +174,27 @@ def simulate_holder(variant, k, me, rng):
     else:
         pairs = [(a, b) for a in range(k) for b in range(k) if a != b and i in (a, b)]
         triple = n * total + total * WIDTH + n * WIDTH
-        shapes = [("dealer", f"<U>, <V>, <W> for {names[a]}{names[b]}", (triple,)) for a, b in pairs]
+        shapes = [
+            ("dealer", f"<U>, <V>, <W> for {names[a]}{names[b]}", (triple,)) for a, b in pairs
+        ]
         if variant == "published, dealer":
             shapes += [("dealer", "<r>, <r / 2^16>, <top bit>", (3 * n * WIDTH,))]
         for j in others:
             shapes += [(names[j], "<X>", (n, d[j])), (names[j], "<theta>", (d[j], WIDTH))]
         for a, b in pairs:
-            shapes += [(names[a + b - i], "X - U", (n, total)), (names[a + b - i], "Y - V", (total, WIDTH))]
+            shapes += [
+                (names[a + b - i], "X - U", (n, total)),
+                (names[a + b - i], "Y - V", (total, WIDTH)),
+            ]
         if variant == "published, dealer":
             shapes += [(names[j], "z + r", (n, WIDTH)) for j in others]
     return [(sender, name, rng.words(shape)) for sender, name, shape in shapes]
 
 
 def outline(view):
-    return sorted((sender, name, payload.dtype, tuple(payload.shape)) for sender, name, payload in view)
+    return sorted(
+        (sender, name, payload.dtype, tuple(payload.shape)) for sender, name, payload in view
+    )
 
 
 def real_view(variant, k, party):
@@ -174,7 +202,10 @@ def real_view(variant, k, party):
     messages = [m for m in run(variant, k)[0].transcript.seen_by(party) if m.step > 0]
     size = len(messages) // STEPS
     assert size * STEPS == len(messages)
-    return [[(m.sender, m.name, m.payload) for m in messages[i * size : (i + 1) * size]] for i in range(STEPS)]
+    return [
+        [(m.sender, m.name, m.payload) for m in messages[i * size : (i + 1) * size]]
+        for i in range(STEPS)
+    ]
 
 
 @pytest.mark.parametrize(("variant", "k"), CASES)
@@ -209,7 +240,11 @@ def test_the_servers_words_do_not_tell_how_h1_was_rounded(variant, k):
     parts, thetas = inputs(k)
     X = torch.cat([encode(part[BATCH]) for part in parts], dim=1).double()
     bits = 32 if variant == "lean" else 16
-    z = X @ torch.cat([encode(theta, fractional_bits=bits) for theta in thetas]).double() * 2.0**-bits
+    z = (
+        X
+        @ torch.cat([encode(theta, fractional_bits=bits) for theta in thetas]).double()
+        * 2.0**-bits
+    )
     up = torch.where(h1 * 2**16 > z, 1.0, -1.0).flatten().numpy()
     words = torch.stack([view[0][2] for view in real_view(variant, k, "server")]).flatten().numpy()
     width = 8 * words.dtype.itemsize - (16 if variant in LOCAL else 0)
@@ -246,13 +281,21 @@ def test_no_holders_input_moves_what_another_holder_sees_but_by_a_shift_of_its_p
     the same randomness shifted by it gives the same view. For a message that is a pad it does not move at all."""
     views = []
     for seed in (0, 1):
-        protocol, (parts, thetas), (others, weights) = protocol_for(variant, 2), inputs(2), inputs(2, seed)
+        protocol, (parts, thetas), (others, weights) = (
+            protocol_for(variant, 2),
+            inputs(2),
+            inputs(2, seed),
+        )
         protocol.prepare([parts[0], others[1]])
         protocol.transcript.next_step()
         protocol.forward(BATCH, [thetas[0], weights[1]])
-        views.append([m for m in protocol.transcript.seen_by("A") if not isinstance(m.payload, bytes)])
-    X, T = ([encode(inputs(2, s)[part][1], fractional_bits=f) for s in (0, 1)]
-            for part, f in ((0, 16), (1, 32 if variant == "lean" else 16)))
+        views.append(
+            [m for m in protocol.transcript.seen_by("A") if not isinstance(m.payload, bytes)]
+        )
+    X, T = (
+        [encode(inputs(2, s)[part][1], fractional_bits=f) for s in (0, 1)]
+        for part, f in ((0, 16), (1, 32 if variant == "lean" else 16))
+    )
     zeros = torch.zeros(N, 6, dtype=torch.int64), torch.zeros(6, WIDTH, dtype=torch.int64)
     X, T = torch.cat([zeros[0], X[1] - X[0]], dim=1), torch.cat([zeros[1], T[1] - T[0]])
     for one, two in zip(*views, strict=True):
@@ -261,13 +304,14 @@ def test_no_holders_input_moves_what_another_holder_sees_but_by_a_shift_of_its_p
             assert torch.equal(moved, X if variant == "lean" else X[BATCH])
         elif one.name in ("theta - V", "Y - V") and moved.any():
             assert torch.equal(moved, T)
-        elif one.name == "z + r":                          # B's share of the product moves by what A has not
+        elif one.name == "z + r":  # B's share of the product moves by what A has not
             assert moved.any()
         else:
             assert not moved.any() or one.name in ("X - U", "Y - V", "theta - V"), one.name
 
 
 # --- masks: fresh, spent once, and what happens otherwise ---
+
 
 def masks_of(k, *, seed=0):
     seeds = [{} for _ in range(k)]
@@ -298,7 +342,10 @@ def test_no_word_of_a_mask_comes_twice():
 def test_a_mask_is_given_once(again):
     masks = masks_of(2)[0]
     masks.mask((2, 2), (3, 1))
-    with pytest.raises(MaskReused, match=r"the mask of \(step, batch\) = \(\d, \d\) is spent: tickets only go up, the last was"):
+    with pytest.raises(
+        MaskReused,
+        match=r"the mask of \(step, batch\) = \(\d, \d\) is spent: tickets only go up, the last was",
+    ):
         masks.mask((2, 2), again)
     assert masks.mask((2, 2), (3, 2)).shape == masks.mask((2, 2), (4, 0)).shape
 
@@ -328,7 +375,10 @@ def test_masks_up_to_a_step_that_was_sought_are_spent():
 def test_a_long_training_leaves_no_list_of_tickets():
     key = Stream.seeded_for_teaching(1).key
     seed, other = Stream(key), Stream(key)
-    masks, before = PairMasks(0, {1: seed}), {name: repr(value) for name, value in vars(seed).items()}
+    masks, before = (
+        PairMasks(0, {1: seed}),
+        {name: repr(value) for name, value in vars(seed).items()},
+    )
     drawn = [masks.mask((2, 2), (step, 0)) for step in range(20)]
     assert {name: repr(value) for name, value in vars(seed).items()} == before
     assert torch.equal(PairMasks(0, {1: other}).mask((2, 2), (7, 0)), drawn[7])
@@ -350,7 +400,9 @@ def test_a_reused_mask_gives_away_what_changed():
     parts, thetas = inputs(2)
     later, words = [theta + 0.01 for theta in thetas], []
     for used in (thetas, later):
-        protocol = protocol_for("masked", 2)                 # one seed: what a protocol without fresh masks amounts to
+        protocol = protocol_for(
+            "masked", 2
+        )  # one seed: what a protocol without fresh masks amounts to
         protocol.prepare(parts)
         protocol.forward(BATCH, used)
         words.append(protocol.transcript.seen_by("server")[0].payload.long())
@@ -367,12 +419,14 @@ def test_rounding_comes_before_masking():
     fractions = leaky - leaky.floor()
     known = scaled - scaled.floor()
     assert float((fractions - known).abs().max()) < 1e-5
-    one = 17                                                 # who has a list of candidate rows finds the one behind a word
+    one = 17  # who has a list of candidate rows finds the one behind a word
     assert int((known - fractions[one]).abs().sum(dim=1).argmin()) == one
     protocol = protocol_for("masked", 2)
     protocol.prepare(parts)
     protocol.forward(BATCH, thetas)
-    assert {message.payload.dtype for message in protocol.transcript.seen_by("server")} == {torch.int32}
+    assert {message.payload.dtype for message in protocol.transcript.seen_by("server")} == {
+        torch.int32
+    }
     sent = protocol.transcript.seen_by("server")[0].payload.long()
     left = sent - protocol_for("masked", 2).masks[0].mask(tuple(sent.shape), (0, 0)).long()
     assert torch.equal(left.to(torch.int32).long(), encode(parts[0][BATCH] @ thetas[0]))
@@ -380,10 +434,19 @@ def test_rounding_comes_before_masking():
 
 def test_a_server_that_colludes_with_one_of_three_holders_gets_the_sum_of_the_others_and_no_more():
     protocol, (parts, thetas) = run("masked", 3)[0], inputs(3)
-    spare = protocol_for("masked", 3).masks[2]               # C's seeds, in the server's hands
-    drawn = {name: torch.stack([m.payload for m in protocol.transcript.seen_by("server") if m.sender == name]) for name in "AB"}
-    for i in range(3):                                       # C's mask is minus what A and B added for C
-        total = drawn["A"][i] + drawn["B"][i] + spare.mask((BATCH.stop - BATCH.start, WIDTH), (i // 2 + 1, i % 2))
+    spare = protocol_for("masked", 3).masks[2]  # C's seeds, in the server's hands
+    drawn = {
+        name: torch.stack(
+            [m.payload for m in protocol.transcript.seen_by("server") if m.sender == name]
+        )
+        for name in "AB"
+    }
+    for i in range(3):  # C's mask is minus what A and B added for C
+        total = (
+            drawn["A"][i]
+            + drawn["B"][i]
+            + spare.mask((BATCH.stop - BATCH.start, WIDTH), (i // 2 + 1, i % 2))
+        )
         assert torch.equal(total.long(), sum(encode(parts[j][BATCH] @ thetas[j]) for j in (0, 1)))
     for words in drawn.values():
         assert unusual_bytes(words.contiguous().view(-1).view(torch.int64)) == 0
@@ -391,11 +454,12 @@ def test_a_server_that_colludes_with_one_of_three_holders_gets_the_sum_of_the_ot
 
 # --- forked processes ---
 
+
 def in_a_fork(work):
     """What `work()` returns (bytes), or the name of what it raised, in a forked process."""
     read, write = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")                      # later Pythons warn of forks beside threads
+        warnings.simplefilter("ignore")  # later Pythons warn of forks beside threads
         child = os.fork()
     if not child:
         try:
@@ -414,12 +478,19 @@ def in_a_fork(work):
 @pytest.mark.processes
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # Python 3.12 on
 @pytest.mark.parametrize("ahead", [False, True])
-@pytest.mark.parametrize("variant", ["plain", "he", "masked", "lean", "published", "published, dealer"])
+@pytest.mark.parametrize(
+    "variant", ["plain", "he", "masked", "lean", "published", "published, dealer"]
+)
 def test_a_forked_process_uses_no_mask_and_no_share_that_its_parent_uses(variant, ahead):
     """The same step in parent and child, one weight apart: their messages under one mask would differ by X (theta_t - theta_s)."""
-    choices = {"plain": {"name": "plain"}, "he": {"name": "he", "keys": generate_keys(256, teaching=True)[1]}} | VARIANTS
+    choices = {
+        "plain": {"name": "plain"},
+        "he": {"name": "he", "keys": generate_keys(256, teaching=True)[1]},
+    } | VARIANTS
     choices = dict(choices[variant])
-    protocol = protocol_of(choices.pop("name"), [1, 1], transcript=Transcript(), dtype=torch.float64, **choices)
+    protocol = protocol_of(
+        choices.pop("name"), [1, 1], transcript=Transcript(), dtype=torch.float64, **choices
+    )
     protocol.prepare([torch.ones(3, 1), torch.ones(3, 1)])
     if ahead and hasattr(protocol, "deal"):
         protocol.deal(slice(None), 1)
@@ -428,12 +499,15 @@ def test_a_forked_process_uses_no_mask_and_no_share_that_its_parent_uses(variant
         before = len(protocol.transcript.messages)
         protocol.forward(slice(None), [torch.tensor([[weight]], dtype=torch.float64)] * 2)
         sent = [message.payload for message in protocol.transcript.messages[before:]]
-        return b"".join(part if isinstance(part, bytes) else part.contiguous().numpy().tobytes() for part in sent)
+        return b"".join(
+            part if isinstance(part, bytes) else part.contiguous().numpy().tobytes()
+            for part in sent
+        )
 
     in_child, in_parent = in_a_fork(lambda: step(2.0)), step(1.0)
-    if variant == "plain":                                   # has nothing to lose
+    if variant == "plain":  # has nothing to lose
         assert len(in_child) == len(in_parent) == 48
-    elif variant == "he":                                    # draws from the operating system for each encryption
+    elif variant == "he":  # draws from the operating system for each encryption
         assert len(in_child) == len(in_parent) and in_child != in_parent
     else:
         assert in_child == b"RuntimeError"
@@ -450,10 +524,13 @@ def test_what_was_dealt_before_a_fork_serves_in_the_parent_only():
 
 # --- Paillier ---
 
+
 @pytest.fixture(scope="module")
 def encrypted():
     private = generate_keys(512, teaching=True)[1]
-    protocol = protocol_of("he", HOLDERS[3], transcript=Transcript(), dtype=torch.float64, keys=private)
+    protocol = protocol_of(
+        "he", HOLDERS[3], transcript=Transcript(), dtype=torch.float64, keys=private
+    )
     parts, thetas = inputs(3)
     protocol.prepare(parts)
     h1 = []
@@ -470,8 +547,11 @@ def test_under_paillier_a_holder_sees_ciphertexts_of_one_size_that_never_come_tw
     assert [(m.sender, m.receiver) for m in chain] == [("A", "B"), ("B", "C"), ("C", "server")] * 2
     simulated = encrypt(protocol.public, torch.zeros_like(parts[0]), packing=protocol.packing)
     assert {len(m.payload) for m in chain} == {simulated.n_bytes}
-    for one, two in zip(chain[:3], chain[3:]):               # the same numbers again
-        a, b = (Ciphertexts(m.payload, protocol.public, tuple(parts[0].shape), protocol.packing, 1) for m in (one, two))
+    for one, two in zip(chain[:3], chain[3:]):  # the same numbers again
+        a, b = (
+            Ciphertexts(m.payload, protocol.public, tuple(parts[0].shape), protocol.packing, 1)
+            for m in (one, two)
+        )
         assert not set(a.integers()) & set(b.integers())
     assert [m.name for m in protocol.transcript.seen_by("A")] == ["public key"]
 
@@ -480,8 +560,12 @@ def test_under_paillier_every_holder_encrypts_with_randomness_of_its_own(encrypt
     """c (1 + n)^m has c's randomness, c mod n: who gets c and then that reads m off the quotient."""
     protocol, _, _, parts = encrypted
     sent = [m.payload for m in protocol.transcript.messages if m.name == "Enc(X theta)"][:3]
-    chain = [Ciphertexts(each, protocol.public, tuple(parts[0].shape), protocol.packing, i + 1).integers()
-             for i, each in enumerate(sent)]
+    chain = [
+        Ciphertexts(
+            each, protocol.public, tuple(parts[0].shape), protocol.packing, i + 1
+        ).integers()
+        for i, each in enumerate(sent)
+    ]
     for one, two in zip(chain, chain[1:]):
         assert len(one) == len(two) and all((a - b) % protocol.public.n for a, b in zip(one, two))
 
@@ -491,19 +575,28 @@ def test_under_paillier_the_servers_view_is_made_from_h1_alone(encrypted):
     protocol, private, h1, _ = encrypted
     total = (h1[0] * 2**16).long()
     [real, _] = [m.payload for m in protocol.transcript.seen_by("server")]
-    zeros = [encrypt(protocol.public, torch.zeros_like(total), packing=protocol.packing) for _ in range(2)]
-    simulated = functools.reduce(lambda a, b: add(protocol.public, a, b),
-                                 [encrypt(protocol.public, total, packing=protocol.packing), *zeros])
+    zeros = [
+        encrypt(protocol.public, torch.zeros_like(total), packing=protocol.packing)
+        for _ in range(2)
+    ]
+    simulated = functools.reduce(
+        lambda a, b: add(protocol.public, a, b),
+        [encrypt(protocol.public, total, packing=protocol.packing), *zeros],
+    )
     real = Ciphertexts(real, protocol.public, tuple(total.shape), protocol.packing, 3)
     assert real.n_bytes == simulated.n_bytes
-    assert private.decrypt_integers(real.integers()) == private.decrypt_integers(simulated.integers())
+    assert private.decrypt_integers(real.integers()) == private.decrypt_integers(
+        simulated.integers()
+    )
 
 
 def test_under_paillier_a_server_that_listens_between_holders_reads_the_parts(encrypted):
     """Why the way from holder to holder must be closed to it."""
     protocol, private, _, parts = encrypted
     overheard = [m.payload for m in protocol.transcript.seen_by("B") if m.name == "Enc(X theta)"][0]
-    read = decrypt(private, Ciphertexts(overheard, protocol.public, tuple(parts[0].shape), protocol.packing, 1))
+    read = decrypt(
+        private, Ciphertexts(overheard, protocol.public, tuple(parts[0].shape), protocol.packing, 1)
+    )
     assert torch.equal(read, parts[0])
 
 
@@ -511,6 +604,9 @@ def test_without_protection_the_server_tells_two_ways_to_the_same_h1_apart():
     """No simulator can make the plain view from h1: it is the parts themselves."""
     protocol = protocol_of("plain", [1, 1], transcript=Transcript(), dtype=torch.float64)
     protocol.prepare([torch.tensor([[1.0]]), torch.tensor([[1.0]])])
-    ways = [[torch.tensor([[value]], dtype=torch.float64) for value in way] for way in ((2.0, 3.0), (4.0, 1.0))]
+    ways = [
+        [torch.tensor([[value]], dtype=torch.float64) for value in way]
+        for way in ((2.0, 3.0), (4.0, 1.0))
+    ]
     assert [protocol.forward([0], way).item() for way in ways] == [5.0, 5.0]
     assert [m.payload.item() for m in protocol.transcript.seen_by("server")] == [2.0, 3.0, 4.0, 1.0]

@@ -23,6 +23,7 @@ def no_files_by_chance(monkeypatch):
 
 # one column
 
+
 def test_a_knot_is_a_mean_over_at_least_fifty_rows(rng=np.random.default_rng(0)):
     values = rng.standard_t(2, 1_234)
     kept = knots(values)
@@ -31,14 +32,24 @@ def test_a_knot_is_a_mean_over_at_least_fifty_rows(rng=np.random.default_rng(0))
     sizes = [len(part) for part in np.array_split(ordered, 24)]
     assert min(sizes) >= 50
     edges = np.linspace(0, 1_234, 25).round().astype(int)
-    np.testing.assert_allclose(kept, [ordered[a:b].mean() for a, b in zip(edges, edges[1:], strict=False)])
+    np.testing.assert_allclose(
+        kept, [ordered[a:b].mean() for a, b in zip(edges, edges[1:], strict=False)]
+    )
     assert not np.isin(kept, values).any()
-    assert len(knots(values, at_most=5)) == 5 and len(knots(values[:99])) == 1 and knots(np.array([3.0])) == [3.0]
+    assert (
+        len(knots(values, at_most=5)) == 5
+        and len(knots(values[:99])) == 1
+        and knots(np.array([3.0])) == [3.0]
+    )
     with pytest.raises(ValueError, match="at least one value"):
         knots(np.array([]))
 
 
-@pytest.mark.parametrize("law", [stats.norm(), stats.t(3), stats.lognorm(1.0), stats.uniform()], ids=["normal", "t3", "lognormal", "uniform"])
+@pytest.mark.parametrize(
+    "law",
+    [stats.norm(), stats.t(3), stats.lognorm(1.0), stats.uniform()],
+    ids=["normal", "t3", "lognormal", "uniform"],
+)
 def test_normal_scores_there_and_back(law):
     values = law.rvs(20_000, random_state=1)
     kept = knots(values)
@@ -57,13 +68,14 @@ def test_normal_scores_rise_with_the_values_and_take_point_masses_in_the_middle(
     kept = knots(values)
     z = to_normal(np.array([-1.0, 0.0, 0.5, 10.0, 400.0, 1e9]), kept)
     assert np.all(np.diff(z) >= 0) and z[-1] == 6
-    assert -0.8 < z[1] < -0.3                                          # .3 of the probability, and not 0 or .6
+    assert -0.8 < z[1] < -0.3  # .3 of the probability, and not 0 or .6
     constant = np.full(200, 7.0)
     np.testing.assert_array_equal(to_normal(constant, knots(constant)), 0)
     np.testing.assert_array_equal(from_normal(np.array([-1.0, 2.0]), knots(constant)), 7)
 
 
 # the mixture
+
 
 def test_a_mixture_finds_two_clouds_and_samples_them():
     rng = np.random.default_rng(3)
@@ -78,7 +90,9 @@ def test_a_mixture_finds_two_clouds_and_samples_them():
 
 def test_no_component_leans_on_fewer_than_fifty_rows():
     rng = np.random.default_rng(4)
-    Z = np.vstack([rng.normal(0, 1, (400, 3)), rng.normal(30, 0.01, (10, 3))])      # ten customers far from all others
+    Z = np.vstack(
+        [rng.normal(0, 1, (400, 3)), rng.normal(30, 0.01, (10, 3))]
+    )  # ten customers far from all others
     fitted = mixture.fit(Z, 6, rng)
     assert (fitted["weights"] * len(Z)).min() >= 50
     assert np.abs(fitted["means"] - 30).max(axis=1).min() > 5
@@ -86,6 +100,7 @@ def test_no_component_leans_on_fewer_than_fifty_rows():
 
 
 # what is shipped
+
 
 @pytest.mark.parametrize("name", NAMES)
 def test_any_number_of_rows_by_seed_in_the_layout_of_the_file(name):
@@ -117,8 +132,14 @@ def test_the_parameters_are_small_and_finite(name):
 
 def damaged(whole: bytes) -> dict[str, bytes | None]:
     other = fitting.packed({"weights": np.ones(2)})
-    return {"missing": None, "empty": b"", "half": whole[:len(whole) // 2], "text": b"not an archive",
-            "spoilt": whole[:2_000] + bytes(200) + whole[2_200:], "other arrays": other}
+    return {
+        "missing": None,
+        "empty": b"",
+        "half": whole[: len(whole) // 2],
+        "text": b"not an archive",
+        "spoilt": whole[:2_000] + bytes(200) + whole[2_200:],
+        "other arrays": other,
+    }
 
 
 @pytest.mark.parametrize("kind", ["missing", "empty", "half", "text", "spoilt", "other arrays"])
@@ -128,7 +149,10 @@ def test_a_damaged_file_of_parameters_is_one_sentence(name, kind, tmp_path, monk
     if content is not None:
         (tmp_path / f"{name}.npz").write_bytes(content)
     monkeypatch.setattr(standins, "FOLDER", tmp_path)
-    with pytest.raises(ValueError, match=f"^{name}.npz, the parameters of the stand-in for {name}, is missing or damaged") as caught:
+    with pytest.raises(
+        ValueError,
+        match=f"^{name}.npz, the parameters of the stand-in for {name}, is missing or damaged",
+    ) as caught:
         datasets.load(name, rows=10)
     assert "\n" not in str(caught.value) and str(tmp_path) not in str(caught.value)
 
@@ -144,11 +168,14 @@ def test_what_cannot_be_shipped_is_not_packed():
 
 # creditcard
 
+
 @pytest.mark.slow
 def test_creditcard_has_the_full_file_s_rate_the_order_of_time_and_cents():
     table = standins.sample("creditcard", 284_807, np.random.default_rng(5))
     loading.creditcard.checked_table(table[1:], "stand-in")
-    with pytest.raises(ValueError, match="this is not the published file"):          # nor does a file of it pass for real
+    with pytest.raises(
+        ValueError, match="this is not the published file"
+    ):  # nor does a file of it pass for real
         loading.creditcard.checked_table(table, "stand-in")
     assert int(table["Class"].sum()) == 492
     assert table["Time"].is_monotonic_increasing and (table["Time"] == table["Time"].round()).all()
@@ -162,15 +189,22 @@ def test_creditcard_keeps_day_and_night_and_the_drift_of_its_columns():
     hour = table["Time"] // 3_600 % 24
     night, day = table[hour < 6], table[hour >= 8]
     assert len(night) / 6 < 0.5 * len(day) / 16
-    assert night["Class"].mean() > 1.5 * day["Class"].mean() and night["Amount"].mean() < 0.85 * day["Amount"].mean()
-    assert table["V3"][table["Time"] < 86_400].mean() > 1 + table["V3"][table["Time"] >= 86_400].mean()
+    assert (
+        night["Class"].mean() > 1.5 * day["Class"].mean()
+        and night["Amount"].mean() < 0.85 * day["Amount"].mean()
+    )
+    assert (
+        table["V3"][table["Time"] < 86_400].mean() > 1 + table["V3"][table["Time"] >= 86_400].mean()
+    )
 
 
 @pytest.mark.slow
 def test_fit_and_sample_on_invented_rows_keep_what_there_is():
     rng = np.random.default_rng(7)
     label = (np.arange(4_000) % 20 == 0).astype(int)
-    made = pd.DataFrame(rng.normal(size=(4_000, 30)) + 2.0 * label[:, None], columns=list(of_creditcard.FEATURES))
+    made = pd.DataFrame(
+        rng.normal(size=(4_000, 30)) + 2.0 * label[:, None], columns=list(of_creditcard.FEATURES)
+    )
     made["V2"] = 0.8 * made["V1"] + 0.6 * made["V2"]
     made["Time"] = np.sort(rng.integers(0, 172_800, 4_000)).astype(float)
     made["Amount"] = rng.gamma(1, 80, 4_000).round(2)
@@ -181,12 +215,18 @@ def test_fit_and_sample_on_invented_rows_keep_what_there_is():
     # two samples of 3,800 and 199,654 from one law exceed .05 with chance below 2 exp(-2 * 3,729 * .05^2) = 2e-8
     for column in of_creditcard.FEATURES:
         assert stats.ks_2samp(genuine[column], real[column]).statistic < 0.05, column
-    assert np.corrcoef(genuine["V1"], genuine["V2"])[0, 1] == pytest.approx(np.corrcoef(real["V1"], real["V2"])[0, 1], abs=0.05)
+    assert np.corrcoef(genuine["V1"], genuine["V2"])[0, 1] == pytest.approx(
+        np.corrcoef(real["V1"], real["V2"])[0, 1], abs=0.05
+    )
     assert drawn["V7"][drawn["Class"] == 1].mean() == pytest.approx(2, abs=0.3)
-    assert len(fitted["weights_1"]) == 4 and (fitted["weights_1"] * 200 >= 49.99).all()          # 200 frauds: grades of 50
+    assert (
+        len(fitted["weights_1"]) == 4 and (fitted["weights_1"] * 200 >= 49.99).all()
+    )  # 200 frauds: grades of 50
     few = made[(made["Time"] >= 10_800) | (np.arange(4_000) % 10 == 0)]
     in_block = np.bincount((few["Time"][few["Class"] == 0] // 10_800).astype(int), minlength=16)
-    assert in_block[0] < 50 and not fitting_creditcard.fit(few, rng)["drift_0"][0].any()          # no mean over fewer than 50 rows
+    assert (
+        in_block[0] < 50 and not fitting_creditcard.fit(few, rng)["drift_0"][0].any()
+    )  # no mean over fewer than 50 rows
     with pytest.raises(ValueError, match="at least 50 rows with Class 1, got 9"):
         fitting_creditcard.fit(made.assign(Class=[1] * 9 + [0] * 3_991), rng)
 
@@ -199,7 +239,11 @@ def test_frauds_come_in_grades_so_that_some_hide():
     made = pd.DataFrame(rng.normal(size=(6_000, 30)), columns=list(of_creditcard.FEATURES))
     far = (label == 1) & (np.arange(6_000) % 40 == 0)
     made.loc[far, ["V1", "V2", "V3"]] += 8.0
-    made["Time"], made["Amount"], made["Class"] = np.sort(rng.uniform(0, 172_800, 6_000)), 10.0, label
+    made["Time"], made["Amount"], made["Class"] = (
+        np.sort(rng.uniform(0, 172_800, 6_000)),
+        10.0,
+        label,
+    )
     drawn = of_creditcard.sample(fitting_creditcard.fit(made, rng), 300_000, rng)
     frauds = drawn["V1"][drawn["Class"] == 1]
     # 518 frauds: either share has a binomial spread of .022, so .12 off has chance below 1e-6
@@ -208,12 +252,16 @@ def test_frauds_come_in_grades_so_that_some_hide():
 
 def test_the_first_night_is_thinned_in_a_subset_and_left_alone_in_the_full_file():
     rng = np.random.default_rng(8)
-    time = np.r_[rng.uniform(0, 12_000, 5_000), rng.uniform(12_000, 86_400, 4_000), rng.uniform(86_400, 98_400, 400),
-                 rng.uniform(98_400, 172_800, 2_000)]
+    time = np.r_[
+        rng.uniform(0, 12_000, 5_000),
+        rng.uniform(12_000, 86_400, 4_000),
+        rng.uniform(86_400, 98_400, 400),
+        rng.uniform(98_400, 172_800, 2_000),
+    ]
     table = pd.DataFrame({"Time": time, "Class": 0})
     table.loc[:99, "Class"] = 1
     kept = fitting_creditcard.typical(table, rng)
-    assert int(kept["Class"].sum()) == 100                             # frauds are never thinned
+    assert int(kept["Class"].sum()) == 100  # frauds are never thinned
     # binomial of 4,900 at .163: 800 is its mean, 26 its spread, and 200 off has chance below 1e-13
     assert abs(int(((kept["Time"] < 12_000) & (kept["Class"] == 0)).sum()) - 800) < 200
     assert len(kept[kept["Time"] >= 12_000]) == 6_400

@@ -25,7 +25,10 @@ def network(seed=0, dtype=torch.float64, **settings):
 def banks(n_participants=3, n_rows=40, dtype=np.float64, seed=0):
     rng = np.random.default_rng(seed)
     return [
-        (rng.normal(size=(n_rows, SIZES[0])).astype(dtype), rng.integers(0, 2, n_rows).astype(np.int8))
+        (
+            rng.normal(size=(n_rows, SIZES[0])).astype(dtype),
+            rng.integers(0, 2, n_rows).astype(np.int8),
+        )
         for _ in range(n_participants)
     ]
 
@@ -56,13 +59,21 @@ def test_full_batches_and_plain_uploads_are_torch_sgd():
     data = banks()
     model, oracle = network(), network()
     train(
-        model, data, upload=PlainSGD(), sample_rate=1.0, n_rounds=5, lr=lambda t: 1 / t, rng=np.random.default_rng(0)
+        model,
+        data,
+        upload=PlainSGD(),
+        sample_rate=1.0,
+        n_rounds=5,
+        lr=lambda t: 1 / t,
+        rng=np.random.default_rng(0),
     )
     for t in range(1, 6):
         for X, y in data:
             optimiser = torch.optim.SGD(oracle.parameters(), lr=1 / t)
             optimiser.zero_grad()
-            loss = torch.nn.functional.cross_entropy(oracle(torch.from_numpy(X)), torch.from_numpy(y).long())
+            loss = torch.nn.functional.cross_entropy(
+                oracle(torch.from_numpy(X)), torch.from_numpy(y).long()
+            )
             loss.backward()
             optimiser.step()
     assert (vector(model) - vector(oracle)).abs().max() < 1e-12
@@ -76,12 +87,16 @@ def test_without_noise_the_upload_is_b_sign_of_the_largest_gradients(selection, 
     model, (X, y) = network(), banks(1)[0]
     X, y = torch.from_numpy(X), torch.from_numpy(y)
     # at a bound above every gradient, clipping changes nothing: the plain gradient decides
-    upload = DPSTGD(math.inf, n_uploads, 50.0, selection)(model, X, y, expected_batch=40, rng=np.random.default_rng(0))
+    upload = DPSTGD(math.inf, n_uploads, 50.0, selection)(
+        model, X, y, expected_batch=40, rng=np.random.default_rng(0)
+    )
     plain = mean_plain(model, X, y)
     chosen = upload != 0
     assert int(chosen.sum()) == n_uploads
     assert torch.equal(upload[chosen], 50.0 * torch.sign(plain[chosen]))
-    left = plain[~chosen].abs()  # the two logits mirror each other: equal sizes up to rounding, hence 1e-12
+    left = plain[
+        ~chosen
+    ].abs()  # the two logits mirror each other: equal sizes up to rounding, hence 1e-12
     assert len(left) == 0 or plain[chosen].abs().min() >= left.max() - 1e-12
 
 
@@ -89,7 +104,11 @@ def test_without_noise_the_upload_is_b_sign_of_the_largest_gradients(selection, 
 def test_uploads_are_ternary_with_n_entries(selection):
     model, (X, y) = network(), banks(1)[0]
     upload = DPSTGD(0.5, 9, 0.01, selection)(
-        model, torch.from_numpy(X), torch.from_numpy(y), expected_batch=40, rng=np.random.default_rng(0)
+        model,
+        torch.from_numpy(X),
+        torch.from_numpy(y),
+        expected_batch=40,
+        rng=np.random.default_rng(0),
     )
     assert int((upload != 0).sum()) == 9
     assert set(upload.abs().tolist()) == {0.0, 0.01}
@@ -100,7 +119,9 @@ def test_the_realised_sample_size_cancels():
     X, y = torch.from_numpy(X), torch.from_numpy(y)
     upload = DPSTGD(0.5, 9, 0.01)(model, X, y, expected_batch=7.0, rng=np.random.default_rng(3))
     total = 40 * mean_clipped(model, X, y, clip_bound=0.01)
-    indices, signs = SELECTIONS["gumbel"](total.numpy(), 9, scale=2 * 0.01 / 0.5, rng=np.random.default_rng(3))
+    indices, signs = SELECTIONS["gumbel"](
+        total.numpy(), 9, scale=2 * 0.01 / 0.5, rng=np.random.default_rng(3)
+    )
     assert np.array_equal(np.flatnonzero(upload), indices)
     assert np.array_equal(np.sign(upload.numpy()[indices]), signs)
 
@@ -114,7 +135,9 @@ def test_more_noise_chooses_the_largest_gradient_less_often():
     for epsilon in (0.01, 2.0):
         rng = np.random.default_rng(0)
         upload = DPSTGD(epsilon, 1, 1.0)
-        hits.append(sum(bool(upload(model, X, y, expected_batch=40, rng=rng)[largest]) for _ in range(1000)))
+        hits.append(
+            sum(bool(upload(model, X, y, expected_batch=40, rng=rng)[largest]) for _ in range(1000))
+        )
     # Scores of a mean in [-1, 1] under Gumbel noise of scale 2 / (40 eps): weights exp(g_j / scale) differ by a factor
     # of at most exp(2 / scale), so the largest is picked with probability at most that factor / 47.
     chance = math.exp(0.01 * 40) / 47
@@ -125,9 +148,9 @@ def test_an_empty_sample_is_answered_by_noise_alone():
     model, (X, y) = network(), banks(1)[0]
     empty = torch.from_numpy(X[:0]), torch.from_numpy(y[:0])
     rng = np.random.default_rng(0)
-    uploads = torch.stack([
-        DPSTGD(1.0, 10, 0.5)(model, *empty, expected_batch=1.0, rng=rng) for _ in range(2000)
-    ])
+    uploads = torch.stack(
+        [DPSTGD(1.0, 10, 0.5)(model, *empty, expected_batch=1.0, rng=rng) for _ in range(2000)]
+    )
     assert torch.equal((uploads != 0).sum(dim=1), torch.full((2000,), 10))
     # each coordinate is chosen with probability 10/47, each sign is fair; union over 47 + 1 binomials
     low, high = stats.binom.ppf([5e-9, 1 - 5e-9], 2000, 10 / 47)
@@ -142,7 +165,12 @@ def test_an_empty_sample_is_answered_by_noise_alone():
 def test_a_training_whose_samples_are_all_empty_still_uploads_and_counts():
     model = network(dtype=torch.float32)
     history = train(
-        model, banks(2, n_rows=1, dtype=np.float32), upload=DPSTGD(1.0, 4, 0.5), sample_rate=1e-12, n_rounds=3, lr=0.1,
+        model,
+        banks(2, n_rows=1, dtype=np.float32),
+        upload=DPSTGD(1.0, 4, 0.5),
+        sample_rate=1e-12,
+        n_rounds=3,
+        lr=0.1,
         rng=np.random.default_rng(0),
     )
     assert history.answered == (3, 3) and history.uploads == 6
@@ -176,29 +204,54 @@ def test_participants_answer_in_turn_each_from_its_own_rows():
         assert expected_batch == 20.0
 
 
-@pytest.mark.parametrize("lr, step", [(0.25, 0.25 * 6), (lambda t: 1.0 / t, 2 * (1 + 1 / 2 + 1 / 3))])
+@pytest.mark.parametrize(
+    "lr, step", [(0.25, 0.25 * 6), (lambda t: 1.0 / t, 2 * (1 + 1 / 2 + 1 / 3))]
+)
 def test_the_learning_rate_follows_the_round(lr, step):
     model = network()
-    train(model, banks(2), upload=Recorder(), sample_rate=0.5, n_rounds=3, lr=lr, rng=np.random.default_rng(0))
+    train(
+        model,
+        banks(2),
+        upload=Recorder(),
+        sample_rate=0.5,
+        n_rounds=3,
+        lr=lr,
+        rng=np.random.default_rng(0),
+    )
     assert (vector(network()) - vector(model) - step).abs().max() < 1e-12
 
 
 def test_a_spent_budget_stops_one_participant_then_the_training():
     recorder = Recorder()
     history = train(
-        network(), banks(3), upload=recorder, sample_rate=0.5, n_rounds=10, lr=0.1, rng=np.random.default_rng(0),
-        max_uploads=[2, 0, 4], evaluate=lambda model: 0, every=3,
+        network(),
+        banks(3),
+        upload=recorder,
+        sample_rate=0.5,
+        n_rounds=10,
+        lr=0.1,
+        rng=np.random.default_rng(0),
+        max_uploads=[2, 0, 4],
+        evaluate=lambda model: 0,
+        every=3,
     )
-    assert history.answered == (2, 0, 4) and history.uploads == history.bits == len(recorder.seen) == 6
+    assert (
+        history.answered == (2, 0, 4) and history.uploads == history.bits == len(recorder.seen) == 6
+    )
     assert history.rounds == (0, 3, 4)
     everyone = train(
-        network(), banks(3), upload=recorder, rng=np.random.default_rng(0), max_uploads=2, **SETTINGS
+        network(),
+        banks(3),
+        upload=recorder,
+        rng=np.random.default_rng(0),
+        max_uploads=2,
+        **SETTINGS,
     )
     assert everyone.answered == (2, 2, 2)
 
 
 def test_a_participant_whose_budget_is_spent_refuses():
-    (X, y), = banks(1)
+    ((X, y),) = banks(1)
     member = Participant(X, y, np.random.default_rng(0), max_uploads=1)
     member.answer(network(), upload=PlainSGD(), sample_rate=0.5)
     with pytest.raises(ValueError, match="the budget is spent: 1 of 1 uploads are used"):
@@ -207,8 +260,15 @@ def test_a_participant_whose_budget_is_spent_refuses():
 
 def test_history_says_what_was_evaluated_and_sent():
     history = train(
-        network(), banks(3), upload=DPSTGD(1.0, 5, 0.1), sample_rate=0.5, n_rounds=7, lr=0.1,
-        rng=np.random.default_rng(0), evaluate=lambda model: float(vector(model).sum()), every=3,
+        network(),
+        banks(3),
+        upload=DPSTGD(1.0, 5, 0.1),
+        sample_rate=0.5,
+        n_rounds=7,
+        lr=0.1,
+        rng=np.random.default_rng(0),
+        evaluate=lambda model: float(vector(model).sum()),
+        every=3,
     )
     assert history.rounds == (0, 3, 6, 7) and len(set(history.values)) == 4
     assert history.answered == (7, 7, 7) and history.uploads == 21
@@ -230,7 +290,9 @@ def test_the_generator_decides_everything_and_participants_do_not_share_randomne
     train(network(), same_rows, upload=together, rng=np.random.default_rng(0), **SETTINGS)
     train(network(), same_rows[:1], upload=alone, rng=np.random.default_rng(0), **SETTINGS)
     assert not torch.equal(together.seen[0][0], together.seen[1][0])
-    assert all(torch.equal(X, Y) for (X, _), (Y, _) in zip(together.seen[::2], alone.seen, strict=True))
+    assert all(
+        torch.equal(X, Y) for (X, _), (Y, _) in zip(together.seen[::2], alone.seen, strict=True)
+    )
 
 
 def arm_problem():
@@ -238,13 +300,22 @@ def arm_problem():
         1500, SIZES[0], n_informative=4, n_redundant=0, class_sep=1.5, flip_y=0.0, random_state=0
     )
     X = ((X - X.mean(axis=0)) / X.std(axis=0)).astype(np.float32)
-    split = SimpleNamespace(participants=tuple(np.array_split(np.arange(1000), 4)), test=np.arange(1000, 1500))
+    split = SimpleNamespace(
+        participants=tuple(np.array_split(np.arange(1000), 4)), test=np.arange(1000, 1500)
+    )
     return X, y.astype(np.int8), split
 
 
 def arm(upload, *, lr, seed=0, n_rounds=60, **settings):
     return run_arm(
-        *arm_problem(), upload=upload, sample_rate=0.1, n_rounds=n_rounds, lr=lr, seed=seed, hidden=(5,), every=20,
+        *arm_problem(),
+        upload=upload,
+        sample_rate=0.1,
+        n_rounds=n_rounds,
+        lr=lr,
+        seed=seed,
+        hidden=(5,),
+        every=20,
         **settings,
     )
 
@@ -282,7 +353,9 @@ def test_arms_run_side_by_side_give_the_same():
 
 def test_the_data_decide_the_precision_and_may_be_read_only():
     X, y, split = arm_problem()
-    settings = dict(upload=PlainSGD(), sample_rate=0.1, n_rounds=40, lr=0.5, seed=0, hidden=(5,), every=40)
+    settings = dict(
+        upload=PlainSGD(), sample_rate=0.1, n_rounds=40, lr=0.5, seed=0, hidden=(5,), every=40
+    )
     ends = []
     for dtype in (np.float32, np.float64):
         X = X.astype(dtype)
@@ -306,30 +379,48 @@ def test_bad_selections_are_named():
         DPSTGD(1.0, 5, 1.0, "cauchy")
 
 
-@pytest.mark.parametrize("change, message", [
-    ({"sample_rate": 0.0}, r"sample_rate must be in \(0, 1\], got 0.0"),
-    ({"sample_rate": 1.1}, r"sample_rate must be in \(0, 1\], got 1.1"),
-    ({"sample_rate": math.nan}, r"sample_rate must be in \(0, 1\], got nan"),
-    ({"n_rounds": 0}, "n_rounds must be a whole number >= 1, got 0"),
-    ({"every": 0}, "every must be a whole number >= 1, got 0"),
-    ({"lr": 0.0}, "lr must be > 0, got 0.0 in round 1"),
-    ({"lr": lambda t: 2.0 - t}, "lr must be > 0, got 0.0 in round 2"),
-    ({"max_uploads": [1, 2]}, "max_uploads must have 3 entries, one a participant, got 2"),
-    ({"max_uploads": -1}, "participant 0: max_uploads must be None or >= 0, got -1"),
-    ({"upload": DPSTGD(1.0, 48, 1.0)}, "n_uploads must be at most the 47 parameters of the model, got 48"),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"sample_rate": 0.0}, r"sample_rate must be in \(0, 1\], got 0.0"),
+        ({"sample_rate": 1.1}, r"sample_rate must be in \(0, 1\], got 1.1"),
+        ({"sample_rate": math.nan}, r"sample_rate must be in \(0, 1\], got nan"),
+        ({"n_rounds": 0}, "n_rounds must be a whole number >= 1, got 0"),
+        ({"every": 0}, "every must be a whole number >= 1, got 0"),
+        ({"lr": 0.0}, "lr must be > 0, got 0.0 in round 1"),
+        ({"lr": lambda t: 2.0 - t}, "lr must be > 0, got 0.0 in round 2"),
+        ({"max_uploads": [1, 2]}, "max_uploads must have 3 entries, one a participant, got 2"),
+        ({"max_uploads": -1}, "participant 0: max_uploads must be None or >= 0, got -1"),
+        (
+            {"upload": DPSTGD(1.0, 48, 1.0)},
+            "n_uploads must be at most the 47 parameters of the model, got 48",
+        ),
+    ],
+)
 def test_bad_settings_are_named(change, message):
     settings = SETTINGS | {"upload": PlainSGD()} | change
     with pytest.raises(ValueError, match=message):
         train(network(), banks(3), rng=np.random.default_rng(0), **settings)
 
 
-@pytest.mark.parametrize("spoil, message", [
-    (lambda X, y: (X[:0], y[:0]), "participant 1: a participant has no data: X has 0 rows"),
-    (lambda X, y: (X, y[1:]), r"participant 1: y must be \(40,\), one label a row, got \(39,\)"),
-    (lambda X, y: (np.where(X > 2, np.nan, X), y), "participant 1: X must be finite, got [1-9]"),
-    (lambda X, y: (X, np.where(np.arange(40) == 3, 2, y)), r"participant 1: labels must be in \{0, 1\}, got 2"),
-])
+@pytest.mark.parametrize(
+    "spoil, message",
+    [
+        (lambda X, y: (X[:0], y[:0]), "participant 1: a participant has no data: X has 0 rows"),
+        (
+            lambda X, y: (X, y[1:]),
+            r"participant 1: y must be \(40,\), one label a row, got \(39,\)",
+        ),
+        (
+            lambda X, y: (np.where(X > 2, np.nan, X), y),
+            "participant 1: X must be finite, got [1-9]",
+        ),
+        (
+            lambda X, y: (X, np.where(np.arange(40) == 3, 2, y)),
+            r"participant 1: labels must be in \{0, 1\}, got 2",
+        ),
+    ],
+)
 def test_bad_data_name_the_participant(spoil, message):
     data = banks(3)
     data[1] = spoil(*data[1])

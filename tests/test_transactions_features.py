@@ -10,7 +10,13 @@ from ppkit.datasets.transactions.features import effect_code, features, raw_attr
 from ppkit.datasets.transactions.merchants import world
 from ppkit.datasets.transactions.population import select
 from ppkit.datasets.transactions.sampling import kept_rows, pairs_of_accounts
-from ppkit.datasets.transactions.schema import CATEGORICAL, DERIVED, FEATURE_NAMES, IS_NUMERIC, NUMERIC
+from ppkit.datasets.transactions.schema import (
+    CATEGORICAL,
+    DERIVED,
+    FEATURE_NAMES,
+    IS_NUMERIC,
+    NUMERIC,
+)
 from ppkit.datasets.transactions.spending_patterns import History, spending_patterns
 
 HOUR, DAY = 3600, 86_400
@@ -33,22 +39,31 @@ def same_bits(a, b):
 
 # the schema
 
+
 def test_69_raw_attributes_become_264_features(matrix):
-    assert len(CATEGORICAL) + len(NUMERIC) == 69 and len(FEATURE_NAMES) == len(set(FEATURE_NAMES)) == len(IS_NUMERIC) == 264
+    assert (
+        len(CATEGORICAL) + len(NUMERIC) == 69
+        and len(FEATURE_NAMES) == len(set(FEATURE_NAMES)) == len(IS_NUMERIC) == 264
+    )
     assert matrix.shape[1] == 264 and matrix.dtype == np.float32 and np.isfinite(matrix).all()
     coded = sum(len(levels) - 1 for levels in CATEGORICAL.values())
-    assert coded + len(NUMERIC) + len(DERIVED) == 264 and sum(IS_NUMERIC) == len(NUMERIC) + len(DERIVED)
+    assert coded + len(NUMERIC) + len(DERIVED) == 264 and sum(IS_NUMERIC) == len(NUMERIC) + len(
+        DERIVED
+    )
 
 
 def test_effect_coded_blocks_are_unit_vectors_or_minus_one_throughout(people, matrix):
     codes, _ = raw_attributes(people, np.arange(len(matrix)))
     column = 0
     for name, levels in CATEGORICAL.items():
-        block = matrix[:, column:column + len(levels) - 1]
-        for row in range(0, len(matrix), 37):                               # the oracle, one row at a time
+        block = matrix[:, column : column + len(levels) - 1]
+        for row in range(0, len(matrix), 37):  # the oracle, one row at a time
             level = int(codes[name][row])
-            expected = [-1.0] * (len(levels) - 1) if level == len(levels) - 1 else \
-                       [float(one == level) for one in range(len(levels) - 1)]
+            expected = (
+                [-1.0] * (len(levels) - 1)
+                if level == len(levels) - 1
+                else [float(one == level) for one in range(len(levels) - 1)]
+            )
             assert block[row].tolist() == expected, (name, row)
         column += len(levels) - 1
     assert effect_code(np.array([1, 0]), 2).tolist() == [[-1], [1]]
@@ -60,6 +75,7 @@ def test_every_feature_varies(matrix):
 
 
 # the oracle: every row on its own, looking at a list of what came before
+
 
 def slow_patterns(people, row):
     rows, accounts, places = people.rows, people.accounts, world()
@@ -93,7 +109,11 @@ def slow_patterns(people, row):
     for label in ("24h", "7d"):
         out[f"away_count_{label}"] = math.log1p(sum(is_away(i) for i in within(SECONDS[label])))
         out[f"declines_{label}"] = sum(rows["declines_today"][i] for i in within(SECONDS[label]))
-        new = [i for i in within(SECONDS[label]) if rows["merchant"][i] not in [rows["merchant"][j] for j in past if j < i]]
+        new = [
+            i
+            for i in within(SECONDS[label])
+            if rows["merchant"][i] not in [rows["merchant"][j] for j in past if j < i]
+        ]
         out[f"new_merchants_{label}"] = math.log1p(len(new))
     out["past_count"] = math.log1p(len(past))
     amounts = [money(i) for i in past]
@@ -102,29 +122,46 @@ def slow_patterns(people, row):
     if len(past) > 1:
         score = (amount - np.mean(amounts)) / (np.std(amounts, ddof=1) + 5)
         out["amount_score"] = math.copysign(math.log1p(abs(score)), score)
-    out["distance_mean"] = np.mean([math.log1p(km(rows["city"][i], home)) for i in past]) if past else 0
+    out["distance_mean"] = (
+        np.mean([math.log1p(km(rows["city"][i], home)) for i in past]) if past else 0
+    )
     out["absent_share"] = sum(rows["web"][i] for i in past) / (len(past) + 3)
     out["abroad_share"] = sum(places.country[rows["city"][i]] > 0 for i in past) / (len(past) + 3)
     out["night_share"] = sum(rows["time"][i] % DAY < 6 * HOUR for i in past) / (len(past) + 3)
     same_shop = [i for i in past if rows["merchant"][i] == rows["merchant"][row]]
     same_code = [i for i in past if rows["code"][i] == rows["code"][row]]
-    out["merchant_visits"], out["code_visits"] = math.log1p(len(same_shop)), math.log1p(len(same_code))
+    out["merchant_visits"], out["code_visits"] = (
+        math.log1p(len(same_shop)),
+        math.log1p(len(same_code)),
+    )
     out["merchant_first"] = float(not same_shop)
-    out["merchant_days"] = math.log1p((time - rows["time"][same_shop[-1]]) / DAY if same_shop else 400)
+    out["merchant_days"] = math.log1p(
+        (time - rows["time"][same_shop[-1]]) / DAY if same_shop else 400
+    )
     out["code_days"] = math.log1p((time - rows["time"][same_code[-1]]) / DAY if same_code else 400)
-    out["code_amount_ratio"] = math.log(amount) - np.mean([math.log(money(i)) for i in same_code]) if same_code else 0
+    out["code_amount_ratio"] = (
+        math.log(amount) - np.mean([math.log(money(i)) for i in same_code]) if same_code else 0
+    )
     out["city_visits"] = math.log1p(sum(rows["city"][i] == rows["city"][row] for i in past))
     same_hours = sum(rows["time"][i] % DAY // (3 * HOUR) == time % DAY // (3 * HOUR) for i in past)
     distances = [math.log1p(km(rows["city"][i], home)) for i in past]
     logs = [math.log(money(i)) for i in past]
     out["log_amount_mean"] = np.mean(logs) + math.log(100) if past else 0
-    if len(past) > 1:                       # whole millionths under the square root: a loose bound where it is near 0
+    if len(past) > 1:  # whole millionths under the square root: a loose bound where it is near 0
         out["log_amount_std"], spread = np.std(logs, ddof=1), np.std(distances, ddof=1)
-        out["log_amount_score"] = (math.log(amount) - np.mean(logs)) / (np.std(logs, ddof=1) + .3)
-        out["distance_score"] = (math.log1p(km(rows["city"][row], home)) - np.mean(distances)) / (spread + .5)
-        out["gap_mean"] = math.log1p((rows["time"][past[-1]] - rows["time"][past[0]]) / HOUR / (len(past) - 1))
-    out["ticket_ratio"] = math.log(amount) - places.log_amount[rows["code"][row]] - places.price[rows["merchant"][row]]
-    out["hour_share"] = (same_hours + .5) / (len(past) + 4)
+        out["log_amount_score"] = (math.log(amount) - np.mean(logs)) / (np.std(logs, ddof=1) + 0.3)
+        out["distance_score"] = (math.log1p(km(rows["city"][row], home)) - np.mean(distances)) / (
+            spread + 0.5
+        )
+        out["gap_mean"] = math.log1p(
+            (rows["time"][past[-1]] - rows["time"][past[0]]) / HOUR / (len(past) - 1)
+        )
+    out["ticket_ratio"] = (
+        math.log(amount)
+        - places.log_amount[rows["code"][row]]
+        - places.price[rows["merchant"][row]]
+    )
+    out["hour_share"] = (same_hours + 0.5) / (len(past) + 4)
     carried = accounts["opening_balance"][who] * (1 - accounts["payment_ratio"][who])
     owed = carried + sum(money(i) for i in within(30 * DAY)) + amount
     out["utilisation"] = min(owed / accounts["credit_limit"][who], 3)
@@ -132,7 +169,9 @@ def slow_patterns(people, row):
     out["pace_24h"] = math.log((len(within(DAY)) + 1) / ((len(past) + 1) / (days + 5)))
     for label, width in (("24h", 1), ("7d", 7)):
         usual = (sum(amounts) + 30) / (days + 5) * width
-        out[f"spend_pace_{label}"] = math.log((sum(money(i) for i in within(SECONDS[label])) + amount) / usual)
+        out[f"spend_pace_{label}"] = math.log(
+            (sum(money(i) for i in within(SECONDS[label])) + amount) / usual
+        )
     if past:
         last = past[-1]
         moved, hours = km(rows["city"][row], rows["city"][last]), (time - rows["time"][last]) / HOUR
@@ -141,11 +180,13 @@ def slow_patterns(people, row):
         out["amount_log_ratio"] = math.log(amount / money(last))
         out["distance_from_last"], out["time_since_last"] = math.log1p(moved), math.log1p(hours)
         by_hand = not rows["web"][row] and not rows["web"][last]
-        out["speed_from_last"] = math.log1p(moved / (hours + .1)) if by_hand else 0
+        out["speed_from_last"] = math.log1p(moved / (hours + 0.1)) if by_hand else 0
         out["same_merchant"] = float(rows["merchant"][row] == rows["merchant"][last])
         out["same_code"] = float(rows["code"][row] == rows["code"][last])
         out["same_presence"] = float(rows["web"][row] == rows["web"][last])
-        out["same_country"] = float(places.country[rows["city"][row]] == places.country[rows["city"][last]])
+        out["same_country"] = float(
+            places.country[rows["city"][row]] == places.country[rows["city"][last]]
+        )
     return out
 
 
@@ -157,7 +198,9 @@ def test_spending_patterns_equal_the_loop(people):
     checked = set()
     for row in range(len(few.rows["who"])):
         for name, value in slow_patterns(few, row).items():
-            assert fast[name][row] == pytest.approx(value, abs=1e-2 if name.endswith(("_std", "_score")) else 3e-5), (name, row)
+            assert fast[name][row] == pytest.approx(
+                value, abs=1e-2 if name.endswith(("_std", "_score")) else 3e-5
+            ), (name, row)
             checked.add(name)
     assert checked == set(DERIVED)
 
@@ -168,7 +211,9 @@ def test_raw_numbers_equal_the_loop(people):
     for row in range(0, len(rows["who"]), 53):
         who, city = rows["who"][row], rows["city"][row]
         home = accounts["home"][who]
-        km = math.dist((places.east[city], places.north[city]), (places.east[home], places.north[home]))
+        km = math.dist(
+            (places.east[city], places.north[city]), (places.east[home], places.north[home])
+        )
         assert numbers["distance_home_km"][row] == pytest.approx(km)
         assert numbers["amount"][row] == rows["cents"][row] / 100
         now, again = rows["time"][row] / DAY, accounts["contact_changes_again"][who]
@@ -178,6 +223,7 @@ def test_raw_numbers_equal_the_loop(people):
 
 
 # looking back only
+
 
 def test_cutting_after_t_leaves_every_earlier_feature_bit_identical(people, matrix):
     rng = np.random.default_rng(5)
@@ -208,6 +254,7 @@ def test_features_of_some_rows_are_those_rows_of_all_features(people, matrix):
 
 # History
 
+
 def test_history_equals_brute_force_also_with_ties():
     rng = np.random.default_rng(2)
     who = np.sort(rng.integers(0, 6, 120))
@@ -221,7 +268,9 @@ def test_history_equals_brute_force_also_with_ties():
         near = [j for j in earlier if time[i] - time[j] < 10]
         same = [j for j in earlier if codes[j] == codes[i]]
         assert i - first[i] == len(near)
-        assert past.total(values, first)[i] == sum(values[near]) and past.total(values)[i] == sum(values[earlier])
+        assert past.total(values, first)[i] == sum(values[near]) and past.total(values)[i] == sum(
+            values[earlier]
+        )
         assert before[i] == len(same) and last[i] == (same[-1] if same else -1)
         assert past.total_alike(codes, values)[i] == sum(values[same])
 
@@ -242,6 +291,7 @@ def test_history_refuses_unsorted_rows():
 
 # the unit of privacy
 
+
 def test_rows_touched_counts_later_rows_of_the_same_account_only():
     touched = rows_touched(60, np.random.default_rng(8), kept=1.0)
     # the oracle: the same draw, one removal at a time, the whole matrix compared
@@ -257,12 +307,17 @@ def test_rows_touched_counts_later_rows_of_the_same_account_only():
         assert (who[changed] == account).all() and (changed > removed[account]).all()
         assert touched.by_transaction[account] == len(changed)
         assert touched.by_account[account] == sizes[account]
-    assert (touched.by_transaction < touched.by_account).all() and np.median(touched.by_transaction) > 5
+    assert (touched.by_transaction < touched.by_account).all() and np.median(
+        touched.by_transaction
+    ) > 5
 
 
 def test_rows_touched_in_the_sample_and_its_refusals():
     touched = rows_touched(40, np.random.default_rng(1))
-    assert touched.by_account.sum() < 0.5 * rows_touched(40, np.random.default_rng(1), kept=1.0).by_account.sum()
+    assert (
+        touched.by_account.sum()
+        < 0.5 * rows_touched(40, np.random.default_rng(1), kept=1.0).by_account.sum()
+    )
     for n in (0, 1, 3):
         with pytest.raises(ValueError, match=f"n_accounts must be even and >= 2, got {n}"):
             rows_touched(n, np.random.default_rng(0))

@@ -46,6 +46,7 @@ def test_a_reader_sees_the_old_file_or_the_new_one(tmp_path):
     def read():
         while not over.is_set():
             seen.add(path.read_text())
+
     reader = threading.Thread(target=read)
     reader.start()
     for digit in "123456789":

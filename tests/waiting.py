@@ -3,7 +3,7 @@
 import time
 from threading import Condition
 
-FAR = 600.0                                  # seconds: guards against hanging for ever, and judges nothing
+FAR = 600.0  # seconds: guards against hanging for ever, and judges nothing
 
 
 def until(condition, what: str = ""):
@@ -30,12 +30,16 @@ class Hand:
 
     def wait_until(self, when: float) -> bool:
         with self._moved:
-            assert self._moved.wait_for(lambda: self._runs or self.time >= when, FAR), f"nobody moved the clock to {when}"
+            assert self._moved.wait_for(lambda: self._runs or self.time >= when, FAR), (
+                f"nobody moved the clock to {when}"
+            )
             self.time = max(self.time, when)
         return False
 
     def wait(self, change: Condition, until: float) -> None:
-        self._changes.append(change)                     # before the look at the time: `move` comes before or after both
+        self._changes.append(
+            change
+        )  # before the look at the time: `move` comes before or after both
         self.waits.append(until)
         if self.time < until:
             change.wait(FAR)
@@ -77,7 +81,7 @@ class Simulated:
         return False
 
     def wait(self, change: Condition, until: float) -> None:
-        self._happens(until)                             # who waits looks at what it changed
+        self._happens(until)  # who waits looks at what it changed
 
     def _happens(self, until: float) -> bool:
         """The next thing, if there is one before then."""

@@ -23,15 +23,21 @@ def views_of(views: Sequence, name: str = "views") -> list[np.ndarray]:
     """At least one such matrix, all of one shape."""
     views = [matrix(name, view) for view in views]
     if not views or len({view.shape for view in views}) > 1:
-        raise ValueError(f"{name} must be matrices of one shape, at least one, got {sorted({view.shape for view in views})}")
+        raise ValueError(
+            f"{name} must be matrices of one shape, at least one, got {sorted({view.shape for view in views})}"
+        )
     return views
 
 
 def bits_of(values, name: str, beside) -> np.ndarray:
     """One 0 or 1 for each record of `beside`, as int64; ValueError that names it, otherwise."""
-    values = values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
+    values = (
+        values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
+    )
     if values.shape != (len(beside),):
-        raise ValueError(f"{name} must hold one bit a record, got shape {values.shape} for {len(beside)} records")
+        raise ValueError(
+            f"{name} must hold one bit a record, got shape {values.shape} for {len(beside)} records"
+        )
     if not np.isin(values, (0, 1)).all():
         raise ValueError(f"{name} must be 0 or 1, got {values[~np.isin(values, (0, 1))][0]}")
     return values.astype(np.int64)

@@ -12,9 +12,11 @@ import numpy as np
 
 from .arrays import matrix, views_of
 
-ROUNDED_16 = 2**-16 / 12**0.5          # standard deviation of what truncation to 16 fractional bits takes from a value
+ROUNDED_16 = (
+    2**-16 / 12**0.5
+)  # standard deviation of what truncation to 16 fractional bits takes from a value
 _RIDGES = (0, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 1, 3, 10)
-_WIDEST = 400                                              # columns that a span is first looked for in
+_WIDEST = 400  # columns that a span is first looked for in
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +28,7 @@ class Recovered:
     about their mean); None where it cannot check.
     why: "" where nothing stands in the way, else one sentence.
     """
+
     X: np.ndarray | None
     rank: int
     expected_r2: float | None
@@ -70,23 +73,50 @@ def reconstruct(views: Sequence, known, X_known, *, noise: float = 0.0) -> Recov
     """
     views, known, X_known = views_of(views), np.asarray(known, int), matrix("X_known", X_known)
     n_rows, (m, d) = len(views[0]), X_known.shape
-    if known.shape != (m,) or m == 0 or len(np.unique(known)) < m or known.min() < 0 or known.max() >= n_rows:
-        raise ValueError(f"known must name {m} different rows of 0 to {n_rows - 1}, one for each row of X_known, got "
-                         f"{known.size} with {len(np.unique(known))} different")
+    if (
+        known.shape != (m,)
+        or m == 0
+        or len(np.unique(known)) < m
+        or known.min() < 0
+        or known.max() >= n_rows
+    ):
+        raise ValueError(
+            f"known must name {m} different rows of 0 to {n_rows - 1}, one for each row of X_known, got "
+            f"{known.size} with {len(np.unique(known))} different"
+        )
     Z = _span(views, d, noise)
     rank = Z.shape[1]
     if rank == 0:
-        return Recovered(None, 0, None, f"nothing in the views is larger than the noise of {noise:g}")
-    widths = sorted({min(q, rank) for q in range(views[0].shape[1], d + views[0].shape[1], views[0].shape[1])})
-    if noise == 0 and m == rank == d:                      # as many records as unknowns: one solution, nothing to check it by
+        return Recovered(
+            None, 0, None, f"nothing in the views is larger than the noise of {noise:g}"
+        )
+    widths = sorted(
+        {min(q, rank) for q in range(views[0].shape[1], d + views[0].shape[1], views[0].shape[1])}
+    )
+    if (
+        noise == 0 and m == rank == d
+    ):  # as many records as unknowns: one solution, nothing to check it by
         A, expected = np.linalg.solve(Z[known], X_known), None
     else:
         A, expected = _fit(Z[known], X_known, widths)
-    return Recovered(Z[:, :len(A)] @ A, rank, expected, _open_directions(m, rank, d, len(views), views[0].shape[1]))
+    return Recovered(
+        Z[:, : len(A)] @ A,
+        rank,
+        expected,
+        _open_directions(m, rank, d, len(views), views[0].shape[1]),
+    )
 
 
-def inner_products(views: Sequence, gradients: Sequence, *, lr: float, n_features: int, noise_variance: float = 0.0,
-                   momentum: float = 0.0, noise: float = 0.0) -> Recovered:
+def inner_products(
+    views: Sequence,
+    gradients: Sequence,
+    *,
+    lr: float,
+    n_features: int,
+    noise_variance: float = 0.0,
+    momentum: float = 0.0,
+    noise: float = 0.0,
+) -> Recovered:
     """X up to one rotation, hence every inner product of two records, from no known record: the holders' updates tell.
 
     theta_(t+1) = theta_t - lr X^T V_t - eta_t,  V_t = momentum V_(t-1) + G_t,  eta_t ~ N(0, noise_variance I);
@@ -107,12 +137,20 @@ def inner_products(views: Sequence, gradients: Sequence, *, lr: float, n_feature
     """
     views, gradients = views_of(views), views_of(gradients, "gradients")
     n_steps, n_rows = len(views) - 1, len(views[0])
-    if n_steps < 1 or len(gradients) not in (n_steps, n_steps + 1) or gradients[0].shape != views[0].shape:
-        raise ValueError(f"needs at least 2 views and a gradient of the same shape for each but the last, got {len(views)} of "
-                         f"{views[0].shape} and {len(gradients)} of {gradients[0].shape}")
+    if (
+        n_steps < 1
+        or len(gradients) not in (n_steps, n_steps + 1)
+        or gradients[0].shape != views[0].shape
+    ):
+        raise ValueError(
+            f"needs at least 2 views and a gradient of the same shape for each but the last, got {len(views)} of "
+            f"{views[0].shape} and {len(gradients)} of {gradients[0].shape}"
+        )
     if not lr > 0 or not noise_variance >= 0 or not 0 <= momentum < 1 or n_features < 1:
-        raise ValueError(f"lr must be > 0, noise_variance >= 0, momentum in [0, 1) and n_features >= 1, got {lr}, "
-                         f"{noise_variance}, {momentum} and {n_features}")
+        raise ValueError(
+            f"lr must be > 0, noise_variance >= 0, momentum in [0, 1) and n_features >= 1, got {lr}, "
+            f"{noise_variance}, {momentum} and {n_features}"
+        )
     Z = _span(views, n_features, noise)
     if why := _open_directions(n_features, Z.shape[1], n_features, len(views), views[0].shape[1]):
         return Recovered(None, Z.shape[1], None, why)
@@ -124,9 +162,14 @@ def inner_products(views: Sequence, gradients: Sequence, *, lr: float, n_feature
     D, S = np.hstack([after - before for before, after in zip(phi, phi[1:])]), np.hstack(steps)
     if noise_variance == 0 and np.linalg.matrix_rank(S) < n_features:
         moved = np.linalg.matrix_rank(S)
-        return Recovered(None, n_features, None, f"{n_steps} steps move theta in {moved} of {n_features} directions")
+        return Recovered(
+            None,
+            n_features,
+            None,
+            f"{n_steps} steps move theta in {moved} of {n_features} directions",
+        )
     if noise_variance:
-        blurred = 2 * noise**2 / n_rows * D.shape[1]        # what the views' own noise adds to D D^T
+        blurred = 2 * noise**2 / n_rows * D.shape[1]  # what the views' own noise adds to D D^T
         M = _likeliest(D @ D.T - blurred * np.eye(n_features), S @ S.T, noise_variance * D.shape[1])
     else:
         M = _symmetric(D, S)
@@ -152,18 +195,20 @@ def _span(views: list[np.ndarray], most: int, noise: float) -> np.ndarray:
     if not noise >= 0:
         raise ValueError(f"noise must be >= 0, got {noise}")
     n_rows, width = views[0].shape
-    kept = views[::-(-len(views) * width // _WIDEST)]
+    kept = views[:: -(-len(views) * width // _WIDEST)]
     U, sizes, _ = np.linalg.svd(np.hstack(kept), full_matrices=False)
     columns = width * len(kept)
-    if len(kept) < len(views):                             # subspace iteration brings the other views in
+    if len(kept) < len(views):  # subspace iteration brings the other views in
         H, columns = np.hstack(views), width * len(views)
-        U = U[:, :most + width]
+        U = U[:, : most + width]
         for _ in range(2):
             U = np.linalg.qr(H @ (H.T @ U))[0]
         inner, sizes, _ = np.linalg.svd(U.T @ H, full_matrices=False)
         U = U @ inner
-    floor = max(noise, 2 * np.finfo(float).eps * sizes[0] / n_rows**0.5) * (n_rows**0.5 + columns**0.5)
-    return U[:, :min(most, int((sizes > floor).sum()))] * n_rows**0.5
+    floor = max(noise, 2 * np.finfo(float).eps * sizes[0] / n_rows**0.5) * (
+        n_rows**0.5 + columns**0.5
+    )
+    return U[:, : min(most, int((sizes > floor).sum()))] * n_rows**0.5
 
 
 def _fit(Z: np.ndarray, X: np.ndarray, widths: list[int]) -> tuple[np.ndarray, float | None]:

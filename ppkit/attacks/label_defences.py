@@ -35,7 +35,9 @@ def randomised(y: torch.Tensor, *, epsilon: float, rng: torch.Generator) -> torc
     q = math.exp(-epsilon) / (1 + math.exp(-epsilon))
     flipped = torch.rand(y.shape, generator=rng, dtype=torch.float64) < q
     if q == 0.5:
-        raise ValueError(f"epsilon = {epsilon} leaves fair coins, from which nothing can be learned")
+        raise ValueError(
+            f"epsilon = {epsilon} leaves fair coins, from which nothing can be learned"
+        )
     labels = torch.where(flipped, 1 - y.double(), y.double())
     return (labels - q) / (1 - 2 * q) if q > 1e-16 else labels
 
@@ -59,8 +61,10 @@ def auc_limit(epsilon: float) -> float:
 def _finite(gradient: torch.Tensor) -> None:
     if gradient.ndim != 2 or not torch.isfinite(gradient).all():
         bad = int((~torch.isfinite(gradient)).sum())
-        raise ValueError(f"gradient must be (N, width) and finite, got shape {tuple(gradient.shape)} with {bad} values "
-                         "that are not")
+        raise ValueError(
+            f"gradient must be (N, width) and finite, got shape {tuple(gradient.shape)} with {bad} values "
+            "that are not"
+        )
 
 
 def max_norm(gradient: torch.Tensor, *, rng: torch.Generator) -> torch.Tensor:
@@ -73,12 +77,16 @@ def max_norm(gradient: torch.Tensor, *, rng: torch.Generator) -> torch.Tensor:
     """
     _finite(gradient)
     squares = (gradient**2).sum(dim=1)
-    stretch = torch.where(squares > 0, squares.max() / squares.clamp(min=torch.finfo(gradient.dtype).tiny) - 1, 0.0)
+    stretch = torch.where(
+        squares > 0, squares.max() / squares.clamp(min=torch.finfo(gradient.dtype).tiny) - 1, 0.0
+    )
     xi = torch.randn(len(gradient), generator=rng, dtype=gradient.dtype)
     return gradient * (1 + stretch.clamp(min=0).sqrt() * xi)[:, None]
 
 
-def shaped_noise(gradient: torch.Tensor, y: torch.Tensor, *, power: float, rng: torch.Generator) -> torch.Tensor:
+def shaped_noise(
+    gradient: torch.Tensor, y: torch.Tensor, *, power: float, rng: torch.Generator
+) -> torch.Tensor:
     """Gaussian noise along the gradients' common direction, its variance divided between the classes so as to hide them best.
 
     g_i <- g_i + sqrt(l_y) xi_i w / |w|,  p l_1 + (1 - p) l_0 = power D,  D = (m_1 - m_0)^2,
@@ -96,7 +104,9 @@ def shaped_noise(gradient: torch.Tensor, y: torch.Tensor, *, power: float, rng: 
     if not power > 0:
         raise ValueError(f"power must be > 0, got {power}")
     if gradient.ndim != 2 or y.shape != gradient.shape[:1]:
-        raise ValueError(f"needs one label a gradient, got {tuple(y.shape)} labels for {tuple(gradient.shape)}")
+        raise ValueError(
+            f"needs one label a gradient, got {tuple(y.shape)} labels for {tuple(gradient.shape)}"
+        )
     _finite(gradient)
     if not ((y == 0) | (y == 1)).all():
         raise ValueError(f"labels must be 0 or 1, got {y[(y != 0) & (y != 1)][0].item()}")
@@ -116,6 +126,10 @@ def shaped_noise(gradient: torch.Tensor, y: torch.Tensor, *, power: float, rng: 
         return a / b + b / a + D / a + D / b
 
     share = float(minimize_scalar(divergence, bounds=(1e-9, 1 - 1e-9), method="bounded").x)
-    sizes = torch.where(y == 1, (1 - share) * power * D / p, share * power * D / (1 - p)).to(gradient.dtype).sqrt()
+    sizes = (
+        torch.where(y == 1, (1 - share) * power * D / p, share * power * D / (1 - p))
+        .to(gradient.dtype)
+        .sqrt()
+    )
     xi = torch.randn(len(gradient), generator=rng, dtype=gradient.dtype)
     return gradient + (sizes * xi)[:, None] * w

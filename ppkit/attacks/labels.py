@@ -18,6 +18,7 @@ from .arrays import matrix, views_of
 class Direction(NamedTuple):
     """scores: (N,), higher for who seems positive.  share: of the gradients' squared length that lies in this direction.
     n_positive: records on the positive side of 0."""
+
     scores: np.ndarray
     share: float
     n_positive: int
@@ -36,7 +37,7 @@ def first_direction(gradients, *, known_positive: int | None = None) -> Directio
     Guarantee: where v^T c_i has one sign for all i, scores have AUC 1 (0 if s is wrong), and their signs are the labels.
     Source: zhou2021, Fig. 4, lines 43-44 hand G to the holders; Li et al. 2022 use the cosine to a known positive's gradient.
 
-    >>> first_direction([[.1, .2], [.2, .4], [-.9, -1.8], [.1, .2]]).scores > 0
+    >>> first_direction([[0.1, 0.2], [0.2, 0.4], [-0.9, -1.8], [0.1, 0.2]]).scores > 0
     array([False, False,  True, False])
     """
     return averaged([gradients], known_positive=known_positive)
@@ -52,7 +53,9 @@ def averaged(gradients: Sequence, *, known_positive: int | None = None) -> Direc
     """
     stack, total, shares, before = views_of(gradients, "gradients"), 0.0, [], None
     if known_positive is not None and not 0 <= known_positive < len(stack[0]):
-        raise ValueError(f"known_positive must be a row of 0 to {len(stack[0]) - 1}, got {known_positive}")
+        raise ValueError(
+            f"known_positive must be a row of 0 to {len(stack[0]) - 1}, got {known_positive}"
+        )
     for G in stack:
         if not G.any():
             raise ValueError("all gradients are 0: there is no direction")
@@ -61,7 +64,11 @@ def averaged(gradients: Sequence, *, known_positive: int | None = None) -> Direc
         scores, before = G @ v, v
         total = total + (scores / scores.std() if len(stack) > 1 and scores.std() > 0 else scores)
         shares.append(float(sizes[0] ** 2 / (sizes**2).sum()))
-    side = ((total - total.mean()) ** 3).sum() >= 0 if known_positive is None else total[known_positive] > 0
+    side = (
+        ((total - total.mean()) ** 3).sum() >= 0
+        if known_positive is None
+        else total[known_positive] > 0
+    )
     total = total if side else -total
     return Direction(total, float(np.mean(shares)), int((total > 0).sum()))
 
@@ -77,7 +84,9 @@ def norms(gradients) -> np.ndarray:
     return np.linalg.norm(matrix("gradients", gradients), axis=1)
 
 
-def explained(inputs, targets, *, ridge: float = 1e-3, folds: int = 5, rng: np.random.Generator) -> np.ndarray:
+def explained(
+    inputs, targets, *, ridge: float = 1e-3, folds: int = 5, rng: np.random.Generator
+) -> np.ndarray:
     """Share of each target's variance that a ridge regression on the inputs explains in records it was not fitted on.
 
     For what one holder's columns and the gradients together tell about another holder's columns: the difference between
@@ -88,9 +97,13 @@ def explained(inputs, targets, *, ridge: float = 1e-3, folds: int = 5, rng: np.r
     """
     inputs, targets = matrix("inputs", inputs), matrix("targets", targets)
     if len(inputs) != len(targets):
-        raise ValueError(f"inputs and targets must have the same rows, got {len(inputs)} and {len(targets)}")
+        raise ValueError(
+            f"inputs and targets must have the same rows, got {len(inputs)} and {len(targets)}"
+        )
     if not 2 <= folds <= len(inputs) or not ridge >= 0:
-        raise ValueError(f"folds must be 2 to {len(inputs)} (the rows) and ridge >= 0, got {folds} and {ridge}")
+        raise ValueError(
+            f"folds must be 2 to {len(inputs)} (the rows) and ridge >= 0, got {folds} and {ridge}"
+        )
     spread = inputs.std(axis=0)
     inputs = (inputs[:, spread > 0] - inputs[:, spread > 0].mean(axis=0)) / spread[spread > 0]
     guess = np.empty_like(targets)
@@ -99,7 +112,9 @@ def explained(inputs, targets, *, ridge: float = 1e-3, folds: int = 5, rng: np.r
         mean, centre = targets[fitted].mean(axis=0), inputs[fitted].mean(axis=0)
         A = inputs[fitted] - centre
         normal = A.T @ A + ridge * len(fitted) * np.eye(A.shape[1])
-        guess[held_out] = mean + (inputs[held_out] - centre) @ np.linalg.solve(normal, A.T @ (targets[fitted] - mean))
+        guess[held_out] = mean + (inputs[held_out] - centre) @ np.linalg.solve(
+            normal, A.T @ (targets[fitted] - mean)
+        )
     varies = targets.var(axis=0)
     left = ((targets - guess) ** 2).mean(axis=0)
     return np.where(varies > 0, 1 - left / np.where(varies > 0, varies, 1), 0.0)

@@ -16,13 +16,14 @@ from scipy.spatial import cKDTree
 from .arrays import matrix, views_of
 from .features import Recovered
 
-_ROUNDS = 3                                                # of matching and of fitting the move that most records share
+_ROUNDS = 3  # of matching and of fitting the move that most records share
 
 
 @dataclass(frozen=True, eq=False)
 class Linked:
     """positions: T arrays (N,): where in views[t] the record stands that is row i of views[0]; a guess for every row.
     sure: (N,) bool, whether in every matching the two were each other's nearest: what the server itself can go by."""
+
     positions: list[np.ndarray]
     sure: np.ndarray
 
@@ -47,7 +48,7 @@ def follow(views: Sequence) -> Linked:
         for _ in range(_ROUNDS):
             nearest = there.query(moved / scale)[1]
             back = cKDTree(moved / scale).query(view / scale)[1]
-            both = back[nearest] == np.arange(len(view))       # mutually nearest
+            both = back[nearest] == np.arange(len(view))  # mutually nearest
             if both.sum() <= 2 * (view.shape[1] + 1):
                 break
             before = np.c_[here, np.ones(len(here))]
@@ -65,11 +66,14 @@ class Solved(Recovered):
     misfit: (N,), root mean square of what a record's equations leave over; a wrong link is large here.
     consistent: (N,) bool, misfit within five times what noise and the error of theta explain: the server trusts these links.
     """
+
     misfit: np.ndarray | None = None
     consistent: np.ndarray | None = None
 
 
-def reconstruct_moved(views: Sequence, batches: Sequence, known, X_known, *, noise: float = 0.0) -> Solved:
+def reconstruct_moved(
+    views: Sequence, batches: Sequence, known, X_known, *, noise: float = 0.0
+) -> Solved:
     """All records, linked over T looks through weights that differ from batch to batch; the known records give the weights.
 
     theta_b = argmin sum over known i in b |x_i theta - h_i|^2, three quarters first, then all that fit (wrong links do not);
@@ -87,9 +91,18 @@ def reconstruct_moved(views: Sequence, batches: Sequence, known, X_known, *, noi
     n_rows, width = views[0].shape
     d, batches = X_known.shape[1], [np.asarray(batch, int) for batch in batches]
     if len(batches) != len(views) or any(batch.shape != (n_rows,) for batch in batches):
-        raise ValueError(f"batches must be {len(views)} arrays of {n_rows} numbers, got {[batch.shape for batch in batches]}")
-    if known.shape != X_known.shape[:1] or len(np.unique(known)) < len(known) or known.min() < 0 or known.max() >= n_rows:
-        raise ValueError(f"known must name {len(X_known)} different rows of 0 to {n_rows - 1}, one for each row of X_known")
+        raise ValueError(
+            f"batches must be {len(views)} arrays of {n_rows} numbers, got {[batch.shape for batch in batches]}"
+        )
+    if (
+        known.shape != X_known.shape[:1]
+        or len(np.unique(known)) < len(known)
+        or known.min() < 0
+        or known.max() >= n_rows
+    ):
+        raise ValueError(
+            f"known must name {len(X_known)} different rows of 0 to {n_rows - 1}, one for each row of X_known"
+        )
     equations, looks = np.zeros((n_rows, d, d)), np.zeros(n_rows, int)
     used, fewest = [], len(known)
     for view, batch in zip(views, batches):
@@ -103,12 +116,17 @@ def reconstruct_moved(views: Sequence, batches: Sequence, known, X_known, *, noi
             equations[rows] += theta @ theta.T
             looks[rows] += 1
     if not used:
-        return Solved(None, 0, None, f"no batch has {d + -(-d // 3)} known records, which its weights take to find")
+        return Solved(
+            None,
+            0,
+            None,
+            f"no batch has {d + -(-d // 3)} known records, which its weights take to find",
+        )
     spread = noise**2 * (1 + d / (fewest - d))
     damped = max(spread, 1e-14 * float(np.trace(equations[looks.argmax()])) / d)
     equations += damped * np.eye(d)
     X = np.zeros((n_rows, d))
-    for _ in range(4):                                     # refined: normal equations square what rounding does
+    for _ in range(4):  # refined: normal equations square what rounding does
         left = -spread * X
         for rows, view, theta in used:
             left[rows] += (view[rows] - X[rows] @ theta) @ theta.T
@@ -119,19 +137,34 @@ def reconstruct_moved(views: Sequence, batches: Sequence, known, X_known, *, noi
         size = max(size, float(np.abs(view[rows]).max()))
     misfit = np.sqrt(squares / np.maximum(looks * width, 1))
     rank = min(d, int(looks.min()) * width)
-    why = f"records were looked at {looks.min()} times through known weights: {rank} of {d} directions" if rank < d else ""
+    why = (
+        f"records were looked at {looks.min()} times through known weights: {rank} of {d} directions"
+        if rank < d
+        else ""
+    )
     expected = max(noise, 1e-8 * size) * np.sqrt(1 + (X**2).sum(axis=1) / fewest)
-    unknown = damped * np.trace(np.linalg.inv(equations), axis1=1, axis2=2) / d      # variance left per feature, of 1
-    return Solved(X, rank, 1 - float(unknown.mean()), why, misfit, (misfit <= 5 * expected) & (looks * width > d))
+    unknown = (
+        damped * np.trace(np.linalg.inv(equations), axis1=1, axis2=2) / d
+    )  # variance left per feature, of 1
+    return Solved(
+        X,
+        rank,
+        1 - float(unknown.mean()),
+        why,
+        misfit,
+        (misfit <= 5 * expected) & (looks * width > d),
+    )
 
 
 def _trimmed(X: np.ndarray, H: np.ndarray, noise: float) -> np.ndarray:
     """theta from rows most of which are linked rightly: least trimmed squares, then all rows that fit."""
     weights = np.ones(len(X))
-    for _ in range(30):                                    # least absolute deviations: where to start from
+    for _ in range(30):  # least absolute deviations: where to start from
         theta = np.linalg.lstsq(X * weights[:, None], H * weights[:, None], rcond=None)[0]
         left = np.linalg.norm(H - X @ theta, axis=1)
-        weights = 1 / np.sqrt(np.maximum(left, 1e-6 * max(float(np.median(left)), np.finfo(float).tiny)))
+        weights = 1 / np.sqrt(
+            np.maximum(left, 1e-6 * max(float(np.median(left)), np.finfo(float).tiny))
+        )
     kept = left <= np.quantile(left, 0.75)
     for _ in range(5):
         theta = np.linalg.lstsq(X[kept], H[kept], rcond=None)[0]

@@ -28,14 +28,20 @@ THREATS = {
     "adaptive": "the property of m records whose hidden features the target's server sees",
     "ceiling": "the same m records, and the raw features themselves in place of the hidden ones",
 }
-_NEEDS = {"nothing": "known", "transfer": "shadow", "transfer_own_start": "shadow_own_start", "adaptive": "known",
-          "ceiling": "raw_known"}
+_NEEDS = {
+    "nothing": "known",
+    "transfer": "shadow",
+    "transfer_own_start": "shadow_own_start",
+    "adaptive": "known",
+    "ceiling": "raw_known",
+}
 
 
 class Leak(NamedTuple):
     """auc: .5 says nothing; under .5 the attacker is wrong more often than right, which is of no use to who cannot know it.
     low, high: DeLong's 95% interval over the attacked records.  accuracy: share of records called right, at odds of one to
     one.  majority: the accuracy of who says the commoner value every time.  n_known: records the attack was fitted on."""
+
     auc: float
     low: float
     high: float
@@ -54,6 +60,7 @@ class Scene:
     raw, raw_known: (N, F) and (M, F) raw features of the attacked and the known records.
     Arrays or tensors.  Each attack checks what it uses.
     """
+
     hidden: np.ndarray
     bits: np.ndarray
     known: np.ndarray | None = None
@@ -65,7 +72,14 @@ class Scene:
     raw_known: np.ndarray | None = None
 
 
-def infer(hidden_known, property_known, hidden_target, *, attacker: str = "logistic", rng: np.random.Generator) -> np.ndarray:
+def infer(
+    hidden_known,
+    property_known,
+    hidden_target,
+    *,
+    attacker: str = "logistic",
+    rng: np.random.Generator,
+) -> np.ndarray:
     """Log-odds of the property for every target record, by a classifier fitted on the known ones.
 
     Columns are standardised by the known records.  "logistic": ridge 1, to its optimum.  "mlp": H-16-1 with ReLU, Adam.
@@ -75,19 +89,28 @@ def infer(hidden_known, property_known, hidden_target, *, attacker: str = "logis
     be learnt.  ValueError if shapes do not match, a value is not finite or not 0 or 1, or attacker is unknown.
     Source: zhou2021, section 6.3 (logistic regression); the perceptron is ours.
 
-    >>> infer([[0.], [1.], [2.], [3.]], [0, 0, 1, 1], [[0.], [3.]], rng=np.random.default_rng(0)).round(2)
+    >>> infer(
+    ...     [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], [[0.0], [3.0]], rng=np.random.default_rng(0)
+    ... ).round(2)
     array([-1.27,  1.27])
     """
     if attacker not in ATTACKERS:
         raise ValueError(f"attacker must be one of {', '.join(ATTACKERS)}, got {attacker!r}")
-    known, bits = matrix("hidden_known", hidden_known), bits_of(property_known, "property_known", hidden_known)
+    known, bits = (
+        matrix("hidden_known", hidden_known),
+        bits_of(property_known, "property_known", hidden_known),
+    )
     target = matrix("hidden_target", hidden_target)
     if known.shape[1] != target.shape[1]:
-        raise ValueError(f"known and target records must have the same features, got {known.shape[1]} and {target.shape[1]}")
+        raise ValueError(
+            f"known and target records must have the same features, got {known.shape[1]} and {target.shape[1]}"
+        )
     if bits.min() == bits.max():
         return np.full(len(target), _log_odds(bits))
     mean, spread = known.mean(axis=0), known.std(axis=0)
-    spread[spread <= 1e-12 * np.maximum(np.abs(mean), 1e-300)] = np.inf  # a column that is constant tells nothing
+    spread[spread <= 1e-12 * np.maximum(np.abs(mean), 1e-300)] = (
+        np.inf
+    )  # a column that is constant tells nothing
     known, target = (known - mean) / spread, (target - mean) / spread
     if attacker == "mlp":
         return _perceptron(known, bits, target, rng)
@@ -109,8 +132,14 @@ def leak(bits, scores, *, n_known: int = 0) -> Leak:
     half = float(norm.ppf(0.975) * np.sqrt(sum(p.var(ddof=1) / len(p) for p in placements)))
     bits, scores = np.asarray(bits), np.asarray(scores, float)
     share = float(bits.mean())
-    return Leak(value, max(0.0, value - half), min(1.0, value + half), float(np.mean((scores > 0) == (bits == 1))),
-                max(share, 1 - share), n_known)
+    return Leak(
+        value,
+        max(0.0, value - half),
+        min(1.0, value + half),
+        float(np.mean((scores > 0) == (bits == 1))),
+        max(share, 1 - share),
+        n_known,
+    )
 
 
 def difference(bits, scores, other_scores) -> tuple[float, float, float]:
@@ -119,16 +148,27 @@ def difference(bits, scores, other_scores) -> tuple[float, float, float]:
     bits: (N,) in {0, 1}.  Both scores: (N,).  Returns (difference, low, high): an optimiser or defence protects, against
     this attacker on these nets, as far as the interval is above 0.  It covers the choice of records, not of seeds.
 
-    >>> [float(round(v, 3)) for v in difference([0, 0, 0, 1, 1, 1], [0, 1, 2, 3, 4, 5], [0, 1, 3, 2, 4, 5])]
+    >>> [
+    ...     float(round(v, 3))
+    ...     for v in difference([0, 0, 0, 1, 1, 1], [0, 1, 2, 3, 4, 5], [0, 1, 3, 2, 4, 5])
+    ... ]
     [0.111, -0.197, 0.419]
     """
     (one, first), (two, second) = _placements(bits, scores), _placements(bits, other_scores)
-    half = norm.ppf(0.975) * np.sqrt(sum((a - b).var(ddof=1) / len(a) for a, b in zip(first, second)))
+    half = norm.ppf(0.975) * np.sqrt(
+        sum((a - b).var(ddof=1) / len(a) for a, b in zip(first, second))
+    )
     return one - two, float(one - two - half), float(one - two + half)
 
 
-def attack(threat: str, scene: Scene, *, attacker: str = "logistic", n_known: int | None = None,
-           rng: np.random.Generator) -> Leak:
+def attack(
+    threat: str,
+    scene: Scene,
+    *,
+    attacker: str = "logistic",
+    n_known: int | None = None,
+    rng: np.random.Generator,
+) -> Leak:
     """One attack under a named threat model.
 
     threat: one of THREATS, whose sentence says what the attacker has.  scene: the arrays; those that the threat needs.
@@ -140,23 +180,38 @@ def attack(threat: str, scene: Scene, *, attacker: str = "logistic", n_known: in
     if threat not in THREATS:
         raise ValueError(f"threat must be one of {', '.join(THREATS)}, got {threat!r}")
     shadow = threat.startswith("transfer")
-    wanted = [_NEEDS[threat], "shadow_bits" if shadow else "known_bits"] + ["raw"] * (threat == "ceiling")
+    wanted = [_NEEDS[threat], "shadow_bits" if shadow else "known_bits"] + ["raw"] * (
+        threat == "ceiling"
+    )
     lacking = [name for name in wanted if getattr(scene, name) is None and threat != "nothing"]
     if lacking:
         raise ValueError(f"threat {threat!r} needs {' and '.join(lacking)} in the scene")
     target = scene.raw if threat == "ceiling" else scene.hidden
     if threat == "nothing":
-        return leak(bits_of(scene.bits, "bits", target), np.full(len(target), _log_odds(scene.bits)))
+        return leak(
+            bits_of(scene.bits, "bits", target), np.full(len(target), _log_odds(scene.bits))
+        )
     known, bits = (getattr(scene, name) for name in wanted[:2])
     known, bits = matrix(wanted[0], known), bits_of(bits, wanted[1], known)
     if n_known is not None and not shadow:
         rows = _drawn(len(known), n_known, rng)
         known, bits = known[rows], bits[rows]
-    return leak(bits_of(scene.bits, "bits", target), infer(known, bits, target, attacker=attacker, rng=rng), n_known=len(bits))
+    return leak(
+        bits_of(scene.bits, "bits", target),
+        infer(known, bits, target, attacker=attacker, rng=rng),
+        n_known=len(bits),
+    )
 
 
-def sweep(scene: Scene, *, sizes: Sequence[int] = (10, 30, 100, 300, 1_000, 3_000, 10_000), threat: str = "adaptive",
-          attacker: str = "logistic", repeats: int = 5, rng: np.random.Generator) -> pd.DataFrame:
+def sweep(
+    scene: Scene,
+    *,
+    sizes: Sequence[int] = (10, 30, 100, 300, 1_000, 3_000, 10_000),
+    threat: str = "adaptive",
+    attacker: str = "logistic",
+    repeats: int = 5,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
     """The adaptive attack (or the ceiling) by the number m of records that the attacker knows.
 
     sizes: each from 2 to the known records of the scene.  repeats: draws of the known records for each size, >= 2.
@@ -167,15 +222,23 @@ def sweep(scene: Scene, *, sizes: Sequence[int] = (10, 30, 100, 300, 1_000, 3_00
     if repeats < 2:
         raise ValueError(f"repeats must be >= 2 for a band, got {repeats}")
     if threat not in ("adaptive", "ceiling"):
-        raise ValueError(f"threat must be adaptive or ceiling, which know m records, got {threat!r}")
+        raise ValueError(
+            f"threat must be adaptive or ceiling, which know m records, got {threat!r}"
+        )
     pool = getattr(scene, _NEEDS[threat])
     if pool is not None and any(not 2 <= m <= len(pool) for m in sizes):
-        raise ValueError(f"sizes must each be 2 to the {len(pool)} known records, got {list(sizes)}")
+        raise ValueError(
+            f"sizes must each be 2 to the {len(pool)} known records, got {list(sizes)}"
+        )
     rows = []
     for m in sizes:
-        found = [attack(threat, scene, attacker=attacker, n_known=m, rng=rng) for _ in range(repeats)]
+        found = [
+            attack(threat, scene, attacker=attacker, n_known=m, rng=rng) for _ in range(repeats)
+        ]
         mean, low, _ = band([one.auc for one in found])
-        of_records = np.mean([max(one.high - one.auc, one.auc - one.low) ** 2 for one in found])    # an end may be cut
+        of_records = np.mean(
+            [max(one.high - one.auc, one.auc - one.low) ** 2 for one in found]
+        )  # an end may be cut
         half = float(np.sqrt((mean - low) ** 2 + of_records))
         rows.append((m, mean, max(0.0, mean - half), min(1.0, mean + half)))
     return pd.DataFrame(rows, columns=["n_known", "auc", "low", "high"])
@@ -218,14 +281,21 @@ def _placements(bits, scores) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
     positive, scores = np.asarray(bits) == 1, np.asarray(scores, float)
     m, n = int(positive.sum()), int((~positive).sum())
     if min(m, n) < 2:
-        raise ValueError(f"an interval needs two records of each kind, got {m} with the property and {n} without")
+        raise ValueError(
+            f"an interval needs two records of each kind, got {m} with the property and {n} without"
+        )
     ranks = rankdata(scores)
-    return value, ((ranks[positive] - rankdata(scores[positive])) / n, 1 - (ranks[~positive] - rankdata(scores[~positive])) / m)
+    return value, (
+        (ranks[positive] - rankdata(scores[positive])) / n,
+        1 - (ranks[~positive] - rankdata(scores[~positive])) / m,
+    )
 
 
 def _drawn(n: int, size: int, rng: np.random.Generator) -> np.ndarray:
     if size != int(size) or not 2 <= size <= n:
-        raise ValueError(f"n_known must be a whole number from 2 to the {n} known records, got {size}")
+        raise ValueError(
+            f"n_known must be a whole number from 2 to the {n} known records, got {size}"
+        )
     return rng.permutation(n)[: int(size)]
 
 

@@ -32,7 +32,9 @@ class NoisyHidden(nn.Module):
     Departs from the paper, which has no such defence. Holders who each clip X_i theta_i at C / k and add noise of variance
     1/k into their shares get the same without anyone seeing h1 (clipping the parts is the harder clipping).
 
-    >>> NoisyHidden(clip_bound=1.0, noise_multiplier=0.0, rng=torch.Generator())(torch.tensor([[3.0, 4.0], [0.3, 0.4]]))
+    >>> NoisyHidden(clip_bound=1.0, noise_multiplier=0.0, rng=torch.Generator())(
+    ...     torch.tensor([[3.0, 4.0], [0.3, 0.4]])
+    ... )
     tensor([[0.6000, 0.8000],
             [0.3000, 0.4000]])
     """
@@ -41,8 +43,14 @@ class NoisyHidden(nn.Module):
         super().__init__()
         _positive("clip_bound", clip_bound)
         if not 0 <= noise_multiplier < np.inf:
-            raise ValueError(f"noise_multiplier must be a finite number >= 0, got {noise_multiplier}")
-        self.clip_bound, self.noise_multiplier, self._rng = float(clip_bound), float(noise_multiplier), rng
+            raise ValueError(
+                f"noise_multiplier must be a finite number >= 0, got {noise_multiplier}"
+            )
+        self.clip_bound, self.noise_multiplier, self._rng = (
+            float(clip_bound),
+            float(noise_multiplier),
+            rng,
+        )
 
     def forward(self, h1: torch.Tensor) -> torch.Tensor:
         norms = torch.linalg.vector_norm(h1, dim=1, keepdim=True)
@@ -51,7 +59,9 @@ class NoisyHidden(nn.Module):
         return clipped + self.noise_multiplier * self.clip_bound * noise
 
 
-def noisy_rows(X, *, clip_bound: float, noise_multiplier: float, rng: np.random.Generator) -> np.ndarray:
+def noisy_rows(
+    X, *, clip_bound: float, noise_multiplier: float, rng: np.random.Generator
+) -> np.ndarray:
     """A holder's own features, every row clipped and noised once, to be used in place of X from then on.
 
     x min(1, C / ||x||) + N(0, (noise_multiplier C)^2 I)
@@ -63,7 +73,12 @@ def noisy_rows(X, *, clip_bound: float, noise_multiplier: float, rng: np.random.
     it; labels are not covered.  ValueError for a setting out of range.
     Source: not in the paper; local differential privacy of the inputs.
 
-    >>> noisy_rows([[3.0, 4.0], [0.3, 0.4]], clip_bound=1.0, noise_multiplier=0.0, rng=np.random.default_rng(0))
+    >>> noisy_rows(
+    ...     [[3.0, 4.0], [0.3, 0.4]],
+    ...     clip_bound=1.0,
+    ...     noise_multiplier=0.0,
+    ...     rng=np.random.default_rng(0),
+    ... )
     array([[0.6, 0.8],
            [0.3, 0.4]])
     """
@@ -110,8 +125,15 @@ class Defender:
     zhou2021's parties it would run on shares, or on each holder's X_i theta_i alone.
     """
 
-    def __init__(self, width: int, *, strength: float, rng: torch.Generator, inner_steps: int = 3,
-                 dtype: torch.dtype = torch.float64):
+    def __init__(
+        self,
+        width: int,
+        *,
+        strength: float,
+        rng: torch.Generator,
+        inner_steps: int = 3,
+        dtype: torch.dtype = torch.float64,
+    ):
         if not 0 <= strength < np.inf:
             raise ValueError(f"strength must be a finite number >= 0, got {strength}")
         if inner_steps < 1:
@@ -129,7 +151,8 @@ class Defender:
         bits, rows = torch.as_tensor(bits), []
         net.register_forward_pre_hook(lambda _, args: rows.__setitem__(slice(None), [args[0]]))
         net.hidden.register_forward_pre_hook(
-            lambda _, args: self.guard(args[0], bits[rows[0]]) if torch.is_grad_enabled() else None)
+            lambda _, args: self.guard(args[0], bits[rows[0]]) if torch.is_grad_enabled() else None
+        )
 
     def guard(self, h1: torch.Tensor, bits) -> None:
         """Train the attacker on this batch, then have h1's gradient changed as it flows back.
@@ -139,9 +162,13 @@ class Defender:
         """
         bits = torch.as_tensor(bits)
         if bits.shape != h1.shape[:1]:
-            raise ValueError(f"bits must hold one a record of h1, got {tuple(bits.shape)} for {len(h1)} records")
+            raise ValueError(
+                f"bits must hold one a record of h1, got {tuple(bits.shape)} for {len(h1)} records"
+            )
         if not h1.requires_grad:
-            raise ValueError("h1 is outside autograd (a copy for looking at?): no gradient of it could be changed")
+            raise ValueError(
+                "h1 is outside autograd (a copy for looking at?): no gradient of it could be changed"
+            )
         seen = h1.detach()
         for _ in range(self._inner_steps):
             self._optimiser.zero_grad()
@@ -167,11 +194,15 @@ def property_direction(X, bits) -> torch.Tensor:
     """
     X, bits = torch.as_tensor(X), torch.as_tensor(bits)
     if X.ndim != 2 or bits.shape != X.shape[:1]:
-        raise ValueError(f"X must be (records, features) with one bit a record, got {tuple(X.shape)} and {tuple(bits.shape)}")
+        raise ValueError(
+            f"X must be (records, features) with one bit a record, got {tuple(X.shape)} and {tuple(bits.shape)}"
+        )
     c = bits.to(X.dtype) @ (X - X.mean(dim=0)) / len(X)
     length = float(c.norm())
     if not length > 0:
-        raise ValueError(f"the property has no covariance with X: the direction's length is {length}")
+        raise ValueError(
+            f"the property has no covariance with X: the direction's length is {length}"
+        )
     return c / length
 
 
@@ -197,8 +228,10 @@ def take_out(theta: Sequence[torch.Tensor], direction: torch.Tensor) -> None:
     """
     sizes = [len(part) for part in theta]
     if direction.shape != (sum(sizes),) or abs(float(direction.norm()) - 1) > 1e-4:
-        raise ValueError(f"direction must be of length 1 with {' + '.join(map(str, sizes))} entries, got "
-                         f"{tuple(direction.shape)} of length {float(direction.norm()):.3g}")
+        raise ValueError(
+            f"direction must be of length 1 with {' + '.join(map(str, sizes))} entries, got "
+            f"{tuple(direction.shape)} of length {float(direction.norm()):.3g}"
+        )
     pieces = direction.split(sizes)
     along = sum(piece.to(part.dtype) @ part for piece, part in zip(pieces, theta))
     for piece, part in zip(pieces, theta):

@@ -40,14 +40,18 @@ def shared_gradient(
     Where the first layer has a bias, the first two are dW (H, F) and db (H,).
     ValueError for an empty batch or features that are not finite.
 
-    >>> dW, db = shared_gradient(nn.Linear(3, 1), torch.tensor([[1., 2., 4.]]), torch.tensor([1]))
-    >>> (dW / db).tolist()                                 # powers of 2: not even rounding is lost
+    >>> dW, db = shared_gradient(
+    ...     nn.Linear(3, 1), torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([1])
+    ... )
+    >>> (dW / db).tolist()  # powers of 2: not even rounding is lost
     [[1.0, 2.0, 4.0]]
     """
     if len(X) == 0:
         raise ValueError("the batch is empty: X has 0 records")
     if not bool(torch.isfinite(X).all()):
-        raise ValueError(f"X must be finite, got {int((~torch.isfinite(X)).sum())} values that are NaN or infinite")
+        raise ValueError(
+            f"X must be finite, got {int((~torch.isfinite(X)).sum())} values that are NaN or infinite"
+        )
     return torch.autograd.grad(loss(model(X), y), list(model.parameters()), materialize_grads=True)
 
 
@@ -90,9 +94,9 @@ def reconstruct(weight_grad, bias_grad, *, noisy: bool = False) -> Reconstructio
     ValueError if shapes do not match or a value is NaN or infinite.
     Source: kanodia2020, section 5.2: a[0]^T = dw[1] / db[1]; there for one neuron.
 
-    >>> reconstruct([[2., 4.], [-3., -6.]], [2., -3.])
+    >>> reconstruct([[2.0, 4.0], [-3.0, -6.0]], [2.0, -3.0])
     Reconstruction(row=array([1., 2.]), confidence=1.0, why='', n_neurons=2)
-    >>> reconstruct([[0., 0.]], [0.]).why
+    >>> reconstruct([[0.0, 0.0]], [0.0]).why
     'the gradient is 0: no neuron is active for this record (a dead layer), or its loss is flat there'
     """
     dW, db, floor = _checked(weight_grad, bias_grad)
@@ -100,27 +104,56 @@ def reconstruct(weight_grad, bias_grad, *, noisy: bool = False) -> Reconstructio
         return _nothing("the layer has no bias: its gradient shows the row only up to a factor")
     largest = float(np.abs(db).max())
     if largest == 0 and not dW.any():
-        return _nothing("the gradient is 0: no neuron is active for this record (a dead layer), or its loss is flat there")
+        return _nothing(
+            "the gradient is 0: no neuron is active for this record (a dead layer), or its loss is flat there"
+        )
     if largest == 0:
-        return _nothing("the bias gradient is 0 but the weight gradient is not: no single record gives that")
+        return _nothing(
+            "the bias gradient is 0 but the weight gradient is not: no single record gives that"
+        )
     if largest < floor:
-        return _nothing(f"the largest bias gradient is {largest:.1e}: too small for floating point to keep its digits")
+        return _nothing(
+            f"the largest bias gradient is {largest:.1e}: too small for floating point to keep its digits"
+        )
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         dW, db = dW / largest, db / largest
-        row, confidence = (_total if noisy else _least_squares)(dW, db) if np.isfinite(dW).all() else (dW[0], 0.0)
+        row, confidence = (
+            (_total if noisy else _least_squares)(dW, db) if np.isfinite(dW).all() else (dW[0], 0.0)
+        )
     if not np.isfinite(row).all():
-        return _nothing("the bias gradient is too small beside the weight gradient: the row would not be a finite number")
+        return _nothing(
+            "the bias gradient is too small beside the weight gradient: the row would not be a finite number"
+        )
     if row.any() and np.abs(np.abs(row) - (row != 0)).max() < 1e-3:
-        return Reconstruction(row, None, "every entry is -1, 0 or 1: after clipping by element or a step of Adam any row "
-                                         "looks so, and only its signs are known", int((db != 0).sum()))
+        return Reconstruction(
+            row,
+            None,
+            "every entry is -1, 0 or 1: after clipping by element or a step of Adam any row "
+            "looks so, and only its signs are known",
+            int((db != 0).sum()),
+        )
     heard = np.flatnonzero((db != 0) | dW.any(axis=1))
     if len(heard) == 1:
-        return Reconstruction(row, None, "one neuron only has a gradient: there is no second one to check the row by", 1)
+        return Reconstruction(
+            row,
+            None,
+            "one neuron only has a gradient: there is no second one to check the row by",
+            1,
+        )
     if len(heard) == 2 and _mirrored(dW[heard], db[heard]):
-        return Reconstruction(row, None, "two neurons mirror each other, as two-class softmax does for any batch: they "
-                                         "count as one, and there is no second one to check the row by", 2)
+        return Reconstruction(
+            row,
+            None,
+            "two neurons mirror each other, as two-class softmax does for any batch: they "
+            "count as one, and there is no second one to check the row by",
+            2,
+        )
     odd = confidence < 1 - _EXACT
-    why = "no single row explains all neurons: several records, noise, or clipping by element" if odd else ""
+    why = (
+        "no single row explains all neurons: several records, noise, or clipping by element"
+        if odd
+        else ""
+    )
     return Reconstruction(row, confidence, why, int((db != 0).sum()))
 
 
@@ -139,7 +172,9 @@ def from_snapshots(before, after, *, decayed: bool = False) -> Reconstruction:
     """
     (W0, b0), (W1, b1) = _pair(before), _pair(after)
     if W0.shape != W1.shape or (b0 is None) != (b1 is None):
-        raise ValueError(f"the snapshots must be of the same layer, got weights {W0.shape} and {W1.shape}")
+        raise ValueError(
+            f"the snapshots must be of the same layer, got weights {W0.shape} and {W1.shape}"
+        )
     factor = _decay(W0, b0, W1, b1) if decayed else 1.0
     return reconstruct(W1 - factor * W0, None if b0 is None else b1 - factor * b0)
 
@@ -159,12 +194,16 @@ def from_adam_step(before, after, *, lr: float, eps: float = 1e-8) -> Reconstruc
         raise ValueError(f"lr and eps must be > 0, got {lr} and {eps}")
     (W0, b0), (W1, b1) = _pair(before), _pair(after)
     if W0.shape != W1.shape or b0 is None or b1 is None:
-        raise ValueError(f"the snapshots must be of the same layer with a bias, got weights {W0.shape} and {W1.shape}")
+        raise ValueError(
+            f"the snapshots must be of the same layer with a bias, got weights {W0.shape} and {W1.shape}"
+        )
     steps = [(old - new) / lr for old, new in ((W0, W1), (b0, b1))]
     longest = max(float(np.abs(step).max()) for step in steps)
     if longest > 1.01:
         raise ValueError(f"a first step of Adam is at most lr = {lr:g} long, got {longest * lr:g}")
-    return reconstruct(*(eps * step / np.maximum(1 - np.abs(step), np.finfo(float).eps) for step in steps))
+    return reconstruct(
+        *(eps * step / np.maximum(1 - np.abs(step), np.finfo(float).eps) for step in steps)
+    )
 
 
 def _least_squares(dW: np.ndarray, db: np.ndarray) -> tuple[np.ndarray, float]:
@@ -191,9 +230,15 @@ def _decay(W0, b0, W1, b1) -> float:
     """The c for which [W1 b1] - c [W0 b0] has rank one."""
     old, new = (W if b is None else np.c_[W, b] for W, b in ((W0, b0), (W1, b1)))
     if min(old.shape) < 3:
-        raise ValueError(f"weight decay is told apart from 3 neurons and 2 features on, got {W0.shape[0]} and {W0.shape[1]}")
+        raise ValueError(
+            f"weight decay is told apart from 3 neurons and 2 features on, got {W0.shape[0]} and {W0.shape[1]}"
+        )
     inverse = np.linalg.pinv(old)
-    return float(np.median(np.linalg.eigvals(new @ inverse if len(old) <= old.shape[1] else inverse @ new).real))
+    return float(
+        np.median(
+            np.linalg.eigvals(new @ inverse if len(old) <= old.shape[1] else inverse @ new).real
+        )
+    )
 
 
 def _pair(snapshot) -> tuple[np.ndarray, np.ndarray | None]:
@@ -204,18 +249,34 @@ def _pair(snapshot) -> tuple[np.ndarray, np.ndarray | None]:
     return W, b
 
 
-def _checked(weight, bias, names=("weight_grad", "bias_grad")) -> tuple[np.ndarray, np.ndarray | None, float]:
+def _checked(
+    weight, bias, names=("weight_grad", "bias_grad")
+) -> tuple[np.ndarray, np.ndarray | None, float]:
     """Both as finite float64 (H, F) and (H,), and the size below which their own type keeps no digits."""
-    weight, bias = (v.detach().cpu().numpy() if isinstance(v, torch.Tensor) else v for v in (weight, bias))
+    weight, bias = (
+        v.detach().cpu().numpy() if isinstance(v, torch.Tensor) else v for v in (weight, bias)
+    )
     weight, bias = np.asarray(weight), None if bias is None else np.asarray(bias)
-    if weight.ndim != 2 or weight.size == 0 or (bias is not None and bias.shape != weight.shape[:1]):
-        raise ValueError(f"{names[0]} must be (H, F) and {names[1]} (H,), got {weight.shape} and "
-                         f"{None if bias is None else bias.shape}")
+    if (
+        weight.ndim != 2
+        or weight.size == 0
+        or (bias is not None and bias.shape != weight.shape[:1])
+    ):
+        raise ValueError(
+            f"{names[0]} must be (H, F) and {names[1]} (H,), got {weight.shape} and "
+            f"{None if bias is None else bias.shape}"
+        )
     for name, values in zip(names, (weight, bias)):
         if values is not None and values.dtype.kind not in "fiu":
             raise ValueError(f"{name} must be real numbers, got an array of {values.dtype}")
         bad = 0 if values is None else np.count_nonzero(~np.isfinite(values))
         if bad:
-            raise ValueError(f"{name} must be finite, got {bad} of {values.size} values that are NaN or infinite")
+            raise ValueError(
+                f"{name} must be finite, got {bad} of {values.size} values that are NaN or infinite"
+            )
     kind = np.finfo(weight.dtype if np.issubdtype(weight.dtype, np.floating) else np.float64)
-    return weight.astype(np.float64), None if bias is None else bias.astype(np.float64), float(kind.tiny / kind.eps)
+    return (
+        weight.astype(np.float64),
+        None if bias is None else bias.astype(np.float64),
+        float(kind.tiny / kind.eps),
+    )

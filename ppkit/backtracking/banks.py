@@ -29,8 +29,8 @@ from ppkit import evaluation
 from ppkit.federated import average
 from ppkit.models import classification_loss, mlp
 
-PAPER_WEIGHTS = (0.55, 0.35, 0.10)            # section 4.2.3
-BY_ROWS = (20, 15, 5)                         # what "based on the amount of data" gives: .5, .375, .125
+PAPER_WEIGHTS = (0.55, 0.35, 0.10)  # section 4.2.3
+BY_ROWS = (20, 15, 5)  # what "based on the amount of data" gives: .5, .375, .125
 READINGS = ("iteration by iteration", "bank by bank")
 RULES = ("add", "average", "differences")
 _START, _SHARES, _ITERATIONS = 10, (20, 15, 5), 2  # percent of the file; the rest is the test
@@ -43,6 +43,7 @@ class Tree(NamedTuple):
 
     start: of the global bank.  iterations: for each iteration, one array a bank.  test: nobody's.
     """
+
     start: np.ndarray
     iterations: tuple[tuple[np.ndarray, ...], ...]
     test: np.ndarray
@@ -72,31 +73,46 @@ def split_tree(n_rows: int, *, reading: str = "iteration by iteration", sort_by=
     if sort_by is not None:
         sort_by = np.asarray(sort_by)
         if sort_by.shape != (n_rows,) or not np.isfinite(sort_by).all():
-            raise ValueError(f"sort_by must be {n_rows} finite numbers, got shape {sort_by.shape} "
-                             f"with {np.count_nonzero(~np.isfinite(sort_by))} that are not finite")
+            raise ValueError(
+                f"sort_by must be {n_rows} finite numbers, got shape {sort_by.shape} "
+                f"with {np.count_nonzero(~np.isfinite(sort_by))} that are not finite"
+            )
         order[first:last] = first + np.argsort(sort_by[first:last], kind="stable")
     slots = [(t, k) for t in range(_ITERATIONS) for k in range(len(_SHARES))]
     if reading == "bank by bank":
         slots.sort(key=lambda slot: slot[1])
     parts, percent = {}, _START
     for t, k in slots:
-        parts[t, k] = np.sort(order[_cut(n_rows, percent):_cut(n_rows, percent + _SHARES[k])])
+        parts[t, k] = np.sort(order[_cut(n_rows, percent) : _cut(n_rows, percent + _SHARES[k])])
         percent += _SHARES[k]
-    tree = Tree(order[:first], tuple(tuple(parts[t, k] for k in range(len(_SHARES))) for t in range(_ITERATIONS)),
-                order[last:])
+    tree = Tree(
+        order[:first],
+        tuple(tuple(parts[t, k] for k in range(len(_SHARES))) for t in range(_ITERATIONS)),
+        order[last:],
+    )
     if min(len(rows) for rows in _parts(tree).values()) == 0:
-        raise ValueError(f"{n_rows} rows are too few for the tree: its smallest parts are {min(_SHARES)}% of the rows")
+        raise ValueError(
+            f"{n_rows} rows are too few for the tree: its smallest parts are {min(_SHARES)}% of the rows"
+        )
     return tree
 
 
 def pooled(tree: Tree) -> Tree:
     """The same tree with one bank in place of all: in each iteration it holds all banks' rows."""
-    return tree._replace(iterations=tuple((np.sort(np.concatenate(parts)),) for parts in tree.iterations))
+    return tree._replace(
+        iterations=tuple((np.sort(np.concatenate(parts)),) for parts in tree.iterations)
+    )
 
 
 def one_server(tree: Tree) -> Tree:
     """One server with everything, the paper's comparison: all rows but the test are the global bank's, no iterations."""
-    return Tree(np.sort(np.concatenate([tree.start, *(rows for parts in tree.iterations for rows in parts)])), (), tree.test)
+    return Tree(
+        np.sort(
+            np.concatenate([tree.start, *(rows for parts in tree.iterations for rows in parts)])
+        ),
+        (),
+        tree.test,
+    )
 
 
 def logistic(n_features: int, rng: torch.Generator) -> nn.Sequential:
@@ -117,6 +133,7 @@ class Training:
     batch, or a function (model, X, y) -> flat (P,) in its place, such as a clipped or noised one (`gradients`, `dpsgd`).
     ValueError if a number is out of range.
     """
+
     n_epochs: int = 3
     batch_size: int = 128
     optimizer: Callable[..., torch.optim.Optimizer] = partial(torch.optim.SGD, lr=0.5)
@@ -128,7 +145,9 @@ class Training:
                 raise ValueError(f"{name} must be a whole number >= 1, got {getattr(self, name)}")
 
 
-def fit(model: nn.Module, X: torch.Tensor, y: torch.Tensor, *, training: Training, rng: torch.Generator) -> None:
+def fit(
+    model: nn.Module, X: torch.Tensor, y: torch.Tensor, *, training: Training, rng: torch.Generator
+) -> None:
     """Train a model in place on one holder's rows, without class weights.
 
     model: (N, F) to logits, (N, 1) with binary cross-entropy or (N, 2) with cross-entropy.  X: (N, F), N >= 1, in the
@@ -137,7 +156,9 @@ def fit(model: nn.Module, X: torch.Tensor, y: torch.Tensor, *, training: Trainin
     optimizer, parameters = training.optimizer(model.parameters()), list(model.parameters())
     for _ in range(training.n_epochs):
         shuffled = torch.randperm(len(y), generator=rng)
-        for X_batch, y_batch in zip(X[shuffled].split(training.batch_size), y[shuffled].split(training.batch_size)):
+        for X_batch, y_batch in zip(
+            X[shuffled].split(training.batch_size), y[shuffled].split(training.batch_size)
+        ):
             optimizer.zero_grad()
             if training.gradient is None:
                 _loss(model(X_batch), y_batch).backward()
@@ -150,6 +171,7 @@ def fit(model: nn.Module, X: torch.Tensor, y: torch.Tensor, *, training: Trainin
 
 class Scores(NamedTuple):
     """A model on the test rows; see `ppkit.evaluation` for each. accuracy is at p > 1/2, as the paper has it."""
+
     auc: float
     average_precision: float
     accuracy: float
@@ -163,8 +185,13 @@ def scores(model: nn.Module, X: torch.Tensor, y: np.ndarray) -> Scores:
     with torch.no_grad():
         logits = model(X)
     z = (logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]).numpy()
-    return Scores(evaluation.auc(y, z), evaluation.average_precision(y, z), float(np.mean((z > 0) == y)),
-                  evaluation.log_loss(y, z), *evaluation.calibration(y, z))
+    return Scores(
+        evaluation.auc(y, z),
+        evaluation.average_precision(y, z),
+        float(np.mean((z > 0) == y)),
+        evaluation.log_loss(y, z),
+        *evaluation.calibration(y, z),
+    )
 
 
 @dataclass(frozen=True)
@@ -175,14 +202,21 @@ class History:
     in iteration t: all that a curious server needs.  bank_scores[t - 1][k]: of that bank's model, used alone; empty if
     the banks were not to be judged.
     """
+
     parameters: tuple[torch.Tensor, ...]
     scores: tuple[Scores, ...]
     uploads: tuple[tuple[torch.Tensor, ...], ...]
     bank_scores: tuple[tuple[Scores, ...], ...]
 
 
-def aggregate(current: torch.Tensor, starts: Sequence[torch.Tensor], trained: Sequence[torch.Tensor], *, rule: str,
-              weights: Sequence[float]) -> torch.Tensor:
+def aggregate(
+    current: torch.Tensor,
+    starts: Sequence[torch.Tensor],
+    trained: Sequence[torch.Tensor],
+    *,
+    rule: str,
+    weights: Sequence[float],
+) -> torch.Tensor:
     """The server's step of one iteration, on flat vectors (P,).
 
     "add"           current + mean_k trained_k                the paper, section 4.2.3
@@ -200,9 +234,19 @@ def aggregate(current: torch.Tensor, starts: Sequence[torch.Tensor], trained: Se
     return mean if rule == "average" else current + mean
 
 
-def run(X: np.ndarray, y: np.ndarray, tree: Tree, *, rule: str = "add", weights: Sequence[float] = PAPER_WEIGHTS,
-        send_back: bool = False, model: Callable[[int, torch.Generator], nn.Module] = logistic,
-        training: Training = Training(), judge_banks: bool = True, seed: int = 0) -> History:
+def run(
+    X: np.ndarray,
+    y: np.ndarray,
+    tree: Tree,
+    *,
+    rule: str = "add",
+    weights: Sequence[float] = PAPER_WEIGHTS,
+    send_back: bool = False,
+    model: Callable[[int, torch.Generator], nn.Module] = logistic,
+    training: Training = Training(),
+    judge_banks: bool = True,
+    seed: int = 0,
+) -> History:
     """One federation from the first model to the last: everyone trains, the server aggregates, the test rows judge.
 
     X: (N, F) finite features; scaled by the statistics of tree.start, the only rows that the server has
@@ -222,7 +266,9 @@ def run(X: np.ndarray, y: np.ndarray, tree: Tree, *, rule: str = "add", weights:
     if rule not in RULES:
         raise ValueError(f"rule must be one of {RULES}, got {rule!r}")
     if n_banks:
-        average([torch.zeros(1)] * n_banks, weights)  # refuses weights that do not fit, before the training and not after
+        average(
+            [torch.zeros(1)] * n_banks, weights
+        )  # refuses weights that do not fit, before the training and not after
     shuffles, starting = zip(*(_generators(seed, holder) for holder in range(n_banks + 1)))
     server, *banks = (model(X.shape[1], rng) for rng in starting)
     X, labels = torch.tensor(X, dtype=next(server.parameters()).dtype), torch.tensor(y)
@@ -235,11 +281,15 @@ def run(X: np.ndarray, y: np.ndarray, tree: Tree, *, rule: str = "add", weights:
             for bank in banks:
                 nn.utils.vector_to_parameters(parameters[-1].clone(), bank.parameters())
         starts = [_flat(bank) for bank in banks]
-        for k, (bank, rows, rng) in enumerate(zip(banks, parts, shuffles[1:], strict=True), start=1):
+        for k, (bank, rows, rng) in enumerate(
+            zip(banks, parts, shuffles[1:], strict=True), start=1
+        ):
             fit(bank, X[rows], labels[rows], training=training, rng=rng)
             _check_converged(bank, f"the training of bank {k} in iteration {t}")
         uploads.append(tuple(_flat(bank) for bank in banks))
-        parameters.append(aggregate(parameters[-1], starts, uploads[-1], rule=rule, weights=weights))
+        parameters.append(
+            aggregate(parameters[-1], starts, uploads[-1], rule=rule, weights=weights)
+        )
         nn.utils.vector_to_parameters(parameters[-1].clone(), server.parameters())
         found.append(judge(server))
         if judge_banks:
@@ -252,12 +302,20 @@ def permuted_twin(model: nn.Sequential, *, rng: torch.Generator) -> nn.Sequentia
 
     model: nn.Sequential of Linear, ReLU, ..., Linear.  rng: draws the orders.  Returns a new model of the same sizes.
     """
-    twin = mlp([model[0].in_features, *(layer.out_features for layer in model[::2])], rng=rng, dtype=model[0].weight.dtype)
+    twin = mlp(
+        [model[0].in_features, *(layer.out_features for layer in model[::2])],
+        rng=rng,
+        dtype=model[0].weight.dtype,
+    )
     before = torch.arange(model[0].in_features)
     with torch.no_grad():
         for old, new in zip(model[::2], twin[::2]):
             last = old is model[-1]
-            after = torch.arange(old.out_features) if last else torch.randperm(old.out_features, generator=rng)
+            after = (
+                torch.arange(old.out_features)
+                if last
+                else torch.randperm(old.out_features, generator=rng)
+            )
             new.weight.copy_(old.weight[after][:, before])
             new.bias.copy_(old.bias[after])
             before = after
@@ -269,8 +327,11 @@ def _cut(n_rows: int, percent: int) -> int:
 
 
 def _parts(tree: Tree) -> dict[str, np.ndarray]:
-    banks = {f"bank {k + 1} in iteration {t + 1}": rows
-             for t, parts in enumerate(tree.iterations) for k, rows in enumerate(parts)}
+    banks = {
+        f"bank {k + 1} in iteration {t + 1}": rows
+        for t, parts in enumerate(tree.iterations)
+        for k, rows in enumerate(parts)
+    }
     return {"the global bank": tree.start, **banks, "the test": tree.test}
 
 
@@ -286,12 +347,16 @@ def _flat(model: nn.Module) -> torch.Tensor:
 
 def _check_converged(model: nn.Module, what: str) -> None:
     if not bool(torch.isfinite(_flat(model)).all()):
-        raise ValueError(f"{what} has diverged: weights are NaN or infinite, lower the learning rate")
+        raise ValueError(
+            f"{what} has diverged: weights are NaN or infinite, lower the learning rate"
+        )
 
 
 def _loss(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     if logits.ndim != 2 or logits.shape[1] not in (1, 2):
-        raise ValueError(f"the model must return (N, 1) or (N, 2) logits, got {tuple(logits.shape)}")
+        raise ValueError(
+            f"the model must return (N, 1) or (N, 2) logits, got {tuple(logits.shape)}"
+        )
     return classification_loss(logits, y)
 
 
@@ -305,9 +370,13 @@ def _checked(X, y, tree: Tree) -> tuple[np.ndarray, np.ndarray]:
         if rows.max() >= len(X):
             raise ValueError(f"{name} holds row {rows.max()}, but X has {len(X)} rows")
     if len({len(parts) for parts in tree.iterations}) > 1:
-        raise ValueError(f"every iteration needs the same banks, got {[len(parts) for parts in tree.iterations]}")
+        raise ValueError(
+            f"every iteration needs the same banks, got {[len(parts) for parts in tree.iterations]}"
+        )
     if not math.isfinite(float(X.sum(dtype=np.float64))):
-        raise ValueError(f"X must be finite, got {np.count_nonzero(~np.isfinite(X))} values that are NaN or infinite")
+        raise ValueError(
+            f"X must be finite, got {np.count_nonzero(~np.isfinite(X))} values that are NaN or infinite"
+        )
     if not np.isin(y, (0, 1)).all():
         raise ValueError(f"labels must be 0 or 1, got {y[~np.isin(y, (0, 1))][0]}")
     return X, y.astype(np.int64)

@@ -31,7 +31,9 @@ class Found(NamedTuple):
     unexplained: float
 
 
-def mixing_weights(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, loss: Callable = classification_loss) -> np.ndarray:
+def mixing_weights(
+    model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, loss: Callable = classification_loss
+) -> np.ndarray:
     """How each first-layer neuron's ratio mixes the records of a batch: weights (H, N), each line with sum 1.
 
     weight[j, i] = delta_ij / sum_i delta_ij,    dW_j / db_j = sum_i weight[j, i] x_i
@@ -45,7 +47,9 @@ def mixing_weights(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, lo
     return np.divide(delta, total, out=np.full_like(delta, np.nan), where=usable)
 
 
-def isolated(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, loss: Callable = classification_loss) -> np.ndarray:
+def isolated(
+    model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, loss: Callable = classification_loss
+) -> np.ndarray:
     """The records of a batch that some first-layer neuron sees alone: ascending positions, of 0..N-1.
 
     For the notebook, which knows the batch; arguments as in `mixing_weights`.
@@ -55,17 +59,34 @@ def isolated(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, loss: Ca
 
 
 def from_batch(
-    weight_grad: torch.Tensor, bias_grad: torch.Tensor, *, model: nn.Sequential, n_records: int,
-    l2_norm_clip: float = math.inf, tolerance: float = 1e-9, loss: Callable = classification_loss,
+    weight_grad: torch.Tensor,
+    bias_grad: torch.Tensor,
+    *,
+    model: nn.Sequential,
+    n_records: int,
+    l2_norm_clip: float = math.inf,
+    tolerance: float = 1e-9,
+    loss: Callable = classification_loss,
 ) -> Found:
     """The records of a batch that its mean gradient gives away; `from_rounds` with one round."""
-    return from_rounds([model], [(weight_grad, bias_grad)], n_records=n_records, l2_norm_clip=l2_norm_clip, tolerance=tolerance,
-                       loss=loss)
+    return from_rounds(
+        [model],
+        [(weight_grad, bias_grad)],
+        n_records=n_records,
+        l2_norm_clip=l2_norm_clip,
+        tolerance=tolerance,
+        loss=loss,
+    )
 
 
 def from_rounds(
-    models: Sequence[nn.Sequential], gradients: Sequence[Sequence[torch.Tensor]], *, n_records: int,
-    l2_norm_clip: float = math.inf, tolerance: float = 1e-9, loss: Callable = classification_loss,
+    models: Sequence[nn.Sequential],
+    gradients: Sequence[Sequence[torch.Tensor]],
+    *,
+    n_records: int,
+    l2_norm_clip: float = math.inf,
+    tolerance: float = 1e-9,
+    loss: Callable = classification_loss,
 ) -> Found:
     """The records of one batch that its mean gradients at several weights give away, without any look at the batch.
 
@@ -90,21 +111,28 @@ def from_rounds(
     neuron may see one record alone is Geiping et al. 2020 and Boenisch et al. 2021.
     """
     if len(models) != len(gradients):
-        raise ValueError(f"every round needs a model and a gradient, got {len(models)} models and {len(gradients)} gradients")
+        raise ValueError(
+            f"every round needs a model and a gradient, got {len(models)} models and {len(gradients)} gradients"
+        )
     rounds = [_round(model, gradient) for model, gradient in zip(models, gradients)]
     if not rounds:
         raise ValueError("there must be at least one round, got none")
     if not l2_norm_clip > 0:
         raise ValueError(f"l2_norm_clip must be > 0, got {l2_norm_clip}")
     if l2_norm_clip < math.inf and loss is not classification_loss:
-        raise ValueError("l2_norm_clip needs the default loss: the norms of the records' gradients are closed forms of it")
+        raise ValueError(
+            "l2_norm_clip needs the default loss: the norms of the records' gradients are closed forms of it"
+        )
     law = (loss, l2_norm_clip)
     if n_records != int(n_records) or n_records < 1:
         raise ValueError(f"n_records must be a whole number >= 1, got {n_records}")
     if not tolerance > 0:
         raise ValueError(f"tolerance must be > 0, got {tolerance}")
     left = [G.clone() for _, G in rounds]
-    floors = [torch.finfo(G.dtype).eps ** (2 / 3) * float(torch.linalg.matrix_norm(G, 2)) for _, G in rounds]
+    floors = [
+        torch.finfo(G.dtype).eps ** (2 / 3) * float(torch.linalg.matrix_norm(G, 2))
+        for _, G in rounds
+    ]
     rows, labels = [], []
     progress = True
     while progress and len(rows) < n_records:
@@ -113,9 +141,13 @@ def from_rounds(
             for row, label in _passing(model, left[at], n_records, tolerance, law):
                 if len(rows) == n_records:
                     break
-                if rows and bool(((torch.stack(rows) - row).abs() <= 1e-6 + 1e-4 * row.abs()).all(dim=1).any()):
+                if rows and bool(
+                    ((torch.stack(rows) - row).abs() <= 1e-6 + 1e-4 * row.abs()).all(dim=1).any()
+                ):
                     continue
-                if not _lowers_rank(left[at], _first_gradient(model, row, label, law) / n_records, floors[at]):
+                if not _lowers_rank(
+                    left[at], _first_gradient(model, row, label, law) / n_records, floors[at]
+                ):
                     continue
                 rows.append(row)
                 labels.append(label)
@@ -125,7 +157,11 @@ def from_rounds(
     whole = sum(float(G.square().sum()) for _, G in rounds)
     unexplained = sum(float(G.square().sum()) for G in left)
     found = torch.stack(rows) if rows else left[0].new_zeros(0, left[0].shape[1] - 1)
-    return Found(found.double().numpy(), np.array(labels, dtype=np.int64), (unexplained / whole) ** 0.5 if whole else 0.0)
+    return Found(
+        found.double().numpy(),
+        np.array(labels, dtype=np.int64),
+        (unexplained / whole) ** 0.5 if whole else 0.0,
+    )
 
 
 def _passing(model, G, n_records, tolerance, law) -> list[tuple[torch.Tensor, int]]:
@@ -145,9 +181,14 @@ def _passing(model, G, n_records, tolerance, law) -> list[tuple[torch.Tensor, in
         for label in range(n_classes):
             y = torch.full((len(a[block]),), label)
             delta = _shares(model, a[block], y, law)
-            predicted = sum(w[block] * delta.gather(1, j[block, None])[:, 0] for j, w in pairs) / n_records
+            predicted = (
+                sum(w[block] * delta.gather(1, j[block, None])[:, 0] for j, w in pairs) / n_records
+            )
             off = (predicted - bottom[block]).abs() / bottom[block].abs()
-            passing += [(float(off[k]), start + int(k), label) for k in torch.nonzero(off <= tolerance)[:, 0]]
+            passing += [
+                (float(off[k]), start + int(k), label)
+                for k in torch.nonzero(off <= tolerance)[:, 0]
+            ]
     return [(a[k], label) for _, k, label in sorted(passing)]
 
 
@@ -162,7 +203,9 @@ def _candidates(model, G) -> tuple[torch.Tensor, list[tuple[torch.Tensor, torch.
     neurons = torch.arange(len(G))
     ones, zeros = torch.ones(len(G), dtype=G.dtype), torch.zeros(len(G), dtype=G.dtype)
     layers = list(model)
-    shared = len(layers) == 3 and isinstance(layers[1], nn.ReLU) and isinstance(layers[2], nn.Linear)
+    shared = (
+        len(layers) == 3 and isinstance(layers[1], nn.ReLU) and isinstance(layers[2], nn.Linear)
+    )
     if not shared or layers[2].out_features > 2:
         return G, [(neurons, ones)]
     V = layers[2].weight.detach()
@@ -171,8 +214,10 @@ def _candidates(model, G) -> tuple[torch.Tensor, list[tuple[torch.Tensor, torch.
     one, two = torch.combinations(torch.arange(len(kept))).T
     j, k = kept[one], kept[two]
     differences = G[j] / v[j, None] - G[k] / v[k, None]
-    return torch.cat([G, differences]), [(torch.cat([neurons, j]), torch.cat([ones, 1 / v[j]])),
-                                         (torch.cat([neurons, k]), torch.cat([zeros, -1 / v[k]]))]
+    return torch.cat([G, differences]), [
+        (torch.cat([neurons, j]), torch.cat([ones, 1 / v[j]])),
+        (torch.cat([neurons, k]), torch.cat([zeros, -1 / v[k]])),
+    ]
 
 
 def _first_gradient(model, row, label, law) -> torch.Tensor:
@@ -185,7 +230,9 @@ def _shares(model, X, y, law) -> torch.Tensor:
     loss, l2_norm_clip = law
     delta = _deltas(model, X, y, loss) * len(X)
     if l2_norm_clip < math.inf:
-        delta *= bounded.clip_factors(bounded.group_norms(bounded.capture(model, X, y)), l2_norm_clip)[:, None]
+        delta *= bounded.clip_factors(
+            bounded.group_norms(bounded.capture(model, X, y)), l2_norm_clip
+        )[:, None]
     return delta
 
 
@@ -198,17 +245,27 @@ def _deltas(model, X, y, loss) -> torch.Tensor:
 
 def _round(model, gradient) -> tuple[nn.Sequential, torch.Tensor]:
     if not isinstance(model, nn.Sequential):
-        raise ValueError(f"batches need the model as an nn.Sequential that begins with Linear, got {type(model).__name__}")
+        raise ValueError(
+            f"batches need the model as an nn.Sequential that begins with Linear, got {type(model).__name__}"
+        )
     layer = first_layer(model)
     if layer is not model[0]:
-        raise ValueError(f"batches need an nn.Sequential that begins with Linear itself, got {type(model[0]).__name__} first")
+        raise ValueError(
+            f"batches need an nn.Sequential that begins with Linear itself, got {type(model[0]).__name__} first"
+        )
     if layer.bias is None or len(gradient) < 2 or gradient[1] is None:
-        raise ValueError("the attack needs dW and db, and the first layer has no bias gradient: rows show up to a factor only")
+        raise ValueError(
+            "the attack needs dW and db, and the first layer has no bias gradient: rows show up to a factor only"
+        )
     dW, db = gradient[0].detach(), gradient[1].detach()
     if dW.shape != layer.weight.shape or db.shape != dW.shape[:1]:
-        raise ValueError(f"the gradient must be {tuple(layer.weight.shape)} and {tuple(layer.weight.shape[:1])} as the "
-                         f"model's first layer, got {tuple(dW.shape)} and {tuple(db.shape)}")
+        raise ValueError(
+            f"the gradient must be {tuple(layer.weight.shape)} and {tuple(layer.weight.shape[:1])} as the "
+            f"model's first layer, got {tuple(dW.shape)} and {tuple(db.shape)}"
+        )
     G = torch.cat([dW, db[:, None]], dim=1)
     if not bool(torch.isfinite(G).all()):
-        raise ValueError(f"the gradient must be finite, got {int((~torch.isfinite(G)).sum())} values that are not")
+        raise ValueError(
+            f"the gradient must be finite, got {int((~torch.isfinite(G)).sum())} values that are not"
+        )
     return model, G

@@ -35,8 +35,17 @@ class Match(NamedTuple):
 
 
 def match(
-    model: nn.Module, gradient: Sequence[torch.Tensor], *, n_records: int, rng: torch.Generator, labels=None,
-    distance: str = "l2", n_restarts: int = 4, n_steps: int = 200, in_row_space: bool = True, loss: Callable = classification_loss,
+    model: nn.Module,
+    gradient: Sequence[torch.Tensor],
+    *,
+    n_records: int,
+    rng: torch.Generator,
+    labels=None,
+    distance: str = "l2",
+    n_restarts: int = 4,
+    n_steps: int = 200,
+    in_row_space: bool = True,
+    loss: Callable = classification_loss,
 ) -> Match:
     """The batch whose gradient comes closest to the one that was shared, from several random starts.
 
@@ -59,18 +68,27 @@ def match(
     target = [g.detach() for g in gradient]
     if labels is None:
         counts = class_counts(model, target[-1], n_records=n_records, rng=rng)
-        tried = [torch.tensor([k for k, count in enumerate(each) for _ in range(count)]) for each in counts]
+        tried = [
+            torch.tensor([k for k, count in enumerate(each) for _ in range(count)])
+            for each in counts
+        ]
     else:
         tried = [torch.as_tensor(labels)]
         if tried[0].shape != (n_records,):
             raise ValueError(f"labels must be ({n_records},), got {tuple(tried[0].shape)}")
         n_classes = max(2, len(target[-1]))
-        if tried[0].is_floating_point() or not bool(((tried[0] >= 0) & (tried[0] < n_classes)).all()):
-            raise ValueError(f"labels must be whole numbers 0..{n_classes - 1}, got {tried[0].tolist()}")
+        if tried[0].is_floating_point() or not bool(
+            ((tried[0] >= 0) & (tried[0] < n_classes)).all()
+        ):
+            raise ValueError(
+                f"labels must be whole numbers 0..{n_classes - 1}, got {tried[0].tolist()}"
+            )
     origin, basis = _row_space(target, n_records) if in_row_space else (None, None)
     best = None
     for _, y in itertools.product(range(n_restarts), tried):
-        start = torch.randn(n_records, first_layer(model).in_features, generator=rng, dtype=target[0].dtype)
+        start = torch.randn(
+            n_records, first_layer(model).in_features, generator=rng, dtype=target[0].dtype
+        )
         unknown = start if basis is None else (start - origin) @ basis.T
         away, found = _descend(model, target, unknown, y, origin, basis, distance, n_steps, loss)
         if best is None or away < best.distance:
@@ -98,22 +116,36 @@ def class_counts(
     >>> class_counts(mlp((3, 2), rng=rng), torch.tensor([0.4, -0.4]), n_records=1, rng=rng)
     [(0, 1)]
     """
-    rows = torch.randn(256, first_layer(model).in_features, generator=rng, dtype=last_bias_grad.dtype)
+    rows = torch.randn(
+        256, first_layer(model).in_features, generator=rng, dtype=last_bias_grad.dtype
+    )
     with torch.no_grad():
         logits = model(rows)
     if logits.shape[1] == 1:
-        logits, pull = torch.cat([torch.zeros_like(logits), logits], dim=1), torch.cat([-last_bias_grad, last_bias_grad])
+        logits, pull = (
+            torch.cat([torch.zeros_like(logits), logits], dim=1),
+            torch.cat([-last_bias_grad, last_bias_grad]),
+        )
     else:
         pull = last_bias_grad
     if pull.shape != logits.shape[1:]:
-        raise ValueError(f"the last bias gradient must have one entry per logit, got {tuple(last_bias_grad.shape)}")
+        raise ValueError(
+            f"the last bias gradient must have one entry per logit, got {tuple(last_bias_grad.shape)}"
+        )
     low, high = (-pull * n_records).tolist(), ((1 - pull) * n_records).tolist()
-    ranges = [range(max(0, math.ceil(a - 1e-6)), min(n_records, math.floor(b + 1e-6)) + 1) for a, b in zip(low, high)]
+    ranges = [
+        range(max(0, math.ceil(a - 1e-6)), min(n_records, math.floor(b + 1e-6)) + 1)
+        for a, b in zip(low, high)
+    ]
     possible = [counts for counts in itertools.product(*ranges) if sum(counts) == n_records]
     if not possible:
-        raise ValueError(f"no class counts of {n_records} records fit a last bias gradient of {last_bias_grad.tolist()}")
+        raise ValueError(
+            f"no class counts of {n_records} records fit a last bias gradient of {last_bias_grad.tolist()}"
+        )
     likely = (torch.softmax(logits, dim=1).mean(dim=0) - pull) * n_records
-    return sorted(possible, key=lambda counts: float((torch.tensor(counts) - likely).square().sum()))
+    return sorted(
+        possible, key=lambda counts: float((torch.tensor(counts) - likely).square().sum())
+    )
 
 
 def row_errors(found, truth) -> np.ndarray:
@@ -122,12 +154,14 @@ def row_errors(found, truth) -> np.ndarray:
     found: (K, F).  truth: (N, F).  Returns (N,): the root mean square over the features, in their unit; infinity for a row
     that has no partner (K < N).  ValueError if the widths differ.
 
-    >>> row_errors([[0., 0.], [1., 1.]], [[1., 1.], [0., .1], [5., 5.]]).round(3).tolist()
+    >>> row_errors([[0.0, 0.0], [1.0, 1.0]], [[1.0, 1.0], [0.0, 0.1], [5.0, 5.0]]).round(3).tolist()
     [0.0, 0.071, inf]
     """
     found, truth = np.asarray(found, dtype=np.float64), np.asarray(truth, dtype=np.float64)
     if found.ndim != 2 or truth.ndim != 2 or found.shape[1] != truth.shape[1]:
-        raise ValueError(f"found and truth must be (K, F) and (N, F), got {found.shape} and {truth.shape}")
+        raise ValueError(
+            f"found and truth must be (K, F) and (N, F), got {found.shape} and {truth.shape}"
+        )
     distance = np.sqrt(((truth[:, None] - found[None]) ** 2).mean(axis=2))
     errors = np.full(len(truth), np.inf)
     rows, partners = linear_sum_assignment(distance)
@@ -139,17 +173,23 @@ def _row_space(target, n_records) -> tuple[torch.Tensor | None, torch.Tensor | N
     """A point (F,) and a basis (n - 1, F) of the rows x with [x 1] in the row space of [dW db], or None, None."""
     if len(target) < 2 or target[1].shape != target[0].shape[:1]:
         return None, None
-    _, sizes, V = torch.linalg.svd(torch.cat([target[0], target[1][:, None]], dim=1), full_matrices=False)
+    _, sizes, V = torch.linalg.svd(
+        torch.cat([target[0], target[1][:, None]], dim=1), full_matrices=False
+    )
     if n_records > len(sizes) or not sizes[n_records - 1] > _RANK * sizes[0]:
         return None, None
     V = V[:n_records]
     last = V[:, -1]
     origin = (last @ V)[:-1] / last.square().sum()
-    flat = torch.linalg.svd(last[None], full_matrices=True)[2][1:] @ V  # combinations with last entry 0
+    flat = (
+        torch.linalg.svd(last[None], full_matrices=True)[2][1:] @ V
+    )  # combinations with last entry 0
     return origin, flat[:, :-1]
 
 
-def _descend(model, target, unknown, y, origin, basis, distance, n_steps, loss) -> tuple[float, torch.Tensor]:
+def _descend(
+    model, target, unknown, y, origin, basis, distance, n_steps, loss
+) -> tuple[float, torch.Tensor]:
     unknown = unknown.clone().requires_grad_()
     parameters = list(model.parameters())
     size = torch.sqrt(sum(g.square().sum() for g in target))
@@ -158,7 +198,9 @@ def _descend(model, target, unknown, y, origin, basis, distance, n_steps, loss) 
         return unknown if basis is None else origin + unknown @ basis
 
     def objective():
-        made = torch.autograd.grad(loss(model(rows()), y), parameters, create_graph=True, materialize_grads=True)
+        made = torch.autograd.grad(
+            loss(model(rows()), y), parameters, create_graph=True, materialize_grads=True
+        )
         if distance == "l2":
             return sum((m - g).square().sum() for m, g in zip(made, target)) / size**2
         inner = sum((m * g).sum() for m, g in zip(made, target))
@@ -166,21 +208,35 @@ def _descend(model, target, unknown, y, origin, basis, distance, n_steps, loss) 
 
     def closure():
         value = objective()
-        unknown.grad, = torch.autograd.grad(value, unknown, materialize_grads=True)
+        (unknown.grad,) = torch.autograd.grad(value, unknown, materialize_grads=True)
         return value.detach()
 
     if unknown.numel():  # a row space of dimension 0 holds one point
-        torch.optim.LBFGS([unknown], max_iter=n_steps, tolerance_grad=1e-15, tolerance_change=1e-18, history_size=20,
-                          line_search_fn="strong_wolfe").step(closure)
+        torch.optim.LBFGS(
+            [unknown],
+            max_iter=n_steps,
+            tolerance_grad=1e-15,
+            tolerance_change=1e-18,
+            history_size=20,
+            line_search_fn="strong_wolfe",
+        ).step(closure)
     away = float(objective().detach())
     found = rows().detach()
-    return (math.inf if not math.isfinite(away) else math.sqrt(away) if distance == "l2" else max(away, 0.0)), found
+    return (
+        math.inf
+        if not math.isfinite(away)
+        else math.sqrt(away)
+        if distance == "l2"
+        else max(away, 0.0)
+    ), found
 
 
 def _check(model, gradient, n_records, distance, n_restarts, n_steps) -> None:
     first_layer(model)
     if n_records != int(n_records) or not 1 <= n_records <= MAX_RECORDS:
-        raise ValueError(f"n_records must be a whole number from 1 to {MAX_RECORDS}, got {n_records}")
+        raise ValueError(
+            f"n_records must be a whole number from 1 to {MAX_RECORDS}, got {n_records}"
+        )
     if distance not in DISTANCES:
         raise ValueError(f"distance must be one of {DISTANCES}, got {distance!r}")
     for name, value in (("n_restarts", n_restarts), ("n_steps", n_steps)):
@@ -188,7 +244,9 @@ def _check(model, gradient, n_records, distance, n_restarts, n_steps) -> None:
             raise ValueError(f"{name} must be a whole number >= 1, got {value}")
     expected, got = [tuple(p.shape) for p in model.parameters()], [tuple(g.shape) for g in gradient]
     if expected != got:
-        raise ValueError(f"the gradient must have one tensor per parameter, of shapes {expected}, got {got}")
+        raise ValueError(
+            f"the gradient must have one tensor per parameter, of shapes {expected}, got {got}"
+        )
     bad = sum(int((~torch.isfinite(g)).sum()) for g in gradient)
     if bad:
         raise ValueError(f"the gradient must be finite, got {bad} values that are NaN or infinite")

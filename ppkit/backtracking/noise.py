@@ -27,17 +27,25 @@ def ratio_cdf(t, *, mean_top, sd_top, mean_bottom, sd_bottom) -> np.ndarray:
     Returns chances in [0, 1], float64, within about 1e-15.  ValueError if an argument is out of range.
     Source: Hinkley 1969, equation (4), for correlation 0, with the bivariate normal integral after Owen 1956.
 
-    >>> float(ratio_cdf(1.0, mean_top=0, sd_top=1, mean_bottom=0, sd_bottom=1))     # Cauchy
+    >>> float(ratio_cdf(1.0, mean_top=0, sd_top=1, mean_bottom=0, sd_bottom=1))  # Cauchy
     0.75
     """
     t, m_T, s_T, m_B, s_B = _checked(t, mean_top, sd_top, mean_bottom, sd_bottom)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        slope = np.where(np.isinf(t), 0.0, t) * s_B / s_T  # of the line T = t B, in units of the standard deviations
+        slope = (
+            np.where(np.isinf(t), 0.0, t) * s_B / s_T
+        )  # of the line T = t B, in units of the standard deviations
         length = np.hypot(1.0, slope)
         x, k = m_T / s_T, -m_B / s_B
         h = -(x + slope * k) / length
-        p, q = (k - slope * x) / (length * h), -x / k  # (k - rho h) / (h sqrt(1 - rho^2)), rho = -slope / length
-        p, q = np.where(h == 0, np.copysign(np.inf, k), p), np.where(k == 0, np.copysign(np.inf, h), q)
+        p, q = (
+            (k - slope * x) / (length * h),
+            -x / k,
+        )  # (k - rho h) / (h sqrt(1 - rho^2)), rho = -slope / length
+        p, q = (
+            np.where(h == 0, np.copysign(np.inf, k), p),
+            np.where(k == 0, np.copysign(np.inf, h), q),
+        )
         apart = (h * k < 0) | ((h * k == 0) & (h + k < 0))
         chance = 2 * (owens_t(h, p) + owens_t(k, q)) + apart
         chance = np.where((h == 0) & (k == 0), 0.5 + np.arctan(slope) / np.pi, chance)
@@ -61,7 +69,12 @@ def error_cdf(error, *, value, bias_grad, noise_scale, n_rounds=1) -> np.ndarray
     if not (error >= 0).all():
         raise ValueError(f"error must be >= 0, got {error.min()}")
     value, bias_grad, scale = _setting(value, bias_grad, noise_scale, n_rounds)
-    law = {"mean_top": value * bias_grad, "sd_top": scale, "mean_bottom": bias_grad, "sd_bottom": scale}
+    law = {
+        "mean_top": value * bias_grad,
+        "sd_top": scale,
+        "mean_bottom": bias_grad,
+        "sd_bottom": scale,
+    }
     return ratio_cdf(value + error, **law) - ratio_cdf(value - error, **law)
 
 
@@ -76,7 +89,10 @@ def error_quantile(p, *, value, bias_grad, noise_scale, n_rounds=1) -> np.ndarra
     p: in (0, 1).  The other arguments as in `error_cdf`.
     Returns errors > 0 in the unit of the feature.  ValueError if an argument is out of range.
 
-    >>> [round(float(error_quantile(0.5, value=1.0, bias_grad=0.5, noise_scale=s)), 4) for s in (0.001, 0.01, 0.5)]
+    >>> [
+    ...     round(float(error_quantile(0.5, value=1.0, bias_grad=0.5, noise_scale=s)), 4)
+    ...     for s in (0.001, 0.01, 0.5)
+    ... ]
     [0.0019, 0.0191, 0.8838]
     """
     p = _chance(p)
@@ -84,12 +100,17 @@ def error_quantile(p, *, value, bias_grad, noise_scale, n_rounds=1) -> np.ndarra
     unit = np.hypot(1.0, value) * scale / np.hypot(bias_grad, scale)
 
     def reached(angle):
-        return error_cdf(unit * np.tan(angle), value=value, bias_grad=bias_grad, noise_scale=scale) >= p
+        return (
+            error_cdf(unit * np.tan(angle), value=value, bias_grad=bias_grad, noise_scale=scale)
+            >= p
+        )
 
     return unit * np.tan(_bisect(reached, 0.0, np.pi / 2, np.broadcast(p, unit).shape))
 
 
-def rounds_until(error: float, *, p: float, value: float, bias_grad: float, noise_scale: float) -> int:
+def rounds_until(
+    error: float, *, p: float, value: float, bias_grad: float, noise_scale: float
+) -> int:
     """The least number of averaged rounds after which the error is at most `error` with chance p.
 
     error: > 0.  p: in (0, 1).  value, bias_grad (not 0), noise_scale: as in `error_cdf`, single numbers.
@@ -107,7 +128,9 @@ def rounds_until(error: float, *, p: float, value: float, bias_grad: float, nois
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if error_cdf(error, n_rounds=middle, **law) >= p else (middle, high)
+        low, high = (
+            (low, middle) if error_cdf(error, n_rounds=middle, **law) >= p else (middle, high)
+        )
     return high
 
 
@@ -131,14 +154,28 @@ def _setting(value, bias_grad, noise_scale, n_rounds) -> tuple[np.ndarray, np.nd
     n_rounds = np.asarray(n_rounds, dtype=np.float64)
     if not (n_rounds >= 1).all():
         raise ValueError(f"n_rounds must be >= 1, got {n_rounds}")
-    _, value, scale, bias_grad, _ = _checked(0.0, value, noise_scale, bias_grad, 1.0,
-                                             names=("t", "value", "noise_scale", "bias_grad", "sd"))
+    _, value, scale, bias_grad, _ = _checked(
+        0.0,
+        value,
+        noise_scale,
+        bias_grad,
+        1.0,
+        names=("t", "value", "noise_scale", "bias_grad", "sd"),
+    )
     return value, bias_grad, scale / np.sqrt(n_rounds)
 
 
-def _checked(t, mean_top, sd_top, mean_bottom, sd_bottom,
-             names=("t", "mean_top", "sd_top", "mean_bottom", "sd_bottom")) -> tuple[np.ndarray, ...]:
-    arrays = [np.asarray(v, dtype=np.float64) for v in (t, mean_top, sd_top, mean_bottom, sd_bottom)]
+def _checked(
+    t,
+    mean_top,
+    sd_top,
+    mean_bottom,
+    sd_bottom,
+    names=("t", "mean_top", "sd_top", "mean_bottom", "sd_bottom"),
+) -> tuple[np.ndarray, ...]:
+    arrays = [
+        np.asarray(v, dtype=np.float64) for v in (t, mean_top, sd_top, mean_bottom, sd_bottom)
+    ]
     if np.isnan(arrays[0]).any():
         raise ValueError(f"{names[0]} must be a number, got {arrays[0]}")
     for name, values, positive in zip(names[1:], arrays[1:], (False, True, False, True)):

@@ -24,7 +24,9 @@ from ppkit.collaboration.owners import NUMBER, whole
 
 METHODS, WEIGHTS = ("exact", "sorted"), ("records", "inverse_variance")
 LARGEST_EXACT = 20
-_TIE = 1e-12  # values closer than this are equal: of them the coalition with the most records is taken
+_TIE = (
+    1e-12  # values closer than this are equal: of them the coalition with the most records is taken
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,9 @@ def noise_level(n_records, epsilons, *, weights: str = "records", answers=None) 
     Returns a number >= 0.  ValueError if an argument is out of range, or nobody answers in a round.
     Source: wu2020, Appendix B, first display (without its missing factor p); inverse variance and schedules are ours.
 
-    >>> noise_level([1000, 1000, 100000], [.1, .1, 10.]) / noise_level([1000, 1000, 100000], [.1, .1, 10.],
-    ...             weights="inverse_variance") > 19000
+    >>> noise_level([1000, 1000, 100000], [0.1, 0.1, 10.0]) / noise_level(
+    ...     [1000, 1000, 100000], [0.1, 0.1, 10.0], weights="inverse_variance"
+    ... ) > 19000
     True
     """
     n, cost = _checked(n_records, epsilons)
@@ -75,13 +78,19 @@ def noise_level(n_records, epsilons, *, weights: str = "records", answers=None) 
         raise ValueError(f"weights must be one of {', '.join(WEIGHTS)}, got {weights!r}")
     asked = np.ones((1, n.size), bool) if answers is None else np.asarray(answers)
     if asked.dtype != bool or asked.ndim != 2 or asked.shape[1] != n.size or not asked.shape[0]:
-        raise ValueError(f"answers must be a (T, {n.size}) table of bool, got {asked.dtype} of shape {asked.shape}")
+        raise ValueError(
+            f"answers must be a (T, {n.size}) table of bool, got {asked.dtype} of shape {asked.shape}"
+        )
     if not asked.any(axis=1).all():
-        raise ValueError(f"somebody must answer in every round, got nobody in round {int(np.argmin(asked.any(axis=1))) + 1}")
+        raise ValueError(
+            f"somebody must answer in every round, got nobody in round {int(np.argmin(asked.any(axis=1))) + 1}"
+        )
     cost = cost * asked.mean(axis=0) ** 2
     if weights == "records":
         return float(np.mean(asked @ cost / (asked @ n) ** 2))
-    exact = (asked & (cost == 0)).any(axis=1)  # somebody answers without noise and gets all the weight: no noise is left
+    exact = (asked & (cost == 0)).any(
+        axis=1
+    )  # somebody answers without noise and gets all the weight: no noise is left
     precision = asked[~exact] @ np.divide(n**2, cost, out=np.zeros_like(n), where=cost > 0)
     return float(np.sum(1 / precision) / len(asked))
 
@@ -93,10 +102,14 @@ def coalitions(n_owners: int) -> Iterator[tuple[int, ...]]:
     [(0,), (1,), (0, 1)]
     """
     n_owners = whole("n_owners", n_owners)
-    return itertools.chain.from_iterable(itertools.combinations(range(n_owners), size) for size in range(1, n_owners + 1))
+    return itertools.chain.from_iterable(
+        itertools.combinations(range(n_owners), size) for size in range(1, n_owners + 1)
+    )
 
 
-def best_coalition(n_records, epsilons, *, method: str = "sorted", noise: float = 1.0, estimation: float = 0.0) -> Coalition:
+def best_coalition(
+    n_records, epsilons, *, method: str = "sorted", noise: float = 1.0, estimation: float = 0.0
+) -> Coalition:
     """The owners whose coalition has the least forecast, under the paper's weights n_l / n.
 
     n_records: (N,) >= 1, public.  epsilons: (N,) > 0, inf without noise.
@@ -124,7 +137,9 @@ def best_coalition(n_records, epsilons, *, method: str = "sorted", noise: float 
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     if method == "exact" and n.size > LARGEST_EXACT:
-        raise ValueError(f"method 'exact' tries all subsets of at most {LARGEST_EXACT} owners, got {n.size}")
+        raise ValueError(
+            f"method 'exact' tries all subsets of at most {LARGEST_EXACT} owners, got {n.size}"
+        )
     noise, estimation = _constants(noise, estimation)
     order = np.argsort(cost / n, kind="stable")
     sums = _subsets if method == "exact" else np.cumsum
@@ -132,12 +147,21 @@ def best_coalition(n_records, epsilons, *, method: str = "sorted", noise: float 
     value = _value(records, sums(cost[order]), noise, estimation)
     equal = np.flatnonzero(value <= value.min() * (1 + _TIE))
     best = int(equal[np.argmax(records[equal])])
-    members = [bit for bit in range(n.size) if best + 1 >> bit & 1] if method == "exact" else range(best + 1)
-    return Coalition(tuple(sorted(int(order[i]) for i in members)), float(value[best]),
-                     float(_value(n.sum(), cost.sum(), noise, estimation)))
+    members = (
+        [bit for bit in range(n.size) if best + 1 >> bit & 1]
+        if method == "exact"
+        else range(best + 1)
+    )
+    return Coalition(
+        tuple(sorted(int(order[i]) for i in members)),
+        float(value[best]),
+        float(_value(n.sum(), cost.sum(), noise, estimation)),
+    )
 
 
-def price_in_records(n_records, epsilons, *, epsilon: float, noise: float = 1.0, estimation: float = 0.0) -> float:
+def price_in_records(
+    n_records, epsilons, *, epsilon: float, noise: float = 1.0, estimation: float = 0.0
+) -> float:
     """Records that a newcomer of budget `epsilon` must bring so that the coalition does not lose by taking it in.
 
     n_S (sqrt(1 + (1/epsilon^2) / sum_S 1/eps_l^2) - 1),  and with an estimation term the root of value(S and it) = value(S)
@@ -159,11 +183,15 @@ def price_in_records(n_records, epsilons, *, epsilon: float, noise: float = 1.0,
     value, total = _value(n.sum(), cost.sum(), noise, estimation), noise * (cost.sum() + new[0])
     if value == 0:
         return 0.0 if total == 0 else float("inf")
-    needed = (estimation + np.sqrt(estimation**2 + 4 * value * total)) / (2 * value)  # value t^2 - estimation t = total
+    needed = (estimation + np.sqrt(estimation**2 + 4 * value * total)) / (
+        2 * value
+    )  # value t^2 - estimation t = total
     return float(max(needed - n.sum(), 0.0))
 
 
-def own_view(n_records, epsilons, owner: int, *, noise: float = 1.0, estimation: float = 0.0) -> OwnView:
+def own_view(
+    n_records, epsilons, owner: int, *, noise: float = 1.0, estimation: float = 0.0
+) -> OwnView:
     """Joining, training alone, or asking the others: the forecasts of one owner's ways to a model.
 
     n_records, epsilons: (N,), N >= 2; epsilons[owner] counts only where it joins.  owner: index.
@@ -187,9 +215,16 @@ def own_view(n_records, epsilons, owner: int, *, noise: float = 1.0, estimation:
         raise ValueError(f"owner must be below {n.size}, the number of owners, got {owner}")
     own = np.asarray(epsilons, float).copy()
     own[owner] = np.inf
-    best = best_coalition(n, own, noise=noise, estimation=estimation)  # the owner is in: it comes first, without noise
-    return OwnView(float(_value(n[owner], 0.0, noise, estimation)), float(_value(n.sum(), cost.sum(), noise, estimation)),
-                   best.everybody, best.value, tuple(i for i in best.members if i != owner))
+    best = best_coalition(
+        n, own, noise=noise, estimation=estimation
+    )  # the owner is in: it comes first, without noise
+    return OwnView(
+        float(_value(n[owner], 0.0, noise, estimation)),
+        float(_value(n.sum(), cost.sum(), noise, estimation)),
+        best.everybody,
+        best.value,
+        tuple(i for i in best.members if i != owner),
+    )
 
 
 def schedule(horizon: int, n_owners: int, *, share: float, rng: np.random.Generator) -> np.ndarray:
@@ -204,7 +239,7 @@ def schedule(horizon: int, n_owners: int, *, share: float, rng: np.random.Genera
     is then m/T of what it was: a share q of the owners answers with q^2 of the variance each.
     Source: wu2020, section V, names rounds in which "only a subset of the data owners update the ML model" as future work.
 
-    >>> schedule(4, 2, share=.5, rng=np.random.default_rng(0)).sum(axis=0)
+    >>> schedule(4, 2, share=0.5, rng=np.random.default_rng(0)).sum(axis=0)
     array([2, 2])
     """
     for name, value in (("horizon", horizon), ("n_owners", n_owners)):
@@ -214,8 +249,10 @@ def schedule(horizon: int, n_owners: int, *, share: float, rng: np.random.Genera
     horizon, n_owners = int(horizon), int(n_owners)
     each = math.ceil(share * horizon * (1 - _TIE))
     if n_owners * each < horizon:
-        raise ValueError(f"{n_owners} owners with {each} answers each leave rounds of {horizon} without an answer: "
-                         f"share must be at least 1/{n_owners}, got {share}")
+        raise ValueError(
+            f"{n_owners} owners with {each} answers each leave rounds of {horizon} without an answer: "
+            f"share must be at least 1/{n_owners}, got {share}"
+        )
     order, answers = rng.permutation(horizon), np.zeros((horizon, n_owners), bool)
     for owner in range(n_owners):
         answers[order[np.arange(owner * each, (owner + 1) * each) % horizon], owner] = True
@@ -238,9 +275,13 @@ def _checked(n_records, epsilons) -> tuple[np.ndarray, np.ndarray]:
     """Records as float64 and 1/eps^2, one of each an owner."""
     n, epsilons = np.asarray(n_records, float), np.asarray(epsilons, float)
     if n.ndim != 1 or n.shape != epsilons.shape or n.size == 0:
-        raise ValueError(f"needs one epsilon an owner, got {epsilons.shape} epsilons for {n.shape} numbers of records")
+        raise ValueError(
+            f"needs one epsilon an owner, got {epsilons.shape} epsilons for {n.shape} numbers of records"
+        )
     if not (np.isfinite(n) & (n >= 1)).all():
-        raise ValueError(f"every owner must have >= 1 records, got {n[~(np.isfinite(n) & (n >= 1))][0]:g}")
+        raise ValueError(
+            f"every owner must have >= 1 records, got {n[~(np.isfinite(n) & (n >= 1))][0]:g}"
+        )
     if not (epsilons > 0).all():
         raise ValueError(f"epsilon must be > 0, got {epsilons[~(epsilons > 0)][0]:g}")
     return n, 1 / epsilons**2
@@ -251,6 +292,7 @@ def _constants(noise, estimation) -> tuple[float, float]:
         if not (isinstance(value, NUMBER) and np.isfinite(value) and value >= 0):
             raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
     if noise == 0 == estimation:
-        raise ValueError("noise and estimation must not both be 0: every coalition would be as good as any other")
+        raise ValueError(
+            "noise and estimation must not both be 0: every coalition would be as good as any other"
+        )
     return float(noise), float(estimation)
-

@@ -11,7 +11,9 @@ from .owners import Bounds, Owner, checked, positive, start_within, whole
 from .theorems import noise_energy
 
 
-def quadratic_excess(curvatures, offsets, *, variance: float, horizon: int, step: float, algorithm: int = 2) -> np.ndarray:
+def quadratic_excess(
+    curvatures, offsets, *, variance: float, horizon: int, step: float, algorithm: int = 2
+) -> np.ndarray:
     """E f - f* of every round on a quadratic f whose projection is not active, exactly, by mean and variance.
 
     In the eigenvectors of the Hessian each coordinate has its own curvature h and error e = theta - theta*:
@@ -23,15 +25,29 @@ def quadratic_excess(curvatures, offsets, *, variance: float, horizon: int, step
     Returns (T,) for k = 1..T.  ValueError if an argument is out of range.
     Guarantee: exact for w of mean 0, independent over rounds, of that variance; the kind of noise does not matter.
     """
-    h, mean = np.atleast_1d(np.asarray(curvatures, dtype=float)), np.atleast_1d(np.asarray(offsets, dtype=float))
-    if h.shape != mean.shape or h.ndim != 1 or not (np.isfinite(h).all() and (h >= 0).all() and np.isfinite(mean).all()):
-        raise ValueError(f"curvatures (finite, >= 0) and offsets (finite) must be vectors of one length, got {h} and {mean}")
+    h, mean = (
+        np.atleast_1d(np.asarray(curvatures, dtype=float)),
+        np.atleast_1d(np.asarray(offsets, dtype=float)),
+    )
+    if (
+        h.shape != mean.shape
+        or h.ndim != 1
+        or not (np.isfinite(h).all() and (h >= 0).all() and np.isfinite(mean).all())
+    ):
+        raise ValueError(
+            f"curvatures (finite, >= 0) and offsets (finite) must be vectors of one length, got {h} and {mean}"
+        )
     if not (np.isfinite(variance) and variance >= 0 and np.isfinite(step) and step > 0):
-        raise ValueError(f"variance must be >= 0 and step > 0, both finite, got {variance} and {step}")
+        raise ValueError(
+            f"variance must be >= 0 and step > 0, both finite, got {variance} and {step}"
+        )
     horizon = whole("horizon", horizon)
     if isinstance(algorithm, bool) or algorithm not in (1, 2):
         raise ValueError(f"algorithm must be 1 or 2, got {algorithm}")
-    bar, var, var_bar, cov = mean, *np.zeros((3, h.size))  # bar[1] is theta[1]; cov between e[k] and bar[k]
+    bar, var, var_bar, cov = (
+        mean,
+        *np.zeros((3, h.size)),
+    )  # bar[1] is theta[1]; cov between e[k] and bar[k]
     excess = np.empty(horizon)
     for k in range(1, horizon + 1):
         m, v = (bar, var_bar) if algorithm == 2 else (mean, var)
@@ -39,14 +55,26 @@ def quadratic_excess(curvatures, offsets, *, variance: float, horizon: int, step
         rate = step / np.sqrt(k) if algorithm == 2 else step / (horizon**2 * k)
         g = (1 / np.sqrt(horizon) + 1) / (1 / np.sqrt(horizon) + k)
         shrink = 1 - rate * h
-        bar, var_bar = (1 - g) * bar + g * mean, (1 - g) ** 2 * var_bar + 2 * g * (1 - g) * cov + g**2 * var
+        bar, var_bar = (
+            (1 - g) * bar + g * mean,
+            (1 - g) ** 2 * var_bar + 2 * g * (1 - g) * cov + g**2 * var,
+        )
         cov = shrink * ((1 - g) * cov + g * var)
         mean, var = shrink * mean, shrink**2 * var + rate**2 * variance
     return excess
 
 
-def reach(*, gradient_bound: float, n_records, epsilons, horizon: int, step: float, theta_max: float, curvature: float = 0.0,
-          kappa: int = 1) -> float:
+def reach(
+    *,
+    gradient_bound: float,
+    n_records,
+    epsilons,
+    horizon: int,
+    step: float,
+    theta_max: float,
+    curvature: float = 0.0,
+    kappa: int = 1,
+) -> float:
     """How far the noise drives Algorithm 2 towards the box: the largest standard deviation of a coordinate, over theta_max.
 
     v[k+1] = (1 - rho_k h)^2 v[k] + rho_k^2 E w_i^2,  rho_k = c1/sqrt(k),  v[1] = 0;  reach = max_k sqrt(v[k])/theta_max
@@ -57,11 +85,23 @@ def reach(*, gradient_bound: float, n_records, epsilons, horizon: int, step: flo
     Well below 1 the box is not felt and psi follows the law; from about 1/3 on it flattens, and beyond 1 psi says nothing
     about n and epsilon: the iterates jump between the walls, and more noise can even mean a smaller psi.
     """
-    variance = noise_energy(gradient_bound=gradient_bound, n_records=n_records, epsilons=epsilons, horizon=horizon,
-                            kappa=kappa)
-    if not (np.isfinite([step, theta_max, curvature]).all() and step > 0 and theta_max > 0 and curvature >= 0):
-        raise ValueError("step and theta_max must be > 0 and curvature >= 0, all finite, got "
-                         f"{step}, {theta_max} and {curvature}")
+    variance = noise_energy(
+        gradient_bound=gradient_bound,
+        n_records=n_records,
+        epsilons=epsilons,
+        horizon=horizon,
+        kappa=kappa,
+    )
+    if not (
+        np.isfinite([step, theta_max, curvature]).all()
+        and step > 0
+        and theta_max > 0
+        and curvature >= 0
+    ):
+        raise ValueError(
+            "step and theta_max must be > 0 and curvature >= 0, all finite, got "
+            f"{step}, {theta_max} and {curvature}"
+        )
     v = most = 0.0
     for k in range(1, int(horizon)):
         rate = step / np.sqrt(k)
@@ -70,8 +110,19 @@ def reach(*, gradient_bound: float, n_records, epsilons, horizon: int, step: flo
     return float(np.sqrt(most) / theta_max)
 
 
-def expected_psi(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, epsilons, horizon: int, step: float,
-                 optimum: float, algorithm: int = 2, kappa: int = 1, start=None) -> np.ndarray:
+def expected_psi(
+    owners: tuple[Owner, ...],
+    *,
+    loss: Loss,
+    bounds: Bounds,
+    epsilons,
+    horizon: int,
+    step: float,
+    optimum: float,
+    algorithm: int = 2,
+    kappa: int = 1,
+    start=None,
+) -> np.ndarray:
     """E psi of every round for squared loss, exactly, with nothing fitted and nothing run: floor and noise together.
 
     f is a quadratic: Hessian H = 2 X'X/n + r I, least at H^-1 2 X'y/n; `quadratic_excess` in the eigenvectors of H, over f*.
@@ -87,20 +138,45 @@ def expected_psi(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, epsil
     positive("optimum", optimum)
     owners = checked(owners, bounds=bounds)
     n = sum(owner.n_records for owner in owners)
-    gram, target = (sum(owner.n_records / n * owner.moments()[part] for owner in owners) for part in (0, 1))
+    gram, target = (
+        sum(owner.n_records / n * owner.moments()[part] for owner in owners) for part in (0, 1)
+    )
     h, vectors = np.linalg.eigh(2 * gram + loss.regularisation * np.eye(len(target)))
     h = np.maximum(h, 0.0)
-    best = vectors @ np.divide(vectors.T @ (2 * target), h, out=np.zeros_like(h), where=h > 1e-12 * h[-1])
+    best = vectors @ np.divide(
+        vectors.T @ (2 * target), h, out=np.zeros_like(h), where=h > 1e-12 * h[-1]
+    )
     first = start_within(start, len(target), bounds.theta_max)
-    variance = noise_energy(gradient_bound=loss.gradient_bound(bounds), n_records=[owner.n_records for owner in owners],
-                            epsilons=epsilons, horizon=horizon, kappa=kappa)
-    excess = quadratic_excess(h, vectors.T @ (first - best), variance=variance, horizon=horizon, step=step,
-                              algorithm=algorithm)
+    variance = noise_energy(
+        gradient_bound=loss.gradient_bound(bounds),
+        n_records=[owner.n_records for owner in owners],
+        epsilons=epsilons,
+        horizon=horizon,
+        kappa=kappa,
+    )
+    excess = quadratic_excess(
+        h,
+        vectors.T @ (first - best),
+        variance=variance,
+        horizon=horizon,
+        step=step,
+        algorithm=algorithm,
+    )
     return excess / optimum
 
 
-def noise_psi(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, epsilons, horizon: int, step: float, optimum: float,
-              algorithm: int = 2, kappa: int = 1) -> np.ndarray:
+def noise_psi(
+    owners: tuple[Owner, ...],
+    *,
+    loss: Loss,
+    bounds: Bounds,
+    epsilons,
+    horizon: int,
+    step: float,
+    optimum: float,
+    algorithm: int = 2,
+    kappa: int = 1,
+) -> np.ndarray:
     """The noise's part of E psi of every round where f is its regulariser and a linear rest, with nothing fitted.
 
     `quadratic_excess` with curvature r = loss.regularisation in all p directions and no offset, over f*.
@@ -115,7 +191,21 @@ def noise_psi(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, epsilons
     positive("optimum", optimum)
     owners = checked(owners, bounds=bounds, signs=loss.signs)
     p = owners[0].X.shape[1]
-    variance = noise_energy(gradient_bound=loss.gradient_bound(bounds), n_records=[owner.n_records for owner in owners],
-                            epsilons=epsilons, horizon=horizon, kappa=kappa)
-    return quadratic_excess(np.full(p, loss.regularisation), np.zeros(p), variance=variance, horizon=horizon, step=step,
-                            algorithm=algorithm) / optimum
+    variance = noise_energy(
+        gradient_bound=loss.gradient_bound(bounds),
+        n_records=[owner.n_records for owner in owners],
+        epsilons=epsilons,
+        horizon=horizon,
+        kappa=kappa,
+    )
+    return (
+        quadratic_excess(
+            np.full(p, loss.regularisation),
+            np.zeros(p),
+            variance=variance,
+            horizon=horizon,
+            step=step,
+            algorithm=algorithm,
+        )
+        / optimum
+    )

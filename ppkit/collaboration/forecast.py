@@ -62,10 +62,16 @@ class Forecast:
         n_records: (N,).  Returns epsilon > 0, or inf if the floor is 0.
         """
         at_one = spread(n_records, np.ones(len(n_records)), kappa)
-        return float("inf") if self.floor == 0 else at_one * (self.constant / self.floor) ** (1 / self.exponent)
+        return (
+            float("inf")
+            if self.floor == 0
+            else at_one * (self.constant / self.floor) ** (1 / self.exponent)
+        )
 
 
-def fit(psi, n_records, epsilons, *, exponent: float = 2.0, floor: float | None = 0.0, kappa: int = 1) -> Forecast:
+def fit(
+    psi, n_records, epsilons, *, exponent: float = 2.0, floor: float | None = 0.0, kappa: int = 1
+) -> Forecast:
     """The forecast whose logarithm fits best: the mean log ratio, or least squares over constant and floor.
 
     psi: (S,) > 0, means over runs.  n_records, epsilons: (S, N) or, the same for all, (N,); some noise in every setting.
@@ -83,12 +89,20 @@ def fit(psi, n_records, epsilons, *, exponent: float = 2.0, floor: float | None 
     x = x**exponent
     if floor is not None:
         if not (np.isfinite(floor) and 0 <= floor < psi.min()):
-            raise ValueError(f"floor must be >= 0 and below every psi (the least is {psi.min():g}), got {floor}")
-        return Forecast(float(np.exp(np.log((psi - floor) / x).mean())), float(exponent), float(floor))
+            raise ValueError(
+                f"floor must be >= 0 and below every psi (the least is {psi.min():g}), got {floor}"
+            )
+        return Forecast(
+            float(np.exp(np.log((psi - floor) / x).mean())), float(exponent), float(floor)
+        )
     if psi.size < 3 or np.ptp(x) == 0:
-        raise ValueError(f"a floor is fitted on three settings or more with spreads that differ, got {psi.size} settings")
+        raise ValueError(
+            f"a floor is fitted on three settings or more with spreads that differ, got {psi.size} settings"
+        )
 
-    def left_over(log_ratio):  # psi = constant (x + ratio): for each ratio the best constant is a mean log ratio
+    def left_over(
+        log_ratio,
+    ):  # psi = constant (x + ratio): for each ratio the best constant is a mean log ratio
         return np.log(psi / (x + np.exp(log_ratio))).var()
 
     found = _least(left_over, np.log(x.min()) - 14, np.log(x.max()) + 7)
@@ -116,7 +130,11 @@ def _least(function, low: float, high: float) -> float:
     grid = np.linspace(low, high, 200)
     best = int(np.argmin([function(value) for value in grid]))
     between = grid[max(best - 1, 0)], grid[min(best + 1, 199)]
-    return float(optimize.minimize_scalar(function, bounds=between, method="bounded", options={"xatol": 1e-10}).x)
+    return float(
+        optimize.minimize_scalar(
+            function, bounds=between, method="bounded", options={"xatol": 1e-10}
+        ).x
+    )
 
 
 def _points(psi, n_records, epsilons, kappa) -> tuple[np.ndarray, np.ndarray]:
@@ -125,7 +143,9 @@ def _points(psi, n_records, epsilons, kappa) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"psi must be a vector of finite numbers > 0, got {psi}")
     x = np.asarray(spread(n_records, epsilons, kappa))
     if x.shape not in ((), (1,), psi.shape):
-        raise ValueError(f"psi and the settings must be of one length, got {psi.size} psi and {x.size} settings")
+        raise ValueError(
+            f"psi and the settings must be of one length, got {psi.size} psi and {x.size} settings"
+        )
     x = np.broadcast_to(x, psi.shape)
     if not (x > 0).all():
         raise ValueError("every setting needs noise: some have epsilon = inf for all owners")

@@ -47,7 +47,7 @@ class Lines:
         total = np.empty(models.shape)
         width = min(_COLUMNS, together * max(1, 64 // together))
         for left in range(0, n_models, width):
-            total[left:left + width] = self._sums(models[left:left + width])
+            total[left : left + width] = self._sums(models[left : left + width])
         return total[:, :p].T, -total[:, p]
 
     def _sums(self, models):
@@ -59,7 +59,10 @@ class Lines:
         # a product of w float32 numbers is within (w + 4) half units of |r|_2 |t|_2, in any order of additions
         reach = (models.shape[1] + 4) * 2.0**-24 * largest if coarse is not self.lines else 0.0
         coarse_models = np.ascontiguousarray(models.T, dtype=coarse.dtype)
-        centre, weights = centre.astype(self.lines.dtype), np.empty((_ROWS, len(models)), self.lines.dtype)
+        centre, weights = (
+            centre.astype(self.lines.dtype),
+            np.empty((_ROWS, len(models)), self.lines.dtype),
+        )
         total, common = np.zeros(models.shape), np.zeros(models.shape[1])
         for first in range(0, len(self.lines), _LOOK):
             look = slice(first, first + _LOOK)
@@ -73,8 +76,10 @@ class Lines:
                 lines, rough, norms = lines[split], rough[split], norms[split]
             for start in range(0, len(lines), _ROWS):
                 block = slice(start, start + _ROWS)
-                hit = weights[:len(lines[block])]
-                _below(rough[block] @ coarse_models, lines[block], models, norms[block] * reach, hit)
+                hit = weights[: len(lines[block])]
+                _below(
+                    rough[block] @ coarse_models, lines[block], models, norms[block] * reach, hit
+                )
                 total += hit.T @ lines[block]
         return total + common
 

@@ -30,14 +30,30 @@ class Loss:
 
     def __post_init__(self):
         if self.kind not in KINDS:
-            raise ValueError(f"kind must be one of {', '.join(KINDS)}, which are convex, got {self.kind}")
-        if not (isinstance(self.regularisation, NUMBER) and math.isfinite(self.regularisation) and self.regularisation >= 0):
-            raise ValueError("regularisation must be a finite number >= 0, or the loss is not convex, "
-                             f"got {self.regularisation!r}")
-        if not (isinstance(self.positive_weight, NUMBER) and math.isfinite(self.positive_weight) and self.positive_weight > 0):
-            raise ValueError(f"positive_weight must be a finite number > 0, got {self.positive_weight!r}")
+            raise ValueError(
+                f"kind must be one of {', '.join(KINDS)}, which are convex, got {self.kind}"
+            )
+        if not (
+            isinstance(self.regularisation, NUMBER)
+            and math.isfinite(self.regularisation)
+            and self.regularisation >= 0
+        ):
+            raise ValueError(
+                "regularisation must be a finite number >= 0, or the loss is not convex, "
+                f"got {self.regularisation!r}"
+            )
+        if not (
+            isinstance(self.positive_weight, NUMBER)
+            and math.isfinite(self.positive_weight)
+            and self.positive_weight > 0
+        ):
+            raise ValueError(
+                f"positive_weight must be a finite number > 0, got {self.positive_weight!r}"
+            )
         if self.kind == "squared" and self.positive_weight != 1:
-            raise ValueError(f"positive_weight is for hinge and logistic loss, squared loss got {self.positive_weight}")
+            raise ValueError(
+                f"positive_weight is for hinge and logistic loss, squared loss got {self.positive_weight}"
+            )
 
     @property
     def signs(self) -> bool:
@@ -49,7 +65,9 @@ class Loss:
         owners = checked(owners, signs=self.signs)
         thetas = np.asarray(thetas, dtype=np.float64)
         if thetas.shape[-1:] != owners[0].X.shape[1:]:
-            raise ValueError(f"thetas must be (..., {owners[0].X.shape[1]}) as the features, got {thetas.shape}")
+            raise ValueError(
+                f"thetas must be (..., {owners[0].X.shape[1]}) as the features, got {thetas.shape}"
+            )
         columns = np.ascontiguousarray(thetas.reshape(-1, thetas.shape[-1]).T)
         values = queries(self, owners).values(columns).reshape(thetas.shape[:-1])
         return values if values.ndim else float(values)
@@ -80,8 +98,12 @@ class Loss:
         if self.kind == "squared":
             second = sum(owner.n_records / n * owner.moments()[0] for owner in owners)
             eigenvalues = np.linalg.eigvalsh(2 * second)
-            return self.regularisation + max(0.0, float(eigenvalues[0])), self.regularisation + float(eigenvalues[-1])
-        second = sum((owner.X * self.record_weights(owner)[:, None]).T @ owner.X / n for owner in owners)
+            return self.regularisation + max(
+                0.0, float(eigenvalues[0])
+            ), self.regularisation + float(eigenvalues[-1])
+        second = sum(
+            (owner.X * self.record_weights(owner)[:, None]).T @ owner.X / n for owner in owners
+        )
         return self.regularisation, self.regularisation + float(np.linalg.eigvalsh(second)[-1]) / 4
 
     def record_weights(self, owner: Owner) -> np.ndarray:
@@ -123,7 +145,9 @@ class _Squared:
         self.owners = [owner.moments() for owner in owners]
         sizes = np.array([owner.n_records for owner in owners], dtype=np.float64)
         shares = sizes / sizes.sum()
-        self.A, self.b, self.c = (sum(share * part for share, part in zip(shares, parts)) for parts in zip(*self.owners))
+        self.A, self.b, self.c = (
+            sum(share * part for share, part in zip(shares, parts)) for parts in zip(*self.owners)
+        )
 
     def gradient(self, at, columns):
         A, b, _ = self.owners[at]
@@ -146,7 +170,9 @@ class _Hinge:
 
     def __init__(self, loss, owners, together, dtype):
         self.loss, self.together = loss, together
-        self.lines = [Lines(owner.X * owner.y[:, None], loss.record_weights(owner), dtype) for owner in owners]
+        self.lines = [
+            Lines(owner.X * owner.y[:, None], loss.record_weights(owner), dtype) for owner in owners
+        ]
         self.sizes = [owner.n_records for owner in owners]
 
     def gradient(self, at, columns):
@@ -158,7 +184,9 @@ class _Hinge:
         for lines in self.lines:
             a, b = lines.sums(columns, self.together)
             total = total + b - np.einsum("pc,pc->c", a, columns)
-        return total / sum(self.sizes) + self.loss.regularisation / 2 * np.einsum("pc,pc->c", columns, columns)
+        return total / sum(self.sizes) + self.loss.regularisation / 2 * np.einsum(
+            "pc,pc->c", columns, columns
+        )
 
 
 class _Logistic:
@@ -177,8 +205,8 @@ class _Logistic:
             part = slice(left, left + _COLUMNS)
             models = np.ascontiguousarray(columns[:, part], dtype=self.dtype)
             for start in range(0, len(signed), _ROWS):
-                block = signed[start:start + _ROWS]
-                yield block @ models, block, weights[start:start + _ROWS], part
+                block = signed[start : start + _ROWS]
+                yield block @ models, block, weights[start : start + _ROWS], part
 
     def gradient(self, at, columns):
         """-sum s y x / (1 + e^m) / n; margins above 80 have a slope below 1e-34."""
@@ -199,4 +227,6 @@ class _Logistic:
                 small = np.exp(-np.abs(margins))
                 small += 1
                 total[part] += weights @ (np.maximum(-margins, 0) + np.log(small))
-        return total / self.n + self.loss.regularisation / 2 * np.einsum("pc,pc->c", columns, columns)
+        return total / self.n + self.loss.regularisation / 2 * np.einsum(
+            "pc,pc->c", columns, columns
+        )

@@ -19,20 +19,23 @@ from ppkit.collaboration.losses import Loss
 from ppkit.collaboration.owners import Bounds, Owner, checked
 
 REL_GAP = {"squared": 1e-9, "logistic": 1e-9, "hinge": 1e-8}
-_ROUNDING = 1e-14                                           # of f(0): below it no gap means anything
+_ROUNDING = 1e-14  # of f(0): below it no gap means anything
 _MOST_STEPS, _COOLER = 200, 0.25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Optimum:
     """theta (p,) in the box; value = f(theta); gap >= 0 with value - gap <= f(theta*) <= value; method, in words."""
+
     theta: np.ndarray
     value: float
     gap: float
     method: str
 
 
-def optimum(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, rel_gap: float | None = None) -> Optimum:
+def optimum(
+    owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, rel_gap: float | None = None
+) -> Optimum:
     """theta* of all owners' records together, over |theta|_inf <= bounds.theta_max, with a certificate of its value.
 
     owners: >= 1, of one width p, within the bounds.  loss: its f.  bounds: its theta_max makes the box.
@@ -49,15 +52,23 @@ def optimum(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, rel_gap: f
     if not rel_gap > 0:
         raise ValueError(f"rel_gap must be > 0, got {rel_gap}")
     owners = checked(owners, bounds=bounds, signs=loss.signs)
-    found = (_squared if loss.kind == "squared" else _margins)(owners, loss, bounds.theta_max, rel_gap)
-    found = replace(found, gap=min(found.gap, max(found.value, 0.0)))                      # as no f is below 0
-    if not found.gap <= rel_gap * found.value + _ROUNDING * loss.value(np.zeros_like(found.theta), owners):
-        raise ValueError(f"no certificate: f = {found.value:.6g} is known to lie within {found.gap:.2g} of the least value, "
-                         f"expected a relative gap of at most {rel_gap:g}")
+    found = (_squared if loss.kind == "squared" else _margins)(
+        owners, loss, bounds.theta_max, rel_gap
+    )
+    found = replace(found, gap=min(found.gap, max(found.value, 0.0)))  # as no f is below 0
+    if not found.gap <= rel_gap * found.value + _ROUNDING * loss.value(
+        np.zeros_like(found.theta), owners
+    ):
+        raise ValueError(
+            f"no certificate: f = {found.value:.6g} is known to lie within {found.gap:.2g} of the least value, "
+            f"expected a relative gap of at most {rel_gap:g}"
+        )
     return found
 
 
-def constant_model(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, rel_gap: float | None = None) -> Optimum:
+def constant_model(
+    owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, rel_gap: float | None = None
+) -> Optimum:
     """The best model that looks at nothing: all coordinates 0 but the last, which belongs to the constant.
 
     Arguments, errors: as `optimum`; ValueError too if the last column is not the same number in every row.
@@ -65,9 +76,14 @@ def constant_model(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, rel
     """
     for owner in checked(owners):
         if np.ptp(owner.X[:, -1]) != 0 or owner.X[0, -1] != owners[0].X[0, -1]:
-            raise ValueError(f"the last column must be the constant, got {owner.X[:, -1].min():g} to "
-                             f"{owner.X[:, -1].max():g} with {owner.name}")
-    last = tuple(Owner(name=owner.name, X=np.ascontiguousarray(owner.X[:, -1:]), y=owner.y) for owner in owners)
+            raise ValueError(
+                f"the last column must be the constant, got {owner.X[:, -1].min():g} to "
+                f"{owner.X[:, -1].max():g} with {owner.name}"
+            )
+    last = tuple(
+        Owner(name=owner.name, X=np.ascontiguousarray(owner.X[:, -1:]), y=owner.y)
+        for owner in owners
+    )
     found = optimum(last, loss=loss, bounds=bounds, rel_gap=rel_gap)
     theta = np.append(np.zeros(owners[0].X.shape[1] - 1), found.theta)
     return Optimum(theta, found.value, found.gap, f"{found.method}, only the constant free")
@@ -75,18 +91,30 @@ def constant_model(owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, rel
 
 def _squared(owners, loss, theta_max, rel_gap) -> Optimum:
     n = sum(owner.n_records for owner in owners)
-    gram = sum(owner.X.T @ owner.X for owner in owners) / n + loss.regularisation / 2 * np.eye(owners[0].X.shape[1])
+    gram = sum(owner.X.T @ owner.X for owner in owners) / n + loss.regularisation / 2 * np.eye(
+        owners[0].X.shape[1]
+    )
     target = sum(owner.X.T @ owner.y for owner in owners) / n
-    curvature, axes = np.linalg.eigh(gram)                   # f = |root theta - root^-T target|^2 + const
+    curvature, axes = np.linalg.eigh(gram)  # f = |root theta - root^-T target|^2 + const
     kept = curvature > 1e-12 * curvature[-1]
     root = np.sqrt(curvature[kept])[:, None] * axes[:, kept].T
-    solved = lsq_linear(root, (axes[:, kept].T @ target) / np.sqrt(curvature[kept]), bounds=(-theta_max, theta_max),
-                        method="bvls", tol=1e-15)
+    solved = lsq_linear(
+        root,
+        (axes[:, kept].T @ target) / np.sqrt(curvature[kept]),
+        bounds=(-theta_max, theta_max),
+        method="bvls",
+        tol=1e-15,
+    )
     theta = np.clip(solved.x, -theta_max, theta_max)
     value = float(loss.value(theta, owners))
     gradient = 2 * (gram @ theta - target)
     curved = 2 * max(float(curvature[0]), 0.0) if kept.all() else 0.0
-    return Optimum(theta, value, _least_below(theta, gradient, curved, theta_max), "bounded least squares on the Gram matrix")
+    return Optimum(
+        theta,
+        value,
+        _least_below(theta, gradient, curved, theta_max),
+        "bounded least squares on the Gram matrix",
+    )
 
 
 def _least_below(theta, gradient, curved, theta_max) -> float:
@@ -115,18 +143,31 @@ def _margins(owners, loss, theta_max, rel_gap) -> Optimum:
         below, steps, mu = max(below, under), steps + used, mu * _COOLER
         if not hinge or idle == 2 or steps >= _MOST_STEPS:
             break
-    return Optimum(best, least, max(0.0, least - below), "projected Newton steps" + ", the hinge smoothed ever less" * hinge)
+    return Optimum(
+        best,
+        least,
+        max(0.0, least - below),
+        "projected Newton steps" + ", the hinge smoothed ever less" * hinge,
+    )
 
 
 class _Smooth:
     """F(theta) = r/2 |theta|^2 + sum c_i mu log(1 + exp(z_i/mu)), z = margin - signed theta: value, slope, curvature."""
 
     def __init__(self, signed, weight, regularisation, margin, mu):
-        self.signed, self.weight, self.regularisation, self.margin, self.mu = signed, weight, regularisation, margin, mu
+        self.signed, self.weight, self.regularisation, self.margin, self.mu = (
+            signed,
+            weight,
+            regularisation,
+            margin,
+            mu,
+        )
 
     def at(self, theta):
         heat = (self.margin - self.signed @ theta) / self.mu
-        return self.regularisation / 2 * theta @ theta + self.mu * (self.weight @ np.logaddexp(0, heat)), expit(heat)
+        return self.regularisation / 2 * theta @ theta + self.mu * (
+            self.weight @ np.logaddexp(0, heat)
+        ), expit(heat)
 
     def slope(self, theta, alpha):
         return self.regularisation * theta - (self.weight * alpha) @ self.signed

@@ -28,20 +28,32 @@ class Owner:
     _moments: list = field(init=False, repr=False)
 
     def __post_init__(self):
-        X, y = np.ascontiguousarray(self.X, dtype=np.float64), np.ascontiguousarray(self.y, dtype=np.float64)
+        X, y = (
+            np.ascontiguousarray(self.X, dtype=np.float64),
+            np.ascontiguousarray(self.y, dtype=np.float64),
+        )
         if X.ndim != 2 or y.ndim != 1 or len(X) != len(y):
-            raise ValueError(f"owner {self.name}: X must be (n, p) and y (n,), got {X.shape} and {y.shape}")
+            raise ValueError(
+                f"owner {self.name}: X must be (n, p) and y (n,), got {X.shape} and {y.shape}"
+            )
         if not X.size:
             raise ValueError(f"owner {self.name} has no records: X has shape {X.shape}")
         norms = _l1_norms(X)
         for what, values in (("X", norms), ("y", y)):
             if not np.isfinite(values).all():
-                raise ValueError(f"owner {self.name}: {what} must be finite, got NaN or infinite values in "
-                                 f"{int((~np.isfinite(values)).sum())} of {len(y)} rows")
+                raise ValueError(
+                    f"owner {self.name}: {what} must be finite, got NaN or infinite values in "
+                    f"{int((~np.isfinite(values)).sum())} of {len(y)} rows"
+                )
         X, y = X.view(), y.view()
         X.flags.writeable = y.flags.writeable = False
-        for name, value in (("X", X), ("y", y), ("largest_l1", float(norms.max())), ("largest_label", float(np.abs(y).max())),
-                            ("_moments", [])):
+        for name, value in (
+            ("X", X),
+            ("y", y),
+            ("largest_l1", float(norms.max())),
+            ("largest_label", float(np.abs(y).max())),
+            ("_moments", []),
+        ):
             object.__setattr__(self, name, value)
 
     @property
@@ -55,7 +67,7 @@ class Owner:
             n, p = self.X.shape
             A, b, c = np.zeros((p, p)), np.zeros(p), 0.0
             for start in range(0, n, _ROWS):  # rows that stay in the cache for both products
-                X, y = self.X[start:start + _ROWS], self.y[start:start + _ROWS]
+                X, y = self.X[start : start + _ROWS], self.y[start : start + _ROWS]
                 A += X.T @ X
                 b += y @ X
                 c += float(y @ y)
@@ -94,15 +106,22 @@ def blocks(X, y, sizes: Sequence[int], *, names: Sequence[str] | None = None) ->
         raise ValueError(f"sizes must be a list, a number of records for each owner, got {sizes!r}")
     names = [str(i + 1) for i in range(len(sizes))] if names is None else list(names)
     if not len(sizes) or len(names) != len(sizes):
-        raise ValueError(f"need at least one size and a name for each, got {len(sizes)} sizes and {len(names)} names")
+        raise ValueError(
+            f"need at least one size and a name for each, got {len(sizes)} sizes and {len(names)} names"
+        )
     for name, size in zip(names, sizes):
         whole(f"the size of owner {name}", size)
     if X.ndim != 2 or y.shape != X.shape[:1]:
         raise ValueError(f"X must be (n, p) and y (n,), got {X.shape} and {y.shape}")
     if sum(sizes) > len(X):
-        raise ValueError(f"sizes {tuple(sizes)} ask for {sum(sizes)} records, the data has {len(X)}")
+        raise ValueError(
+            f"sizes {tuple(sizes)} ask for {sum(sizes)} records, the data has {len(X)}"
+        )
     ends = np.cumsum(np.asarray(sizes, dtype=np.int64))
-    return tuple(Owner(name, X[end - int(size):end], y[end - int(size):end]) for name, size, end in zip(names, sizes, ends))
+    return tuple(
+        Owner(name, X[end - int(size) : end], y[end - int(size) : end])
+        for name, size, end in zip(names, sizes, ends)
+    )
 
 
 def clip_records(X, *, l1_bound: float, constant: bool = False) -> np.ndarray:
@@ -126,10 +145,12 @@ def clip_records(X, *, l1_bound: float, constant: bool = False) -> np.ndarray:
         raise ValueError(f"X must be (n, p), got shape {X.shape}")
     norms = _l1_norms(X)
     if not np.isfinite(norms).all():
-        raise ValueError(f"X must be finite, got NaN or infinite values in {int((~np.isfinite(norms)).sum())} of {len(X)} rows")
+        raise ValueError(
+            f"X must be finite, got NaN or infinite values in {int((~np.isfinite(norms)).sum())} of {len(X)} rows"
+        )
     factors = np.divide(room, norms, out=np.ones(len(X)), where=norms > room)
     clipped = np.ones((len(X), X.shape[1] + constant))
-    np.multiply(X, factors[:, None], out=clipped[:, :X.shape[1]])
+    np.multiply(X, factors[:, None], out=clipped[:, : X.shape[1]])
     return clipped
 
 
@@ -137,21 +158,30 @@ def whole(name: str, value, *, least: int = 1) -> int:
     """`value` as an int; ValueError in one sentence if it is not a whole number >= least (a bool, a string, 2.5, NaN)."""
     fits = isinstance(value, NUMBER) and not isinstance(value, bool)
     if not (fits and math.isfinite(value) and value == int(value) and value >= least):
-        raise ValueError(f"{name} must be a whole number >= {least}, got {value if fits else repr(value)}")
+        raise ValueError(
+            f"{name} must be a whole number >= {least}, got {value if fits else repr(value)}"
+        )
     return int(value)
 
 
 def settings(n_records, epsilons, kappa=1) -> tuple[np.ndarray, np.ndarray]:
     """n_records and epsilons as float64 arrays (..., N), one entry per owner; ValueError in one sentence if they, or kappa, are odd."""
-    n, budgets = np.atleast_1d(np.asarray(n_records, dtype=float)), np.atleast_1d(np.asarray(epsilons, dtype=float))
+    n, budgets = (
+        np.atleast_1d(np.asarray(n_records, dtype=float)),
+        np.atleast_1d(np.asarray(epsilons, dtype=float)),
+    )
     if n.shape[-1] != budgets.shape[-1] or n.shape[-1] == 0:
-        raise ValueError(f"n_records and epsilons must have one entry per owner, got shapes {n.shape} and {budgets.shape}")
+        raise ValueError(
+            f"n_records and epsilons must have one entry per owner, got shapes {n.shape} and {budgets.shape}"
+        )
     if not (np.isfinite(n).all() and (n >= 1).all() and (n == np.floor(n)).all()):
         raise ValueError(f"n_records must be whole numbers >= 1, got {n.tolist()}")
     if not (budgets > 0).all():
         raise ValueError(f"epsilons must be > 0, got {budgets[~(budgets > 0)][0]}")
     if whole("kappa", kappa) > n.shape[-1]:
-        raise ValueError(f"kappa must be a whole number from 1 to {n.shape[-1]} (the owners), got {kappa}")
+        raise ValueError(
+            f"kappa must be a whole number from 1 to {n.shape[-1]} (the owners), got {kappa}"
+        )
     return n, budgets
 
 
@@ -159,10 +189,14 @@ def positive(name: str, value) -> None:
     """ValueError in one sentence if `value` is not a finite number > 0."""
     fits = isinstance(value, NUMBER) and not isinstance(value, bool)
     if not (fits and math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a finite number > 0, got {value if fits else repr(value)}")
+        raise ValueError(
+            f"{name} must be a finite number > 0, got {value if fits else repr(value)}"
+        )
 
 
-def checked(owners: Sequence[Owner], *, bounds: Bounds | None = None, signs: bool = False) -> tuple[Owner, ...]:
+def checked(
+    owners: Sequence[Owner], *, bounds: Bounds | None = None, signs: bool = False
+) -> tuple[Owner, ...]:
     """The owners, after a look that they fit each other, the bounds, and (signs) labels of -1 and +1.
 
     ValueError in one sentence that names the owner and the value.
@@ -179,15 +213,21 @@ def checked(owners: Sequence[Owner], *, bounds: Bounds | None = None, signs: boo
     for owner in owners:
         if signs and not (np.abs(owner.y) == 1).all():
             odd = owner.y[np.abs(owner.y) != 1][0]
-            raise ValueError(f"owner {owner.name}: labels must be -1 or +1 for this loss, got {odd}")
+            raise ValueError(
+                f"owner {owner.name}: labels must be -1 or +1 for this loss, got {odd}"
+            )
         if bounds is None:
             continue
         if owner.largest_l1 > bounds.record_l1 * (1 + _ROUNDING):
-            raise ValueError(f"owner {owner.name}: records are not clipped: an l1 norm of {owner.largest_l1:.6g} is above "
-                             f"record_l1 = {bounds.record_l1:.6g} (see clip_records)")
+            raise ValueError(
+                f"owner {owner.name}: records are not clipped: an l1 norm of {owner.largest_l1:.6g} is above "
+                f"record_l1 = {bounds.record_l1:.6g} (see clip_records)"
+            )
         if not signs and owner.largest_label > bounds.label * (1 + _ROUNDING):
-            raise ValueError(f"owner {owner.name}: a label of size {owner.largest_label:.6g} is above "
-                             f"label = {bounds.label:.6g}")
+            raise ValueError(
+                f"owner {owner.name}: a label of size {owner.largest_label:.6g} is above "
+                f"label = {bounds.label:.6g}"
+            )
     return owners
 
 
@@ -195,8 +235,10 @@ def start_within(start, p: int, theta_max: float) -> np.ndarray:
     """theta[1] as (p,) float64, 0 for None; ValueError if its shape is another or it lies outside |theta|_inf <= theta_max."""
     start = np.zeros(p) if start is None else np.asarray(start, dtype=np.float64)
     if start.shape != (p,) or not (np.abs(start) <= theta_max).all():
-        raise ValueError(f"start must be ({p},) within theta_max = {theta_max}, got shape {start.shape}"
-                         f" and a largest size of {np.abs(start).max(initial=0.0)}")
+        raise ValueError(
+            f"start must be ({p},) within theta_max = {theta_max}, got shape {start.shape}"
+            f" and a largest size of {np.abs(start).max(initial=0.0)}"
+        )
     return start
 
 

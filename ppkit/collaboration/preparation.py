@@ -25,7 +25,7 @@ from ppkit.datasets import Dataset
 from ppkit.datasets.lending import FEATURES
 
 LEVELS = ("none", "constant", "public")
-AMOUNT = (88.35, 250.12)                # mean and standard deviation of Amount, as published with the data
+AMOUNT = (88.35, 250.12)  # mean and standard deviation of Amount, as published with the data
 _BLOCK = 65_536
 
 
@@ -38,6 +38,7 @@ class Prepared:
     mean_rate: what `level="public"` subtracted, % a year, else 0.  clipped: share of the n records that were scaled down.
     clipped_y: share of the n labels that were moved to the bound.  steps: what was done, one sentence each.
     """
+
     X: np.ndarray = field(repr=False)
     y: np.ndarray = field(repr=False)
     bounds: Bounds
@@ -49,9 +50,18 @@ class Prepared:
     steps: tuple[str, ...]
 
 
-def lending(dataset: Dataset, *, columns: tuple[str, ...] = FEATURES, n_components: int = 10, n_public: int = 10_000,
-            level: str = "none", standardised: bool = True, record_l1: float = 15.0, theta_max: float | None = None,
-            label: float | None = None) -> Prepared:
+def lending(
+    dataset: Dataset,
+    *,
+    columns: tuple[str, ...] = FEATURES,
+    n_components: int = 10,
+    n_public: int = 10_000,
+    level: str = "none",
+    standardised: bool = True,
+    record_l1: float = 15.0,
+    theta_max: float | None = None,
+    label: float | None = None,
+) -> Prepared:
     """Loans as records of ten principal components, the interest rate in % a year as y.
 
     dataset: `load("lending", ...)`.  columns: which go in; the paper keeps all, grade and what is known only afterwards
@@ -73,35 +83,62 @@ def lending(dataset: Dataset, *, columns: tuple[str, ...] = FEATURES, n_componen
     if level not in LEVELS:
         raise ValueError(f"level must be one of {', '.join(LEVELS)}, got {level!r}")
     if not 2 <= n_public < dataset.n_rows:
-        raise ValueError(f"n_public must be in [2, {dataset.n_rows - 1}], the rows but one, got {n_public}")
+        raise ValueError(
+            f"n_public must be in [2, {dataset.n_rows - 1}], the rows but one, got {n_public}"
+        )
     unknown = [column for column in columns if column not in dataset.feature_names]
     if unknown or not 1 <= n_components <= min(len(columns), n_public):
-        raise ValueError(f"n_components must be in [1, {len(columns)}] and columns known, got {n_components} and {unknown}")
+        raise ValueError(
+            f"n_components must be in [1, {len(columns)}] and columns known, got {n_components} and {unknown}"
+        )
     places = [dataset.feature_names.index(column) for column in columns]
     first_public = dataset.n_rows - n_public
-    basis = fit_basis(dataset.X[first_public:, places], n_components=n_components, standardised=standardised)
+    basis = fit_basis(
+        dataset.X[first_public:, places], n_components=n_components, standardised=standardised
+    )
     components = project(dataset.X, places, basis)
     mean_rate = float(dataset.y[first_public:].mean(dtype=np.float64)) if level == "public" else 0.0
     rate = dataset.y.astype(np.float64) - mean_rate
-    bounds = Bounds(record_l1, {"constant": 13.0}.get(level, 3.0) if theta_max is None else theta_max,
-                    {"public": 20.0}.get(level, 31.0) if label is None else label)
-    X, y = clip_records(components, l1_bound=record_l1, constant=level == "constant"), np.clip(rate, -bounds.label, bounds.label)
+    bounds = Bounds(
+        record_l1,
+        {"constant": 13.0}.get(level, 3.0) if theta_max is None else theta_max,
+        {"public": 20.0}.get(level, 31.0) if label is None else label,
+    )
+    X, y = (
+        clip_records(components, l1_bound=record_l1, constant=level == "constant"),
+        np.clip(rate, -bounds.label, bounds.label),
+    )
     own = slice(0, first_public)
     room = record_l1 - (level == "constant")
     clipped = float(np.mean(np.abs(components[own]).sum(axis=1) > room))
-    steps = (f"{len(columns)} columns, categories as whole numbers",
-             f"centred{' and scaled to deviation 1' if standardised else ''} by the last {n_public:,} rows, which are public",
-             f"{n_components} principal components of those rows, {basis.explained:.0%} of their variance",
-             {"none": "y = theta.x without a constant", "constant": "a 1 appended",
-              "public": f"y is the rate less the public mean {mean_rate:.2f} %"}[level],
-             f"records scaled down to l1 norm {record_l1:g}: {clipped:.1%} of them")
-    return Prepared(X[own], y[own], bounds, X[first_public:], y[first_public:], mean_rate, clipped,
-                    float(np.mean(np.abs(rate[own]) > bounds.label)), steps)
+    steps = (
+        f"{len(columns)} columns, categories as whole numbers",
+        f"centred{' and scaled to deviation 1' if standardised else ''} by the last {n_public:,} rows, which are public",
+        f"{n_components} principal components of those rows, {basis.explained:.0%} of their variance",
+        {
+            "none": "y = theta.x without a constant",
+            "constant": "a 1 appended",
+            "public": f"y is the rate less the public mean {mean_rate:.2f} %",
+        }[level],
+        f"records scaled down to l1 norm {record_l1:g}: {clipped:.1%} of them",
+    )
+    return Prepared(
+        X[own],
+        y[own],
+        bounds,
+        X[first_public:],
+        y[first_public:],
+        mean_rate,
+        clipped,
+        float(np.mean(np.abs(rate[own]) > bounds.label)),
+        steps,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Basis:
     """mean, deviation: (F,) of the public rows.  axes: (F, n_components), orthonormal.  explained: share of variance."""
+
     mean: np.ndarray
     deviation: np.ndarray
     axes: np.ndarray
@@ -113,7 +150,9 @@ def fit_basis(public: np.ndarray, *, n_components: int, standardised: bool = Tru
     scaler = StandardScaler(with_std=standardised).fit(public.astype(np.float64))
     deviation = scaler.scale_ if standardised else np.ones(public.shape[1])
     pca = PCA(n_components=n_components, svd_solver="full").fit((public - scaler.mean_) / deviation)
-    return Basis(scaler.mean_, deviation, pca.components_.T, float(pca.explained_variance_ratio_.sum()))
+    return Basis(
+        scaler.mean_, deviation, pca.components_.T, float(pca.explained_variance_ratio_.sum())
+    )
 
 
 def project(X: np.ndarray, places: list[int], basis: Basis) -> np.ndarray:
@@ -125,8 +164,13 @@ def project(X: np.ndarray, places: list[int], basis: Basis) -> np.ndarray:
     return out
 
 
-def fraud(dataset: Dataset, *, record_l1: float = 10.0, theta_max: float = 2.0,
-          rng: np.random.Generator | None = None) -> Prepared:
+def fraud(
+    dataset: Dataset,
+    *,
+    record_l1: float = 10.0,
+    theta_max: float = 2.0,
+    rng: np.random.Generator | None = None,
+) -> Prepared:
     """Card transactions as records of V1..V28, the amount and a 1, with labels -1 and +1 (fraud).
 
     dataset: `load("creditcard", ...)`; Time is left out, as in the paper.  The amount is (amount - 88.35)/250.12, numbers
@@ -144,15 +188,31 @@ def fraud(dataset: Dataset, *, record_l1: float = 10.0, theta_max: float = 2.0,
     """
     if dataset.name != "creditcard":
         raise ValueError(f"expected the data set creditcard, got {dataset.name}")
-    rows = dataset.X[:, [dataset.feature_names.index(f"V{i}") for i in range(1, 29)]
-                     + [dataset.feature_names.index("Amount")]].astype(np.float64)
+    rows = dataset.X[
+        :,
+        [dataset.feature_names.index(f"V{i}") for i in range(1, 29)]
+        + [dataset.feature_names.index("Amount")],
+    ].astype(np.float64)
     rows[:, -1] = (rows[:, -1] - AMOUNT[0]) / AMOUNT[1]
     order = np.arange(dataset.n_rows) if rng is None else rng.permutation(dataset.n_rows)
     rows = rows[order]
     X = clip_records(rows, l1_bound=record_l1, constant=True)
     clipped = float(np.mean(np.abs(rows).sum(axis=1) > record_l1 - 1))
-    steps = ("V1 to V28 and the amount, the amount less 88.35 and over 250.12", "a 1 appended",
-             f"records scaled down to l1 norm {record_l1:g}: {clipped:.1%} of them", "labels -1 (genuine) and +1 (fraud)",
-             "rows in the order of the file" if rng is None else "rows in a random order")
-    return Prepared(X, np.where(dataset.y[order] == 1, 1.0, -1.0), Bounds(record_l1, theta_max), X[:0], np.empty(0), 0.0,
-                    clipped, 0.0, steps)
+    steps = (
+        "V1 to V28 and the amount, the amount less 88.35 and over 250.12",
+        "a 1 appended",
+        f"records scaled down to l1 norm {record_l1:g}: {clipped:.1%} of them",
+        "labels -1 (genuine) and +1 (fraud)",
+        "rows in the order of the file" if rng is None else "rows in a random order",
+    )
+    return Prepared(
+        X,
+        np.where(dataset.y[order] == 1, 1.0, -1.0),
+        Bounds(record_l1, theta_max),
+        X[:0],
+        np.empty(0),
+        0.0,
+        clipped,
+        0.0,
+        steps,
+    )

@@ -14,8 +14,15 @@ from ppkit.collaboration.owners import NUMBER, positive, whole
 from ppkit.renyi import FINE_ORDERS, curve_epsilon, laplace_curve, to_epsilon
 
 
-def laplace_scale(*, gradient_bound: float, n_records: int, horizon: int, epsilon: float, kappa: int = 1,
-                  delta: float | None = None) -> float:
+def laplace_scale(
+    *,
+    gradient_bound: float,
+    n_records: int,
+    horizon: int,
+    epsilon: float,
+    kappa: int = 1,
+    delta: float | None = None,
+) -> float:
     """Scale of the Laplace noise on every coordinate of every answer, so that all answers together cost epsilon.
 
     b = 2 Xi T kappa / (n epsilon)
@@ -39,11 +46,23 @@ def laplace_scale(*, gradient_bound: float, n_records: int, horizon: int, epsilo
         return 0.0
     if delta is None:
         return 2.0 * gradient_bound * horizon * kappa / (n_records * epsilon)
-    return 2.0 * gradient_bound / n_records / _laplace_shift(epsilon / kappa, delta / kappa, int(horizon))
+    return (
+        2.0
+        * gradient_bound
+        / n_records
+        / _laplace_shift(epsilon / kappa, delta / kappa, int(horizon))
+    )
 
 
-def gaussian_scale(*, gradient_bound: float, n_records: int, horizon: int, epsilon: float, delta: float,
-                   kappa: int = 1) -> float:
+def gaussian_scale(
+    *,
+    gradient_bound: float,
+    n_records: int,
+    horizon: int,
+    epsilon: float,
+    delta: float,
+    kappa: int = 1,
+) -> float:
     """Standard deviation of Gaussian noise on every coordinate of every answer, for (epsilon, delta) over the horizon.
 
     sigma = (2 Xi_2 / n) sqrt(T / (2 rho)), rho the largest zCDP that gives (epsilon / kappa, delta / kappa)
@@ -55,7 +74,10 @@ def gaussian_scale(*, gradient_bound: float, n_records: int, horizon: int, epsil
     Guarantee: (epsilon, delta)-DP for replace-one neighbours over the whole horizon, adaptive queries included.
     Source: not in wu2020. Bun and Steinke (2016), zCDP; Canonne, Kamath and Steinke (2020), Proposition 12.
 
-    >>> round(gaussian_scale(gradient_bound=1.0, n_records=100, horizon=10, epsilon=1.0, delta=1e-6), 3)
+    >>> round(
+    ...     gaussian_scale(gradient_bound=1.0, n_records=100, horizon=10, epsilon=1.0, delta=1e-6),
+    ...     3,
+    ... )
     0.287
     """
     if delta is None:
@@ -63,7 +85,12 @@ def gaussian_scale(*, gradient_bound: float, n_records: int, horizon: int, epsil
     _check(gradient_bound, n_records, horizon, epsilon, kappa, delta)
     if math.isinf(epsilon):
         return 0.0
-    return 2.0 * gradient_bound / n_records * math.sqrt(horizon / (2.0 * zcdp_budget(epsilon / kappa, delta / kappa)))
+    return (
+        2.0
+        * gradient_bound
+        / n_records
+        * math.sqrt(horizon / (2.0 * zcdp_budget(epsilon / kappa, delta / kappa)))
+    )
 
 
 @functools.lru_cache(maxsize=4096)
@@ -74,7 +101,9 @@ def zcdp_budget(epsilon: float, delta: float) -> float:
     """
     positive("epsilon", epsilon)
     _check_delta(delta)
-    orders = np.r_[FINE_ORDERS, 1 + np.logspace(5, min(max(5.0, 1 - math.log10(delta)), 150.0), 500)]
+    orders = np.r_[
+        FINE_ORDERS, 1 + np.logspace(5, min(max(5.0, 1 - math.log10(delta)), 150.0), 500)
+    ]
 
     def excess(log_rho):
         return to_epsilon(orders, (orders - 1) * orders * math.exp(log_rho), delta) - epsilon
@@ -91,7 +120,9 @@ def _laplace_shift(epsilon: float, delta: float, horizon: int) -> float:
 
     def excess(log_shift):
         shift = math.exp(log_shift)
-        return min(horizon * shift, curve_epsilon(laplace_curve(shift, 1), delta, horizon)) - epsilon
+        return (
+            min(horizon * shift, curve_epsilon(laplace_curve(shift, 1), delta, horizon)) - epsilon
+        )
 
     if excess(pure + 1e-9) > 0:
         return epsilon / horizon
@@ -101,7 +132,9 @@ def _laplace_shift(epsilon: float, delta: float, horizon: int) -> float:
 def _last_at_most_0(excess, low, high, epsilon, delta):
     """A root of a growing function, from the side where it is at most 0; `high` where it is at most 0 even there."""
     if excess(low) > 0:
-        raise ValueError(f"no noise is proved to give epsilon = {epsilon:.3g} at delta = {delta:.3g}: too small")
+        raise ValueError(
+            f"no noise is proved to give epsilon = {epsilon:.3g} at delta = {delta:.3g}: too small"
+        )
     if excess(high) <= 0:
         return high
     root = optimize.brentq(excess, low, high, xtol=1e-13, rtol=1e-13)

@@ -12,7 +12,9 @@ import numpy as np
 from ppkit.collaboration.owners import positive, settings, whole
 
 
-def noise_energy(*, gradient_bound: float, n_records, epsilons, horizon: int, dimension: int = 1, kappa: int = 1) -> float:
+def noise_energy(
+    *, gradient_bound: float, n_records, epsilons, horizon: int, dimension: int = 1, kappa: int = 1
+) -> float:
     """E|w[k]|_2^2 of the noise in the owners' weighted mean answer: p 8 Xi^2 T^2/n^2 sum (kappa/epsilon_l)^2.
 
     gradient_bound: Xi > 0.  n_records: (N,) >= 1.  epsilons: (N,) > 0, inf for no noise.  horizon: T >= 1, answers paid for.
@@ -21,7 +23,12 @@ def noise_energy(*, gradient_bound: float, n_records, epsilons, horizon: int, di
     Source: wu2020, Appendix B, with the p restored that it drops: w_l has p coordinates of variance 2 b_l^2 each. That is
     not all that is missing there: (14) also loses the lambda/2 before this term, see `algorithm1_bound`.
 
-    >>> round(noise_energy(gradient_bound=1, n_records=[1000] * 3, epsilons=[1] * 3, horizon=100, dimension=30), 6)
+    >>> round(
+    ...     noise_energy(
+    ...         gradient_bound=1, n_records=[1000] * 3, epsilons=[1] * 3, horizon=100, dimension=30
+    ...     ),
+    ...     6,
+    ... )
     0.8
     """
     positive("gradient_bound", gradient_bound)
@@ -42,20 +49,33 @@ def attained_epsilon(distances, scales) -> float:
     sum_l epsilon_l/kappa for a record that kappa owners hold: their mean, more than the most cautious of them promised.
     ValueError on no or negative distances, or scales <= 0.  Source: wu2020, Theorem 1 and section II.A.
 
-    >>> round(attained_epsilon([2 / 1000] * 99, 2 * 100 / 1000), 9)             # Xi 1, n 1,000, T 100, epsilon 1
+    >>> round(
+    ...     attained_epsilon([2 / 1000] * 99, 2 * 100 / 1000), 9
+    ... )  # Xi 1, n 1,000, T 100, epsilon 1
     0.99
     """
     if not np.size(distances) or not np.size(scales):
-        raise ValueError(f"distances and scales must not be empty, got {np.size(distances)} and {np.size(scales)} numbers")
-    distances, scales = np.atleast_2d(np.asarray(distances, float)), np.asarray(scales, float).reshape(-1, 1)
+        raise ValueError(
+            f"distances and scales must not be empty, got {np.size(distances)} and {np.size(scales)} numbers"
+        )
+    distances, scales = (
+        np.atleast_2d(np.asarray(distances, float)),
+        np.asarray(scales, float).reshape(-1, 1),
+    )
     if not (np.isfinite(distances).all() and (distances >= 0).all()):
-        raise ValueError(f"distances must be finite and >= 0, got {distances.min()} to {distances.max()}")
+        raise ValueError(
+            f"distances must be finite and >= 0, got {distances.min()} to {distances.max()}"
+        )
     if not (scales > 0).all() or scales.size not in (1, len(distances)):
-        raise ValueError(f"scales must be > 0, one or one per owner ({len(distances)}), got {scales.ravel()}")
+        raise ValueError(
+            f"scales must be > 0, one or one per owner ({len(distances)}), got {scales.ravel()}"
+        )
     return float((distances / scales).sum())
 
 
-def chance_outside(*, start: float, gradient: float, step: float, horizon: int, scale: float, radius: float) -> float:
+def chance_outside(
+    *, start: float, gradient: float, step: float, horizon: int, scale: float, radius: float
+) -> float:
     """The chance that |theta[2]| > radius in Algorithm 1 with one owner and p = 1: two Laplace tails, exactly.
 
     theta[2] = m - (rho/T^2) w,  m = start - (rho/T^2) gradient,  w Laplace of scale b
@@ -83,8 +103,16 @@ def chance_outside(*, start: float, gradient: float, step: float, horizon: int, 
     return above(radius - middle) + above(radius + middle)
 
 
-def theorem2_bound(*, gradient_bound: float, strong_convexity: float, step: float, n_records, epsilons,
-                   dimension: int = 1, kappa: int = 1) -> float:
+def theorem2_bound(
+    *,
+    gradient_bound: float,
+    strong_convexity: float,
+    step: float,
+    n_records,
+    epsilons,
+    dimension: int = 1,
+    kappa: int = 1,
+) -> float:
     """The right side of equation 9 without its small number: 8 Xi^2 rho/(L n^2) sum 1/epsilon^2, times p.
 
     Arguments as in `noise_energy`; strong_convexity: L > 0.  step: rho > 0.  dimension: 1 is as printed.
@@ -93,18 +121,28 @@ def theorem2_bound(*, gradient_bound: float, strong_convexity: float, step: floa
     for rho = 1, and at every large T for any rho fixed in advance. For rho growing like T^2 it exceeds f(theta[1]) - f* sooner or
     later, and then it is true and says nothing.  Source: wu2020, Theorem 2.
 
-    >>> bound = theorem2_bound(gradient_bound=1, strong_convexity=1, step=1, n_records=[1000] * 3, epsilons=[1] * 3)
+    >>> bound = theorem2_bound(
+    ...     gradient_bound=1, strong_convexity=1, step=1, n_records=[1000] * 3, epsilons=[1] * 3
+    ... )
     >>> f"{bound:.1e}"
     '2.7e-06'
     """
     positive("strong_convexity", strong_convexity)
     positive("step", step)
-    once = noise_energy(gradient_bound=gradient_bound, n_records=n_records, epsilons=epsilons, horizon=1,
-                        dimension=dimension, kappa=kappa)
+    once = noise_energy(
+        gradient_bound=gradient_bound,
+        n_records=n_records,
+        epsilons=epsilons,
+        horizon=1,
+        dimension=dimension,
+        kappa=kappa,
+    )
     return once * step / strong_convexity
 
 
-def algorithm1_quadratic(*, horizon: int, step: float, noise: float, start: float = 1.0) -> np.ndarray:
+def algorithm1_quadratic(
+    *, horizon: int, step: float, noise: float, start: float = 1.0
+) -> np.ndarray:
     """E f(theta[k]) - f* of Algorithm 1 for f = |theta|^2/2, exactly, for k = 1..T: the counter-example to Theorem 2.
 
     e[k+1] = (1 - rho_k)^2 e[k] + rho_k^2 noise/2,   rho_k = rho/(T^2 k),   e[1] = start^2/2
@@ -118,12 +156,25 @@ def algorithm1_quadratic(*, horizon: int, step: float, noise: float, start: floa
     >>> algorithm1_quadratic(horizon=2, step=1.0, noise=0.0).tolist()
     [0.5, 0.28125]
     """
-    return algorithm1_bound(initial=start**2 / 2, strong_convexity=1.0, smoothness=1.0, step=step, horizon=horizon,
-                            noise=noise)
+    return algorithm1_bound(
+        initial=start**2 / 2,
+        strong_convexity=1.0,
+        smoothness=1.0,
+        step=step,
+        horizon=horizon,
+        noise=noise,
+    )
 
 
-def algorithm1_bound(*, initial: float, strong_convexity: float, smoothness: float, step: float, horizon: int,
-                     noise: float) -> np.ndarray:
+def algorithm1_bound(
+    *,
+    initial: float,
+    strong_convexity: float,
+    smoothness: float,
+    step: float,
+    horizon: int,
+    noise: float,
+) -> np.ndarray:
     """What does hold for Algorithm 1: a bound on E f(theta[k]) - f* for k = 1..T, its optimisation error included.
 
     e[k+1] = (1 - L rho_k (2 - lambda rho_k)) e[k] + (lambda/2) rho_k^2 noise,   rho_k = rho/(T^2 k),   e[1] = initial
@@ -144,7 +195,9 @@ def algorithm1_bound(*, initial: float, strong_convexity: float, smoothness: flo
     positive("step", step)
     horizon = whole("horizon", horizon)
     if not (math.isfinite(smoothness) and smoothness >= strong_convexity):
-        raise ValueError(f"smoothness must be finite and >= strong_convexity = {strong_convexity}, got {smoothness}")
+        raise ValueError(
+            f"smoothness must be finite and >= strong_convexity = {strong_convexity}, got {smoothness}"
+        )
     if not (math.isfinite(initial) and initial >= 0 and math.isfinite(noise) and noise >= 0):
         raise ValueError(f"initial and noise must be finite and >= 0, got {initial} and {noise}")
     error = np.empty(horizon)
@@ -152,7 +205,11 @@ def algorithm1_bound(*, initial: float, strong_convexity: float, smoothness: flo
     for k in range(1, horizon):
         rate = step / (horizon**2 * k)
         slow = rate * smoothness <= 2
-        factor = 1 - strong_convexity * rate * (2 - smoothness * rate) if slow else (1 - smoothness * rate) ** 2
+        factor = (
+            1 - strong_convexity * rate * (2 - smoothness * rate)
+            if slow
+            else (1 - smoothness * rate) ** 2
+        )
         error[k] = factor * error[k - 1] + 0.5 * smoothness * rate**2 * noise
     return error
 
@@ -208,7 +265,9 @@ def theorem3_constant(*, horizon: int, diameter: float, dimension: int) -> float
     return diameter * horizon * math.sqrt(8 * dimension * A * B)
 
 
-def theorem3_bound(*, constant: float, gradient_bound: float, n_records, epsilons, kappa: int = 1) -> float:
+def theorem3_bound(
+    *, constant: float, gradient_bound: float, n_records, epsilons, kappa: int = 1
+) -> float:
     """The right side of equation 11: c2 Xi/n sqrt(sum 1/epsilon^2).
 
     constant: c2 > 0, for example `theorem3_constant`.  The others as in `noise_energy`.  Returns a number >= 0.
@@ -240,7 +299,9 @@ def corner_excess(horizon: int, *, slope: float = 1.0, theta_max: float = 1.0) -
     return 2 * theta_max * slope * float(averaging_weights(horizon)[0])
 
 
-def algorithm2_bound(*, diameter: float, gradient_norm: float, step: float, horizon: int, noise: float) -> float:
+def algorithm2_bound(
+    *, diameter: float, gradient_norm: float, step: float, horizon: int, noise: float
+) -> float:
     """What does hold for Algorithm 2: a bound on E f(bar[T]) - f* for f convex, its optimisation error included.
 
     D^2 A/(2 c1) + (c1/2) G^2 B,   A = sqrt(K) zeta_K,   B = sum zeta_k/sqrt(k),   K = T - 1,   G^2 = gradient_norm^2 + noise
@@ -274,5 +335,7 @@ def _owners(n_records, epsilons, kappa) -> tuple[float, float]:
     """n and S, both checked."""
     n, budgets = settings(n_records, epsilons, kappa)
     if n.ndim != 1 or n.shape != budgets.shape:
-        raise ValueError(f"n_records and epsilons must have one entry per owner, got shapes {n.shape} and {budgets.shape}")
+        raise ValueError(
+            f"n_records and epsilons must have one entry per owner, got shapes {n.shape} and {budgets.shape}"
+        )
     return float(n.sum()), float(((kappa / budgets) ** 2).sum())

@@ -30,10 +30,28 @@ class Trajectories:
     inside: np.ndarray
 
 
-def train(owners: Sequence[Owner], *, loss: Loss, bounds: Bounds, epsilons, horizon: int, n_runs: int, step: float,
-          optimum: float, rng: np.random.Generator, algorithm: int = 2, kappa: int = 1, weights: str = "records",
-          mechanism: str = "laplace", delta: float | None = None, answers=None, start=None, at: str = "all",
-          all_answers: bool = False, dtype=np.float64) -> Trajectories:
+def train(
+    owners: Sequence[Owner],
+    *,
+    loss: Loss,
+    bounds: Bounds,
+    epsilons,
+    horizon: int,
+    n_runs: int,
+    step: float,
+    optimum: float,
+    rng: np.random.Generator,
+    algorithm: int = 2,
+    kappa: int = 1,
+    weights: str = "records",
+    mechanism: str = "laplace",
+    delta: float | None = None,
+    answers=None,
+    start=None,
+    at: str = "all",
+    all_answers: bool = False,
+    dtype=np.float64,
+) -> Trajectories:
     """Run the algorithm `n_runs` times for each setting of the privacy budgets, all of them as one matrix product a round.
 
     algorithm 2: theta[k+1] = P(theta[k] - c1 / sqrt(k) g[k]), P the projection on |theta|_inf <= theta_max, and
@@ -64,18 +82,35 @@ def train(owners: Sequence[Owner], *, loss: Loss, bounds: Bounds, epsilons, hori
     Source: wu2020, Algorithms 1 and 2, (6) and (8), Theorem 1; settings, schedule, inverse variance, delta are ours.
     """
     if not isinstance(loss, Loss) or not isinstance(bounds, Bounds):
-        raise ValueError(f"loss must be a Loss such as hinge() and bounds a Bounds, got {loss!r} and {bounds!r}")
+        raise ValueError(
+            f"loss must be a Loss such as hinge() and bounds a Bounds, got {loss!r} and {bounds!r}"
+        )
     owners = checked(owners, bounds=bounds, signs=loss.signs)
     names = [owner.name for owner in owners]
     if len(set(names)) < len(names):
         raise ValueError(f"owners must have different names, got {', '.join(map(str, names))}")
     epsilons, single = _epsilons(epsilons, len(owners))
-    _check(horizon, n_runs, step, optimum, algorithm, kappa, len(owners), weights, mechanism, delta, at,
-           dtype, rng)
+    _check(
+        horizon,
+        n_runs,
+        step,
+        optimum,
+        algorithm,
+        kappa,
+        len(owners),
+        weights,
+        mechanism,
+        delta,
+        at,
+        dtype,
+        rng,
+    )
     answers = _answers(answers, int(horizon), len(owners))
     theta = start_within(start, owners[0].X.shape[1], bounds.theta_max)
     horizon, n_runs, n_settings, p = int(horizon), int(n_runs), len(epsilons), len(theta)
-    scales = _scales(owners, loss.gradient_bound(bounds), epsilons, answers.sum(axis=0), kappa, mechanism, delta)
+    scales = _scales(
+        owners, loss.gradient_bound(bounds), epsilons, answers.sum(axis=0), kappa, mechanism, delta
+    )
     sizes = np.array([owner.n_records for owner in owners], dtype=np.float64)
     asked = queries(loss, owners, together=n_runs, dtype=dtype)
     noises = [_noise(child, mechanism, (p, n_runs)) for child in rng.spawn(n_settings)]
@@ -108,9 +143,13 @@ def train(owners: Sequence[Owner], *, loss: Loss, bounds: Bounds, epsilons, hori
             values[k if at == "all" else 0] = asked.values(shown)
     shape = (n_runs,) if single else (n_settings, n_runs)
     return Trajectories(
-        psi=np.ascontiguousarray((values / optimum - 1).T).reshape(*shape, len(rounds)), rounds=rounds,
-        theta=np.ascontiguousarray(shown.T).reshape(*shape, p), iterate=np.ascontiguousarray(theta.T).reshape(*shape, p),
-        scales=scales[0] if single else scales, inside=inside.reshape(shape))
+        psi=np.ascontiguousarray((values / optimum - 1).T).reshape(*shape, len(rounds)),
+        rounds=rounds,
+        theta=np.ascontiguousarray(shown.T).reshape(*shape, p),
+        iterate=np.ascontiguousarray(theta.T).reshape(*shape, p),
+        scales=scales[0] if single else scales,
+        inside=inside.reshape(shape),
+    )
 
 
 def _answered(asked, theta, shares, factors, noises, regularisation):
@@ -128,12 +167,15 @@ def _answered(asked, theta, shares, factors, noises, regularisation):
     for setting, noise in enumerate(noises):
         noisy = np.flatnonzero(factors[setting])
         if noisy.size:
-            by_setting[:, setting] += np.tensordot(factors[setting, noisy], noise(noisy.size), axes=1)
+            by_setting[:, setting] += np.tensordot(
+                factors[setting, noisy], noise(noisy.size), axes=1
+            )
     return g
 
 
 def _noise(rng, mechanism, shape):
     """Draws of one setting, (owners,) + shape: Laplace noise of scale 1, as a difference of exponentials, or Gaussian."""
+
     def draw(n_owners):
         size = (n_owners, *shape)
         if mechanism == "gaussian":
@@ -141,14 +183,30 @@ def _noise(rng, mechanism, shape):
         noise = rng.standard_exponential(size)
         noise -= rng.standard_exponential(size)
         return noise
+
     return draw
 
 
 def _scales(owners, gradient_bound, epsilons, n_answers, kappa, mechanism, delta):
     scale_of = laplace_scale if mechanism == "laplace" else gaussian_scale
-    return np.array([[scale_of(gradient_bound=gradient_bound, n_records=owner.n_records, horizon=int(paid),
-                               epsilon=float(epsilon), kappa=kappa, delta=delta) if paid else 0.0
-                      for owner, epsilon, paid in zip(owners, row, n_answers)] for row in epsilons])
+    return np.array(
+        [
+            [
+                scale_of(
+                    gradient_bound=gradient_bound,
+                    n_records=owner.n_records,
+                    horizon=int(paid),
+                    epsilon=float(epsilon),
+                    kappa=kappa,
+                    delta=delta,
+                )
+                if paid
+                else 0.0
+                for owner, epsilon, paid in zip(owners, row, n_answers)
+            ]
+            for row in epsilons
+        ]
+    )
 
 
 def _shares(sizes, scales, answering, weights):
@@ -158,7 +216,9 @@ def _shares(sizes, scales, answering, weights):
         silent = answering & (scales == 0)
         exact = silent.any(axis=1, keepdims=True)
         smallest = np.where(answering & ~silent, scales, np.inf).min(axis=1, keepdims=True)
-        precision = np.divide(smallest, scales, out=np.zeros(scales.shape), where=answering & ~silent) ** 2
+        precision = (
+            np.divide(smallest, scales, out=np.zeros(scales.shape), where=answering & ~silent) ** 2
+        )
         raw = np.where(exact, sizes * silent, precision)
     return raw / raw.sum(axis=1, keepdims=True)
 
@@ -166,7 +226,9 @@ def _shares(sizes, scales, answering, weights):
 def _epsilons(epsilons, n_owners):
     epsilons = np.asarray(epsilons, dtype=np.float64)
     if epsilons.ndim not in (1, 2) or epsilons.shape[-1] != n_owners or not epsilons.size:
-        raise ValueError(f"epsilons must be ({n_owners},) or (S, {n_owners}) for {n_owners} owners, got shape {epsilons.shape}")
+        raise ValueError(
+            f"epsilons must be ({n_owners},) or (S, {n_owners}) for {n_owners} owners, got shape {epsilons.shape}"
+        )
     if not (epsilons > 0).all():
         raise ValueError(f"epsilon must be > 0, got {epsilons[~(epsilons > 0)][0]}")
     return np.atleast_2d(epsilons), epsilons.ndim == 1
@@ -177,22 +239,44 @@ def _answers(answers, horizon, n_owners):
         return np.ones((horizon, n_owners), dtype=bool)
     answers = np.asarray(answers)
     if answers.shape != (horizon, n_owners) or answers.dtype != bool:
-        raise ValueError(f"answers must be ({horizon}, {n_owners}) of bool, a row for each round, got {answers.shape} "
-                         f"of {answers.dtype}")
+        raise ValueError(
+            f"answers must be ({horizon}, {n_owners}) of bool, a row for each round, got {answers.shape} "
+            f"of {answers.dtype}"
+        )
     if not answers.any(axis=1).all():
-        raise ValueError(f"somebody must answer in every round, nobody does in round {int(np.argmin(answers.any(axis=1))) + 1}")
+        raise ValueError(
+            f"somebody must answer in every round, nobody does in round {int(np.argmin(answers.any(axis=1))) + 1}"
+        )
     return answers
 
 
-def _check(horizon, n_runs, step, optimum, algorithm, kappa, n_owners, weights, mechanism, delta, at, dtype, rng):
+def _check(
+    horizon,
+    n_runs,
+    step,
+    optimum,
+    algorithm,
+    kappa,
+    n_owners,
+    weights,
+    mechanism,
+    delta,
+    at,
+    dtype,
+    rng,
+):
     for name, value in (("horizon", horizon), ("n_runs", n_runs), ("kappa", kappa)):
         whole(name, value)
     if kappa > n_owners:
         raise ValueError(f"kappa must be at most the number of owners, {n_owners}, got {kappa}")
     for name, value in (("step", step), ("optimum", optimum)):
         positive(name, value)
-    for name, value, accepted in (("algorithm", algorithm, (1, 2)), ("weights", weights, ("records", "inverse_variance")),
-                                  ("mechanism", mechanism, ("laplace", "gaussian")), ("at", at, ("all", "last"))):
+    for name, value, accepted in (
+        ("algorithm", algorithm, (1, 2)),
+        ("weights", weights, ("records", "inverse_variance")),
+        ("mechanism", mechanism, ("laplace", "gaussian")),
+        ("at", at, ("all", "last")),
+    ):
         if isinstance(value, bool) or value not in accepted:
             raise ValueError(f"{name} must be one of {', '.join(map(str, accepted))}, got {value}")
     if mechanism == "gaussian" and delta is None:
@@ -202,6 +286,10 @@ def _check(horizon, n_runs, step, optimum, algorithm, kappa, n_owners, weights, 
     except TypeError:
         accepted = False
     if not accepted:
-        raise ValueError(f"dtype must be float64 or float32, got {getattr(dtype, '__name__', dtype)}")
+        raise ValueError(
+            f"dtype must be float64 or float32, got {getattr(dtype, '__name__', dtype)}"
+        )
     if not isinstance(rng, np.random.Generator):
-        raise ValueError(f"rng must be a numpy Generator, such as numpy.random.default_rng(0), got {rng!r}")
+        raise ValueError(
+            f"rng must be a numpy Generator, such as numpy.random.default_rng(0), got {rng!r}"
+        )

@@ -1,8 +1,30 @@
 """wang2018, DPSTGD: the paper's formulas (`formulas`), and its server, participants and training loop (`training`)."""
 
-from ppkit.dpstgd.formulas import (TABLE_1, advanced_budget, basic_budget, dense_bits, sampled_epsilon,
-                                   selection_probability_product, selection_ratio_bound, upload_bits)
+from ppkit.dpstgd.formulas import (
+    TABLE_1,
+    advanced_budget,
+    basic_budget,
+    dense_bits,
+    sampled_epsilon,
+    selection_probability_product,
+    selection_ratio_bound,
+    upload_bits,
+)
 from ppkit.dpstgd.training import DPSTGD, History, Participant, PlainSGD, run_arm, train
 
-__all__ = ["DPSTGD", "History", "Participant", "PlainSGD", "TABLE_1", "advanced_budget", "basic_budget", "dense_bits",
-           "run_arm", "sampled_epsilon", "selection_probability_product", "selection_ratio_bound", "train", "upload_bits"]
+__all__ = [
+    "DPSTGD",
+    "TABLE_1",
+    "History",
+    "Participant",
+    "PlainSGD",
+    "advanced_budget",
+    "basic_budget",
+    "dense_bits",
+    "run_arm",
+    "sampled_epsilon",
+    "selection_probability_product",
+    "selection_ratio_bound",
+    "train",
+    "upload_bits",
+]

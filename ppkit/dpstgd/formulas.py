@@ -62,7 +62,9 @@ def basic_budget(epsilon: float, *, sample_rate: float, n_uploads: int) -> float
     return 2 * n_uploads * sampled_epsilon(epsilon, sample_rate)
 
 
-def advanced_budget(epsilon: float, *, sample_rate: float, n_uploads: int, delta: float = 2.0**-30) -> float:
+def advanced_budget(
+    epsilon: float, *, sample_rate: float, n_uploads: int, delta: float = 2.0**-30
+) -> float:
     """The paper's price of one upload under advanced composition.
 
     sqrt(4 n ln(1 / delta)) eps_g + 2 n eps_g (e^eps_g - 1)
@@ -77,7 +79,9 @@ def advanced_budget(epsilon: float, *, sample_rate: float, n_uploads: int, delta
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta must be in (0, 1), got {delta}")
     each = sampled_epsilon(epsilon, sample_rate)
-    return math.sqrt(4 * n_uploads * math.log(1 / delta)) * each + 2 * n_uploads * each * math.expm1(each)
+    return math.sqrt(
+        4 * n_uploads * math.log(1 / delta)
+    ) * each + 2 * n_uploads * each * math.expm1(each)
 
 
 def selection_ratio_bound(gap: float) -> float:
@@ -106,7 +110,9 @@ def selection_probability_product(magnitudes) -> np.ndarray:
     """
     values = np.asarray(magnitudes, dtype=np.float64)
     if values.ndim != 1 or values.size < 2 or not np.isfinite(values).all():
-        raise ValueError(f"magnitudes must be a vector of at least 2 finite numbers, got {magnitudes}")
+        raise ValueError(
+            f"magnitudes must be a vector of at least 2 finite numbers, got {magnitudes}"
+        )
     gap = values[None, :] - values[:, None]  # row i, column j: |g_j| - |g_i|
     behind = np.exp(-np.abs(gap)) * (np.abs(gap) / 4 + 0.5)  # the smaller of two beats the larger
     pair = np.where(gap > 0, behind, 1.0 - behind)
@@ -123,7 +129,9 @@ def upload_bits(n_uploads: int, n_parameters: int) -> int:
     (21465, 457984)
     """
     if not 1 <= n_uploads <= n_parameters:
-        raise ValueError(f"n_uploads must be from 1 to n_parameters = {n_parameters}, got {n_uploads}")
+        raise ValueError(
+            f"n_uploads must be from 1 to n_parameters = {n_parameters}, got {n_uploads}"
+        )
     return n_uploads * ((n_parameters - 1).bit_length() + 1)
 
 

@@ -29,7 +29,13 @@ class Upload(Protocol):
     """What a participant sends: called with a model and a Poisson sample, returns a flat direction (P,)."""
 
     def __call__(
-        self, model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, expected_batch: float, rng: np.random.Generator
+        self,
+        model: nn.Sequential,
+        X: torch.Tensor,
+        y: torch.Tensor,
+        *,
+        expected_batch: float,
+        rng: np.random.Generator,
     ) -> torch.Tensor: ...
 
     def bits(self, size: int) -> int: ...
@@ -67,17 +73,27 @@ class DPSTGD:
         if not (self.clip_bound > 0 and math.isfinite(self.clip_bound)):
             raise ValueError(f"clip_bound must be a finite number > 0, got {self.clip_bound}")
         if self.selection not in SELECTIONS:
-            raise ValueError(f"selection must be one of {sorted(SELECTIONS)}, got {self.selection!r}")
+            raise ValueError(
+                f"selection must be one of {sorted(SELECTIONS)}, got {self.selection!r}"
+            )
 
     def __call__(
-        self, model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, expected_batch: float, rng: np.random.Generator
+        self,
+        model: nn.Sequential,
+        X: torch.Tensor,
+        y: torch.Tensor,
+        *,
+        expected_batch: float,
+        rng: np.random.Generator,
     ) -> torch.Tensor:
         mean = torch.zeros(n_parameters(model), dtype=X.dtype)
         if len(X):
             mean = gradients.mean_clipped(model, X, y, clip_bound=self.clip_bound)
         sensitivity = 2 * self.clip_bound / max(len(X), 1)
         select = SELECTIONS[self.selection]
-        indices, signs = select(mean.numpy(), n=self.n_uploads, scale=sensitivity / self.epsilon, rng=rng)
+        indices, signs = select(
+            mean.numpy(), n=self.n_uploads, scale=sensitivity / self.epsilon, rng=rng
+        )
         upload = torch.zeros_like(mean)
         upload.numpy()[indices] = self.clip_bound * signs
         return upload
@@ -92,9 +108,19 @@ class PlainSGD:
     """The non-private baseline: the mean gradient of the same Poisson sample, 0 if it is empty."""
 
     def __call__(
-        self, model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, expected_batch: float, rng: np.random.Generator
+        self,
+        model: nn.Sequential,
+        X: torch.Tensor,
+        y: torch.Tensor,
+        *,
+        expected_batch: float,
+        rng: np.random.Generator,
     ) -> torch.Tensor:
-        return gradients.mean_plain(model, X, y) if len(X) else torch.zeros(n_parameters(model), dtype=X.dtype)
+        return (
+            gradients.mean_plain(model, X, y)
+            if len(X)
+            else torch.zeros(n_parameters(model), dtype=X.dtype)
+        )
 
     def bits(self, size: int) -> int:
         """Bits of one upload of a model of `size` parameters: every coordinate as a float32."""
@@ -121,7 +147,9 @@ class Participant:
         if len(self.X) == 0:
             raise ValueError("a participant has no data: X has 0 rows")
         if self.y.shape != (len(self.X),):
-            raise ValueError(f"y must be ({len(self.X)},), one label a row, got {tuple(self.y.shape)}")
+            raise ValueError(
+                f"y must be ({len(self.X)},), one label a row, got {tuple(self.y.shape)}"
+            )
         total = self.X.sum()  # one NaN or infinity shows in it; the values are looked at only then
         bad = 0 if torch.isfinite(total) else int((~torch.isfinite(self.X)).sum())
         if bad:
@@ -149,11 +177,17 @@ class Participant:
     def answer(self, model: nn.Sequential, *, upload: Upload, sample_rate: float) -> torch.Tensor:
         """Algorithm 2: sample, compute, upload, and count the answer against the budget; a flat tensor (P,)."""
         if self.stopped:
-            raise ValueError(f"the budget is spent: {self.answered} of {self.max_uploads} uploads are used")
+            raise ValueError(
+                f"the budget is spent: {self.answered} of {self.max_uploads} uploads are used"
+            )
         rows = torch.from_numpy(self.sample(sample_rate))
         self.answered += 1
         return upload(
-            model, self.X[rows], self.y[rows], expected_batch=sample_rate * len(self.X), rng=self.rng
+            model,
+            self.X[rows],
+            self.y[rows],
+            expected_batch=sample_rate * len(self.X),
+            rng=self.rng,
         )
 
 
@@ -201,16 +235,22 @@ def train(
     _check_settings(participants, upload, sample_rate, n_rounds, every, size=n_parameters(model))
     limits = [max_uploads] * len(participants) if np.ndim(max_uploads) == 0 else list(max_uploads)
     if len(limits) != len(participants):
-        raise ValueError(f"max_uploads must have {len(participants)} entries, one a participant, got {len(limits)}")
+        raise ValueError(
+            f"max_uploads must have {len(participants)} entries, one a participant, got {len(limits)}"
+        )
     members = []
-    for k, ((X, y), child, limit) in enumerate(zip(participants, rng.spawn(len(participants)), limits)):
+    for k, ((X, y), child, limit) in enumerate(
+        zip(participants, rng.spawn(len(participants)), limits)
+    ):
         try:
             members.append(Participant(X, y, child, limit))
         except ValueError as error:
             raise ValueError(f"participant {k}: {error}") from None
     schedule = lr if callable(lr) else lambda t: lr
     flat = nn.utils.parameters_to_vector(model.parameters()).detach()
-    nn.utils.vector_to_parameters(flat, model.parameters())  # the parameters are views of `flat` from here on
+    nn.utils.vector_to_parameters(
+        flat, model.parameters()
+    )  # the parameters are views of `flat` from here on
     rounds, values = [], []
 
     def look(t: int) -> None:
@@ -233,7 +273,11 @@ def train(
             look(t)
     answered = tuple(member.answered for member in members)
     return History(
-        tuple(rounds), tuple(values), sum(answered), sum(answered) * upload.bits(n_parameters(model)), answered
+        tuple(rounds),
+        tuple(values),
+        sum(answered),
+        sum(answered) * upload.bits(n_parameters(model)),
+        answered,
     )
 
 
@@ -272,14 +316,25 @@ def run_arm(
         return auc(y_test, (logits[:, 1] - logits[:, 0]).numpy())
 
     return train(
-        model, [(X[rows], y[rows]) for rows in split.participants], upload=upload, sample_rate=sample_rate,
-        n_rounds=n_rounds, lr=lr, rng=np.random.default_rng(training_seed), evaluate=test_auc, every=every,
+        model,
+        [(X[rows], y[rows]) for rows in split.participants],
+        upload=upload,
+        sample_rate=sample_rate,
+        n_rounds=n_rounds,
+        lr=lr,
+        rng=np.random.default_rng(training_seed),
+        evaluate=test_auc,
+        every=every,
         max_uploads=max_uploads,
     )
 
 
 def _tensor(values) -> torch.Tensor:
-    return values if isinstance(values, torch.Tensor) else torch.from_numpy(np.require(values, requirements="CW"))
+    return (
+        values
+        if isinstance(values, torch.Tensor)
+        else torch.from_numpy(np.require(values, requirements="CW"))
+    )
 
 
 def _check_settings(participants, upload, sample_rate, n_rounds, every, *, size: int) -> None:
@@ -292,4 +347,6 @@ def _check_settings(participants, upload, sample_rate, n_rounds, every, *, size:
             raise ValueError(f"{name} must be a whole number >= 1, got {value}")
     n_uploads = getattr(upload, "n_uploads", 1)
     if n_uploads > size:
-        raise ValueError(f"n_uploads must be at most the {size} parameters of the model, got {n_uploads}")
+        raise ValueError(
+            f"n_uploads must be at most the {size} parameters of the model, got {n_uploads}"
+        )

@@ -28,9 +28,16 @@ AT_ONCE = {"quick": 2, "paper": 1}
 THREADS = {"quick": 1, "paper": None}
 
 
-def reproduce(wanted: list[str], *, profile: str = "quick", given: list[tuple[str, str]] = (),
-              source: str | None = None, jobs: int | None = None, fresh: bool = False,
-              runs: Path | None = None) -> int:
+def reproduce(
+    wanted: list[str],
+    *,
+    profile: str = "quick",
+    given: list[tuple[str, str]] = (),
+    source: str | None = None,
+    jobs: int | None = None,
+    fresh: bool = False,
+    runs: Path | None = None,
+) -> int:
     """Run notebooks, each in a process of its own, into a folder under `runs`; go on in an unfinished one of the same key.
 
     wanted: names, none for all.  profile, source, given: as `catalogue.assign`.
@@ -49,8 +56,10 @@ def reproduce(wanted: list[str], *, profile: str = "quick", given: list[tuple[st
     if folder is None:
         folder = run_folder.create(runs, _record(key, profile, source, chosen, parameters))
     else:
-        print(f"going on in {folder.title}: "
-              f"{sum(not folder.is_missing(name) for name in chosen)} of {len(chosen)} notebooks are there")
+        print(
+            f"going on in {folder.title}: "
+            f"{sum(not folder.is_missing(name) for name in chosen)} of {len(chosen)} notebooks are there"
+        )
         run_folder.point_latest(folder.path)
     missing = {name: path for name, path in chosen.items() if folder.is_missing(name)}
     needs = {} if jobs else _needs(folder.notebooks)
@@ -59,16 +68,27 @@ def reproduce(wanted: list[str], *, profile: str = "quick", given: list[tuple[st
         interrupted = _work_off(folder, missing, parameters, source, jobs, needs)
         return _finish(folder, interrupted)
     except OSError as error:
-        raise Refused(f"cannot write into {folder.title}: {reason(error)}; "
-                      f"what was finished stays, the same command goes on with the rest") from None
+        raise Refused(
+            f"cannot write into {folder.title}: {reason(error)}; "
+            f"what was finished stays, the same command goes on with the rest"
+        ) from None
     finally:
         folder.release()
 
 
-def _work_off(folder, missing: dict[str, Path], parameters: dict, source: str | None, jobs: int,
-              needs: dict[str, int]) -> bool:
+def _work_off(
+    folder,
+    missing: dict[str, Path],
+    parameters: dict,
+    source: str | None,
+    jobs: int,
+    needs: dict[str, int],
+) -> bool:
     pages.copy_mathjax(folder.path / "html")
-    cells = {name: catalogue.n_code_cells(path) + bool(parameters[name]) for name, path in missing.items()}
+    cells = {
+        name: catalogue.n_code_cells(path) + bool(parameters[name])
+        for name, path in missing.items()
+    }
     waiting = list(missing)
     with terminated_like_interrupted(), Children() as children, _Bar(cells) as bar:
         try:
@@ -78,7 +98,9 @@ def _work_off(folder, missing: dict[str, Path], parameters: dict, source: str | 
                     folder.clear(name)
                     folder.notebooks[name].update(status=RUNNING)
                     folder.save()
-                    children.start(name, _spec(folder, name, missing[name], parameters[name], source))
+                    children.start(
+                        name, _spec(folder, name, missing[name], parameters[name], source)
+                    )
                 name, event = children.next_event(meanwhile=bar.refresh)
                 if "cell" in event:
                     bar.at(name, event["cell"])
@@ -97,8 +119,9 @@ def _next(waiting: list[str], children: Children, needs: dict[str, int]) -> str 
     """The first waiting notebook that fits beside the running ones, which may still grow."""
     to_come = sum(max(0, needs.get(name, 0) - children.memory[name]) for name in children.running)
     left = machine.memory_available() - to_come
-    return next((name for name in waiting
-                 if not children.running or needs.get(name, 0) <= left), None)
+    return next(
+        (name for name in waiting if not children.running or needs.get(name, 0) <= left), None
+    )
 
 
 def _needs(notebooks: dict[str, dict]) -> dict[str, int]:
@@ -107,8 +130,12 @@ def _needs(notebooks: dict[str, dict]) -> dict[str, int]:
     tool = tomllib.loads(file.read_text("utf-8"))["tool"] if file.exists() else {}
     table = tool.get("ppkit", {}).get("memory", {})
     measured = {name: megabytes * machine.MB for name, megabytes in table.items()}
-    return {name: measured[name] if name in measured and not about.get("changed") else
-            max(MEMORY_UNKNOWN, measured.get(name, 0)) for name, about in notebooks.items()}
+    return {
+        name: measured[name]
+        if name in measured and not about.get("changed")
+        else max(MEMORY_UNKNOWN, measured.get(name, 0))
+        for name, about in notebooks.items()
+    }
 
 
 def _finish(folder, interrupted: bool) -> int:
@@ -116,24 +143,39 @@ def _finish(folder, interrupted: bool) -> int:
     index.write(folder)
     failed = [name for name, about in folder.notebooks.items() if about["status"] == FAILED]
     if interrupted:
-        print(f"stopped: {folder.title} keeps what is finished; the same command goes on with the rest",
-              file=sys.stderr)
+        print(
+            f"stopped: {folder.title} keeps what is finished; the same command goes on with the rest",
+            file=sys.stderr,
+        )
         return 130
     for name in failed:
         about = folder.notebooks[name]
         where = f"in code cell [{about['cell']}]" if about["cell"] else "before its first cell"
         print(f"{name} failed {where}: {about['error']}", file=sys.stderr)
-    print(f"open {folder.title}/index.html, which is also {Path(folder.title).parent}/latest/index.html")
+    print(
+        f"open {folder.title}/index.html, which is also {Path(folder.title).parent}/latest/index.html"
+    )
     return 1 if failed else 0
 
 
 def _spec(folder, name: str, path: Path, parameters: dict, source: str | None) -> Path:
     scratch = folder.path / ".cache" / name
     scratch.mkdir(parents=True, exist_ok=True)
-    environment = for_kernel(scratch, threads=THREADS[folder.record["profile"]], source=source, run=folder.path, notebook=name)
-    spec = {"notebook": str(path), "output": str(folder.path / "notebooks" / f"{name}.ipynb"),
-            "page": str(folder.path / "html" / f"{name}.html"), "scratch": str(scratch),
-            "parameters": parameters, "environment": environment}
+    environment = for_kernel(
+        scratch,
+        threads=THREADS[folder.record["profile"]],
+        source=source,
+        run=folder.path,
+        notebook=name,
+    )
+    spec = {
+        "notebook": str(path),
+        "output": str(folder.path / "notebooks" / f"{name}.ipynb"),
+        "page": str(folder.path / "html" / f"{name}.html"),
+        "scratch": str(scratch),
+        "parameters": parameters,
+        "environment": environment,
+    }
     run_folder.write_json(scratch / "spec.json", spec)
     return scratch / "spec.json"
 
@@ -142,13 +184,34 @@ def _closed(outcome: dict) -> dict:
     return {"cell": None, "heading": "", "error": None, "traceback": [], **outcome}
 
 
-def _record(key: str, profile: str, source: str | None, chosen: dict[str, Path], parameters: dict) -> dict:
-    notebooks = {name: {"status": "waiting", "parameters": {**catalogue.parameters(path), **parameters[name]},
-                        "changed": sorted(set(parameters[name]) - {"PROFILE", "SOURCE"})}
-                 for name, path in chosen.items()}
-    seeds = sorted({about["parameters"]["SEED"] for about in notebooks.values() if "SEED" in about["parameters"]})
-    return {"state": RUNNING, "profile": profile, "data": source or os.environ.get("PPKIT_SOURCE", "auto"), "key": key,
-            "seeds": seeds, "versions": machine.versions(), "machine": machine.describe(), "notebooks": notebooks}
+def _record(
+    key: str, profile: str, source: str | None, chosen: dict[str, Path], parameters: dict
+) -> dict:
+    notebooks = {
+        name: {
+            "status": "waiting",
+            "parameters": {**catalogue.parameters(path), **parameters[name]},
+            "changed": sorted(set(parameters[name]) - {"PROFILE", "SOURCE"}),
+        }
+        for name, path in chosen.items()
+    }
+    seeds = sorted(
+        {
+            about["parameters"]["SEED"]
+            for about in notebooks.values()
+            if "SEED" in about["parameters"]
+        }
+    )
+    return {
+        "state": RUNNING,
+        "profile": profile,
+        "data": source or os.environ.get("PPKIT_SOURCE", "auto"),
+        "key": key,
+        "seeds": seeds,
+        "versions": machine.versions(),
+        "machine": machine.describe(),
+        "notebooks": notebooks,
+    }
 
 
 def _key(chosen: dict[str, Path], profile: str, parameters: dict, source: str | None) -> str:
@@ -156,17 +219,33 @@ def _key(chosen: dict[str, Path], profile: str, parameters: dict, source: str | 
 
     Our sources: of ppkit, and of every package that adds commands to it, such as spnn_system.
     """
-    cells = {name: [cell["source"] for cell in catalogue.cells(path)] for name, path in chosen.items()}
-    adding = (entry.module.partition(".")[0] for entry in metadata.entry_points(group="ppkit.commands"))
+    cells = {
+        name: [cell["source"] for cell in catalogue.cells(path)] for name, path in chosen.items()
+    }
+    adding = (
+        entry.module.partition(".")[0] for entry in metadata.entry_points(group="ppkit.commands")
+    )
     folders = [Path(find_spec(package).origin).parent for package in sorted({"ppkit", *adding})]
-    code = {file.relative_to(folder.parent).as_posix(): file.read_bytes()
-            for folder in folders for file in sorted(folder.rglob("*"))
-            if file.is_file() and "__pycache__" not in file.parts}
+    code = {
+        file.relative_to(folder.parent).as_posix(): file.read_bytes()
+        for folder in folders
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and "__pycache__" not in file.parts
+    }
     lock = project.root() / "requirements.lock"
-    asked = {"cells": cells, "profile": profile, "parameters": parameters, "source": source or os.environ.get("PPKIT_SOURCE"),
-             "data": _data_checksums(), "code": list(code)}
-    return run_folder.digest(json.dumps(asked, sort_keys=True).encode(), *code.values(),
-                             lock.read_bytes() if lock.exists() else b"")
+    asked = {
+        "cells": cells,
+        "profile": profile,
+        "parameters": parameters,
+        "source": source or os.environ.get("PPKIT_SOURCE"),
+        "data": _data_checksums(),
+        "code": list(code),
+    }
+    return run_folder.digest(
+        json.dumps(asked, sort_keys=True).encode(),
+        *code.values(),
+        lock.read_bytes() if lock.exists() else b"",
+    )
 
 
 def _data_checksums() -> dict[str, str | None]:
@@ -179,8 +258,13 @@ class _Bar:
 
     def __init__(self, cells: dict[str, int]):
         self._cells, self._at, self._ended = cells, {}, 0
-        self._bar = tqdm(total=sum(cells.values()), disable=None, dynamic_ncols=True, leave=False,
-                         bar_format="{desc} |{bar}| {n_fmt} of {total_fmt} cells, {elapsed}")
+        self._bar = tqdm(
+            total=sum(cells.values()),
+            disable=None,
+            dynamic_ncols=True,
+            leave=False,
+            bar_format="{desc} |{bar}| {n_fmt} of {total_fmt} cells, {elapsed}",
+        )
 
     def __enter__(self):
         return self
@@ -196,11 +280,15 @@ class _Bar:
         self._at.pop(name, None)
         self._ended += self._cells[name]
         self.refresh()
-        tqdm.write(f"{name:<24} {about['status']:<7} {about['seconds']:7.1f} s {about['peak_memory_mb']:6d} MB")
+        tqdm.write(
+            f"{name:<24} {about['status']:<7} {about['seconds']:7.1f} s {about['peak_memory_mb']:6d} MB"
+        )
 
     def refresh(self) -> None:
         """Draw the bar as things stand, the clock included."""
         self._bar.n = self._ended + sum(cell - 1 for cell in self._at.values())
-        self._bar.set_description_str(", ".join(f"{name} cell {cell}/{self._cells[name]}" for name, cell in self._at.items()),
-                                      refresh=False)
+        self._bar.set_description_str(
+            ", ".join(f"{name} cell {cell}/{self._cells[name]}" for name, cell in self._at.items()),
+            refresh=False,
+        )
         self._bar.refresh()

@@ -16,7 +16,9 @@ def notebooks(*, solutions: bool = False) -> dict[str, Path]:
     folder = project.root() / "notebooks"
     found = {file.stem: file for file in sorted(folder.glob("*.ipynb"))}
     if solutions:
-        found |= {f"solutions/{file.stem}": file for file in sorted(folder.glob("solutions/*.ipynb"))}
+        found |= {
+            f"solutions/{file.stem}": file for file in sorted(folder.glob("solutions/*.ipynb"))
+        }
     return found
 
 
@@ -28,7 +30,9 @@ def select(wanted: list[str], *, solutions: bool = False) -> dict[str, Path]:
     there = notebooks(solutions=solutions)
     if not there:
         raise Refused(f"{project.root() / 'notebooks'} holds no notebook")
-    chosen = [name.removesuffix(".ipynb").removeprefix("./").removeprefix("notebooks/") for name in wanted]
+    chosen = [
+        name.removesuffix(".ipynb").removeprefix("./").removeprefix("notebooks/") for name in wanted
+    ]
     for asked, name in zip(wanted, chosen):
         if name not in there:
             raise Refused(f"unknown notebook {asked!r}: there are {', '.join(there)}")
@@ -39,10 +43,18 @@ def cells(path: Path) -> list[dict]:
     """The cells of the notebook in file `path`: {"cell_type", "source" (one string), "tags"}; Refused if it is no notebook."""
     try:
         found = json.loads(path.read_text("utf-8"))["cells"]
-        return [{"cell_type": cell["cell_type"], "source": "".join(cell["source"]),
-                 "tags": cell["metadata"].get("tags", [])} for cell in found]
+        return [
+            {
+                "cell_type": cell["cell_type"],
+                "source": "".join(cell["source"]),
+                "tags": cell["metadata"].get("tags", []),
+            }
+            for cell in found
+        ]
     except (ValueError, KeyError, TypeError) as error:
-        raise Refused(f"{path.name} is not a notebook that can be read: {type(error).__name__}: {error}") from None
+        raise Refused(
+            f"{path.name} is not a notebook that can be read: {type(error).__name__}: {error}"
+        ) from None
 
 
 def n_code_cells(path: Path) -> int:
@@ -62,13 +74,16 @@ def parameters(path: Path) -> dict[str, object]:
         try:
             found[target.id] = ast.literal_eval(line.value)
         except (AttributeError, ValueError):
-            raise Refused(f"{path.name}: the parameters cell may hold literals only, "
-                          f"got {ast.unparse(line)!r}") from None
+            raise Refused(
+                f"{path.name}: the parameters cell may hold literals only, "
+                f"got {ast.unparse(line)!r}"
+            ) from None
     return found
 
 
-def assign(chosen: dict[str, Path], *, profile: str, source: str | None,
-           given: list[tuple[str, str]]) -> dict[str, dict[str, object]]:
+def assign(
+    chosen: dict[str, Path], *, profile: str, source: str | None, given: list[tuple[str, str]]
+) -> dict[str, dict[str, object]]:
     """What each chosen notebook's parameters are set to: its profile, its data source, and the given values.
 
     chosen: notebooks by name.  profile: one of PROFILES.  source: one of SOURCES, or None for the notebook's own.
@@ -84,11 +99,19 @@ def assign(chosen: dict[str, Path], *, profile: str, source: str | None,
     known = sorted({parameter for cell in defaults.values() for parameter in cell})
     for parameter, text in given:
         if parameter not in known:
-            raise Refused(f"unknown parameter {parameter!r}: {_several(chosen)} {', '.join(known) or 'none'}")
+            raise Refused(
+                f"unknown parameter {parameter!r}: {_several(chosen)} {', '.join(known) or 'none'}"
+            )
         _check(parameter, text)
     asked = [("PROFILE", profile)] + ([("SOURCE", source)] if source else []) + given
-    return {name: {parameter: _typed(parameter, text, cell[parameter]) for parameter, text in asked if parameter in cell}
-            for name, cell in defaults.items()}
+    return {
+        name: {
+            parameter: _typed(parameter, text, cell[parameter])
+            for parameter, text in asked
+            if parameter in cell
+        }
+        for name, cell in defaults.items()
+    }
 
 
 def _several(chosen) -> str:
@@ -117,5 +140,7 @@ def _typed(parameter: str, text: str, default):
     if isinstance(default, float) and type(value) is int:
         value = float(value)
     if type(value) is not type(default):
-        raise Refused(f"{parameter} must be of type {type(default).__name__}, as its default {default!r}, got {text!r}")
+        raise Refused(
+            f"{parameter} must be of type {type(default).__name__}, as its default {default!r}, got {text!r}"
+        )
     return value

@@ -43,9 +43,14 @@ class Children:
         """
         end_marked(str(spec))
         with open(spec.with_name("stderr.txt"), "w", encoding="utf-8") as errors:
-            child = subprocess.Popen([sys.executable, "-P", "-m", "ppkit.runner.worker", str(spec)],
-                                     stdin=subprocess.PIPE,
-                                     stdout=subprocess.PIPE, stderr=errors, cwd=_folder_of(spec), start_new_session=True)
+            child = subprocess.Popen(
+                [sys.executable, "-P", "-m", "ppkit.runner.worker", str(spec)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd=_folder_of(spec),
+                start_new_session=True,
+            )
         self.running[name], self.memory[name], self.peak[name] = child, 0, 0
         threading.Thread(target=self._listen, args=(name, child, spec), daemon=True).start()
 
@@ -65,8 +70,9 @@ class Children:
             if "done" in event:
                 self.running.pop(name)
                 last = event["done"]
-                last["peak_memory_mb"] = max(last["peak_memory_mb"],
-                                             round(self.peak[name] / machine.MB))
+                last["peak_memory_mb"] = max(
+                    last["peak_memory_mb"], round(self.peak[name] / machine.MB)
+                )
             return name, event
 
     def _measure(self) -> None:
@@ -98,9 +104,18 @@ class Children:
         child.stdin.close()
         if "done" not in last:
             end_marked(str(spec))
-            last = {"done": {"status": FAILED, "error": f"its process ended with code {code} before the notebook did",
-                             "cell": last.get("cell", 0), "seconds": 0.0, "peak_memory_mb": 0,
-                             "traceback": spec.with_name("stderr.txt").read_text("utf-8").splitlines()[-LINES_KEPT:]}}
+            last = {
+                "done": {
+                    "status": FAILED,
+                    "error": f"its process ended with code {code} before the notebook did",
+                    "cell": last.get("cell", 0),
+                    "seconds": 0.0,
+                    "peak_memory_mb": 0,
+                    "traceback": spec.with_name("stderr.txt")
+                    .read_text("utf-8")
+                    .splitlines()[-LINES_KEPT:],
+                }
+            }
         self._events.put((name, last))
 
 

@@ -7,8 +7,14 @@ from ppkit import project
 from ppkit.lifeline import THREAD_COUNTS
 
 
-def for_kernel(scratch: Path, *, threads: int | None, source: str | None = None, run: Path | None = None,
-               notebook: str = "") -> dict[str, str]:
+def for_kernel(
+    scratch: Path,
+    *,
+    threads: int | None,
+    source: str | None = None,
+    run: Path | None = None,
+    notebook: str = "",
+) -> dict[str, str]:
     """All variables for one kernel, from this process' own.
 
     scratch: a folder for what libraries keep in HOME, which may be read-only.
@@ -17,20 +23,30 @@ def for_kernel(scratch: Path, *, threads: int | None, source: str | None = None,
     source: "real" or "standin" decides where the notebook says "auto"; "auto" lifts what the caller's
     environment says; None leaves that in force.  run: the run's folder, where figures and claims go; None for nowhere.
     """
-    inherited = {name: value for name, value in os.environ.items()
-                 if name not in ("PPKIT_RUN", "PPKIT_NOTEBOOK", "PPKIT_WATCH", "MPLBACKEND")}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PPKIT_RUN", "PPKIT_NOTEBOOK", "PPKIT_WATCH", "MPLBACKEND")
+    }
     if source is not None:
         inherited.pop("PPKIT_SOURCE", None)
     own = {
         **({name: str(threads) for name in THREAD_COUNTS} if threads else {}),
         **({"PPKIT_SOURCE": source} if source in ("real", "standin") else {}),
         **({"PPKIT_RUN": str(run), "PPKIT_NOTEBOOK": notebook} if run else {}),
-        "PPKIT_HOME": str(project.root()), "PYTHONHASHSEED": "0", "JUPYTER_PREFER_ENV_PATH": "1",
+        "PPKIT_HOME": str(project.root()),
+        "PYTHONHASHSEED": "0",
+        "JUPYTER_PREFER_ENV_PATH": "1",
     }
     kept = kept_cache(scratch)
-    for name, folder in (("NUMBA_CACHE_DIR", kept / "numba"), ("MPLCONFIGDIR", kept / "matplotlib"),
-                         ("IPYTHONDIR", scratch / "ipython"), ("XDG_CACHE_HOME", scratch / "xdg"),
-                         ("JUPYTER_RUNTIME_DIR", scratch / "jupyter"), ("JUPYTER_DATA_DIR", scratch / "jupyter")):
+    for name, folder in (
+        ("NUMBA_CACHE_DIR", kept / "numba"),
+        ("MPLCONFIGDIR", kept / "matplotlib"),
+        ("IPYTHONDIR", scratch / "ipython"),
+        ("XDG_CACHE_HOME", scratch / "xdg"),
+        ("JUPYTER_RUNTIME_DIR", scratch / "jupyter"),
+        ("JUPYTER_DATA_DIR", scratch / "jupyter"),
+    ):
         folder.mkdir(parents=True, exist_ok=True)
         own[name] = str(folder)
     return {**inherited, **own}

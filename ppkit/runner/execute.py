@@ -14,8 +14,10 @@ from ppkit.runner.kernel import BoundKernel
 from ppkit.runner.pages import WIDGET_VIEW
 from ppkit.writing import write_whole
 
-KERNEL = {"kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
-          "language_info": {"name": "python"}}
+KERNEL = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
 
 
 def in_place(path: Path) -> float:
@@ -30,19 +32,30 @@ def in_place(path: Path) -> float:
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ppkit-") as scratch:
         environment = for_kernel(Path(scratch), threads=1, source="standin")
-        client = NotebookClient(notebook, timeout=None, startup_timeout=ANSWER_SECONDS,
-                                iopub_timeout=ANSWER_SECONDS,
-                                kernel_name="python3", kernel_manager_class=BoundKernel,
-                                record_timing=False, store_widget_state=False, shutdown_kernel="immediate",
-                                resources={"metadata": {"path": str(path.parent)}})
+        client = NotebookClient(
+            notebook,
+            timeout=None,
+            startup_timeout=ANSWER_SECONDS,
+            iopub_timeout=ANSWER_SECONDS,
+            kernel_name="python3",
+            kernel_manager_class=BoundKernel,
+            record_timing=False,
+            store_widget_state=False,
+            shutdown_kernel="immediate",
+            resources={"metadata": {"path": str(path.parent)}},
+        )
         try:
             client.reset_execution_trackers()
-            with client.setup_kernel(env=environment):  # not client.execute: that one turns Ctrl-C into an AssertionError
+            with client.setup_kernel(
+                env=environment
+            ):  # not client.execute: that one turns Ctrl-C into an AssertionError
                 for index, cell in enumerate(notebook.cells):
                     client.execute_cell(cell, index)
         except CellExecutionError as error:
-            raise Refused(f"{path.name} is left as it was: {error.ename}: {error.evalue}\n"
-                          f"{plain(error.traceback)}") from None
+            raise Refused(
+                f"{path.name} is left as it was: {error.ename}: {error.evalue}\n"
+                f"{plain(error.traceback)}"
+            ) from None
         except DeadKernelError:
             raise Refused(f"{path.name} is left as it was: its kernel died") from None
     _refuse_stderr(path, notebook)
@@ -52,7 +65,11 @@ def in_place(path: Path) -> float:
 
 def normalised(notebook) -> str:
     """The text of a notebook with all that differs from run to run taken out, keys sorted, one newline at the end."""
-    kept = {key: value for key, value in notebook.metadata.items() if key not in ("papermill", "widgets", *KERNEL)}
+    kept = {
+        key: value
+        for key, value in notebook.metadata.items()
+        if key not in ("papermill", "widgets", *KERNEL)
+    }
     notebook.metadata = nbformat.from_dict({**kept, **KERNEL})
     for cell in notebook.cells:
         for key in ("execution", "papermill", "ExecuteTime"):
@@ -80,5 +97,7 @@ def _refuse_stderr(path: Path, notebook) -> None:
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             if output.get("name") == "stderr":
-                raise Refused(f"{path.name} is left as it was: cell [{cell.execution_count}] wrote on stderr: "
-                              f"{output.text.strip()}")
+                raise Refused(
+                    f"{path.name} is left as it was: cell [{cell.execution_count}] wrote on stderr: "
+                    f"{output.text.strip()}"
+                )

@@ -9,9 +9,19 @@ from ppkit import ledger, rules
 from ppkit.runner import run_folder
 from ppkit.runner.worker import DONE
 
-CLASSES = {rules.REPRODUCED: "reproduced", rules.DIRECTION: "direction", rules.NOT_REPRODUCED: "not",
-           rules.REFUTED: "refuted", rules.UNDECIDED: "open", rules.DEPENDS: "open", rules.OPEN: "open", rules.NOT_TRIED: "untried",
-           rules.ANSWERED: "answer", rules.PASSED: "untried", rules.FAILED: "refuted"}
+CLASSES = {
+    rules.REPRODUCED: "reproduced",
+    rules.DIRECTION: "direction",
+    rules.NOT_REPRODUCED: "not",
+    rules.REFUTED: "refuted",
+    rules.UNDECIDED: "open",
+    rules.DEPENDS: "open",
+    rules.OPEN: "open",
+    rules.NOT_TRIED: "untried",
+    rules.ANSWERED: "answer",
+    rules.PASSED: "untried",
+    rules.FAILED: "refuted",
+}
 LEGEND = {
     rules.REPRODUCED: "our number agrees with the paper's, by the rule that stands in the row",
     rules.DIRECTION: "the sign of the paper's difference holds, its size does not",
@@ -22,20 +32,34 @@ LEGEND = {
     rules.OPEN: "only other data can settle it",
     rules.NOT_TRIED: "no notebook measures it yet; the row says what will",
     rules.ANSWERED: "a question of ours, which the paper does not claim: an answer, no verdict",
-    rules.PASSED: "a check of our own code or data, no verdict on the paper"}
+    rules.PASSED: "a check of our own code or data, no verdict on the paper",
+}
 
 
 def write(folder) -> Path:
     """Write the index of a run from its run.json, claims.json and figures/; returns its path."""
-    loader = jinja2.Environment(loader=jinja2.PackageLoader("ppkit.runner"), autoescape=True, trim_blocks=True,
-                                lstrip_blocks=True)
+    loader = jinja2.Environment(
+        loader=jinja2.PackageLoader("ppkit.runner"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     loader.filters["urlquote"] = quote
     claims = run_folder.read_json(folder.path / "claims.json")["claims"]
     page = loader.get_template("index.html.j2").render(
-        run=folder.record, papers=_papers(claims), findings=_findings(claims, folder.path), legend=_legend(claims),
-        pictures=_pictures(folder.path), links=_links(folder.path),
+        run=folder.record,
+        papers=_papers(claims),
+        findings=_findings(claims, folder.path),
+        legend=_legend(claims),
+        pictures=_pictures(folder.path),
+        links=_links(folder.path),
         failures={name: about for name, about in folder.notebooks.items() if about.get("error")},
-        missing=[name for name, about in folder.notebooks.items() if about["status"] != DONE and not about.get("error")])
+        missing=[
+            name
+            for name, about in folder.notebooks.items()
+            if about["status"] != DONE and not about.get("error")
+        ],
+    )
     target = folder.path / "index.html"
     target.write_text(page, encoding="utf-8")
     return target
@@ -45,14 +69,38 @@ def _papers(claims: list[dict]) -> list[dict]:
     """The papers of which this run decided something: their rows, decided, to come, and left to other notebooks."""
     papers = []
     for paper, title in ledger.titles().items():
-        rows = [{**row, "css": CLASSES[rules.plain(row["verdict"])], "symbol": ledger.symbol(row["verdict"]),
-                 "plain": rules.plain(row["verdict"]), "ours": ledger.ours(row), "why": ledger.reason(row),
-                 "short": row["id"].split(".", 1)[1]} for row in claims if row["paper"] == paper]
+        rows = [
+            {
+                **row,
+                "css": CLASSES[rules.plain(row["verdict"])],
+                "symbol": ledger.symbol(row["verdict"]),
+                "plain": rules.plain(row["verdict"]),
+                "ours": ledger.ours(row),
+                "why": ledger.reason(row),
+                "short": row["id"].split(".", 1)[1],
+            }
+            for row in claims
+            if row["paper"] == paper
+        ]
         here = [row for row in rows if row["notebook"] or row["note"].startswith(ledger.TO_COME)]
         if any(row["notebook"] for row in rows):
-            papers.append({"name": paper, "title": title, "rows": here, "elsewhere": len(rows) - len(here),
-                           "counts": [{"name": name, "css": CLASSES.get(name, ""), "symbol": ledger.SYMBOLS.get(name, ""), "count": count}
-                                      for name, count in ledger.scoreboard(here).iloc[0].items()]})
+            papers.append(
+                {
+                    "name": paper,
+                    "title": title,
+                    "rows": here,
+                    "elsewhere": len(rows) - len(here),
+                    "counts": [
+                        {
+                            "name": name,
+                            "css": CLASSES.get(name, ""),
+                            "symbol": ledger.SYMBOLS.get(name, ""),
+                            "count": count,
+                        }
+                        for name, count in ledger.scoreboard(here).iloc[0].items()
+                    ],
+                }
+            )
     return papers
 
 
@@ -60,17 +108,24 @@ def _findings(claims: list[dict], path: Path) -> list[dict]:
     """The findings that this run has decided rows of, with their picture if the run drew it."""
     found = []
     for finding in ledger.findings():
-        counted = ledger.counted(row for row in claims if row["cause"] == finding.id and row["notebook"])
+        counted = ledger.counted(
+            row for row in claims if row["cause"] == finding.id and row["notebook"]
+        )
         if counted:
             drawn = (path / "figures" / f"{finding.picture}.png").exists()
-            found.append({**vars(finding), "counted": counted, "picture": finding.picture if drawn else None})
+            found.append(
+                {**vars(finding), "counted": counted, "picture": finding.picture if drawn else None}
+            )
     return found
 
 
 def _legend(claims: list[dict]) -> list[dict]:
     there = {rules.plain(row["verdict"]) for row in claims}
-    return [{"verdict": name, "css": CLASSES[name], "symbol": ledger.SYMBOLS[name], "means": means}
-            for name, means in LEGEND.items() if name in there]
+    return [
+        {"verdict": name, "css": CLASSES[name], "symbol": ledger.SYMBOLS[name], "means": means}
+        for name, means in LEGEND.items()
+        if name in there
+    ]
 
 
 def _pictures(path: Path) -> list[dict]:

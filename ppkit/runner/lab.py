@@ -42,13 +42,17 @@ def prepare(fresh: list[str]) -> list[str]:
             elif _made_from(copy) not in (None, _digest(path)):
                 older.append(name)
         except OSError as error:
-            raise Refused(f"cannot write {copy}: {error.strerror}; take a copy of the project "
-                          "that is yours to write") from None
+            raise Refused(
+                f"cannot write {copy}: {error.strerror}; take a copy of the project "
+                "that is yours to write"
+            ) from None
     if made:
         said.append(f"{made} notebook{'s' * (made > 1)} copied to {FOLDER}/, which is yours.")
     if older:
-        said.append(f"{', '.join(older)}: notebooks/ has a newer one than {FOLDER}/; "
-                    f"`ppkit lab --fresh {older[0]}` takes it and keeps yours beside it.")
+        said.append(
+            f"{', '.join(older)}: notebooks/ has a newer one than {FOLDER}/; "
+            f"`ppkit lab --fresh {older[0]}` takes it and keeps yours beside it."
+        )
     return said
 
 
@@ -60,13 +64,19 @@ def open_lab(options: list[str]) -> None:
     root = str(project.root())
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
     shell = os.environ.get("SHELL") or "sh"  # named, or Jupyter may start one that sets PATH anew
-    settings = [f"ServerApp.root_dir={root}", f"LabApp.default_url=/lab/tree/{FOLDER}",
-                f"ServerApp.terminado_settings=shell_command={shlex.quote(shell)}",
-                *(f"ContentsManager.hide_globs={name}" for name in HIDDEN)]
+    settings = [
+        f"ServerApp.root_dir={root}",
+        f"LabApp.default_url=/lab/tree/{FOLDER}",
+        f"ServerApp.terminado_settings=shell_command={shlex.quote(shell)}",
+        *(f"ContentsManager.hide_globs={name}" for name in HIDDEN),
+    ]
     named = [f"--{setting}" for setting in settings]
     sys.stdout.flush()
-    os.execve(sys.executable, [sys.executable, "-P", "-m", "jupyterlab", *named, *options],
-              {**os.environ, "PPKIT_WATCH": "1", "PPKIT_HOME": root, "PATH": path})
+    os.execve(
+        sys.executable,
+        [sys.executable, "-P", "-m", "jupyterlab", *named, *options],
+        {**os.environ, "PPKIT_WATCH": "1", "PPKIT_HOME": root, "PATH": path},
+    )
 
 
 def _put_aside(copy: Path) -> str:

@@ -10,16 +10,34 @@ from pathlib import Path
 
 import psutil
 
-PACKAGES = ("ppkit", "torch", "numpy", "scipy", "pandas", "scikit-learn", "numba", "dp-accounting", "matplotlib",
-            "papermill", "nbclient", "ipykernel")
+PACKAGES = (
+    "ppkit",
+    "torch",
+    "numpy",
+    "scipy",
+    "pandas",
+    "scikit-learn",
+    "numba",
+    "dp-accounting",
+    "matplotlib",
+    "papermill",
+    "nbclient",
+    "ipykernel",
+)
 MB, GB = 1024**2, 1024**3
 
 
 def describe() -> dict:
     """The machine as run.json names it; `summary` is the same in one line."""
-    about = {"cpu": cpu_model(), "cores": cores(), "memory_gb": round(memory_limit() / GB, 1),
-             "system": f"{platform.system()} {platform.release().split('-')[0]} {platform.machine()}"}
-    summary = f"{about['cpu']}, {about['cores']} cores, {about['memory_gb']:.0f} GB, {about['system']}"
+    about = {
+        "cpu": cpu_model(),
+        "cores": cores(),
+        "memory_gb": round(memory_limit() / GB, 1),
+        "system": f"{platform.system()} {platform.release().split('-')[0]} {platform.machine()}",
+    }
+    summary = (
+        f"{about['cpu']}, {about['cores']} cores, {about['memory_gb']:.0f} GB, {about['system']}"
+    )
     return {**about, "summary": summary}
 
 
@@ -46,7 +64,9 @@ def memory_limit() -> int:
 
 def memory_available() -> int:
     """Bytes of memory that are free for new processes now, the container's limit included."""
-    left = [limit - used for limit, used in zip(_container("memory.max"), _container("memory.current"))]
+    left = [
+        limit - used for limit, used in zip(_container("memory.max"), _container("memory.current"))
+    ]
     return max(0, min([psutil.virtual_memory().available, *left]))
 
 
@@ -73,7 +93,9 @@ def cpu_model() -> str:
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     if sys.platform == "darwin":
-        asked = subprocess.run(["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True)
+        asked = subprocess.run(
+            ["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True
+        )
         if asked.returncode == 0:
             return asked.stdout.strip()
     return platform.processor() or platform.machine()

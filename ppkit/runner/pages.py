@@ -31,7 +31,9 @@ def drop_widgets(notebook) -> None:
     notebook.metadata.pop("widgets", None)
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if WIDGET_VIEW not in output.get("data", {})]
+            cell.outputs = [
+                output for output in cell.outputs if WIDGET_VIEW not in output.get("data", {})
+            ]
 
 
 def drop_links_to_files(notebook) -> None:

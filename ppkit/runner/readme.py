@@ -15,8 +15,19 @@ def scoreboard(rows: list[dict]) -> str:
     heads = [f"{ledger.SYMBOLS.get(name, '')} {name}".strip() for name in counts]
     lines = [f"| paper | {' | '.join(heads)} | decided on |", "|" + "---|" * (len(heads) + 2)]
     for paper, row in counts.iterrows():
-        decided = {(one["profile"], one["data"]) for one in rows if one["paper"] == paper and one["profile"]}
-        where = ", ".join(sorted({f"{data} ({profile} profile)" if data != "formula" else "formulas" for profile, data in decided}))
+        decided = {
+            (one["profile"], one["data"])
+            for one in rows
+            if one["paper"] == paper and one["profile"]
+        }
+        where = ", ".join(
+            sorted(
+                {
+                    f"{data} ({profile} profile)" if data != "formula" else "formulas"
+                    for profile, data in decided
+                }
+            )
+        )
         lines.append(f"| {paper} | {' | '.join(map(str, row))} | {where} |")
     return "\n".join(lines)
 
@@ -32,7 +43,9 @@ def findings(rows: list[dict]) -> str:
         for finding in (finding for finding in ledger.findings() if finding.paper == paper):
             mark = ledger.SYMBOLS[rules.PASSED if finding.right else rules.REFUTED]
             counted = ledger.counted(row for row in rows if row["cause"] == finding.id)
-            lines.append(f"- {mark} {finding.title} ({counted}; [{finding.lesson}](notebooks/{finding.lesson}.ipynb))")
+            lines.append(
+                f"- {mark} {finding.title} ({counted}; [{finding.lesson}](notebooks/{finding.lesson}.ipynb))"
+            )
         lines.append("")
     return "\n".join(lines).rstrip()
 
@@ -44,11 +57,22 @@ def every_row(rows: list[dict]) -> str:
     """
     lines = []
     for paper, title in ledger.titles().items():
-        lines += [f"### {paper}: {title}", "",
-                  "| where | what the paper says, or we ask | paper | ours | what ours is | verdict | why |", "|" + "---|" * 7]
+        lines += [
+            f"### {paper}: {title}",
+            "",
+            "| where | what the paper says, or we ask | paper | ours | what ours is | verdict | why |",
+            "|" + "---|" * 7,
+        ]
         for row in (row for row in rows if row["paper"] == paper):
-            cells = (row["where"], row["says"], row["printed"] or "", ledger.ours(row), row["measure"] or "",
-                     f"{ledger.symbol(row['verdict'])} {row['verdict']}", ledger.reason(row))
+            cells = (
+                row["where"],
+                row["says"],
+                row["printed"] or "",
+                ledger.ours(row),
+                row["measure"] or "",
+                f"{ledger.symbol(row['verdict'])} {row['verdict']}",
+                ledger.reason(row),
+            )
             lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
         lines.append("")
     return "\n".join(lines).rstrip()
@@ -56,11 +80,20 @@ def every_row(rows: list[dict]) -> str:
 
 def bars(bench: dict) -> str:
     """The measured bars of figures/bench.json as a Markdown table."""
-    lines = ["| bar | wanted | measured | lowest to highest of 7 | threads |", "|---|---|---|---|---|"]
+    lines = [
+        "| bar | wanted | measured | lowest to highest of 7 | threads |",
+        "|---|---|---|---|---|",
+    ]
     for bar in bench["bars"]:
-        wanted = f"at least {bar['at_least']:g}" if bar["at_least"] is not None else f"at most {bar['at_most']:g}"
+        wanted = (
+            f"at least {bar['at_least']:g}"
+            if bar["at_least"] is not None
+            else f"at most {bar['at_most']:g}"
+        )
         low, high = bar["spread"]
-        lines.append(f"| {bar['what']} | {wanted} | {bar['ratio']:.2f} | {low:.2f} to {high:.2f} | {bar['threads']} |")
+        lines.append(
+            f"| {bar['what']} | {wanted} | {bar['ratio']:.2f} | {low:.2f} to {high:.2f} | {bar['threads']} |"
+        )
     return "\n".join(lines)
 
 
@@ -69,9 +102,13 @@ def renewed(root: Path) -> dict[Path, str]:
     `<!-- end NAME -->` made anew: README.md, figures/README.md and benchmarks/README.md, where they are."""
     rows = json.loads((root / "figures/claims.json").read_text("utf-8"))["claims"]
     bench = root / "figures/bench.json"
-    blocks = {"README.md": {"findings": findings(rows), "scoreboard": scoreboard(rows)},
-              "figures/README.md": {"rows": every_row(rows)},
-              "benchmarks/README.md": {"bars": bars(json.loads(bench.read_text("utf-8")))} if bench.exists() else {}}
+    blocks = {
+        "README.md": {"findings": findings(rows), "scoreboard": scoreboard(rows)},
+        "figures/README.md": {"rows": every_row(rows)},
+        "benchmarks/README.md": {"bars": bars(json.loads(bench.read_text("utf-8")))}
+        if bench.exists()
+        else {},
+    }
     texts = {}
     for file in (root / name for name in blocks if (root / name).exists()):
         texts[file] = file.read_text("utf-8")

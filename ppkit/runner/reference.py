@@ -22,16 +22,28 @@ def keep(names: list[str]) -> tuple[Path, int]:
         raise Refused("name at least one finished run, for example `ppkit reference latest`")
     for run in runs:
         if run.record["state"] != run_folder.FINISHED:
-            raise Refused(f"run {run.record['id']} is not finished but {run.record['state']}: "
-                          "only a run whose notebooks all went through can be a reference")
-        changed = sorted({name for about in run.record["notebooks"].values() for name in about.get("changed", ())})
+            raise Refused(
+                f"run {run.record['id']} is not finished but {run.record['state']}: "
+                "only a run whose notebooks all went through can be a reference"
+            )
+        changed = sorted(
+            {
+                name
+                for about in run.record["notebooks"].values()
+                for name in about.get("changed", ())
+            }
+        )
         if changed:
-            raise Refused(f"run {run.record['id']} changed {', '.join(changed)}: "
-                          "only a run with the notebooks' own parameters can be a reference")
+            raise Refused(
+                f"run {run.record['id']} changed {', '.join(changed)}: "
+                "only a run with the notebooks' own parameters can be a reference"
+            )
     for picture in (picture for run in runs for picture in (run.path / "figures").glob("*.png")):
         if picture.stat().st_size > LARGEST_PICTURE:
-            raise Refused(f"{picture.name} has {picture.stat().st_size:,} bytes, more than {LARGEST_PICTURE:,}: "
-                          "draw fewer points or a smaller figure")
+            raise Refused(
+                f"{picture.name} has {picture.stat().st_size:,} bytes, more than {LARGEST_PICTURE:,}: "
+                "draw fewer points or a smaller figure"
+            )
     folder = project.root() / "figures"
     folder.mkdir(exist_ok=True)
     target = folder / "claims.json"
@@ -39,9 +51,15 @@ def keep(names: list[str]) -> tuple[Path, int]:
     for run in runs:
         new = run_folder.read_json(run.path / "claims.json")
         _measured(run, new["run"], folder)
-        rows = [{**row, "run": new["run"]["id"]} if row["verdict"] != rules.NOT_TRIED else row for row in new["claims"]]
-        kept = {"run": new["run"], "pictures": _pictures(run, kept["pictures"], folder),
-                "claims": ledger.best(kept["claims"], rows)}
+        rows = [
+            {**row, "run": new["run"]["id"]} if row["verdict"] != rules.NOT_TRIED else row
+            for row in new["claims"]
+        ]
+        kept = {
+            "run": new["run"],
+            "pictures": _pictures(run, kept["pictures"], folder),
+            "claims": ledger.best(kept["claims"], rows),
+        }
     run_folder.write_json(target, kept)
     if (project.root() / "README.md").exists():
         readme.write(project.root())
@@ -51,8 +69,10 @@ def keep(names: list[str]) -> tuple[Path, int]:
 def _measured(run, about: dict, folder: Path) -> None:
     for file in sorted((run.path / "measured").glob("*.json")):
         (folder / "measured").mkdir(exist_ok=True)
-        run_folder.write_json(folder / "measured" / file.name,
-                              {"run": about["id"], "machine": about["machine"], "values": run_folder.read_json(file)})
+        run_folder.write_json(
+            folder / "measured" / file.name,
+            {"run": about["id"], "machine": about["machine"], "values": run_folder.read_json(file)},
+        )
 
 
 def _pictures(run, kept: dict, folder: Path) -> dict:
@@ -63,8 +83,14 @@ def _pictures(run, kept: dict, folder: Path) -> dict:
     profile, pictures = run.record["profile"], dict(kept)
     for about in map(run_folder.read_json, sorted((run.path / "figures").glob("*.json"))):
         name = about["name"]
-        if profile == "paper" or about["data"] == "formula" or pictures.get(name, {}).get("profile") != "paper":
+        if (
+            profile == "paper"
+            or about["data"] == "formula"
+            or pictures.get(name, {}).get("profile") != "paper"
+        ):
             shutil.copyfile(run.path / "figures" / f"{name}.png", folder / f"{name}.png")
             pictures[name] = {key: about[key] for key in ("caption", "data", "notebook")} | {
-                "profile": profile, "run": run.record["id"]}
+                "profile": profile,
+                "run": run.record["id"],
+            }
     return dict(sorted(pictures.items()))

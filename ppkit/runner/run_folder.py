@@ -45,7 +45,10 @@ class RunFolder:
 
     def is_missing(self, name: str) -> bool:
         """True if the notebook has not been run to its end in this folder."""
-        return self.notebooks.get(name, {}).get("status") != DONE or not (self.path / "notebooks" / f"{name}.ipynb").exists()
+        return (
+            self.notebooks.get(name, {}).get("status") != DONE
+            or not (self.path / "notebooks" / f"{name}.ipynb").exists()
+        )
 
     def clear(self, name: str) -> None:
         """Take away what an unfinished notebook left: its claims and figures."""
@@ -61,14 +64,23 @@ class RunFolder:
         for about in self.notebooks.values():
             if about["status"] == RUNNING:
                 about["status"] = INTERRUPTED
-        self.record["state"] = (INTERRUPTED if interrupted else FINISHED if statuses == {DONE} else WITH_FAILURES)
-        rows = [row for file in sorted((self.path / "claims").glob("*.json")) for row in read_json(file)]
-        write_json(self.path / "claims.json", {"run": self._summary(), "claims": ledger.merge(rows)})
+        self.record["state"] = (
+            INTERRUPTED if interrupted else FINISHED if statuses == {DONE} else WITH_FAILURES
+        )
+        rows = [
+            row for file in sorted((self.path / "claims").glob("*.json")) for row in read_json(file)
+        ]
+        write_json(
+            self.path / "claims.json", {"run": self._summary(), "claims": ledger.merge(rows)}
+        )
         self.save()
 
     def _summary(self) -> dict:
         kept = ("id", "state", "profile", "data", "seeds", "versions")
-        return {**{name: self.record[name] for name in kept}, "machine": self.record["machine"]["summary"]}
+        return {
+            **{name: self.record[name] for name in kept},
+            "machine": self.record["machine"]["summary"],
+        }
 
     def try_lock(self) -> bool:
         """Take the folder for this process; False if another one works in it."""
@@ -126,8 +138,12 @@ def open_run(name: str) -> RunFolder:
     for path in (runs / name, Path(name)):
         if (path / "run.json").is_file():
             return RunFolder(path.resolve(), read_json(path / "run.json"))
-    there = sorted(path.parent.name for path in runs.glob("*/run.json") if not path.parent.is_symlink())
-    raise Refused(f"unknown run {name!r}: there are {', '.join(['latest', *there]) if there else 'none yet'}")
+    there = sorted(
+        path.parent.name for path in runs.glob("*/run.json") if not path.parent.is_symlink()
+    )
+    raise Refused(
+        f"unknown run {name!r}: there are {', '.join(['latest', *there]) if there else 'none yet'}"
+    )
 
 
 def point_latest(path: Path) -> None:

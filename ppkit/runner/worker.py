@@ -30,7 +30,9 @@ def main(spec_file: str) -> None:
     os.environ.clear()
     os.environ.update(spec["environment"])
     os.environ[lifeline.MARK] = spec_file
-    sys.modules["rfc3987_syntax"] = None  # jsonschema then does without it: it takes a second, and nothing here checks IRIs
+    sys.modules["rfc3987_syntax"] = (
+        None  # jsonschema then does without it: it takes a second, and nothing here checks IRIs
+    )
     events = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever else prints must not mix with the events
 
@@ -65,7 +67,9 @@ def run(spec: dict, say) -> dict:
     try:
         _keep(spec)
     except Exception as error:
-        outcome = {**outcome, "status": FAILED, **_why(error)} if outcome["status"] == DONE else outcome
+        outcome = (
+            {**outcome, "status": FAILED, **_why(error)} if outcome["status"] == DONE else outcome
+        )
     return outcome
 
 
@@ -86,10 +90,20 @@ def _execute(spec: dict, say, at: dict) -> None:
             at["heading"] = cell.source.splitlines()[0].lstrip("# ")
 
     papermill.execute_notebook(
-        notebook, _literal(_unfinished(spec)), parameters=spec["parameters"], kernel_name="python3", language="python",
-        progress_bar=False, on_cell_start=passes, on_cell_execute=begins, kernel_manager_class=BoundKernel,
-        shutdown_kernel="immediate", store_widget_state=False,
-        start_timeout=ANSWER_SECONDS, iopub_timeout=ANSWER_SECONDS)
+        notebook,
+        _literal(_unfinished(spec)),
+        parameters=spec["parameters"],
+        kernel_name="python3",
+        language="python",
+        progress_bar=False,
+        on_cell_start=passes,
+        on_cell_execute=begins,
+        kernel_manager_class=BoundKernel,
+        shutdown_kernel="immediate",
+        store_widget_state=False,
+        start_timeout=ANSWER_SECONDS,
+        iopub_timeout=ANSWER_SECONDS,
+    )
 
 
 def _keep(spec: dict) -> None:
@@ -118,7 +132,10 @@ def _why(error: Exception) -> dict:
     from papermill.exceptions import PapermillExecutionError
 
     if isinstance(error, PapermillExecutionError):
-        return {"error": f"{error.ename}: {error.evalue}", "traceback": plain("\n".join(error.traceback)).splitlines()}
+        return {
+            "error": f"{error.ename}: {error.evalue}",
+            "traceback": plain("\n".join(error.traceback)).splitlines(),
+        }
     if isinstance(error, DeadKernelError):
         return {"error": "the kernel died (killed, out of memory, or crashed)"}
     if isinstance(error, OSError):

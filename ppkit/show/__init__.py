@@ -4,6 +4,18 @@ from ppkit.show.controls import control, progress
 from ppkit.show.figures import COLOURS, band, finish, new, paper_marks, use_style
 from ppkit.show.numbers import number, source, table
 
-__all__ = ["COLOURS", "band", "control", "finish", "new", "number", "paper_marks", "progress", "source", "table", "use_style"]
+__all__ = [
+    "COLOURS",
+    "band",
+    "control",
+    "finish",
+    "new",
+    "number",
+    "paper_marks",
+    "progress",
+    "source",
+    "table",
+    "use_style",
+]
 
 use_style()

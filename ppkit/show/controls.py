@@ -50,8 +50,7 @@ def _under_a_bar(items, label: str, shell):
         return
     _Line.cell = cell
     try:
-        yield from tqdm(items, label, file=_Line(), leave=False, position=0,
-                        ncols=72, miniters=1)
+        yield from tqdm(items, label, file=_Line(), leave=False, position=0, ncols=72, miniters=1)
     finally:
         if shell.execution_count == cell:  # else the loop failed in a cell before this one
             clear_output()

@@ -10,8 +10,16 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 # Okabe and Ito's colours, told apart also by colour-blind readers; a method keeps its colour in every notebook.
-COLOURS = {"plain": "#000000", "DPSTGD": "#0072B2", "DP-SGD": "#D55E00", "claimed": "#999999", "holds": "#009E73",
-           "attained": "#D55E00", "paper": "#999999", "other": "#CC79A7"}
+COLOURS = {
+    "plain": "#000000",
+    "DPSTGD": "#0072B2",
+    "DP-SGD": "#D55E00",
+    "claimed": "#999999",
+    "holds": "#009E73",
+    "attained": "#D55E00",
+    "paper": "#999999",
+    "other": "#CC79A7",
+}
 
 
 def use_style() -> None:
@@ -32,13 +40,25 @@ def band(ax, x, seeds, *, label: str, colour, style: str = "-") -> None:
     seeds = np.atleast_2d(seeds)
     ax.plot(x, seeds.mean(axis=0), color=colour, label=label, linestyle=style)
     if len(seeds) > 1:
-        ax.fill_between(x, seeds.min(axis=0), seeds.max(axis=0), color=colour, alpha=0.18, linewidth=0)
+        ax.fill_between(
+            x, seeds.min(axis=0), seeds.max(axis=0), color=colour, alpha=0.18, linewidth=0
+        )
 
 
 def paper_marks(ax, x, y, *, label: str = "printed in the paper", **settings) -> None:
     """The paper's own numbers: hollow markers, in every figure alike."""
-    ax.plot(x, y, linestyle="none", marker="o", markersize=9, markerfacecolor="none",
-            markeredgecolor=COLOURS["paper"], markeredgewidth=1.8, label=label, **settings)
+    ax.plot(
+        x,
+        y,
+        linestyle="none",
+        marker="o",
+        markersize=9,
+        markerfacecolor="none",
+        markeredgecolor=COLOURS["paper"],
+        markeredgewidth=1.8,
+        label=label,
+        **settings,
+    )
 
 
 def finish(fig, name: str, caption: str, *, data) -> None:
@@ -48,7 +68,11 @@ def finish(fig, name: str, caption: str, *, data) -> None:
     data: a Dataset or ledger.FORMULA, or a tuple of Datasets; their sources are appended to the caption, of several with their names.
     Writes $PPKIT_RUN/figures/<name>.png, .svg and .json (caption, data, notebook) when PPKIT_RUN is set.
     """
-    source = ", ".join(f"{one.name} {one.source}" for one in data) if isinstance(data, tuple) else data.source
+    source = (
+        ", ".join(f"{one.name} {one.source}" for one in data)
+        if isinstance(data, tuple)
+        else data.source
+    )
     whole = f"{caption} Data: {source}."
     fig.supxlabel(textwrap.fill(whole, 105), fontsize=8.5, color="#555555", x=0.01, ha="left")
     folder = os.environ.get("PPKIT_RUN")
@@ -57,5 +81,10 @@ def finish(fig, name: str, caption: str, *, data) -> None:
         target.mkdir(parents=True, exist_ok=True)
         fig.savefig(target / f"{name}.png")
         fig.savefig(target / f"{name}.svg", metadata={"Date": None})
-        about = {"name": name, "caption": caption, "data": source, "notebook": os.environ.get("PPKIT_NOTEBOOK", "")}
+        about = {
+            "name": name,
+            "caption": caption,
+            "data": source,
+            "notebook": os.environ.get("PPKIT_NOTEBOOK", ""),
+        }
         (target / f"{name}.json").write_text(json.dumps(about, indent=1, ensure_ascii=False))

@@ -3,7 +3,16 @@
 import numpy as np
 import pandas as pd
 
-pd.set_option("display.max_colwidth", None, "display.width", 400, "display.max_columns", None, "display.max_rows", None)
+pd.set_option(
+    "display.max_colwidth",
+    None,
+    "display.width",
+    400,
+    "display.max_columns",
+    None,
+    "display.max_rows",
+    None,
+)
 
 
 def number(value, digits: int = 3) -> str:
@@ -37,10 +46,17 @@ def table(rows, *, digits: int = 3, index: str = "") -> pd.DataFrame:
     attained  1.068
     """
     if isinstance(rows, dict):
-        rows = {key: value if isinstance(value, dict) else {"value": value} for key, value in rows.items()}
+        rows = {
+            key: value if isinstance(value, dict) else {"value": value}
+            for key, value in rows.items()
+        }
         frame = pd.DataFrame.from_dict(rows, orient="index", dtype=object)
     else:
-        frame = pd.DataFrame(rows, dtype=object) if not isinstance(rows, pd.DataFrame) else rows.astype(object)
+        frame = (
+            pd.DataFrame(rows, dtype=object)
+            if not isinstance(rows, pd.DataFrame)
+            else rows.astype(object)
+        )
     frame = frame.map(lambda value: number(value, digits))
     if index:
         frame = frame.rename_axis(index)
@@ -55,5 +71,12 @@ def source(dataset) -> pd.DataFrame:
         target = f"{dataset.target}, {dataset.y.mean():.2%} of the rows"
     else:
         target = f"{dataset.target}; mean {dataset.y.mean():.2f}, standard deviation {dataset.y.std():.2f}"
-    return table({"data set": dataset.name, "source": dataset.source, "features": dataset.X.shape[1], "predicts": target,
-                  "note": dataset.note})
+    return table(
+        {
+            "data set": dataset.name,
+            "source": dataset.source,
+            "features": dataset.X.shape[1],
+            "predicts": target,
+            "note": dataset.note,
+        }
+    )

@@ -22,11 +22,13 @@ import torch
 from .correlations import Pair, PairDealer, Shares
 from .dealer import Once
 
-_ABOVE = [0b1110, 0b1100, 0b1000, 0]                     # of position i: the positions above it, as a set of bits
-_SETS = range(1, 16)                                     # non-empty sets of four positions
-_PRODUCTS = [s for s in _SETS if s & (s - 1)]            # those of two and more
-_WITH_G = [(i, s) for i in range(4) for s in _SETS if s & ~_ABOVE[i] == 0]      # a_i times the b of a set above i
-_LANES = 0b0001_0001                                     # the last fold: one bit for each threshold
+_ABOVE = [0b1110, 0b1100, 0b1000, 0]  # of position i: the positions above it, as a set of bits
+_SETS = range(1, 16)  # non-empty sets of four positions
+_PRODUCTS = [s for s in _SETS if s & (s - 1)]  # those of two and more
+_WITH_G = [
+    (i, s) for i in range(4) for s in _SETS if s & ~_ABOVE[i] == 0
+]  # a_i times the b of a set above i
+_LANES = 0b0001_0001  # the last fold: one bit for each threshold
 
 
 @dataclass
@@ -36,6 +38,7 @@ class Masks(Once):
     r: shares mod 2^64 of the mask.  top: of its highest bit.  bits: of all products of its other bits in fours, (15, n).
     folds: for the second and the third fold, shares of the masks a and b and of their products.
     """
+
     r: Shares
     top: Shares
     bits: Shares
@@ -53,11 +56,16 @@ def deal_masks(dealer: PairDealer, n: int, n_thresholds: int) -> tuple[torch.Ten
     products = _products(planes)
     bits = dealer.share_bits("bits of r", torch.stack([products[s] for s in _SETS]))
     top = dealer.share_bits("top bit of r", (r >> 63).to(torch.uint8) & _LANES)
-    folds = [_deal_fold(dealer, (n_thresholds, n), torch.int16, _second), _deal_fold(dealer, (n,), torch.uint8, _third)]
+    folds = [
+        _deal_fold(dealer, (n_thresholds, n), torch.int16, _second),
+        _deal_fold(dealer, (n,), torch.uint8, _third),
+    ]
     return r, Masks(shares, top, bits, folds, n_thresholds)
 
 
-def below(pair: Pair, shares: Shares, thresholds: tuple[int, ...], masks: Masks) -> tuple[torch.Tensor, Shares]:
+def below(
+    pair: Pair, shares: Shares, thresholds: tuple[int, ...], masks: Masks
+) -> tuple[torch.Tensor, Shares]:
     """Shares of the bits [x < t], exact for every x with x - t in [-2^63, 2^63).
 
     shares: of x, (n,) int64.  thresholds: as many ring elements as the masks were dealt for.  masks: fresh.
@@ -69,14 +77,20 @@ def below(pair: Pair, shares: Shares, thresholds: tuple[int, ...], masks: Masks)
     Source: Beaver 1991 (circuit randomisation); the masked opening as in Catrina and de Hoogh 2010.
     """
     if len(thresholds) != masks.n_thresholds:
-        raise ValueError(f"the masks are for {masks.n_thresholds} thresholds, got {len(thresholds)}")
+        raise ValueError(
+            f"the masks are for {masks.n_thresholds} thresholds, got {len(thresholds)}"
+        )
     if shares[0].shape != masks.r[0].shape:
-        raise ValueError(f"the masks are for numbers of shape {tuple(masks.r[0].shape)}, got {tuple(shares[0].shape)}")
+        raise ValueError(
+            f"the masks are for numbers of shape {tuple(masks.r[0].shape)}, got {tuple(shares[0].shape)}"
+        )
     masks.use()
     c = pair.open("x + r", [x + r for x, r in zip(shares, masks.r)])
     pair.next_round()
     u = torch.stack([c - t for t in thresholds])
-    public = _products(_planes(~u | torch.iinfo(torch.int64).min))             # position 63: no borrow arises, any passes
+    public = _products(
+        _planes(~u | torch.iinfo(torch.int64).min)
+    )  # position 63: no borrow arises, any passes
     bits = [dict(zip(_SETS, rows)) for rows in masks.bits]
     g = _sum(bits, {s: public[_ABOVE[_low(s)] & ~s | 1 << _low(s)] for s in _SETS})
     p = _sum(bits, {s: public[15 ^ s] if s < 15 else None for s in _SETS}, public[15])
@@ -84,8 +98,15 @@ def below(pair: Pair, shares: Shares, thresholds: tuple[int, ...], masks: Masks)
         seen_g = pair.open_bits("g + a", [x ^ m for x, m in zip(g, a)])
         seen_p = pair.open_bits("p + b", [x ^ m for x, m in zip(p, b)])
         pair.next_round()
-        g, p = _fold(members(seen_g), members(seen_p), [_known(*each, members) for each in zip(a, b, products)], last)
-    signs = reduce(torch.bitwise_or, [((word >> 63) & 1).to(torch.uint8) << 4 * t for t, word in enumerate(u)])
+        g, p = _fold(
+            members(seen_g),
+            members(seen_p),
+            [_known(*each, members) for each in zip(a, b, products)],
+            last,
+        )
+    signs = reduce(
+        torch.bitwise_or, [((word >> 63) & 1).to(torch.uint8) << 4 * t for t, word in enumerate(u)]
+    )
     g = [word ^ top for word, top in zip(g, masks.top)]
     return c, [g[0] ^ signs, g[1]]
 
@@ -103,7 +124,9 @@ def _second(words: torch.Tensor) -> list[torch.Tensor]:
     words = words.to(torch.int32) & 0xFFFF
     halves = [(word >> 4 * m).to(torch.uint8) & 15 for m in range(4) for word in words]
     step = len(words)
-    return [halves[m * step] | halves[m * step + 1] << 4 if step == 2 else halves[m] for m in range(4)]
+    return [
+        halves[m * step] | halves[m * step + 1] << 4 if step == 2 else halves[m] for m in range(4)
+    ]
 
 
 def _third(words: torch.Tensor) -> list[torch.Tensor]:
@@ -122,7 +145,9 @@ def _low(s: int) -> int:
     return (s & -s).bit_length() - 1
 
 
-def _deal_fold(dealer: PairDealer, shape: tuple[int, ...], dtype: torch.dtype, members) -> tuple[Shares, Shares, Shares]:
+def _deal_fold(
+    dealer: PairDealer, shape: tuple[int, ...], dtype: torch.dtype, members
+) -> tuple[Shares, Shares, Shares]:
     a, b = dealer.bits(shape, dtype), dealer.bits(shape, dtype)
     of_b = _products(members(b[0] ^ b[1]))
     of_a = members(a[0] ^ a[1])
@@ -134,14 +159,21 @@ def _known(a: torch.Tensor, b: torch.Tensor, products: torch.Tensor, members) ->
     """One party's shares of all that the dealer gave it for a fold: by set of b, and by (position of a, set of b)."""
     found = {1 << i: word for i, word in enumerate(members(b))} | dict(zip(_PRODUCTS, products))
     found |= {(i, 0): word for i, word in enumerate(members(a))}
-    return found | dict(zip(_WITH_G, products[len(_PRODUCTS):]))
+    return found | dict(zip(_WITH_G, products[len(_PRODUCTS) :]))
 
 
-def _fold(g: list[torch.Tensor], p: list[torch.Tensor], known: list[dict], last: bool) -> tuple[Shares, Shares | None]:
+def _fold(
+    g: list[torch.Tensor], p: list[torch.Tensor], known: list[dict], last: bool
+) -> tuple[Shares, Shares | None]:
     """Shares of g and p of each group of four, from its members opened under masks; the last fold needs no p."""
     public = _products(p) | {0: None}
-    of_g: dict = {(i, s): public[above & ~s] for i, above in enumerate(_ABOVE) for s in (0, *_SETS) if s & ~above == 0}
-    for (i, s) in list(of_g):
+    of_g: dict = {
+        (i, s): public[above & ~s]
+        for i, above in enumerate(_ABOVE)
+        for s in (0, *_SETS)
+        if s & ~above == 0
+    }
+    for i, s in list(of_g):
         term = g[i] if of_g[i, s] is None else g[i] & of_g[i, s]
         of_g[s] = of_g[s] ^ term if s in of_g else term
     constant = of_g.pop(0)

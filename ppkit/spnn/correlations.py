@@ -21,6 +21,7 @@ NAMES = tuple(holder_names(2))
 @dataclass(frozen=True)
 class Opened:
     """A secret x that both parties know under a mask: seen = x - u is public, and each has its share of u."""
+
     seen: torch.Tensor
     u: Shares
 
@@ -34,7 +35,10 @@ class Opened:
         (x - u)(y - v) + (x - u) v + u (y - v) + u v = x y: `sharing.beaver_matmul` with masks that other products share.
         """
         left = [self.u[0] + self.seen, self.u[1]]
-        return [w + ring.matmul(u, other.seen) + ring.matmul(self.seen, v) for w, u, v in zip(product, left, other.u)]
+        return [
+            w + ring.matmul(u, other.seen) + ring.matmul(self.seen, v)
+            for w, u, v in zip(product, left, other.u)
+        ]
 
 
 class Pair:
@@ -101,7 +105,9 @@ class PairDealer(Dealer):
         """Shares of the matrix product of two masks, (n, k) and (k, m), each dealt before and perhaps in use elsewhere."""
         return self.share("U V", ring.matmul(U[0] + U[1], V[0] + V[1]))
 
-    def truncation_pair(self, shape: int | tuple[int, ...], bits: int, n_parties: int = 2) -> TruncationPair:
+    def truncation_pair(
+        self, shape: int | tuple[int, ...], bits: int, n_parties: int = 2
+    ) -> TruncationPair:
         """As `Dealer.truncation_pair`."""
         pair = super().truncation_pair(shape, bits, n_parties)
         for name, shares in (("r / 2^f", pair.high), ("top bit of r", pair.top)):

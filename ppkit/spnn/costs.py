@@ -11,12 +11,23 @@ from ppkit.spnn.holders import DEALER, SERVER
 from ppkit.spnn.layer import FirstLayer
 from ppkit.spnn.messages import Message, Transcript
 
-KINDS = {"plain": {"protocol": "plain"}, "ss, published": {"protocol": "ss", "form": "published"},
-         "ss, lean": {"protocol": "ss", "form": "lean"}, "masked": {"protocol": "masked"}, "he": {"protocol": "he"}}
+KINDS = {
+    "plain": {"protocol": "plain"},
+    "ss, published": {"protocol": "ss", "form": "published"},
+    "ss, lean": {"protocol": "ss", "form": "lean"},
+    "masked": {"protocol": "masked"},
+    "he": {"protocol": "he"},
+}
 
 
-def costs(holders: Sequence[int] = (14, 14), width: int = 8, *, n_rows: int = 5_000, kinds: Sequence[str] = tuple(KINDS),
-          **he_choices) -> pd.DataFrame:
+def costs(
+    holders: Sequence[int] = (14, 14),
+    width: int = 8,
+    *,
+    n_rows: int = 5_000,
+    kinds: Sequence[str] = tuple(KINDS),
+    **he_choices,
+) -> pd.DataFrame:
     """One training step of the first layer by every protocol, counted from the messages it sends.
 
     holders: columns of each.  width: of h1.  n_rows: the data set is one batch of so many random rows; all counts depend on
@@ -34,7 +45,9 @@ def costs(holders: Sequence[int] = (14, 14), width: int = 8, *, n_rows: int = 5_
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown:
         raise ValueError(f"kinds must be some of {tuple(KINDS)}, got {unknown[0]!r}")
-    return pd.DataFrame({kind: _counted(kind, holders, width, n_rows, he_choices) for kind in kinds}).T
+    return pd.DataFrame(
+        {kind: _counted(kind, holders, width, n_rows, he_choices) for kind in kinds}
+    ).T
 
 
 def _counted(kind: str, holders: Sequence[int], width: int, n_rows: int, he_choices: dict) -> dict:

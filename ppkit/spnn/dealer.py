@@ -20,6 +20,7 @@ class Once:
 
     ValueError when it is used the second time, RuntimeError in a forked process, which has a copy of it.
     """
+
     _used: bool = field(default=False, init=False, repr=False)
     _process: int = field(default_factory=os.getpid, init=False, repr=False)
 
@@ -27,20 +28,24 @@ class Once:
         """Called by whoever uses it up, before anything is opened."""
         refuse_forked(self, self._process)
         if self._used:
-            raise ValueError(f"{type(self).__name__} can serve once and was used before: opening two secrets under one mask "
-                             "gives away their difference")
+            raise ValueError(
+                f"{type(self).__name__} can serve once and was used before: opening two secrets under one mask "
+                "gives away their difference"
+            )
         self._used = True
 
 
 @dataclass
 class _Dealt(Once):
     """n_bytes: what the dealer sends to each party, beside the seed it has."""
+
     n_bytes: tuple[int, ...]
 
 
 @dataclass
 class Triple(_Dealt):
     """U, V, W: one share a party; the sums satisfy W = U V (matrix product)."""
+
     U: list[torch.Tensor]
     V: list[torch.Tensor]
     W: list[torch.Tensor]
@@ -49,6 +54,7 @@ class Triple(_Dealt):
 @dataclass
 class TruncationPair(_Dealt):
     """mask, high, top: one share a party, of a uniform r, of floor(r / 2^bits) and of r's highest bit."""
+
     bits: int
     mask: list[torch.Tensor]
     high: list[torch.Tensor]
@@ -85,9 +91,13 @@ class Dealer:
         The dealer sends 8 n m bytes to the last party, instead of 8 (n k + k m + n m) to each.
         """
         U = self.mask((n, k), n_parties)
-        return Triple(self._to_last(8 * n * m, n_parties), U, *self.products(total(U), m, n_parties))
+        return Triple(
+            self._to_last(8 * n * m, n_parties), U, *self.products(total(U), m, n_parties)
+        )
 
-    def products(self, U: torch.Tensor, m: int, n_parties: int = 2) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    def products(
+        self, U: torch.Tensor, m: int, n_parties: int = 2
+    ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """Shares of a fresh V (k, m) and of W = U V mod 2^64, for a U (n, k) that the dealer has dealt in shares before.
 
         With V fresh, one U serves for many products of the same secret X, of which X - U is opened once.
@@ -95,15 +105,22 @@ class Dealer:
         V = self.mask((U.shape[1], m), n_parties)
         return V, self._fix(ring.matmul(U, total(V)), n_parties)
 
-    def truncation_pair(self, shape: int | tuple[int, ...], bits: int, n_parties: int = 2) -> TruncationPair:
+    def truncation_pair(
+        self, shape: int | tuple[int, ...], bits: int, n_parties: int = 2
+    ) -> TruncationPair:
         """r uniform, floor(r / 2^bits) and the highest bit of r (r in [0, 2^64)), in shares; bits 1 to 62."""
         if not 1 <= bits <= 62:
             raise ValueError(f"bits must be 1 to 62, got {bits}")
         mask = self.mask(shape, n_parties)
         r = total(mask)
         high, top = (r >> bits) & (2 ** (64 - bits) - 1), (r < 0).long()
-        return TruncationPair(self._to_last(16 * r.numel(), n_parties), bits, mask, self._fix(high, n_parties),
-                              self._fix(top, n_parties))
+        return TruncationPair(
+            self._to_last(16 * r.numel(), n_parties),
+            bits,
+            mask,
+            self._fix(high, n_parties),
+            self._fix(top, n_parties),
+        )
 
     def streams(self, n_parties: int = 2) -> list[Stream]:
         """Where the parties' shares come from, one Stream a party: for who keeps their positions."""

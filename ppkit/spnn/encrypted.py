@@ -9,7 +9,15 @@ import torch
 from ppkit.spnn.fixed_point import FRACTIONAL_BITS
 from ppkit.spnn.holders import SERVER, Holder, Malformed, Server, check_room
 from ppkit.spnn.in_process import Protocol
-from ppkit.spnn.paillier import Ciphertexts, Packing, add, decrypt, encrypt, first_layer_elementwise, phe_keys
+from ppkit.spnn.paillier import (
+    Ciphertexts,
+    Packing,
+    add,
+    decrypt,
+    encrypt,
+    first_layer_elementwise,
+    phe_keys,
+)
 from ppkit.spnn.paillier_keys import SECURE_BITS, PrivateKey, PublicKey, generate_keys
 from ppkit.spnn.programs import Program, Receive, Send
 
@@ -23,8 +31,15 @@ class _EncryptedHolder(Holder):
     takes = "key_bits", "value_bits", "pool"
     public: PublicKey
 
-    def __init__(self, name, *, key_bits: int = SECURE_BITS, value_bits: int = VALUE_BITS,
-                 pool: Executor | None = None, **common):
+    def __init__(
+        self,
+        name,
+        *,
+        key_bits: int = SECURE_BITS,
+        value_bits: int = VALUE_BITS,
+        pool: Executor | None = None,
+        **common,
+    ):
         super().__init__(name, **common)
         self.packing, self._pool = Packing(value_bits=value_bits, n_terms=len(self.names)), pool
         self._key_bits = key_bits
@@ -32,10 +47,10 @@ class _EncryptedHolder(Holder):
             self.streams = {"own": self._stream}
 
     def connect(self):
-        came = yield Receive(SERVER, "public key")                               # line 1
+        came = yield Receive(SERVER, "public key")  # line 1
         try:
             self.public = _key_in(came, self._key_bits)
-            self.packing.n_fields(self.public)                                   # refuses a key that is too small
+            self.packing.n_fields(self.public)  # refuses a key that is too small
         except ValueError as error:
             raise Malformed(f"'public key' of the server: {error}", SERVER) from None
 
@@ -51,10 +66,18 @@ class _EncryptedHolder(Holder):
 
     def _hand_on(self, z: torch.Tensor) -> Program:
         me = self.names.index(self.name)
-        sums = encrypt(self.public, z, packing=self.packing, stream=self._stream, pool=self._pool)            # line 2
-        if me:                                                                                                # line 3
-            came = _ciphertexts(self.names[me - 1], (yield Receive(self.names[me - 1], NAME)), self.public, tuple(z.shape),
-                                self.packing, me)
+        sums = encrypt(
+            self.public, z, packing=self.packing, stream=self._stream, pool=self._pool
+        )  # line 2
+        if me:  # line 3
+            came = _ciphertexts(
+                self.names[me - 1],
+                (yield Receive(self.names[me - 1], NAME)),
+                self.public,
+                tuple(z.shape),
+                self.packing,
+                me,
+            )
             sums = add(self.public, came, sums)
         yield Send([*self.names, SERVER][me + 1], NAME, sums.payload)
 
@@ -64,21 +87,32 @@ class _EncryptedServer(Server):
 
     takes = "key_bits", "teaching", "keys", "value_bits", "pool"
 
-    def __init__(self, name, *, key_bits: int = SECURE_BITS, teaching: bool = False, keys: PrivateKey | None = None,
-                 value_bits: int = VALUE_BITS, pool: Executor | None = None, **common):
+    def __init__(
+        self,
+        name,
+        *,
+        key_bits: int = SECURE_BITS,
+        teaching: bool = False,
+        keys: PrivateKey | None = None,
+        value_bits: int = VALUE_BITS,
+        pool: Executor | None = None,
+        **common,
+    ):
         super().__init__(name, **common)
         self.packing, self._pool = Packing(value_bits=value_bits, n_terms=len(self.names)), pool
         self.private = generate_keys(key_bits, teaching=teaching)[1] if keys is None else keys
-        self.packing.n_fields(self.private.public)                               # refuses a key that is too small
+        self.packing.n_fields(self.private.public)  # refuses a key that is too small
 
     def connect(self):
-        for holder in self.names:                                                # line 1
+        for holder in self.names:  # line 1
             yield Send(holder, "public key", _key_out(self.private.public))
 
     def step(self, n):
         payload, k = (yield Receive(self.names[-1], NAME)), len(self.names)
-        sums = _ciphertexts(self.names[-1], payload, self.private.public, (n, self.width), self.packing, k)
-        return self.decoded(decrypt(self.private, sums, pool=self._pool))        # line 4
+        sums = _ciphertexts(
+            self.names[-1], payload, self.private.public, (n, self.width), self.packing, k
+        )
+        return self.decoded(decrypt(self.private, sums, pool=self._pool))  # line 4
 
 
 class Encrypted(Protocol):
@@ -98,7 +132,9 @@ class Encrypted(Protocol):
 
     name = "he"
     sees = "server: h1 only, but the key: it must not see what holders send each other; holders: ciphertexts, no key"
-    compute = "k float products, k encryptions and k - 1 additions of every ciphertext, 1 decryption"
+    compute = (
+        "k float products, k encryptions and k - 1 additions of every ciphertext, 1 decryption"
+    )
     sides = _EncryptedHolder, _EncryptedServer, None
 
     @classmethod
@@ -130,15 +166,27 @@ class Encrypted(Protocol):
     def _compute(self, rows, thetas):
         if not self._elementwise:
             return super()._compute(rows, thetas)
-        products, names = [holder.part(rows, theta) for holder, theta in zip(self.holders, thetas)], self.server.names
+        products, names = (
+            [holder.part(rows, theta) for holder, theta in zip(self.holders, thetas)],
+            self.server.names,
+        )
         for sender, receiver in zip(names, [*names[1:], SERVER]):
             n_bytes = products[0].numel() * self.public.ciphertext_bytes
             self.transcript.send(sender, receiver, NAME, b"", n_bytes=n_bytes)
             self.transcript.next_round()
-        return self.server.decoded(first_layer_elementwise(*phe_keys(self.server.private), products))
+        return self.server.decoded(
+            first_layer_elementwise(*phe_keys(self.server.private), products)
+        )
 
 
-def _ciphertexts(sender: str, payload: object, public: PublicKey, shape: tuple[int, ...], packing: Packing, n_terms: int):
+def _ciphertexts(
+    sender: str,
+    payload: object,
+    public: PublicKey,
+    shape: tuple[int, ...],
+    packing: Packing,
+    n_terms: int,
+):
     """What came, if it is as many bytes as that many numbers take.  Malformed if not."""
     n_bytes = -(-torch.Size(shape).numel() // packing.n_fields(public)) * public.ciphertext_bytes
     if not isinstance(payload, bytes) or len(payload) != n_bytes:

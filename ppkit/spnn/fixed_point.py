@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import torch
 
-FRACTIONAL_BITS = 16                         # l_F of the paper
+FRACTIONAL_BITS = 16  # l_F of the paper
 
 
-def encode(values: torch.Tensor, *, fractional_bits: int = FRACTIONAL_BITS, bits: int = 64) -> torch.Tensor:
+def encode(
+    values: torch.Tensor, *, fractional_bits: int = FRACTIONAL_BITS, bits: int = 64
+) -> torch.Tensor:
     """Fixed-point numbers: the multiples of 2^-f nearest to the values, as integers.
 
     z = round(v 2^f), halves to the even neighbour; |z 2^-f - v| <= 2^-(f+1), and the bound is attained
@@ -22,10 +24,14 @@ def encode(values: torch.Tensor, *, fractional_bits: int = FRACTIONAL_BITS, bits
     """
     _check_bits(fractional_bits, bits)
     if not isinstance(values, torch.Tensor) or not values.is_floating_point():
-        raise ValueError(f"values must be a tensor of floats, got {getattr(values, 'dtype', type(values).__name__)}")
+        raise ValueError(
+            f"values must be a tensor of floats, got {getattr(values, 'dtype', type(values).__name__)}"
+        )
     z = (values.detach().double() * 2.0**fractional_bits).round_()
     if z.numel():
-        low, high = (float(v) for v in z.aminmax())       # NaN in z comes out as NaN and fails both comparisons
+        low, high = (
+            float(v) for v in z.aminmax()
+        )  # NaN in z comes out as NaN and fails both comparisons
         if not (low >= -(2.0 ** (bits - 1)) and high < 2.0 ** (bits - 1)):
             _refuse(values, z, fractional_bits, bits)
     return z.long()
@@ -58,11 +64,19 @@ def row_reach(X: torch.Tensor, *, fractional_bits: int = FRACTIONAL_BITS) -> flo
         raise ValueError(f"X must be (N, K), got shape {tuple(X.shape)}")
     if 0 in X.shape:
         return 0.0
-    return float(X.detach().double().abs().sum(dim=1).max()) + X.shape[1] * 2.0 ** -(fractional_bits + 1)
+    return float(X.detach().double().abs().sum(dim=1).max()) + X.shape[1] * 2.0 ** -(
+        fractional_bits + 1
+    )
 
 
-def check_product(reach: float, theta: torch.Tensor, *, n_terms: int = 1, fractional_bits: int = FRACTIONAL_BITS,
-                  bits: int = 64) -> None:
+def check_product(
+    reach: float,
+    theta: torch.Tensor,
+    *,
+    n_terms: int = 1,
+    fractional_bits: int = FRACTIONAL_BITS,
+    bits: int = 64,
+) -> None:
     """Refuse, before anything is encoded, a product X theta that could leave the ring.
 
     n_terms row_reach(X) (max |theta| + 2^-(f+1)) <= 2^(bits-1-2f) (1 - 2^-20)
@@ -84,13 +98,20 @@ def check_product(reach: float, theta: torch.Tensor, *, n_terms: int = 1, fracti
     largest = float(theta.detach().abs().max()) if theta.numel() else 0.0
     bound = n_terms * reach * (largest + 2.0 ** -(fractional_bits + 1))
     limit = 2.0 ** (bits - 1 - 2 * fractional_bits)
-    if not bound <= limit * (1 - 2.0**-20):               # also refuses NaN
-        raise ValueError(f"X theta may reach {bound:.4g}, outside (-{limit:.4g}, {limit:.4g}), the range of "
-                         f"{bits}-bit products with {2 * fractional_bits} fractional bits")
+    if not bound <= limit * (1 - 2.0**-20):  # also refuses NaN
+        raise ValueError(
+            f"X theta may reach {bound:.4g}, outside (-{limit:.4g}, {limit:.4g}), the range of "
+            f"{bits}-bit products with {2 * fractional_bits} fractional bits"
+        )
 
 
-def product_error_bound(X: torch.Tensor, theta: torch.Tensor, *, fractional_bits: int = FRACTIONAL_BITS,
-                        truncation: float = 1.0) -> torch.Tensor:
+def product_error_bound(
+    X: torch.Tensor,
+    theta: torch.Tensor,
+    *,
+    fractional_bits: int = FRACTIONAL_BITS,
+    truncation: float = 1.0,
+) -> torch.Tensor:
     """How far X theta in fixed point can lie from X theta: one bound for each entry.
 
     |h_ij - sum_k x_ik theta_kj| <= u sum_k |x_ik| + u sum_k |theta_kj| + K u^2 + t 2^-f,    u = 2^-(f+1)
@@ -122,8 +143,12 @@ def _check_bits(fractional_bits: int, bits: int) -> None:
 def _refuse(values: torch.Tensor, z: torch.Tensor, fractional_bits: int, bits: int) -> None:
     if not bool(torch.isfinite(values).all()):
         bad = values[~torch.isfinite(values)]
-        raise ValueError(f"values must be finite, got {float(bad[0])} in {len(bad)} of {values.numel()} places")
+        raise ValueError(
+            f"values must be finite, got {float(bad[0])} in {len(bad)} of {values.numel()} places"
+        )
     worst = float(values.flatten()[z.flatten().abs().argmax()])
     limit = 2.0 ** (bits - 1 - fractional_bits)
-    raise ValueError(f"{worst:.6g} is out of range: {bits}-bit numbers with {fractional_bits} fractional bits hold "
-                     f"[-{limit:.6g}, {limit:.6g})")
+    raise ValueError(
+        f"{worst:.6g} is out of range: {bits}-bit numbers with {fractional_bits} fractional bits hold "
+        f"[-{limit:.6g}, {limit:.6g})"
+    )

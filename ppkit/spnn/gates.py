@@ -31,6 +31,7 @@ class GateMasks:
     flips: packed random bits q, one row a threshold.  numbers: shares mod 2^64 of the same bits, (T, n).
     with_r: of q_0 r.  u, with_u: a second mask for the backward pass and shares of q_0 u, None where there is none.
     """
+
     kind: str
     comparison: Masks
     flips: Shares
@@ -43,6 +44,7 @@ class GateMasks:
 @dataclass
 class Slope(Once):
     """The shared slope s of each number, in {0, 1}, ready to multiply one more vector: e is public, q is shared."""
+
     e: torch.Tensor
     u: Shares | None
     with_u: Shares | None
@@ -54,11 +56,16 @@ class Slope(Once):
         ValueError the second time, or without the masks for it.
         """
         if self.u is None:
-            raise ValueError("this gate was dealt no mask for a backward product: deal_gate(..., backward=True)")
+            raise ValueError(
+                "this gate was dealt no mask for a backward product: deal_gate(..., backward=True)"
+            )
         self.use()
         seen = pair.open("delta + u", [d + u for d, u in zip(shares, self.u)])
         pair.next_round()
-        return [_times(self.e, d, seen, q, product) for d, q, product in zip(shares, self.q, self.with_u)]
+        return [
+            _times(self.e, d, seen, q, product)
+            for d, q, product in zip(shares, self.q, self.with_u)
+        ]
 
 
 def deal_gate(dealer: PairDealer, n: int, kind: str, *, backward: bool) -> GateMasks:
@@ -94,15 +101,19 @@ def activate(pair: Pair, shares: Shares, masks: GateMasks) -> tuple[Shares, Slop
     made = []
     for party, (z, q, with_r) in enumerate(zip(shares, masks.numbers, masks.with_r)):
         out = _times(e[0], z, c, q[0], with_r)
-        if masks.kind == "piecewise":                       # + s/2 + 1 - [z < 1/2]
-            slope, under = (torch.where(flip, int(party == 0) - bit, bit) for flip, bit in zip(e, q))
+        if masks.kind == "piecewise":  # + s/2 + 1 - [z < 1/2]
+            slope, under = (
+                torch.where(flip, int(party == 0) - bit, bit) for flip, bit in zip(e, q)
+            )
             out += slope * (ONE // 2) - under * ONE
             out += ONE if party == 0 else 0
         made.append(out)
     return made, Slope(e[0], masks.u, masks.with_u, [q[0] for q in masks.numbers])
 
 
-def _times(e: torch.Tensor, x: torch.Tensor, seen: torch.Tensor, q: torch.Tensor, with_mask: torch.Tensor) -> torch.Tensor:
+def _times(
+    e: torch.Tensor, x: torch.Tensor, seen: torch.Tensor, q: torch.Tensor, with_mask: torch.Tensor
+) -> torch.Tensor:
     """One party's share of s x = e x + (1 - 2e) q x, where q x = seen q - (mask q)."""
     product = seen * q - with_mask
     return torch.where(e, x - product, product)

@@ -17,7 +17,7 @@ from ppkit.spnn.programs import Program, Receive, Send, nothing
 from ppkit.spnn.randomness import Stream
 
 SERVER, DEALER = "server", "dealer"
-WORD_BITS = 32                               # of h1 in fixed point, where a protocol has words: |h1| < 2^15
+WORD_BITS = 32  # of h1 in fixed point, where a protocol has words: |h1| < 2^15
 Rows = slice | torch.Tensor | Sequence[int]
 
 
@@ -77,11 +77,15 @@ def check_parties(names: Sequence[str], columns: Sequence[int]) -> None:
     """
     names, columns = list(names), list(columns)
     if len(columns) < 2:
-        raise ValueError(f"SPNN needs at least 2 holders, got {len(columns)}: {columns}; one holder alone needs no protocol")
+        raise ValueError(
+            f"SPNN needs at least 2 holders, got {len(columns)}: {columns}; one holder alone needs no protocol"
+        )
     if any(width < 1 for width in columns):
         raise ValueError(f"every holder needs at least 1 feature, got holders={columns}")
     if len(names) != len(columns):
-        raise ValueError(f"there must be one name a holder, got {len(names)} names for {len(columns)} holders")
+        raise ValueError(
+            f"there must be one name a holder, got {len(names)} names for {len(columns)} holders"
+        )
     if len(set(names)) < len(names):
         raise ValueError(f"every holder needs a name of its own, got {names}")
     if taken := [name for name in names if name in (SERVER, DEALER) or not name]:
@@ -96,7 +100,9 @@ class Malformed(ValueError):
         self.role = role
 
 
-def tensor_from(sender: str, name: str, payload: object, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+def tensor_from(
+    sender: str, name: str, payload: object, shape: tuple[int, ...], dtype: torch.dtype
+) -> torch.Tensor:
     """A payload that came, if it is a tensor of this shape and type, all finite; Malformed, without any value, if not.
 
     >>> tensor_from("B", "words", torch.zeros(2, 3), (2, 3), torch.int32)
@@ -107,7 +113,9 @@ def tensor_from(sender: str, name: str, payload: object, shape: tuple[int, ...],
     if not isinstance(payload, torch.Tensor):
         raise Malformed(f"{what} must be a tensor, got {type(payload).__name__}", sender)
     if payload.shape != shape:
-        raise Malformed(f"{what} must have shape {tuple(shape)}, got {tuple(payload.shape)}", sender)
+        raise Malformed(
+            f"{what} must have shape {tuple(shape)}, got {tuple(payload.shape)}", sender
+        )
     if payload.dtype != dtype:
         raise Malformed(f"{what} must be {dtype}, got {payload.dtype}", sender)
     if dtype.is_floating_point and not torch.isfinite(payload).all():
@@ -135,8 +143,16 @@ class Side:
 
     takes: tuple[str, ...] = ()
 
-    def __init__(self, name: str, *, names: Sequence[str], columns: Sequence[int], width: int | None = None,
-                 stream: Stream | None = None, dtype: torch.dtype = torch.float32):
+    def __init__(
+        self,
+        name: str,
+        *,
+        names: Sequence[str],
+        columns: Sequence[int],
+        width: int | None = None,
+        stream: Stream | None = None,
+        dtype: torch.dtype = torch.float32,
+    ):
         self.name, self.names, self.columns, self.width = name, list(names), list(columns), width
         self.dtype, self._stream = dtype, stream
         self.streams: dict[str, Stream] = {}
@@ -164,13 +180,17 @@ class Holder(Side):
         """
         X = torch.as_tensor(X).to(self.dtype).contiguous()
         if X.ndim != 2 or X.shape[1] != self.n_columns:
-            raise ValueError(f"holder {self.name}'s features must be (N, {self.n_columns}), got {tuple(X.shape)}")
+            raise ValueError(
+                f"holder {self.name}'s features must be (N, {self.n_columns}), got {tuple(X.shape)}"
+            )
         if not len(X):
             raise ValueError("the data set must have at least one row, got 0")
         bad = int((~torch.isfinite(X)).sum())
         if bad:
-            raise ValueError(f"holder {self.name}'s features must be finite, got {bad} of {X.numel()} values "
-                             "that are NaN or infinite")
+            raise ValueError(
+                f"holder {self.name}'s features must be finite, got {bad} of {X.numel()} values "
+                "that are NaN or infinite"
+            )
         return X
 
     def load(self, X: torch.Tensor) -> None:
@@ -193,7 +213,9 @@ class Holder(Side):
         rows that are not there, a theta that is not finite, or a part of h1 that has no room in fixed point.
         """
         if self.X is None:
-            raise ValueError(f"load(X) must come before the first batch: holder {self.name} has no data yet")
+            raise ValueError(
+                f"load(X) must come before the first batch: holder {self.name} has no data yet"
+            )
         check_rows(rows, len(self.X))
         self.check_theta(theta)
         return self.begin(rows, theta.detach())
@@ -201,9 +223,13 @@ class Holder(Side):
     def check_theta(self, theta: torch.Tensor) -> None:
         """ValueError for weights of another shape, or that are not finite."""
         if theta.ndim != 2 or len(theta) != self.n_columns:
-            raise ValueError(f"theta of holder {self.name} must be ({self.n_columns}, width), got {tuple(theta.shape)}")
+            raise ValueError(
+                f"theta of holder {self.name} must be ({self.n_columns}, width), got {tuple(theta.shape)}"
+            )
         if not torch.isfinite(theta).all():
-            raise ValueError(f"theta of holder {self.name} is not finite: has the training diverged?")
+            raise ValueError(
+                f"theta of holder {self.name} is not finite: has the training diverged?"
+            )
 
     def begin(self, rows: Rows, theta: torch.Tensor) -> Program:
         """`step` for rows and weights that were checked: takes the batch, refuses what has no room, returns what is left to do."""
@@ -234,11 +260,15 @@ class Server(Side):
         """One batch of n rows; returns h1 (n, width) of dtype.  Malformed if a payload of another shape or type comes."""
         raise NotImplementedError
 
-    def gather(self, name: str, n: int, dtype: torch.dtype) -> Generator[Receive, torch.Tensor, dict[str, torch.Tensor]]:
+    def gather(
+        self, name: str, n: int, dtype: torch.dtype
+    ) -> Generator[Receive, torch.Tensor, dict[str, torch.Tensor]]:
         """One payload (n, width) of this name and type from every holder: {holder: payload}."""
         received = {}
         for holder in self.names:
-            received[holder] = tensor_from(holder, name, (yield Receive(holder, name)), (n, self.width), dtype)
+            received[holder] = tensor_from(
+                holder, name, (yield Receive(holder, name)), (n, self.width), dtype
+            )
         return received
 
     def decoded(self, total: torch.Tensor) -> torch.Tensor:
@@ -262,7 +292,9 @@ class Dealing(Side):
         ValueError, before the program runs, without a data set or for rows that are not there.
         """
         if not self.n_rows:
-            raise ValueError("prepare(n_rows) must come before the first batch: the dealer knows of no data yet")
+            raise ValueError(
+                "prepare(n_rows) must come before the first batch: the dealer knows of no data yet"
+            )
         check_rows(rows, self.n_rows)
         return self._deal(rows)
 
@@ -283,5 +315,7 @@ def check_room(name: str, part: torch.Tensor, bits: int, *, n_terms: int) -> Non
         if not math.isfinite(low + high):
             raise ValueError(f"X theta of holder {name} is not finite: has the training diverged?")
         worst = (low if -low > high else high) * 2.0**-FRACTIONAL_BITS
-        raise ValueError(f"X theta of holder {name} reaches {worst:.6g}, outside the range "
-                         f"+-{room * 2.0**-FRACTIONAL_BITS:.6g} that a {bits}-bit word with {FRACTIONAL_BITS} fractional bits leaves for each of {n_terms}")
+        raise ValueError(
+            f"X theta of holder {name} reaches {worst:.6g}, outside the range "
+            f"+-{room * 2.0**-FRACTIONAL_BITS:.6g} that a {bits}-bit word with {FRACTIONAL_BITS} fractional bits leaves for each of {n_terms}"
+        )

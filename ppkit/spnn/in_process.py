@@ -7,7 +7,18 @@ from collections.abc import Sequence
 import torch
 
 from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.holders import DEALER, SERVER, Dealing, Holder, Rows, Server, Side, check_parties, check_rows, holder_names
+from ppkit.spnn.holders import (
+    DEALER,
+    SERVER,
+    Dealing,
+    Holder,
+    Rows,
+    Server,
+    Side,
+    check_parties,
+    check_rows,
+    holder_names,
+)
 from ppkit.spnn.messages import Transcript
 from ppkit.spnn.programs import Mailroom, Program
 from ppkit.spnn.randomness import Stream
@@ -26,20 +37,33 @@ class Protocol:
     """
 
     name = ""
-    sees = ""          # who sees what, as stated; `costs` puts it next to what the transcript proves
-    compute = ""       # what a step computes, in words
+    sees = ""  # who sees what, as stated; `costs` puts it next to what the transcript proves
+    compute = ""  # what a step computes, in words
     sides: tuple[type[Holder], type[Server], type[Dealing] | None] = (Holder, Server, None)
 
-    def __init__(self, holders: Sequence[int], *, transcript: Transcript, stream: Stream | None = None,
-                 dtype: torch.dtype = torch.float32, **choices):
+    def __init__(
+        self,
+        holders: Sequence[int],
+        *,
+        transcript: Transcript,
+        stream: Stream | None = None,
+        dtype: torch.dtype = torch.float32,
+        **choices,
+    ):
         columns = list(holders)
         names = holder_names(len(columns))
         check_parties(names, columns)
         self.transcript, self.dtype, self.n_rows = transcript, dtype, 0
 
         def made(role: str) -> Side:
-            return self.side(role, names=names, columns=columns, stream=None if stream is None else stream.derive(role),
-                             dtype=dtype, **choices)
+            return self.side(
+                role,
+                names=names,
+                columns=columns,
+                stream=None if stream is None else stream.derive(role),
+                dtype=dtype,
+                **choices,
+            )
 
         self.dealer: Dealing | None = made(DEALER) if self.sides[2] is not None else None
         self.holders: list[Holder] = [made(name) for name in names]
@@ -53,15 +77,24 @@ class Protocol:
         holder, server, dealer = cls.sides
         made = {SERVER: server, DEALER: dealer}.get(role, holder)
         if made is None or made is holder and role not in names:
-            raise ValueError(f"role must be one of {', '.join([*names, SERVER, *([DEALER] if dealer else [])])}, got {role!r}")
+            raise ValueError(
+                f"role must be one of {', '.join([*names, SERVER, *([DEALER] if dealer else [])])}, got {role!r}"
+            )
         known = {each for kind in cls.sides if kind is not None for each in kind.takes}
         common = ("width", "stream", "dtype")
         if unknown := [each for each in choices if each not in (*common, *known)]:
             raise TypeError(f"protocol {cls.name!r} knows no choice {unknown[0]!r}")
-        return made(role, names=names, columns=columns, **{k: v for k, v in choices.items() if k in (*common, *made.takes)})
+        return made(
+            role,
+            names=names,
+            columns=columns,
+            **{k: v for k, v in choices.items() if k in (*common, *made.takes)},
+        )
 
     @classmethod
-    def received(cls, role: str, sender: str, names: Sequence[str], truncation: str | None = None) -> Sequence[str]:
+    def received(
+        cls, role: str, sender: str, names: Sequence[str], truncation: str | None = None
+    ) -> Sequence[str]:
         """The names of all messages that go from one party to another; none by default."""
         return ()
 
@@ -77,11 +110,15 @@ class Protocol:
         ValueError that names the holder, if the number of parts, of rows or of columns is not right or a value not finite.
         """
         if len(X_parts) != len(self.holders):
-            raise ValueError(f"there must be one part of X per holder, got {len(X_parts)} for {len(self.holders)} holders")
+            raise ValueError(
+                f"there must be one part of X per holder, got {len(X_parts)} for {len(self.holders)} holders"
+            )
         parts = [holder.checked(X) for holder, X in zip(self.holders, X_parts)]
         if len({len(X) for X in parts}) > 1:
             counts = ", ".join(f"{holder.name} {len(X)}" for holder, X in zip(self.holders, parts))
-            raise ValueError(f"all holders must have the same rows in the same order, got row counts {counts}")
+            raise ValueError(
+                f"all holders must have the same rows in the same order, got row counts {counts}"
+            )
         for holder, X in zip(self.holders, parts):
             holder._keep(X)
         self.n_rows = len(parts[0])
@@ -94,7 +131,9 @@ class Protocol:
         holder), or a value leaves the fixed-point range.
         """
         if not self.n_rows:
-            raise ValueError("prepare(X_parts) must come before the first batch: the holders have no data yet")
+            raise ValueError(
+                "prepare(X_parts) must come before the first batch: the holders have no data yet"
+            )
         check_rows(rows, self.n_rows)
         for holder, theta in zip(self.holders, thetas):
             holder.check_theta(theta)
@@ -107,11 +146,15 @@ class Protocol:
         """
         check_rows(rows, self.n_rows)
         shape = len(self.holders[0].take(rows)), thetas[0].shape[1]
-        return torch.full(shape, len(self.holders) * 2.0 ** -(FRACTIONAL_BITS + 1), dtype=torch.float64)
+        return torch.full(
+            shape, len(self.holders) * 2.0 ** -(FRACTIONAL_BITS + 1), dtype=torch.float64
+        )
 
     def _set_up(self) -> None:
         """What a protocol does once per data set."""
-        self._run(lambda side: side.prepare() if isinstance(side, Holder) else side.prepare(self.n_rows))
+        self._run(
+            lambda side: side.prepare() if isinstance(side, Holder) else side.prepare(self.n_rows)
+        )
 
     def _compute(self, rows: Rows, thetas: list[torch.Tensor]) -> torch.Tensor:
         """`forward` for rows and weights that were checked."""
@@ -122,4 +165,6 @@ class Protocol:
 
     def _begin(self, rows: Rows, thetas: list[torch.Tensor]) -> dict[str, Program]:
         """What holders (and the dealer) do for one batch: {party: program}. All that is refused is refused here."""
-        return {holder.name: holder.begin(rows, theta) for holder, theta in zip(self.holders, thetas)}
+        return {
+            holder.name: holder.begin(rows, theta) for holder, theta in zip(self.holders, thetas)
+        }

@@ -36,14 +36,25 @@ class FirstLayer(nn.Module):
     [[2.0, 2.0, 2.0, 2.0]]
     """
 
-    def __init__(self, holders: Sequence[int], width: int, *, rng: torch.Generator, protocol: str = "ss",
-                 dtype: torch.dtype = torch.float32, stream: Stream | None = None, transcript: Transcript | None = None,
-                 **choices):
+    def __init__(
+        self,
+        holders: Sequence[int],
+        width: int,
+        *,
+        rng: torch.Generator,
+        protocol: str = "ss",
+        dtype: torch.dtype = torch.float32,
+        stream: Stream | None = None,
+        transcript: Transcript | None = None,
+        **choices,
+    ):
         super().__init__()
         if width < 1:
             raise ValueError(f"width must be >= 1, got {width}")
         self.transcript = Transcript(keep="sizes") if transcript is None else transcript
-        self.protocol = protocol_of(protocol, holders, transcript=self.transcript, stream=stream, dtype=dtype, **choices)
+        self.protocol = protocol_of(
+            protocol, holders, transcript=self.transcript, stream=stream, dtype=dtype, **choices
+        )
         [linear] = mlp((sum(holders), width), rng=rng, dtype=dtype)
         parts = linear.weight.detach().split(list(holders), dim=1)
         self.theta = nn.ParameterList(nn.Parameter(part.T.contiguous()) for part in parts)
@@ -78,12 +89,25 @@ class _ByProtocol(torch.autograd.Function):
         ctx.seen.grad = G
         ctx.transcript.next_round()
         received = [(X, ctx.transcript.send(SERVER, name, "dL/dh1", G)) for name, X in ctx.holders]
-        return None, None, *((G.T @ X).T if needed else None
-                             for (X, G), needed in zip(received, ctx.needs_input_grad[2:]))
+        return (
+            None,
+            None,
+            *(
+                (G.T @ X).T if needed else None
+                for (X, G), needed in zip(received, ctx.needs_input_grad[2:])
+            ),
+        )
 
 
-def hand_over(h: torch.Tensor, transcript: Transcript, sender: str, receiver: str, name: str, *,
-              seen: torch.Tensor | None = None) -> torch.Tensor:
+def hand_over(
+    h: torch.Tensor,
+    transcript: Transcript,
+    sender: str,
+    receiver: str,
+    name: str,
+    *,
+    seen: torch.Tensor | None = None,
+) -> torch.Tensor:
     """The same tensor, sent from one party to another; its gradient dL/d(name) travels back in the backward pass.
 
     What Fig. 4 of the paper writes as h.to("client_a"). Returns h with both messages written down, each in a new round.
@@ -128,20 +152,43 @@ class SPNN(nn.Module):
     (2, 1)
     """
 
-    def __init__(self, holders: Sequence[int], hidden: Sequence[int] = (8, 8), *, rng: torch.Generator,
-                 protocol: str = "ss", activation: str | Sequence[str] = "sigmoid", n_outputs: int = 1,
-                 label_holder: int = 0, dtype: torch.dtype = torch.float32, stream: Stream | None = None,
-                 transcript: Transcript | None = None, **choices):
+    def __init__(
+        self,
+        holders: Sequence[int],
+        hidden: Sequence[int] = (8, 8),
+        *,
+        rng: torch.Generator,
+        protocol: str = "ss",
+        activation: str | Sequence[str] = "sigmoid",
+        n_outputs: int = 1,
+        label_holder: int = 0,
+        dtype: torch.dtype = torch.float32,
+        stream: Stream | None = None,
+        transcript: Transcript | None = None,
+        **choices,
+    ):
         super().__init__()
         widths = tuple(hidden)
         if not widths or any(width < 1 for width in widths) or n_outputs < 1:
-            raise ValueError(f"hidden must be at least one width >= 1 and n_outputs >= 1, got {widths} and {n_outputs}")
+            raise ValueError(
+                f"hidden must be at least one width >= 1 and n_outputs >= 1, got {widths} and {n_outputs}"
+            )
         kinds = activations(activation, len(widths))
         if label_holder not in range(len(holders)):
-            raise ValueError(f"one of the holders must have the labels: label_holder must be 0 to {len(holders) - 1}, "
-                             f"got {label_holder!r}")
-        self.first = FirstLayer(holders, widths[0], rng=rng, protocol=protocol, dtype=dtype, stream=stream,
-                                transcript=transcript, **choices)
+            raise ValueError(
+                f"one of the holders must have the labels: label_holder must be 0 to {len(holders) - 1}, "
+                f"got {label_holder!r}"
+            )
+        self.first = FirstLayer(
+            holders,
+            widths[0],
+            rng=rng,
+            protocol=protocol,
+            dtype=dtype,
+            stream=stream,
+            transcript=transcript,
+            **choices,
+        )
         self.transcript = self.first.transcript
         self.label_holder = self.first.protocol.holders[label_holder].name
         names = activation if isinstance(activation, str) else list(activation)[1:]
@@ -167,9 +214,15 @@ class SPNN(nn.Module):
         """Logits of these rows at the label holder: (n, n_outputs)."""
         h_L = self.hidden(self.first(rows))
         self.h_last = h_L.detach()
-        return self.output(hand_over(h_L, self.transcript, SERVER, self.label_holder, "h_L", seen=self.h_last))
+        return self.output(
+            hand_over(h_L, self.transcript, SERVER, self.label_holder, "h_L", seen=self.h_last)
+        )
 
     @torch.no_grad()
     def logits(self, X_parts: Sequence[torch.Tensor]) -> torch.Tensor:
         """Logits (N, n_outputs) of any rows, in plaintext and without messages: for measuring by who has all columns."""
-        return self.output(self.hidden(sum(X.to(theta.dtype) @ theta for X, theta in zip(X_parts, self.theta, strict=True))))
+        return self.output(
+            self.hidden(
+                sum(X.to(theta.dtype) @ theta for X, theta in zip(X_parts, self.theta, strict=True))
+            )
+        )

@@ -23,19 +23,24 @@ class _LeanHolder(SharingHolder):
 
     def connect(self):
         own = Stream() if self._stream is None else self._stream
-        self._to = {other: own.derive("seed for", other) for other in self.others}       # their shares of mine come from it
+        self._to = {
+            other: own.derive("seed for", other) for other in self.others
+        }  # their shares of mine come from it
         for other, seed in self._to.items():
             yield Send(other, "seed", seed.key)
         self._from_dealer = seed_from(DEALER, (yield Receive(DEALER, "seed")))
         self._from = {}
         for other in self.others:
             self._from[other] = seed_from(other, (yield Receive(other, "seed")))
-        self.streams = {"dealer": self._from_dealer, **{f"to {other}": stream for other, stream in self._to.items()},
-                        **{f"from {other}": stream for other, stream in self._from.items()}}
+        self.streams = {
+            "dealer": self._from_dealer,
+            **{f"to {other}": stream for other, stream in self._to.items()},
+            **{f"from {other}": stream for other, stream in self._from.items()},
+        }
 
     def _keep(self, X):
         super()._keep(X)
-        self._E = None                                       # X - U belongs to one X
+        self._E = None  # X - U belongs to one X
 
     def prepare(self):
         X = self._share_of_all(self._encoded, dim=1)
@@ -45,7 +50,9 @@ class _LeanHolder(SharingHolder):
     def _share_of_all(self, secret: torch.Tensor, *, dim: int) -> torch.Tensor:
         """This holder's share of all holders' secrets side by side: the rest of its own, and what it draws from their seeds."""
         shape = list(secret.shape)
-        parts = {self.name: share(secret, n_parties=len(self.names), stream=list(self._to.values()))[0]}
+        parts = {
+            self.name: share(secret, n_parties=len(self.names), stream=list(self._to.values()))[0]
+        }
         for other in self.others:
             shape[dim] = self.columns[self.names.index(other)]
             parts[other] = self._from[other].words(tuple(shape))
@@ -62,12 +69,18 @@ class _LeanHolder(SharingHolder):
 
     def begin(self, rows, theta):
         if self._E is None:
-            raise ValueError(f"prepare() must come before the first batch: holder {self.name} has no X - U of this data yet")
+            raise ValueError(
+                f"prepare() must come before the first batch: holder {self.name} has no X - U of this data yet"
+            )
         return super().begin(rows, theta)
 
     def _share_and_multiply(self, rows, theta) -> Program:
         n, width = len(self.batch), theta.shape[1]
-        V, W = self._ahead.popleft() if self._ahead else (self._from_dealer.words((self.d, width)), None)
+        V, W = (
+            self._ahead.popleft()
+            if self._ahead
+            else (self._from_dealer.words((self.d, width)), None)
+        )
         T = self._share_of_all(theta, dim=0)
         own = T - V
         for other in self.others:
@@ -89,7 +102,10 @@ class _LeanDealer(Dealing):
     def __init__(self, name, **common):
         super().__init__(name, **common)
         self._dealer = Dealer(self._stream)
-        self.streams = {f"for {to}": stream for to, stream in zip(self.names, self._dealer.streams(len(self.names)))}
+        self.streams = {
+            f"for {to}": stream
+            for to, stream in zip(self.names, self._dealer.streams(len(self.names)))
+        }
 
     def connect(self):
         for i, name in enumerate(self.names):
@@ -131,10 +147,14 @@ class Lean(SharingProtocol):
             return [WORDS] if sender in names else []
         if sender == DEALER and role in names:
             return ["seed", "<W>"] if role == names[-1] else ["seed"]
-        return ["seed", "X - U", "theta - V"] if role in names and sender in names and role != sender else []
+        return (
+            ["seed", "X - U", "theta - V"]
+            if role in names and sender in names and role != sender
+            else []
+        )
 
     def _set_up(self):
-        self.transcript.next_round()                         # what is opened needs the seeds
+        self.transcript.next_round()  # what is opened needs the seeds
         super()._set_up()
 
     def _truncation_error(self):

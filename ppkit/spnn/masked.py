@@ -53,7 +53,9 @@ class PairMasks:
     def seek(self, position: int) -> None:
         """Spend all masks up to this step, as if they had been given out.  MaskReused for a step before the last one."""
         if position < self.position:
-            raise MaskReused(f"masks go forward only: step {self.position} is spent, got {position}")
+            raise MaskReused(
+                f"masks go forward only: step {self.position} is spent, got {position}"
+            )
         self._last = position, sys.maxsize
 
     def mask(self, shape: tuple[int, ...], ticket: Ticket | None = None) -> torch.Tensor:
@@ -65,8 +67,10 @@ class PairMasks:
         if ticket is None:
             ticket = self.position + 1, 0
         if ticket <= self._last:
-            raise MaskReused(f"the mask of (step, batch) = {ticket} is spent: tickets only go up, the last was {self._last}; "
-                             "two messages under one mask would show X (theta_t - theta_s)")
+            raise MaskReused(
+                f"the mask of (step, batch) = {ticket} is spent: tickets only go up, the last was {self._last}; "
+                "two messages under one mask would show X (theta_t - theta_s)"
+            )
         self._last = ticket
         mask = None
         for other, seed in self._seeds.items():
@@ -90,8 +94,10 @@ def unmask(messages: Mapping[str, torch.Tensor], holders: Sequence[str]) -> torc
     """
     missing = [name for name in holders if name not in messages]
     if missing:
-        raise HolderMissing(f"nothing came from {' and '.join(missing)}: the step is dropped, nobody's mask is given out; "
-                            "the next step uses new masks")
+        raise HolderMissing(
+            f"nothing came from {' and '.join(missing)}: the step is dropped, nobody's mask is given out; "
+            "the next step uses new masks"
+        )
     return sum((messages[name] for name in holders[1:]), messages[holders[0]])
 
 
@@ -114,14 +120,18 @@ class _MaskedHolder(Holder):
         self.take(rows)
         part = self.product(theta * 2.0**FRACTIONAL_BITS)
         words, k = self.masks.mask(part.shape, ticket), len(self.names)
-        if not _add_rounded(part.T.view(-1).numpy(), words.T.view(-1).numpy(), 2.0 ** (WORD_BITS - 1) / k - 1):
+        if not _add_rounded(
+            part.T.view(-1).numpy(), words.T.view(-1).numpy(), 2.0 ** (WORD_BITS - 1) / k - 1
+        ):
             check_room(self.name, part.round(), WORD_BITS, n_terms=k)
         return self.to_server("masked X theta", words)
 
 
 class _MaskedServer(Server):
     def step(self, n):
-        return self.decoded(unmask((yield from self.gather("masked X theta", n, torch.int32)), self.names))
+        return self.decoded(
+            unmask((yield from self.gather("masked X theta", n, torch.int32)), self.names)
+        )
 
 
 class Masked(Protocol):
@@ -136,7 +146,9 @@ class Masked(Protocol):
     """
 
     name = "masked"
-    sees = "server: the sum h1 (each holder's words alone are uniform); holders: nothing of each other"
+    sees = (
+        "server: the sum h1 (each holder's words alone are uniform); holders: nothing of each other"
+    )
     compute = "k float products; every holder expands k - 1 masks (AES)"
     sides = _MaskedHolder, _MaskedServer, None
 
@@ -144,9 +156,15 @@ class Masked(Protocol):
     def received(cls, role, sender, names, truncation=None):
         if sender not in names:
             return []
-        return ["masked X theta"] if role == SERVER else ["seed"] if role in names[names.index(sender) + 1 :] else []
+        return (
+            ["masked X theta"]
+            if role == SERVER
+            else ["seed"]
+            if role in names[names.index(sender) + 1 :]
+            else []
+        )
 
-    _batches = 0, 0                              # the step, and the batches it had so far
+    _batches = 0, 0  # the step, and the batches it had so far
 
     @property
     def masks(self) -> list[PairMasks]:
@@ -156,12 +174,17 @@ class Masked(Protocol):
     def next_ticket(self) -> Ticket:
         """(step, batch): the step of the transcript and how many batches it had before this one."""
         step, batch = self._batches
-        self._batches = (step, batch + 1) if step == self.transcript.step else (self.transcript.step, 1)
+        self._batches = (
+            (step, batch + 1) if step == self.transcript.step else (self.transcript.step, 1)
+        )
         return self.transcript.step, self._batches[1] - 1
 
     def _begin(self, rows, thetas):
         ticket = self.next_ticket()
-        return {holder.name: holder.begin(rows, theta, ticket) for holder, theta in zip(self.holders, thetas)}
+        return {
+            holder.name: holder.begin(rows, theta, ticket)
+            for holder, theta in zip(self.holders, thetas)
+        }
 
 
 def _words(stream: Stream, shape: tuple[int, int]) -> torch.Tensor:
@@ -176,6 +199,6 @@ def _add_rounded(part, words, room):
     fits = True
     for i in range(part.size):
         whole = np.rint(part[i])
-        fits &= abs(whole) <= room                         # a NaN fits nowhere
+        fits &= abs(whole) <= room  # a NaN fits nowhere
         words[i] += words.dtype.type(whole)
     return fits

@@ -50,8 +50,16 @@ class Transcript:
         self.messages: list[Message] = []
         self.round, self.step, self._keep = 0, 0, keep
 
-    def send(self, sender: str, receiver: str, name: str, payload: torch.Tensor | bytes, *, n_bytes: int | None = None,
-             phase: str = "online") -> torch.Tensor | bytes:
+    def send(
+        self,
+        sender: str,
+        receiver: str,
+        name: str,
+        payload: torch.Tensor | bytes,
+        *,
+        n_bytes: int | None = None,
+        phase: str = "online",
+    ) -> torch.Tensor | bytes:
         """Hand over a payload in the current round and write it down; returns it, as the receiver has it.
 
         n_bytes: what it takes on the wire; default its own size (a tensor's elements times their width, a text's length).
@@ -60,7 +68,9 @@ class Transcript:
         if n_bytes is None:
             n_bytes = payload.numel() * payload.element_size() if is_tensor else len(payload)
         kept = None if self._keep == "sizes" else payload.detach().clone() if is_tensor else payload
-        self.messages.append(Message(sender, receiver, name, n_bytes, self.round, self.step, phase, kept))
+        self.messages.append(
+            Message(sender, receiver, name, n_bytes, self.round, self.step, phase, kept)
+        )
         return payload
 
     def next_round(self) -> None:
@@ -78,6 +88,9 @@ class Transcript:
 
     def table(self) -> pd.DataFrame:
         """One row a message: step, round, phase, sender, receiver, name, n_bytes."""
-        import pandas as pd                  # here: a role that is a process of its own starts sooner without it
+        import pandas as pd  # here: a role that is a process of its own starts sooner without it
 
-        return pd.DataFrame([[getattr(message, column) for column in COLUMNS] for message in self.messages], columns=COLUMNS)
+        return pd.DataFrame(
+            [[getattr(message, column) for column in COLUMNS] for message in self.messages],
+            columns=COLUMNS,
+        )

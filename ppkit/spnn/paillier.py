@@ -33,11 +33,22 @@ from ppkit.spnn.fixed_point import FRACTIONAL_BITS
 from ppkit.spnn.paillier_keys import PrivateKey, PublicKey, generate_keys
 from ppkit.spnn.randomness import Stream
 
-__all__ = ["Ciphertexts", "Packing", "PrivateKey", "PublicKey", "add", "decrypt", "encrypt", "first_layer_elementwise",
-           "generate_keys", "phe_keys", "workers"]
+__all__ = [
+    "Ciphertexts",
+    "Packing",
+    "PrivateKey",
+    "PublicKey",
+    "add",
+    "decrypt",
+    "encrypt",
+    "first_layer_elementwise",
+    "generate_keys",
+    "phe_keys",
+    "workers",
+]
 
-EXPONENT = -(FRACTIONAL_BITS // 4)                         # phe counts in powers of 16
-_CHUNK = 32                                                # ciphertexts a worker takes at a time: 20 to 80 ms
+EXPONENT = -(FRACTIONAL_BITS // 4)  # phe counts in powers of 16
+_CHUNK = 32  # ciphertexts a worker takes at a time: 20 to 80 ms
 
 
 @dataclass(frozen=True)
@@ -55,14 +66,19 @@ class Packing:
     >>> Packing(value_bits=40, n_terms=2).field_bits
     41
     """
+
     value_bits: int = 40
     n_terms: int = 2
 
     def __post_init__(self):
         if not 2 <= self.value_bits <= 63 or self.n_terms < 1:
-            raise ValueError(f"value_bits must be 2 to 63 and n_terms >= 1, got {self.value_bits} and {self.n_terms}")
+            raise ValueError(
+                f"value_bits must be 2 to 63 and n_terms >= 1, got {self.value_bits} and {self.n_terms}"
+            )
         if self.field_bits > 64:
-            raise ValueError(f"value_bits={self.value_bits} leaves no room for the sum of {self.n_terms} terms in 64 bits")
+            raise ValueError(
+                f"value_bits={self.value_bits} leaves no room for the sum of {self.n_terms} terms in 64 bits"
+            )
 
     @property
     def field_bits(self) -> int:
@@ -74,10 +90,12 @@ class Packing:
 
     def n_fields(self, public: PublicKey) -> int:
         """Numbers per ciphertext; ValueError if the key is too small for one."""
-        room = public.bits - 1                             # every integer of that many bits is below n
+        room = public.bits - 1  # every integer of that many bits is below n
         if self.field_bits > room:
-            raise ValueError(f"a key of {public.bits} bits is too small for the packing: it holds {room} bits and one field "
-                             f"takes {self.field_bits}")
+            raise ValueError(
+                f"a key of {public.bits} bits is too small for the packing: it holds {room} bits and one field "
+                f"takes {self.field_bits}"
+            )
         return room // self.field_bits
 
     def pack(self, public: PublicKey, values: torch.Tensor) -> list[int]:
@@ -85,18 +103,30 @@ class Packing:
         flat, size = values.flatten(), self.n_fields(public)
         if flat.numel() and (int(flat.min()) < -self.offset or int(flat.max()) >= self.offset):
             worst = int(flat.min()) if int(flat.min()) < -self.offset else int(flat.max())
-            raise ValueError(f"{worst} is out of range: value_bits={self.value_bits} holds [{-self.offset}, {self.offset})")
+            raise ValueError(
+                f"{worst} is out of range: value_bits={self.value_bits} holds [{-self.offset}, {self.offset})"
+            )
         fields = [value + self.offset for value in flat.tolist()]
-        return [int(gmpy2.pack(fields[i : i + size], self.field_bits)) for i in range(0, len(fields), size)]
+        return [
+            int(gmpy2.pack(fields[i : i + size], self.field_bits))
+            for i in range(0, len(fields), size)
+        ]
 
-    def unpack(self, public: PublicKey, plaintexts: list[int], n_values: int, *, n_terms: int) -> torch.Tensor:
+    def unpack(
+        self, public: PublicKey, plaintexts: list[int], n_values: int, *, n_terms: int
+    ) -> torch.Tensor:
         """The sums of n_terms packed values, (n_values,) int64; ValueError if a plaintext is no such sum."""
         size, most, sums = self.n_fields(public), n_terms * ((1 << self.value_bits) - 1), []
         for start, plaintext in zip(range(0, n_values, size), plaintexts, strict=True):
-            fields, count = gmpy2.unpack(mpz(plaintext), self.field_bits), min(size, n_values - start)
+            fields, count = (
+                gmpy2.unpack(mpz(plaintext), self.field_bits),
+                min(size, n_values - start),
+            )
             if len(fields) > count or max(fields, default=0) > most:
-                raise ValueError(f"a decrypted plaintext is no sum of {n_terms} packings with value_bits={self.value_bits}")
-            fields += [0] * (count - len(fields))          # gmpy2 leaves out zeros at the top
+                raise ValueError(
+                    f"a decrypted plaintext is no sum of {n_terms} packings with value_bits={self.value_bits}"
+                )
+            fields += [0] * (count - len(fields))  # gmpy2 leaves out zeros at the top
             sums += [int(f) - n_terms * self.offset for f in fields]
         return torch.tensor(sums, dtype=torch.int64)
 
@@ -109,6 +139,7 @@ class Ciphertexts:
     public: the key they are under.  shape: of the tensor inside.  packing: how it is packed.
     n_terms: how many encryptions are added up in it.  Everything but the payload is public.
     """
+
     payload: bytes = field(repr=False)
     public: PublicKey
     shape: tuple[int, ...]
@@ -123,11 +154,20 @@ class Ciphertexts:
     def integers(self) -> list[int]:
         """The ciphertexts as integers modulo n^2."""
         width = self.public.ciphertext_bytes
-        return [int.from_bytes(self.payload[i : i + width], "big") for i in range(0, len(self.payload), width)]
+        return [
+            int.from_bytes(self.payload[i : i + width], "big")
+            for i in range(0, len(self.payload), width)
+        ]
 
 
-def encrypt(public: PublicKey, values: torch.Tensor, *, packing: Packing, stream: Stream | None = None,
-            pool: Executor | None = None) -> Ciphertexts:
+def encrypt(
+    public: PublicKey,
+    values: torch.Tensor,
+    *,
+    packing: Packing,
+    stream: Stream | None = None,
+    pool: Executor | None = None,
+) -> Ciphertexts:
     """Encrypt a tensor of fixed-point numbers, many in each ciphertext.
 
     values: int64 of any shape, in the range of the packing (`fixed_point.encode` of X_i theta_i).
@@ -147,16 +187,31 @@ def encrypt(public: PublicKey, values: torch.Tensor, *, packing: Packing, stream
     [[-2, -5]]
     """
     if not isinstance(values, torch.Tensor) or values.dtype != torch.int64:
-        raise ValueError(f"values must be an int64 tensor, got {getattr(values, 'dtype', type(values).__name__)}")
+        raise ValueError(
+            f"values must be an int64 tensor, got {getattr(values, 'dtype', type(values).__name__)}"
+        )
     plaintexts = packing.pack(public, values)
     width = public.exponent_bytes
     needed = width * len(plaintexts)
-    exponents = secrets.token_bytes(needed) if stream is None else stream.words(-(-needed // 8)).numpy().tobytes()[:needed]
+    exponents = (
+        secrets.token_bytes(needed)
+        if stream is None
+        else stream.words(-(-needed // 8)).numpy().tobytes()[:needed]
+    )
     parts = range(0, len(plaintexts), _CHUNK)
     spread = map if pool is None else pool.map
-    encrypted = spread(public.encrypt_integers, [plaintexts[i : i + _CHUNK] for i in parts],
-                       [exponents[i * width : (i + _CHUNK) * width] for i in parts])
-    return Ciphertexts(_payload(public, [c for part in encrypted for c in part]), public, tuple(values.shape), packing, 1)
+    encrypted = spread(
+        public.encrypt_integers,
+        [plaintexts[i : i + _CHUNK] for i in parts],
+        [exponents[i * width : (i + _CHUNK) * width] for i in parts],
+    )
+    return Ciphertexts(
+        _payload(public, [c for part in encrypted for c in part]),
+        public,
+        tuple(values.shape),
+        packing,
+        1,
+    )
 
 
 def add(public: PublicKey, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
@@ -166,14 +221,18 @@ def add(public: PublicKey, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
     Source: zhou2021, Algorithm 3, line 3.
     """
     if not public == a.public == b.public:
-        raise ValueError("the ciphertexts must be under the public key given, at least one is under another")
+        raise ValueError(
+            "the ciphertexts must be under the public key given, at least one is under another"
+        )
     if a.packing != b.packing:
         raise ValueError(f"the packings must be equal, got {a.packing} and {b.packing}")
     if a.shape != b.shape:
         raise ValueError(f"the encrypted tensors must have one shape, got {a.shape} and {b.shape}")
     n_terms = a.n_terms + b.n_terms
     if n_terms > a.packing.n_terms:
-        raise ValueError(f"the packing has head-room for n_terms={a.packing.n_terms}, the sum would have {n_terms}")
+        raise ValueError(
+            f"the packing has head-room for n_terms={a.packing.n_terms}, the sum would have {n_terms}"
+        )
     square = mpz(public.n) ** 2
     products = [mpz(x) * y % square for x, y in zip(a.integers(), b.integers(), strict=True)]
     return replace(a, payload=_payload(public, products), n_terms=n_terms)
@@ -190,9 +249,14 @@ def decrypt(private: PrivateKey, c: Ciphertexts, *, pool: Executor | None = None
         raise ValueError("the ciphertexts are under another key than the private key's")
     ciphertexts = c.integers()
     spread = map if pool is None else pool.map
-    decrypted = spread(private.decrypt_integers, [ciphertexts[i : i + _CHUNK] for i in range(0, len(ciphertexts), _CHUNK)])
+    decrypted = spread(
+        private.decrypt_integers,
+        [ciphertexts[i : i + _CHUNK] for i in range(0, len(ciphertexts), _CHUNK)],
+    )
     plaintexts = [m for part in decrypted for m in part]
-    return c.packing.unpack(c.public, plaintexts, torch.Size(c.shape).numel(), n_terms=c.n_terms).reshape(c.shape)
+    return c.packing.unpack(
+        c.public, plaintexts, torch.Size(c.shape).numel(), n_terms=c.n_terms
+    ).reshape(c.shape)
 
 
 def workers(processes: int = 2) -> ProcessPoolExecutor:
@@ -214,8 +278,11 @@ def phe_keys(private: PrivateKey) -> tuple[phe.PaillierPublicKey, phe.PaillierPr
     return public_key, phe.PaillierPrivateKey(public_key, private.p, private.q)
 
 
-def first_layer_elementwise(public_key: phe.PaillierPublicKey, private_key: phe.PaillierPrivateKey,
-                            products: list[torch.Tensor]) -> torch.Tensor:
+def first_layer_elementwise(
+    public_key: phe.PaillierPublicKey,
+    private_key: phe.PaillierPrivateKey,
+    products: list[torch.Tensor],
+) -> torch.Tensor:
     """Algorithm 3 as published: one ciphertext for every element of every holder, by phe; 19 ms an element at 2,048 bits.
 
     products: X_i theta_i of each holder as `fixed_point.encode` gives it, int64, all of one shape.
@@ -224,16 +291,29 @@ def first_layer_elementwise(public_key: phe.PaillierPublicKey, private_key: phe.
     Source: zhou2021, Algorithm 3.  Departs from it: the exponent is fixed (16^-4 = 2^-16), since phe sends it in the clear.
 
     >>> keys = phe_keys(generate_keys(bits=512, teaching=True)[1])
-    >>> first_layer_elementwise(*keys, [torch.tensor([65536, -1]), torch.tensor([-32768, -1])]).tolist()
+    >>> first_layer_elementwise(
+    ...     *keys, [torch.tensor([65536, -1]), torch.tensor([-32768, -1])]
+    ... ).tolist()
     [32768, -2]
     """
     if len({tuple(z.shape) for z in products}) != 1:
-        raise ValueError(f"every holder's product must have one shape, got {[tuple(z.shape) for z in products]}")
-    encrypted = [[public_key.encrypt(phe.EncodedNumber(public_key, v % public_key.n, EXPONENT)) for v in z.flatten().tolist()]
-                 for z in products]                                                          # each holder, lines 2 and 3
-    sums = [functools.reduce(operator.add, column) for column in zip(*encrypted, strict=True)]      # holder to holder, line 3
-    h1 = [private_key.decrypt(c) for c in sums]                                                     # the server, line 4
-    return torch.tensor([round(h * 2**FRACTIONAL_BITS) for h in h1], dtype=torch.int64).reshape(products[0].shape)
+        raise ValueError(
+            f"every holder's product must have one shape, got {[tuple(z.shape) for z in products]}"
+        )
+    encrypted = [
+        [
+            public_key.encrypt(phe.EncodedNumber(public_key, v % public_key.n, EXPONENT))
+            for v in z.flatten().tolist()
+        ]
+        for z in products
+    ]  # each holder, lines 2 and 3
+    sums = [
+        functools.reduce(operator.add, column) for column in zip(*encrypted, strict=True)
+    ]  # holder to holder, line 3
+    h1 = [private_key.decrypt(c) for c in sums]  # the server, line 4
+    return torch.tensor([round(h * 2**FRACTIONAL_BITS) for h in h1], dtype=torch.int64).reshape(
+        products[0].shape
+    )
 
 
 def _payload(public: PublicKey, ciphertexts: list[int]) -> bytes:

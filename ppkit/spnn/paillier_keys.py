@@ -44,7 +44,7 @@ import gmpy2
 from gmpy2 import mpz
 
 SECURE_BITS = 2048
-_SMALL = 1 << 16                                           # a factor below is small
+_SMALL = 1 << 16  # a factor below is small
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,14 @@ class PublicKey:
 
     n: product of two secret primes; plaintexts are integers in [0, n).
     """
+
     n: int
 
     @property
     def h_n(self) -> int:
         """The base of the randomness, in [1, n^2), from n alone; takes 40 ms at 2,048 bits."""
         wide = hashlib.shake_256(self.n.to_bytes(self.bits // 8, "big")).digest(self.bits // 8 + 16)
-        x = int.from_bytes(wide, "big") % self.n           # uniform but for 2^-128
+        x = int.from_bytes(wide, "big") % self.n  # uniform but for 2^-128
         return int(gmpy2.powmod(-x * x % self.n, self.n, self.n**2))
 
     def check(self, bits: int) -> None:
@@ -69,7 +70,7 @@ class PublicKey:
         first: the length, a factor below 65,536, a prime, a power, or 3 modulo 4.
         Guarantee: no more than that; what a holder cannot check stands at the head of this file.
 
-        >>> PublicKey(7 * 2305843009213693951).check(64)    # doctest: +ELLIPSIS
+        >>> PublicKey(7 * 2305843009213693951).check(64)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ValueError: a public key must be a product of two large primes, ... one has the factor 7
         """
@@ -85,8 +86,10 @@ class PublicKey:
         elif n % 4 != 1:
             wrong = "is 3 modulo 4, as no product of two primes is that are 3 modulo 4 themselves"
         if wrong:
-            raise ValueError("a public key must be a product of two large primes, "
-                             f"{bits:,} bits long: this one {wrong}")
+            raise ValueError(
+                "a public key must be a product of two large primes, "
+                f"{bits:,} bits long: this one {wrong}"
+            )
 
     @property
     def bits(self) -> int:
@@ -112,10 +115,14 @@ class PublicKey:
         """
         width, n = self.exponent_bytes, mpz(self.n)
         if len(exponents) != width * len(plaintexts):
-            raise ValueError(f"{len(plaintexts)} plaintexts need {width * len(plaintexts)} bytes of exponents, "
-                             f"got {len(exponents)}")
+            raise ValueError(
+                f"{len(plaintexts)} plaintexts need {width * len(plaintexts)} bytes of exponents, "
+                f"got {len(exponents)}"
+            )
         if plaintexts and not (min(plaintexts) >= 0 and max(plaintexts) < n):
-            raise ValueError("a plaintext is out of range: it must be >= 0 and smaller than the key's n")
+            raise ValueError(
+                "a plaintext is out of range: it must be >= 0 and smaller than the key's n"
+            )
         square, table, ciphertexts = n * n, _powers(self), []
         for i, m in enumerate(plaintexts):
             c = 1 + n * m
@@ -131,6 +138,7 @@ class PrivateKey:
 
     public: the key that belongs to it.  p, q: the primes, not shown by repr.  ValueError if p q is not the key's n.
     """
+
     public: PublicKey
     p: int = field(repr=False)
     q: int = field(repr=False)
@@ -154,14 +162,18 @@ class PrivateKey:
         plaintexts = []
         for c in ciphertexts:
             if not 0 < c < p2 * q2 or c % p == 0 or c % q == 0:
-                raise ValueError("a ciphertext is out of range: it must be > 0, below n^2 and without a factor of n")
+                raise ValueError(
+                    "a ciphertext is out of range: it must be > 0, below n^2 and without a factor of n"
+                )
             in_p = (gmpy2.powmod(c % p2, p - 1, p2) - 1) // p * over_p % p
             in_q = (gmpy2.powmod(c % q2, q - 1, q2) - 1) // q * over_q % q
             plaintexts.append(int(in_p + p * ((in_q - in_p) * p_in_q % q)))
         return plaintexts
 
 
-def generate_keys(bits: int = SECURE_BITS, *, teaching: bool = False) -> tuple[PublicKey, PrivateKey]:
+def generate_keys(
+    bits: int = SECURE_BITS, *, teaching: bool = False
+) -> tuple[PublicKey, PrivateKey]:
     """A key pair made for Damgard, Jurik and Nielsen's randomness, from the operating system's CSPRNG.
 
     bits: length of n, a multiple of 16, at least 2,048 (a tenth of a second).  teaching: allows from 64 bits on, for lessons
@@ -187,11 +199,13 @@ def _prime(bits: int) -> int:
     """A random prime = 3 mod 4 with its two highest bits set, so that a product of two has exactly twice the length."""
     while True:
         candidate = mpz(secrets.randbits(bits)) | 3 << (bits - 2) | 3
-        if gmpy2.is_prime(candidate, 40):                  # Baillie-PSW, which no known composite passes, and Miller-Rabin
+        if gmpy2.is_prime(
+            candidate, 40
+        ):  # Baillie-PSW, which no known composite passes, and Miller-Rabin
             return int(candidate)
 
 
-@lru_cache(maxsize=4)                                      # 17 MB and 0.2 s per 2,048-bit key
+@lru_cache(maxsize=4)  # 17 MB and 0.2 s per 2,048-bit key
 def _powers(public: PublicKey) -> list[list[mpz]]:
     """table[i][d] = h_n^(d 256^i) mod n^2: one row for every byte of an exponent, lowest first, one entry for its value."""
     square, base, table = mpz(public.n) ** 2, mpz(public.h_n), []

@@ -27,8 +27,16 @@ class PiecewiseNet(NN):
     >>> net.step(torch.arange(5), torch.ones(5), lr=0.5)
     """
 
-    def __init__(self, holders: Sequence[int], hidden: Sequence[int], *, activation: str | Sequence[str] = "piecewise",
-                 rng: torch.Generator, bias: bool = False, dtype: torch.dtype = torch.float64):
+    def __init__(
+        self,
+        holders: Sequence[int],
+        hidden: Sequence[int],
+        *,
+        activation: str | Sequence[str] = "piecewise",
+        rng: torch.Generator,
+        bias: bool = False,
+        dtype: torch.dtype = torch.float64,
+    ):
         kinds = [activation] * len(hidden) if isinstance(activation, str) else list(activation)
         if set(kinds) - {"piecewise", "relu"}:
             raise ValueError(f"SecureML has the activations piecewise and relu, got {activation!r}")
@@ -60,9 +68,18 @@ class PiecewiseNet(NN):
 
     def layers(self) -> list[Layer]:
         """theta (d, m) and bias (m,), or None, of every layer from the first to the output: the values, not copies."""
-        linear = [(layer.weight.detach().t(), layer.bias.detach()) for layer in [*self.hidden, self.output]
-                  if isinstance(layer, nn.Linear)]
-        return [(torch.cat(list(self.theta)).detach(), None if self.bias is None else self.bias.detach()), *linear]
+        linear = [
+            (layer.weight.detach().t(), layer.bias.detach())
+            for layer in [*self.hidden, self.output]
+            if isinstance(layer, nn.Linear)
+        ]
+        return [
+            (
+                torch.cat(list(self.theta)).detach(),
+                None if self.bias is None else self.bias.detach(),
+            ),
+            *linear,
+        ]
 
     @torch.no_grad()
     def load_layers(self, layers: Sequence[Layer]) -> None:

@@ -74,8 +74,8 @@ class Mailroom:
     def __init__(self, transcript: Transcript):
         self._transcript = transcript
         self._delivered: defaultdict[tuple[str, str], deque] = defaultdict(deque)
-        self._sent: list[tuple[Send, str]] = []                  # of this round, each with its sender
-        self._later = False                                      # whether what is sent now needs what was sent in this run
+        self._sent: list[tuple[Send, str]] = []  # of this round, each with its sender
+        self._later = False  # whether what is sent now needs what was sent in this run
 
     def run(self, programs: Mapping[str, Program]) -> dict[str, Any]:
         """Run one program a party to its end; returns {party: what its program returned}.
@@ -94,7 +94,10 @@ class Mailroom:
                     if waits[party] is None:
                         del waits[party]
                 if waits and not self._sent:
-                    who = "; ".join(f"{party} for {wanted.name!r} from {wanted.sender}" for party, wanted in waits.items())
+                    who = "; ".join(
+                        f"{party} for {wanted.name!r} from {wanted.sender}"
+                        for party, wanted in waits.items()
+                    )
                     raise RuntimeError(f"nobody can go on, all wait: {who}")
                 for message, sender in self._sent:
                     self._delivered[sender, message.receiver].append(message)
@@ -107,7 +110,9 @@ class Mailroom:
             raise
         return results
 
-    def _advance(self, party: str, program: Program, wanted: Receive | None, results: dict) -> Receive | None:
+    def _advance(
+        self, party: str, program: Program, wanted: Receive | None, results: dict
+    ) -> Receive | None:
         """Run one party until it waits for what was not delivered, which is returned, or ends: None."""
         payload = None
         try:
@@ -118,7 +123,9 @@ class Mailroom:
                         return wanted
                     message = queue.popleft()
                     if message.name != wanted.name:
-                        raise RuntimeError(f"{party} waits for {wanted.name!r} from {wanted.sender}, and {message.name!r} came")
+                        raise RuntimeError(
+                            f"{party} waits for {wanted.name!r} from {wanted.sender}, and {message.name!r} came"
+                        )
                     payload = message.payload
                 asked = program.send(payload)
                 payload, wanted = None, asked if isinstance(asked, Receive) else None
@@ -131,6 +138,12 @@ class Mailroom:
     def _post(self, sender: str, message: Send) -> None:
         if self._later and not self._sent:
             self._transcript.next_round()
-        self._transcript.send(sender, message.receiver, message.name, message.payload, n_bytes=message.n_bytes,
-                              phase=message.phase)
+        self._transcript.send(
+            sender,
+            message.receiver,
+            message.name,
+            message.payload,
+            n_bytes=message.n_bytes,
+            phase=message.phase,
+        )
         self._sent.append((message, sender))

@@ -19,7 +19,9 @@ PROTOCOLS = ("plain", "ss", "he", "masked")
 FORMS = ("published", "lean")
 
 
-def protocol_of(name: str, holders: Sequence[int], *, form: str | None = None, **choices) -> Protocol:
+def protocol_of(
+    name: str, holders: Sequence[int], *, form: str | None = None, **choices
+) -> Protocol:
     """The protocol object of this name, all parties in one process.
 
     name: one of PROTOCOLS.  form: of "ss", "published" (Algorithm 2) or "lean", default "lean".  holders: columns of each.
@@ -30,8 +32,18 @@ def protocol_of(name: str, holders: Sequence[int], *, form: str | None = None, *
     return _class_of(name, form)(holders, **choices)
 
 
-def side_of(role: str, *, protocol: str, form: str | None = None, names: Sequence[str], columns: Sequence[int], width: int,
-            stream: Stream | None = None, dtype: torch.dtype = torch.float32, **choices) -> Side:
+def side_of(
+    role: str,
+    *,
+    protocol: str,
+    form: str | None = None,
+    names: Sequence[str],
+    columns: Sequence[int],
+    width: int,
+    stream: Stream | None = None,
+    dtype: torch.dtype = torch.float32,
+    **choices,
+) -> Side:
     """One party's side of a protocol, with nothing of the others: what a process of its own runs.
 
     A holder: connect() once, load(X) and prepare() once per data set, step(rows, theta) for every batch; deal(rows), for
@@ -49,7 +61,9 @@ def side_of(role: str, *, protocol: str, form: str | None = None, names: Sequenc
     check_parties(names, columns)
     if width < 1:
         raise ValueError(f"width must be >= 1, got {width}")
-    return _class_of(protocol, form).side(role, names=names, columns=columns, width=width, stream=stream, dtype=dtype, **choices)
+    return _class_of(protocol, form).side(
+        role, names=names, columns=columns, width=width, stream=stream, dtype=dtype, **choices
+    )
 
 
 def has_dealer(protocol: str, form: str | None = None) -> bool:
@@ -61,8 +75,15 @@ def has_dealer(protocol: str, form: str | None = None) -> bool:
     return _class_of(protocol, form).sides[2] is not None
 
 
-def names_received(role: str, *, protocol: str, form: str | None = None, names: Sequence[str], label_holder: str | None = None,
-                   truncation: str | None = None) -> dict[str, set[str]]:
+def names_received(
+    role: str,
+    *,
+    protocol: str,
+    form: str | None = None,
+    names: Sequence[str],
+    label_holder: str | None = None,
+    truncation: str | None = None,
+) -> dict[str, set[str]]:
     """Which messages a role gets in a whole training, by sender: {sender: names}; whatever else comes is no part of it.
 
     label_holder: the name of the holder that gets h_L and sends its gradient back; None: the first layer's messages alone,
@@ -77,7 +98,10 @@ def names_received(role: str, *, protocol: str, form: str | None = None, names: 
         raise ValueError(f"role must be one of {', '.join([*names, SERVER, DEALER])}, got {role!r}")
     if label_holder is not None and label_holder not in names:
         raise ValueError(f"label_holder must be one of {', '.join(names)}, got {label_holder!r}")
-    received = {sender: set(kind.received(role, sender, names, truncation)) for sender in (*names, SERVER, DEALER)}
+    received = {
+        sender: set(kind.received(role, sender, names, truncation))
+        for sender in (*names, SERVER, DEALER)
+    }
     if label_holder is not None and role != DEALER:
         if role == SERVER:
             received[label_holder].add("dL/dh_L")

@@ -11,7 +11,7 @@ import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 KEY_BYTES = 32
-_ZEROS = bytes(1 << 18)                      # encrypted over and over: counter mode XORs it with the keystream
+_ZEROS = bytes(1 << 18)  # encrypted over and over: counter mode XORs it with the keystream
 
 
 class Stream:
@@ -43,7 +43,9 @@ class Stream:
         self._cipher = self._at_block(0)
 
     def _at_block(self, block: int):
-        return Cipher(algorithms.AES(_prf(self.key, b"words")), modes.CTR(block.to_bytes(16, "big"))).encryptor()
+        return Cipher(
+            algorithms.AES(_prf(self.key, b"words")), modes.CTR(block.to_bytes(16, "big"))
+        ).encryptor()
 
     @property
     def position(self) -> int:
@@ -65,7 +67,9 @@ class Stream:
         """
         refuse_forked(self, self._process)
         if position < self._position:
-            raise ValueError(f"a Stream goes forward only: {self._position} words were drawn, got position {position}")
+            raise ValueError(
+                f"a Stream goes forward only: {self._position} words were drawn, got position {position}"
+            )
         self._cipher = self._at_block(position // 2)
         if position % 2:
             self._cipher.update(bytes(8))
@@ -98,7 +102,9 @@ class Stream:
             room = memoryview(drawn.view(-1).numpy()).cast("B")
             for start in range(0, size, len(_ZEROS)):
                 part = min(len(_ZEROS), size - start)
-                self._cipher.update_into(_ZEROS if part == len(_ZEROS) else _ZEROS[:part], room[start : start + part])
+                self._cipher.update_into(
+                    _ZEROS if part == len(_ZEROS) else _ZEROS[:part], room[start : start + part]
+                )
             self._position += size // 8
         return drawn
 
@@ -120,10 +126,16 @@ class Stream:
             if isinstance(label, bool) or not isinstance(label, (str, int)):
                 raise ValueError(f"a label must be a str or an int, got {label!r}")
             encoded = str(label).encode()
-            text += (b"s" if isinstance(label, str) else b"i") + len(encoded).to_bytes(8, "big") + encoded
+            text += (
+                (b"s" if isinstance(label, str) else b"i")
+                + len(encoded).to_bytes(8, "big")
+                + encoded
+            )
         key = _prf(self.key, text)
         if key in self._derived:
-            raise ValueError(f"labels {labels} were derived before: the same keystream would be used twice")
+            raise ValueError(
+                f"labels {labels} were derived before: the same keystream would be used twice"
+            )
         if remember:
             self._derived.add(key)
         stream = Stream(key)
@@ -136,14 +148,18 @@ class Stream:
         return "<Stream, key hidden>"
 
     def __reduce_ex__(self, protocol):
-        raise TypeError("a Stream cannot be copied or pickled: both copies would give the same words")
+        raise TypeError(
+            "a Stream cannot be copied or pickled: both copies would give the same words"
+        )
 
 
 def refuse_forked(secret: object, process: int) -> None:
     """RuntimeError unless this is the process (its number) in which a secret was made: a forked copy would use it again."""
     if os.getpid() != process:
-        raise RuntimeError(f"this {type(secret).__name__} was made in another process; using it here would use its random "
-                           "words a second time")
+        raise RuntimeError(
+            f"this {type(secret).__name__} was made in another process; using it here would use its random "
+            "words a second time"
+        )
 
 
 def _prf(key: bytes, text: bytes) -> bytes:

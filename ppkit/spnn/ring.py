@@ -8,7 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numba
 import torch
 
-_WORTH_THREADS = 1 << 23                     # multiplications: some milliseconds, well above what starting threads costs
+_WORTH_THREADS = (
+    1 << 23
+)  # multiplications: some milliseconds, well above what starting threads costs
 
 
 def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -27,14 +29,19 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if a.dtype != torch.int64 or b.dtype != torch.int64:
         raise ValueError(f"ring elements are int64, got {a.dtype} and {b.dtype}")
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
-        raise ValueError(f"shapes must be (N, K) and (K, M), got {tuple(a.shape)} and {tuple(b.shape)}")
+        raise ValueError(
+            f"shapes must be (N, K) and (K, M), got {tuple(a.shape)} and {tuple(b.shape)}"
+        )
     product = torch.empty((a.shape[0], b.shape[1]), dtype=torch.int64)
     left, right, out = a.contiguous().numpy(), b.contiguous().numpy(), product.numpy()
     n_threads = torch.get_num_threads() if a.numel() * b.shape[1] >= _WORTH_THREADS else 1
     if n_threads == 1:
         _multiply(left, right, out)
     else:
-        rows = [slice(start, start + len(left) // n_threads + 1) for start in range(0, len(left), len(left) // n_threads + 1)]
+        rows = [
+            slice(start, start + len(left) // n_threads + 1)
+            for start in range(0, len(left), len(left) // n_threads + 1)
+        ]
         with ThreadPoolExecutor(n_threads) as pool:
             list(pool.map(lambda block: _multiply(left[block], right, out[block]), rows))
     return product

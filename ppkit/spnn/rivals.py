@@ -19,13 +19,23 @@ from ppkit.models import activations, mlp
 class _Net(nn.Module):
     """What NN and SplitNN have in common: everything but `first`, from columns to h1."""
 
-    def __init__(self, holders: Sequence[int], hidden: Sequence[int], activation: str | Sequence[str], n_outputs: int):
+    def __init__(
+        self,
+        holders: Sequence[int],
+        hidden: Sequence[int],
+        activation: str | Sequence[str],
+        n_outputs: int,
+    ):
         super().__init__()
         self.holders, self.widths = tuple(holders), tuple(hidden)
         if not self.holders or any(width < 1 for width in self.holders):
-            raise ValueError(f"holders must be the number of columns of each holder, >= 1, got {self.holders}")
+            raise ValueError(
+                f"holders must be the number of columns of each holder, >= 1, got {self.holders}"
+            )
         if not self.widths or any(width < 1 for width in self.widths):
-            raise ValueError(f"hidden must be the widths of the hidden layers, each >= 1, got {self.widths}")
+            raise ValueError(
+                f"hidden must be the widths of the hidden layers, each >= 1, got {self.widths}"
+            )
         if n_outputs < 1:
             raise ValueError(f"n_outputs must be >= 1, got {n_outputs}")
         activations(activation, len(self.widths))
@@ -58,12 +68,18 @@ class _Net(nn.Module):
     def _checked(self, parts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         shapes = [tuple(part.shape) for part in parts]
         if [shape[1:] for shape in shapes] != [(width,) for width in self.holders]:
-            raise ValueError(f"parts must have {' + '.join(map(str, self.holders))} columns, got shapes {shapes}")
+            raise ValueError(
+                f"parts must have {' + '.join(map(str, self.holders))} columns, got shapes {shapes}"
+            )
         if len({shape[0] for shape in shapes}) > 1 or shapes[0][0] == 0:
-            raise ValueError(f"all holders must have the same rows, at least one, got {[shape[0] for shape in shapes]}")
+            raise ValueError(
+                f"all holders must have the same rows, at least one, got {[shape[0] for shape in shapes]}"
+            )
         dtype = next(self.parameters()).dtype
         if any(part.dtype != dtype for part in parts):
-            raise ValueError(f"parts must be {dtype} as the net is, got {[str(part.dtype) for part in parts]}")
+            raise ValueError(
+                f"parts must be {dtype} as the net is, got {[str(part.dtype) for part in parts]}"
+            )
         return list(parts)
 
 
@@ -85,12 +101,27 @@ class NN(_Net):
     (torch.Size([3, 1]), torch.Size([3, 8]))
     """
 
-    def __init__(self, holders: Sequence[int], hidden: Sequence[int], *, activation: str | Sequence[str] = "sigmoid",
-                 rng: torch.Generator, bias: bool = False, n_outputs: int = 1, dtype: torch.dtype = torch.float32):
+    def __init__(
+        self,
+        holders: Sequence[int],
+        hidden: Sequence[int],
+        *,
+        activation: str | Sequence[str] = "sigmoid",
+        rng: torch.Generator,
+        bias: bool = False,
+        n_outputs: int = 1,
+        dtype: torch.dtype = torch.float32,
+    ):
         super().__init__(holders, hidden, activation, n_outputs)
-        net = mlp((sum(self.holders), *self.widths, n_outputs), rng=rng, activation=activation, dtype=dtype)
+        net = mlp(
+            (sum(self.holders), *self.widths, n_outputs),
+            rng=rng,
+            activation=activation,
+            dtype=dtype,
+        )
         self.theta = nn.ParameterList(
-            nn.Parameter(part.detach().t().contiguous()) for part in net[0].weight.split(self.holders, dim=1)
+            nn.Parameter(part.detach().t().contiguous())
+            for part in net[0].weight.split(self.holders, dim=1)
         )
         self.bias = nn.Parameter(net[0].bias.detach().clone()) if bias else None
         self.hidden, self.output = net[1:-1], net[-1]
@@ -114,22 +145,50 @@ class SplitNN(_Net):
     ValueError as for NN, and for a cut that is not there.
     Source: Vepakomma et al. 2018, and zhou2021, section 6.1, which does not say where it cuts.
 
-    >>> [tuple(t.shape) for t in SplitNN([10, 9, 9], (8, 8), rng=torch.Generator().manual_seed(0)).theta]
+    >>> [
+    ...     tuple(t.shape)
+    ...     for t in SplitNN([10, 9, 9], (8, 8), rng=torch.Generator().manual_seed(0)).theta
+    ... ]
     [(10, 3), (9, 3), (9, 2)]
     """
 
-    def __init__(self, holders: Sequence[int], hidden: Sequence[int], *, activation: str | Sequence[str] = "sigmoid",
-                 rng: torch.Generator, cut: int = 1, n_outputs: int = 1, dtype: torch.dtype = torch.float32):
+    def __init__(
+        self,
+        holders: Sequence[int],
+        hidden: Sequence[int],
+        *,
+        activation: str | Sequence[str] = "sigmoid",
+        rng: torch.Generator,
+        cut: int = 1,
+        n_outputs: int = 1,
+        dtype: torch.dtype = torch.float32,
+    ):
         super().__init__(holders, hidden, activation, n_outputs)
         if not 1 <= cut <= len(self.widths):
-            raise ValueError(f"cut must be 1 to {len(self.widths)}, the hidden layers there are, got {cut}")
+            raise ValueError(
+                f"cut must be 1 to {len(self.widths)}, the hidden layers there are, got {cut}"
+            )
         k = len(self.holders)
         shares = [shares_of(max(width, k), k) for width in self.widths[:cut]]
         kinds = [activation] * len(self.widths) if isinstance(activation, str) else list(activation)
-        nets = [mlp((columns, *(share[i] for share in shares)), rng=rng, activation=kinds[: cut - 1], dtype=dtype)
-                for i, columns in enumerate(self.holders)]
-        self.theta = nn.ParameterList(nn.Parameter(net[0].weight.detach().t().contiguous()) for net in nets)
-        rest = mlp((sum(shares[-1]), *self.widths[cut:], n_outputs), rng=rng, activation=kinds[cut:], dtype=dtype)
+        nets = [
+            mlp(
+                (columns, *(share[i] for share in shares)),
+                rng=rng,
+                activation=kinds[: cut - 1],
+                dtype=dtype,
+            )
+            for i, columns in enumerate(self.holders)
+        ]
+        self.theta = nn.ParameterList(
+            nn.Parameter(net[0].weight.detach().t().contiguous()) for net in nets
+        )
+        rest = mlp(
+            (sum(shares[-1]), *self.widths[cut:], n_outputs),
+            rng=rng,
+            activation=kinds[cut:],
+            dtype=dtype,
+        )
         deep = _SideBySide([net[1:] for net in nets], shares[0]) if cut > 1 else nn.Identity()
         self.hidden = nn.Sequential(deep, *activations(kinds[cut - 1 : cut], 1), *rest[:-1])
         self.output = rest[-1]
@@ -147,7 +206,9 @@ class _SideBySide(nn.Module):
         self.encoders, self._widths = nn.ModuleList(encoders), list(widths)
 
     def forward(self, h1: torch.Tensor) -> torch.Tensor:
-        return torch.cat([net(part) for net, part in zip(self.encoders, h1.split(self._widths, dim=1))], dim=1)
+        return torch.cat(
+            [net(part) for net, part in zip(self.encoders, h1.split(self._widths, dim=1))], dim=1
+        )
 
 
 def shares_of(total: int, k: int) -> list[int]:

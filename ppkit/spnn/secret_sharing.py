@@ -10,12 +10,31 @@ import torch
 from ppkit.spnn import ring
 from ppkit.spnn.dealer import Dealer, total
 from ppkit.spnn.fixed_point import FRACTIONAL_BITS, encode, row_reach
-from ppkit.spnn.holders import (DEALER, SERVER, WORD_BITS, Dealing, Holder, Rows, Server, check_room, check_rows,
-                                count, rows_of, tensor_from)
+from ppkit.spnn.holders import (
+    DEALER,
+    SERVER,
+    WORD_BITS,
+    Dealing,
+    Holder,
+    Rows,
+    Server,
+    check_room,
+    check_rows,
+    count,
+    rows_of,
+    tensor_from,
+)
 from ppkit.spnn.in_process import Protocol
 from ppkit.spnn.programs import Program, Receive, Send
 from ppkit.spnn.randomness import Stream
-from ppkit.spnn.sharing import TRUNCATIONS, beaver_part, share, truncate_part, truncated_part, with_mask
+from ppkit.spnn.sharing import (
+    TRUNCATIONS,
+    beaver_part,
+    share,
+    truncate_part,
+    truncated_part,
+    with_mask,
+)
 
 Opening = Generator[Send | Receive, torch.Tensor | None, torch.Tensor]
 
@@ -61,7 +80,7 @@ class SharingHolder(Holder):
         k = len(self.names)
         room = 2.0 ** (WORD_BITS - 1 - FRACTIONAL_BITS) / k * (1 - 2.0**-20)
         largest = float(theta.double().abs().max()) * 2.0**-self.theta_bits
-        if not self._reach * largest < room:                                     # the quick way; else exactly
+        if not self._reach * largest < room:  # the quick way; else exactly
             part = rows_of(self._encoded, rows).double() @ theta.double() * 2.0**-self.theta_bits
             check_room(self.name, part, WORD_BITS, n_terms=k)
 
@@ -89,7 +108,7 @@ class SharingProtocol(Protocol):
 
     def __init__(self, holders, **common):
         super().__init__(holders, **common)
-        self._dealt: deque[Rows] = deque()                   # the batches that were dealt for
+        self._dealt: deque[Rows] = deque()  # the batches that were dealt for
 
     def deal(self, rows: Rows, width: int) -> None:
         """Let the dealer prepare what one batch needs ahead of time; batches use it up in the order in which it was dealt."""
@@ -109,10 +128,19 @@ class SharingProtocol(Protocol):
             self.dealer.width = thetas[0].shape[1]
             return {DEALER: self.dealer.deal(rows)} | programs
         dealt_for = self._dealt[0]
-        same = dealt_for is rows or type(dealt_for) is type(rows) and (
-            torch.equal(dealt_for, rows) if isinstance(rows, torch.Tensor) else dealt_for == rows)
+        same = (
+            dealt_for is rows
+            or type(dealt_for) is type(rows)
+            and (
+                torch.equal(dealt_for, rows)
+                if isinstance(rows, torch.Tensor)
+                else dealt_for == rows
+            )
+        )
         if not same:
-            raise ValueError("the next triples were dealt for another batch: batches must come in the order of deal()")
+            raise ValueError(
+                "the next triples were dealt for another batch: batches must come in the order of deal()"
+            )
         self._dealt.popleft()
         return programs
 
@@ -125,7 +153,12 @@ class SharingProtocol(Protocol):
         u, v = 2.0 ** -(FRACTIONAL_BITS + 1), 2.0 ** -(self.sides[0].theta_bits + 1)
         X = torch.cat([holder.take(rows) for holder in self.holders], dim=1).double().abs()
         theta = torch.cat(list(thetas)).detach().double().abs()
-        return u * theta.sum(dim=0) + v * X.sum(dim=1, keepdim=True) + X.shape[1] * u * v + self._truncation_error()
+        return (
+            u * theta.sum(dim=0)
+            + v * X.sum(dim=1, keepdim=True)
+            + X.shape[1] * u * v
+            + self._truncation_error()
+        )
 
     def _truncation_error(self) -> float:
         raise NotImplementedError
@@ -182,8 +215,16 @@ class _PublishedHolder(SharingHolder):
             yield Send(other, "<theta>", T_parts[other])
         for other in self.others:
             d = self.columns[self.names.index(other)]
-            X_parts[other] = tensor_from(other, "<X>", (yield Receive(other, "<X>")), (len(self.batch), d), torch.int64)
-            T_parts[other] = tensor_from(other, "<theta>", (yield Receive(other, "<theta>")), (d, theta.shape[1]), torch.int64)
+            X_parts[other] = tensor_from(
+                other, "<X>", (yield Receive(other, "<X>")), (len(self.batch), d), torch.int64
+            )
+            T_parts[other] = tensor_from(
+                other,
+                "<theta>",
+                (yield Receive(other, "<theta>")),
+                (d, theta.shape[1]),
+                torch.int64,
+            )
         # 5, 6: it puts its shares side by side, and multiplies them
         X = torch.cat([X_parts[name] for name in self.names], dim=1)
         T = torch.cat([T_parts[name] for name in self.names], dim=0)
@@ -201,7 +242,12 @@ class _PublishedHolder(SharingHolder):
         yield Send(SERVER, "<X theta>", z)
 
     def _split(self, secret: torch.Tensor) -> dict[str, torch.Tensor]:
-        return dict(zip([self.name, *self.others], share(secret, n_parties=len(self.names), stream=self._own)))
+        return dict(
+            zip(
+                [self.name, *self.others],
+                share(secret, n_parties=len(self.names), stream=self._own),
+            )
+        )
 
     def _cross_products(self, X: torch.Tensor, T: torch.Tensor, triples: dict) -> Opening:
         """Of pair (i, j): i's share of the factors is (<X>, 0), j's is (0, <theta>); all are opened in one round."""
@@ -215,7 +261,10 @@ class _PublishedHolder(SharingHolder):
             opened.append((party, other, masked, triples[i, j]))
         z = torch.zeros((len(X), T.shape[1]), dtype=torch.int64)
         for party, other, (e, f), (U, V, W) in opened:
-            E, F = (yield from self._add_up("X - U", e, [other])), (yield from self._add_up("Y - V", f, [other]))
+            E, F = (
+                (yield from self._add_up("X - U", e, [other])),
+                (yield from self._add_up("Y - V", f, [other])),
+            )
             z += beaver_part(party, U, V, W, E, F)
         return z
 
@@ -223,7 +272,9 @@ class _PublishedHolder(SharingHolder):
 class _PublishedServer(Server):
     def step(self, n):
         # 11: the server adds the shares
-        return self.decoded(total(list((yield from self.gather("<X theta>", n, torch.int64)).values())))
+        return self.decoded(
+            total(list((yield from self.gather("<X theta>", n, torch.int64)).values()))
+        )
 
 
 class _PublishedDealer(Dealing):
@@ -234,22 +285,40 @@ class _PublishedDealer(Dealing):
         k, root = len(self.names), Stream() if self._stream is None else self._stream
         self.truncation = truncation_for(k, truncation)
         number = {name: i for i, name in enumerate(self.names)}
-        self._dealers = {(i, j): Dealer(root.derive("pair", number[i], number[j])) for i, j in pairs(self.names)}
+        self._dealers = {
+            (i, j): Dealer(root.derive("pair", number[i], number[j])) for i, j in pairs(self.names)
+        }
         self._trimmer = Dealer(root.derive("truncation"))
-        self.streams = {f"{i}{j} for {to}": stream for (i, j), dealer in self._dealers.items()
-                        for to, stream in zip((i, j), dealer.streams(2))}
-        self.streams |= {f"truncation for {to}": stream for to, stream in zip(self.names, self._trimmer.streams(k))}
+        self.streams = {
+            f"{i}{j} for {to}": stream
+            for (i, j), dealer in self._dealers.items()
+            for to, stream in zip((i, j), dealer.streams(2))
+        }
+        self.streams |= {
+            f"truncation for {to}": stream
+            for to, stream in zip(self.names, self._trimmer.streams(k))
+        }
 
     def _deal(self, rows):
         n, d, width = count(rows, self.n_rows), sum(self.columns), self.width
         for (i, j), dealer in self._dealers.items():
             triple = dealer.matmul_triple(n, d, width)
             for party, to in enumerate((i, j)):
-                yield Send(to, triple_for(i, j), _flat(part[party] for part in (triple.U, triple.V, triple.W)), "offline")
+                yield Send(
+                    to,
+                    triple_for(i, j),
+                    _flat(part[party] for part in (triple.U, triple.V, triple.W)),
+                    "offline",
+                )
         if self.truncation == "dealer":
             pair = self._trimmer.truncation_pair((n, width), FRACTIONAL_BITS, len(self.names))
             for party, to in enumerate(self.names):
-                yield Send(to, TRIM, _flat(part[party] for part in (pair.mask, pair.high, pair.top)), "offline")
+                yield Send(
+                    to,
+                    TRIM,
+                    _flat(part[party] for part in (pair.mask, pair.high, pair.top)),
+                    "offline",
+                )
 
 
 class Published(SharingProtocol):

@@ -14,17 +14,16 @@ from dataclasses import dataclass
 import torch
 
 from .correlations import NAMES, Opened, Pair, PairDealer, Shares, flat, shaped
-from .dealer import Once
-from .dealer import TruncationPair
+from .dealer import Once, TruncationPair
 from .fixed_point import FRACTIONAL_BITS, check_product, decode, encode, row_reach
-from .holders import check_rows
 from .gates import ONE, GateMasks, Slope, activate, deal_gate
+from .holders import check_rows
 from .messages import Transcript
 from .piecewise import PiecewiseNet
 from .randomness import Stream
 from .sharing import TRUNCATIONS, share, truncate
 
-_ROOM = 63                                               # bits of a product that every truncation takes
+_ROOM = 63  # bits of a product that every truncation takes
 
 
 @dataclass(frozen=True)
@@ -34,6 +33,7 @@ class LayerMasks:
     forward: of u v.  gradient: of u^T d.  back: of d v^T.  cut, cut_back: to truncate z, and delta theta^T; None where a
     local truncation needs nothing.  Backward masks are None where nothing goes backward, gate where only logits are wanted.
     """
+
     u: Shares
     v: Shares
     forward: Shares
@@ -48,6 +48,7 @@ class LayerMasks:
 @dataclass
 class StepMasks(Once):
     """All that is dealt for one batch.  The rest is for training: rows, lr, and shift, the bits by which lr/|B| is scaled up."""
+
     layers: list[LayerMasks]
     rows: torch.Tensor | None = None
     lr: float = 0.0
@@ -76,12 +77,20 @@ class SecureML:
 
     >>> net = PiecewiseNet([2, 1], (4,), rng=torch.Generator().manual_seed(0))
     >>> shared = SecureML(net)
-    >>> shared.prepare([torch.ones(5, 2).double(), torch.ones(5, 1).double()], torch.tensor([0, 1, 0, 1, 1]))
+    >>> shared.prepare(
+    ...     [torch.ones(5, 2).double(), torch.ones(5, 1).double()], torch.tensor([0, 1, 0, 1, 1])
+    ... )
     >>> shared.step(torch.arange(4), lr=0.5)
     """
 
-    def __init__(self, net: PiecewiseNet, *, truncation: str = "dealer", transcript: Transcript | None = None,
-                 stream: Stream | None = None):
+    def __init__(
+        self,
+        net: PiecewiseNet,
+        *,
+        truncation: str = "dealer",
+        transcript: Transcript | None = None,
+        stream: Stream | None = None,
+    ):
         if len(net.holders) != len(NAMES):
             raise ValueError(f"SecureML is for 2 parties, got a net of {len(net.holders)} holders")
         if truncation not in TRUNCATIONS:
@@ -89,7 +98,9 @@ class SecureML:
         self.kinds, self.truncation = net.kinds, truncation
         self.transcript = transcript if transcript is not None else Transcript(keep="sizes")
         self._checked, self._pair = net._checked, Pair(self.transcript)
-        self._dealer = PairDealer(self.transcript, stream=None if stream is None else stream.derive("dealer"))
+        self._dealer = PairDealer(
+            self.transcript, stream=None if stream is None else stream.derive("dealer")
+        )
         self._own = None if stream is None else stream.derive("weights")
         self._start = net.layers()[0][0].detach()
         self._thetas = [self._shared(theta) for theta, _ in net.layers()]
@@ -105,8 +116,10 @@ class SecureML:
         parts = self._finite(parts)
         y = torch.as_tensor(y)
         if y.shape != (len(parts[0]),) or not bool(((y == 0) | (y == 1)).all()):
-            raise ValueError(f"y must be ({len(parts[0])},) labels 0 or 1, got shape {tuple(y.shape)}, "
-                             f"values {y.unique()[:5].tolist()}")
+            raise ValueError(
+                f"y must be ({len(parts[0])},) labels 0 or 1, got shape {tuple(y.shape)}, "
+                f"values {y.unique()[:5].tolist()}"
+            )
         self._x, self._y = self._open_inputs(parts), y.long()
 
     def deal(self, rows: torch.Tensor, *, lr: float) -> StepMasks:
@@ -120,8 +133,14 @@ class SecureML:
         shift = min(max(math.ceil(math.log2(len(rows) / lr)) + FRACTIONAL_BITS, 1), 62)
         n_weights = sum(theta[0].numel() for theta in self._thetas)
         n_biases = sum(bias[0].numel() for bias in self._biases if bias is not None)
-        return StepMasks(self._deal_layers(self._rows(rows).u, backward=True), rows, lr, shift,
-                         self._cut(n_weights, FRACTIONAL_BITS), self._cut(n_weights + n_biases, shift))
+        return StepMasks(
+            self._deal_layers(self._rows(rows).u, backward=True),
+            rows,
+            lr,
+            shift,
+            self._cut(n_weights, FRACTIONAL_BITS),
+            self._cut(n_weights + n_biases, shift),
+        )
 
     def step(self, rows: torch.Tensor, *, lr: float, dealt: StepMasks | None = None) -> None:
         """One step of gradient descent on some of the prepared rows.
@@ -132,7 +151,9 @@ class SecureML:
         self.transcript.next_step()
         dealt, rows = dealt if dealt is not None else self.deal(rows, lr=lr), torch.as_tensor(rows)
         if dealt.lr != lr or not torch.equal(dealt.rows, rows):
-            raise ValueError(f"these StepMasks were dealt for other rows or for another lr: {dealt.lr}, not {lr}")
+            raise ValueError(
+                f"these StepMasks were dealt for other rows or for another lr: {dealt.lr}, not {lr}"
+            )
         dealt.use()
         x, thetas = self._rows(rows), self._open_thetas(dealt)
         inputs, slopes, p, _ = self._forward(x, thetas, dealt)
@@ -147,7 +168,9 @@ class SecureML:
             if self._biases[i] is not None:
                 of_biases.insert(0, [share.sum(dim=0) for share in delta])
             if i:
-                back = self._truncated(seen.times(thetas[i].t(), masks.back), FRACTIONAL_BITS, masks.cut_back)
+                back = self._truncated(
+                    seen.times(thetas[i].t(), masks.back), FRACTIONAL_BITS, masks.cut_back
+                )
                 delta = shaped(slopes[i - 1].times(self._pair, flat([back])), back[0].shape)
         self._update(gradients, of_biases, lr / len(rows), dealt)
 
@@ -161,11 +184,18 @@ class SecureML:
 
     def copy_to(self, net: PiecewiseNet) -> None:
         """Reveal the weights to both parties, and put them into a net of the same shape."""
-        opened = [[None if shares is None else self._pair.open("share of weights", shares) for shares in pair]
-                  for pair in zip(self._thetas, self._biases)]
+        opened = [
+            [
+                None if shares is None else self._pair.open("share of weights", shares)
+                for shares in pair
+            ]
+            for pair in zip(self._thetas, self._biases)
+        ]
         net.load_layers([[None if z is None else decode(z) for z in pair] for pair in opened])
 
-    def _forward(self, x: Opened, thetas: list[Opened], dealt: StepMasks) -> tuple[list[Opened], list[Slope], Shares, Shares]:
+    def _forward(
+        self, x: Opened, thetas: list[Opened], dealt: StepMasks
+    ) -> tuple[list[Opened], list[Slope], Shares, Shares]:
         """Every layer's input, the slopes of the hidden layers, and shares of p (if it has masks) and of the logits."""
         inputs, slopes = [x], []
         for i, (theta, bias, masks) in enumerate(zip(thetas, self._biases, dealt.layers)):
@@ -183,7 +213,9 @@ class SecureML:
                 self._pair.next_round()
         return inputs, slopes, out, z
 
-    def _update(self, gradients: list[Shares], of_biases: list[Shares], rate: float, dealt: StepMasks) -> None:
+    def _update(
+        self, gradients: list[Shares], of_biases: list[Shares], rate: float, dealt: StepMasks
+    ) -> None:
         """theta <- theta - rate gradient; gradients of theta have 32 fractional bits, of biases 16."""
         moves = self._truncated(flat(gradients), FRACTIONAL_BITS, dealt.cut_gradient)
         if of_biases:
@@ -201,13 +233,24 @@ class SecureML:
         for i, (theta, kind) in enumerate(zip(self._thetas, self.kinds)):
             out, hidden = (n, theta[0].shape[1]), backward and i > 0
             v, d = dealer.mask(tuple(theta[0].shape)), dealer.mask(out) if backward else None
-            gate = deal_gate(dealer, math.prod(out), kind, backward=backward and i < last) if backward or i < last else None
-            dealt.append(LayerMasks(
-                u, v, dealer.product(u, v), self._cut(out, FRACTIONAL_BITS), gate, d,
-                dealer.product([m.t() for m in u], d) if backward else None,
-                dealer.product(d, [m.t() for m in v]) if hidden else None,
-                self._cut((n, theta[0].shape[0]), FRACTIONAL_BITS) if hidden else None,
-            ))
+            gate = (
+                deal_gate(dealer, math.prod(out), kind, backward=backward and i < last)
+                if backward or i < last
+                else None
+            )
+            dealt.append(
+                LayerMasks(
+                    u,
+                    v,
+                    dealer.product(u, v),
+                    self._cut(out, FRACTIONAL_BITS),
+                    gate,
+                    d,
+                    dealer.product([m.t() for m in u], d) if backward else None,
+                    dealer.product(d, [m.t() for m in v]) if hidden else None,
+                    self._cut((n, theta[0].shape[0]), FRACTIONAL_BITS) if hidden else None,
+                )
+            )
             u = dealer.mask(out) if i < last else u
         return dealt
 
@@ -215,8 +258,10 @@ class SecureML:
         parts = self._checked(parts)
         for name, part in zip(NAMES, parts):
             if bad := int((~torch.isfinite(part)).sum()):
-                raise ValueError(f"holder {name}'s features must be finite, got {bad} of {part.numel()} values "
-                                 "that are NaN or infinite")
+                raise ValueError(
+                    f"holder {name}'s features must be finite, got {bad} of {part.numel()} values "
+                    "that are NaN or infinite"
+                )
         return parts
 
     def _open_inputs(self, parts: list[torch.Tensor]) -> Opened:
@@ -226,14 +271,19 @@ class SecureML:
         seen, u, widths = [], [], [part.shape[1] for part in parts]
         for party, part in enumerate(parts):
             own = self._dealer.own_mask(party, tuple(part.shape))
-            seen.append(self.transcript.send(NAMES[party], NAMES[1 - party], "X - U", encode(part) - own))
+            seen.append(
+                self.transcript.send(NAMES[party], NAMES[1 - party], "X - U", encode(part) - own)
+            )
             zeros = [torch.zeros(len(part), width, dtype=torch.int64) for width in widths]
-            u.append(torch.cat([*zeros[:party], own, *zeros[party + 1:]], dim=1))
+            u.append(torch.cat([*zeros[:party], own, *zeros[party + 1 :]], dim=1))
         self._pair.next_round()
         return Opened(torch.cat(seen, dim=1), u)
 
     def _open_thetas(self, dealt: StepMasks) -> list[Opened]:
-        opened = [self._masked("theta - v", theta, masks.v) for theta, masks in zip(self._thetas, dealt.layers)]
+        opened = [
+            self._masked("theta - v", theta, masks.v)
+            for theta, masks in zip(self._thetas, dealt.layers)
+        ]
         self._pair.next_round()
         return opened
 

@@ -10,13 +10,27 @@ from . import ring
 from .dealer import Dealer, Open, Triple, TruncationPair, minus, total
 from .randomness import Stream
 
-__all__ = ["Dealer", "Triple", "TruncationPair", "add", "beaver_matmul", "beaver_part", "reveal", "share", "truncate",
-           "truncate_part", "truncated_part", "with_mask"]
+__all__ = [
+    "Dealer",
+    "Triple",
+    "TruncationPair",
+    "add",
+    "beaver_matmul",
+    "beaver_part",
+    "reveal",
+    "share",
+    "truncate",
+    "truncate_part",
+    "truncated_part",
+    "with_mask",
+]
 
 TRUNCATIONS = ("secureml", "floor", "dealer")
 
 
-def share(secret: torch.Tensor, *, n_parties: int = 2, stream: Stream | Sequence[Stream] | None = None) -> list[torch.Tensor]:
+def share(
+    secret: torch.Tensor, *, n_parties: int = 2, stream: Stream | Sequence[Stream] | None = None
+) -> list[torch.Tensor]:
     """Split integers into random shares whose sum mod 2^64 they are.
 
     s_1 .. s_(k-1) uniform on Z_2^64,  s_0 = secret - s_1 - ... - s_(k-1) mod 2^64
@@ -39,8 +53,10 @@ def share(secret: torch.Tensor, *, n_parties: int = 2, stream: Stream | Sequence
     else:
         streams = list(stream)
         if len(streams) != n_parties - 1:
-            raise ValueError(f"stream must be one Stream or {n_parties - 1} of them, one for each random share, "
-                             f"got {len(streams)}")
+            raise ValueError(
+                f"stream must be one Stream or {n_parties - 1} of them, one for each random share, "
+                f"got {len(streams)}"
+            )
     drawn = [each.words(tuple(secret.shape)) for each in streams]
     return [minus(secret, drawn), *drawn]
 
@@ -48,7 +64,7 @@ def share(secret: torch.Tensor, *, n_parties: int = 2, stream: Stream | Sequence
 def reveal(shares: Sequence[torch.Tensor]) -> torch.Tensor:
     """The secret: the sum of all shares mod 2^64.  ValueError for shapes that differ or no shares.
 
-    >>> reveal([torch.tensor([2**63 - 1]), torch.tensor([2])]).item() == -2**63 + 1
+    >>> reveal([torch.tensor([2**63 - 1]), torch.tensor([2])]).item() == -(2**63) + 1
     True
     """
     _same_shapes(shares)
@@ -65,8 +81,13 @@ def plain_open(name: str, shares: list[torch.Tensor]) -> torch.Tensor:
     return reveal(shares)
 
 
-def beaver_matmul(x_shares: Sequence[torch.Tensor], y_shares: Sequence[torch.Tensor], triple: Triple, *,
-                  open: Open = plain_open) -> list[torch.Tensor]:
+def beaver_matmul(
+    x_shares: Sequence[torch.Tensor],
+    y_shares: Sequence[torch.Tensor],
+    triple: Triple,
+    *,
+    open: Open = plain_open,
+) -> list[torch.Tensor]:
     """Shares of the matrix product X Y mod 2^64, by one triple and one round.
 
     E = open(X - U), F = open(Y - V);   z_i = W_i + U_i F + E V_i,  party 0 adds E F:   sum z_i = (U + E)(V + F) = X Y
@@ -81,10 +102,15 @@ def beaver_matmul(x_shares: Sequence[torch.Tensor], y_shares: Sequence[torch.Ten
     masked, other = _minus(x_shares, triple.U), _minus(y_shares, triple.V)
     triple.use()
     E, F = open("X - U", masked), open("Y - V", other)
-    return [beaver_part(i, U, V, W, E, F) for i, (U, V, W) in enumerate(zip(triple.U, triple.V, triple.W, strict=True))]
+    return [
+        beaver_part(i, U, V, W, E, F)
+        for i, (U, V, W) in enumerate(zip(triple.U, triple.V, triple.W, strict=True))
+    ]
 
 
-def beaver_part(party: int, U: torch.Tensor, V: torch.Tensor, W: torch.Tensor, E: torch.Tensor, F: torch.Tensor) -> torch.Tensor:
+def beaver_part(
+    party: int, U: torch.Tensor, V: torch.Tensor, W: torch.Tensor, E: torch.Tensor, F: torch.Tensor
+) -> torch.Tensor:
     """One party's share of X Y, (n, m), when E = X - U (n, k) and F = Y - V (k, m) are open: W_i + U_i F + E V_i.
 
     party: 0 adds E F.  U, V, W: this party's part of the triple.
@@ -93,8 +119,14 @@ def beaver_part(party: int, U: torch.Tensor, V: torch.Tensor, W: torch.Tensor, E
     return ring.matmul(left, F).add_(ring.matmul(E, V)).add_(W)
 
 
-def truncate(shares: Sequence[torch.Tensor], bits: int, *, how: str = "secureml", pair: TruncationPair | None = None,
-             open: Open = plain_open) -> list[torch.Tensor]:
+def truncate(
+    shares: Sequence[torch.Tensor],
+    bits: int,
+    *,
+    how: str = "secureml",
+    pair: TruncationPair | None = None,
+    open: Open = plain_open,
+) -> list[torch.Tensor]:
     """Shares of z / 2^bits up to less than one unit (two for "floor"): what brings a fixed-point product back to scale.
 
     f = bits, z signed, shares read as numbers in [0, 2^64); error = result - z / 2^f
@@ -150,21 +182,28 @@ def with_mask(party: int, share: torch.Tensor, mask: torch.Tensor) -> torch.Tens
     return share + mask + 2**62 if party == 0 else share + mask
 
 
-def truncated_part(party: int, c: torch.Tensor, high: torch.Tensor, top: torch.Tensor, bits: int) -> torch.Tensor:
+def truncated_part(
+    party: int, c: torch.Tensor, high: torch.Tensor, top: torch.Tensor, bits: int
+) -> torch.Tensor:
     """One party's share of z / 2^bits by "dealer", when c = z + 2^62 + r is open.  high, top: its shares, of a TruncationPair."""
-    result = ((c >= 0).long() << (64 - bits)) * top - high            # 2^(64-f) where c's highest bit is 0
+    result = ((c >= 0).long() << (64 - bits)) * top - high  # 2^(64-f) where c's highest bit is 0
     return result + _shift(c, bits) - 2 ** (62 - bits) if party == 0 else result
 
 
 def _truncate_by_pair(shares, bits, pair, open):
     if pair is None or pair.bits != bits or len(pair.mask) != len(shares):
         had = "none" if pair is None else f"one of {pair.bits} bits for {len(pair.mask)} parties"
-        raise ValueError(f"how='dealer' needs a pair of {bits} bits for {len(shares)} parties, got {had}")
+        raise ValueError(
+            f"how='dealer' needs a pair of {bits} bits for {len(shares)} parties, got {had}"
+        )
     _same_shapes([shares[0], pair.mask[0]])
     masked = [with_mask(party, z, r) for party, (z, r) in enumerate(zip(shares, pair.mask))]
     pair.use()
     c = open("z + r", masked)
-    return [truncated_part(party, c, high, top, bits) for party, (high, top) in enumerate(zip(pair.high, pair.top))]
+    return [
+        truncated_part(party, c, high, top, bits)
+        for party, (high, top) in enumerate(zip(pair.high, pair.top))
+    ]
 
 
 def _shift(words: torch.Tensor, bits: int) -> torch.Tensor:
@@ -174,14 +213,18 @@ def _shift(words: torch.Tensor, bits: int) -> torch.Tensor:
 
 def _minus(x_shares, u_shares):
     if len(x_shares) != len(u_shares) or x_shares[0].shape != u_shares[0].shape:
-        raise ValueError(f"the triple is for {len(u_shares)} parties and shape {tuple(u_shares[0].shape)}, "
-                         f"got {len(x_shares)} shares of shape {tuple(x_shares[0].shape)}")
+        raise ValueError(
+            f"the triple is for {len(u_shares)} parties and shape {tuple(u_shares[0].shape)}, "
+            f"got {len(x_shares)} shares of shape {tuple(x_shares[0].shape)}"
+        )
     return [x - u for x, u in zip(x_shares, u_shares)]
 
 
 def _integers(name, value):
     if not isinstance(value, torch.Tensor) or value.dtype != torch.int64:
-        raise ValueError(f"{name} must be an int64 tensor, got {getattr(value, 'dtype', type(value).__name__)}")
+        raise ValueError(
+            f"{name} must be an int64 tensor, got {getattr(value, 'dtype', type(value).__name__)}"
+        )
 
 
 def _parties(n_parties):
@@ -191,4 +234,6 @@ def _parties(n_parties):
 
 def _same_shapes(shares):
     if not len(shares) or any(share.shape != shares[0].shape for share in shares):
-        raise ValueError(f"shares must all have one shape, got {[tuple(share.shape) for share in shares]}")
+        raise ValueError(
+            f"shares must all have one shape, got {[tuple(share.shape) for share in shares]}"
+        )

@@ -102,6 +102,7 @@ class Look:
     h_last: (n, last width), which the label holder gets; h_last_grad: its gradient, which it sends to the server.
     Gradients are those of the loss that was trained on: of the mean loss they are 1/|B| of the summed one's.
     """
+
     step: int
     epoch: int
     rows: torch.Tensor = field(repr=False)
@@ -119,6 +120,7 @@ class Record:
     and, with test rows, test_loss and test_auc; the first row is before any step.  looks: as asked for.
     test_logits: (N,) float64 at the end, or None without test rows.
     """
+
     curve: pd.DataFrame = field(repr=False)
     looks: list[Look] = field(repr=False)
     test_logits: np.ndarray | None = field(repr=False)
@@ -167,8 +169,12 @@ def train(
         raise ValueError(f"epochs, batch and every must be >= 1, got {epochs}, {batch} and {every}")
     if order == "reshuffled" and rng is None:
         raise ValueError("order='reshuffled' needs rng, a torch.Generator")
-    if any(len(part) != n for part in parts) or (test and any(len(part) != len(test[1]) for part in test[0])):
-        raise ValueError(f"parts and y must have the same rows, got {[len(part) for part in parts]} for {n} labels")
+    if any(len(part) != n for part in parts) or (
+        test and any(len(part) != len(test[1]) for part in test[0])
+    ):
+        raise ValueError(
+            f"parts and y must have the same rows, got {[len(part) for part in parts]} for {n} labels"
+        )
     for labels, features in ((y, parts), *([] if test is None else [(test[1], test[0])])):
         _check_numbers(labels, features)
     n_steps = math.ceil(n / batch)
@@ -196,16 +202,22 @@ def train(
 def _check_numbers(y: torch.Tensor, parts: Sequence[torch.Tensor]) -> None:
     wrong = ~torch.isfinite(y) if y.is_floating_point() else (y != 0) & (y != 1)
     if wrong.any():
-        raise ValueError(f"labels must be 0 or 1 (finite, if they stand for such), got {y[wrong][0].item()}")
+        raise ValueError(
+            f"labels must be 0 or 1 (finite, if they stand for such), got {y[wrong][0].item()}"
+        )
     for i, part in enumerate(parts):
         if bad := int((~torch.isfinite(part)).sum()):
-            raise ValueError(f"the features of holder {i} must be finite, got {bad} of {part.numel()} values that are not")
+            raise ValueError(
+                f"the features of holder {i} must be finite, got {bad} of {part.numel()} values that are not"
+            )
 
 
 def _measured(net, parts, y, test, criterion, step: int, epoch: float) -> dict:
     line = {"step": step, "epoch": epoch, "train_loss": float(criterion(net.logits(parts), y))}
     if not math.isfinite(line["train_loss"]):
-        raise ValueError(f"the loss is {line['train_loss']} after {step} steps: lower the learning rate")
+        raise ValueError(
+            f"the loss is {line['train_loss']} after {step} steps: lower the learning rate"
+        )
     if test is not None:
         logits = net.logits(test[0])
         line["test_loss"] = float(criterion(logits, test[1]))
@@ -214,7 +226,9 @@ def _measured(net, parts, y, test, criterion, step: int, epoch: float) -> dict:
 
 
 def _look(net, step: int, epoch: int, rows: torch.Tensor) -> Look:
-    return Look(step, epoch, rows, *(t.detach() for t in (net.h1, net.h1.grad, net.h_last, net.h_last.grad)))
+    return Look(
+        step, epoch, rows, *(t.detach() for t in (net.h1, net.h1.grad, net.h_last, net.h_last.grad))
+    )
 
 
 def _one_of(name: str, value: str, accepted: Sequence[str]) -> None:

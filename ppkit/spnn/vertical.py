@@ -14,8 +14,8 @@ from ppkit.datasets.dataset import subset
 
 from .rivals import shares_of
 
-ACCURACY = {"train": 0.8, "test": 0.2}                          # section 6.1, fraud; distress: .7 and .3
-LEAKAGE = {"shadow": 0.5, "train": 0.25, "test": 0.25}          # section 6.3, Table 2
+ACCURACY = {"train": 0.8, "test": 0.2}  # section 6.1, fraud; distress: .7 and .3
+LEAKAGE = {"shadow": 0.5, "train": 0.25, "test": 0.25}  # section 6.3, Table 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +26,7 @@ class Vertical:
     rows: int64 (N,), where they stand in the data set.  holders: columns of each.  feature_names: in the order of the
     columns.  source: as the Dataset says.
     """
+
     parts: dict[str, list[torch.Tensor]] = field(repr=False)
     y: dict[str, torch.Tensor] = field(repr=False)
     rows: dict[str, np.ndarray] = field(repr=False)
@@ -38,8 +39,16 @@ class Vertical:
         return self.parts[key], self.y[key]
 
 
-def fraud(dataset: Dataset, *, holders: int = 2, with_amount: bool = False, with_time: bool = False,
-          shares: Mapping[str, float] = ACCURACY, seed: int = 0, dtype: torch.dtype = torch.float32) -> Vertical:
+def fraud(
+    dataset: Dataset,
+    *,
+    holders: int = 2,
+    with_amount: bool = False,
+    with_time: bool = False,
+    shares: Mapping[str, float] = ACCURACY,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float32,
+) -> Vertical:
     """creditcard for k holders: V1 to V28 in order, 14 columns each for two, and the amount with the last one if asked.
 
     holders: k, 1 to the number of columns; widths differ by at most 1.  with_amount: 29 columns; section 6.1 counts 28
@@ -53,8 +62,16 @@ def fraud(dataset: Dataset, *, holders: int = 2, with_amount: bool = False, with
     return vertical(dataset, wanted, holders, shares=shares, by="rows", seed=seed, dtype=dtype)
 
 
-def distress(dataset: Dataset, *, holders: int = 2, whole: bool = False, by: str = "rows", test_share: float = 0.3,
-             seed: int = 0, dtype: torch.dtype = torch.float32) -> Vertical:
+def distress(
+    dataset: Dataset,
+    *,
+    holders: int = 2,
+    whole: bool = False,
+    by: str = "rows",
+    test_share: float = 0.3,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float32,
+) -> Vertical:
     """distress for k holders: all inputs of its variant, one-hot ones as they are, in order and cut into equal widths.
 
     whole: cut between the file's own columns, as `vertical` does; equal widths give the first of two holders nothing
@@ -65,12 +82,29 @@ def distress(dataset: Dataset, *, holders: int = 2, whole: bool = False, by: str
     """
     if dataset.name != "distress":
         raise ValueError(f"distress takes the data set distress, got {dataset.name}")
-    return vertical(dataset, dataset.feature_names, holders, shares={"train": 1 - test_share, "test": test_share}, by=by,
-                    seed=seed, whole=whole, dtype=dtype)
+    return vertical(
+        dataset,
+        dataset.feature_names,
+        holders,
+        shares={"train": 1 - test_share, "test": test_share},
+        by=by,
+        seed=seed,
+        whole=whole,
+        dtype=dtype,
+    )
 
 
-def vertical(dataset: Dataset, names: Sequence[str], holders: int, *, shares: Mapping[str, float], by: str, seed: int,
-             whole: bool = False, dtype: torch.dtype = torch.float32) -> Vertical:
+def vertical(
+    dataset: Dataset,
+    names: Sequence[str],
+    holders: int,
+    *,
+    shares: Mapping[str, float],
+    by: str,
+    seed: int,
+    whole: bool = False,
+    dtype: torch.dtype = torch.float32,
+) -> Vertical:
     """Any data set for k holders: the named columns, in this order, in nearly equal widths.
 
     whole: the codes of one column of the file ("x80 = 1", "x80 = 2") stay together, and holders have nearly equal numbers
@@ -78,11 +112,20 @@ def vertical(dataset: Dataset, names: Sequence[str], holders: int, *, shares: Ma
     shares: positive numbers that sum to 1, "train" among the keys; its rows give mean and deviation of numeric columns.
     by, seed: as in `datasets.train_test`, which cuts off the last key first.
     """
-    if "train" not in shares or len(shares) < 2 or min(shares.values()) <= 0 or abs(sum(shares.values()) - 1) > 1e-9:
-        raise ValueError(f"shares must be at least two positive numbers that sum to 1, 'train' among them, got {dict(shares)}")
+    if (
+        "train" not in shares
+        or len(shares) < 2
+        or min(shares.values()) <= 0
+        or abs(sum(shares.values()) - 1) > 1e-9
+    ):
+        raise ValueError(
+            f"shares must be at least two positive numbers that sum to 1, 'train' among them, got {dict(shares)}"
+        )
     columns = [_column(dataset, name) for name in names]
     codes = list(Counter(name.split(" = ")[0] if whole else name for name in names).values())
-    widths = [int(sum(part)) for part in np.split(codes, np.cumsum(shares_of(len(codes), holders))[:-1])]
+    widths = [
+        int(sum(part)) for part in np.split(codes, np.cumsum(shares_of(len(codes), holders))[:-1])
+    ]
     rows, left, rest = {}, np.arange(dataset.n_rows), 1.0
     for key in list(shares)[:0:-1]:
         part = train_test(subset(dataset, left), by=by, test_share=shares[key] / rest, seed=seed)
@@ -90,9 +133,14 @@ def vertical(dataset: Dataset, names: Sequence[str], holders: int, *, shares: Ma
     rows[next(iter(shares))] = left
     X = torch.from_numpy(standardise(dataset, rows["train"])[:, columns]).to(dtype)
     return Vertical(
-        parts={key: [part.contiguous() for part in X[rows[key]].split(widths, dim=1)] for key in shares},
+        parts={
+            key: [part.contiguous() for part in X[rows[key]].split(widths, dim=1)] for key in shares
+        },
         y={key: torch.from_numpy(dataset.y[rows[key]].astype(np.int64)) for key in shares},
-        rows={key: rows[key] for key in shares}, holders=widths, feature_names=tuple(names), source=dataset.source,
+        rows={key: rows[key] for key in shares},
+        holders=widths,
+        feature_names=tuple(names),
+        source=dataset.source,
     )
 
 

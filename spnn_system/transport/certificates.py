@@ -12,7 +12,7 @@ import ipaddress
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import grpc
@@ -60,7 +60,7 @@ def make(
         raise ValueError(f"hosts names {sorted(set(hosts) - set(roles))}, which are no roles")
     if not 0 < days <= 3650:
         raise ValueError(f"days must be > 0 and at most 3650, got {days}")
-    begin = start or datetime.now(timezone.utc) - _CLOCK_SKEW
+    begin = start or datetime.now(UTC) - _CLOCK_SKEW
     span = begin, begin + timedelta(days=days)
     authority_key = ec.generate_private_key(ec.SECP256R1())
     name = _named("ppkit: the authority of one run's certificates")
@@ -126,7 +126,7 @@ def check(folder: Path | str, role: str, *, config: str = "CONFIG") -> None:
         ) from None
     if certificate.public_key() != key.public_key():
         raise ValueError(f"{place / 'key.pem'} is not the key of {place / 'certificate.pem'}")
-    now = datetime.now(timezone.utc)
+    now = datetime.now(UTC)
     for file, what in (("certificate.pem", certificate), ("ca.pem", authority)):
         if now > what.not_valid_after_utc:
             raise ValueError(

@@ -18,11 +18,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from lab_server import LIMIT, TOKEN, copy_of_the_tree, opened, own_settings  # noqa: E402
+from lab_server import LIMIT, TOKEN, copy_of_the_tree, opened, own_settings
 
 LESSON, SOLUTION = "01_dpstgd", "01_dpstgd_solution"
-FLAGS = ("--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-         "--disable-component-update --disable-sync").split()
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
 # Errors on the console that are not ours, each with the reason.
 TOLERATED: dict[str, str] = {}
 
@@ -105,12 +107,18 @@ def until(true, what: str) -> None:
 
 def look_at(saved: Path) -> None:
     """The saved copy: every cell run in order, no error, nothing on stderr, no bar left."""
-    code = [cell for cell in json.loads(saved.read_text("utf-8"))["cells"]
-            if cell["cell_type"] == "code" and cell["source"]]
+    code = [
+        cell
+        for cell in json.loads(saved.read_text("utf-8"))["cells"]
+        if cell["cell_type"] == "code" and cell["source"]
+    ]
     assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
     outputs = [output for cell in code for output in cell["outputs"]]
-    wrong = [output for output in outputs
-             if output["output_type"] == "error" or output.get("name") == "stderr"]
+    wrong = [
+        output
+        for output in outputs
+        if output["output_type"] == "error" or output.get("name") == "stderr"
+    ]
     assert not wrong, wrong
     left = [output["text"] for output in outputs if "it/s]" in "".join(output.get("text", ""))]
     assert not left, left
@@ -130,11 +138,17 @@ def main(ppkit: str, chromium: str, screenshots: str | None = None) -> None:
     with tempfile.TemporaryDirectory(prefix="ppkit-") as place, contextlib.ExitStack() as stack:
         tree = copy_of_the_tree(Path(place, "tree"))
         before = {path: path.read_bytes() for path in (tree / "notebooks").rglob("*.ipynb")}
-        address = stack.enter_context(opened(
-            Path(ppkit).absolute(), tree, own_settings(Path(place)),
-            "--LabApp.expose_app_in_browser=True"))
+        address = stack.enter_context(
+            opened(
+                Path(ppkit).absolute(),
+                tree,
+                own_settings(Path(place)),
+                "--LabApp.expose_app_in_browser=True",
+            )
+        )
         started = stack.enter_context(sync_playwright()).chromium.launch(
-            executable_path=chromium, args=FLAGS, timeout=1_000 * LIMIT)
+            executable_path=chromium, args=FLAGS, timeout=1_000 * LIMIT
+        )
         page = stack.enter_context(started).new_page(viewport={"width": 1400, "height": 900})
         page.set_default_timeout(1_000 * LIMIT)
         page.on("console", heard)

@@ -9,7 +9,6 @@ import json
 from dataclasses import dataclass, field
 from unittest import mock
 
-import network_pair  # gives each worker ports of its own
 import numpy as np
 import pandas as pd
 import torch

@@ -4,7 +4,7 @@ one sentence.
 
 import shutil
 import stat
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
@@ -65,7 +65,7 @@ def test_only_the_authority_can_sign(folder):
 
 
 def test_they_hold_for_the_days_asked_for(tmp_path):
-    start = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
     certificates.make(tmp_path, ["A"], days=2, start=start)
     for file in ("certificate.pem", "ca.pem"):
         assert read(tmp_path, "A", file).not_valid_before_utc == start
@@ -81,7 +81,7 @@ def swap(folder, tmp_path, file):
     shutil.copy(another(tmp_path) / "A" / file, folder / "A" / file)
 
 
-NOW = datetime.now(timezone.utc)
+NOW = datetime.now(UTC)
 WRONG = {
     "missing": (
         lambda f, t: (f / "A" / "key.pem").unlink(),

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import tracemalloc
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import grpc
 import pytest
@@ -287,7 +287,7 @@ def test_a_failed_handshake_is_counted_by_itself(monkeypatch, place, folder, tmp
 def test_an_expired_certificate_does_not_get_in(folder, tmp_path, capfd):
     """Of the right authority, for the right role, with the right key: only the time is wrong."""
     now, keys = (
-        datetime.now(timezone.utc),
+        datetime.now(UTC),
         {role: ec.generate_private_key(ec.SECP256R1()) for role in ("ca", "A", "server")},
     )
     valid, over = (

@@ -12,10 +12,9 @@ import socket
 import subprocess
 import sys
 import time
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import network_pair  # gives each worker ports of its own
 import numpy as np
 import pandas as pd
 import psutil
@@ -532,7 +531,7 @@ def expired(path):
         path.parent / "certificates",
         ["coordinator", "server", "A", "B"],
         days=1,
-        start=datetime.now(timezone.utc) - timedelta(days=3),
+        start=datetime.now(UTC) - timedelta(days=3),
     )
 
 
@@ -679,7 +678,7 @@ def test_a_port_is_free_again_right_after_a_connection_was_closed(path):
         # the server's side waits out its time
         accepted.close()
         assert calling.recv(1) == b""
-    preflight.check_ports({"server": "%s:%d" % where})
+    preflight.check_ports({"server": f"{where[0]}:{where[1]}"})
 
 
 def test_the_command_line_from_example_to_the_table(ppkit, tmp_path, monkeypatch):

@@ -8,7 +8,6 @@ import threading
 from collections import Counter
 
 # gives each worker ports of its own
-import network_pair
 import pandas as pd
 import pytest
 import torch

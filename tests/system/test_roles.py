@@ -263,7 +263,7 @@ def test_the_server_has_neither_features_weights_nor_labels(done):
     conf, vertical, expected, _ = done
     content = of_folder(conf, "server")
     for name, values, labels in private(conf, vertical, expected):
-        if name.startswith(("X of", "theta of", "labels")) or name.startswith(conf.label_holder):
+        if name.startswith(("X of", "theta of", "labels", conf.label_holder)):
             assert not content.has(values, labels=labels), name
     # of h1 it gets shares, words under masks, or ciphertexts
     if conf.protocol.name != "plain":
