@@ -1,4 +1,5 @@
-"""Time every bar, write figures/bench.json, exit 1 if one is missed. Called by `make bench`; see README.md here."""
+"""Time every bar, write figures/bench.json, exit 1 if one is missed. Called by `make bench`; see
+README.md here."""
 
 from __future__ import annotations
 

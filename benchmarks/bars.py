@@ -1,4 +1,5 @@
-"""What a bar is: the ratio of two things timed in one process, and on which side of a number it must lie."""
+"""What a bar is: the ratio of two things timed in one process, and on which side of a number it
+must lie."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class Bar:
 
 
 def on_one_thread(measure: Callable[[], list[Bar]]) -> Callable[[], list[Bar]]:
-    """The same measurement with torch on one thread, and without Opacus' warning that no input requires a gradient."""
+    """The same measurement with torch on one thread, and without Opacus' warning that no input
+    requires a gradient."""
 
     @functools.wraps(measure)
     def alone() -> list[Bar]:
@@ -70,7 +72,8 @@ def one_step() -> tuple[torch.nn.Sequential, torch.Tensor, torch.Tensor]:
 def ratios(
     numerator: Callable[[], object], denominator: Callable[[], object], *, calls: int = 20
 ) -> list[float]:
-    """REPEATS ratios of the two medians over `calls` calls, the two timed alternately, after a warm-up of both."""
+    """REPEATS ratios of the two medians over `calls` calls, the two timed alternately, after a
+    warm-up of both."""
     for function in (numerator, denominator) * 3:
         function()
     return [

@@ -1,4 +1,5 @@
-"""Bars of `ppkit.collaboration.train`: all runs at once, over wu2020's Algorithm 2 one run after the other with masked rows."""
+"""Bars of `ppkit.collaboration.train`: all runs at once, over wu2020's Algorithm 2 one run after
+the other with masked rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Bar of `ppkit.dpsgd_optimizer`: one whole step of DP-SGD against Opacus' ghost clipping, same parts on both sides."""
+"""Bar of `ppkit.dpsgd_optimizer`: one whole step of DP-SGD against Opacus' ghost clipping, same
+parts on both sides."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ L2_NORM_CLIP, NOISE_MULTIPLIER, LR = 1.0, 1.1, 0.05
 
 @on_one_thread
 def run() -> list[Bar]:
-    """Time the bar; both routes take ten noiseless steps and are compared before anything is timed."""
+    """Time the bar; both routes take ten noiseless steps and are compared before anything is
+    timed."""
     model, X, y = one_step()
     weights = [
         _trained(route(copy.deepcopy(model), X, y, noise_multiplier=0.0))

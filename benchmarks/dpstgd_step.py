@@ -1,4 +1,5 @@
-"""Bars of `ppkit.gradients` and of the selection: the step of DPSTGD against Opacus and against no privacy at all."""
+"""Bars of `ppkit.gradients` and of the selection: the step of DPSTGD against Opacus and against no
+privacy at all."""
 
 from __future__ import annotations
 

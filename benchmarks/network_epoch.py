@@ -22,7 +22,8 @@ BARS = {
 
 
 def run() -> list[Bar]:
-    """Time all bars; the roles share the cores of this machine, so this one is for a machine with nothing else to do."""
+    """Time all bars; the roles share the cores of this machine, so this one is for a machine with
+    nothing else to do."""
     fraud = vertical.fraud(datasets.load("creditcard", source="standin"))
     n_rows = len(fraud.y["train"])
     seconds: dict[str, list[float]] = {name: [] for name in BARS}

@@ -1,8 +1,10 @@
-"""Bars of `ppkit.spnn.paillier`: Algorithm 3's first layer for 5,000 x 8 values, two holders, against phe element by element.
+"""Bars of `ppkit.spnn.paillier`: Algorithm 3's first layer for 5,000 x 8 values, two holders,
+against phe element by element.
 
-Both sides: both holders' encryptions, the addition and the decryption, 2,048 bits, gmpy2 under both. Ours is run in full;
-phe is timed on SAMPLE elements spread over the layer and scaled up. Keys, the table of powers (once per key: a twentieth
-of a layer) and the start of the worker processes (once per run) are not in the times.
+Both sides: both holders' encryptions, the addition and the decryption, 2,048 bits, gmpy2 under
+both. Ours is run in full; phe is timed on SAMPLE elements spread over the layer and scaled up.
+Keys, the table of powers (once per key: a twentieth of a layer) and the start of the worker
+processes (once per run) are not in the times.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ N_RECORDS, WIDTH, SAMPLE = 5_000, 8, 32
 
 @on_one_thread
 def run() -> list[Bar]:
-    """Time the bars; phe and ours are compared to the last bit on every sample, ours with the plain sum on all of the layer."""
+    """Time the bars; phe and ours are compared to the last bit on every sample, ours with the plain
+    sum on all of the layer."""
     public, private = paillier.generate_keys()
     rng = torch.Generator().manual_seed(0)
     products = [

@@ -1,4 +1,5 @@
-"""Bars of `ppkit.spnn.ring`: an exact product mod 2^64 against float64's, at both layers' shapes, on one and two threads."""
+"""Bars of `ppkit.spnn.ring`: an exact product mod 2^64 against float64's, at both layers' shapes,
+on one and two threads."""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""Bars of zhou2021's Table 3: one training step on shares, ours and SPNN's, against CrypTen's in two processes of its own.
+"""Bars of zhou2021's Table 3: one training step on shares, ours and SPNN's, against CrypTen's in
+two processes of its own.
 
-28-8-8-1, batch 5,000, the piecewise sigmoid everywhere, forward, backward and update. CrypTen runs over gloo on the loopback
-device, one thread a process; ours are both parties in one process, on one thread, without a network. They alternate, seven
-times over. Triples are given on both sides: CrypTen's provider records the requests of a step and fills its cache before the
-next. The last bar includes the dealer's work on both sides; CrypTen's first party does it while the step runs.
+28-8-8-1, batch 5,000, the piecewise sigmoid everywhere, forward, backward and update. CrypTen runs
+over gloo on the loopback device, one thread a process; ours are both parties in one process, on one
+thread, without a network. They alternate, seven times over. Triples are given on both sides:
+CrypTen's provider records the requests of a step and fills its cache before the next. The last bar
+includes the dealer's work on both sides; CrypTen's first party does it while the step runs.
 """
 
 from __future__ import annotations
@@ -106,7 +108,8 @@ def network() -> PiecewiseNet:
 
 
 def _ours() -> tuple[dict, float]:
-    """Functions that return the seconds of one step each, and the loss after five steps of SecureML on shares."""
+    """Functions that return the seconds of one step each, and the loss after five steps of SecureML
+    on shares."""
     X, y = data()
     parts, rows, net = list(X.split(14, dim=1)), torch.arange(BATCH), network()
     shared = SecureML(net)
@@ -149,7 +152,8 @@ def _seconds(function) -> float:
 
 
 class _Crypten:
-    """CrypTen's two parties, each a process that waits for a word on its standard input and answers with a number."""
+    """CrypTen's two parties, each a process that waits for a word on its standard input and answers
+    with a number."""
 
     def __enter__(self):
         self._folder = tempfile.TemporaryDirectory()
@@ -194,7 +198,8 @@ class _Crypten:
 
 
 def _party(rank: str, meet: str) -> None:
-    """One of CrypTen's parties: the same network, data and start, in the way that CrypTen's users write a step."""
+    """One of CrypTen's parties: the same network, data and start, in the way that CrypTen's users
+    write a step."""
     sys.modules["crypten.nn.onnx_converter"] = (
         types.SimpleNamespace(  # onnx is not installed, and not used here
             from_onnx=None, from_pytorch=None, from_tensorflow=None, TF_AND_TF2ONNX=False

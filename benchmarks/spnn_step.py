@@ -1,4 +1,5 @@
-"""Bars of `ppkit.spnn.layer`: one training step of SPNN over the same step of a plain torch network, 28-8-8-1, batch 5,000."""
+"""Bars of `ppkit.spnn.layer`: one training step of SPNN over the same step of a plain torch
+network, 28-8-8-1, batch 5,000."""
 
 from __future__ import annotations
 
@@ -22,9 +23,11 @@ BARS = {
 
 @on_one_thread
 def run() -> list[Bar]:
-    """Time all bars; triples are dealt before each call of ss and not timed. Losses are compared first.
+    """Time all bars; triples are dealt before each call of ss and not timed. Losses are compared
+    first.
 
-    The batch is a slice, or, in the bars named rows, a tensor of shuffled row numbers, as `training.train` passes them.
+    The batch is a slice, or, in the bars named rows, a tensor of shuffled row numbers, as
+    `training.train` passes them.
     """
     rng = torch.Generator().manual_seed(0)
     X = torch.randn(BATCH, FEATURES, generator=rng)

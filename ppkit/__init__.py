@@ -1,6 +1,7 @@
 """ppkit: four papers on privacy-preserving learning on financial data, rerun and re-tested.
 
-The package backs the notebooks; each module says one thing and imports only from modules below it (see README).
+The package backs the notebooks; each module says one thing and imports only from modules below it
+(see README).
 """
 
 __version__ = "0.1.0"

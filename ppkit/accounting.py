@@ -1,6 +1,8 @@
-"""Budgets that hold for the top-n uploads of wang2018: composed on the shared sample first, then amplified.
+"""Budgets that hold for the top-n uploads of wang2018: composed on the shared sample first, then
+amplified.
 
-Every number is an upper bound, "a budget that holds", not "the cost"; `ppkit.audit` has lower bounds beside it.
+Every number is an upper bound, "a budget that holds", not "the cost"; `ppkit.audit` has lower
+bounds beside it.
 """
 
 import functools
@@ -48,13 +50,18 @@ def valid_budget(
 ) -> Budget:
     """The smallest budget that we can prove for `n_rounds` uploads of one participant.
 
-    epsilon: > 0; the noise scale is sensitivity / epsilon (sensitivity 2 B on the sum of clipped gradients).
-    mechanism: "gumbel", "laplace" or "laplace_signed_values" (ppkit.mechanisms).  neighbouring: "add_remove" or
-    "replace_one".  sample_rate: q in (0, 1], Poisson, a fresh sample each round, ONE sample for the n selections.
-    n_uploads: n, n_parameters: d, 1 <= n <= d.  delta: in (0, q).  n_rounds: >= 1, this participant's uploads.
+    epsilon: > 0; the noise scale is sensitivity / epsilon (sensitivity 2 B on the sum of clipped
+    gradients).
+    mechanism: "gumbel", "laplace" or "laplace_signed_values" (ppkit.mechanisms).  neighbouring:
+    "add_remove" or "replace_one".  sample_rate: q in (0, 1], Poisson, a fresh sample each round,
+    ONE sample for the n selections.
+    n_uploads: n, n_parameters: d, 1 <= n <= d.  delta: in (0, q).  n_rounds: >= 1, this
+    participant's uploads.
     rows_per_unit: k >= 1, the rows that the protected thing touches (one transaction, one account).
-    Returns a Budget; its delta is 0 where the pure bound is the best.  ValueError if an argument is out of range.
-    Guarantee: (epsilon, delta)-DP over the real numbers for k rows of the participant's data, adaptive rounds included.
+    Returns a Budget; its delta is 0 where the pure bound is the best.  ValueError if an argument is
+    out of range.
+    Guarantee: (epsilon, delta)-DP over the real numbers for k rows of the participant's data,
+    adaptive rounds included.
     Source: corrects wang2018, Theorem 4.2; the bounds and their proofs are in `budgets`.
 
     >>> round(valid_budget(0.1, sample_rate=0.01, n_uploads=1431, n_parameters=14312).epsilon, 1)
@@ -90,30 +97,41 @@ def budgets(
 ) -> list[Budget]:
     """Every bound that we can prove, for the table in the notebook; arguments as in `valid_budget`.
 
-    One upload before sampling, w = 2 epsilon under replace-one and epsilon under add/remove (the range of a score):
-    - pure: Gumbel n w; Laplace min(2 n, d) w / 2, by moving the noise of the chosen coordinates or all of it;
-      laplace_signed_values d w / 2.
-    - KOV (Kairouz, Oh, Viswanath): Gumbel as 2 n mechanisms of w / 2. A selection whose log-ratios lie in an interval of
-      length w is dominated by a response with log-ratios t and t - w; that one has
-      delta(E) = (e^w - e^t)(1 - e^(E - t)) / (e^w - 1) <= (e^w - e^E) / (1 + e^(w/2))^2, which is two (w/2)-randomised
-      responses: put W = e^(w - E), the claim is (sqrt(W) - 1) / (sqrt(W) + 1) = tanh((w - E) / 4) <= tanh(w / 4).
+    One upload before sampling, w = 2 epsilon under replace-one and epsilon under add/remove (the
+    range of a score):
+    - pure: Gumbel n w; Laplace min(2 n, d) w / 2, by moving the noise of the chosen coordinates or
+      all of it; laplace_signed_values d w / 2.
+    - KOV (Kairouz, Oh, Viswanath): Gumbel as 2 n mechanisms of w / 2. A selection whose log-ratios
+      lie in an interval of length w is dominated by a response with log-ratios t and t - w; that
+      one has
+      delta(E) = (e^w - e^t)(1 - e^(E - t)) / (e^w - 1) <= (e^w - e^E) / (1 + e^(w/2))^2, which is
+      two (w/2)-randomised
+      responses: put W = e^(w - E), the claim is (sqrt(W) - 1) / (sqrt(W) + 1) = tanh((w - E) / 4)
+      <= tanh(w / 4).
       Laplace as post-processing of d releases of w / 2.
     - Renyi: Gumbel n w^2 / 8-zCDP, Laplace d releases, both in `renyi`.
     Then sampling, M(S) the upload on the sample, x the record:
     - add/remove: (E, delta / q) becomes (ln(1 + q (e^E - 1)), delta).
-    - replace-one x -> x', "joint convexity": the same formula with the replace-one E. With e^E' = 1 + q (e^E - 1) and
-      beta = e^(E' - E), H_E'((1-q) M(S) + q M(S+x), (1-q) M(S) + q M(S+x')) = q H_E(M(S+x), (1-beta) M(S) + beta M(S+x'))
-      (Balle, Barthe, Gaboardi 2018), and M(S+x) is within (E, delta / q) of both, adding being no dearer than replacing.
+    - replace-one x -> x', "joint convexity": the same formula with the replace-one E. With e^E' = 1
+      + q (e^E - 1) and beta = e^(E' - E), H_E'((1-q) M(S) + q M(S+x), (1-q) M(S) + q M(S+x')) = q
+      H_E(M(S+x), (1-beta) M(S) + beta M(S+x')) (Balle, Barthe, Gaboardi 2018), and M(S+x) is within
+      (E, delta / q) of both, adding being no dearer than replacing.
     - replace-one, "floor": the other side is at least (1 - q) M(S). So P(O) - e^E' P'(O) <=
-      q M(S+x)(O) - (e^E' - 1)(1 - q) M(S)(O) <= q delta' if e^E' = 1 + q / (1 - q) e^E with the ADD/REMOVE (E, delta').
-      For small q replacing costs hardly more than adding, a quarter of the zCDP and not four times of it.
-    - pure replace-one: the ratio is at most (1 - q + q e^E) / (1 - q + q e^-E), E of add/remove; it is attained.
-    Then rounds: basic, KOV over rounds with half of delta, or log-moments of the sampled upload (renyi.sampled_log_moments)
-    added up, or Renyi without any gain from sampling.
-    k rows at once are one record that moves a score k times as far and is sampled, in part or whole, with chance
-    1 - (1 - q)^k: all of the above holds for k epsilon and that rate. Or: more than m of them are sampled with chance
-    tau a round; given not, m epsilon will do; then delta grows by n_rounds tau, epsilon by -n_rounds ln(1 - tau).
-    Or one row after the other: (E, delta') for one is (k E, delta' (e^(k E) - 1) / (e^E - 1)) for k.
+      q M(S+x)(O) - (e^E' - 1)(1 - q) M(S)(O) <= q delta' if e^E' = 1 + q / (1 - q) e^E with the
+      ADD/REMOVE (E, delta').
+      For small q replacing costs hardly more than adding, a quarter of the zCDP and not four times
+      of it.
+    - pure replace-one: the ratio is at most (1 - q + q e^E) / (1 - q + q e^-E), E of add/remove; it
+      is attained.
+    Then rounds: basic, KOV over rounds with half of delta, or log-moments of the sampled upload
+    (renyi.sampled_log_moments) added up, or Renyi without any gain from sampling.
+    k rows at once are one record that moves a score k times as far and is sampled, in part or
+    whole, with chance
+    1 - (1 - q)^k: all of the above holds for k epsilon and that rate. Or: more than m of them are
+    sampled with chance tau a round; given not, m epsilon will do; then delta grows by n_rounds tau,
+    epsilon by -n_rounds ln(1 - tau).
+    Or one row after the other: (E, delta') for one is (k E, delta' (e^(k E) - 1) / (e^E - 1)) for
+    k.
     """
     _checked(
         epsilon,
@@ -197,10 +215,13 @@ def _bounds(
 
 
 def kov_epsilon(epsilon: float, k: int, delta: float) -> float:
-    """Smallest E such that k adaptive epsilon-DP mechanisms are together (E, delta)-DP: the optimal composition.
+    """Smallest E such that k adaptive epsilon-DP mechanisms are together (E, delta)-DP: the optimal
+    composition.
 
-    delta(E) = sum over l with (k - 2 l) epsilon > E of C(k, l) (e^((k - l) epsilon) - e^(E + l epsilon)) / (1 + e^epsilon)^k
-    epsilon: >= 0.  k: >= 1.  delta: in (0, 1).  The sum is linear in e^E between its corners and is solved there: no grid.
+    delta(E) = sum over l with (k - 2 l) epsilon > E of C(k, l) (e^((k - l) epsilon) - e^(E + l
+    epsilon)) / (1 + e^epsilon)^k
+    epsilon: >= 0.  k: >= 1.  delta: in (0, 1).  The sum is linear in e^E between its corners and is
+    solved there: no grid.
     Source: Kairouz, Oh and Viswanath (2015), Theorem 3.3.
 
     >>> kov_epsilon(1.0, 1, 1e-9) < 1.0 and kov_epsilon(1.0, 1, 0.5) == 0.0
@@ -248,7 +269,8 @@ def epsilon_for(
 ) -> float:
     """The epsilon for the noise scale with which `valid_budget` is `total`: its inverse.
 
-    total: > 0, the budget wanted; other arguments as in `valid_budget`.  Returns epsilon > 0, with valid_budget <= total.
+    total: > 0, the budget wanted; other arguments as in `valid_budget`.  Returns epsilon > 0, with
+    valid_budget <= total.
     ValueError if no epsilon in [1e-9, 1e6] does it.
 
     >>> round(epsilon_for(0.37, sample_rate=0.01, n_uploads=1431, n_parameters=14312), 3)
@@ -290,10 +312,13 @@ def rounds_within(
     rows_per_unit: int = 1,
     at_most: int = 10**6,
 ) -> int:
-    """How many uploads a participant may make before `total` is spent: the largest n_rounds with valid_budget <= total.
+    """How many uploads a participant may make before `total` is spent: the largest n_rounds with
+    valid_budget <= total.
 
-    total: > 0.  at_most: >= 1, where the search ends.  Other arguments as in `valid_budget`.  Returns 0 ... at_most.
-    Fixed before the first round, so the budget of all rounds together holds (no adaptive choice of its size is needed).
+    total: > 0.  at_most: >= 1, where the search ends.  Other arguments as in `valid_budget`.
+    Returns 0 ... at_most.
+    Fixed before the first round, so the budget of all rounds together holds (no adaptive choice of
+    its size is needed).
     """
     if not (math.isfinite(total) and total > 0):
         raise ValueError(f"total must be a finite number > 0, got {total}")
@@ -325,7 +350,8 @@ def rounds_within(
 
 
 def sentence(budget: Budget, *, unit: str = "transaction") -> str:
-    """The privacy statement of a budget in words: epsilon, delta, neighbours, unit, sampling, rounds, what leaves."""
+    """The privacy statement of a budget in words: epsilon, delta, neighbours, unit, sampling,
+    rounds, what leaves."""
     relation = {"add_remove": "adding or removing", "replace_one": "replacing"}[budget.neighbouring]
     sample = (
         "all rows in each round"
@@ -347,7 +373,8 @@ def _count(number, word):
 
 
 def _row_by_row(one_row, rows, delta):
-    """(total, delta, name) of group privacy: one row's epsilon at the delta' that its own epsilon asks for, times rows."""
+    """(total, delta, name) of group privacy: one row's epsilon at the delta' that its own epsilon
+    asks for, times rows."""
     epsilon, at = 0.0, delta / rows
     while at > 1e-290:
         reached, _, bound = one_row(at)
@@ -363,7 +390,8 @@ def _row_by_row(one_row, rows, delta):
 
 
 def _one_upload(epsilon, mechanism, neighbouring, q, n, d, bound, delta):
-    """Budget of one sampled upload: `bound` before sampling at delta / q, then the best amplification."""
+    """Budget of one sampled upload: `bound` before sampling at delta / q, then the best
+    amplification."""
 
     def before(relation):
         width = epsilon * (2 if relation == "replace_one" else 1)

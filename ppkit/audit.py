@@ -1,7 +1,9 @@
-"""Lower bounds on epsilon: what an upload gives away for certain, by quadrature, exact binomials and counting runs.
+"""Lower bounds on epsilon: what an upload gives away for certain, by quadrature, exact binomials
+and counting runs.
 
-Every value is attained by a named event and named gradients, so a smaller claimed budget is wrong. Gradients are sums of
-clipped gradients in units of the noise scale 2 B / epsilon: one record moves each coordinate by at most epsilon / 2.
+Every value is attained by a named event and named gradients, so a smaller claimed budget is wrong.
+Gradients are sums of clipped gradients in units of the noise scale 2 B / epsilon: one record moves
+each coordinate by at most epsilon / 2.
 """
 
 import math
@@ -25,17 +27,23 @@ def exact_top_n(
 ) -> float:
     """Epsilon that Algorithm 2's own upload attains at delta = 0, one sample for all n selections.
 
-    Event: the first n coordinates are chosen, all with sign +. Gradients without the record: far below 0 there, further
-    above 0 elsewhere, in every sample: a limit that many rows approach. The record pushes the first n up and the others down by epsilon / 2 each; the record that replaces
-    it does the opposite. With r the log-likelihood ratio of record against none, r' of the other record against none:
+    Event: the first n coordinates are chosen, all with sign +. Gradients without the record: far
+    below 0 there, further above 0 elsewhere, in every sample: a limit that many rows approach. The
+    record pushes the first n up and the others down by epsilon / 2 each; the record that replaces
+    it does the opposite. With r the log-likelihood ratio of record against none, r' of the other
+    record against none:
     add/remove ln(1 - q + q e^r); replace-one ln(1 - q + q e^r) - ln(1 - q + q e^r').
 
-    epsilon: > 0.  sample_rate: q in (0, 1].  n, d: 1 <= n <= d.  neighbouring: "add_remove" or "replace_one".
-    mechanism: "laplace" or "gumbel".  sampling: "poisson", or "fixed_size" (replace-one only: the share q of the
-    rows, without replacement; a sample without x then holds some other row, at worst the twin of x':
+    epsilon: > 0.  sample_rate: q in (0, 1].  n, d: 1 <= n <= d.  neighbouring: "add_remove" or
+    "replace_one".
+    mechanism: "laplace" or "gumbel".  sampling: "poisson", or "fixed_size" (replace-one only: the
+    share q of the rows, without replacement; a sample without x then holds some other row, at worst
+    the twin of x':
     ln(1 - q + q e^(r - r'))).
-    Returns the attained epsilon, > 0; the suprema are min(2 n, d) epsilon / 2 (Laplace) and n epsilon (Gumbel) for r.
-    Source: counter-example to wang2018, Theorem 4.2, by one-dimensional quadrature (Laplace) or in closed form (Gumbel).
+    Returns the attained epsilon, > 0; the suprema are min(2 n, d) epsilon / 2 (Laplace) and n
+    epsilon (Gumbel) for r.
+    Source: counter-example to wang2018, Theorem 4.2, by one-dimensional quadrature (Laplace) or in
+    closed form (Gumbel).
 
     >>> round(exact_top_n(1.0, sample_rate=0.1, n=3, d=8, neighbouring="add_remove"), 3)
     1.068
@@ -72,12 +80,14 @@ def sign_count(
 ) -> float:
     """Epsilon that the number of + signs in one upload attains at `delta`, by exact binomials.
 
-    Gradients without the record: 0, so each sign is fair. The record pushes every coordinate up by epsilon / 2: each sign
-    is + with chance 1 / (1 + e^-epsilon), independently. That is exact for Gumbel noise. For Laplace noise it is exact
-    unless a coordinate with |noisy value| < epsilon / 2 is chosen; the chance of that (a binomial tail) is given away;
-    at n = d all are chosen, and the chance of + is 1 - e^(-epsilon / 2) / 2.
+    Gradients without the record: 0, so each sign is fair. The record pushes every coordinate up by
+    epsilon / 2: each sign is + with chance 1 / (1 + e^-epsilon), independently. That is exact for
+    Gumbel noise. For Laplace noise it is exact unless a coordinate with |noisy value| < epsilon / 2
+    is chosen; the chance of that (a binomial tail) is given away; at n = d all are chosen, and the
+    chance of + is 1 - e^(-epsilon / 2) / 2.
 
-    Arguments as in `accounting.valid_budget`; delta may be 0: then the event is "all n signs are +".
+    Arguments as in `accounting.valid_budget`; delta may be 0: then the event is "all n signs are
+    +".
     Returns the largest E with sum_k (P(k) - e^E P'(k))_+ >= delta, or 0.
     Source: counter-example to wang2018, Table I.
 
@@ -149,9 +159,11 @@ def sign_count(
 
 
 def returned_values(epsilon: float, *, n_parameters: int) -> float:
-    """Epsilon that Algorithm 3 attains when it returns noisy VALUES, before sampling: d epsilon, whatever n is.
+    """Epsilon that Algorithm 3 attains when it returns noisy VALUES, before sampling: d epsilon,
+    whatever n is.
 
-    Event: the largest noisy value is below 0, so all are. One record moves every value from 0 to lambda (replace-one).
+    Event: the largest noisy value is below 0, so all are. One record moves every value from 0 to
+    lambda (replace-one).
     epsilon: > 0.  n_parameters: d >= 1.  Returns ln(P(Lap < 0)^d / P(epsilon + Lap < 0)^d).
     Source: counter-example to wang2018, Appendix B, first claim (2 n epsilon): n = 1, d = 3.
 
@@ -163,10 +175,13 @@ def returned_values(epsilon: float, *, n_parameters: int) -> float:
 
 
 def laplace_l2(epsilon: float, *, n_parameters: int) -> float:
-    """Epsilon that Laplace noise attains when its scale is (l2 sensitivity) / epsilon: sqrt(d) epsilon.
+    """Epsilon that Laplace noise attains when its scale is (l2 sensitivity) / epsilon: sqrt(d)
+    epsilon.
 
-    The record moves each of d values by S / sqrt(d), an l2 distance of S; every value is seen below both means.
-    epsilon: > 0.  n_parameters: d >= 1.  Source: counter-example to wang2018, Definitions 2.2 and 2.3.
+    The record moves each of d values by S / sqrt(d), an l2 distance of S; every value is seen below
+    both means.
+    epsilon: > 0.  n_parameters: d >= 1.  Source: counter-example to wang2018, Definitions 2.2 and
+    2.3.
 
     >>> round(laplace_l2(1.0, n_parameters=100), 12)
     10.0
@@ -177,10 +192,13 @@ def laplace_l2(epsilon: float, *, n_parameters: int) -> float:
 
 
 def selection_probability(magnitudes) -> np.ndarray:
-    """Exact chances that each |g_i| + Laplace noise is the largest: P_i = int f(t - v_i) prod_(j != i) F(t - v_j) dt.
+    """Exact chances that each |g_i| + Laplace noise is the largest: P_i = int f(t - v_i) prod_(j !=
+    i) F(t - v_j) dt.
 
-    magnitudes: (d,) v_i = |g_i| epsilon / lambda, finite, d >= 2.  Returns (d,), summing to 1 up to quadrature error 1e-10.
-    Source: the exact side of wang2018, Theorem 4.3; `dpstgd.selection_probability_product` is the paper's.
+    magnitudes: (d,) v_i = |g_i| epsilon / lambda, finite, d >= 2.  Returns (d,), summing to 1 up to
+    quadrature error 1e-10.
+    Source: the exact side of wang2018, Theorem 4.3; `dpstgd.selection_probability_product` is the
+    paper's.
 
     >>> float(selection_probability([1.0] + [0.0] * 9)[0].round(3))
     0.257
@@ -203,10 +221,13 @@ def selection_probability(magnitudes) -> np.ndarray:
 def empirical_epsilon(
     hits: int, trials: int, other_hits: int, other_trials: int, *, failure: float = 1e-6
 ) -> float:
-    """Lower bound on epsilon (delta = 0) from counting one event in runs with and without the record.
+    """Lower bound on epsilon (delta = 0) from counting one event in runs with and without the
+    record.
 
-    ln(lower(hits / trials) / upper(other_hits / other_trials)), one-sided Clopper-Pearson at failure / 2 each.
-    hits, other_hits: 0 ... trials.  failure: in (0, 1), the chance that the bound is above the truth.
+    ln(lower(hits / trials) / upper(other_hits / other_trials)), one-sided Clopper-Pearson at
+    failure / 2 each.
+    hits, other_hits: 0 ... trials.  failure: in (0, 1), the chance that the bound is above the
+    truth.
     Returns the bound, >= 0.  The event must be fixed before the runs.
 
     >>> empirical_epsilon(10, 1000, 12, 1000)
@@ -232,10 +253,12 @@ def empirical_epsilon(
 
 
 def _laplace_log_chance(shift, n, d, height=60.0):
-    """ln P(event) up to a constant, the first n pushed by `shift`, the others from `height` down by it.
+    """ln P(event) up to a constant, the first n pushed by `shift`, the others from `height` down by
+    it.
 
-    Far below 0, P(noisy > t) = e^(shift - t) times a constant for t >= 0. The others' largest |noisy| has distribution
-    F(t)^(d - n), so by parts P = e^(n shift) n int_0^inf e^(-n t) F(t)^(d - n) dt.
+    Far below 0, P(noisy > t) = e^(shift - t) times a constant for t >= 0. The others' largest
+    |noisy| has distribution F(t)^(d - n), so by parts P = e^(n shift) n int_0^inf e^(-n t) F(t)^(d
+    - n) dt.
     """
     if n == d:
         return n * shift
@@ -248,7 +271,8 @@ def _laplace_log_chance(shift, n, d, height=60.0):
 
 
 def _gumbel_log_chance(shift, n, d, depth=30.0, height=90.0):
-    """ln P(event): n signs of chance expit(2 u), and prod i / (i + W / w), the chance that n equal clocks ring first."""
+    """ln P(event): n signs of chance expit(2 u), and prod i / (i + W / w), the chance that n equal
+    clocks ring first."""
     u, others = shift - depth, height - shift
     signs = n * log_expit(2 * u)
     if n == d:

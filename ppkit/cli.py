@@ -1,4 +1,5 @@
-"""The command line, `ppkit`: first, reproduce, lab, execute, reference, claims, data, and what other packages add."""
+"""The command line, `ppkit`: first, reproduce, lab, execute, reference, claims, data, and what
+other packages add."""
 
 import sys
 from importlib import metadata
@@ -116,7 +117,8 @@ def lab(
 
 @app.command()
 def execute(notebooks: Notebooks = None) -> None:
-    """Execute committed notebooks (and solutions) in place, so that two runs give identical bytes."""
+    """Execute committed notebooks (and solutions) in place, so that two runs give identical
+    bytes."""
     from ppkit.runner import catalogue
     from ppkit.runner import execute as executing
 
@@ -130,7 +132,8 @@ def reference(
         list[str], typer.Argument(metavar="RUN...", help="finished runs: ids, paths or latest")
     ],
 ) -> None:
-    """Make finished runs the reference: merge their verdicts into figures/claims.json, copy their pictures."""
+    """Make finished runs the reference: merge their verdicts into figures/claims.json, copy their
+    pictures."""
     from ppkit.runner import reference as keeping
 
     target, decided = keeping.keep(runs)
@@ -151,7 +154,8 @@ def claims(
 
 @data_app.command("status")
 def data_status() -> None:
-    """Show for each data set whether real rows or a stand-in are taken, from where, how many, with which checksum."""
+    """Show for each data set whether real rows or a stand-in are taken, from where, how many, with
+    which checksum."""
     from ppkit.runner import verdicts
 
     verdicts.show_data()
@@ -169,7 +173,8 @@ def data_fetch(
         Path | None, typer.Option(help="folder for the files, else data/raw of the project")
     ] = None,
 ) -> None:
-    """Download the public files, and say how a person gets those behind a login (exit code 1 while they are not here)."""
+    """Download the public files, and say how a person gets those behind a login (exit code 1 while
+    they are not here)."""
     from ppkit.datasets import fetching
 
     for name in names or []:
@@ -190,7 +195,8 @@ def data_fetch(
 
 
 def paired(arguments: list[str]) -> list[str]:
-    """The arguments with each `-p NAME VALUE` made one `-p NAME=VALUE`: typer cannot repeat an option of two values.
+    """The arguments with each `-p NAME VALUE` made one `-p NAME=VALUE`: typer cannot repeat an
+    option of two values.
 
     Refused if the name or the value is missing.
 
@@ -208,7 +214,8 @@ def paired(arguments: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Run the command line; what was asked for wrongly ends in one sentence and exit code 2 (Ctrl-C, in typer, with 130)."""
+    """Run the command line; what was asked for wrongly ends in one sentence and exit code 2
+    (Ctrl-C, in typer, with 130)."""
     try:
         app(paired(sys.argv[1:]))
     except (

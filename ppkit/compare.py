@@ -1,8 +1,9 @@
 """How sure a difference between two models is, when both are judged on the same few frauds.
 
-A test set of 28 frauds could have come out otherwise: it is drawn again, within each label, and both models are scored on
-what was drawn.  A row that was drawn w times counts w times, so a score is a weighted one and takes one pass over rows
-that were sorted once; the scores are those of `ppkit.evaluation`.
+A test set of 28 frauds could have come out otherwise: it is drawn again, within each label, and
+both models are scored on what was drawn.  A row that was drawn w times counts w times, so a score
+is a weighted one and takes one pass over rows that were sorted once; the scores are those of
+`ppkit.evaluation`.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def weighted_score(name: str, y: np.ndarray, logit: np.ndarray) -> Callable[[np.
 def difference(
     name: str, y: np.ndarray, pairs: Sequence[tuple[np.ndarray, np.ndarray]]
 ) -> np.ndarray:
-    """score(first) - score(second) of every pair of log-odds, one pair a seed; arguments as in `weighted_score`."""
+    """score(first) - score(second) of every pair of log-odds, one pair a seed; arguments as in
+    `weighted_score`."""
     ones = np.ones(len(y))
     return np.array(
         [
@@ -89,11 +91,14 @@ def halfwidth(
     n_draws: int = 1_000,
     rng: np.random.Generator,
 ) -> float:
-    """Half the width of a 95% interval of the mean over seeds of `difference`: test rows and seeds could both be others.
+    """Half the width of a 95% interval of the mean over seeds of `difference`: test rows and seeds
+    could both be others.
 
-    1.96 sqrt(s_rows^2 + s_seeds^2 / S),    s_rows: of the first pair's difference over n_draws bootstraps within labels
+    1.96 sqrt(s_rows^2 + s_seeds^2 / S),    s_rows: of the first pair's difference over n_draws
+    bootstraps within labels
 
-    pairs: S >= 1 pairs of log-odds, one a seed; with S = 1 the seeds' part is left out.  n_draws: >= 2.
+    pairs: S >= 1 pairs of log-odds, one a seed; with S = 1 the seeds' part is left out.  n_draws:
+    >= 2.
     Returns a number > 0 (at least 1e-6).  ValueError for an unknown score or n_draws < 2.
     """
     if n_draws < 2:

@@ -1,16 +1,20 @@
-"""DP-SGD with Gaussian noise: what a participant would upload today, how batches are drawn, and what each way costs.
+"""DP-SGD with Gaussian noise: what a participant would upload today, how batches are drawn, and
+what each way costs.
 
     drawn by            priced by                      neighbours
     poisson_batch       epsilon_for                    add/remove, replace-one
     fixed_batch         epsilon_for_fixed_batches      replace-one (the number of records is public)
-    shuffled_batches    epsilon_for_epochs             replace-one, zero-out: no gain from the shuffling is claimed
+    shuffled_batches    epsilon_for_epochs             replace-one, zero-out: no gain from the
+    shuffling is claimed
 
-Notebook 02 trains on fixed_batch, and prices its steps in all three ways, beside what an attacker attains.
-One record moves the clipped sum by C when it comes or goes, by 2C when it is replaced. In a microbatch of k > 1 records
-it moves their mean gradient anywhere: clipped, from one end of the ball of radius C to the other. So 2C, whatever k and
-whichever relation; the same noise protects microbatches less, at equal noise_multiplier, and averages no more of it away.
-Accounting is by dp_accounting's privacy loss distributions (PLD). Their discretisation rounds the loss up, so every
-epsilon here is an upper bound.
+Notebook 02 trains on fixed_batch, and prices its steps in all three ways, beside what an attacker
+attains.
+One record moves the clipped sum by C when it comes or goes, by 2C when it is replaced. In a
+microbatch of k > 1 records it moves their mean gradient anywhere: clipped, from one end of the ball
+of radius C to the other. So 2C, whatever k and whichever relation; the same noise protects
+microbatches less, at equal noise_multiplier, and averages no more of it away.
+Accounting is by dp_accounting's privacy loss distributions (PLD). Their discretisation rounds the
+loss up, so every epsilon here is an upper bound.
 """
 
 from __future__ import annotations
@@ -36,10 +40,12 @@ class DPSGD:
     (sum_i g_i min(1, C / ||g_i||) + N(0, (noise_multiplier C)^2 I)) / (q N)
 
     noise_multiplier: noise over max_grad_norm, >= 0; 0 gives no privacy.  max_grad_norm: C > 0.
-    Called with a model, a Poisson sample X (m, F), y (m,) that may be empty, the sample's expected size q N > 0 and a
-    generator; returns a flat float tensor (P,).  ValueError if a setting is out of range.
-    Guarantee: `epsilon_for` (Poisson sampling, add/remove).  The divisor is the expected batch because the realised
-    one is private; N is taken as public and equal for both neighbours.  Floating-point noise is not hardened.
+    Called with a model, a Poisson sample X (m, F), y (m,) that may be empty, the sample's expected
+    size q N > 0 and a generator; returns a flat float tensor (P,).  ValueError if a setting is out
+    of range.
+    Guarantee: `epsilon_for` (Poisson sampling, add/remove).  The divisor is the expected batch
+    because the realised one is private; N is taken as public and equal for both neighbours.
+    Floating-point noise is not hardened.
     Source: Abadi et al. 2016, Algorithm 1.
     """
 
@@ -80,11 +86,13 @@ class DPSGD:
 def poisson_batch(
     n_records: int, *, sample_rate: float, microbatch_size: int = 1, rng: torch.Generator
 ) -> torch.Tensor:
-    """Rows of a Poisson batch: every microbatch of consecutive records is in it with probability sample_rate, by itself.
+    """Rows of a Poisson batch: every microbatch of consecutive records is in it with probability
+    sample_rate, by itself.
 
     n_records: N >= 1, a multiple of microbatch_size k >= 1.  sample_rate: q in (0, 1].
     Returns ascending int64 indices, about q N of them, perhaps none; whole microbatches, in place.
-    Microbatches are fixed before the draw: were they cut from the drawn records, one record more would shift all
+    Microbatches are fixed before the draw: were they cut from the drawn records, one record more
+    would shift all
     that follow.  ValueError if an argument is out of range.  Guarantee: `epsilon_for`.
     """
     _check_rate(sample_rate)
@@ -100,7 +108,8 @@ def poisson_batch(
 
 
 def fixed_batch(n_records: int, *, batch_size: int, rng: torch.Generator) -> torch.Tensor:
-    """batch_size of n_records rows without replacement, all subsets alike, in random order: int64 indices.
+    """batch_size of n_records rows without replacement, all subsets alike, in random order: int64
+    indices.
 
     ValueError unless 1 <= batch_size <= n_records.  Guarantee: `epsilon_for_fixed_batches`.
     """
@@ -108,9 +117,11 @@ def fixed_batch(n_records: int, *, batch_size: int, rng: torch.Generator) -> tor
 
 
 def shuffled_batches(n_records: int, *, batch_size: int, rng: torch.Generator) -> torch.Tensor:
-    """One epoch: all rows in random order, cut into batches; (n_records // batch_size, batch_size) int64 indices.
+    """One epoch: all rows in random order, cut into batches; (n_records // batch_size, batch_size)
+    int64 indices.
 
-    What is left over by the last full batch sits this epoch out.  ValueError unless 1 <= batch_size <= n_records.
+    What is left over by the last full batch sits this epoch out.  ValueError unless 1 <= batch_size
+    <= n_records.
     Guarantee: `epsilon_for_epochs`.
     """
     _check_batch_size(batch_size, n_records)
@@ -132,12 +143,16 @@ def epsilon_for(
 ) -> float:
     """Total epsilon of n_rounds DP-SGD uploads of one participant, each on a Poisson batch.
 
-    noise_multiplier: > 0.  delta: in (0, 1).  sample_rate: in (0, 1].  n_rounds: uploads of this participant, >= 1.
-    discretisation: grid of the privacy loss, > 0; a coarser one is faster and never reports less than the truth.
-    neighbouring: "add_remove" or "replace_one".  microbatch_size: k >= 1; above 1 both relations cost what
-    "replace_one" costs, for then a record moves a sampled microbatch from +C to -C and leaves the others.
+    noise_multiplier: > 0.  delta: in (0, 1).  sample_rate: in (0, 1].  n_rounds: uploads of this
+    participant, >= 1.
+    discretisation: grid of the privacy loss, > 0; a coarser one is faster and never reports less
+    than the truth.
+    neighbouring: "add_remove" or "replace_one".  microbatch_size: k >= 1; above 1 both relations
+    cost what "replace_one" costs, for then a record moves a sampled microbatch from +C to -C and
+    leaves the others.
     Returns epsilon >= 0.  ValueError if an argument is out of range.
-    Guarantee: (epsilon, delta)-DP, Poisson sampling; add/remove within a fixed grouping if microbatch_size > 1.
+    Guarantee: (epsilon, delta)-DP, Poisson sampling; add/remove within a fixed grouping if
+    microbatch_size > 1.
     Source: dp_accounting.pld.PLDAccountant.
 
     >>> round(epsilon_for(1.0, delta=2**-30, sample_rate=0.01, n_rounds=100), 2)
@@ -168,17 +183,22 @@ def epsilon_for_fixed_batches(
     n_rounds: int,
     discretisation: float = 1e-4,
 ) -> float:
-    """Total epsilon of n_rounds uploads, each on batch_size of n_records drawn anew without replacement.
+    """Total epsilon of n_rounds uploads, each on batch_size of n_records drawn anew without
+    replacement.
 
     delta_1(eps) = q delta_G(ln(1 + (e^eps - 1) / q)) for eps >= 0,    q = batch_size / n_records,
 
-    delta_G the Gaussian's at sensitivity 2C; replace-one is symmetric, which gives eps < 0, and dp_accounting composes.
-    noise_multiplier: > 0.  delta: in (0, 1).  1 <= batch_size <= n_records, both public.  n_rounds: >= 1.
-    discretisation: as in `epsilon_for`.  Returns epsilon >= 0.  ValueError if an argument is out of range.
+    delta_G the Gaussian's at sensitivity 2C; replace-one is symmetric, which gives eps < 0, and
+    dp_accounting composes.
+    noise_multiplier: > 0.  delta: in (0, 1).  1 <= batch_size <= n_records, both public.  n_rounds:
+    >= 1.
+    discretisation: as in `epsilon_for`.  Returns epsilon >= 0.  ValueError if an argument is out of
+    range.
     Guarantee: (epsilon, delta)-DP, replace-one, microbatches of any size.
-    Source: Balle, Barthe and Gaboardi 2018, Theorem 9; composed as a dominating pair (Zhu, Dong and Wang 2022).
-    Departs from dp_accounting's RdpAccountant: it is looser, and under REPLACE_ONE it takes the sensitivity for C, so
-    that it has to be given noise_multiplier / 2.
+    Source: Balle, Barthe and Gaboardi 2018, Theorem 9; composed as a dominating pair (Zhu, Dong and
+    Wang 2022).
+    Departs from dp_accounting's RdpAccountant: it is looser, and under REPLACE_ONE it takes the
+    sensitivity for C, so that it has to be given noise_multiplier / 2.
 
     >>> round(
     ...     epsilon_for_fixed_batches(2.0, delta=1e-6, n_records=1000, batch_size=10, n_rounds=100),
@@ -214,16 +234,21 @@ def epsilon_for_epochs(
     neighbouring: str = "replace_one",
     microbatch_size: int = 1,
 ) -> float:
-    """Total epsilon of n_epochs passes over shuffled batches, which TensorFlow Privacy's tutorials run.
+    """Total epsilon of n_epochs passes over shuffled batches, which TensorFlow Privacy's tutorials
+    run.
 
-    A record is in at most one batch an epoch, so this is the Gaussian mechanism at noise_multiplier / sqrt(n_epochs)
-    (over 2 where one record moves 2C), whatever the batch size, and even if the order is known.
+    A record is in at most one batch an epoch, so this is the Gaussian mechanism at noise_multiplier
+    / sqrt(n_epochs) (over 2 where one record moves 2C), whatever the batch size, and even if the
+    order is known.
     noise_multiplier: > 0.  delta: in (0, 1).  n_epochs: >= 1, a part of an epoch counted whole.
-    neighbouring: "replace_one", or "zero_out": the record's gradient is replaced by 0 and its place kept (add/remove
-    would move all records behind it into other batches).  microbatch_size: k >= 1; above 1 both cost the same.
-    Returns epsilon >= 0, exact for the Gaussian mechanism.  ValueError if an argument is out of range.
-    Guarantee: (epsilon, delta)-DP.  The tutorials price these batches as Poisson ones, which can be far below what an
-    attacker attains (Chua et al. 2024); what shuffling does gain is not claimed here.
+    neighbouring: "replace_one", or "zero_out": the record's gradient is replaced by 0 and its place
+    kept (add/remove would move all records behind it into other batches).  microbatch_size: k >= 1;
+    above 1 both cost the same.
+    Returns epsilon >= 0, exact for the Gaussian mechanism.  ValueError if an argument is out of
+    range.
+    Guarantee: (epsilon, delta)-DP.  The tutorials price these batches as Poisson ones, which can be
+    far below what an attacker attains (Chua et al. 2024); what shuffling does gain is not claimed
+    here.
     Source: dp_accounting.get_epsilon_gaussian (Balle and Wang 2018).
 
     >>> round(epsilon_for_epochs(2.0, delta=1e-6, n_epochs=1, neighbouring="zero_out"), 2)
@@ -242,10 +267,12 @@ def epsilon_for_epochs(
 def noise_multiplier_for(
     epsilon: float, *, delta: float, sample_rate: float, n_rounds: int
 ) -> float:
-    """The smallest noise multiplier, to one part in a thousand, whose n_rounds uploads cost at most epsilon.
+    """The smallest noise multiplier, to one part in a thousand, whose n_rounds uploads cost at most
+    epsilon.
 
     epsilon: > 0.  delta, sample_rate, n_rounds: as in `epsilon_for`, of which this is the inverse.
-    Returns a noise multiplier > 0 that meets the budget (bisection; the side that holds is returned).
+    Returns a noise multiplier > 0 that meets the budget (bisection; the side that holds is
+    returned).
     ValueError if an argument is out of range.
     Guarantee: epsilon_for(result) <= epsilon.
 

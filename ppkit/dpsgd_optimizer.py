@@ -1,9 +1,11 @@
-"""DP-SGD around any torch optimiser, with the settings of TensorFlow Privacy: microbatches, l2_norm_clip, noise_multiplier.
+"""DP-SGD around any torch optimiser, with the settings of TensorFlow Privacy: microbatches,
+l2_norm_clip, noise_multiplier.
 
-    g = (sum_j G_j min(1, C / ||G_j||) + N(0, (noise_multiplier C)^2 I)) / M,    G_j = mean gradient of microbatch j
+    g = (sum_j G_j min(1, C / ||G_j||) + N(0, (noise_multiplier C)^2 I)) / M,    G_j = mean gradient
+    of microbatch j
 
-The wrapped optimiser takes g for the gradient and does with it what it always does. What a step costs depends on how
-its batch was drawn: `ppkit.dpsgd` draws batches and prices them.
+The wrapped optimiser takes g for the gradient and does with it what it always does. What a step
+costs depends on how its batch was drawn: `ppkit.dpsgd` draws batches and prices them.
 """
 
 from __future__ import annotations
@@ -26,19 +28,23 @@ _CHUNK = 1 << 22  # numbers of per-microbatch gradients that the general path ho
 class DPOptimizer:
     """A torch optimiser that only ever sees clipped, averaged and noised gradients.
 
-    optimizer: any torch.optim optimiser whose step needs no closure; the clipped norm is over all its parameters.
-    l2_norm_clip: C > 0; math.inf bounds nothing and allows no noise.  noise_multiplier: noise over C, >= 0; 0 gives no
-    privacy.  num_microbatches: M, a divisor of the batch; None takes every record for itself.
-    expected_batch: None for batches of a fixed size, which the M divides.  For Poisson batches, whose realised size is
-    private, the public size that is expected, q N > 0: the sum is divided by it (M = q N), or by num_microbatches if
-    given; then microbatches have expected_batch / num_microbatches records, and a batch, which holds whole ones, any
-    number of them, none included.
-    rng: torch.Generator of the noise, on the parameters' device.  It is no source for real secrets, and it is not part
-    of the state: to replay noise over other data would let it cancel.
+    optimizer: any torch.optim optimiser whose step needs no closure; the clipped norm is over all
+    its parameters.
+    l2_norm_clip: C > 0; math.inf bounds nothing and allows no noise.  noise_multiplier: noise over
+    C, >= 0; 0 gives no privacy.  num_microbatches: M, a divisor of the batch; None takes every
+    record for itself.
+    expected_batch: None for batches of a fixed size, which the M divides.  For Poisson batches,
+    whose realised size is private, the public size that is expected, q N > 0: the sum is divided by
+    it (M = q N), or by num_microbatches if given; then microbatches have expected_batch /
+    num_microbatches records, and a batch, which holds whole ones, any number of them, none
+    included.
+    rng: torch.Generator of the noise, on the parameters' device.  It is no source for real secrets,
+    and it is not part of the state: to replay noise over other data would let it cancel.
     ValueError for a setting out of range.
-    Guarantee: `dpsgd.epsilon_for` and its two neighbours, by the sampling that ran; floating point is not hardened.
-    Source: kanodia2020, section 6; Abadi et al. 2016, Algorithm 1; microbatches as in TensorFlow Privacy's Keras optimisers,
-    to which the names belong.
+    Guarantee: `dpsgd.epsilon_for` and its two neighbours, by the sampling that ran; floating point
+    is not hardened.
+    Source: kanodia2020, section 6; Abadi et al. 2016, Algorithm 1; microbatches as in TensorFlow
+    Privacy's Keras optimisers, to which the names belong.
 
     >>> model = nn.Sequential(nn.Linear(3, 2))
     >>> adam = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -118,15 +124,16 @@ class DPOptimizer:
     ) -> None:
         """Put the clipped, noised and averaged gradient into .grad, in place of loss.backward().
 
-        model: any module that has the optimiser's parameters and that torch.func.vmap can follow.  X: (N, ...), y:
-        (N, ...); consecutive records form a microbatch.  loss: function of a microbatch's outputs and y that returns
-        its mean loss; None is `models.classification_loss`.
-        .grad is overwritten with new tensors, so one that was kept stays as it was.  nn.Sequential of Linear and ReLU
-        with the default loss takes closed forms (`ppkit.gradients`); everything else, one vectorised autograd pass
-        over the microbatches.
-        ValueError, and nothing is changed, if the microbatches do not divide the batch, the batch is empty but none
-        was to be expected so, the model lacks a parameter of the optimiser or keeps running statistics of its inputs,
-        or a gradient is not finite.
+        model: any module that has the optimiser's parameters and that torch.func.vmap can follow.
+        X: (N, ...), y:
+        (N, ...); consecutive records form a microbatch.  loss: function of a microbatch's outputs
+        and y that returns its mean loss; None is `models.classification_loss`.
+        .grad is overwritten with new tensors, so one that was kept stays as it was.  nn.Sequential
+        of Linear and ReLU with the default loss takes closed forms (`ppkit.gradients`); everything
+        else, one vectorised autograd pass over the microbatches.
+        ValueError, and nothing is changed, if the microbatches do not divide the batch, the batch
+        is empty but none was to be expected so, the model lacks a parameter of the optimiser or
+        keeps running statistics of its inputs, or a gradient is not finite.
         """
         parameters = [
             p for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad
@@ -202,7 +209,8 @@ class DPOptimizer:
 
 
 def _names(model: nn.Module, parameters: dict) -> dict[nn.Parameter, list[str]]:
-    """What the model calls each of the optimiser's parameters: one name for every module that holds it."""
+    """What the model calls each of the optimiser's parameters: one name for every module that holds
+    it."""
     names: dict[nn.Parameter, list[str]] = {}
     for prefix, module in model.named_modules():
         if getattr(module, "track_running_stats", False):
@@ -222,7 +230,8 @@ def _names(model: nn.Module, parameters: dict) -> dict[nn.Parameter, list[str]]:
 def _microbatch_gradients(
     model: nn.Module, names: dict, X: torch.Tensor, y: torch.Tensor, loss: Loss
 ):
-    """The mean gradients of the microbatches X (M, k, ...), y (M, k, ...): (m, *shape) per parameter, a chunk at a time."""
+    """The mean gradients of the microbatches X (M, k, ...), y (M, k, ...): (m, *shape) per
+    parameter, a chunk at a time."""
 
     def one(values, X, y):
         called = {name: value for value, alike in zip(values, names.values()) for name in alike}

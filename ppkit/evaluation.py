@@ -1,4 +1,5 @@
-"""How well a score separates fraud from the rest, whether its probabilities are true, and how sure a test set can be."""
+"""How well a score separates fraud from the rest, whether its probabilities are true, and how sure
+a test set can be."""
 
 from typing import NamedTuple
 
@@ -8,7 +9,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 
 def auc(y, score) -> float:
-    """Area under the ROC curve: the chance that a positive scores above a negative, ties counted half.
+    """Area under the ROC curve: the chance that a positive scores above a negative, ties counted
+    half.
 
     y: (N,) labels in {0, 1}, both present.  score: (N,) finite numbers, higher means positive.
     ValueError if y holds one class only or a score is not finite.
@@ -21,11 +23,13 @@ def auc(y, score) -> float:
 
 
 def average_precision(y, score) -> float:
-    """Average precision: the mean, over the positives, of the precision among all rows that score at least as high.
+    """Average precision: the mean, over the positives, of the precision among all rows that score
+    at least as high.
 
-    A score that knows nothing has the share of positives (.0017 for the card transactions), not .5: where frauds are
-    few, AUC hides behind the many easy negatives what this shows.
-    y: (N,) labels in {0, 1}, both present.  score: (N,) finite numbers, higher means positive.  Returns a number in (0, 1].
+    A score that knows nothing has the share of positives (.0017 for the card transactions), not .5:
+    where frauds are few, AUC hides behind the many easy negatives what this shows.
+    y: (N,) labels in {0, 1}, both present.  score: (N,) finite numbers, higher means positive.
+    Returns a number in (0, 1].
     ValueError if y holds one class only or a score is not finite.
 
     >>> round(average_precision([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]), 4)
@@ -36,11 +40,13 @@ def average_precision(y, score) -> float:
 
 
 def log_loss(y, logit) -> float:
-    """Mean negative log-likelihood, from logits so that a confident mistake costs what it should and stays finite.
+    """Mean negative log-likelihood, from logits so that a confident mistake costs what it should
+    and stays finite.
 
     1/N sum_i log(1 + exp(z_i)) - y_i z_i
 
-    y: (N,) labels in {0, 1}, N >= 1.  logit: (N,) finite z = log(p / (1 - p)).  Returns nats a row, >= 0.
+    y: (N,) labels in {0, 1}, N >= 1.  logit: (N,) finite z = log(p / (1 - p)).  Returns nats a row,
+    >= 0.
     ValueError if a logit is not finite or N is 0.
 
     >>> round(log_loss([0, 1], [0.0, 0.0]), 4)
@@ -51,8 +57,9 @@ def log_loss(y, logit) -> float:
 
 
 class Calibration(NamedTuple):
-    """slope: 1 if the logits are as spread as the truth, under 1 if too confident.  expected: positives announced (the
-    sum of all probabilities) for every one that came; 1 if the level is right."""
+    """slope: 1 if the logits are as spread as the truth, under 1 if too confident.  expected:
+    positives announced (the sum of all probabilities) for every one that came; 1 if the level is
+    right."""
 
     slope: float
     expected: float
@@ -63,11 +70,13 @@ def calibration(y, logit) -> Calibration:
 
     slope b of the fit P(y = 1) = expit(a + b z);  expected = sum_i expit(z_i) / sum_i y_i
 
-    Multiplying all logits by c divides the slope by c and leaves AUC as it is. A binned calibration error would say
-    little here: at .17% fraud nearly all rows lie in its first bin, whatever the model.
+    Multiplying all logits by c divides the slope by c and leaves AUC as it is. A binned calibration
+    error would say little here: at .17% fraud nearly all rows lie in its first bin, whatever the
+    model.
     y: (N,) labels in {0, 1}, both present.  logit: (N,) finite z = log(p / (1 - p)).
-    Returns a Calibration.  The slope is infinite where the logits separate the classes (no likelihood is largest then),
-    0 where all logits are equal.  ValueError if y holds one class only or a logit is not finite.
+    Returns a Calibration.  The slope is infinite where the logits separate the classes (no
+    likelihood is largest then), 0 where all logits are equal.  ValueError if y holds one class only
+    or a logit is not finite.
     Source: Cox 1958; the fit is by Newton's method with halved steps.
 
     >>> z = np.repeat([-1.0, 1.0], 100)

@@ -10,7 +10,8 @@ from ppkit.datasets import Dataset
 
 
 class Split(NamedTuple):
-    """participants: K ascending index arrays, disjoint.  test: ascending index array, disjoint from all of them."""
+    """participants: K ascending index arrays, disjoint.  test: ascending index array, disjoint from
+    all of them."""
 
     participants: tuple[np.ndarray, ...]
     test: np.ndarray
@@ -25,14 +26,17 @@ def split(
     test_seed: int = 0,
     seed: int = 0,
 ) -> Split:
-    """Give rows to n_participants and to a test set that depends on neither n_participants nor seed.
+    """Give rows to n_participants and to a test set that depends on neither n_participants nor
+    seed.
 
-    n_participants: K >= 1.  test_share: in (0, 1).  test_seed: of the test set.  seed: of everything else.
-    by: "account" lays whole accounts evenly over the participants; "category" gives every participant merchant
-    categories of its own (the same test accounts; training rows differ in kind, not only in number); "rows" lays
-    single rows.  A data set without accounts takes "account" as "rows", one row being one customer there.
-    Returns index arrays whose union is all rows.  ValueError if an argument is out of range, categories are missing,
-    or a participant or the test set would hold no row.
+    n_participants: K >= 1.  test_share: in (0, 1).  test_seed: of the test set.  seed: of
+    everything else.
+    by: "account" lays whole accounts evenly over the participants; "category" gives every
+    participant merchant categories of its own (the same test accounts; training rows differ in
+    kind, not only in number); "rows" lays single rows.  A data set without accounts takes "account"
+    as "rows", one row being one customer there.
+    Returns index arrays whose union is all rows.  ValueError if an argument is out of range,
+    categories are missing, or a participant or the test set would hold no row.
     Source: wang2018, section V (20% test, accounts evenly over 5 or 30 participants).
     """
     if n_participants < 1:
@@ -75,7 +79,8 @@ def split(
 
 
 def _categories(category: np.ndarray, n_participants: int, rng: np.random.Generator) -> np.ndarray:
-    """The owner of each category: the largest goes to whoever has fewest rows, ties to a random participant."""
+    """The owner of each category: the largest goes to whoever has fewest rows, ties to a random
+    participant."""
     sizes = np.bincount(category)
     owner, load = np.full(len(sizes), -1), np.zeros(n_participants)
     tie = rng.permutation(n_participants)
@@ -87,17 +92,19 @@ def _categories(category: np.ndarray, n_participants: int, rng: np.random.Genera
 
 
 def average(parameters: Sequence[torch.Tensor], weights: Sequence[float]) -> torch.Tensor:
-    """The weighted mean of the participants' parameter vectors: the server's step in federated averaging.
+    """The weighted mean of the participants' parameter vectors: the server's step in federated
+    averaging.
 
     sum_k w_k theta_k / sum_k w_k
 
-    parameters: K >= 1 flat float tensors (P,), as torch.nn.utils.parameters_to_vector makes them; what a model keeps
-    in buffers (the running statistics of a batch norm) is not among them.  weights: K finite numbers >= 0, shares or
-    row counts alike: only their ratios matter.
-    Returns a new tensor (P,) of the vectors' type.  ValueError if the list is empty, a vector has another length or
-    holds NaN, or the weights are not K such numbers with a positive sum.
+    parameters: K >= 1 flat float tensors (P,), as torch.nn.utils.parameters_to_vector makes them;
+    what a model keeps in buffers (the running statistics of a batch norm) is not among them.
+    weights: K finite numbers >= 0, shares or row counts alike: only their ratios matter.
+    Returns a new tensor (P,) of the vectors' type.  ValueError if the list is empty, a vector has
+    another length or holds NaN, or the weights are not K such numbers with a positive sum.
     Guarantee: none; the server sees every vector, unless a secure aggregation adds them up first.
-    Source: McMahan et al. 2017, Algorithm 1 (w_k = rows of participant k); kanodia2020, section 4.2.3.
+    Source: McMahan et al. 2017, Algorithm 1 (w_k = rows of participant k); kanodia2020, section
+    4.2.3.
 
     >>> average([torch.tensor([1.0, 2.0]), torch.tensor([5.0, 2.0])], [3, 1])
     tensor([2., 2.])

@@ -11,12 +11,14 @@ from ppkit.datasets import Dataset, load
 
 
 def read_out(cards: Dataset, row: int, *, rng: torch.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """What a bank with one transaction puts into its model, and what the aggregator computes from the gradient it gets.
+    """What a bank with one transaction puts into its model, and what the aggregator computes from
+    the gradient it gets.
 
     a = (dL/dw) / (dL/db), for logistic regression on transaction a
 
     cards: the stand-in or the real file.  row: which transaction is the bank's only one.
-    Returns both as float64 arrays: all columns but Time, which counts seconds over two days.  Source: kanodia2020, section 5.2.
+    Returns both as float64 arrays: all columns but Time, which counts seconds over two days.
+    Source: kanodia2020, section 5.2.
     """
     transaction = torch.tensor(np.asarray(cards.X[row : row + 1, 1:], dtype=np.float64))
     bank = models.mlp((transaction.shape[1], 1), rng=rng, dtype=torch.float64)
@@ -25,7 +27,8 @@ def read_out(cards: Dataset, row: int, *, rng: torch.Generator) -> tuple[np.ndar
 
 
 def run(*, row: int = 7) -> Path:
-    """Read transaction `row` of the stand-in out of its gradient, print both side by side, draw them; returns the picture.
+    """Read transaction `row` of the stand-in out of its gradient, print both side by side, draw
+    them; returns the picture.
 
     No real row is ever shown, so the stand-in is taken also where the real file is.
     """

@@ -1,18 +1,21 @@
 """Gradients that are bounded per record, without ever storing one gradient per record.
 
-For a Linear layer z = W a + b the gradient of one record's loss is the outer product of two vectors,
+For a Linear layer z = W a + b the gradient of one record's loss is the outer product of two
+vectors,
 
     dL/dW = delta a^T,    dL/db = delta,    delta = dL/dz,
 
-so the pairs (a, delta) of a batch, N (I + O) numbers a layer, hold all N per-record gradients of N I O numbers.
+so the pairs (a, delta) of a batch, N (I + O) numbers a layer, hold all N per-record gradients of N
+I O numbers.
 One forward and one backward pass give the pairs (`capture`); what is left is to bound and add up:
 
     mean_clipped   every coordinate to [-B, B], then the mean       wang2018, Algorithm 2
     clipped_sum    every record to l2 norm <= C, then the sum       DP-SGD (Abadi et al. 2016)
     mean_plain     nothing bounded                                  SGD
 
-All three return one flat vector in the order of torch.nn.utils.parameters_to_vector. What `dpsgd_optimizer` builds on
-are the norms of mean gradients of small groups of records (`group_norms`) and a weighted sum in place (`weighted_sum`).
+All three return one flat vector in the order of torch.nn.utils.parameters_to_vector. What
+`dpsgd_optimizer` builds on are the norms of mean gradients of small groups of records
+(`group_norms`) and a weighted sum in place (`weighted_sum`).
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ _ROWS = 64  # rows of `a` that a block keeps in cache while all outputs pass ove
 
 
 class Pair(NamedTuple):
-    """What one Linear layer saw of a batch: `a` its inputs (N, I), `delta` the gradients of its outputs (N, O)."""
+    """What one Linear layer saw of a batch: `a` its inputs (N, I), `delta` the gradients of its
+    outputs (N, O)."""
 
     a: torch.Tensor
     delta: torch.Tensor
@@ -38,13 +42,16 @@ class Pair(NamedTuple):
 
 @torch.no_grad()
 def capture(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor) -> list[Pair]:
-    """The (input, delta) pair of every Linear layer, for the cross-entropy of each record, in one pass.
+    """The (input, delta) pair of every Linear layer, for the cross-entropy of each record, in one
+    pass.
 
-    model: nn.Sequential of Linear and ReLU that begins and ends with Linear, logits (N, n_classes); a single logit is
-    that of class 1 of two, and its loss the binary cross-entropy (logistic regression is mlp((F, 1))).
+    model: nn.Sequential of Linear and ReLU that begins and ends with Linear, logits (N, n_classes);
+    a single logit is that of class 1 of two, and its loss the binary cross-entropy (logistic
+    regression is mlp((F, 1))).
     X: (N, F), N >= 1, finite, in the model's dtype.  y: (N,) integer classes 0..n_classes-1.
     Returns one Pair per Linear layer, first layer first; delta is not divided by N.
-    ValueError for an empty batch, features that are not finite, labels outside the classes, another kind of model,
+    ValueError for an empty batch, features that are not finite, labels outside the classes, another
+    kind of model,
     or a model whose own output is not finite.
     """
     layers = _linear_layers(model)
@@ -74,14 +81,17 @@ def capture(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor) -> list[Pair
 def mean_clipped(
     model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, clip_bound: float
 ) -> torch.Tensor:
-    """Mean over the batch of the per-record gradients, each coordinate clipped to [-clip_bound, clip_bound].
+    """Mean over the batch of the per-record gradients, each coordinate clipped to [-clip_bound,
+    clip_bound].
 
     G_j = 1/N sum_i max(-B, min(B, g_ij))
 
-    model, X, y: as in `capture`.  clip_bound: B > 0, in units of the gradient; math.inf gives the plain mean.
+    model, X, y: as in `capture`.  clip_bound: B > 0, in units of the gradient; math.inf gives the
+    plain mean.
     Returns a flat tensor (P,).  Memory N (I + O) a layer: the (N, P) tensor is never built.
     ValueError if clip_bound is not > 0, and as in `capture`.
-    Guarantee: none by itself; one record moves each coordinate of N G by at most B (add/remove) or 2B (replace-one).
+    Guarantee: none by itself; one record moves each coordinate of N G by at most B (add/remove) or
+    2B (replace-one).
     Source: wang2018, Algorithm 2, steps 2 and 3.
     """
     if not clip_bound > 0:
@@ -111,10 +121,12 @@ def clipped_sum(
     sum_i g_i min(1, C / ||g_i||),    ||g_i||^2 = sum over layers of ||delta_i||^2 (||a_i||^2 + 1)
 
     The norms need only the pairs (a, delta), and the weighted sum is one matrix product a layer.
-    model, X, y: as in `capture`.  max_grad_norm: C > 0, in units of the gradient; math.inf gives the plain sum.
+    model, X, y: as in `capture`.  max_grad_norm: C > 0, in units of the gradient; math.inf gives
+    the plain sum.
     Returns a flat tensor (P,): the sum, not the mean.
     ValueError if max_grad_norm is not > 0, and as in `capture`.
-    Guarantee: none by itself; the l2 sensitivity to one record is C (add/remove) or 2C (replace-one).
+    Guarantee: none by itself; the l2 sensitivity to one record is C (add/remove) or 2C
+    (replace-one).
     Source: Abadi et al. 2016, Algorithm 1; the closed form of the norms is Goodfellow 2015.
     """
     if not max_grad_norm > 0:
@@ -133,16 +145,21 @@ def mean_plain(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor) -> torch.
 
 
 def group_norms(pairs: list[Pair], group_size: int = 1) -> torch.Tensor:
-    """l2 norm, over all layers together, of the mean gradient of every group of consecutive records.
+    """l2 norm, over all layers together, of the mean gradient of every group of consecutive
+    records.
 
-    ||1/k sum_i g_i||^2 = 1/k^2 sum over layers, i, j of (delta_i . delta_j) (a_i . a_j + 1),   i, j in the group
+    ||1/k sum_i g_i||^2 = 1/k^2 sum over layers, i, j of (delta_i . delta_j) (a_i . a_j + 1),   i, j
+    in the group
 
     pairs: from `capture`, N records.  group_size: k >= 1, a divisor of N.
-    Returns (N/k,), in the pairs' dtype; infinite or NaN where the gradient is, or where its square overflows.
-    For k > 1 a layer takes the cheaper of two ways: the k x k inner products above, or the mean gradients themselves,
-    by one batched matrix product.  The inner products can cancel, so they are taken in float64: a norm is wrong by at
-    most about 1e-7 times the largest norm of a record in its group.
-    Source: k = 1 is Goodfellow 2015; the inner products are the ghost norm of Li et al. 2022, there over a sequence.
+    Returns (N/k,), in the pairs' dtype; infinite or NaN where the gradient is, or where its square
+    overflows.
+    For k > 1 a layer takes the cheaper of two ways: the k x k inner products above, or the mean
+    gradients themselves, by one batched matrix product.  The inner products can cancel, so they are
+    taken in float64: a norm is wrong by at most about 1e-7 times the largest norm of a record in
+    its group.
+    Source: k = 1 is Goodfellow 2015; the inner products are the ghost norm of Li et al. 2022, there
+    over a sequence.
     """
     if group_size == 1:
         return sum(_row_squares(delta) * (_row_squares(a) + 1) for a, delta in pairs).sqrt()
@@ -159,7 +176,8 @@ def group_norms(pairs: list[Pair], group_size: int = 1) -> torch.Tensor:
 
 
 def clip_factors(norms: torch.Tensor, max_grad_norm: float) -> torch.Tensor:
-    """min(1, C / norm) for every norm: what brings it to at most C; norms (M,) >= 0, C > 0 or math.inf."""
+    """min(1, C / norm) for every norm: what brings it to at most C; norms (M,) >= 0, C > 0 or
+    math.inf."""
     return (max_grad_norm / norms.clamp(min=torch.finfo(norms.dtype).tiny)).clamp_(max=1)
 
 
@@ -168,7 +186,8 @@ def weighted_sum(
 ) -> None:
     """out = sum_i weights_i g_i, written in place: one matrix product a layer.
 
-    pairs: from `capture`, N records.  weights: (N,).  out: a (weight (O, I), bias (O,)) per pair, overwritten.
+    pairs: from `capture`, N records.  weights: (N,).  out: a (weight (O, I), bias (O,)) per pair,
+    overwritten.
     """
     for (a, delta), (weight, bias) in zip(pairs, out, strict=True):
         torch.mm((delta * weights[:, None]).t(), a, out=weight)
@@ -190,7 +209,8 @@ def _row_squares(rows: torch.Tensor) -> torch.Tensor:
 
 
 def is_layered(model: nn.Module) -> bool:
-    """Whether `capture` takes the model: an nn.Sequential of Linear (with bias), ReLU, ..., Linear, no layer twice."""
+    """Whether `capture` takes the model: an nn.Sequential of Linear (with bias), ReLU, ..., Linear,
+    no layer twice."""
     layers = list(model) if type(model) is nn.Sequential else []
     if len(layers) % 2 == 0 or any(
         type(layer) is not (nn.ReLU if k % 2 else nn.Linear) for k, layer in enumerate(layers)
@@ -232,10 +252,11 @@ def _check_batch(X: torch.Tensor, y: torch.Tensor, first: nn.Linear, *, n_classe
     nogil=True, fastmath={"contract", "reassoc", "nsz"}, cache="NUMBA_CACHE_DIR" in os.environ
 )
 def _add_clipped(a, delta_t, bound, total):
-    """total[o, i] += sum_n clip(delta_t[o, n] * a[n, i]); a (N, I), delta_t (O, N), total (O, I), all contiguous.
+    """total[o, i] += sum_n clip(delta_t[o, n] * a[n, i]); a (N, I), delta_t (O, N), total (O, I),
+    all contiguous.
 
-    A record whose delta is 0 (a ReLU that is off) adds nothing and is skipped; the others are taken four at a time,
-    so that `total` is read and written once for four records.
+    A record whose delta is 0 (a ReLU that is off) adds nothing and is skipped; the others are taken
+    four at a time, so that `total` is read and written once for four records.
     """
     n_records, n_in = a.shape
     active = np.empty(_ROWS, np.int64)

@@ -1,4 +1,5 @@
-"""The ledger: every claim of a paper, what we measured, and the verdict that a rule computed from both."""
+"""The ledger: every claim of a paper, what we measured, and the verdict that a rule computed from
+both."""
 
 import json
 import os
@@ -45,7 +46,8 @@ FORMULA = _Formula()
 class Claim:
     """One row of a paper's toml file.
 
-    kind: "claim" (the paper says it), "question" (ours: it gets an answer, never a verdict) or "check" (of our own code or data).
+    kind: "claim" (the paper says it), "question" (ours: it gets an answer, never a verdict) or
+    "check" (of our own code or data).
     measure: what our number is, with its unit.  cause: the finding that it belongs to.
     amended: what was changed after a run was seen, and why.  open: what its verdict waits for.
     to_come: why no notebook measures it yet; such a row has no rule, nor has a question.
@@ -85,9 +87,11 @@ class Claim:
 
 @dataclass(frozen=True)
 class Finding:
-    """What several rows say together, for a visitor who knows none: it leads README and the page of a run.
+    """What several rows say together, for a visitor who knows none: it leads README and the page of
+    a run.
 
-    right: whether it tells of something that the paper gets right.  picture: its name in figures/.  lesson: a notebook.
+    right: whether it tells of something that the paper gets right.  picture: its name in figures/.
+    lesson: a notebook.
     """
 
     id: str
@@ -147,9 +151,11 @@ def findings() -> list[Finding]:
 
 
 def claims(paper: str) -> dict[str, Claim]:
-    """The claims of one paper by id; a table with `says` is a claim, its path after the paper's key is its id.
+    """The claims of one paper by id; a table with `says` is a claim, its path after the paper's key
+    is its id.
 
-    ValueError if the paper has no claims file, a claim lacks a field, or its rule is not one of ours.
+    ValueError if the paper has no claims file, a claim lacks a field, or its rule is not one of
+    ours.
     """
     if paper not in papers():
         raise ValueError(f"no claims for paper {paper!r}: there are {', '.join(papers())}")
@@ -190,9 +196,11 @@ class Ledger:
         """Decide claim `id` (without the paper's key) on what was measured, and keep the row.
 
         values: a number, one per seed, or a dict from arm to either, as the claim's rule takes it.
-        data: a Dataset from `load`, or FORMULA.  against: what the paper claims, if it is computed and not printed.
+        data: a Dataset from `load`, or FORMULA.  against: what the paper claims, if it is computed
+        and not printed.
         proven: an upper bound that holds by proof (claim_fails_if_attained).
-        positives: positives in the test set; under 100 the interval decides and `halfwidth` must be given.
+        positives: positives in the test set; under 100 the interval decides and `halfwidth` must be
+        given.
         Returns the row; its repr is one line.
         ValueError on an unknown id, data that is neither, or few positives without an interval.
         """
@@ -263,7 +271,8 @@ class Ledger:
         return row
 
     def record_all(self, prefix: str, values: dict, **settings) -> pd.DataFrame:
-        """Record one claim per entry of `values` under `prefix`; entries of `against` and `proven` are looked up by key."""
+        """Record one claim per entry of `values` under `prefix`; entries of `against` and `proven`
+        are looked up by key."""
         for key, value in values.items():
             own = {
                 name: given[key] if isinstance(given, dict) else given
@@ -273,7 +282,8 @@ class Ledger:
         return self.table(prefix)
 
     def table(self, prefix: str = "") -> pd.DataFrame:
-        """This notebook's verdicts so far, those whose id starts with `prefix`, as text: paper's number, ours, verdict."""
+        """This notebook's verdicts so far, those whose id starts with `prefix`, as text: paper's
+        number, ours, verdict."""
         rows = [row for id, row in self._rows.items() if id.startswith(f"{self.paper}.{prefix}")]
         return verdict_table([asdict(row) for row in rows])
 
@@ -291,9 +301,11 @@ class Ledger:
 
 
 def merge(rows: list[dict]) -> list[dict]:
-    """One row per claim of every paper, in the order of the files; what nobody recorded is "not tried".
+    """One row per claim of every paper, in the order of the files; what nobody recorded is "not
+    tried".
 
-    rows: recorded rows, as in $PPKIT_RUN/claims/*.json; a later row of the same id takes an earlier one's place.
+    rows: recorded rows, as in $PPKIT_RUN/claims/*.json; a later row of the same id takes an earlier
+    one's place.
     ValueError if a row's id is no claim.
     """
     recorded = {row["id"]: row for row in rows}
@@ -324,9 +336,11 @@ def merge(rows: list[dict]) -> list[dict]:
 
 
 def best(old: list[dict], new: list[dict]) -> list[dict]:
-    """What the reference keeps of two lists of merged rows: decided over not tried, paper profile over quick, new over old.
+    """What the reference keeps of two lists of merged rows: decided over not tried, paper profile
+    over quick, new over old.
 
-    What is no result (picture, cause, measure, kind) is taken from the claims' files as they are now.
+    What is no result (picture, cause, measure, kind) is taken from the claims' files as they are
+    now.
     """
     about = {claim.id: _about(claim) for paper in papers() for claim in claims(paper).values()}
     kept = {row["id"]: row for row in old}
@@ -338,7 +352,8 @@ def best(old: list[dict], new: list[dict]) -> list[dict]:
 
 
 def verdict_table(rows: list[dict]) -> pd.DataFrame:
-    """Rows of the ledger as a table of text: what is said or asked, the paper's number, ours and what it is, the verdict, and why."""
+    """Rows of the ledger as a table of text: what is said or asked, the paper's number, ours and
+    what it is, the verdict, and why."""
     return pd.DataFrame(
         {
             "the paper says, or we ask": [row["says"] for row in rows],
@@ -358,7 +373,8 @@ def reason(row: dict) -> str:
 
 
 def ours(row: dict) -> str:
-    """Our number in a row, as text: four digits, or as many decimals as the spread over seeds leaves meaning to."""
+    """Our number in a row, as text: four digits, or as many decimals as the spread over seeds
+    leaves meaning to."""
     value, spread = row["value"], row["spread"]
     if value is None:
         return ""
@@ -371,9 +387,11 @@ def ours(row: dict) -> str:
 
 
 def scoreboard(rows: list[dict]) -> pd.DataFrame:
-    """How many claims of each paper stand where: one row a paper, one column a verdict (its addition is left out).
+    """How many claims of each paper stand where: one row a paper, one column a verdict (its
+    addition is left out).
 
-    "causes of refuted" counts rows with one cause once; questions and checks are no claims and are counted apart.
+    "causes of refuted" counts rows with one cause once; questions and checks are no claims and are
+    counted apart.
     A column with nothing in it is left out.
     """
     counts = pd.DataFrame(

@@ -1,4 +1,5 @@
-"""Child processes that do not outlive whoever started them, and a parent that ends in good order."""
+"""Child processes that do not outlive whoever started them, and a parent that ends in good
+order."""
 
 import ctypes
 import os
@@ -21,10 +22,13 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def die_with_parent(parent: int | None = None) -> None:
-    """Ask Linux to kill this process when the thread that started it ends; a child calls it first, or between fork and exec.
+    """Ask Linux to kill this process when the thread that started it ends; a child calls it first,
+    or between fork and exec.
 
-    parent: the process that started this one, where a child that calls late is to see that it has ended already: SystemExit.
-    Elsewhere than on Linux nothing more happens here, and a child's own watch on its parent has to do.
+    parent: the process that started this one, where a child that calls late is to see that it has
+    ended already: SystemExit.
+    Elsewhere than on Linux nothing more happens here, and a child's own watch on its parent has to
+    do.
     """
     if _LIBC is not None:
         _LIBC.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
@@ -67,7 +71,8 @@ def end_marked(mark: str) -> None:
 
 
 def _signalled(processes: Collection[psutil.Process], number: int) -> list[psutil.Process]:
-    """Those that a signal has not ended after PATIENCE seconds, or at once where all of them stand still."""
+    """Those that a signal has not ended after PATIENCE seconds, or at once where all of them stand
+    still."""
     still = True
     for process in processes:
         with suppress(psutil.NoSuchProcess):
@@ -109,7 +114,8 @@ class VanishingFolder(tempfile.TemporaryDirectory):
 
 @contextmanager
 def terminated_like_interrupted():
-    """Inside, SIGTERM and SIGHUP do what Ctrl-C does: KeyboardInterrupt, so that children end and finished work is kept."""
+    """Inside, SIGTERM and SIGHUP do what Ctrl-C does: KeyboardInterrupt, so that children end and
+    finished work is kept."""
 
     def interrupt(*_):
         raise KeyboardInterrupt

@@ -1,7 +1,9 @@
-"""Numbers that belong to one machine, such as seconds: measured in the paper profile, kept as reference, read by others.
+"""Numbers that belong to one machine, such as seconds: measured in the paper profile, kept as
+reference, read by others.
 
-A notebook whose quick profile drew its own seconds would print something else on each run. So it measures where that is
-asked for (`keep`), and elsewhere takes what the reference run measured, with the machine it ran on (`reference`).
+A notebook whose quick profile drew its own seconds would print something else on each run. So it
+measures where that is asked for (`keep`), and elsewhere takes what the reference run measured, with
+the machine it ran on (`reference`).
 """
 
 import json
@@ -34,7 +36,8 @@ def keep(name: str, values: dict) -> None:
 
 
 def reference(name: str) -> Measured:
-    """What the reference run measured.  FileNotFoundError, with what to do, if no run was made the reference yet."""
+    """What the reference run measured.  FileNotFoundError, with what to do, if no run was made the
+    reference yet."""
     path = project.root() / "figures" / "measured" / f"{name}.json"
     if not path.exists():
         raise FileNotFoundError(

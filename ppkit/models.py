@@ -1,4 +1,5 @@
-"""The papers' networks as plain torch modules, started from an explicit generator, and the loss that they are trained on."""
+"""The papers' networks as plain torch modules, started from an explicit generator, and the loss
+that they are trained on."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ ACTIVATIONS = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid, "piecewise": PiecewiseSig
 def activations(names: str | Sequence[str], n_layers: int) -> list[nn.Module]:
     """One activation module for each of n_layers hidden layers.
 
-    names: one of ACTIVATIONS for all of them, or n_layers of them in order.  ValueError for another name or number.
+    names: one of ACTIVATIONS for all of them, or n_layers of them in order.  ValueError for another
+    name or number.
 
     >>> activations(("sigmoid", "relu"), 2)
     [Sigmoid(), ReLU()]
@@ -59,15 +61,19 @@ def mlp(
 
     weight, bias ~ U(-1/sqrt(fan_in), 1/sqrt(fan_in))    (torch's own rule for Linear), or 0
 
-    sizes: widths from input to output, at least two, each >= 1.  rng: draws the start; the global generator of
-    torch is not touched.  start: "random", or "zero" (every parameter 0; then the gradient of a ReLU network with
+    sizes: widths from input to output, at least two, each >= 1.  rng: draws the start; the global
+    generator of
+    torch is not touched.  start: "random", or "zero" (every parameter 0; then the gradient of a
+    ReLU network with
     a hidden layer is 0 in all parameters but the last bias, and plain SGD never leaves AUC .5).
-    activation: "relu", "sigmoid" or "piecewise" between all layers, or one of them for each hidden layer.
+    activation: "relu", "sigmoid" or "piecewise" between all layers, or one of them for each hidden
+    layer.
     dtype: torch.float32 or torch.float64.
     Returns an nn.Sequential that maps (N, sizes[0]) to logits (N, sizes[-1]).
     ValueError if sizes, start or activation is not accepted.
-    Source: wang2018, section V.B (264-50-20-2, ReLU); Algorithm 1 starts at 0, section III "randomly".  zhou2021, section
-    6.1: (8, 8) with sigmoid, and (400, 16, 8) with sigmoid, sigmoid, ReLU.
+    Source: wang2018, section V.B (264-50-20-2, ReLU); Algorithm 1 starts at 0, section III
+    "randomly".  zhou2021, section 6.1: (8, 8) with sigmoid, and (400, 16, 8) with sigmoid, sigmoid,
+    ReLU.
 
     >>> n_parameters(mlp((264, 50, 20, 2), rng=torch.Generator().manual_seed(0)))
     14312
@@ -101,7 +107,8 @@ def n_parameters(model: nn.Module) -> int:
 def classification_loss(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """The mean loss of a classifier: cross-entropy of its logits, of a single logit the binary one.
 
-    logits: (N, K).  y: (N,) integer classes; for K > 1 also (N, K) shares of classes.  Returns a scalar, in nats a record.
+    logits: (N, K).  y: (N,) integer classes; for K > 1 also (N, K) shares of classes.  Returns a
+    scalar, in nats a record.
 
     >>> round(float(classification_loss(torch.zeros(3, 1), torch.tensor([0, 1, 1]))), 4)
     0.6931

@@ -1,4 +1,5 @@
-"""What a notebook runs with: its parameters, judged, and the sizes of its profile, changed where a parameter asks for it."""
+"""What a notebook runs with: its parameters, judged, and the sizes of its profile, changed where a
+parameter asks for it."""
 
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
@@ -20,7 +21,8 @@ class Accepted(NamedTuple):
 
 
 def one_of(*values, why: str = "") -> Accepted:
-    """One of these values, of the same type; why: ends the words, for example ", which the text is written for"."""
+    """One of these values, of the same type; why: ends the words, for example ", which the text is
+    written for"."""
     return Accepted(
         " or ".join(map(repr, values)) + why,
         lambda value: type(value) in map(type, values) and value in values,
@@ -58,7 +60,8 @@ def of(
 
     parameters: by name, with PROFILE, SOURCE and SEED among them; a notebook gives its globals().
     sizes: one dict of settings per profile, all with the same names.
-    accepted: what each other parameter may be.  One that is called as a setting, N_ROWS as n_rows, takes its place;
+    accepted: what each other parameter may be.  One that is called as a setting, N_ROWS as n_rows,
+    takes its place;
     0 or "" leaves the setting as the profile has it.
     Returns Settings with `.profile` and one attribute a setting.
     ValueError on the first parameter that is not accepted, with its name, its value and what is.

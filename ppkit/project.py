@@ -6,7 +6,8 @@ from pathlib import Path
 
 
 def root() -> Path:
-    """The project's folder: $PPKIT_HOME, else the nearest folder above the working directory, else the package's own.
+    """The project's folder: $PPKIT_HOME, else the nearest folder above the working directory, else
+    the package's own.
 
     A folder counts when it holds both `notebooks/` and `ppkit/`.
     FileNotFoundError if none does; the message says what to set.
@@ -23,7 +24,8 @@ def root() -> Path:
 
 
 def with_block(text: str, name: str, block: str) -> str:
-    """Markdown with what stands between `<!-- begin NAME -->` and `<!-- end NAME -->` replaced; unchanged where it has none.
+    """Markdown with what stands between `<!-- begin NAME -->` and `<!-- end NAME -->` replaced;
+    unchanged where it has none.
 
     >>> with_block("<!-- begin n -->\\nold\\n<!-- end n -->", "n", "new")
     '<!-- begin n -->\\nnew\\n<!-- end n -->'

@@ -1,8 +1,10 @@
-"""Renyi divergences of the top-n uploads: the curve of one upload, of a sampled upload, and back to (epsilon, delta).
+"""Renyi divergences of the top-n uploads: the curve of one upload, of a sampled upload, and back to
+(epsilon, delta).
 
-Divergences are in nats. A curve is a function of orders alpha > 1 that bounds D_alpha in both directions.
-Log-moments are K(alpha) = (alpha - 1) D_alpha = ln E_Q[(P / Q)^alpha]: convex in alpha, 0 at alpha = 1, and they add up
-over rounds.
+Divergences are in nats. A curve is a function of orders alpha > 1 that bounds D_alpha in both
+directions.
+Log-moments are K(alpha) = (alpha - 1) D_alpha = ln E_Q[(P / Q)^alpha]: convex in alpha, 0 at alpha
+= 1, and they add up over rounds.
 """
 
 import functools
@@ -17,17 +19,21 @@ FINE_ORDERS = 1 + np.logspace(-4, 5, 2_000)
 
 
 def bounded_range_curve(width: float, n_selections: int) -> Curve:
-    """D_alpha <= alpha n width^2 / 8 for n adaptive selections whose log-ratios lie in an interval of length `width`.
+    """D_alpha <= alpha n width^2 / 8 for n adaptive selections whose log-ratios lie in an interval
+    of length `width`.
 
-    width: > 0.  n_selections: n >= 1.  Source: Cesar and Rogers (2021): bounded range is (width^2 / 8)-zCDP.
+    width: > 0.  n_selections: n >= 1.  Source: Cesar and Rogers (2021): bounded range is (width^2 /
+    8)-zCDP.
     """
     return lambda orders: orders * (n_selections * width**2 / 8)
 
 
 def laplace_curve(shift: float, n_values: int) -> Curve:
-    """D_alpha of n Laplace releases whose values each move by at most `shift` noise scales; exact where all do.
+    """D_alpha of n Laplace releases whose values each move by at most `shift` noise scales; exact
+    where all do.
 
-    D_alpha = n / (alpha - 1) ln(alpha / (2 alpha - 1) e^((alpha - 1) shift) + (alpha - 1) / (2 alpha - 1) e^(-alpha shift))
+    D_alpha = n / (alpha - 1) ln(alpha / (2 alpha - 1) e^((alpha - 1) shift) + (alpha - 1) / (2
+    alpha - 1) e^(-alpha shift))
     shift: > 0.  n_values: n >= 1.  Source: Mironov (2017), Table II.
     """
 
@@ -46,8 +52,10 @@ def laplace_curve(shift: float, n_values: int) -> Curve:
 def to_epsilon(orders: np.ndarray, log_moments: np.ndarray, delta: float) -> float:
     """Smallest epsilon that the log-moments give at `delta`.
 
-    min over alpha of (K(alpha) - ln delta - ln alpha) / (alpha - 1) + ln(1 - 1 / alpha), and at least 0
-    orders, log_moments: (m,), alpha > 1.  delta: in (0, 1).  Every order is valid, so a coarse grid is only looser.
+    min over alpha of (K(alpha) - ln delta - ln alpha) / (alpha - 1) + ln(1 - 1 / alpha), and at
+    least 0
+    orders, log_moments: (m,), alpha > 1.  delta: in (0, 1).  Every order is valid, so a coarse grid
+    is only looser.
     Source: Canonne, Kamath and Steinke (2020), Proposition 12.
     """
     values = (log_moments - np.log(delta) - np.log(orders)) / (orders - 1) + np.log1p(-1 / orders)
@@ -62,18 +70,24 @@ def curve_epsilon(curve: Curve, delta: float, n_rounds: int = 1) -> float:
 def sampled_log_moments(curve: Curve, sample_rate: float, neighbouring: str) -> np.ndarray:
     """Upper bounds on K(alpha) at ORDERS for an upload computed on ONE Poisson sample.
 
-    curve: add/remove curve of the upload before sampling.  sample_rate: q in (0, 1).  Returns (len(ORDERS),), >= 0.
-    Guarantee: for any mechanism with that curve, both directions, neighbouring "add_remove" or "replace_one".
-    Proof. Write M0 for the upload without the record, a = M1 / M0 for its ratio with it (x in, given the rest of the
-    sample); by joint convexity one sample of the rest is enough. Let c(alpha) = (1 - q)^(1 - alpha) - 1 - (alpha - 1) q.
-    (1) With the record against without: E[(1 - q + q a)^alpha], expanded by the binomial theorem: `forth`, exact.
-    (2) Without against with: E[f(a)], f(a) = (1 - q + q a)^(1 - alpha). Its second-order remainder at a = 1, divided
-        by (a - 1)^2, falls in a, so is at most its value at a = 0: E f <= 1 + c(alpha) chi2, chi2 = E(a - 1)^2; also
-        f <= (1 - q)^(1 - alpha): `back`.
-    (3) Replace-one, ratios a and b: E[(1 - q + q a)^alpha f(b)] is at most forth * (1 - q)^(1 - alpha), and at most
-        forth * back + sqrt(Var (1 - q + q a)^alpha  Var f(b)) by Cauchy-Schwarz; both means are >= 1, so the variances
-        are at most forth(2 alpha) - 1 and back(2 alpha - 1) - 1.
-    Source: (1) as in Mironov, Talwar and Zhang (2019); (2) and (3) are ours, checked against enumeration in the tests.
+    curve: add/remove curve of the upload before sampling.  sample_rate: q in (0, 1).  Returns
+    (len(ORDERS),), >= 0.
+    Guarantee: for any mechanism with that curve, both directions, neighbouring "add_remove" or
+    "replace_one".
+    Proof. Write M0 for the upload without the record, a = M1 / M0 for its ratio with it (x in,
+    given the rest of the sample); by joint convexity one sample of the rest is enough. Let c(alpha)
+    = (1 - q)^(1 - alpha) - 1 - (alpha - 1) q.
+    (1) With the record against without: E[(1 - q + q a)^alpha], expanded by the binomial theorem:
+    `forth`, exact.
+    (2) Without against with: E[f(a)], f(a) = (1 - q + q a)^(1 - alpha). Its second-order remainder
+        at a = 1, divided by (a - 1)^2, falls in a, so is at most its value at a = 0: E f <= 1 +
+        c(alpha) chi2, chi2 = E(a - 1)^2; also f <= (1 - q)^(1 - alpha): `back`.
+    (3) Replace-one, ratios a and b: E[(1 - q + q a)^alpha f(b)] is at most forth * (1 - q)^(1 -
+        alpha), and at most forth * back + sqrt(Var (1 - q + q a)^alpha  Var f(b)) by
+        Cauchy-Schwarz; both means are >= 1, so the variances are at most forth(2 alpha) - 1 and
+        back(2 alpha - 1) - 1.
+    Source: (1) as in Mironov, Talwar and Zhang (2019); (2) and (3) are ours, checked against
+    enumeration in the tests.
     """
     q = sample_rate
     whole = np.arange(2.0, 2 * ORDERS[-1] + 1)
@@ -97,7 +111,8 @@ def sampled_log_moments(curve: Curve, sample_rate: float, neighbouring: str) -> 
 
 
 def sampled_epsilon(log_moments: np.ndarray, delta: float, n_rounds: int) -> float:
-    """Epsilon at `delta` of `n_rounds` rounds of these log-moments at ORDERS; chords between orders are valid bounds."""
+    """Epsilon at `delta` of `n_rounds` rounds of these log-moments at ORDERS; chords between orders
+    are valid bounds."""
     orders = np.unique(np.r_[np.arange(1.02, 12, 0.02), ORDERS[1:]])
     return to_epsilon(orders, n_rounds * np.interp(orders, ORDERS, log_moments), delta)
 
@@ -107,7 +122,8 @@ def _log_expm1(values):
 
 
 def _binomial_excess(pieces, q, factor):
-    """ln(E[(1 - q + q a)^alpha] - 1) at alpha = factor * ORDERS[1:]: binomial weights times E[a^l] - 1, no cancellation."""
+    """ln(E[(1 - q + q a)^alpha] - 1) at alpha = factor * ORDERS[1:]: binomial weights times E[a^l]
+    - 1, no cancellation."""
     rows, columns, binomial, starts = _binomials(factor)
     terms = binomial + (rows - columns) * np.log1p(-q) + columns * np.log(q) + pieces[columns]
     peak = np.maximum.reduceat(terms, starts)
@@ -117,7 +133,8 @@ def _binomial_excess(pieces, q, factor):
 
 @functools.cache
 def _binomials(factor):
-    """For every alpha = factor * ORDERS[1:], one after the other: alpha, l = 2 ... alpha, ln C(alpha, l), and the starts."""
+    """For every alpha = factor * ORDERS[1:], one after the other: alpha, l = 2 ... alpha, ln
+    C(alpha, l), and the starts."""
     orders = factor * ORDERS[1:]
     rows = np.repeat(orders, orders - 1)
     columns = np.concatenate([np.arange(2, order + 1) for order in orders])

@@ -1,4 +1,5 @@
-"""The rules that turn a measurement into a verdict. A rule and its reason are set before the run that it decides."""
+"""The rules that turn a measurement into a verdict. A rule and its reason are set before the run
+that it decides."""
 
 from dataclasses import dataclass, field
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
@@ -27,7 +28,8 @@ SEED_SHARE = 0.8  # of the seeds must agree: a mean that one seed carries is no 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a rule found: the verdict, our headline number, its spread over seeds, and a word on why."""
+    """What a rule found: the verdict, our headline number, its spread over seeds, and a word on
+    why."""
 
     verdict: str
     value: float | None
@@ -39,7 +41,8 @@ class Outcome:
 class Evidence:
     """What a notebook hands to a rule.
 
-    values: a number, one per seed, or (for orderings and slopes) a dict from arm, or point, to either.
+    values: a number, one per seed, or (for orderings and slopes) a dict from arm, or point, to
+    either.
     against: what the claim says it is (a number, or one per point), where the rule needs it.
     proven: an upper bound that holds by proof, for `claim_fails_if_attained`.
     halfwidth: of the 95% interval of one value, given where fewer than 100 positives decide.
@@ -60,7 +63,8 @@ def measured(evidence: Evidence) -> Outcome:
 
 
 def digits(evidence: Evidence) -> Outcome:
-    """Reproduced if the value equals the printed text when rounded, or when cut off, to as many digits."""
+    """Reproduced if the value equals the printed text when rounded, or when cut off, to as many
+    digits."""
     value = _one(evidence.values)
     printed = Decimal(evidence.printed)
     step = Decimal(1).scaleb(printed.as_tuple().exponent)
@@ -76,9 +80,11 @@ def digits(evidence: Evidence) -> Outcome:
 
 
 def within(evidence: Evidence) -> Outcome:
-    """Reproduced if the mean (its interval included) and 80% of seeds lie within abs (or rel times the target) of the target.
+    """Reproduced if the mean (its interval included) and 80% of seeds lie within abs (or rel times
+    the target) of the target.
 
-    level: true where the number is no difference (an AUC), so that its sign says nothing and there is no "direction only"."""
+    level: true where the number is no difference (an AUC), so that its sign says nothing and there
+    is no "direction only"."""
     seeds = _seeds(evidence.values)
     target = float(evidence.against if evidence.against is not None else evidence.printed)
     options = evidence.options
@@ -100,8 +106,9 @@ def within(evidence: Evidence) -> Outcome:
 
 
 def ordering(evidence: Evidence) -> Outcome:
-    """Reproduced if, in the asked share of seeds, the arms rise in the paper's order (each step to within `slack`)
-    and the last lies above the first by more than `slack`. The value is last minus first."""
+    """Reproduced if, in the asked share of seeds, the arms rise in the paper's order (each step to
+    within `slack`) and the last lies above the first by more than `slack`. The value is last minus
+    first."""
     arms, slack = evidence.options["ordering"], evidence.options.get("slack", 0.0)
     missing = [arm for arm in arms if arm not in evidence.values]
     if missing:
@@ -132,11 +139,13 @@ def flat(evidence: Evidence) -> Outcome:
 
 
 def slope(evidence: Evidence) -> Outcome:
-    """Reproduced if log(mean) rises over log(point) with the slope `at`, to within `abs`, and the 95% interval of the slope is no
-    wider than that to either side; direction only if the whole interval has the sign of `at`.
+    """Reproduced if log(mean) rises over log(point) with the slope `at`, to within `abs`, and the
+    95% interval of the slope is no wider than that to either side; direction only if the whole
+    interval has the sign of `at`.
 
-    values: a dict from point (at least three, > 0) to measured values (> 0), one per run. Ordinary least squares over the points;
-    the interval is Student's over their residuals, so that a line that bends has a wide one.
+    values: a dict from point (at least three, > 0) to measured values (> 0), one per run. Ordinary
+    least squares over the points; the interval is Student's over their residuals, so that a line
+    that bends has a wide one.
     """
     points = np.array([float(point) for point in evidence.values])
     means = np.array([_seeds(runs).mean() for runs in evidence.values.values()])
@@ -155,17 +164,20 @@ def slope(evidence: Evidence) -> Outcome:
 
 
 def at_least(evidence: Evidence) -> Outcome:
-    """Reproduced if the mean (its interval included) and 80% of seeds reach the threshold; direction only if 80% exceed 0."""
+    """Reproduced if the mean (its interval included) and 80% of seeds reach the threshold;
+    direction only if 80% exceed 0."""
     return _one_sided(evidence, sign=1)
 
 
 def at_most(evidence: Evidence) -> Outcome:
-    """Reproduced if the mean (its interval included) and 80% of seeds stay at or under the threshold."""
+    """Reproduced if the mean (its interval included) and 80% of seeds stay at or under the
+    threshold."""
     return _one_sided(evidence, sign=-1)
 
 
 def bound(evidence: Evidence) -> Outcome:
-    """Reproduced if measured <= bound at every point; refuted by one point above it (exact computation, 1e-9 slack).
+    """Reproduced if measured <= bound at every point; refuted by one point above it (exact
+    computation, 1e-9 slack).
 
     The value is the largest measured / bound.
     """
@@ -181,8 +193,9 @@ def bound(evidence: Evidence) -> Outcome:
 
 
 def claim_fails_if_attained(evidence: Evidence) -> Outcome:
-    """Mathematics and security: refuted if the attained value lies above what is claimed (1e-9 relative slack);
-    reproduced only if an upper bound that holds by proof lies at or under it; else the proof has a gap."""
+    """Mathematics and security: refuted if the attained value lies above what is claimed (1e-9
+    relative slack); reproduced only if an upper bound that holds by proof lies at or under it; else
+    the proof has a gap."""
     attained, claimed = _one(evidence.values), _one(evidence.against)
     if attained > claimed + 1e-9 * abs(claimed):
         return Outcome(
@@ -220,7 +233,8 @@ def plain(verdict: str) -> str:
 
 
 def parse(rule) -> tuple[str, dict]:
-    """A claim's rule as (name, options): "digits", or {within = {abs = .01}}, or {ordering = [...], slack = .005}.
+    """A claim's rule as (name, options): "digits", or {within = {abs = .01}}, or {ordering = [...],
+    slack = .005}.
 
     ValueError if no rule, or more than one, is named.
     """

@@ -5,7 +5,8 @@ from scipy import stats
 
 
 def fitted(x, y_runs, *, confidence: float = 0.95) -> tuple[float, float, float]:
-    """The slope of log(mean of runs) over log(x), least squares, and Student's interval over the points' residuals.
+    """The slope of log(mean of runs) over log(x), least squares, and Student's interval over the
+    points' residuals.
 
     x: (S,) > 0, S >= 3.  y_runs: (S,) or (S, n_runs), each mean > 0.  confidence: in (0, 1).
     Returns (slope, low, high). A line that bends has a wide interval; so has a noisy one.

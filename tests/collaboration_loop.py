@@ -1,4 +1,5 @@
-"""Oracle of `ppkit.collaboration.training`: wu2020's algorithms one run after the other, as one would write them."""
+"""Oracle of `ppkit.collaboration.training`: wu2020's algorithms one run after the other, as one
+would write them."""
 
 import math
 
@@ -48,7 +49,8 @@ def run(
     answers=None,
     rounds=None,
 ):
-    """One run: lists of theta[k] and of bar[k] for k = 1, 2, ...; weights n_l / n of those who answer; Laplace noise.
+    """One run: lists of theta[k] and of bar[k] for k = 1, 2, ...; weights n_l / n of those who
+    answer; Laplace noise.
 
     rounds: stop after so many questions, for timing.
     """

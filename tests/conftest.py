@@ -1,4 +1,5 @@
-"""Tiny projects for the tests of the runner: a folder of notebooks made here, and the command line run on it."""
+"""Tiny projects for the tests of the runner: a folder of notebooks made here, and the command line
+run on it."""
 
 import os
 import signal
@@ -11,7 +12,8 @@ from waiting import FAR
 
 from ppkit import cli
 
-# A shell that starts CI in the background ignores Ctrl-C for all its children; the tests of Ctrl-C need it heard.
+# A shell that starts CI in the background ignores Ctrl-C for all its children; the tests of Ctrl-C
+# need it heard.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 STARTS_A_PROCESS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
@@ -30,7 +32,8 @@ sys.addaudithook(_watch)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """A test without the mark `processes` may start none, nor may its fixtures: `make check` runs what is left."""
+    """A test without the mark `processes` may start none, nor may its fixtures: `make check` runs
+    what is left."""
     global unmarked
     unmarked = None if item.get_closest_marker("processes") else item.nodeid
     try:

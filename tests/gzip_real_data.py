@@ -1,4 +1,5 @@
-"""Real files as gzipped CSV in another folder, for the run that CI makes on them: gzip_real_data.py FROM TO."""
+"""Real files as gzipped CSV in another folder, for the run that CI makes on them: gzip_real_data.py
+FROM TO."""
 
 import sys
 from pathlib import Path
@@ -7,7 +8,8 @@ import pandas as pd
 
 
 def pack(source: Path, target: Path) -> None:
-    """Write every CSV and parquet file of `source` into `target` as .csv.gz, rows and columns as they are."""
+    """Write every CSV and parquet file of `source` into `target` as .csv.gz, rows and columns as
+    they are."""
     target.mkdir(parents=True, exist_ok=True)
     for file in sorted(source.iterdir()):
         if file.suffix in (".csv", ".parquet"):

@@ -1,4 +1,5 @@
-"""A pytest plugin for the nbval pass: adds up each notebook's time and prints the table; it judges nothing.
+"""A pytest plugin for the nbval pass: adds up each notebook's time and prints the table; it judges
+nothing.
 
 `pytest -p notebook_times --nbval notebooks`
 """

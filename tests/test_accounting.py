@@ -1,4 +1,5 @@
-"""Budgets against enumeration, hand-made bounds, pins from the reading of wang2018, and their own inverses."""
+"""Budgets against enumeration, hand-made bounds, pins from the reading of wang2018, and their own
+inverses."""
 
 import itertools
 import math
@@ -345,7 +346,8 @@ def test_bad_totals_are_named(call):
 
 
 def attained_over_rounds(epsilon, n, q, rounds, delta, step):
-    """Oracle: what counting + signs in every round attains, by convolving the round's loss, rounded down to a grid."""
+    """Oracle: what counting + signs in every round attains, by convolving the round's loss, rounded
+    down to a grid."""
     k = np.arange(n + 1)
     up = 1 / (1 + math.exp(-epsilon))
     fair, pushed = stats.binom.logpmf(k, n, 0.5), stats.binom.logpmf(k, n, up)

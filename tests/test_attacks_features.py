@@ -7,14 +7,16 @@ from ppkit.attacks.linking import follow, reconstruct_moved
 
 
 def linear(n=300, d=7, width=3, steps=4, seed=0, noise=0.0):
-    """X, and its views through random thetas: no training, so that rank is d as soon as width * steps >= d."""
+    """X, and its views through random thetas: no training, so that rank is d as soon as width *
+    steps >= d."""
     rng = np.random.default_rng(seed)
     X, thetas = rng.normal(size=(n, d)), rng.normal(size=(steps, d, width))
     return X, [X @ theta + noise * rng.normal(size=(n, width)) for theta in thetas]
 
 
 def trained(n=60, d=5, width=3, steps=8, lr=0.7, noise_variance=0.0, momentum=0.0, seed=0):
-    """Oracle of the holders' rule: theta moves by torch's SGD on some loss, plus noise; views, gradients and X."""
+    """Oracle of the holders' rule: theta moves by torch's SGD on some loss, plus noise; views,
+    gradients and X."""
     rng = torch.Generator().manual_seed(seed)
     X, target = (torch.randn(n, k, generator=rng, dtype=torch.float64) for k in (d, width))
     theta = torch.randn(d, width, generator=rng, dtype=torch.float64, requires_grad=True)
@@ -172,7 +174,8 @@ def test_the_last_gradient_is_not_needed():
 
 
 def test_langevin_noise_defeats_least_squares_and_tells_the_inner_products_itself():
-    """400 steps of width 3 are 1,200 draws of covariance 0.01 M: relative error about sqrt(5 / 1,200) = .065."""
+    """400 steps of width 3 are 1,200 draws of covariance 0.01 M: relative error about sqrt(5 /
+    1,200) = .065."""
     X, views, gradients = trained(steps=400, noise_variance=0.01, lr=0.05)
     upper = np.triu_indices(len(X), 1)
 
@@ -185,7 +188,8 @@ def test_langevin_noise_defeats_least_squares_and_tells_the_inner_products_itsel
 
 @pytest.mark.slow
 def test_noise_of_the_views_is_not_taken_for_noise_of_the_steps():
-    """Both differences' noise adds 2 noise^2 / N to every entry of D D^T: here about as much as the steps themselves do."""
+    """Both differences' noise adds 2 noise^2 / N to every entry of D D^T: here about as much as the
+    steps themselves do."""
     X, views, gradients = trained(n=300, steps=400, noise_variance=1e-4, lr=0.05)
     rng = np.random.default_rng(0)
     noisy = [np.asarray(view) + 0.12 * rng.normal(size=view.shape) for view in views]
@@ -242,7 +246,8 @@ def test_uncorrelated_features_need_no_step_at_all():
 
 
 def reshuffled(n=400, d=4, width=2, looks=4, n_batches=2, seed=0, move=0.02):
-    """X; views in a secret order each, first in the records' own; where each record stood; batch numbers by position."""
+    """X; views in a secret order each, first in the records' own; where each record stood; batch
+    numbers by position."""
     rng = np.random.default_rng(seed)
     X, theta, views, places = rng.normal(size=(n, d)), rng.normal(size=(d, width)), [], []
     batch = np.arange(n) * n_batches // n

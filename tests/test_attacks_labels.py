@@ -12,7 +12,8 @@ from ppkit.models import mlp
 
 
 def gradients_of(y, width=4, seed=0, spread=0.2, noise=0.0):
-    """(p - y) c with p in (0, .6) and c to one side of 0: what one step sends; the last layer's if spread is 0."""
+    """(p - y) c with p in (0, .6) and c to one side of 0: what one step sends; the last layer's if
+    spread is 0."""
     rng = np.random.default_rng(seed)
     p = 0.6 * rng.random(len(y))
     return (p - y + noise * rng.normal(size=len(y)))[:, None] * (
@@ -38,7 +39,8 @@ def test_one_direction_separates_the_labels_and_its_sign_is_the_label():
 
 
 def test_the_direction_is_that_of_the_gradients_as_they_are_not_less_their_mean():
-    """Along (1, 0) every record has length 1 to 3, along (0, 1) the spread is larger: about the mean (0, 1) would come first."""
+    """Along (1, 0) every record has length 1 to 3, along (0, 1) the spread is larger: about the
+    mean (0, 1) would come first."""
     G = np.array([[2.0, 1.9], [2.0, -1.9], [2.1, 1.9], [1.9, -1.9], [3.0, 0.0]])
     scores = first_direction(G).scores
     v = np.linalg.eigh(G.T @ G)[1][:, -1]

@@ -18,7 +18,8 @@ from ppkit.spnn import rivals, training
 
 
 def gaussians(n=4_000, shift=1.0, width=4, seed=0):
-    """Hidden features whose first column holds the bit: AUC Phi(shift / sqrt(2)) for who knows it."""
+    """Hidden features whose first column holds the bit: AUC Phi(shift / sqrt(2)) for who knows
+    it."""
     rng = np.random.default_rng(seed)
     bits = rng.integers(0, 2, n)
     hidden = rng.standard_normal((n, width))

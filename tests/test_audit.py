@@ -1,4 +1,5 @@
-"""Attained epsilons against nested quadrature, enumeration, runs of the real mechanisms, and the proved upper bounds."""
+"""Attained epsilons against nested quadrature, enumeration, runs of the real mechanisms, and the
+proved upper bounds."""
 
 import itertools
 import math
@@ -30,7 +31,8 @@ def within(r, at):
 
 
 def event_chance(g, n):
-    """Oracle: P(the first n are chosen, all +) for n = 1 or 2, Laplace noise of scale 1, by (nested) quadrature."""
+    """Oracle: P(the first n are chosen, all +) for n = 1 or 2, Laplace noise of scale 1, by
+    (nested) quadrature."""
 
     def others(r):
         return math.prod(within(r, at) for at in g[n:])
@@ -387,7 +389,8 @@ def test_bad_input_is_named(call, message):
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gumbel"])
 def test_at_delta_0_all_signs_up_attains_what_a_tiny_delta_tends_to(mechanism):
-    """n = d = 5: the count's largest loss by exact fractions of the sign's chance, and the limit of small deltas."""
+    """n = d = 5: the count's largest loss by exact fractions of the sign's chance, and the limit of
+    small deltas."""
     where = dict(
         sample_rate=0.1, n_uploads=5, n_parameters=5, neighbouring="add_remove", mechanism=mechanism
     )
@@ -398,7 +401,8 @@ def test_at_delta_0_all_signs_up_attains_what_a_tiny_delta_tends_to(mechanism):
 
 
 def test_table_1_s_pure_prints_are_exceeded_by_counting_signs():
-    """Rows 1, 2, 3, 5, 6, 7 by ln(1 - q + q (2 expit(eps))^n), n selected far from 0 (READING: 66.9 by exact_top_n's sign law)."""
+    """Rows 1, 2, 3, 5, 6, 7 by ln(1 - q + q (2 expit(eps))^n), n selected far from 0 (READING: 66.9
+    by exact_top_n's sign law)."""
     for row, expected in zip(
         np.array(TABLE_1, dtype=object)[[0, 1, 2, 4, 5, 6]],
         (65.2, 134.9, 66.8, 308.9, 622.4, 310.5),

@@ -1,4 +1,5 @@
-"""One record out of a gradient: exact on random nets, and every refusal for a reason found again here."""
+"""One record out of a gradient: exact on random nets, and every refusal for a reason found again
+here."""
 
 import copy
 import math
@@ -22,7 +23,8 @@ ACTIVATIONS = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh}
 
 
 def first_delta(model, kind, x, y):
-    """Oracle: back-propagation by hand in numpy; dL/dz of the first layer, and the factors that it is a product of."""
+    """Oracle: back-propagation by hand in numpy; dL/dz of the first layer, and the factors that it
+    is a product of."""
     linear = [layer for layer in model if isinstance(layer, nn.Linear)]
     a, slopes = x, []
     for k, layer in enumerate(linear):
@@ -40,7 +42,8 @@ def first_delta(model, kind, x, y):
 
 
 def random_net(rng):
-    """Widths 1..40, 0 to 4 hidden layers, three activations, weights and rows of sizes 1e-6 to 1e6, some without bias."""
+    """Widths 1..40, 0 to 4 hidden layers, three activations, weights and rows of sizes 1e-6 to 1e6,
+    some without bias."""
     kind = str(rng.choice(list(ACTIVATIONS)))
     sizes = [int(v) for v in rng.integers(1, 41, size=rng.integers(0, 5) + 1)] + [
         int(rng.integers(1, 6))
@@ -118,7 +121,8 @@ def test_the_noisy_row_maximises_the_likelihood_and_beats_least_squares():
 
     def misfit(
         row,
-    ):  # what is left when each neuron takes its best delta: the negative log-likelihood's only term
+        # what is left when each neuron takes its best delta: the negative log-likelihood's only term
+    ):
         line = np.append(row, 1.0)
         both = np.c_[dW, db]
         return float((both**2).sum() - ((both @ line) ** 2).sum() / (line @ line))

@@ -1,4 +1,5 @@
-"""Batches out of gradients: everything that is found is a record, and what is known to be open is found."""
+"""Batches out of gradients: everything that is found is a record, and what is known to be open is
+found."""
 
 import copy
 import math
@@ -65,7 +66,8 @@ def test_isolated_counts_records_that_a_neuron_sees_alone(n_records):
 
 
 def hits(found, X, limit=1e-6):
-    """For each row found, the record of the batch that it is, to `limit`; an error if it is none."""
+    """For each row found, the record of the batch that it is, to `limit`; an error if it is
+    none."""
     distance = np.abs(found.rows[:, None] - X.double().numpy()[None]).max(axis=2)
     assert (distance.min(axis=1, initial=np.inf) < limit).all()
     return distance.argmin(axis=1)

@@ -1,4 +1,5 @@
-"""The law of a ratio of normal variables, against quadrature, simulation and limits known by hand."""
+"""The law of a ratio of normal variables, against quadrature, simulation and limits known by
+hand."""
 
 import math
 
@@ -41,7 +42,8 @@ def cdf_by_quadrature(t, *, mean_top, sd_top, mean_bottom, sd_bottom):
 
 
 def assert_law(draws, cdf):
-    """The empirical distribution function is off by more than the slack with chance <= FAILURE (DKW, Massart's constant)."""
+    """The empirical distribution function is off by more than the slack with chance <= FAILURE
+    (DKW, Massart's constant)."""
     draws = np.sort(draws)
     slack = math.sqrt(math.log(2 / FAILURE) / (2 * len(draws)))
     assert 2 * math.exp(-2 * len(draws) * slack**2) <= 1.01 * FAILURE < 1e-6
@@ -87,7 +89,8 @@ def test_limits_known_by_hand():
 
 
 def test_there_is_no_mean():
-    """M P(|A| > M) goes to 2 f_B(0) E|T| > 0, so the integral of P(|A| > M) over M, which is E|A|, diverges."""
+    """M P(|A| > M) goes to 2 f_B(0) E|T| > 0, so the integral of P(|A| > M) over M, which is E|A|,
+    diverges."""
     given = law(1.0, 0.5, 1.0, 0.5)
     expected = (
         2
@@ -109,7 +112,8 @@ def test_there_is_no_mean():
 @pytest.mark.parametrize("noise_scale", [0.003, 0.1, 2.0])
 @pytest.mark.parametrize("n_rounds", [1, 4])
 def test_the_attackers_error_has_the_law_that_is_claimed(noise_scale, n_rounds):
-    """End to end: logistic regression on one record, noise on every shared gradient, averaged, reconstructed."""
+    """End to end: logistic regression on one record, noise on every shared gradient, averaged,
+    reconstructed."""
     generator = torch.Generator().manual_seed(3)
     x = torch.tensor([[1.7, -0.4]], dtype=torch.float64)
     dW, db = (

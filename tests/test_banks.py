@@ -1,4 +1,5 @@
-"""The federation of kanodia2020: its tree, its rule against what it should be, and limits in which federated is central."""
+"""The federation of kanodia2020: its tree, its rule against what it should be, and limits in which
+federated is central."""
 
 import math
 from functools import partial
@@ -120,7 +121,8 @@ def test_pooled_and_one_server_hold_the_same_rows():
 
 
 def test_one_bank_with_all_rows_is_central_training():
-    """The whole run against a training loop that knows nothing of banks, models of both kinds, to 1e-12."""
+    """The whole run against a training loop that knows nothing of banks, models of both kinds, to
+    1e-12."""
     X, y = rows(300)
     tree = pooled(split_tree(len(y)))
     data = torch.from_numpy(X), torch.from_numpy(y).long()
@@ -169,7 +171,8 @@ def plain_sgd(model, X, y, rng, *, lr, size, n_epochs):
 
 
 def test_one_full_batch_step_of_three_banks_by_rows_is_one_step_of_one_server():
-    """FedSGD: weights in proportion to the rows make the mean of the banks' gradients the gradient of all rows."""
+    """FedSGD: weights in proportion to the rows make the mean of the banks' gradients the gradient
+    of all rows."""
     X, y = rows(1_000)
     tree = split_tree(1_000)
     training = Training(n_epochs=1, batch_size=1_000)
@@ -210,7 +213,8 @@ def test_equal_models_with_any_weights_stay_what_they_are():
 
 
 def test_the_papers_rule_step_by_step():
-    """The history obeys section 4.2.3 with its printed weights, and without sending back the banks never hear of it."""
+    """The history obeys section 4.2.3 with its printed weights, and without sending back the banks
+    never hear of it."""
     X, y = rows()
     training = Training(n_epochs=1, batch_size=32)
     history = run(X, y, split_tree(len(y)), training=training, seed=3)
@@ -241,7 +245,8 @@ def test_sent_back_each_bank_starts_from_the_global_weights():
 
 
 def test_a_bank_trains_on_its_own_rows_only():
-    """NaN-free poison: changing what bank 3 holds moves bank 3 alone, and the test rows move nobody."""
+    """NaN-free poison: changing what bank 3 holds moves bank 3 alone, and the test rows move
+    nobody."""
     X, y = rows()
     tree = split_tree(len(y))
     before = run(X, y, tree)
@@ -263,9 +268,11 @@ def test_a_bank_trains_on_its_own_rows_only():
 
 
 def test_adding_weights_triples_a_logistic_regression_that_has_converged():
-    """AUC, average precision and accuracy stay; log-loss breaks; the calibration slope falls to a third.
+    """AUC, average precision and accuracy stay; log-loss breaks; the calibration slope falls to a
+    third.
 
-    Banks of one distribution, 20,000 noisy rows: deterministic by seed.  The exact factor is 3 when all banks agree.
+    Banks of one distribution, 20,000 noisy rows: deterministic by seed.  The exact factor is 3 when
+    all banks agree.
     """
     X, y = rows(20_000)
     training = Training(n_epochs=6, batch_size=64, optimizer=partial(torch.optim.SGD, lr=0.5))
@@ -316,7 +323,8 @@ def test_scores_read_two_logits_as_one():
 
 
 def test_every_holder_shuffles_by_a_generator_of_its_own():
-    """Bank k's upload is what a plain loop gives from its own start, its rows and its own shuffles, and nobody else's."""
+    """Bank k's upload is what a plain loop gives from its own start, its rows and its own shuffles,
+    and nobody else's."""
     X, y = rows()
     tree, training = split_tree(len(y)), Training(n_epochs=2, batch_size=16)
     uploads = run(X, y, tree, training=training, seed=7).uploads[0]
@@ -432,7 +440,8 @@ def test_a_gradient_of_ones_own_takes_the_place_of_the_mean():
 
 
 def test_clipping_each_record_undoes_one_gross_outlier():
-    """Section 6.3 on noisy rows: one feature of one row times 10,000 ruins plain SGD and hardly moves the clipped one."""
+    """Section 6.3 on noisy rows: one feature of one row times 10,000 ruins plain SGD and hardly
+    moves the clipped one."""
     X, y = rows(3_000)
     spoilt = X.copy()
     spoilt[5, 0] *= 1e4

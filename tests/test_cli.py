@@ -1,4 +1,5 @@
-"""The command line: what it refuses, in one sentence on stderr, with exit code 2 and no traceback."""
+"""The command line: what it refuses, in one sentence on stderr, with exit code 2 and no
+traceback."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""Who should be invited: the sorted shortcut against all subsets, the price of a cautious owner, weights and schedules."""
+"""Who should be invited: the sorted shortcut against all subsets, the price of a cautious owner,
+weights and schedules."""
 
 import itertools
 import math
@@ -22,7 +23,8 @@ from ppkit.collaboration.training import train
 
 
 def every_value(n_records, epsilons, *, noise=1, estimation=0):
-    """The oracle: every nonempty subset, one after the other, in exact fractions (inf: no noise)."""
+    """The oracle: every nonempty subset, one after the other, in exact fractions (inf: no
+    noise)."""
     cost = [Fraction(0) if e == math.inf else 1 / Fraction(e) ** 2 for e in epsilons]
     found = {}
     for size in range(1, len(cost) + 1):
@@ -85,11 +87,13 @@ def test_of_equal_coalitions_the_one_with_the_most_records_is_taken(method):
         2,
     )  # both without noise: value 0
     assert best_coalition([5], [0.1], method=method).members == (0,)
-    # 4 records at 1/eps^2 = 4, twice 1 at 17/8: 4/16 = 1/4 and (4 + 17/4)/36 = .2292, together better
+    # 4 records at 1/eps^2 = 4, twice 1 at 17/8: 4/16 = 1/4 and (4 + 17/4)/36 = .2292, together
+    # better
     assert best_coalition(
         [4, 1, 1], [0.5, math.sqrt(8 / 17), math.sqrt(8 / 17)], method=method
     ).members == (0, 1, 2)
-    # 4/16 = 1/4 = (4 + 5)/36: exactly as good, in whatever unit budgets are and however the sums are rounded
+    # 4/16 = 1/4 = (4 + 5)/36: exactly as good, in whatever unit budgets are and however the sums
+    # are rounded
     for scale in np.random.default_rng(9).uniform(0.1, 10, 50):
         assert best_coalition(
             [4, 1, 1], scale * np.sqrt([1 / 4, 2 / 5, 2 / 5]), method=method
@@ -262,7 +266,8 @@ def test_a_schedule_is_drawn():
         ],
         axis=0,
     )
-    # each a binomial share of chance 1/2: |share - .5| > .08 has chance 2 exp(-2 * 2000 * .08^2) = 1.5e-11, 20 rounds 3e-10
+    # each a binomial share of chance 1/2: |share - .5| > .08 has chance 2 exp(-2 * 2000 * .08^2) =
+    # 1.5e-11, 20 rounds 3e-10
     assert np.abs(firsts - 0.5).max() < 0.08
 
 

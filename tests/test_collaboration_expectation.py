@@ -1,4 +1,5 @@
-"""The forecast without a fit against train itself: exactly, by unit impulses in the place of its noise."""
+"""The forecast without a fit against train itself: exactly, by unit impulses in the place of its
+noise."""
 
 import numpy as np
 import pytest
@@ -19,9 +20,11 @@ def banks(sizes=(5, 8, 3), p=3, seed=0, scale=1.0):
 
 
 def by_impulses(monkeypatch, owners, hessian, *, horizon, optimum, **settings):
-    """E psi at k = T: train is linear in its noise, each draw has variance 2, so the squares of all responses add up.
+    """E psi at k = T: train is linear in its noise, each draw has variance 2, so the squares of all
+    responses add up.
 
-    Run r has one draw of 1, at one round, owner and coordinate, and 0 elsewhere; the last run has 0 only.
+    Run r has one draw of 1, at one round, owner and coordinate, and 0 elsewhere; the last run has 0
+    only.
     """
     p, rounds = owners[0].X.shape[1], horizon - 1
     places = list(np.ndindex(rounds, len(owners), p))
@@ -112,7 +115,8 @@ def test_directions_that_no_record_has_cost_nothing():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_dependent_columns_and_curvatures_far_apart(seed):
-    """Rank 2 of 4, eigenvalues of 0 that rounding may turn negative: without noise, the run; with noise, finite and more."""
+    """Rank 2 of 4, eigenvalues of 0 that rounding may turn negative: without noise, the run; with
+    noise, finite and more."""
     owners = tuple(
         Owner(o.name, o.X @ np.array([[1, 0, 0.1, 0.3], [0, 0.1, 0.07, 0.0]]), o.y)
         for o in banks(p=2, seed=seed)
@@ -200,7 +204,8 @@ def test_reach_by_hand_and_against_the_recursion():
 
 
 def test_far_from_the_box_the_law_holds_and_at_the_box_it_does_not():
-    """The mean of 20,000 runs; the margins are 8 of its standard errors and more, which the test asserts (a chance < 1e-6)."""
+    """The mean of 20,000 runs; the margins are 8 of its standard errors and more, which the test
+    asserts (a chance < 1e-6)."""
     owners = banks((40, 40), p=2)
     best = squared().value(best_theta(owners, 0.0), owners)
     for epsilons, at_least, at_most in (([300.0] * 2, 0.9, 1.1), ([3.0] * 2, 0.0, 0.6)):

@@ -139,7 +139,8 @@ def test_hinge_sums_do_not_depend_on_how_close_the_models_are(spread, together):
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [1.0, 100.0, 1e8])
 def test_margins_within_float32s_rounding_of_1_are_decided_in_float64(size):
-    """Margins 1 +- 1e-10: float32 alone gets half of them wrong (asserted), the second look none."""
+    """Margins 1 +- 1e-10: float32 alone gets half of them wrong (asserted), the second look
+    none."""
     rng = np.random.default_rng(4)
     Z, side = rng.standard_normal((4_000, 9)), np.where(rng.random(4_000) < 0.5, 1e-10, -1e-10)
     theta = rng.standard_normal(9) * size

@@ -1,4 +1,5 @@
-"""theta* and its certificate: against other solvers, at the edges of the box, and refused where there is none."""
+"""theta* and its certificate: against other solvers, at the edges of the box, and refused where
+there is none."""
 
 import numpy as np
 import pytest
@@ -88,7 +89,8 @@ def test_the_certificate_holds_at_every_point_that_was_tried(loss, theta_max):
 @pytest.mark.parametrize("theta_max", [50.0, 0.3])
 @pytest.mark.parametrize("repeated", [False, True])
 def test_a_bad_solution_of_the_library_is_found_out(monkeypatch, theta_max, repeated):
-    """The certificate does not trust the solver: moved away from theta*, the gap covers what was lost."""
+    """The certificate does not trust the solver: moved away from theta*, the gap covers what was
+    lost."""
     owners, bounds = some_owners(squared()), Bounds(24.0, theta_max, 100.0)
     if repeated:
         owners = tuple(
@@ -155,7 +157,8 @@ def test_without_a_regulariser_the_box_holds_the_hinge_as_a_linear_program():
 
 @pytest.mark.slow
 def test_a_kink_where_all_records_stand_is_certified():
-    """f = r/2 b^2 + (1 - pi)(1 + b)_+ + pi (1 - b)_+: for a few frauds b = -1 is best, and f = r/2 + 2 pi there."""
+    """f = r/2 b^2 + (1 - pi)(1 + b)_+ + pi (1 - b)_+: for a few frauds b = -1 is best, and f = r/2
+    + 2 pi there."""
     n, frauds = 4000, 8
     y = np.r_[np.ones(frauds), -np.ones(n - frauds)]
     for regularisation in (1e-3, 0.01, 0.5):

@@ -1,4 +1,5 @@
-"""The records of wu2020's two experiments: what is fitted where, what is clipped, and that no record depends on another."""
+"""The records of wu2020's two experiments: what is fitted where, what is clipped, and that no
+record depends on another."""
 
 import numpy as np
 import pytest
@@ -30,7 +31,8 @@ def with_one_row_changed(dataset, row, other):
 
 
 def slow_components(dataset, n_public, n_components):
-    """Standardise by the public rows and rotate by the eigenvectors of their covariance, signs aside; in plain loops."""
+    """Standardise by the public rows and rotate by the eigenvectors of their covariance, signs
+    aside; in plain loops."""
     X = np.asarray(dataset.X, dtype=np.float64)
     public = X[len(X) - n_public :]
     columns = []
@@ -95,7 +97,8 @@ def test_everything_lies_within_the_public_bounds(loans):
     "level, size", [("none", (1.5, 2.9)), ("constant", (12.2, 12.9)), ("public", (1.5, 2.9))]
 )
 def test_the_box_is_chosen_from_public_rows(level, size):
-    """The public rows' own least squares, which no owner's record enters, lies inside the default box with room to spare."""
+    """The public rows' own least squares, which no owner's record enters, lies inside the default
+    box with room to spare."""
     for rows, n_public in ((12_000, 2_000), (30_000, 10_000)):
         made = lending(load("lending", source="standin", rows=rows), n_public=n_public, level=level)
         largest = np.abs(np.linalg.lstsq(made.public_X, made.public_y, rcond=None)[0]).max()
@@ -103,7 +106,8 @@ def test_the_box_is_chosen_from_public_rows(level, size):
 
 
 def test_zero_per_cent_for_everybody_is_nearly_as_good_as_the_papers_model(loans):
-    """Centred components and no constant: f(0) = E y^2, and at most var y of it can be explained."""
+    """Centred components and no constant: f(0) = E y^2, and at most var y of it can be
+    explained."""
     made = lending(loans, n_public=2_000)
     owners = blocks(made.X, made.y, [10_000])
     best = optimum(owners, loss=squared(), bounds=made.bounds).value

@@ -1,4 +1,5 @@
-"""Noise scales: Theorem 1 attained by formula and by counting, and (epsilon, delta) against dp_accounting."""
+"""Noise scales: Theorem 1 attained by formula and by counting, and (epsilon, delta) against
+dp_accounting."""
 
 import math
 
@@ -30,7 +31,8 @@ CORNER = np.array([[-2.0], [-2.0]])
 
 
 def neighbours(loss):
-    """Two owners of N records, all but one of them (0, 0), that differ in one record: gradients 2 Xi / N apart."""
+    """Two owners of N records, all but one of them (0, 0), that differ in one record: gradients 2
+    Xi / N apart."""
 
     def owner(x, label):
         X, y = np.zeros((N, 2)), np.full(N, label)
@@ -42,7 +44,8 @@ def neighbours(loss):
 
 @pytest.mark.parametrize("loss", [hinge(0.0), hinge(0.0, 4.0), squared()], ids=str)
 def test_theorem_1_is_attained_exactly_over_all_answers(loss):
-    """All T answers lie beyond both means in every coordinate that moves: log-likelihood ratio T (2 Xi / n) / b = epsilon."""
+    """All T answers lie beyond both means in every coordinate that moves: log-likelihood ratio T (2
+    Xi / n) / b = epsilon."""
     epsilon, T, xi = 0.7, 20, loss.gradient_bound(BOUNDS)
     theta = (
         CORNER if loss.kind == "squared" else np.zeros((2, 1))
@@ -57,10 +60,12 @@ def test_theorem_1_is_attained_exactly_over_all_answers(loss):
 
 @pytest.mark.slow
 def test_empirical_epsilon_is_below_the_promise_and_above_half_of_it():
-    """One answer of `train` (T = 1), event "theta[2] at or beyond what it is without noise": 1/2 against e^-epsilon / 2.
+    """One answer of `train` (T = 1), event "theta[2] at or beyond what it is without noise": 1/2
+    against e^-epsilon / 2.
 
-    200,000 runs a side. The bound exceeds the truth with chance <= 1e-8 (Clopper-Pearson), and is below .8 epsilon only if a
-    count is off by 5%: binomial tails, asserted < 1e-6. A halved sensitivity gives about 2 epsilon, a doubled one epsilon / 2.
+    200,000 runs a side. The bound exceeds the truth with chance <= 1e-8 (Clopper-Pearson), and is
+    below .8 epsilon only if a count is off by 5%: binomial tails, asserted < 1e-6. A halved
+    sensitivity gives about 2 epsilon, a doubled one epsilon / 2.
     """
     epsilon, loss, trials = 1.0, hinge(0.0), 200_000
     hits = []
@@ -123,7 +128,8 @@ def test_scales_move_as_the_formula_says():
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 @pytest.mark.parametrize("delta", [1e-9, 1e-5])
 def test_gaussian_scale_against_dp_accounting(epsilon, delta):
-    """T Gaussians of noise multiplier sigma / (2 Xi / n): never more than promised, and what dp_accounting's RDP says too."""
+    """T Gaussians of noise multiplier sigma / (2 Xi / n): never more than promised, and what
+    dp_accounting's RDP says too."""
     sigma = gaussian_scale(**BASE, epsilon=epsilon, delta=delta)
     event = dp_accounting.SelfComposedDpEvent(
         dp_accounting.GaussianDpEvent(sigma / (2 * 3.0 / 50)), 20
@@ -139,7 +145,8 @@ def test_gaussian_scale_against_dp_accounting(epsilon, delta):
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-6, 1e-5, 3e-5, 1e-3])
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.1])
 def test_gaussian_scale_at_small_epsilon_against_the_exact_curve(epsilon, delta):
-    """T Gaussians are one, mu = sqrt(T) (2 Xi / n) / sigma: delta = F(mu/2 - e/mu) - exp(e) F(-mu/2 - e/mu) (Balle, Wang)."""
+    """T Gaussians are one, mu = sqrt(T) (2 Xi / n) / sigma: delta = F(mu/2 - e/mu) - exp(e) F(-mu/2
+    - e/mu) (Balle, Wang)."""
 
     def exact_delta(log_mu):
         mu = math.exp(log_mu)
@@ -174,7 +181,8 @@ def test_a_budget_below_the_orders_is_refused_and_one_above_the_bracket_holds():
 
 @pytest.mark.parametrize("kappa", [1, 2])
 def test_with_kappa_a_shared_record_pays_the_mean_of_the_promises(kappa):
-    """Owners of .1 and 10: with kappa 2 the record that both hold costs 5.05, not .1; alike owners keep their promise."""
+    """Owners of .1 and 10: with kappa 2 the record that both hold costs 5.05, not .1; alike owners
+    keep their promise."""
 
     def paid(promises):
         scales = [
@@ -189,7 +197,8 @@ def test_with_kappa_a_shared_record_pays_the_mean_of_the_promises(kappa):
 
 
 def test_zcdp_budget_by_the_textbook_conversion():
-    """rho + 2 sqrt(rho ln(1 / delta)) is a looser conversion, so its rho is smaller, by less than a half at delta = 1e-6."""
+    """rho + 2 sqrt(rho ln(1 / delta)) is a looser conversion, so its rho is smaller, by less than a
+    half at delta = 1e-6."""
     for epsilon in (0.1, 1.0, 5.0):
         textbook = optimize.brentq(
             lambda rho: rho + 2 * math.sqrt(rho * math.log(1e6)) - epsilon, 1e-9, 10
@@ -220,7 +229,8 @@ def test_laplace_scale_with_delta_is_never_above_the_pure_one_and_holds(epsilon,
 
 
 def test_an_l1_shift_is_worst_in_one_coordinate():
-    """What `laplace_scale` rests on: (alpha - 1) D_alpha(s) + (alpha - 1) D_alpha(t) <= (alpha - 1) D_alpha(s + t)."""
+    """What `laplace_scale` rests on: (alpha - 1) D_alpha(s) + (alpha - 1) D_alpha(t) <= (alpha - 1)
+    D_alpha(s + t)."""
     orders = 1 + np.logspace(-3, 3, 60)
     for s in np.logspace(-3, 1, 12):
         for t in np.logspace(-3, 1, 12):

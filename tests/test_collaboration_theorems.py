@@ -1,4 +1,5 @@
-"""wu2020's theorems: exact fractions, loops written out, hand-derived values, and the counter-examples attained."""
+"""wu2020's theorems: exact fractions, loops written out, hand-derived values, and the
+counter-examples attained."""
 
 import math
 from fractions import Fraction
@@ -22,7 +23,8 @@ def exact_zeta(n_averaged, h):
 
 
 def exact_quadratic(horizon, step, noise):
-    """E theta[k]^2/2 in fractions, from mean and variance apart (not the recursion of the module)."""
+    """E theta[k]^2/2 in fractions, from mean and variance apart (not the recursion of the
+    module)."""
     mean, variance, values = Fraction(1), Fraction(0), []
     for k in range(1, horizon + 1):
         values.append((mean**2 + variance) / 2)
@@ -48,7 +50,8 @@ def test_the_noise_has_p_times_appendix_b():
 
 
 def test_the_noise_of_the_code_that_runs():
-    """Sampled: the mean of 20,000 squares, exponential-type tails, within 8 standard errors (a chance below 1e-6)."""
+    """Sampled: the mean of 20,000 squares, exponential-type tails, within 8 standard errors (a
+    chance below 1e-6)."""
     rng, scales, n = (
         np.random.default_rng(7),
         np.array([0.2, 0.05, 0.4]),
@@ -148,7 +151,8 @@ def test_theorem_2_is_true_and_empty_where_rho_grows_like_the_square_of_the_hori
 
 @pytest.mark.parametrize("step", [0.5, 10.0, 25.0, 60.0, 300.0])
 def test_algorithm_1_stays_below_the_bound_that_holds(step):
-    """f = theta' diag(1, 4) theta/2, so L = 1, lambda = 4: exact by mean and variance of each coordinate."""
+    """f = theta' diag(1, 4) theta/2, so L = 1, lambda = 4: exact by mean and variance of each
+    coordinate."""
     h, mean, variance, horizon, noise = (
         np.array([1.0, 4.0]),
         np.array([1.0, -0.5]),
@@ -226,7 +230,8 @@ def test_appendix_c_is_false_in_fractions():
 
 
 def algorithm_2(slope, horizon, step, noise, theta_max=1.0, strong=0.0):
-    """Algorithm 2 on f = strong theta^2/2 + slope theta from theta_max, noise (T,) given: bar[T]."""
+    """Algorithm 2 on f = strong theta^2/2 + slope theta from theta_max, noise (T,) given:
+    bar[T]."""
     theta, bar, h = theta_max, 0.0, 1 / math.sqrt(horizon)
     for k in range(1, horizon):
         bar = (k - 1) / (h + k) * bar + (h + 1) / (h + k) * theta
@@ -253,7 +258,8 @@ def test_no_c1_gets_below_the_corner(horizon, step):
 
 
 def test_theorem_3_fails_for_any_constants_once_the_budget_is_large():
-    """c2 = 1e9 and c1 = 1e6 at T = 100: beyond the budget that the docstring names, the corner is above the right side."""
+    """c2 = 1e9 and c1 = 1e6 at T = 100: beyond the budget that the docstring names, the corner is
+    above the right side."""
     c2, n, N = 1e9, 3000, 3
     excess = theorems.corner_excess(100)
     budget = c2 * math.sqrt(N) / (n * excess)
@@ -291,9 +297,11 @@ def test_theorem_3s_constant_is_the_proofs_optimum():
 
 
 def test_algorithm_2s_bound_written_out_and_above_what_happens():
-    """The bound from the proof's own sum, with d_k = D^2 throughout, and against |theta - .3| with noise, 2,000 runs.
+    """The bound from the proof's own sum, with d_k = D^2 throughout, and against |theta - .3| with
+    noise, 2,000 runs.
 
-    The mean of 2,000 excesses in [0, 1.3] exceeds its expectation by t with chance <= exp(-2 n t^2/1.3^2) (Hoeffding)."""
+    The mean of 2,000 excesses in [0, 1.3] exceeds its expectation by t with chance <= exp(-2 n
+    t^2/1.3^2) (Hoeffding)."""
     D, G2, c1, T = 2.0, 1.0 + 0.5, 0.4, 30
     zeta = exact_zeta(T - 1, 1 / math.sqrt(T))
     rates = [c1 / math.sqrt(k) for k in range(1, T)]

@@ -46,7 +46,8 @@ def same(one, other, tolerance=1e-13):
 @pytest.mark.parametrize("algorithm, step", [(1, 300.0), (2, 0.5)])
 @pytest.mark.parametrize("all_answers", [False, True])
 def test_without_noise_it_is_the_loop(loss, algorithm, step, all_answers):
-    """epsilon = infinity is projected subgradient descent; to 1e-12, through the same code as with noise."""
+    """epsilon = infinity is projected subgradient descent; to 1e-12, through the same code as with
+    noise."""
     owners, start = problem(loss), np.array([0.1, -0.2, 0.3, 0.0, 0.4])
     got = trained(
         owners,
@@ -92,7 +93,8 @@ def test_without_noise_it_is_the_loop(loss, algorithm, step, all_answers):
 
 @pytest.mark.parametrize("algorithm, step", [(1, 300.0), (2, 0.5)])
 def test_with_noise_too_given_the_same_draws(algorithm, step):
-    """The loop fed with this module's own draws: exponentials of the setting's child generator, (owners, p, runs) a round."""
+    """The loop fed with this module's own draws: exponentials of the setting's child generator,
+    (owners, p, runs) a round."""
     loss, epsilons = hinge(0.2, 4.0), (0.5, 1.0, 30.0)
     owners = problem(loss)
     got = trained(owners, loss, epsilons, algorithm=algorithm, step=step)
@@ -223,7 +225,8 @@ def test_inverse_variance_is_records_where_all_are_alike():
 
 @pytest.mark.slow
 def test_inverse_variance_listens_to_those_with_little_noise():
-    """Shares go as (n epsilon)^2: three owners, no gradient (x = 0), so theta[2] is the weighted noise alone."""
+    """Shares go as (n epsilon)^2: three owners, no gradient (x = 0), so theta[2] is the weighted
+    noise alone."""
     owners = tuple(Owner(str(n), np.zeros((n, 2)), np.ones(n)) for n in (40, 80, 100))
     runs = 100_000
     made = trained(
@@ -259,7 +262,8 @@ def test_inverse_variance_listens_to_those_with_little_noise():
     [("laplace", None, "laplace"), ("laplace", 1e-6, "laplace"), ("gaussian", 1e-6, "norm")],
 )
 def test_the_noise_has_the_promised_law(mechanism, delta, law):
-    """x = 0, one owner with noise of share 1/4, one answer: theta[2] = -c1 (share) noise. DKW: chance 1e-7 a coordinate."""
+    """x = 0, one owner with noise of share 1/4, one answer: theta[2] = -c1 (share) noise. DKW:
+    chance 1e-7 a coordinate."""
     owners, runs = (
         (Owner("a", np.zeros((30, 3)), np.ones(30)), Owner("b", np.zeros((90, 3)), np.ones(90))),
         100_000,
@@ -290,7 +294,8 @@ def test_the_noise_has_the_promised_law(mechanism, delta, law):
 
 @pytest.mark.slow
 def test_noise_of_different_rounds_and_owners_adds_up():
-    """Gaussian noise, x = 0: theta[T + 1] is normal with variance c1^2 sum 1/k sum (n_l / n)^2 sigma_l^2. DKW, 1e-7."""
+    """Gaussian noise, x = 0: theta[T + 1] is normal with variance c1^2 sum 1/k sum (n_l / n)^2
+    sigma_l^2. DKW, 1e-7."""
     owners, runs, T = (
         (Owner("a", np.zeros((30, 1)), np.ones(30)), Owner("b", np.zeros((90, 1)), np.ones(90))),
         100_000,
@@ -365,7 +370,8 @@ def test_algorithm_1_says_where_it_left_the_box():
 
 @pytest.mark.parametrize("second, stays", [(1.5, False), (1.01, False), (0.99, True)])
 def test_inside_means_within_theta_max(second, stays):
-    """One record (1, 0) of label 1: theta[2] = rho / T^2 exactly; it is asked at k = 2, theta[3] at T = 3 is not."""
+    """One record (1, 0) of label 1: theta[2] = rho / T^2 exactly; it is asked at k = 2, theta[3] at
+    T = 3 is not."""
     owner = Owner("a", np.array([[1.0, 0.0]]), np.ones(1))
     made = trained((owner,), hinge(0.0), (INF,), algorithm=1, horizon=3, step=9 * second * 0.4)
     assert made.inside.tolist() == [stays] * 3

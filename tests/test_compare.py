@@ -1,4 +1,5 @@
-"""Weighted scores against `evaluation` on repeated rows, and the interval against the plain bootstrap and a known variance."""
+"""Weighted scores against `evaluation` on repeated rows, and the interval against the plain
+bootstrap and a known variance."""
 
 import numpy as np
 import pytest

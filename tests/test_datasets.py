@@ -1,4 +1,5 @@
-"""load, Dataset and the steps before learning: sources that cannot be forged, bad tables refused in one sentence."""
+"""load, Dataset and the steps before learning: sources that cannot be forged, bad tables refused in
+one sentence."""
 
 import copy
 import dataclasses

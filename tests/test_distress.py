@@ -1,4 +1,5 @@
-"""distress: three variants, bad files refused in one sentence, a stand-in whose companies live and end as companies do."""
+"""distress: three variants, bad files refused in one sentence, a stand-in whose companies live and
+end as companies do."""
 
 import io
 import os
@@ -19,7 +20,8 @@ MACRO = [f"x{i}" for i in range(61, 80)]
 
 
 def invented(n_companies=330, seed=5):
-    """Invented companies in the layout of the file, by a loop over companies and years: health fades, some end in distress."""
+    """Invented companies in the layout of the file, by a loop over companies and years: health
+    fades, some end in distress."""
     rng = np.random.default_rng(seed)
     national = rng.normal(size=(15, 19)).cumsum(axis=0) + np.arange(15)[:, None]
     pattern, rows = rng.normal(size=60), []

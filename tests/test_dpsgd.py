@@ -128,7 +128,8 @@ def gaussian_delta(epsilon, noise_multiplier, sensitivity):
 
 
 def hockey_stick(p, q, epsilon):
-    """Oracle: delta between two mixtures of unit-spread normals on the line, (weights, means) each, by a fine sum."""
+    """Oracle: delta between two mixtures of unit-spread normals on the line, (weights, means) each,
+    by a fine sum."""
     x = np.linspace(-40, 40, 400_001)
     density = [sum(w * stats.norm.pdf(x, m) for w, m in zip(*one)) for one in (p, q)]
     return float(np.maximum(density[0] - math.exp(epsilon) * density[1], 0).sum() * (x[1] - x[0]))
@@ -143,7 +144,8 @@ def test_poisson_batches_have_the_stated_law():
         assert torch.equal(drawn, drawn.unique())
     low, high = stats.binom.ppf([1e-7, 1 - 1e-7], 100_000, 0.3)
     assert low <= taken.sum() <= high
-    # the sizes: their sample variance is that of a binomial (a chi-square, to the normal's accuracy), not 0 and not N/4
+    # the sizes: their sample variance is that of a binomial (a chi-square, to the normal's
+    # accuracy), not 0 and not N/4
     assert (
         stats.chi2.ppf(1e-8, 499)
         < 499 * taken.sum(dim=1).var() / (200 * 0.3 * 0.7)
@@ -196,7 +198,8 @@ def test_one_fixed_batch_costs_what_the_closed_form_says_and_is_attained(noise_m
     )
     inner = math.log1p(math.expm1(epsilon) / rate)
     assert rate * gaussian_delta(inner, noise_multiplier, 2.0) == pytest.approx(delta, rel=2e-3)
-    # every other record pulls to -C; the target to +C or -C: the drawn sum moves by 2C with probability `rate`
+    # every other record pulls to -C; the target to +C or -C: the drawn sum moves by 2C with
+    # probability `rate`
     attained = hockey_stick(((1 - rate, rate), (0, 2 / noise_multiplier)), ((1,), (0,)), epsilon)
     assert attained == pytest.approx(delta, rel=2e-3)
 
@@ -213,7 +216,8 @@ def test_fixed_batches_lie_between_what_is_attained_and_the_rdp_bound(
     epsilon = epsilon_for_fixed_batches(
         noise_multiplier, n_records=1000, batch_size=batch_size, **settings
     )
-    # the pair above, round after round, is the removal of a record from Poisson batches at half the noise
+    # the pair above, round after round, is the removal of a record from Poisson batches at half the
+    # noise
     assert (
         epsilon
         >= epsilon_for(noise_multiplier / 2, sample_rate=batch_size / 1000, **settings) - 1e-3
@@ -282,9 +286,11 @@ def test_poisson_batches_of_microbatches_cover_every_move_within_the_ball(ends):
 
 
 def test_the_poisson_price_is_too_low_for_shuffled_batches():
-    """Chua et al. 2024, one epoch of T batches: all others' gradients are -C, the target's is C or (zero-out) 0.
+    """Chua et al. 2024, one epoch of T batches: all others' gradients are -C, the target's is C or
+    (zero-out) 0.
 
-    Its batch stands out by 2C or by C among T that are alike, and the event "some batch lies above c" attains a delta.
+    Its batch stands out by 2C or by C among T that are alike, and the event "some batch lies above
+    c" attains a delta.
     """
     n_batches, noise_multiplier, delta = 10_000, 0.5, 1e-6
     priced = epsilon_for(

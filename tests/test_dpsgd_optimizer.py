@@ -15,7 +15,8 @@ from ppkit.models import classification_loss, mlp, n_parameters
 
 
 class Gated(nn.Module):
-    """Neither a Sequential nor layered: a layer used twice, a weight tied to another layer's, a product."""
+    """Neither a Sequential nor layered: a layer used twice, a weight tied to another layer's, a
+    product."""
 
     def __init__(self, n_in):
         super().__init__()
@@ -207,7 +208,8 @@ def test_float32_norms_hold_where_the_records_of_a_microbatch_nearly_cancel():
 
 
 def first_moved(model, X, y, size, record, label):
-    """Sum over microbatches of size `size` (clip .5, no noise) with record 0 put in, or with its gradient zero (None)."""
+    """Sum over microbatches of size `size` (clip .5, no noise) with record 0 put in, or with its
+    gradient zero (None)."""
     X, y = X.clone(), y.clone()
     X[0], y[0] = record, label
     defend(model, l2_norm_clip=0.5, num_microbatches=24 // size).backward(model, X, y)
@@ -259,7 +261,8 @@ def test_the_noise_has_the_stated_spread_and_is_fresh_at_every_step(name, settin
         noisy.backward(model, X, y)
         draws.append((flat(model) - signal) * divisor / (3.0 * 0.5))
     noise = torch.stack(draws)
-    # 40 P squares of standard normals; the correlations of successive steps add up to a normal of variance 39 P
+    # 40 P squares of standard normals; the correlations of successive steps add up to a normal of
+    # variance 39 P
     n = noise.numel()
     low, high = stats.chi2.ppf([1e-7, 1 - 1e-7], df=n)
     assert stats.chi2.cdf(low, n) + stats.chi2.sf(high, n) < 3e-7

@@ -1,4 +1,5 @@
-"""Each measure against its definition, and the interval of an AUC against the spread of simulated test sets."""
+"""Each measure against its definition, and the interval of an AUC against the spread of simulated
+test sets."""
 
 import math
 
@@ -20,8 +21,10 @@ def test_auc_is_the_share_of_ordered_pairs():
 def test_the_interval_covers_and_is_not_much_too_wide():
     """2,000 test sets of 60 and 400 exponential scores (A = .9): coverage between .92 and .99.
 
-    With true coverage .95 the binomial standard error is .0049; .92 and .99 are 6 and 8 of them away, which
-    happens by chance less than 1e-7 of the time; Hanley and McNeil's variance is exact for exponential scores.
+    With true coverage .95 the binomial standard error is .0049; .92 and .99 are 6 and 8 of them
+    away, which
+    happens by chance less than 1e-7 of the time; Hanley and McNeil's variance is exact for
+    exponential scores.
     """
     rng = np.random.default_rng(1)
     covered = []
@@ -91,7 +94,8 @@ def test_scaling_the_logits_divides_the_slope_and_moves_nothing_else_in_the_rank
 
 
 def test_few_positives_far_out():
-    """28 of 28,480, all but one above every negative: a large slope, found, no warning, and a likelihood at its top."""
+    """28 of 28,480, all but one above every negative: a large slope, found, no warning, and a
+    likelihood at its top."""
     rng = np.random.default_rng(3)
     y = np.zeros(28_480, int)
     y[:28] = 1

@@ -1,4 +1,5 @@
-"""Splits: nothing lost, nothing shared, a test set that stays. Averages: against their definition."""
+"""Splits: nothing lost, nothing shared, a test set that stays. Averages: against their
+definition."""
 
 import numpy as np
 import pytest

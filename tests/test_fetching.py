@@ -1,4 +1,5 @@
-"""ppkit data fetch against a real server on this machine: whatever it does, the name is absent, or the file whole and right."""
+"""ppkit data fetch against a real server on this machine: whatever it does, the name is absent, or
+the file whole and right."""
 
 import errno
 import gzip
@@ -41,10 +42,11 @@ def checked(table, file):
 
 
 class Server:
-    """One step of `script` answers one request, the last one all that follow; `asked` holds the headers of each request.
+    """One step of `script` answers one request, the last one all that follow; `asked` holds the
+    headers of each request.
 
-    A step is a dict: body, status, cut (bytes after which the connection breaks), reset (not in good order) and headers
-    (more of them, or others; None leaves one out).
+    A step is a dict: body, status, cut (bytes after which the connection breaks), reset (not in
+    good order) and headers (more of them, or others; None leaves one out).
     """
 
     def __init__(self):

@@ -1,4 +1,5 @@
-"""How a stand-in is measured: a copy, a good and a bad sampler get what they deserve, and the cards say what was measured."""
+"""How a stand-in is measured: a copy, a good and a bad sampler get what they deserve, and the cards
+say what was measured."""
 
 import numpy as np
 import pandas as pd

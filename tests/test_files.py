@@ -1,4 +1,5 @@
-"""Finding a real file and reading it: spellings, packings, the parsed copy, and one sentence for what cannot be read."""
+"""Finding a real file and reading it: spellings, packings, the parsed copy, and one sentence for
+what cannot be read."""
 
 import gzip
 import hashlib

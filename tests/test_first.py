@@ -1,4 +1,5 @@
-"""The first result: it is the attack, not the transaction printed twice, and it leaves a picture."""
+"""The first result: it is the attack, not the transaction printed twice, and it leaves a
+picture."""
 
 import numpy as np
 import pytest
@@ -21,7 +22,8 @@ def test_the_gradient_gives_the_row_of_the_table(cards, row):
 
 
 def test_what_comes_back_comes_from_the_gradient_alone(cards, monkeypatch):
-    """A gradient twice as long in w gives a row twice as large: the division reads it, and nothing else."""
+    """A gradient twice as long in w gives a row twice as large: the division reads it, and nothing
+    else."""
     honest = first.analytic.shared_gradient
     monkeypatch.setattr(
         first.analytic,

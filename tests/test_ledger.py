@@ -1,4 +1,5 @@
-"""The ledger refuses what it cannot decide, writes what it decided, and keeps the better of two runs."""
+"""The ledger refuses what it cannot decide, writes what it decided, and keeps the better of two
+runs."""
 
 import json
 import re
@@ -147,7 +148,8 @@ def test_a_row_that_lacks_something_is_refused_with_its_id(claims_of, table, sen
 
 @pytest.fixture
 def claims_of(tmp_path, monkeypatch):
-    """The claims of a paper that has the one row a.b with the given fields, beside files that are no papers."""
+    """The claims of a paper that has the one row a.b with the given fields, beside files that are
+    no papers."""
 
     def claims_of(**table):
         lines = [
@@ -246,7 +248,8 @@ def test_the_data_of_a_row_is_the_data_set_s_own_word(book):
 @pytest.mark.parametrize("source", ["auto", "standin"])
 @pytest.mark.parametrize("name", ["creditcard", "distress", "lending"])
 def test_no_stand_in_is_ever_recorded_as_real(name, source, book, tmp_path, monkeypatch):
-    """Whatever a notebook may do with a stand-in, the ledger writes down that it is one, or refuses."""
+    """Whatever a notebook may do with a stand-in, the ledger writes down that it is one, or
+    refuses."""
     monkeypatch.delenv("PPKIT_SOURCE", raising=False)
     data = datasets.load(name, source, rows=3_000, root=tmp_path)
     ways = [data]

@@ -1,4 +1,5 @@
-"""lending: two layouts that give one table, bad files refused in one sentence, a stand-in that obeys a loan's arithmetic."""
+"""lending: two layouts that give one table, bad files refused in one sentence, a stand-in that
+obeys a loan's arithmetic."""
 
 import gzip
 import os
@@ -32,7 +33,8 @@ NEEDS_ROWS = pytest.mark.skipif(
 
 
 def invented(n, seed=3, drift=0.0):
-    """Invented loans in words, in neither layout; `drift` moves the rate and the amount from the first row to the last."""
+    """Invented loans in words, in neither layout; `drift` moves the rate and the amount from the
+    first row to the last."""
     rng = np.random.default_rng(seed)
     later = drift * np.linspace(-0.5, 0.5, n)
     taste = rng.normal(size=n)
@@ -619,7 +621,8 @@ def test_scores_keep_the_order_and_the_association_that_ties_hide():
     )
     assert Z[columns[:, 1] == 0, 1].max() <= Z[columns[:, 1] == 1, 1].min()
     np.testing.assert_array_equal(np.argsort(Z[:, 0]), np.argsort(a))
-    # the standard error of a correlation of 8,000 rows is under .012, of one seen through a tie under .03: six of them
+    # the standard error of a correlation of 8,000 rows is under .012, of one seen through a tie
+    # under .03: six of them
     assert (
         abs(np.corrcoef(Z.T)[0, 1] - 0.6)
         < 0.1
@@ -758,7 +761,8 @@ def test_a_sampled_table_is_one_that_the_checks_would_pass(drawn):
 
 
 def test_shares_and_distributions_are_the_fitted_tables(table, drawn):
-    # by the DKW bound 10,000 draws are .03 or more off with chance 2 exp(-2 * 10,000 * .03^2) = 3e-8; a bin adds .017
+    # by the DKW bound 10,000 draws are .03 or more off with chance 2 exp(-2 * 10,000 * .03^2) =
+    # 3e-8; a bin adds .017
     for column in COLUMNS:
         assert stats.ks_2samp(table[column], drawn[column]).statistic < 0.05, column
     for column in (
@@ -802,14 +806,16 @@ def test_associations_are_kept(table, drawn):
 
 @pytest.mark.parametrize("column", ["interest_rate", "loan_amount"])
 def test_the_drift_over_the_file_is_kept(column, table, drawn):
-    """wu2020 gives each owner consecutive rows: the thirds of the stand-in differ as the thirds of the file do."""
+    """wu2020 gives each owner consecutive rows: the thirds of the stand-in differ as the thirds of
+    the file do."""
     want, got = (
         [part.mean() for part in np.array_split(one[column].to_numpy(), 3)]
         for one in (table, drawn)
     )
     spread = table[column].std()
     assert want[0] < want[1] < want[2] and (want[2] - want[0]) / spread > 0.5
-    # a third's mean has a standard error of .032 deviations in the table and .017 in the draw: .22 is six of both
+    # a third's mean has a standard error of .032 deviations in the table and .017 in the draw: .22
+    # is six of both
     np.testing.assert_allclose(np.array(got) / spread, np.array(want) / spread, atol=0.22)
 
 
@@ -824,7 +830,8 @@ def test_the_drift_over_the_months_is_kept_and_a_price_changed_by_a_hundredth_is
         got = standin.sample(
             fitting.fit(changed, np.random.default_rng(0)), 20_000, np.random.default_rng(1)
         )
-        # six standard errors of a correlation of 20,000 rows are .042; ranks alone would make -.26 of the hundredths
+        # six standard errors of a correlation of 20,000 rows are .042; ranks alone would make -.26
+        # of the hundredths
         want = np.corrcoef(rate, month)[0, 1]
         assert np.corrcoef(got["interest_rate"], got["issue_month"])[0, 1] == pytest.approx(
             want, abs=0.1

@@ -1,4 +1,5 @@
-"""Gradient matching finds the batch where it is determined, and its distance says when it did not."""
+"""Gradient matching finds the batch where it is determined, and its distance says when it did
+not."""
 
 import itertools
 import math
@@ -111,7 +112,8 @@ def test_the_cosine_does_not_mind_clipping_and_l2_does():
 
 
 def test_the_cosine_s_search_goes_on_until_the_gradients_agree():
-    """Few steps a start: the first ends at a distance that is small but no match, and later starts must be tried."""
+    """Few steps a start: the first ends at a distance that is small but no match, and later starts
+    must be tried."""
     model, X, y, _ = victim(2)
     gradient = shared_gradient(model, X, y)
     first, all_eight = (

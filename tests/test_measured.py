@@ -1,4 +1,5 @@
-"""What one machine measured: nothing is written outside a run, and what is missing is one sentence."""
+"""What one machine measured: nothing is written outside a run, and what is missing is one
+sentence."""
 
 import json
 

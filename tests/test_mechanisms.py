@@ -1,4 +1,5 @@
-"""Mechanisms against the laws they claim: sequential exponential mechanisms, quadrature, and the noiseless limit."""
+"""Mechanisms against the laws they claim: sequential exponential mechanisms, quadrature, and the
+noiseless limit."""
 
 import itertools
 import math
@@ -15,7 +16,8 @@ FAILURE = 1e-7
 
 
 def exponential_mechanisms_in_turn(g, n, scale):
-    """Oracle: n exponential mechanisms, each over all signed candidates of the coordinates left; exact, by enumeration."""
+    """Oracle: n exponential mechanisms, each over all signed candidates of the coordinates left;
+    exact, by enumeration."""
     law = Counter()
     for order in itertools.permutations(range(len(g)), n):
         for signs in itertools.product((-1, 1), repeat=n):
@@ -29,7 +31,8 @@ def exponential_mechanisms_in_turn(g, n, scale):
 
 
 def laplace_first_of_two(g, scale):
-    """Oracle: the law of (index, sign) for d = 2, n = 1 with Laplace noise on the signed values, by quadrature."""
+    """Oracle: the law of (index, sign) for d = 2, n = 1 with Laplace noise on the signed values, by
+    quadrature."""
 
     def density(z, at):
         return math.exp(-abs(z - at) / scale) / (2 * scale)
@@ -53,7 +56,8 @@ def laplace_first_of_two(g, scale):
 
 
 def assert_same_law(draw, law, trials):
-    """Total variation of `trials` draws from `law`; the limit fails with chance <= FAILURE (McDiarmid's inequality)."""
+    """Total variation of `trials` draws from `law`; the limit fails with chance <= FAILURE
+    (McDiarmid's inequality)."""
     assert sum(law.values()) == pytest.approx(1, abs=1e-7)
     seen = Counter(draw() for _ in range(trials))
     assert set(seen) <= set(law)

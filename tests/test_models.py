@@ -48,7 +48,8 @@ def test_bad_start_is_named():
 
 
 def test_the_default_activation_is_relu_and_the_choice_moves_no_parameter():
-    """What notebooks 01 and 02 were run with stays bit for bit; a sigmoid network starts from the same numbers."""
+    """What notebooks 01 and 02 were run with stays bit for bit; a sigmoid network starts from the
+    same numbers."""
     nets = [
         mlp((5, 4, 3, 2), rng=_generator(3), **choice)
         for choice in ({}, {"activation": "relu"}, {"activation": "sigmoid"})

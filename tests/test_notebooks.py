@@ -1,4 +1,5 @@
-"""What every committed notebook keeps to, and which step was forgotten when the reference is stale."""
+"""What every committed notebook keeps to, and which step was forgotten when the reference is
+stale."""
 
 import ast
 import json

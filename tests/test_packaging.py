@@ -1,4 +1,5 @@
-"""pyproject.toml, requirements.lock and environment.yml say the same; the lock needs no URL and no compiler's luck."""
+"""pyproject.toml, requirements.lock and environment.yml say the same; the lock needs no URL and no
+compiler's luck."""
 
 import importlib.metadata
 import importlib.util
@@ -83,7 +84,8 @@ def test_conda_users_are_told_the_torch_of_the_lock(pins):
 
 
 def test_every_locked_wheel_has_a_hash_and_serves_every_python_that_needs_it(lock):
-    """One hash where a wheel is for any Python; where each has its own, one each; fewer only with a marker that says so."""
+    """One hash where a wheel is for any Python; where each has its own, one each; fewer only with a
+    marker that says so."""
     for line in lock:
         hashes = re.findall(r"--hash=sha256:[0-9a-f]{64}(?:\s|$)", line)
         assert 1 <= len(set(hashes)) == len(hashes) <= len(PYTHONS), line
@@ -119,7 +121,8 @@ def test_torch_comes_after_the_lock_that_holds_all_it_needs_and_nothing_pulls_an
 
 
 def needed(names):
-    """By name, what the installed packages ask for on this Python, beginning with `names` and going to the last one."""
+    """By name, what the installed packages ask for on this Python, beginning with `names` and going
+    to the last one."""
     asked, to_read = {}, [Requirement(name) for name in names]
     while to_read:
         requirement = to_read.pop()
@@ -137,7 +140,8 @@ def needed(names):
 
 
 def test_the_lock_has_every_package_that_an_installed_one_asks_for(lock, pins):
-    """pip is told --no-deps, so that a package missing here would come in its newest version, or not at all."""
+    """pip is told --no-deps, so that a package missing here would come in its newest version, or
+    not at all."""
     asked = needed(
         tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
     )

@@ -1,4 +1,5 @@
-"""Every parameter of every notebook is judged in its settings cell, in one sentence that says what is accepted."""
+"""Every parameter of every notebook is judged in its settings cell, in one sentence that says what
+is accepted."""
 
 import re
 
@@ -22,7 +23,8 @@ WRONG = {
 
 @pytest.fixture(scope="module")
 def settings_cell():
-    """Runs a notebook's cells up to its settings cell, with these parameters; what was imported is imported once."""
+    """Runs a notebook's cells up to its settings cell, with these parameters; what was imported is
+    imported once."""
     kept = {}
 
     def run(name, **given):

@@ -81,7 +81,8 @@ def test_only_what_stands_between_the_marks_changes(tmp_path):
 
 
 def commands() -> dict[str, str]:
-    """Every `ppkit ...` that the READMEs and the notebooks' text tell a reader to type, with the file where it stands first."""
+    """Every `ppkit ...` that the READMEs and the notebooks' text tell a reader to type, with the
+    file where it stands first."""
     found: dict[str, str] = {}
     pages = (
         ROOT / name

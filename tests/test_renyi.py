@@ -11,7 +11,8 @@ from ppkit import renyi
 
 
 def binomial_laws(m, p):
-    """Signs of m coordinates: fair without the record, + with chance p with it, with 1 - p when it is its opposite."""
+    """Signs of m coordinates: fair without the record, + with chance p with it, with 1 - p when it
+    is its opposite."""
     k = np.arange(m + 1)
     return [stats.binom.pmf(k, m, chance) for chance in (0.5, p, 1 - p)]
 

@@ -1,4 +1,5 @@
-"""Each rule gives each of its verdicts on values worked out by hand, and nothing empirical is ever refuted."""
+"""Each rule gives each of its verdicts on values worked out by hand, and nothing empirical is ever
+refuted."""
 
 import numpy as np
 import pytest

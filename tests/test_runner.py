@@ -159,7 +159,8 @@ UNTIL = "while not pathlib.Path('go').exists():\n    time.sleep(0.05)\nchild.kil
 
 
 def start_and_wait(project):
-    """Start `ppkit reproduce` and return it, and all its processes, once a notebook has started its `sleep`."""
+    """Start `ppkit reproduce` and return it, and all its processes, once a notebook has started its
+    `sleep`."""
     command, environment = project.command("reproduce", "--jobs", "1")
     parent = subprocess.Popen(
         command,
@@ -186,7 +187,8 @@ def _is_sleep(process):
 
 
 def gone(family):
-    """Wait until all of them have ended; a process that nobody has asked for its end counts as ended."""
+    """Wait until all of them have ended; a process that nobody has asked for its end counts as
+    ended."""
     until(lambda: all(_has_ended(process) for process in family))
 
 

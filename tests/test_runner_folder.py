@@ -1,4 +1,5 @@
-"""A run's folder: who may go on in it, what an unfinished notebook leaves, what a full disk says."""
+"""A run's folder: who may go on in it, what an unfinished notebook leaves, what a full disk
+says."""
 
 import errno
 import json

@@ -1,4 +1,5 @@
-"""The exponent of a power law: the textbook's, the same in the ledger's rule, and wider where more confidence is asked."""
+"""The exponent of a power law: the textbook's, the same in the ledger's rule, and wider where more
+confidence is asked."""
 
 import numpy as np
 import pytest

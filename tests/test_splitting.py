@@ -1,4 +1,5 @@
-"""train_test: every row in one part, labels in proportion, whole accounts, and time that does not run backwards."""
+"""train_test: every row in one part, labels in proportion, whole accounts, and time that does not
+run backwards."""
 
 import numpy as np
 import pytest

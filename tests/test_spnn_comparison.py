@@ -1,4 +1,5 @@
-"""Secure comparison and the gates built on it: exact against plain integers, and uniform to each party."""
+"""Secure comparison and the gates built on it: exact against plain integers, and uniform to each
+party."""
 
 import contextlib
 import math
@@ -67,7 +68,8 @@ def test_signs_equal_those_of_plain_integers(thresholds):
 
 
 def test_a_borrow_runs_through_all_64_positions():
-    """c - r at every length of borrow: x = 0 and -1 under masks r = 2^k and 2^k - 1, the circuit's longest chains."""
+    """c - r at every length of borrow: x = 0 and -1 under masks r = 2^k and 2^k - 1, the circuit's
+    longest chains."""
     powers = torch.tensor([1 << k for k in range(63)] + [-(2**63)])
 
     class Chosen(World):
@@ -143,7 +145,8 @@ def drawn():
 
 
 def opened(transcript):
-    """What both parties know of each exchange between them: the sum of what they sent, or the exclusive or of bits."""
+    """What both parties know of each exchange between them: the sum of what they sent, or the
+    exclusive or of bits."""
     sent = [
         [m.payload for m in transcript.messages if m.sender == name and m.phase == "online"]
         for name in NAMES
@@ -152,7 +155,8 @@ def opened(transcript):
 
 
 def view(kind, x, seed, party):
-    """All that a party knows of one gate and its backward product, and the bits of what must stay hidden.
+    """All that a party knows of one gate and its backward product, and the bits of what must stay
+    hidden.
 
     It knows what it receives, every word that its seed gives it, and what is opened.
     """
@@ -179,7 +183,8 @@ def view(kind, x, seed, party):
 
 
 def worst_correlation(bits):
-    """Largest |mean| over the signs of all columns, and of all products of two; both with the number of such means."""
+    """Largest |mean| over the signs of all columns, and of all products of two; both with the
+    number of such means."""
     signs = 1.0 - 2.0 * bits.astype(np.float32)
     products = np.abs(signs.T @ signs) / len(signs)
     np.fill_diagonal(products, 0)
@@ -192,10 +197,12 @@ def worst_correlation(bits):
 @pytest.mark.parametrize("party", NAMES)
 @pytest.mark.parametrize("kind", ["piecewise", "relu"])
 def test_all_that_a_party_knows_is_uniform_and_independent_of_the_signs(kind, party):
-    """Every bit, every two bits together, and every bit beside the three secret ones: unbiased, over 20,000 numbers.
+    """Every bit, every two bits together, and every bit beside the three secret ones: unbiased,
+    over 20,000 numbers.
 
-    Hoeffding over n independent numbers, and a union bound over M means: P(some |mean| > t) <= 2 M exp(-n t^2 / 2), which
-    is FAILURE at t below (for truly random streams; the seed here is fixed). A mask used for two bits gives a mean of 1.
+    Hoeffding over n independent numbers, and a union bound over M means: P(some |mean| > t) <= 2 M
+    exp(-n t^2 / 2), which is FAILURE at t below (for truly random streams; the seed here is fixed).
+    A mask used for two bits gives a mean of 1.
     """
     x = numbers(n := 20_000)[:n] >> 30
     x[::2] = torch.arange(n // 2) * 17 % (2 * ONE) - ONE
@@ -209,8 +216,10 @@ def test_all_that_a_party_knows_is_uniform_and_independent_of_the_signs(kind, pa
 
 
 def test_the_simulator_gives_the_same_messages_from_nothing():
-    """Semi-honest security: the simulator knows the public sizes only, and what it writes is what the party receives:
-    the same names in the same order, shapes and types, and uniform (the test above), whatever x is."""
+    """Semi-honest security: the simulator knows the public sizes only, and what it writes is what
+    the party receives:
+    the same names in the same order, shapes and types, and uniform (the test above), whatever x
+    is."""
     n = 64
 
     def simulate(party, rng=Stream.seeded_for_teaching(5)):
@@ -247,7 +256,8 @@ def test_the_simulator_gives_the_same_messages_from_nothing():
 
 
 def test_each_party_draws_its_masks_from_its_own_seed():
-    """In the order of the calls, rings and bits alike; so no party knows the other's share of a mask."""
+    """In the order of the calls, rings and bits alike; so no party knows the other's share of a
+    mask."""
     world = World()
     numbers_, bits = world.dealer.mask(6), world.dealer.bits((3, 10), torch.int16)
     alone = [world.dealer.own_mask(party, (2, 3)) for party in range(2)]

@@ -109,7 +109,8 @@ def test_wrong_types_and_widths_are_refused():
 
 @pytest.mark.parametrize("bits, n_terms", [(64, 1), (64, 3), (48, 1), (48, 2)])
 def test_head_room_of_products_is_refused_just_where_the_product_leaves(bits, n_terms):
-    """Rows of one sign and size attain the bound: just inside fits in n_terms-fold sum, 0.01% more does not."""
+    """Rows of one sign and size attain the bound: just inside fits in n_terms-fold sum, 0.01% more
+    does not."""
     X = torch.full((2, 28), -3.0, dtype=torch.float64)
     X[1] = 1.0
     edge = 2.0 ** (bits - 1 - 32) / (n_terms * row_reach(X))
@@ -174,8 +175,9 @@ def test_the_error_of_a_shared_product_is_below_its_bound(how, units):
     assert bound.shape == (400, 8)
     exact = X @ theta
     error = (through_shares(X, theta, how) - exact).abs()
-    # Shares from the system's randomness: local truncation misses a number z of 32 fractional bits by 2^32 with chance |z| / 2^64,
-    # here .0035 for all 3,200 together, so that one run in 300 has one; three or more have a chance below 1e-6.
+    # Shares from the system's randomness: local truncation misses a number z of 32 fractional bits
+    # by 2^32 with chance |z| / 2^64, here .0035 for all 3,200 together, so that one run in 300 has
+    # one; three or more have a chance below 1e-6.
     expected = float(exact.abs().sum()) * 2.0 ** (32 - 64)
     assert stats.poisson.sf(2, expected) < 1e-6
     missed = error > 2.0**20
@@ -184,7 +186,8 @@ def test_the_error_of_a_shared_product_is_below_its_bound(how, units):
 
 
 def test_the_error_bound_is_attained_before_truncation_and_nearly_after():
-    """Halves that round away from 0, all of one sign: every term of the derivation at its largest."""
+    """Halves that round away from 0, all of one sign: every term of the derivation at its
+    largest."""
     u = 2.0**-17
     X, theta = (
         torch.full((1, 28), 50 + 3 * u, dtype=torch.float64),

@@ -1,4 +1,5 @@
-"""The first layer inside torch: gradients, messages of a step, the bound of one pass, drift over a training; bad input."""
+"""The first layer inside torch: gradients, messages of a step, the bound of one pass, drift over a
+training; bad input."""
 
 import functools
 import math
@@ -96,11 +97,13 @@ def test_plain_is_torchs_own_network_forward_and_backward(rows):
 
 
 def pass_bound(net, X, dh):
-    """How far G = d(mean loss)/dh1 and the gradient of theta may move when h1 moves by at most dh, entry by entry.
+    """How far G = d(mean loss)/dh1 and the gradient of theta may move when h1 moves by at most dh,
+    entry by entry.
 
-    G = s'(h) * (W^T (s'(u) * w r)) / n with u = W s(h) + c, v = s(u), r = sigmoid(w v + b) - y. Each factor is bounded
-    (s' <= 1/4, |r| <= 1) and Lipschitz (|s''| <= 1/(6 sqrt 3), sigmoid' <= 1/4); a product of three moves by at most the sum of
-    one factor's move times the bounds of the others: a sum over paths, so absolute values of W and w serve.
+    G = s'(h) * (W^T (s'(u) * w r)) / n with u = W s(h) + c, v = s(u), r = sigmoid(w v + b) - y.
+    Each factor is bounded (s' <= 1/4, |r| <= 1) and Lipschitz (|s''| <= 1/(6 sqrt 3), sigmoid' <=
+    1/4); a product of three moves by at most the sum of one factor's move times the bounds of the
+    others: a sum over paths, so absolute values of W and w serve.
     """
     slope, curve = 1 / 4, 1 / (6 * math.sqrt(3))
     W, w = net.hidden[1].weight.detach().abs(), net.output.weight.detach().abs()[0]
@@ -133,7 +136,8 @@ def rounded(values):
 
 
 def trained(choice, *, round_X=False, round_theta=False, dtype=torch.float64):
-    """Losses of 60 steps and h1 of all rows afterwards; the rounding is that of a plaintext run with rounded inputs."""
+    """Losses of 60 steps and h1 of all rows afterwards; the rounding is that of a plaintext run
+    with rounded inputs."""
     X, y = (each.to(dtype) for each in data())
     net = network(choice, dtype=dtype)
     if round_X:
@@ -158,7 +162,8 @@ def trained(choice, *, round_X=False, round_theta=False, dtype=torch.float64):
 
 @functools.cache
 def drift(choice, **rounding):
-    """(largest difference of losses, root mean square difference of h1) from the plaintext run of the same seed."""
+    """(largest difference of losses, root mean square difference of h1) from the plaintext run of
+    the same seed."""
     (losses, h1), (plain_losses, plain_h1) = (
         trained(choice, **rounding),
         trained("plain", dtype=rounding.get("dtype", torch.float64)),
@@ -169,7 +174,8 @@ def drift(choice, **rounding):
 @pytest.mark.slow
 @pytest.mark.parametrize("choice", ["masked", "lean", "published"])
 def test_over_a_training_the_drift_is_that_of_rounded_inputs_or_less_than_three_times_it(choice):
-    """Algorithm 2's inputs are X and theta; for masked and lean, which round theta finely or not at all, X alone will do."""
+    """Algorithm 2's inputs are X and theta; for masked and lean, which round theta finely or not at
+    all, X alone will do."""
     assert trained("plain")[0][-1] < 0.8 * trained("plain")[0][0]
     limits = [drift("plain", round_X=True, round_theta=True)]
     if choice != "published":
@@ -189,7 +195,8 @@ def test_in_float32_too(choice):
 
 
 def test_paillier_gives_what_masked_gives():
-    """Both sum the same rounded parts: h1 is the same to the last digit, so what holds for a training with one holds for both."""
+    """Both sum the same rounded parts: h1 is the same to the last digit, so what holds for a
+    training with one holds for both."""
     nets = [network("he"), network("masked")]
     for net in nets:
         classification_loss(net(slice(0, 20)), data()[1][:20]).backward()

@@ -142,7 +142,8 @@ def test_size_tells_the_shape_only(keys):
 
 
 def test_the_servers_view_is_made_from_the_sum_alone(keys):
-    """Its ciphertext is (1 + n)^m h_n^(a_1 + a_2 + a_3), m the packed sum: bit for bit what a simulator makes that knows h1."""
+    """Its ciphertext is (1 + n)^m h_n^(a_1 + a_2 + a_3), m the packed sum: bit for bit what a
+    simulator makes that knows h1."""
     public, private = keys
     n, packing, per = public.n, Packing(value_bits=40, n_terms=3), 12
     rng = torch.Generator().manual_seed(5)
@@ -175,7 +176,8 @@ def test_the_servers_view_is_made_from_the_sum_alone(keys):
 
 
 def test_every_holder_hides_its_own_part(keys):
-    """What B sends, divided by what B received, is B's encryption; without its randomness it would be 1 + n m, open to all."""
+    """What B sends, divided by what B received, is B's encryption; without its randomness it would
+    be 1 + n m, open to all."""
     public, _ = keys
     n, packing, x_b = public.n, Packing(), torch.tensor([123456])
     a = encrypt(public, torch.tensor([-7]), packing=packing)

@@ -1,4 +1,5 @@
-"""Sides that are each on their own: run in one room, by any order of delivery, alone with a record, and from the middle on."""
+"""Sides that are each on their own: run in one room, by any order of delivery, alone with a record,
+and from the middle on."""
 
 import functools
 import hashlib
@@ -145,7 +146,8 @@ def test_sides_built_apart_send_what_the_protocol_in_one_process_sends(variant, 
 
 
 class Anyhow:
-    """The oracle of the Mailroom: one party at a time, drawn at random, every message a copy, on its way for a random time."""
+    """The oracle of the Mailroom: one party at a time, drawn at random, every message a copy, on
+    its way for a random time."""
 
     def __init__(self, seed):
         self.rng, self.links, self.sent = random.Random(seed), defaultdict(deque), defaultdict(list)
@@ -192,7 +194,8 @@ def test_in_whichever_order_messages_come_each_link_and_h1_are_the_same(variant,
 
 
 def alone(side, stage, k, received):
-    """Run one side with nobody else there: what it waits for comes from a record. Returns what it sent, and its result."""
+    """Run one side with nobody else there: what it waits for comes from a record. Returns what it
+    sent, and its result."""
     asks, sent, payload = program(side, stage, k), [], None
     while True:
         try:
@@ -218,7 +221,8 @@ def received_by(role, messages, *, steps=range(4)):
 
 @pytest.mark.parametrize(("variant", "k"), CASES)
 def test_one_side_alone_with_what_it_received_sends_what_it_sent(variant, k):
-    """No other party's X, theta or secrets are there at all: whatever a side sends comes from its own and from messages."""
+    """No other party's X, theta or secrets are there at all: whatever a side sends comes from its
+    own and from messages."""
     messages, wanted = recorded(variant, k)
     for role in roles(variant, k):
         side, received = one_side(variant, k, role), received_by(role, messages)
@@ -232,7 +236,8 @@ def test_one_side_alone_with_what_it_received_sends_what_it_sent(variant, k):
 @pytest.mark.parametrize("done", [1, 2])
 @pytest.mark.parametrize(("variant", "k"), CASES)
 def test_a_side_made_again_goes_on_from_noted_positions_with_the_same_messages(variant, k, done):
-    """After `done` steps nothing of a side is left but its root secret and the positions of its streams."""
+    """After `done` steps nothing of a side is left but its root secret and the positions of its
+    streams."""
     messages, _ = recorded(variant, k)
     for role in roles(variant, k):
         first, received = one_side(variant, k, role), received_by(role, messages)
@@ -291,7 +296,8 @@ def test_holders_take_what_was_dealt_ahead_and_send_the_same(k):
     ],
 )
 def test_a_teaching_stream_gives_the_messages_it_always_gave(variant, digest):
-    """A pin, on numbers whose products are exact in any arithmetic: what repeats from a seed does so in the next version too."""
+    """A pin, on numbers whose products are exact in any arithmetic: what repeats from a seed does
+    so in the next version too."""
     choices, widths = dict(VARIANTS[variant]), [2, 1] if variant == "published" else [2, 1, 1]
     protocol = protocol_of(
         choices.pop("protocol"),

@@ -1,4 +1,5 @@
-"""h1 by every protocol: equal to the plain one within its derived bound, and to integer arithmetic exactly; bad input."""
+"""h1 by every protocol: equal to the plain one within its derived bound, and to integer arithmetic
+exactly; bad input."""
 
 import math
 
@@ -61,7 +62,8 @@ def made(
 
 
 def exact(parts, thetas, *, theta_bits=16):
-    """X theta of the rounded numbers, in Python's whole numbers: an array of ints with 16 + theta_bits fractional bits."""
+    """X theta of the rounded numbers, in Python's whole numbers: an array of ints with 16 +
+    theta_bits fractional bits."""
     X = torch.cat([encode(part) for part in parts], dim=1).numpy().astype(object)
     return X @ torch.cat(
         [encode(theta, fractional_bits=theta_bits) for theta in thetas]
@@ -106,7 +108,8 @@ def test_algorithm_2_is_integer_arithmetic_up_to_the_last_digit(variant):
 
 @pytest.mark.parametrize("k", HOLDERS)
 def test_lean_rounds_the_exact_product_by_at_most_k_halves_and_without_bias(k):
-    """Hoeffding on n errors in [-k/2, k/2] of mean 0: P(|mean| > t) <= 2 exp(-2 n t^2 / k^2) = 1e-9 at t."""
+    """Hoeffding on n errors in [-k/2, k/2] of mean 0: P(|mean| > t) <= 2 exp(-2 n t^2 / k^2) = 1e-9
+    at t."""
     protocol, parts, thetas = made("lean", k, n=4_000, scale=100.0)
     z = exact(parts, thetas, theta_bits=32)
     got = (protocol.forward(slice(None), thetas) * 2**16).long().numpy().astype(object)
@@ -166,7 +169,8 @@ def test_a_theta_that_is_not_finite_is_refused(variant, value):
 
 
 def test_what_does_not_fit_the_quick_bound_is_looked_at_exactly():
-    """One feature is large and its weight small: the bound of the whole row says no, the product fits."""
+    """One feature is large and its weight small: the bound of the whole row says no, the product
+    fits."""
     protocol, _, _ = made("lean")
     X = torch.tensor([[2.0**13, 1.0, 0.0]] * 2, dtype=torch.float64)
     protocol.prepare([X, torch.zeros(2, 2)])
@@ -212,7 +216,8 @@ def test_preparing_anew_gives_the_new_data_and_forgets_triples_of_the_old():
 
 @pytest.mark.slow
 def test_bytes_and_rounds_are_those_of_the_formulas():
-    """n rows, d = sum of d_i features, w wide: 8 bytes a ring element, 4 a word, 512 a ciphertext of 62 or fewer numbers."""
+    """n rows, d = sum of d_i features, w wide: 8 bytes a ring element, 4 a word, 512 a ciphertext
+    of 62 or fewer numbers."""
     (n, w, a, b), table = (40, 4, 3, 2), costs((3, 2), 4, n_rows=40, key_bits=2048)
     d = a + b
     published = 8 * (n * d + d * w + 2 * 2 * (n * d + d * w))

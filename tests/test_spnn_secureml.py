@@ -1,4 +1,5 @@
-"""Training on shares against the same network in the clear, and what each party gets to see of it."""
+"""Training on shares against the same network in the clear, and what each party gets to see of
+it."""
 
 from unittest import mock
 
@@ -47,7 +48,8 @@ def shared(net, parts, y, *, truncation="dealer", keep="sizes", seed=0):
 
 
 def by_hand(net, X, y):
-    """Oracle: forward and backward in numpy, a layer at a time, with the indicator for the slope.  Gradients are sums."""
+    """Oracle: forward and backward in numpy, a layer at a time, with the indicator for the slope.
+    Gradients are sums."""
     kept, a = [], X.numpy()
     for (theta, bias), kind in zip(net.layers(), net.kinds):
         z = a @ theta.numpy() + (0 if bias is None else bias.numpy())
@@ -63,7 +65,8 @@ def by_hand(net, X, y):
 
 
 def bounds(net, X, y, *, lr, truncation):
-    """How far the shared run may be off: of z, layer by layer, and of every theta after one step.  Derivation in the test."""
+    """How far the shared run may be off: of z, layer by layer, and of every theta after one step.
+    Derivation in the test."""
     u, t = UNIT / 2, (2 if truncation == "floor" else 1) * UNIT
     kept, gradients = by_hand(net, X, y)
     of_a, of_z, errors = np.full(X.shape, u), [], []
@@ -127,13 +130,16 @@ def test_the_clear_nets_loss_has_p_minus_y_for_its_gradient():
 @pytest.mark.parametrize("truncation", ["dealer", "secureml", "floor"])
 @pytest.mark.parametrize("name", NETS)
 def test_forward_and_one_step_stay_within_the_derived_bound(name, truncation):
-    """With u = 2^-17 for what is rounded once and t = 2^-16 (2^-15 for "floor") for what is truncated:
+    """With u = 2^-17 for what is rounded once and t = 2^-16 (2^-15 for "floor") for what is
+    truncated:
 
         e_z <= e_a |theta| + (|a| + e_a) u + u + t        e_f(z) <= e_z, as f moves nothing apart
-        e_delta <= slope (e_delta' |theta|^T + (|delta'| + e_delta') u + t),   where both sides agree on the slope
-        e_theta <= u + lr/|B| (|a|^T e_delta + e_a^T (|delta| + e_delta) + t + 2^-16 |gradient|) + t
+        e_delta <= slope (e_delta' |theta|^T + (|delta'| + e_delta') u + t),   where both sides
+        agree on the slope e_theta <= u + lr/|B| (|a|^T e_delta + e_a^T (|delta| + e_delta) + t +
+        2^-16 |gradient|) + t
 
-    (rate = lr/|B| is kept to a share 2^-17). Rows where a z lies within e_z of a corner of f are left out, few of them.
+    (rate = lr/|B| is kept to a share 2^-17). Rows where a z lies within e_z of a corner of f are
+    left out, few of them.
     """
     hidden, activation, bias = NETS[name]
     net, parts, y = problem(hidden, activation, bias)
@@ -174,7 +180,8 @@ def test_forward_and_one_step_stay_within_the_derived_bound(name, truncation):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sigmoid", "ReLU last"])
 def test_forty_steps_on_shares_are_those_in_the_clear(name):
-    """Errors grow with the steps and the slope's jumps; stated: logits within .02, loss and AUC within .001."""
+    """Errors grow with the steps and the slope's jumps; stated: logits within .02, loss and AUC
+    within .001."""
     hidden, activation, bias = NETS[name]
     net, parts, y = problem(hidden, activation, bias, n=800)
     on_shares, before = shared(net, parts, y), float(net.loss(net.logits(parts), y))
@@ -193,8 +200,9 @@ def test_forty_steps_on_shares_are_those_in_the_clear(name):
 
 
 def test_the_update_is_not_biased_but_floor_is():
-    """A gradient of 0: theta must stay on average. Mean error of an update in units of 2^-16, over 4,000 weights: |mean| has
-    deviation < 1 / sqrt(4000); "floor" takes 1 - 2^-k a truncation, there are two (the gradient's is scaled away)."""
+    """A gradient of 0: theta must stay on average. Mean error of an update in units of 2^-16, over
+    4,000 weights: |mean| has deviation < 1 / sqrt(4000); "floor" takes 1 - 2^-k a truncation, there
+    are two (the gradient's is scaled away)."""
     moved = {}
     for truncation in ("dealer", "secureml", "floor"):
         net = PiecewiseNet((40, 10), (80,), rng=torch.Generator().manual_seed(3))
@@ -209,10 +217,11 @@ def test_the_update_is_not_biased_but_floor_is():
 
 
 def test_all_that_is_opened_is_uniform():
-    """Chi-square over the 256 values of a byte, for each kind of message to each party, over one step and a prediction.
+    """Chi-square over the 256 values of a byte, for each kind of message to each party, over one
+    step and a prediction.
 
-    Failure chance 1e-7 for all of them together (Bonferroni; the seed is fixed). The data are all alike and far from
-    uniform, so a message without its mask is seen at once.
+    Failure chance 1e-7 for all of them together (Bonferroni; the seed is fixed). The data are all
+    alike and far from uniform, so a message without its mask is seen at once.
     """
     net, _, _ = problem((8, 8), ("piecewise", "relu"), True, n=4)
     parts = [
@@ -248,7 +257,8 @@ def test_all_that_is_opened_is_uniform():
 
 
 def opened_words(transcript):
-    """Every ring element that both parties know: X - U from one, all others as the sum of what the two sent."""
+    """Every ring element that both parties know: X - U from one, all others as the sum of what the
+    two sent."""
     words, waiting = [], {}
     for message in transcript.messages:
         if (
@@ -270,11 +280,13 @@ def opened_words(transcript):
 
 @pytest.mark.parametrize("truncation", ["dealer", "secureml"])
 def test_no_mask_serves_two_secrets(truncation):
-    """Two secrets below 2^24 under one mask, or under a mask and its negative, would differ or add up to less than 2^25.
+    """Two secrets below 2^24 under one mask, or under a mask and its negative, would differ or add
+    up to less than 2^25.
 
-    Among M opened words and their negatives, truly masked, some pair is that close with chance < (2M)^2/2 2^26/2^64 < 1e-4
-    (the seed is fixed). Inputs, activations, errors, weights and numbers to be compared are all below 2^24 here; products
-    before truncation need not be, and their masks are `TruncationPair`s, which refuse to serve twice.
+    Among M opened words and their negatives, truly masked, some pair is that close with chance <
+    (2M)^2/2 2^26/2^64 < 1e-4 (the seed is fixed). Inputs, activations, errors, weights and numbers
+    to be compared are all below 2^24 here; products before truncation need not be, and their masks
+    are `TruncationPair`s, which refuse to serve twice.
     """
     net, parts, y = problem((3, 2), n=10, widths=(2, 2))
     on_shares = shared(net, parts, y, truncation=truncation, keep="payloads")
@@ -289,7 +301,8 @@ def test_no_mask_serves_two_secrets(truncation):
 
 
 def seen_and_drawn(party, step):
-    """One shape at a time, all ring elements that a party knows: what it receives, draws from its seed, and sees opened."""
+    """One shape at a time, all ring elements that a party knows: what it receives, draws from its
+    seed, and sees opened."""
     drawn, words = {}, Stream.words
 
     def recorded(stream, shape):
@@ -323,7 +336,8 @@ def seen_and_drawn(party, step):
 @pytest.mark.slow
 @pytest.mark.parametrize("party", NAMES)
 def test_no_two_things_that_a_party_knows_are_one_secret_under_one_mask(party):
-    """Of any two that it received, drew from its own seed or saw opened, in one shape, the sum and the difference are
+    """Of any two that it received, drew from its own seed or saw opened, in one shape, the sum and
+    the difference are
     uniform: chance of a false alarm 1e-9 each (the seed is fixed), some hundreds of them."""
     parts = [
         torch.full((2_000, 4), 0.25, dtype=torch.float64),
@@ -352,7 +366,8 @@ def test_no_two_things_that_a_party_knows_are_one_secret_under_one_mask(party):
 
 
 def test_rows_are_opened_under_a_new_mask_every_time():
-    """The same rows, prepared twice and predicted twice: were a mask kept, two messages would be alike."""
+    """The same rows, prepared twice and predicted twice: were a mask kept, two messages would be
+    alike."""
     net, parts, y = problem(n=200)
     on_shares = shared(net, parts, y, keep="payloads")
     on_shares.prepare(parts, y)

@@ -54,7 +54,8 @@ def test_whatever_the_secret_each_share_and_each_sum_of_all_but_one_is_uniform(s
 
 
 def test_the_random_shares_do_not_look_at_the_secret():
-    """With one key, two secrets get the same s_1 .. s_(k-1); s_0 moves by their difference: a bijection of the pad."""
+    """With one key, two secrets get the same s_1 .. s_(k-1); s_0 moves by their difference: a
+    bijection of the pad."""
     x, y = tensor(EDGES), tensor(reversed(EDGES))
     one, two = (
         share(secret, n_parties=3, stream=Stream.seeded_for_teaching(1)) for secret in (x, y)
@@ -139,7 +140,8 @@ def test_one_u_serves_many_products_each_with_a_fresh_v(n_parties):
 
 @pytest.mark.parametrize("n_parties", [2, 3])
 def test_seeds_and_one_correction_are_all_that_the_dealer_sends(n_parties):
-    """Each party redraws its shares from its 32 bytes, in the order of the calls; the last one lacks W, high and top."""
+    """Each party redraws its shares from its 32 bytes, in the order of the calls; the last one
+    lacks W, high and top."""
     dealer = Dealer()
     triple = dealer.matmul_triple(7, 3, 2, n_parties)
     pair = dealer.truncation_pair(5, 16, n_parties)
@@ -195,7 +197,8 @@ def test_nothing_dealt_can_be_used_twice(make, use):
 
 
 def test_the_papers_formula_for_party_1_needs_a_minus():
-    """Section 3.3.1 in our copy adds e f on party 1's side, beside shares of a and b: 3ab - 2av - 2ub + 2uv, not ab."""
+    """Section 3.3.1 in our copy adds e f on party 1's side, beside shares of a and b: 3ab - 2av -
+    2ub + 2uv, not ab."""
     a, b, u, v = torch.arange(50), torch.arange(50) + 7, *Stream().words((2, 50))
     (a_0, a_1), (b_0, b_1), (w_0, w_1) = share(a), share(b), share(u * v)
     e, f = a - u, b - v
@@ -209,7 +212,8 @@ def test_the_papers_formula_for_party_1_needs_a_minus():
     )
 
 
-# Truncation. All 2^f low parts of one share are gone through, so means are exact integers, not samples.
+# Truncation. All 2^f low parts of one share are gone through, so means are exact integers, not
+# samples.
 def every_low_part(z, bits, high):
     """Shares of z with z_0 = high 2^f + r for r = 0 .. 2^f - 1."""
     zero = torch.arange(2**bits) + signed(high << bits)
@@ -295,7 +299,8 @@ def test_what_the_dealers_truncation_opens_is_uniform():
 @pytest.mark.parametrize("how", ["secureml", "floor"])
 @pytest.mark.parametrize("z", [1, -2, 2**20 + 5, -(2**20) - 5, 2**61, -(2**61)])
 def test_a_local_truncation_fails_for_exactly_z_of_the_2_to_the_64_shares(how, z):
-    """They are a run from one end of the range of z_0 ("floor": of z + 1 shares); both ends of the run are looked at."""
+    """They are a run from one end of the range of z_0 ("floor": of z + 1 shares); both ends of the
+    run are looked at."""
     if how == "secureml":
         run = (0, z - 1) if z > 0 else (2**64 + z, 2**64 - 1)
     else:

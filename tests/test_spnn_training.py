@@ -1,4 +1,5 @@
-"""Equations 1 and 2 against themselves written out, the loop against a plain torch loop, SPNN against plaintext."""
+"""Equations 1 and 2 against themselves written out, the loop against a plain torch loop, SPNN
+against plaintext."""
 
 import math
 
@@ -42,7 +43,8 @@ def flat(net):
 
 @pytest.mark.parametrize("temperature", [1.0, 0.25])
 def test_one_step_of_sgld_has_the_mean_and_the_variance_of_equation_2(temperature):
-    """n = 10^6 draws of N(-lr/2 g, T lr): mean and variance within 6 deviations; failure chance 2 * 2e-9 for a pair."""
+    """n = 10^6 draws of N(-lr/2 g, T lr): mean and variance within 6 deviations; failure chance 2 *
+    2e-9 for a pair."""
     n, lr, g = 1_000_000, 0.3, 2.0
     theta = torch.nn.Parameter(torch.full((n,), 1.5, dtype=torch.float64))
     theta.grad = torch.full_like(theta, g)
@@ -142,7 +144,8 @@ def test_bad_settings_of_sgld_are_named(wrong, said):
     ],
 )
 def test_training_equals_the_equations_written_out(optimiser_of, loss, drift):
-    """The gradient of the loss summed over the batch, as the equations have it; |B| where they have it; uneven last batch."""
+    """The gradient of the loss summed over the batch, as the equations have it; |B| where they have
+    it; uneven last batch."""
     parts, y = problem()
     net, oracle = network(), network()
     train(net, parts, y, epochs=3, batch=20, optimiser=optimiser_of(net.parameters()), loss=loss)
@@ -175,7 +178,8 @@ def test_at_equal_drift_sgld_without_noise_is_sgd(loss):
 
 
 def test_equal_drift_by_hand():
-    """At alpha = .001 and |B| = 5,000 equation 2 drifts as equation 1 does at lr 2.5: 2,500 times further."""
+    """At alpha = .001 and |B| = 5,000 equation 2 drifts as equation 1 does at lr 2.5: 2,500 times
+    further."""
     assert equal_drift_lr(2.5, loss="sum", batch=5000) == pytest.approx(0.001, rel=1e-15)
     assert equal_drift_lr(0.001, loss="mean") == pytest.approx(0.002, rel=1e-15)
 
@@ -334,7 +338,8 @@ def test_fixed_order_takes_consecutive_rows_and_reshuffled_order_every_row_once_
 
 @pytest.mark.parametrize("make", [NN, SPNN])
 def test_a_look_shows_h1_and_the_gradients_that_the_step_was_made_of(make):
-    """h1 before the step, G = dL/dh1 with theta_i's change = -lr X_i^T G, and dL/dh_last = (p - y) w / |B|."""
+    """h1 before the step, G = dL/dh1 with theta_i's change = -lr X_i^T G, and dL/dh_last = (p - y)
+    w / |B|."""
     parts, y = problem()
     net = network(make=make, **({"protocol": "plain"} if make is SPNN else {}))
     before, weight = (
@@ -539,7 +544,8 @@ def test_spnn_in_plaintext_is_nn_bit_for_bit_from_the_same_seed(holders):
 def test_a_whole_training_by_protocol_drifts_at_most_three_times_as_far_as_one_on_rounded_inputs(
     protocol,
 ):
-    """The issue's bar, over 100 steps: largest difference of the loss and of h1 from the plaintext run, same seed."""
+    """The issue's bar, over 100 steps: largest difference of the loss and of h1 from the plaintext
+    run, same seed."""
     X = torch.randn(1000, 28, generator=rng(1), dtype=torch.float64)
     y = (X[:, :4].sum(dim=1) + X[:, 20] * X[:, 3] > 2).long()
 

@@ -1,4 +1,5 @@
-"""The two data sets as holders have them: no column lost, twice or in other hands, nothing fitted on what tests."""
+"""The two data sets as holders have them: no column lost, twice or in other hands, nothing fitted
+on what tests."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,8 @@
-"""What each party sees of the first layer: every message uniform, every view made again by a simulator from outputs alone.
+"""What each party sees of the first layer: every message uniform, every view made again by a
+simulator from outputs alone.
 
-All runs take seeded streams, so that nothing here fails by chance; the chances stated are those of truly random streams.
+All runs take seeded streams, so that nothing here fails by chance; the chances stated are those of
+truly random streams.
 """
 
 import functools
@@ -68,7 +70,8 @@ def inputs(k, seed=0):
 
 @functools.cache
 def run(variant, k):
-    """The same batch with the same weights STEPS times, two batches a step: whatever changes is randomness."""
+    """The same batch with the same weights STEPS times, two batches a step: whatever changes is
+    randomness."""
     protocol, (parts, thetas) = protocol_for(variant, k), inputs(k)
     protocol.prepare(parts)
     h1 = []
@@ -117,8 +120,9 @@ def test_every_message_alone_is_uniform(variant, k):
 
 @pytest.mark.parametrize(("variant", "k"), CASES)
 def test_no_pad_serves_twice(variant, k):
-    """Same rows, same weights: the difference of two messages of a kind, one batch or one step apart, is uniform, as is that
-    of two kinds; but for the server's two words with two holders, which add up to h1. Chance: 1e-9 each, at most 200."""
+    """Same rows, same weights: the difference of two messages of a kind, one batch or one step
+    apart, is uniform, as is that of two kinds; but for the server's two words with two holders,
+    which add up to h1. Chance: 1e-9 each, at most 200."""
     for party in parties(k):
         kinds = series(variant, k, party)
         for one in kinds.values():
@@ -145,7 +149,8 @@ def test_these_tests_see_what_is_not_uniform():
 
 
 def simulate_server(variant, names, h1, rng):
-    """k - 1 words at random, the last one is what is left of h1; under a local truncation the random one has 48 bits."""
+    """k - 1 words at random, the last one is what is left of h1; under a local truncation the
+    random one has 48 bits."""
     total = (h1 * 2**16).round().long()
     if variant in LOCAL:
         first = rng.words(tuple(total.shape))
@@ -162,7 +167,8 @@ def simulate_server(variant, names, h1, rng):
 
 
 def simulate_holder(variant, k, me, rng):
-    """What one holder receives in one batch: uniform words of public sizes; a holder has no output before the backward pass."""
+    """What one holder receives in one batch: uniform words of public sizes; a holder has no output
+    before the backward pass."""
     names, d, n = "ABC"[:k], HOLDERS[k], BATCH.stop - BATCH.start
     i, total = names.index(me), sum(d)
     others = [j for j in range(k) if j != i]
@@ -210,8 +216,9 @@ def real_view(variant, k, party):
 
 @pytest.mark.parametrize(("variant", "k"), CASES)
 def test_the_servers_view_is_made_from_h1_alone(variant, k):
-    """Real and simulated views have one outline, satisfy one relation (the words add up to h1 mod 2^w), and any k - 1
-    words are uniform in both (the test above; here for what is simulated): together that fixes the distribution."""
+    """Real and simulated views have one outline, satisfy one relation (the words add up to h1 mod
+    2^w), and any k - 1 words are uniform in both (the test above; here for what is simulated):
+    together that fixes the distribution."""
     rng, (_, h1) = Stream.seeded_for_teaching(9), run(variant, k)
     made = [simulate_server(variant, "ABC"[:k], each, rng) for each in h1]
     seen = real_view(variant, k, "server")
@@ -234,8 +241,9 @@ def test_the_servers_view_is_made_from_h1_alone(variant, k):
 
 @pytest.mark.parametrize(("variant", "k"), [case for case in CASES if case[0] != "masked"])
 def test_the_servers_words_do_not_tell_how_h1_was_rounded(variant, k):
-    """What the simulator's order of drawing needs: every bit of the first holder's word is independent of the rounding that
-    h1 happened to get. Hoeffding over n numbers, union over 64 bits: chance 1e-9 at the bound below."""
+    """What the simulator's order of drawing needs: every bit of the first holder's word is
+    independent of the rounding that h1 happened to get. Hoeffding over n numbers, union over 64
+    bits: chance 1e-9 at the bound below."""
     protocol, h1 = run(variant, k)
     parts, thetas = inputs(k)
     X = torch.cat([encode(part[BATCH]) for part in parts], dim=1).double()
@@ -256,7 +264,8 @@ def test_the_servers_words_do_not_tell_how_h1_was_rounded(variant, k):
 
 @pytest.mark.parametrize(("variant", "k"), CASES)
 def test_a_holders_view_is_made_from_public_sizes_alone(variant, k):
-    """One outline, and everything in it uniform: in the real view by the tests above, one message alone and two together."""
+    """One outline, and everything in it uniform: in the real view by the tests above, one message
+    alone and two together."""
     rng = Stream.seeded_for_teaching(10)
     for me in "ABC"[:k]:
         for real in real_view(variant, k, me):
@@ -277,8 +286,9 @@ def test_what_is_sent_once_is_seeds_that_nobody_has_twice_and_x_minus_u(variant,
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_no_holders_input_moves_what_another_holder_sees_but_by_a_shift_of_its_pad(variant):
-    """Two inputs of B, one randomness: each message that A receives moves by a constant that only the inputs set, so that
-    the same randomness shifted by it gives the same view. For a message that is a pad it does not move at all."""
+    """Two inputs of B, one randomness: each message that A receives moves by a constant that only
+    the inputs set, so that the same randomness shifted by it gives the same view. For a message
+    that is a pad it does not move at all."""
     views = []
     for seed in (0, 1):
         protocol, (parts, thetas), (others, weights) = (
@@ -332,7 +342,8 @@ def test_masks_cancel_and_any_k_minus_1_of_them_do_not(k):
 
 
 def test_no_word_of_a_mask_comes_twice():
-    """Else the difference of two records would be in the clear. 64 bits a word: chance 40,000^2 / 2^65 = 5e-11."""
+    """Else the difference of two records would be in the clear. 64 bits a word: chance 40,000^2 /
+    2^65 = 5e-11."""
     mask = masks_of(2)[0].mask((500, 80), (1, 0))
     words = mask.T.contiguous().view(-1).view(torch.int64)
     assert len(words.unique()) == len(words)
@@ -396,7 +407,8 @@ def test_a_step_counted_back_is_refused():
 
 
 def test_a_reused_mask_gives_away_what_changed():
-    """The same seeds and ticket twice: words_t - words_s = round(X_A theta_t) - round(X_A theta_s), exactly."""
+    """The same seeds and ticket twice: words_t - words_s = round(X_A theta_t) - round(X_A theta_s),
+    exactly."""
     parts, thetas = inputs(2)
     later, words = [theta + 0.01 for theta in thetas], []
     for used in (thetas, later):
@@ -411,7 +423,8 @@ def test_a_reused_mask_gives_away_what_changed():
 
 
 def test_rounding_comes_before_masking():
-    """A whole mask on an unrounded number leaves its fraction in the clear, and the fraction tells which row it was."""
+    """A whole mask on an unrounded number leaves its fraction in the clear, and the fraction tells
+    which row it was."""
     parts, thetas = inputs(2)
     scaled = parts[0][BATCH] @ thetas[0] * 2**16
     mask = masks_of(2)[0].mask(tuple(scaled.shape), (1, 0))
@@ -482,7 +495,8 @@ def in_a_fork(work):
     "variant", ["plain", "he", "masked", "lean", "published", "published, dealer"]
 )
 def test_a_forked_process_uses_no_mask_and_no_share_that_its_parent_uses(variant, ahead):
-    """The same step in parent and child, one weight apart: their messages under one mask would differ by X (theta_t - theta_s)."""
+    """The same step in parent and child, one weight apart: their messages under one mask would
+    differ by X (theta_t - theta_s)."""
     choices = {
         "plain": {"name": "plain"},
         "he": {"name": "he", "keys": generate_keys(256, teaching=True)[1]},
@@ -541,7 +555,8 @@ def encrypted():
 
 
 def test_under_paillier_a_holder_sees_ciphertexts_of_one_size_that_never_come_twice(encrypted):
-    """A simulator encrypts zeros; that nobody without the key tells the two apart is Paillier's assumption, not a statistic."""
+    """A simulator encrypts zeros; that nobody without the key tells the two apart is Paillier's
+    assumption, not a statistic."""
     protocol, _, _, parts = encrypted
     chain = [m for m in protocol.transcript.messages if m.name == "Enc(X theta)"]
     assert [(m.sender, m.receiver) for m in chain] == [("A", "B"), ("B", "C"), ("C", "server")] * 2
@@ -557,7 +572,8 @@ def test_under_paillier_a_holder_sees_ciphertexts_of_one_size_that_never_come_tw
 
 
 def test_under_paillier_every_holder_encrypts_with_randomness_of_its_own(encrypted):
-    """c (1 + n)^m has c's randomness, c mod n: who gets c and then that reads m off the quotient."""
+    """c (1 + n)^m has c's randomness, c mod n: who gets c and then that reads m off the
+    quotient."""
     protocol, _, _, parts = encrypted
     sent = [m.payload for m in protocol.transcript.messages if m.name == "Enc(X theta)"][:3]
     chain = [
@@ -571,7 +587,8 @@ def test_under_paillier_every_holder_encrypts_with_randomness_of_its_own(encrypt
 
 
 def test_under_paillier_the_servers_view_is_made_from_h1_alone(encrypted):
-    """Plaintexts, with all that packing puts around the numbers, are the same function of h1 whoever had which part."""
+    """Plaintexts, with all that packing puts around the numbers, are the same function of h1
+    whoever had which part."""
     protocol, private, h1, _ = encrypted
     total = (h1[0] * 2**16).long()
     [real, _] = [m.payload for m in protocol.transcript.seen_by("server")]

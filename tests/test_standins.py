@@ -1,4 +1,5 @@
-"""Stand-ins: what they keep of real rows, what they give back, and how a damaged file of parameters is refused."""
+"""Stand-ins: what they keep of real rows, what they give back, and how a damaged file of parameters
+is refused."""
 
 import numpy as np
 import pandas as pd
@@ -58,7 +59,8 @@ def test_normal_scores_there_and_back(law):
     np.testing.assert_allclose(from_normal(z[inside], kept), values[inside], rtol=1e-6, atol=1e-6)
     assert abs(z.mean()) < 0.02 and abs(z.std() - 1) < 0.02
     drawn = from_normal(np.random.default_rng(2).standard_normal(20_000), kept)
-    # two samples of 20,000 from one law exceed .03 with chance 2 exp(-2 * 10,000 * .03^2) = 3e-8; the knots add what they add
+    # two samples of 20,000 from one law exceed .03 with chance 2 exp(-2 * 10,000 * .03^2) = 3e-8;
+    # the knots add what they add
     assert stats.ks_2samp(drawn, values).statistic < 0.03
     assert 0.5 < np.abs(drawn).mean() / np.abs(values).mean() < 2
 
@@ -212,7 +214,8 @@ def test_fit_and_sample_on_invented_rows_keep_what_there_is():
     fitted = fitting_creditcard.fit(made, rng)
     drawn = of_creditcard.sample(fitted, 200_000, rng)
     genuine, real = drawn[drawn["Class"] == 0], made[made["Class"] == 0]
-    # two samples of 3,800 and 199,654 from one law exceed .05 with chance below 2 exp(-2 * 3,729 * .05^2) = 2e-8
+    # two samples of 3,800 and 199,654 from one law exceed .05 with chance below 2 exp(-2 * 3,729 *
+    # .05^2) = 2e-8
     for column in of_creditcard.FEATURES:
         assert stats.ks_2samp(genuine[column], real[column]).statistic < 0.05, column
     assert np.corrcoef(genuine["V1"], genuine["V2"])[0, 1] == pytest.approx(
@@ -233,7 +236,8 @@ def test_fit_and_sample_on_invented_rows_keep_what_there_is():
 
 @pytest.mark.slow
 def test_frauds_come_in_grades_so_that_some_hide():
-    """Half of the invented frauds are like genuine rows, half are far off: one cloud would put all of them between."""
+    """Half of the invented frauds are like genuine rows, half are far off: one cloud would put all
+    of them between."""
     rng = np.random.default_rng(9)
     label = (np.arange(6_000) % 20 == 0).astype(int)
     made = pd.DataFrame(rng.normal(size=(6_000, 30)), columns=list(of_creditcard.FEATURES))

@@ -138,8 +138,9 @@ def test_more_noise_chooses_the_largest_gradient_less_often():
         hits.append(
             sum(bool(upload(model, X, y, expected_batch=40, rng=rng)[largest]) for _ in range(1000))
         )
-    # Scores of a mean in [-1, 1] under Gumbel noise of scale 2 / (40 eps): weights exp(g_j / scale) differ by a factor
-    # of at most exp(2 / scale), so the largest is picked with probability at most that factor / 47.
+    # Scores of a mean in [-1, 1] under Gumbel noise of scale 2 / (40 eps): weights exp(g_j / scale)
+    # differ by a factor of at most exp(2 / scale), so the largest is picked with probability at
+    # most that factor / 47.
     chance = math.exp(0.01 * 40) / 47
     assert stats.binom.sf(70, 1000, chance) < 1e-6 and hits[0] <= 70 < hits[1]
 
@@ -152,7 +153,8 @@ def test_an_empty_sample_is_answered_by_noise_alone():
         [DPSTGD(1.0, 10, 0.5)(model, *empty, expected_batch=1.0, rng=rng) for _ in range(2000)]
     )
     assert torch.equal((uploads != 0).sum(dim=1), torch.full((2000,), 10))
-    # each coordinate is chosen with probability 10/47, each sign is fair; union over 47 + 1 binomials
+    # each coordinate is chosen with probability 10/47, each sign is fair; union over 47 + 1
+    # binomials
     low, high = stats.binom.ppf([5e-9, 1 - 5e-9], 2000, 10 / 47)
     plus_low, plus_high = stats.binom.ppf([5e-9, 1 - 5e-9], 20_000, 0.5)
     assert 48 * (2 * 5e-9) < 1e-6

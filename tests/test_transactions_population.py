@@ -1,4 +1,5 @@
-"""The simulated population against the paper's figures, its two routes to a sample, and how hard the sample is."""
+"""The simulated population against the paper's figures, its two routes to a sample, and how hard
+the sample is."""
 
 import math
 
@@ -38,9 +39,11 @@ def frauds_per_account() -> float:
 
 
 def chosen_rows(population: Population, rng: np.random.Generator) -> np.ndarray:
-    """The paper's own route out of a whole population: ascending indices of the rows that its sample takes.
+    """The paper's own route out of a whole population: ascending indices of the rows that its
+    sample takes.
 
-    All accounts that meet fraud and as many drawn from the others; of these all frauds and a fifth of the rest.
+    All accounts that meet fraud and as many drawn from the others; of these all frauds and a fifth
+    of the rest.
     """
     chosen = population.accounts["has_fraud"].copy()
     others = np.flatnonzero(~chosen)
@@ -68,7 +71,8 @@ def sample():
 
 
 def test_the_fraud_rate_of_a_population_is_the_papers(nation):
-    """Binomial tail for the accounts, Bernstein for the frauds, CLT over accounts for the rate: each below 1e-6."""
+    """Binomial tail for the accounts, Bernstein for the frauds, CLT over accounts for the rate:
+    each below 1e-6."""
     n = 50_000
     has_fraud = nation.accounts["has_fraud"]
     low, high = stats.binom.ppf([FAILURE / 2, 1 - FAILURE / 2], n, FRAUD_ACCOUNTS)
@@ -192,7 +196,8 @@ def test_the_message_fits_the_purchase(pairs):
 
 
 def account_statistics(people, keep, rng):
-    """One line per account with a kept row, independent over accounts: counts, and one of its kept rows at random."""
+    """One line per account with a kept row, independent over accounts: counts, and one of its kept
+    rows at random."""
     X, who = features(people, keep), people.rows["who"][keep]
     accounts, first, count = np.unique(who, return_index=True, return_counts=True)
     one = first + (rng.random(len(accounts)) * count).astype(np.int64)
@@ -216,7 +221,8 @@ def account_statistics(people, keep, rng):
 
 
 def test_conditioning_on_the_class_gives_the_papers_sample(nation, pairs):
-    """Two-sample Dvoretzky-Kiefer-Wolfowitz: two one-sample bands each, all bands together fail below 1e-6."""
+    """Two-sample Dvoretzky-Kiefer-Wolfowitz: two one-sample bands each, all bands together fail
+    below 1e-6."""
     rng = np.random.default_rng(12)
     class_a, by_choice = account_statistics(nation, chosen_rows(nation, rng), rng)
     class_b, by_law = account_statistics(pairs, kept_rows(pairs, rng), rng)

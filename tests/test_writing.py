@@ -1,4 +1,5 @@
-"""A file is written whole or not at all: nothing that ends the writer leaves a half, or anything beside it."""
+"""A file is written whole or not at all: nothing that ends the writer leaves a half, or anything
+beside it."""
 
 import os
 import threading

@@ -1,4 +1,5 @@
-"""What tests wait for: events, with a limit far beyond any machine, and a clock that only a test moves."""
+"""What tests wait for: events, with a limit far beyond any machine, and a clock that only a test
+moves."""
 
 import time
 from threading import Condition
@@ -16,9 +17,11 @@ def until(condition, what: str = ""):
 
 
 class Hand:
-    """A `shaping.Clock` that stands still until a test moves it, and wakes all that wait by it then.
+    """A `shaping.Clock` that stands still until a test moves it, and wakes all that wait by it
+    then.
 
-    waits: until when each `wait` was to last, in order: so a test sees that somebody waits, and for how long.
+    waits: until when each `wait` was to last, in order: so a test sees that somebody waits, and for
+    how long.
     """
 
     def __init__(self):

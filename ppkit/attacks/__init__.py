@@ -1,1 +1,2 @@
-"""What an honest but curious party learns from the numbers that a protocol gives it; attacks see arrays, not protocol objects."""
+"""What an honest but curious party learns from the numbers that a protocol gives it; attacks see
+arrays, not protocol objects."""

@@ -1,8 +1,10 @@
-"""What a server that sees h1 = X theta in every training step learns about X, from a few records or from none.
+"""What a server that sees h1 = X theta in every training step learns about X, from a few records or
+from none.
 
-Linked over T steps, the views are one product: H = [H_1 ... H_T] = X [theta_1 ... theta_T]. Its column space is that of X as
-soon as the thetas together have rank d, so X = H A, and A is fixed by d records that the server knows. Who knows no record
-has X up to one rotation from the updates: H_(t+1) - H_t = -lr X X^T G_t. Linking by position is in `linking`.
+Linked over T steps, the views are one product: H = [H_1 ... H_T] = X [theta_1 ... theta_T]. Its
+column space is that of X as soon as the thetas together have rank d, so X = H A, and A is fixed by
+d records that the server knows. Who knows no record has X up to one rotation from the updates:
+H_(t+1) - H_t = -lr X X^T G_t. Linking by position is in `linking`.
 """
 
 from collections.abc import Sequence
@@ -23,9 +25,10 @@ _WIDEST = 400  # columns that a span is first looked for in
 class Recovered:
     """What the server made of the views.
 
-    X: (N, d) float64, or None where it has nothing.  rank: directions of X that the views hold, at most d.
-    expected_r2: the `r_squared` that the server itself expects, by leaving known records out one at a time (spread: theirs
-    about their mean); None where it cannot check.
+    X: (N, d) float64, or None where it has nothing.  rank: directions of X that the views hold, at
+    most d.
+    expected_r2: the `r_squared` that the server itself expects, by leaving known records out one at
+    a time (spread: theirs about their mean); None where it cannot check.
     why: "" where nothing stands in the way, else one sentence.
     """
 
@@ -36,9 +39,11 @@ class Recovered:
 
 
 def r_squared(X, guess) -> float:
-    """Share of the features' variance that a guess explains: 1 - sum |X - guess|^2 / sum |X - mean|^2.
+    """Share of the features' variance that a guess explains: 1 - sum |X - guess|^2 / sum |X -
+    mean|^2.
 
-    X, guess: (N, d), rows of X not all equal.  Returns at most 1; below 0 if the columns' means would have served better.
+    X, guess: (N, d), rows of X not all equal.  Returns at most 1; below 0 if the columns' means
+    would have served better.
 
     >>> r_squared([[0.0], [2.0]], [[0.0], [1.0]])
     0.5
@@ -55,15 +60,20 @@ def r_squared(X, guess) -> float:
 def reconstruct(views: Sequence, known, X_known, *, noise: float = 0.0) -> Recovered:
     """All records from the views of T steps and the features of m records.
 
-    H = U S V^T;  Z = sqrt(N) U[:, :q];  A = argmin |Z_known A - X_known|^2 + m ridge |A|^2;  X = Z A
+    H = U S V^T;  Z = sqrt(N) U[:, :q];  A = argmin |Z_known A - X_known|^2 + m ridge |A|^2;  X = Z
+    A
 
-    q and ridge are those under which known records, left out one at a time, are predicted best. Singular values up to
-    noise (sqrt(N) + sqrt(width T)) are noise's own and are dropped. With rank d, d known records and no noise X is exact.
-    views: T arrays (N, width), row i the same record in each.  known: (m,) row numbers.  X_known: (m, d), their features.
-    noise: standard deviation of the error of one entry of a view, >= 0: ROUNDED_16 for 16 fractional bits.
+    q and ridge are those under which known records, left out one at a time, are predicted best.
+    Singular values up to noise (sqrt(N) + sqrt(width T)) are noise's own and are dropped. With rank
+    d, d known records and no noise X is exact.
+    views: T arrays (N, width), row i the same record in each.  known: (m,) row numbers.  X_known:
+    (m, d), their features.
+    noise: standard deviation of the error of one entry of a view, >= 0: ROUNDED_16 for 16
+    fractional bits.
     Returns Recovered; rank < d or m < d leave directions open, and `why` says so.
     ValueError if shapes do not match, a value is not finite, or a row is named twice.
-    Guarantee: none needed; with rank r at most r of d directions are found, r/d of the variance where X is white.
+    Guarantee: none needed; with rank r at most r of d directions are found, r/d of the variance
+    where X is white.
 
     >>> rng = np.random.default_rng(0)
     >>> X, thetas = rng.normal(size=(50, 6)), rng.normal(size=(3, 6, 2))
@@ -117,21 +127,30 @@ def inner_products(
     momentum: float = 0.0,
     noise: float = 0.0,
 ) -> Recovered:
-    """X up to one rotation, hence every inner product of two records, from no known record: the holders' updates tell.
+    """X up to one rotation, hence every inner product of two records, from no known record: the
+    holders' updates tell.
 
-    theta_(t+1) = theta_t - lr X^T V_t - eta_t,  V_t = momentum V_(t-1) + G_t,  eta_t ~ N(0, noise_variance I);
-    X = Z R with Z known from the span, phi_t = R theta_t = Z^T H_t / N, M = R R^T:   phi_(t+1) - phi_t = -lr M Z^T V_t - R eta_t.
+    theta_(t+1) = theta_t - lr X^T V_t - eta_t,  V_t = momentum V_(t-1) + G_t,  eta_t ~ N(0,
+    noise_variance I);
+    X = Z R with Z known from the span, phi_t = R theta_t = Z^T H_t / N, M = R R^T:   phi_(t+1) -
+    phi_t = -lr M Z^T V_t - R eta_t.
 
-    Without noise M is the symmetric least-squares solution D = M S (D: all steps of phi side by side, S = -lr Z^T V_t):
-    in the eigenbasis of S S^T = E q E^T it is M_ij = (D S^T + S D^T)_ij / (q_i + q_j). With noise M maximises the likelihood,
-    whose derivative is 0 where M Q M + n M = P, Q = S S^T, P = D D^T, n = noise_variance times the columns of D:
-    M = Q^-1/2 (sqrt(K + n^2/4) - n/2) Q^-1/2, K = Q^1/2 P Q^1/2. The noise helps: R eta_t has covariance noise_variance M.
-    views: T arrays (N, width) of all records that the holders step on, in one order.  gradients: T - 1 or T arrays (N, width)
-    as the holders get them.  lr: > 0, what the holders multiply X^T G with (equation 2: alpha / 2 for a summed loss).
-    n_features: d, >= 1.  noise_variance: of the holders' steps, >= 0 (equation 2: alpha).  momentum: in [0, 1).
+    Without noise M is the symmetric least-squares solution D = M S (D: all steps of phi side by
+    side, S = -lr Z^T V_t):
+    in the eigenbasis of S S^T = E q E^T it is M_ij = (D S^T + S D^T)_ij / (q_i + q_j). With noise M
+    maximises the likelihood, whose derivative is 0 where M Q M + n M = P, Q = S S^T, P = D D^T, n =
+    noise_variance times the columns of D:
+    M = Q^-1/2 (sqrt(K + n^2/4) - n/2) Q^-1/2, K = Q^1/2 P Q^1/2. The noise helps: R eta_t has
+    covariance noise_variance M.
+    views: T arrays (N, width) of all records that the holders step on, in one order.  gradients: T
+    - 1 or T arrays (N, width) as the holders get them.  lr: > 0, what the holders multiply X^T G
+      with (equation 2: alpha / 2 for a summed loss).
+    n_features: d, >= 1.  noise_variance: of the holders' steps, >= 0 (equation 2: alpha).
+    momentum: in [0, 1).
     noise: as in `reconstruct`.
-    Returns Recovered with X = Z M^1/2, so that X X^T holds the inner products; X is None if the views' rank is below d,
-    or all steps together do not move theta in every direction. expected_r2 is None.
+    Returns Recovered with X = Z M^1/2, so that X X^T holds the inner products; X is None if the
+    views' rank is below d, or all steps together do not move theta in every direction. expected_r2
+    is None.
     ValueError if shapes do not match, a value is not finite or a setting is out of range.
     Source: none; zhou2021's equations 1 and 2, seen from the server.
     """
@@ -178,11 +197,13 @@ def inner_products(
 
 
 def whitened(views: Sequence, *, n_features: int, noise: float = 0.0) -> Recovered:
-    """X up to one rotation where its columns are uncorrelated, of variance 1, as principal components are: no step is needed.
+    """X up to one rotation where its columns are uncorrelated, of variance 1, as principal
+    components are: no step is needed.
 
     X^T X = N I and X = Z R with Z^T Z = N I make R a rotation: X X^T = Z Z^T.
 
-    views, n_features, noise: as in `inner_products`.  Returns Recovered; X is None if the views' rank is below d.
+    views, n_features, noise: as in `inner_products`.  Returns Recovered; X is None if the views'
+    rank is below d.
     """
     views = views_of(views)
     Z = _span(views, n_features, noise)
@@ -191,7 +212,8 @@ def whitened(views: Sequence, *, n_features: int, noise: float = 0.0) -> Recover
 
 
 def _span(views: list[np.ndarray], most: int, noise: float) -> np.ndarray:
-    """Z (N, r), Z^T Z = N I: the views' column space, its directions by size, those of noise left out, at most `most`."""
+    """Z (N, r), Z^T Z = N I: the views' column space, its directions by size, those of noise left
+    out, at most `most`."""
     if not noise >= 0:
         raise ValueError(f"noise must be >= 0, got {noise}")
     n_rows, width = views[0].shape
@@ -212,7 +234,8 @@ def _span(views: list[np.ndarray], most: int, noise: float) -> np.ndarray:
 
 
 def _fit(Z: np.ndarray, X: np.ndarray, widths: list[int]) -> tuple[np.ndarray, float | None]:
-    """The ridge regression of X on the first columns of Z that predicts left-out rows best, and how well it does."""
+    """The ridge regression of X on the first columns of Z that predicts left-out rows best, and how
+    well it does."""
     m, spread, best = len(Z), float(((X - X.mean(axis=0)) ** 2).sum()), (np.inf, None)
     for q in widths:
         U, sizes, Vt = np.linalg.svd(Z[:, :q], full_matrices=False)
@@ -235,7 +258,8 @@ def _symmetric(D: np.ndarray, S: np.ndarray) -> np.ndarray:
 
 
 def _likeliest(P: np.ndarray, Q: np.ndarray, n: float) -> np.ndarray:
-    """The positive root of M Q M + n M = P, n > 0, with sqrt(k + n^2/4) - n/2 = k / (sqrt(k + n^2/4) + n/2); Q may be singular."""
+    """The positive root of M Q M + n M = P, n > 0, with sqrt(k + n^2/4) - n/2 = k / (sqrt(k +
+    n^2/4) + n/2); Q may be singular."""
     q, E = np.linalg.eigh(Q)
     root = np.sqrt(np.maximum(q, q.max() * 1e-14 if q.max() else 0))
     if not root.any():

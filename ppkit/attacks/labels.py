@@ -1,8 +1,9 @@
 """What the gradients of training tell about the labels that only one party holds.
 
-Every record's gradient is G_i = (p_i - y_i) c_i, whatever the layers: p_i - y_i < 0 exactly for the positives, and c_i
-(the derivative of the logit) points to one side for nearly all records. One direction then separates the labels, and the
-first singular vector of G is such a direction: nothing has to be trained or known. What may help is in `label_defences`.
+Every record's gradient is G_i = (p_i - y_i) c_i, whatever the layers: p_i - y_i < 0 exactly for the
+positives, and c_i (the derivative of the logit) points to one side for nearly all records. One
+direction then separates the labels, and the first singular vector of G is such a direction: nothing
+has to be trained or known. What may help is in `label_defences`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from .arrays import matrix, views_of
 
 
 class Direction(NamedTuple):
-    """scores: (N,), higher for who seems positive.  share: of the gradients' squared length that lies in this direction.
+    """scores: (N,), higher for who seems positive.  share: of the gradients' squared length that
+    lies in this direction.
     n_positive: records on the positive side of 0."""
 
     scores: np.ndarray
@@ -29,13 +31,18 @@ def first_direction(gradients, *, known_positive: int | None = None) -> Directio
 
     scores = s G v,  v = argmax |G v| over |v| = 1,  s = +1 or -1
 
-    The sign s of a singular direction is open. Where positives are rarer, p - y has its long tail on their side, so s makes
-    the scores' third moment positive; a record known to be positive settles it otherwise.
-    gradients: (N, width), one row a record: of h1 (what a holder gets), or of the last hidden layer (what the server gets,
-    (p - y) w: rank one).  known_positive: row number of a record known to be positive, or None.
-    Returns a Direction.  ValueError if a value is not finite, all are 0, or the row number is out of range.
-    Guarantee: where v^T c_i has one sign for all i, scores have AUC 1 (0 if s is wrong), and their signs are the labels.
-    Source: zhou2021, Fig. 4, lines 43-44 hand G to the holders; Li et al. 2022 use the cosine to a known positive's gradient.
+    The sign s of a singular direction is open. Where positives are rarer, p - y has its long tail
+    on their side, so s makes the scores' third moment positive; a record known to be positive
+    settles it otherwise.
+    gradients: (N, width), one row a record: of h1 (what a holder gets), or of the last hidden layer
+    (what the server gets, (p - y) w: rank one).  known_positive: row number of a record known to be
+    positive, or None.
+    Returns a Direction.  ValueError if a value is not finite, all are 0, or the row number is out
+    of range.
+    Guarantee: where v^T c_i has one sign for all i, scores have AUC 1 (0 if s is wrong), and their
+    signs are the labels.
+    Source: zhou2021, Fig. 4, lines 43-44 hand G to the holders; Li et al. 2022 use the cosine to a
+    known positive's gradient.
 
     >>> first_direction([[0.1, 0.2], [0.2, 0.4], [-0.9, -1.8], [0.1, 0.2]]).scores > 0
     array([False, False,  True, False])
@@ -44,12 +51,14 @@ def first_direction(gradients, *, known_positive: int | None = None) -> Directio
 
 
 def averaged(gradients: Sequence, *, known_positive: int | None = None) -> Direction:
-    """Scores from several steps on the same records in one order: noise fresh in each step averages out, the label stays.
+    """Scores from several steps on the same records in one order: noise fresh in each step averages
+    out, the label stays.
 
     scores = s sum_t G_t v_t / sd(G_t v_t),  v_t^T v_(t-1) >= 0
 
-    gradients: T arrays (N, width) as for `first_direction`; the weights behind them change little from one to the next, so
-    that directions keep their sense.  known_positive: as there.  Returns a Direction, share being the mean over steps.
+    gradients: T arrays (N, width) as for `first_direction`; the weights behind them change little
+    from one to the next, so that directions keep their sense.  known_positive: as there.  Returns a
+    Direction, share being the mean over steps.
     """
     stack, total, shares, before = views_of(gradients, "gradients"), 0.0, [], None
     if known_positive is not None and not 0 <= known_positive < len(stack[0]):
@@ -74,7 +83,8 @@ def averaged(gradients: Sequence, *, known_positive: int | None = None) -> Direc
 
 
 def norms(gradients) -> np.ndarray:
-    """Scores of the labels by |G_i|, for comparison: high where |p - y| is, so right only if p is small for all negatives.
+    """Scores of the labels by |G_i|, for comparison: high where |p - y| is, so right only if p is
+    small for all negatives.
 
     gradients: (N, width).  Returns (N,), >= 0.  Source: Li et al. 2022.
 
@@ -87,13 +97,16 @@ def norms(gradients) -> np.ndarray:
 def explained(
     inputs, targets, *, ridge: float = 1e-3, folds: int = 5, rng: np.random.Generator
 ) -> np.ndarray:
-    """Share of each target's variance that a ridge regression on the inputs explains in records it was not fitted on.
+    """Share of each target's variance that a ridge regression on the inputs explains in records it
+    was not fitted on.
 
-    For what one holder's columns and the gradients together tell about another holder's columns: the difference between
-    explained([X_B, G], X_A) and explained(X_B, X_A) is what training told.
-    inputs: (N, F), scaled inside to mean 0 and deviation 1 (a constant column is left out).  targets: (N, d).
+    For what one holder's columns and the gradients together tell about another holder's columns:
+    the difference between explained([X_B, G], X_A) and explained(X_B, X_A) is what training told.
+    inputs: (N, F), scaled inside to mean 0 and deviation 1 (a constant column is left out).
+    targets: (N, d).
     ridge: times N, >= 0.  folds: >= 2.  rng: cuts the folds.
-    Returns (d,), R^2 of each target over all folds, at most 1.  ValueError for too few rows or an argument out of range.
+    Returns (d,), R^2 of each target over all folds, at most 1.  ValueError for too few rows or an
+    argument out of range.
     """
     inputs, targets = matrix("inputs", inputs), matrix("targets", targets)
     if len(inputs) != len(targets):

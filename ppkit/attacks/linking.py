@@ -1,8 +1,10 @@
-"""When batches are reshuffled: finding each record again by how little its h1 moved, and solving for it from all its looks.
+"""When batches are reshuffled: finding each record again by how little its h1 moved, and solving
+for it from all its looks.
 
-A record that comes back in another batch is seen through another theta. Who knows d records of a batch knows the batch's
-theta exactly, and each record has as many linear equations as it was looked at; a wrong link shows, because the equations
-of two different records contradict each other. Nothing is told about order: position alone links.
+A record that comes back in another batch is seen through another theta. Who knows d records of a
+batch knows the batch's theta exactly, and each record has as many linear equations as it was looked
+at; a wrong link shows, because the equations of two different records contradict each other.
+Nothing is told about order: position alone links.
 """
 
 from __future__ import annotations
@@ -21,19 +23,24 @@ _ROUNDS = 3  # of matching and of fitting the move that most records share
 
 @dataclass(frozen=True, eq=False)
 class Linked:
-    """positions: T arrays (N,): where in views[t] the record stands that is row i of views[0]; a guess for every row.
-    sure: (N,) bool, whether in every matching the two were each other's nearest: what the server itself can go by."""
+    """positions: T arrays (N,): where in views[t] the record stands that is row i of views[0]; a
+    guess for every row.
+    sure: (N,) bool, whether in every matching the two were each other's nearest: what the server
+    itself can go by."""
 
     positions: list[np.ndarray]
     sure: np.ndarray
 
 
 def follow(views: Sequence) -> Linked:
-    """Link the rows of views that come in secret orders, from one view to the next, by nearest neighbours.
+    """Link the rows of views that come in secret orders, from one view to the next, by nearest
+    neighbours.
 
-    Records are matched to the nearest row of the next view (columns scaled to deviation 1); the affine move that the
-    mutually nearest pairs share is taken out, and they are matched again, three times.
-    views: T arrays (N, width), each the same records in another order; an epoch's batches one below the other.
+    Records are matched to the nearest row of the next view (columns scaled to deviation 1); the
+    affine move that the mutually nearest pairs share is taken out, and they are matched again,
+    three times.
+    views: T arrays (N, width), each the same records in another order; an epoch's batches one below
+    the other.
     Returns Linked.  ValueError if shapes do not match or a value is not finite.
 
     >>> points = np.array([[0.0, 1.0], [4.0, 2.0], [1.0, 9.0], [7.0, 7.0]])
@@ -61,10 +68,13 @@ def follow(views: Sequence) -> Linked:
 
 @dataclass(frozen=True, eq=False)
 class Solved(Recovered):
-    """A Recovered; its expected_r2 takes all links for right, and counts how well the looks tell directions apart.
+    """A Recovered; its expected_r2 takes all links for right, and counts how well the looks tell
+    directions apart.
 
-    misfit: (N,), root mean square of what a record's equations leave over; a wrong link is large here.
-    consistent: (N,) bool, misfit within five times what noise and the error of theta explain: the server trusts these links.
+    misfit: (N,), root mean square of what a record's equations leave over; a wrong link is large
+    here.
+    consistent: (N,) bool, misfit within five times what noise and the error of theta explain: the
+    server trusts these links.
     """
 
     misfit: np.ndarray | None = None
@@ -74,17 +84,22 @@ class Solved(Recovered):
 def reconstruct_moved(
     views: Sequence, batches: Sequence, known, X_known, *, noise: float = 0.0
 ) -> Solved:
-    """All records, linked over T looks through weights that differ from batch to batch; the known records give the weights.
+    """All records, linked over T looks through weights that differ from batch to batch; the known
+    records give the weights.
 
-    theta_b = argmin sum over known i in b |x_i theta - h_i|^2, three quarters first, then all that fit (wrong links do not);
-    x_i = (sum_t theta theta^T + s^2 I)^-1 sum_t theta h_it,  s^2 = noise^2 (1 + d / (k - d)), k the fewest known in a batch:
-    least squares with features of deviation 1 as prior; s^2 adds the error of theta, which |x|^2 ~ d passes on
+    theta_b = argmin sum over known i in b |x_i theta - h_i|^2, three quarters first, then all that
+    fit (wrong links do not); x_i = (sum_t theta theta^T + s^2 I)^-1 sum_t theta h_it,  s^2 =
+    noise^2 (1 + d / (k - d)), k the fewest known in a batch:
+    least squares with features of deviation 1 as prior; s^2 adds the error of theta, which |x|^2 ~
+    d passes on
 
-    views: T arrays (N, width), row i the same record in each (or what `follow` makes of it).  batches: T arrays (N,) of
-    whole numbers: which batch of look t the record was in; each batch has a theta of its own.  known: (m,) rows; X_known:
+    views: T arrays (N, width), row i the same record in each (or what `follow` makes of it).
+    batches: T arrays (N,) of whole numbers: which batch of look t the record was in; each batch has
+    a theta of its own.  known: (m,) rows; X_known:
     (m, d), standardised.  noise: of one entry of a view, as in `features.reconstruct`.
-    Returns Solved. A look in a batch with fewer than d + d/3 known records is not used; rank is the smallest number of
-    directions (at most d) that a record's used looks can hold; X is None if no look can be used.
+    Returns Solved. A look in a batch with fewer than d + d/3 known records is not used; rank is the
+    smallest number of directions (at most d) that a record's used looks can hold; X is None if no
+    look can be used.
     ValueError if shapes do not match or a value is not finite.
     """
     views, known, X_known = views_of(views), np.asarray(known, int), matrix("X_known", X_known)
@@ -157,7 +172,8 @@ def reconstruct_moved(
 
 
 def _trimmed(X: np.ndarray, H: np.ndarray, noise: float) -> np.ndarray:
-    """theta from rows most of which are linked rightly: least trimmed squares, then all rows that fit."""
+    """theta from rows most of which are linked rightly: least trimmed squares, then all rows that
+    fit."""
     weights = np.ones(len(X))
     for _ in range(30):  # least absolute deviations: where to start from
         theta = np.linalg.lstsq(X * weights[:, None], H * weights[:, None], rcond=None)[0]

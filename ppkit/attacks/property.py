@@ -1,7 +1,10 @@
-"""zhou2021's property attack: from the hidden features that a server sees, one hidden property of each record.
+"""zhou2021's property attack: from the hidden features that a server sees, one hidden property of
+each record.
 
-The attacker fits a classifier on hidden features whose property he knows and applies it to those whose property he wants.
-Where the known ones come from is the threat model, and it decides what comes out; `property_defences` has what may help.
+The attacker fits a classifier on hidden features whose property he knows and applies it to those
+whose property he wants.
+Where the known ones come from is the threat model, and it decides what comes out;
+`property_defences` has what may help.
 """
 
 from __future__ import annotations
@@ -38,9 +41,11 @@ _NEEDS = {
 
 
 class Leak(NamedTuple):
-    """auc: .5 says nothing; under .5 the attacker is wrong more often than right, which is of no use to who cannot know it.
-    low, high: DeLong's 95% interval over the attacked records.  accuracy: share of records called right, at odds of one to
-    one.  majority: the accuracy of who says the commoner value every time.  n_known: records the attack was fitted on."""
+    """auc: .5 says nothing; under .5 the attacker is wrong more often than right, which is of no
+    use to who cannot know it.
+    low, high: DeLong's 95% interval over the attacked records.  accuracy: share of records called
+    right, at odds of one to one.  majority: the accuracy of who says the commoner value every time.
+     n_known: records the attack was fitted on."""
 
     auc: float
     low: float
@@ -52,9 +57,11 @@ class Leak(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """Who could know what about one layer of one trained network: arrays (rows, width), or None where it is not given.
+    """Who could know what about one layer of one trained network: arrays (rows, width), or None
+    where it is not given.
 
-    hidden, bits: (N, H) hidden features of the attacked records, and (N,) their property in {0, 1}, for scoring only.
+    hidden, bits: (N, H) hidden features of the attacked records, and (N,) their property in {0, 1},
+    for scoring only.
     known, known_bits: the same of other records of the target, for "adaptive" and "ceiling".
     shadow, shadow_own_start, shadow_bits: of the attacker's own records through his shadow models.
     raw, raw_known: (N, F) and (M, F) raw features of the attacked and the known records.
@@ -82,11 +89,14 @@ def infer(
 ) -> np.ndarray:
     """Log-odds of the property for every target record, by a classifier fitted on the known ones.
 
-    Columns are standardised by the known records.  "logistic": ridge 1, to its optimum.  "mlp": H-16-1 with ReLU, Adam.
-    hidden_known: (M, H) finite, any features.  property_known: (M,) in {0, 1}.  hidden_target: (N, H).
+    Columns are standardised by the known records.  "logistic": ridge 1, to its optimum.  "mlp":
+    H-16-1 with ReLU, Adam.
+    hidden_known: (M, H) finite, any features.  property_known: (M,) in {0, 1}.  hidden_target: (N,
+    H).
     rng: draws the start and the batches of "mlp"; "logistic" has no chance in it.
-    Returns (N,) float64; where the known records all have one value of the property, the same number for all: nothing can
-    be learnt.  ValueError if shapes do not match, a value is not finite or not 0 or 1, or attacker is unknown.
+    Returns (N,) float64; where the known records all have one value of the property, the same
+    number for all: nothing can be learnt.  ValueError if shapes do not match, a value is not finite
+    or not 0 or 1, or attacker is unknown.
     Source: zhou2021, section 6.3 (logistic regression); the perceptron is ours.
 
     >>> infer(
@@ -121,7 +131,8 @@ def infer(
 def leak(bits, scores, *, n_known: int = 0) -> Leak:
     """What an attacker's scores give away, with DeLong's 95% interval of the AUC.
 
-    bits: (N,) in {0, 1}, two of each at least.  scores: (N,) log-odds.  n_known: goes into the Leak as it is.
+    bits: (N,) in {0, 1}, two of each at least.  scores: (N,) log-odds.  n_known: goes into the Leak
+    as it is.
     The interval is the normal one; AUC 0 or 1 has width 0.  ValueError as in `evaluation.auc`.
     Source: DeLong, DeLong and Clarke-Pearson 1988; by ranks, Sun and Xu 2014.
 
@@ -143,10 +154,12 @@ def leak(bits, scores, *, n_known: int = 0) -> Leak:
 
 
 def difference(bits, scores, other_scores) -> tuple[float, float, float]:
-    """AUC of the first scores minus AUC of the second on the same records, with DeLong's paired 95% interval.
+    """AUC of the first scores minus AUC of the second on the same records, with DeLong's paired 95%
+    interval.
 
-    bits: (N,) in {0, 1}.  Both scores: (N,).  Returns (difference, low, high): an optimiser or defence protects, against
-    this attacker on these nets, as far as the interval is above 0.  It covers the choice of records, not of seeds.
+    bits: (N,) in {0, 1}.  Both scores: (N,).  Returns (difference, low, high): an optimiser or
+    defence protects, against this attacker on these nets, as far as the interval is above 0.  It
+    covers the choice of records, not of seeds.
 
     >>> [
     ...     float(round(v, 3))
@@ -171,11 +184,14 @@ def attack(
 ) -> Leak:
     """One attack under a named threat model.
 
-    threat: one of THREATS, whose sentence says what the attacker has.  scene: the arrays; those that the threat needs.
-    n_known: of "adaptive" and "ceiling", how many of the known records he has, drawn by rng; default all of them.
-    Returns a Leak.  ValueError if the threat is unknown, the scene lacks its arrays, or n_known is out of range.
-    Source: zhou2021, section 6.3, whose "somehow gets the amount and the corresponding hidden features" can be read as
-    "transfer" and as "adaptive".
+    threat: one of THREATS, whose sentence says what the attacker has.  scene: the arrays; those
+    that the threat needs.
+    n_known: of "adaptive" and "ceiling", how many of the known records he has, drawn by rng;
+    default all of them.
+    Returns a Leak.  ValueError if the threat is unknown, the scene lacks its arrays, or n_known is
+    out of range.
+    Source: zhou2021, section 6.3, whose "somehow gets the amount and the corresponding hidden
+    features" can be read as "transfer" and as "adaptive".
     """
     if threat not in THREATS:
         raise ValueError(f"threat must be one of {', '.join(THREATS)}, got {threat!r}")
@@ -214,9 +230,11 @@ def sweep(
 ) -> pd.DataFrame:
     """The adaptive attack (or the ceiling) by the number m of records that the attacker knows.
 
-    sizes: each from 2 to the known records of the scene.  repeats: draws of the known records for each size, >= 2.
-    Returns a DataFrame, one row a size: n_known, auc (mean over the draws), low, high: 95%, half as wide as the root of the
-    squares of `band` over the draws and of DeLong's interval over the attacked records. Draws overlap: at m = M all are one.
+    sizes: each from 2 to the known records of the scene.  repeats: draws of the known records for
+    each size, >= 2.
+    Returns a DataFrame, one row a size: n_known, auc (mean over the draws), low, high: 95%, half as
+    wide as the root of the squares of `band` over the draws and of DeLong's interval over the
+    attacked records. Draws overlap: at m = M all are one.
     ValueError as in `attack`, before anything is fitted.
     """
     if repeats < 2:
@@ -276,7 +294,8 @@ def _perceptron(known, bits, target, rng, *, steps: int = 600, batch: int = 512)
 
 
 def _placements(bits, scores) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
-    """AUC, and each positive's share of negatives below it, each negative's share of positives above it (ties half)."""
+    """AUC, and each positive's share of negatives below it, each negative's share of positives
+    above it (ties half)."""
     value = auc(bits, scores)
     positive, scores = np.asarray(bits) == 1, np.asarray(scores, float)
     m, n = int(positive.sum()), int((~positive).sum())

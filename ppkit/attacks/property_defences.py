@@ -1,7 +1,8 @@
-"""What may keep a property out of h1: noise with its epsilon, an adversary in training, one direction taken out of theta.
+"""What may keep a property out of h1: noise with its epsilon, an adversary in training, one
+direction taken out of theta.
 
-The fourth is a smaller width of h1 and needs no code. All of them see arrays; a comment in each says who would have to do
-it among zhou2021's parties, where nobody but the server sees h1.
+The fourth is a smaller width of h1 and needs no code. All of them see arrays; a comment in each
+says who would have to do it among zhou2021's parties, where nobody but the server sees h1.
 """
 
 from __future__ import annotations
@@ -17,20 +18,24 @@ from ppkit.models import classification_loss, mlp
 
 
 class NoisyHidden(nn.Module):
-    """Rows of h1 clipped, and Gaussian noise on every entry, each time anew, before the server has h1.
+    """Rows of h1 clipped, and Gaussian noise on every entry, each time anew, before the server has
+    h1.
 
     h min(1, C / ||h||) + N(0, (noise_multiplier C)^2 I)
 
-    clip_bound: C > 0, in the unit of h1; public.  noise_multiplier: noise over C, >= 0; 0 gives no privacy.
+    clip_bound: C > 0, in the unit of h1; public.  noise_multiplier: noise over C, >= 0; 0 gives no
+    privacy.
     rng: torch.Generator; for teaching, real noise comes from the operating system.
-    Put it where h1 is made, so that net.h1 and `training.Look.h1`, which are what the server gets, are noisy: in a subclass
-    of `rivals.NN`, def first(self, parts): return self.noisy(super().first(parts)). In front of net.hidden it would be the
-    server that adds the noise, to an h1 that it has clean. Gradients pass through the clipping; noise is added in training
-    and in prediction alike, for the server sees h1 in both.
+    Put it where h1 is made, so that net.h1 and `training.Look.h1`, which are what the server gets,
+    are noisy: in a subclass of `rivals.NN`, def first(self, parts): return
+    self.noisy(super().first(parts)). In front of net.hidden it would be the server that adds the
+    noise, to an h1 that it has clean. Gradients pass through the clipping; noise is added in
+    training and in prediction alike, for the server sees h1 in both.
     ValueError for a setting out of range.
     Guarantee: `epsilon_of_releases`, n_releases the times that the record is fed forward.
-    Departs from the paper, which has no such defence. Holders who each clip X_i theta_i at C / k and add noise of variance
-    1/k into their shares get the same without anyone seeing h1 (clipping the parts is the harder clipping).
+    Departs from the paper, which has no such defence. Holders who each clip X_i theta_i at C / k
+    and add noise of variance 1/k into their shares get the same without anyone seeing h1 (clipping
+    the parts is the harder clipping).
 
     >>> NoisyHidden(clip_bound=1.0, noise_multiplier=0.0, rng=torch.Generator())(
     ...     torch.tensor([[3.0, 4.0], [0.3, 0.4]])
@@ -62,15 +67,17 @@ class NoisyHidden(nn.Module):
 def noisy_rows(
     X, *, clip_bound: float, noise_multiplier: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """A holder's own features, every row clipped and noised once, to be used in place of X from then on.
+    """A holder's own features, every row clipped and noised once, to be used in place of X from
+    then on.
 
     x min(1, C / ||x||) + N(0, (noise_multiplier C)^2 I)
 
     X: (N, F) finite.  clip_bound: C > 0, public.  noise_multiplier: >= 0.  Returns (N, F) float64.
-    All that follows, every epoch, theta, its gradients and each prediction, is computed from the noised rows and costs
-    nothing more: no composition over epochs, and theta's path is covered too, which noise on h1 leaves out.
-    Guarantee: `epsilon_of_releases` with n_releases = 1 for one holder's part of a record, the number of holders for all of
-    it; labels are not covered.  ValueError for a setting out of range.
+    All that follows, every epoch, theta, its gradients and each prediction, is computed from the
+    noised rows and costs nothing more: no composition over epochs, and theta's path is covered too,
+    which noise on h1 leaves out.
+    Guarantee: `epsilon_of_releases` with n_releases = 1 for one holder's part of a record, the
+    number of holders for all of it; labels are not covered.  ValueError for a setting out of range.
     Source: not in the paper; local differential privacy of the inputs.
 
     >>> noisy_rows(
@@ -91,17 +98,21 @@ def noisy_rows(
 
 
 def epsilon_of_releases(noise_multiplier: float, *, delta: float, n_releases: int) -> float:
-    """What it costs one record that its own clipped row leaves n_releases times, each time under fresh Gaussian noise.
+    """What it costs one record that its own clipped row leaves n_releases times, each time under
+    fresh Gaussian noise.
 
     The row can be any in the ball of radius C, so it moves by up to 2 C: the Gaussian mechanism at
     noise_multiplier / (2 sqrt(n_releases)).
 
-    noise_multiplier: > 0.  delta: in (0, 1).  n_releases: >= 1; for h1 one an epoch, and one for each prediction.
+    noise_multiplier: > 0.  delta: in (0, 1).  n_releases: >= 1; for h1 one an epoch, and one for
+    each prediction.
     Returns epsilon > 0, exact.  ValueError for a setting out of range.
-    Guarantee: local (epsilon, delta)-DP: replace-one, this record's features by any others, seen by who knows that the row
-    is this record's. No other record hides it and no sampling amplifies. For h1 it takes theta's path as fixed: what a
-    record does to theta, and so to all later rows of h1, is not in it (the holders' X^T G is without noise).
-    Source: dp_accounting.get_epsilon_gaussian (Balle and Wang 2018), through `dpsgd.epsilon_for_epochs`.
+    Guarantee: local (epsilon, delta)-DP: replace-one, this record's features by any others, seen by
+    who knows that the row is this record's. No other record hides it and no sampling amplifies. For
+    h1 it takes theta's path as fixed: what a record does to theta, and so to all later rows of h1,
+    is not in it (the holders' X^T G is without noise).
+    Source: dp_accounting.get_epsilon_gaussian (Balle and Wang 2018), through
+    `dpsgd.epsilon_for_epochs`.
 
     >>> [round(epsilon_of_releases(s, delta=1e-5, n_releases=60)) for s in (0.3, 1.0, 10.0)]
     [1553, 185, 7]
@@ -112,17 +123,24 @@ def epsilon_of_releases(noise_multiplier: float, *, delta: float, n_releases: in
 
 
 class Defender:
-    """An attacker that trains along on h1, and whose gradient is turned round: h1 learns to tell him nothing.
+    """An attacker that trains along on h1, and whose gradient is turned round: h1 learns to tell
+    him nothing.
 
-    dL/dh1  becomes  dL/dh1 - strength dA/dh1,    A = mean loss of a perceptron H-16-1 that guesses the property from h1
+    dL/dh1  becomes  dL/dh1 - strength dA/dh1,    A = mean loss of a perceptron H-16-1 that guesses
+    the property from h1
 
-    width: H of h1, >= 1.  strength: >= 0, in units of a mean loss (for training on a summed loss multiply it by |B|).
-    inner_steps: of Adam, for the perceptron, on every batch, >= 1.  rng: torch.Generator of its start.
+    width: H of h1, >= 1.  strength: >= 0, in units of a mean loss (for training on a summed loss
+    multiply it by |B|).
+    inner_steps: of Adam, for the perceptron, on every batch, >= 1.  rng: torch.Generator of its
+    start.
     dtype: of h1.  Use: defender.attach(net, bits), then train as always.
-    ValueError for a setting out of range.  Guarantee: none: it answers the attacker it trained against, on one look at h1.
-    Source: zhou2021, section 4.6 (Osia et al. 2019), named, not used; gradient reversal, Ganin and Lempitsky 2015.
-    Departs from the paper: "each data holder trains a defender" on h1, which no holder sees; here it does see it. Among
-    zhou2021's parties it would run on shares, or on each holder's X_i theta_i alone.
+    ValueError for a setting out of range.  Guarantee: none: it answers the attacker it trained
+    against, on one look at h1.
+    Source: zhou2021, section 4.6 (Osia et al. 2019), named, not used; gradient reversal, Ganin and
+    Lempitsky 2015.
+    Departs from the paper: "each data holder trains a defender" on h1, which no holder sees; here
+    it does see it. Among zhou2021's parties it would run on shares, or on each holder's X_i theta_i
+    alone.
     """
 
     def __init__(
@@ -145,8 +163,8 @@ class Defender:
     def attach(self, net: nn.Module, bits) -> None:
         """Guard h1 in every call net(rows) with gradients from now on.
 
-        net: any module that is called with row numbers and gives h1 to its part net.hidden.  bits: (N,) of the rows that it
-        was prepared with, in {0, 1}.
+        net: any module that is called with row numbers and gives h1 to its part net.hidden.  bits:
+        (N,) of the rows that it was prepared with, in {0, 1}.
         """
         bits, rows = torch.as_tensor(bits), []
         net.register_forward_pre_hook(lambda _, args: rows.__setitem__(slice(None), [args[0]]))
@@ -157,8 +175,10 @@ class Defender:
     def guard(self, h1: torch.Tensor, bits) -> None:
         """Train the attacker on this batch, then have h1's gradient changed as it flows back.
 
-        h1: (n, H), part of the graph of the loss that will be differentiated.  bits: (n,) in {0, 1}, of these records.
-        ValueError if the rows do not match, or if no gradient flows through h1, for then nothing would be guarded.
+        h1: (n, H), part of the graph of the loss that will be differentiated.  bits: (n,) in {0,
+        1}, of these records.
+        ValueError if the rows do not match, or if no gradient flows through h1, for then nothing
+        would be guarded.
         """
         bits = torch.as_tensor(bits)
         if bits.shape != h1.shape[:1]:
@@ -184,13 +204,16 @@ class Defender:
 
 
 def property_direction(X, bits) -> torch.Tensor:
-    """The direction of feature space along which the property has its covariance with X; (F,) of length 1.
+    """The direction of feature space along which the property has its covariance with X; (F,) of
+    length 1.
 
-    c = mean over records of (x - mean x) s, over its length;  s the bits, which need no centring where x has it
+    c = mean over records of (x - mean x) s, over its length;  s the bits, which need no centring
+    where x has it
 
     X: (N, F).  bits: (N,) in {0, 1}, both present.  ValueError if shapes do not match or c is 0.
-    Among holders: each needs its own part of c, N products with the property's bits, by one multiplication on shares (or
-    the property's owner reveals the sums); aggregates over all records, without noise.
+    Among holders: each needs its own part of c, N products with the property's bits, by one
+    multiplication on shares (or the property's owner reveals the sums); aggregates over all
+    records, without noise.
     """
     X, bits = torch.as_tensor(X), torch.as_tensor(bits)
     if X.ndim != 2 or bits.shape != X.shape[:1]:
@@ -208,17 +231,22 @@ def property_direction(X, bits) -> torch.Tensor:
 
 @torch.no_grad()
 def take_out(theta: Sequence[torch.Tensor], direction: torch.Tensor) -> None:
-    """Remove one direction from the first layer's weights, in place: h1 = X theta then has covariance 0 with the property.
+    """Remove one direction from the first layer's weights, in place: h1 = X theta then has
+    covariance 0 with the property.
 
     theta <- theta - c (c^T theta)
 
-    theta: one (F_i, H) tensor a holder, as in net.theta.  direction: c, (F,) of length 1, F = sum F_i (`property_direction`).
-    Use after every step: optimiser.register_step_post_hook(lambda *_: take_out(net.theta, c)), and once before the first.
+    theta: one (F_i, H) tensor a holder, as in net.theta.  direction: c, (F,) of length 1, F = sum
+    F_i (`property_direction`).
+    Use after every step: optimiser.register_step_post_hook(lambda *_: take_out(net.theta, c)), and
+    once before the first.
     ValueError if the sizes do not match or c is not of length 1.
-    Guarantee: on the records that c came from, no linear classifier of h1 beats the constant one under any convex loss, also
-    over the h1 of all epochs side by side (the means of both classes are equal; Belrose et al. 2023). None against others:
+    Guarantee: on the records that c came from, no linear classifier of h1 beats the constant one
+    under any convex loss, also over the h1 of all epochs side by side (the means of both classes
+    are equal; Belrose et al. 2023). None against others:
     the square of h1 may tell.
-    Among holders: c^T theta is a sum of k vectors of H numbers, one a holder, which they tell each other.
+    Among holders: c^T theta is a sum of k vectors of H numbers, one a holder, which they tell each
+    other.
 
     >>> theta = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> take_out([theta], torch.tensor([0.0, 1.0]))

@@ -1,7 +1,8 @@
 """One record from its gradient: what a first layer with a bias gives away, exactly.
 
-For z = W x + b and one record, dL/dW = delta x^T and dL/db = delta: every neuron j with delta_j != 0 holds the whole row,
-x = dW_j / db_j. What the layers behind it are does not matter. Batches are in `batches`, noise is in `noise`.
+For z = W x + b and one record, dL/dW = delta x^T and dL/db = delta: every neuron j with delta_j !=
+0 holds the whole row, x = dW_j / db_j. What the layers behind it are does not matter. Batches are
+in `batches`, noise is in `noise`.
 """
 
 from collections.abc import Callable
@@ -21,8 +22,9 @@ _EXACT = 1e-6  # a residual share above this is no rounding
 class Reconstruction:
     """What an attacker got, how sure he can be, and in words what stands in the way.
 
-    row: (F,) float64, or None where nothing can be recovered.  confidence: in [0, 1], or None where nothing can be
-    checked.  why: "" where every neuron tells the same row, else one sentence.  n_neurons: neurons that were used.
+    row: (F,) float64, or None where nothing can be recovered.  confidence: in [0, 1], or None where
+    nothing can be checked.  why: "" where every neuron tells the same row, else one sentence.
+    n_neurons: neurons that were used.
     """
 
     row: np.ndarray | None
@@ -34,9 +36,11 @@ class Reconstruction:
 def shared_gradient(
     model: nn.Module, X: torch.Tensor, y: torch.Tensor, *, loss: Callable = classification_loss
 ) -> tuple[torch.Tensor, ...]:
-    """The gradient of the mean loss that a participant shares, one tensor per parameter of the model, in its order.
+    """The gradient of the mean loss that a participant shares, one tensor per parameter of the
+    model, in its order.
 
-    model: any torch module.  X: (N, F), N >= 1, finite.  y: (N,).  loss: takes logits and y, returns a scalar.
+    model: any torch module.  X: (N, F), N >= 1, finite.  y: (N,).  loss: takes logits and y,
+    returns a scalar.
     Where the first layer has a bias, the first two are dW (H, F) and db (H,).
     ValueError for an empty batch or features that are not finite.
 
@@ -72,32 +76,36 @@ def first_layer(model: nn.Module) -> nn.Linear:
 
 
 def reconstruct(weight_grad, bias_grad, *, noisy: bool = False) -> Reconstruction:
-    """The input row behind the first layer's gradient on one record, every neuron weighted by its reliability.
+    """The input row behind the first layer's gradient on one record, every neuron weighted by its
+    reliability.
 
     row = sum_j db_j dW_j / sum_j db_j^2
 
-    It minimises sum_j |dW_j - db_j a|^2 over a (derivative: -2 sum_j db_j (dW_j - db_j a) = 0), so it is the mean of the
-    neurons' own answers dW_j / db_j with weights db_j^2. Equal noise on dW alone makes these the best weights; noise on db
-    too pulls them towards 0. noisy=True takes total least squares instead, the maximum-likelihood row where [dW db]
-    carries Gaussian noise of one size throughout: row = v[:F] / v[F], v its first right singular vector.
-    confidence = 1 - (what is left of that sum) / sum_j |dW_j|^2: the share of the weight gradient that one row explains
-    (noisy: the first squared singular value's share of all).
-    1 is necessary for a single record, not sufficient: records of one activation pattern and one output also give 1, an
-    affine combination of them. None if one neuron only has a gradient, or two that mirror each other (softmax over two
-    classes, no hidden layer): any batch would look the same; and if every entry is -1, 0 or 1: clipping by element and
-    Adam make any row look so.
+    It minimises sum_j |dW_j - db_j a|^2 over a (derivative: -2 sum_j db_j (dW_j - db_j a) = 0), so
+    it is the mean of the neurons' own answers dW_j / db_j with weights db_j^2. Equal noise on dW
+    alone makes these the best weights; noise on db too pulls them towards 0. noisy=True takes total
+    least squares instead, the maximum-likelihood row where [dW db] carries Gaussian noise of one
+    size throughout: row = v[:F] / v[F], v its first right singular vector.
+    confidence = 1 - (what is left of that sum) / sum_j |dW_j|^2: the share of the weight gradient
+    that one row explains (noisy: the first squared singular value's share of all).
+    1 is necessary for a single record, not sufficient: records of one activation pattern and one
+    output also give 1, an affine combination of them. None if one neuron only has a gradient, or
+    two that mirror each other (softmax over two classes, no hidden layer): any batch would look the
+    same; and if every entry is -1, 0 or 1: clipping by element and Adam make any row look so.
 
     weight_grad: dW (H, F), tensor or array.  bias_grad: db (H,), or None for a layer without bias.
     noisy: whether dW and db carry noise.
-    Returns a Reconstruction; its row is None if the layer has no bias (dW = delta x^T still shows the row up to a factor),
-    if db is 0 everywhere, too small for its digits, or so small beside dW that the row is no finite number.
+    Returns a Reconstruction; its row is None if the layer has no bias (dW = delta x^T still shows
+    the row up to a factor), if db is 0 everywhere, too small for its digits, or so small beside dW
+    that the row is no finite number.
     ValueError if shapes do not match or a value is NaN or infinite.
     Source: kanodia2020, section 5.2: a[0]^T = dw[1] / db[1]; there for one neuron.
 
     >>> reconstruct([[2.0, 4.0], [-3.0, -6.0]], [2.0, -3.0])
     Reconstruction(row=array([1., 2.]), confidence=1.0, why='', n_neurons=2)
     >>> reconstruct([[0.0, 0.0]], [0.0]).why
-    'the gradient is 0: no neuron is active for this record (a dead layer), or its loss is flat there'
+    'the gradient is 0: no neuron is active for this record (a dead layer), or its loss is flat
+    there'
     """
     dW, db, floor = _checked(weight_grad, bias_grad)
     if db is None:
@@ -158,17 +166,24 @@ def reconstruct(weight_grad, bias_grad, *, noisy: bool = False) -> Reconstructio
 
 
 def from_snapshots(before, after, *, decayed: bool = False) -> Reconstruction:
-    """The row behind two snapshots of weights, after any number of SGD or momentum steps on this one record.
+    """The row behind two snapshots of weights, after any number of SGD or momentum steps on this
+    one record.
 
-    W_after - W_before = -(sum_t lr_t delta_t) x^T, and the same factor without x for the bias: `reconstruct` takes the
-    difference for the gradient. Learning rate, momentum and number of steps need not be known.
-    decayed: with weight decay (torch's SGD, momentum too) W_after = c W_before + u x^T with one unknown c for all; then
-    c is the eigenvalue of [W b]_after [W b]_before^+ that all but one neuron share, and it is taken out first.
+    W_after - W_before = -(sum_t lr_t delta_t) x^T, and the same factor without x for the bias:
+    `reconstruct` takes the difference for the gradient. Learning rate, momentum and number of steps
+    need not be known.
+    decayed: with weight decay (torch's SGD, momentum too) W_after = c W_before + u x^T with one
+    unknown c for all; then c is the eigenvalue of [W b]_after [W b]_before^+ that all but one
+    neuron share, and it is taken out first.
 
-    before, after: a model, or its first layer's pair W (H, F), b (H,).  decayed needs H >= 3 and F >= 2.
-    Returns a Reconstruction; after Adam's first step it has signs only, no confidence, and `why` says so.
-    ValueError if shapes do not match, a value is not finite, or c cannot be told apart; as in `first_layer` for a model.
-    Departs from the paper: there the aggregator has gradients; here it has only what the banks send, weights.
+    before, after: a model, or its first layer's pair W (H, F), b (H,).  decayed needs H >= 3 and F
+    >= 2.
+    Returns a Reconstruction; after Adam's first step it has signs only, no confidence, and `why`
+    says so.
+    ValueError if shapes do not match, a value is not finite, or c cannot be told apart; as in
+    `first_layer` for a model.
+    Departs from the paper: there the aggregator has gradients; here it has only what the banks
+    send, weights.
     """
     (W0, b0), (W1, b1) = _pair(before), _pair(after)
     if W0.shape != W1.shape or (b0 is None) != (b1 is None):
@@ -180,14 +195,16 @@ def from_snapshots(before, after, *, decayed: bool = False) -> Reconstruction:
 
 
 def from_adam_step(before, after, *, lr: float, eps: float = 1e-8) -> Reconstruction:
-    """The row behind the first step of Adam, whose step is almost the sign of the gradient, but not quite.
+    """The row behind the first step of Adam, whose step is almost the sign of the gradient, but not
+    quite.
 
     step = lr g / (|g| + eps), so |g| = eps |step| / (lr - |step|) and the sign of g is the step's.
 
     before, after: as in `from_snapshots`.  lr: > 0, known.  eps: > 0, Adam's own.
-    Returns a Reconstruction. The step is a difference of weights, so it carries their rounding, about |W| * 1e-16 in
-    float64: the digits of lr - |step| suffice while |g| << eps * lr / (|W| * 1e-16).  In float32 (1e-7) lr - |step| is
-    rounding, confidence says so, and signs are all there is.
+    Returns a Reconstruction. The step is a difference of weights, so it carries their rounding,
+    about |W| * 1e-16 in
+    float64: the digits of lr - |step| suffice while |g| << eps * lr / (|W| * 1e-16).  In float32
+    (1e-7) lr - |step| is rounding, confidence says so, and signs are all there is.
     ValueError as in `from_snapshots`, for lr or eps out of range, or for a step longer than lr.
     """
     if not (lr > 0 and eps > 0):
@@ -252,7 +269,8 @@ def _pair(snapshot) -> tuple[np.ndarray, np.ndarray | None]:
 def _checked(
     weight, bias, names=("weight_grad", "bias_grad")
 ) -> tuple[np.ndarray, np.ndarray | None, float]:
-    """Both as finite float64 (H, F) and (H,), and the size below which their own type keeps no digits."""
+    """Both as finite float64 (H, F) and (H,), and the size below which their own type keeps no
+    digits."""
     weight, bias = (
         v.detach().cpu().numpy() if isinstance(v, torch.Tensor) else v for v in (weight, bias)
     )

@@ -1,16 +1,21 @@
-"""Three banks and a server: the federation of kanodia2020, sections 3 and 4, and what it should be measured against.
+"""Three banks and a server: the federation of kanodia2020, sections 3 and 4, and what it should be
+measured against.
 
-The paper's rule adds the mean of the banks' *weights* to the global weights ("acts as a gradient").  For logistic
-regression that is a known multiple of the right answer: banks with rows of one distribution, trained to their end, all
-come near one optimum (w, b), and so did the global bank, so after iteration t the server holds (1 + t) (w, b), and its
-logit is z_t = (1 + t) z.  Then
+The paper's rule adds the mean of the banks' *weights* to the global weights ("acts as a gradient").
+ For logistic regression that is a known multiple of the right answer: banks with rows of one
+ distribution, trained to their end, all
+come near one optimum (w, b), and so did the global bank, so after iteration t the server holds (1 +
+t) (w, b), and its logit is z_t = (1 + t) z.  Then
     AUC, average precision   stay: they depend on the order of the z only
     accuracy                 stays: p > 1/2 is z > 0, and (1 + t) z > 0 is z > 0
     calibration slope        is divided by 1 + t (3 after two iterations)
-    log-loss                 rises: c -> mean log(1 + exp(c z)) - y c z is convex, and least at c = slope(z), near 1
-Nets that start from different points may have their hidden neurons in different orders, and a mean over neurons that do
-not correspond is another function: `permuted_twin` shows with two nets that are the same one that averaging *can* fail.
-On the card transactions it does not: three small nets that start apart find more when averaged than when added.
+    log-loss                 rises: c -> mean log(1 + exp(c z)) - y c z is convex, and least at c =
+    slope(z), near 1
+Nets that start from different points may have their hidden neurons in different orders, and a mean
+over neurons that do not correspond is another function: `permuted_twin` shows with two nets that
+are the same one that averaging *can* fail.
+On the card transactions it does not: three small nets that start apart find more when averaged than
+when added.
 """
 
 from __future__ import annotations
@@ -50,15 +55,19 @@ class Tree(NamedTuple):
 
 
 def split_tree(n_rows: int, *, reading: str = "iteration by iteration", sort_by=None) -> Tree:
-    """The paper's tree in file order: global bank 10%, three banks 20, 15, 5% in each of two iterations, test 10%.
+    """The paper's tree in file order: global bank 10%, three banks 20, 15, 5% in each of two
+    iterations, test 10%.
 
-    Its Fig. 2 is missing; of its labels only "10% - 30%" is known, which is the first bank's part A in both readings:
+    Its Fig. 2 is missing; of its labels only "10% - 30%" is known, which is the first bank's part A
+    in both readings:
         "iteration by iteration"   10-30, 30-45, 45-50 | 50-70, 70-85, 85-90
-        "bank by bank"             10-30 | 30-50 of bank 1, 50-65 | 65-80 of bank 2, 80-85 | 85-90 of bank 3
-    n_rows: N, so many that every part holds a row (20 are enough).  sort_by: None, or (N,) finite numbers: the banks' 80%
-    are put in this order (ties in file order) before they are cut, while global bank and test keep their rows.  The
-    amount, or the hour of the day, makes banks that differ in kind; random numbers make banks alike. The file itself is
-    in order of time, so file order is the split by time.
+        "bank by bank"             10-30 | 30-50 of bank 1, 50-65 | 65-80 of bank 2, 80-85 | 85-90
+        of bank 3
+    n_rows: N, so many that every part holds a row (20 are enough).  sort_by: None, or (N,) finite
+    numbers: the banks' 80% are put in this order (ties in file order) before they are cut, while
+    global bank and test keep their rows.  The amount, or the hour of the day, makes banks that
+    differ in kind; random numbers make banks alike. The file itself is in order of time, so file
+    order is the split by time.
     Returns a Tree whose parts cover all rows; each cut lies within one row of its percentage.
     ValueError if a part would be empty, the reading is unknown or sort_by does not fit.
     Source: kanodia2020, section 4.1.2.
@@ -105,7 +114,8 @@ def pooled(tree: Tree) -> Tree:
 
 
 def one_server(tree: Tree) -> Tree:
-    """One server with everything, the paper's comparison: all rows but the test are the global bank's, no iterations."""
+    """One server with everything, the paper's comparison: all rows but the test are the global
+    bank's, no iterations."""
     return Tree(
         np.sort(
             np.concatenate([tree.start, *(rows for parts in tree.iterations for rows in parts)])
@@ -127,10 +137,12 @@ def network(n_features: int, rng: torch.Generator) -> nn.Sequential:
 
 @dataclass(frozen=True)
 class Training:
-    """How everyone trains: n_epochs passes over shuffled batches of batch_size, with an optimiser that starts anew.
+    """How everyone trains: n_epochs passes over shuffled batches of batch_size, with an optimiser
+    that starts anew.
 
-    n_epochs, batch_size: >= 1.  optimizer: makes a torch optimiser from parameters.  gradient: None for the mean of the
-    batch, or a function (model, X, y) -> flat (P,) in its place, such as a clipped or noised one (`gradients`, `dpsgd`).
+    n_epochs, batch_size: >= 1.  optimizer: makes a torch optimiser from parameters.  gradient: None
+    for the mean of the batch, or a function (model, X, y) -> flat (P,) in its place, such as a
+    clipped or noised one (`gradients`, `dpsgd`).
     ValueError if a number is out of range.
     """
 
@@ -150,8 +162,9 @@ def fit(
 ) -> None:
     """Train a model in place on one holder's rows, without class weights.
 
-    model: (N, F) to logits, (N, 1) with binary cross-entropy or (N, 2) with cross-entropy.  X: (N, F), N >= 1, in the
-    model's type.  y: (N,) int64 labels.  rng: shuffles, on the cpu.  ValueError for another number of logits.
+    model: (N, F) to logits, (N, 1) with binary cross-entropy or (N, 2) with cross-entropy.  X: (N,
+    F), N >= 1, in the model's type.  y: (N,) int64 labels.  rng: shuffles, on the cpu.  ValueError
+    for another number of logits.
     """
     optimizer, parameters = training.optimizer(model.parameters()), list(model.parameters())
     for _ in range(training.n_epochs):
@@ -170,7 +183,8 @@ def fit(
 
 
 class Scores(NamedTuple):
-    """A model on the test rows; see `ppkit.evaluation` for each. accuracy is at p > 1/2, as the paper has it."""
+    """A model on the test rows; see `ppkit.evaluation` for each. accuracy is at p > 1/2, as the
+    paper has it."""
 
     auc: float
     average_precision: float
@@ -196,11 +210,12 @@ def scores(model: nn.Module, X: torch.Tensor, y: np.ndarray) -> Scores:
 
 @dataclass(frozen=True)
 class History:
-    """What a federation left behind; entry 0 of the first two is the global bank's own model, entry t after iteration t.
+    """What a federation left behind; entry 0 of the first two is the global bank's own model, entry
+    t after iteration t.
 
-    parameters: the server's flat vectors (P,).  scores: on the test rows.  uploads[t - 1][k]: the vector that bank k sent
-    in iteration t: all that a curious server needs.  bank_scores[t - 1][k]: of that bank's model, used alone; empty if
-    the banks were not to be judged.
+    parameters: the server's flat vectors (P,).  scores: on the test rows.  uploads[t - 1][k]: the
+    vector that bank k sent in iteration t: all that a curious server needs.  bank_scores[t - 1][k]:
+    of that bank's model, used alone; empty if the banks were not to be judged.
     """
 
     parameters: tuple[torch.Tensor, ...]
@@ -221,10 +236,12 @@ def aggregate(
 
     "add"           current + mean_k trained_k                the paper, section 4.2.3
     "average"       mean_k trained_k                          FedAvg
-    "differences"   current + mean_k (trained_k - starts_k)   FedAvg on differences: the same when all start at `current`
+    "differences"   current + mean_k (trained_k - starts_k)   FedAvg on differences: the same when
+    all start at `current`
 
-    current: the global weights.  starts, trained: each bank's weights before and after its training.  mean_k is
-    `federated.average` with `weights`.  Returns a vector (P,).  ValueError for another rule, and as in `average`.
+    current: the global weights.  starts, trained: each bank's weights before and after its
+    training.  mean_k is `federated.average` with `weights`.  Returns a vector (P,).  ValueError for
+    another rule, and as in `average`.
     """
     if rule not in RULES:
         raise ValueError(f"rule must be one of {RULES}, got {rule!r}")
@@ -247,18 +264,23 @@ def run(
     judge_banks: bool = True,
     seed: int = 0,
 ) -> History:
-    """One federation from the first model to the last: everyone trains, the server aggregates, the test rows judge.
+    """One federation from the first model to the last: everyone trains, the server aggregates, the
+    test rows judge.
 
-    X: (N, F) finite features; scaled by the statistics of tree.start, the only rows that the server has
-    (`datasets.standardise(data, tree.start)`; leave Time out, since in file order every bank's clock lies outside the
-    others').  y: (N,) labels in {0, 1}.  tree: who holds what; with a single bank every
-    rule works, with no iterations the global bank is all there is.  rule: as in `aggregate`.  weights: one a bank.
-    send_back: False (section 4) lets every bank start from weights of its own and train on from its own; True (section
-    3.2) sets all banks to the global weights before each iteration, the first included.
-    model: called with F and a generator.  training: everyone's.  judge_banks: whether each bank's model is scored, too.  seed: each holder has generators of its own under it, so
-    that arms of one seed share the global bank's model, and the banks' starts and shuffles.
-    Returns a History.  ValueError for an empty part, NaN, labels outside {0, 1}, weights or a rule that do not fit, and
-    for a training that diverges.
+    X: (N, F) finite features; scaled by the statistics of tree.start, the only rows that the server
+    has (`datasets.standardise(data, tree.start)`; leave Time out, since in file order every bank's
+    clock lies outside the others').  y: (N,) labels in {0, 1}.  tree: who holds what; with a single
+    bank every
+    rule works, with no iterations the global bank is all there is.  rule: as in `aggregate`.
+    weights: one a bank.
+    send_back: False (section 4) lets every bank start from weights of its own and train on from its
+    own; True (section 3.2) sets all banks to the global weights before each iteration, the first
+    included.
+    model: called with F and a generator.  training: everyone's.  judge_banks: whether each bank's
+    model is scored, too.  seed: each holder has generators of its own under it, so that arms of one
+    seed share the global bank's model, and the banks' starts and shuffles.
+    Returns a History.  ValueError for an empty part, NaN, labels outside {0, 1}, weights or a rule
+    that do not fit, and for a training that diverges.
     Source: kanodia2020, sections 3.2 and 4.  Departures: optimiser and sizes are not in the paper.
     """
     X, y = _checked(X, y, tree)
@@ -298,9 +320,11 @@ def run(
 
 
 def permuted_twin(model: nn.Sequential, *, rng: torch.Generator) -> nn.Sequential:
-    """The same function with the neurons of every hidden layer in another order: the weights differ, the outputs do not.
+    """The same function with the neurons of every hidden layer in another order: the weights
+    differ, the outputs do not.
 
-    model: nn.Sequential of Linear, ReLU, ..., Linear.  rng: draws the orders.  Returns a new model of the same sizes.
+    model: nn.Sequential of Linear, ReLU, ..., Linear.  rng: draws the orders.  Returns a new model
+    of the same sizes.
     """
     twin = mlp(
         [model[0].in_features, *(layer.out_features for layer in model[::2])],

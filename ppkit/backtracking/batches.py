@@ -1,10 +1,13 @@
-"""Many records from their mean gradient: what a ReLU layer gives away exactly, and how an attacker knows that he has it.
+"""Many records from their mean gradient: what a ReLU layer gives away exactly, and how an attacker
+knows that he has it.
 
-For a batch every neuron's ratio dW_j / db_j is an affine combination of the rows, with weights delta_ij / sum_i delta_ij
-that add up to 1 and are negative where the other class pulls. A ReLU neuron that is on for one record only has weight 1
-there: its ratio is that record. The aggregator knows the model, so he can test every ratio as if it were a record: run it
-through the model, and see whether the bias gradient comes out as observed. What passes is subtracted from the gradient,
-and neurons that were on for two records are then on for one.
+For a batch every neuron's ratio dW_j / db_j is an affine combination of the rows, with weights
+delta_ij / sum_i delta_ij that add up to 1 and are negative where the other class pulls. A ReLU
+neuron that is on for one record only has weight 1
+there: its ratio is that record. The aggregator knows the model, so he can test every ratio as if it
+were a record: run it through the model, and see whether the bias gradient comes out as observed.
+What passes is subtracted from the gradient, and neurons that were on for two records are then on
+for one.
 """
 
 import math
@@ -23,8 +26,9 @@ _BLOCK = 8192  # candidates that go through the model at a time
 
 
 class Found(NamedTuple):
-    """rows: (K, F) float64 recovered records, in the order found.  labels: (K,) int64.  unexplained: the share of the
-    first layers' gradients (l2 norm) that they do not account for; near 0 where the whole batch fell."""
+    """rows: (K, F) float64 recovered records, in the order found.  labels: (K,) int64.
+    unexplained: the share of the first layers' gradients (l2 norm) that they do not account for;
+    near 0 where the whole batch fell."""
 
     rows: np.ndarray
     labels: np.ndarray
@@ -34,12 +38,15 @@ class Found(NamedTuple):
 def mixing_weights(
     model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, loss: Callable = classification_loss
 ) -> np.ndarray:
-    """How each first-layer neuron's ratio mixes the records of a batch: weights (H, N), each line with sum 1.
+    """How each first-layer neuron's ratio mixes the records of a batch: weights (H, N), each line
+    with sum 1.
 
     weight[j, i] = delta_ij / sum_i delta_ij,    dW_j / db_j = sum_i weight[j, i] x_i
 
-    For the notebook, which knows the batch.  A neuron off for all records, or whose deltas cancel, has a line of NaN.
-    model: nn.Sequential that begins with Linear.  X: (N, F).  y: (N,) integer classes.  loss: mean over records.
+    For the notebook, which knows the batch.  A neuron off for all records, or whose deltas cancel,
+    has a line of NaN.
+    model: nn.Sequential that begins with Linear.  X: (N, F).  y: (N,) integer classes.  loss: mean
+    over records.
     """
     delta = _deltas(model, X, y, loss).numpy().T
     total = delta.sum(axis=1, keepdims=True)
@@ -50,7 +57,8 @@ def mixing_weights(
 def isolated(
     model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, loss: Callable = classification_loss
 ) -> np.ndarray:
-    """The records of a batch that some first-layer neuron sees alone: ascending positions, of 0..N-1.
+    """The records of a batch that some first-layer neuron sees alone: ascending positions, of
+    0..N-1.
 
     For the notebook, which knows the batch; arguments as in `mixing_weights`.
     """
@@ -88,27 +96,32 @@ def from_rounds(
     tolerance: float = 1e-9,
     loss: Callable = classification_loss,
 ) -> Found:
-    """The records of one batch that its mean gradients at several weights give away, without any look at the batch.
+    """The records of one batch that its mean gradients at several weights give away, without any
+    look at the batch.
 
-    Candidates: dW_j / db_j of every neuron; and, for one hidden ReLU layer with one logit or two classes, where
-    delta_ij = e_i v_j [on], the ratio of every difference G_j / v_j - G_k / v_k, G = [dW db]: neurons that are on for
-    the same records but one differ by that one.  A candidate (a, y) is a record if the model's own delta at a, with
-    label y, gives the observed denominator: |sum_j c_j delta_j(a, y) / n - D| <= tolerance |D|, and if taking it out
-    lowers the rank of [dW db], where that is not full anyway: a combination of records may pass the first test by chance,
-    the more so as an untrained net is almost linear.  What passes in one round is subtracted in all, and the search goes
-    on until nothing new passes.
+    Candidates: dW_j / db_j of every neuron; and, for one hidden ReLU layer with one logit or two
+    classes, where delta_ij = e_i v_j [on], the ratio of every difference G_j / v_j - G_k / v_k, G =
+    [dW db]: neurons that are on for the same records but one differ by that one.  A candidate (a,
+    y) is a record if the model's own delta at a, with label y, gives the observed denominator:
+    |sum_j c_j delta_j(a, y) / n - D| <= tolerance |D|, and if taking it out lowers the rank of [dW
+    db], where that is not full anyway: a combination of records may pass the first test by chance,
+    the more so as an untrained net is almost linear.  What passes in one round is subtracted in
+    all, and the search goes on until nothing new passes.
 
     models: what the participant was sent in each round; nn.Sequential that begins with Linear.
-    gradients: per round dW (H, F), db (H,), of the mean loss of the same n_records records; more entries are ignored.
-    l2_norm_clip: C > 0, known, if every record's gradient was clipped to it before the mean (DP-SGD without noise): a
-    record's delta then counts min(1, C / |its gradient|) times, in each of its neurons alike, so no ratio moves.  It
-    needs Linear and ReLU layers and the default loss.
+    gradients: per round dW (H, F), db (H,), of the mean loss of the same n_records records; more
+    entries are ignored.
+    l2_norm_clip: C > 0, known, if every record's gradient was clipped to it before the mean (DP-SGD
+    without noise): a record's delta then counts min(1, C / |its gradient|) times, in each of its
+    neurons alike, so no ratio moves.  It needs Linear and ReLU layers and the default loss.
     tolerance: > 0; 1e-9 suits float64, 1e-3 float32.
-    Returns Found; rows is (0, F) where nothing falls: wide batches, no ReLU, noise, float32 below its digits.
-    ValueError for shapes that do not fit, a missing db, values that are not finite, numbers out of range, and as in
-    `first_layer`.
-    Departs from the paper, which takes one record; peeling and the test of a candidate by the model are ours, that a
-    neuron may see one record alone is Geiping et al. 2020 and Boenisch et al. 2021.
+    Returns Found; rows is (0, F) where nothing falls: wide batches, no ReLU, noise, float32 below
+    its digits.
+    ValueError for shapes that do not fit, a missing db, values that are not finite, numbers out of
+    range, and as in `first_layer`.
+    Departs from the paper, which takes one record; peeling and the test of a candidate by the model
+    are ours, that a neuron may see one record alone is Geiping et al. 2020 and Boenisch et al.
+    2021.
     """
     if len(models) != len(gradients):
         raise ValueError(
@@ -193,13 +206,15 @@ def _passing(model, G, n_records, tolerance, law) -> list[tuple[torch.Tensor, in
 
 
 def _lowers_rank(G: torch.Tensor, share: torch.Tensor, floor: float) -> bool:
-    """Whether G less the share of one record has a lower rank; True where G's is full, and nothing can be said."""
+    """Whether G less the share of one record has a lower rank; True where G's is full, and nothing
+    can be said."""
     before, after = (int((torch.linalg.svdvals(each) > floor).sum()) for each in (G, G - share))
     return after < before or before == min(G.shape)
 
 
 def _candidates(model, G) -> tuple[torch.Tensor, list[tuple[torch.Tensor, torch.Tensor]]]:
-    """Combinations of lines of G, and for each the neurons and factors that make it: (j, w) pairs, w 0 for none."""
+    """Combinations of lines of G, and for each the neurons and factors that make it: (j, w) pairs,
+    w 0 for none."""
     neurons = torch.arange(len(G))
     ones, zeros = torch.ones(len(G), dtype=G.dtype), torch.zeros(len(G), dtype=G.dtype)
     layers = list(model)
@@ -226,7 +241,8 @@ def _first_gradient(model, row, label, law) -> torch.Tensor:
 
 
 def _shares(model, X, y, law) -> torch.Tensor:
-    """What each record adds to the summed gradient of the first layer's output, (N, H): clipped, if there is a clip."""
+    """What each record adds to the summed gradient of the first layer's output, (N, H): clipped, if
+    there is a clip."""
     loss, l2_norm_clip = law
     delta = _deltas(model, X, y, loss) * len(X)
     if l2_norm_clip < math.inf:

@@ -1,9 +1,12 @@
-"""Gradient matching: where no neuron gives a row away, look for the batch whose gradient is the one that was shared.
+"""Gradient matching: where no neuron gives a row away, look for the batch whose gradient is the one
+that was shared.
 
-Zhu et al. 2019 minimise the squared distance of the two gradients, Geiping et al. 2020 one minus their cosine; both
-differentiate the victim's own gradient (double backward). Two things known from algebra make it quick on small batches:
-the class counts are bounded by the last bias gradient, and, where the first layer's gradient [dW db] has rank n, every
-row [x_i 1] lies in its row space, so a batch of n has n (n - 1) unknowns whatever the number of features.
+Zhu et al. 2019 minimise the squared distance of the two gradients, Geiping et al. 2020 one minus
+their cosine; both differentiate the victim's own gradient (double backward). Two things known from
+algebra make it quick on small batches:
+the class counts are bounded by the last bias gradient, and, where the first layer's gradient [dW
+db] has rank n, every row [x_i 1] lies in its row space, so a batch of n has n (n - 1) unknowns
+whatever the number of features.
 """
 
 import itertools
@@ -26,8 +29,9 @@ _SOLVED = {"l2": 1e-8, "cosine": 1e-15}  # distance of gradients at which the se
 
 
 class Match(NamedTuple):
-    """rows: (n, F) float64, in no particular order.  labels: (n,) int64.  distance: of the two gradients, in the measure
-    that was asked for: |g' - g| / |g| ("l2") or 1 - cos ("cosine"); the attacker's own measure of success."""
+    """rows: (n, F) float64, in no particular order.  labels: (n,) int64.  distance: of the two
+    gradients, in the measure that was asked for: |g' - g| / |g| ("l2") or 1 - cos ("cosine"); the
+    attacker's own measure of success."""
 
     rows: np.ndarray
     labels: np.ndarray
@@ -47,21 +51,31 @@ def match(
     in_row_space: bool = True,
     loss: Callable = classification_loss,
 ) -> Match:
-    """The batch whose gradient comes closest to the one that was shared, from several random starts.
+    """The batch whose gradient comes closest to the one that was shared, from several random
+    starts.
 
     min over rows x_1..x_n and labels of d(grad of loss(model(x), y), gradient)
 
-    model: begins with Linear; smooth activations (sigmoid, tanh, softplus) are matched well, ReLU as far as its pieces let.
-    gradient: one tensor per parameter, of the mean loss (`analytic.shared_gradient`).  n_records: n, 1 to 8, known.
-    labels: (n,), or None: every class count that `class_counts` allows is tried, the likeliest first.
-    distance: "l2", or "cosine" where the gradient's length is not known (clipped, or a difference of weights).
-    n_restarts: starts for each class count, >= 1; the search ends early where the gradients agree to 1e-8.
-    n_steps: of LBFGS with strong Wolfe, >= 1.  in_row_space: search there if [dW db] has rank n, else over all features.
+    model: begins with Linear; smooth activations (sigmoid, tanh, softplus) are matched well, ReLU
+    as far as its pieces let.
+    gradient: one tensor per parameter, of the mean loss (`analytic.shared_gradient`).  n_records:
+    n, 1 to 8, known.
+    labels: (n,), or None: every class count that `class_counts` allows is tried, the likeliest
+    first.
+    distance: "l2", or "cosine" where the gradient's length is not known (clipped, or a difference
+    of weights).
+    n_restarts: starts for each class count, >= 1; the search ends early where the gradients agree
+    to 1e-8.
+    n_steps: of LBFGS with strong Wolfe, >= 1.  in_row_space: search there if [dW db] has rank n,
+    else over all features.
     rng: draws the starts, standard normal rows; features are taken to be standardised.
-    Returns the best Match.  ValueError for arguments out of range, shapes that do not fit, values that are not finite.
+    Returns the best Match.  ValueError for arguments out of range, shapes that do not fit, values
+    that are not finite.
     Guarantee: none; a distance of 0 is the victim's batch wherever the gradient determines it.
-    Source: Zhu et al. 2019 (l2, LBFGS), Geiping et al. 2020 (cosine), Zhao et al. 2020 (the label of n = 1).
-    Departs from them: class counts instead of labels to optimise, the row space (a first Linear layer has one),
+    Source: Zhu et al. 2019 (l2, LBFGS), Geiping et al. 2020 (cosine), Zhao et al. 2020 (the label
+    of n = 1).
+    Departs from them: class counts instead of labels to optimise, the row space (a first Linear
+    layer has one),
     and LBFGS for the cosine too (Adam was slower and found less on nets of this size).
     """
     _check(model, gradient, n_records, distance, n_restarts, n_steps)
@@ -101,14 +115,17 @@ def match(
 def class_counts(
     model: nn.Module, last_bias_grad: torch.Tensor, *, n_records: int, rng: torch.Generator
 ) -> list[tuple[int, ...]]:
-    """The class counts that a batch may have, the likeliest first, from the gradient of the last bias.
+    """The class counts that a batch may have, the likeliest first, from the gradient of the last
+    bias.
 
-    db_k = mean_i p_ik - n_k / n with 0 < p < 1, so -db_k < n_k / n < 1 - db_k. For n = 1 that is one class: the one whose
-    entry is negative. Among those left, the likeliest has n_k / n closest to mean p_k - db_k, p taken on random rows.
+    db_k = mean_i p_ik - n_k / n with 0 < p < 1, so -db_k < n_k / n < 1 - db_k. For n = 1 that is
+    one class: the one whose entry is negative. Among those left, the likeliest has n_k / n closest
+    to mean p_k - db_k, p taken on random rows.
 
-    model: with logits (N, K); for K = 1 the classes are 0 and 1.  last_bias_grad: (K,).  n_records: n >= 1.
-    Returns tuples (n_0, ..) that add up to n, at least one.  ValueError if none is possible: then it is no gradient of
-    this loss.
+    model: with logits (N, K); for K = 1 the classes are 0 and 1.  last_bias_grad: (K,).  n_records:
+    n >= 1.
+    Returns tuples (n_0, ..) that add up to n, at least one.  ValueError if none is possible: then
+    it is no gradient of this loss.
     Source: n = 1 is Zhao et al. 2020 (iDLG); the bounds are the same argument for any n.
 
     >>> from ppkit.models import mlp
@@ -149,10 +166,11 @@ def class_counts(
 
 
 def row_errors(found, truth) -> np.ndarray:
-    """How far each true row is from its partner among the rows found, partners chosen so that the sum is least.
+    """How far each true row is from its partner among the rows found, partners chosen so that the
+    sum is least.
 
-    found: (K, F).  truth: (N, F).  Returns (N,): the root mean square over the features, in their unit; infinity for a row
-    that has no partner (K < N).  ValueError if the widths differ.
+    found: (K, F).  truth: (N, F).  Returns (N,): the root mean square over the features, in their
+    unit; infinity for a row that has no partner (K < N).  ValueError if the widths differ.
 
     >>> row_errors([[0.0, 0.0], [1.0, 1.0]], [[1.0, 1.0], [0.0, 0.1], [5.0, 5.0]]).round(3).tolist()
     [0.0, 0.071, inf]
@@ -170,7 +188,8 @@ def row_errors(found, truth) -> np.ndarray:
 
 
 def _row_space(target, n_records) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """A point (F,) and a basis (n - 1, F) of the rows x with [x 1] in the row space of [dW db], or None, None."""
+    """A point (F,) and a basis (n - 1, F) of the rows x with [x 1] in the row space of [dW db], or
+    None, None."""
     if len(target) < 2 or target[1].shape != target[0].shape[:1]:
         return None, None
     _, sizes, V = torch.linalg.svd(

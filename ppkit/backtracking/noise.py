@@ -1,11 +1,14 @@
-"""What Gaussian noise leaves of the attack: the law of dW_j / db_j when both carry noise, in closed form.
+"""What Gaussian noise leaves of the attack: the law of dW_j / db_j when both carry noise, in closed
+form.
 
-The ratio A = T / B of independent normal variables has no mean and no variance whatever the noise (B comes close to 0 with
-a density above 0), so errors are told by their distribution function and its quantiles, never by a mean square.
+The ratio A = T / B of independent normal variables has no mean and no variance whatever the noise
+(B comes close to 0 with a density above 0), so errors are told by their distribution function and
+its quantiles, never by a mean square.
 
-For one neuron T = dW_jf + noise, B = db_j + noise, both of standard deviation noise_scale = noise_multiplier *
-max_grad_norm / n_microbatches; true value a = dW_jf / db_j.  The same law with ||db||_2 for db_j holds for an attacker who
-knows the proportions of the delta_j and adds the neurons up by them; it is the best that many neurons can give.
+For one neuron T = dW_jf + noise, B = db_j + noise, both of standard deviation noise_scale =
+noise_multiplier * max_grad_norm / n_microbatches; true value a = dW_jf / db_j.  The same law with
+||db||_2 for db_j holds for an attacker who knows the proportions of the delta_j and adds the
+neurons up by them; it is the best that many neurons can give.
 All functions broadcast over their arguments as numpy does.
 """
 
@@ -19,13 +22,17 @@ def ratio_cdf(t, *, mean_top, sd_top, mean_bottom, sd_bottom) -> np.ndarray:
     """The chance that a ratio of two independent normal variables is at most t, exactly.
 
     P(T / B <= t) = P(T - t B <= 0, B > 0) + P(T - t B >= 0, B < 0)
-                  = 2 [O(h, p) + O(k, q)], and 1 more where h and k differ in sign, O being Owen's function,
+                  = 2 [O(h, p) + O(k, q)], and 1 more where h and k differ in sign, O being Owen's
+                  function,
 
-    h = -(m_T - t m_B) / s,  k = -m_B / s_B,  p = (k - t m_T s_B / s_T^2) s_T / (s h),  q = -m_T / (s_T k),
+    h = -(m_T - t m_B) / s,  k = -m_B / s_B,  p = (k - t m_T s_B / s_T^2) s_T / (s h),  q = -m_T /
+    (s_T k),
     s^2 = s_T^2 + t^2 s_B^2.
     t: any real, -inf and inf included.  mean_top, mean_bottom: finite.  sd_top, sd_bottom: > 0.
-    Returns chances in [0, 1], float64, within about 1e-15.  ValueError if an argument is out of range.
-    Source: Hinkley 1969, equation (4), for correlation 0, with the bivariate normal integral after Owen 1956.
+    Returns chances in [0, 1], float64, within about 1e-15.  ValueError if an argument is out of
+    range.
+    Source: Hinkley 1969, equation (4), for correlation 0, with the bivariate normal integral after
+    Owen 1956.
 
     >>> float(ratio_cdf(1.0, mean_top=0, sd_top=1, mean_bottom=0, sd_bottom=1))  # Cauchy
     0.75
@@ -54,12 +61,15 @@ def ratio_cdf(t, *, mean_top, sd_top, mean_bottom, sd_bottom) -> np.ndarray:
 
 
 def error_cdf(error, *, value, bias_grad, noise_scale, n_rounds=1) -> np.ndarray:
-    """The chance that an attacker who averages n_rounds noisy gradients and divides is off by at most `error`.
+    """The chance that an attacker who averages n_rounds noisy gradients and divides is off by at
+    most `error`.
 
     P(|A - a| <= e) = F(a + e) - F(a - e),    A = (a db + N(0, s^2 / R)) / (db + N(0, s^2 / R))
 
-    error: e >= 0, in the unit of the feature.  value: a, the true feature.  bias_grad: db as it is shared, after clipping.
-    noise_scale: s > 0, in the unit of the gradient.  n_rounds: R >= 1 rounds with the same gradient and fresh noise.
+    error: e >= 0, in the unit of the feature.  value: a, the true feature.  bias_grad: db as it is
+    shared, after clipping.
+    noise_scale: s > 0, in the unit of the gradient.  n_rounds: R >= 1 rounds with the same gradient
+    and fresh noise.
     Returns chances.  ValueError if an argument is out of range.
 
     >>> round(float(error_cdf(0.1, value=1.0, bias_grad=0.5, noise_scale=0.01)), 4)
@@ -79,12 +89,15 @@ def error_cdf(error, *, value, bias_grad, noise_scale, n_rounds=1) -> np.ndarray
 
 
 def error_quantile(p, *, value, bias_grad, noise_scale, n_rounds=1) -> np.ndarray:
-    """The error that the attacker of `error_cdf` stays below with chance p: .5 gives his median error, .9 the 90% quantile.
+    """The error that the attacker of `error_cdf` stays below with chance p: .5 gives his median
+    error, .9 the 90% quantile.
 
     While noise_scale / sqrt(n_rounds) is well below |bias_grad| it is about
-    z sqrt(1 + value^2) noise_scale / (|bias_grad| sqrt(n_rounds)), z the two-sided normal quantile (.674 for the median):
-    averaging undoes noise at 1 / sqrt(R). With much noise the ratio forgets the row and is a Cauchy variable: the median
-    error levels off at sqrt(1 + value^2), and higher quantiles may pass a peak before.
+    z sqrt(1 + value^2) noise_scale / (|bias_grad| sqrt(n_rounds)), z the two-sided normal quantile
+    (.674 for the median):
+    averaging undoes noise at 1 / sqrt(R). With much noise the ratio forgets the row and is a Cauchy
+    variable: the median error levels off at sqrt(1 + value^2), and higher quantiles may pass a peak
+    before.
 
     p: in (0, 1).  The other arguments as in `error_cdf`.
     Returns errors > 0 in the unit of the feature.  ValueError if an argument is out of range.
@@ -113,7 +126,8 @@ def rounds_until(
 ) -> int:
     """The least number of averaged rounds after which the error is at most `error` with chance p.
 
-    error: > 0.  p: in (0, 1).  value, bias_grad (not 0), noise_scale: as in `error_cdf`, single numbers.
+    error: > 0.  p: in (0, 1).  value, bias_grad (not 0), noise_scale: as in `error_cdf`, single
+    numbers.
     Returns R >= 1.  ValueError if an argument is out of range.
 
     >>> rounds_until(0.1, p=0.9, value=1.0, bias_grad=0.1, noise_scale=1.1)

@@ -1,4 +1,5 @@
-"""wu2020: owners of records, a learner who asks them for noisy gradients, theorems, forecasts, coalitions."""
+"""wu2020: owners of records, a learner who asks them for noisy gradients, theorems, forecasts,
+coalitions."""
 
 from ppkit.collaboration.coalition import best_coalition
 from ppkit.collaboration.training import train

@@ -1,13 +1,16 @@
-"""Who should be invited, and who should accept: coalitions judged by forecast, before anything is trained.
+"""Who should be invited, and who should accept: coalitions judged by forecast, before anything is
+trained.
 
-The forecast of a coalition S is what the paper's theorems leave of it, plus, if asked for, what few records cost:
+The forecast of a coalition S is what the paper's theorems leave of it, plus, if asked for, what few
+records cost:
 
     value(S) = noise * sum_S 1/eps_l^2 / n(S)^2 + estimation / n(S),        n(S) = sum_S n_l
 
-The first term is the paper's: the variance of the Laplace noise in the averaged answer, the same for every model and data
-set but for a constant (`forecast.fit` measures it).  The second is not in the paper: psi compares a model to the best model
-OF THE COALITION'S OWN RECORDS, and cannot see that few records make a poor best model.  Measured on the records of all, or
-on rows nobody trained on, a coalition of independent records pays about estimation / n(S) (p/n in psi for a squared loss
+The first term is the paper's: the variance of the Laplace noise in the averaged answer, the same
+for every model and data set but for a constant (`forecast.fit` measures it).  The second is not in
+the paper: psi compares a model to the best model OF THE COALITION'S OWN RECORDS, and cannot see
+that few records make a poor best model.  Measured on the records of all, or on rows nobody trained
+on, a coalition of independent records pays about estimation / n(S) (p/n in psi for a squared loss
 with p parameters that fits).  Neither term sees owners whose customers differ.
 """
 
@@ -31,7 +34,8 @@ _TIE = (
 
 @dataclass(frozen=True, slots=True)
 class Coalition:
-    """members: indices, ascending.  value: its forecast.  everybody: the forecast if all owners take part."""
+    """members: indices, ascending.  value: its forecast.  everybody: the forecast if all owners
+    take part."""
 
     members: tuple[int, ...]
     value: float
@@ -42,9 +46,11 @@ class Coalition:
 class OwnView:
     """What one owner gets, by forecast, from four ways to a model; lower is better.
 
-    alone: on its own records without noise.  joined: everybody at their own epsilon, its own too (the paper's learner).
+    alone: on its own records without noise.  joined: everybody at their own epsilon, its own too
+    (the paper's learner).
     learner: it asks everybody else and uses its own records without noise (section V).
-    inviting: the same, asking only those who help; invited: their indices, ascending, perhaps none (then it is alone).
+    inviting: the same, asking only those who help; invited: their indices, ascending, perhaps none
+    (then it is alone).
     """
 
     alone: float
@@ -55,18 +61,22 @@ class OwnView:
 
 
 def noise_level(n_records, epsilons, *, weights: str = "records", answers=None) -> float:
-    """Variance of the noise in the learner's averaged answer, up to the factor that all settings share.
+    """Variance of the noise in the learner's averaged answer, up to the factor that all settings
+    share.
 
-    weights "records" (the paper's n_l / n):   (1/n^2) sum_l 1/eps_l^2          = forecast.spread(n_records, epsilons)^2
-    weights "inverse_variance":                1 / sum_l (n_l eps_l)^2          = the least that any weights reach
+    weights "records" (the paper's n_l / n):   (1/n^2) sum_l 1/eps_l^2          =
+    forecast.spread(n_records, epsilons)^2 weights "inverse_variance":                1 / sum_l (n_l
+    eps_l)^2          = the least that any weights reach
 
-    An owner's scale is b_l = 2 Xi T / (n_l eps_l); weights v_l that sum to 1 leave sum v_l^2 b_l^2, least at
+    An owner's scale is b_l = 2 Xi T / (n_l eps_l); weights v_l that sum to 1 leave sum v_l^2 b_l^2,
+    least at
     v_l ~ 1/b_l^2 ~ (n_l eps_l)^2.  E|w|^2 is this value times 8 p Xi^2 T^2.
     n_records: (N,) >= 1, public.  epsilons: (N,) > 0, inf for an owner without noise.
-    answers: None, or a (T, N) bool schedule: an owner who answers m of T rounds has a scale of m/T as large, and those who
-    answer are weighted anew; the mean over the rounds is returned.
+    answers: None, or a (T, N) bool schedule: an owner who answers m of T rounds has a scale of m/T
+    as large, and those who answer are weighted anew; the mean over the rounds is returned.
     Returns a number >= 0.  ValueError if an argument is out of range, or nobody answers in a round.
-    Source: wu2020, Appendix B, first display (without its missing factor p); inverse variance and schedules are ours.
+    Source: wu2020, Appendix B, first display (without its missing factor p); inverse variance and
+    schedules are ours.
 
     >>> noise_level([1000, 1000, 100000], [0.1, 0.1, 10.0]) / noise_level(
     ...     [1000, 1000, 100000], [0.1, 0.1, 10.0], weights="inverse_variance"
@@ -114,21 +124,27 @@ def best_coalition(
 
     n_records: (N,) >= 1, public.  epsilons: (N,) > 0, inf without noise.
     n_records need not be whole: a price in records is not.
-    noise, estimation: constants of the two terms of the forecast (head of this file), >= 0, not both 0.
-    method: "exact" tries all subsets (N <= 20); "sorted" tries N: owners by 1/(n_l eps_l^2), least first, and its prefixes.
+    noise, estimation: constants of the two terms of the forecast (head of this file), >= 0, not
+    both 0.
+    method: "exact" tries all subsets (N <= 20); "sorted" tries N: owners by 1/(n_l eps_l^2), least
+    first, and its prefixes.
     Returns a Coalition.  Of coalitions with equal forecasts it is one with the most records.
     ValueError if an argument is out of range.
 
-    Both find the same minimum.  Proof for "sorted": write c_l = noise / eps_l^2 and r_l = c_l / n_l, let v > 0 be the least
-    value, S a coalition that has it, c and n its sums, and phi(t) = v t^2 - estimation t: strictly convex, phi(0) = 0. A
-    coalition has a value of at least v if and only if its c is at least phi of its n, and S has equality.
-    Without a member l:  c - c_l >= phi(n - n_l),  so  r_l <= (phi(n) - phi(n - n_l)) / n_l < phi'(n)  (also if S = {l}).
-    With an outsider m:  c + c_m >= phi(n + n_m),  so  r_m >= (phi(n + n_m) - phi(n)) / n_m > phi'(n).
-    So members come before outsiders in the order of r: S is a prefix.  For v = 0 S is all owners without noise, and they
-    come first too.
-    Without the estimation term phi'(n) = 2 v n, so every member of the BEST coalition S, and no outsider, brings for
-    each unit of 1/eps^2 more than half as many records as S has for each:  n_l eps_l^2 > n / (2 sum_S 1/eps^2). A coalition
-    that meets this need not be the best, and the forecast along the prefixes may rise and then fall again: try all N.
+    Both find the same minimum.  Proof for "sorted": write c_l = noise / eps_l^2 and r_l = c_l /
+    n_l, let v > 0 be the least value, S a coalition that has it, c and n its sums, and phi(t) = v
+    t^2 - estimation t: strictly convex, phi(0) = 0. A coalition has a value of at least v if and
+    only if its c is at least phi of its n, and S has equality.
+    Without a member l:  c - c_l >= phi(n - n_l),  so  r_l <= (phi(n) - phi(n - n_l)) / n_l <
+    phi'(n)  (also if S = {l}).
+    With an outsider m:  c + c_m >= phi(n + n_m),  so  r_m >= (phi(n + n_m) - phi(n)) / n_m >
+    phi'(n).
+    So members come before outsiders in the order of r: S is a prefix.  For v = 0 S is all owners
+    without noise, and they come first too.
+    Without the estimation term phi'(n) = 2 v n, so every member of the BEST coalition S, and no
+    outsider, brings for each unit of 1/eps^2 more than half as many records as S has for each:  n_l
+    eps_l^2 > n / (2 sum_S 1/eps^2). A coalition that meets this need not be the best, and the
+    forecast along the prefixes may rise and then fall again: try all N.
 
     >>> best_coalition([100_000, 100_000, 100_000, 40_000], [1.0, 1.0, 1.0, 1.0]).members
     (0, 1, 2)
@@ -162,13 +178,16 @@ def best_coalition(
 def price_in_records(
     n_records, epsilons, *, epsilon: float, noise: float = 1.0, estimation: float = 0.0
 ) -> float:
-    """Records that a newcomer of budget `epsilon` must bring so that the coalition does not lose by taking it in.
+    """Records that a newcomer of budget `epsilon` must bring so that the coalition does not lose by
+    taking it in.
 
-    n_S (sqrt(1 + (1/epsilon^2) / sum_S 1/eps_l^2) - 1),  and with an estimation term the root of value(S and it) = value(S)
+    n_S (sqrt(1 + (1/epsilon^2) / sum_S 1/eps_l^2) - 1),  and with an estimation term the root of
+    value(S and it) = value(S)
 
     n_records, epsilons: (N,) of the coalition as it stands.  epsilon: of the newcomer, > 0.
     noise, estimation: as in `best_coalition`.
-    Returns a number >= 0, not rounded; inf if the coalition has no noise and would get some (and estimation is 0).
+    Returns a number >= 0, not rounded; inf if the coalition has no noise and would get some (and
+    estimation is 0).
     Under inverse-variance weights the price in noise is 0: nobody can make the average noisier.
     ValueError if an argument is out of range.
 
@@ -195,13 +214,16 @@ def own_view(
     """Joining, training alone, or asking the others: the forecasts of one owner's ways to a model.
 
     n_records, epsilons: (N,), N >= 2; epsilons[owner] counts only where it joins.  owner: index.
-    noise, estimation: as in `best_coalition`.  With estimation = 0, the paper's forecast, nothing beats training alone:
+    noise, estimation: as in `best_coalition`.  With estimation = 0, the paper's forecast, nothing
+    beats training alone:
     its noise is 0, and the forecast cannot see that its records are few.
     Returns an OwnView.  ValueError if an argument is out of range.
-    Source: wu2020, section V (an owner as learner "can set its own privacy budget to infinity"); a threat model of its own:
-    the others' answers are noisy for the owner, and it is NOT private towards them: they are sent every theta[k]. A helper
-    who knows its own answer computes from theta[k] and theta[k + 1] the owner's exact mean gradient, wherever the box does
-    not cut; where several help, only the others' noise, which was not made for that, is left in it. No epsilon holds.
+    Source: wu2020, section V (an owner as learner "can set its own privacy budget to infinity"); a
+    threat model of its own:
+    the others' answers are noisy for the owner, and it is NOT private towards them: they are sent
+    every theta[k]. A helper who knows its own answer computes from theta[k] and theta[k + 1] the
+    owner's exact mean gradient, wherever the box does not cut; where several help, only the others'
+    noise, which was not made for that, is left in it. No epsilon holds.
 
     >>> own_view([1_000, 30_000, 30_000], [1.0, 1.0, 0.01], 0, noise=1e6, estimation=100.0).invited
     (1,)
@@ -230,14 +252,19 @@ def own_view(
 def schedule(horizon: int, n_owners: int, *, share: float, rng: np.random.Generator) -> np.ndarray:
     """A public plan of who answers in which round, for rounds in which only some owners answer.
 
-    Every owner answers m = ceil(share T) rounds, every round gets N m / T answers, rounded down or up: the rounds, in a
-    random order, are dealt out to owner after owner, m to each, over and over.
-    horizon: T >= 1.  n_owners: N >= 1.  share: in (0, 1], and N m >= T, so that no round stays without an answer (1/N does).
-    rng: draws the order of the rounds.  The plan depends on no record: it is made before the first query and is public.
-    Returns a (T, N) bool array for `train(answers=...)` and `noise_level(answers=...)`.  ValueError if out of range.
-    An owner pays for its own answers: its scale is m/T of the scale for T answers.  With N alike owners the noise in a round
-    is then m/T of what it was: a share q of the owners answers with q^2 of the variance each.
-    Source: wu2020, section V, names rounds in which "only a subset of the data owners update the ML model" as future work.
+    Every owner answers m = ceil(share T) rounds, every round gets N m / T answers, rounded down or
+    up: the rounds, in a random order, are dealt out to owner after owner, m to each, over and over.
+    horizon: T >= 1.  n_owners: N >= 1.  share: in (0, 1], and N m >= T, so that no round stays
+    without an answer (1/N does).
+    rng: draws the order of the rounds.  The plan depends on no record: it is made before the first
+    query and is public.
+    Returns a (T, N) bool array for `train(answers=...)` and `noise_level(answers=...)`.  ValueError
+    if out of range.
+    An owner pays for its own answers: its scale is m/T of the scale for T answers.  With N alike
+    owners the noise in a round is then m/T of what it was: a share q of the owners answers with q^2
+    of the variance each.
+    Source: wu2020, section V, names rounds in which "only a subset of the data owners update the ML
+    model" as future work.
 
     >>> schedule(4, 2, share=0.5, rng=np.random.default_rng(0)).sum(axis=0)
     array([2, 2])
@@ -264,7 +291,8 @@ def _value(records, costs, noise, estimation):
 
 
 def _subsets(values):
-    """Sums of all nonempty subsets of values; bit i of the place, counted from 1, says whether value i is in."""
+    """Sums of all nonempty subsets of values; bit i of the place, counted from 1, says whether
+    value i is in."""
     sums = np.zeros(1)
     for value in values:
         sums = np.concatenate([sums, sums + value])

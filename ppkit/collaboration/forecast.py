@@ -1,6 +1,8 @@
-"""What a collaboration will cost in fitness, before it is run: wu2020's law with one constant, fitted on cheap settings.
+"""What a collaboration will cost in fitness, before it is run: wu2020's law with one constant,
+fitted on cheap settings.
 
-A psi that was measured is no private release: a forecast calibrated on it is for whoever may see the data.
+A psi that was measured is no private release: a forecast calibrated on it is for whoever may see
+the data.
 `expectation` forecasts without any fit.
 """
 
@@ -15,7 +17,8 @@ from ppkit.collaboration.owners import positive, settings
 def spread(n_records, epsilons, kappa: int = 1) -> np.ndarray | float:
     """(kappa/n) sqrt(sum 1/epsilon_l^2): all that the forecast knows of a setting.
 
-    n_records: (..., N), >= 1.  epsilons: (..., N), > 0, inf for no noise.  kappa: >= 1, data sets that may share a record.
+    n_records: (..., N), >= 1.  epsilons: (..., N), > 0, inf for no noise.  kappa: >= 1, data sets
+    that may share a record.
     Returns (...), per record; a float for one setting.  ValueError if an argument is out of range.
     Source: wu2020, section III: Theorem 2 has its square, Theorem 3 itself.
 
@@ -31,7 +34,8 @@ def spread(n_records, epsilons, kappa: int = 1) -> np.ndarray | float:
 class Forecast:
     """psi = floor + constant spread^exponent.
 
-    constant: > 0.  exponent: 2 (Theorem 2's form) or 1 (Theorem 3's).  floor: psi without noise, >= 0.  ValueError otherwise.
+    constant: > 0.  exponent: 2 (Theorem 2's form) or 1 (Theorem 3's).  floor: psi without noise, >=
+    0.  ValueError otherwise.
     """
 
     constant: float
@@ -49,15 +53,18 @@ class Forecast:
         return self.floor + self.constant * spread(n_records, epsilons, kappa) ** self.exponent
 
     def local_slope(self, n_records, epsilons, kappa: int = 1) -> np.ndarray | float:
-        """d log psi/d log epsilon if all budgets grow together: -exponent times the noise's share of psi.
+        """d log psi/d log epsilon if all budgets grow together: -exponent times the noise's share
+        of psi.
 
-        It is -exponent where the floor is nothing beside the noise and goes to 0 where the floor is all there is.
+        It is -exponent where the floor is nothing beside the noise and goes to 0 where the floor is
+        all there is.
         """
         noise = self.constant * spread(n_records, epsilons, kappa) ** self.exponent
         return -self.exponent * noise / (self.floor + noise)
 
     def bend(self, n_records, kappa: int = 1) -> float:
-        """The budget at which N equal owners have as much noise as floor: the log-log line bends there, its slope halves.
+        """The budget at which N equal owners have as much noise as floor: the log-log line bends
+        there, its slope halves.
 
         n_records: (N,).  Returns epsilon > 0, or inf if the floor is 0.
         """
@@ -72,11 +79,13 @@ class Forecast:
 def fit(
     psi, n_records, epsilons, *, exponent: float = 2.0, floor: float | None = 0.0, kappa: int = 1
 ) -> Forecast:
-    """The forecast whose logarithm fits best: the mean log ratio, or least squares over constant and floor.
+    """The forecast whose logarithm fits best: the mean log ratio, or least squares over constant
+    and floor.
 
-    psi: (S,) > 0, means over runs.  n_records, epsilons: (S, N) or, the same for all, (N,); some noise in every setting.
-    exponent: 2, or 1 for Theorem 3's form.  floor: psi without noise, >= 0, from a run with epsilon = inf (psi must lie
-    above it); None fits it too (then S >= 3, spreads that differ).
+    psi: (S,) > 0, means over runs.  n_records, epsilons: (S, N) or, the same for all, (N,); some
+    noise in every setting.
+    exponent: 2, or 1 for Theorem 3's form.  floor: psi without noise, >= 0, from a run with epsilon
+    = inf (psi must lie above it); None fits it too (then S >= 3, spreads that differ).
     Returns a Forecast.  ValueError if an argument is out of range.
     Departs from the paper, which fits a line to each figure and calls it the bound.
 
@@ -112,10 +121,12 @@ def fit(
 
 
 def r_squared(forecast: Forecast, psi, n_records, epsilons, *, kappa: int = 1) -> float:
-    """1 - (sum of squared errors)/(sum of squares about the mean), both of log psi, over held-out settings.
+    """1 - (sum of squared errors)/(sum of squares about the mean), both of log psi, over held-out
+    settings.
 
-    psi: (S,) > 0, S >= 2, not all equal.  n_records, epsilons: as in `fit`.  Returns a number <= 1; below 0 the mean of the
-    held-out settings would have been the better forecast.  ValueError if an argument is out of range.
+    psi: (S,) > 0, S >= 2, not all equal.  n_records, epsilons: as in `fit`.  Returns a number <= 1;
+    below 0 the mean of the held-out settings would have been the better forecast.  ValueError if an
+    argument is out of range.
     """
     psi, _ = _points(psi, n_records, epsilons, kappa)
     if psi.size < 2 or np.ptp(psi) == 0:

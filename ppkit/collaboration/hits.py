@@ -1,11 +1,14 @@
-"""Hinge sums of many models at once: for each model, the sum of the records whose margin is below 1.
+"""Hinge sums of many models at once: for each model, the sum of the records whose margin is below
+1.
 
-A record's line is r = s [y x, -1, 0 ...], a model's is t = [theta, 1, 0 ...]: the margin is below 1 where r.t < 0, and the
-sum of those r holds the gradient and the value of the hinge. Two things make it fast, and neither changes a sum:
-- Runs of one setting lie close together. Where |r.c| > |r|_2 max |t - c|_2, c their mean, all of them are on the same side
-  (Cauchy-Schwarz), and one product with c stands for all; only the other records are multiplied with every model.
-- For those, r.t is a float32 product, and what lies so near to 0 that rounding could have turned it is computed again in
-  float64, as the exact predicates of geometry do.
+A record's line is r = s [y x, -1, 0 ...], a model's is t = [theta, 1, 0 ...]: the margin is below 1
+where r.t < 0, and the sum of those r holds the gradient and the value of the hinge. Two things make
+it fast, and neither changes a sum:
+- Runs of one setting lie close together. Where |r.c| > |r|_2 max |t - c|_2, c their mean, all of
+  them are on the same side (Cauchy-Schwarz), and one product with c stands for all; only the other
+  records are multiplied with every model.
+- For those, r.t is a float32 product, and what lies so near to 0 that rounding could have turned it
+  is computed again in float64, as the exact predicates of geometry do.
 """
 
 import os
@@ -22,7 +25,8 @@ _COLUMNS = 128
 class Lines:
     """The records of one owner, ready to be summed.
 
-    signed: (n, p) y x.  weights: (n,) s > 0.  dtype: float64, or float32 for sums that are rounded (and no second look).
+    signed: (n, p) y x.  weights: (n,) s > 0.  dtype: float64, or float32 for sums that are rounded
+    (and no second look).
     """
 
     def __init__(self, signed, weights, dtype):
@@ -38,7 +42,8 @@ class Lines:
     def sums(self, columns, together):
         """Over the records below margin 1 of each model: sum s y x (p, C), and sum s (C,).
 
-        columns: (p, C) float64, C models.  together: so many consecutive models are close to each other.
+        columns: (p, C) float64, C models.  together: so many consecutive models are close to each
+        other.
         """
         p, n_models = columns.shape
         models = np.zeros((n_models, self.lines.shape[1]))
@@ -56,7 +61,8 @@ class Lines:
         spread = models - centre
         radius = float(np.sqrt(np.einsum("ij,ij->i", spread, spread).max())) + 1e-12 * largest
         coarse = self.rough if largest < 1e6 else self.lines
-        # a product of w float32 numbers is within (w + 4) half units of |r|_2 |t|_2, in any order of additions
+        # a product of w float32 numbers is within (w + 4) half units of |r|_2 |t|_2, in any order
+        # of additions
         reach = (models.shape[1] + 4) * 2.0**-24 * largest if coarse is not self.lines else 0.0
         coarse_models = np.ascontiguousarray(models.T, dtype=coarse.dtype)
         centre, weights = (
@@ -86,7 +92,8 @@ class Lines:
 
 @numba.njit(nogil=True, cache="NUMBA_CACHE_DIR" in os.environ)
 def _below(found, lines, models, reach, hit):
-    """hit (rows, C) = 1 where line.model < 0, else 0; found holds the products within reach (rows,) of them."""
+    """hit (rows, C) = 1 where line.model < 0, else 0; found holds the products within reach (rows,)
+    of them."""
     for row in range(len(found)):
         near = 0
         limit = reach[row]

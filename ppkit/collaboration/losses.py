@@ -1,4 +1,5 @@
-"""The three losses f(theta) = g1(theta) + (1/n) sum g2, their constants, and mean gradients of many models at once."""
+"""The three losses f(theta) = g1(theta) + (1/n) sum g2, their constants, and mean gradients of many
+models at once."""
 
 import math
 from collections.abc import Sequence
@@ -16,10 +17,12 @@ _COLUMNS = 128
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """f(theta) = regularisation / 2 |theta|_2^2 + (1/n) sum over all records of g2; convex in theta.
+    """f(theta) = regularisation / 2 |theta|_2^2 + (1/n) sum over all records of g2; convex in
+    theta.
 
     kind, with s = positive_weight for records of y = +1 and 1 for the others:
-    squared: g2 = (y - theta.x)^2;  hinge: g2 = s max(0, 1 - y theta.x);  logistic: g2 = s ln(1 + exp(-y theta.x)).
+    squared: g2 = (y - theta.x)^2;  hinge: g2 = s max(0, 1 - y theta.x);  logistic: g2 = s ln(1 +
+    exp(-y theta.x)).
     regularisation: finite, >= 0: g1 is convex.  positive_weight: finite, > 0; 1 for squared.
     ValueError if out of range.  Source: wu2020, Remark 1; logistic loss and the weight are ours.
     """
@@ -61,7 +64,8 @@ class Loss:
         return self.kind != "squared"
 
     def value(self, thetas, owners: Sequence[Owner]) -> np.ndarray:
-        """f at each of `thetas` (..., p), over all records of the owners; returns (...,), a float for one theta."""
+        """f at each of `thetas` (..., p), over all records of the owners; returns (...,), a float
+        for one theta."""
         owners = checked(owners, signs=self.signs)
         thetas = np.asarray(thetas, dtype=np.float64)
         if thetas.shape[-1:] != owners[0].X.shape[1:]:
@@ -73,9 +77,11 @@ class Loss:
         return values if values.ndim else float(values)
 
     def gradient_bound(self, bounds: Bounds) -> float:
-        """Xi: the largest l1 norm of the gradient of one record's g2, for any record and model within the bounds.
+        """Xi: the largest l1 norm of the gradient of one record's g2, for any record and model
+        within the bounds.
 
-        hinge, logistic: max(1, positive_weight) record_l1;  squared: 2 (theta_max record_l1 + label) record_l1
+        hinge, logistic: max(1, positive_weight) record_l1;  squared: 2 (theta_max record_l1 +
+        label) record_l1
         Source: wu2020, Assumption 3, from public bounds alone.
 
         >>> hinge().gradient_bound(Bounds(record_l1=10.0, theta_max=2.0))
@@ -86,10 +92,11 @@ class Loss:
         return 2.0 * (bounds.theta_max * bounds.record_l1 + bounds.label) * bounds.record_l1
 
     def curvature(self, owners: Sequence[Owner]) -> tuple[float, float]:
-        """(L, lambda) of wu2020, Theorem 2: f is L-strongly convex with a lambda-Lipschitz gradient, over all theta.
+        """(L, lambda) of wu2020, Theorem 2: f is L-strongly convex with a lambda-Lipschitz
+        gradient, over all theta.
 
-        squared: extreme eigenvalues of 2 X'X / n + regularisation;  logistic: regularisation, and a quarter of the largest
-        eigenvalue of sum s x x' / n more;  hinge: regularisation, infinity.
+        squared: extreme eigenvalues of 2 X'X / n + regularisation;  logistic: regularisation, and a
+        quarter of the largest eigenvalue of sum s x x' / n more;  hinge: regularisation, infinity.
         """
         owners = checked(owners, signs=self.signs)
         if self.kind == "hinge":
@@ -122,16 +129,20 @@ def hinge(regularisation: float = 1.0, positive_weight: float = 1.0) -> Loss:
 
 
 def logistic(regularisation: float = 1e-3, positive_weight: float = 1.0) -> Loss:
-    """Logistic loss, not in the paper: smooth, with a bounded gradient, and a model worth having on rare classes."""
+    """Logistic loss, not in the paper: smooth, with a bounded gradient, and a model worth having on
+    rare classes."""
     return Loss("logistic", regularisation, positive_weight)
 
 
 def queries(loss: Loss, owners: Sequence[Owner], *, together: int = 1, dtype=np.float64):
-    """What the owners can be asked, without noise: `gradient(at, columns)` and `values(columns)`, columns (p, C) models.
+    """What the owners can be asked, without noise: `gradient(at, columns)` and `values(columns)`,
+    columns (p, C) models.
 
     gradient: owner number `at`'s mean gradient of g2 at every model, (p, C), wu2020 (5).
-    values: f over all records, (C,).  Both float64; dtype is that of the products (squared loss: always float64).
-    together: so many consecutive models are runs of one setting and close to each other; it is about speed only.
+    values: f over all records, (C,).  Both float64; dtype is that of the products (squared loss:
+    always float64).
+    together: so many consecutive models are runs of one setting and close to each other; it is
+    about speed only.
     """
     kinds = {"squared": _Squared, "hinge": _Hinge, "logistic": _Logistic}
     return kinds[loss.kind](loss, owners, together, np.dtype(dtype))
@@ -166,7 +177,8 @@ class _Squared:
 
 
 class _Hinge:
-    """Sums over the records below margin 1: a = sum s y x and b = sum s; the gradient is -a, the value b - a.theta."""
+    """Sums over the records below margin 1: a = sum s y x and b = sum s; the gradient is -a, the
+    value b - a.theta."""
 
     def __init__(self, loss, owners, together, dtype):
         self.loss, self.together = loss, together
@@ -190,7 +202,8 @@ class _Hinge:
 
 
 class _Logistic:
-    """Blocks of rows that stay in the cache: product with all models, what the loss makes of the margins, product back."""
+    """Blocks of rows that stay in the cache: product with all models, what the loss makes of the
+    margins, product back."""
 
     def __init__(self, loss, owners, together, dtype):
         self.loss, self.dtype = loss, dtype

@@ -1,10 +1,12 @@
 """theta*: the least f over the box, with a lower bound that nobody has to take on trust.
 
-wu2020 takes theta* from Algorithm 1 without noise, which has not converged after T = 100 rounds; then psi is measured
-against a number that a good run can undercut. Here a converged solver finds theta, and a second computation, which does
-not use how theta was found, bounds f from below on the whole box |theta|_inf <= theta_max:
-    squared   f(t) >= f(theta) + g.(t - theta) + L/2 |t - theta|^2, least over the box, coordinate by coordinate;
-    hinge, logistic   a dual point: every loss is above its tangents, f(t) >= r/2 |t|^2 - q.t + const, least over the box.
+wu2020 takes theta* from Algorithm 1 without noise, which has not converged after T = 100 rounds;
+then psi is measured against a number that a good run can undercut. Here a converged solver finds
+theta, and a second computation, which does not use how theta was found, bounds f from below on the
+whole box |theta|_inf <= theta_max:
+    squared   f(t) >= f(theta) + g.(t - theta) + L/2 |t - theta|^2, least over the box, coordinate
+    by coordinate; hinge, logistic   a dual point: every loss is above its tangents, f(t) >= r/2
+    |t|^2 - q.t + const, least over the box.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ _MOST_STEPS, _COOLER = 200, 0.25
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Optimum:
-    """theta (p,) in the box; value = f(theta); gap >= 0 with value - gap <= f(theta*) <= value; method, in words."""
+    """theta (p,) in the box; value = f(theta); gap >= 0 with value - gap <= f(theta*) <= value;
+    method, in words."""
 
     theta: np.ndarray
     value: float
@@ -36,16 +39,23 @@ class Optimum:
 def optimum(
     owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, rel_gap: float | None = None
 ) -> Optimum:
-    """theta* of all owners' records together, over |theta|_inf <= bounds.theta_max, with a certificate of its value.
+    """theta* of all owners' records together, over |theta|_inf <= bounds.theta_max, with a
+    certificate of its value.
 
-    owners: >= 1, of one width p, within the bounds.  loss: its f.  bounds: its theta_max makes the box.
-    rel_gap: what gap/value must not exceed, > 0; default 1e-9 (squared, logistic), 1e-8 (hinge). A gap of 1e-14 f(0), which
-    is rounding, will do in any case: where the fit is perfect no relative gap is reached.
-    Squared loss: bounded least squares on the Gram matrix (scipy's lsq_linear, BVLS). Logistic: projected Newton.
-    Hinge: the same on mu log(1 + exp(z/mu)), which is above max(0, z) by at most mu log 2, with mu cooled towards 0;
-    expit(z/mu) is a dual point. Where the Gram matrix has no full rank there are many theta*: the value is certified.
-    Returns an Optimum; the certificate holds up to the rounding of float64, some 1e-13 of the value.
-    ValueError if owners do not fit each other or the bounds, or if no certificate of rel_gap is reached.
+    owners: >= 1, of one width p, within the bounds.  loss: its f.  bounds: its theta_max makes the
+    box.
+    rel_gap: what gap/value must not exceed, > 0; default 1e-9 (squared, logistic), 1e-8 (hinge). A
+    gap of 1e-14 f(0), which is rounding, will do in any case: where the fit is perfect no relative
+    gap is reached.
+    Squared loss: bounded least squares on the Gram matrix (scipy's lsq_linear, BVLS). Logistic:
+    projected Newton.
+    Hinge: the same on mu log(1 + exp(z/mu)), which is above max(0, z) by at most mu log 2, with mu
+    cooled towards 0; expit(z/mu) is a dual point. Where the Gram matrix has no full rank there are
+    many theta*: the value is certified.
+    Returns an Optimum; the certificate holds up to the rounding of float64, some 1e-13 of the
+    value.
+    ValueError if owners do not fit each other or the bounds, or if no certificate of rel_gap is
+    reached.
     Guarantee: none, this is the model without privacy: it needs all records in one place.
     """
     rel_gap = REL_GAP[loss.kind] if rel_gap is None else rel_gap
@@ -69,9 +79,11 @@ def optimum(
 def constant_model(
     owners: tuple[Owner, ...], *, loss: Loss, bounds: Bounds, rel_gap: float | None = None
 ) -> Optimum:
-    """The best model that looks at nothing: all coordinates 0 but the last, which belongs to the constant.
+    """The best model that looks at nothing: all coordinates 0 but the last, which belongs to the
+    constant.
 
-    Arguments, errors: as `optimum`; ValueError too if the last column is not the same number in every row.
+    Arguments, errors: as `optimum`; ValueError too if the last column is not the same number in
+    every row.
     Returns an Optimum with theta (p,), its gap for this problem of one variable.
     """
     for owner in checked(owners):
@@ -118,7 +130,8 @@ def _squared(owners, loss, theta_max, rel_gap) -> Optimum:
 
 
 def _least_below(theta, gradient, curved, theta_max) -> float:
-    """max over the box of -(g.d + L/2 |d|^2), d = t - theta: how far below f(theta) the least value can be."""
+    """max over the box of -(g.d + L/2 |d|^2), d = t - theta: how far below f(theta) the least value
+    can be."""
     if curved > 0:
         step = np.clip(-gradient / curved, -theta_max - theta, theta_max - theta)
     else:
@@ -128,7 +141,8 @@ def _least_below(theta, gradient, curved, theta_max) -> float:
 
 
 def _margins(owners, loss, theta_max, rel_gap) -> Optimum:
-    """Hinge (mu cooled from 1) and logistic (mu = 1), both as r/2 |theta|^2 + mean c mu log(1 + exp(z/mu))."""
+    """Hinge (mu cooled from 1) and logistic (mu = 1), both as r/2 |theta|^2 + mean c mu log(1 +
+    exp(z/mu))."""
     signed = np.concatenate([owner.y[:, None] * owner.X for owner in owners])
     weight = np.concatenate([loss.record_weights(owner) for owner in owners]) / len(signed)
     hinge, theta, mu, steps, idle = loss.kind == "hinge", np.zeros(signed.shape[1]), 1.0, 0, 0
@@ -152,7 +166,8 @@ def _margins(owners, loss, theta_max, rel_gap) -> Optimum:
 
 
 class _Smooth:
-    """F(theta) = r/2 |theta|^2 + sum c_i mu log(1 + exp(z_i/mu)), z = margin - signed theta: value, slope, curvature."""
+    """F(theta) = r/2 |theta|^2 + sum c_i mu log(1 + exp(z_i/mu)), z = margin - signed theta: value,
+    slope, curvature."""
 
     def __init__(self, signed, weight, regularisation, margin, mu):
         self.signed, self.weight, self.regularisation, self.margin, self.mu = (
@@ -180,9 +195,11 @@ class _Smooth:
         return held + 1e-13 * max(np.trace(held), 1e-300) * np.eye(rows.shape[1])
 
     def below(self, theta, theta_max) -> float:
-        """The dual value at alpha = expit(z/mu): min over the box of r/2 |t|^2 + sum c_i (alpha_i z_i(t) + mu H(alpha_i)).
+        """The dual value at alpha = expit(z/mu): min over the box of r/2 |t|^2 + sum c_i (alpha_i
+        z_i(t) + mu H(alpha_i)).
 
-        H = 0 for the hinge (max(0, z) >= alpha z); for logistic loss H is the entropy, log(1 + e^z) >= alpha z + H(alpha).
+        H = 0 for the hinge (max(0, z) >= alpha z); for logistic loss H is the entropy, log(1 + e^z)
+        >= alpha z + H(alpha).
         """
         alpha = self.at(theta)[1]
         pull = (self.weight * alpha) @ self.signed
@@ -194,7 +211,8 @@ class _Smooth:
         return float(self.regularisation / 2 * least @ least - pull @ least + self.weight @ own)
 
     def descend(self, theta, theta_max, most, tolerance):
-        """Newton steps on the coordinates that the box does not hold, halved until F falls; until they promise no more."""
+        """Newton steps on the coordinates that the box does not hold, halved until F falls; until
+        they promise no more."""
         value, alpha = self.at(theta)
         for step in range(1, most + 1):
             slope = self.slope(theta, alpha)

@@ -1,4 +1,5 @@
-"""Data owners, and what is public about their records: how many, and the bounds that they are clipped to."""
+"""Data owners, and what is public about their records: how many, and the bounds that they are
+clipped to."""
 
 import math
 from collections.abc import Sequence
@@ -13,11 +14,15 @@ _ROUNDING = 1e-9  # a clipped record may be above its bound by rounding
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Owner:
-    """One owner's records. They are not copied where they are float64 in C order already, and must not change any more.
+    """One owner's records. They are not copied where they are float64 in C order already, and must
+    not change any more.
 
-    name: for messages and tables.  X: (n, p) finite; float64, C order.  y: (n,) finite; -1 or +1 for hinge and logistic.
-    largest_l1, largest_label: max |x|_1 and max |y|: the owner's secret, only there to refuse what is not clipped.
-    ValueError for an owner without rows or columns, shapes that do not fit, values that are not finite.
+    name: for messages and tables.  X: (n, p) finite; float64, C order.  y: (n,) finite; -1 or +1
+    for hinge and logistic.
+    largest_l1, largest_label: max |x|_1 and max |y|: the owner's secret, only there to refuse what
+    is not clipped.
+    ValueError for an owner without rows or columns, shapes that do not fit, values that are not
+    finite.
     """
 
     name: str
@@ -62,7 +67,8 @@ class Owner:
         return len(self.y)
 
     def moments(self) -> tuple[np.ndarray, np.ndarray, float]:
-        """A = X'X / n (p, p), b = X'y / n (p,) and c = y'y / n: all that squared loss needs; computed once."""
+        """A = X'X / n (p, p), b = X'y / n (p,) and c = y'y / n: all that squared loss needs;
+        computed once."""
         if not self._moments:
             n, p = self.X.shape
             A, b, c = np.zeros((p, p)), np.zeros(p), 0.0
@@ -77,7 +83,8 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What everybody knows before any record is seen: |x|_1 <= record_l1, |theta|_inf <= theta_max, |y| <= label.
+    """What everybody knows before any record is seen: |x|_1 <= record_l1, |theta|_inf <= theta_max,
+    |y| <= label.
 
     record_l1, theta_max, label: finite, > 0.  A maximum taken from the data would not be public.
     """
@@ -94,7 +101,8 @@ class Bounds:
 def blocks(X, y, sizes: Sequence[int], *, names: Sequence[str] | None = None) -> tuple[Owner, ...]:
     """Owners with consecutive blocks of the rows, from row 0.
 
-    X: (n, p).  y: (n,).  sizes: records of each owner, >= 1, together at most n.  names: one an owner; "1", "2", ... else.
+    X: (n, p).  y: (n,).  sizes: records of each owner, >= 1, together at most n.  names: one an
+    owner; "1", "2", ... else.
     Returns the owners, which share X's memory where it is float64 in C order.
     Source: wu2020, section IV.
 
@@ -128,10 +136,12 @@ def clip_records(X, *, l1_bound: float, constant: bool = False) -> np.ndarray:
     """Every row scaled down to an l1 norm of at most `l1_bound`: x min(1, l1_bound / |x|_1).
 
     X: (n, p) finite.  l1_bound: > 0, public; above 1 with a constant.
-    constant: append a feature that is 1, and clip the others to l1_bound - 1, so that the whole keeps to the bound.
+    constant: append a feature that is 1, and clip the others to l1_bound - 1, so that the whole
+    keeps to the bound.
     Returns (n, p) or (n, p + 1) float64, a new array.
-    The paper's Xi (Assumption 3) is a maximum over the domain X x Y of records, so public; how its experiments bound that
-    domain they do not say. Clipping to a bound that is chosen first is ours: it makes the domain, and so Xi, finite.
+    The paper's Xi (Assumption 3) is a maximum over the domain X x Y of records, so public; how its
+    experiments bound that domain they do not say. Clipping to a bound that is chosen first is ours:
+    it makes the domain, and so Xi, finite.
 
     >>> clip_records([[3.0, -1.0], [0.5, 0.5]], l1_bound=2.0)
     array([[ 1.5, -0.5],
@@ -155,7 +165,8 @@ def clip_records(X, *, l1_bound: float, constant: bool = False) -> np.ndarray:
 
 
 def whole(name: str, value, *, least: int = 1) -> int:
-    """`value` as an int; ValueError in one sentence if it is not a whole number >= least (a bool, a string, 2.5, NaN)."""
+    """`value` as an int; ValueError in one sentence if it is not a whole number >= least (a bool, a
+    string, 2.5, NaN)."""
     fits = isinstance(value, NUMBER) and not isinstance(value, bool)
     if not (fits and math.isfinite(value) and value == int(value) and value >= least):
         raise ValueError(
@@ -165,7 +176,8 @@ def whole(name: str, value, *, least: int = 1) -> int:
 
 
 def settings(n_records, epsilons, kappa=1) -> tuple[np.ndarray, np.ndarray]:
-    """n_records and epsilons as float64 arrays (..., N), one entry per owner; ValueError in one sentence if they, or kappa, are odd."""
+    """n_records and epsilons as float64 arrays (..., N), one entry per owner; ValueError in one
+    sentence if they, or kappa, are odd."""
     n, budgets = (
         np.atleast_1d(np.asarray(n_records, dtype=float)),
         np.atleast_1d(np.asarray(epsilons, dtype=float)),
@@ -197,7 +209,8 @@ def positive(name: str, value) -> None:
 def checked(
     owners: Sequence[Owner], *, bounds: Bounds | None = None, signs: bool = False
 ) -> tuple[Owner, ...]:
-    """The owners, after a look that they fit each other, the bounds, and (signs) labels of -1 and +1.
+    """The owners, after a look that they fit each other, the bounds, and (signs) labels of -1 and
+    +1.
 
     ValueError in one sentence that names the owner and the value.
     """
@@ -232,7 +245,8 @@ def checked(
 
 
 def start_within(start, p: int, theta_max: float) -> np.ndarray:
-    """theta[1] as (p,) float64, 0 for None; ValueError if its shape is another or it lies outside |theta|_inf <= theta_max."""
+    """theta[1] as (p,) float64, 0 for None; ValueError if its shape is another or it lies outside
+    |theta|_inf <= theta_max."""
     start = np.zeros(p) if start is None else np.asarray(start, dtype=np.float64)
     if start.shape != (p,) or not (np.abs(start) <= theta_max).all():
         raise ValueError(

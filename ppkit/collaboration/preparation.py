@@ -1,15 +1,21 @@
-"""Lending Club's loans and the card transactions, made into records that owners of Algorithm 2 can hold.
+"""Lending Club's loans and the card transactions, made into records that owners of Algorithm 2 can
+hold.
 
-wu2020, section IV: categories become whole numbers, ids and addresses go (both done by `ppkit.datasets`), a PCA fitted on
-the last 10,000 loans only makes ten components, owners take consecutive blocks; for fraud V1..V28, the amount and a 1.
+wu2020, section IV: categories become whole numbers, ids and addresses go (both done by
+`ppkit.datasets`), a PCA fitted on the last 10,000 loans only makes ten components, owners take
+consecutive blocks; for fraud V1..V28, the amount and a 1.
 Our reading of what it leaves open, and why:
-- columns are centred and divided by their standard deviation, both on those 10,000 rows: else annual income is
-  nearly all of the variance and the curvatures of f lie a factor 1e7 to 1e8 apart (7 with both), so that no 100 steps can
-  learn anything; "massively improves the numerical stability" is true of this reading only;
-- y = theta.x has no intercept (level="none", the paper's words). Centred components cannot say what loans cost on average,
-  then f is 160 where the rates' variance is 25, and "0 % for everybody" has a small psi. level="constant" appends a 1,
-  level="public" subtracts the mean rate of the public rows: two ways to a model that is worth having;
-- the 10,000 rows are public and belong to no owner.  Records are scaled down to a public l1 bound, so that Xi is public.
+- columns are centred and divided by their standard deviation, both on those 10,000 rows: else
+  annual income is
+  nearly all of the variance and the curvatures of f lie a factor 1e7 to 1e8 apart (7 with both), so
+  that no 100 steps can learn anything; "massively improves the numerical stability" is true of this
+  reading only;
+- y = theta.x has no intercept (level="none", the paper's words). Centred components cannot say what
+  loans cost on average, then f is 160 where the rates' variance is 25, and "0 % for everybody" has
+  a small psi. level="constant" appends a 1, level="public" subtracts the mean rate of the public
+  rows: two ways to a model that is worth having;
+- the 10,000 rows are public and belong to no owner.  Records are scaled down to a public l1 bound,
+  so that Xi is public.
 """
 
 from __future__ import annotations
@@ -33,10 +39,14 @@ _BLOCK = 65_536
 class Prepared:
     """Records for `owners.blocks`, and what is public about them.
 
-    X: float64 (n, p), every row within bounds.record_l1.  y: float64 (n,), within bounds.label (lending), -1/+1 (fraud).
-    bounds: the public bounds.  public_X, public_y: the public rows, prepared alike, (0, p) and (0,) for fraud.
-    mean_rate: what `level="public"` subtracted, % a year, else 0.  clipped: share of the n records that were scaled down.
-    clipped_y: share of the n labels that were moved to the bound.  steps: what was done, one sentence each.
+    X: float64 (n, p), every row within bounds.record_l1.  y: float64 (n,), within bounds.label
+    (lending), -1/+1 (fraud).
+    bounds: the public bounds.  public_X, public_y: the public rows, prepared alike, (0, p) and (0,)
+    for fraud.
+    mean_rate: what `level="public"` subtracted, % a year, else 0.  clipped: share of the n records
+    that were scaled down.
+    clipped_y: share of the n labels that were moved to the bound.  steps: what was done, one
+    sentence each.
     """
 
     X: np.ndarray = field(repr=False)
@@ -64,19 +74,27 @@ def lending(
 ) -> Prepared:
     """Loans as records of ten principal components, the interest rate in % a year as y.
 
-    dataset: `load("lending", ...)`.  columns: which go in; the paper keeps all, grade and what is known only afterwards
-    too; `datasets.lending.BEFORE_THE_PRICE` is the honest choice.  n_components: in [1, len(columns)].
-    n_public: the last rows, >= 2, fewer than all: scaling, PCA and mean rate are fitted there, no owner holds them.
-    level: "none" (the paper), "constant" (a 1 as last column) or "public" (y minus the public rows' mean rate).
-    standardised: False leaves the columns in their units (centred all the same), to show what happens.
-    record_l1: every record is scaled down to this l1 norm, the 1 included; > 0, with a constant > 1.
-    theta_max, label: public bounds on |theta|_inf and |y|; labels beyond are moved to the bound. Default 3 and 31, with a
-    constant 13 and 31, with level "public" 3 and 20. The 3 and the 13 come from public rows: least squares on 10,000 of
-    them alone has |theta|_inf of about 2.5, with a constant 12.5. The 31 is the platform's own highest rate, 30.99 %,
-    rounded up: not the largest rate seen in these records.
+    dataset: `load("lending", ...)`.  columns: which go in; the paper keeps all, grade and what is
+    known only afterwards too; `datasets.lending.BEFORE_THE_PRICE` is the honest choice.
+    n_components: in [1, len(columns)].
+    n_public: the last rows, >= 2, fewer than all: scaling, PCA and mean rate are fitted there, no
+    owner holds them.
+    level: "none" (the paper), "constant" (a 1 as last column) or "public" (y minus the public rows'
+    mean rate).
+    standardised: False leaves the columns in their units (centred all the same), to show what
+    happens.
+    record_l1: every record is scaled down to this l1 norm, the 1 included; > 0, with a constant >
+    1.
+    theta_max, label: public bounds on |theta|_inf and |y|; labels beyond are moved to the bound.
+    Default 3 and 31, with a constant 13 and 31, with level "public" 3 and 20. The 3 and the 13 come
+    from public rows: least squares on 10,000 of them alone has |theta|_inf of about 2.5, with a
+    constant 12.5. The 31 is the platform's own highest rate, 30.99 %, rounded up: not the largest
+    rate seen in these records.
     Returns Prepared with n_rows - n_public records.  ValueError if an argument is out of range.
-    Guarantee: none for the public rows; the other rows are used one by one, so that a record of X depends on no other.
-    Source: wu2020, section IV-A.  Departures: the three readings above, the clipping, the bound on y.
+    Guarantee: none for the public rows; the other rows are used one by one, so that a record of X
+    depends on no other.
+    Source: wu2020, section IV-A.  Departures: the three readings above, the clipping, the bound on
+    y.
     """
     if dataset.name != "lending":
         raise ValueError(f"expected the data set lending, got {dataset.name}")
@@ -137,7 +155,8 @@ def lending(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Basis:
-    """mean, deviation: (F,) of the public rows.  axes: (F, n_components), orthonormal.  explained: share of variance."""
+    """mean, deviation: (F,) of the public rows.  axes: (F, n_components), orthonormal.  explained:
+    share of variance."""
 
     mean: np.ndarray
     deviation: np.ndarray
@@ -146,7 +165,8 @@ class Basis:
 
 
 def fit_basis(public: np.ndarray, *, n_components: int, standardised: bool = True) -> Basis:
-    """What the owners are sent: mean and deviation of each column, and the main directions, from public rows (m, F) only."""
+    """What the owners are sent: mean and deviation of each column, and the main directions, from
+    public rows (m, F) only."""
     scaler = StandardScaler(with_std=standardised).fit(public.astype(np.float64))
     deviation = scaler.scale_ if standardised else np.ones(public.shape[1])
     pca = PCA(n_components=n_components, svd_solver="full").fit((public - scaler.mean_) / deviation)
@@ -156,7 +176,8 @@ def fit_basis(public: np.ndarray, *, n_components: int, standardised: bool = Tru
 
 
 def project(X: np.ndarray, places: list[int], basis: Basis) -> np.ndarray:
-    """What each owner does with its rows: (x - mean)/deviation times the axes, (N, n_components) float64."""
+    """What each owner does with its rows: (x - mean)/deviation times the axes, (N, n_components)
+    float64."""
     out = np.empty((len(X), basis.axes.shape[1]))
     for first in range(0, len(X), _BLOCK):
         rows = slice(first, first + _BLOCK)
@@ -173,18 +194,23 @@ def fraud(
 ) -> Prepared:
     """Card transactions as records of V1..V28, the amount and a 1, with labels -1 and +1 (fraud).
 
-    dataset: `load("creditcard", ...)`; Time is left out, as in the paper.  The amount is (amount - 88.35)/250.12, numbers
-    published with the data: as it is, in euros, up to 25,691, it would be all of a clipped record.
-    record_l1: every record is scaled down to this l1 norm, the 1 included; > 1.  theta_max: of the box; with the hinge and
-    its |theta|^2/2 the optimum has |theta|_2^2 <= 2 f(0) = 2, so that 2 is never active.
-    rng: puts the rows in an order of its own, so that consecutive blocks are banks of the same two days; None keeps the
-    file's order of time, in which the first owners hold the hours of one night. The paper does not say which it takes, and
-    it matters: in the night V1 and V3 are not 0 on average and serve as a second constant (psi of the constant .12, not .01).
+    dataset: `load("creditcard", ...)`; Time is left out, as in the paper.  The amount is (amount -
+    88.35)/250.12, numbers published with the data: as it is, in euros, up to 25,691, it would be
+    all of a clipped record.
+    record_l1: every record is scaled down to this l1 norm, the 1 included; > 1.  theta_max: of the
+    box; with the hinge and its |theta|^2/2 the optimum has |theta|_2^2 <= 2 f(0) = 2, so that 2 is
+    never active.
+    rng: puts the rows in an order of its own, so that consecutive blocks are banks of the same two
+    days; None keeps the file's order of time, in which the first owners hold the hours of one
+    night. The paper does not say which it takes, and it matters: in the night V1 and V3 are not 0
+    on average and serve as a second constant (psi of the constant .12, not .01).
     Returns Prepared with all rows; no row is public.  ValueError if an argument is out of range.
-    Guarantee: this preparation is not covered by "replace one record": V1..V28 are a PCA over all the records, private ones
-    too, and the amount's mean and deviation are statistics of all of them, published with the data. By the paper's own
-    argument for lending (a PCA on the last 10,000 rows only) it would not do; epsilon counts from the records as prepared.
-    Source: wu2020, section IV-B.  Departures: the amount's scale, which the paper does not give, and the clipping.
+    Guarantee: this preparation is not covered by "replace one record": V1..V28 are a PCA over all
+    the records, private ones too, and the amount's mean and deviation are statistics of all of
+    them, published with the data. By the paper's own argument for lending (a PCA on the last 10,000
+    rows only) it would not do; epsilon counts from the records as prepared.
+    Source: wu2020, section IV-B.  Departures: the amount's scale, which the paper does not give,
+    and the clipping.
     """
     if dataset.name != "creditcard":
         raise ValueError(f"expected the data set creditcard, got {dataset.name}")

@@ -1,6 +1,7 @@
 """How much noise an owner adds to its answers, so that all of them together keep its promise.
 
-An answer is a mean gradient; replacing one record moves it by at most 2 Xi / n in the l1 norm, and so in the l2 norm.
+An answer is a mean gradient; replacing one record moves it by at most 2 Xi / n in the l1 norm, and
+so in the l2 norm.
 The guarantees hold for real numbers; floating-point noise is not hardened.
 """
 
@@ -23,19 +24,25 @@ def laplace_scale(
     kappa: int = 1,
     delta: float | None = None,
 ) -> float:
-    """Scale of the Laplace noise on every coordinate of every answer, so that all answers together cost epsilon.
+    """Scale of the Laplace noise on every coordinate of every answer, so that all answers together
+    cost epsilon.
 
     b = 2 Xi T kappa / (n epsilon)
 
-    gradient_bound: Xi > 0, on the l1 norm of one record's gradient; public.  n_records: n >= 1, public.
-    horizon: T >= 1 answers.  epsilon: > 0; infinity gives 0, no noise.  kappa: >= 1, data sets that may hold one record.
-    delta: None for pure epsilon; else in (0, 1), and the scale is the smallest that basic composition or Renyi
-    composition proves for (epsilon / kappa, delta / kappa), never above the pure one. Renyi: a vector of Laplace noise
-    with an l1 shift s costs at most one coordinate shifted by s, as (alpha - 1) D_alpha(s) is convex in s and 0 at 0.
+    gradient_bound: Xi > 0, on the l1 norm of one record's gradient; public.  n_records: n >= 1,
+    public.
+    horizon: T >= 1 answers.  epsilon: > 0; infinity gives 0, no noise.  kappa: >= 1, data sets that
+    may hold one record.
+    delta: None for pure epsilon; else in (0, 1), and the scale is the smallest that basic
+    composition or Renyi composition proves for (epsilon / kappa, delta / kappa), never above the
+    pure one. Renyi: a vector of Laplace noise with an l1 shift s costs at most one coordinate
+    shifted by s, as (alpha - 1) D_alpha(s) is convex in s and 0 at 0.
     Returns b >= 0, in the unit of the gradient.  ValueError if an argument is out of range.
-    Guarantee: epsilon-DP, or (epsilon, delta)-DP, for replace-one neighbours over the whole horizon, adaptive queries
-    included. For a record in kappa data sets it is this epsilon if every owner that holds it promises at most this epsilon:
-    each owner of budget epsilon_l pays epsilon_l / kappa, so owners of .1 and 10 with kappa 2 cost it 5.05, not .1.
+    Guarantee: epsilon-DP, or (epsilon, delta)-DP, for replace-one neighbours over the whole
+    horizon, adaptive queries included. For a record in kappa data sets it is this epsilon if every
+    owner that holds it promises at most this epsilon:
+    each owner of budget epsilon_l pays epsilon_l / kappa, so owners of .1 and 10 with kappa 2 cost
+    it 5.05, not .1.
     Source: wu2020, Theorem 1; kappa from section II.A; delta is ours (Mironov 2017 for the curve).
 
     >>> laplace_scale(gradient_bound=1.0, n_records=100, horizon=10, epsilon=1.0)
@@ -63,16 +70,22 @@ def gaussian_scale(
     delta: float,
     kappa: int = 1,
 ) -> float:
-    """Standard deviation of Gaussian noise on every coordinate of every answer, for (epsilon, delta) over the horizon.
+    """Standard deviation of Gaussian noise on every coordinate of every answer, for (epsilon,
+    delta) over the horizon.
 
-    sigma = (2 Xi_2 / n) sqrt(T / (2 rho)), rho the largest zCDP that gives (epsilon / kappa, delta / kappa)
+    sigma = (2 Xi_2 / n) sqrt(T / (2 rho)), rho the largest zCDP that gives (epsilon / kappa, delta
+    / kappa)
 
-    gradient_bound: Xi_2 > 0, on the l2 norm of one record's gradient; a bound on its l1 norm is one, and the same where a
-    record may have all its weight in one feature.  delta: in (0, 1).  The others as in `laplace_scale`.
-    Returns sigma >= 0, in the unit of the gradient; 0 for epsilon = infinity.  ValueError if an argument is out of range,
-    or epsilon and delta are so small (1e-150) that no noise is proved to give them.
-    Guarantee: (epsilon, delta)-DP for replace-one neighbours over the whole horizon, adaptive queries included.
-    Source: not in wu2020. Bun and Steinke (2016), zCDP; Canonne, Kamath and Steinke (2020), Proposition 12.
+    gradient_bound: Xi_2 > 0, on the l2 norm of one record's gradient; a bound on its l1 norm is
+    one, and the same where a record may have all its weight in one feature.  delta: in (0, 1).  The
+    others as in `laplace_scale`.
+    Returns sigma >= 0, in the unit of the gradient; 0 for epsilon = infinity.  ValueError if an
+    argument is out of range, or epsilon and delta are so small (1e-150) that no noise is proved to
+    give them.
+    Guarantee: (epsilon, delta)-DP for replace-one neighbours over the whole horizon, adaptive
+    queries included.
+    Source: not in wu2020. Bun and Steinke (2016), zCDP; Canonne, Kamath and Steinke (2020),
+    Proposition 12.
 
     >>> round(
     ...     gaussian_scale(gradient_bound=1.0, n_records=100, horizon=10, epsilon=1.0, delta=1e-6),
@@ -97,7 +110,8 @@ def gaussian_scale(
 def zcdp_budget(epsilon: float, delta: float) -> float:
     """The largest rho for which rho-zCDP gives (epsilon, delta)-DP, by Renyi orders.
 
-    epsilon: finite, > 0.  delta: in (0, 1).  Returns rho > 0.  ValueError if an argument is out of range.
+    epsilon: finite, > 0.  delta: in (0, 1).  Returns rho > 0.  ValueError if an argument is out of
+    range.
     """
     positive("epsilon", epsilon)
     _check_delta(delta)
@@ -115,7 +129,8 @@ def zcdp_budget(epsilon: float, delta: float) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def _laplace_shift(epsilon: float, delta: float, horizon: int) -> float:
-    """The largest l1 shift of one answer, in noise scales, for which `horizon` answers are proved (epsilon, delta)-DP."""
+    """The largest l1 shift of one answer, in noise scales, for which `horizon` answers are proved
+    (epsilon, delta)-DP."""
     pure = math.log(epsilon / horizon)
 
     def excess(log_shift):
@@ -130,7 +145,8 @@ def _laplace_shift(epsilon: float, delta: float, horizon: int) -> float:
 
 
 def _last_at_most_0(excess, low, high, epsilon, delta):
-    """A root of a growing function, from the side where it is at most 0; `high` where it is at most 0 even there."""
+    """A root of a growing function, from the side where it is at most 0; `high` where it is at most
+    0 even there."""
     if excess(low) > 0:
         raise ValueError(
             f"no noise is proved to give epsilon = {epsilon:.3g} at delta = {delta:.3g}: too small"

@@ -1,4 +1,5 @@
-"""Algorithms 1 and 2 of wu2020: a learner asks owners for gradients, they answer with noise; all runs at once."""
+"""Algorithms 1 and 2 of wu2020: a learner asks owners for gradients, they answer with noise; all
+runs at once."""
 
 import math
 from collections.abc import Sequence
@@ -15,11 +16,14 @@ from ppkit.collaboration.privacy import gaussian_scale, laplace_scale
 class Trajectories:
     """What the learner has after its rounds; the axis S of settings is there where epsilons had it.
 
-    psi: (S, n_runs, K) f / f* - 1 of the average bar[k] (algorithm 2) or of theta[k] (algorithm 1), k in rounds (K,).
-    theta: (S, n_runs, p) the last average (or the last theta[k]).  iterate: (S, n_runs, p) the last theta[k].
+    psi: (S, n_runs, K) f / f* - 1 of the average bar[k] (algorithm 2) or of theta[k] (algorithm 1),
+    k in rounds (K,).
+    theta: (S, n_runs, p) the last average (or the last theta[k]).  iterate: (S, n_runs, p) the last
+    theta[k].
     scales: (S, N) noise scale of each owner; 0 for no noise, and for an owner that never answers.
-    inside: (S, n_runs) whether every question of this run was a theta within theta_max: always so in algorithm 2. In
-    algorithm 1 with squared loss Xi was no bound where it is False; True makes no run private, see `train`'s guarantee.
+    inside: (S, n_runs) whether every question of this run was a theta within theta_max: always so
+    in algorithm 2. In algorithm 1 with squared loss Xi was no bound where it is False; True makes
+    no run private, see `train`'s guarantee.
     """
 
     psi: np.ndarray
@@ -52,34 +56,51 @@ def train(
     all_answers: bool = False,
     dtype=np.float64,
 ) -> Trajectories:
-    """Run the algorithm `n_runs` times for each setting of the privacy budgets, all of them as one matrix product a round.
+    """Run the algorithm `n_runs` times for each setting of the privacy budgets, all of them as one
+    matrix product a round.
 
-    algorithm 2: theta[k+1] = P(theta[k] - c1 / sqrt(k) g[k]), P the projection on |theta|_inf <= theta_max, and
-    bar[k+1] = (k - 1) / (1/sqrt(T) + k) bar[k] + (1/sqrt(T) + 1) / (1/sqrt(T) + k) theta[k]  (8)
-    algorithm 1: theta[k+1] = theta[k] - rho / (T^2 k) g[k], without projection and average
-    g[k] = grad g1(theta[k]) + sum_l v_l (owner l's mean gradient + noise), v_l = n_l / n, for k = 1 ... T - 1.
+    algorithm 2: theta[k+1] = P(theta[k] - c1 / sqrt(k) g[k]), P the projection on |theta|_inf <=
+    theta_max, and bar[k+1] = (k - 1) / (1/sqrt(T) + k) bar[k] + (1/sqrt(T) + 1) / (1/sqrt(T) + k)
+    theta[k]  (8) algorithm 1: theta[k+1] = theta[k] - rho / (T^2 k) g[k], without projection and
+    average
+    g[k] = grad g1(theta[k]) + sum_l v_l (owner l's mean gradient + noise), v_l = n_l / n, for k = 1
+    ... T - 1.
 
-    owners: N owners within the bounds.  epsilons: (N,), or (S, N) for S settings; > 0, infinity for no noise.
-    horizon: T >= 1 rounds, all of them paid.  n_runs: >= 1.  step: c1 or rho, > 0.  optimum: f(theta*) > 0.
-    rng: every setting gets a child generator of its own, so that its noise does not depend on the other settings.
-    kappa: 1 ... N data sets that may hold the same record; the noise grows kappa-fold. See the guarantee.
-    weights: "records" for v_l = n_l / n; "inverse_variance" for v_l in proportion to 1 / scale_l^2, so that the noise of
-    the sum is least: another objective where owners differ, psi is still that of f. Owners without noise share all of it.
-    mechanism: "laplace" (delta None: pure epsilon, Theorem 1) or "gaussian" (delta in (0, 1)); see `privacy`.
-    answers: None, or (T, N) bool, a PUBLIC schedule of who answers when, at least one in every round; an owner pays for
-    its own answers only, and those who answer share the weight 1.  start: theta[1] (p,), within theta_max; default 0.
-    at: "all" for psi at k = 1 ... T, "last" for the last only, which spares hinge and logistic loss a product a round.
-    all_answers: the loop as printed leaves the T-th answer unused, and bar[T] ends with theta[T-1]; True asks it too and
-    returns k up to T + 1. bar[T+1] ends with theta[T]; the T-th answer is seen in `iterate` (and in algorithm 1).
-    dtype: numpy.float32 for products that are rounded, 1.5 times as fast for hinge and logistic loss; it moves psi by about
-    1e-7 f / f* (measured, up to 1e-6 on small data); squared loss is always float64.
+    owners: N owners within the bounds.  epsilons: (N,), or (S, N) for S settings; > 0, infinity for
+    no noise.
+    horizon: T >= 1 rounds, all of them paid.  n_runs: >= 1.  step: c1 or rho, > 0.  optimum:
+    f(theta*) > 0.
+    rng: every setting gets a child generator of its own, so that its noise does not depend on the
+    other settings.
+    kappa: 1 ... N data sets that may hold the same record; the noise grows kappa-fold. See the
+    guarantee.
+    weights: "records" for v_l = n_l / n; "inverse_variance" for v_l in proportion to 1 / scale_l^2,
+    so that the noise of the sum is least: another objective where owners differ, psi is still that
+    of f. Owners without noise share all of it.
+    mechanism: "laplace" (delta None: pure epsilon, Theorem 1) or "gaussian" (delta in (0, 1)); see
+    `privacy`.
+    answers: None, or (T, N) bool, a PUBLIC schedule of who answers when, at least one in every
+    round; an owner pays for its own answers only, and those who answer share the weight 1.  start:
+    theta[1] (p,), within theta_max; default 0.
+    at: "all" for psi at k = 1 ... T, "last" for the last only, which spares hinge and logistic loss
+    a product a round.
+    all_answers: the loop as printed leaves the T-th answer unused, and bar[T] ends with theta[T-1];
+    True asks it too and returns k up to T + 1. bar[T+1] ends with theta[T]; the T-th answer is seen
+    in `iterate` (and in algorithm 1).
+    dtype: numpy.float32 for products that are rounded, 1.5 times as fast for hinge and logistic
+    loss; it moves psi by about 1e-7 f / f* (measured, up to 1e-6 on small data); squared loss is
+    always float64.
     Returns Trajectories; bar[1] is taken as theta[1], which (8) never uses, and which is bar[2].
-    With one thread two runs give equal bytes.  ValueError for what does not fit, in one sentence with the value.
-    Guarantee: owner l's answers are epsilon_l-DP (or (epsilon_l, delta)-DP) for replace-one neighbours, n_l being public.
-    It belongs to the mechanism, not to a run: algorithm 1 with squared loss, whose questions no projection keeps where Xi
-    holds, has no pure epsilon at all, not in the runs that stayed `inside` either. With kappa, a record that several owners
-    hold costs at most epsilon only if each of them promises at most epsilon: it pays the sum of their epsilon_l / kappa.
-    Source: wu2020, Algorithms 1 and 2, (6) and (8), Theorem 1; settings, schedule, inverse variance, delta are ours.
+    With one thread two runs give equal bytes.  ValueError for what does not fit, in one sentence
+    with the value.
+    Guarantee: owner l's answers are epsilon_l-DP (or (epsilon_l, delta)-DP) for replace-one
+    neighbours, n_l being public.
+    It belongs to the mechanism, not to a run: algorithm 1 with squared loss, whose questions no
+    projection keeps where Xi holds, has no pure epsilon at all, not in the runs that stayed
+    `inside` either. With kappa, a record that several owners hold costs at most epsilon only if
+    each of them promises at most epsilon: it pays the sum of their epsilon_l / kappa.
+    Source: wu2020, Algorithms 1 and 2, (6) and (8), Theorem 1; settings, schedule, inverse
+    variance, delta are ours.
     """
     if not isinstance(loss, Loss) or not isinstance(bounds, Bounds):
         raise ValueError(
@@ -174,7 +195,8 @@ def _answered(asked, theta, shares, factors, noises, regularisation):
 
 
 def _noise(rng, mechanism, shape):
-    """Draws of one setting, (owners,) + shape: Laplace noise of scale 1, as a difference of exponentials, or Gaussian."""
+    """Draws of one setting, (owners,) + shape: Laplace noise of scale 1, as a difference of
+    exponentials, or Gaussian."""
 
     def draw(n_owners):
         size = (n_owners, *shape)

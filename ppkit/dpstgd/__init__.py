@@ -1,4 +1,5 @@
-"""wang2018, DPSTGD: the paper's formulas (`formulas`), and its server, participants and training loop (`training`)."""
+"""wang2018, DPSTGD: the paper's formulas (`formulas`), and its server, participants and training
+loop (`training`)."""
 
 from ppkit.dpstgd.formulas import (
     TABLE_1,

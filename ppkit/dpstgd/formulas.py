@@ -33,10 +33,13 @@ TABLE_1 = (
 
 
 def sampled_epsilon(epsilon: float, sample_rate: float) -> float:
-    """Budget of an epsilon-DP mechanism that runs on a Poisson sample: eps_g = ln(1 + (e^eps - 1) q).
+    """Budget of an epsilon-DP mechanism that runs on a Poisson sample: eps_g = ln(1 + (e^eps - 1)
+    q).
 
-    epsilon: > 0.  sample_rate: q in (0, 1].  Returns eps_g in (0, epsilon].  ValueError if out of range.
-    Guarantee: eps_g-DP for add/remove neighbours, for ONE mechanism per sample.  Source: wang2018, Lemma 4.1.
+    epsilon: > 0.  sample_rate: q in (0, 1].  Returns eps_g in (0, epsilon].  ValueError if out of
+    range.
+    Guarantee: eps_g-DP for add/remove neighbours, for ONE mechanism per sample.  Source: wang2018,
+    Lemma 4.1.
 
     >>> round(sampled_epsilon(1.0, 0.1), 4)
     0.1586
@@ -51,8 +54,10 @@ def sampled_epsilon(epsilon: float, sample_rate: float) -> float:
 def basic_budget(epsilon: float, *, sample_rate: float, n_uploads: int) -> float:
     """The paper's price of one upload under basic composition: 2 n eps_g.
 
-    epsilon: > 0, of one selection.  sample_rate: q in (0, 1].  n_uploads: n >= 1.  Returns the budget, > 0.
-    Guarantee: none for q < 1: all n selections share one sample, and the formula samples anew for each.
+    epsilon: > 0, of one selection.  sample_rate: q in (0, 1].  n_uploads: n >= 1.  Returns the
+    budget, > 0.
+    Guarantee: none for q < 1: all n selections share one sample, and the formula samples anew for
+    each.
     Source: wang2018, Theorem 4.2.
 
     >>> round(basic_budget(0.1, sample_rate=0.01, n_uploads=1431), 2)
@@ -69,8 +74,10 @@ def advanced_budget(
 
     sqrt(4 n ln(1 / delta)) eps_g + 2 n eps_g (e^eps_g - 1)
 
-    epsilon: > 0, of one selection.  sample_rate: q in (0, 1].  n_uploads: n >= 1.  delta: in (0, 1).
-    Returns the budget, > 0.  Guarantee: none for q < 1, as in `basic_budget`.  Source: wang2018, Theorem 4.2.
+    epsilon: > 0, of one selection.  sample_rate: q in (0, 1].  n_uploads: n >= 1.  delta: in (0,
+    1).
+    Returns the budget, > 0.  Guarantee: none for q < 1, as in `basic_budget`.  Source: wang2018,
+    Theorem 4.2.
 
     >>> round(advanced_budget(0.1, sample_rate=0.01, n_uploads=1431), 2)
     0.37
@@ -85,10 +92,13 @@ def advanced_budget(
 
 
 def selection_ratio_bound(gap: float) -> float:
-    """Theorem 4.3's lower bound on P(largest selected) / P(second selected): e^x / (x / 4 + 1 / 2) - 1.
+    """Theorem 4.3's lower bound on P(largest selected) / P(second selected): e^x / (x / 4 + 1 / 2)
+    - 1.
 
-    gap: x = Delta epsilon / lambda >= 0, between the two largest |gradients|, in units of the Laplace scale.
-    Returns the bound, >= 1.  Source: wang2018, Theorem 4.3; the text says "larger by", its proof shows the ratio.
+    gap: x = Delta epsilon / lambda >= 0, between the two largest |gradients|, in units of the
+    Laplace scale.
+    Returns the bound, >= 1.  Source: wang2018, Theorem 4.3; the text says "larger by", its proof
+    shows the ratio.
 
     >>> selection_ratio_bound(0.0)
     1.0
@@ -99,10 +109,12 @@ def selection_ratio_bound(gap: float) -> float:
 
 
 def selection_probability_product(magnitudes) -> np.ndarray:
-    """The proof's P_i: the chances that i beats each j in a pair, multiplied as if they were independent.
+    """The proof's P_i: the chances that i beats each j in a pair, multiplied as if they were
+    independent.
 
     magnitudes: (d,) |gradients| in units of the Laplace scale, finite, d >= 2.
-    Returns (d,) "probabilities" that need not sum to 1; `audit.selection_probability` has the exact ones.
+    Returns (d,) "probabilities" that need not sum to 1; `audit.selection_probability` has the exact
+    ones.
     Source: wang2018, Appendix C, equations 2 and 3.
 
     >>> float(selection_probability_product([1.0] + [0.0] * 9)[0].round(3))
@@ -123,7 +135,8 @@ def selection_probability_product(magnitudes) -> np.ndarray:
 def upload_bits(n_uploads: int, n_parameters: int) -> int:
     """Bits of one ternary upload: n (ceil(log2 d) + 1), an index and a sign each.
 
-    n_uploads: 1 <= n <= d.  n_parameters: d >= 1.  Returns whole bits.  Source: wang2018, section III.
+    n_uploads: 1 <= n <= d.  n_parameters: d >= 1.  Returns whole bits.  Source: wang2018, section
+    III.
 
     >>> upload_bits(1431, 14312), dense_bits(14312)
     (21465, 457984)

@@ -1,4 +1,5 @@
-"""Algorithms 1 to 3 of wang2018: a server, participants that answer in turn, and what an answer may be.
+"""Algorithms 1 to 3 of wang2018: a server, participants that answer in turn, and what an answer may
+be.
 
 The loop is one for all methods; what a participant uploads is an object that it calls:
 
@@ -26,7 +27,8 @@ from ppkit.models import mlp, n_parameters
 
 
 class Upload(Protocol):
-    """What a participant sends: called with a model and a Poisson sample, returns a flat direction (P,)."""
+    """What a participant sends: called with a model and a Poisson sample, returns a flat direction
+    (P,)."""
 
     def __call__(
         self,
@@ -45,18 +47,23 @@ class Upload(Protocol):
 class DPSTGD:
     """Algorithm 2: n coordinates chosen under noise, each sent as B times a noisy sign.
 
-    G = mean_i clip(g_i, -B, B),  lambda = 2 B / |D_q|,  I, s = selection(G, n, scale = lambda / epsilon),
+    G = mean_i clip(g_i, -B, B),  lambda = 2 B / |D_q|,  I, s = selection(G, n, scale = lambda /
+    epsilon),
     upload_j = B s_j for j in I, else 0
 
-    epsilon: per selection, > 0; math.inf sends the true top n (no noise, no privacy).  n_uploads: n >= 1, at most the
-    number of parameters.  clip_bound: B > 0, finite.  selection: a name in `mechanisms.SELECTIONS`.
-    The realised |D_q| in lambda is private, yet harmless: noise of scale 2 B / (|D_q| epsilon) on the mean is noise
-    of scale 2 B / epsilon on the sum, divided by |D_q|, and dividing by a positive number changes neither an order
-    nor a sign. The upload is a function of (sum + noise) alone.
-    An empty sample is answered the same way: its sum is 0, so noise alone chooses coordinates and signs. To stay
-    silent instead would publish the event "nobody was sampled", whose probability (1-q)^N depends on N, and at q = 1
-    tells an empty data set from one record with certainty; no noise would cover it.
-    Returns, when called, a flat tensor (P,) with values in {-B, 0, +B}.  ValueError if a setting is out of range.
+    epsilon: per selection, > 0; math.inf sends the true top n (no noise, no privacy).  n_uploads: n
+    >= 1, at most the number of parameters.  clip_bound: B > 0, finite.  selection: a name in
+    `mechanisms.SELECTIONS`.
+    The realised |D_q| in lambda is private, yet harmless: noise of scale 2 B / (|D_q| epsilon) on
+    the mean is noise of scale 2 B / epsilon on the sum, divided by |D_q|, and dividing by a
+    positive number changes neither an order nor a sign. The upload is a function of (sum + noise)
+    alone.
+    An empty sample is answered the same way: its sum is 0, so noise alone chooses coordinates and
+    signs. To stay silent instead would publish the event "nobody was sampled", whose probability
+    (1-q)^N depends on N, and at q = 1 tells an empty data set from one record with certainty; no
+    noise would cover it.
+    Returns, when called, a flat tensor (P,) with values in {-B, 0, +B}.  ValueError if a setting is
+    out of range.
     Guarantee: `accounting.valid_budget`.  Source: wang2018, Algorithms 2 and 3.
     """
 
@@ -131,8 +138,10 @@ class PlainSGD:
 class Participant:
     """One bank: its rows, its own randomness, and how often it may still answer.
 
-    X: (N, F) float, N >= 1, finite.  y: (N,) labels in {0, 1}.  rng: draws its samples and its noise.
-    max_uploads: answers that its total budget pays for, None for no limit (see `accounting.rounds_within`).
+    X: (N, F) float, N >= 1, finite.  y: (N,) labels in {0, 1}.  rng: draws its samples and its
+    noise.
+    max_uploads: answers that its total budget pays for, None for no limit (see
+    `accounting.rounds_within`).
     ValueError if the data are empty, not finite, or labelled otherwise.
     """
 
@@ -167,15 +176,18 @@ class Participant:
         return self.max_uploads is not None and self.answered >= self.max_uploads
 
     def sample(self, sample_rate: float) -> np.ndarray:
-        """Indices of a Poisson sample: each row with probability sample_rate, independently; may be empty.
+        """Indices of a Poisson sample: each row with probability sample_rate, independently; may be
+        empty.
 
-        Drawn as a binomial size and then a uniform subset of that size, which is the same law and costs q N, not N.
+        Drawn as a binomial size and then a uniform subset of that size, which is the same law and
+        costs q N, not N.
         """
         size = self.rng.binomial(len(self.X), sample_rate)
         return self.rng.choice(len(self.X), size=size, replace=False, shuffle=False)
 
     def answer(self, model: nn.Sequential, *, upload: Upload, sample_rate: float) -> torch.Tensor:
-        """Algorithm 2: sample, compute, upload, and count the answer against the budget; a flat tensor (P,)."""
+        """Algorithm 2: sample, compute, upload, and count the answer against the budget; a flat
+        tensor (P,)."""
         if self.stopped:
             raise ValueError(
                 f"the budget is spent: {self.answered} of {self.max_uploads} uploads are used"
@@ -193,7 +205,8 @@ class Participant:
 
 @dataclass(frozen=True)
 class History:
-    """What a training left behind: `values[i]` was evaluated after round `rounds[i]`; 0 is the start.
+    """What a training left behind: `values[i]` was evaluated after round `rounds[i]`; 0 is the
+    start.
 
     uploads, bits: sent by all participants together.  answered: uploads of each participant.
     """
@@ -218,18 +231,24 @@ def train(
     every: int = 1,
     max_uploads: int | Sequence[int | None] | None = None,
 ) -> History:
-    """Algorithm 1: n_rounds rounds in which the server asks every participant in turn and steps after each answer.
+    """Algorithm 1: n_rounds rounds in which the server asks every participant in turn and steps
+    after each answer.
 
     W := W - r_t * upload, for t = 1..n_rounds and k = 1..K
 
-    model: changed in place.  participants: K pairs (X (N_k, F), y (N_k,)), arrays or tensors of the model's dtype.
-    upload: DPSTGD, PlainSGD, DPSGD, or anything that is called like them.  sample_rate: q in (0, 1].
-    n_rounds: T >= 1.  lr: r_t > 0, a number or a function of t = 1, 2, ...  rng: one child of it per participant.
+    model: changed in place.  participants: K pairs (X (N_k, F), y (N_k,)), arrays or tensors of the
+    model's dtype.
+    upload: DPSTGD, PlainSGD, DPSGD, or anything that is called like them.  sample_rate: q in (0,
+    1].
+    n_rounds: T >= 1.  lr: r_t > 0, a number or a function of t = 1, 2, ...  rng: one child of it
+    per participant.
     evaluate: called with the model after rounds 0, every, 2 every, ... and the last.
-    max_uploads: answers that each participant's total budget pays for, one number for all or one each; who has used
-    them up is passed over, and the training ends when nobody is left.
-    Returns a History.  ValueError if an argument is out of range; a participant is named by its place, from 0.
-    Guarantee: of the uploads together, `accounting.valid_budget` with n_rounds = a participant's uploads.
+    max_uploads: answers that each participant's total budget pays for, one number for all or one
+    each; who has used them up is passed over, and the training ends when nobody is left.
+    Returns a History.  ValueError if an argument is out of range; a participant is named by its
+    place, from 0.
+    Guarantee: of the uploads together, `accounting.valid_budget` with n_rounds = a participant's
+    uploads.
     Source: wang2018, Algorithm 1.
     """
     _check_settings(participants, upload, sample_rate, n_rounds, every, size=n_parameters(model))
@@ -298,9 +317,10 @@ def run_arm(
 ) -> History:
     """One curve of Figs 3 to 6: a fresh network, trained on a split, with its test AUC by round.
 
-    X: (N, F) float32 or float64, standardised on training rows; its type is the network's.  y: (N,) labels in {0, 1}.
-    split: has `participants`, a sequence of index arrays, and `test`, an index array.  hidden: widths of the hidden
-    layers.  start: as in `mlp`.
+    X: (N, F) float32 or float64, standardised on training rows; its type is the network's.  y: (N,)
+    labels in {0, 1}.
+    split: has `participants`, a sequence of index arrays, and `test`, an index array.  hidden:
+    widths of the hidden layers.  start: as in `mlp`.
     seed: of the start, the samples and the noise; two arms with one seed start from one network.
     Other arguments as in `train`.  Returns a History whose values are test AUCs.
     Plain arguments, so that joblib can run seeds side by side.

@@ -1,4 +1,5 @@
-"""The runner: plans a run, gives each notebook a child process of its own, and writes the pages a person opens."""
+"""The runner: plans a run, gives each notebook a child process of its own, and writes the pages a
+person opens."""
 
 import re
 
@@ -7,7 +8,8 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Refused(Exception):
-    """What was asked for cannot be done, in one sentence that says what can; the command line exits with 2."""
+    """What was asked for cannot be done, in one sentence that says what can; the command line exits
+    with 2."""
 
 
 def reason(error: OSError) -> str:

@@ -1,4 +1,5 @@
-"""`ppkit reproduce`: plan a run, work it off notebook by notebook in child processes, keep what is finished."""
+"""`ppkit reproduce`: plan a run, work it off notebook by notebook in child processes, keep what is
+finished."""
 
 import json
 import os
@@ -23,8 +24,9 @@ from ppkit.runner.worker import DONE, FAILED, RUNNING
 # For a notebook without a measured peak in pyproject.toml, or with other parameters.
 MEMORY_UNKNOWN = 2560 * machine.MB
 AT_ONCE = {"quick": 2, "paper": 1}
-# Quick: one, as the committed values were computed; small networks do not gain from more, and on a busy machine a second
-# thread made them four to ten times slower. Paper: all cores, which the notebook shares out itself.
+# Quick: one, as the committed values were computed; small networks do not gain from more, and on a
+# busy machine a second thread made them four to ten times slower. Paper: all cores, which the
+# notebook shares out itself.
 THREADS = {"quick": 1, "paper": None}
 
 
@@ -38,13 +40,16 @@ def reproduce(
     fresh: bool = False,
     runs: Path | None = None,
 ) -> int:
-    """Run notebooks, each in a process of its own, into a folder under `runs`; go on in an unfinished one of the same key.
+    """Run notebooks, each in a process of its own, into a folder under `runs`; go on in an
+    unfinished one of the same key.
 
     wanted: names, none for all.  profile, source, given: as `catalogue.assign`.
-    jobs: notebooks at a time, >= 1; None for as many as cores and memory allow, two at most (paper profile: one).
+    jobs: notebooks at a time, >= 1; None for as many as cores and memory allow, two at most (paper
+    profile: one).
     Memory allows what the notebooks' measured peaks leave room for; one notebook always runs.
     fresh: begin a new folder even if an unfinished one fits.  runs: None for the project's runs/.
-    Returns the exit code: 0, 1 if a notebook failed, 130 if interrupted.  Refused on bad input, before anything runs.
+    Returns the exit code: 0, 1 if a notebook failed, 130 if interrupted.  Refused on bad input,
+    before anything runs.
     """
     if jobs is not None and jobs < 1:
         raise Refused(f"jobs must be >= 1, got {jobs}")
@@ -215,7 +220,8 @@ def _record(
 
 
 def _key(chosen: dict[str, Path], profile: str, parameters: dict, source: str | None) -> str:
-    """What must be the same for a run to go on: notebooks' sources, profile, parameters, data, our sources, the lock.
+    """What must be the same for a run to go on: notebooks' sources, profile, parameters, data, our
+    sources, the lock.
 
     Our sources: of ppkit, and of every package that adds commands to it, such as spnn_system.
     """

@@ -1,4 +1,5 @@
-"""Which notebooks there are, what their parameters cells hold, and which values a run gives them."""
+"""Which notebooks there are, what their parameters cells hold, and which values a run gives
+them."""
 
 import ast
 import json
@@ -12,7 +13,8 @@ SOURCES = ("auto", "real", "standin")
 
 
 def notebooks(*, solutions: bool = False) -> dict[str, Path]:
-    """The project's notebooks by name ("01_dpstgd"), in order; with `solutions` also "solutions/01_dpstgd"."""
+    """The project's notebooks by name ("01_dpstgd"), in order; with `solutions` also
+    "solutions/01_dpstgd"."""
     folder = project.root() / "notebooks"
     found = {file.stem: file for file in sorted(folder.glob("*.ipynb"))}
     if solutions:
@@ -23,7 +25,8 @@ def notebooks(*, solutions: bool = False) -> dict[str, Path]:
 
 
 def select(wanted: list[str], *, solutions: bool = False) -> dict[str, Path]:
-    """The notebooks asked for, all of them if none is; "01_dpstgd", "01_dpstgd.ipynb" and its path all name one.
+    """The notebooks asked for, all of them if none is; "01_dpstgd", "01_dpstgd.ipynb" and its path
+    all name one.
 
     Refused if one does not exist, with the list of those that do.
     """
@@ -40,7 +43,8 @@ def select(wanted: list[str], *, solutions: bool = False) -> dict[str, Path]:
 
 
 def cells(path: Path) -> list[dict]:
-    """The cells of the notebook in file `path`: {"cell_type", "source" (one string), "tags"}; Refused if it is no notebook."""
+    """The cells of the notebook in file `path`: {"cell_type", "source" (one string), "tags"};
+    Refused if it is no notebook."""
     try:
         found = json.loads(path.read_text("utf-8"))["cells"]
         return [
@@ -63,9 +67,11 @@ def n_code_cells(path: Path) -> int:
 
 
 def parameters(path: Path) -> dict[str, object]:
-    """The parameters of a notebook and their defaults: the literals assigned in its cell tagged `parameters`.
+    """The parameters of a notebook and their defaults: the literals assigned in its cell tagged
+    `parameters`.
 
-    An empty dict if there is no such cell.  Refused if a value in it is not a literal: it would go stale.
+    An empty dict if there is no such cell.  Refused if a value in it is not a literal: it would go
+    stale.
     """
     tagged = [cell["source"] for cell in cells(path) if "parameters" in cell["tags"]]
     found = {}
@@ -84,13 +90,15 @@ def parameters(path: Path) -> dict[str, object]:
 def assign(
     chosen: dict[str, Path], *, profile: str, source: str | None, given: list[tuple[str, str]]
 ) -> dict[str, dict[str, object]]:
-    """What each chosen notebook's parameters are set to: its profile, its data source, and the given values.
+    """What each chosen notebook's parameters are set to: its profile, its data source, and the
+    given values.
 
-    chosen: notebooks by name.  profile: one of PROFILES.  source: one of SOURCES, or None for the notebook's own.
+    chosen: notebooks by name.  profile: one of PROFILES.  source: one of SOURCES, or None for the
+    notebook's own.
     given: (parameter, text) pairs; the text is read as the type that the parameter's default has.
     Returns, per notebook, only the parameters that its own cell has.
-    Refused on a profile, source or parameter that does not exist, or a value of another type; which values of the
-    type are accepted, the notebook says in its settings cell (`ppkit.profile`).
+    Refused on a profile, source or parameter that does not exist, or a value of another type; which
+    values of the type are accepted, the notebook says in its settings cell (`ppkit.profile`).
     """
     _one_of("profile", profile, PROFILES)
     if source is not None:

@@ -55,7 +55,8 @@ class Children:
         threading.Thread(target=self._listen, args=(name, child, spec), daemon=True).start()
 
     def next_event(self, meanwhile=lambda: None) -> tuple[str, dict]:
-        """Wait for the next line of any worker: (name, {"cell": k}) or (name, {"done": {...}}), which is its last.
+        """Wait for the next line of any worker: (name, {"cell": k}) or (name, {"done": {...}}),
+        which is its last.
 
         The peak memory in it is that of the whole tree of processes.
         meanwhile: called a few times a second as long as there is none.

@@ -1,4 +1,5 @@
-"""The environment variables that a notebook's kernel runs under: threads, folders it may write to, data source."""
+"""The environment variables that a notebook's kernel runs under: threads, folders it may write to,
+data source."""
 
 import os
 from pathlib import Path
@@ -18,10 +19,13 @@ def for_kernel(
     """All variables for one kernel, from this process' own.
 
     scratch: a folder for what libraries keep in HOME, which may be read-only.
-    threads: of the kernel, >= 1; None leaves it to the caller's environment and the libraries, which take all cores
-    (and joblib then gives each of its own workers a fair share; a number set here it would give to every one whole).
-    source: "real" or "standin" decides where the notebook says "auto"; "auto" lifts what the caller's
-    environment says; None leaves that in force.  run: the run's folder, where figures and claims go; None for nowhere.
+    threads: of the kernel, >= 1; None leaves it to the caller's environment and the libraries,
+    which take all cores (and joblib then gives each of its own workers a fair share; a number set
+    here it would give to every one whole).
+    source: "real" or "standin" decides where the notebook says "auto"; "auto" lifts what the
+    caller's
+    environment says; None leaves that in force.  run: the run's folder, where figures and claims
+    go; None for nowhere.
     """
     inherited = {
         name: value
@@ -53,7 +57,8 @@ def for_kernel(
 
 
 def kept_cache(scratch: Path) -> Path:
-    """Where compiled kernels and the list of fonts outlive a run: the project's .cache, or `scratch` if it is read-only."""
+    """Where compiled kernels and the list of fonts outlive a run: the project's .cache, or
+    `scratch` if it is read-only."""
     kept = project.root() / ".cache"
     try:
         kept.mkdir(exist_ok=True)

@@ -1,4 +1,5 @@
-"""`ppkit execute`: the only way a committed notebook is executed, so that two runs give identical bytes."""
+"""`ppkit execute`: the only way a committed notebook is executed, so that two runs give identical
+bytes."""
 
 import tempfile
 import time
@@ -21,7 +22,8 @@ KERNEL = {
 
 
 def in_place(path: Path) -> float:
-    """Execute the notebook in file `path` as committed (quick profile, stand-ins, one thread) and write it back.
+    """Execute the notebook in file `path` as committed (quick profile, stand-ins, one thread) and
+    write it back.
 
     No timings, no widget state, execution counts 1..n; cells and their ids stay as they are.
     Returns the seconds it took.
@@ -64,7 +66,8 @@ def in_place(path: Path) -> float:
 
 
 def normalised(notebook) -> str:
-    """The text of a notebook with all that differs from run to run taken out, keys sorted, one newline at the end."""
+    """The text of a notebook with all that differs from run to run taken out, keys sorted, one
+    newline at the end."""
     kept = {
         key: value
         for key, value in notebook.metadata.items()

@@ -1,4 +1,5 @@
-"""index.html, the page of a run that a person opens first: failures, findings, scoreboard, rows, pictures, times."""
+"""index.html, the page of a run that a person opens first: failures, findings, scoreboard, rows,
+pictures, times."""
 
 from pathlib import Path
 from urllib.parse import quote
@@ -66,7 +67,8 @@ def write(folder) -> Path:
 
 
 def _papers(claims: list[dict]) -> list[dict]:
-    """The papers of which this run decided something: their rows, decided, to come, and left to other notebooks."""
+    """The papers of which this run decided something: their rows, decided, to come, and left to
+    other notebooks."""
     papers = []
     for paper, title in ledger.titles().items():
         rows = [

@@ -42,7 +42,8 @@ def describe() -> dict:
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that numbers depend on; one that is missing is left out."""
+    """Versions of Python and of the packages that numbers depend on; one that is missing is left
+    out."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -58,7 +59,8 @@ def cores() -> int:
 
 
 def memory_limit() -> int:
-    """Bytes of memory that this process may use: the machine's, or the container's if that is less."""
+    """Bytes of memory that this process may use: the machine's, or the container's if that is
+    less."""
     return min([psutil.virtual_memory().total, *_container("memory.max")])
 
 

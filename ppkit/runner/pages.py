@@ -13,7 +13,8 @@ TEMPLATES = resources.files("ppkit.runner").joinpath("templates")
 
 
 def write(notebook: Path, page: Path) -> None:
-    """Write the notebook in file `notebook` as HTML to `page`, which expects MathJax in the folder beside it."""
+    """Write the notebook in file `notebook` as HTML to `page`, which expects MathJax in the folder
+    beside it."""
     import nbformat  # slow to import, and the process that only copies MathJax needs neither
     from nbconvert import HTMLExporter
 
@@ -27,7 +28,8 @@ def write(notebook: Path, page: Path) -> None:
 
 
 def drop_widgets(notebook) -> None:
-    """Take widgets and their state out of a notebook: what a page without a kernel cannot move, the stills show."""
+    """Take widgets and their state out of a notebook: what a page without a kernel cannot move, the
+    stills show."""
     notebook.metadata.pop("widgets", None)
     for cell in notebook.cells:
         if cell.cell_type == "code":

@@ -1,4 +1,5 @@
-"""The numbers in the READMEs: written from figures/claims.json and figures/bench.json, never by hand."""
+"""The numbers in the READMEs: written from figures/claims.json and figures/bench.json, never by
+hand."""
 
 import json
 from pathlib import Path
@@ -33,7 +34,8 @@ def scoreboard(rows: list[dict]) -> str:
 
 
 def findings(rows: list[dict]) -> str:
-    """The findings as Markdown, paper by paper: a mark for what the paper gets right or wrong, the title, its rows by verdict.
+    """The findings as Markdown, paper by paper: a mark for what the paper gets right or wrong, the
+    title, its rows by verdict.
 
     rows: the claims of figures/claims.json.
     """
@@ -98,8 +100,10 @@ def bars(bench: dict) -> str:
 
 
 def renewed(root: Path) -> dict[Path, str]:
-    """The files of the project in `root` that show numbers, with each block between `<!-- begin NAME -->` and
-    `<!-- end NAME -->` made anew: README.md, figures/README.md and benchmarks/README.md, where they are."""
+    """The files of the project in `root` that show numbers, with each block between `<!-- begin
+    NAME -->` and
+    `<!-- end NAME -->` made anew: README.md, figures/README.md and benchmarks/README.md, where they
+    are."""
     rows = json.loads((root / "figures/claims.json").read_text("utf-8"))["claims"]
     bench = root / "figures/bench.json"
     blocks = {

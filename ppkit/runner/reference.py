@@ -1,4 +1,5 @@
-"""`ppkit reference`: the only writer of figures/claims.json, of the reference pictures and of figures/measured/."""
+"""`ppkit reference`: the only writer of figures/claims.json, of the reference pictures and of
+figures/measured/."""
 
 import shutil
 from pathlib import Path
@@ -10,12 +11,13 @@ LARGEST_PICTURE = 200_000  # bytes
 
 
 def keep(names: list[str]) -> tuple[Path, int]:
-    """Merge finished runs into figures/claims.json, later ones over earlier, copy their pictures (PNG) and what they measured
-    (`ppkit.measured`), renew the README.
+    """Merge finished runs into figures/claims.json, later ones over earlier, copy their pictures
+    (PNG) and what they measured (`ppkit.measured`), renew the README.
 
     names: runs, as `run_folder.open_run` takes them.
     Returns the file and how many of its claims are decided.
-    Refused, and nothing written, if a run is unfinished, had failures or changed parameters, or a picture is above 200 kB.
+    Refused, and nothing written, if a run is unfinished, had failures or changed parameters, or a
+    picture is above 200 kB.
     """
     runs = [run_folder.open_run(name) for name in names]
     if not runs:
@@ -78,7 +80,8 @@ def _measured(run, about: dict, folder: Path) -> None:
 def _pictures(run, kept: dict, folder: Path) -> dict:
     """Copy the run's pictures to `folder` and return what is known of all there.
 
-    A quick picture takes no paper-profile one's place, except one of formulas, which is the same in every profile.
+    A quick picture takes no paper-profile one's place, except one of formulas, which is the same in
+    every profile.
     """
     profile, pictures = run.record["profile"], dict(kept)
     for about in map(run_folder.read_json, sorted((run.path / "figures").glob("*.json"))):

@@ -1,4 +1,5 @@
-"""The folder of one run: its record (run.json), its claims, and whether a later run may go on in it."""
+"""The folder of one run: its record (run.json), its claims, and whether a later run may go on in
+it."""
 
 import contextlib
 import hashlib
@@ -31,7 +32,8 @@ class RunFolder:
 
     @property
     def notebooks(self) -> dict[str, dict]:
-        """What is known of each notebook of this run: status, seconds, peak memory, failed cell and error."""
+        """What is known of each notebook of this run: status, seconds, peak memory, failed cell and
+        error."""
         return self.record["notebooks"]
 
     @property
@@ -96,7 +98,8 @@ class RunFolder:
 
 
 def create(runs: Path, record: dict) -> RunFolder:
-    """A new folder <time>-<profile> in the folder `runs`, its record written, `latest` pointing to it.
+    """A new folder <time>-<profile> in the folder `runs`, its record written, `latest` pointing to
+    it.
 
     Refused if it cannot be written.
     """
@@ -133,7 +136,8 @@ def find_unfinished(runs: Path, key: str) -> RunFolder | None:
 
 
 def open_run(name: str) -> RunFolder:
-    """The run called `name` ("latest" or an id) under runs/, or at that path.  Refused with the ids there are."""
+    """The run called `name` ("latest" or an id) under runs/, or at that path.  Refused with the ids
+    there are."""
     runs = project.root() / "runs"
     for path in (runs / name, Path(name)):
         if (path / "run.json").is_file():

@@ -26,7 +26,8 @@ WIDTH_IN_A_FILE, DATA_WIDTH_IN_A_FILE = 140, 100
 
 
 def show(run: str | None) -> None:
-    """Print the claims of a run, or of the reference if `run` is None.  Refused if there is none."""
+    """Print the claims of a run, or of the reference if `run` is None.  Refused if there is
+    none."""
     file = (
         project.root() / "figures" / "claims.json"
         if run is None
@@ -66,7 +67,8 @@ def show(run: str | None) -> None:
 
 
 def show_data() -> None:
-    """Print for each data set what load takes now: real, stand-in or simulated, where, rows, checksum; then what is missing."""
+    """Print for each data set what load takes now: real, stand-in or simulated, where, rows,
+    checksum; then what is missing."""
     from ppkit import datasets
     from ppkit.datasets import fetching
 

@@ -1,9 +1,12 @@
-"""One notebook in one process: `python -m ppkit.runner.worker SPEC.json`, one JSON line a cell on stdout.
+"""One notebook in one process: `python -m ppkit.runner.worker SPEC.json`, one JSON line a cell on
+stdout.
 
 Whoever starts it holds its stdin open: when that ends, so does the worker, and all that it started.
 
-The spec says everything: {"notebook", "output", "page", "scratch": paths, "parameters": {}, "environment": {}}.
-Lines: {"cell": k} when code cell k (from 1) begins; last {"done": {"status", "seconds", "peak_memory_mb", ...}}.
+The spec says everything: {"notebook", "output", "page", "scratch": paths, "parameters": {},
+"environment": {}}.
+Lines: {"cell": k} when code cell k (from 1) begins; last {"done": {"status", "seconds",
+"peak_memory_mb", ...}}.
 """
 
 import json
@@ -23,7 +26,8 @@ FAILED = "failed"
 
 
 def main(spec_file: str) -> None:
-    """Run the notebook that `spec_file` describes and say how it went; a failed notebook is an answer, not an error."""
+    """Run the notebook that `spec_file` describes and say how it went; a failed notebook is an
+    answer, not an error."""
     lifeline.adopt_orphans()
     threading.Thread(target=_end_with_parent, args=(spec_file,), daemon=True).start()
     spec = json.loads(Path(spec_file).read_text("utf-8"))

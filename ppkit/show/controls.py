@@ -1,4 +1,5 @@
-"""Interactive controls that leave no trace in a headless run, and a progress bar that is silent there."""
+"""Interactive controls that leave no trace in a headless run, and a progress bar that is silent
+there."""
 
 import os
 
@@ -6,7 +7,8 @@ import matplotlib.pyplot as plt
 
 
 def control(draw, **sliders):
-    """Sliders that redraw a figure when a person moves one; show a still with `draw(...)` in the next cell.
+    """Sliders that redraw a figure when a person moves one; show a still with `draw(...)` in the
+    next cell.
 
     draw: called with one keyword argument a slider.  sliders: ipywidgets by argument name.
     Returns a box: the sliders, and an output that stays empty until one moves.

@@ -1,4 +1,5 @@
-"""Figures: one style, one colour per method in every notebook, and the source of the data in every caption."""
+"""Figures: one style, one colour per method in every notebook, and the source of the data in every
+caption."""
 
 import json
 import os
@@ -9,7 +10,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-# Okabe and Ito's colours, told apart also by colour-blind readers; a method keeps its colour in every notebook.
+# Okabe and Ito's colours, told apart also by colour-blind readers; a method keeps its colour in
+# every notebook.
 COLOURS = {
     "plain": "#000000",
     "DPSTGD": "#0072B2",
@@ -62,11 +64,14 @@ def paper_marks(ax, x, y, *, label: str = "printed in the paper", **settings) ->
 
 
 def finish(fig, name: str, caption: str, *, data) -> None:
-    """Put the caption and the data's source under the figure and, inside a run, keep it as PNG and SVG.
+    """Put the caption and the data's source under the figure and, inside a run, keep it as PNG and
+    SVG.
 
     name: file name without ending.  caption: one or two sentences, what to see.
-    data: a Dataset or ledger.FORMULA, or a tuple of Datasets; their sources are appended to the caption, of several with their names.
-    Writes $PPKIT_RUN/figures/<name>.png, .svg and .json (caption, data, notebook) when PPKIT_RUN is set.
+    data: a Dataset or ledger.FORMULA, or a tuple of Datasets; their sources are appended to the
+    caption, of several with their names.
+    Writes $PPKIT_RUN/figures/<name>.png, .svg and .json (caption, data, notebook) when PPKIT_RUN is
+    set.
     """
     source = (
         ", ".join(f"{one.name} {one.source}" for one in data)

@@ -16,7 +16,8 @@ pd.set_option(
 
 
 def number(value, digits: int = 3) -> str:
-    """`value` with so many decimals; integers and text as they are; nothing for None; a dash never stands for a number.
+    """`value` with so many decimals; integers and text as they are; nothing for None; a dash never
+    stands for a number.
 
     >>> number(2862.4321, 1), number(14312), number(None), number(float("inf"))
     ('2,862.4', '14,312', '', 'infinite')
@@ -66,7 +67,8 @@ def table(rows, *, digits: int = 3, index: str = "") -> pd.DataFrame:
 
 
 def source(dataset) -> pd.DataFrame:
-    """What a notebook runs on: name, source with its rows, features, what is predicted and how common it is, the note."""
+    """What a notebook runs on: name, source with its rows, features, what is predicted and how
+    common it is, the note."""
     if dataset.is_classification:
         target = f"{dataset.target}, {dataset.y.mean():.2%} of the rows"
     else:

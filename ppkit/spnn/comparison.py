@@ -1,14 +1,16 @@
-"""Which of two shared numbers is larger, without seeing either: a masked opening, then a public number against shared bits.
+"""Which of two shared numbers is larger, without seeing either: a masked opening, then a public
+number against shared bits.
 
-To learn shares of [x < t], the parties open c = x + r, r uniform and known to nobody. With u = c - t, x - t = u - r, and
-the sign of a difference is the two top bits and a borrow:
+To learn shares of [x < t], the parties open c = x + r, r uniform and known to nobody. With u = c -
+t, x - t = u - r, and the sign of a difference is the two top bits and a borrow:
 
     [x < t] = u_63 xor r_63 xor [u mod 2^63 < r mod 2^63]
 
-u is public and the dealer has shared the bits of r, so the borrow is a circuit over (g, p) = (borrow arises, borrow passes)
-that folds four neighbours into one: g = g3 + p3 g2 + p3 p2 g1 + p3 p2 p1 g0 and p = p3 p2 p1 p0 over GF(2). 64 positions
-become 16, 4, 1. In the first fold p_i = r_i + not u_i and g_i = (not u_i) r_i, so products of r's bits from the dealer make
-it local; in the other two g_i and p_i are opened under masks a_i, b_i, whose products the dealer has shared. Words are
+u is public and the dealer has shared the bits of r, so the borrow is a circuit over (g, p) =
+(borrow arises, borrow passes) that folds four neighbours into one: g = g3 + p3 g2 + p3 p2 g1 + p3
+p2 p1 g0 and p = p3 p2 p1 p0 over GF(2). 64 positions become 16, 4, 1. In the first fold p_i = r_i +
+not u_i and g_i = (not u_i) r_i, so products of r's bits from the dealer make it local; in the other
+two g_i and p_i are opened under masks a_i, b_i, whose products the dealer has shared. Words are
 packed: one operation serves all positions of a fold, both thresholds and all records.
 """
 
@@ -35,7 +37,8 @@ _LANES = 0b0001_0001  # the last fold: one bit for each threshold
 class Masks(Once):
     """What two parties are dealt for one comparison of n numbers with one or two thresholds.
 
-    r: shares mod 2^64 of the mask.  top: of its highest bit.  bits: of all products of its other bits in fours, (15, n).
+    r: shares mod 2^64 of the mask.  top: of its highest bit.  bits: of all products of its other
+    bits in fours, (15, n).
     folds: for the second and the third fold, shares of the masks a and b and of their products.
     """
 
@@ -47,7 +50,8 @@ class Masks(Once):
 
 
 def deal_masks(dealer: PairDealer, n: int, n_thresholds: int) -> tuple[torch.Tensor, Masks]:
-    """Masks to compare n numbers with 1 or 2 thresholds each.  Returns r, which only the dealer has, and the masks."""
+    """Masks to compare n numbers with 1 or 2 thresholds each.  Returns r, which only the dealer
+    has, and the masks."""
     if n_thresholds not in (1, 2):
         raise ValueError(f"n_thresholds must be 1 or 2, got {n_thresholds}")
     shares = dealer.mask(n)
@@ -68,12 +72,15 @@ def below(
 ) -> tuple[torch.Tensor, Shares]:
     """Shares of the bits [x < t], exact for every x with x - t in [-2^63, 2^63).
 
-    shares: of x, (n,) int64.  thresholds: as many ring elements as the masks were dealt for.  masks: fresh.
-    Returns c = x + r, which both parties now know, and shares (exclusive or) of uint8 words: bit 0 is [x < t_0], bit 4
-    [x < t_1]; the other bits mean nothing.  Three rounds; 8 + 4 len(thresholds) + 2 bytes a number from each party.
+    shares: of x, (n,) int64.  thresholds: as many ring elements as the masks were dealt for.
+    masks: fresh.
+    Returns c = x + r, which both parties now know, and shares (exclusive or) of uint8 words: bit 0
+    is [x < t_0], bit 4 [x < t_1]; the other bits mean nothing.  Three rounds; 8 + 4 len(thresholds)
+    + 2 bytes a number from each party.
     ValueError if the masks are for another number of thresholds or of numbers, or were used before.
-    Guarantee: every opened word is the sum of something and a mask that is uniform, used here only, and of which each
-    party has one share: what a party receives is uniform whatever x is. Semi-honest parties, a dealer in league with none.
+    Guarantee: every opened word is the sum of something and a mask that is uniform, used here only,
+    and of which each party has one share: what a party receives is uniform whatever x is.
+    Semi-honest parties, a dealer in league with none.
     Source: Beaver 1991 (circuit randomisation); the masked opening as in Catrina and de Hoogh 2010.
     """
     if len(thresholds) != masks.n_thresholds:
@@ -112,7 +119,8 @@ def below(
 
 
 def _planes(words: torch.Tensor) -> list[torch.Tensor]:
-    """Bit 16 G + 4 M + b of a word becomes bit 4 M + G of plane b: the four b are the first fold, the M the second, ..."""
+    """Bit 16 G + 4 M + b of a word becomes bit 4 M + G of plane b: the four b are the first fold,
+    the M the second, ..."""
     for distance, mask in ((15, 0x0000AAAA0000AAAA), (30, 0x00000000CCCCCCCC)):
         swapped = (words ^ (words >> distance)) & mask
         words = words ^ swapped ^ (swapped << distance)
@@ -120,7 +128,8 @@ def _planes(words: torch.Tensor) -> list[torch.Tensor]:
 
 
 def _second(words: torch.Tensor) -> list[torch.Tensor]:
-    """(T, n) int16 words to the four members of each group of the second fold: bit G + 4 T of uint8 words (n,)."""
+    """(T, n) int16 words to the four members of each group of the second fold: bit G + 4 T of uint8
+    words (n,)."""
     words = words.to(torch.int32) & 0xFFFF
     halves = [(word >> 4 * m).to(torch.uint8) & 15 for m in range(4) for word in words]
     step = len(words)
@@ -156,7 +165,8 @@ def _deal_fold(
 
 
 def _known(a: torch.Tensor, b: torch.Tensor, products: torch.Tensor, members) -> dict:
-    """One party's shares of all that the dealer gave it for a fold: by set of b, and by (position of a, set of b)."""
+    """One party's shares of all that the dealer gave it for a fold: by set of b, and by (position
+    of a, set of b)."""
     found = {1 << i: word for i, word in enumerate(members(b))} | dict(zip(_PRODUCTS, products))
     found |= {(i, 0): word for i, word in enumerate(members(a))}
     return found | dict(zip(_WITH_G, products[len(_PRODUCTS) :]))
@@ -165,7 +175,8 @@ def _known(a: torch.Tensor, b: torch.Tensor, products: torch.Tensor, members) ->
 def _fold(
     g: list[torch.Tensor], p: list[torch.Tensor], known: list[dict], last: bool
 ) -> tuple[Shares, Shares | None]:
-    """Shares of g and p of each group of four, from its members opened under masks; the last fold needs no p."""
+    """Shares of g and p of each group of four, from its members opened under masks; the last fold
+    needs no p."""
     public = _products(p) | {0: None}
     of_g: dict = {
         (i, s): public[above & ~s]
@@ -182,7 +193,8 @@ def _fold(
 
 
 def _sum(known: list[dict], factors: dict, constant: torch.Tensor | None = None) -> Shares:
-    """Shares of constant + sum of factor x known over GF(2); a factor of None is 1. The first party adds the constant."""
+    """Shares of constant + sum of factor x known over GF(2); a factor of None is 1. The first party
+    adds the constant."""
     totals = []
     for party, words in enumerate(known):
         total = constant.clone() if constant is not None and party == 0 else None

@@ -1,4 +1,5 @@
-"""Two parties, the channel between them, and a dealer whose messages to them are written down too."""
+"""Two parties, the channel between them, and a dealer whose messages to them are written down
+too."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ NAMES = tuple(holder_names(2))
 
 @dataclass(frozen=True)
 class Opened:
-    """A secret x that both parties know under a mask: seen = x - u is public, and each has its share of u."""
+    """A secret x that both parties know under a mask: seen = x - u is public, and each has its
+    share of u."""
 
     seen: torch.Tensor
     u: Shares
@@ -30,9 +32,11 @@ class Opened:
         return Opened(self.seen.t(), [u.t() for u in self.u])
 
     def times(self, other: Opened, product: Shares) -> Shares:
-        """Shares of the matrix product, without a message; product: the dealer's shares of that of the masks.
+        """Shares of the matrix product, without a message; product: the dealer's shares of that of
+        the masks.
 
-        (x - u)(y - v) + (x - u) v + u (y - v) + u v = x y: `sharing.beaver_matmul` with masks that other products share.
+        (x - u)(y - v) + (x - u) v + u (y - v) + u v = x y: `sharing.beaver_matmul` with masks that
+        other products share.
         """
         left = [self.u[0] + self.seen, self.u[1]]
         return [
@@ -65,15 +69,17 @@ class Pair:
 
 
 class PairDealer(Dealer):
-    """`dealer.Dealer` for two parties, with packed bits beside ring elements, and every offline message written down.
+    """`dealer.Dealer` for two parties, with packed bits beside ring elements, and every offline
+    message written down.
 
-    Each party expands its own 32-byte seed, so shares of plainly random values are not sent; what depends on them goes
-    to the second party, as what the first one's share leaves over.
-    transcript: where the messages are written down, in the phase "offline".  stream: as for `Dealer`.
-    Guarantee: what the dealer sends to a party is uniform to it (computationally, AES-256). The dealer sees no message
-    between the parties and must not collude with one of them.
-    Departs from: SecureML (Mohassel and Zhang 2017), whose two servers make their triples together, by oblivious
-    transfer or LHE.
+    Each party expands its own 32-byte seed, so shares of plainly random values are not sent; what
+    depends on them goes to the second party, as what the first one's share leaves over.
+    transcript: where the messages are written down, in the phase "offline".  stream: as for
+    `Dealer`.
+    Guarantee: what the dealer sends to a party is uniform to it (computationally, AES-256). The
+    dealer sees no message between the parties and must not collude with one of them.
+    Departs from: SecureML (Mohassel and Zhang 2017), whose two servers make their triples together,
+    by oblivious transfer or LHE.
     """
 
     def __init__(self, transcript: Transcript, *, stream: Stream | None = None):
@@ -83,11 +89,13 @@ class PairDealer(Dealer):
             transcript.send(DEALER, name, "seed", self.seed(party), phase="offline")
 
     def own_mask(self, party: int, shape: tuple[int, ...]) -> torch.Tensor:
-        """A uniform tensor mod 2^64 that one party alone draws from its seed, for a secret that is its own."""
+        """A uniform tensor mod 2^64 that one party alone draws from its seed, for a secret that is
+        its own."""
         return self._streams(2)[party].words(shape)
 
     def bits(self, shape: Sequence[int], dtype: torch.dtype) -> Shares:
-        """Uniform words of packed bits, one tensor a party: shares of their exclusive or.  dtype: torch.int16 or uint8."""
+        """Uniform words of packed bits, one tensor a party: shares of their exclusive or.  dtype:
+        torch.int16 or uint8."""
         return [_uniform(stream, shape, dtype) for stream in self._streams(2)]
 
     def share(self, name: str, value: torch.Tensor) -> Shares:
@@ -102,7 +110,8 @@ class PairDealer(Dealer):
         return [first, self._send(name, value ^ first)]
 
     def product(self, U: Shares, V: Shares) -> Shares:
-        """Shares of the matrix product of two masks, (n, k) and (k, m), each dealt before and perhaps in use elsewhere."""
+        """Shares of the matrix product of two masks, (n, k) and (k, m), each dealt before and
+        perhaps in use elsewhere."""
         return self.share("U V", ring.matmul(U[0] + U[1], V[0] + V[1]))
 
     def truncation_pair(

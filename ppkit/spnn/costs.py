@@ -1,4 +1,5 @@
-"""What each protocol of the first layer costs, and who sees what: stated, and as the messages of one step show it."""
+"""What each protocol of the first layer costs, and who sees what: stated, and as the messages of
+one step show it."""
 
 from __future__ import annotations
 
@@ -30,13 +31,13 @@ def costs(
 ) -> pd.DataFrame:
     """One training step of the first layer by every protocol, counted from the messages it sends.
 
-    holders: columns of each.  width: of h1.  n_rows: the data set is one batch of so many random rows; all counts depend on
-    sizes only.  kinds: some of KINDS.  he_choices: what protocol "he" takes (keys=, key_bits=, pool=); at the
-    default sizes it takes seconds.
-    Returns one row a kind: bytes of one step by link (between holders; holders to server; server to holders, which is the
-    gradient of h1 to each), rounds of the forward pass, bytes once per data set, bytes of the dealer in a step (offline),
-    compute in words, what the server and what holder A received in one step (names from the transcript), and who learns
-    what, as stated.
+    holders: columns of each.  width: of h1.  n_rows: the data set is one batch of so many random
+    rows; all counts depend on sizes only.  kinds: some of KINDS.  he_choices: what protocol "he"
+    takes (keys=, key_bits=, pool=); at the default sizes it takes seconds.
+    Returns one row a kind: bytes of one step by link (between holders; holders to server; server to
+    holders, which is the gradient of h1 to each), rounds of the forward pass, bytes once per data
+    set, bytes of the dealer in a step (offline), compute in words, what the server and what holder
+    A received in one step (names from the transcript), and who learns what, as stated.
 
     >>> table = costs((2, 1), 4, n_rows=10, kinds=("plain", "masked"))
     >>> table.loc["masked", ["between holders", "to server", "rounds", "once"]].tolist()

@@ -1,4 +1,5 @@
-"""Correlated randomness from a dealer who sees no message: triples and truncation pairs, sent as seeds and corrections."""
+"""Correlated randomness from a dealer who sees no message: triples and truncation pairs, sent as
+seeds and corrections."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ Open = Callable[[str, list[torch.Tensor]], torch.Tensor]
 class Once:
     """Something dealt that may mask one secret only.
 
-    ValueError when it is used the second time, RuntimeError in a forked process, which has a copy of it.
+    ValueError when it is used the second time, RuntimeError in a forked process, which has a copy
+    of it.
     """
 
     _used: bool = field(default=False, init=False, repr=False)
@@ -53,7 +55,8 @@ class Triple(_Dealt):
 
 @dataclass
 class TruncationPair(_Dealt):
-    """mask, high, top: one share a party, of a uniform r, of floor(r / 2^bits) and of r's highest bit."""
+    """mask, high, top: one share a party, of a uniform r, of floor(r / 2^bits) and of r's highest
+    bit."""
 
     bits: int
     mask: list[torch.Tensor]
@@ -62,15 +65,18 @@ class TruncationPair(_Dealt):
 
 
 class Dealer:
-    """Hands out shares of random values that satisfy a relation, and knows nothing of what they are used for.
+    """Hands out shares of random values that satisfy a relation, and knows nothing of what they are
+    used for.
 
-    Each party gets one seed (32 bytes, once) and draws its shares from it, in the order of the calls; only what the
-    relation fixes (W, say) goes to the last party as a correction. A party's seed alone is independent of all secrets;
-    the dealer must not see the messages between the parties, nor collude with one of them, or with a server that gets their
+    Each party gets one seed (32 bytes, once) and draws its shares from it, in the order of the
+    calls; only what the relation fixes (W, say) goes to the last party as a correction. A party's
+    seed alone is independent of all secrets; the dealer must not see the messages between the
+    parties, nor collude with one of them, or with a server that gets their
     results: then it could unmask them.
     stream: a Stream, or None for one from the operating system's CSPRNG.
-    Source: Beaver 1991; seeds instead of shares: Boyle et al. 2019, introduction. zhou2021 (3.3.1) lets the two parties
-    make the triples "collaboratively" and does not say how: the dealer is this kit's choice.
+    Source: Beaver 1991; seeds instead of shares: Boyle et al. 2019, introduction. zhou2021 (3.3.1)
+    lets the two parties make the triples "collaboratively" and does not say how: the dealer is this
+    kit's choice.
     """
 
     def __init__(self, stream: Stream | None = None):
@@ -78,7 +84,8 @@ class Dealer:
         self._parties: list[Stream] = []
 
     def seed(self, party: int, n_parties: int = 2) -> bytes:
-        """The 32 bytes from which party 0, 1, ... draws its shares: `Stream(seed)`, in the order of the calls."""
+        """The 32 bytes from which party 0, 1, ... draws its shares: `Stream(seed)`, in the order of
+        the calls."""
         return self._streams(n_parties)[party].key
 
     def mask(self, shape: int | tuple[int, ...], n_parties: int = 2) -> list[torch.Tensor]:
@@ -98,9 +105,11 @@ class Dealer:
     def products(
         self, U: torch.Tensor, m: int, n_parties: int = 2
     ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-        """Shares of a fresh V (k, m) and of W = U V mod 2^64, for a U (n, k) that the dealer has dealt in shares before.
+        """Shares of a fresh V (k, m) and of W = U V mod 2^64, for a U (n, k) that the dealer has
+        dealt in shares before.
 
-        With V fresh, one U serves for many products of the same secret X, of which X - U is opened once.
+        With V fresh, one U serves for many products of the same secret X, of which X - U is opened
+        once.
         """
         V = self.mask((U.shape[1], m), n_parties)
         return V, self._fix(ring.matmul(U, total(V)), n_parties)
@@ -108,7 +117,8 @@ class Dealer:
     def truncation_pair(
         self, shape: int | tuple[int, ...], bits: int, n_parties: int = 2
     ) -> TruncationPair:
-        """r uniform, floor(r / 2^bits) and the highest bit of r (r in [0, 2^64)), in shares; bits 1 to 62."""
+        """r uniform, floor(r / 2^bits) and the highest bit of r (r in [0, 2^64)), in shares; bits 1
+        to 62."""
         if not 1 <= bits <= 62:
             raise ValueError(f"bits must be 1 to 62, got {bits}")
         mask = self.mask(shape, n_parties)
@@ -123,7 +133,8 @@ class Dealer:
         )
 
     def streams(self, n_parties: int = 2) -> list[Stream]:
-        """Where the parties' shares come from, one Stream a party: for who keeps their positions."""
+        """Where the parties' shares come from, one Stream a party: for who keeps their
+        positions."""
         return self._streams(n_parties)
 
     def _streams(self, n_parties: int) -> list[Stream]:

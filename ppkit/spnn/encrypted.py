@@ -55,7 +55,8 @@ class _EncryptedHolder(Holder):
             raise Malformed(f"'public key' of the server: {error}", SERVER) from None
 
     def part(self, rows, theta: torch.Tensor) -> torch.Tensor:
-        """round(2^16 X_i theta_i) on the batch, halves to even, int64; refused where a field of a plaintext has no room."""
+        """round(2^16 X_i theta_i) on the batch, halves to even, int64; refused where a field of a
+        plaintext has no room."""
         self.take(rows)
         part = self.product(theta * 2.0**FRACTIONAL_BITS).round_()
         check_room(self.name, part, self.packing.value_bits, n_terms=1)
@@ -116,18 +117,21 @@ class _EncryptedServer(Server):
 
 
 class Encrypted(Protocol):
-    """Algorithm 3: every holder encrypts round(2^16 X_i theta_i) and adds it to what came; the last one sends the sum.
+    """Algorithm 3: every holder encrypts round(2^16 X_i theta_i) and adds it to what came; the last
+    one sends the sum.
 
     key_bits: length of the server's key, >= 2,048; below only with teaching=True. Holders refuse
     any other.  keys: a PrivateKey to use instead of making one; key_bits is then its length.
     value_bits: bits a number has in a ciphertext, head-room for k additions comes on top;
     |X_i theta_i| < 2^(value_bits - 17).  pool: `paillier.workers(2)` for two processes.
-    elementwise: as printed, one number per ciphertext, by phe: 19 ms a number, for small batches; the oracle. Its
-    ciphertexts are counted, not kept.
-    Guarantee: semi-honest, no collusion; under Paillier's assumption (see `paillier_keys`) a holder learns nothing, the
-    server h1. The way from holder to holder must be closed to the server, who has the key.
+    elementwise: as printed, one number per ciphertext, by phe: 19 ms a number, for small batches;
+    the oracle. Its ciphertexts are counted, not kept.
+    Guarantee: semi-honest, no collusion; under Paillier's assumption (see `paillier_keys`) a holder
+    learns nothing, the server h1. The way from holder to holder must be closed to the server, who
+    has the key.
     ValueError if the key is too small for the packing, or out of range.
-    Source: zhou2021, Algorithm 3.  Departs from it: many numbers per ciphertext, at a fixed exponent.
+    Source: zhou2021, Algorithm 3.  Departs from it: many numbers per ciphertext, at a fixed
+    exponent.
     """
 
     name = "he"

@@ -1,4 +1,5 @@
-"""Decimal numbers as 64-bit integers: encoding, decoding, the head-room of products and the error that rounding leaves."""
+"""Decimal numbers as 64-bit integers: encoding, decoding, the head-room of products and the error
+that rounding leaves."""
 
 from __future__ import annotations
 
@@ -12,11 +13,14 @@ def encode(
 ) -> torch.Tensor:
     """Fixed-point numbers: the multiples of 2^-f nearest to the values, as integers.
 
-    z = round(v 2^f), halves to the even neighbour; |z 2^-f - v| <= 2^-(f+1), and the bound is attained
+    z = round(v 2^f), halves to the even neighbour; |z 2^-f - v| <= 2^-(f+1), and the bound is
+    attained
 
-    values: floats of any shape, finite, with -2^(bits-1) <= z < 2^(bits-1).  fractional_bits: f, 0 to bits - 1.
+    values: floats of any shape, finite, with -2^(bits-1) <= z < 2^(bits-1).  fractional_bits: f, 0
+    to bits - 1.
     bits: width of a signed number, 2 to 64; 32 where shares mod 2^32 are to follow.
-    Returns int64 of the same shape.  ValueError for NaN, infinity or a number out of range, with the number and the range.
+    Returns int64 of the same shape.  ValueError for NaN, infinity or a number out of range, with
+    the number and the range.
     Source: zhou2021, section 3.3.2 (f = 16).
 
     >>> encode(torch.tensor([1.5, -2.0, 2**-17])).tolist()
@@ -38,9 +42,11 @@ def encode(
 
 
 def decode(z: torch.Tensor, *, fractional_bits: int = FRACTIONAL_BITS) -> torch.Tensor:
-    """The numbers that integers stand for: z 2^-f in float64, exact for |z| <= 2^53, else within a factor 1 +- 2^-53.
+    """The numbers that integers stand for: z 2^-f in float64, exact for |z| <= 2^53, else within a
+    factor 1 +- 2^-53.
 
-    z: int64 of any shape.  fractional_bits: f, 0 to 63 (32 for an untruncated product of two f = 16 numbers).
+    z: int64 of any shape.  fractional_bits: f, 0 to 63 (32 for an untruncated product of two f = 16
+    numbers).
 
     >>> decode(torch.tensor([98304, -131072])).tolist()
     [1.5, -2.0]
@@ -52,9 +58,11 @@ def decode(z: torch.Tensor, *, fractional_bits: int = FRACTIONAL_BITS) -> torch.
 
 
 def row_reach(X: torch.Tensor, *, fractional_bits: int = FRACTIONAL_BITS) -> float:
-    """What a row of X can do at most to a product, once per data set: max_i sum_k (|x_ik| + 2^-(f+1)).
+    """What a row of X can do at most to a product, once per data set: max_i sum_k (|x_ik| +
+    2^-(f+1)).
 
-    X: (N, K) finite floats.  Returns a float64 >= 0; the second term is what rounding to f bits may add to an entry.
+    X: (N, K) finite floats.  Returns a float64 >= 0; the second term is what rounding to f bits may
+    add to an entry.
 
     >>> row_reach(torch.tensor([[1.0, -2.0], [0.5, 0.5]]), fractional_bits=0)
     4.0
@@ -81,16 +89,20 @@ def check_product(
 
     n_terms row_reach(X) (max |theta| + 2^-(f+1)) <= 2^(bits-1-2f) (1 - 2^-20)
 
-    Sufficient, not necessary: |sum_k x_ik theta_kj| <= (sum_k |x_ik|) max |theta|, for the rounded numbers too. The last
-    factor is more than the rounding of any float64 sum here. It costs one pass over theta, none over X.
-    reach: what `row_reach` gave for X.  theta: (K, M) finite floats.  n_terms: how many such products are added up (each
-    holder checks its own part against its share of the range), >= 1.  fractional_bits: f of both factors.
-    bits: width of the product, 2f before truncation: 64, or bits = 32 + f where only 32 bits after truncation are kept.
+    Sufficient, not necessary: |sum_k x_ik theta_kj| <= (sum_k |x_ik|) max |theta|, for the rounded
+    numbers too. The last factor is more than the rounding of any float64 sum here. It costs one
+    pass over theta, none over X.
+    reach: what `row_reach` gave for X.  theta: (K, M) finite floats.  n_terms: how many such
+    products are added up (each holder checks its own part against its share of the range), >= 1.
+    fractional_bits: f of both factors.
+    bits: width of the product, 2f before truncation: 64, or bits = 32 + f where only 32 bits after
+    truncation are kept.
     ValueError with the bound and the range if it could leave, or if theta or reach is not finite.
 
     >>> check_product(10.0, torch.tensor([[1e9]]))
     Traceback (most recent call last):
-    ValueError: X theta may reach 1e+10, outside (-2.147e+09, 2.147e+09), the range of 64-bit products with 32 fractional bits
+    ValueError: X theta may reach 1e+10, outside (-2.147e+09, 2.147e+09), the range of 64-bit
+    products with 32 fractional bits
     """
     _check_bits(fractional_bits, bits)
     if n_terms < 1:
@@ -114,15 +126,20 @@ def product_error_bound(
 ) -> torch.Tensor:
     """How far X theta in fixed point can lie from X theta: one bound for each entry.
 
-    |h_ij - sum_k x_ik theta_kj| <= u sum_k |x_ik| + u sum_k |theta_kj| + K u^2 + t 2^-f,    u = 2^-(f+1)
+    |h_ij - sum_k x_ik theta_kj| <= u sum_k |x_ik| + u sum_k |theta_kj| + K u^2 + t 2^-f,    u =
+    2^-(f+1)
 
-    Derivation: encode gives x + a, theta + b with |a|, |b| <= u; the product in the ring is the integer
-    sum (x + a)(theta + b) 2^(2f) exactly, so the error before truncation is sum (x b + a theta + a b), each term at most
-    |x| u, u |theta|, u^2; all are attained together (halves that round up, all of one sign). Truncation moves the result
-    by less than t units of 2^-f. decode adds nothing after truncation (|z| < 2^48), before it a factor 1 +- 2^-53.
-    X: (N, K) and theta: (K, M) floats whose product has head-room (`check_product`).  truncation: t, 1 for "secureml" and
-    "dealer", 2 for "floor", 0 if the product is decoded with 2f fractional bits instead of truncated.
-    Returns (N, M) float64, > 0.  It holds for any number of holders: X and theta are then all columns and rows together.
+    Derivation: encode gives x + a, theta + b with |a|, |b| <= u; the product in the ring is the
+    integer
+    sum (x + a)(theta + b) 2^(2f) exactly, so the error before truncation is sum (x b + a theta + a
+    b), each term at most |x| u, u |theta|, u^2; all are attained together (halves that round up,
+    all of one sign). Truncation moves the result by less than t units of 2^-f. decode adds nothing
+    after truncation (|z| < 2^48), before it a factor 1 +- 2^-53.
+    X: (N, K) and theta: (K, M) floats whose product has head-room (`check_product`).  truncation:
+    t, 1 for "secureml" and "dealer", 2 for "floor", 0 if the product is decoded with 2f fractional
+    bits instead of truncated.
+    Returns (N, M) float64, > 0.  It holds for any number of holders: X and theta are then all
+    columns and rows together.
 
     >>> product_error_bound(torch.ones(1, 28), torch.ones(28, 1)).item() < 29 * 2**-16 + 1e-8
     True

@@ -1,11 +1,16 @@
-"""Activations of straight pieces on shares, and their slopes: comparisons, then products of a shared bit with shared numbers.
+"""Activations of straight pieces on shares, and their slopes: comparisons, then products of a
+shared bit with shared numbers.
 
-    piecewise sigmoid   f(z) = 0 for z < -1/2, z + 1/2 between, 1 for z >= 1/2;    slope 1 between, else 0
-    ReLU                f(z) = 0 for z < 0, z from there on;                       slope 1 from there on, else 0
+    piecewise sigmoid   f(z) = 0 for z < -1/2, z + 1/2 between, 1 for z >= 1/2;    slope 1 between,
+    else 0
+    ReLU                f(z) = 0 for z < 0, z from there on;                       slope 1 from
+    there on, else 0
 
-Both are s z + constants times shared bits, where the slope s is itself a shared bit. A shared bit s that is to be a number:
-the dealer has shared a random bit q both as a bit and as a number; open e = s xor q, then s = e + (1 - 2e) q. For s z
-take z = c - r from the comparison, whose c both know: s z = e z + (1 - 2e)(c q - r q), with r q shared by the dealer.
+Both are s z + constants times shared bits, where the slope s is itself a shared bit. A shared bit s
+that is to be a number:
+the dealer has shared a random bit q both as a bit and as a number; open e = s xor q, then s = e +
+(1 - 2e) q. For s z take z = c - r from the comparison, whose c both know: s z = e z + (1 - 2e)(c q
+- r q), with r q shared by the dealer.
 """
 
 from __future__ import annotations
@@ -26,10 +31,13 @@ THRESHOLDS = {"piecewise": (-ONE // 2, ONE // 2), "relu": (0,)}
 
 @dataclass(frozen=True)
 class GateMasks:
-    """What is dealt for one activation of n numbers: masks of the comparison, and of the bits that become numbers.
+    """What is dealt for one activation of n numbers: masks of the comparison, and of the bits that
+    become numbers.
 
-    flips: packed random bits q, one row a threshold.  numbers: shares mod 2^64 of the same bits, (T, n).
-    with_r: of q_0 r.  u, with_u: a second mask for the backward pass and shares of q_0 u, None where there is none.
+    flips: packed random bits q, one row a threshold.  numbers: shares mod 2^64 of the same bits,
+    (T, n).
+    with_r: of q_0 r.  u, with_u: a second mask for the backward pass and shares of q_0 u, None
+    where there is none.
     """
 
     kind: str
@@ -43,7 +51,8 @@ class GateMasks:
 
 @dataclass
 class Slope(Once):
-    """The shared slope s of each number, in {0, 1}, ready to multiply one more vector: e is public, q is shared."""
+    """The shared slope s of each number, in {0, 1}, ready to multiply one more vector: e is public,
+    q is shared."""
 
     e: torch.Tensor
     u: Shares | None
@@ -51,7 +60,8 @@ class Slope(Once):
     q: Shares
 
     def times(self, pair: Pair, shares: Shares) -> Shares:
-        """Shares of s d for shares of d: (n,) each.  Opens d - u, 8 bytes a number and party, one round.
+        """Shares of s d for shares of d: (n,) each.  Opens d - u, 8 bytes a number and party, one
+        round.
 
         ValueError the second time, or without the masks for it.
         """
@@ -69,7 +79,8 @@ class Slope(Once):
 
 
 def deal_gate(dealer: PairDealer, n: int, kind: str, *, backward: bool) -> GateMasks:
-    """Masks for one activation of n numbers.  kind: "piecewise" or "relu".  backward: whether its slope will be used."""
+    """Masks for one activation of n numbers.  kind: "piecewise" or "relu".  backward: whether its
+    slope will be used."""
     if kind not in THRESHOLDS:
         raise ValueError(f"kind must be one of {', '.join(THRESHOLDS)}, got {kind!r}")
     n_thresholds = len(THRESHOLDS[kind])
@@ -88,7 +99,8 @@ def activate(pair: Pair, shares: Shares, masks: GateMasks) -> tuple[Shares, Slop
     shares: (n,) int64 each.  masks: of `deal_gate`, fresh.  Returns shares (n,) and the slope.
     Four rounds, 18 1/4 bytes a number and party for the piecewise sigmoid, 14 1/8 for ReLU.
     Guarantee: as `comparison.below`; the opened bits are masked by random bits that serve once.
-    Source: SecureML (Mohassel and Zhang 2017), which evaluates the same functions by garbled circuits.
+    Source: SecureML (Mohassel and Zhang 2017), which evaluates the same functions by garbled
+    circuits.
     """
     c, bits = below(pair, shares, THRESHOLDS[masks.kind], masks.comparison)
     if masks.kind == "relu":

@@ -1,8 +1,9 @@
 """The parties of the first layer, each by itself, and what every protocol of it shares.
 
-h1 = X_1 theta_1 + ... + X_k theta_k: holder i has the columns X_i of all rows and its part theta_i of the weights.
-A party's side of a protocol (`Holder`, `Server`, `Dealing`) has nothing of the others, and says in `programs` what it sends
-and waits for; `in_process` puts all sides into one process.
+h1 = X_1 theta_1 + ... + X_k theta_k: holder i has the columns X_i of all rows and its part theta_i
+of the weights.
+A party's side of a protocol (`Holder`, `Server`, `Dealing`) has nothing of the others, and says in
+`programs` what it sends and waits for; `in_process` puts all sides into one process.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ def holder_names(k: int) -> list[str]:
 
 
 def check_rows(rows: Rows, n_rows: int) -> None:
-    """Refuse what does not name at least one of the prepared rows: ValueError with the range and what was given.
+    """Refuse what does not name at least one of the prepared rows: ValueError with the range and
+    what was given.
 
-    rows: a slice, or whole numbers 0 to n_rows - 1 in a list, an array or an int64 tensor; a row may come twice.
+    rows: a slice, or whole numbers 0 to n_rows - 1 in a list, an array or an int64 tensor; a row
+    may come twice.
 
     >>> check_rows([0, 10], 10)
     Traceback (most recent call last):
@@ -55,7 +58,8 @@ def check_rows(rows: Rows, n_rows: int) -> None:
 
 
 def rows_of(X: torch.Tensor, rows: Rows) -> torch.Tensor:
-    """These rows of a matrix: a view for a slice, else a copy, by index_select, which is four times faster than X[rows]."""
+    """These rows of a matrix: a view for a slice, else a copy, by index_select, which is four times
+    faster than X[rows]."""
     return X[rows] if isinstance(rows, slice) else X.index_select(0, torch.as_tensor(rows))
 
 
@@ -69,7 +73,8 @@ def count(rows: Rows, n_rows: int) -> int:
 
 
 def check_parties(names: Sequence[str], columns: Sequence[int]) -> None:
-    """Refuse what is not a group of holders: ValueError for fewer than two, a holder without features, or names that do not do.
+    """Refuse what is not a group of holders: ValueError for fewer than two, a holder without
+    features, or names that do not do.
 
     >>> check_parties(["A", "A"], [14, 14])
     Traceback (most recent call last):
@@ -93,7 +98,8 @@ def check_parties(names: Sequence[str], columns: Sequence[int]) -> None:
 
 
 class Malformed(ValueError):
-    """What another party sent is not what the protocol has there: type, shape, or a number that is none.  role: who sent it."""
+    """What another party sent is not what the protocol has there: type, shape, or a number that is
+    none.  role: who sent it."""
 
     def __init__(self, sentence: str, role: str):
         super().__init__(sentence)
@@ -103,7 +109,8 @@ class Malformed(ValueError):
 def tensor_from(
     sender: str, name: str, payload: object, shape: tuple[int, ...], dtype: torch.dtype
 ) -> torch.Tensor:
-    """A payload that came, if it is a tensor of this shape and type, all finite; Malformed, without any value, if not.
+    """A payload that came, if it is a tensor of this shape and type, all finite; Malformed, without
+    any value, if not.
 
     >>> tensor_from("B", "words", torch.zeros(2, 3), (2, 3), torch.int32)
     Traceback (most recent call last):
@@ -134,10 +141,12 @@ def seed_from(sender: str, payload: object) -> Stream:
 class Side:
     """What one party of a protocol is and has: public sizes, and its own source of secrets.
 
-    name: of this party.  names, columns: of all holders, in one order for everybody.  width: of h1; the sides of an
-    `in_process.Protocol` get it with the first batch.  stream: this party's alone; None: the operating system's CSPRNG.  dtype: of X and h1.
-    streams: every source that this side draws from in sequence, by name, once `connect` is done; each has a `position` and a
-    `seek(position)`, so that a side made again with the same stream goes on where this one stopped.
+    name: of this party.  names, columns: of all holders, in one order for everybody.  width: of h1;
+    the sides of an `in_process.Protocol` get it with the first batch.  stream: this party's alone;
+    None: the operating system's CSPRNG.  dtype: of X and h1.
+    streams: every source that this side draws from in sequence, by name, once `connect` is done;
+    each has a `position` and a `seek(position)`, so that a side made again with the same stream
+    goes on where this one stopped.
     takes: what else a side of this class can be given, by name.
     """
 
@@ -163,7 +172,8 @@ class Side:
 
 
 class Holder(Side):
-    """One data holder's side.  X: its features (N, d_i), which never leave it; batch: the rows that the current step uses."""
+    """One data holder's side.  X: its features (N, d_i), which never leave it; batch: the rows that
+    the current step uses."""
 
     def __init__(self, name: str, **common):
         super().__init__(name, **common)
@@ -176,7 +186,8 @@ class Holder(Side):
     def checked(self, X: torch.Tensor) -> torch.Tensor:
         """The features in dtype and contiguous.
 
-        X: (N, d_i) tensor or array, N >= 1, finite.  ValueError that names the holder and says what was given.
+        X: (N, d_i) tensor or array, N >= 1, finite.  ValueError that names the holder and says what
+        was given.
         """
         X = torch.as_tensor(X).to(self.dtype).contiguous()
         if X.ndim != 2 or X.shape[1] != self.n_columns:
@@ -198,7 +209,8 @@ class Holder(Side):
         self._keep(self.checked(X))
 
     def _keep(self, X: torch.Tensor) -> None:
-        """X, and a copy that lies column by column: narrow products of it are three times faster."""
+        """X, and a copy that lies column by column: narrow products of it are three times
+        faster."""
         self.X, self._columns, self.batch = X, X.T.contiguous().T, None
 
     def prepare(self) -> Program:
@@ -208,9 +220,11 @@ class Holder(Side):
     def step(self, rows: Rows, theta: torch.Tensor) -> Program:
         """One batch: this holder's part of h1, so that the server gets h1 and nobody anything else.
 
-        rows: as in `check_rows`, the same at all holders.  theta: (d_i, width), this holder's weights.
-        All that can be refused is refused now, before the program runs and anything is sent: ValueError without data, for
-        rows that are not there, a theta that is not finite, or a part of h1 that has no room in fixed point.
+        rows: as in `check_rows`, the same at all holders.  theta: (d_i, width), this holder's
+        weights.
+        All that can be refused is refused now, before the program runs and anything is sent:
+        ValueError without data, for rows that are not there, a theta that is not finite, or a part
+        of h1 that has no room in fixed point.
         """
         if self.X is None:
             raise ValueError(
@@ -232,7 +246,8 @@ class Holder(Side):
             )
 
     def begin(self, rows: Rows, theta: torch.Tensor) -> Program:
-        """`step` for rows and weights that were checked: takes the batch, refuses what has no room, returns what is left to do."""
+        """`step` for rows and weights that were checked: takes the batch, refuses what has no room,
+        returns what is left to do."""
         raise NotImplementedError
 
     def take(self, rows: Rows) -> torch.Tensor:
@@ -241,7 +256,8 @@ class Holder(Side):
         return self.batch
 
     def product(self, theta: torch.Tensor) -> torch.Tensor:
-        """X_i theta_i on the batch, (n, width), in the clear and for this holder only; it lies column by column too."""
+        """X_i theta_i on the batch, (n, width), in the clear and for this holder only; it lies
+        column by column too."""
         return (theta.T @ self.batch.T).T
 
     def to_server(self, name: str, payload: torch.Tensor) -> Program:
@@ -257,7 +273,8 @@ class Server(Side):
         return nothing()
 
     def step(self, n: int) -> Program:
-        """One batch of n rows; returns h1 (n, width) of dtype.  Malformed if a payload of another shape or type comes."""
+        """One batch of n rows; returns h1 (n, width) of dtype.  Malformed if a payload of another
+        shape or type comes."""
         raise NotImplementedError
 
     def gather(
@@ -272,12 +289,14 @@ class Server(Side):
         return received
 
     def decoded(self, total: torch.Tensor) -> torch.Tensor:
-        """The numbers that integers of 2^-16 stand for, in dtype: exact in float64, rounded once in float32."""
+        """The numbers that integers of 2^-16 stand for, in dtype: exact in float64, rounded once in
+        float32."""
         return total * torch.tensor(2.0**-FRACTIONAL_BITS, dtype=self.dtype)
 
 
 class Dealing(Side):
-    """The dealer's side, where a protocol has one: it sends random numbers that satisfy a relation, and gets nothing."""
+    """The dealer's side, where a protocol has one: it sends random numbers that satisfy a relation,
+    and gets nothing."""
 
     n_rows = 0
 
@@ -287,7 +306,8 @@ class Dealing(Side):
         return nothing()
 
     def deal(self, rows: Rows) -> Program:
-        """What one batch needs, of width `self.width`; rows as in `check_rows`, in the order in which batches will use them.
+        """What one batch needs, of width `self.width`; rows as in `check_rows`, in the order in
+        which batches will use them.
 
         ValueError, before the program runs, without a data set or for rows that are not there.
         """
@@ -303,7 +323,8 @@ class Dealing(Side):
 
 
 def check_room(name: str, part: torch.Tensor, bits: int, *, n_terms: int) -> None:
-    """Refuse a holder's part of 2^16 h1 that is not finite, or of which n_terms as large do not fit a signed word.
+    """Refuse a holder's part of 2^16 h1 that is not finite, or of which n_terms as large do not fit
+    a signed word.
 
     |part| <= 2^(bits-1) / n_terms - 1,  where the 1 is for rounding
 

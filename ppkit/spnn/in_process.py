@@ -1,4 +1,5 @@
-"""All sides of a protocol in one process, their messages in a Transcript: what notebooks and `layer` compute with."""
+"""All sides of a protocol in one process, their messages in a Transcript: what notebooks and
+`layer` compute with."""
 
 from __future__ import annotations
 
@@ -25,11 +26,14 @@ from ppkit.spnn.randomness import Stream
 
 
 class Protocol:
-    """One way to compute h1 at the server, with all parties in one process; the subclasses say which sides it has.
+    """One way to compute h1 at the server, with all parties in one process; the subclasses say
+    which sides it has.
 
-    holders: how many columns each holder has, k >= 2 numbers >= 1.  transcript: where every message is written down.
-    stream: where all secrets come from; None: from the operating system's CSPRNG, each party for itself. A stream made
-    by Stream.seeded_for_teaching makes all secrets repeat, and is for teaching only.
+    holders: how many columns each holder has, k >= 2 numbers >= 1.  transcript: where every message
+    is written down.
+    stream: where all secrets come from; None: from the operating system's CSPRNG, each party for
+    itself. A stream made by Stream.seeded_for_teaching makes all secrets repeat, and is for
+    teaching only.
     dtype: torch.float32 or torch.float64, in which holders keep X.  choices: what the sides take.
 
     prepare(X_parts) is called once per data set, then forward(rows, theta_parts) for every batch.
@@ -73,7 +77,8 @@ class Protocol:
 
     @classmethod
     def side(cls, role: str, *, names: Sequence[str], columns: Sequence[int], **choices) -> Side:
-        """One party's side of this protocol, made of what this party has; see `protocols.side_of`."""
+        """One party's side of this protocol, made of what this party has; see
+        `protocols.side_of`."""
         holder, server, dealer = cls.sides
         made = {SERVER: server, DEALER: dealer}.get(role, holder)
         if made is None or made is holder and role not in names:
@@ -106,8 +111,10 @@ class Protocol:
     def prepare(self, X_parts: Sequence[torch.Tensor]) -> None:
         """Give each holder its columns of one data set.
 
-        X_parts: one (N, d_i) tensor or array a holder, rows in the same order at all of them, finite.
-        ValueError that names the holder, if the number of parts, of rows or of columns is not right or a value not finite.
+        X_parts: one (N, d_i) tensor or array a holder, rows in the same order at all of them,
+        finite.
+        ValueError that names the holder, if the number of parts, of rows or of columns is not right
+        or a value not finite.
         """
         if len(X_parts) != len(self.holders):
             raise ValueError(
@@ -125,10 +132,11 @@ class Protocol:
         self._set_up()
 
     def forward(self, rows: Rows, thetas: Sequence[torch.Tensor]) -> torch.Tensor:
-        """h1 of the rows as the server has it: (n, width) of dtype.  thetas: one (d_i, width) tensor a holder.
+        """h1 of the rows as the server has it: (n, width) of dtype.  thetas: one (d_i, width)
+        tensor a holder.
 
-        ValueError if nothing was prepared, rows are not among what was (`check_rows`), a theta is not finite (with its
-        holder), or a value leaves the fixed-point range.
+        ValueError if nothing was prepared, rows are not among what was (`check_rows`), a theta is
+        not finite (with its holder), or a value leaves the fixed-point range.
         """
         if not self.n_rows:
             raise ValueError(
@@ -142,7 +150,8 @@ class Protocol:
     def error_bound(self, rows: Rows, thetas: Sequence[torch.Tensor]) -> torch.Tensor:
         """How far h1 may lie from X theta, for each entry: (n, width) float64, for dtype float64.
 
-        k 2^-17: every holder rounds its own product once. In float32 the product's own rounding comes on top.
+        k 2^-17: every holder rounds its own product once. In float32 the product's own rounding
+        comes on top.
         """
         check_rows(rows, self.n_rows)
         shape = len(self.holders[0].take(rows)), thetas[0].shape[1]
@@ -164,7 +173,8 @@ class Protocol:
         return self._mailroom.run(programs)[SERVER]
 
     def _begin(self, rows: Rows, thetas: list[torch.Tensor]) -> dict[str, Program]:
-        """What holders (and the dealer) do for one batch: {party: program}. All that is refused is refused here."""
+        """What holders (and the dealer) do for one batch: {party: program}. All that is refused is
+        refused here."""
         return {
             holder.name: holder.begin(rows, theta) for holder, theta in zip(self.holders, thetas)
         }

@@ -1,4 +1,5 @@
-"""The first layer as a torch module whose weights stay with the holders, and the whole network of three parts."""
+"""The first layer as a torch module whose weights stay with the holders, and the whole network of
+three parts."""
 
 from __future__ import annotations
 
@@ -15,17 +16,21 @@ from ppkit.spnn.randomness import Stream
 
 
 class FirstLayer(nn.Module):
-    """h1 = X_1 theta_1 + ... + X_k theta_k, computed by the chosen protocol; loss.backward() reaches every theta_i.
+    """h1 = X_1 theta_1 + ... + X_k theta_k, computed by the chosen protocol; loss.backward()
+    reaches every theta_i.
 
-    backward: the server sends G = dL/dh1 to each holder, and holder i computes dL/dtheta_i = X_i^T G by itself
+    backward: the server sends G = dL/dh1 to each holder, and holder i computes dL/dtheta_i = X_i^T
+    G by itself
 
-    holders: columns of each holder, k >= 2.  width: of h1, >= 1.  protocol: one of protocols.PROTOCOLS; choices: what the
-    protocol itself takes (form=, truncation=, key_bits=, ...).  rng: draws theta, the same numbers for every protocol and
-    every way to split the columns.  dtype: torch.float32 or torch.float64, of X, theta and what forward returns.
-    stream: source of all secrets; None: the operating system's CSPRNG; a seeded one is for teaching only.
+    holders: columns of each holder, k >= 2.  width: of h1, >= 1.  protocol: one of
+    protocols.PROTOCOLS; choices: what the protocol itself takes (form=, truncation=, key_bits=,
+    ...).  rng: draws theta, the same numbers for every protocol and every way to split the columns.  dtype: torch.float32 or torch.float64, of X, theta and what forward returns.
+    stream: source of all secrets; None: the operating system's CSPRNG; a seeded one is for teaching
+    only.
     transcript: where messages are written down; None: a new one that keeps sizes only.
-    theta: a ParameterList, theta[i] (d_i, width) stays with holder i.  h1: after a forward pass, what the server got, outside
-    autograd; after backward h1.grad is what the holders got.  Start: theta ~ U(-1/sqrt(d), 1/sqrt(d)), d = sum of d_i.
+    theta: a ParameterList, theta[i] (d_i, width) stays with holder i.  h1: after a forward pass,
+    what the server got, outside autograd; after backward h1.grad is what the holders got.  Start:
+    theta ~ U(-1/sqrt(d), 1/sqrt(d)), d = sum of d_i.
     ValueError where an argument is out of range.
     Source: zhou2021, Fig. 4 and section 4.3. As there, the layer has no bias.
 
@@ -61,20 +66,24 @@ class FirstLayer(nn.Module):
         self.h1: torch.Tensor | None = None
 
     def prepare(self, X_parts: Sequence[torch.Tensor]) -> None:
-        """Give each holder its columns (N, d_i) of the data set, once; rows in the same order at all of them.
+        """Give each holder its columns (N, d_i) of the data set, once; rows in the same order at
+        all of them.
 
-        ValueError that names the holder, if shapes or row counts do not fit or a value is not finite.
+        ValueError that names the holder, if shapes or row counts do not fit or a value is not
+        finite.
         """
         self.protocol.prepare(X_parts)
 
     def forward(self, rows: Rows) -> torch.Tensor:
-        """h1 of these rows of the data set, at the server: (n, width).  rows: a slice, row numbers, or a tensor of them."""
+        """h1 of these rows of the data set, at the server: (n, width).  rows: a slice, row numbers,
+        or a tensor of them."""
         self.transcript.next_step()
         return _ByProtocol.apply(self, rows, *self.theta)
 
 
 class _ByProtocol(torch.autograd.Function):
-    """Autograd's view of a protocol: it sees no shares, masks or ciphertexts, only h1 and each holder's own X_i^T G."""
+    """Autograd's view of a protocol: it sees no shares, masks or ciphertexts, only h1 and each
+    holder's own X_i^T G."""
 
     @staticmethod
     def forward(ctx, layer, rows, *thetas):
@@ -108,10 +117,13 @@ def hand_over(
     *,
     seen: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The same tensor, sent from one party to another; its gradient dL/d(name) travels back in the backward pass.
+    """The same tensor, sent from one party to another; its gradient dL/d(name) travels back in the
+    backward pass.
 
-    What Fig. 4 of the paper writes as h.to("client_a"). Returns h with both messages written down, each in a new round.
-    seen: a tensor that gets the gradient as its .grad, for who wants to look at it, such as h.detach().
+    What Fig. 4 of the paper writes as h.to("client_a"). Returns h with both messages written down,
+    each in a new round.
+    seen: a tensor that gets the gradient as its .grad, for who wants to look at it, such as
+    h.detach().
     """
     return _HandOver.apply(h, transcript, sender, receiver, name, seen)
 
@@ -133,16 +145,20 @@ class _HandOver(torch.autograd.Function):
 
 
 class SPNN(nn.Module):
-    """The network in three parts: the holders' first layer, the server's hidden layers, the label holder's output.
+    """The network in three parts: the holders' first layer, the server's hidden layers, the label
+    holder's output.
 
-    h1 = X theta at the server by protocol;  h_L = f(h1) on the server;  logits = h_L w + b at the label holder
+    h1 = X theta at the server by protocol;  h_L = f(h1) on the server;  logits = h_L w + b at the
+    label holder
 
-    holders, protocol, rng, dtype, stream, transcript, choices: as in `FirstLayer`; the start is that of `models.mlp` with
-    the same rng, for every protocol and every way to split the columns.
-    hidden: widths of the hidden layers, the first is h1's, e.g. (8, 8).  activation: one of models.ACTIVATIONS for all
-    hidden layers, or one each.  n_outputs: logits, 1 for a binary task.  label_holder: number of the holder with the labels.
-    first, hidden, output: the three parts; the loss is the label holder's to compute, from the logits. After a forward pass
-    h1 and h_last are what the server and the label holder got, outside autograd; after backward their .grad was sent back.
+    holders, protocol, rng, dtype, stream, transcript, choices: as in `FirstLayer`; the start is
+    that of `models.mlp` with the same rng, for every protocol and every way to split the columns.
+    hidden: widths of the hidden layers, the first is h1's, e.g. (8, 8).  activation: one of
+    models.ACTIVATIONS for all hidden layers, or one each.  n_outputs: logits, 1 for a binary task.
+    label_holder: number of the holder with the labels.
+    first, hidden, output: the three parts; the loss is the label holder's to compute, from the
+    logits. After a forward pass h1 and h_last are what the server and the label holder got, outside
+    autograd; after backward their .grad was sent back.
     ValueError where an argument is out of range, or no holder has the labels.
     Source: zhou2021, Algorithm 1, Fig. 4 and equations 3 and 4.
 
@@ -198,7 +214,8 @@ class SPNN(nn.Module):
 
     @property
     def h1(self) -> torch.Tensor | None:
-        """What the server got in the last forward pass, before the activation; .grad after backward."""
+        """What the server got in the last forward pass, before the activation; .grad after
+        backward."""
         return self.first.h1
 
     @property
@@ -207,7 +224,8 @@ class SPNN(nn.Module):
         return self.first.theta
 
     def prepare(self, X_parts: Sequence[torch.Tensor]) -> None:
-        """Give each holder its columns of the data set, once, test rows too if they are to go through the protocol."""
+        """Give each holder its columns of the data set, once, test rows too if they are to go
+        through the protocol."""
         self.first.prepare(X_parts)
 
     def forward(self, rows: Rows) -> torch.Tensor:
@@ -220,7 +238,8 @@ class SPNN(nn.Module):
 
     @torch.no_grad()
     def logits(self, X_parts: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Logits (N, n_outputs) of any rows, in plaintext and without messages: for measuring by who has all columns."""
+        """Logits (N, n_outputs) of any rows, in plaintext and without messages: for measuring by
+        who has all columns."""
         return self.output(
             self.hidden(
                 sum(X.to(theta.dtype) @ theta for X, theta in zip(X_parts, self.theta, strict=True))

@@ -1,4 +1,5 @@
-"""The first layer on additive shares mod 2^64, with the same secrecy as Algorithm 2 for fewer bytes."""
+"""The first layer on additive shares mod 2^64, with the same secrecy as Algorithm 2 for fewer
+bytes."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ class _LeanHolder(SharingHolder):
         self._E = yield from self._open("X - U", X - self._U)
 
     def _share_of_all(self, secret: torch.Tensor, *, dim: int) -> torch.Tensor:
-        """This holder's share of all holders' secrets side by side: the rest of its own, and what it draws from their seeds."""
+        """This holder's share of all holders' secrets side by side: the rest of its own, and what
+        it draws from their seeds."""
         shape = list(secret.shape)
         parts = {
             self.name: share(secret, n_parties=len(self.names), stream=list(self._to.values()))[0]
@@ -121,19 +123,25 @@ class _LeanDealer(Dealing):
 
 
 class Lean(SharingProtocol):
-    """Algorithm 2 with X - U opened once per data set, random shares sent as seeds, and 32 bits a number to the server.
+    """Algorithm 2 with X - U opened once per data set, random shares sent as seeds, and 32 bits a
+    number to the server.
 
     once:  <X> = share(X), E = open(X - U);   a step:  <theta> = share(theta), F = open(theta - V),
-           z_i = W_i + U_i F + E V_i (first holder also E F),   to the server: y_i = floor((z_i + 2^31) / 2^32) mod 2^32
+           z_i = W_i + U_i F + E V_i (first holder also E F),   to the server: y_i = floor((z_i +
+           2^31) / 2^32) mod 2^32
 
-    theta has 32 fractional bits (X has 16): the ring has room for them, and rounding theta is what costs most otherwise.
-    The rounding of each share is exact: of z mod 2^64 the bits above 2^32 are the sum of the shares' bits above, and k
-    roundings, mod 2^32. So h1 is off by at most k/2 units of 2^-16, on average by nothing, for any k, and, unlike every
-    truncation inside the ring, with no chance of failure. |h1| < 2^15.
-    The rounding is random and drawn anew in each pass: who averages h1 over many passes on the same rows and weights gets the
-    last digit back (rms error .41 units over one pass, .02 over 400 with two holders); that is precision, not secrecy.
-    Guarantee: as Published, computational (AES-256) where a seed stands for a share. X - U is opened once for one X; V is
-    fresh for every step, so E and F are uniform together. The dealer must collude with nobody, the server included.
+    theta has 32 fractional bits (X has 16): the ring has room for them, and rounding theta is what
+    costs most otherwise.
+    The rounding of each share is exact: of z mod 2^64 the bits above 2^32 are the sum of the
+    shares' bits above, and k roundings, mod 2^32. So h1 is off by at most k/2 units of 2^-16, on
+    average by nothing, for any k, and, unlike every truncation inside the ring, with no chance of
+    failure. |h1| < 2^15.
+    The rounding is random and drawn anew in each pass: who averages h1 over many passes on the same
+    rows and weights gets the last digit back (rms error .41 units over one pass, .02 over 400 with
+    two holders); that is precision, not secrecy.
+    Guarantee: as Published, computational (AES-256) where a seed stands for a share. X - U is
+    opened once for one X; V is fresh for every step, so E and F are uniform together. The dealer
+    must collude with nobody, the server included.
     Departs from the paper: it shares X anew for each batch and sends 64 bits a number.
     """
 

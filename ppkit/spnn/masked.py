@@ -1,6 +1,8 @@
-"""The first layer without any multiplication on shares: every holder hides its own X_i theta_i under masks that cancel.
+"""The first layer without any multiplication on shares: every holder hides its own X_i theta_i
+under masks that cancel.
 
-Each holder knows its own X_i and its own theta_i in the clear, so only the sum over holders needs hiding.
+Each holder knows its own X_i and its own theta_i in the clear, so only the sum over holders needs
+hiding.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ Ticket = tuple[int, int]
 
 
 class MaskReused(ValueError):
-    """A mask was asked for twice: the difference of two messages under one mask is X_i (theta_t - theta_s) in the clear."""
+    """A mask was asked for twice: the difference of two messages under one mask is X_i (theta_t -
+    theta_s) in the clear."""
 
 
 class HolderMissing(ValueError):
@@ -36,9 +39,11 @@ class PairMasks:
     m_i = sum_(j > i) r_ij - sum_(j < i) r_ji mod 2^32,  so that m_1 + ... + m_k = 0
 
     r_ij: AES-CTR words from the seed that i and j share, for one ticket (step, batch).
-    seeds: {number of the other holder: the Stream that only the two have}.  me: this holder's number.
-    Guarantee: the masks of any k - 1 holders are jointly uniform to everyone without their seeds, and those of the
-    holders outside a coalition are uniform up to their sum; computational (AES-256), for each ticket anew.
+    seeds: {number of the other holder: the Stream that only the two have}.  me: this holder's
+    number.
+    Guarantee: the masks of any k - 1 holders are jointly uniform to everyone without their seeds,
+    and those of the holders outside a coalition are uniform up to their sum; computational
+    (AES-256), for each ticket anew.
     """
 
     def __init__(self, me: int, seeds: Mapping[int, Stream]):
@@ -51,7 +56,8 @@ class PairMasks:
         return self._last[0]
 
     def seek(self, position: int) -> None:
-        """Spend all masks up to this step, as if they had been given out.  MaskReused for a step before the last one."""
+        """Spend all masks up to this step, as if they had been given out.  MaskReused for a step
+        before the last one."""
         if position < self.position:
             raise MaskReused(
                 f"masks go forward only: step {self.position} is spent, got {position}"
@@ -61,8 +67,9 @@ class PairMasks:
     def mask(self, shape: tuple[int, ...], ticket: Ticket | None = None) -> torch.Tensor:
         """The mask for one ticket, int32 of this shape (n, width).
 
-        ticket: (step, batch), both >= 0, larger than the one before (step first); MaskReused if it is not. None: the first
-        batch of the next step, from step 1 on, which all holders reach together.
+        ticket: (step, batch), both >= 0, larger than the one before (step first); MaskReused if it
+        is not. None: the first batch of the next step, from step 1 on, which all holders reach
+        together.
         """
         if ticket is None:
             ticket = self.position + 1, 0
@@ -87,10 +94,10 @@ def unmask(messages: Mapping[str, torch.Tensor], holders: Sequence[str]) -> torc
 
     messages: {holder: words (n, width)}.  holders: all names that take part.
     Returns 2^16 h1 (n, width), int32.  HolderMissing if a message is not there.
-    Drop-out rule: the server then drops the step; all holders go on with the next ticket, and one that is gone for good is
-    taken out only by preparing anew without it. The server must not ask for the seed or the mask of a missing holder: its
-    message may only be late, and with the mask it would read X_i theta_i in the clear. The words that did arrive are uniform
-    and useless to it.
+    Drop-out rule: the server then drops the step; all holders go on with the next ticket, and one
+    that is gone for good is taken out only by preparing anew without it. The server must not ask
+    for the seed or the mask of a missing holder: its message may only be late, and with the mask it
+    would read X_i theta_i in the clear. The words that did arrive are uniform and useless to it.
     """
     missing = [name for name in holders if name not in messages]
     if missing:
@@ -105,7 +112,8 @@ class _MaskedHolder(Holder):
     masks: PairMasks
 
     def connect(self):
-        """Each pair agrees on a seed once: the first draws it and sends it to the second, over a link of their own."""
+        """Each pair agrees on a seed once: the first draws it and sends it to the second, over a
+        link of their own."""
         me, own, seeds = self.names.index(self.name), self._stream or Stream(), {}
         for i, other in enumerate(self.names):
             if i > me:
@@ -135,14 +143,17 @@ class _MaskedServer(Server):
 
 
 class Masked(Protocol):
-    """Holder i sends round(2^16 X_i theta_i) + m_i mod 2^32, the server adds; with two holders m_A = r, m_B = -r.
+    """Holder i sends round(2^16 X_i theta_i) + m_i mod 2^32, the server adds; with two holders m_A
+    = r, m_B = -r.
 
-    Rounding comes before masking: a mask can only hide a whole number mod 2^32, the fraction left of an unrounded value
-    would travel beside it in the clear. |h1| < 2^15.
-    Guarantee: under the paper's model the server's view is k words, uniform but for their sum, which is h1, and holders see
-    nothing; the same if the server colludes with up to k - 2 holders: it then also gets the sum over the others.
-    Departs from the paper: not in it. It needs what Algorithm 3 and the backward pass need too, that each holder knows its
-    own X_i and theta_i; with Algorithm 2 theta_i could be secret from its own holder.
+    Rounding comes before masking: a mask can only hide a whole number mod 2^32, the fraction left
+    of an unrounded value would travel beside it in the clear. |h1| < 2^15.
+    Guarantee: under the paper's model the server's view is k words, uniform but for their sum,
+    which is h1, and holders see nothing; the same if the server colludes with up to k - 2 holders:
+    it then also gets the sum over the others.
+    Departs from the paper: not in it. It needs what Algorithm 3 and the backward pass need too,
+    that each holder knows its own X_i and theta_i; with Algorithm 2 theta_i could be secret from
+    its own holder.
     """
 
     name = "masked"
@@ -195,7 +206,8 @@ def _words(stream: Stream, shape: tuple[int, int]) -> torch.Tensor:
 
 @numba.njit(nogil=True, cache="NUMBA_CACHE_DIR" in os.environ)
 def _add_rounded(part, words, room):
-    """words += round(part) mod 2^w in one pass, halves to even; False, for a caller that must not send, outside +-room."""
+    """words += round(part) mod 2^w in one pass, halves to even; False, for a caller that must not
+    send, outside +-room."""
     fits = True
     for i in range(part.size):
         whole = np.rint(part[i])

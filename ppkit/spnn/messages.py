@@ -19,7 +19,8 @@ class Message:
 
     n_bytes: on the wire, without framing.
     round: messages of one round travel at the same time; the next round waits for them.
-    step: the training step, 0 for what is sent once before training.  phase: "online" or "offline" (from the dealer).
+    step: the training step, 0 for what is sent once before training.  phase: "online" or "offline"
+    (from the dealer).
     """
 
     sender: str
@@ -35,8 +36,9 @@ class Message:
 class Transcript:
     """The record of one run.
 
-    keep: "payloads" keeps a copy of what was sent (for the tests of each party's view, and for attacks); "sizes" only
-    how much, which costs some microseconds a message and no memory that grows with the batch.
+    keep: "payloads" keeps a copy of what was sent (for the tests of each party's view, and for
+    attacks); "sizes" only how much, which costs some microseconds a message and no memory that
+    grows with the batch.
 
     >>> transcript = Transcript()
     >>> _ = transcript.send("A", "server", "words", torch.zeros(5, 8, dtype=torch.int32))
@@ -60,9 +62,11 @@ class Transcript:
         n_bytes: int | None = None,
         phase: str = "online",
     ) -> torch.Tensor | bytes:
-        """Hand over a payload in the current round and write it down; returns it, as the receiver has it.
+        """Hand over a payload in the current round and write it down; returns it, as the receiver
+        has it.
 
-        n_bytes: what it takes on the wire; default its own size (a tensor's elements times their width, a text's length).
+        n_bytes: what it takes on the wire; default its own size (a tensor's elements times their
+        width, a text's length).
         """
         is_tensor = isinstance(payload, torch.Tensor)
         if n_bytes is None:

@@ -1,18 +1,23 @@
-"""zhou2021's Algorithm 3: the first layer under Paillier's encryption, many fixed-point numbers in one ciphertext.
+"""zhou2021's Algorithm 3: the first layer under Paillier's encryption, many fixed-point numbers in
+one ciphertext.
 
-The server makes the keys; holder 1 sends Enc(X_1 theta_1) to holder 2, each adds its own encryption and passes the sum on, the
-last one sends it to the server, which decrypts h1 = sum_i X_i theta_i. As published every element is a ciphertext of its own
-(`first_layer_elementwise`, by phe: slow and obvious). Here a plaintext of 2,047 bits is filled with 49 numbers.
+The server makes the keys; holder 1 sends Enc(X_1 theta_1) to holder 2, each adds its own encryption
+and passes the sum on, the last one sends it to the server, which decrypts h1 = sum_i X_i theta_i.
+As published every element is a ciphertext of its own (`first_layer_elementwise`, by phe: slow and
+obvious). Here a plaintext of 2,047 bits is filled with 49 numbers.
 
-Who sees what (semi-honest, the server colludes with nobody). A holder sees a ciphertext whose key it lacks. The server sees
-the last ciphertext only: (1 + n)^m h_n^(a_1 + ... + a_k), m the packed sums. m is a function of the sums alone, carries
-included, since no field overflows into the next; the exponents do not depend on anybody's numbers. So a simulator makes the
-server's view from h1 alone, exactly, and nobody need randomise the sum again. Every holder must *encrypt* its part, though:
-if it only multiplied (1 + n)^m_i onto what came in, who sees both ciphertexts (the holder before it, or anyone on the wire)
-would divide them and read m_i. And the way from holder to holder must be closed to the server, whose key opens it.
+Who sees what (semi-honest, the server colludes with nobody). A holder sees a ciphertext whose key
+it lacks. The server sees the last ciphertext only: (1 + n)^m h_n^(a_1 + ... + a_k), m the packed
+sums. m is a function of the sums alone, carries included, since no field overflows into the next;
+the exponents do not depend on anybody's numbers. So a simulator makes the server's view from h1
+alone, exactly, and nobody need randomise the sum again. Every holder must *encrypt* its part,
+though:
+if it only multiplied (1 + n)^m_i onto what came in, who sees both ciphertexts (the holder before
+it, or anyone on the wire) would divide them and read m_i. And the way from holder to holder must be
+closed to the server, whose key opens it.
 
-phe (1.5, https://github.com/data61/python-paillier) is under the GPLv3: who passes on a work that builds on it takes on its
-conditions. Only `phe_keys` and `first_layer_elementwise` use it.
+phe (1.5, https://github.com/data61/python-paillier) is under the GPLv3: who passes on a work that
+builds on it takes on its conditions. Only `phe_keys` and `first_layer_elementwise` use it.
 """
 
 from __future__ import annotations
@@ -53,13 +58,16 @@ _CHUNK = 32  # ciphertexts a worker takes at a time: 20 to 80 ms
 
 @dataclass(frozen=True)
 class Packing:
-    """How many bits each number of a ciphertext is given: declared before anything is encrypted, equal for all holders.
+    """How many bits each number of a ciphertext is given: declared before anything is encrypted,
+    equal for all holders.
 
     field_bits = value_bits + ceil(log2 n_terms);  a number v is stored as v + 2^(value_bits - 1)
 
-    The offset makes every number non-negative, so that a negative one does not borrow from its neighbour; a sum of n_terms
-    of them stays below n_terms 2^value_bits <= 2^field_bits, so that none carries into it.
-    value_bits: -2^(value_bits-1) <= v < 2^(value_bits-1), 2 to 63. 40 holds |x theta| < 2^23 at 16 fractional bits.
+    The offset makes every number non-negative, so that a negative one does not borrow from its
+    neighbour; a sum of n_terms of them stays below n_terms 2^value_bits <= 2^field_bits, so that
+    none carries into it.
+    value_bits: -2^(value_bits-1) <= v < 2^(value_bits-1), 2 to 63. 40 holds |x theta| < 2^23 at 16
+    fractional bits.
     n_terms: encryptions that may be added up, >= 1: the number of holders.
     ValueError if out of range, or if field_bits > 64 (a sum could leave int64).
 
@@ -99,7 +107,8 @@ class Packing:
         return room // self.field_bits
 
     def pack(self, public: PublicKey, values: torch.Tensor) -> list[int]:
-        """The plaintexts for int64 values in row-major order, the first number lowest; ValueError if one is out of range."""
+        """The plaintexts for int64 values in row-major order, the first number lowest; ValueError
+        if one is out of range."""
         flat, size = values.flatten(), self.n_fields(public)
         if flat.numel() and (int(flat.min()) < -self.offset or int(flat.max()) >= self.offset):
             worst = int(flat.min()) if int(flat.min()) < -self.offset else int(flat.max())
@@ -115,7 +124,8 @@ class Packing:
     def unpack(
         self, public: PublicKey, plaintexts: list[int], n_values: int, *, n_terms: int
     ) -> torch.Tensor:
-        """The sums of n_terms packed values, (n_values,) int64; ValueError if a plaintext is no such sum."""
+        """The sums of n_terms packed values, (n_values,) int64; ValueError if a plaintext is no
+        such sum."""
         size, most, sums = self.n_fields(public), n_terms * ((1 << self.value_bits) - 1), []
         for start, plaintext in zip(range(0, n_values, size), plaintexts, strict=True):
             fields, count = (
@@ -135,7 +145,8 @@ class Packing:
 class Ciphertexts:
     """An encrypted tensor.
 
-    payload: the ciphertexts one after the other, each `ciphertext_bytes` long, big-endian: what is sent.
+    payload: the ciphertexts one after the other, each `ciphertext_bytes` long, big-endian: what is
+    sent.
     public: the key they are under.  shape: of the tensor inside.  packing: how it is packed.
     n_terms: how many encryptions are added up in it.  Everything but the payload is public.
     """
@@ -148,7 +159,8 @@ class Ciphertexts:
 
     @property
     def n_bytes(self) -> int:
-        """Size on the wire; it depends on the shape, the packing and the key, never on the numbers."""
+        """Size on the wire; it depends on the shape, the packing and the key, never on the
+        numbers."""
         return len(self.payload)
 
     def integers(self) -> list[int]:
@@ -171,14 +183,16 @@ def encrypt(
     """Encrypt a tensor of fixed-point numbers, many in each ciphertext.
 
     values: int64 of any shape, in the range of the packing (`fixed_point.encode` of X_i theta_i).
-    stream: where the randomness comes from; default the operating system. Two calls with the same words of a stream give away
-    the differences of their values; `Stream.seeded_for_teaching` is for teaching only.
+    stream: where the randomness comes from; default the operating system. Two calls with the same
+    words of a stream give away the differences of their values; `Stream.seeded_for_teaching` is for
+    teaching only.
     pool: `workers(2)` spreads the ciphertexts over two processes; the randomness is drawn here.
-    Returns Ciphertexts with n_terms=1.  ValueError if a value is out of range, with the value and the range, or if the key is
-    too small for the packing.
-    Guarantee: two tensors of one shape cannot be told apart without the private key, under the assumptions of `paillier_keys`.
-    Source: zhou2021, Algorithm 3, line 2.  Departs from it: packed, at a fixed scale (phe sends every number's own exponent in
-    the clear, that is, its size).
+    Returns Ciphertexts with n_terms=1.  ValueError if a value is out of range, with the value and
+    the range, or if the key is too small for the packing.
+    Guarantee: two tensors of one shape cannot be told apart without the private key, under the
+    assumptions of `paillier_keys`.
+    Source: zhou2021, Algorithm 3, line 2.  Departs from it: packed, at a fixed scale (phe sends
+    every number's own exponent in the clear, that is, its size).
 
     >>> public, private = generate_keys(bits=512, teaching=True)
     >>> packing = Packing(value_bits=40, n_terms=2)
@@ -217,7 +231,8 @@ def encrypt(
 def add(public: PublicKey, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
     """The encryption of the sum of two encrypted tensors: products modulo n^2; no private key.
 
-    ValueError if the keys, the packings or the shapes differ, or if more terms were added than the packing has head-room for.
+    ValueError if the keys, the packings or the shapes differ, or if more terms were added than the
+    packing has head-room for.
     Source: zhou2021, Algorithm 3, line 3.
     """
     if not public == a.public == b.public:
@@ -242,7 +257,8 @@ def decrypt(private: PrivateKey, c: Ciphertexts, *, pool: Executor | None = None
     """The sums inside, int64 of the tensor's shape, exact.
 
     pool: `workers(2)` spreads the ciphertexts over two processes, which are handed the private key.
-    ValueError if the ciphertexts are under another key, or if what is inside is no sum of as many packed tensors.
+    ValueError if the ciphertexts are under another key, or if what is inside is no sum of as many
+    packed tensors.
     Source: zhou2021, Algorithm 3, line 4.
     """
     if private.public != c.public:
@@ -260,11 +276,14 @@ def decrypt(private: PrivateKey, c: Ciphertexts, *, pool: Executor | None = None
 
 
 def workers(processes: int = 2) -> ProcessPoolExecutor:
-    """Processes that encrypt and decrypt side by side: `with workers(2) as pool:`, which also ends them.
+    """Processes that encrypt and decrypt side by side: `with workers(2) as pool:`, which also ends
+    them.
 
-    They start afresh ("spawn": no state of this process is copied, threads are no danger) and load neither torch nor the
-    notebook; the first encryption in each makes its table (0.2 s at 2,048 bits), so one pool should serve many calls.
-    A script, unlike a notebook, needs `if __name__ == "__main__":` around its work: a worker imports it.
+    They start afresh ("spawn": no state of this process is copied, threads are no danger) and load
+    neither torch nor the notebook; the first encryption in each makes its table (0.2 s at 2,048
+    bits), so one pool should serve many calls.
+    A script, unlike a notebook, needs `if __name__ == "__main__":` around its work: a worker
+    imports it.
     processes: >= 1.  ValueError otherwise.
     """
     if processes < 1:
@@ -283,12 +302,14 @@ def first_layer_elementwise(
     private_key: phe.PaillierPrivateKey,
     products: list[torch.Tensor],
 ) -> torch.Tensor:
-    """Algorithm 3 as published: one ciphertext for every element of every holder, by phe; 19 ms an element at 2,048 bits.
+    """Algorithm 3 as published: one ciphertext for every element of every holder, by phe; 19 ms an
+    element at 2,048 bits.
 
     products: X_i theta_i of each holder as `fixed_point.encode` gives it, int64, all of one shape.
     Returns their sum, int64, what the server decrypts; exact below 2^53.
     ValueError if there is no holder or the shapes differ.
-    Source: zhou2021, Algorithm 3.  Departs from it: the exponent is fixed (16^-4 = 2^-16), since phe sends it in the clear.
+    Source: zhou2021, Algorithm 3.  Departs from it: the exponent is fixed (16^-4 = 2^-16), since
+    phe sends it in the clear.
 
     >>> keys = phe_keys(generate_keys(bits=512, teaching=True)[1])
     >>> first_layer_elementwise(

@@ -1,20 +1,23 @@
-"""Paillier's encryption of whole integers: keys, encryption from a table of powers, decryption by the two primes.
+"""Paillier's encryption of whole integers: keys, encryption from a table of powers, decryption by
+the two primes.
 
-    c = (1 + n)^m h_n^a mod n^2,    h = -x^2 mod n,    h_n = h^n mod n^2,    a uniform on [0, 2^(bits/2))
+    c = (1 + n)^m h_n^a mod n^2,    h = -x^2 mod n,    h_n = h^n mod n^2,    a uniform on [0,
+    2^(bits/2))
 
-Paillier's own c = (1 + n)^m r^n takes a full power per ciphertext. Damgard, Jurik and Nielsen fix the base h_n, so that its
-powers can be tabled once per key (one entry for every byte of the exponent, no squarings left), and take an exponent of half
-the key's length. What decrypts one decrypts the other: phe's private key reads these ciphertexts and the reverse.
+Paillier's own c = (1 + n)^m r^n takes a full power per ciphertext. Damgard, Jurik and Nielsen fix
+the base h_n, so that its powers can be tabled once per key (one entry for every byte of the
+exponent, no squarings left), and take an exponent of half the key's length. What decrypts one
+decrypts the other: phe's private key reads these ciphertexts and the reverse.
 They draw x at random, and the key is n and h. Here x is a hash of n (SHAKE-256), which is as good
 as a random number if the hash behaves like one: n is the whole key, and every holder computes h_n
 by itself. A holder that took h_n from the server could be given 1, and would encrypt without
 randomness: 1 + n m tells m to whoever sees it.
 
-What it rests on: that n-th powers modulo n^2 look like any numbers (Paillier's assumption), and that h^a for an exponent of
-half length looks like h^a for a full one; Goldreich and Rosen derive the second from the hardness of factoring n, for a random
-base. p = q = 3 mod 4 and gcd(p - 1, q - 1) = 2 make the squares modulo n a cyclic group of odd order and -1 a non-square
-with Jacobi symbol 1, so that h generates what has Jacobi symbol 1, up to small prime factors of
-p - 1 and q - 1.
+What it rests on: that n-th powers modulo n^2 look like any numbers (Paillier's assumption), and
+that h^a for an exponent of half length looks like h^a for a full one; Goldreich and Rosen derive
+the second from the hardness of factoring n, for a random base. p = q = 3 mod 4 and gcd(p - 1, q -
+1) = 2 make the squares modulo n a cyclic group of odd order and -1 a non-square with Jacobi symbol
+1, so that h generates what has Jacobi symbol 1, up to small prime factors of p - 1 and q - 1.
 
 What a holder checks (`PublicKey.check`): n has the agreed length, is 1 modulo 4, is neither a prime
 nor a power, and has no small factor. What it cannot check: that n has two prime factors only, both
@@ -23,13 +26,15 @@ as the server could. A proof in zero knowledge exists ("Paillier-Blum modulus", 
 2020); the kit has none. That the server makes its key as `generate_keys` does is part of
 "semi-honest".
 
-Not constant in time: which table entries are read, and how long a product with 1 takes, depend on a; a power modulo p^2 depends
-on p. Who shares the holder's processor and watches its caches may learn a, divide h_n^a out and read m; at the server
-the key. Between machines only sums of many thousand steps can be timed. For a kit in which all parties are objects of one
-process that changes nothing; on rented machines it would.
+Not constant in time: which table entries are read, and how long a product with 1 takes, depend on
+a; a power modulo p^2 depends on p. Who shares the holder's processor and watches its caches may
+learn a, divide h_n^a out and read m; at the server the key. Between machines only sums of many
+thousand steps can be timed. For a kit in which all parties are objects of one process that changes
+nothing; on rented machines it would.
 
-This file imports no torch, so that a worker process starts at once. Damgard, Jurik, Nielsen: "A generalization of
-Paillier's public-key system with applications to electronic voting" (2010), section 4.2.
+This file imports no torch, so that a worker process starts at once. Damgard, Jurik, Nielsen: "A
+generalization of Paillier's public-key system with applications to electronic voting" (2010),
+section 4.2.
 """
 
 from __future__ import annotations
@@ -109,9 +114,11 @@ class PublicKey:
     def encrypt_integers(self, plaintexts: list[int], exponents: bytes) -> list[int]:
         """One ciphertext for each integer: (1 + n m) h_n^a mod n^2.
 
-        plaintexts: integers m in [0, n).  exponents: `exponent_bytes` fresh, secret, uniform bytes for each of them, never
-        used again: who knows a reads m, and two ciphertexts with one a give away the difference of their plaintexts.
-        Returns integers in [1, n^2).  ValueError if there are too few or too many exponents, or a plaintext is out of range.
+        plaintexts: integers m in [0, n).  exponents: `exponent_bytes` fresh, secret, uniform bytes
+        for each of them, never used again: who knows a reads m, and two ciphertexts with one a give
+        away the difference of their plaintexts.
+        Returns integers in [1, n^2).  ValueError if there are too few or too many exponents, or a
+        plaintext is out of range.
         """
         width, n = self.exponent_bytes, mpz(self.n)
         if len(exponents) != width * len(plaintexts):
@@ -136,7 +143,8 @@ class PublicKey:
 class PrivateKey:
     """What the server keeps.
 
-    public: the key that belongs to it.  p, q: the primes, not shown by repr.  ValueError if p q is not the key's n.
+    public: the key that belongs to it.  p, q: the primes, not shown by repr.  ValueError if p q is
+    not the key's n.
     """
 
     public: PublicKey
@@ -174,10 +182,11 @@ class PrivateKey:
 def generate_keys(
     bits: int = SECURE_BITS, *, teaching: bool = False
 ) -> tuple[PublicKey, PrivateKey]:
-    """A key pair made for Damgard, Jurik and Nielsen's randomness, from the operating system's CSPRNG.
+    """A key pair made for Damgard, Jurik and Nielsen's randomness, from the operating system's
+    CSPRNG.
 
-    bits: length of n, a multiple of 16, at least 2,048 (a tenth of a second).  teaching: allows from 64 bits on, for lessons
-    and tests only: 512 bits are factored in hours.
+    bits: length of n, a multiple of 16, at least 2,048 (a tenth of a second).  teaching: allows
+    from 64 bits on, for lessons and tests only: 512 bits are factored in hours.
     Returns (public_key, private_key).  ValueError for another length.
 
     >>> public_key, private_key = generate_keys(bits=512, teaching=True)
@@ -196,7 +205,8 @@ def generate_keys(
 
 
 def _prime(bits: int) -> int:
-    """A random prime = 3 mod 4 with its two highest bits set, so that a product of two has exactly twice the length."""
+    """A random prime = 3 mod 4 with its two highest bits set, so that a product of two has exactly
+    twice the length."""
     while True:
         candidate = mpz(secrets.randbits(bits)) | 3 << (bits - 2) | 3
         if gmpy2.is_prime(
@@ -207,7 +217,8 @@ def _prime(bits: int) -> int:
 
 @lru_cache(maxsize=4)  # 17 MB and 0.2 s per 2,048-bit key
 def _powers(public: PublicKey) -> list[list[mpz]]:
-    """table[i][d] = h_n^(d 256^i) mod n^2: one row for every byte of an exponent, lowest first, one entry for its value."""
+    """table[i][d] = h_n^(d 256^i) mod n^2: one row for every byte of an exponent, lowest first, one
+    entry for its value."""
     square, base, table = mpz(public.n) ** 2, mpz(public.h_n), []
     for _ in range(public.exponent_bytes):
         row = [mpz(1)]

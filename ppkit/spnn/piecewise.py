@@ -1,4 +1,5 @@
-"""SecureML's network in the clear: the piecewise sigmoid at the output too, and the loss that goes with it."""
+"""SecureML's network in the clear: the piecewise sigmoid at the output too, and the loss that goes
+with it."""
 
 from __future__ import annotations
 
@@ -15,11 +16,15 @@ Layer = tuple[torch.Tensor, torch.Tensor | None]
 class PiecewiseNet(NN):
     """What `secureml.SecureML` computes on shares, in floating point and at once.
 
-    p = f(logit), f(z) = 0 for z < -1/2, z + 1/2 between, 1 above; hidden layers f or ReLU; output error (p - y) / |B|
+    p = f(logit), f(z) = 0 for z < -1/2, z + 1/2 between, 1 above; hidden layers f or ReLU; output
+    error (p - y) / |B|
 
-    holders, hidden, rng, bias, dtype: as for `rivals.NN`.  activation: "piecewise" or "relu" for all hidden layers, or one
-    each: ("piecewise", "piecewise", "relu") for distress.  ValueError for another activation, or as for NN.
-    Records are to be ranked by their logits: p is exactly 0 or 1 for most, and ties would count in an AUC.
+    holders, hidden, rng, bias, dtype: as for `rivals.NN`.  activation: "piecewise" or "relu" for
+    all hidden layers, or one
+    each: ("piecewise", "piecewise", "relu") for distress.  ValueError for another activation, or as
+    for NN.
+    Records are to be ranked by their logits: p is exactly 0 or 1 for most, and ties would count in
+    an AUC.
     Source: SecureML (Mohassel and Zhang 2017); zhou2021, section 6.1.
 
     >>> net = PiecewiseNet([14, 14], (8, 8), rng=torch.Generator().manual_seed(0))
@@ -50,16 +55,18 @@ class PiecewiseNet(NN):
 
     @staticmethod
     def loss(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """The loss whose gradient is SecureML's output error: the mean of F(z) - y z, where F' = f and F(-1/2) = 0.
+        """The loss whose gradient is SecureML's output error: the mean of F(z) - y z, where F' = f
+        and F(-1/2) = 0.
 
-        logits: (N, 1).  y: (N,) in {0, 1}.  Returns a scalar >= 0, convex in the logits; 1/8 at z = 0. With the sigmoid
-        itself for f it would be the logistic loss.
+        logits: (N, 1).  y: (N,) in {0, 1}.  Returns a scalar >= 0, convex in the logits; 1/8 at z =
+        0. With the sigmoid itself for f it would be the logistic loss.
         """
         z = logits[:, 0]
         return ((z + 0.5).clamp(0, 1).square() / 2 + (z - 0.5).clamp(min=0) - y * z).mean()
 
     def step(self, rows: torch.Tensor, y: torch.Tensor, *, lr: float) -> None:
-        """One step of gradient descent on some of the prepared rows.  y: (len(rows),), their labels.  lr: > 0."""
+        """One step of gradient descent on some of the prepared rows.  y: (len(rows),), their
+        labels.  lr: > 0."""
         self.zero_grad()
         self.loss(self(rows), y).backward()
         with torch.no_grad():
@@ -67,7 +74,8 @@ class PiecewiseNet(NN):
                 p -= lr * p.grad
 
     def layers(self) -> list[Layer]:
-        """theta (d, m) and bias (m,), or None, of every layer from the first to the output: the values, not copies."""
+        """theta (d, m) and bias (m,), or None, of every layer from the first to the output: the
+        values, not copies."""
         linear = [
             (layer.weight.detach().t(), layer.bias.detach())
             for layer in [*self.hidden, self.output]

@@ -23,7 +23,8 @@ class _PlainServer(Server):
 class Plain(Protocol):
     """No protection: every holder sends X_i theta_i in the clear, as floating point.
 
-    The limit that the others are compared with; the server sees each holder's part, not only the sum.
+    The limit that the others are compared with; the server sees each holder's part, not only the
+    sum.
     """
 
     name = "plain"

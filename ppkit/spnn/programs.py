@@ -5,8 +5,8 @@
         other = yield Receive("B", "<theta>")               # waits, and gets the payload
         return result
 
-A program touches nothing but its own party's data, so the same one runs in a process of its own, with messages that really
-travel, and here, with all parties in one process, in a `Mailroom`.
+A program touches nothing but its own party's data, so the same one runs in a process of its own,
+with messages that really travel, and here, with all parties in one process, in a `Mailroom`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class Send:
     """Hand a payload over to another party.
 
     name: what it is, as in the Transcript.  phase: "online" or "offline" (from the dealer).
-    n_bytes: what it takes on the wire; None: its own size.  payload: not changed by the sender afterwards; not in repr.
+    n_bytes: what it takes on the wire; None: its own size.  payload: not changed by the sender
+    afterwards; not in repr.
     """
 
     receiver: str
@@ -38,7 +39,8 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Receive:
-    """Wait for the next message of one sender, which must have this name: `payload = yield Receive("A", "<theta>")`."""
+    """Wait for the next message of one sender, which must have this name: `payload = yield
+    Receive("A", "<theta>")`."""
 
     sender: str
     name: str
@@ -54,10 +56,12 @@ def nothing() -> Program:
 
 
 class Mailroom:
-    """Runs the programs of all parties in one process and writes every message down in a Transcript.
+    """Runs the programs of all parties in one process and writes every message down in a
+    Transcript.
 
-    By rounds: every party runs until it waits for something that was not delivered; then what was sent is delivered, and what
-    is sent from then on is a round later. What nobody has waited for stays, in order, for the next `run`.
+    By rounds: every party runs until it waits for something that was not delivered; then what was
+    sent is delivered, and what is sent from then on is a round later. What nobody has waited for
+    stays, in order, for the next `run`.
 
     >>> def a():
     ...     yield Send("B", "number", torch.tensor([20]))
@@ -81,8 +85,9 @@ class Mailroom:
         """Run one program a party to its end; returns {party: what its program returned}.
 
         A party without a program gets its messages when it has one, in a later run.
-        RuntimeError if a message has another name than is waited for, or if all who are left wait for each other. If a program
-        raises, the others are closed, all messages are dropped, and what it raised goes on.
+        RuntimeError if a message has another name than is waited for, or if all who are left wait
+        for each other. If a program raises, the others are closed, all messages are dropped, and
+        what it raised goes on.
         """
         results: dict[str, Any] = dict.fromkeys(programs)
         waits: dict[str, Receive | None] = dict.fromkeys(programs)
@@ -113,7 +118,8 @@ class Mailroom:
     def _advance(
         self, party: str, program: Program, wanted: Receive | None, results: dict
     ) -> Receive | None:
-        """Run one party until it waits for what was not delivered, which is returned, or ends: None."""
+        """Run one party until it waits for what was not delivered, which is returned, or ends:
+        None."""
         payload = None
         try:
             while True:

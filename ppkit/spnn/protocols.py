@@ -1,4 +1,5 @@
-"""The first layer h1 = X_1 theta_1 + ... + X_k theta_k by protocol: one name, one class, one interface; whole, or by sides."""
+"""The first layer h1 = X_1 theta_1 + ... + X_k theta_k by protocol: one name, one class, one
+interface; whole, or by sides."""
 
 from __future__ import annotations
 
@@ -24,9 +25,10 @@ def protocol_of(
 ) -> Protocol:
     """The protocol object of this name, all parties in one process.
 
-    name: one of PROTOCOLS.  form: of "ss", "published" (Algorithm 2) or "lean", default "lean".  holders: columns of each.
-    choices: transcript, stream, dtype, and what the protocol itself takes (truncation; key_bits, value_bits,
-    elementwise, keys, pool, teaching).
+    name: one of PROTOCOLS.  form: of "ss", "published" (Algorithm 2) or "lean", default "lean".
+    holders: columns of each.
+    choices: transcript, stream, dtype, and what the protocol itself takes (truncation; key_bits,
+    value_bits, elementwise, keys, pool, teaching).
     ValueError for an unknown name or form, TypeError for a choice that the protocol does not know.
     """
     return _class_of(name, form)(holders, **choices)
@@ -46,14 +48,19 @@ def side_of(
 ) -> Side:
     """One party's side of a protocol, with nothing of the others: what a process of its own runs.
 
-    A holder: connect() once, load(X) and prepare() once per data set, step(rows, theta) for every batch; deal(rows), for
-    "ss", takes what was dealt ahead of a step. The server: connect(), prepare(n_rows), step(n), which returns h1.
-    The dealer, where `has_dealer`: connect(), prepare(n_rows), deal(rows) for every batch. All but load give a Program.
-    role: a holder's name, "server" or "dealer".  protocol, form, choices: as in `protocol_of`, but elementwise; a choice of
-    another party's side is accepted and left aside.  names, columns: of all holders, in one order at all parties.
-    width: of h1, >= 1.  stream: the root secret of this role alone; None: the operating system's CSPRNG.
+    A holder: connect() once, load(X) and prepare() once per data set, step(rows, theta) for every
+    batch; deal(rows), for "ss", takes what was dealt ahead of a step. The server: connect(),
+    prepare(n_rows), step(n), which returns h1.
+    The dealer, where `has_dealer`: connect(), prepare(n_rows), deal(rows) for every batch. All but
+    load give a Program.
+    role: a holder's name, "server" or "dealer".  protocol, form, choices: as in `protocol_of`, but
+    elementwise; a choice of another party's side is accepted and left aside.  names, columns: of
+    all holders, in one order at all parties.
+    width: of h1, >= 1.  stream: the root secret of this role alone; None: the operating system's
+    CSPRNG.
     The same messages as in process come out where stream is `Protocol`'s stream.derive(role).
-    ValueError for what is out of range or a role that the protocol has not, TypeError for an unknown choice.
+    ValueError for what is out of range or a role that the protocol has not, TypeError for an
+    unknown choice.
 
     >>> side_of("A", protocol="masked", names=["A", "B"], columns=[14, 14], width=8).others
     ['B']
@@ -84,10 +91,11 @@ def names_received(
     label_holder: str | None = None,
     truncation: str | None = None,
 ) -> dict[str, set[str]]:
-    """Which messages a role gets in a whole training, by sender: {sender: names}; whatever else comes is no part of it.
+    """Which messages a role gets in a whole training, by sender: {sender: names}; whatever else
+    comes is no part of it.
 
-    label_holder: the name of the holder that gets h_L and sends its gradient back; None: the first layer's messages alone,
-    without dL/dh1.  truncation: of form "published", as in `protocol_of`.
+    label_holder: the name of the holder that gets h_L and sends its gradient back; None: the first
+    layer's messages alone, without dL/dh1.  truncation: of form "published", as in `protocol_of`.
     ValueError for an unknown protocol, form or role.
 
     >>> names_received("B", protocol="masked", names=["A", "B"], label_holder="A")

@@ -15,18 +15,21 @@ _ZEROS = bytes(1 << 18)  # encrypted over and over: counter mode XORs it with th
 
 
 class Stream:
-    """Uniform 64-bit words that nobody without the key can tell from random ones; who has the key draws the same words.
+    """Uniform 64-bit words that nobody without the key can tell from random ones; who has the key
+    draws the same words.
 
     word_t = t-th eight bytes of AES-256-CTR(k_w, counter from 0),   k_w = HMAC-SHA256(key, "words")
 
-    The counter only ever moves on, so no word of one Stream is given out twice. Two Streams made from one key give the
-    same words: that is what a seed sent instead of a share is for, and the one way to repeat a keystream. So a Stream
-    cannot be copied or pickled, gives neither words nor streams in a forked process, and `derive` refuses a label twice.
-    key: 32 bytes, or None for a fresh key from the operating system's CSPRNG.  ValueError for another length.
-    Guarantee: computational, if AES-256 is a pseudo-random permutation (advantage n^2/2^129 after n blocks: 2^-77 after
-    a gigabyte) and HMAC-SHA256 a pseudo-random function.
-    Source: NIST SP 800-38A (CTR), SP 800-108 (keys from labels).  Departs from zhou2021, which does not say how its
-    random numbers are made.
+    The counter only ever moves on, so no word of one Stream is given out twice. Two Streams made
+    from one key give the same words: that is what a seed sent instead of a share is for, and the
+    one way to repeat a keystream. So a Stream cannot be copied or pickled, gives neither words nor
+    streams in a forked process, and `derive` refuses a label twice.
+    key: 32 bytes, or None for a fresh key from the operating system's CSPRNG.  ValueError for
+    another length.
+    Guarantee: computational, if AES-256 is a pseudo-random permutation (advantage n^2/2^129 after n
+    blocks: 2^-77 after a gigabyte) and HMAC-SHA256 a pseudo-random function.
+    Source: NIST SP 800-38A (CTR), SP 800-108 (keys from labels).  Departs from zhou2021, which does
+    not say how its random numbers are made.
     """
 
     def __init__(self, key: bytes | None = None):
@@ -53,10 +56,13 @@ class Stream:
         return self._position
 
     def seek(self, position: int) -> None:
-        """Leave out all words up to this position, at the cost of none: the next word is word_position.
+        """Leave out all words up to this position, at the cost of none: the next word is
+        word_position.
 
-        For who goes on where another Stream of the same key stopped, after a crash, say; who has both draws words twice.
-        position: as `position` was there.  ValueError for one that lies behind: no word of one Stream is given out twice.
+        For who goes on where another Stream of the same key stopped, after a crash, say; who has
+        both draws words twice.
+        position: as `position` was there.  ValueError for one that lies behind: no word of one
+        Stream is given out twice.
         RuntimeError, as in `derive`, in a forked process.
 
         >>> one, other = Stream(bytes(32)), Stream(bytes(32))
@@ -77,7 +83,8 @@ class Stream:
 
     @classmethod
     def seeded_for_teaching(cls, seed: int) -> Stream:
-        """A Stream that gives the same words on every run: not secret, for lessons and tests only; its repr says so.
+        """A Stream that gives the same words on every run: not secret, for lessons and tests only;
+        its repr says so.
 
         >>> Stream.seeded_for_teaching(7)
         <Stream seeded for teaching with 7: NOT SECRET>
@@ -92,7 +99,8 @@ class Stream:
         >>> tuple(Stream().words((5, 2)).shape)
         (5, 2)
 
-        RuntimeError, as in `derive`, in a process that was forked off the one that made this Stream.
+        RuntimeError, as in `derive`, in a process that was forked off the one that made this
+        Stream.
         """
         refuse_forked(self, self._process)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -109,14 +117,17 @@ class Stream:
         return drawn
 
     def derive(self, *labels: str | int, remember: bool = True) -> Stream:
-        """An independent Stream for these labels (a purpose, a pair of holders, a step), the same for all with the key.
+        """An independent Stream for these labels (a purpose, a pair of holders, a step), the same
+        for all with the key.
 
         key' = HMAC-SHA256(key, "derive" and the labels, each with its type and length)
 
-        remember: False for a caller that itself gives no labels twice, such as numbers that only go up: then nothing is kept
-        to check it by.
-        labels: at least one; "1" and 1 are different labels, and ("a", "bc") differs from ("ab", "c").
-        ValueError for labels that this Stream has derived before: the same keystream would be used twice.
+        remember: False for a caller that itself gives no labels twice, such as numbers that only go
+        up: then nothing is kept to check it by.
+        labels: at least one; "1" and 1 are different labels, and ("a", "bc") differs from ("ab",
+        "c").
+        ValueError for labels that this Stream has derived before: the same keystream would be used
+        twice.
         """
         refuse_forked(self, self._process)
         if not labels:
@@ -154,7 +165,8 @@ class Stream:
 
 
 def refuse_forked(secret: object, process: int) -> None:
-    """RuntimeError unless this is the process (its number) in which a secret was made: a forked copy would use it again."""
+    """RuntimeError unless this is the process (its number) in which a secret was made: a forked
+    copy would use it again."""
     if os.getpid() != process:
         raise RuntimeError(
             f"this {type(secret).__name__} was made in another process; using it here would use its random "

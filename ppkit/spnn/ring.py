@@ -18,9 +18,9 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
     c_ij = sum_k a_ik b_kj mod 2^64
 
-    a: (N, K), b: (K, M), int64, on the processor.  Returns (N, M) int64.  Large products go by blocks of rows over
-    torch.get_num_threads() threads. torch.mm of int64 is exact too, and 30 times slower than float64's on a processor
-    whose vectors cannot multiply 64-bit integers (AVX2).
+    a: (N, K), b: (K, M), int64, on the processor.  Returns (N, M) int64.  Large products go by
+    blocks of rows over torch.get_num_threads() threads. torch.mm of int64 is exact too, and 30
+    times slower than float64's on a processor whose vectors cannot multiply 64-bit integers (AVX2).
     ValueError for another type or shapes that do not fit.
 
     >>> matmul(torch.tensor([[2**62, 3]]), torch.tensor([[4], [5]])).tolist()
@@ -51,8 +51,9 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def _multiply(a, b, c):
     """c = a b; a (N, K), b (K, M), c (N, M), contiguous int64.
 
-    Two rows of `a` and four of `b` at a time, so that a row of `c` is read and written once for four multiplications;
-    with more rows the check that none overlap costs more than it saves at 8 columns.
+    Two rows of `a` and four of `b` at a time, so that a row of `c` is read and written once for
+    four multiplications; with more rows the check that none overlap costs more than it saves at 8
+    columns.
     """
     n, n_inner = a.shape
     n_columns = b.shape[1]

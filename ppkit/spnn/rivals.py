@@ -1,9 +1,11 @@
-"""zhou2021's rivals: the network on plaintext (NN) and the network split by holders (SplitNN), both with SPNN's interface.
+"""zhou2021's rivals: the network on plaintext (NN) and the network split by holders (SplitNN), both
+with SPNN's interface.
 
-A net takes the holders' columns once, `prepare(parts)`, then gives logits for row numbers, `net(rows)`; `net.logits(parts)`
-gives them for other rows, without gradients. After a call, `net.h1` is the first hidden layer before its activation, (rows,
-width), and `net.h_last` the last hidden layer behind its activation; both keep their gradients, which are what the server
-and the holders get to see. What all three nets share behind h1 is `hidden` and `output`.
+A net takes the holders' columns once, `prepare(parts)`, then gives logits for row numbers,
+`net(rows)`; `net.logits(parts)` gives them for other rows, without gradients. After a call,
+`net.h1` is the first hidden layer before its activation, (rows, width), and `net.h_last` the last
+hidden layer behind its activation; both keep their gradients, which are what the server and the
+holders get to see. What all three nets share behind h1 is `hidden` and `output`.
 """
 
 from __future__ import annotations
@@ -46,11 +48,13 @@ class _Net(nn.Module):
         raise NotImplementedError
 
     def prepare(self, parts: Sequence[torch.Tensor]) -> None:
-        """Take the columns of the training rows, one tensor (N, holders[i]) a holder.  ValueError if they do not fit."""
+        """Take the columns of the training rows, one tensor (N, holders[i]) a holder.  ValueError
+        if they do not fit."""
         self._parts = self._checked(parts)
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        """Logits (len(rows), n_outputs) of some rows of what was prepared; leaves h1 and h_last behind."""
+        """Logits (len(rows), n_outputs) of some rows of what was prepared; leaves h1 and h_last
+        behind."""
         if self._parts is None:
             raise ValueError("the net has no rows yet: call prepare(parts) first")
         self.h1 = self.first([part[rows] for part in self._parts])
@@ -88,11 +92,15 @@ class NN(_Net):
 
     h1 = sum_i X_i theta_i,    logits = output(hidden(h1))
 
-    holders: columns of each holder; here they only say how X is cut.  hidden: widths of the hidden layers.
-    activation: one name for all hidden layers, or one each (`models.ACTIVATIONS`).  rng: draws the start as
-    `models.mlp` would: U(-1/sqrt(fan_in), 1/sqrt(fan_in)), fan_in of theta being sum(holders).
-    bias: whether h1 has one; the paper's has none.  n_outputs: 1 for two classes.  dtype: torch.float32 or torch.float64.
-    ValueError for widths < 1 or an unknown activation.  Guarantee: none; whoever runs it sees everything.
+    holders: columns of each holder; here they only say how X is cut.  hidden: widths of the hidden
+    layers.
+    activation: one name for all hidden layers, or one each (`models.ACTIVATIONS`).  rng: draws the
+    start as `models.mlp` would: U(-1/sqrt(fan_in), 1/sqrt(fan_in)), fan_in of theta being
+    sum(holders).
+    bias: whether h1 has one; the paper's has none.  n_outputs: 1 for two classes.  dtype:
+    torch.float32 or torch.float64.
+    ValueError for widths < 1 or an unknown activation.  Guarantee: none; whoever runs it sees
+    everything.
     Source: zhou2021, section 6.1.
 
     >>> net = NN([14, 14], (8, 8), rng=torch.Generator().manual_seed(0))
@@ -133,15 +141,19 @@ class NN(_Net):
 
 
 class SplitNN(_Net):
-    """Split learning: each holder encodes its own columns up to the cut; the server has the rest, and the labels.
+    """Split learning: each holder encodes its own columns up to the cut; the server has the rest,
+    and the labels.
 
-    h1 = [X_1 theta_1, ..., X_k theta_k] side by side;  behind it as many layers as `cut` says stay with the holders
+    h1 = [X_1 theta_1, ..., X_k theta_k] side by side;  behind it as many layers as `cut` says stay
+    with the holders
 
-    holders, hidden, activation, rng, n_outputs, dtype: as for NN.  The holders share each width before the cut evenly, so
-    that the total is that of NN (`shares_of`); where there are more holders than the width, each has one neuron and the
-    total is the number of holders.
-    cut: hidden layers that a holder computes by itself, 1 to len(hidden).  The first one has no bias, as in NN and SPNN.
-    Guarantee: none; the server sees every encoding (`h1` through its activation, of known origin) and the labels.
+    holders, hidden, activation, rng, n_outputs, dtype: as for NN.  The holders share each width
+    before the cut evenly, so that the total is that of NN (`shares_of`); where there are more
+    holders than the width, each has one neuron and the total is the number of holders.
+    cut: hidden layers that a holder computes by itself, 1 to len(hidden).  The first one has no
+    bias, as in NN and SPNN.
+    Guarantee: none; the server sees every encoding (`h1` through its activation, of known origin)
+    and the labels.
     ValueError as for NN, and for a cut that is not there.
     Source: Vepakomma et al. 2018, and zhou2021, section 6.1, which does not say where it cuts.
 
@@ -194,7 +206,8 @@ class SplitNN(_Net):
         self.output = rest[-1]
 
     def first(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
-        """h1 of these rows, the holders' neurons side by side: (N, hidden[0]), or (N, k) if that is more."""
+        """h1 of these rows, the holders' neurons side by side: (N, hidden[0]), or (N, k) if that is
+        more."""
         return torch.cat([part @ theta for part, theta in zip(parts, self.theta)], dim=1)
 
 
@@ -212,7 +225,8 @@ class _SideBySide(nn.Module):
 
 
 def shares_of(total: int, k: int) -> list[int]:
-    """k whole numbers that differ by at most 1 and sum to total, the larger ones first.  ValueError unless 1 <= k <= total.
+    """k whole numbers that differ by at most 1 and sum to total, the larger ones first.  ValueError
+    unless 1 <= k <= total.
 
     >>> shares_of(28, 5)
     [6, 6, 6, 5, 5]

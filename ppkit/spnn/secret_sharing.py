@@ -1,4 +1,5 @@
-"""The first layer on additive shares mod 2^64: what both forms have in common, and Algorithm 2 line by line."""
+"""The first layer on additive shares mod 2^64: what both forms have in common, and Algorithm 2 line
+by line."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ Opening = Generator[Send | Receive, torch.Tensor | None, torch.Tensor]
 
 
 class SharingHolder(Holder):
-    """What both forms have in common at a holder: X_i as integers, head-room, opening, and what was dealt ahead."""
+    """What both forms have in common at a holder: X_i as integers, head-room, opening, and what was
+    dealt ahead."""
 
     theta_bits = FRACTIONAL_BITS
 
@@ -55,10 +57,11 @@ class SharingHolder(Holder):
         self._encoded, self._reach = encode(X), row_reach(X)
 
     def deal(self, rows: Rows) -> Program:
-        """Take what the dealer deals for one batch ahead of its step: batches use it up in the order in which it was dealt.
+        """Take what the dealer deals for one batch ahead of its step: batches use it up in the
+        order in which it was dealt.
 
-        Without it, `step` takes it when it needs it. What was taken ahead and not used is lost to who notes positions of
-        `streams`, and gone with the next `load`.
+        Without it, `step` takes it when it needs it. What was taken ahead and not used is lost to
+        who notes positions of `streams`, and gone with the next `load`.
         """
         self._ahead.append((yield from self._dealt(count(rows, len(self.X)), self.width)))
 
@@ -88,7 +91,8 @@ class SharingHolder(Holder):
         raise NotImplementedError
 
     def _open(self, name: str, own: torch.Tensor) -> Opening:
-        """Open a value between all holders: each sends its share to each of the others, and adds them up."""
+        """Open a value between all holders: each sends its share to each of the others, and adds
+        them up."""
         for other in self.others:
             yield Send(other, name, own)
         return (yield from self._add_up(name, own, self.others))
@@ -111,7 +115,8 @@ class SharingProtocol(Protocol):
         self._dealt: deque[Rows] = deque()  # the batches that were dealt for
 
     def deal(self, rows: Rows, width: int) -> None:
-        """Let the dealer prepare what one batch needs ahead of time; batches use it up in the order in which it was dealt."""
+        """Let the dealer prepare what one batch needs ahead of time; batches use it up in the order
+        in which it was dealt."""
         check_rows(rows, self.n_rows)
         for side in (self.dealer, *self.holders):
             side.width = width
@@ -145,9 +150,11 @@ class SharingProtocol(Protocol):
         return programs
 
     def error_bound(self, rows, thetas):
-        """u (sum |theta| over features) + v (sum |x| over features) + d u v + what truncation adds; u, v half a unit of X, theta.
+        """u (sum |theta| over features) + v (sum |x| over features) + d u v + what truncation adds;
+        u, v half a unit of X, theta.
 
-        Rounding X by at most u and theta by at most v moves a product of d terms by at most sum (u |theta| + v |x| + u v).
+        Rounding X by at most u and theta by at most v moves a product of d terms by at most sum (u
+        |theta| + v |x| + u v).
         """
         check_rows(rows, self.n_rows)
         u, v = 2.0 ** -(FRACTIONAL_BITS + 1), 2.0 ** -(self.sides[0].theta_bits + 1)
@@ -165,7 +172,8 @@ class SharingProtocol(Protocol):
 
 
 def truncation_for(k: int, asked: str | None) -> str:
-    """Algorithm 2's truncation for k holders: what was asked for, or the paper's where it exists, and else the dealer's."""
+    """Algorithm 2's truncation for k holders: what was asked for, or the paper's where it exists,
+    and else the dealer's."""
     truncation = ("secureml" if k == 2 else "dealer") if asked is None else asked
     if truncation not in TRUNCATIONS:
         raise ValueError(f"truncation must be one of {TRUNCATIONS}, got {asked!r}")
@@ -229,7 +237,8 @@ class _PublishedHolder(SharingHolder):
         X = torch.cat([X_parts[name] for name in self.names], dim=1)
         T = torch.cat([T_parts[name] for name in self.names], dim=0)
         z = ring.matmul(X, T)
-        # 7: the products of one holder's <X> with another's <theta>, in shares (one round); 8, 9: all added up
+        # 7: the products of one holder's <X> with another's <theta>, in shares (one round); 8, 9:
+        # all added up
         triples, trim = yield from self._next_dealt(*z.shape)
         z += yield from self._cross_products(X, T, triples)
         if trim is None:
@@ -250,7 +259,8 @@ class _PublishedHolder(SharingHolder):
         )
 
     def _cross_products(self, X: torch.Tensor, T: torch.Tensor, triples: dict) -> Opening:
-        """Of pair (i, j): i's share of the factors is (<X>, 0), j's is (0, <theta>); all are opened in one round."""
+        """Of pair (i, j): i's share of the factors is (<X>, 0), j's is (0, <theta>); all are opened
+        in one round."""
         opened = []
         for i, j in self._pairs:
             U, V, _ = triples[i, j]
@@ -322,14 +332,16 @@ class _PublishedDealer(Dealing):
 
 
 class Published(SharingProtocol):
-    """Algorithm 2 as printed: X and theta shared anew for every batch, two products of shares for every pair of holders.
+    """Algorithm 2 as printed: X and theta shared anew for every batch, two products of shares for
+    every pair of holders.
 
-    truncation: "secureml" (the paper's, for two holders), "floor" (two) or "dealer" (any k); None takes the paper's where
-    it exists, k = 2, and else the dealer's.
-    Guarantee: semi-honest, no two parties collude; the server learns h1 only (and which way it was rounded), a holder
-    nothing. SecureML's truncation fails, h1 off by 2^32, with probability |h1| / 2^32 a number: 2^-17 at the edge |h1| = 2^15.
-    Source: zhou2021, Algorithm 2; line numbers in the code. Departs from it: triples come from a dealer, as full shares;
-    for k > 2 holders line 7 runs over all pairs.
+    truncation: "secureml" (the paper's, for two holders), "floor" (two) or "dealer" (any k); None
+    takes the paper's where it exists, k = 2, and else the dealer's.
+    Guarantee: semi-honest, no two parties collude; the server learns h1 only (and which way it was
+    rounded), a holder nothing. SecureML's truncation fails, h1 off by 2^32, with probability |h1| /
+    2^32 a number: 2^-17 at the edge |h1| = 2^15.
+    Source: zhou2021, Algorithm 2; line numbers in the code. Departs from it: triples come from a
+    dealer, as full shares; for k > 2 holders line 7 runs over all pairs.
     """
 
     sees = "server: k shares of h1, any k - 1 of them uniform; holders: uniform shares, X - U and theta - V; dealer: shapes"

@@ -1,8 +1,10 @@
-"""The rival SecureML: a whole network trained on shares of two parties, and the same network in the clear.
+"""The rival SecureML: a whole network trained on shares of two parties, and the same network in the
+clear.
 
-Per layer, on shares: z = a theta + b, truncated, then the piecewise sigmoid (or ReLU) by secure comparison; backwards
-delta_L = p - y,  delta_l = s_l (delta_(l+1) theta_(l+1)^T),  theta_l <- theta_l - lr/|B| a_(l-1)^T delta_l. Nothing is opened
-but numbers under masks from the dealer. A number that enters several products is opened under one mask, once.
+Per layer, on shares: z = a theta + b, truncated, then the piecewise sigmoid (or ReLU) by secure
+comparison; backwards delta_L = p - y,  delta_l = s_l (delta_(l+1) theta_(l+1)^T),  theta_l <-
+theta_l - lr/|B| a_(l-1)^T delta_l. Nothing is opened but numbers under masks from the dealer. A
+number that enters several products is opened under one mask, once.
 """
 
 from __future__ import annotations
@@ -28,10 +30,12 @@ _ROOM = 63  # bits of a product that every truncation takes
 
 @dataclass(frozen=True)
 class LayerMasks:
-    """What is dealt for one layer of one batch: masks u of its input, v of theta, d of delta, and shares of products.
+    """What is dealt for one layer of one batch: masks u of its input, v of theta, d of delta, and
+    shares of products.
 
-    forward: of u v.  gradient: of u^T d.  back: of d v^T.  cut, cut_back: to truncate z, and delta theta^T; None where a
-    local truncation needs nothing.  Backward masks are None where nothing goes backward, gate where only logits are wanted.
+    forward: of u v.  gradient: of u^T d.  back: of d v^T.  cut, cut_back: to truncate z, and delta
+    theta^T; None where a local truncation needs nothing.  Backward masks are None where nothing
+    goes backward, gate where only logits are wanted.
     """
 
     u: Shares
@@ -47,7 +51,8 @@ class LayerMasks:
 
 @dataclass
 class StepMasks(Once):
-    """All that is dealt for one batch.  The rest is for training: rows, lr, and shift, the bits by which lr/|B| is scaled up."""
+    """All that is dealt for one batch.  The rest is for training: rows, lr, and shift, the bits by
+    which lr/|B| is scaled up."""
 
     layers: list[LayerMasks]
     rows: torch.Tensor | None = None
@@ -60,19 +65,24 @@ class StepMasks(Once):
 class SecureML:
     """Full training on shares mod 2^64: two parties, semi-honest, with a dealer.
 
-    net: a PiecewiseNet of two holders; A shares out its weights as they are now, and the net is left as it is (whoever
-    drew them knows the start, as in zhou2021).  truncation: "dealer" (never fails, 8 bytes more a number), "secureml" or
-    "floor" (`sharing.truncate`).  transcript: where messages are written down; None: sizes only, in self.transcript.
-    stream: None: all secrets from the operating system's CSPRNG; one seeded for teaching makes them repeat.
+    net: a PiecewiseNet of two holders; A shares out its weights as they are now, and the net is
+    left as it is (whoever drew them knows the start, as in zhou2021).  truncation: "dealer" (never
+    fails, 8 bytes more a number), "secureml" or "floor" (`sharing.truncate`).  transcript: where
+    messages are written down; None: sizes only, in self.transcript.
+    stream: None: all secrets from the operating system's CSPRNG; one seeded for teaching makes them
+    repeat.
 
-    prepare(parts, y) once, step(rows, lr=...) as often as wanted; logits(parts) for any rows; copy_to(net) reveals.
-    Error against PiecewiseNet: inputs, weights and every product are rounded to 2^-16; a |z| that close to 1/2 may fall on
-    the other side of the slope's jump.  Head-room: |z| and |sum over the batch of a delta| < 2^29, which is checked at the
-    start and nobody can check on shares.
-    Guarantee: each party receives uniform numbers only, besides what `logits` and `copy_to` open by name.
-    Source: SecureML (Mohassel and Zhang 2017), section 4.  Departs from it: a dealer instead of oblivious transfer; secure
-    comparison by masked opening instead of garbled circuits; the holders are the two servers, so that each one's columns
-    are their own sharing; p - y is divided by |B| in the update, as 16 bits leave only 13 steps from 0 to 1/5,000.
+    prepare(parts, y) once, step(rows, lr=...) as often as wanted; logits(parts) for any rows;
+    copy_to(net) reveals.
+    Error against PiecewiseNet: inputs, weights and every product are rounded to 2^-16; a |z| that
+    close to 1/2 may fall on the other side of the slope's jump.  Head-room: |z| and |sum over the
+    batch of a delta| < 2^29, which is checked at the start and nobody can check on shares.
+    Guarantee: each party receives uniform numbers only, besides what `logits` and `copy_to` open by
+    name.
+    Source: SecureML (Mohassel and Zhang 2017), section 4.  Departs from it: a dealer instead of
+    oblivious transfer; secure comparison by masked opening instead of garbled circuits; the holders
+    are the two servers, so that each one's columns are their own sharing; p - y is divided by |B|
+    in the update, as 16 bits leave only 13 steps from 0 to 1/5,000.
     ValueError for another number of holders or another truncation.
 
     >>> net = PiecewiseNet([2, 1], (4,), rng=torch.Generator().manual_seed(0))
@@ -108,10 +118,12 @@ class SecureML:
         self._x: Opened | None = None
 
     def prepare(self, parts: Sequence[torch.Tensor], y: torch.Tensor) -> None:
-        """Take the training rows: each holder opens its columns under a mask to the other, once; the labels stay with A.
+        """Take the training rows: each holder opens its columns under a mask to the other, once;
+        the labels stay with A.
 
         parts: (N, holders[i]) a holder, of the net's dtype, finite.  y: (N,) in {0, 1}.
-        ValueError if they do not fit, or a product with the weights at the start could leave the fixed-point range.
+        ValueError if they do not fit, or a product with the weights at the start could leave the
+        fixed-point range.
         """
         parts = self._finite(parts)
         y = torch.as_tensor(y)
@@ -123,7 +135,8 @@ class SecureML:
         self._x, self._y = self._open_inputs(parts), y.long()
 
     def deal(self, rows: torch.Tensor, *, lr: float) -> StepMasks:
-        """The dealer's part of one step on these rows, which depends on no secret: what `step` does first by itself."""
+        """The dealer's part of one step on these rows, which depends on no secret: what `step` does
+        first by itself."""
         if self._x is None:
             raise ValueError("SecureML has no rows yet: call prepare(parts, y) first")
         if not 0 < lr < math.inf:
@@ -145,8 +158,10 @@ class SecureML:
     def step(self, rows: torch.Tensor, *, lr: float, dealt: StepMasks | None = None) -> None:
         """One step of gradient descent on some of the prepared rows.
 
-        rows: row numbers, (n,) int64.  lr: > 0, finite.  dealt: of `deal(rows, lr=lr)`; None: dealt now.
-        ValueError if nothing was prepared, rows or lr is not accepted, or dealt is for others or was used before.
+        rows: row numbers, (n,) int64.  lr: > 0, finite.  dealt: of `deal(rows, lr=lr)`; None: dealt
+        now.
+        ValueError if nothing was prepared, rows or lr is not accepted, or dealt is for others or
+        was used before.
         """
         self.transcript.next_step()
         dealt, rows = dealt if dealt is not None else self.deal(rows, lr=lr), torch.as_tensor(rows)
@@ -175,7 +190,8 @@ class SecureML:
         self._update(gradients, of_biases, lr / len(rows), dealt)
 
     def logits(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Logits (N, 1) float64 of any rows, such as the test rows, revealed to A; the weights stay shared."""
+        """Logits (N, 1) float64 of any rows, such as the test rows, revealed to A; the weights stay
+        shared."""
         self.transcript.next_step()
         x = self._open_inputs(self._finite(parts))
         dealt = StepMasks(self._deal_layers(x.u, backward=False))
@@ -196,7 +212,8 @@ class SecureML:
     def _forward(
         self, x: Opened, thetas: list[Opened], dealt: StepMasks
     ) -> tuple[list[Opened], list[Slope], Shares, Shares]:
-        """Every layer's input, the slopes of the hidden layers, and shares of p (if it has masks) and of the logits."""
+        """Every layer's input, the slopes of the hidden layers, and shares of p (if it has masks)
+        and of the logits."""
         inputs, slopes = [x], []
         for i, (theta, bias, masks) in enumerate(zip(thetas, self._biases, dealt.layers)):
             z = inputs[-1].times(theta, masks.forward)
@@ -216,7 +233,8 @@ class SecureML:
     def _update(
         self, gradients: list[Shares], of_biases: list[Shares], rate: float, dealt: StepMasks
     ) -> None:
-        """theta <- theta - rate gradient; gradients of theta have 32 fractional bits, of biases 16."""
+        """theta <- theta - rate gradient; gradients of theta have 32 fractional bits, of biases
+        16."""
         moves = self._truncated(flat(gradients), FRACTIONAL_BITS, dealt.cut_gradient)
         if of_biases:
             moves = [torch.cat(pair) for pair in zip(moves, flat(of_biases))]
@@ -265,7 +283,8 @@ class SecureML:
         return parts
 
     def _open_inputs(self, parts: list[torch.Tensor]) -> Opened:
-        """X - U: each holder masks its own columns and sends them; its share of U is 0 in the other's columns."""
+        """X - U: each holder masks its own columns and sends them; its share of U is 0 in the
+        other's columns."""
         for part in parts:
             check_product(row_reach(part), self._start, n_terms=len(parts), bits=_ROOM)
         seen, u, widths = [], [], [part.shape[1] for part in parts]

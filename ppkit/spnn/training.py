@@ -1,12 +1,16 @@
-"""Training as zhou2021 does it: SGD and SGLD by equations 1 and 2, and one loop for every net of this paper.
+"""Training as zhou2021 does it: SGD and SGLD by equations 1 and 2, and one loop for every net of
+this paper.
 
 With L the loss summed over a batch B of |B| records and l = L / |B| its mean,
 
-    (1)  theta <- theta - alpha / |B| dL/dtheta                             = theta - alpha dl/dtheta
-    (2)  theta <- theta - (alpha / 2 dL/dtheta + eta),  eta ~ N(0, alpha I) = theta - alpha |B| / 2 dl/dtheta - eta
+    (1)  theta <- theta - alpha / |B| dL/dtheta                             = theta - alpha
+    dl/dtheta
+    (2)  theta <- theta - (alpha / 2 dL/dtheta + eta),  eta ~ N(0, alpha I) = theta - alpha |B| / 2
+    dl/dtheta - eta
 
-so equation 1 is torch.optim.SGD on the mean loss, `train(..., loss="mean")`, and equation 2 is `SGLD` on the summed one,
-`train(..., loss="sum")`. At equal alpha the second takes |B| / 2 times longer steps: `equal_drift_lr` undoes that.
+so equation 1 is torch.optim.SGD on the mean loss, `train(..., loss="mean")`, and equation 2 is
+`SGLD` on the summed one, `train(..., loss="sum")`. At equal alpha the second takes |B| / 2 times
+longer steps: `equal_drift_lr` undoes that.
 """
 
 from __future__ import annotations
@@ -32,13 +36,17 @@ class SGLD(torch.optim.Optimizer):
 
     theta <- theta - (lr / 2 grad + eta),    eta ~ N(0, temperature lr I)
 
-    params: as for any torch optimiser; .grad is that of the summed loss in equation 2, and of the mean loss in the other
-    reading: whoever calls backward decides.  lr: alpha > 0; a schedule may change it in param_groups.
-    rng: torch.Generator of the noise, on the parameters' device; each holder would draw its own part by itself.
+    params: as for any torch optimiser; .grad is that of the summed loss in equation 2, and of the
+    mean loss in the other
+    reading: whoever calls backward decides.  lr: alpha > 0; a schedule may change it in
+    param_groups.
+    rng: torch.Generator of the noise, on the parameters' device; each holder would draw its own
+    part by itself.
     temperature: >= 0; 1 is equation 2, and 0 leaves the drift alone: torch.optim.SGD at lr / 2.
-    ValueError for a setting out of range.  Guarantee: none; the paper states no epsilon, and there is none without clipping.
-    Source: zhou2021, equation 2; Welling and Teh 2011, who scale the gradient of a batch by N / |B|, which equation 2 does
-    not, so that it samples from no posterior of all N records.
+    ValueError for a setting out of range.  Guarantee: none; the paper states no epsilon, and there
+    is none without clipping.
+    Source: zhou2021, equation 2; Welling and Teh 2011, who scale the gradient of a batch by N /
+    |B|, which equation 2 does not, so that it samples from no posterior of all N records.
 
     >>> theta = nn.Parameter(torch.tensor([4.0, 2.0]))
     >>> theta.grad = torch.tensor([1.0, -1.0])
@@ -57,7 +65,8 @@ class SGLD(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure=None):
-        """One step of every parameter that has a gradient; as in torch, returns what closure returns."""
+        """One step of every parameter that has a gradient; as in torch, returns what closure
+        returns."""
         with torch.enable_grad():
             loss = None if closure is None else closure()
         for group in self.param_groups:
@@ -72,12 +81,16 @@ class SGLD(torch.optim.Optimizer):
 def equal_drift_lr(lr: float, *, loss: str = "sum", batch: int | None = None) -> float:
     """SGLD's alpha at which its drift equals that of equation 1 with learning rate lr.
 
-    sum:   alpha |B| / 2 = lr, so alpha = 2 lr / |B|, and the noise of a step has deviation sqrt(2 lr / |B|)
-    mean:  alpha / 2     = lr, so alpha = 2 lr,       and the noise of a step has deviation sqrt(2 lr)
+    sum:   alpha |B| / 2 = lr, so alpha = 2 lr / |B|, and the noise of a step has deviation sqrt(2
+    lr / |B|)
+    mean:  alpha / 2     = lr, so alpha = 2 lr,       and the noise of a step has deviation sqrt(2
+    lr)
 
-    Under the summed loss drifts are equal for full batches only: the last batch of an epoch, of b < |B| records, drifts
-    b / |B| as far as under equation 1 (227,845 rows at |B| = 5,000 leave b = 2,845, or 57%).
-    lr: > 0.  loss: what SGLD is trained on, "sum" as equation 2 is printed, or "mean".  batch: |B| >= 1, for "sum".
+    Under the summed loss drifts are equal for full batches only: the last batch of an epoch, of b <
+    |B| records, drifts b / |B| as far as under equation 1 (227,845 rows at |B| = 5,000 leave b =
+    2,845, or 57%).
+    lr: > 0.  loss: what SGLD is trained on, "sum" as equation 2 is printed, or "mean".  batch: |B|
+    >= 1, for "sum".
     Returns alpha > 0.  ValueError if an argument is out of range or batch is missing.
 
     >>> equal_drift_lr(0.5, loss="sum", batch=5_000), equal_drift_lr(0.5, loss="mean")
@@ -97,10 +110,14 @@ def equal_drift_lr(lr: float, *, loss: str = "sum", batch: int | None = None) ->
 class Look:
     """What one step of training showed the server and the holders.
 
-    step, epoch: from 0.  rows: (n,), which training rows were in the batch (the server knows it only if it can link records).
-    h1: (n, width), which the server gets, before the activation; h1_grad: its gradient, which it sends to every holder.
-    h_last: (n, last width), which the label holder gets; h_last_grad: its gradient, which it sends to the server.
-    Gradients are those of the loss that was trained on: of the mean loss they are 1/|B| of the summed one's.
+    step, epoch: from 0.  rows: (n,), which training rows were in the batch (the server knows it
+    only if it can link records).
+    h1: (n, width), which the server gets, before the activation; h1_grad: its gradient, which it
+    sends to every holder.
+    h_last: (n, last width), which the label holder gets; h_last_grad: its gradient, which it sends
+    to the server.
+    Gradients are those of the loss that was trained on: of the mean loss they are 1/|B| of the
+    summed one's.
     """
 
     step: int
@@ -116,8 +133,9 @@ class Look:
 class Record:
     """What a training left behind.
 
-    curve: one row a measurement: step, epoch (a fraction if measured inside one), train_loss (mean over all training rows)
-    and, with test rows, test_loss and test_auc; the first row is before any step.  looks: as asked for.
+    curve: one row a measurement: step, epoch (a fraction if measured inside one), train_loss (mean
+    over all training rows) and, with test rows, test_loss and test_auc; the first row is before any
+    step.  looks: as asked for.
     test_logits: (N,) float64 at the end, or None without test rows.
     """
 
@@ -149,17 +167,22 @@ def train(
     every: int | None = None,
     look_at: Collection[int] = (),
 ) -> Record:
-    """Train a net for some epochs; the same loop for `rivals.NN`, `rivals.SplitNN`, `layer.SPNN` and `piecewise.PiecewiseNet`.
+    """Train a net for some epochs; the same loop for `rivals.NN`, `rivals.SplitNN`, `layer.SPNN`
+    and `piecewise.PiecewiseNet`.
 
-    parts: one (N, columns) tensor a holder, finite.  y: (N,) in {0, 1}, or finite floating-point numbers that stand for such
-    labels (`label_defences.randomised`).  epochs: >= 1.  batch: records a step, >= 1; the last batch of an epoch has what is
-    left.  optimiser: made on net.parameters().  loss: "mean" or "sum" of a batch, on which backward is called.
-    criterion: the mean loss of (logits, y), default cross-entropy; `PiecewiseNet.loss` for SecureML, in whose units the losses
-    of the record then are.  order: "fixed", batches of consecutive rows as in the paper's Fig. 4, or "reshuffled" every
-    epoch by rng (torch.Generator).  test: (parts, y) to measure on.  every: steps between measurements, default one epoch; the
-    first and the last step are always measured, in plaintext by whoever has all columns: no party sees this.
+    parts: one (N, columns) tensor a holder, finite.  y: (N,) in {0, 1}, or finite floating-point
+    numbers that stand for such labels (`label_defences.randomised`).  epochs: >= 1.  batch: records
+    a step, >= 1; the last batch of an epoch has what is left.  optimiser: made on net.parameters().
+     loss: "mean" or "sum" of a batch, on which backward is called.
+    criterion: the mean loss of (logits, y), default cross-entropy; `PiecewiseNet.loss` for
+    SecureML, in whose units the losses of the record then are.  order: "fixed", batches of
+    consecutive rows as in the paper's Fig. 4, or "reshuffled" every epoch by rng (torch.Generator).
+     test: (parts, y) to measure on.  every: steps between measurements, default one epoch; the
+     first and the last step are always measured, in plaintext by whoever has all columns: no party
+     sees this.
     look_at: numbers of steps, from 0, of which the record keeps what the parties saw.
-    Returns a Record; net is trained in place.  ValueError for arguments out of range, and if the loss stops being finite.
+    Returns a Record; net is trained in place.  ValueError for arguments out of range, and if the
+    loss stops being finite.
     """
     y, n = torch.as_tensor(y), len(y)
     test = None if test is None else (test[0], torch.as_tensor(test[1]))

@@ -1,4 +1,5 @@
-"""The two data sets of zhou2021 as k holders have them: columns cut between holders, rows into train and test."""
+"""The two data sets of zhou2021 as k holders have them: columns cut between holders, rows into
+train and test."""
 
 from __future__ import annotations
 
@@ -20,11 +21,13 @@ LEAKAGE = {"shadow": 0.5, "train": 0.25, "test": 0.25}  # section 6.3, Table 2
 
 @dataclass(frozen=True, eq=False)
 class Vertical:
-    """Rows that lie with several holders.  All dictionaries have the same keys, such as "train" and "test".
+    """Rows that lie with several holders.  All dictionaries have the same keys, such as "train" and
+    "test".
 
-    parts: for each key one tensor (N, holders[i]) a holder.  y: (N,) int64 in {0, 1}, which only the label holder has.
-    rows: int64 (N,), where they stand in the data set.  holders: columns of each.  feature_names: in the order of the
-    columns.  source: as the Dataset says.
+    parts: for each key one tensor (N, holders[i]) a holder.  y: (N,) int64 in {0, 1}, which only
+    the label holder has.
+    rows: int64 (N,), where they stand in the data set.  holders: columns of each.  feature_names:
+    in the order of the columns.  source: as the Dataset says.
     """
 
     parts: dict[str, list[torch.Tensor]] = field(repr=False)
@@ -49,12 +52,16 @@ def fraud(
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
 ) -> Vertical:
-    """creditcard for k holders: V1 to V28 in order, 14 columns each for two, and the amount with the last one if asked.
+    """creditcard for k holders: V1 to V28 in order, 14 columns each for two, and the amount with
+    the last one if asked.
 
-    holders: k, 1 to the number of columns; widths differ by at most 1.  with_amount: 29 columns; section 6.1 counts 28
-    features, section 6.3 attacks the amount and does not say whether the network has it.  with_time: one more.
-    shares: share of the rows by key, in order; ACCURACY or LEAKAGE.  seed: of the choice of rows, by label in proportion.
-    Returns a Vertical, standardised by its "train" rows only.  ValueError for another data set or wrong shares.
+    holders: k, 1 to the number of columns; widths differ by at most 1.  with_amount: 29 columns;
+    section 6.1 counts 28 features, section 6.3 attacks the amount and does not say whether the
+    network has it.  with_time: one more.
+    shares: share of the rows by key, in order; ACCURACY or LEAKAGE.  seed: of the choice of rows,
+    by label in proportion.
+    Returns a Vertical, standardised by its "train" rows only.  ValueError for another data set or
+    wrong shares.
     """
     if dataset.name != "creditcard":
         raise ValueError(f"fraud takes the data set creditcard, got {dataset.name}")
@@ -72,13 +79,16 @@ def distress(
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
 ) -> Vertical:
-    """distress for k holders: all inputs of its variant, one-hot ones as they are, in order and cut into equal widths.
+    """distress for k holders: all inputs of its variant, one-hot ones as they are, in order and cut
+    into equal widths.
 
-    whole: cut between the file's own columns, as `vertical` does; equal widths give the first of two holders nothing
-    but codes of the company, and the second every number.
-    by: "rows" as the paper; "account" keeps companies apart, "time" tests on the last periods of each (`datasets.train_test`).
+    whole: cut between the file's own columns, as `vertical` does; equal widths give the first of
+    two holders nothing but codes of the company, and the second every number.
+    by: "rows" as the paper; "account" keeps companies apart, "time" tests on the last periods of
+    each (`datasets.train_test`).
     test_share, seed: of that split.  holders: as for `fraud`.
-    Returns a Vertical with "train" and "test".  ValueError for another data set or an argument out of range.
+    Returns a Vertical with "train" and "test".  ValueError for another data set or an argument out
+    of range.
     """
     if dataset.name != "distress":
         raise ValueError(f"distress takes the data set distress, got {dataset.name}")
@@ -107,9 +117,10 @@ def vertical(
 ) -> Vertical:
     """Any data set for k holders: the named columns, in this order, in nearly equal widths.
 
-    whole: the codes of one column of the file ("x80 = 1", "x80 = 2") stay together, and holders have nearly equal numbers
-    of the file's columns instead.
-    shares: positive numbers that sum to 1, "train" among the keys; its rows give mean and deviation of numeric columns.
+    whole: the codes of one column of the file ("x80 = 1", "x80 = 2") stay together, and holders
+    have nearly equal numbers of the file's columns instead.
+    shares: positive numbers that sum to 1, "train" among the keys; its rows give mean and deviation
+    of numeric columns.
     by, seed: as in `datasets.train_test`, which cuts off the last key first.
     """
     if (
@@ -145,9 +156,11 @@ def vertical(
 
 
 def above_median(dataset: Dataset, name: str = "Amount") -> torch.Tensor:
-    """The property of section 6.3: 1 where a column is above its median over all rows, else 0; (n_rows,) int64.
+    """The property of section 6.3: 1 where a column is above its median over all rows, else 0;
+    (n_rows,) int64.
 
-    Ties with the median are 0, so the property may be rarer than one half.  ValueError if there is no such column.
+    Ties with the median are 0, so the property may be rarer than one half.  ValueError if there is
+    no such column.
     """
     column = dataset.X[:, _column(dataset, name)]
     return torch.from_numpy((column > np.median(column)).astype(np.int64))
