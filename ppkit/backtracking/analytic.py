@@ -103,7 +103,7 @@ def reconstruct(weight_grad, bias_grad, *, noisy: bool = False) -> Reconstructio
 
     >>> reconstruct([[2.0, 4.0], [-3.0, -6.0]], [2.0, -3.0])
     Reconstruction(row=array([1., 2.]), confidence=1.0, why='', n_neurons=2)
-    >>> reconstruct([[0.0, 0.0]], [0.0]).why
+    >>> reconstruct([[0.0, 0.0]], [0.0]).why  # doctest: +NORMALIZE_WHITESPACE
     'the gradient is 0: no neuron is active for this record (a dead layer), or its loss is flat
     there'
     """

@@ -99,7 +99,7 @@ def check_product(
     truncation are kept.
     ValueError with the bound and the range if it could leave, or if theta or reach is not finite.
 
-    >>> check_product(10.0, torch.tensor([[1e9]]))
+    >>> check_product(10.0, torch.tensor([[1e9]]))  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
     ValueError: X theta may reach 1e+10, outside (-2.147e+09, 2.147e+09), the range of 64-bit
     products with 32 fractional bits
