@@ -18,14 +18,14 @@ NBVAL := -p notebook_times -p notebook_kernels --nbval --nbval-cell-timeout 1800
 SYSTEM := notebooks/05_spnn_network.ipynb
 REAL_DATA := $(wildcard ../shared/data)
 
-.PHONY: help first reproduce paper check test test-unit test-notebooks test-lowered test-batch test-papermill test-real lab data \
+.PHONY: help first reproduce paper check lint test test-unit test-notebooks test-lowered test-batch test-papermill test-real lab data \
         test-browser fit-standins bench clean environment
 
 help:
 	@echo "make first       one card transaction read out of one gradient: a first result in seconds"
 	@echo "make reproduce   rerun every notebook, quick profile; then open runs/latest/index.html"
 	@echo "make paper       the same at the papers' own sizes (long)"
-	@echo "make check       layers, doctests and the quick unit tests: about a minute"
+	@echo "make check       format, lint, layers, doctests and the quick unit tests: about a minute"
 	@echo "make test        unit tests, doctests, every notebook's values"
 	@echo "make lab         JupyterLab on copies of the lessons, in work/"
 	@echo "make test-browser  a lesson in JupyterLab in a Chromium, where there is one"
@@ -53,10 +53,15 @@ fit-standins: environment
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.standins $(ARGS)
 
 # Layers, doctests and the unit tests that start no process and are not marked slow: for the person at work.
-check: environment
+check: environment lint
 	$(PINNED) $(BIN)/python -m pytest -p no:nbval -q --doctest-modules -n 2 --dist worksteal -m "not processes and not slow" tests ppkit spnn_system tools
 
-test: environment
+# What .pre-commit-config.yaml runs, too. Notebooks are formatted; they are linted when they are rebuilt.
+lint: environment
+	$(BIN)/ruff check --quiet ppkit spnn_system tools tests benchmarks
+	$(BIN)/ruff format --quiet --check .
+
+test: environment lint
 	$(MAKE) test-notebooks
 	$(MAKE) -j 2 --output-sync=target test-lowered test-batch
 	$(MAKE) test-unit

@@ -10,6 +10,7 @@ import venv
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -239,6 +240,7 @@ def test_no_url_and_no_index_anywhere_in_the_recipes():
         "requirements.lock",
         "environment.yml",
         "pyproject.toml",
+        ".pre-commit-config.yaml",
         "Makefile",
         "tools/environment.py",
         "tools/lock.py",
@@ -246,3 +248,11 @@ def test_no_url_and_no_index_anywhere_in_the_recipes():
     ):
         text = (ROOT / name).read_text("utf-8")
         assert "://" not in text and "index-url" not in text and " @ " not in text, name
+
+
+def test_a_commit_is_checked_by_the_linter_of_the_lock():
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))["repos"]
+    entries = [hook["entry"] for one in hooks for hook in one["hooks"]]
+    assert [one["repo"] for one in hooks] == ["local"]
+    assert all(entry.startswith(".venv/bin/ruff ") for entry in entries) and len(entries) == 2
+    assert "\nruff==" in (ROOT / "requirements.lock").read_text("utf-8")
