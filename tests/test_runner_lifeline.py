@@ -85,10 +85,12 @@ def waiting(project, seconds):
         text=True,
     )
     try:
-        eventually(lambda: len(sleepers(seconds)) == 2)
+        # Worker, kernel, three sleepers. The one that lost its parent belongs to the worker only
+        # when that parent has ended.
+        eventually(lambda: len(sleepers(seconds) + sleepers(f"{seconds}.5")) == 3)
+        started = set(sleepers(seconds) + sleepers(f"{seconds}.5"))
+        eventually(lambda: started <= set(psutil.Process(parent.pid).children(recursive=True)))
         family = psutil.Process(parent.pid).children(recursive=True)
-        # worker, kernel, three sleepers: the worker takes in the one that lost its parent
-        assert len(family) >= 5
         yield parent, family
     finally:
         parent.kill()
