@@ -5,9 +5,10 @@ import pytest
 import torch
 from scipy import stats
 
+from ppkit.spnn.dealer import Dealer
 from ppkit.spnn.fixed_point import check_product, decode, encode, product_error_bound, row_reach
 from ppkit.spnn.ring import matmul
-from ppkit.spnn.sharing import Dealer, beaver_matmul, reveal, share, truncate
+from ppkit.spnn.sharing import beaver_matmul, reveal, share, truncate
 
 
 def as_integers(values, fractional_bits):

@@ -12,11 +12,9 @@ import torch
 
 from ppkit.models import classification_loss
 from ppkit.spnn.encrypted import _key_in, _key_out
-from ppkit.spnn.holders import Malformed
 from ppkit.spnn.layer import SPNN
-from ppkit.spnn.messages import Transcript
+from ppkit.spnn.messages import Mailroom, Malformed, Receive, Send, Transcript, nothing
 from ppkit.spnn.paillier_keys import generate_keys
-from ppkit.spnn.programs import Mailroom, Receive, Send, nothing
 from ppkit.spnn.protocols import PROTOCOLS, has_dealer, names_received, protocol_of, side_of
 from ppkit.spnn.randomness import Stream
 

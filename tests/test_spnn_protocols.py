@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from ppkit.spnn.costs import KINDS, costs
 from ppkit.spnn.fixed_point import encode
-from ppkit.spnn.holders import holder_names
+from ppkit.spnn.layer import KINDS, costs
 from ppkit.spnn.masked import HolderMissing, unmask
-from ppkit.spnn.messages import Transcript
+from ppkit.spnn.messages import Transcript, holder_names
 from ppkit.spnn.paillier_keys import generate_keys
 from ppkit.spnn.protocols import PROTOCOLS, protocol_of
 from ppkit.spnn.randomness import Stream

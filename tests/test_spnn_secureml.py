@@ -11,10 +11,10 @@ from uniform_bytes import unusual_bytes
 
 from ppkit import evaluation
 from ppkit.models import PiecewiseSigmoid
-from ppkit.spnn.correlations import NAMES
+from ppkit.spnn.dealer import NAMES
 from ppkit.spnn.messages import Transcript
-from ppkit.spnn.piecewise import PiecewiseNet
 from ppkit.spnn.randomness import Stream
+from ppkit.spnn.rivals import PiecewiseNet
 from ppkit.spnn.secureml import SecureML
 
 UNIT = 2.0**-16
@@ -391,11 +391,11 @@ def test_the_messages_of_a_prediction_are_these_and_the_logits_go_to_a_only():
         if m.step == 1 and m.phase == "online"
     ]
     both = lambda *names: [(*way, name) for name in names for way in (("A", "B"), ("B", "A"))]
-    gate = both("x + r", "g + a", "p + b", "g + a", "p + b", "s ^ q", "a - u")
+    activation = both("x + r", "g + a", "p + b", "g + a", "p + b", "s ^ q", "a - u")
     assert sent == [
         *both("X - U", "theta - v", "theta - v", "theta - v"),
-        *gate,
-        *gate,
+        *activation,
+        *activation,
         ("B", "A", "share of logits"),
     ]
 

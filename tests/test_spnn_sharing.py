@@ -5,8 +5,9 @@ import torch
 from scipy.stats import binom
 from uniform_bytes import unusual_bytes
 
+from ppkit.spnn.dealer import Dealer
 from ppkit.spnn.randomness import Stream
-from ppkit.spnn.sharing import Dealer, add, beaver_matmul, beaver_part, reveal, share, truncate
+from ppkit.spnn.sharing import add, beaver_matmul, beaver_part, reveal, share, truncate
 
 EDGES = [0, 1, -1, 2**62, -(2**62), 2**63 - 1, -(2**63), 65536, -65537]
 

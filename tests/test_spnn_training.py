@@ -10,8 +10,7 @@ from torch.nn import functional
 
 from ppkit import evaluation
 from ppkit.spnn.layer import SPNN
-from ppkit.spnn.piecewise import PiecewiseNet
-from ppkit.spnn.rivals import NN, SplitNN
+from ppkit.spnn.rivals import NN, PiecewiseNet, SplitNN
 from ppkit.spnn.training import SGLD, equal_drift_lr, train
 
 HOLDERS, HIDDEN = [4, 3], (5, 4)

@@ -14,6 +14,7 @@ import pytest
 import torch
 import uniform_bytes
 
+from ppkit.spnn.dealer import Dealer
 from ppkit.spnn.fixed_point import encode
 from ppkit.spnn.masked import MaskReused, PairMasks
 from ppkit.spnn.messages import Transcript
@@ -21,7 +22,7 @@ from ppkit.spnn.paillier import Ciphertexts, add, decrypt, encrypt
 from ppkit.spnn.paillier_keys import generate_keys
 from ppkit.spnn.protocols import protocol_of
 from ppkit.spnn.randomness import Stream
-from ppkit.spnn.sharing import Dealer, beaver_matmul, share
+from ppkit.spnn.sharing import beaver_matmul, share
 
 pytestmark = pytest.mark.slow
 

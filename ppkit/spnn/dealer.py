@@ -1,18 +1,20 @@
-"""Correlated randomness from a dealer who sees no message: triples and truncation pairs, sent as
-seeds and corrections."""
+"""Correlated randomness from a dealer who sees no message between the parties: triples and
+truncation pairs, sent as seeds and corrections; for two parties packed bits too."""
 
-from __future__ import annotations
-
+import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 
 from . import ring
+from .messages import DEALER, Transcript, holder_names
 from .randomness import Stream, refuse_forked
+from .ring import minus, total
 
-Open = Callable[[str, list[torch.Tensor]], torch.Tensor]
+Shares = list[torch.Tensor]
+NAMES = tuple(holder_names(2))
 
 
 @dataclass(kw_only=True)
@@ -153,17 +155,66 @@ class Dealer:
         return (0,) * (n_parties - 1) + (n_bytes,)
 
 
-def total(shares: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The sum of int64 tensors mod 2^64: what shares reveal."""
-    result = shares[0].clone()
-    for share in shares[1:]:
-        result += share
-    return result
+class TwoPartyDealer(Dealer):
+    """`Dealer` for two parties, with packed bits beside ring elements, and every offline
+    message written down.
+
+    Each party expands its own 32-byte seed, so shares of plainly random values are not sent; what
+    depends on them goes to the second party, as what the first one's share leaves over.
+    transcript: where the messages are written down, in the phase "offline".  stream: as for
+    `Dealer`.
+    Guarantee: what the dealer sends to a party is uniform to it (computationally, AES-256). The
+    dealer sees no message between the parties and must not collude with one of them.
+    Departs from: SecureML (Mohassel and Zhang 2017), whose two servers make their triples together,
+    by oblivious transfer or LHE.
+    """
+
+    def __init__(self, transcript: Transcript, *, stream: Stream | None = None):
+        super().__init__(stream)
+        self._transcript = transcript
+        for party, name in enumerate(NAMES):
+            transcript.send(DEALER, name, "seed", self.seed(party), phase="offline")
+
+    def own_mask(self, party: int, shape: tuple[int, ...]) -> torch.Tensor:
+        """A uniform tensor mod 2^64 that one party alone draws from its seed, for a secret that is
+        its own."""
+        return self._streams(2)[party].words(shape)
+
+    def bits(self, shape: Sequence[int], dtype: torch.dtype) -> Shares:
+        """Uniform words of packed bits, one tensor a party: shares of their exclusive or.  dtype:
+        torch.int16 or uint8."""
+        return [_uniform(stream, shape, dtype) for stream in self._streams(2)]
+
+    def share(self, name: str, value: torch.Tensor) -> Shares:
+        """Shares mod 2^64 of numbers (int64) that the dealer has computed."""
+        shares = self._fix(value, 2)
+        self._send(name, shares[1])
+        return shares
+
+    def share_bits(self, name: str, value: torch.Tensor) -> Shares:
+        """The same for packed bits, with exclusive or."""
+        first = _uniform(self._streams(2)[0], value.shape, value.dtype)
+        return [first, self._send(name, value ^ first)]
+
+    def product(self, U: Shares, V: Shares) -> Shares:
+        """Shares of the matrix product of two masks, (n, k) and (k, m), each dealt before and
+        perhaps in use elsewhere."""
+        return self.share("U V", ring.matmul(U[0] + U[1], V[0] + V[1]))
+
+    def truncation_pair(
+        self, shape: int | tuple[int, ...], bits: int, n_parties: int = 2
+    ) -> TruncationPair:
+        """As `Dealer.truncation_pair`."""
+        pair = super().truncation_pair(shape, bits, n_parties)
+        for name, shares in (("r / 2^f", pair.high), ("top bit of r", pair.top)):
+            self._send(name, shares[1])
+        return pair
+
+    def _send(self, name: str, share: torch.Tensor) -> torch.Tensor:
+        return self._transcript.send(DEALER, NAMES[1], name, share, phase="offline")
 
 
-def minus(value: torch.Tensor, shares: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The share that makes the sum with these shares a value: value - total(shares) mod 2^64."""
-    result = value - shares[0]
-    for share in shares[1:]:
-        result -= share
-    return result
+def _uniform(stream: Stream, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    size = math.prod(shape)
+    words = stream.words(-(-size * dtype.itemsize // 8))
+    return words.view(dtype)[:size].reshape(tuple(shape))

@@ -1,14 +1,12 @@
 """The first layer under Paillier's encryption: Algorithm 3, packed, and element by element."""
 
-from __future__ import annotations
-
 from concurrent.futures import Executor
 
 import torch
 
 from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.holders import SERVER, Holder, Malformed, Server, check_room
 from ppkit.spnn.in_process import Protocol
+from ppkit.spnn.messages import SERVER, Malformed, Program, Receive, Send
 from ppkit.spnn.paillier import (
     Ciphertexts,
     Packing,
@@ -19,7 +17,7 @@ from ppkit.spnn.paillier import (
     phe_keys,
 )
 from ppkit.spnn.paillier_keys import SECURE_BITS, PrivateKey, PublicKey, generate_keys
-from ppkit.spnn.programs import Program, Receive, Send
+from ppkit.spnn.sides import Holder, Server, check_room
 
 NAME = "Enc(X theta)"
 VALUE_BITS = 40

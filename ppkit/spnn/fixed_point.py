@@ -1,8 +1,6 @@
 """Decimal numbers as 64-bit integers: encoding, decoding, the head-room of products and the error
 that rounding leaves."""
 
-from __future__ import annotations
-
 import torch
 
 FRACTIONAL_BITS = 16  # l_F of the paper

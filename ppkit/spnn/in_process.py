@@ -1,28 +1,14 @@
 """All sides of a protocol in one process, their messages in a Transcript: what notebooks and
-`layer` compute with."""
-
-from __future__ import annotations
+`layer` compute with; and the protocol without protection, which the others are compared with."""
 
 from collections.abc import Sequence
 
 import torch
 
-from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.holders import (
-    DEALER,
-    SERVER,
-    Dealing,
-    Holder,
-    Rows,
-    Server,
-    Side,
-    check_parties,
-    check_rows,
-    holder_names,
-)
-from ppkit.spnn.messages import Transcript
-from ppkit.spnn.programs import Mailroom, Program
-from ppkit.spnn.randomness import Stream
+from .fixed_point import FRACTIONAL_BITS
+from .messages import DEALER, SERVER, Mailroom, Program, Transcript, holder_names
+from .randomness import Stream
+from .sides import DealerSide, Holder, Rows, Server, Side, check_parties, check_rows
 
 
 class Protocol:
@@ -41,9 +27,9 @@ class Protocol:
     """
 
     name = ""
-    sees = ""  # who sees what, as stated; `costs` puts it next to what the transcript proves
+    sees = ""  # who sees what, as stated; `layer.costs` puts it next to what the transcript proves
     compute = ""  # what a step computes, in words
-    sides: tuple[type[Holder], type[Server], type[Dealing] | None] = (Holder, Server, None)
+    sides: tuple[type[Holder], type[Server], type[DealerSide] | None] = (Holder, Server, None)
 
     def __init__(
         self,
@@ -69,7 +55,7 @@ class Protocol:
                 **choices,
             )
 
-        self.dealer: Dealing | None = made(DEALER) if self.sides[2] is not None else None
+        self.dealer: DealerSide | None = made(DEALER) if self.sides[2] is not None else None
         self.holders: list[Holder] = [made(name) for name in names]
         self.server: Server = made(SERVER)
         self._mailroom = Mailroom(transcript)
@@ -178,3 +164,36 @@ class Protocol:
         return {
             holder.name: holder.begin(rows, theta) for holder, theta in zip(self.holders, thetas)
         }
+
+
+class _PlainHolder(Holder):
+    def begin(self, rows, theta):
+        self.take(rows)
+        return self.to_server("X theta", self.product(theta))
+
+
+class _PlainServer(Server):
+    def step(self, n):
+        parts = list((yield from self.gather("X theta", n, self.dtype)).values())
+        return sum(parts[1:], parts[0])
+
+
+class Plain(Protocol):
+    """No protection: every holder sends X_i theta_i in the clear, as floating point.
+
+    The limit that the others are compared with; the server sees each holder's part, not only the
+    sum.
+    """
+
+    name = "plain"
+    sees = "server: X_i theta_i of each holder, in the clear; holders: nothing"
+    compute = "k float products"
+    sides = _PlainHolder, _PlainServer, None
+
+    @classmethod
+    def received(cls, role, sender, names, truncation=None):
+        return ["X theta"] if role == SERVER and sender in names else []
+
+    def error_bound(self, rows, thetas):
+        """0: nothing is rounded but by floating point."""
+        return torch.zeros_like(super().error_bound(rows, thetas))

@@ -1,17 +1,16 @@
 """The first layer on additive shares mod 2^64, with the same secrecy as Algorithm 2 for fewer
 bytes."""
 
-from __future__ import annotations
-
 import torch
 
-from ppkit.spnn.dealer import Dealer, total
+from ppkit.spnn.dealer import Dealer
 from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.holders import DEALER, SERVER, Dealing, Server, rows_of, seed_from, tensor_from
-from ppkit.spnn.programs import Program, Receive, Send
+from ppkit.spnn.messages import DEALER, SERVER, Program, Receive, Send, seed_from, tensor_from
+from ppkit.spnn.published import Opening, SharingHolder, SharingProtocol
 from ppkit.spnn.randomness import Stream
-from ppkit.spnn.secret_sharing import Opening, SharingHolder, SharingProtocol
+from ppkit.spnn.ring import total
 from ppkit.spnn.sharing import beaver_part, share
+from ppkit.spnn.sides import DealerSide, Server, rows_of
 
 WORDS = "<X theta> mod 2^32"
 
@@ -100,7 +99,7 @@ class _LeanServer(Server):
         return self.decoded(sum(words[1:], words[0]))
 
 
-class _LeanDealer(Dealing):
+class _LeanDealer(DealerSide):
     def __init__(self, name, **common):
         super().__init__(name, **common)
         self._dealer = Dealer(self._stream)

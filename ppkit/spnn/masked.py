@@ -5,8 +5,6 @@ Each holder knows its own X_i and its own theta_i in the clear, so only the sum 
 hiding.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,10 +14,10 @@ import numpy as np
 import torch
 
 from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.holders import SERVER, WORD_BITS, Holder, Server, check_room, seed_from
 from ppkit.spnn.in_process import Protocol
-from ppkit.spnn.programs import Receive, Send
+from ppkit.spnn.messages import SERVER, Receive, Send, seed_from
 from ppkit.spnn.randomness import Stream
+from ppkit.spnn.sides import WORD_BITS, Holder, Server, check_room
 
 Ticket = tuple[int, int]
 

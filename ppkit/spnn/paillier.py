@@ -20,8 +20,6 @@ phe (1.5, https://github.com/data61/python-paillier) is under the GPLv3: who pas
 builds on it takes on its conditions. Only `phe_keys` and `first_layer_elementwise` use it.
 """
 
-from __future__ import annotations
-
 import functools
 import multiprocessing
 import operator

@@ -37,8 +37,6 @@ generalization of Paillier's public-key system with applications to electronic v
 section 4.2.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import secrets

@@ -1,20 +1,18 @@
 """The first layer h1 = X_1 theta_1 + ... + X_k theta_k by protocol: one name, one class, one
 interface; whole, or by sides."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
 
 from ppkit.spnn.encrypted import Encrypted
-from ppkit.spnn.holders import DEALER, SERVER, Side, check_parties
-from ppkit.spnn.in_process import Protocol
+from ppkit.spnn.in_process import Plain, Protocol
 from ppkit.spnn.lean import Lean
 from ppkit.spnn.masked import Masked
-from ppkit.spnn.plain import Plain
+from ppkit.spnn.messages import DEALER, SERVER
+from ppkit.spnn.published import Published
 from ppkit.spnn.randomness import Stream
-from ppkit.spnn.secret_sharing import Published
+from ppkit.spnn.sides import Side, check_parties
 
 PROTOCOLS = ("plain", "ss", "he", "masked")
 FORMS = ("published", "lean")

@@ -1,7 +1,5 @@
 """Random ring elements: AES-256 in counter mode, keyed by the operating system."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import math
@@ -82,7 +80,7 @@ class Stream:
         self._position = position
 
     @classmethod
-    def seeded_for_teaching(cls, seed: int) -> Stream:
+    def seeded_for_teaching(cls, seed: int) -> "Stream":
         """A Stream that gives the same words on every run: not secret, for lessons and tests only;
         its repr says so.
 
@@ -116,7 +114,7 @@ class Stream:
             self._position += size // 8
         return drawn
 
-    def derive(self, *labels: str | int, remember: bool = True) -> Stream:
+    def derive(self, *labels: str | int, remember: bool = True) -> "Stream":
         """An independent Stream for these labels (a purpose, a pair of holders, a step), the same
         for all with the key.
 

@@ -13,8 +13,6 @@ so equation 1 is torch.optim.SGD on the mean loss, `train(..., loss="mean")`, an
 longer steps: `equal_drift_lr` undoes that.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -168,7 +166,7 @@ def train(
     look_at: Collection[int] = (),
 ) -> Record:
     """Train a net for some epochs; the same loop for `rivals.NN`, `rivals.SplitNN`, `layer.SPNN`
-    and `piecewise.PiecewiseNet`.
+    and `rivals.PiecewiseNet`.
 
     parts: one (N, columns) tensor a holder, finite.  y: (N,) in {0, 1}, or finite floating-point
     numbers that stand for such labels (`label_defences.randomised`).  epochs: >= 1.  batch: records

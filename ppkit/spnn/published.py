@@ -1,33 +1,18 @@
 """The first layer on additive shares mod 2^64: what both forms have in common, and Algorithm 2 line
 by line."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Generator, Sequence
 
 import torch
 
 from ppkit.spnn import ring
-from ppkit.spnn.dealer import Dealer, total
+from ppkit.spnn.dealer import Dealer
 from ppkit.spnn.fixed_point import FRACTIONAL_BITS, encode, row_reach
-from ppkit.spnn.holders import (
-    DEALER,
-    SERVER,
-    WORD_BITS,
-    Dealing,
-    Holder,
-    Rows,
-    Server,
-    check_room,
-    check_rows,
-    count,
-    rows_of,
-    tensor_from,
-)
 from ppkit.spnn.in_process import Protocol
-from ppkit.spnn.programs import Program, Receive, Send
+from ppkit.spnn.messages import DEALER, SERVER, Program, Receive, Send, tensor_from
 from ppkit.spnn.randomness import Stream
+from ppkit.spnn.ring import total
 from ppkit.spnn.sharing import (
     TRUNCATIONS,
     beaver_part,
@@ -35,6 +20,17 @@ from ppkit.spnn.sharing import (
     truncate_part,
     truncated_part,
     with_mask,
+)
+from ppkit.spnn.sides import (
+    WORD_BITS,
+    DealerSide,
+    Holder,
+    Rows,
+    Server,
+    check_room,
+    check_rows,
+    count,
+    rows_of,
 )
 
 Opening = Generator[Send | Receive, torch.Tensor | None, torch.Tensor]
@@ -287,7 +283,7 @@ class _PublishedServer(Server):
         )
 
 
-class _PublishedDealer(Dealing):
+class _PublishedDealer(DealerSide):
     takes = ("truncation",)
 
     def __init__(self, name, *, truncation: str | None = None, **common):

@@ -1,34 +1,22 @@
-"""The parties of the first layer, each by itself, and what every protocol of it shares.
+"""The side of one party of the first layer, by itself, and what every protocol of it shares.
 
 h1 = X_1 theta_1 + ... + X_k theta_k: holder i has the columns X_i of all rows and its part theta_i
 of the weights.
-A party's side of a protocol (`Holder`, `Server`, `Dealing`) has nothing of the others, and says in
-`programs` what it sends and waits for; `in_process` puts all sides into one process.
+A party's side of a protocol (`Holder`, `Server`, `DealerSide`) has nothing of the others. Its
+`messages.Program` says what it sends and waits for; `in_process` puts all sides into one process.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
 
 import torch
 
-from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.programs import Program, Receive, Send, nothing
-from ppkit.spnn.randomness import Stream
+from .fixed_point import FRACTIONAL_BITS
+from .messages import DEALER, SERVER, Program, Receive, Send, nothing, tensor_from
+from .randomness import Stream
 
-SERVER, DEALER = "server", "dealer"
 WORD_BITS = 32  # of h1 in fixed point, where a protocol has words: |h1| < 2^15
 Rows = slice | torch.Tensor | Sequence[int]
-
-
-def holder_names(k: int) -> list[str]:
-    """A, B, C, ..., Z, then H27, H28, ...
-
-    >>> holder_names(3)
-    ['A', 'B', 'C']
-    """
-    return [chr(ord("A") + i) if i < 26 else f"H{i + 1}" for i in range(k)]
 
 
 def check_rows(rows: Rows, n_rows: int) -> None:
@@ -95,47 +83,6 @@ def check_parties(names: Sequence[str], columns: Sequence[int]) -> None:
         raise ValueError(f"every holder needs a name of its own, got {names}")
     if taken := [name for name in names if name in (SERVER, DEALER) or not name]:
         raise ValueError(f"a holder cannot be called {taken[0]!r}")
-
-
-class Malformed(ValueError):
-    """What another party sent is not what the protocol has there: type, shape, or a number that is
-    none.  role: who sent it."""
-
-    def __init__(self, sentence: str, role: str):
-        super().__init__(sentence)
-        self.role = role
-
-
-def tensor_from(
-    sender: str, name: str, payload: object, shape: tuple[int, ...], dtype: torch.dtype
-) -> torch.Tensor:
-    """A payload that came, if it is a tensor of this shape and type, all finite; Malformed, without
-    any value, if not.
-
-    >>> tensor_from("B", "words", torch.zeros(2, 3), (2, 3), torch.int32)
-    Traceback (most recent call last):
-    ppkit.spnn.holders.Malformed: 'words' of holder B must be torch.int32, got torch.float32
-    """
-    what = f"{name!r} of {'the ' if sender in (SERVER, DEALER) else 'holder '}{sender}"
-    if not isinstance(payload, torch.Tensor):
-        raise Malformed(f"{what} must be a tensor, got {type(payload).__name__}", sender)
-    if payload.shape != shape:
-        raise Malformed(
-            f"{what} must have shape {tuple(shape)}, got {tuple(payload.shape)}", sender
-        )
-    if payload.dtype != dtype:
-        raise Malformed(f"{what} must be {dtype}, got {payload.dtype}", sender)
-    if dtype.is_floating_point and not torch.isfinite(payload).all():
-        raise Malformed(f"{what} must be finite", sender)
-    return payload
-
-
-def seed_from(sender: str, payload: object) -> Stream:
-    """The Stream of a seed, or of another key, that came.  Malformed if it is none."""
-    try:
-        return Stream(payload if isinstance(payload, bytes) else b"")
-    except ValueError as error:
-        raise Malformed(f"the key that {sender} sent: {error}", sender) from None
 
 
 class Side:
@@ -294,7 +241,7 @@ class Server(Side):
         return total * torch.tensor(2.0**-FRACTIONAL_BITS, dtype=self.dtype)
 
 
-class Dealing(Side):
+class DealerSide(Side):
     """The dealer's side, where a protocol has one: it sends random numbers that satisfy a relation,
     and gets nothing."""
 
