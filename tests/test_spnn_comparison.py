@@ -8,6 +8,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from transcripts import seen_by
 
 from ppkit.spnn import dealer
 from ppkit.spnn.comparison import ONE, _planes, activate, below, deal_activation, deal_masks
@@ -161,7 +162,7 @@ def view(kind, x, seed, party):
         world = World(seed)
         _, slope = world.activation(x, kind)
         slope.times(world.pair, world.share(3 * x))
-    n, seen = len(x), world.transcript.seen_by(party)
+    n, seen = len(x), seen_by(world.transcript, party)
     [key] = [message.payload for message in seen if message.name == "seed"]
     known = (
         [message.payload.clone() for message in seen if message.name != "seed"]
@@ -244,7 +245,7 @@ def test_the_simulator_gives_the_same_messages_from_nothing():
         world = World(2)
         _, slope = world.activation(torch.full((n,), 2**50), "piecewise")
         slope.times(world.pair, world.share(torch.arange(n)))
-        real = [message for message in world.transcript.seen_by(party) if message.name != "seed"]
+        real = [message for message in seen_by(world.transcript, party) if message.name != "seed"]
         made = list(simulate(party))
         assert [(message.name, message.n_bytes) for message in real] == [
             (name, len(words)) for name, words in made
@@ -257,11 +258,11 @@ def test_each_party_draws_its_masks_from_its_own_seed():
     mask."""
     world = World()
     numbers_, bits = world.dealer.mask(6), world.dealer.bits((3, 10), torch.int16)
-    alone = [world.dealer.own_mask(party, (2, 3)) for party in range(2)]
+    alone = [world.dealer.streams()[party].words((2, 3)) for party in range(2)]
     of_bits = world.dealer.share_bits("bits", torch.arange(24, dtype=torch.uint8))
     for party, name in enumerate(NAMES):
         [seed] = [
-            message.payload for message in world.transcript.seen_by(name) if message.name == "seed"
+            message.payload for message in seen_by(world.transcript, name) if message.name == "seed"
         ]
         own = Stream(seed)
         assert torch.equal(own.words(6), numbers_[party])
@@ -281,14 +282,14 @@ def test_masks_are_fresh_every_time():
         world.activation(x, "piecewise")
     for name in ("x + r", "g + a", "p + b", "s ^ q"):
         sent = [
-            message.payload for message in world.transcript.seen_by("A") if message.name == name
+            message.payload for message in seen_by(world.transcript, "A") if message.name == name
         ]
         half = len(sent) // 2
         assert half and not any(torch.equal(a, b) for a, b in zip(sent[:half], sent[half:]))
     other = World(seed=1)
     other.activation(x, "piecewise")
     first = [
-        next(m.payload for m in w.transcript.seen_by("A") if m.name == "x + r")
+        next(m.payload for m in seen_by(w.transcript, "A") if m.name == "x + r")
         for w in (world, other)
     ]
     assert not torch.equal(*first)

@@ -6,7 +6,9 @@ import torch
 from scipy import stats
 
 from ppkit.spnn.dealer import Dealer
-from ppkit.spnn.fixed_point import check_product, decode, encode, product_error_bound, row_reach
+from ppkit.spnn.fixed_point import check_product, decode, encode, row_reach
+from ppkit.spnn.messages import Transcript
+from ppkit.spnn.protocols import protocol_of
 from ppkit.spnn.ring import matmul
 from ppkit.spnn.sharing import beaver_matmul, reveal, share, truncate
 
@@ -165,14 +167,23 @@ def through_shares(X, theta, how):
     return decode(reveal(truncate(z, 16, how=how, pair=pair)))
 
 
-@pytest.mark.parametrize("how, units", [("secureml", 1.0), ("floor", 2.0), ("dealer", 1.0)])
-def test_the_error_of_a_shared_product_is_below_its_bound(how, units):
+def error_bound(X, theta, how):
+    """What the protocol states for this product, with the columns of X at two holders."""
+    half, sizes = X.shape[1] // 2, Transcript("sizes")
+    choices = dict(form="published", truncation=how, dtype=torch.float64)
+    protocol = protocol_of("ss", [half, half], transcript=sizes, **choices)
+    protocol.prepare(X.split(half, dim=1))
+    return protocol.error_bound(slice(None), theta.split(half))
+
+
+@pytest.mark.parametrize("how", ["secureml", "floor", "dealer"])
+def test_the_error_of_a_shared_product_is_below_its_bound(how):
     rng = torch.Generator().manual_seed(3)
     X, theta = (
         torch.randn(*shape, generator=rng, dtype=torch.float64) * 30
         for shape in ((400, 28), (28, 8))
     )
-    bound = product_error_bound(X, theta, truncation=units)
+    bound = error_bound(X, theta, how)
     assert bound.shape == (400, 8)
     exact = X @ theta
     error = (through_shares(X, theta, how) - exact).abs()
@@ -197,9 +208,8 @@ def test_the_error_bound_is_attained_before_truncation_and_nearly_after():
     exact = Fraction(28) * Fraction(X[0, 0].item()) * Fraction(theta[0, 0].item())
     z = matmul(encode(X), encode(theta)).item()
     error = Fraction(z, 2**32) - exact
-    assert error == Fraction(product_error_bound(X, theta, truncation=0.0).item())
-    with_truncation = product_error_bound(X, theta).item()
-    assert with_truncation - float(error) == 2.0**-16
+    with_truncation = error_bound(X, theta, "secureml").item()
+    assert error == Fraction(with_truncation) - Fraction(1, 2**16)
     assert 0.99 * with_truncation < float(error) < with_truncation
     for sign in (1, -1):  # the sign of theta turns the error round
         h = through_shares(X, sign * theta, "secureml").item()

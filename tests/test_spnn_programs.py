@@ -15,7 +15,7 @@ from ppkit.spnn.encrypted import _key_in, _key_out
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.messages import Mailroom, Malformed, Receive, Send, Transcript, nothing
 from ppkit.spnn.paillier_keys import generate_keys
-from ppkit.spnn.protocols import PROTOCOLS, has_dealer, names_received, protocol_of, side_of
+from ppkit.spnn.protocols import names_received, protocol_of, side_of
 from ppkit.spnn.randomness import Stream
 
 KEYS = generate_keys(256, teaching=True)[1]
@@ -61,7 +61,7 @@ def one_side(variant, k, role):
 
 
 def roles(variant, k):
-    return [*["dealer"] * has_dealer(VARIANTS[variant]["protocol"]), *NAMES[k], "server"]
+    return [*["dealer"] * (VARIANTS[variant]["protocol"] == "ss"), *NAMES[k], "server"]
 
 
 def program(side, stage, k):
@@ -347,11 +347,6 @@ def test_the_table_of_names_is_what_a_training_sends_and_no_more(variant, k, lab
     for role in ["dealer", "server", *NAMES[k]]:
         table = names_received(role, names=NAMES[k], label_holder=label_holder, **choices)
         assert table == found[role], role
-
-
-def test_which_protocols_have_a_dealer():
-    assert [has_dealer(name) for name in PROTOCOLS] == [False, True, False, False]
-    assert has_dealer("ss", "published")
 
 
 # --- the room ---

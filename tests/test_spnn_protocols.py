@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from transcripts import seen_by
 
 from ppkit.spnn.fixed_point import encode
 from ppkit.spnn.layer import KINDS, costs
@@ -164,7 +165,7 @@ def test_a_theta_that_is_not_finite_is_refused(variant, value):
     thetas[1][0, 0] = value
     with pytest.raises(ValueError, match="finite"):
         protocol.forward(slice(None), thetas)
-    assert "B" not in {message.sender for message in protocol.transcript.seen_by("server")}
+    assert "B" not in {message.sender for message in seen_by(protocol.transcript, "server")}
 
 
 def test_what_does_not_fit_the_quick_bound_is_looked_at_exactly():
@@ -264,7 +265,7 @@ def test_bytes_and_rounds_are_those_of_the_formulas():
 def test_a_missing_holder_stops_the_step_and_nobody_unmasks():
     protocol, _, thetas = made("masked", 3)
     protocol.forward(slice(None), thetas)
-    words = {message.sender: message.payload for message in protocol.transcript.seen_by("server")}
+    words = {message.sender: message.payload for message in seen_by(protocol.transcript, "server")}
     with pytest.raises(
         HolderMissing, match="nothing came from B: the step is dropped, nobody's mask is given out"
     ):

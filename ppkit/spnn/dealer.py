@@ -40,14 +40,7 @@ class Once:
 
 
 @dataclass
-class _Dealt(Once):
-    """n_bytes: what the dealer sends to each party, beside the seed it has."""
-
-    n_bytes: tuple[int, ...]
-
-
-@dataclass
-class Triple(_Dealt):
+class Triple(Once):
     """U, V, W: one share a party; the sums satisfy W = U V (matrix product)."""
 
     U: list[torch.Tensor]
@@ -56,7 +49,7 @@ class Triple(_Dealt):
 
 
 @dataclass
-class TruncationPair(_Dealt):
+class TruncationPair(Once):
     """mask, high, top: one share a party, of a uniform r, of floor(r / 2^bits) and of r's highest
     bit."""
 
@@ -88,11 +81,11 @@ class Dealer:
     def seed(self, party: int, n_parties: int = 2) -> bytes:
         """The 32 bytes from which party 0, 1, ... draws its shares: `Stream(seed)`, in the order of
         the calls."""
-        return self._streams(n_parties)[party].key
+        return self.streams(n_parties)[party].key
 
     def mask(self, shape: int | tuple[int, ...], n_parties: int = 2) -> list[torch.Tensor]:
         """Shares of a uniform tensor.  No correction."""
-        return [stream.words(shape) for stream in self._streams(n_parties)]
+        return [stream.words(shape) for stream in self.streams(n_parties)]
 
     def matmul_triple(self, n: int, k: int, m: int, n_parties: int = 2) -> Triple:
         """U (n, k), V (k, m) uniform and W = U V mod 2^64, in shares.
@@ -100,9 +93,7 @@ class Dealer:
         The dealer sends 8 n m bytes to the last party, instead of 8 (n k + k m + n m) to each.
         """
         U = self.mask((n, k), n_parties)
-        return Triple(
-            self._to_last(8 * n * m, n_parties), U, *self.products(total(U), m, n_parties)
-        )
+        return Triple(U, *self.products(total(U), m, n_parties))
 
     def products(
         self, U: torch.Tensor, m: int, n_parties: int = 2
@@ -126,20 +117,11 @@ class Dealer:
         mask = self.mask(shape, n_parties)
         r = total(mask)
         high, top = (r >> bits) & (2 ** (64 - bits) - 1), (r < 0).long()
-        return TruncationPair(
-            self._to_last(16 * r.numel(), n_parties),
-            bits,
-            mask,
-            self._fix(high, n_parties),
-            self._fix(top, n_parties),
-        )
+        return TruncationPair(bits, mask, self._fix(high, n_parties), self._fix(top, n_parties))
 
     def streams(self, n_parties: int = 2) -> list[Stream]:
         """Where the parties' shares come from, one Stream a party: for who keeps their
         positions."""
-        return self._streams(n_parties)
-
-    def _streams(self, n_parties: int) -> list[Stream]:
         if n_parties < 2:
             raise ValueError(f"n_parties must be >= 2, got {n_parties}")
         while len(self._parties) < n_parties:
@@ -147,12 +129,8 @@ class Dealer:
         return self._parties[:n_parties]
 
     def _fix(self, value: torch.Tensor, n_parties: int) -> list[torch.Tensor]:
-        drawn = [stream.words(tuple(value.shape)) for stream in self._streams(n_parties)[:-1]]
+        drawn = [stream.words(tuple(value.shape)) for stream in self.streams(n_parties)[:-1]]
         return [*drawn, minus(value, drawn)]
-
-    @staticmethod
-    def _to_last(n_bytes: int, n_parties: int) -> tuple[int, ...]:
-        return (0,) * (n_parties - 1) + (n_bytes,)
 
 
 class TwoPartyDealer(Dealer):
@@ -175,15 +153,10 @@ class TwoPartyDealer(Dealer):
         for party, name in enumerate(NAMES):
             transcript.send(DEALER, name, "seed", self.seed(party), phase="offline")
 
-    def own_mask(self, party: int, shape: tuple[int, ...]) -> torch.Tensor:
-        """A uniform tensor mod 2^64 that one party alone draws from its seed, for a secret that is
-        its own."""
-        return self._streams(2)[party].words(shape)
-
     def bits(self, shape: Sequence[int], dtype: torch.dtype) -> Shares:
         """Uniform words of packed bits, one tensor a party: shares of their exclusive or.  dtype:
         torch.int16 or uint8."""
-        return [_uniform(stream, shape, dtype) for stream in self._streams(2)]
+        return [_uniform(stream, shape, dtype) for stream in self.streams(2)]
 
     def share(self, name: str, value: torch.Tensor) -> Shares:
         """Shares mod 2^64 of numbers (int64) that the dealer has computed."""
@@ -193,7 +166,7 @@ class TwoPartyDealer(Dealer):
 
     def share_bits(self, name: str, value: torch.Tensor) -> Shares:
         """The same for packed bits, with exclusive or."""
-        first = _uniform(self._streams(2)[0], value.shape, value.dtype)
+        first = _uniform(self.streams(2)[0], value.shape, value.dtype)
         return [first, self._send(name, value ^ first)]
 
     def product(self, U: Shares, V: Shares) -> Shares:

@@ -121,7 +121,7 @@ class Encrypted(Protocol):
     key_bits: length of the server's key, >= 2,048; below only with teaching=True. Holders refuse
     any other.  keys: a PrivateKey to use instead of making one; key_bits is then its length.
     value_bits: bits a number has in a ciphertext, head-room for k additions comes on top;
-    |X_i theta_i| < 2^(value_bits - 17).  pool: `paillier.workers(2)` for two processes.
+    |X_i theta_i| < 2^(value_bits - 17).  pool: a ProcessPoolExecutor for several processes.
     elementwise: as printed, one number per ciphertext, by phe: 19 ms a number, for small batches;
     the oracle. Its ciphertexts are counted, not kept.
     Guarantee: semi-honest, no collusion; under Paillier's assumption (see `paillier_keys`) a holder
@@ -155,16 +155,6 @@ class Encrypted(Protocol):
         super().__init__(holders, **common)
         self._elementwise = elementwise
 
-    @property
-    def packing(self) -> Packing:
-        """How numbers lie in a ciphertext."""
-        return self.server.packing
-
-    @property
-    def public(self) -> PublicKey:
-        """The server's public key."""
-        return self.server.private.public
-
     def _compute(self, rows, thetas):
         if not self._elementwise:
             return super()._compute(rows, thetas)
@@ -173,7 +163,7 @@ class Encrypted(Protocol):
             self.server.names,
         )
         for sender, receiver in zip(names, [*names[1:], SERVER]):
-            n_bytes = products[0].numel() * self.public.ciphertext_bytes
+            n_bytes = products[0].numel() * self.server.private.public.ciphertext_bytes
             self.transcript.send(sender, receiver, NAME, b"", n_bytes=n_bytes)
             self.transcript.next_round()
         return self.server.decoded(

@@ -115,39 +115,6 @@ def check_product(
         )
 
 
-def product_error_bound(
-    X: torch.Tensor,
-    theta: torch.Tensor,
-    *,
-    fractional_bits: int = FRACTIONAL_BITS,
-    truncation: float = 1.0,
-) -> torch.Tensor:
-    """How far X theta in fixed point can lie from X theta: one bound for each entry.
-
-    |h_ij - sum_k x_ik theta_kj| <= u sum_k |x_ik| + u sum_k |theta_kj| + K u^2 + t 2^-f,    u =
-    2^-(f+1)
-
-    Derivation: encode gives x + a, theta + b with |a|, |b| <= u; the product in the ring is the
-    integer
-    sum (x + a)(theta + b) 2^(2f) exactly, so the error before truncation is sum (x b + a theta + a
-    b), each term at most |x| u, u |theta|, u^2; all are attained together (halves that round up,
-    all of one sign). Truncation moves the result by less than t units of 2^-f. decode adds nothing
-    after truncation (|z| < 2^48), before it a factor 1 +- 2^-53.
-    X: (N, K) and theta: (K, M) floats whose product has head-room (`check_product`).  truncation:
-    t, 1 for "secureml" and "dealer", 2 for "floor", 0 if the product is decoded with 2f fractional
-    bits instead of truncated.
-    Returns (N, M) float64, > 0.  It holds for any number of holders: X and theta are then all
-    columns and rows together.
-
-    >>> product_error_bound(torch.ones(1, 28), torch.ones(28, 1)).item() < 29 * 2**-16 + 1e-8
-    True
-    """
-    _check_bits(fractional_bits, 64)
-    u = 2.0 ** -(fractional_bits + 1)
-    rows, columns = X.detach().double().abs().sum(dim=1), theta.detach().double().abs().sum(dim=0)
-    return u * (rows[:, None] + columns[None, :]) + X.shape[1] * u * u + truncation * 2 * u
-
-
 def _check_bits(fractional_bits: int, bits: int) -> None:
     if not 2 <= bits <= 64:
         raise ValueError(f"bits must be 2 to 64, got {bits}")

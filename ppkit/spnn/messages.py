@@ -67,7 +67,7 @@ class Transcript:
 
     >>> transcript = Transcript()
     >>> _ = transcript.send("A", "server", "words", torch.zeros(5, 8, dtype=torch.int32))
-    >>> transcript.seen_by("server")[0].n_bytes
+    >>> transcript.messages[0].n_bytes
     160
     """
 
@@ -110,10 +110,6 @@ class Transcript:
         """The next training step begins, in a round of its own."""
         self.step += 1
         self.round += 1
-
-    def seen_by(self, party: str) -> list[Message]:
-        """All that reached one party, in order."""
-        return [message for message in self.messages if message.receiver == party]
 
     def table(self) -> "pd.DataFrame":
         """One row a message: step, round, phase, sender, receiver, name, n_bytes."""

@@ -21,10 +21,9 @@ builds on it takes on its conditions. Only `phe_keys` and `first_layer_elementwi
 """
 
 import functools
-import multiprocessing
 import operator
 import secrets
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
 import gmpy2
@@ -47,7 +46,6 @@ __all__ = [
     "first_layer_elementwise",
     "generate_keys",
     "phe_keys",
-    "workers",
 ]
 
 EXPONENT = -(FRACTIONAL_BITS // 4)  # phe counts in powers of 16
@@ -144,7 +142,7 @@ class Ciphertexts:
     """An encrypted tensor.
 
     payload: the ciphertexts one after the other, each `ciphertext_bytes` long, big-endian: what is
-    sent.
+    sent. Its length depends on the shape, the packing and the key, never on the numbers.
     public: the key they are under.  shape: of the tensor inside.  packing: how it is packed.
     n_terms: how many encryptions are added up in it.  Everything but the payload is public.
     """
@@ -154,12 +152,6 @@ class Ciphertexts:
     shape: tuple[int, ...]
     packing: Packing
     n_terms: int
-
-    @property
-    def n_bytes(self) -> int:
-        """Size on the wire; it depends on the shape, the packing and the key, never on the
-        numbers."""
-        return len(self.payload)
 
     def integers(self) -> list[int]:
         """The ciphertexts as integers modulo n^2."""
@@ -184,7 +176,8 @@ def encrypt(
     stream: where the randomness comes from; default the operating system. Two calls with the same
     words of a stream give away the differences of their values; `Stream.seeded_for_teaching` is for
     teaching only.
-    pool: `workers(2)` spreads the ciphertexts over two processes; the randomness is drawn here.
+    pool: a ProcessPoolExecutor spreads the ciphertexts over its processes, best started by "spawn"
+    (they load no torch); the randomness is drawn here.
     Returns Ciphertexts with n_terms=1.  ValueError if a value is out of range, with the value and
     the range, or if the key is too small for the packing.
     Guarantee: two tensors of one shape cannot be told apart without the private key, under the
@@ -254,7 +247,7 @@ def add(public: PublicKey, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
 def decrypt(private: PrivateKey, c: Ciphertexts, *, pool: Executor | None = None) -> torch.Tensor:
     """The sums inside, int64 of the tensor's shape, exact.
 
-    pool: `workers(2)` spreads the ciphertexts over two processes, which are handed the private key.
+    pool: as for `encrypt`; its processes are handed the private key.
     ValueError if the ciphertexts are under another key, or if what is inside is no sum of as many
     packed tensors.
     Source: zhou2021, Algorithm 3, line 4.
@@ -271,22 +264,6 @@ def decrypt(private: PrivateKey, c: Ciphertexts, *, pool: Executor | None = None
     return c.packing.unpack(
         c.public, plaintexts, torch.Size(c.shape).numel(), n_terms=c.n_terms
     ).reshape(c.shape)
-
-
-def workers(processes: int = 2) -> ProcessPoolExecutor:
-    """Processes that encrypt and decrypt side by side: `with workers(2) as pool:`, which also ends
-    them.
-
-    They start afresh ("spawn": no state of this process is copied, threads are no danger) and load
-    neither torch nor the notebook; the first encryption in each makes its table (0.2 s at 2,048
-    bits), so one pool should serve many calls.
-    A script, unlike a notebook, needs `if __name__ == "__main__":` around its work: a worker
-    imports it.
-    processes: >= 1.  ValueError otherwise.
-    """
-    if processes < 1:
-        raise ValueError(f"processes must be >= 1, got {processes}")
-    return ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
 
 
 def phe_keys(private: PrivateKey) -> tuple[phe.PaillierPublicKey, phe.PaillierPrivateKey]:

@@ -49,7 +49,7 @@ def side_of(
     A holder: connect() once, load(X) and prepare() once per data set, step(rows, theta) for every
     batch; deal(rows), for "ss", takes what was dealt ahead of a step. The server: connect(),
     prepare(n_rows), step(n), which returns h1.
-    The dealer, where `has_dealer`: connect(), prepare(n_rows), deal(rows) for every batch. All but
+    The dealer, for "ss": connect(), prepare(n_rows), deal(rows) for every batch. All but
     load give a Program.
     role: a holder's name, "server" or "dealer".  protocol, form, choices: as in `protocol_of`, but
     elementwise; a choice of another party's side is accepted and left aside.  names, columns: of
@@ -69,15 +69,6 @@ def side_of(
     return _class_of(protocol, form).side(
         role, names=names, columns=columns, width=width, stream=stream, dtype=dtype, **choices
     )
-
-
-def has_dealer(protocol: str, form: str | None = None) -> bool:
-    """Whether a protocol needs a dealer.
-
-    >>> [name for name in PROTOCOLS if has_dealer(name)]
-    ['ss']
-    """
-    return _class_of(protocol, form).sides[2] is not None
 
 
 def names_received(

@@ -149,8 +149,10 @@ class SharingProtocol(Protocol):
         """u (sum |theta| over features) + v (sum |x| over features) + d u v + what truncation adds;
         u, v half a unit of X, theta.
 
-        Rounding X by at most u and theta by at most v moves a product of d terms by at most sum (u
-        |theta| + v |x| + u v).
+        encode gives x + a, theta + b with |a| <= u, |b| <= v; the product in the ring is exactly
+        sum (x + a)(theta + b), so before truncation it is off by sum (x b + a theta + a b), each
+        term at most |x| v, u |theta|, u v. All are attained together: halves that round up, all of
+        one sign.
         """
         check_rows(rows, self.n_rows)
         u, v = 2.0 ** -(FRACTIONAL_BITS + 1), 2.0 ** -(self.sides[0].theta_bits + 1)

@@ -271,11 +271,6 @@ class PiecewiseNet(NN):
         self.kinds = [*kinds, "piecewise"]
 
     @staticmethod
-    def probabilities(logits: torch.Tensor) -> torch.Tensor:
-        """p in [0, 1], of the logits' shape."""
-        return (logits + 0.5).clamp(0, 1)
-
-    @staticmethod
     def loss(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """The loss whose gradient is SecureML's output error: the mean of F(z) - y z, where F' = f
         and F(-1/2) = 0.

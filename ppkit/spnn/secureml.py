@@ -286,7 +286,7 @@ class SecureML:
             check_product(row_reach(part), self._start, n_terms=len(parts), bits=_ROOM)
         seen, u, widths = [], [], [part.shape[1] for part in parts]
         for party, part in enumerate(parts):
-            own = self._dealer.own_mask(party, tuple(part.shape))
+            own = self._dealer.streams(2)[party].words(tuple(part.shape))
             seen.append(
                 self.transcript.send(NAMES[party], NAMES[1 - party], "X - U", encode(part) - own)
             )
