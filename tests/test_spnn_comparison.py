@@ -329,20 +329,3 @@ def test_a_reused_mask_is_refused():
     slope.times(world.pair, x)
     with pytest.raises(ValueError, match="Slope can serve once and was used before"):
         slope.times(world.pair, x)
-
-
-def test_bad_input_is_named():
-    world = World()
-    x = world.share(torch.zeros(3, dtype=torch.int64))
-    with pytest.raises(ValueError, match="n_thresholds must be 1 or 2, got 3"):
-        deal_masks(world.dealer, 3, 3)
-    _, masks = deal_masks(world.dealer, 3, 1)
-    with pytest.raises(ValueError, match="the masks are for 1 thresholds, got 2"):
-        below(world.pair, x, SIGMOID, masks)
-    with pytest.raises(ValueError, match=r"the masks are for numbers of shape \(3,\), got \(2,\)"):
-        below(world.pair, [share[:2] for share in x], (0,), masks)
-    with pytest.raises(ValueError, match="kind must be one of piecewise, relu, got 'sigmoid'"):
-        deal_activation(world.dealer, 3, "sigmoid", backward=True)
-    _, slope = world.activation(torch.zeros(3, dtype=torch.int64), "relu", backward=False)
-    with pytest.raises(ValueError, match="was dealt no mask for a backward product"):
-        slope.times(world.pair, x)

@@ -382,7 +382,7 @@ def test_a_network_that_cannot_be_is_refused(change, message):
 
 
 def test_a_first_layer_without_width_is_refused():
-    with pytest.raises(ValueError, match="width must be >= 1, got 0"):
+    with pytest.raises(ValueError, match=r"sizes must be at least two widths >= 1, got \(2, 0\)"):
         FirstLayer([1, 1], 0, rng=torch.Generator())
 
 

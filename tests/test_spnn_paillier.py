@@ -306,23 +306,19 @@ def test_what_does_not_belong_together_is_refused(keys):
     z, packing = torch.tensor([1, 2]), Packing()
     a = encrypt(public, z, packing=packing)
     for b, message in [
-        (encrypt(other, z, packing=packing), "must be under the public key given"),
+        (encrypt(other, z, packing=packing), "must be under the key given"),
         (
             encrypt(public, z, packing=Packing(value_bits=41)),
-            r"packings must be equal, got .*value_bits=40.*value_bits=41",
+            r"with one packing .* got .*value_bits=40.*value_bits=41",
         ),
-        (encrypt(public, z[:1], packing=packing), r"one shape, got \(2,\) and \(1,\)"),
+        (encrypt(public, z[:1], packing=packing), r"one shape: got .* \(2,\) and \(1,\)"),
     ]:
         with pytest.raises(ValueError, match=message):
             add(public, a, b)
-    with pytest.raises(ValueError, match="must be under the public key given"):
+    with pytest.raises(ValueError, match="must be under the key given"):
         add(other, a, a)
     with pytest.raises(ValueError, match="under another key"):
         decrypt(private, encrypt(other, z, packing=packing))
-    with pytest.raises(ValueError, match="one shape, got"):
-        first_layer_elementwise(*paillier.phe_keys(private), [z, z[:1]])
-    with pytest.raises(ValueError, match="one shape, got"):
-        first_layer_elementwise(*paillier.phe_keys(private), [])
 
 
 @pytest.mark.parametrize(

@@ -371,7 +371,6 @@ def test_rows_that_are_not_there_are_refused_before_anything_is_sent(variant):
     ):
         for ask in (
             protocol.forward,
-            protocol.error_bound,
             *([protocol.deal] if variant in ("lean", "published") else []),
         ):
             with pytest.raises(ValueError, match=f"rows must be 0 to 9, at least one, got {got}"):

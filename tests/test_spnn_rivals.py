@@ -144,7 +144,7 @@ def test_the_start_is_drawn_from_rng_alone():
         ({"holders": [3, 0]}, r"holders must be .* got \(3, 0\)"),
         ({"hidden": ()}, r"hidden must be .* got \(\)"),
         ({"hidden": (8, 0)}, r"hidden must be .* got \(8, 0\)"),
-        ({"n_outputs": 0}, "n_outputs must be >= 1, got 0"),
+        ({"n_outputs": 0}, r"sizes must be at least two widths >= 1, got \(.*, 0\)"),
         ({"activation": "tanh"}, "activation must be one of .* got 'tanh'"),
     ],
 )

@@ -61,14 +61,11 @@ class Masks(Once):
     top: Shares
     bits: Shares
     folds: list[tuple[Shares, Shares, Shares]]
-    n_thresholds: int
 
 
 def deal_masks(dealer: TwoPartyDealer, n: int, n_thresholds: int) -> tuple[torch.Tensor, Masks]:
     """Masks to compare n numbers with 1 or 2 thresholds each.  Returns r, which only the dealer
     has, and the masks."""
-    if n_thresholds not in (1, 2):
-        raise ValueError(f"n_thresholds must be 1 or 2, got {n_thresholds}")
     shares = dealer.mask(n)
     r = torch.add(*shares)
     planes = _planes(r & torch.iinfo(torch.int64).max)
@@ -79,7 +76,7 @@ def deal_masks(dealer: TwoPartyDealer, n: int, n_thresholds: int) -> tuple[torch
         _deal_fold(dealer, (n_thresholds, n), torch.int16, _second),
         _deal_fold(dealer, (n,), torch.uint8, _third),
     ]
-    return r, Masks(shares, top, bits, folds, n_thresholds)
+    return r, Masks(shares, top, bits, folds)
 
 
 def below(
@@ -92,20 +89,12 @@ def below(
     Returns c = x + r, which both parties now know, and shares (exclusive or) of uint8 words: bit 0
     is [x < t_0], bit 4 [x < t_1]; the other bits mean nothing.  Three rounds; 8 + 4 len(thresholds)
     + 2 bytes a number from each party.
-    ValueError if the masks are for another number of thresholds or of numbers, or were used before.
+    ValueError if the masks were used before.
     Guarantee: every opened word is the sum of something and a mask that is uniform, used here only,
     and of which each party has one share: what a party receives is uniform whatever x is.
     Semi-honest parties, a dealer in league with none.
     Source: Beaver 1991 (circuit randomisation); the masked opening as in Catrina and de Hoogh 2010.
     """
-    if len(thresholds) != masks.n_thresholds:
-        raise ValueError(
-            f"the masks are for {masks.n_thresholds} thresholds, got {len(thresholds)}"
-        )
-    if shares[0].shape != masks.r[0].shape:
-        raise ValueError(
-            f"the masks are for numbers of shape {tuple(masks.r[0].shape)}, got {tuple(shares[0].shape)}"
-        )
     masks.use()
     c = pair.open("x + r", [x + r for x, r in zip(shares, masks.r)])
     pair.next_round()
@@ -167,12 +156,8 @@ class Slope(Once):
         """Shares of s d for shares of d: (n,) each.  Opens d - u, 8 bytes a number and party, one
         round.
 
-        ValueError the second time, or without the masks for it.
+        ValueError the second time.
         """
-        if self.u is None:
-            raise ValueError(
-                "this activation was dealt no mask for a backward product: deal_activation(..., backward=True)"
-            )
         self.use()
         seen = pair.open("delta + u", [d + u for d, u in zip(shares, self.u)])
         pair.next_round()
@@ -187,8 +172,6 @@ def deal_activation(
 ) -> ActivationMasks:
     """Masks for one activation of n numbers.  kind: "piecewise" or "relu".  backward: whether its
     slope will be used."""
-    if kind not in THRESHOLDS:
-        raise ValueError(f"kind must be one of {', '.join(THRESHOLDS)}, got {kind!r}")
     n_thresholds = len(THRESHOLDS[kind])
     r, comparison = deal_masks(dealer, n, n_thresholds)
     flips = dealer.bits((n_thresholds, -(-n // 8)), torch.uint8)

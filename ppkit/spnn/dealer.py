@@ -112,8 +112,6 @@ class Dealer:
     ) -> TruncationPair:
         """r uniform, floor(r / 2^bits) and the highest bit of r (r in [0, 2^64)), in shares; bits 1
         to 62."""
-        if not 1 <= bits <= 62:
-            raise ValueError(f"bits must be 1 to 62, got {bits}")
         mask = self.mask(shape, n_parties)
         r = total(mask)
         high, top = (r >> bits) & (2 ** (64 - bits) - 1), (r < 0).long()
@@ -122,8 +120,6 @@ class Dealer:
     def streams(self, n_parties: int = 2) -> list[Stream]:
         """Where the parties' shares come from, one Stream a party: for who keeps their
         positions."""
-        if n_parties < 2:
-            raise ValueError(f"n_parties must be >= 2, got {n_parties}")
         while len(self._parties) < n_parties:
             self._parties.append(self._stream.derive("party", len(self._parties)))
         return self._parties[:n_parties]

@@ -1,6 +1,7 @@
 """The first layer under Paillier's encryption: Algorithm 3, packed, and element by element."""
 
 from concurrent.futures import Executor
+from itertools import pairwise
 
 import torch
 
@@ -140,11 +141,10 @@ class Encrypted(Protocol):
     sides = _EncryptedHolder, _EncryptedServer, None
 
     @classmethod
-    def received(cls, role, sender, names, truncation=None):
-        if sender == SERVER and role in names:
-            return ["public key"]
-        chain = [*names, SERVER]
-        return [NAME] if sender in names and role == chain[chain.index(sender) + 1] else []
+    def messages(cls, names, truncation=None):
+        return [(SERVER, name, "public key") for name in names] + [
+            (*link, NAME) for link in pairwise([*names, SERVER])
+        ]
 
     @classmethod
     def side(cls, role, *, keys: PrivateKey | None = None, **choices):

@@ -42,7 +42,7 @@ class Protocol:
     ):
         columns = list(holders)
         names = holder_names(len(columns))
-        check_parties(names, columns)
+        check_parties(columns)
         self.transcript, self.dtype, self.n_rows = transcript, dtype, 0
 
         def made(role: str) -> Side:
@@ -83,11 +83,11 @@ class Protocol:
         )
 
     @classmethod
-    def received(
-        cls, role: str, sender: str, names: Sequence[str], truncation: str | None = None
-    ) -> Sequence[str]:
-        """The names of all messages that go from one party to another; none by default."""
-        return ()
+    def messages(
+        cls, names: Sequence[str], truncation: str | None = None
+    ) -> list[tuple[str, str, str]]:
+        """All messages of the first layer: (sender, receiver, name), each once."""
+        raise NotImplementedError
 
     def _run(self, program_of) -> dict:
         """Run the program of every side that has one; program_of(side) -> Program."""
@@ -139,7 +139,6 @@ class Protocol:
         k 2^-17: every holder rounds its own product once. In float32 the product's own rounding
         comes on top.
         """
-        check_rows(rows, self.n_rows)
         shape = len(self.holders[0].take(rows)), thetas[0].shape[1]
         return torch.full(
             shape, len(self.holders) * 2.0 ** -(FRACTIONAL_BITS + 1), dtype=torch.float64
@@ -191,8 +190,8 @@ class Plain(Protocol):
     sides = _PlainHolder, _PlainServer, None
 
     @classmethod
-    def received(cls, role, sender, names, truncation=None):
-        return ["X theta"] if role == SERVER and sender in names else []
+    def messages(cls, names, truncation=None):
+        return [(name, SERVER, "X theta") for name in names]
 
     def error_bound(self, rows, thetas):
         """0: nothing is rounded but by floating point."""

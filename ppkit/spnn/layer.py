@@ -9,7 +9,7 @@ from torch import nn
 
 from ppkit.models import activations, mlp
 
-from .messages import DEALER, SERVER, Message, Transcript
+from .messages import DEALER, SERVER, Transcript
 from .protocols import protocol_of
 from .randomness import Stream
 from .sides import Rows
@@ -62,8 +62,6 @@ class FirstLayer(nn.Module):
         **choices,
     ):
         super().__init__()
-        if width < 1:
-            raise ValueError(f"width must be >= 1, got {width}")
         self.transcript = Transcript(keep="sizes") if transcript is None else transcript
         self.protocol = protocol_of(
             protocol, holders, transcript=self.transcript, stream=stream, dtype=dtype, **choices
@@ -133,23 +131,18 @@ def hand_over(
     seen: a tensor that gets the gradient as its .grad, for who wants to look at it, such as
     h.detach().
     """
-    return _HandOver.apply(h, transcript, sender, receiver, name, seen)
+    transcript.next_round()
+    handed = transcript.send(sender, receiver, name, h).view_as(h)
 
-
-class _HandOver(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, h, transcript, sender, receiver, name, seen):
-        ctx.back, ctx.seen = (transcript, receiver, sender, f"dL/d{name}"), seen
+    def back(gradient):
+        if seen is not None:
+            seen.grad = gradient
         transcript.next_round()
-        return transcript.send(sender, receiver, name, h).view_as(h)
+        return transcript.send(receiver, sender, f"dL/d{name}", gradient)
 
-    @staticmethod
-    def backward(ctx, gradient):
-        transcript, sender, receiver, name = ctx.back
-        if ctx.seen is not None:
-            ctx.seen.grad = gradient
-        transcript.next_round()
-        return transcript.send(sender, receiver, name, gradient), None, None, None, None, None
+    if handed.requires_grad:
+        handed.register_hook(back)
+    return handed
 
 
 class SPNN(nn.Module):
@@ -291,27 +284,26 @@ def _counted(kind: str, holders: Sequence[int], width: int, n_rows: int, he_choi
     layer = FirstLayer(holders, width, rng=rng, transcript=transcript, **choices)
     layer.prepare([torch.randn(n_rows, columns, generator=rng) for columns in holders])
     layer(slice(None)).sum().backward()
-    step = [message for message in transcript.messages if message.step == 1]
-    online = [message for message in step if message.phase == "online"]
+    sent = transcript.table()
+    step = sent[sent["step"] == 1]
+    online = step[step["phase"] == "online"]
+    from_server, to_server = online["sender"] == SERVER, online["receiver"] == SERVER
     first = layer.protocol.holders[0].name
+
+    def received(party):
+        came = step[step["receiver"] == party]
+        return ", ".join((came["name"] + " from " + came["sender"]).unique())
+
+    n_bytes = lambda table: int(table["n_bytes"].sum())
     return {
-        "between holders": _bytes(m for m in online if SERVER not in (m.sender, m.receiver)),
-        "to server": _bytes(m for m in online if m.receiver == SERVER),
-        "from server": _bytes(m for m in online if m.sender == SERVER),
-        "rounds": len({m.round for m in online if m.sender != SERVER}),
-        "once": _bytes(m for m in transcript.messages if m.step == 0),
-        "dealer": _bytes(m for m in step if m.sender == DEALER),
+        "between holders": n_bytes(online[~(from_server | to_server)]),
+        "to server": n_bytes(online[to_server]),
+        "from server": n_bytes(online[from_server]),
+        "rounds": online[~from_server]["round"].nunique(),
+        "once": n_bytes(sent[sent["step"] == 0]),
+        "dealer": n_bytes(step[step["sender"] == DEALER]),
         "compute": layer.protocol.compute,
-        "server received": _names(m for m in step if m.receiver == SERVER),
-        f"{first} received": _names(m for m in step if m.receiver == first),
+        "server received": received(SERVER),
+        f"{first} received": received(first),
         "who learns what": f"{layer.protocol.sees}; all holders: dL/dh1",
     }
-
-
-def _bytes(messages) -> int:
-    return sum(message.n_bytes for message in messages)
-
-
-def _names(messages) -> str:
-    seen: list[Message] = list(messages)
-    return ", ".join(dict.fromkeys(f"{message.name} from {message.sender}" for message in seen))

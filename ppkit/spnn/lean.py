@@ -1,6 +1,8 @@
 """The first layer on additive shares mod 2^64, with the same secrecy as Algorithm 2 for fewer
 bytes."""
 
+from itertools import permutations
+
 import torch
 
 from ppkit.spnn.dealer import Dealer
@@ -12,7 +14,7 @@ from ppkit.spnn.ring import total
 from ppkit.spnn.sharing import beaver_part, share
 from ppkit.spnn.sides import DealerSide, Server, rows_of
 
-WORDS = "<X theta> mod 2^32"
+OPENED, WORDS = ("seed", "X - U", "theta - V"), "<X theta> mod 2^32"
 
 
 class _LeanHolder(SharingHolder):
@@ -71,7 +73,8 @@ class _LeanHolder(SharingHolder):
     def begin(self, rows, theta):
         if self._E is None:
             raise ValueError(
-                f"prepare() must come before the first batch: holder {self.name} has no X - U of this data yet"
+                f"prepare() must come before the first batch: holder {self.name} has no X - U of "
+                "this data yet"
             )
         return super().begin(rows, theta)
 
@@ -149,16 +152,13 @@ class Lean(SharingProtocol):
     sides = _LeanHolder, _LeanServer, _LeanDealer
 
     @classmethod
-    def received(cls, role, sender, names, truncation=None):
-        if role == SERVER:
-            return [WORDS] if sender in names else []
-        if sender == DEALER and role in names:
-            return ["seed", "<W>"] if role == names[-1] else ["seed"]
-        return (
-            ["seed", "X - U", "theta - V"]
-            if role in names and sender in names and role != sender
-            else []
-        )
+    def messages(cls, names, truncation=None):
+        return [
+            *((DEALER, name, "seed") for name in names),
+            (DEALER, names[-1], "<W>"),
+            *((*way, what) for way in permutations(names, 2) for what in OPENED),
+            *((name, SERVER, WORDS) for name in names),
+        ]
 
     def _set_up(self):
         self.transcript.next_round()  # what is opened needs the seeds

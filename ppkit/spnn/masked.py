@@ -8,6 +8,7 @@ hiding.
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 import numba
 import numpy as np
@@ -162,34 +163,21 @@ class Masked(Protocol):
     sides = _MaskedHolder, _MaskedServer, None
 
     @classmethod
-    def received(cls, role, sender, names, truncation=None):
-        if sender not in names:
-            return []
-        return (
-            ["masked X theta"]
-            if role == SERVER
-            else ["seed"]
-            if role in names[names.index(sender) + 1 :]
-            else []
-        )
+    def messages(cls, names, truncation=None):
+        return [(*pair, "seed") for pair in combinations(names, 2)] + [
+            (name, SERVER, "masked X theta") for name in names
+        ]
 
-    _batches = 0, 0  # the step, and the batches it had so far
+    _batches = 0, -1  # the step, and the number of its last batch
 
     @property
     def masks(self) -> list[PairMasks]:
         """Of each holder."""
         return [holder.masks for holder in self.holders]
 
-    def next_ticket(self) -> Ticket:
-        """(step, batch): the step of the transcript and how many batches it had before this one."""
-        step, batch = self._batches
-        self._batches = (
-            (step, batch + 1) if step == self.transcript.step else (self.transcript.step, 1)
-        )
-        return self.transcript.step, self._batches[1] - 1
-
     def _begin(self, rows, thetas):
-        ticket = self.next_ticket()
+        step, before = self.transcript.step, self._batches
+        self._batches = ticket = step, before[1] + 1 if before[0] == step else 0
         return {
             holder.name: holder.begin(rows, theta, ticket)
             for holder, theta in zip(self.holders, thetas)

@@ -16,14 +16,11 @@ with messages that really travel, and here, with all parties in one process, in 
 from collections import defaultdict, deque
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from .randomness import Stream
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SERVER, DEALER = "server", "dealer"
 COLUMNS = ["step", "round", "phase", "sender", "receiver", "name", "n_bytes"]
@@ -111,8 +108,8 @@ class Transcript:
         self.step += 1
         self.round += 1
 
-    def table(self) -> "pd.DataFrame":
-        """One row a message: step, round, phase, sender, receiver, name, n_bytes."""
+    def table(self):
+        """A DataFrame of one row a message: step, round, phase, sender, receiver, name, n_bytes."""
         import pandas as pd  # here: a role that is a process of its own starts sooner without it
 
         return pd.DataFrame(

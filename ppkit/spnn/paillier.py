@@ -226,14 +226,11 @@ def add(public: PublicKey, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
     packing has head-room for.
     Source: zhou2021, Algorithm 3, line 3.
     """
-    if not public == a.public == b.public:
+    if (public, a.packing, a.shape) != (a.public, b.packing, b.shape) or public != b.public:
         raise ValueError(
-            "the ciphertexts must be under the public key given, at least one is under another"
+            "both tensors must be under the key given, with one packing and one shape: got "
+            f"{a.packing} and {b.packing}, {a.shape} and {b.shape}"
         )
-    if a.packing != b.packing:
-        raise ValueError(f"the packings must be equal, got {a.packing} and {b.packing}")
-    if a.shape != b.shape:
-        raise ValueError(f"the encrypted tensors must have one shape, got {a.shape} and {b.shape}")
     n_terms = a.n_terms + b.n_terms
     if n_terms > a.packing.n_terms:
         raise ValueError(
@@ -292,10 +289,6 @@ def first_layer_elementwise(
     ... ).tolist()
     [32768, -2]
     """
-    if len({tuple(z.shape) for z in products}) != 1:
-        raise ValueError(
-            f"every holder's product must have one shape, got {[tuple(z.shape) for z in products]}"
-        )
     encrypted = [
         [
             public_key.encrypt(phe.EncodedNumber(public_key, v % public_key.n, EXPONENT))

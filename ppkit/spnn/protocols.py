@@ -57,15 +57,13 @@ def side_of(
     width: of h1, >= 1.  stream: the root secret of this role alone; None: the operating system's
     CSPRNG.
     The same messages as in process come out where stream is `Protocol`'s stream.derive(role).
-    ValueError for what is out of range or a role that the protocol has not, TypeError for an
+    ValueError for fewer than two holders, a holder without columns or a role that the protocol has not, TypeError for an
     unknown choice.
 
     >>> side_of("A", protocol="masked", names=["A", "B"], columns=[14, 14], width=8).others
     ['B']
     """
-    check_parties(names, columns)
-    if width < 1:
-        raise ValueError(f"width must be >= 1, got {width}")
+    check_parties(list(columns))
     return _class_of(protocol, form).side(
         role, names=names, columns=columns, width=width, stream=stream, dtype=dtype, **choices
     )
@@ -95,15 +93,14 @@ def names_received(
         raise ValueError(f"role must be one of {', '.join([*names, SERVER, DEALER])}, got {role!r}")
     if label_holder is not None and label_holder not in names:
         raise ValueError(f"label_holder must be one of {', '.join(names)}, got {label_holder!r}")
-    received = {
-        sender: set(kind.received(role, sender, names, truncation))
-        for sender in (*names, SERVER, DEALER)
-    }
-    if label_holder is not None and role != DEALER:
-        if role == SERVER:
-            received[label_holder].add("dL/dh_L")
-        else:
-            received[SERVER] |= {"dL/dh1", "h_L"} if role == label_holder else {"dL/dh1"}
+    received = {sender: set() for sender in (*names, SERVER, DEALER)}
+    for sender, to, name in kind.messages(names, truncation):
+        if to == role:
+            received[sender].add(name)
+    if label_holder is not None and role == SERVER:
+        received[label_holder].add("dL/dh_L")
+    elif label_holder is not None and role != DEALER:
+        received[SERVER] |= {"dL/dh1", "h_L"} if role == label_holder else {"dL/dh1"}
     return {sender: expected for sender, expected in received.items() if expected}
 
 
@@ -114,6 +111,5 @@ def _class_of(name: str, form: str | None) -> type[Protocol]:
         raise ValueError(f"form is a choice of protocol 'ss', got form={form!r} with {name!r}")
     if form not in (None, *FORMS):
         raise ValueError(f"form must be one of {FORMS}, got {form!r}")
-    if name == "ss":
-        return Published if form == "published" else Lean
-    return {"plain": Plain, "he": Encrypted, "masked": Masked}[name]
+    ss = Published if form == "published" else Lean
+    return {"plain": Plain, "ss": ss, "he": Encrypted, "masked": Masked}[name]

@@ -3,6 +3,7 @@ by line."""
 
 from collections import deque
 from collections.abc import Generator, Sequence
+from itertools import permutations
 
 import torch
 
@@ -16,29 +17,24 @@ from ppkit.spnn.ring import total
 from ppkit.spnn.sharing import (
     TRUNCATIONS,
     beaver_part,
+    flat,
     share,
     truncate_part,
     truncated_part,
     with_mask,
 )
-from ppkit.spnn.sides import (
-    WORD_BITS,
-    DealerSide,
-    Holder,
-    Rows,
-    Server,
-    check_room,
-    check_rows,
-    count,
-    rows_of,
-)
+from ppkit.spnn.sides import WORD_BITS, DealerSide, Holder, Rows, Server, check_room, count, rows_of
 
 Opening = Generator[Send | Receive, torch.Tensor | None, torch.Tensor]
 
 
 class SharingHolder(Holder):
     """What both forms have in common at a holder: X_i as integers, head-room, opening, and what was
-    dealt ahead."""
+    dealt ahead.
+
+    A form has `_dealt(n, width)`, the program that takes what the dealer deals for one batch, and
+    `_share_and_multiply(rows, theta)`, the rest of the step, theta as integers.
+    """
 
     theta_bits = FRACTIONAL_BITS
 
@@ -66,9 +62,6 @@ class SharingHolder(Holder):
             return self._ahead.popleft()
         return (yield from self._dealt(n, width))
 
-    def _dealt(self, n: int, width: int) -> Program:
-        raise NotImplementedError
-
     def begin(self, rows, theta):
         self.take(rows)
         encoded = encode(theta, fractional_bits=self.theta_bits)
@@ -82,9 +75,6 @@ class SharingHolder(Holder):
         if not self._reach * largest < room:  # the quick way; else exactly
             part = rows_of(self._encoded, rows).double() @ theta.double() * 2.0**-self.theta_bits
             check_room(self.name, part, WORD_BITS, n_terms=k)
-
-    def _share_and_multiply(self, rows: Rows, theta: torch.Tensor) -> Program:
-        raise NotImplementedError
 
     def _open(self, name: str, own: torch.Tensor) -> Opening:
         """Open a value between all holders: each sends its share to each of the others, and adds
@@ -102,7 +92,10 @@ class SharingHolder(Holder):
 
 
 class SharingProtocol(Protocol):
-    """All sides of one form in one process, with triples dealt ahead where that is asked for."""
+    """All sides of one form in one process, with triples dealt ahead where that is asked for.
+
+    A form has `_truncation_error()`, what truncation adds to `error_bound` at most.
+    """
 
     name = "ss"
 
@@ -113,7 +106,6 @@ class SharingProtocol(Protocol):
     def deal(self, rows: Rows, width: int) -> None:
         """Let the dealer prepare what one batch needs ahead of time; batches use it up in the order
         in which it was dealt."""
-        check_rows(rows, self.n_rows)
         for side in (self.dealer, *self.holders):
             side.width = width
         self._mailroom.run({side.name: side.deal(rows) for side in (self.dealer, *self.holders)})
@@ -154,7 +146,6 @@ class SharingProtocol(Protocol):
         term at most |x| v, u |theta|, u v. All are attained together: halves that round up, all of
         one sign.
         """
-        check_rows(rows, self.n_rows)
         u, v = 2.0 ** -(FRACTIONAL_BITS + 1), 2.0 ** -(self.sides[0].theta_bits + 1)
         X = torch.cat([holder.take(rows) for holder in self.holders], dim=1).double().abs()
         theta = torch.cat(list(thetas)).detach().double().abs()
@@ -164,9 +155,6 @@ class SharingProtocol(Protocol):
             + X.shape[1] * u * v
             + self._truncation_error()
         )
-
-    def _truncation_error(self) -> float:
-        raise NotImplementedError
 
 
 def truncation_for(k: int, asked: str | None) -> str:
@@ -182,7 +170,7 @@ def truncation_for(k: int, asked: str | None) -> str:
 
 def pairs(names: Sequence[str]) -> list[tuple[str, str]]:
     """Of each holder's <X> with each other's <theta>: a product of shares that line 7 needs."""
-    return [(i, j) for i in names for j in names if i != j]
+    return list(permutations(names, 2))
 
 
 def triple_for(i: str, j: str) -> str:
@@ -311,22 +299,12 @@ class _PublishedDealer(DealerSide):
         n, d, width = count(rows, self.n_rows), sum(self.columns), self.width
         for (i, j), dealer in self._dealers.items():
             triple = dealer.matmul_triple(n, d, width)
-            for party, to in enumerate((i, j)):
-                yield Send(
-                    to,
-                    triple_for(i, j),
-                    _flat(part[party] for part in (triple.U, triple.V, triple.W)),
-                    "offline",
-                )
+            for to, part in zip((i, j), flat([triple.U, triple.V, triple.W])):
+                yield Send(to, triple_for(i, j), part, "offline")
         if self.truncation == "dealer":
             pair = self._trimmer.truncation_pair((n, width), FRACTIONAL_BITS, len(self.names))
-            for party, to in enumerate(self.names):
-                yield Send(
-                    to,
-                    TRIM,
-                    _flat(part[party] for part in (pair.mask, pair.high, pair.top)),
-                    "offline",
-                )
+            for to, part in zip(self.names, flat([pair.mask, pair.high, pair.top])):
+                yield Send(to, TRIM, part, "offline")
 
 
 class Published(SharingProtocol):
@@ -347,22 +325,18 @@ class Published(SharingProtocol):
     sides = _PublishedHolder, _PublishedServer, _PublishedDealer
 
     @classmethod
-    def received(cls, role, sender, names, truncation=None):
-        if role == SERVER:
-            return ["<X theta>"] if sender in names else []
+    def messages(cls, names, truncation=None):
         by_dealer = truncation_for(len(names), truncation) == "dealer"
-        if sender == DEALER and role in names:
-            return [triple_for(*pair) for pair in pairs(names) if role in pair] + [TRIM] * by_dealer
-        if role not in names or sender not in names or role == sender:
-            return []
-        return ["<X>", "<theta>", "X - U", "Y - V"] + ["z + r"] * by_dealer
+        opened = ["<X>", "<theta>", "X - U", "Y - V"] + ["z + r"] * by_dealer
+        return [
+            *((DEALER, to, triple_for(*pair)) for pair in pairs(names) for to in pair),
+            *((DEALER, name, TRIM) for name in names if by_dealer),
+            *((*way, what) for way in pairs(names) for what in opened),
+            *((name, SERVER, "<X theta>") for name in names),
+        ]
 
     def _truncation_error(self):
         return (2 if self.dealer.truncation == "floor" else 1) * 2.0**-FRACTIONAL_BITS
-
-
-def _flat(parts) -> torch.Tensor:
-    return torch.cat([part.flatten() for part in parts])
 
 
 def _in_parts(payload: torch.Tensor, shapes: Sequence[tuple[int, int]]) -> list[torch.Tensor]:

@@ -37,8 +37,6 @@ class _Net(nn.Module):
             raise ValueError(
                 f"hidden must be the widths of the hidden layers, each >= 1, got {self.widths}"
             )
-        if n_outputs < 1:
-            raise ValueError(f"n_outputs must be >= 1, got {n_outputs}")
         activations(activation, len(self.widths))
         self._parts: list[torch.Tensor] | None = None
         self.h1 = self.h_last = None

@@ -122,7 +122,7 @@ class SecureML:
         ValueError if they do not fit, or a product with the weights at the start could leave the
         fixed-point range.
         """
-        parts = self._finite(parts)
+        parts = self._checked(parts)
         y = torch.as_tensor(y)
         if y.shape != (len(parts[0]),) or not bool(((y == 0) | (y == 1)).all()):
             raise ValueError(
@@ -190,7 +190,7 @@ class SecureML:
         """Logits (N, 1) float64 of any rows, such as the test rows, revealed to A; the weights stay
         shared."""
         self.transcript.next_step()
-        x = self._open_inputs(self._finite(parts))
+        x = self._open_inputs(self._checked(parts))
         dealt = StepMasks(self._deal_layers(x.u, backward=False))
         *_, z = self._forward(x, self._open_thetas(dealt), dealt)
         return decode(z[0] + self.transcript.send(NAMES[1], NAMES[0], "share of logits", z[1]))
@@ -268,16 +268,6 @@ class SecureML:
             )
             u = dealer.mask(out) if i < last else u
         return dealt
-
-    def _finite(self, parts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        parts = self._checked(parts)
-        for name, part in zip(NAMES, parts):
-            if bad := int((~torch.isfinite(part)).sum()):
-                raise ValueError(
-                    f"holder {name}'s features must be finite, got {bad} of {part.numel()} values "
-                    "that are NaN or infinite"
-                )
-        return parts
 
     def _open_inputs(self, parts: list[torch.Tensor]) -> Opened:
         """X - U: each holder masks its own columns and sends them; its share of U is 0 in the

@@ -12,7 +12,7 @@ from collections.abc import Generator, Sequence
 import torch
 
 from .fixed_point import FRACTIONAL_BITS
-from .messages import DEALER, SERVER, Program, Receive, Send, nothing, tensor_from
+from .messages import SERVER, Program, Receive, Send, nothing, tensor_from
 from .randomness import Stream
 
 WORD_BITS = 32  # of h1 in fixed point, where a protocol has words: |h1| < 2^15
@@ -60,29 +60,21 @@ def count(rows: Rows, n_rows: int) -> int:
     return len(range(*rows.indices(n_rows))) if isinstance(rows, slice) else len(rows)
 
 
-def check_parties(names: Sequence[str], columns: Sequence[int]) -> None:
-    """Refuse what is not a group of holders: ValueError for fewer than two, a holder without
-    features, or names that do not do.
+def check_parties(columns: Sequence[int]) -> None:
+    """Refuse what is not a group of holders: ValueError for fewer than two, or a holder without
+    features.  columns: of each.
 
-    >>> check_parties(["A", "A"], [14, 14])
+    >>> check_parties([28])
     Traceback (most recent call last):
-    ValueError: every holder needs a name of its own, got ['A', 'A']
+    ValueError: SPNN needs at least 2 holders, got 1: [28]; one holder alone needs no protocol
     """
-    names, columns = list(names), list(columns)
     if len(columns) < 2:
         raise ValueError(
-            f"SPNN needs at least 2 holders, got {len(columns)}: {columns}; one holder alone needs no protocol"
+            f"SPNN needs at least 2 holders, got {len(columns)}: {columns}; "
+            "one holder alone needs no protocol"
         )
     if any(width < 1 for width in columns):
         raise ValueError(f"every holder needs at least 1 feature, got holders={columns}")
-    if len(names) != len(columns):
-        raise ValueError(
-            f"there must be one name a holder, got {len(names)} names for {len(columns)} holders"
-        )
-    if len(set(names)) < len(names):
-        raise ValueError(f"every holder needs a name of its own, got {names}")
-    if taken := [name for name in names if name in (SERVER, DEALER) or not name]:
-        raise ValueError(f"a holder cannot be called {taken[0]!r}")
 
 
 class Side:

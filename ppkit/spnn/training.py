@@ -229,7 +229,8 @@ def train(
             value = criterion(net(rows), y[rows])
             (value * len(rows) if schedule.loss == "sum" else value).backward()
             if step in look_at:
-                looks.append(_look(net, step, epoch, rows))
+                seen = net.h1, net.h1.grad, net.h_last, net.h_last.grad
+                looks.append(Look(step, epoch, rows, *(t.detach() for t in seen)))
             optimiser.step()
             done = step + 1
             if done % (every or n_steps) == 0 or done == epochs * n_steps:
@@ -262,12 +263,6 @@ def _measured(net, parts, y, test, criterion, step: int, epoch: float) -> dict:
         line["test_loss"] = float(criterion(logits, test[1]))
         line["test_auc"] = evaluation.auc(test[1].numpy(), logits[:, 0].numpy())
     return line
-
-
-def _look(net, step: int, epoch: int, rows: torch.Tensor) -> Look:
-    return Look(
-        step, epoch, rows, *(t.detach() for t in (net.h1, net.h1.grad, net.h_last, net.h_last.grad))
-    )
 
 
 def _one_of(name: str, value: str, accepted: Sequence[str]) -> None:
