@@ -28,7 +28,6 @@ class _EncryptedHolder(Holder):
     """Adds its own encrypted part to what the holder before it sent, and hands the sum on."""
 
     takes = "key_bits", "value_bits", "pool"
-    public: PublicKey
 
     def __init__(
         self,

@@ -108,8 +108,6 @@ def unmask(messages: Mapping[str, torch.Tensor], holders: Sequence[str]) -> torc
 
 
 class _MaskedHolder(Holder):
-    masks: PairMasks
-
     def connect(self):
         """Each pair agrees on a seed once: the first draws it and sends it to the second, over a
         link of their own."""

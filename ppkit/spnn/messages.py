@@ -274,20 +274,11 @@ class Mailroom:
                 asked = program.send(payload)
                 payload, wanted = None, asked if isinstance(asked, Receive) else None
                 if wanted is None:
-                    self._post(party, asked)
+                    if self._later and not self._sent:
+                        self._transcript.next_round()
+                    what = asked.receiver, asked.name, asked.payload
+                    self._transcript.send(party, *what, n_bytes=asked.n_bytes, phase=asked.phase)
+                    self._sent.append((asked, party))
         except StopIteration as end:
             results[party] = end.value
             return None
-
-    def _post(self, sender: str, message: Send) -> None:
-        if self._later and not self._sent:
-            self._transcript.next_round()
-        self._transcript.send(
-            sender,
-            message.receiver,
-            message.name,
-            message.payload,
-            n_bytes=message.n_bytes,
-            phase=message.phase,
-        )
-        self._sent.append((message, sender))

@@ -83,16 +83,12 @@ def names_received(
 
     label_holder: the name of the holder that gets h_L and sends its gradient back; None: the first
     layer's messages alone, without dL/dh1.  truncation: of form "published", as in `protocol_of`.
-    ValueError for an unknown protocol, form or role.
+    ValueError for an unknown protocol or form.
 
     >>> names_received("B", protocol="masked", names=["A", "B"], label_holder="A")
     {'A': {'seed'}, 'server': {'dL/dh1'}}
     """
     kind, names = _class_of(protocol, form), list(names)
-    if role not in (*names, SERVER, DEALER):
-        raise ValueError(f"role must be one of {', '.join([*names, SERVER, DEALER])}, got {role!r}")
-    if label_holder is not None and label_holder not in names:
-        raise ValueError(f"label_holder must be one of {', '.join(names)}, got {label_holder!r}")
     received = {sender: set() for sender in (*names, SERVER, DEALER)}
     for sender, to, name in kind.messages(names, truncation):
         if to == role:

@@ -18,7 +18,7 @@ Layer = tuple[torch.Tensor, torch.Tensor | None]
 
 
 class _Net(nn.Module):
-    """What NN and SplitNN have in common: everything but `first`, from columns to h1."""
+    """What NN and SplitNN have in common: everything but `first(parts)`, from columns to h1."""
 
     def __init__(
         self,
@@ -40,9 +40,6 @@ class _Net(nn.Module):
         activations(activation, len(self.widths))
         self._parts: list[torch.Tensor] | None = None
         self.h1 = self.h_last = None
-
-    def first(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
-        raise NotImplementedError
 
     def prepare(self, parts: Sequence[torch.Tensor]) -> None:
         """Take the columns of the training rows, one tensor (N, holders[i]) a holder.  ValueError

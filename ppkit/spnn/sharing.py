@@ -37,7 +37,9 @@ def share(
     >>> reveal(shares).tolist()
     [7, -1]
     """
-    _integers("secret", secret)
+    if not isinstance(secret, torch.Tensor) or secret.dtype != torch.int64:
+        got = getattr(secret, "dtype", type(secret).__name__)
+        raise ValueError(f"secret must be an int64 tensor, got {got}")
     _parties(n_parties)
     if stream is None or isinstance(stream, Stream):
         streams = [stream if stream is not None else Stream()] * (n_parties - 1)
@@ -288,13 +290,6 @@ def _minus(x_shares, u_shares):
             f"got {len(x_shares)} shares of shape {tuple(x_shares[0].shape)}"
         )
     return [x - u for x, u in zip(x_shares, u_shares)]
-
-
-def _integers(name, value):
-    if not isinstance(value, torch.Tensor) or value.dtype != torch.int64:
-        raise ValueError(
-            f"{name} must be an int64 tensor, got {getattr(value, 'dtype', type(value).__name__)}"
-        )
 
 
 def _parties(n_parties):
