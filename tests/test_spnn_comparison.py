@@ -1,4 +1,4 @@
-"""Secure comparison and the activations built on it: exact against plain integers, and uniform to each
+"""Secure comparison and activations built on it: exact against plain integers, and uniform to each
 party."""
 
 import contextlib
@@ -153,8 +153,8 @@ def opened(transcript):
 
 
 def view(kind, x, seed, party):
-    """All that a party knows of one activation and its backward product, and the bits of what must stay
-    hidden.
+    """All that a party knows of one activation and its backward product, and the bits that must
+    stay hidden.
 
     It knows what it receives, every word that its seed gives it, and what is opened.
     """

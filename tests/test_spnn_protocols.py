@@ -304,7 +304,8 @@ def test_holders_have_names():
         ),
         (
             {"name": "he", "key_bits": 64, "teaching": True, "value_bits": 63},
-            "a key of 64 bits is too small for the packing: it holds 63 bits and one field takes 64",
+            "a key of 64 bits is too small for the packing: it holds 63 bits and one field takes "
+            "64",
         ),
     ],
 )

@@ -368,7 +368,10 @@ def test_bad_input_is_refused():
     for wrong in ((short, y), (square, square)):
         with pytest.raises(
             ValueError,
-            match=r"the triple is for 2 parties and shape \(3, [32]\), got 2 shares of shape \([23], 3\)",
+            match=(
+                r"the triple is for 2 parties and shape \(3, [32]\), got 2 shares of shape "
+                r"\([23], 3\)"
+            ),
         ):
             beaver_matmul(*wrong, triple)
     assert (

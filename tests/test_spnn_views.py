@@ -357,7 +357,10 @@ def test_a_mask_is_given_once(again):
     masks.mask((2, 2), (3, 1))
     with pytest.raises(
         MaskReused,
-        match=r"the mask of \(step, batch\) = \(\d, \d\) is spent: tickets only go up, the last was",
+        match=(
+            r"the mask of \(step, batch\) = \(\d, \d\) is spent: tickets only go up, the last "
+            r"was"
+        ),
     ):
         masks.mask((2, 2), again)
     assert masks.mask((2, 2), (3, 2)).shape == masks.mask((2, 2), (4, 0)).shape

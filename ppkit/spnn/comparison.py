@@ -185,7 +185,8 @@ def deal_activation(
 def activate(pair: TwoParties, shares: Shares, masks: ActivationMasks) -> tuple[Shares, Slope]:
     """Shares of f(z), and of its slope, from shares of z with FRACTIONAL_BITS; exact, no rounding.
 
-    shares: (n,) int64 each.  masks: of `deal_activation`, fresh.  Returns shares (n,) and the slope.
+    shares: (n,) int64 each.  masks: of `deal_activation`, fresh.  Returns shares (n,) and the
+    slope.
     Four rounds, 18 1/4 bytes a number and party for the piecewise sigmoid, 14 1/8 for ReLU.
     Guarantee: as `comparison.below`; the opened bits are masked by random bits that serve once.
     Source: SecureML (Mohassel and Zhang 2017), which evaluates the same functions by garbled

@@ -33,8 +33,8 @@ class Once:
         refuse_forked(self, self._process)
         if self._used:
             raise ValueError(
-                f"{type(self).__name__} can serve once and was used before: opening two secrets under one mask "
-                "gives away their difference"
+                f"{type(self).__name__} can serve once and was used before: opening two secrets "
+                "under one mask gives away their difference"
             )
         self._used = True
 

@@ -5,20 +5,12 @@ from itertools import pairwise
 
 import torch
 
-from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.in_process import Protocol
-from ppkit.spnn.messages import SERVER, Malformed, Program, Receive, Send
-from ppkit.spnn.paillier import (
-    Ciphertexts,
-    Packing,
-    add,
-    decrypt,
-    encrypt,
-    first_layer_elementwise,
-    phe_keys,
-)
-from ppkit.spnn.paillier_keys import SECURE_BITS, PrivateKey, PublicKey, generate_keys
-from ppkit.spnn.sides import Holder, Server, check_room
+from .fixed_point import FRACTIONAL_BITS
+from .in_process import Protocol
+from .messages import SERVER, Malformed, Program, Receive, Send
+from .paillier import Ciphertexts, Packing, add, decrypt, encrypt, first_layer_elementwise, phe_keys
+from .paillier_keys import SECURE_BITS, PrivateKey, PublicKey, generate_keys
+from .sides import Holder, Server, check_room
 
 NAME = "Enc(X theta)"
 VALUE_BITS = 40
@@ -133,7 +125,10 @@ class Encrypted(Protocol):
     """
 
     name = "he"
-    sees = "server: h1 only, but the key: it must not see what holders send each other; holders: ciphertexts, no key"
+    sees = (
+        "server: h1 only, but the key: it must not see what holders send each other; holders: "
+        "ciphertexts, no key"
+    )
     compute = (
         "k float products, k encryptions and k - 1 additions of every ciphertext, 1 decryption"
     )

@@ -23,7 +23,8 @@ def encode(values: torch.Tensor, *, fractional_bits: int = FRACTIONAL_BITS) -> t
     _check_bits(fractional_bits, 64)
     if not isinstance(values, torch.Tensor) or not values.is_floating_point():
         raise ValueError(
-            f"values must be a tensor of floats, got {getattr(values, 'dtype', type(values).__name__)}"
+            "values must be a tensor of floats, got "
+            f"{getattr(values, 'dtype', type(values).__name__)}"
         )
     z = (values.detach().double() * 2.0**fractional_bits).round_()
     if z.numel():

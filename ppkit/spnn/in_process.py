@@ -69,7 +69,8 @@ class Protocol:
         made = {SERVER: server, DEALER: dealer}.get(role, holder)
         if made is None or made is holder and role not in names:
             raise ValueError(
-                f"role must be one of {', '.join([*names, SERVER, *([DEALER] if dealer else [])])}, got {role!r}"
+                "role must be one of "
+                f"{', '.join([*names, SERVER, *([DEALER] if dealer else [])])}, got {role!r}"
             )
         known = {each for kind in cls.sides if kind is not None for each in kind.takes}
         common = ("width", "stream", "dtype")
@@ -104,7 +105,8 @@ class Protocol:
         """
         if len(X_parts) != len(self.holders):
             raise ValueError(
-                f"there must be one part of X per holder, got {len(X_parts)} for {len(self.holders)} holders"
+                f"there must be one part of X per holder, got {len(X_parts)} for "
+                f"{len(self.holders)} holders"
             )
         parts = [holder.checked(X) for holder, X in zip(self.holders, X_parts)]
         if len({len(X) for X in parts}) > 1:

@@ -32,7 +32,8 @@ class FirstLayer(nn.Module):
 
     holders: columns of each holder, k >= 2.  width: of h1, >= 1.  protocol: one of
     protocols.PROTOCOLS; choices: what the protocol itself takes (form=, truncation=, key_bits=,
-    ...).  rng: draws theta, the same numbers for every protocol and every way to split the columns.  dtype: torch.float32 or torch.float64, of X, theta and what forward returns.
+    ...).  rng: draws theta, the same numbers for every protocol and every way to split the columns.
+    dtype: torch.float32 or torch.float64, of X, theta and what forward returns.
     stream: source of all secrets; None: the operating system's CSPRNG; a seeded one is for teaching
     only.
     transcript: where messages are written down; None: a new one that keeps sizes only.
@@ -188,13 +189,14 @@ class SPNN(nn.Module):
         widths = tuple(hidden)
         if not widths or any(width < 1 for width in widths) or n_outputs < 1:
             raise ValueError(
-                f"hidden must be at least one width >= 1 and n_outputs >= 1, got {widths} and {n_outputs}"
+                f"hidden must be at least one width >= 1 and n_outputs >= 1, got {widths} and "
+                f"{n_outputs}"
             )
         kinds = activations(activation, len(widths))
         if label_holder not in range(len(holders)):
             raise ValueError(
-                f"one of the holders must have the labels: label_holder must be 0 to {len(holders) - 1}, "
-                f"got {label_holder!r}"
+                "one of the holders must have the labels: label_holder must be 0 to "
+                f"{len(holders) - 1}, got {label_holder!r}"
             )
         self.first = FirstLayer(
             holders,

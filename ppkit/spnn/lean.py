@@ -5,14 +5,14 @@ from itertools import permutations
 
 import torch
 
-from ppkit.spnn.dealer import Dealer
-from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.messages import DEALER, SERVER, Program, Receive, Send, seed_from, tensor_from
-from ppkit.spnn.published import Opening, SharingHolder, SharingProtocol
-from ppkit.spnn.randomness import Stream
-from ppkit.spnn.ring import total
-from ppkit.spnn.sharing import beaver_part, share
-from ppkit.spnn.sides import DealerSide, Server, rows_of
+from .dealer import Dealer
+from .fixed_point import FRACTIONAL_BITS
+from .messages import DEALER, SERVER, Program, Receive, Send, seed_from, tensor_from
+from .published import Opening, SharingHolder, SharingProtocol
+from .randomness import Stream
+from .ring import total
+from .sharing import beaver_part, share
+from .sides import DealerSide, Server, rows_of
 
 OPENED, WORDS = ("seed", "X - U", "theta - V"), "<X theta> mod 2^32"
 
@@ -147,7 +147,10 @@ class Lean(SharingProtocol):
     Departs from the paper: it shares X anew for each batch and sends 64 bits a number.
     """
 
-    sees = "server: k words, any k - 1 of them uniform, with sum h1; holders: seeds, X - U once, theta - V; dealer: rows of a batch"
+    sees = (
+        "server: k words, any k - 1 of them uniform, with sum h1; holders: seeds, X - U once, "
+        "theta - V; dealer: rows of a batch"
+    )
     compute = "k Beaver parts (2 ring products each)"
     sides = _LeanHolder, _LeanServer, _LeanDealer
 

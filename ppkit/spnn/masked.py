@@ -14,11 +14,11 @@ import numba
 import numpy as np
 import torch
 
-from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.in_process import Protocol
-from ppkit.spnn.messages import SERVER, Receive, Send, seed_from
-from ppkit.spnn.randomness import Stream
-from ppkit.spnn.sides import WORD_BITS, Holder, Server, check_room
+from .fixed_point import FRACTIONAL_BITS
+from .in_process import Protocol
+from .messages import SERVER, Receive, Send, seed_from
+from .randomness import Stream
+from .sides import WORD_BITS, Holder, Server, check_room
 
 Ticket = tuple[int, int]
 
@@ -74,8 +74,8 @@ class PairMasks:
             ticket = self.position + 1, 0
         if ticket <= self._last:
             raise MaskReused(
-                f"the mask of (step, batch) = {ticket} is spent: tickets only go up, the last was {self._last}; "
-                "two messages under one mask would show X (theta_t - theta_s)"
+                f"the mask of (step, batch) = {ticket} is spent: tickets only go up, the last was "
+                f"{self._last}; two messages under one mask would show X (theta_t - theta_s)"
             )
         self._last = ticket
         mask = None
@@ -101,8 +101,8 @@ def unmask(messages: Mapping[str, torch.Tensor], holders: Sequence[str]) -> torc
     missing = [name for name in holders if name not in messages]
     if missing:
         raise HolderMissing(
-            f"nothing came from {' and '.join(missing)}: the step is dropped, nobody's mask is given out; "
-            "the next step uses new masks"
+            f"nothing came from {' and '.join(missing)}: the step is dropped, nobody's mask is "
+            "given out; the next step uses new masks"
         )
     return sum((messages[name] for name in holders[1:]), messages[holders[0]])
 

@@ -268,7 +268,8 @@ class Mailroom:
                     message = queue.popleft()
                     if message.name != wanted.name:
                         raise RuntimeError(
-                            f"{party} waits for {wanted.name!r} from {wanted.sender}, and {message.name!r} came"
+                            f"{party} waits for {wanted.name!r} from {wanted.sender}, and "
+                            f"{message.name!r} came"
                         )
                     payload = message.payload
                 asked = program.send(payload)

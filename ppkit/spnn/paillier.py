@@ -31,9 +31,9 @@ import phe
 import torch
 from gmpy2 import mpz
 
-from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.paillier_keys import PrivateKey, PublicKey, generate_keys
-from ppkit.spnn.randomness import Stream
+from .fixed_point import FRACTIONAL_BITS
+from .paillier_keys import PrivateKey, PublicKey, generate_keys
+from .randomness import Stream
 
 __all__ = [
     "Ciphertexts",
@@ -77,11 +77,13 @@ class Packing:
     def __post_init__(self):
         if not 2 <= self.value_bits <= 63 or self.n_terms < 1:
             raise ValueError(
-                f"value_bits must be 2 to 63 and n_terms >= 1, got {self.value_bits} and {self.n_terms}"
+                f"value_bits must be 2 to 63 and n_terms >= 1, got {self.value_bits} and "
+                f"{self.n_terms}"
             )
         if self.field_bits > 64:
             raise ValueError(
-                f"value_bits={self.value_bits} leaves no room for the sum of {self.n_terms} terms in 64 bits"
+                f"value_bits={self.value_bits} leaves no room for the sum of {self.n_terms} terms "
+                "in 64 bits"
             )
 
     @property
@@ -97,8 +99,8 @@ class Packing:
         room = public.bits - 1  # every integer of that many bits is below n
         if self.field_bits > room:
             raise ValueError(
-                f"a key of {public.bits} bits is too small for the packing: it holds {room} bits and one field "
-                f"takes {self.field_bits}"
+                f"a key of {public.bits} bits is too small for the packing: it holds {room} bits "
+                f"and one field takes {self.field_bits}"
             )
         return room // self.field_bits
 
@@ -109,7 +111,8 @@ class Packing:
         if flat.numel() and (int(flat.min()) < -self.offset or int(flat.max()) >= self.offset):
             worst = int(flat.min()) if int(flat.min()) < -self.offset else int(flat.max())
             raise ValueError(
-                f"{worst} is out of range: value_bits={self.value_bits} holds [{-self.offset}, {self.offset})"
+                f"{worst} is out of range: value_bits={self.value_bits} holds [{-self.offset}, "
+                f"{self.offset})"
             )
         fields = [value + self.offset for value in flat.tolist()]
         return [
@@ -130,7 +133,8 @@ class Packing:
             )
             if len(fields) > count or max(fields, default=0) > most:
                 raise ValueError(
-                    f"a decrypted plaintext is no sum of {n_terms} packings with value_bits={self.value_bits}"
+                    f"a decrypted plaintext is no sum of {n_terms} packings with "
+                    f"value_bits={self.value_bits}"
                 )
             fields += [0] * (count - len(fields))  # gmpy2 leaves out zeros at the top
             sums += [int(f) - n_terms * self.offset for f in fields]
@@ -234,7 +238,8 @@ def add(public: PublicKey, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
     n_terms = a.n_terms + b.n_terms
     if n_terms > a.packing.n_terms:
         raise ValueError(
-            f"the packing has head-room for n_terms={a.packing.n_terms}, the sum would have {n_terms}"
+            f"the packing has head-room for n_terms={a.packing.n_terms}, the sum would have "
+            f"{n_terms}"
         )
     square = mpz(public.n) ** 2
     products = [mpz(x) * y % square for x, y in zip(a.integers(), b.integers(), strict=True)]

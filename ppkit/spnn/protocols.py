@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 import torch
 
-from ppkit.spnn.encrypted import Encrypted
-from ppkit.spnn.in_process import Plain, Protocol
-from ppkit.spnn.lean import Lean
-from ppkit.spnn.masked import Masked
-from ppkit.spnn.messages import DEALER, SERVER
-from ppkit.spnn.published import Published
-from ppkit.spnn.randomness import Stream
-from ppkit.spnn.sides import Side, check_parties
+from .encrypted import Encrypted
+from .in_process import Plain, Protocol
+from .lean import Lean
+from .masked import Masked
+from .messages import DEALER, SERVER
+from .published import Published
+from .randomness import Stream
+from .sides import Side, check_parties
 
 PROTOCOLS = ("plain", "ss", "he", "masked")
 FORMS = ("published", "lean")
@@ -57,8 +57,8 @@ def side_of(
     width: of h1, >= 1.  stream: the root secret of this role alone; None: the operating system's
     CSPRNG.
     The same messages as in process come out where stream is `Protocol`'s stream.derive(role).
-    ValueError for fewer than two holders, a holder without columns or a role that the protocol has not, TypeError for an
-    unknown choice.
+    ValueError for fewer than two holders, a holder without columns or a role that the protocol has
+    not, TypeError for an unknown choice.
 
     >>> side_of("A", protocol="masked", names=["A", "B"], columns=[14, 14], width=8).others
     ['B']

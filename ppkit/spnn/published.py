@@ -7,23 +7,15 @@ from itertools import permutations
 
 import torch
 
-from ppkit.spnn import ring
-from ppkit.spnn.dealer import Dealer
-from ppkit.spnn.fixed_point import FRACTIONAL_BITS, encode, row_reach
-from ppkit.spnn.in_process import Protocol
-from ppkit.spnn.messages import DEALER, SERVER, Program, Receive, Send, tensor_from
-from ppkit.spnn.randomness import Stream
-from ppkit.spnn.ring import total
-from ppkit.spnn.sharing import (
-    TRUNCATIONS,
-    beaver_part,
-    flat,
-    share,
-    truncate_part,
-    truncated_part,
-    with_mask,
-)
-from ppkit.spnn.sides import WORD_BITS, DealerSide, Holder, Rows, Server, check_room, count, rows_of
+from . import ring
+from .dealer import Dealer
+from .fixed_point import FRACTIONAL_BITS, encode, row_reach
+from .in_process import Protocol
+from .messages import DEALER, SERVER, Program, Receive, Send, tensor_from
+from .randomness import Stream
+from .ring import total
+from .sharing import TRUNCATIONS, beaver_part, flat, share, truncate_part, truncated_part, with_mask
+from .sides import WORD_BITS, DealerSide, Holder, Rows, Server, check_room, count, rows_of
 
 Opening = Generator[Send | Receive, torch.Tensor | None, torch.Tensor]
 
@@ -132,7 +124,8 @@ class SharingProtocol(Protocol):
         )
         if not same:
             raise ValueError(
-                "the next triples were dealt for another batch: batches must come in the order of deal()"
+                "the next triples were dealt for another batch: batches must come in the order of "
+                "deal()"
             )
         self._dealt.popleft()
         return programs
@@ -320,7 +313,10 @@ class Published(SharingProtocol):
     dealer, as full shares; for k > 2 holders line 7 runs over all pairs.
     """
 
-    sees = "server: k shares of h1, any k - 1 of them uniform; holders: uniform shares, X - U and theta - V; dealer: shapes"
+    sees = (
+        "server: k shares of h1, any k - 1 of them uniform; holders: uniform shares, X - U and "
+        "theta - V; dealer: shapes"
+    )
     compute = "k (k - 1) Beaver products (4 ring products each) and k ring products"
     sides = _PublishedHolder, _PublishedServer, _PublishedDealer
 

@@ -72,7 +72,8 @@ class Stream:
         refuse_forked(self, self._process)
         if position < self._position:
             raise ValueError(
-                f"a Stream goes forward only: {self._position} words were drawn, got position {position}"
+                f"a Stream goes forward only: {self._position} words were drawn, got position "
+                f"{position}"
             )
         self._cipher = self._at_block(position // 2)
         if position % 2:
@@ -167,7 +168,8 @@ def refuse_forked(secret: object, process: int) -> None:
     copy would use it again."""
     if os.getpid() != process:
         raise RuntimeError(
-            f"this {type(secret).__name__} was made in another process; using it here would use its random "
+            f"this {type(secret).__name__} was made in another process; using it here would use "
+            "its random "
             "words a second time"
         )
 

@@ -71,7 +71,8 @@ class _Net(nn.Module):
             )
         if len({shape[0] for shape in shapes}) > 1 or shapes[0][0] == 0:
             raise ValueError(
-                f"all holders must have the same rows, at least one, got {[shape[0] for shape in shapes]}"
+                "all holders must have the same rows, at least one, got "
+                f"{[shape[0] for shape in shapes]}"
             )
         dtype = next(self.parameters()).dtype
         if any(part.dtype != dtype for part in parts):

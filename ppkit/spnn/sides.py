@@ -177,7 +177,8 @@ class Holder(Side):
         """ValueError for weights of another shape, or that are not finite."""
         if theta.ndim != 2 or len(theta) != self.n_columns:
             raise ValueError(
-                f"theta of holder {self.name} must be ({self.n_columns}, width), got {tuple(theta.shape)}"
+                f"theta of holder {self.name} must be ({self.n_columns}, width), got "
+                f"{tuple(theta.shape)}"
             )
         if not torch.isfinite(theta).all():
             raise ValueError(
@@ -277,5 +278,6 @@ def check_room(name: str, part: torch.Tensor, bits: int, *, n_terms: int) -> Non
         worst = (low if -low > high else high) * 2.0**-FRACTIONAL_BITS
         raise ValueError(
             f"X theta of holder {name} reaches {worst:.6g}, outside the range "
-            f"+-{room * 2.0**-FRACTIONAL_BITS:.6g} that a {bits}-bit word with {FRACTIONAL_BITS} fractional bits leaves for each of {n_terms}"
+            f"+-{room * 2.0**-FRACTIONAL_BITS:.6g} that a {bits}-bit word with {FRACTIONAL_BITS} "
+            f"fractional bits leaves for each of {n_terms}"
         )

@@ -210,7 +210,8 @@ def train(
         test and any(len(part) != len(test[1]) for part in test[0])
     ):
         raise ValueError(
-            f"parts and y must have the same rows, got {[len(part) for part in parts]} for {n} labels"
+            f"parts and y must have the same rows, got {[len(part) for part in parts]} for {n} "
+            "labels"
         )
     for labels, features in ((y, parts), *([] if test is None else [(test[1], test[0])])):
         _check_numbers(labels, features)
@@ -248,7 +249,8 @@ def _check_numbers(y: torch.Tensor, parts: Sequence[torch.Tensor]) -> None:
     for i, part in enumerate(parts):
         if bad := int((~torch.isfinite(part)).sum()):
             raise ValueError(
-                f"the features of holder {i} must be finite, got {bad} of {part.numel()} values that are not"
+                f"the features of holder {i} must be finite, got {bad} of {part.numel()} values "
+                "that are not"
             )
 
 

@@ -56,8 +56,8 @@ def fraud(
     holders: k, 1 to the number of columns; widths differ by at most 1.  with_amount: 29 columns;
     section 6.1 counts 28 features, section 6.3 attacks the amount and does not say whether the
     network has it.  with_time: one more.
-    fractions: fraction of the rows by key, in order; ACCURACY or LEAKAGE.  seed: of the choice of rows,
-    by label in proportion.
+    fractions: of the rows by key, in order; ACCURACY or LEAKAGE.  seed: of the choice of rows, by
+    label in proportion.
     Returns a Vertical, standardised by its "train" rows only.  ValueError for another data set or
     wrong fractions.
     """
@@ -119,8 +119,8 @@ def vertical(
 
     whole: the codes of one column of the file ("x80 = 1", "x80 = 2") stay together, and holders
     have nearly equal numbers of the file's columns instead.
-    fractions: positive numbers that sum to 1, "train" among the keys; its rows give mean and deviation
-    of numeric columns.
+    fractions: positive numbers that sum to 1, "train" among the keys; its rows give mean and
+    deviation of numeric columns.
     by, seed: as in `datasets.train_test`, which cuts off the last key first.
     """
     if (
@@ -130,7 +130,8 @@ def vertical(
         or abs(sum(fractions.values()) - 1) > 1e-9
     ):
         raise ValueError(
-            f"fractions must be at least two positive numbers that sum to 1, 'train' among them, got {dict(fractions)}"
+            "fractions must be at least two positive numbers that sum to 1, 'train' among them, "
+            f"got {dict(fractions)}"
         )
     columns = [_column(dataset, name) for name in names]
     codes = list(Counter(name.split(" = ")[0] if whole else name for name in names).values())
