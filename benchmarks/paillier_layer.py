@@ -9,7 +9,9 @@ processes (once per run) are not in the times.
 
 from __future__ import annotations
 
+import multiprocessing
 import time
+from concurrent.futures import ProcessPoolExecutor
 
 import torch
 from bars import REPEATS, Bar, bar, on_one_thread
@@ -35,7 +37,7 @@ def run() -> list[Bar]:
     _layer(public, private, [z[:50] for z in products])  # warm-up: makes the table
     against_phe = {40: [], 48: []}
     beside, one_process = [], {}
-    with paillier.workers(2) as pool:
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
         _layer(public, private, products, pool=pool)  # warm-up: starts both, makes their tables
         for sample in samples:
             chosen = [z.flatten()[sample] for z in products]

@@ -25,7 +25,7 @@ import torch
 from bars import REPEATS, Bar, bar, on_one_thread
 
 from ppkit.spnn.layer import SPNN
-from ppkit.spnn.piecewise import PiecewiseNet
+from ppkit.spnn.rivals import PiecewiseNet
 from ppkit.spnn.secureml import SecureML
 
 SIZES, BATCH, LR = (28, 8, 8, 1), 5_000, 0.5

@@ -20,13 +20,11 @@ import numpy as np
 import pandas as pd
 import torch
 
-from ppkit.spnn.holders import SERVER, holder_names
 from ppkit.spnn.layer import SPNN
-from ppkit.spnn.messages import COLUMNS, Transcript
+from ppkit.spnn.messages import COLUMNS, SERVER, Transcript, holder_names
 from ppkit.spnn.paillier import Packing
 from ppkit.spnn.paillier_keys import SECURE_BITS, generate_keys
-from ppkit.spnn.piecewise import PiecewiseNet
-from ppkit.spnn.rivals import shares_of
+from ppkit.spnn.rivals import PiecewiseNet, even_widths
 from ppkit.spnn.secureml import SecureML
 
 PARTS = ("once", "offline", "online")
@@ -231,7 +229,7 @@ def splitnn_table(
     once: the labels, a byte each, which the server has in split learning.
     """
     shares, names = (
-        shares_of(max(hidden[0], len(holders)), len(holders)),
+        even_widths(max(hidden[0], len(holders)), len(holders)),
         holder_names(len(holders)),
     )
 

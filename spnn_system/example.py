@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 
 from ppkit import datasets
-from ppkit.spnn.holders import holder_names
+from ppkit.spnn.messages import holder_names
 from ppkit.spnn.vertical import Vertical, fraud
 from spnn_system import config as configs
 from spnn_system.data import ID

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from waiting import FAR
 
 from ppkit import cli
@@ -15,6 +16,10 @@ from ppkit import cli
 # A shell that starts CI in the background ignores Ctrl-C for all its children; the tests of Ctrl-C
 # need it heard.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Properties: the same examples on every run and machine, few, and never judged by the clock.
+settings.register_profile("ppkit", derandomize=True, deadline=None, max_examples=50, database=None)
+settings.load_profile("ppkit")
 
 STARTS_A_PROCESS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
 unmarked = None  # the test that runs now, if it may not start a process

@@ -453,8 +453,7 @@ def test_noise_put_where_h1_is_made_is_in_all_that_the_server_gets():
             net,
             parts,
             torch.arange(2_000) % 2,
-            epochs=1,
-            batch=2_000,
+            training.Schedule(epochs=1, batch=2_000),
             look_at=[0],
             optimiser=torch.optim.SGD(net.parameters(), lr=0.1),
         ).looks

@@ -134,6 +134,6 @@ def test_the_test_sees_imports_of_every_kind_and_circles():
     assert {"ppkit.project", "ppkit.datasets"} <= GRAPH["ppkit.runner.batch"]
     assert "ppkit.ledger" in GRAPH["ppkit.runner.index"]
     assert "ppkit.evaluation" in GRAPH["spnn_system.roles.holder"]  # inside a function
-    assert "ppkit.spnn.holders" in GRAPH["ppkit.spnn.correlations"]  # from .holders import
+    assert "ppkit.spnn.messages" in GRAPH["ppkit.spnn.dealer"]  # from .messages import
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == ["a", "b", "c", "d"]
     assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []

@@ -1,4 +1,4 @@
-"""Secure comparison and the gates built on it: exact against plain integers, and uniform to each
+"""Secure comparison and activations built on it: exact against plain integers, and uniform to each
 party."""
 
 import contextlib
@@ -8,13 +8,14 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from transcripts import seen_by
 
-from ppkit.spnn import correlations
-from ppkit.spnn.comparison import _planes, below, deal_masks
-from ppkit.spnn.correlations import NAMES, Pair, PairDealer
-from ppkit.spnn.gates import ONE, activate, deal_gate
+from ppkit.spnn import dealer
+from ppkit.spnn.comparison import ONE, _planes, activate, below, deal_activation, deal_masks
+from ppkit.spnn.dealer import NAMES, TwoPartyDealer
 from ppkit.spnn.messages import Transcript
 from ppkit.spnn.randomness import Stream
+from ppkit.spnn.sharing import TwoParties
 
 SIGMOID = (-ONE // 2, ONE // 2)
 FAILURE = 1e-7  # of a whole test of uniformity, by the bound it states
@@ -27,8 +28,8 @@ class World:
         root = Stream.seeded_for_teaching(seed)
         self.transcript, self.shares = Transcript(keep), root.derive("shares")
         self.dealer, self.pair = (
-            PairDealer(self.transcript, stream=root.derive("dealer")),
-            Pair(self.transcript),
+            TwoPartyDealer(self.transcript, stream=root.derive("dealer")),
+            TwoParties(self.transcript),
         )
 
     def share(self, x):
@@ -40,8 +41,8 @@ class World:
         _, bits = below(self.pair, self.share(x), thresholds, masks)
         return [(bits[0] ^ bits[1]) >> 4 * t & 1 for t in range(len(thresholds))]
 
-    def gate(self, z, kind, backward=True):
-        masks = deal_gate(self.dealer, len(z), kind, backward=backward)
+    def activation(self, z, kind, backward=True):
+        masks = deal_activation(self.dealer, len(z), kind, backward=backward)
         out, slope = activate(self.pair, self.share(z), masks)
         return out[0] + out[1], slope
 
@@ -107,7 +108,7 @@ def test_the_piecewise_sigmoid_and_its_slope_are_exact(n):
         ]
     )[:n]
     world = World()
-    out, slope = world.gate(z, "piecewise")
+    out, slope = world.activation(z, "piecewise")
     assert torch.equal(out, (z + ONE // 2).clamp(0, ONE))
     delta = torch.arange(n) * 77 - 1000
     back = slope.times(world.pair, world.share(delta))
@@ -116,7 +117,7 @@ def test_the_piecewise_sigmoid_and_its_slope_are_exact(n):
 
 def test_relu_and_its_slope_are_exact():
     z, world = torch.cat([torch.tensor([0, 1, -1]), numbers()]), World()
-    out, slope = world.gate(z, "relu")
+    out, slope = world.activation(z, "relu")
     assert torch.equal(out, z.clamp(min=0))
     delta = torch.arange(len(z)) - 2000
     back = slope.times(world.pair, world.share(delta))
@@ -126,7 +127,7 @@ def test_relu_and_its_slope_are_exact():
 @contextlib.contextmanager
 def drawn():
     """{key: all that was drawn from Streams of this key, in the form in which it was wanted}."""
-    found, words, uniform = {}, Stream.words, correlations._uniform
+    found, words, uniform = {}, Stream.words, dealer._uniform
 
     def packed(stream, shape, dtype):
         with mock.patch.object(Stream, "words", words):
@@ -137,10 +138,7 @@ def drawn():
         found.setdefault(stream.key, []).append(words(stream, shape))
         return found[stream.key][-1]
 
-    with (
-        mock.patch.object(Stream, "words", plain),
-        mock.patch.object(correlations, "_uniform", packed),
-    ):
+    with mock.patch.object(Stream, "words", plain), mock.patch.object(dealer, "_uniform", packed):
         yield found
 
 
@@ -155,16 +153,16 @@ def opened(transcript):
 
 
 def view(kind, x, seed, party):
-    """All that a party knows of one gate and its backward product, and the bits of what must stay
-    hidden.
+    """All that a party knows of one activation and its backward product, and the bits that must
+    stay hidden.
 
     It knows what it receives, every word that its seed gives it, and what is opened.
     """
     with drawn() as words:
         world = World(seed)
-        _, slope = world.gate(x, kind)
+        _, slope = world.activation(x, kind)
         slope.times(world.pair, world.share(3 * x))
-    n, seen = len(x), world.transcript.seen_by(party)
+    n, seen = len(x), seen_by(world.transcript, party)
     [key] = [message.payload for message in seen if message.name == "seed"]
     known = (
         [message.payload.clone() for message in seen if message.name != "seed"]
@@ -245,9 +243,9 @@ def test_the_simulator_gives_the_same_messages_from_nothing():
 
     for party in NAMES:
         world = World(2)
-        _, slope = world.gate(torch.full((n,), 2**50), "piecewise")
+        _, slope = world.activation(torch.full((n,), 2**50), "piecewise")
         slope.times(world.pair, world.share(torch.arange(n)))
-        real = [message for message in world.transcript.seen_by(party) if message.name != "seed"]
+        real = [message for message in seen_by(world.transcript, party) if message.name != "seed"]
         made = list(simulate(party))
         assert [(message.name, message.n_bytes) for message in real] == [
             (name, len(words)) for name, words in made
@@ -260,11 +258,11 @@ def test_each_party_draws_its_masks_from_its_own_seed():
     mask."""
     world = World()
     numbers_, bits = world.dealer.mask(6), world.dealer.bits((3, 10), torch.int16)
-    alone = [world.dealer.own_mask(party, (2, 3)) for party in range(2)]
+    alone = [world.dealer.streams()[party].words((2, 3)) for party in range(2)]
     of_bits = world.dealer.share_bits("bits", torch.arange(24, dtype=torch.uint8))
     for party, name in enumerate(NAMES):
         [seed] = [
-            message.payload for message in world.transcript.seen_by(name) if message.name == "seed"
+            message.payload for message in seen_by(world.transcript, name) if message.name == "seed"
         ]
         own = Stream(seed)
         assert torch.equal(own.words(6), numbers_[party])
@@ -281,26 +279,26 @@ def test_masks_are_fresh_every_time():
     x = torch.zeros(50, dtype=torch.int64)
     world = World()
     for _ in range(2):
-        world.gate(x, "piecewise")
+        world.activation(x, "piecewise")
     for name in ("x + r", "g + a", "p + b", "s ^ q"):
         sent = [
-            message.payload for message in world.transcript.seen_by("A") if message.name == name
+            message.payload for message in seen_by(world.transcript, "A") if message.name == name
         ]
         half = len(sent) // 2
         assert half and not any(torch.equal(a, b) for a, b in zip(sent[:half], sent[half:]))
     other = World(seed=1)
-    other.gate(x, "piecewise")
+    other.activation(x, "piecewise")
     first = [
-        next(m.payload for m in w.transcript.seen_by("A") if m.name == "x + r")
+        next(m.payload for m in seen_by(w.transcript, "A") if m.name == "x + r")
         for w in (world, other)
     ]
     assert not torch.equal(*first)
 
 
-def test_rounds_and_bytes_of_a_gate():
+def test_rounds_and_bytes_of_an_activation():
     for kind, n_bytes in (("piecewise", 18.25), ("relu", 14.125)):
         world, n = World(keep="sizes"), 800
-        world.gate(torch.zeros(n, dtype=torch.int64), kind)
+        world.activation(torch.zeros(n, dtype=torch.int64), kind)
         table = world.transcript.table()
         online = table[table["phase"] == "online"]
         assert online.groupby("sender")["n_bytes"].sum().to_dict() == {
@@ -327,24 +325,7 @@ def test_a_reused_mask_is_refused():
     ):
         below(world.pair, x, (0,), masks)
     assert len(world.transcript.messages) == sent
-    _, slope = world.gate(torch.zeros(3, dtype=torch.int64), "relu")
+    _, slope = world.activation(torch.zeros(3, dtype=torch.int64), "relu")
     slope.times(world.pair, x)
     with pytest.raises(ValueError, match="Slope can serve once and was used before"):
-        slope.times(world.pair, x)
-
-
-def test_bad_input_is_named():
-    world = World()
-    x = world.share(torch.zeros(3, dtype=torch.int64))
-    with pytest.raises(ValueError, match="n_thresholds must be 1 or 2, got 3"):
-        deal_masks(world.dealer, 3, 3)
-    _, masks = deal_masks(world.dealer, 3, 1)
-    with pytest.raises(ValueError, match="the masks are for 1 thresholds, got 2"):
-        below(world.pair, x, SIGMOID, masks)
-    with pytest.raises(ValueError, match=r"the masks are for numbers of shape \(3,\), got \(2,\)"):
-        below(world.pair, [share[:2] for share in x], (0,), masks)
-    with pytest.raises(ValueError, match="kind must be one of piecewise, relu, got 'sigmoid'"):
-        deal_gate(world.dealer, 3, "sigmoid", backward=True)
-    _, slope = world.gate(torch.zeros(3, dtype=torch.int64), "relu", backward=False)
-    with pytest.raises(ValueError, match="was dealt no mask for a backward product"):
         slope.times(world.pair, x)

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 from torch import nn
+from transcripts import seen_by
 
 from ppkit.models import classification_loss, mlp
 from ppkit.spnn.layer import SPNN, FirstLayer, hand_over
@@ -246,7 +247,7 @@ def test_each_holder_computes_its_gradient_from_its_own_columns_and_what_it_was_
         rows = torch.tensor([3, 1, 4, 1, 5])
         classification_loss(net(rows), y[rows]).backward()
         for name, theta, part in zip("ABC", net.theta, X.split([10, 9, 9], dim=1)):
-            [G] = [m.payload for m in net.transcript.seen_by(name) if m.name == "dL/dh1"]
+            [G] = [m.payload for m in seen_by(net.transcript, name) if m.name == "dL/dh1"]
             assert torch.allclose(theta.grad, part[rows].T @ G, rtol=0, atol=1e-15)
 
 
@@ -381,7 +382,7 @@ def test_a_network_that_cannot_be_is_refused(change, message):
 
 
 def test_a_first_layer_without_width_is_refused():
-    with pytest.raises(ValueError, match="width must be >= 1, got 0"):
+    with pytest.raises(ValueError, match=r"sizes must be at least two widths >= 1, got \(2, 0\)"):
         FirstLayer([1, 1], 0, rng=torch.Generator())
 
 

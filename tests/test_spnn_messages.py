@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from transcripts import seen_by
 
 from ppkit.spnn.messages import COLUMNS, Transcript
 
@@ -20,8 +21,8 @@ def test_every_message_is_written_down_with_its_size_round_and_step():
         (1, 1, "online", "B", "server", "words", 320),
         (1, 2, "online", "server", "A", "packed", 7),
     ]
-    assert [message.name for message in transcript.seen_by("A")] == ["seed", "packed"]
-    assert [message.sender for message in transcript.seen_by("server")] == ["A", "B"]
+    assert [message.name for message in seen_by(transcript, "A")] == ["seed", "packed"]
+    assert [message.sender for message in seen_by(transcript, "server")] == ["A", "B"]
 
 
 def test_what_is_kept_is_a_copy_of_what_was_sent_and_the_receiver_gets_the_thing_itself():

@@ -1,5 +1,7 @@
 import functools
+import multiprocessing
 import sys
+from concurrent.futures import ProcessPoolExecutor
 
 import gmpy2
 import pytest
@@ -112,7 +114,10 @@ def test_the_order_of_addition_is_free(keys):
 def test_no_rows_give_no_ciphertexts(keys):
     public, private = keys
     nothing = encrypt(public, torch.empty((0, 8), dtype=torch.int64), packing=Packing())
-    assert nothing.n_bytes == 0 and decrypt(private, add(public, nothing, nothing)).shape == (0, 8)
+    assert nothing.payload == b"" and decrypt(private, add(public, nothing, nothing)).shape == (
+        0,
+        8,
+    )
 
 
 def test_strided_values_are_taken_in_row_major_order(keys):
@@ -135,7 +140,7 @@ def test_fields_and_bytes_at_the_papers_size():
 def test_size_tells_the_shape_only(keys):
     public, _ = keys
     sizes = {
-        encrypt(public, torch.full((30,), v), packing=Packing()).n_bytes
+        len(encrypt(public, torch.full((30,), v), packing=Packing()).payload)
         for v in (0, 1, -(2**39), 2**39 - 1)
     }
     assert sizes == {128 * 3}  # 12 numbers in each ciphertext, 2 x 512 bits each
@@ -240,7 +245,7 @@ def test_workers_give_the_same_and_load_no_torch(keys):
     public, private = keys
     rng = torch.Generator().manual_seed(6)
     z, packing = draw((90, 8), 40, rng), Packing()
-    with paillier.workers(2) as pool:
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
         spread = encrypt(
             public, z, packing=packing, stream=Stream.seeded_for_teaching(1), pool=pool
         )
@@ -301,23 +306,19 @@ def test_what_does_not_belong_together_is_refused(keys):
     z, packing = torch.tensor([1, 2]), Packing()
     a = encrypt(public, z, packing=packing)
     for b, message in [
-        (encrypt(other, z, packing=packing), "must be under the public key given"),
+        (encrypt(other, z, packing=packing), "must be under the key given"),
         (
             encrypt(public, z, packing=Packing(value_bits=41)),
-            r"packings must be equal, got .*value_bits=40.*value_bits=41",
+            r"with one packing .* got .*value_bits=40.*value_bits=41",
         ),
-        (encrypt(public, z[:1], packing=packing), r"one shape, got \(2,\) and \(1,\)"),
+        (encrypt(public, z[:1], packing=packing), r"one shape: got .* \(2,\) and \(1,\)"),
     ]:
         with pytest.raises(ValueError, match=message):
             add(public, a, b)
-    with pytest.raises(ValueError, match="must be under the public key given"):
+    with pytest.raises(ValueError, match="must be under the key given"):
         add(other, a, a)
     with pytest.raises(ValueError, match="under another key"):
         decrypt(private, encrypt(other, z, packing=packing))
-    with pytest.raises(ValueError, match="one shape, got"):
-        first_layer_elementwise(*paillier.phe_keys(private), [z, z[:1]])
-    with pytest.raises(ValueError, match="one shape, got"):
-        first_layer_elementwise(*paillier.phe_keys(private), [])
 
 
 @pytest.mark.parametrize(
@@ -355,8 +356,3 @@ def test_a_plaintext_that_is_no_packed_sum_is_refused(keys):
         forged = Ciphertexts(c.to_bytes(public.ciphertext_bytes, "big"), public, (2,), packing, 1)
         with pytest.raises(ValueError, match="no sum of 1 packings with value_bits=40"):
             decrypt(private, forged)
-
-
-def test_bad_worker_counts_are_refused():
-    with pytest.raises(ValueError, match="processes must be >= 1, got 0"):
-        paillier.workers(0)

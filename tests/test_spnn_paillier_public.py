@@ -8,10 +8,8 @@ import pytest
 import torch
 
 from ppkit.spnn import encrypted
-from ppkit.spnn.holders import Malformed
-from ppkit.spnn.messages import Transcript
+from ppkit.spnn.messages import Mailroom, Malformed, Transcript
 from ppkit.spnn.paillier_keys import PublicKey, generate_keys
-from ppkit.spnn.programs import Mailroom
 from ppkit.spnn.protocols import protocol_of, side_of
 
 BITS = 512

@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from transcripts import seen_by
 
-from ppkit.spnn.costs import KINDS, costs
 from ppkit.spnn.fixed_point import encode
-from ppkit.spnn.holders import holder_names
+from ppkit.spnn.layer import KINDS, costs
 from ppkit.spnn.masked import HolderMissing, unmask
-from ppkit.spnn.messages import Transcript
+from ppkit.spnn.messages import Transcript, holder_names
 from ppkit.spnn.paillier_keys import generate_keys
 from ppkit.spnn.protocols import PROTOCOLS, protocol_of
 from ppkit.spnn.randomness import Stream
@@ -165,7 +165,7 @@ def test_a_theta_that_is_not_finite_is_refused(variant, value):
     thetas[1][0, 0] = value
     with pytest.raises(ValueError, match="finite"):
         protocol.forward(slice(None), thetas)
-    assert "B" not in {message.sender for message in protocol.transcript.seen_by("server")}
+    assert "B" not in {message.sender for message in seen_by(protocol.transcript, "server")}
 
 
 def test_what_does_not_fit_the_quick_bound_is_looked_at_exactly():
@@ -265,7 +265,7 @@ def test_bytes_and_rounds_are_those_of_the_formulas():
 def test_a_missing_holder_stops_the_step_and_nobody_unmasks():
     protocol, _, thetas = made("masked", 3)
     protocol.forward(slice(None), thetas)
-    words = {message.sender: message.payload for message in protocol.transcript.seen_by("server")}
+    words = {message.sender: message.payload for message in seen_by(protocol.transcript, "server")}
     with pytest.raises(
         HolderMissing, match="nothing came from B: the step is dropped, nobody's mask is given out"
     ):
@@ -304,7 +304,8 @@ def test_holders_have_names():
         ),
         (
             {"name": "he", "key_bits": 64, "teaching": True, "value_bits": 63},
-            "a key of 64 bits is too small for the packing: it holds 63 bits and one field takes 64",
+            "a key of 64 bits is too small for the packing: it holds 63 bits and one field takes "
+            "64",
         ),
     ],
 )
@@ -371,7 +372,6 @@ def test_rows_that_are_not_there_are_refused_before_anything_is_sent(variant):
     ):
         for ask in (
             protocol.forward,
-            protocol.error_bound,
             *([protocol.deal] if variant in ("lean", "published") else []),
         ):
             with pytest.raises(ValueError, match=f"rows must be 0 to 9, at least one, got {got}"):

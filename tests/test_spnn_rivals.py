@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from ppkit.models import mlp, n_parameters
-from ppkit.spnn.rivals import NN, SplitNN, shares_of
+from ppkit.spnn.rivals import NN, SplitNN, even_widths
 
 
 def rng(seed=0):
@@ -99,7 +99,7 @@ def test_up_to_the_cut_no_holders_column_reaches_anothers_neurons(cut):
         rng=rng(),
         dtype=torch.float64,
     )
-    behind = [shares_of(width, 3) for width in hidden]
+    behind = [even_widths(width, 3) for width in hidden]
     parts = [part.requires_grad_() for part in columns(holders, n=40)]
     encoded = net.first(parts)
     if cut > 1:
@@ -144,7 +144,7 @@ def test_the_start_is_drawn_from_rng_alone():
         ({"holders": [3, 0]}, r"holders must be .* got \(3, 0\)"),
         ({"hidden": ()}, r"hidden must be .* got \(\)"),
         ({"hidden": (8, 0)}, r"hidden must be .* got \(8, 0\)"),
-        ({"n_outputs": 0}, "n_outputs must be >= 1, got 0"),
+        ({"n_outputs": 0}, r"sizes must be at least two widths >= 1, got \(.*, 0\)"),
         ({"activation": "tanh"}, "activation must be one of .* got 'tanh'"),
     ],
 )
@@ -195,11 +195,11 @@ def test_a_net_without_rows_says_so():
 
 @pytest.mark.parametrize("total, k", [(28, 2), (28, 5), (555, 4), (3, 3), (7, 1)])
 def test_shares_are_nearly_equal(total, k):
-    shares = shares_of(total, k)
+    shares = even_widths(total, k)
     assert sum(shares) == total and len(shares) == k and max(shares) - min(shares) <= 1
 
 
 @pytest.mark.parametrize("k", [0, 4])
 def test_shares_for_nobody_or_too_many_are_refused(k):
     with pytest.raises(ValueError, match=f"3 cannot be dealt to {k}"):
-        shares_of(3, k)
+        even_widths(3, k)

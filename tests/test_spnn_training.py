@@ -10,9 +10,8 @@ from torch.nn import functional
 
 from ppkit import evaluation
 from ppkit.spnn.layer import SPNN
-from ppkit.spnn.piecewise import PiecewiseNet
-from ppkit.spnn.rivals import NN, SplitNN
-from ppkit.spnn.training import SGLD, equal_drift_lr, train
+from ppkit.spnn.rivals import NN, PiecewiseNet, SplitNN
+from ppkit.spnn.training import SGLD, Schedule, equal_drift_lr, train
 
 HOLDERS, HIDDEN = [4, 3], (5, 4)
 
@@ -148,7 +147,13 @@ def test_training_equals_the_equations_written_out(optimiser_of, loss, drift):
     it; uneven last batch."""
     parts, y = problem()
     net, oracle = network(), network()
-    train(net, parts, y, epochs=3, batch=20, optimiser=optimiser_of(net.parameters()), loss=loss)
+    train(
+        net,
+        parts,
+        y,
+        Schedule(epochs=3, batch=20, loss=loss),
+        optimiser=optimiser_of(net.parameters()),
+    )
     oracle.prepare(parts)
     for _ in range(3):
         for start in range(0, 103, 20):
@@ -169,11 +174,15 @@ def test_at_equal_drift_sgld_without_noise_is_sgd(loss):
     parts, y = problem(n=100)
     plain, langevin = network(), network()
     train(
-        plain, parts, y, epochs=4, batch=25, optimiser=torch.optim.SGD(plain.parameters(), lr=0.4)
+        plain,
+        parts,
+        y,
+        Schedule(epochs=4, batch=25),
+        optimiser=torch.optim.SGD(plain.parameters(), lr=0.4),
     )
     alpha = equal_drift_lr(0.4, loss=loss, batch=25)
     optimiser = SGLD(langevin.parameters(), lr=alpha, temperature=0.0, rng=rng())
-    train(langevin, parts, y, epochs=4, batch=25, optimiser=optimiser, loss=loss)
+    train(langevin, parts, y, Schedule(epochs=4, batch=25, loss=loss), optimiser=optimiser)
     assert (flat(plain) - flat(langevin)).abs().max() < 1e-12
 
 
@@ -209,10 +218,8 @@ def test_the_loop_is_the_one_anybody_would_write(make):
         net,
         parts,
         y,
-        epochs=5,
-        batch=40,
+        Schedule(epochs=5, batch=40, order="reshuffled"),
         optimiser=torch.optim.Adam(net.parameters(), lr=0.01),
-        order="reshuffled",
         rng=rng(9),
         test=(parts, y),
     )
@@ -243,8 +250,7 @@ def test_secureml_in_the_clear_takes_the_same_loop_with_its_own_loss():
         net,
         parts,
         y,
-        epochs=3,
-        batch=40,
+        Schedule(epochs=3, batch=40),
         optimiser=torch.optim.SGD(net.parameters(), lr=0.3),
         criterion=PiecewiseNet.loss,
         test=(parts, y),
@@ -272,8 +278,7 @@ def test_measurements_stand_where_they_were_asked_for(every, steps):
         net,
         parts,
         y,
-        epochs=2,
-        batch=40,
+        Schedule(epochs=2, batch=40),
         optimiser=torch.optim.SGD(net.parameters(), lr=0.1),
         every=every,
     ).curve
@@ -294,8 +299,7 @@ def test_measuring_changes_nothing():
             net,
             parts,
             y,
-            epochs=3,
-            batch=40,
+            Schedule(epochs=3, batch=40),
             optimiser=torch.optim.SGD(net.parameters(), lr=0.1),
             **extra,
         )
@@ -311,10 +315,8 @@ def test_fixed_order_takes_consecutive_rows_and_reshuffled_order_every_row_once_
             net,
             parts,
             y,
-            epochs=2,
-            batch=40,
+            Schedule(epochs=2, batch=40, order=order),
             optimiser=torch.optim.SGD(net.parameters(), lr=0.1),
-            order=order,
             rng=rng(4),
             look_at=range(6),
         ).looks
@@ -351,8 +353,7 @@ def test_a_look_shows_h1_and_the_gradients_that_the_step_was_made_of(make):
         net,
         parts,
         y,
-        epochs=1,
-        batch=103,
+        Schedule(epochs=1, batch=103),
         optimiser=torch.optim.SGD(net.parameters(), lr=0.7),
         look_at=[0],
     ).looks
@@ -378,10 +379,8 @@ def test_looks_on_the_summed_loss_are_the_batch_times_those_on_the_mean():
             net,
             parts,
             y,
-            epochs=1,
-            batch=40,
+            Schedule(epochs=1, batch=40, loss=loss),
             optimiser=torch.optim.SGD(net.parameters(), lr=1e-9),
-            loss=loss,
             look_at=[2],
         ).looks[0]
     torch.testing.assert_close(
@@ -396,8 +395,7 @@ def test_looks_are_kept_apart_from_what_follows():
         net,
         parts,
         y,
-        epochs=2,
-        batch=103,
+        Schedule(epochs=2, batch=103),
         optimiser=torch.optim.SGD(net.parameters(), lr=5.0),
         look_at=[0, 1],
     ).looks
@@ -410,15 +408,25 @@ def test_looks_are_kept_apart_from_what_follows():
 @pytest.mark.parametrize(
     "wrong, said",
     [
-        ({"epochs": 0}, "epochs, batch and every must be >= 1, got 0, 40 and None"),
-        ({"batch": 0}, "epochs, batch and every must be >= 1, got 1, 0 and None"),
-        ({"every": 0}, "epochs, batch and every must be >= 1, got 1, 40 and 0"),
+        ({"epochs": 0}, "epochs and batch must be >= 1, got 0 and 40"),
+        ({"batch": 0}, "epochs and batch must be >= 1, got 1 and 0"),
         ({"loss": "max"}, "loss must be one of mean, sum, got 'max'"),
         ({"order": "random"}, "order must be one of fixed, reshuffled, got 'random'"),
-        ({"order": "reshuffled"}, "order='reshuffled' needs rng, a torch.Generator"),
     ],
 )
-def test_bad_settings_of_train_are_named_before_anything_moves(wrong, said):
+def test_bad_settings_of_a_schedule_are_named(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        Schedule(**{"epochs": 1, "batch": 40} | wrong)
+
+
+@pytest.mark.parametrize(
+    "order, every, said",
+    [
+        ("fixed", 0, "every must be >= 1, got 0"),
+        ("reshuffled", None, "order='reshuffled' needs rng, a torch.Generator"),
+    ],
+)
+def test_bad_settings_of_train_are_named_before_anything_moves(order, every, said):
     parts, y = problem()
     net = network()
     with pytest.raises(ValueError, match=said):
@@ -426,12 +434,9 @@ def test_bad_settings_of_train_are_named_before_anything_moves(wrong, said):
             net,
             parts,
             y,
-            **{
-                "epochs": 1,
-                "batch": 40,
-                "optimiser": torch.optim.SGD(net.parameters(), lr=1.0),
-                **wrong,
-            },
+            Schedule(1, 40, order=order),
+            optimiser=torch.optim.SGD(net.parameters(), lr=1.0),
+            every=every,
         )
     assert torch.equal(flat(net), flat(network()))
 
@@ -449,8 +454,7 @@ def test_rows_that_do_not_fit_the_labels_are_named():
                 net,
                 X,
                 labels,
-                epochs=1,
-                batch=40,
+                Schedule(epochs=1, batch=40),
                 optimiser=torch.optim.SGD(net.parameters(), lr=1.0),
                 test=test,
             )
@@ -474,8 +478,7 @@ def test_labels_features_and_looks_that_cannot_be_are_named_before_anything_move
                 net,
                 X,
                 labels,
-                epochs=1,
-                batch=40,
+                Schedule(epochs=1, batch=40),
                 optimiser=torch.optim.SGD(net.parameters(), lr=1.0),
                 look_at=looks,
             )
@@ -491,8 +494,7 @@ def test_labels_may_be_an_array_or_numbers_that_stand_for_labels():
             net,
             parts,
             labels,
-            epochs=1,
-            batch=40,
+            Schedule(epochs=1, batch=40),
             optimiser=torch.optim.SGD(net.parameters(), lr=0.1),
             test=(parts, y.numpy()),
         )
@@ -508,11 +510,19 @@ def test_a_training_that_diverges_says_so_and_a_record_without_test_rows_too():
         ValueError, match="the loss is nan after [0-9]+ steps: lower the learning rate"
     ):
         train(
-            net, parts, y, epochs=3, batch=40, optimiser=torch.optim.SGD(net.parameters(), lr=1e200)
+            net,
+            parts,
+            y,
+            Schedule(epochs=3, batch=40),
+            optimiser=torch.optim.SGD(net.parameters(), lr=1e200),
         )
     net = network()
     record = train(
-        net, parts, y, epochs=1, batch=40, optimiser=torch.optim.SGD(net.parameters(), lr=0.1)
+        net,
+        parts,
+        y,
+        Schedule(epochs=1, batch=40),
+        optimiser=torch.optim.SGD(net.parameters(), lr=0.1),
     )
     assert record.test_logits is None
     with pytest.raises(ValueError, match="train was given no test rows"):
@@ -533,7 +543,14 @@ def test_spnn_in_plaintext_is_nn_bit_for_bit_from_the_same_seed(holders):
     ):
         optimiser = SGLD(net.parameters(), lr=0.001, rng=rng(6))
         records.append(
-            train(net, parts, y, epochs=3, batch=100, optimiser=optimiser, loss="sum", look_at=[5])
+            train(
+                net,
+                parts,
+                y,
+                Schedule(epochs=3, batch=100, loss="sum"),
+                optimiser=optimiser,
+                look_at=[5],
+            )
         )
     assert torch.allclose(records[0].looks[0].h1, records[1].looks[0].h1, rtol=0, atol=1e-6)
     assert np.allclose(records[0].curve, records[1].curve, rtol=0, atol=1e-6)
@@ -555,8 +572,7 @@ def test_a_whole_training_by_protocol_drifts_at_most_three_times_as_far_as_one_o
             net,
             parts,
             y,
-            epochs=25,
-            batch=250,
+            Schedule(epochs=25, batch=250),
             optimiser=torch.optim.SGD(net.parameters(), lr=3.0),
             look_at=range(0, 100, 5),
             every=1,

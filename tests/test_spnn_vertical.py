@@ -59,15 +59,15 @@ def test_rows_are_cut_80_to_20_with_the_frauds_in_proportion(cards):
 
 
 def test_table_2_cuts_50_25_25(cards):
-    held = fraud(cards, shares=LEAKAGE, seed=1)
+    held = fraud(cards, fractions=LEAKAGE, seed=1)
     assert list(held.parts) == ["shadow", "train", "test"]
     assert [len(held.rows[key]) for key in held.rows] == [10_000, 5_000, 5_000]
     assert np.array_equal(np.sort(np.concatenate(list(held.rows.values()))), np.arange(20_000))
 
 
-@pytest.mark.parametrize("shares", [{"train": 0.8, "test": 0.2}, LEAKAGE])
-def test_only_training_rows_set_mean_and_deviation(cards, shares):
-    held = fraud(cards, shares=shares, with_amount=True, dtype=torch.float64)
+@pytest.mark.parametrize("fractions", [{"train": 0.8, "test": 0.2}, LEAKAGE])
+def test_only_training_rows_set_mean_and_deviation(cards, fractions):
+    held = fraud(cards, fractions=fractions, with_amount=True, dtype=torch.float64)
     X = {key: torch.cat(parts, dim=1) for key, parts in held.parts.items()}
     assert (
         X["train"].mean(dim=0).abs().max() < 1e-5
@@ -98,7 +98,7 @@ def test_whole_columns_of_distress_stay_with_one_holder(companies):
 
 def test_whole_columns_need_not_be_coded(cards):
     assert vertical(
-        cards, ["V1", "V2", "V3"], 2, shares=LEAKAGE, by="rows", seed=0, whole=True
+        cards, ["V1", "V2", "V3"], 2, fractions=LEAKAGE, by="rows", seed=0, whole=True
     ).holders == [2, 1]
 
 
@@ -130,15 +130,15 @@ def test_the_property_is_above_the_median_and_ties_are_not(cards):
     "wrong, said",
     [
         (
-            {"shares": {"train": 0.8, "test": 0.3}},
-            "shares must be at least two positive numbers that sum to 1",
+            {"fractions": {"train": 0.8, "test": 0.3}},
+            "fractions must be at least two positive numbers that sum to 1",
         ),
         (
-            {"shares": {"shadow": 0.5, "test": 0.5}},
+            {"fractions": {"shadow": 0.5, "test": 0.5}},
             "'train' among them, got {'shadow': 0.5, 'test': 0.5}",
         ),
-        ({"shares": {"train": 1.0}}, "shares must be at least two"),
-        ({"shares": {"train": 1.5, "test": -0.5}}, "shares must be at least two positive"),
+        ({"fractions": {"train": 1.0}}, "fractions must be at least two"),
+        ({"fractions": {"train": 1.5, "test": -0.5}}, "fractions must be at least two positive"),
         ({"holders": 0}, "28 cannot be dealt to 0"),
         ({"holders": 29}, "28 cannot be dealt to 29"),
     ],
@@ -156,4 +156,4 @@ def test_another_data_set_is_refused(cards, companies):
     with pytest.raises(ValueError, match="distress has no column 'Amount'"):
         above_median(companies)
     with pytest.raises(ValueError, match="creditcard has no column 'V29'"):
-        vertical(cards, ["V1", "V29"], 2, shares={"train": 0.5, "test": 0.5}, by="rows", seed=0)
+        vertical(cards, ["V1", "V29"], 2, fractions={"train": 0.5, "test": 0.5}, by="rows", seed=0)

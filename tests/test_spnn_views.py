@@ -13,7 +13,9 @@ import warnings
 import pytest
 import torch
 import uniform_bytes
+from transcripts import seen_by
 
+from ppkit.spnn.dealer import Dealer
 from ppkit.spnn.fixed_point import encode
 from ppkit.spnn.masked import MaskReused, PairMasks
 from ppkit.spnn.messages import Transcript
@@ -21,7 +23,7 @@ from ppkit.spnn.paillier import Ciphertexts, add, decrypt, encrypt
 from ppkit.spnn.paillier_keys import generate_keys
 from ppkit.spnn.protocols import protocol_of
 from ppkit.spnn.randomness import Stream
-from ppkit.spnn.sharing import Dealer, beaver_matmul, share
+from ppkit.spnn.sharing import beaver_matmul, share
 
 pytestmark = pytest.mark.slow
 
@@ -96,7 +98,7 @@ def words_of(message, variant):
 def series(variant, k, receiver):
     """{(sender, name): words of all its messages, one row a message} of what one party received."""
     found = {}
-    for message in run(variant, k)[0].transcript.seen_by(receiver):
+    for message in seen_by(run(variant, k)[0].transcript, receiver):
         if not isinstance(message.payload, bytes):
             found.setdefault((message.sender, message.name), []).append(words_of(message, variant))
     return {key: torch.stack(rows) for key, rows in found.items()}
@@ -205,7 +207,7 @@ def outline(view):
 
 def real_view(variant, k, party):
     """One list a batch of (sender, name, payload), without what was sent once."""
-    messages = [m for m in run(variant, k)[0].transcript.seen_by(party) if m.step > 0]
+    messages = [m for m in seen_by(run(variant, k)[0].transcript, party) if m.step > 0]
     size = len(messages) // STEPS
     assert size * STEPS == len(messages)
     return [
@@ -300,7 +302,7 @@ def test_no_holders_input_moves_what_another_holder_sees_but_by_a_shift_of_its_p
         protocol.transcript.next_step()
         protocol.forward(BATCH, [thetas[0], weights[1]])
         views.append(
-            [m for m in protocol.transcript.seen_by("A") if not isinstance(m.payload, bytes)]
+            [m for m in seen_by(protocol.transcript, "A") if not isinstance(m.payload, bytes)]
         )
     X, T = (
         [encode(inputs(2, s)[part][1], fractional_bits=f) for s in (0, 1)]
@@ -355,7 +357,10 @@ def test_a_mask_is_given_once(again):
     masks.mask((2, 2), (3, 1))
     with pytest.raises(
         MaskReused,
-        match=r"the mask of \(step, batch\) = \(\d, \d\) is spent: tickets only go up, the last was",
+        match=(
+            r"the mask of \(step, batch\) = \(\d, \d\) is spent: tickets only go up, the last "
+            r"was"
+        ),
     ):
         masks.mask((2, 2), again)
     assert masks.mask((2, 2), (3, 2)).shape == masks.mask((2, 2), (4, 0)).shape
@@ -417,7 +422,7 @@ def test_a_reused_mask_gives_away_what_changed():
         )  # one seed: what a protocol without fresh masks amounts to
         protocol.prepare(parts)
         protocol.forward(BATCH, used)
-        words.append(protocol.transcript.seen_by("server")[0].payload.long())
+        words.append(seen_by(protocol.transcript, "server")[0].payload.long())
     change = encode(parts[0][BATCH] @ later[0]) - encode(parts[0][BATCH] @ thetas[0])
     assert torch.equal((words[1] - words[0]).to(torch.int32).long(), change)
 
@@ -437,10 +442,10 @@ def test_rounding_comes_before_masking():
     protocol = protocol_for("masked", 2)
     protocol.prepare(parts)
     protocol.forward(BATCH, thetas)
-    assert {message.payload.dtype for message in protocol.transcript.seen_by("server")} == {
+    assert {message.payload.dtype for message in seen_by(protocol.transcript, "server")} == {
         torch.int32
     }
-    sent = protocol.transcript.seen_by("server")[0].payload.long()
+    sent = seen_by(protocol.transcript, "server")[0].payload.long()
     left = sent - protocol_for("masked", 2).masks[0].mask(tuple(sent.shape), (0, 0)).long()
     assert torch.equal(left.to(torch.int32).long(), encode(parts[0][BATCH] @ thetas[0]))
 
@@ -450,7 +455,7 @@ def test_a_server_that_colludes_with_one_of_three_holders_gets_the_sum_of_the_ot
     spare = protocol_for("masked", 3).masks[2]  # C's seeds, in the server's hands
     drawn = {
         name: torch.stack(
-            [m.payload for m in protocol.transcript.seen_by("server") if m.sender == name]
+            [m.payload for m in seen_by(protocol.transcript, "server") if m.sender == name]
         )
         for name in "AB"
     }
@@ -557,51 +562,49 @@ def encrypted():
 def test_under_paillier_a_holder_sees_ciphertexts_of_one_size_that_never_come_twice(encrypted):
     """A simulator encrypts zeros; that nobody without the key tells the two apart is Paillier's
     assumption, not a statistic."""
-    protocol, _, _, parts = encrypted
+    protocol, private, _, parts = encrypted
+    packing = protocol.server.packing
     chain = [m for m in protocol.transcript.messages if m.name == "Enc(X theta)"]
     assert [(m.sender, m.receiver) for m in chain] == [("A", "B"), ("B", "C"), ("C", "server")] * 2
-    simulated = encrypt(protocol.public, torch.zeros_like(parts[0]), packing=protocol.packing)
-    assert {len(m.payload) for m in chain} == {simulated.n_bytes}
+    simulated = encrypt(private.public, torch.zeros_like(parts[0]), packing=packing)
+    assert {len(m.payload) for m in chain} == {len(simulated.payload)}
     for one, two in zip(chain[:3], chain[3:]):  # the same numbers again
         a, b = (
-            Ciphertexts(m.payload, protocol.public, tuple(parts[0].shape), protocol.packing, 1)
+            Ciphertexts(m.payload, private.public, tuple(parts[0].shape), packing, 1)
             for m in (one, two)
         )
         assert not set(a.integers()) & set(b.integers())
-    assert [m.name for m in protocol.transcript.seen_by("A")] == ["public key"]
+    assert [m.name for m in seen_by(protocol.transcript, "A")] == ["public key"]
 
 
 def test_under_paillier_every_holder_encrypts_with_randomness_of_its_own(encrypted):
     """c (1 + n)^m has c's randomness, c mod n: who gets c and then that reads m off the
     quotient."""
-    protocol, _, _, parts = encrypted
+    protocol, private, _, parts = encrypted
+    packing = protocol.server.packing
     sent = [m.payload for m in protocol.transcript.messages if m.name == "Enc(X theta)"][:3]
     chain = [
-        Ciphertexts(
-            each, protocol.public, tuple(parts[0].shape), protocol.packing, i + 1
-        ).integers()
+        Ciphertexts(each, private.public, tuple(parts[0].shape), packing, i + 1).integers()
         for i, each in enumerate(sent)
     ]
     for one, two in zip(chain, chain[1:]):
-        assert len(one) == len(two) and all((a - b) % protocol.public.n for a, b in zip(one, two))
+        assert len(one) == len(two) and all((a - b) % private.public.n for a, b in zip(one, two))
 
 
 def test_under_paillier_the_servers_view_is_made_from_h1_alone(encrypted):
     """Plaintexts, with all that packing puts around the numbers, are the same function of h1
     whoever had which part."""
     protocol, private, h1, _ = encrypted
+    packing = protocol.server.packing
     total = (h1[0] * 2**16).long()
-    [real, _] = [m.payload for m in protocol.transcript.seen_by("server")]
-    zeros = [
-        encrypt(protocol.public, torch.zeros_like(total), packing=protocol.packing)
-        for _ in range(2)
-    ]
+    [real, _] = [m.payload for m in seen_by(protocol.transcript, "server")]
+    zeros = [encrypt(private.public, torch.zeros_like(total), packing=packing) for _ in range(2)]
     simulated = functools.reduce(
-        lambda a, b: add(protocol.public, a, b),
-        [encrypt(protocol.public, total, packing=protocol.packing), *zeros],
+        lambda a, b: add(private.public, a, b),
+        [encrypt(private.public, total, packing=packing), *zeros],
     )
-    real = Ciphertexts(real, protocol.public, tuple(total.shape), protocol.packing, 3)
-    assert real.n_bytes == simulated.n_bytes
+    real = Ciphertexts(real, private.public, tuple(total.shape), packing, 3)
+    assert len(real.payload) == len(simulated.payload)
     assert private.decrypt_integers(real.integers()) == private.decrypt_integers(
         simulated.integers()
     )
@@ -610,9 +613,12 @@ def test_under_paillier_the_servers_view_is_made_from_h1_alone(encrypted):
 def test_under_paillier_a_server_that_listens_between_holders_reads_the_parts(encrypted):
     """Why the way from holder to holder must be closed to it."""
     protocol, private, _, parts = encrypted
-    overheard = [m.payload for m in protocol.transcript.seen_by("B") if m.name == "Enc(X theta)"][0]
+    packing = protocol.server.packing
+    overheard = [m.payload for m in seen_by(protocol.transcript, "B") if m.name == "Enc(X theta)"][
+        0
+    ]
     read = decrypt(
-        private, Ciphertexts(overheard, protocol.public, tuple(parts[0].shape), protocol.packing, 1)
+        private, Ciphertexts(overheard, private.public, tuple(parts[0].shape), packing, 1)
     )
     assert torch.equal(read, parts[0])
 
@@ -626,4 +632,9 @@ def test_without_protection_the_server_tells_two_ways_to_the_same_h1_apart():
         for way in ((2.0, 3.0), (4.0, 1.0))
     ]
     assert [protocol.forward([0], way).item() for way in ways] == [5.0, 5.0]
-    assert [m.payload.item() for m in protocol.transcript.seen_by("server")] == [2.0, 3.0, 4.0, 1.0]
+    assert [m.payload.item() for m in seen_by(protocol.transcript, "server")] == [
+        2.0,
+        3.0,
+        4.0,
+        1.0,
+    ]

@@ -1,5 +1,5 @@
-"""Which of two shared numbers is larger, without seeing either: a masked opening, then a public
-number against shared bits.
+"""Which of two shared numbers is larger, and activations made of that, without seeing either: a
+masked opening, then a public number against shared bits.
 
 To learn shares of [x < t], the parties open c = x + r, r uniform and known to nobody. With u = c -
 t, x - t = u - r, and the sign of a difference is the two top bits and a borrow:
@@ -12,17 +12,32 @@ p2 p1 g0 and p = p3 p2 p1 p0 over GF(2). 64 positions become 16, 4, 1. In the fi
 not u_i and g_i = (not u_i) r_i, so products of r's bits from the dealer make it local; in the other
 two g_i and p_i are opened under masks a_i, b_i, whose products the dealer has shared. Words are
 packed: one operation serves all positions of a fold, both thresholds and all records.
-"""
 
-from __future__ import annotations
+From comparisons come activations of straight pieces and their slopes, by products of a shared bit
+with shared numbers:
+
+    piecewise sigmoid   f(z) = 0 for z < -1/2, z + 1/2 between, 1 for z >= 1/2;  slope 1 between
+    ReLU                f(z) = 0 for z < 0, z from there on;                     slope 1 from there
+
+Both are s z + constants times shared bits, where the slope s is itself a shared bit. A shared bit s
+becomes a number thus: the dealer has shared a random bit q both as a bit and as a number; open
+e = s xor q, then s = e + (1 - 2e) q. For s z take z = c - r from the comparison, whose c both know:
+s z = e z + (1 - 2e)(c q - r q), with r q shared by the dealer.
+"""
 
 from dataclasses import dataclass
 from functools import reduce
 
+import numpy as np
 import torch
 
-from .correlations import Pair, PairDealer, Shares
-from .dealer import Once
+from .dealer import Once, Shares, TwoPartyDealer
+from .fixed_point import FRACTIONAL_BITS
+from .sharing import TwoParties
+
+ONE = 1 << FRACTIONAL_BITS
+THRESHOLDS = {"piecewise": (-ONE // 2, ONE // 2), "relu": (0,)}
+
 
 _ABOVE = [0b1110, 0b1100, 0b1000, 0]  # of position i: the positions above it, as a set of bits
 _SETS = range(1, 16)  # non-empty sets of four positions
@@ -46,14 +61,11 @@ class Masks(Once):
     top: Shares
     bits: Shares
     folds: list[tuple[Shares, Shares, Shares]]
-    n_thresholds: int
 
 
-def deal_masks(dealer: PairDealer, n: int, n_thresholds: int) -> tuple[torch.Tensor, Masks]:
+def deal_masks(dealer: TwoPartyDealer, n: int, n_thresholds: int) -> tuple[torch.Tensor, Masks]:
     """Masks to compare n numbers with 1 or 2 thresholds each.  Returns r, which only the dealer
     has, and the masks."""
-    if n_thresholds not in (1, 2):
-        raise ValueError(f"n_thresholds must be 1 or 2, got {n_thresholds}")
     shares = dealer.mask(n)
     r = torch.add(*shares)
     planes = _planes(r & torch.iinfo(torch.int64).max)
@@ -64,11 +76,11 @@ def deal_masks(dealer: PairDealer, n: int, n_thresholds: int) -> tuple[torch.Ten
         _deal_fold(dealer, (n_thresholds, n), torch.int16, _second),
         _deal_fold(dealer, (n,), torch.uint8, _third),
     ]
-    return r, Masks(shares, top, bits, folds, n_thresholds)
+    return r, Masks(shares, top, bits, folds)
 
 
 def below(
-    pair: Pair, shares: Shares, thresholds: tuple[int, ...], masks: Masks
+    pair: TwoParties, shares: Shares, thresholds: tuple[int, ...], masks: Masks
 ) -> tuple[torch.Tensor, Shares]:
     """Shares of the bits [x < t], exact for every x with x - t in [-2^63, 2^63).
 
@@ -77,20 +89,12 @@ def below(
     Returns c = x + r, which both parties now know, and shares (exclusive or) of uint8 words: bit 0
     is [x < t_0], bit 4 [x < t_1]; the other bits mean nothing.  Three rounds; 8 + 4 len(thresholds)
     + 2 bytes a number from each party.
-    ValueError if the masks are for another number of thresholds or of numbers, or were used before.
+    ValueError if the masks were used before.
     Guarantee: every opened word is the sum of something and a mask that is uniform, used here only,
     and of which each party has one share: what a party receives is uniform whatever x is.
     Semi-honest parties, a dealer in league with none.
     Source: Beaver 1991 (circuit randomisation); the masked opening as in Catrina and de Hoogh 2010.
     """
-    if len(thresholds) != masks.n_thresholds:
-        raise ValueError(
-            f"the masks are for {masks.n_thresholds} thresholds, got {len(thresholds)}"
-        )
-    if shares[0].shape != masks.r[0].shape:
-        raise ValueError(
-            f"the masks are for numbers of shape {tuple(masks.r[0].shape)}, got {tuple(shares[0].shape)}"
-        )
     masks.use()
     c = pair.open("x + r", [x + r for x, r in zip(shares, masks.r)])
     pair.next_round()
@@ -116,6 +120,97 @@ def below(
     )
     g = [word ^ top for word, top in zip(g, masks.top)]
     return c, [g[0] ^ signs, g[1]]
+
+
+@dataclass(frozen=True)
+class ActivationMasks:
+    """What is dealt for one activation of n numbers: masks of the comparison, and of the bits that
+    become numbers.
+
+    flips: packed random bits q, one row a threshold.  numbers: shares mod 2^64 of the same bits,
+    (T, n).
+    with_r: of q_0 r.  u, with_u: a second mask for the backward pass and shares of q_0 u, None
+    where there is none.
+    """
+
+    kind: str
+    comparison: Masks
+    flips: Shares
+    numbers: Shares
+    with_r: Shares
+    u: Shares | None
+    with_u: Shares | None
+
+
+@dataclass
+class Slope(Once):
+    """The shared slope s of each number, in {0, 1}, ready to multiply one more vector: e is public,
+    q is shared."""
+
+    e: torch.Tensor
+    u: Shares | None
+    with_u: Shares | None
+    q: Shares
+
+    def times(self, pair: TwoParties, shares: Shares) -> Shares:
+        """Shares of s d for shares of d: (n,) each.  Opens d - u, 8 bytes a number and party, one
+        round.
+
+        ValueError the second time.
+        """
+        self.use()
+        seen = pair.open("delta + u", [d + u for d, u in zip(shares, self.u)])
+        pair.next_round()
+        return [
+            _times(self.e, d, seen, q, product)
+            for d, q, product in zip(shares, self.q, self.with_u)
+        ]
+
+
+def deal_activation(
+    dealer: TwoPartyDealer, n: int, kind: str, *, backward: bool
+) -> ActivationMasks:
+    """Masks for one activation of n numbers.  kind: "piecewise" or "relu".  backward: whether its
+    slope will be used."""
+    n_thresholds = len(THRESHOLDS[kind])
+    r, comparison = deal_masks(dealer, n, n_thresholds)
+    flips = dealer.bits((n_thresholds, -(-n // 8)), torch.uint8)
+    q = _unpacked(flips[0] ^ flips[1], n).long()
+    numbers, with_r = dealer.share("q", q), dealer.share("q r", q[0] * r)
+    u = dealer.mask(n) if backward else None
+    with_u = dealer.share("q u", q[0] * (u[0] + u[1])) if backward else None
+    return ActivationMasks(kind, comparison, flips, numbers, with_r, u, with_u)
+
+
+def activate(pair: TwoParties, shares: Shares, masks: ActivationMasks) -> tuple[Shares, Slope]:
+    """Shares of f(z), and of its slope, from shares of z with FRACTIONAL_BITS; exact, no rounding.
+
+    shares: (n,) int64 each.  masks: of `deal_activation`, fresh.  Returns shares (n,) and the
+    slope.
+    Four rounds, 18 1/4 bytes a number and party for the piecewise sigmoid, 14 1/8 for ReLU.
+    Guarantee: as `comparison.below`; the opened bits are masked by random bits that serve once.
+    Source: SecureML (Mohassel and Zhang 2017), which evaluates the same functions by garbled
+    circuits.
+    """
+    c, bits = below(pair, shares, THRESHOLDS[masks.kind], masks.comparison)
+    if masks.kind == "relu":
+        rows = [(~word if party == 0 else word)[None] & 1 for party, word in enumerate(bits)]
+    else:
+        rows = [torch.stack([(word ^ (word >> 4)) & 1, (word >> 4) & 1]) for word in bits]
+    flipped = pair.open_bits("s ^ q", [_packed(row) ^ mask for row, mask in zip(rows, masks.flips)])
+    pair.next_round()
+    e = _unpacked(flipped, len(c)).bool()
+    made = []
+    for party, (z, q, with_r) in enumerate(zip(shares, masks.numbers, masks.with_r)):
+        out = _times(e[0], z, c, q[0], with_r)
+        if masks.kind == "piecewise":  # + s/2 + 1 - [z < 1/2]
+            slope, under = (
+                torch.where(flip, int(party == 0) - bit, bit) for flip, bit in zip(e, q)
+            )
+            out += slope * (ONE // 2) - under * ONE
+            out += ONE if party == 0 else 0
+        made.append(out)
+    return made, Slope(e[0], masks.u, masks.with_u, [q[0] for q in masks.numbers])
 
 
 def _planes(words: torch.Tensor) -> list[torch.Tensor]:
@@ -155,7 +250,7 @@ def _low(s: int) -> int:
 
 
 def _deal_fold(
-    dealer: PairDealer, shape: tuple[int, ...], dtype: torch.dtype, members
+    dealer: TwoPartyDealer, shape: tuple[int, ...], dtype: torch.dtype, members
 ) -> tuple[Shares, Shares, Shares]:
     a, b = dealer.bits(shape, dtype), dealer.bits(shape, dtype)
     of_b = _products(members(b[0] ^ b[1]))
@@ -203,3 +298,19 @@ def _sum(known: list[dict], factors: dict, constant: torch.Tensor | None = None)
             total = term.clone() if total is None else total.bitwise_xor_(term.expand_as(total))
         totals.append(total)
     return totals
+
+
+def _times(
+    e: torch.Tensor, x: torch.Tensor, seen: torch.Tensor, q: torch.Tensor, with_mask: torch.Tensor
+) -> torch.Tensor:
+    """One party's share of s x = e x + (1 - 2e) q x, where q x = seen q - (mask q)."""
+    product = seen * q - with_mask
+    return torch.where(e, x - product, product)
+
+
+def _packed(bits: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(np.packbits(bits.numpy(), axis=1))
+
+
+def _unpacked(words: torch.Tensor, n: int) -> torch.Tensor:
+    return torch.from_numpy(np.unpackbits(words.numpy(), axis=1, count=n))

@@ -1,18 +1,20 @@
-"""Correlated randomness from a dealer who sees no message: triples and truncation pairs, sent as
-seeds and corrections."""
+"""Correlated randomness from a dealer who sees no message between the parties: triples and
+truncation pairs, sent as seeds and corrections; for two parties packed bits too."""
 
-from __future__ import annotations
-
+import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 
 from . import ring
+from .messages import DEALER, Transcript, holder_names
 from .randomness import Stream, refuse_forked
+from .ring import minus, total
 
-Open = Callable[[str, list[torch.Tensor]], torch.Tensor]
+Shares = list[torch.Tensor]
+NAMES = tuple(holder_names(2))
 
 
 @dataclass(kw_only=True)
@@ -31,21 +33,14 @@ class Once:
         refuse_forked(self, self._process)
         if self._used:
             raise ValueError(
-                f"{type(self).__name__} can serve once and was used before: opening two secrets under one mask "
-                "gives away their difference"
+                f"{type(self).__name__} can serve once and was used before: opening two secrets "
+                "under one mask gives away their difference"
             )
         self._used = True
 
 
 @dataclass
-class _Dealt(Once):
-    """n_bytes: what the dealer sends to each party, beside the seed it has."""
-
-    n_bytes: tuple[int, ...]
-
-
-@dataclass
-class Triple(_Dealt):
+class Triple(Once):
     """U, V, W: one share a party; the sums satisfy W = U V (matrix product)."""
 
     U: list[torch.Tensor]
@@ -54,7 +49,7 @@ class Triple(_Dealt):
 
 
 @dataclass
-class TruncationPair(_Dealt):
+class TruncationPair(Once):
     """mask, high, top: one share a party, of a uniform r, of floor(r / 2^bits) and of r's highest
     bit."""
 
@@ -86,11 +81,11 @@ class Dealer:
     def seed(self, party: int, n_parties: int = 2) -> bytes:
         """The 32 bytes from which party 0, 1, ... draws its shares: `Stream(seed)`, in the order of
         the calls."""
-        return self._streams(n_parties)[party].key
+        return self.streams(n_parties)[party].key
 
     def mask(self, shape: int | tuple[int, ...], n_parties: int = 2) -> list[torch.Tensor]:
         """Shares of a uniform tensor.  No correction."""
-        return [stream.words(shape) for stream in self._streams(n_parties)]
+        return [stream.words(shape) for stream in self.streams(n_parties)]
 
     def matmul_triple(self, n: int, k: int, m: int, n_parties: int = 2) -> Triple:
         """U (n, k), V (k, m) uniform and W = U V mod 2^64, in shares.
@@ -98,9 +93,7 @@ class Dealer:
         The dealer sends 8 n m bytes to the last party, instead of 8 (n k + k m + n m) to each.
         """
         U = self.mask((n, k), n_parties)
-        return Triple(
-            self._to_last(8 * n * m, n_parties), U, *self.products(total(U), m, n_parties)
-        )
+        return Triple(U, *self.products(total(U), m, n_parties))
 
     def products(
         self, U: torch.Tensor, m: int, n_parties: int = 2
@@ -119,51 +112,78 @@ class Dealer:
     ) -> TruncationPair:
         """r uniform, floor(r / 2^bits) and the highest bit of r (r in [0, 2^64)), in shares; bits 1
         to 62."""
-        if not 1 <= bits <= 62:
-            raise ValueError(f"bits must be 1 to 62, got {bits}")
         mask = self.mask(shape, n_parties)
         r = total(mask)
         high, top = (r >> bits) & (2 ** (64 - bits) - 1), (r < 0).long()
-        return TruncationPair(
-            self._to_last(16 * r.numel(), n_parties),
-            bits,
-            mask,
-            self._fix(high, n_parties),
-            self._fix(top, n_parties),
-        )
+        return TruncationPair(bits, mask, self._fix(high, n_parties), self._fix(top, n_parties))
 
     def streams(self, n_parties: int = 2) -> list[Stream]:
         """Where the parties' shares come from, one Stream a party: for who keeps their
         positions."""
-        return self._streams(n_parties)
-
-    def _streams(self, n_parties: int) -> list[Stream]:
-        if n_parties < 2:
-            raise ValueError(f"n_parties must be >= 2, got {n_parties}")
         while len(self._parties) < n_parties:
             self._parties.append(self._stream.derive("party", len(self._parties)))
         return self._parties[:n_parties]
 
     def _fix(self, value: torch.Tensor, n_parties: int) -> list[torch.Tensor]:
-        drawn = [stream.words(tuple(value.shape)) for stream in self._streams(n_parties)[:-1]]
+        drawn = [stream.words(tuple(value.shape)) for stream in self.streams(n_parties)[:-1]]
         return [*drawn, minus(value, drawn)]
 
-    @staticmethod
-    def _to_last(n_bytes: int, n_parties: int) -> tuple[int, ...]:
-        return (0,) * (n_parties - 1) + (n_bytes,)
+
+class TwoPartyDealer(Dealer):
+    """`Dealer` for two parties, with packed bits beside ring elements, and every offline
+    message written down.
+
+    Each party expands its own 32-byte seed, so shares of plainly random values are not sent; what
+    depends on them goes to the second party, as what the first one's share leaves over.
+    transcript: where the messages are written down, in the phase "offline".  stream: as for
+    `Dealer`.
+    Guarantee: what the dealer sends to a party is uniform to it (computationally, AES-256). The
+    dealer sees no message between the parties and must not collude with one of them.
+    Departs from: SecureML (Mohassel and Zhang 2017), whose two servers make their triples together,
+    by oblivious transfer or LHE.
+    """
+
+    def __init__(self, transcript: Transcript, *, stream: Stream | None = None):
+        super().__init__(stream)
+        self._transcript = transcript
+        for party, name in enumerate(NAMES):
+            transcript.send(DEALER, name, "seed", self.seed(party), phase="offline")
+
+    def bits(self, shape: Sequence[int], dtype: torch.dtype) -> Shares:
+        """Uniform words of packed bits, one tensor a party: shares of their exclusive or.  dtype:
+        torch.int16 or uint8."""
+        return [_uniform(stream, shape, dtype) for stream in self.streams(2)]
+
+    def share(self, name: str, value: torch.Tensor) -> Shares:
+        """Shares mod 2^64 of numbers (int64) that the dealer has computed."""
+        shares = self._fix(value, 2)
+        self._send(name, shares[1])
+        return shares
+
+    def share_bits(self, name: str, value: torch.Tensor) -> Shares:
+        """The same for packed bits, with exclusive or."""
+        first = _uniform(self.streams(2)[0], value.shape, value.dtype)
+        return [first, self._send(name, value ^ first)]
+
+    def product(self, U: Shares, V: Shares) -> Shares:
+        """Shares of the matrix product of two masks, (n, k) and (k, m), each dealt before and
+        perhaps in use elsewhere."""
+        return self.share("U V", ring.matmul(U[0] + U[1], V[0] + V[1]))
+
+    def truncation_pair(
+        self, shape: int | tuple[int, ...], bits: int, n_parties: int = 2
+    ) -> TruncationPair:
+        """As `Dealer.truncation_pair`."""
+        pair = super().truncation_pair(shape, bits, n_parties)
+        for name, shares in (("r / 2^f", pair.high), ("top bit of r", pair.top)):
+            self._send(name, shares[1])
+        return pair
+
+    def _send(self, name: str, share: torch.Tensor) -> torch.Tensor:
+        return self._transcript.send(DEALER, NAMES[1], name, share, phase="offline")
 
 
-def total(shares: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The sum of int64 tensors mod 2^64: what shares reveal."""
-    result = shares[0].clone()
-    for share in shares[1:]:
-        result += share
-    return result
-
-
-def minus(value: torch.Tensor, shares: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The share that makes the sum with these shares a value: value - total(shares) mod 2^64."""
-    result = value - shares[0]
-    for share in shares[1:]:
-        result -= share
-    return result
+def _uniform(stream: Stream, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    size = math.prod(shape)
+    words = stream.words(-(-size * dtype.itemsize // 8))
+    return words.view(dtype)[:size].reshape(tuple(shape))

@@ -1,25 +1,16 @@
 """The first layer under Paillier's encryption: Algorithm 3, packed, and element by element."""
 
-from __future__ import annotations
-
 from concurrent.futures import Executor
+from itertools import pairwise
 
 import torch
 
-from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.holders import SERVER, Holder, Malformed, Server, check_room
-from ppkit.spnn.in_process import Protocol
-from ppkit.spnn.paillier import (
-    Ciphertexts,
-    Packing,
-    add,
-    decrypt,
-    encrypt,
-    first_layer_elementwise,
-    phe_keys,
-)
-from ppkit.spnn.paillier_keys import SECURE_BITS, PrivateKey, PublicKey, generate_keys
-from ppkit.spnn.programs import Program, Receive, Send
+from .fixed_point import FRACTIONAL_BITS
+from .in_process import Protocol
+from .messages import SERVER, Malformed, Program, Receive, Send
+from .paillier import Ciphertexts, Packing, add, decrypt, encrypt, first_layer_elementwise, phe_keys
+from .paillier_keys import SECURE_BITS, PrivateKey, PublicKey, generate_keys
+from .sides import Holder, Server, check_room
 
 NAME = "Enc(X theta)"
 VALUE_BITS = 40
@@ -29,7 +20,6 @@ class _EncryptedHolder(Holder):
     """Adds its own encrypted part to what the holder before it sent, and hands the sum on."""
 
     takes = "key_bits", "value_bits", "pool"
-    public: PublicKey
 
     def __init__(
         self,
@@ -123,7 +113,7 @@ class Encrypted(Protocol):
     key_bits: length of the server's key, >= 2,048; below only with teaching=True. Holders refuse
     any other.  keys: a PrivateKey to use instead of making one; key_bits is then its length.
     value_bits: bits a number has in a ciphertext, head-room for k additions comes on top;
-    |X_i theta_i| < 2^(value_bits - 17).  pool: `paillier.workers(2)` for two processes.
+    |X_i theta_i| < 2^(value_bits - 17).  pool: a ProcessPoolExecutor for several processes.
     elementwise: as printed, one number per ciphertext, by phe: 19 ms a number, for small batches;
     the oracle. Its ciphertexts are counted, not kept.
     Guarantee: semi-honest, no collusion; under Paillier's assumption (see `paillier_keys`) a holder
@@ -135,18 +125,20 @@ class Encrypted(Protocol):
     """
 
     name = "he"
-    sees = "server: h1 only, but the key: it must not see what holders send each other; holders: ciphertexts, no key"
+    sees = (
+        "server: h1 only, but the key: it must not see what holders send each other; holders: "
+        "ciphertexts, no key"
+    )
     compute = (
         "k float products, k encryptions and k - 1 additions of every ciphertext, 1 decryption"
     )
     sides = _EncryptedHolder, _EncryptedServer, None
 
     @classmethod
-    def received(cls, role, sender, names, truncation=None):
-        if sender == SERVER and role in names:
-            return ["public key"]
-        chain = [*names, SERVER]
-        return [NAME] if sender in names and role == chain[chain.index(sender) + 1] else []
+    def messages(cls, names, truncation=None):
+        return [(SERVER, name, "public key") for name in names] + [
+            (*link, NAME) for link in pairwise([*names, SERVER])
+        ]
 
     @classmethod
     def side(cls, role, *, keys: PrivateKey | None = None, **choices):
@@ -157,16 +149,6 @@ class Encrypted(Protocol):
         super().__init__(holders, **common)
         self._elementwise = elementwise
 
-    @property
-    def packing(self) -> Packing:
-        """How numbers lie in a ciphertext."""
-        return self.server.packing
-
-    @property
-    def public(self) -> PublicKey:
-        """The server's public key."""
-        return self.server.private.public
-
     def _compute(self, rows, thetas):
         if not self._elementwise:
             return super()._compute(rows, thetas)
@@ -175,7 +157,7 @@ class Encrypted(Protocol):
             self.server.names,
         )
         for sender, receiver in zip(names, [*names[1:], SERVER]):
-            n_bytes = products[0].numel() * self.public.ciphertext_bytes
+            n_bytes = products[0].numel() * self.server.private.public.ciphertext_bytes
             self.transcript.send(sender, receiver, NAME, b"", n_bytes=n_bytes)
             self.transcript.next_round()
         return self.server.decoded(

@@ -1,24 +1,18 @@
 """Decimal numbers as 64-bit integers: encoding, decoding, the head-room of products and the error
 that rounding leaves."""
 
-from __future__ import annotations
-
 import torch
 
 FRACTIONAL_BITS = 16  # l_F of the paper
 
 
-def encode(
-    values: torch.Tensor, *, fractional_bits: int = FRACTIONAL_BITS, bits: int = 64
-) -> torch.Tensor:
+def encode(values: torch.Tensor, *, fractional_bits: int = FRACTIONAL_BITS) -> torch.Tensor:
     """Fixed-point numbers: the multiples of 2^-f nearest to the values, as integers.
 
     z = round(v 2^f), halves to the even neighbour; |z 2^-f - v| <= 2^-(f+1), and the bound is
     attained
 
-    values: floats of any shape, finite, with -2^(bits-1) <= z < 2^(bits-1).  fractional_bits: f, 0
-    to bits - 1.
-    bits: width of a signed number, 2 to 64; 32 where shares mod 2^32 are to follow.
+    values: floats of any shape, finite, with -2^63 <= z < 2^63.  fractional_bits: f, 0 to 63.
     Returns int64 of the same shape.  ValueError for NaN, infinity or a number out of range, with
     the number and the range.
     Source: zhou2021, section 3.3.2 (f = 16).
@@ -26,18 +20,17 @@ def encode(
     >>> encode(torch.tensor([1.5, -2.0, 2**-17])).tolist()
     [98304, -131072, 0]
     """
-    _check_bits(fractional_bits, bits)
+    _check_bits(fractional_bits, 64)
     if not isinstance(values, torch.Tensor) or not values.is_floating_point():
         raise ValueError(
-            f"values must be a tensor of floats, got {getattr(values, 'dtype', type(values).__name__)}"
+            "values must be a tensor of floats, got "
+            f"{getattr(values, 'dtype', type(values).__name__)}"
         )
     z = (values.detach().double() * 2.0**fractional_bits).round_()
     if z.numel():
-        low, high = (
-            float(v) for v in z.aminmax()
-        )  # NaN in z comes out as NaN and fails both comparisons
-        if not (low >= -(2.0 ** (bits - 1)) and high < 2.0 ** (bits - 1)):
-            _refuse(values, z, fractional_bits, bits)
+        low, high = (float(v) for v in z.aminmax())  # a NaN comes out, and fails both comparisons
+        if not (low >= -(2.0**63) and high < 2.0**63):
+            _refuse(values, z, fractional_bits)
     return z.long()
 
 
@@ -51,7 +44,6 @@ def decode(z: torch.Tensor, *, fractional_bits: int = FRACTIONAL_BITS) -> torch.
     >>> decode(torch.tensor([98304, -131072])).tolist()
     [1.5, -2.0]
     """
-    _check_bits(fractional_bits, 64)
     if not isinstance(z, torch.Tensor) or z.dtype != torch.int64:
         raise ValueError(f"z must be an int64 tensor, got {getattr(z, 'dtype', type(z).__name__)}")
     return z.double() * 2.0**-fractional_bits
@@ -67,9 +59,6 @@ def row_reach(X: torch.Tensor, *, fractional_bits: int = FRACTIONAL_BITS) -> flo
     >>> row_reach(torch.tensor([[1.0, -2.0], [0.5, 0.5]]), fractional_bits=0)
     4.0
     """
-    _check_bits(fractional_bits, 64)
-    if X.ndim != 2:
-        raise ValueError(f"X must be (N, K), got shape {tuple(X.shape)}")
     if 0 in X.shape:
         return 0.0
     return float(X.detach().double().abs().sum(dim=1).max()) + X.shape[1] * 2.0 ** -(
@@ -105,8 +94,6 @@ def check_product(
     products with 32 fractional bits
     """
     _check_bits(fractional_bits, bits)
-    if n_terms < 1:
-        raise ValueError(f"n_terms must be >= 1, got {n_terms}")
     largest = float(theta.detach().abs().max()) if theta.numel() else 0.0
     bound = n_terms * reach * (largest + 2.0 ** -(fractional_bits + 1))
     limit = 2.0 ** (bits - 1 - 2 * fractional_bits)
@@ -117,39 +104,6 @@ def check_product(
         )
 
 
-def product_error_bound(
-    X: torch.Tensor,
-    theta: torch.Tensor,
-    *,
-    fractional_bits: int = FRACTIONAL_BITS,
-    truncation: float = 1.0,
-) -> torch.Tensor:
-    """How far X theta in fixed point can lie from X theta: one bound for each entry.
-
-    |h_ij - sum_k x_ik theta_kj| <= u sum_k |x_ik| + u sum_k |theta_kj| + K u^2 + t 2^-f,    u =
-    2^-(f+1)
-
-    Derivation: encode gives x + a, theta + b with |a|, |b| <= u; the product in the ring is the
-    integer
-    sum (x + a)(theta + b) 2^(2f) exactly, so the error before truncation is sum (x b + a theta + a
-    b), each term at most |x| u, u |theta|, u^2; all are attained together (halves that round up,
-    all of one sign). Truncation moves the result by less than t units of 2^-f. decode adds nothing
-    after truncation (|z| < 2^48), before it a factor 1 +- 2^-53.
-    X: (N, K) and theta: (K, M) floats whose product has head-room (`check_product`).  truncation:
-    t, 1 for "secureml" and "dealer", 2 for "floor", 0 if the product is decoded with 2f fractional
-    bits instead of truncated.
-    Returns (N, M) float64, > 0.  It holds for any number of holders: X and theta are then all
-    columns and rows together.
-
-    >>> product_error_bound(torch.ones(1, 28), torch.ones(28, 1)).item() < 29 * 2**-16 + 1e-8
-    True
-    """
-    _check_bits(fractional_bits, 64)
-    u = 2.0 ** -(fractional_bits + 1)
-    rows, columns = X.detach().double().abs().sum(dim=1), theta.detach().double().abs().sum(dim=0)
-    return u * (rows[:, None] + columns[None, :]) + X.shape[1] * u * u + truncation * 2 * u
-
-
 def _check_bits(fractional_bits: int, bits: int) -> None:
     if not 2 <= bits <= 64:
         raise ValueError(f"bits must be 2 to 64, got {bits}")
@@ -157,15 +111,15 @@ def _check_bits(fractional_bits: int, bits: int) -> None:
         raise ValueError(f"fractional_bits must be 0 to {bits - 1}, got {fractional_bits}")
 
 
-def _refuse(values: torch.Tensor, z: torch.Tensor, fractional_bits: int, bits: int) -> None:
+def _refuse(values: torch.Tensor, z: torch.Tensor, fractional_bits: int) -> None:
     if not bool(torch.isfinite(values).all()):
         bad = values[~torch.isfinite(values)]
         raise ValueError(
             f"values must be finite, got {float(bad[0])} in {len(bad)} of {values.numel()} places"
         )
     worst = float(values.flatten()[z.flatten().abs().argmax()])
-    limit = 2.0 ** (bits - 1 - fractional_bits)
+    limit = 2.0 ** (63 - fractional_bits)
     raise ValueError(
-        f"{worst:.6g} is out of range: {bits}-bit numbers with {fractional_bits} fractional bits hold "
+        f"{worst:.6g} is out of range: 64-bit numbers with {fractional_bits} fractional bits hold "
         f"[-{limit:.6g}, {limit:.6g})"
     )

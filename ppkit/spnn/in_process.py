@@ -1,28 +1,14 @@
 """All sides of a protocol in one process, their messages in a Transcript: what notebooks and
-`layer` compute with."""
-
-from __future__ import annotations
+`layer` compute with; and the protocol without protection, which the others are compared with."""
 
 from collections.abc import Sequence
 
 import torch
 
-from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.holders import (
-    DEALER,
-    SERVER,
-    Dealing,
-    Holder,
-    Rows,
-    Server,
-    Side,
-    check_parties,
-    check_rows,
-    holder_names,
-)
-from ppkit.spnn.messages import Transcript
-from ppkit.spnn.programs import Mailroom, Program
-from ppkit.spnn.randomness import Stream
+from .fixed_point import FRACTIONAL_BITS
+from .messages import DEALER, SERVER, Mailroom, Program, Transcript, holder_names
+from .randomness import Stream
+from .sides import DealerSide, Holder, Rows, Server, Side, check_parties, check_rows
 
 
 class Protocol:
@@ -41,9 +27,9 @@ class Protocol:
     """
 
     name = ""
-    sees = ""  # who sees what, as stated; `costs` puts it next to what the transcript proves
+    sees = ""  # who sees what, as stated; `layer.costs` puts it next to what the transcript proves
     compute = ""  # what a step computes, in words
-    sides: tuple[type[Holder], type[Server], type[Dealing] | None] = (Holder, Server, None)
+    sides: tuple[type[Holder], type[Server], type[DealerSide] | None] = (Holder, Server, None)
 
     def __init__(
         self,
@@ -56,7 +42,7 @@ class Protocol:
     ):
         columns = list(holders)
         names = holder_names(len(columns))
-        check_parties(names, columns)
+        check_parties(columns)
         self.transcript, self.dtype, self.n_rows = transcript, dtype, 0
 
         def made(role: str) -> Side:
@@ -69,7 +55,7 @@ class Protocol:
                 **choices,
             )
 
-        self.dealer: Dealing | None = made(DEALER) if self.sides[2] is not None else None
+        self.dealer: DealerSide | None = made(DEALER) if self.sides[2] is not None else None
         self.holders: list[Holder] = [made(name) for name in names]
         self.server: Server = made(SERVER)
         self._mailroom = Mailroom(transcript)
@@ -83,7 +69,8 @@ class Protocol:
         made = {SERVER: server, DEALER: dealer}.get(role, holder)
         if made is None or made is holder and role not in names:
             raise ValueError(
-                f"role must be one of {', '.join([*names, SERVER, *([DEALER] if dealer else [])])}, got {role!r}"
+                "role must be one of "
+                f"{', '.join([*names, SERVER, *([DEALER] if dealer else [])])}, got {role!r}"
             )
         known = {each for kind in cls.sides if kind is not None for each in kind.takes}
         common = ("width", "stream", "dtype")
@@ -97,11 +84,11 @@ class Protocol:
         )
 
     @classmethod
-    def received(
-        cls, role: str, sender: str, names: Sequence[str], truncation: str | None = None
-    ) -> Sequence[str]:
-        """The names of all messages that go from one party to another; none by default."""
-        return ()
+    def messages(
+        cls, names: Sequence[str], truncation: str | None = None
+    ) -> list[tuple[str, str, str]]:
+        """All messages of the first layer: (sender, receiver, name), each once."""
+        raise NotImplementedError
 
     def _run(self, program_of) -> dict:
         """Run the program of every side that has one; program_of(side) -> Program."""
@@ -118,7 +105,8 @@ class Protocol:
         """
         if len(X_parts) != len(self.holders):
             raise ValueError(
-                f"there must be one part of X per holder, got {len(X_parts)} for {len(self.holders)} holders"
+                f"there must be one part of X per holder, got {len(X_parts)} for "
+                f"{len(self.holders)} holders"
             )
         parts = [holder.checked(X) for holder, X in zip(self.holders, X_parts)]
         if len({len(X) for X in parts}) > 1:
@@ -153,7 +141,6 @@ class Protocol:
         k 2^-17: every holder rounds its own product once. In float32 the product's own rounding
         comes on top.
         """
-        check_rows(rows, self.n_rows)
         shape = len(self.holders[0].take(rows)), thetas[0].shape[1]
         return torch.full(
             shape, len(self.holders) * 2.0 ** -(FRACTIONAL_BITS + 1), dtype=torch.float64
@@ -178,3 +165,36 @@ class Protocol:
         return {
             holder.name: holder.begin(rows, theta) for holder, theta in zip(self.holders, thetas)
         }
+
+
+class _PlainHolder(Holder):
+    def begin(self, rows, theta):
+        self.take(rows)
+        return self.to_server("X theta", self.product(theta))
+
+
+class _PlainServer(Server):
+    def step(self, n):
+        parts = list((yield from self.gather("X theta", n, self.dtype)).values())
+        return sum(parts[1:], parts[0])
+
+
+class Plain(Protocol):
+    """No protection: every holder sends X_i theta_i in the clear, as floating point.
+
+    The limit that the others are compared with; the server sees each holder's part, not only the
+    sum.
+    """
+
+    name = "plain"
+    sees = "server: X_i theta_i of each holder, in the clear; holders: nothing"
+    compute = "k float products"
+    sides = _PlainHolder, _PlainServer, None
+
+    @classmethod
+    def messages(cls, names, truncation=None):
+        return [(name, SERVER, "X theta") for name in names]
+
+    def error_bound(self, rows, thetas):
+        """0: nothing is rounded but by floating point."""
+        return torch.zeros_like(super().error_bound(rows, thetas))

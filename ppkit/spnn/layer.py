@@ -1,18 +1,26 @@
-"""The first layer as a torch module whose weights stay with the holders, and the whole network of
-three parts."""
-
-from __future__ import annotations
+"""The first layer as a torch module whose weights stay with the holders, the whole network of three
+parts, and what one step costs by every protocol."""
 
 from collections.abc import Sequence
 
+import pandas as pd
 import torch
 from torch import nn
 
 from ppkit.models import activations, mlp
-from ppkit.spnn.holders import SERVER, Rows
-from ppkit.spnn.messages import Transcript
-from ppkit.spnn.protocols import protocol_of
-from ppkit.spnn.randomness import Stream
+
+from .messages import DEALER, SERVER, Transcript
+from .protocols import protocol_of
+from .randomness import Stream
+from .sides import Rows
+
+KINDS = {
+    "plain": {"protocol": "plain"},
+    "ss, published": {"protocol": "ss", "form": "published"},
+    "ss, lean": {"protocol": "ss", "form": "lean"},
+    "masked": {"protocol": "masked"},
+    "he": {"protocol": "he"},
+}
 
 
 class FirstLayer(nn.Module):
@@ -24,7 +32,8 @@ class FirstLayer(nn.Module):
 
     holders: columns of each holder, k >= 2.  width: of h1, >= 1.  protocol: one of
     protocols.PROTOCOLS; choices: what the protocol itself takes (form=, truncation=, key_bits=,
-    ...).  rng: draws theta, the same numbers for every protocol and every way to split the columns.  dtype: torch.float32 or torch.float64, of X, theta and what forward returns.
+    ...).  rng: draws theta, the same numbers for every protocol and every way to split the columns.
+    dtype: torch.float32 or torch.float64, of X, theta and what forward returns.
     stream: source of all secrets; None: the operating system's CSPRNG; a seeded one is for teaching
     only.
     transcript: where messages are written down; None: a new one that keeps sizes only.
@@ -54,8 +63,6 @@ class FirstLayer(nn.Module):
         **choices,
     ):
         super().__init__()
-        if width < 1:
-            raise ValueError(f"width must be >= 1, got {width}")
         self.transcript = Transcript(keep="sizes") if transcript is None else transcript
         self.protocol = protocol_of(
             protocol, holders, transcript=self.transcript, stream=stream, dtype=dtype, **choices
@@ -125,23 +132,18 @@ def hand_over(
     seen: a tensor that gets the gradient as its .grad, for who wants to look at it, such as
     h.detach().
     """
-    return _HandOver.apply(h, transcript, sender, receiver, name, seen)
+    transcript.next_round()
+    handed = transcript.send(sender, receiver, name, h).view_as(h)
 
-
-class _HandOver(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, h, transcript, sender, receiver, name, seen):
-        ctx.back, ctx.seen = (transcript, receiver, sender, f"dL/d{name}"), seen
+    def back(gradient):
+        if seen is not None:
+            seen.grad = gradient
         transcript.next_round()
-        return transcript.send(sender, receiver, name, h).view_as(h)
+        return transcript.send(receiver, sender, f"dL/d{name}", gradient)
 
-    @staticmethod
-    def backward(ctx, gradient):
-        transcript, sender, receiver, name = ctx.back
-        if ctx.seen is not None:
-            ctx.seen.grad = gradient
-        transcript.next_round()
-        return transcript.send(sender, receiver, name, gradient), None, None, None, None, None
+    if handed.requires_grad:
+        handed.register_hook(back)
+    return handed
 
 
 class SPNN(nn.Module):
@@ -187,13 +189,14 @@ class SPNN(nn.Module):
         widths = tuple(hidden)
         if not widths or any(width < 1 for width in widths) or n_outputs < 1:
             raise ValueError(
-                f"hidden must be at least one width >= 1 and n_outputs >= 1, got {widths} and {n_outputs}"
+                f"hidden must be at least one width >= 1 and n_outputs >= 1, got {widths} and "
+                f"{n_outputs}"
             )
         kinds = activations(activation, len(widths))
         if label_holder not in range(len(holders)):
             raise ValueError(
-                f"one of the holders must have the labels: label_holder must be 0 to {len(holders) - 1}, "
-                f"got {label_holder!r}"
+                "one of the holders must have the labels: label_holder must be 0 to "
+                f"{len(holders) - 1}, got {label_holder!r}"
             )
         self.first = FirstLayer(
             holders,
@@ -245,3 +248,64 @@ class SPNN(nn.Module):
                 sum(X.to(theta.dtype) @ theta for X, theta in zip(X_parts, self.theta, strict=True))
             )
         )
+
+
+def costs(
+    holders: Sequence[int] = (14, 14),
+    width: int = 8,
+    *,
+    n_rows: int = 5_000,
+    kinds: Sequence[str] = tuple(KINDS),
+    **he_choices,
+) -> pd.DataFrame:
+    """One training step of the first layer by every protocol, counted from the messages it sends.
+
+    holders: columns of each.  width: of h1.  n_rows: the data set is one batch of so many random
+    rows; all counts depend on sizes only.  kinds: some of KINDS.  he_choices: what protocol "he"
+    takes (keys=, key_bits=, pool=); at the default sizes it takes seconds.
+    Returns one row a kind: bytes of one step by link (between holders; holders to server; server to
+    holders, which is the gradient of h1 to each), rounds of the forward pass, bytes once per data
+    set, bytes of the dealer in a step (offline), compute in words, what the server and what holder
+    A received in one step (names from the transcript), and who learns what, as stated.
+
+    >>> table = costs((2, 1), 4, n_rows=10, kinds=("plain", "masked"))
+    >>> table.loc["masked", ["between holders", "to server", "rounds", "once"]].tolist()
+    [0, 320, 1, 32]
+    """
+    unknown = [kind for kind in kinds if kind not in KINDS]
+    if unknown:
+        raise ValueError(f"kinds must be some of {tuple(KINDS)}, got {unknown[0]!r}")
+    return pd.DataFrame(
+        {kind: _counted(kind, holders, width, n_rows, he_choices) for kind in kinds}
+    ).T
+
+
+def _counted(kind: str, holders: Sequence[int], width: int, n_rows: int, he_choices: dict) -> dict:
+    rng, transcript = torch.Generator().manual_seed(0), Transcript(keep="sizes")
+    choices = KINDS[kind] | (he_choices if kind == "he" else {})
+    layer = FirstLayer(holders, width, rng=rng, transcript=transcript, **choices)
+    layer.prepare([torch.randn(n_rows, columns, generator=rng) for columns in holders])
+    layer(slice(None)).sum().backward()
+    sent = transcript.table()
+    step = sent[sent["step"] == 1]
+    online = step[step["phase"] == "online"]
+    from_server, to_server = online["sender"] == SERVER, online["receiver"] == SERVER
+    first = layer.protocol.holders[0].name
+
+    def received(party):
+        came = step[step["receiver"] == party]
+        return ", ".join((came["name"] + " from " + came["sender"]).unique())
+
+    n_bytes = lambda table: int(table["n_bytes"].sum())
+    return {
+        "between holders": n_bytes(online[~(from_server | to_server)]),
+        "to server": n_bytes(online[to_server]),
+        "from server": n_bytes(online[from_server]),
+        "rounds": online[~from_server]["round"].nunique(),
+        "once": n_bytes(sent[sent["step"] == 0]),
+        "dealer": n_bytes(step[step["sender"] == DEALER]),
+        "compute": layer.protocol.compute,
+        "server received": received(SERVER),
+        f"{first} received": received(first),
+        "who learns what": f"{layer.protocol.sees}; all holders: dL/dh1",
+    }

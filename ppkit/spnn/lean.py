@@ -1,19 +1,20 @@
 """The first layer on additive shares mod 2^64, with the same secrecy as Algorithm 2 for fewer
 bytes."""
 
-from __future__ import annotations
+from itertools import permutations
 
 import torch
 
-from ppkit.spnn.dealer import Dealer, total
-from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.holders import DEALER, SERVER, Dealing, Server, rows_of, seed_from, tensor_from
-from ppkit.spnn.programs import Program, Receive, Send
-from ppkit.spnn.randomness import Stream
-from ppkit.spnn.secret_sharing import Opening, SharingHolder, SharingProtocol
-from ppkit.spnn.sharing import beaver_part, share
+from .dealer import Dealer
+from .fixed_point import FRACTIONAL_BITS
+from .messages import DEALER, SERVER, Program, Receive, Send, seed_from, tensor_from
+from .published import Opening, SharingHolder, SharingProtocol
+from .randomness import Stream
+from .ring import total
+from .sharing import beaver_part, share
+from .sides import DealerSide, Server, rows_of
 
-WORDS = "<X theta> mod 2^32"
+OPENED, WORDS = ("seed", "X - U", "theta - V"), "<X theta> mod 2^32"
 
 
 class _LeanHolder(SharingHolder):
@@ -72,7 +73,8 @@ class _LeanHolder(SharingHolder):
     def begin(self, rows, theta):
         if self._E is None:
             raise ValueError(
-                f"prepare() must come before the first batch: holder {self.name} has no X - U of this data yet"
+                f"prepare() must come before the first batch: holder {self.name} has no X - U of "
+                "this data yet"
             )
         return super().begin(rows, theta)
 
@@ -100,7 +102,7 @@ class _LeanServer(Server):
         return self.decoded(sum(words[1:], words[0]))
 
 
-class _LeanDealer(Dealing):
+class _LeanDealer(DealerSide):
     def __init__(self, name, **common):
         super().__init__(name, **common)
         self._dealer = Dealer(self._stream)
@@ -145,21 +147,21 @@ class Lean(SharingProtocol):
     Departs from the paper: it shares X anew for each batch and sends 64 bits a number.
     """
 
-    sees = "server: k words, any k - 1 of them uniform, with sum h1; holders: seeds, X - U once, theta - V; dealer: rows of a batch"
+    sees = (
+        "server: k words, any k - 1 of them uniform, with sum h1; holders: seeds, X - U once, "
+        "theta - V; dealer: rows of a batch"
+    )
     compute = "k Beaver parts (2 ring products each)"
     sides = _LeanHolder, _LeanServer, _LeanDealer
 
     @classmethod
-    def received(cls, role, sender, names, truncation=None):
-        if role == SERVER:
-            return [WORDS] if sender in names else []
-        if sender == DEALER and role in names:
-            return ["seed", "<W>"] if role == names[-1] else ["seed"]
-        return (
-            ["seed", "X - U", "theta - V"]
-            if role in names and sender in names and role != sender
-            else []
-        )
+    def messages(cls, names, truncation=None):
+        return [
+            *((DEALER, name, "seed") for name in names),
+            (DEALER, names[-1], "<W>"),
+            *((*way, what) for way in permutations(names, 2) for what in OPENED),
+            *((name, SERVER, WORDS) for name in names),
+        ]
 
     def _set_up(self):
         self.transcript.next_round()  # what is opened needs the seeds

@@ -5,21 +5,20 @@ Each holder knows its own X_i and its own theta_i in the clear, so only the sum 
 hiding.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 import numba
 import numpy as np
 import torch
 
-from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.holders import SERVER, WORD_BITS, Holder, Server, check_room, seed_from
-from ppkit.spnn.in_process import Protocol
-from ppkit.spnn.programs import Receive, Send
-from ppkit.spnn.randomness import Stream
+from .fixed_point import FRACTIONAL_BITS
+from .in_process import Protocol
+from .messages import SERVER, Receive, Send, seed_from
+from .randomness import Stream
+from .sides import WORD_BITS, Holder, Server, check_room
 
 Ticket = tuple[int, int]
 
@@ -75,8 +74,8 @@ class PairMasks:
             ticket = self.position + 1, 0
         if ticket <= self._last:
             raise MaskReused(
-                f"the mask of (step, batch) = {ticket} is spent: tickets only go up, the last was {self._last}; "
-                "two messages under one mask would show X (theta_t - theta_s)"
+                f"the mask of (step, batch) = {ticket} is spent: tickets only go up, the last was "
+                f"{self._last}; two messages under one mask would show X (theta_t - theta_s)"
             )
         self._last = ticket
         mask = None
@@ -102,15 +101,13 @@ def unmask(messages: Mapping[str, torch.Tensor], holders: Sequence[str]) -> torc
     missing = [name for name in holders if name not in messages]
     if missing:
         raise HolderMissing(
-            f"nothing came from {' and '.join(missing)}: the step is dropped, nobody's mask is given out; "
-            "the next step uses new masks"
+            f"nothing came from {' and '.join(missing)}: the step is dropped, nobody's mask is "
+            "given out; the next step uses new masks"
         )
     return sum((messages[name] for name in holders[1:]), messages[holders[0]])
 
 
 class _MaskedHolder(Holder):
-    masks: PairMasks
-
     def connect(self):
         """Each pair agrees on a seed once: the first draws it and sends it to the second, over a
         link of their own."""
@@ -164,34 +161,21 @@ class Masked(Protocol):
     sides = _MaskedHolder, _MaskedServer, None
 
     @classmethod
-    def received(cls, role, sender, names, truncation=None):
-        if sender not in names:
-            return []
-        return (
-            ["masked X theta"]
-            if role == SERVER
-            else ["seed"]
-            if role in names[names.index(sender) + 1 :]
-            else []
-        )
+    def messages(cls, names, truncation=None):
+        return [(*pair, "seed") for pair in combinations(names, 2)] + [
+            (name, SERVER, "masked X theta") for name in names
+        ]
 
-    _batches = 0, 0  # the step, and the batches it had so far
+    _batches = 0, -1  # the step, and the number of its last batch
 
     @property
     def masks(self) -> list[PairMasks]:
         """Of each holder."""
         return [holder.masks for holder in self.holders]
 
-    def next_ticket(self) -> Ticket:
-        """(step, batch): the step of the transcript and how many batches it had before this one."""
-        step, batch = self._batches
-        self._batches = (
-            (step, batch + 1) if step == self.transcript.step else (self.transcript.step, 1)
-        )
-        return self.transcript.step, self._batches[1] - 1
-
     def _begin(self, rows, thetas):
-        ticket = self.next_ticket()
+        step, before = self.transcript.step, self._batches
+        self._batches = ticket = step, before[1] + 1 if before[0] == step else 0
         return {
             holder.name: holder.begin(rows, theta, ticket)
             for holder, theta in zip(self.holders, thetas)

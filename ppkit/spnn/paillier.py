@@ -20,13 +20,10 @@ phe (1.5, https://github.com/data61/python-paillier) is under the GPLv3: who pas
 builds on it takes on its conditions. Only `phe_keys` and `first_layer_elementwise` use it.
 """
 
-from __future__ import annotations
-
 import functools
-import multiprocessing
 import operator
 import secrets
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
 import gmpy2
@@ -34,9 +31,9 @@ import phe
 import torch
 from gmpy2 import mpz
 
-from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.paillier_keys import PrivateKey, PublicKey, generate_keys
-from ppkit.spnn.randomness import Stream
+from .fixed_point import FRACTIONAL_BITS
+from .paillier_keys import PrivateKey, PublicKey, generate_keys
+from .randomness import Stream
 
 __all__ = [
     "Ciphertexts",
@@ -49,7 +46,6 @@ __all__ = [
     "first_layer_elementwise",
     "generate_keys",
     "phe_keys",
-    "workers",
 ]
 
 EXPONENT = -(FRACTIONAL_BITS // 4)  # phe counts in powers of 16
@@ -81,11 +77,13 @@ class Packing:
     def __post_init__(self):
         if not 2 <= self.value_bits <= 63 or self.n_terms < 1:
             raise ValueError(
-                f"value_bits must be 2 to 63 and n_terms >= 1, got {self.value_bits} and {self.n_terms}"
+                f"value_bits must be 2 to 63 and n_terms >= 1, got {self.value_bits} and "
+                f"{self.n_terms}"
             )
         if self.field_bits > 64:
             raise ValueError(
-                f"value_bits={self.value_bits} leaves no room for the sum of {self.n_terms} terms in 64 bits"
+                f"value_bits={self.value_bits} leaves no room for the sum of {self.n_terms} terms "
+                "in 64 bits"
             )
 
     @property
@@ -101,8 +99,8 @@ class Packing:
         room = public.bits - 1  # every integer of that many bits is below n
         if self.field_bits > room:
             raise ValueError(
-                f"a key of {public.bits} bits is too small for the packing: it holds {room} bits and one field "
-                f"takes {self.field_bits}"
+                f"a key of {public.bits} bits is too small for the packing: it holds {room} bits "
+                f"and one field takes {self.field_bits}"
             )
         return room // self.field_bits
 
@@ -113,7 +111,8 @@ class Packing:
         if flat.numel() and (int(flat.min()) < -self.offset or int(flat.max()) >= self.offset):
             worst = int(flat.min()) if int(flat.min()) < -self.offset else int(flat.max())
             raise ValueError(
-                f"{worst} is out of range: value_bits={self.value_bits} holds [{-self.offset}, {self.offset})"
+                f"{worst} is out of range: value_bits={self.value_bits} holds [{-self.offset}, "
+                f"{self.offset})"
             )
         fields = [value + self.offset for value in flat.tolist()]
         return [
@@ -134,7 +133,8 @@ class Packing:
             )
             if len(fields) > count or max(fields, default=0) > most:
                 raise ValueError(
-                    f"a decrypted plaintext is no sum of {n_terms} packings with value_bits={self.value_bits}"
+                    f"a decrypted plaintext is no sum of {n_terms} packings with "
+                    f"value_bits={self.value_bits}"
                 )
             fields += [0] * (count - len(fields))  # gmpy2 leaves out zeros at the top
             sums += [int(f) - n_terms * self.offset for f in fields]
@@ -146,7 +146,7 @@ class Ciphertexts:
     """An encrypted tensor.
 
     payload: the ciphertexts one after the other, each `ciphertext_bytes` long, big-endian: what is
-    sent.
+    sent. Its length depends on the shape, the packing and the key, never on the numbers.
     public: the key they are under.  shape: of the tensor inside.  packing: how it is packed.
     n_terms: how many encryptions are added up in it.  Everything but the payload is public.
     """
@@ -156,12 +156,6 @@ class Ciphertexts:
     shape: tuple[int, ...]
     packing: Packing
     n_terms: int
-
-    @property
-    def n_bytes(self) -> int:
-        """Size on the wire; it depends on the shape, the packing and the key, never on the
-        numbers."""
-        return len(self.payload)
 
     def integers(self) -> list[int]:
         """The ciphertexts as integers modulo n^2."""
@@ -186,7 +180,8 @@ def encrypt(
     stream: where the randomness comes from; default the operating system. Two calls with the same
     words of a stream give away the differences of their values; `Stream.seeded_for_teaching` is for
     teaching only.
-    pool: `workers(2)` spreads the ciphertexts over two processes; the randomness is drawn here.
+    pool: a ProcessPoolExecutor spreads the ciphertexts over its processes, best started by "spawn"
+    (they load no torch); the randomness is drawn here.
     Returns Ciphertexts with n_terms=1.  ValueError if a value is out of range, with the value and
     the range, or if the key is too small for the packing.
     Guarantee: two tensors of one shape cannot be told apart without the private key, under the
@@ -235,18 +230,16 @@ def add(public: PublicKey, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
     packing has head-room for.
     Source: zhou2021, Algorithm 3, line 3.
     """
-    if not public == a.public == b.public:
+    if (public, a.packing, a.shape) != (a.public, b.packing, b.shape) or public != b.public:
         raise ValueError(
-            "the ciphertexts must be under the public key given, at least one is under another"
+            "both tensors must be under the key given, with one packing and one shape: got "
+            f"{a.packing} and {b.packing}, {a.shape} and {b.shape}"
         )
-    if a.packing != b.packing:
-        raise ValueError(f"the packings must be equal, got {a.packing} and {b.packing}")
-    if a.shape != b.shape:
-        raise ValueError(f"the encrypted tensors must have one shape, got {a.shape} and {b.shape}")
     n_terms = a.n_terms + b.n_terms
     if n_terms > a.packing.n_terms:
         raise ValueError(
-            f"the packing has head-room for n_terms={a.packing.n_terms}, the sum would have {n_terms}"
+            f"the packing has head-room for n_terms={a.packing.n_terms}, the sum would have "
+            f"{n_terms}"
         )
     square = mpz(public.n) ** 2
     products = [mpz(x) * y % square for x, y in zip(a.integers(), b.integers(), strict=True)]
@@ -256,7 +249,7 @@ def add(public: PublicKey, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
 def decrypt(private: PrivateKey, c: Ciphertexts, *, pool: Executor | None = None) -> torch.Tensor:
     """The sums inside, int64 of the tensor's shape, exact.
 
-    pool: `workers(2)` spreads the ciphertexts over two processes, which are handed the private key.
+    pool: as for `encrypt`; its processes are handed the private key.
     ValueError if the ciphertexts are under another key, or if what is inside is no sum of as many
     packed tensors.
     Source: zhou2021, Algorithm 3, line 4.
@@ -273,22 +266,6 @@ def decrypt(private: PrivateKey, c: Ciphertexts, *, pool: Executor | None = None
     return c.packing.unpack(
         c.public, plaintexts, torch.Size(c.shape).numel(), n_terms=c.n_terms
     ).reshape(c.shape)
-
-
-def workers(processes: int = 2) -> ProcessPoolExecutor:
-    """Processes that encrypt and decrypt side by side: `with workers(2) as pool:`, which also ends
-    them.
-
-    They start afresh ("spawn": no state of this process is copied, threads are no danger) and load
-    neither torch nor the notebook; the first encryption in each makes its table (0.2 s at 2,048
-    bits), so one pool should serve many calls.
-    A script, unlike a notebook, needs `if __name__ == "__main__":` around its work: a worker
-    imports it.
-    processes: >= 1.  ValueError otherwise.
-    """
-    if processes < 1:
-        raise ValueError(f"processes must be >= 1, got {processes}")
-    return ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
 
 
 def phe_keys(private: PrivateKey) -> tuple[phe.PaillierPublicKey, phe.PaillierPrivateKey]:
@@ -317,10 +294,6 @@ def first_layer_elementwise(
     ... ).tolist()
     [32768, -2]
     """
-    if len({tuple(z.shape) for z in products}) != 1:
-        raise ValueError(
-            f"every holder's product must have one shape, got {[tuple(z.shape) for z in products]}"
-        )
     encrypted = [
         [
             public_key.encrypt(phe.EncodedNumber(public_key, v % public_key.n, EXPONENT))

@@ -37,8 +37,6 @@ generalization of Paillier's public-key system with applications to electronic v
 section 4.2.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import secrets
@@ -171,7 +169,8 @@ class PrivateKey:
         for c in ciphertexts:
             if not 0 < c < p2 * q2 or c % p == 0 or c % q == 0:
                 raise ValueError(
-                    "a ciphertext is out of range: it must be > 0, below n^2 and without a factor of n"
+                    "a ciphertext is out of range: it must be > 0, below n^2 and without a factor "
+                    "of n"
                 )
             in_p = (gmpy2.powmod(c % p2, p - 1, p2) - 1) // p * over_p % p
             in_q = (gmpy2.powmod(c % q2, q - 1, q2) - 1) // q * over_q % q

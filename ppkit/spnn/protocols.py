@@ -1,20 +1,18 @@
 """The first layer h1 = X_1 theta_1 + ... + X_k theta_k by protocol: one name, one class, one
 interface; whole, or by sides."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
 
-from ppkit.spnn.encrypted import Encrypted
-from ppkit.spnn.holders import DEALER, SERVER, Side, check_parties
-from ppkit.spnn.in_process import Protocol
-from ppkit.spnn.lean import Lean
-from ppkit.spnn.masked import Masked
-from ppkit.spnn.plain import Plain
-from ppkit.spnn.randomness import Stream
-from ppkit.spnn.secret_sharing import Published
+from .encrypted import Encrypted
+from .in_process import Plain, Protocol
+from .lean import Lean
+from .masked import Masked
+from .messages import DEALER, SERVER
+from .published import Published
+from .randomness import Stream
+from .sides import Side, check_parties
 
 PROTOCOLS = ("plain", "ss", "he", "masked")
 FORMS = ("published", "lean")
@@ -51,7 +49,7 @@ def side_of(
     A holder: connect() once, load(X) and prepare() once per data set, step(rows, theta) for every
     batch; deal(rows), for "ss", takes what was dealt ahead of a step. The server: connect(),
     prepare(n_rows), step(n), which returns h1.
-    The dealer, where `has_dealer`: connect(), prepare(n_rows), deal(rows) for every batch. All but
+    The dealer, for "ss": connect(), prepare(n_rows), deal(rows) for every batch. All but
     load give a Program.
     role: a holder's name, "server" or "dealer".  protocol, form, choices: as in `protocol_of`, but
     elementwise; a choice of another party's side is accepted and left aside.  names, columns: of
@@ -59,27 +57,16 @@ def side_of(
     width: of h1, >= 1.  stream: the root secret of this role alone; None: the operating system's
     CSPRNG.
     The same messages as in process come out where stream is `Protocol`'s stream.derive(role).
-    ValueError for what is out of range or a role that the protocol has not, TypeError for an
-    unknown choice.
+    ValueError for fewer than two holders, a holder without columns or a role that the protocol has
+    not, TypeError for an unknown choice.
 
     >>> side_of("A", protocol="masked", names=["A", "B"], columns=[14, 14], width=8).others
     ['B']
     """
-    check_parties(names, columns)
-    if width < 1:
-        raise ValueError(f"width must be >= 1, got {width}")
+    check_parties(list(columns))
     return _class_of(protocol, form).side(
         role, names=names, columns=columns, width=width, stream=stream, dtype=dtype, **choices
     )
-
-
-def has_dealer(protocol: str, form: str | None = None) -> bool:
-    """Whether a protocol needs a dealer.
-
-    >>> [name for name in PROTOCOLS if has_dealer(name)]
-    ['ss']
-    """
-    return _class_of(protocol, form).sides[2] is not None
 
 
 def names_received(
@@ -96,25 +83,20 @@ def names_received(
 
     label_holder: the name of the holder that gets h_L and sends its gradient back; None: the first
     layer's messages alone, without dL/dh1.  truncation: of form "published", as in `protocol_of`.
-    ValueError for an unknown protocol, form or role.
+    ValueError for an unknown protocol or form.
 
     >>> names_received("B", protocol="masked", names=["A", "B"], label_holder="A")
     {'A': {'seed'}, 'server': {'dL/dh1'}}
     """
     kind, names = _class_of(protocol, form), list(names)
-    if role not in (*names, SERVER, DEALER):
-        raise ValueError(f"role must be one of {', '.join([*names, SERVER, DEALER])}, got {role!r}")
-    if label_holder is not None and label_holder not in names:
-        raise ValueError(f"label_holder must be one of {', '.join(names)}, got {label_holder!r}")
-    received = {
-        sender: set(kind.received(role, sender, names, truncation))
-        for sender in (*names, SERVER, DEALER)
-    }
-    if label_holder is not None and role != DEALER:
-        if role == SERVER:
-            received[label_holder].add("dL/dh_L")
-        else:
-            received[SERVER] |= {"dL/dh1", "h_L"} if role == label_holder else {"dL/dh1"}
+    received = {sender: set() for sender in (*names, SERVER, DEALER)}
+    for sender, to, name in kind.messages(names, truncation):
+        if to == role:
+            received[sender].add(name)
+    if label_holder is not None and role == SERVER:
+        received[label_holder].add("dL/dh_L")
+    elif label_holder is not None and role != DEALER:
+        received[SERVER] |= {"dL/dh1", "h_L"} if role == label_holder else {"dL/dh1"}
     return {sender: expected for sender, expected in received.items() if expected}
 
 
@@ -125,6 +107,5 @@ def _class_of(name: str, form: str | None) -> type[Protocol]:
         raise ValueError(f"form is a choice of protocol 'ss', got form={form!r} with {name!r}")
     if form not in (None, *FORMS):
         raise ValueError(f"form must be one of {FORMS}, got {form!r}")
-    if name == "ss":
-        return Published if form == "published" else Lean
-    return {"plain": Plain, "he": Encrypted, "masked": Masked}[name]
+    ss = Published if form == "published" else Lean
+    return {"plain": Plain, "ss": ss, "he": Encrypted, "masked": Masked}[name]

@@ -1,7 +1,5 @@
 """Random ring elements: AES-256 in counter mode, keyed by the operating system."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import math
@@ -74,7 +72,8 @@ class Stream:
         refuse_forked(self, self._process)
         if position < self._position:
             raise ValueError(
-                f"a Stream goes forward only: {self._position} words were drawn, got position {position}"
+                f"a Stream goes forward only: {self._position} words were drawn, got position "
+                f"{position}"
             )
         self._cipher = self._at_block(position // 2)
         if position % 2:
@@ -82,7 +81,7 @@ class Stream:
         self._position = position
 
     @classmethod
-    def seeded_for_teaching(cls, seed: int) -> Stream:
+    def seeded_for_teaching(cls, seed: int) -> "Stream":
         """A Stream that gives the same words on every run: not secret, for lessons and tests only;
         its repr says so.
 
@@ -116,7 +115,7 @@ class Stream:
             self._position += size // 8
         return drawn
 
-    def derive(self, *labels: str | int, remember: bool = True) -> Stream:
+    def derive(self, *labels: str | int, remember: bool = True) -> "Stream":
         """An independent Stream for these labels (a purpose, a pair of holders, a step), the same
         for all with the key.
 
@@ -169,7 +168,8 @@ def refuse_forked(secret: object, process: int) -> None:
     copy would use it again."""
     if os.getpid() != process:
         raise RuntimeError(
-            f"this {type(secret).__name__} was made in another process; using it here would use its random "
+            f"this {type(secret).__name__} was made in another process; using it here would use "
+            "its random "
             "words a second time"
         )
 

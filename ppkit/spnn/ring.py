@@ -1,16 +1,14 @@
-"""Matrix products in the ring Z_2^64, exact; the time of a float64 product to four times of it."""
-
-from __future__ import annotations
+"""Matrix products and sums in the ring Z_2^64, exact; a product takes one to four times as long as
+float64's."""
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numba
 import torch
 
-_WORTH_THREADS = (
-    1 << 23
-)  # multiplications: some milliseconds, well above what starting threads costs
+_WORTH_THREADS = 1 << 23  # multiplications: milliseconds, far more than starting threads takes
 
 
 def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -33,18 +31,32 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
             f"shapes must be (N, K) and (K, M), got {tuple(a.shape)} and {tuple(b.shape)}"
         )
     product = torch.empty((a.shape[0], b.shape[1]), dtype=torch.int64)
-    left, right, out = a.contiguous().numpy(), b.contiguous().numpy(), product.numpy()
+    rows, columns, out = a.contiguous().numpy(), b.contiguous().numpy(), product.numpy()
     n_threads = torch.get_num_threads() if a.numel() * b.shape[1] >= _WORTH_THREADS else 1
     if n_threads == 1:
-        _multiply(left, right, out)
+        _multiply(rows, columns, out)
     else:
-        rows = [
-            slice(start, start + len(left) // n_threads + 1)
-            for start in range(0, len(left), len(left) // n_threads + 1)
-        ]
+        size = len(rows) // n_threads + 1
+        blocks = [slice(start, start + size) for start in range(0, len(rows), size)]
         with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(lambda block: _multiply(left[block], right, out[block]), rows))
+            list(pool.map(lambda block: _multiply(rows[block], columns, out[block]), blocks))
     return product
+
+
+def total(shares: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The sum of int64 tensors mod 2^64: what shares reveal."""
+    result = shares[0].clone()
+    for share in shares[1:]:
+        result += share
+    return result
+
+
+def minus(value: torch.Tensor, shares: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The share that makes the sum with these shares a value: value - total(shares) mod 2^64."""
+    result = value - shares[0]
+    for share in shares[1:]:
+        result -= share
+    return result
 
 
 @numba.njit(nogil=True, cache="NUMBA_CACHE_DIR" in os.environ)

@@ -1,14 +1,11 @@
-"""zhou2021's rivals: the network on plaintext (NN) and the network split by holders (SplitNN), both
-with SPNN's interface.
+"""zhou2021's rivals: the network on plaintext (NN), the network split by holders (SplitNN), and
+SecureML's network in the clear (PiecewiseNet), all with SPNN's interface.
 
 A net takes the holders' columns once, `prepare(parts)`, then gives logits for row numbers,
 `net(rows)`; `net.logits(parts)` gives them for other rows, without gradients. After a call,
 `net.h1` is the first hidden layer before its activation, (rows, width), and `net.h_last` the last
 hidden layer behind its activation; both keep their gradients, which are what the server and the
-holders get to see. What all three nets share behind h1 is `hidden` and `output`.
-"""
-
-from __future__ import annotations
+holders get to see. What all three nets share behind h1 is `hidden` and `output`."""
 
 from collections.abc import Sequence
 
@@ -17,9 +14,11 @@ from torch import nn
 
 from ppkit.models import activations, mlp
 
+Layer = tuple[torch.Tensor, torch.Tensor | None]
+
 
 class _Net(nn.Module):
-    """What NN and SplitNN have in common: everything but `first`, from columns to h1."""
+    """What NN and SplitNN have in common: everything but `first(parts)`, from columns to h1."""
 
     def __init__(
         self,
@@ -38,14 +37,9 @@ class _Net(nn.Module):
             raise ValueError(
                 f"hidden must be the widths of the hidden layers, each >= 1, got {self.widths}"
             )
-        if n_outputs < 1:
-            raise ValueError(f"n_outputs must be >= 1, got {n_outputs}")
         activations(activation, len(self.widths))
         self._parts: list[torch.Tensor] | None = None
         self.h1 = self.h_last = None
-
-    def first(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
-        raise NotImplementedError
 
     def prepare(self, parts: Sequence[torch.Tensor]) -> None:
         """Take the columns of the training rows, one tensor (N, holders[i]) a holder.  ValueError
@@ -77,7 +71,8 @@ class _Net(nn.Module):
             )
         if len({shape[0] for shape in shapes}) > 1 or shapes[0][0] == 0:
             raise ValueError(
-                f"all holders must have the same rows, at least one, got {[shape[0] for shape in shapes]}"
+                "all holders must have the same rows, at least one, got "
+                f"{[shape[0] for shape in shapes]}"
             )
         dtype = next(self.parameters()).dtype
         if any(part.dtype != dtype for part in parts):
@@ -148,7 +143,7 @@ class SplitNN(_Net):
     with the holders
 
     holders, hidden, activation, rng, n_outputs, dtype: as for NN.  The holders share each width
-    before the cut evenly, so that the total is that of NN (`shares_of`); where there are more
+    before the cut evenly, so that the total is that of NN (`even_widths`); where there are more
     holders than the width, each has one neuron and the total is the number of holders.
     cut: hidden layers that a holder computes by itself, 1 to len(hidden).  The first one has no
     bias, as in NN and SPNN.
@@ -181,7 +176,7 @@ class SplitNN(_Net):
                 f"cut must be 1 to {len(self.widths)}, the hidden layers there are, got {cut}"
             )
         k = len(self.holders)
-        shares = [shares_of(max(width, k), k) for width in self.widths[:cut]]
+        shares = [even_widths(max(width, k), k) for width in self.widths[:cut]]
         kinds = [activation] * len(self.widths) if isinstance(activation, str) else list(activation)
         nets = [
             mlp(
@@ -224,13 +219,97 @@ class _SideBySide(nn.Module):
         )
 
 
-def shares_of(total: int, k: int) -> list[int]:
+def even_widths(total: int, k: int) -> list[int]:
     """k whole numbers that differ by at most 1 and sum to total, the larger ones first.  ValueError
     unless 1 <= k <= total.
 
-    >>> shares_of(28, 5)
+    >>> even_widths(28, 5)
     [6, 6, 6, 5, 5]
     """
     if not 1 <= k <= total:
         raise ValueError(f"{total} cannot be dealt to {k}: each of 1 to {total} gets at least one")
     return [total // k + (i < total % k) for i in range(k)]
+
+
+class PiecewiseNet(NN):
+    """What `secureml.SecureML` computes on shares, in floating point and at once.
+
+    p = f(logit), f(z) = 0 for z < -1/2, z + 1/2 between, 1 above; hidden layers f or ReLU; output
+    error (p - y) / |B|
+
+    holders, hidden, rng, bias, dtype: as for `NN`.  activation: "piecewise" or "relu" for
+    all hidden layers, or one
+    each: ("piecewise", "piecewise", "relu") for distress.  ValueError for another activation, or as
+    for NN.
+    Records are to be ranked by their logits: p is exactly 0 or 1 for most, and ties would count in
+    an AUC.
+    Source: SecureML (Mohassel and Zhang 2017); zhou2021, section 6.1.
+
+    >>> net = PiecewiseNet([14, 14], (8, 8), rng=torch.Generator().manual_seed(0))
+    >>> net.prepare([torch.zeros(5, 14, dtype=torch.float64)] * 2)
+    >>> net.step(torch.arange(5), torch.ones(5), lr=0.5)
+    """
+
+    def __init__(
+        self,
+        holders: Sequence[int],
+        hidden: Sequence[int],
+        *,
+        activation: str | Sequence[str] = "piecewise",
+        rng: torch.Generator,
+        bias: bool = False,
+        dtype: torch.dtype = torch.float64,
+    ):
+        kinds = [activation] * len(hidden) if isinstance(activation, str) else list(activation)
+        if set(kinds) - {"piecewise", "relu"}:
+            raise ValueError(f"SecureML has the activations piecewise and relu, got {activation!r}")
+        super().__init__(holders, hidden, activation=kinds, rng=rng, bias=bias, dtype=dtype)
+        self.kinds = [*kinds, "piecewise"]
+
+    @staticmethod
+    def loss(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """The loss whose gradient is SecureML's output error: the mean of F(z) - y z, where F' = f
+        and F(-1/2) = 0.
+
+        logits: (N, 1).  y: (N,) in {0, 1}.  Returns a scalar >= 0, convex in the logits; 1/8 at z =
+        0. With the sigmoid itself for f it would be the logistic loss.
+        """
+        z = logits[:, 0]
+        return ((z + 0.5).clamp(0, 1).square() / 2 + (z - 0.5).clamp(min=0) - y * z).mean()
+
+    def step(self, rows: torch.Tensor, y: torch.Tensor, *, lr: float) -> None:
+        """One step of gradient descent on some of the prepared rows.  y: (len(rows),), their
+        labels.  lr: > 0."""
+        self.zero_grad()
+        self.loss(self(rows), y).backward()
+        with torch.no_grad():
+            for p in self.parameters():
+                p -= lr * p.grad
+
+    def layers(self) -> list[Layer]:
+        """theta (d, m) and bias (m,), or None, of every layer from the first to the output: the
+        values, not copies."""
+        linear = [
+            (layer.weight.detach().t(), layer.bias.detach())
+            for layer in [*self.hidden, self.output]
+            if isinstance(layer, nn.Linear)
+        ]
+        return [
+            (
+                torch.cat(list(self.theta)).detach(),
+                None if self.bias is None else self.bias.detach(),
+            ),
+            *linear,
+        ]
+
+    @torch.no_grad()
+    def load_layers(self, layers: Sequence[Layer]) -> None:
+        """Take over weights in the form that `layers` gives them."""
+        (theta, bias), *rest = layers
+        for mine, part in zip(self.theta, theta.split(self.holders)):
+            mine.copy_(part)
+        if bias is not None:
+            self.bias.copy_(bias)
+        for (theta, bias), (mine, its_bias) in zip(rest, self.layers()[1:], strict=True):
+            mine.copy_(theta)
+            its_bias.copy_(bias)

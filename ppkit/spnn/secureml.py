@@ -7,23 +7,20 @@ theta_l - lr/|B| a_(l-1)^T delta_l. Nothing is opened but numbers under masks fr
 number that enters several products is opened under one mask, once.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
-from .correlations import NAMES, Opened, Pair, PairDealer, Shares, flat, shaped
-from .dealer import Once, TruncationPair
+from .comparison import ONE, ActivationMasks, Slope, activate, deal_activation
+from .dealer import NAMES, Once, Shares, TruncationPair, TwoPartyDealer
 from .fixed_point import FRACTIONAL_BITS, check_product, decode, encode, row_reach
-from .gates import ONE, GateMasks, Slope, activate, deal_gate
-from .holders import check_rows
 from .messages import Transcript
-from .piecewise import PiecewiseNet
 from .randomness import Stream
-from .sharing import TRUNCATIONS, share, truncate
+from .rivals import PiecewiseNet
+from .sharing import TRUNCATIONS, Opened, TwoParties, flat, shaped, share, truncate
+from .sides import check_rows
 
 _ROOM = 63  # bits of a product that every truncation takes
 
@@ -35,14 +32,14 @@ class LayerMasks:
 
     forward: of u v.  gradient: of u^T d.  back: of d v^T.  cut, cut_back: to truncate z, and delta
     theta^T; None where a local truncation needs nothing.  Backward masks are None where nothing
-    goes backward, gate where only logits are wanted.
+    goes backward, activation where only logits are wanted.
     """
 
     u: Shares
     v: Shares
     forward: Shares
     cut: TruncationPair | None
-    gate: GateMasks | None
+    activation: ActivationMasks | None
     d: Shares | None
     gradient: Shares | None
     back: Shares | None
@@ -107,8 +104,8 @@ class SecureML:
             raise ValueError(f"truncation must be one of {TRUNCATIONS}, got {truncation!r}")
         self.kinds, self.truncation = net.kinds, truncation
         self.transcript = transcript if transcript is not None else Transcript(keep="sizes")
-        self._checked, self._pair = net._checked, Pair(self.transcript)
-        self._dealer = PairDealer(
+        self._checked, self._pair = net._checked, TwoParties(self.transcript)
+        self._dealer = TwoPartyDealer(
             self.transcript, stream=None if stream is None else stream.derive("dealer")
         )
         self._own = None if stream is None else stream.derive("weights")
@@ -125,7 +122,7 @@ class SecureML:
         ValueError if they do not fit, or a product with the weights at the start could leave the
         fixed-point range.
         """
-        parts = self._finite(parts)
+        parts = self._checked(parts)
         y = torch.as_tensor(y)
         if y.shape != (len(parts[0]),) or not bool(((y == 0) | (y == 1)).all()):
             raise ValueError(
@@ -193,7 +190,7 @@ class SecureML:
         """Logits (N, 1) float64 of any rows, such as the test rows, revealed to A; the weights stay
         shared."""
         self.transcript.next_step()
-        x = self._open_inputs(self._finite(parts))
+        x = self._open_inputs(self._checked(parts))
         dealt = StepMasks(self._deal_layers(x.u, backward=False))
         *_, z = self._forward(x, self._open_thetas(dealt), dealt)
         return decode(z[0] + self.transcript.send(NAMES[1], NAMES[0], "share of logits", z[1]))
@@ -220,9 +217,9 @@ class SecureML:
             if bias is not None:
                 z = [z + b * ONE for z, b in zip(z, bias)]
             z = self._truncated(z, FRACTIONAL_BITS, masks.cut)
-            if masks.gate is None:
+            if masks.activation is None:
                 return inputs, slopes, None, z
-            out, slope = activate(self._pair, flat([z]), masks.gate)
+            out, slope = activate(self._pair, flat([z]), masks.activation)
             out = shaped(out, z[0].shape)
             if i + 1 < len(thetas):
                 slopes.append(slope)
@@ -251,8 +248,8 @@ class SecureML:
         for i, (theta, kind) in enumerate(zip(self._thetas, self.kinds)):
             out, hidden = (n, theta[0].shape[1]), backward and i > 0
             v, d = dealer.mask(tuple(theta[0].shape)), dealer.mask(out) if backward else None
-            gate = (
-                deal_gate(dealer, math.prod(out), kind, backward=backward and i < last)
+            activation = (
+                deal_activation(dealer, math.prod(out), kind, backward=backward and i < last)
                 if backward or i < last
                 else None
             )
@@ -262,7 +259,7 @@ class SecureML:
                     v,
                     dealer.product(u, v),
                     self._cut(out, FRACTIONAL_BITS),
-                    gate,
+                    activation,
                     d,
                     dealer.product([m.t() for m in u], d) if backward else None,
                     dealer.product(d, [m.t() for m in v]) if hidden else None,
@@ -272,16 +269,6 @@ class SecureML:
             u = dealer.mask(out) if i < last else u
         return dealt
 
-    def _finite(self, parts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        parts = self._checked(parts)
-        for name, part in zip(NAMES, parts):
-            if bad := int((~torch.isfinite(part)).sum()):
-                raise ValueError(
-                    f"holder {name}'s features must be finite, got {bad} of {part.numel()} values "
-                    "that are NaN or infinite"
-                )
-        return parts
-
     def _open_inputs(self, parts: list[torch.Tensor]) -> Opened:
         """X - U: each holder masks its own columns and sends them; its share of U is 0 in the
         other's columns."""
@@ -289,7 +276,7 @@ class SecureML:
             check_product(row_reach(part), self._start, n_terms=len(parts), bits=_ROOM)
         seen, u, widths = [], [], [part.shape[1] for part in parts]
         for party, part in enumerate(parts):
-            own = self._dealer.own_mask(party, tuple(part.shape))
+            own = self._dealer.streams(2)[party].words(tuple(part.shape))
             seen.append(
                 self.transcript.send(NAMES[party], NAMES[1 - party], "X - U", encode(part) - own)
             )

@@ -1,32 +1,19 @@
-"""Secrets in additive shares mod 2^64, for two parties or more: share, reveal, multiply with a
-triple, truncate."""
+"""Secrets in additive shares mod 2^64: share, reveal, multiply with a triple, truncate; and two
+parties that open masked secrets to each other, for products that share their masks."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 
 from . import ring
-from .dealer import Dealer, Open, Triple, TruncationPair, minus, total
+from .dealer import NAMES, Shares, Triple, TruncationPair
+from .messages import Transcript
 from .randomness import Stream
-
-__all__ = [
-    "Dealer",
-    "Triple",
-    "TruncationPair",
-    "add",
-    "beaver_matmul",
-    "beaver_part",
-    "reveal",
-    "share",
-    "truncate",
-    "truncate_part",
-    "truncated_part",
-    "with_mask",
-]
+from .ring import minus, total
 
 TRUNCATIONS = ("secureml", "floor", "dealer")
+Open = Callable[[str, list[torch.Tensor]], torch.Tensor]
 
 
 def share(
@@ -50,7 +37,9 @@ def share(
     >>> reveal(shares).tolist()
     [7, -1]
     """
-    _integers("secret", secret)
+    if not isinstance(secret, torch.Tensor) or secret.dtype != torch.int64:
+        got = getattr(secret, "dtype", type(secret).__name__)
+        raise ValueError(f"secret must be an int64 tensor, got {got}")
     _parties(n_parties)
     if stream is None or isinstance(stream, Stream):
         streams = [stream if stream is not None else Stream()] * (n_parties - 1)
@@ -125,8 +114,8 @@ def beaver_part(
 
     party: 0 adds E F.  U, V, W: this party's part of the triple.
     """
-    left = U + E if party == 0 else U
-    return ring.matmul(left, F).add_(ring.matmul(E, V)).add_(W)
+    masked = U + E if party == 0 else U
+    return ring.matmul(masked, F).add_(ring.matmul(E, V)).add_(W)
 
 
 def truncate(
@@ -214,6 +203,65 @@ def truncated_part(
     return result + _shift(c, bits) - 2 ** (62 - bits) if party == 0 else result
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A secret x that both parties know under a mask: seen = x - u is public, and each has its
+    share of u."""
+
+    seen: torch.Tensor
+    u: Shares
+
+    def t(self) -> "Opened":
+        """The transpose."""
+        return Opened(self.seen.t(), [u.t() for u in self.u])
+
+    def times(self, other: "Opened", product: Shares) -> Shares:
+        """Shares of the matrix product, without a message; product: the dealer's shares of that of
+        the masks.
+
+        (x - u)(y - v) + (x - u) v + u (y - v) + u v = x y: `beaver_matmul` with masks that
+        other products share.
+        """
+        masked = [self.u[0] + self.seen, self.u[1]]
+        return [
+            w + ring.matmul(u, other.seen) + ring.matmul(self.seen, v)
+            for w, u, v in zip(product, masked, other.u)
+        ]
+
+
+class TwoParties:
+    """Two parties that open masked values to each other, each message written down.
+
+    transcript: where.  All that is sent between two calls of `next_round` travels at the same time.
+    """
+
+    def __init__(self, transcript: Transcript):
+        self.transcript, self.next_round = transcript, transcript.next_round
+
+    def open(self, name: str, shares: Shares) -> torch.Tensor:
+        """Each party sends its share; both know the sum mod 2^64."""
+        return torch.add(*self._exchange(name, shares))
+
+    def open_bits(self, name: str, shares: Shares) -> torch.Tensor:
+        """Each party sends its share of packed bits; both know the exclusive or."""
+        return torch.bitwise_xor(*self._exchange(name, shares))
+
+    def _exchange(self, name: str, shares: Shares) -> Shares:
+        for sender, receiver, share in zip(NAMES, reversed(NAMES), shares):
+            self.transcript.send(sender, receiver, name, share)
+        return shares
+
+
+def flat(shares: Sequence[Shares]) -> Shares:
+    """One vector a party, of several shared tensors."""
+    return [torch.cat([each.flatten() for each in of_party]) for of_party in zip(*shares)]
+
+
+def shaped(shares: Shares, shape: torch.Size) -> Shares:
+    """The same numbers in another shape."""
+    return [share.view(shape) for share in shares]
+
+
 def _truncate_by_pair(shares, bits, pair, open):
     if pair is None or pair.bits != bits or len(pair.mask) != len(shares):
         had = "none" if pair is None else f"one of {pair.bits} bits for {len(pair.mask)} parties"
@@ -242,13 +290,6 @@ def _minus(x_shares, u_shares):
             f"got {len(x_shares)} shares of shape {tuple(x_shares[0].shape)}"
         )
     return [x - u for x, u in zip(x_shares, u_shares)]
-
-
-def _integers(name, value):
-    if not isinstance(value, torch.Tensor) or value.dtype != torch.int64:
-        raise ValueError(
-            f"{name} must be an int64 tensor, got {getattr(value, 'dtype', type(value).__name__)}"
-        )
 
 
 def _parties(n_parties):

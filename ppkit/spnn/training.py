@@ -13,8 +13,6 @@ so equation 1 is torch.optim.SGD on the mean loss, `train(..., loss="mean")`, an
 longer steps: `equal_drift_lr` undoes that.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -106,6 +104,28 @@ def equal_drift_lr(lr: float, *, loss: str = "sum", batch: int | None = None) ->
     return 2 * lr / batch
 
 
+@dataclass(frozen=True)
+class Schedule:
+    """Which records each step of a training takes, and how a batch's loss counts.
+
+    epochs: >= 1.  batch: records a step, >= 1; the last batch of an epoch takes the rest.  loss:
+    "mean" or "sum" of a batch, on which backward is called.  order: "fixed", batches of consecutive
+    rows as in the paper's Fig. 4, or "reshuffled" every epoch.
+    ValueError for a setting out of range.
+    """
+
+    epochs: int
+    batch: int
+    loss: str = "mean"
+    order: str = "fixed"
+
+    def __post_init__(self):
+        _one_of("loss", self.loss, LOSSES)
+        _one_of("order", self.order, ORDERS)
+        if self.epochs < 1 or self.batch < 1:
+            raise ValueError(f"epochs and batch must be >= 1, got {self.epochs} and {self.batch}")
+
+
 @dataclass(frozen=True, eq=False)
 class Look:
     """What one step of training showed the server and the holders.
@@ -155,65 +175,63 @@ def train(
     net: nn.Module,
     parts: Sequence[torch.Tensor],
     y: torch.Tensor,
+    schedule: Schedule,
     *,
-    epochs: int,
-    batch: int,
     optimiser: torch.optim.Optimizer,
-    loss: str = "mean",
     criterion: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = classification_loss,
-    order: str = "fixed",
     rng: torch.Generator | None = None,
     test: tuple[Sequence[torch.Tensor], torch.Tensor] | None = None,
     every: int | None = None,
     look_at: Collection[int] = (),
 ) -> Record:
     """Train a net for some epochs; the same loop for `rivals.NN`, `rivals.SplitNN`, `layer.SPNN`
-    and `piecewise.PiecewiseNet`.
+    and `rivals.PiecewiseNet`.
 
     parts: one (N, columns) tensor a holder, finite.  y: (N,) in {0, 1}, or finite floating-point
-    numbers that stand for such labels (`label_defences.randomised`).  epochs: >= 1.  batch: records
-    a step, >= 1; the last batch of an epoch has what is left.  optimiser: made on net.parameters().
-     loss: "mean" or "sum" of a batch, on which backward is called.
+    numbers that stand for such labels (`label_defences.randomised`).  optimiser: made on
+    net.parameters().
     criterion: the mean loss of (logits, y), default cross-entropy; `PiecewiseNet.loss` for
-    SecureML, in whose units the losses of the record then are.  order: "fixed", batches of
-    consecutive rows as in the paper's Fig. 4, or "reshuffled" every epoch by rng (torch.Generator).
-     test: (parts, y) to measure on.  every: steps between measurements, default one epoch; the
-     first and the last step are always measured, in plaintext by whoever has all columns: no party
-     sees this.
+    SecureML, in whose units the losses of the record then are.  rng: torch.Generator that
+    reshuffles the rows, for that order only.
+    test: (parts, y) to measure on.  every: steps between measurements, default one epoch; the first
+    and the last step are always measured, in plaintext by whoever has all columns: no party sees
+    this.
     look_at: numbers of steps, from 0, of which the record keeps what the parties saw.
     Returns a Record; net is trained in place.  ValueError for arguments out of range, and if the
     loss stops being finite.
     """
     y, n = torch.as_tensor(y), len(y)
     test = None if test is None else (test[0], torch.as_tensor(test[1]))
-    _one_of("loss", loss, LOSSES)
-    _one_of("order", order, ORDERS)
-    if epochs < 1 or batch < 1 or (every is not None and every < 1):
-        raise ValueError(f"epochs, batch and every must be >= 1, got {epochs}, {batch} and {every}")
-    if order == "reshuffled" and rng is None:
+    if every is not None and every < 1:
+        raise ValueError(f"every must be >= 1, got {every}")
+    if schedule.order == "reshuffled" and rng is None:
         raise ValueError("order='reshuffled' needs rng, a torch.Generator")
     if any(len(part) != n for part in parts) or (
         test and any(len(part) != len(test[1]) for part in test[0])
     ):
         raise ValueError(
-            f"parts and y must have the same rows, got {[len(part) for part in parts]} for {n} labels"
+            f"parts and y must have the same rows, got {[len(part) for part in parts]} for {n} "
+            "labels"
         )
     for labels, features in ((y, parts), *([] if test is None else [(test[1], test[0])])):
         _check_numbers(labels, features)
-    n_steps = math.ceil(n / batch)
+    epochs, n_steps = schedule.epochs, math.ceil(n / schedule.batch)
     if beyond := [step for step in look_at if not 0 <= step < epochs * n_steps]:
         raise ValueError(f"look_at must be steps of 0 to {epochs * n_steps - 1}, got {beyond[0]}")
     net.prepare(parts)
     looks, lines = [], [_measured(net, parts, y, test, criterion, 0, 0.0)]
     for epoch in range(epochs):
-        ordered = torch.randperm(n, generator=rng) if order == "reshuffled" else torch.arange(n)
-        for i, rows in enumerate(ordered.split(batch)):
+        ordered = (
+            torch.randperm(n, generator=rng) if schedule.order == "reshuffled" else torch.arange(n)
+        )
+        for i, rows in enumerate(ordered.split(schedule.batch)):
             step = epoch * n_steps + i
             optimiser.zero_grad()
             value = criterion(net(rows), y[rows])
-            (value * len(rows) if loss == "sum" else value).backward()
+            (value * len(rows) if schedule.loss == "sum" else value).backward()
             if step in look_at:
-                looks.append(_look(net, step, epoch, rows))
+                seen = net.h1, net.h1.grad, net.h_last, net.h_last.grad
+                looks.append(Look(step, epoch, rows, *(t.detach() for t in seen)))
             optimiser.step()
             done = step + 1
             if done % (every or n_steps) == 0 or done == epochs * n_steps:
@@ -231,7 +249,8 @@ def _check_numbers(y: torch.Tensor, parts: Sequence[torch.Tensor]) -> None:
     for i, part in enumerate(parts):
         if bad := int((~torch.isfinite(part)).sum()):
             raise ValueError(
-                f"the features of holder {i} must be finite, got {bad} of {part.numel()} values that are not"
+                f"the features of holder {i} must be finite, got {bad} of {part.numel()} values "
+                "that are not"
             )
 
 
@@ -246,12 +265,6 @@ def _measured(net, parts, y, test, criterion, step: int, epoch: float) -> dict:
         line["test_loss"] = float(criterion(logits, test[1]))
         line["test_auc"] = evaluation.auc(test[1].numpy(), logits[:, 0].numpy())
     return line
-
-
-def _look(net, step: int, epoch: int, rows: torch.Tensor) -> Look:
-    return Look(
-        step, epoch, rows, *(t.detach() for t in (net.h1, net.h1.grad, net.h_last, net.h_last.grad))
-    )
 
 
 def _one_of(name: str, value: str, accepted: Sequence[str]) -> None:

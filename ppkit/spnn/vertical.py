@@ -1,8 +1,6 @@
 """The two data sets of zhou2021 as k holders have them: columns cut between holders, rows into
 train and test."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +11,7 @@ import torch
 from ppkit.datasets import Dataset, standardise, train_test
 from ppkit.datasets.dataset import subset
 
-from .rivals import shares_of
+from .rivals import even_widths
 
 ACCURACY = {"train": 0.8, "test": 0.2}  # section 6.1, fraud; distress: .7 and .3
 LEAKAGE = {"shadow": 0.5, "train": 0.25, "test": 0.25}  # section 6.3, Table 2
@@ -48,7 +46,7 @@ def fraud(
     holders: int = 2,
     with_amount: bool = False,
     with_time: bool = False,
-    shares: Mapping[str, float] = ACCURACY,
+    fractions: Mapping[str, float] = ACCURACY,
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
 ) -> Vertical:
@@ -58,15 +56,17 @@ def fraud(
     holders: k, 1 to the number of columns; widths differ by at most 1.  with_amount: 29 columns;
     section 6.1 counts 28 features, section 6.3 attacks the amount and does not say whether the
     network has it.  with_time: one more.
-    shares: share of the rows by key, in order; ACCURACY or LEAKAGE.  seed: of the choice of rows,
-    by label in proportion.
+    fractions: of the rows by key, in order; ACCURACY or LEAKAGE.  seed: of the choice of rows, by
+    label in proportion.
     Returns a Vertical, standardised by its "train" rows only.  ValueError for another data set or
-    wrong shares.
+    wrong fractions.
     """
     if dataset.name != "creditcard":
         raise ValueError(f"fraud takes the data set creditcard, got {dataset.name}")
     wanted = [f"V{i}" for i in range(1, 29)] + ["Amount"] * with_amount + ["Time"] * with_time
-    return vertical(dataset, wanted, holders, shares=shares, by="rows", seed=seed, dtype=dtype)
+    return vertical(
+        dataset, wanted, holders, fractions=fractions, by="rows", seed=seed, dtype=dtype
+    )
 
 
 def distress(
@@ -75,7 +75,7 @@ def distress(
     holders: int = 2,
     whole: bool = False,
     by: str = "rows",
-    test_share: float = 0.3,
+    test_fraction: float = 0.3,
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
 ) -> Vertical:
@@ -86,7 +86,7 @@ def distress(
     two holders nothing but codes of the company, and the second every number.
     by: "rows" as the paper; "account" keeps companies apart, "time" tests on the last periods of
     each (`datasets.train_test`).
-    test_share, seed: of that split.  holders: as for `fraud`.
+    test_fraction, seed: of that split.  holders: as for `fraud`.
     Returns a Vertical with "train" and "test".  ValueError for another data set or an argument out
     of range.
     """
@@ -96,7 +96,7 @@ def distress(
         dataset,
         dataset.feature_names,
         holders,
-        shares={"train": 1 - test_share, "test": test_share},
+        fractions={"train": 1 - test_fraction, "test": test_fraction},
         by=by,
         seed=seed,
         whole=whole,
@@ -109,7 +109,7 @@ def vertical(
     names: Sequence[str],
     holders: int,
     *,
-    shares: Mapping[str, float],
+    fractions: Mapping[str, float],
     by: str,
     seed: int,
     whole: bool = False,
@@ -119,36 +119,44 @@ def vertical(
 
     whole: the codes of one column of the file ("x80 = 1", "x80 = 2") stay together, and holders
     have nearly equal numbers of the file's columns instead.
-    shares: positive numbers that sum to 1, "train" among the keys; its rows give mean and deviation
-    of numeric columns.
+    fractions: positive numbers that sum to 1, "train" among the keys; its rows give mean and
+    deviation of numeric columns.
     by, seed: as in `datasets.train_test`, which cuts off the last key first.
     """
     if (
-        "train" not in shares
-        or len(shares) < 2
-        or min(shares.values()) <= 0
-        or abs(sum(shares.values()) - 1) > 1e-9
+        "train" not in fractions
+        or len(fractions) < 2
+        or min(fractions.values()) <= 0
+        or abs(sum(fractions.values()) - 1) > 1e-9
     ):
         raise ValueError(
-            f"shares must be at least two positive numbers that sum to 1, 'train' among them, got {dict(shares)}"
+            "fractions must be at least two positive numbers that sum to 1, 'train' among them, "
+            f"got {dict(fractions)}"
         )
     columns = [_column(dataset, name) for name in names]
     codes = list(Counter(name.split(" = ")[0] if whole else name for name in names).values())
     widths = [
-        int(sum(part)) for part in np.split(codes, np.cumsum(shares_of(len(codes), holders))[:-1])
+        int(sum(part)) for part in np.split(codes, np.cumsum(even_widths(len(codes), holders))[:-1])
     ]
-    rows, left, rest = {}, np.arange(dataset.n_rows), 1.0
-    for key in list(shares)[:0:-1]:
-        part = train_test(subset(dataset, left), by=by, test_share=shares[key] / rest, seed=seed)
-        rows[key], left, rest = left[part.test], left[part.train], rest - shares[key]
-    rows[next(iter(shares))] = left
+    rows, remaining, rest = {}, np.arange(dataset.n_rows), 1.0
+    for key in list(fractions)[:0:-1]:
+        part = train_test(
+            subset(dataset, remaining), by=by, test_share=fractions[key] / rest, seed=seed
+        )
+        rows[key], remaining, rest = (
+            remaining[part.test],
+            remaining[part.train],
+            rest - fractions[key],
+        )
+    rows[next(iter(fractions))] = remaining
     X = torch.from_numpy(standardise(dataset, rows["train"])[:, columns]).to(dtype)
     return Vertical(
         parts={
-            key: [part.contiguous() for part in X[rows[key]].split(widths, dim=1)] for key in shares
+            key: [part.contiguous() for part in X[rows[key]].split(widths, dim=1)]
+            for key in fractions
         },
-        y={key: torch.from_numpy(dataset.y[rows[key]].astype(np.int64)) for key in shares},
-        rows={key: rows[key] for key in shares},
+        y={key: torch.from_numpy(dataset.y[rows[key]].astype(np.int64)) for key in fractions},
+        rows={key: rows[key] for key in fractions},
         holders=widths,
         feature_names=tuple(names),
         source=dataset.source,

@@ -7,7 +7,7 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from ppkit.spnn.holders import Malformed
+from ppkit.spnn.messages import Malformed
 from spnn_system.run.checkpoints import Changed, Damaged
 from spnn_system.run.journal import SentBefore
 from spnn_system.run.plan import OddPlan

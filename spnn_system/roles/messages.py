@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from ppkit.spnn.holders import Malformed, tensor_from
-from ppkit.spnn.programs import Program, Send
+from ppkit.spnn.messages import Malformed, Program, Send, tensor_from
 from spnn_system.roles.control_channel import ControlChannel
 from spnn_system.run.journal import Journal
 from spnn_system.run.plan import Progress

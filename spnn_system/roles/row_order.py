@@ -4,7 +4,7 @@ holders share.
 
 import torch
 
-from ppkit.spnn.holders import seed_from
+from ppkit.spnn.messages import seed_from
 from ppkit.spnn.randomness import Stream
 from spnn_system.config import Config
 from spnn_system.roles.messages import Messages

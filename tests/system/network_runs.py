@@ -19,7 +19,7 @@ from ppkit import evaluation
 from ppkit.models import classification_loss
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.randomness import Stream
-from ppkit.spnn.training import train
+from ppkit.spnn.training import Schedule, train
 from ppkit.spnn.vertical import Vertical
 from spnn_system import config, example
 from spnn_system.roles.row_order import RowOrder
@@ -188,12 +188,10 @@ def alone(conf, vertical, **choices) -> Alone:
         record = train(
             net,
             *vertical["train"],
-            epochs=t.epochs,
-            batch=t.batch,
+            Schedule(epochs=t.epochs, batch=t.batch, order=t.order),
             criterion=criterion,
             look_at=range(n_steps),
             optimiser=torch.optim.SGD(net.parameters(), lr=t.lr),
-            order=t.order,
             rng=torch.Generator(),
         )
     losses = [

@@ -12,8 +12,7 @@ import torch
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.messages import COLUMNS, Transcript
 from ppkit.spnn.paillier_keys import generate_keys
-from ppkit.spnn.piecewise import PiecewiseNet
-from ppkit.spnn.rivals import SplitNN
+from ppkit.spnn.rivals import PiecewiseNet, SplitNN
 from ppkit.spnn.secureml import SecureML
 from spnn_system.cost_model import (
     crossing,

@@ -59,7 +59,7 @@ def test_each_holder_reads_back_its_own_columns_to_the_bit(cards, tmp_path):
 
 @pytest.mark.slow
 def test_settings_come_back_and_the_rest_stays_at_its_default(cards, tmp_path):
-    held = fraud(cards, shares=LEAKAGE)
+    held = fraud(cards, fractions=LEAKAGE)
     given = dict(
         epochs=3,
         batch=500,

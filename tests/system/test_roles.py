@@ -33,8 +33,8 @@ from network_runs import (
 from waiting import FAR, until
 
 from ppkit.models import classification_loss
-from ppkit.spnn.holders import Malformed
 from ppkit.spnn.layer import SPNN
+from ppkit.spnn.messages import Malformed
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.training import SGLD
 from spnn_system import data

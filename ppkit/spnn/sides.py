@@ -1,34 +1,22 @@
-"""The parties of the first layer, each by itself, and what every protocol of it shares.
+"""The side of one party of the first layer, by itself, and what every protocol of it shares.
 
 h1 = X_1 theta_1 + ... + X_k theta_k: holder i has the columns X_i of all rows and its part theta_i
 of the weights.
-A party's side of a protocol (`Holder`, `Server`, `Dealing`) has nothing of the others, and says in
-`programs` what it sends and waits for; `in_process` puts all sides into one process.
+A party's side of a protocol (`Holder`, `Server`, `DealerSide`) has nothing of the others. Its
+`messages.Program` says what it sends and waits for; `in_process` puts all sides into one process.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
 
 import torch
 
-from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.programs import Program, Receive, Send, nothing
-from ppkit.spnn.randomness import Stream
+from .fixed_point import FRACTIONAL_BITS
+from .messages import SERVER, Program, Receive, Send, nothing, tensor_from
+from .randomness import Stream
 
-SERVER, DEALER = "server", "dealer"
 WORD_BITS = 32  # of h1 in fixed point, where a protocol has words: |h1| < 2^15
 Rows = slice | torch.Tensor | Sequence[int]
-
-
-def holder_names(k: int) -> list[str]:
-    """A, B, C, ..., Z, then H27, H28, ...
-
-    >>> holder_names(3)
-    ['A', 'B', 'C']
-    """
-    return [chr(ord("A") + i) if i < 26 else f"H{i + 1}" for i in range(k)]
 
 
 def check_rows(rows: Rows, n_rows: int) -> None:
@@ -72,70 +60,21 @@ def count(rows: Rows, n_rows: int) -> int:
     return len(range(*rows.indices(n_rows))) if isinstance(rows, slice) else len(rows)
 
 
-def check_parties(names: Sequence[str], columns: Sequence[int]) -> None:
-    """Refuse what is not a group of holders: ValueError for fewer than two, a holder without
-    features, or names that do not do.
+def check_parties(columns: Sequence[int]) -> None:
+    """Refuse what is not a group of holders: ValueError for fewer than two, or a holder without
+    features.  columns: of each.
 
-    >>> check_parties(["A", "A"], [14, 14])
+    >>> check_parties([28])
     Traceback (most recent call last):
-    ValueError: every holder needs a name of its own, got ['A', 'A']
+    ValueError: SPNN needs at least 2 holders, got 1: [28]; one holder alone needs no protocol
     """
-    names, columns = list(names), list(columns)
     if len(columns) < 2:
         raise ValueError(
-            f"SPNN needs at least 2 holders, got {len(columns)}: {columns}; one holder alone needs no protocol"
+            f"SPNN needs at least 2 holders, got {len(columns)}: {columns}; "
+            "one holder alone needs no protocol"
         )
     if any(width < 1 for width in columns):
         raise ValueError(f"every holder needs at least 1 feature, got holders={columns}")
-    if len(names) != len(columns):
-        raise ValueError(
-            f"there must be one name a holder, got {len(names)} names for {len(columns)} holders"
-        )
-    if len(set(names)) < len(names):
-        raise ValueError(f"every holder needs a name of its own, got {names}")
-    if taken := [name for name in names if name in (SERVER, DEALER) or not name]:
-        raise ValueError(f"a holder cannot be called {taken[0]!r}")
-
-
-class Malformed(ValueError):
-    """What another party sent is not what the protocol has there: type, shape, or a number that is
-    none.  role: who sent it."""
-
-    def __init__(self, sentence: str, role: str):
-        super().__init__(sentence)
-        self.role = role
-
-
-def tensor_from(
-    sender: str, name: str, payload: object, shape: tuple[int, ...], dtype: torch.dtype
-) -> torch.Tensor:
-    """A payload that came, if it is a tensor of this shape and type, all finite; Malformed, without
-    any value, if not.
-
-    >>> tensor_from("B", "words", torch.zeros(2, 3), (2, 3), torch.int32)
-    Traceback (most recent call last):
-    ppkit.spnn.holders.Malformed: 'words' of holder B must be torch.int32, got torch.float32
-    """
-    what = f"{name!r} of {'the ' if sender in (SERVER, DEALER) else 'holder '}{sender}"
-    if not isinstance(payload, torch.Tensor):
-        raise Malformed(f"{what} must be a tensor, got {type(payload).__name__}", sender)
-    if payload.shape != shape:
-        raise Malformed(
-            f"{what} must have shape {tuple(shape)}, got {tuple(payload.shape)}", sender
-        )
-    if payload.dtype != dtype:
-        raise Malformed(f"{what} must be {dtype}, got {payload.dtype}", sender)
-    if dtype.is_floating_point and not torch.isfinite(payload).all():
-        raise Malformed(f"{what} must be finite", sender)
-    return payload
-
-
-def seed_from(sender: str, payload: object) -> Stream:
-    """The Stream of a seed, or of another key, that came.  Malformed if it is none."""
-    try:
-        return Stream(payload if isinstance(payload, bytes) else b"")
-    except ValueError as error:
-        raise Malformed(f"the key that {sender} sent: {error}", sender) from None
 
 
 class Side:
@@ -238,7 +177,8 @@ class Holder(Side):
         """ValueError for weights of another shape, or that are not finite."""
         if theta.ndim != 2 or len(theta) != self.n_columns:
             raise ValueError(
-                f"theta of holder {self.name} must be ({self.n_columns}, width), got {tuple(theta.shape)}"
+                f"theta of holder {self.name} must be ({self.n_columns}, width), got "
+                f"{tuple(theta.shape)}"
             )
         if not torch.isfinite(theta).all():
             raise ValueError(
@@ -294,7 +234,7 @@ class Server(Side):
         return total * torch.tensor(2.0**-FRACTIONAL_BITS, dtype=self.dtype)
 
 
-class Dealing(Side):
+class DealerSide(Side):
     """The dealer's side, where a protocol has one: it sends random numbers that satisfy a relation,
     and gets nothing."""
 
@@ -338,5 +278,6 @@ def check_room(name: str, part: torch.Tensor, bits: int, *, n_terms: int) -> Non
         worst = (low if -low > high else high) * 2.0**-FRACTIONAL_BITS
         raise ValueError(
             f"X theta of holder {name} reaches {worst:.6g}, outside the range "
-            f"+-{room * 2.0**-FRACTIONAL_BITS:.6g} that a {bits}-bit word with {FRACTIONAL_BITS} fractional bits leaves for each of {n_terms}"
+            f"+-{room * 2.0**-FRACTIONAL_BITS:.6g} that a {bits}-bit word with {FRACTIONAL_BITS} "
+            f"fractional bits leaves for each of {n_terms}"
         )

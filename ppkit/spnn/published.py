@@ -1,48 +1,32 @@
 """The first layer on additive shares mod 2^64: what both forms have in common, and Algorithm 2 line
 by line."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Generator, Sequence
+from itertools import permutations
 
 import torch
 
-from ppkit.spnn import ring
-from ppkit.spnn.dealer import Dealer, total
-from ppkit.spnn.fixed_point import FRACTIONAL_BITS, encode, row_reach
-from ppkit.spnn.holders import (
-    DEALER,
-    SERVER,
-    WORD_BITS,
-    Dealing,
-    Holder,
-    Rows,
-    Server,
-    check_room,
-    check_rows,
-    count,
-    rows_of,
-    tensor_from,
-)
-from ppkit.spnn.in_process import Protocol
-from ppkit.spnn.programs import Program, Receive, Send
-from ppkit.spnn.randomness import Stream
-from ppkit.spnn.sharing import (
-    TRUNCATIONS,
-    beaver_part,
-    share,
-    truncate_part,
-    truncated_part,
-    with_mask,
-)
+from . import ring
+from .dealer import Dealer
+from .fixed_point import FRACTIONAL_BITS, encode, row_reach
+from .in_process import Protocol
+from .messages import DEALER, SERVER, Program, Receive, Send, tensor_from
+from .randomness import Stream
+from .ring import total
+from .sharing import TRUNCATIONS, beaver_part, flat, share, truncate_part, truncated_part, with_mask
+from .sides import WORD_BITS, DealerSide, Holder, Rows, Server, check_room, count, rows_of
 
 Opening = Generator[Send | Receive, torch.Tensor | None, torch.Tensor]
 
 
 class SharingHolder(Holder):
     """What both forms have in common at a holder: X_i as integers, head-room, opening, and what was
-    dealt ahead."""
+    dealt ahead.
+
+    A form has `_dealt(n, width)`, the program that takes what the dealer deals for one batch, and
+    `_share_and_multiply(rows, theta)`, the rest of the step, theta as integers.
+    """
 
     theta_bits = FRACTIONAL_BITS
 
@@ -70,9 +54,6 @@ class SharingHolder(Holder):
             return self._ahead.popleft()
         return (yield from self._dealt(n, width))
 
-    def _dealt(self, n: int, width: int) -> Program:
-        raise NotImplementedError
-
     def begin(self, rows, theta):
         self.take(rows)
         encoded = encode(theta, fractional_bits=self.theta_bits)
@@ -86,9 +67,6 @@ class SharingHolder(Holder):
         if not self._reach * largest < room:  # the quick way; else exactly
             part = rows_of(self._encoded, rows).double() @ theta.double() * 2.0**-self.theta_bits
             check_room(self.name, part, WORD_BITS, n_terms=k)
-
-    def _share_and_multiply(self, rows: Rows, theta: torch.Tensor) -> Program:
-        raise NotImplementedError
 
     def _open(self, name: str, own: torch.Tensor) -> Opening:
         """Open a value between all holders: each sends its share to each of the others, and adds
@@ -106,7 +84,10 @@ class SharingHolder(Holder):
 
 
 class SharingProtocol(Protocol):
-    """All sides of one form in one process, with triples dealt ahead where that is asked for."""
+    """All sides of one form in one process, with triples dealt ahead where that is asked for.
+
+    A form has `_truncation_error()`, what truncation adds to `error_bound` at most.
+    """
 
     name = "ss"
 
@@ -117,7 +98,6 @@ class SharingProtocol(Protocol):
     def deal(self, rows: Rows, width: int) -> None:
         """Let the dealer prepare what one batch needs ahead of time; batches use it up in the order
         in which it was dealt."""
-        check_rows(rows, self.n_rows)
         for side in (self.dealer, *self.holders):
             side.width = width
         self._mailroom.run({side.name: side.deal(rows) for side in (self.dealer, *self.holders)})
@@ -144,7 +124,8 @@ class SharingProtocol(Protocol):
         )
         if not same:
             raise ValueError(
-                "the next triples were dealt for another batch: batches must come in the order of deal()"
+                "the next triples were dealt for another batch: batches must come in the order of "
+                "deal()"
             )
         self._dealt.popleft()
         return programs
@@ -153,10 +134,11 @@ class SharingProtocol(Protocol):
         """u (sum |theta| over features) + v (sum |x| over features) + d u v + what truncation adds;
         u, v half a unit of X, theta.
 
-        Rounding X by at most u and theta by at most v moves a product of d terms by at most sum (u
-        |theta| + v |x| + u v).
+        encode gives x + a, theta + b with |a| <= u, |b| <= v; the product in the ring is exactly
+        sum (x + a)(theta + b), so before truncation it is off by sum (x b + a theta + a b), each
+        term at most |x| v, u |theta|, u v. All are attained together: halves that round up, all of
+        one sign.
         """
-        check_rows(rows, self.n_rows)
         u, v = 2.0 ** -(FRACTIONAL_BITS + 1), 2.0 ** -(self.sides[0].theta_bits + 1)
         X = torch.cat([holder.take(rows) for holder in self.holders], dim=1).double().abs()
         theta = torch.cat(list(thetas)).detach().double().abs()
@@ -166,9 +148,6 @@ class SharingProtocol(Protocol):
             + X.shape[1] * u * v
             + self._truncation_error()
         )
-
-    def _truncation_error(self) -> float:
-        raise NotImplementedError
 
 
 def truncation_for(k: int, asked: str | None) -> str:
@@ -184,7 +163,7 @@ def truncation_for(k: int, asked: str | None) -> str:
 
 def pairs(names: Sequence[str]) -> list[tuple[str, str]]:
     """Of each holder's <X> with each other's <theta>: a product of shares that line 7 needs."""
-    return [(i, j) for i in names for j in names if i != j]
+    return list(permutations(names, 2))
 
 
 def triple_for(i: str, j: str) -> str:
@@ -287,7 +266,7 @@ class _PublishedServer(Server):
         )
 
 
-class _PublishedDealer(Dealing):
+class _PublishedDealer(DealerSide):
     takes = ("truncation",)
 
     def __init__(self, name, *, truncation: str | None = None, **common):
@@ -313,22 +292,12 @@ class _PublishedDealer(Dealing):
         n, d, width = count(rows, self.n_rows), sum(self.columns), self.width
         for (i, j), dealer in self._dealers.items():
             triple = dealer.matmul_triple(n, d, width)
-            for party, to in enumerate((i, j)):
-                yield Send(
-                    to,
-                    triple_for(i, j),
-                    _flat(part[party] for part in (triple.U, triple.V, triple.W)),
-                    "offline",
-                )
+            for to, part in zip((i, j), flat([triple.U, triple.V, triple.W])):
+                yield Send(to, triple_for(i, j), part, "offline")
         if self.truncation == "dealer":
             pair = self._trimmer.truncation_pair((n, width), FRACTIONAL_BITS, len(self.names))
-            for party, to in enumerate(self.names):
-                yield Send(
-                    to,
-                    TRIM,
-                    _flat(part[party] for part in (pair.mask, pair.high, pair.top)),
-                    "offline",
-                )
+            for to, part in zip(self.names, flat([pair.mask, pair.high, pair.top])):
+                yield Send(to, TRIM, part, "offline")
 
 
 class Published(SharingProtocol):
@@ -344,27 +313,26 @@ class Published(SharingProtocol):
     dealer, as full shares; for k > 2 holders line 7 runs over all pairs.
     """
 
-    sees = "server: k shares of h1, any k - 1 of them uniform; holders: uniform shares, X - U and theta - V; dealer: shapes"
+    sees = (
+        "server: k shares of h1, any k - 1 of them uniform; holders: uniform shares, X - U and "
+        "theta - V; dealer: shapes"
+    )
     compute = "k (k - 1) Beaver products (4 ring products each) and k ring products"
     sides = _PublishedHolder, _PublishedServer, _PublishedDealer
 
     @classmethod
-    def received(cls, role, sender, names, truncation=None):
-        if role == SERVER:
-            return ["<X theta>"] if sender in names else []
+    def messages(cls, names, truncation=None):
         by_dealer = truncation_for(len(names), truncation) == "dealer"
-        if sender == DEALER and role in names:
-            return [triple_for(*pair) for pair in pairs(names) if role in pair] + [TRIM] * by_dealer
-        if role not in names or sender not in names or role == sender:
-            return []
-        return ["<X>", "<theta>", "X - U", "Y - V"] + ["z + r"] * by_dealer
+        opened = ["<X>", "<theta>", "X - U", "Y - V"] + ["z + r"] * by_dealer
+        return [
+            *((DEALER, to, triple_for(*pair)) for pair in pairs(names) for to in pair),
+            *((DEALER, name, TRIM) for name in names if by_dealer),
+            *((*way, what) for way in pairs(names) for what in opened),
+            *((name, SERVER, "<X theta>") for name in names),
+        ]
 
     def _truncation_error(self):
         return (2 if self.dealer.truncation == "floor" else 1) * 2.0**-FRACTIONAL_BITS
-
-
-def _flat(parts) -> torch.Tensor:
-    return torch.cat([part.flatten() for part in parts])
 
 
 def _in_parts(payload: torch.Tensor, shapes: Sequence[tuple[int, int]]) -> list[torch.Tensor]:
