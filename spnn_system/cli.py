@@ -88,21 +88,8 @@ def certs(
 
     loaded = load(config)
     folder = loaded.network.certificates
-    there = [
-        file
-        for role in loaded.roles
-        for name in certificates.FILES
-        if (file := folder / role / name).exists()
-    ]
-    if there and not fresh:
-        raise ValueError(
-            f"there are certificates in {folder} already: "
-            "--fresh replaces them, and then every role needs its new ones"
-        )
-    for file in there:
-        file.unlink()
     hosts = {role: addresses.parse(address)[0] for role, address in loaded.addresses.items()}
-    certificates.make(folder, loaded.roles, hosts=hosts, days=days)
+    certificates.make(folder, loaded.roles, hosts=hosts, days=days, fresh=fresh)
     print(
         f"Each of {', '.join(loaded.roles)} has its folder in {folder}; the key in it is for that "
         "role "

@@ -18,6 +18,7 @@ THETA = {"theta": np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)}
 
 @pytest.fixture
 def kept(tmp_path):
+    (tmp_path / "A").mkdir()
     return Checkpoints(tmp_path / "A", about=ABOUT)
 
 
@@ -73,9 +74,6 @@ def test_usable_names_the_damaged_and_keep_removes_the_others(kept):
     assert kept.usable() == ([0, 5, 15], [10])
     kept.keep({5, 15})
     assert kept.steps() == [5, 15]
-    (kept.folder / "step-000000020.checkpoint.part").write_bytes(b"half")
-    kept.clear()
-    assert list(kept.folder.iterdir()) == []
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
@@ -142,7 +140,7 @@ def test_the_same_again_may_be_sent_and_nothing_else(tmp_path, opened):
     again.sending(12, "B", "masked X theta", WORDS)
 
 
-def test_what_was_sent_between_the_checkpoint_and_the_kill_binds_whichever_checkpoint_is_gone_on_from(
+def test_what_was_sent_after_a_checkpoint_binds_whichever_checkpoint_is_gone_on_from(
     tmp_path, opened
 ):
     first = opened(SET_UP)
@@ -247,8 +245,6 @@ def test_parts_are_forgotten_with_their_checkpoints_and_the_set_up_never(tmp_pat
         journal.begin(start)
     journal.forget(20)
     assert journal.starts() == [SET_UP, 20]
-    journal.clear()
-    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
