@@ -30,8 +30,7 @@ def start(config: Config, role: str, *, resume: bool = False, fresh: bool = Fals
     os.environ.update(dict.fromkeys(THREAD_COUNTS, str(config.training.threads)))
     from spnn_system import preflight
 
-    preflight.check_beginning(config, [role], resume=resume, fresh=fresh)
-    preflight.check(config, [role])
+    preflight.check(config, [role], resume=resume, fresh=fresh)
     if role == "coordinator" and not resume:
         preflight.keep_config(config)
     if role in NOT_HOLDERS:

@@ -141,8 +141,7 @@ def run(
     """
     config = load(path)
     roles = _chosen(config, only)
-    preflight.check_beginning(config, roles, resume=resume, fresh=fresh)
-    preflight.check(config, roles)
+    preflight.check(config, roles, resume=resume, fresh=fresh)
     data.check(config, [name for name in config.names if name in roles])
     status = config.folder_of("coordinator") / STATUS
     metrics = config.folder_of(config.label_holder) / METRICS

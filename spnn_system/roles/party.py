@@ -42,7 +42,6 @@ class Party:
     root: Stream
     plan: Plan
     side: Side
-    control: ControlChannel
     progress: Progress
     messages: Messages
     saves: Saves
@@ -61,8 +60,8 @@ class Party:
         reached: asked at the end of every epoch: whether the label holder's rule to stop holds.
         """
         while True:
-            self.control.tell("ready", step=self.progress.step, reached=reached())
-            if self.control.order("go", "test")["kind"] == "test":
+            self.messages.control.tell("ready", step=self.progress.step, reached=reached())
+            if self.messages.control.order("go", "test")["kind"] == "test":
                 return
             yield self.progress.step // self.config.training.steps_per_epoch
 
@@ -170,7 +169,6 @@ class Life:
             self.root,
             plan,
             side_of(config, role, plan.columns, self.root, resume=self.resume),
-            control,
             self.progress,
             Messages(control.endpoint, self.journal, control, self.progress),
             saves,

@@ -77,9 +77,7 @@ class Saves:
         if start is not None:
             for step in usable:
                 if step >= start:
-                    self._journal.recall(
-                        start, at_least=self._checkpoints.load(step).notes["journal"]
-                    )
+                    self._journal.recall(start, at_least=self._checkpoints.load(step)[1]["journal"])
         self._journal.begin(SET_UP)
 
     def begin(
@@ -101,16 +99,16 @@ class Saves:
         if start is None:
             self.save(**notes)
             return notes
-        kept = self._checkpoints.load(start)
+        arrays, kept = self._checkpoints.load(start)
         self._checkpoints.keep({step for step in self._checkpoints.steps() if step <= start})
         self._progress.step = start
         for name, value in parameters.items():
-            value.detach().copy_(torch.from_numpy(kept.arrays[name]))
+            value.detach().copy_(torch.from_numpy(arrays[name]))
         if optimiser is not None:
-            optimiser.state = kept.arrays
+            optimiser.state = arrays
         for name, stream in self._streams.items():
-            stream.seek(kept.notes["streams"][name])
-        return kept.notes
+            stream.seek(kept["streams"][name])
+        return kept
 
     def leave(self) -> None:
         """This role's own part of the model: parameters.npz in its own folder."""

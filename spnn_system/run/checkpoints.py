@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +29,6 @@ def write_secret(path: Path, content: bytes) -> None:
     OSError: disk full.
     """
     write_whole(path, content, mode=0o600, durable=True)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Checkpoint:
-    """A role's part after a step.  arrays: parameters and the like.  notes: positions of streams,
-    losses; what JSON can say.
-    """
-
-    step: int
-    arrays: dict[str, np.ndarray] = field(repr=False)
-    notes: dict[str, Any] = field(repr=False)
 
 
 class Checkpoints:
@@ -67,7 +55,10 @@ class Checkpoints:
         )
 
     def save(self, step: int, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
-        """Write the checkpoint after a step.  OSError where the disk is full; those before stay."""
+        """Write the checkpoint after a step.  OSError where the disk is full; those before stay.
+
+        arrays: parameters and the like.  notes: positions of streams, losses; what JSON can say.
+        """
         said = json.dumps({"step": step, "about": self._about, "notes": notes}).encode()
         packed = io.BytesIO()
         np.savez(packed, notes=np.frombuffer(said, np.uint8), **arrays)
@@ -76,9 +67,10 @@ class Checkpoints:
             self.path(step), _MAGIC + hashlib.sha256(content).hexdigest().encode() + b"\n" + content
         )
 
-    def load(self, step: int) -> Checkpoint:
-        """Read one.  Damaged if its bytes are not those written; Changed if it is of another run,
-        config or data.
+    def load(self, step: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Read one: (arrays, notes), as they were saved.
+
+        Damaged if its bytes are not those written; Changed if it is of another run, config or data.
         """
         content = self.path(step).read_bytes()
         start = len(_MAGIC) + 65
@@ -99,7 +91,7 @@ class Checkpoints:
             raise Damaged(
                 f"the checkpoint of step {step} is that of step {said['step']} under another name"
             )
-        return Checkpoint(step, arrays, said["notes"])
+        return arrays, said["notes"]
 
     def usable(self) -> tuple[list[int], list[int]]:
         """(steps that can be gone on from, steps whose file is damaged).  Changed as in `load`."""

@@ -8,10 +8,9 @@ is the role it says.
 """
 
 import hashlib
-import ipaddress
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -30,7 +29,6 @@ def make(
     folder: Path | str,
     roles: Sequence[str],
     *,
-    hosts: Mapping[str, str] | None = None,
     days: float = 30,
     start: datetime | None = None,
     fresh: bool = False,
@@ -40,15 +38,14 @@ def make(
 
     Each role needs its own folder on its own machine and nothing else. The authority's key is never
     written.
-    roles: names as a config has them, each once.  hosts: {role: host name or address}, put into the
-    certificate beside the role.  days: how long they hold, > 0.  start: from when on, with a time
-    zone; default now, and five minutes earlier for clocks that disagree.  fresh: replace those that
-    are there.
+    roles: names as a config has them, each once.  days: how long they hold, > 0.  start: from when
+    on, with a time zone; default now, and five minutes earlier for clocks that disagree.  fresh:
+    replace those that are there.
     Keys are ECDSA on P-256, from the operating system's CSPRNG.
     ValueError for a wrong number of days, and where certificates are already: they would no
     longer fit the others.
     """
-    folder, hosts = Path(folder), dict(hosts or {})
+    folder = Path(folder)
     there = [path for role in roles for file in FILES if (path := folder / role / file).exists()]
     if there and not fresh:
         raise ValueError(
@@ -74,7 +71,7 @@ def make(
             key.public_key(),
             authority_key,
             span,
-            alternatives=[x509.DNSName(target(role)), *_host(hosts.get(role))],
+            alternatives=[x509.DNSName(target(role))],
         )
         place = folder / role
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -179,16 +176,6 @@ def _named(text: str) -> x509.Name:
 def _role_in(certificate: x509.Certificate) -> str:
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(names[0].value) if names else ""
-
-
-def _host(host: str | None) -> list[x509.GeneralName]:
-    """A host as a certificate writes it: an address as such, a name as such, none as nothing."""
-    if host is None:
-        return []
-    try:
-        return [x509.IPAddress(ipaddress.ip_address(host))]
-    except ValueError:
-        return [x509.DNSName(host)]
 
 
 def _signed(

@@ -17,9 +17,7 @@ ROLES = ["coordinator", "server", "A", "Bank B"]
 
 @pytest.fixture
 def folder(tmp_path):
-    certificates.make(
-        tmp_path / "certificates", ROLES, hosts={"server": "127.0.0.1", "A": "a.example"}
-    )
+    certificates.make(tmp_path / "certificates", ROLES)
     return tmp_path / "certificates"
 
 
@@ -37,9 +35,6 @@ def test_every_role_gets_its_own_and_they_pass(folder):
         read(folder, "server").extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     )
     assert alternatives.get_values_for_type(x509.DNSName) == [certificates.target("server")]
-    assert [str(ip) for ip in alternatives.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
-    names = read(folder, "A").extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert "a.example" in names.get_values_for_type(x509.DNSName)
 
 
 def test_keys_are_for_their_owner_alone_and_the_authoritys_is_nowhere(folder):

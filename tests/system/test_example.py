@@ -106,21 +106,17 @@ def test_settings_come_back_and_the_rest_stays_at_its_default(cards, tmp_path):
     assert plain.training == type(plain.training)(train_rows=len(held.y["train"]))
 
 
-def test_ports_are_free_and_all_different(cards, tmp_path):
+def test_ports_are_free_and_all_different(monkeypatch):
     ports = addresses.free_ports(40)
     assert len(set(ports)) == 40
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", ports[0]))
-        taken.listen()
-        first = addresses.PORTS
-        try:
-            addresses.PORTS = range(ports[0], ports[0] + 1)
-            with pytest.raises(
-                OSError, match=f"there are no 1 free ports of {ports[0]} to {ports[0]}"
-            ):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        # one at which somebody listens, one that was drawn before: two test suites at once have
+        # different ones
+        for port in (taken.getsockname()[1], ports[0]):
+            monkeypatch.setattr(addresses, "PORTS", range(port, port + 1))
+            with pytest.raises(OSError, match=f"there are no 1 free ports of {port} to {port}"):
                 addresses.free_ports(1)
-        finally:
-            addresses.PORTS = first
+            addresses.listening(f"127.0.0.1:{ports[0]}").close()
 
 
 @pytest.mark.parametrize(

@@ -595,10 +595,10 @@ def test_a_connection_that_stays_cut(behind_a_wire):
 def test_a_resumed_role_that_would_send_something_else_under_the_same_mask_sends_nothing(tmp_path):
     conf = made(tmp_path / "it", rows(), **SMALL)
     at, last = interrupted(conf, EVERY + 3)
-    kept = Checkpoints(conf.folder_of("A"), about={}).load(last)
+    arrays, notes = Checkpoints(conf.folder_of("A"), about={}).load(last)
     about = _about(conf.folder_of("A") / f"step-{last:09d}.checkpoint")
-    kept.arrays["theta"][0, 0] += 0.25
-    Checkpoints(conf.folder_of("A"), about=about).save(last, kept.arrays, kept.notes)
+    arrays["theta"][0, 0] += 0.25
+    Checkpoints(conf.folder_of("A"), about=about).save(last, arrays, notes)
     roles = started(conf, resume=True)
     codes = {name: role.wait() for name, role in roles.items()}
     assert codes == dict.fromkeys(conf.roles, 1)
