@@ -1,4 +1,4 @@
-"""One role in one process: `python -m spnn_system coordinator CONFIG`, or `... holder A CONFIG`."""
+"""One role in one process: `python -m spnn_system coordinator CONFIG`, or `... A CONFIG`."""
 
 import argparse
 import importlib
@@ -22,8 +22,7 @@ def start(config: Config, role: str, *, resume: bool = False, fresh: bool = Fals
     if role not in config.roles:
         raise ValueError(
             f"{config.typed} has no role {role!r}: with protocol {config.protocol.name!r} there "
-            "are "
-            f"{', '.join(config.roles)}"
+            f"are {', '.join(config.roles)}"
         )
     # gRPC's own lines: the log says who was refused
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
@@ -31,8 +30,7 @@ def start(config: Config, role: str, *, resume: bool = False, fresh: bool = Fals
     os.environ.update(dict.fromkeys(THREAD_COUNTS, str(config.training.threads)))
     from spnn_system import preflight
 
-    preflight.check_beginning(config, [role], resume=resume, fresh=fresh)
-    preflight.check(config, [role])
+    preflight.check(config, [role], resume=resume, fresh=fresh)
     if role == "coordinator" and not resume:
         preflight.keep_config(config)
     if role in NOT_HOLDERS:
@@ -43,30 +41,20 @@ def start(config: Config, role: str, *, resume: bool = False, fresh: bool = Fals
 def main(arguments: list[str] | None = None) -> int:
     """The exit code: as `start`, and 2 for bad input, which is one sentence on stderr."""
     parser = argparse.ArgumentParser(prog="python -m spnn_system", allow_abbrev=False)
-    kinds = parser.add_subparsers(dest="kind", required=True)
-    for kind in (*NOT_HOLDERS, "holder"):
-        one = kinds.add_parser(kind)
-        if kind == "holder":
-            one.add_argument("name")
-        one.add_argument("config", type=Path)
-        one.add_argument(
-            "--resume", action="store_true", help="go on from the last step that all roles have"
-        )
-        one.add_argument(
-            "--parent", type=int, help="end when this process ends: for who starts several roles"
-        )
+    parser.add_argument("role", help="coordinator, server, dealer, or a holder's name")
+    parser.add_argument("config", type=Path)
+    parser.add_argument(
+        "--resume", action="store_true", help="go on from the last step that all roles have"
+    )
+    parser.add_argument(
+        "--parent", type=int, help="end when this process ends: for who starts several roles"
+    )
     given = parser.parse_args(arguments)
     if given.parent is not None:
         die_with_parent(given.parent)
     try:
-        config = load(given.config)
-        return start(
-            config,
-            config.holder(given.name).name if given.kind == "holder" else given.kind,
-            # who starts several has asked already
-            resume=given.resume,
-            fresh=not given.resume,
-        )
+        # who starts several has asked already
+        return start(load(given.config), given.role, resume=given.resume, fresh=not given.resume)
     except (ValueError, FileNotFoundError) as error:
         print(f"ppkit: {error}", file=sys.stderr)
         return 2

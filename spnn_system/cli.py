@@ -84,25 +84,11 @@ def certs(
 ) -> None:
     """Make a private CA, whose key is thrown away, and one certificate and key for every role."""
     from spnn_system.config import load
-    from spnn_system.transport import addresses, certificates
+    from spnn_system.transport import certificates
 
     loaded = load(config)
     folder = loaded.network.certificates
-    there = [
-        file
-        for role in loaded.roles
-        for name in certificates.FILES
-        if (file := folder / role / name).exists()
-    ]
-    if there and not fresh:
-        raise ValueError(
-            f"there are certificates in {folder} already: "
-            "--fresh replaces them, and then every role needs its new ones"
-        )
-    for file in there:
-        file.unlink()
-    hosts = {role: addresses.parse(address)[0] for role, address in loaded.addresses.items()}
-    certificates.make(folder, loaded.roles, hosts=hosts, days=days)
+    certificates.make(folder, loaded.roles, days=days, fresh=fresh)
     print(
         f"Each of {', '.join(loaded.roles)} has its folder in {folder}; the key in it is for that "
         "role "

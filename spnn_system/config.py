@@ -8,7 +8,7 @@ import json
 import re
 import shlex
 import tomllib
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,8 @@ class Config:
 
     typed: the file as its user named it, quoted as a shell wants it, for sentences.
 
-    source: where the rows come from.  dealer: None where the protocol needs none.
+    source: where the rows come from.  addresses: host:port of every role that this run has:
+    coordinator, server, dealer (for ss), then the holders by name, in the file's order.
     """
 
     path: Path
@@ -39,25 +40,12 @@ class Config:
     protocol: Protocol
     model: Model
     training: Training
-    coordinator: Role
-    server: Role
-    dealer: Role | None
+    addresses: dict[str, str] = field(hash=False)
     holders: tuple[Holder, ...]
 
     @property
-    def addresses(self) -> dict[str, str]:
-        """host:port of every role that this run has, coordinator first."""
-        served = {
-            "coordinator": self.coordinator,
-            "server": self.server,
-            "dealer": self.dealer,
-            **{holder.name: holder for holder in self.holders},
-        }
-        return {role: about.address for role, about in served.items() if about is not None}
-
-    @property
     def roles(self) -> tuple[str, ...]:
-        """coordinator, server, dealer (for ss), then the holders by name, in the file's order."""
+        """All, in the order of `addresses`."""
         return tuple(self.addresses)
 
     @property
@@ -180,18 +168,22 @@ def _config(path: Path, read: dict) -> Config:
             f"[network] latency must be below the timeout of {network.timeout} s, got "
             f"{network.latency}"
         )
-    roles, typed, path = {}, shlex.quote(str(path)), path.resolve()
+    typed, path, holders = shlex.quote(str(path)), path.resolve(), _holders(path.resolve(), read)
+    where = {}
     for role in NOT_HOLDERS:
-        if role not in read and (role != "dealer" or protocol.name == "ss"):
+        is_needed = role != "dealer" or protocol.name == "ss"
+        if role not in read and is_needed:
             raise ValueError(
                 f"there is no [{role}]: a run with protocol {protocol.name!r} needs one, with its "
                 "address"
             )
-        roles[role] = section(Role, _table(read, role), f"[{role}]") if role in read else None
-    if protocol.name != "ss":
-        roles["dealer"] = None
+        if role in read:
+            served = section(Role, _table(read, role), f"[{role}]")
+            where |= {role: served.address} if is_needed else {}
+    where |= {holder.name: holder.address for holder in holders}
+    _check(where)
     network = replace(network, certificates=path.parent / network.certificates)
-    config = Config(
+    return Config(
         path=path,
         typed=typed,
         run=run,
@@ -201,11 +193,9 @@ def _config(path: Path, read: dict) -> Config:
         protocol=protocol,
         model=model,
         training=parts["training"],
-        holders=_holders(path, read),
-        **roles,
+        addresses=where,
+        holders=holders,
     )
-    _addresses(config)
-    return config
 
 
 def _top(read: dict, key: str, default: str | None = None) -> str:
@@ -282,9 +272,9 @@ def _holders(path: Path, read: dict) -> tuple[Holder, ...]:
     return tuple(replace(holder, data=path.parent / holder.data) for holder in holders)
 
 
-def _addresses(config: Config) -> None:
+def _check(of_roles: dict[str, str]) -> None:
     seen: dict[tuple[str, int], str] = {}
-    for role, address in config.addresses.items():
+    for role, address in of_roles.items():
         try:
             where = addresses.parse(address)
         except ValueError as error:

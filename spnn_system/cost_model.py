@@ -16,7 +16,6 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import pandas as pd
 import torch
 
@@ -100,8 +99,8 @@ def offline_seconds(
     compute + 8 (largest bytes on one link) / bandwidth + latency
     """
     _check(bandwidth=bandwidth, latency=latency, compute=compute)
-    n_bytes, n_rounds = _ahead(table)
-    return compute + 8 * n_bytes / bandwidth + n_rounds * latency
+    links = part(table, "offline").groupby(["sender", "receiver"])["n_bytes"].sum()
+    return compute + (8 * int(links.max()) / bandwidth + latency if len(links) else 0)
 
 
 def crossing(
@@ -110,16 +109,11 @@ def crossing(
     table_b: pd.DataFrame,
     compute_b: float,
     latency: float = 0.0,
-    *,
-    offline: bool = False,
 ) -> float | None:
     """The bandwidth at which two ways take the same online seconds, in bits per second; None if
     there is none.
 
     8 (bytes_a - bytes_b) / (fixed_b - fixed_a),  fixed = compute + rounds x latency
-
-    offline: whether what the dealer sends ahead counts too, as where the holders have to wait for
-    it (`offline_seconds`).
 
     Both are straight lines over 1/bandwidth, so there is at most one: above it the way with less
     computing is faster, below it the way with fewer bytes along its rounds. None too where they
@@ -134,8 +128,7 @@ def crossing(
     """
     _check(latency=latency, compute_a=compute_a, compute_b=compute_b)
     (bytes_a, rounds_a), (bytes_b, rounds_b) = (
-        np.add(_along(part(table, "online")), _ahead(table) if offline else (0, 0)).tolist()
-        for table in (table_a, table_b)
+        _along(part(table, "online")) for table in (table_a, table_b)
     )
     apart = (compute_b + rounds_b * latency) - (compute_a + rounds_a * latency)
     if (bytes_a - bytes_b) * apart <= 0:
@@ -293,12 +286,6 @@ def _along(rows: pd.DataFrame) -> tuple[int, int]:
     links = rows.groupby(["round", "sender", "receiver"])["n_bytes"].sum()
     busiest = links.groupby("round").max()
     return int(busiest.sum()), len(busiest)
-
-
-def _ahead(table: pd.DataFrame) -> tuple[int, int]:
-    """Bytes on the dealer's busiest link, all messages in one round; 0 and 0 without a dealer."""
-    links = part(table, "offline").groupby(["sender", "receiver"])["n_bytes"].sum()
-    return (int(links.max()), 1) if len(links) else (0, 0)
 
 
 def _seconds(rows: pd.DataFrame, bandwidth: float, latency: float, compute: float) -> float:

@@ -43,24 +43,23 @@ def check(config: Config, holders: Sequence[str] | None = None) -> int:
     holders: names; None for all.  Errors: as `read`, and ValueError that says which holder has
     other row counts than the first, or from which row on other ids.
     """
-    first: tuple[str, list[str]] | None = None
-    for name in config.names if holders is None else holders:
-        ids = _columns(config, name)[2]
-        if first is None:
-            first = name, ids
-        elif len(ids) != len(first[1]):
+    ids = {
+        name: _columns(config, name)[2] for name in (config.names if holders is None else holders)
+    }
+    first = next(iter(ids), "")
+    for name, theirs in ids.items():
+        if len(theirs) != len(ids[first]):
             raise ValueError(
-                f"all holders must have the same rows in the same order: holder {first[0]} has "
-                f"{len(first[1]):,} rows, holder {name} {len(ids):,}"
+                f"all holders must have the same rows in the same order: holder {first} has "
+                f"{len(ids[first]):,} rows, holder {name} {len(theirs):,}"
             )
-        elif ids != first[1]:
-            row = next(i for i, (one, other) in enumerate(zip(first[1], ids)) if one != other)
+        if theirs != ids[first]:
+            row = next(i for i, (one, other) in enumerate(zip(ids[first], theirs)) if one != other)
             raise ValueError(
                 f"all holders must have the same rows in the same order: the ids of holder {name} "
-                "differ from "
-                f"holder {first[0]}'s in row {row:,} (from 0) first"
+                f"differ from holder {first}'s in row {row:,} (from 0) first"
             )
-    return len(first[1]) if first else 0
+    return len(ids.get(first, ()))
 
 
 def ids_digest(ids: Sequence[str]) -> str:

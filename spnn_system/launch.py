@@ -21,7 +21,7 @@ from tqdm import tqdm
 from ppkit.lifeline import end
 from ppkit.writing import write_whole
 from spnn_system import data, preflight
-from spnn_system.config import NOT_HOLDERS, Config, load
+from spnn_system.config import Config, load
 from spnn_system.run.reports import named
 from spnn_system.run.role_folder import LOG, MESSAGES, METRICS, STATUS, private
 
@@ -141,8 +141,7 @@ def run(
     """
     config = load(path)
     roles = _chosen(config, only)
-    preflight.check_beginning(config, roles, resume=resume, fresh=fresh)
-    preflight.check(config, roles)
+    preflight.check(config, roles, resume=resume, fresh=fresh)
     data.check(config, [name for name in config.names if name in roles])
     status = config.folder_of("coordinator") / STATUS
     metrics = config.folder_of(config.label_holder) / METRICS
@@ -188,24 +187,17 @@ class _Roles:
     def start(self) -> None:
         """All of them."""
         for role in self._roles:
-            self._running[role] = self._started(role)
-
-    def _started(self, role: str) -> subprocess.Popen:
-        words = [role] if role in NOT_HOLDERS else ["holder", role]
-        command = [
-            *ROLE,
-            *words,
-            self._path,
-            "--parent",
-            str(os.getpid()),
-            *(["--resume"] if self._resume else []),
-        ]
-        with open(
-            private(self._config.folder_of(role) / LOG), "ab" if self._resume else "wb"
-        ) as log:
-            return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
+            command = [*ROLE, role, self._path, "--parent", str(os.getpid())]
+            command += ["--resume"] if self._resume else []
+            log = private(self._config.folder_of(role) / LOG)
+            with open(log, "ab" if self._resume else "wb") as said:
+                self._running[role] = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=said,
+                    start_new_session=True,
+                )
 
     def wait(self, meanwhile: Callable[[], None]) -> None:
         """Until all have ended, or those that have not had their time after another one failed.
@@ -265,10 +257,9 @@ def _bar(
     """What shows a status: one bar of steps; none where nobody watches, or where the caller is told
     of the steps.
     """
-    total = config.training.epochs * config.training.steps_per_epoch
     tell = progress and functools.cache(progress)  # each step once
     with tqdm(
-        total=total,
+        total=config.training.last_step,
         desc="starting",
         disable=None if progress is None else True,
         dynamic_ncols=True,

@@ -19,13 +19,32 @@ NOT_HERE = {
 }
 
 
-def check(config: Config, roles: Sequence[str]) -> None:
+def check(
+    config: Config, roles: Sequence[str], *, resume: bool = False, fresh: bool = False
+) -> None:
     """Refuse what these roles could not start with on this machine.
 
-    roles: of config.roles.  ValueError in one sentence that names the role: a host that nobody
+    roles: of config.roles.  resume: go on.  fresh: a new run may delete what these roles left, a
+    checkpoint or a part of a model.
+    ValueError in one sentence, that names the role where it is about one: for resume and fresh
+    together; a run that would be deleted; one that began with another config; a host that nobody
     knows, an address that is not this machine's or in use, a certificate that is missing, expired,
     another role's or another CA's, a folder that cannot be written.
     """
+    if resume and fresh:
+        raise ValueError("--resume goes on and --fresh starts anew: choose one")
+    if resume:
+        _check_unchanged(config)
+    folders = [config.folder_of(role) for role in roles]
+    left = any(
+        (folder / "parameters.npz").exists() or any(folder.glob("step-*.checkpoint"))
+        for folder in folders
+    )
+    if left and not (resume or fresh):
+        raise ValueError(
+            f"there is a run in {config.folder}: --resume goes on, --fresh starts anew and "
+            "deletes it"
+        )
     resolve(config)
     folder = config.network.certificates
     if not folder.is_dir():
@@ -52,35 +71,13 @@ def check(config: Config, roles: Sequence[str]) -> None:
             ) from None
 
 
-def check_beginning(config: Config, roles: Sequence[str], *, resume: bool, fresh: bool) -> None:
-    """Refuse to delete what these roles left, a checkpoint or a part of a model, and to go on with
-    another config.
-
-    resume: go on.  fresh: a new run may delete.  ValueError in one sentence, for both together too.
-    """
-    if resume and fresh:
-        raise ValueError("--resume goes on and --fresh starts anew: choose one")
-    if resume:
-        check_unchanged(config)
-    folders = [config.folder_of(role) for role in roles]
-    left = any(
-        (folder / "parameters.npz").exists() or any(folder.glob("step-*.checkpoint"))
-        for folder in folders
-    )
-    if left and not (resume or fresh):
-        raise ValueError(
-            f"there is a run in {config.folder}: --resume goes on, --fresh starts anew and "
-            "deletes it"
-        )
-
-
 def keep_config(config: Config) -> None:
-    """Write the config down at the coordinator, where a run begins anew, for `check_unchanged`."""
+    """Write the config down at the coordinator, where a run begins anew, for a resumption."""
     _kept(config).parent.mkdir(parents=True, exist_ok=True)
     _kept(config).write_bytes(config.path.read_bytes())
 
 
-def check_unchanged(config: Config) -> None:
+def _check_unchanged(config: Config) -> None:
     """Refuse a resumption with another config than the run began with: ValueError that names the
     keys that decide a result.
 

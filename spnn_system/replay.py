@@ -6,7 +6,6 @@ their network time is measured; for the others it is what the cost model is held
 computes anything here.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -21,7 +20,6 @@ from ppkit.lifeline import VanishingFolder
 from spnn_system.cost_model import online_seconds, part
 from spnn_system.transport import certificates
 from spnn_system.transport.addresses import free_ports
-from spnn_system.transport.admission import Admission
 from spnn_system.transport.endpoint import Endpoint
 from spnn_system.transport.shaping import Links
 
@@ -63,9 +61,6 @@ def replay(
     Returns seconds > 0, 0 if there is nothing to send.  ValueError for numbers that cannot be, and
     what an Endpoint raises.
     """
-    for name, value in (("bandwidth", bandwidth), ("latency", latency)):
-        if not 0 <= value < math.inf:
-            raise ValueError(f"{name} must be a finite number >= 0, got {value}")
     rows = part(table, "online")
     if rows.empty:
         return 0.0
@@ -79,17 +74,9 @@ def replay(
         links = Links(bandwidth=bandwidth, latency=latency, timeout=timeout)
         ends = {
             party: stack.enter_context(
-                Endpoint(
-                    party,
-                    addresses,
-                    run=_RUN,
-                    certificates=folder,
-                    links=links,
-                    admission=Admission(accepts=_accepted(plan)),
-                    log=log,
-                )
+                Endpoint(party, addresses, run=_RUN, certificates=folder, links=links, log=log)
             )
-            for party, plan in plans.items()
+            for party in plans
         }
         ready, failures = Barrier(len(plans)), []
         with ThreadPoolExecutor(len(plans)) as pool:
@@ -118,14 +105,6 @@ def _plans(rows: pd.DataFrame) -> dict[str, list[_Round]]:
     return plans
 
 
-def _accepted(plan: list[_Round]) -> dict[str, set[str]]:
-    names: dict[str, set[str]] = {}
-    for mine in plan:
-        for sender, name, _ in mine.waits:
-            names.setdefault(sender, {_OPEN}).add(name)
-    return names
-
-
 def _play(
     me: str,
     plan: list[_Round],
@@ -142,7 +121,7 @@ def _play(
     try:
         for receiver in dict.fromkeys(receiver for mine in plan for receiver, *_ in mine.sends):
             end.send(receiver, _OPEN, b"", step=0)
-        for sender in _accepted(plan):
+        for sender in dict.fromkeys(sender for mine in plan for sender, *_ in mine.waits):
             end.receive(sender, _OPEN, step=0)
         end.flush()
         ready.wait()

@@ -56,32 +56,21 @@ def _one_of(*names: str) -> dict:
     }
 
 
-def bits_per_second(value: float | str) -> float:
-    """A bandwidth in bits per second, from a number or words.  ValueError for anything else; 0
-    stands for no limit.
-
-    >>> bits_per_second("100 Mbps"), bits_per_second(2500)
-    (100000000.0, 2500.0)
-    """
-    if _number(0)(value):
-        return float(value)
-    found = _RATE.fullmatch(value.strip()) if isinstance(value, str) else None
-    if not found:
-        raise ValueError(f"bandwidth must be {BANDWIDTH}, got {value!r}")
-    return float(found[1]) * {"bps": 1.0, "Kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9}[found[2]]
-
-
 BANDWIDTH = (
     'a number of bits per second >= 0 (0: no limit), or such as "100 Kbps", "100 Mbps", "1 Gbps"'
 )
 
 
-def _is_bandwidth(value) -> bool:
-    try:
-        bits_per_second(value)
-    except ValueError:
-        return False
-    return True
+def bits_per_second(value: float | str) -> float:
+    """A bandwidth in bits per second, from a number or words; 0 stands for no limit.
+
+    >>> bits_per_second("100 Mbps"), bits_per_second(2500)
+    (100000000.0, 2500.0)
+    """
+    if not isinstance(value, str):
+        return float(value)
+    number, unit = _RATE.fullmatch(value.strip()).groups()
+    return float(number) * {"bps": 1.0, "Kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9}[unit]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +88,13 @@ class Network:
         note="without a sign of life of a role, after which everyone stops",
     )
     bandwidth: float = _setting(
-        BANDWIDTH, _is_bandwidth, 0.0, bits_per_second, note="of a link in one direction"
+        BANDWIDTH,
+        lambda value: (
+            _number(0)(value) or (isinstance(value, str) and _RATE.fullmatch(value.strip()))
+        ),
+        0.0,
+        bits_per_second,
+        note="of a link in one direction",
     )
     latency: float = _setting("seconds, 0 to 10", _number(0, 10), 0.0, float)
     record: bool = _setting(
@@ -232,6 +227,21 @@ class Training:
     def steps_per_epoch(self) -> int:
         """Batches of an epoch; the last one has what is left."""
         return -(-self.train_rows // self.batch)
+
+    @property
+    def last_step(self) -> int:
+        """Of the whole training, which begins with step 1."""
+        return self.epochs * self.steps_per_epoch
+
+    def sizes(self, n_rows: int) -> list[int]:
+        """The records of each batch when n_rows are taken in order."""
+        return [min(self.batch, n_rows - start) for start in range(0, n_rows, self.batch)]
+
+    def saves_after(self, step: int) -> bool:
+        """Whether every role writes a checkpoint after this step: every so many, and at the end of
+        each epoch.
+        """
+        return step % self.checkpoint_every == 0 or step % self.steps_per_epoch == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,11 @@ import queue
 import secrets
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from spnn_system.config import Config
-from spnn_system.run.console import say
 from spnn_system.run.plan import Progress
-from spnn_system.run.reports import REPORT
+from spnn_system.run.reports import REPORT, say
 from spnn_system.transport.endpoint import Endpoint, LinkError, Stopped
 from spnn_system.transport.shaping import Clock, WallClock
 
@@ -107,11 +106,9 @@ class ControlChannel:
 
     def give_up(self, why: str, about: str | None) -> None:
         """Tell the coordinator that this role stops, and wait a little for its sentence to all."""
-        try:
+        with suppress(LinkError):  # the coordinator may be what is gone, or has said why before
             self.report("stopped", why=why, role=about, timeout=GIVING_UP)
             self.over.wait(LAST_WORD)
-        except LinkError:
-            pass  # the coordinator may be what is gone, or has said why before
         if self.over.is_set():
             say(self.sentence)
 
@@ -190,10 +187,8 @@ class ControlChannel:
             f"{self.config.network.stuck:g} s: "
             "this role stops"
         )
-        try:
+        with suppress(LinkError):
             self.report("stopped", why="stuck", role=None, timeout=GIVING_UP)
-        except LinkError:
-            pass
         self.stop("this role hangs")
         if not self._work_ended.wait(GIVEN_TO_END):
             self._last_words()

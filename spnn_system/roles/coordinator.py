@@ -1,5 +1,5 @@
-"""The coordinator waits for all roles, splits the graph, starts, watches, ends; it sees no data,
-weights or values between.
+"""The coordinator waits for all roles, tells all how wide each one's part of the graph is, starts,
+watches, ends; it sees no data, weights or values between.
 
 What it hears is what `reports.HEARD` lets be said, and nothing else; what it says is a plan, and
 go, test, end or stop.
@@ -15,11 +15,9 @@ from contextlib import closing, suppress
 from ppkit.writing import write_whole
 from spnn_system.config import Config
 from spnn_system.roles.roster import Roster
-from spnn_system.run.console import notices, say
 from spnn_system.run.message_log import MessageLog
-from spnn_system.run.plan import Plan
-from spnn_system.run.reports import ORDER, REPORT, WHY_STOPPED, named
-from spnn_system.run.role_folder import MESSAGES, RECORD, STATUS, RoleFolder
+from spnn_system.run.reports import ORDER, REPORT, WHY_STOPPED, named, notice, say
+from spnn_system.run.role_folder import MESSAGES, STATUS, RoleFolder
 from spnn_system.transport.admission import Admission
 from spnn_system.transport.endpoint import Endpoint, LinkError, Unrecorded
 from spnn_system.transport.shaping import Clock, WallClock
@@ -48,15 +46,13 @@ def main(config: Config, *, resume: bool = False) -> int:
     folder = RoleFolder(config, "coordinator")
     log = MessageLog(folder.path / MESSAGES)
     if not resume:
-        for name in (RECORD, MESSAGES):
-            (folder.path / name).unlink(missing_ok=True)
+        folder.clear()
     elif not (folder.path / STATUS).exists():
         raise ValueError("there is nothing to go on from: start without --resume")
-    for notice in notices(config):
-        say(notice)
+    say(notice(config))
     code, sentence, late = 0, "", False
     with closing(folder), folder.endpoint(Admission(accepts={}), log.add) as endpoint:
-        coordinator = Coordinator(config, endpoint, resume=resume, log=log.add)
+        coordinator = Coordinator(config, endpoint, resume=resume)
         endpoint.on_call(REPORT, coordinator.roster.hear)
         try:
             coordinator.run()
@@ -81,9 +77,8 @@ def main(config: Config, *, resume: bool = False) -> int:
 class Coordinator:
     """One run, from the first hello to the last word.
 
-    resume: go on from the last step that all roles have a checkpoint of.  log: takes a line for
-    every refusal.
-    clock: of all silence; None for the machine's.
+    resume: go on from the last step that all roles have a checkpoint of.  clock: of all silence;
+    None for the machine's.
     """
 
     def __init__(
@@ -92,12 +87,11 @@ class Coordinator:
         endpoint: Endpoint,
         *,
         resume: bool = False,
-        log: Callable[[dict], None] | None = None,
         clock: Clock | None = None,
     ):
         self.config, self._endpoint, self._resume = config, endpoint, resume
         self._clock = clock or WallClock(threading.Event())
-        self.roster = Roster(config, self._clock, log)
+        self.roster = Roster(config, self._clock)
         self._others = list(self.roster.roles)
         self._timeout = config.network.timeout
         self._shown, self._shown_at, self._state = None, 0.0, "starting"
@@ -113,13 +107,12 @@ class Coordinator:
         )
         self._wait(lambda: roster.all_here, at_start=True)
         columns = [seen[name].hello["columns"] for name in self.config.names]
-        plan = Plan.of(self.config, columns=columns, start=self._first_step())
+        plan = {"kind": "plan", "columns": columns, "start": self._first_step()}
         say("all roles are here: the training begins")
-        for role in self._others:
-            self._tell([role], plan.words(self.config, role))
+        self._tell(self._others, plan)
         self._state = "setting up"
         dealer = [role for role in self._others if role == "dealer"]
-        while not self._is_enough(plan):
+        while not self._is_enough():
             self._state = "dealing ahead" if dealer else "training"
             self._tell(dealer, {"kind": "go"})
             self._wait(lambda: all(seen[role].ready for role in dealer))
@@ -136,7 +129,7 @@ class Coordinator:
             "the test AUC too"
         )
 
-    def _is_enough(self, plan: Plan) -> bool:
+    def _is_enough(self) -> bool:
         """Once all are ready: whether the training is over, by its last step or by the label
         holder's rule to stop.
         """
@@ -148,8 +141,8 @@ class Coordinator:
         )
         for one in seen:
             one.ready = None
-        return step >= plan.last_step or (
-            reached and step % plan.training.steps_per_epoch == 0 and step > 0
+        return step >= self.roster.last_step or (
+            reached and step % self.config.training.steps_per_epoch == 0 and step > 0
         )
 
     def stop(self, sentence: str, seconds: float) -> None:

@@ -4,7 +4,6 @@ data.
 
 from spnn_system.config import Config
 from spnn_system.roles.party import Life, Party
-from spnn_system.roles.protocol_side import positions, seek, side_of
 from spnn_system.roles.row_order import RowOrder, agreed_key
 
 
@@ -20,27 +19,22 @@ def work(party: Party) -> None:
     own while it deals, so that all can go on from the same step. With secretly reshuffled rows and
     triples for rows of a data set (the lean form) it is told the order, by the first holder.
     """
-    config, plan, messages, saves = party.config, party.plan, party.messages, party.saves
-    n_train, batch = plan.training.train_rows, plan.training.batch
-    side = side_of(config, party.role, plan, party.root, resume=party.resume)
+    config, messages, side = party.config, party.messages, party.side
+    n_train = config.training.train_rows
     n_test = messages.receive_counts(config.names[0], "test rows", "n")["n"]
-    party.schedule.expect(n_test)
-    order = RowOrder(n_train, batch, agreed_key(config, party.role, party.root, messages))
+    party.expect(n_test)
+    key = agreed_key(config, party.role, party.root, messages)
+    order = RowOrder(n_train, config.training.batch, key)
     messages.run(side.connect())
     messages.run(side.prepare(n_train))
+    party.saves.begin(party.plan.start, side)
 
-    kept = saves.restore(plan.start)
-    if kept is None:
-        saves.save({}, {"streams": positions(side)})
-    else:
-        seek(side, kept.notes["streams"])
-
-    for epoch in party.schedule.epochs():
+    for epoch in party.epochs():
         began, batches = party.progress.step, order.epoch(epoch)
-        for number in party.schedule.steps():
+        for number in party.steps():
             messages.run(side.deal(batches[number]))
-            if party.schedule.saves_now:
-                saves.save({}, {"streams": positions(side)}, keep_from=began)
+            if party.saves_now:
+                party.saves.save(keep_from=began)
         messages.flush()
 
     party.progress.step += 1

@@ -18,12 +18,8 @@ STOPPED, BAD_INPUT, INTERRUPTED = 1, 2, 130  # exit codes
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT)
 
 
-class RowsDiffer(ValueError):
+class RowsDiffer(Malformed):
     """Two holders do not have the same rows.  role: the other one."""
-
-    def __init__(self, sentence: str, role: str):
-        super().__init__(sentence)
-        self.role = role
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +37,7 @@ class Failure:
     sentence: str
 
 
-# The first kind that fits: RowsDiffer, Damaged and the others that are ValueErrors stand before
-# ValueError.
+# The first kind that fits: RowsDiffer is a Malformed too, and Damaged and others are ValueErrors.
 _KINDS = (
     (Stopped, STOPPED, None),
     (Unrecorded, STOPPED, "disk"),
@@ -58,7 +53,7 @@ _KINDS = (
     (ValueError, STOPPED, "values"),
     (KeyboardInterrupt, INTERRUPTED, "interrupted"),
 )
-_ABOUT_ANOTHER = (RowsDiffer, Malformed, Silent, Rejected, OutOfTurn)
+_ABOUT_ANOTHER = (Malformed, Silent, Rejected, OutOfTurn)
 
 
 def failure_of(error: BaseException, folder: Path) -> Failure:

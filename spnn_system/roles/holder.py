@@ -13,9 +13,8 @@ from spnn_system import data
 from spnn_system.config import Config
 from spnn_system.roles.failures import RowsDiffer
 from spnn_system.roles.party import Life, Party
-from spnn_system.roles.protocol_side import positions, seek, side_of
 from spnn_system.roles.row_order import RowOrder, agreed_key
-from spnn_system.roles.weights import Optimiser, Start, loss_factor
+from spnn_system.roles.weights import Optimiser, Start
 from spnn_system.run.checkpoints import write_secret
 from spnn_system.run.role_folder import METRICS
 
@@ -40,53 +39,39 @@ class HolderWork:
 
     def __init__(self, party: Party, X: torch.Tensor, y: torch.Tensor | None, ids: list[str]):
         self.party, self.messages, self.X, self.y, self.ids = party, party.messages, X, y, ids
-        self.plan = plan = party.plan
-        self.n, self.last_width = plan.training.train_rows, plan.model.hidden[-1]
-        self.side = side_of(party.config, party.role, plan, party.root, resume=party.resume)
-        start = Start(party.root, seed=party.teaching_seed)
-        self.theta = start.theta(plan.columns, plan.width, party.config.names.index(party.role))
-        self.parameters = {"theta": self.theta}
-        self.output = None
-        if y is not None:
-            self.output = start.output(plan.columns, plan.model.hidden)
-            self.parameters |= dict(self.output.named_parameters())
-        self.optimiser = Optimiser(
-            list(self.parameters.values()),
-            name=plan.training.optimiser,
-            lr=plan.training.lr,
-            stream=party.root,
-        )
-        self.losses: list[float] = []  # of every finished epoch
-        self.running = 0.0  # of the present one: the sum over its records so far
-        self.seconds: dict[str, list[float] | float] = {"online": [], "offline": []}
+        self.config, self.training, self.side = party.config, party.config.training, party.side
+        self.n, self.widths = self.training.train_rows, party.config.model.hidden
+        start, columns = Start(party.config, party.root), party.plan.columns
+        self.theta = start.theta(columns, party.config.names.index(party.role))
+        self.output = start.output(columns) if y is not None else None
 
     def do(self) -> None:
         """All of it, in order."""
-        party, plan, side = self.party, self.plan, self.side
+        party, side = self.party, self.side
         began = time.perf_counter()
         self._compare_rows()
-        party.schedule.expect(len(self.X) - self.n)
-        key = agreed_key(party.config, party.role, party.root, self.messages)
-        order = RowOrder(self.n, plan.training.batch, key)
+        party.expect(len(self.X) - self.n)
+        key = agreed_key(self.config, party.role, party.root, self.messages)
+        order = RowOrder(self.n, self.training.batch, key)
         self.messages.run(side.connect())
         side.load(self.X[: self.n])
         self.messages.run(side.prepare())
-        self._restore()
+        self._begin()
         self.seconds["once"] = time.perf_counter() - began
         waits = time.perf_counter()
-        for epoch in party.schedule.epochs(self._reached):
+        for epoch in party.epochs(self._reached):
             began, batches = self._spent("offline", epoch, waits), order.epoch(epoch)
-            for number in party.schedule.steps():
+            for number in party.steps():
                 self._step(batches[number])
-                if party.progress.step % plan.training.steps_per_epoch == 0:
+                if party.progress.step % self.training.steps_per_epoch == 0:
                     self.losses.append(self.running / self.n)
                     self.running = 0.0
-                if party.schedule.saves_now:
+                if party.saves_now:
                     began = self._spent("online", epoch, began)
-                    self._save()
+                    party.saves.save(losses=self.losses, running=self.running, seconds=self.seconds)
             waits = self._spent("online", epoch, began)
         self._test(order)
-        party.saves.leave(self.parameters)
+        party.saves.leave()
 
     def _spent(self, on: str, epoch: int, since: float) -> float:
         """Add the seconds since then to those of an epoch, over all resumptions; returns the time
@@ -102,13 +87,13 @@ class HolderWork:
         """Every holder tells every other how many rows it has and the digest of their ids; the
         first tells the rest.
         """
-        config, me = self.party.config, self.party.role
+        config, me = self.config, self.party.role
         mine = {"rows": len(self.X), "ids": data.ids_digest(self.ids)}
         others = [name for name in config.names if name != me]
         for name in others:
             self.messages.send(name, "rows and ids", mine)
         if me == config.names[0]:
-            for receiver in ("server", *(["dealer"] if config.dealer is not None else [])):
+            for receiver in (role for role in ("server", "dealer") if role in config.roles):
                 self.messages.send(receiver, "test rows", {"n": len(self.X) - self.n})
         for name in others:
             theirs = self.messages.receive_counts(name, "rows and ids", "rows")
@@ -129,7 +114,7 @@ class HolderWork:
         messages.run(self.side.step(rows, self.theta))
         if self.output is not None:
             h_L = messages.receive_tensor(
-                "server", "h_L", (len(rows), self.last_width)
+                "server", "h_L", (len(rows), self.widths[-1])
             ).requires_grad_()
             loss = classification_loss(self.output(h_L), self.y[rows])
             if not math.isfinite(value := float(loss.detach())):
@@ -138,11 +123,11 @@ class HolderWork:
                     "rate"
                 )
             self.running += value * len(rows)
-            factor = loss_factor(self.plan.training.optimiser, len(rows))
-            summed = loss * factor if factor != 1.0 else loss
-            back, *gradients = torch.autograd.grad(summed, [h_L, *self.output.parameters()])
+            # SGLD is on the summed loss, SGD on the mean one
+            lost = loss * len(rows) if self.training.optimiser == "sgld" else loss
+            back, *gradients = torch.autograd.grad(lost, [h_L, *self.output.parameters()])
             messages.send("server", "dL/dh_L", back)
-        G = messages.receive_tensor("server", "dL/dh1", (len(rows), self.plan.width))
+        G = messages.receive_tensor("server", "dL/dh1", (len(rows), self.widths[0]))
         self.optimiser.step([(G.T @ self.side.batch).T, *gradients])
 
     def _test(self, order: RowOrder) -> None:
@@ -156,7 +141,7 @@ class HolderWork:
             for rows in order.in_turn(len(X)):
                 messages.run(self.side.step(rows, self.theta))
                 if self.output is not None:
-                    h_L = messages.receive_tensor("server", "h_L", (len(rows), self.last_width))
+                    h_L = messages.receive_tensor("server", "h_L", (len(rows), self.widths[-1]))
                     logits.append(self.output(h_L)[:, 0])
                 progress.step += 1
         self.seconds["test"] = time.perf_counter() - began
@@ -164,14 +149,14 @@ class HolderWork:
             return
         from ppkit import evaluation  # here: it brings scikit-learn, which takes seconds to load
 
-        config, y = self.party.config, self.y[self.n :].numpy()
+        config, y = self.config, self.y[self.n :].numpy()
         z = torch.cat(logits).double().numpy()
         metrics = {
             "run": config.run,
             "source": config.source,
             "secrets": config.protocol.origin,
             "epochs": len(self.losses),
-            "steps": len(self.losses) * self.plan.training.steps_per_epoch,
+            "steps": len(self.losses) * self.training.steps_per_epoch,
             "losses": self.losses,
             "test_auc": evaluation.auc(y, z),
             "test_loss": evaluation.log_loss(y, z),
@@ -179,7 +164,9 @@ class HolderWork:
             "test_positives": int(y.sum()),
             "seconds": self.seconds,
         }
-        write_secret(self.party.folder / METRICS, json.dumps(metrics, indent=1).encode())
+        write_secret(
+            config.folder_of(self.party.role) / METRICS, json.dumps(metrics, indent=1).encode()
+        )
 
     def _reached(self) -> bool:
         """Whether the last epoch's loss is below what the label holder's rule to stop says; False
@@ -188,30 +175,25 @@ class HolderWork:
         return (
             bool(self.losses)
             and self.output is not None
-            and self.losses[-1] < self.plan.training.stop_below
+            and self.losses[-1] < self.training.stop_below
         )
 
-    def _save(self) -> None:
-        arrays = {name: value.detach().numpy() for name, value in self.parameters.items()}
-        self.party.saves.save(
-            arrays | self.optimiser.state,
-            {
-                "streams": positions(self.side),
-                "losses": self.losses,
-                "running": self.running,
-                "seconds": self.seconds,
-            },
+    def _begin(self) -> None:
+        """Start, or go on, with what a checkpoint keeps beside the parameters."""
+        parameters = {"theta": self.theta}
+        if self.output is not None:
+            parameters |= dict(self.output.named_parameters())
+        self.optimiser = Optimiser(parameters.values(), self.training, self.party.root)
+        notes = self.party.saves.begin(
+            self.party.plan.start,
+            self.side,
+            parameters,
+            self.optimiser,
+            losses=[],
+            running=0.0,
+            seconds={"online": [], "offline": []},
         )
-
-    def _restore(self) -> None:
-        kept = self.party.saves.restore(self.plan.start)
-        if kept is None:
-            self._save()
-            return
-        with torch.no_grad():
-            for name, value in self.parameters.items():
-                value.copy_(torch.from_numpy(kept.arrays[name]))
-        self.optimiser.state = kept.arrays
-        self.losses, self.running = list(kept.notes["losses"]), kept.notes["running"]
-        self.seconds = kept.notes["seconds"]
-        seek(self.side, kept.notes["streams"])
+        # of every finished epoch; of the present one: the sum over its records so far
+        self.losses: list[float] = notes["losses"]
+        self.running: float = notes["running"]
+        self.seconds: dict[str, list[float] | float] = notes["seconds"]

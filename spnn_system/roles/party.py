@@ -3,60 +3,81 @@ done with.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
+from ppkit.spnn.holders import Side
 from ppkit.spnn.randomness import Stream
 from spnn_system.config import Config
 from spnn_system.roles.control_channel import COORDINATOR, ControlChannel
 from spnn_system.roles.failures import STOPPED, Failure, failure_of
 from spnn_system.roles.messages import Messages
-from spnn_system.roles.protocol_side import admission, warm_up
+from spnn_system.roles.protocol_side import admission, side_of, warm_up
 from spnn_system.roles.saves import Saves
-from spnn_system.roles.schedule import Schedule
 from spnn_system.run import plan as plans
 from spnn_system.run.checkpoints import Checkpoints, root_secret
-from spnn_system.run.console import notices, say
 from spnn_system.run.journal import Journal
 from spnn_system.run.message_log import MessageLog
 from spnn_system.run.plan import Plan, Progress
-from spnn_system.run.reports import ORDER, named
+from spnn_system.run.reports import ORDER, named, notice, say
 from spnn_system.run.role_folder import MESSAGES, METRICS, RoleFolder
 from spnn_system.transport.endpoint import LinkError, Stopped
 
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """What one role works with, once all are here and the plan is known.
+    """What one role works with, once all are here and the plan is known, and the epochs and steps
+    through which the coordinator leads it.
 
     root: the Stream that all its secrets come from; with secrets = "teaching" that of the config's
     seed, NOT SECRET.
-    resume: whether the run goes on.  progress: the step it is at, which all it sends carries.
+    side: its side of the protocol.  progress: the step it is at, which all it sends carries.
     """
 
     config: Config
     role: str
-    resume: bool
     root: Stream
     plan: Plan
+    side: Side
     progress: Progress
     messages: Messages
     saves: Saves
-    schedule: Schedule
+
+    def expect(self, n_test: int) -> None:
+        """From now on messages of steps that this run does not have are refused; n_test: rows to
+        test on.
+        """
+        training = self.config.training
+        self.messages.endpoint.turn(0, training.last_step + 1 + len(training.sizes(n_test)))
+
+    def epochs(self, reached: Callable[[], bool] = lambda: False) -> Iterator[int]:
+        """Each epoch that the coordinator lets begin (or go on after a resumption), from 0; ends
+        when it says test.
+
+        reached: asked at the end of every epoch: whether the label holder's rule to stop holds.
+        """
+        while True:
+            self.messages.control.tell("ready", step=self.progress.step, reached=reached())
+            if self.messages.control.order("go", "test")["kind"] == "test":
+                return
+            yield self.progress.step // self.config.training.steps_per_epoch
+
+    def steps(self) -> Iterator[int]:
+        """The batches of an epoch that were not gone through, from 0; the step of each is the
+        present one while it runs.
+        """
+        n_steps = self.config.training.steps_per_epoch
+        for batch in range(self.progress.step % n_steps, n_steps):
+            self.progress.step += 1
+            yield batch
 
     @property
-    def folder(self) -> Path:
-        """The role's own."""
-        return self.config.folder_of(self.role)
-
-    @property
-    def teaching_seed(self) -> int | None:
-        """The seed that everything repeats from; None where secrets are secret."""
-        return self.config.training.seed if self.config.protocol.secrets == "teaching" else None
+    def saves_now(self) -> bool:
+        """Whether every role writes a checkpoint after the present step."""
+        return self.config.training.saves_after(self.progress.step)
 
 
 class Life:
@@ -74,11 +95,8 @@ class Life:
         )
         self.journal, self.log = Journal(path), MessageLog(path / MESSAGES)
         if not resume:
-            self.checkpoints.clear()
-            self.journal.clear()
             self.folder.clear()
-        secret = root_secret(path, resume=resume)
-        self.root = Stream(secret)
+        self.root = Stream(root_secret(path, resume=resume))
         if config.protocol.secrets == "teaching":
             self.root = Stream.seeded_for_teaching(config.training.seed).derive(role)
         self.control = ControlChannel(config, role, self.progress, last_words=self._write_log)
@@ -90,8 +108,7 @@ class Life:
         columns: the role's own features, None where it has none.
         """
         torch.set_num_threads(self.config.training.threads)
-        for notice in notices(self.config):
-            say(notice)
+        say(notice(self.config))
         endpoint = self.control.endpoint = self.folder.endpoint(
             admission(self.config, self.role), self.log.add
         )
@@ -142,20 +159,19 @@ class Life:
         plan = plans.checked(
             control.order("plan"), config, role, columns=columns, resume=self.resume, saved=usable
         )
-        self.progress.last = plan.last_step
+        self.progress.last = config.training.last_step
         saves = Saves(self.checkpoints, self.journal, self.log, control, self.progress)
         saves.recall(plan.start, usable)
         say("all roles are here: the training begins")
         return Party(
             config,
             role,
-            self.resume,
             self.root,
             plan,
+            side_of(config, role, plan.columns, self.root, resume=self.resume),
             self.progress,
             Messages(control.endpoint, self.journal, control, self.progress),
             saves,
-            Schedule(plan, control.endpoint, control, self.progress),
         )
 
     def _finish(self) -> None:

@@ -3,23 +3,26 @@ it takes.
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from ppkit.spnn import protocols
+from ppkit.spnn.holders import Side
 from ppkit.spnn.messages import Transcript
 from ppkit.spnn.paillier_keys import PrivateKey, PublicKey, generate_keys
 from ppkit.spnn.randomness import Stream
 from spnn_system.config import Config
 from spnn_system.run.checkpoints import write_secret
-from spnn_system.run.plan import Plan
 from spnn_system.transport.admission import Admission
 
 SMALL = 1 << 20  # bytes: no small word is longer
 
 
-def side_of(config: Config, role: str, plan: Plan, root: Stream, *, resume: bool):
+def side_of(
+    config: Config, role: str, columns: Sequence[int], root: Stream, *, resume: bool
+) -> Side:
     """`protocols.side_of` for a role.  root: where all of its secrets come from.
 
     The server of he keeps its key, for as long as the run can go on: a resumed run must encrypt for
@@ -35,8 +38,8 @@ def side_of(config: Config, role: str, plan: Plan, root: Stream, *, resume: bool
         protocol=config.protocol.name,
         form=config.protocol.form,
         names=config.names,
-        columns=plan.columns,
-        width=plan.width,
+        columns=columns,
+        width=config.model.hidden[0],
         stream=root,
         **choices,
     )
@@ -62,17 +65,6 @@ def warm_up(config: Config, role: str) -> None:
     )
     protocol.prepare([torch.zeros(2, 1)] * k)
     protocol.forward([0, 1], [torch.zeros(1, config.model.hidden[0])] * k)
-
-
-def positions(side) -> dict[str, int]:
-    """Where each stream stands that a side draws from in sequence."""
-    return {name: stream.position for name, stream in side.streams.items()}
-
-
-def seek(side, kept: dict[str, int]) -> None:
-    """Put the streams of a side that was connected and prepared anew to where they stood."""
-    for name, stream in side.streams.items():
-        stream.seek(kept[name])
 
 
 def admission(config: Config, role: str) -> Admission:

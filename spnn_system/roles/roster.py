@@ -3,9 +3,7 @@ who is silent.
 """
 
 import threading
-import time
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from spnn_system.config import Config
@@ -31,13 +29,13 @@ class Roster:
     """All other roles of a run; they report in threads of the transport, and one thread takes their
     reports in turn.
 
-    clock: by which the others are silent or not.  log: takes a line for every refusal.
+    clock: by which the others are silent or not.
     """
 
-    def __init__(self, config: Config, clock: Clock, log: Callable[[dict], None] | None = None):
-        self.config, self._clock, self._log = config, clock, log
+    def __init__(self, config: Config, clock: Clock):
+        self.config, self._clock = config, clock
         self.roles = {role: Seen() for role in config.roles if role != "coordinator"}
-        self.last_step = config.training.steps_per_epoch * config.training.epochs
+        self.last_step = config.training.last_step
         self._reports: deque[tuple[str, dict]] = deque()
         self._change, self._hearing = threading.Condition(), threading.Lock()
 
@@ -45,12 +43,7 @@ class Roster:
         """The control calls of all roles end here, each in a thread of the transport.  ValueError
         refuses one.
         """
-        try:
-            seen = self._admitted(role, said)
-        except ValueError as error:
-            if self._log is not None:
-                self._log({"event": "refused", "at": time.time(), "from": role, "why": str(error)})
-            raise
+        seen = self._admitted(role, said)
         # a process that hung, and woke up after a resumption
         if seen.session and said["session"] != seen.session:
             return {"stop": "this run was started anew without this process"}

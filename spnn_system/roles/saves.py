@@ -4,13 +4,17 @@ from.
 
 import io
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import torch
 
+from ppkit.spnn.holders import Side
+from ppkit.spnn.randomness import Stream
 from spnn_system.roles.control_channel import ControlChannel
-from spnn_system.run.checkpoints import Checkpoint, Checkpoints, write_secret
+from spnn_system.roles.weights import Optimiser
+from spnn_system.run.checkpoints import Checkpoints, write_secret
 from spnn_system.run.journal import SET_UP, Journal
 from spnn_system.run.message_log import MessageLog
 from spnn_system.run.plan import Progress
@@ -20,7 +24,11 @@ KEPT = 3  # checkpoints of a role that are kept
 
 
 class Saves:
-    """What one role keeps to go on, each checkpoint with the journal of what was sent after it."""
+    """What one role keeps to go on, each checkpoint with the journal of what was sent after it.
+
+    A checkpoint has the role's parameters, where its optimiser's noise and the streams of its side
+    of the protocol stand, and notes.
+    """
 
     def __init__(
         self,
@@ -32,20 +40,25 @@ class Saves:
     ):
         self._checkpoints, self._journal, self._log = checkpoints, journal, log
         self._control, self._progress = control, progress
+        self._parameters: Mapping[str, torch.Tensor] = {}
+        self._optimiser: Optimiser | None = None
+        self._streams: Mapping[str, Stream] = {}
 
-    def save(
-        self, arrays: dict[str, np.ndarray], notes: dict[str, Any], *, keep_from: int | None = None
-    ) -> None:
+    def save(self, *, keep_from: int | None = None, **notes: Any) -> None:
         """Write the checkpoint of the present step, tell the coordinator, and drop those that
         nobody will ask for.
 
         keep_from: keep all from this step on (the dealer is ahead of the others), besides the last
-        ones before.
+        ones before.  notes: what JSON can say.
         """
-        step = self._progress.step
+        step, noise = self._progress.step, self._optimiser.state if self._optimiser else {}
         # first: a checkpoint without its part of the journal is of no use
         self._journal.begin(step)
-        self._checkpoints.save(step, arrays, {**notes, "journal": self._journal.sizes()})
+        notes |= {
+            "streams": {name: stream.position for name, stream in self._streams.items()},
+            "journal": self._journal.sizes(),
+        }
+        self._checkpoints.save(step, self._arrays() | noise, notes)
         self._log.write()
         self._control.tell("saved", step=step)
         there = self._checkpoints.steps()
@@ -64,22 +77,44 @@ class Saves:
         if start is not None:
             for step in usable:
                 if step >= start:
-                    self._journal.recall(
-                        start, at_least=self._checkpoints.load(step).notes["journal"]
-                    )
+                    self._journal.recall(start, at_least=self._checkpoints.load(step)[1]["journal"])
         self._journal.begin(SET_UP)
 
-    def restore(self, start: int | None) -> Checkpoint | None:
-        """The checkpoint of a step, from now on the present one; None in a new run."""
+    def begin(
+        self,
+        start: int | None,
+        side: Side,
+        parameters: Mapping[str, torch.Tensor] = MappingProxyType({}),
+        optimiser: Optimiser | None = None,
+        **notes: Any,
+    ) -> dict[str, Any]:
+        """Once a role is set up: the first checkpoint of a new run, or everything put back to where
+        a resumed one goes on; returns the notes, these or those of then.
+
+        start: the step to go on from, which becomes the present one; None: a new run.  side: was
+        connected and prepared anew.  parameters, optimiser: the role's own, from now on in every
+        checkpoint.
+        """
+        self._parameters, self._optimiser, self._streams = parameters, optimiser, side.streams
         if start is None:
-            return None
-        kept = self._checkpoints.load(start)
+            self.save(**notes)
+            return notes
+        arrays, kept = self._checkpoints.load(start)
         self._checkpoints.keep({step for step in self._checkpoints.steps() if step <= start})
         self._progress.step = start
+        for name, value in parameters.items():
+            value.detach().copy_(torch.from_numpy(arrays[name]))
+        if optimiser is not None:
+            optimiser.state = arrays
+        for name, stream in self._streams.items():
+            stream.seek(kept["streams"][name])
         return kept
 
-    def leave(self, parameters: Mapping[str, torch.Tensor]) -> None:
+    def leave(self) -> None:
         """This role's own part of the model: parameters.npz in its own folder."""
         packed = io.BytesIO()
-        np.savez(packed, **{name: value.detach().numpy() for name, value in parameters.items()})
+        np.savez(packed, **self._arrays())
         write_secret(self._checkpoints.folder / PARAMETERS, packed.getvalue())
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {name: value.detach().numpy() for name, value in self._parameters.items()}

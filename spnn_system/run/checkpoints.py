@@ -6,8 +6,6 @@ import hashlib
 import io
 import json
 import os
-import zipfile
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +31,6 @@ def write_secret(path: Path, content: bytes) -> None:
     write_whole(path, content, mode=0o600, durable=True)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Checkpoint:
-    """A role's part after a step.  arrays: parameters and the like.  notes: positions of streams,
-    losses; what JSON can say.
-    """
-
-    step: int
-    arrays: dict[str, np.ndarray] = field(repr=False)
-    notes: dict[str, Any] = field(repr=False)
-
-
 class Checkpoints:
     """The checkpoints of one role, in its own folder: step-000010.checkpoint and so on.
 
@@ -55,7 +42,6 @@ class Checkpoints:
 
     def __init__(self, folder: Path, *, about: dict[str, str]):
         self.folder, self._about = folder, dict(about)
-        folder.mkdir(parents=True, exist_ok=True)
 
     def path(self, step: int) -> Path:
         return self.folder / f"step-{step:09d}.checkpoint"
@@ -69,9 +55,10 @@ class Checkpoints:
         )
 
     def save(self, step: int, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
-        """Write the checkpoint after a step.  OSError where the disk is full; those before stay."""
-        if "notes" in arrays:
-            raise ValueError("no array may be called 'notes'")
+        """Write the checkpoint after a step.  OSError where the disk is full; those before stay.
+
+        arrays: parameters and the like.  notes: positions of streams, losses; what JSON can say.
+        """
         said = json.dumps({"step": step, "about": self._about, "notes": notes}).encode()
         packed = io.BytesIO()
         np.savez(packed, notes=np.frombuffer(said, np.uint8), **arrays)
@@ -80,9 +67,10 @@ class Checkpoints:
             self.path(step), _MAGIC + hashlib.sha256(content).hexdigest().encode() + b"\n" + content
         )
 
-    def load(self, step: int) -> Checkpoint:
-        """Read one.  Damaged if its bytes are not those written; Changed if it is of another run,
-        config or data.
+    def load(self, step: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Read one: (arrays, notes), as they were saved.
+
+        Damaged if its bytes are not those written; Changed if it is of another run, config or data.
         """
         content = self.path(step).read_bytes()
         start = len(_MAGIC) + 65
@@ -90,12 +78,9 @@ class Checkpoints:
             raise Damaged(
                 f"the checkpoint of step {step} is damaged: its SHA-256 is not that of its content"
             )
-        try:
-            with np.load(io.BytesIO(content[start:]), allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-            said = json.loads(arrays.pop("notes").tobytes())
-        except (ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise Damaged(f"the checkpoint of step {step} cannot be read: {error}") from None
+        with np.load(io.BytesIO(content[start:]), allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        said = json.loads(arrays.pop("notes").tobytes())
         for what, value in self._about.items():
             if said["about"].get(what) != value:
                 raise Changed(
@@ -106,7 +91,7 @@ class Checkpoints:
             raise Damaged(
                 f"the checkpoint of step {step} is that of step {said['step']} under another name"
             )
-        return Checkpoint(step, arrays, said["notes"])
+        return arrays, said["notes"]
 
     def usable(self) -> tuple[list[int], list[int]]:
         """(steps that can be gone on from, steps whose file is damaged).  Changed as in `load`."""
@@ -124,12 +109,6 @@ class Checkpoints:
         for step in set(self.steps()) - steps:
             self.path(step).unlink(missing_ok=True)
 
-    def clear(self) -> None:
-        """Remove all, for a run that starts anew, and what an ended one left half written."""
-        self.keep(set())
-        for path in self.folder.glob("step-*.checkpoint.*part"):
-            path.unlink()
-
 
 def root_secret(folder: Path, *, resume: bool) -> bytes:
     """The 32 bytes that all secrets of one role come from, in its own folder (0600).
@@ -141,7 +120,6 @@ def root_secret(folder: Path, *, resume: bool) -> bytes:
     """
     path = folder / "secret.key"
     if not resume:
-        path.unlink(missing_ok=True)
         write_secret(path, os.urandom(32).hex().encode())
     try:
         secret = bytes.fromhex(path.read_text("ascii"))

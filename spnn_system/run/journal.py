@@ -60,13 +60,6 @@ class Journal:
             if name == "setup" or name.isdigit()
         )
 
-    def clear(self) -> None:
-        """Forget all, for a run that starts anew with another root secret."""
-        self.close()
-        for start in self.starts():
-            self.path(start).unlink()
-        self._known.clear()
-
     def sizes(self) -> dict[str, int]:
         """Bytes of whole lines of every part by its start, to be noted in a checkpoint: a part only
         grows.

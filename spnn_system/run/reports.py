@@ -1,11 +1,13 @@
-"""What the other roles may report to the coordinator, and nothing else; and why a role stops, in
-words.
+"""What a role says: to the coordinator what it may report, and nothing else; to the person who
+started it sentences on stderr.
 """
 
 import re
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
-from spnn_system.config import NOT_HOLDERS
+from spnn_system.config import NOT_HOLDERS, Config
 
 REPORT, ORDER = "report", "order"  # the calls to the coordinator, and from it
 # what a role may say, and which keys it has beside kind and session
@@ -95,3 +97,21 @@ def _are_steps(value: object, steps: int) -> bool:
 
 def _is_hex(value: object) -> bool:
     return isinstance(value, str) and _HEX.fullmatch(value) is not None
+
+
+def say(sentence: str) -> None:
+    """One line, "ppkit: ..."; nothing for no sentence, or where nobody listens any more."""
+    if sentence:
+        with suppress(OSError):
+            print(f"ppkit: {sentence}", file=sys.stderr, flush=True)
+
+
+def notice(config: Config) -> str:
+    """What every role says of its secrets when it starts; "" where there is nothing to say."""
+    if config.protocol.secrets == "teaching":
+        return f"secrets: {config.protocol.origin}"
+    kept = (
+        "record = true: received.frames keeps all that came here, seeds of masks too: remove it "
+        "after the lesson"
+    )
+    return kept if config.network.record else ""

@@ -46,9 +46,10 @@ class RoleFolder:
             ) from None
 
     def clear(self) -> None:
-        """Remove what an earlier run left, but its checkpoints and journal."""
-        for name in (MESSAGES, METRICS, PARAMETERS, RECORD, *SECRETS):
-            (self.path / name).unlink(missing_ok=True)
+        """Remove what an earlier run left, for one that starts anew."""
+        for pattern in (*SECRETS, "step-*", "journal-*.txt", RECORD, MESSAGES, METRICS, PARAMETERS):
+            for path in self.path.glob(pattern):
+                path.unlink()
 
     def forget_secrets(self) -> None:
         """All roles are done: nobody goes on from here."""

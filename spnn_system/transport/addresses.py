@@ -2,10 +2,16 @@
 that are free.
 """
 
+import getpass
 import random
 import socket
+import tempfile
+from pathlib import Path
+
+from filelock import FileLock
 
 PORTS = range(20_000, 32_000)  # below those that systems give to outgoing connections
+_DRAWN: list[FileLock] = []  # held until this process ends
 
 
 def parse(address: str) -> tuple[str, int]:
@@ -46,13 +52,20 @@ def listening(address: str) -> socket.socket:
 def free_ports(n: int) -> list[int]:
     """n different ports of 127.0.0.1 on which nothing listens now.  OSError if there are not as
     many.
+
+    They are this process's for as long as it lives: another one of this user that draws meanwhile
+    gets others, also where nothing listens at them yet.
     """
-    found: list[int] = []
+    found, folder = [], Path(tempfile.gettempdir(), f"ppkit-ports-{getpass.getuser()}")
+    folder.mkdir(mode=0o700, exist_ok=True)
     for port in random.SystemRandom().sample(PORTS, len(PORTS)):
+        lock = FileLock(folder / str(port), blocking=False, thread_local=False)
         try:
+            lock.acquire()
             listening(f"127.0.0.1:{port}").close()
-        except OSError:
+        except OSError:  # a Timeout of the lock is one too
             continue
+        _DRAWN.append(lock)
         found.append(port)
         if len(found) == n:
             return found

@@ -33,10 +33,3 @@ class Admission:
     accepts: Mapping[str, set[str]] | None = None
     largest: int | None = None
     backlog: int = BACKLOG
-
-    def __post_init__(self):
-        if (self.largest is not None and self.largest < 0) or self.backlog < 1:
-            raise ValueError(
-                "largest must be >= 0 or None and backlog > 0, "
-                f"got largest={self.largest}, backlog={self.backlog}"
-            )

@@ -8,10 +8,9 @@ is the role it says.
 """
 
 import hashlib
-import ipaddress
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -30,36 +29,33 @@ def make(
     folder: Path | str,
     roles: Sequence[str],
     *,
-    hosts: Mapping[str, str] | None = None,
     days: float = 30,
     start: datetime | None = None,
+    fresh: bool = False,
 ) -> None:
     """A new authority, and for every role folder/<role>/ with ca.pem, certificate.pem and key.pem
     (0600).
 
     Each role needs its own folder on its own machine and nothing else. The authority's key is never
     written.
-    roles: names, each once, 1 to 64 characters that can name a folder.  hosts: {role: host name or
-    address}, put into the certificate beside the role.  days: how long they hold, > 0.  start: from
-    when on, with a time zone; default now, and five minutes earlier for clocks that disagree.
+    roles: names as a config has them, each once.  days: how long they hold, > 0.  start: from when
+    on, with a time zone; default now, and five minutes earlier for clocks that disagree.  fresh:
+    replace those that are there.
     Keys are ECDSA on P-256, from the operating system's CSPRNG.
-    ValueError for a wrong name or number of days, and where certificates are already: they would no
+    ValueError for a wrong number of days, and where certificates are already: they would no
     longer fit the others.
     """
-    folder, hosts = Path(folder), dict(hosts or {})
-    if not roles or len(set(roles)) != len(roles):
-        raise ValueError(f"roles must be names, each once, got {list(roles)}")
-    for role in roles:
-        _check_name(role)
-        if any((folder / role / file).exists() for file in FILES):
-            raise ValueError(
-                f"{folder / role} holds certificates already: delete {folder}, or name another "
-                "folder"
-            )
-    if set(hosts) - set(roles):
-        raise ValueError(f"hosts names {sorted(set(hosts) - set(roles))}, which are no roles")
+    folder = Path(folder)
+    there = [path for role in roles for file in FILES if (path := folder / role / file).exists()]
+    if there and not fresh:
+        raise ValueError(
+            f"there are certificates in {folder} already: "
+            "--fresh replaces them, and then every role needs its new ones"
+        )
     if not 0 < days <= 3650:
         raise ValueError(f"days must be > 0 and at most 3650, got {days}")
+    for path in there:
+        path.unlink()
     begin = start or datetime.now(UTC) - _CLOCK_SKEW
     span = begin, begin + timedelta(days=days)
     authority_key = ec.generate_private_key(ec.SECP256R1())
@@ -75,7 +71,7 @@ def make(
             key.public_key(),
             authority_key,
             span,
-            alternatives=[x509.DNSName(target(role)), *_host(hosts.get(role))],
+            alternatives=[x509.DNSName(target(role))],
         )
         place = folder / role
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -98,7 +94,6 @@ def check(folder: Path | str, role: str, *, config: str = "CONFIG") -> None:
     in a sentence.
     ValueError otherwise: one sentence that names the file and what is wrong with it.
     """
-    _check_name(role)
     place = Path(folder) / role
     missing = [file for file in FILES if not (place / file).is_file()]
     if missing:
@@ -174,20 +169,6 @@ def peer(context: grpc.ServicerContext) -> str:
     return context.auth_context()["x509_common_name"][0].decode()
 
 
-def _check_name(role: str) -> None:
-    """ValueError for a name that cannot stand in a certificate and name a folder."""
-    fits = (
-        isinstance(role, str)
-        and 1 <= len(role) <= 64
-        and role.isprintable()
-        and role not in (".", "..")
-    )
-    if not fits or any(sign in role for sign in "/\\:"):
-        raise ValueError(
-            f"a role's name has 1 to 64 printable characters, none of / \\ :, got {role!r}"
-        )
-
-
 def _named(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
@@ -195,16 +176,6 @@ def _named(text: str) -> x509.Name:
 def _role_in(certificate: x509.Certificate) -> str:
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(names[0].value) if names else ""
-
-
-def _host(host: str | None) -> list[x509.GeneralName]:
-    """A host as a certificate writes it: an address as such, a name as such, none as nothing."""
-    if host is None:
-        return []
-    try:
-        return [x509.IPAddress(ipaddress.ip_address(host))]
-    except ValueError:
-        return [x509.DNSName(host)]
 
 
 def _signed(

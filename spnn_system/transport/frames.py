@@ -12,7 +12,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ MAX_BYTES = 1 << 32  # nor a frame
 _HEAD_BYTES, _JSON_BYTES, _TEXT = 1 << 14, 1 << 20, 200
 _START = b"PPK1" + (b"<" if sys.byteorder == "little" else b">")
 _OPENING = len(_START) + 4
+ROWS, COLUMNS = "C", "F"  # which lie one after the other in a body
 _DTYPES = {"float32": 4, "float64": 8, "int32": 4, "int64": 8, "uint8": 1}
 
 
@@ -60,8 +61,8 @@ class Head:
     frame: Frame
     kind: str
     shape: tuple[int, ...]
-    strides: tuple[int, ...]
     dtype: str
+    order: str
     body_bytes: int
     head_bytes: int
 
@@ -72,11 +73,10 @@ class Head:
 
 
 def pack(frame: Frame) -> bytes:
-    """A frame as bytes; a tensor keeps dtype, shape and strides, so that a column-major product
-    arrives column-major.
+    """A frame as bytes; a tensor keeps dtype and shape, and a matrix whose columns lie one after
+    the other keeps that too, so that products with it round as in one process.
 
-    A tensor with gaps or repeated elements (a slice, an expanded one) is closed up, its dimensions
-    in the same order.
+    Any other tensor (a slice, an expanded one) arrives with its rows one after the other.
     ValueError for a payload or a field that does not fit.
 
     >>> frame = unpack(pack(Frame("first-try", "A", "server", 0, 1, "online", "words", b"abc")))
@@ -92,8 +92,6 @@ def pieces(frame: Frame, size: int = PIECE_BYTES) -> list[bytes]:
 
     size: 1 to PIECE_BYTES; a first piece with a longer head is longer.
     """
-    if not 1 <= size <= PIECE_BYTES:
-        raise ValueError(f"size must be between 1 and {PIECE_BYTES}, got {size}")
     about, body = _body(frame.payload)
     texts = [frame.run, frame.sender, frame.receiver, frame.phase, frame.name]
     problem = _wrong(texts, [frame.number, frame.step])
@@ -115,8 +113,6 @@ def unpack(*parts: bytes) -> Frame:
 
     Malformed, with the reason, for anything that `pieces` did not make.
     """
-    if not parts:
-        raise Malformed("a frame has at least one piece")
     head = opening(parts[0])
     found = sum(map(len, parts))
     if found != head.total_bytes:
@@ -130,17 +126,7 @@ def unpack(*parts: bytes) -> Frame:
             raise Malformed(f"the body is no JSON: {error}") from None
         if not isinstance(payload, dict):
             raise Malformed("the JSON body is no dict")
-    shell = head.frame
-    return Frame(
-        shell.run,
-        shell.sender,
-        shell.receiver,
-        shell.number,
-        shell.step,
-        shell.phase,
-        shell.name,
-        payload,
-    )
+    return replace(head.frame, payload=payload)
 
 
 def opening(part: bytes) -> Head:
@@ -152,7 +138,7 @@ def opening(part: bytes) -> Head:
         raise Malformed(f"a head of {length} bytes is too long or not all there")
     try:
         fields = json.loads(bytes(part[_OPENING : _OPENING + length]))
-        *texts, number, step, kind, dtype, shape, strides, size = fields
+        *texts, number, step, kind, dtype, shape, order, size = fields
     except (ValueError, TypeError, RecursionError):
         raise Malformed("the head is no list of fields in JSON") from None
     problem = (
@@ -160,14 +146,14 @@ def opening(part: bytes) -> Head:
     )
     if problem or size > MAX_BYTES:
         raise Malformed(problem or f"a body has at most {MAX_BYTES} bytes, this one says {size}")
-    _check_form(kind, dtype, shape, strides, size)
+    _check_form(kind, dtype, shape, order, size)
     run, sender, receiver, phase, name = texts
     return Head(
         Frame(run, sender, receiver, number, step, phase, name, b""),
         kind,
         tuple(shape),
-        tuple(strides),
         dtype,
+        order,
         size,
         _OPENING + length,
     )
@@ -199,61 +185,38 @@ def _wrong(texts: list[Any], counts: list[Any]) -> str | None:
     return None
 
 
-def _check_form(kind: Any, dtype: Any, shape: Any, strides: Any, size: int) -> None:
-    """Malformed unless kind and form make sense and a dense tensor of them fills the body
-    exactly.
-    """
+def _check_form(kind: Any, dtype: Any, shape: Any, order: Any, size: int) -> None:
+    """Malformed unless kind and form make sense and a tensor of them fills the body exactly."""
     if kind not in ("tensor", "bytes", "json"):
         raise Malformed(f"a body is tensor, bytes or json, got {kind!r:.60}")
     if kind != "tensor":
-        if (dtype, shape, strides) != ("", [], []) or (kind == "json" and size > _JSON_BYTES):
+        if (dtype, shape, order) != ("", [], "") or (kind == "json" and size > _JSON_BYTES):
             raise Malformed(
                 f"a body of kind {kind} has no shape, and JSON at most {_JSON_BYTES} bytes"
             )
         return
-    lists = (
-        isinstance(shape, list) and isinstance(strides, list) and len(shape) == len(strides) <= 8
-    )
-    if (
-        not isinstance(dtype, str)
-        or dtype not in _DTYPES
-        or not lists
-        or _wrong([], shape + strides)
+    right = isinstance(shape, list) and len(shape) <= 8 and not _wrong([], shape)
+    if not (
+        right
+        and isinstance(dtype, str)
+        and dtype in _DTYPES
+        and (order == ROWS or order == COLUMNS and len(shape) == 2)
     ):
         raise Malformed(
-            f"no tensor has dtype {dtype!r:.60}, shape {shape!r:.60}, strides {strides!r:.60}"
+            f"no tensor has dtype {dtype!r:.60}, shape {shape!r:.60}, order {order!r:.60}"
         )
-    if math.prod(shape) * _DTYPES[dtype] != size or not _dense(shape, strides):
-        raise Malformed(
-            f"shape {shape} with strides {strides} does not fill {size} bytes of {dtype} without "
-            "gap or overlap"
-        )
-
-
-def _dense(shape, strides) -> bool:
-    """Whether every element has a place of its own and no place is left over; any strides do where
-    there is at most one.
-    """
-    if math.prod(shape) <= 1:
-        return math.prod(length or 1 for length in shape) <= 1 << 32 and all(
-            stride <= 1 << 32 for stride in strides
-        )
-    expected = 1
-    for stride, length in sorted(
-        (stride, length) for length, stride in zip(shape, strides) if length != 1
-    ):
-        if stride != expected:
-            return False
-        expected *= length
-    return all(stride <= 1 << 32 for stride in strides)
+    # torch multiplies lengths, also those beside one of 0
+    too_long = math.prod(length or 1 for length in shape) > 1 << 32
+    if too_long or math.prod(shape) * _DTYPES[dtype] != size:
+        raise Malformed(f"shape {shape} does not fill {size} bytes of {dtype}")
 
 
 def _body(payload: Any) -> tuple[list, memoryview | bytes]:
-    """What the head says of a payload (kind, dtype, shape, strides), and its bytes, without a copy
+    """What the head says of a payload (kind, dtype, shape, order), and its bytes, without a copy
     where that can be.
     """
     if isinstance(payload, (bytes, bytearray, memoryview)):
-        return ["bytes", "", [], []], memoryview(payload).cast("B") if payload else b""
+        return ["bytes", "", [], ""], memoryview(payload).cast("B") if payload else b""
     if isinstance(payload, dict):
         try:
             body = json.dumps(payload, allow_nan=False).encode()
@@ -265,7 +228,7 @@ def _body(payload: Any) -> tuple[list, memoryview | bytes]:
             raise ValueError(
                 f"a dict takes at most {_JSON_BYTES} bytes as JSON, this one {len(body)}"
             )
-        return ["json", "", [], []], body
+        return ["json", "", [], ""], body
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(payload, torch.Tensor):
         raise ValueError(f"a payload is a tensor, bytes or a dict, got {type(payload).__name__}")
@@ -275,16 +238,10 @@ def _body(payload: Any) -> tuple[list, memoryview | bytes]:
             f"a tensor that is sent has one of the types {', '.join(_DTYPES)}, got {dtype}"
         )
     tensor = payload.detach()
-    if not _dense(tensor.shape, tensor.stride()):
-        order = sorted(range(tensor.dim()), key=lambda d: -tensor.stride(d))
-        tensor = (
-            tensor.permute(order)
-            .contiguous()
-            .permute([order.index(d) for d in range(tensor.dim())])
-        )
-    flat = tensor.as_strided((tensor.numel(),), (1,))
-    body = memoryview(flat.numpy()).cast("B") if tensor.numel() else b""
-    return ["tensor", dtype, list(tensor.shape), list(tensor.stride())], body
+    turned = tensor.dim() == 2 and tensor.t().is_contiguous() and not tensor.is_contiguous()
+    flat = (tensor.t() if turned else tensor).contiguous().reshape(-1)
+    body = memoryview(flat.numpy()).cast("B") if len(flat) else b""
+    return ["tensor", dtype, list(tensor.shape), COLUMNS if turned else ROWS], body
 
 
 def _tensor(head: Head, bodies: list[bytes | memoryview]) -> torch.Tensor:
@@ -293,10 +250,10 @@ def _tensor(head: Head, bodies: list[bytes | memoryview]) -> torch.Tensor:
     """
     import torch
 
-    tensor = torch.empty_strided(head.shape, head.strides, dtype=getattr(torch, head.dtype))
+    flat = torch.empty(math.prod(head.shape), dtype=getattr(torch, head.dtype))
     if head.body_bytes:
-        room, at = memoryview(tensor.as_strided((tensor.numel(),), (1,)).numpy()).cast("B"), 0
+        room, at = memoryview(flat.numpy()).cast("B"), 0
         for body in bodies:
             room[at : at + len(body)] = body
             at += len(body)
-    return tensor
+    return flat.view(head.shape[::-1]).t() if head.order == COLUMNS else flat.view(head.shape)

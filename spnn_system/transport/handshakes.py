@@ -24,13 +24,12 @@ class Handshakes:
         self._clock, self._log = clock, log
         # the other ends of the connections that have shown a certificate
         self._shown: set[str] = set()
-        self._lock, self._closed, self._timer = threading.Lock(), False, None
+        self._lock = threading.Lock()
 
     def begin(self) -> None:
         """A connection begins to shake hands."""
         with self._lock:
             self.begun.append(self._clock.now())
-            self._look_later()
 
     def succeed(self, peer: str) -> None:
         """The other end of a connection has shown a valid certificate.  peer: gRPC's name of that
@@ -42,13 +41,12 @@ class Handshakes:
                 self.begun and self.begun.popleft()
 
     def count_failed(self) -> None:
-        """Log how many have had their time."""
+        """Log how many have had their time; to be called now and then."""
         with self._lock:
-            self._timer, failed = None, 0
+            failed = 0
             while self.begun and self.begun[0] + ENOUGH_SECONDS <= self._clock.now():
                 self.begun.popleft()
                 failed += 1
-            self._look_later()
         if failed:
             self._log(
                 {
@@ -59,17 +57,3 @@ class Handshakes:
                     "why": f"{REFUSED_BY_TLS}: {failed}",
                 }
             )
-
-    def close(self) -> None:
-        """Count no more."""
-        with self._lock:
-            self._closed = True
-            if self._timer is not None:
-                self._timer.cancel()
-
-    def _look_later(self) -> None:
-        if self._timer is None and self.begun and not self._closed:
-            wait = self.begun[0] + ENOUGH_SECONDS - self._clock.now()
-            self._timer = threading.Timer(wait, self.count_failed)
-            self._timer.daemon = True
-            self._timer.start()

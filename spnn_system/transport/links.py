@@ -95,17 +95,13 @@ class Outgoing:
         self._change = threading.Condition()
         # not acknowledged; the first `_next` of them are on this stream already
         self._kept: deque[_Item] = deque()
-        self._next = self._number = self._stream = 0
+        self._next = self._stream = 0
+        self.number = 0  # of the message that `put` takes next
         self._alive, self._is_silent, self._call = 0.0, False, None
         # the last new piece; the stream that repeated some since the last sign
         self._furthest, self._repeats = (-1, 0), None
         self._thread = threading.Thread(target=self._run, name=f"to {receiver}", daemon=True)
         self._thread.start()
-
-    @property
-    def number(self) -> int:
-        """Of the message that `put` takes next."""
-        return self._number
 
     def put(self, parts: Sequence[bytes], about: dict) -> None:
         """Send these pieces after all that was put before; about: the line for the log, given back
@@ -115,8 +111,8 @@ class Outgoing:
             now = self._clock.now()
             if not self._kept:
                 self._alive = now
-            self._kept.append(_Item(self._number, parts, now, about))
-            self._number += 1
+            self._kept.append(_Item(self.number, parts, now, about))
+            self.number += 1
             self._change.notify_all()
 
     def wake(self) -> None:

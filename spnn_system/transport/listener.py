@@ -138,7 +138,6 @@ class Listener:
 
     def close(self) -> None:
         """End the streams at once, let calls that are being answered end, and serve no more."""
-        self.handshakes.close()
         with self._inbox.change:
             streams = list(self._streams)
         for context in streams:
@@ -271,10 +270,11 @@ class Listener:
     def _answered(
         self, handler: Callable[[str, dict], dict], role: str, frame: Frame
     ) -> tuple[grpc.StatusCode | None, str]:
-        """The handler's answer in JSON, or the status and sentence of its failure."""
+        """The handler's answer in JSON, or the status and sentence of its refusal or failure."""
         try:
             return None, json.dumps(handler(role, frame.payload), allow_nan=False)
         except (ValueError, LinkError) as error:
+            self._log({"event": "refused", "at": time.time(), "from": role, "why": str(error)})
             return _Code.FAILED_PRECONDITION, str(error)
         except Exception as error:  # its text may hold values that the caller is not to see
             kind = type(error).__name__

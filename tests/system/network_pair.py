@@ -1,7 +1,6 @@
 """Two roles on loopback for the tests of the transport, and a way to a role that can be cut."""
 
 import contextlib
-import os
 import socket
 import threading
 
@@ -11,11 +10,6 @@ from spnn_system.transport import addresses, certificates
 from spnn_system.transport.admission import Admission
 from spnn_system.transport.endpoint import Endpoint, Stopped
 from spnn_system.transport.shaping import Links
-
-# Ports are free when they are looked for and used later: two workers of xdist must not look at the
-# same ones.
-_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8
-addresses.PORTS = range(20_000 + 1_500 * _WORKER, 21_500 + 1_500 * _WORKER)
 
 
 def loopback(*roles):

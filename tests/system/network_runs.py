@@ -93,6 +93,25 @@ def started(conf, *, resume=False, paths=None, first=None) -> dict:
     }
 
 
+class Forked:
+    """What the launcher starts with subprocess.Popen, forked by the nursery instead: the same
+    roles, without the seconds in which each of them loads torch.
+    """
+
+    def __init__(self, command, *, stdout, **_):
+        role, path = command[command.index("spnn_system") + 1 :][:2]
+        conf = config.load(path)
+        self._role = nursery().start(conf, role, resume="--resume" in command)
+        self.pid = self._role.pid
+
+    @property
+    def returncode(self):
+        return self._role.code()
+
+    poll = lambda self: self.returncode
+    wait = lambda self: self._role.wait()
+
+
 def finished(conf, **how) -> dict:
     """Run all roles to their end, which must be a good one."""
     roles = started(conf, **how)

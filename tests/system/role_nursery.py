@@ -6,6 +6,7 @@ there is over because a machine is slow, and the clock by which a role judges si
 where a test says so.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -96,10 +97,9 @@ class Nursery:
         log.parent.mkdir(parents=True, exist_ok=True)
         for which in ("signs", "links"):
             ahead(log, which).write_bytes(b"")
-        words = [name] if name in ("coordinator", "server", "dealer") else ["holder", name]
         pid = self.ask(
             "start",
-            [*words, str(path or config.path), *(["--resume"] if resume else [])],
+            [name, str(path or config.path), *(["--resume"] if resume else [])],
             str(log),
             PATIENT + first,
         )
@@ -123,11 +123,21 @@ def main() -> None:
         warm = protocols.protocol_of(name, [1, 1], form=form, transcript=Transcript("sizes"))
         warm.prepare([torch.zeros(2, 1)] * 2)
         warm.forward([0, 1], [torch.zeros(1, 4)] * 2)
+    ended = {}
+
+    def reap(*_):
+        """Whoever waits for a process by its number sees that it has gone."""
+        with contextlib.suppress(ChildProcessError):
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                ended[found[0]] = os.waitstatus_to_exitcode(found[1])
+
+    signal.signal(signal.SIGCHLD, reap)
     for line in sys.stdin:
         match json.loads(line):
             case ["start", arguments, log, first]:
                 answer = os.fork()
                 if not answer:
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                     become(log)
                     code = 1
                     try:
@@ -143,8 +153,7 @@ def main() -> None:
                         sys.stderr.flush()
                         os._exit(code)
             case ["poll", pid]:
-                done, status = os.waitpid(pid, os.WNOHANG)
-                answer = os.waitstatus_to_exitcode(status) if done else None
+                answer = ended.get(pid)
             case ["ready"]:
                 answer = "ready"
         print(json.dumps(answer), flush=True)

@@ -216,19 +216,17 @@ def test_nothing_sent_takes_the_time_of_computing():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("offline", [False, True])
 @pytest.mark.parametrize("latency", [0.0, 0.05])
-def test_at_the_crossing_both_take_as_long_and_on_either_side_another_is_faster(latency, offline):
+def test_at_the_crossing_both_take_as_long_and_on_either_side_another_is_faster(latency):
     ss, he = (
         epoch_table((14, 14), (8, 8), n_rows=100, batch=50, **KINDS[kind])
         for kind in ("published", "he")
     )
-    at = crossing(ss, 0.01, he, 0.5, latency, offline=offline)
-    assert at == crossing(he, 0.5, ss, 0.01, latency, offline=offline) and math.isfinite(at)
+    at = crossing(ss, 0.01, he, 0.5, latency)
+    assert at == crossing(he, 0.5, ss, 0.01, latency) and math.isfinite(at)
 
     def seconds(table, bandwidth, compute):
-        ahead = offline_seconds(table, bandwidth=bandwidth, latency=latency) if offline else 0.0
-        return online_seconds(table, bandwidth=bandwidth, latency=latency, compute=compute) + ahead
+        return online_seconds(table, bandwidth=bandwidth, latency=latency, compute=compute)
 
     def gap(bandwidth):
         return seconds(ss, bandwidth, 0.01) - seconds(he, bandwidth, 0.5)

@@ -239,13 +239,13 @@ def without_tls(folder, tmp_path):
     return None
 
 
-def failed_handshakes(server, lines):
-    """How many the log has once those that began have had their time."""
+def failed_handshakes(server, lines, n):
+    """Whether the log has as many once those that began have had their time."""
     until(lambda: server._listener.handshakes.begun)
     server._clock.move(server._clock.time + FAR)
-    # as its timer does
-    server._listener.handshakes.count_failed()
-    return sum(int(line["why"].split(": ")[1]) for line in lines if line.get("from") == "unknown")
+    counted = lambda: [line["times"] for line in lines if line.get("from") == "unknown"]
+    until(lambda: sum(counted()) >= n)
+    return sum(counted()) == n
 
 
 @pytest.fixture
@@ -264,7 +264,7 @@ def test_without_a_certificate_of_this_authority_nobody_gets_in(timed, folder, t
         code, _, taken = knock(addresses["server"], credentials(folder, tmp_path), [good()])
         assert code is Code.UNAVAILABLE and taken == [], credentials
     still_takes_a_good_one(server, addresses["server"], folder)
-    assert failed_handshakes(server, lines) == 3, "who has one is not counted"
+    assert failed_handshakes(server, lines, 3), "who has one is not counted"
     assert {line["why"].split(":")[0] for line in lines.refusal()} == {
         "connections that showed no valid certificate of this run's authority"
     }
@@ -322,7 +322,7 @@ def test_an_expired_certificate_does_not_get_in(folder, tmp_path, capfd):
         code, _, taken = knock(
             addresses["server"], certificates.dialling(tmp_path / "old", "A"), [good()]
         )
-        assert code is Code.UNAVAILABLE and taken == [] and failed_handshakes(server, lines) == 1
+        assert code is Code.UNAVAILABLE and taken == [] and failed_handshakes(server, lines, 1)
         still_takes_a_good_one(server, addresses["server"], tmp_path / "good")
     assert "certificate has expired" in capfd.readouterr().err
     with pytest.raises(ValueError, match="expired on"):
@@ -413,7 +413,7 @@ def peak_bytes(act):
 def said(n_bytes, sent):
     """A frame that says n_bytes, in pieces, of which so many are sent."""
     head = json.dumps(
-        ["r", "A", "server", "online", "good", 0, 1, "bytes", "", [], [], n_bytes]
+        ["r", "A", "server", "online", "good", 0, 1, "bytes", "", [], "", n_bytes]
     ).encode()
     yield b"PPK1<" + len(head).to_bytes(4, "big") + head
     for _ in range(sent):
@@ -431,7 +431,8 @@ def said(n_bytes, sent):
         (
             {},
             Code.FAILED_PRECONDITION,
-            r"server keeps at most 2147483648 bytes of A that it has not read, and has no room for 4294967\d+",
+            r"server keeps at most 2147483648 bytes of A that it has not read, "
+            r"and has no room for 4294967\d+",
         ),
     ],
 )
@@ -658,9 +659,6 @@ def test_steps_out_of_turn_are_refused_at_the_door_and_repetitions_are_not(place
     assert ask(good(number=1, step=5), good(number=2, step=7)) == (Code.OK, "", [1, 2])
     server.turn(0, math.inf)
     assert ask(good(number=3, step=1 << 40)) == (Code.OK, "", [3])
-    for low, high in ((-1, 3), (4, 3), (math.nan, 3)):
-        with pytest.raises(ValueError, match="0 <= low <= high must hold, got low="):
-            server.turn(low, high)
 
 
 # two endpoints with each other
@@ -850,8 +848,10 @@ def test_a_handler_can_refuse_and_its_mishaps_are_not_told(tmp_path):
         with pytest.raises(Rejected, match=r"failed to answer 'mishap' \(KeyError\)") as rejected:
             pair.A.call("server", "mishap", {})
         assert "must not see" not in str(rejected.value)
-        assert [line["why"] for line in lines if line.get("event") == "failed"] == [
-            "KeyError: 'a value that the caller must not see'"
+        told = [(line["event"], line["why"]) for line in lines if "event" in line]
+        assert told[:2] == [
+            ("refused", "A came too late"),
+            ("failed", "KeyError: 'a value that the caller must not see'"),
         ]
         with pytest.raises(Rejected, match="answers no call 'what'"):
             pair.A.call("server", "what", {})
@@ -990,7 +990,8 @@ import sys, time
 from spnn_system.transport.endpoint import Endpoint
 from spnn_system.transport.shaping import Links
 at = {"A": sys.argv[1], "server": sys.argv[2]}
-with Endpoint("server", at, run="r", certificates=sys.argv[3], links=Links(timeout=600.0)) as server:
+how = dict(run="r", certificates=sys.argv[3], links=Links(timeout=600.0))
+with Endpoint("server", at, **how) as server:
     print("up", flush=True)
     print(server.receive("A", "m", step=0), flush=True)
     time.sleep(600)
@@ -1052,39 +1053,8 @@ def test_a_port_in_use_and_other_wrong_settings_are_refused(folder):
     ):
         with pytest.raises(ValueError, match="A cannot serve at"):
             make(at={"A": address})
-    with pytest.raises(ValueError, match=r"addresses must have one for 'C' itself"):
-        make("C")
-    for wrong in (
-        {"bandwidth": -1},
-        {"latency": -1},
-        {"timeout": 0},
-        {"timeout": math.inf},
-        {"latency": math.nan},
-    ):
-        with pytest.raises(
-            ValueError, match="bandwidth and latency must be >= 0 and timeout > 0, got"
-        ):
-            make(**wrong)
-    for wrong in ({"largest": -1}, {"backlog": 0}):
-        with pytest.raises(
-            ValueError, match="largest must be >= 0 or None and backlog > 0, got largest="
-        ):
-            make(**wrong)
     with pytest.raises(ValueError, match=r"certificates of A are not in .*missing"):
         make(certificates=folder / "nowhere")
-
-
-def test_nobody_sends_to_or_waits_for_a_role_that_is_not_there(tmp_path):
-    with Pair(tmp_path) as pair:
-        for act in (
-            lambda: pair.A.send("B", "x", b"", step=0),
-            lambda: pair.A.receive("B", "x", step=0),
-            lambda: pair.A.send("A", "x", b"", step=0),
-            lambda: pair.A.receive("A", "x", step=0),
-            lambda: pair.A.call("B", "x", {}),
-        ):
-            with pytest.raises(ValueError, match=r"A can (send to|receive from) \['server'\], got"):
-                act()
 
 
 def test_leaving_waits_for_acknowledgements_and_ends_every_thread(tmp_path):

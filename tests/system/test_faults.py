@@ -84,11 +84,13 @@ def at_step(self, *what, **how):
 
 Messages.send = at_step
 """
-# When all have said that they saved what lies before, and until the test or the end of the run lets
-# it go on.
+# When all have said that they saved what lies before, and the coordinator has heard of this step (a
+# sign of life of the step before may be all that it knows), and until the test or the end of the
+# run lets it go on.
 HOLD = """
         while self.control._saved != {saved}:
             time.sleep(0.005)
+        self.control.report("alive", step={step})
         held.touch()
         while not go_on.exists() and not self.control.over.is_set():
             time.sleep(0.005)
@@ -159,7 +161,7 @@ def last_saved(step: int) -> int:
 
 def at_step(step: int, do: str) -> str:
     """Code that a role runs once before the first thing that it sends at a step."""
-    return AT_STEP.replace("{step}", str(step)).replace("        {do}\n", do)
+    return AT_STEP.replace("        {do}\n", do).replace("{step}", str(step))
 
 
 def hold(step: int) -> str:
@@ -431,7 +433,8 @@ UNWRITTEN = """
 import errno
 from spnn_system.transport import endpoint
 
-class Full:                                # a disk that is full after 6 writes: a coordinator gets three reports a role at least
+# a disk that is full after 6 writes: a coordinator gets three reports a role at least
+class Full:
     closed, n = False, 0
     def write(self, content):
         self.n += 1
@@ -528,9 +531,9 @@ def test_a_full_disk(tmp_path, role):
 def behind_a_wire(tmp_path):
     """(config, the config files by role, wire): all others reach the server over a wire."""
     conf = made(tmp_path / "it", rows(), **SMALL)
-    wire = Wire(conf.server.address)
+    wire = Wire(conf.addresses["server"])
     through = conf.path.with_name("through.toml")
-    through.write_text(conf.path.read_text().replace(conf.server.address, wire.address))
+    through.write_text(conf.path.read_text().replace(conf.addresses["server"], wire.address))
     yield conf, {role: through for role in conf.roles if role != "server"}, wire
     wire.close()
 
@@ -592,10 +595,10 @@ def test_a_connection_that_stays_cut(behind_a_wire):
 def test_a_resumed_role_that_would_send_something_else_under_the_same_mask_sends_nothing(tmp_path):
     conf = made(tmp_path / "it", rows(), **SMALL)
     at, last = interrupted(conf, EVERY + 3)
-    kept = Checkpoints(conf.folder_of("A"), about={}).load(last)
+    arrays, notes = Checkpoints(conf.folder_of("A"), about={}).load(last)
     about = _about(conf.folder_of("A") / f"step-{last:09d}.checkpoint")
-    kept.arrays["theta"][0, 0] += 0.25
-    Checkpoints(conf.folder_of("A"), about=about).save(last, kept.arrays, kept.notes)
+    arrays["theta"][0, 0] += 0.25
+    Checkpoints(conf.folder_of("A"), about=about).save(last, arrays, notes)
     roles = started(conf, resume=True)
     codes = {name: role.wait() for name, role in roles.items()}
     assert codes == dict.fromkeys(conf.roles, 1)

@@ -38,14 +38,15 @@ from pathlib import Path
 from ppkit.lifeline import die_with_parent
 words = sys.argv[1:]
 die_with_parent(int(words[words.index("--parent") + 1]))
-role = words[1] if words[0] == "holder" else words[0]
-path = Path(words[2] if words[0] == "holder" else words[1])
+role, path = words[0], Path(words[1])
 mine = path.parent / "run" / role
 plays = json.loads((path.parent / "plays.json").read_text()).get(role, [])
-(mine / "begun").write_text(json.dumps({"words": words, "pid": os.getpid(), "session": os.getsid(0)}))
+begun = {"words": words, "pid": os.getpid(), "session": os.getsid(0)}
+(mine / "begun").write_text(json.dumps(begun))
 os.replace(mine / "begun", mine / "started.json")
 def status(step, state="training", sentence="", saved=None):
-    (mine / "part").write_text(json.dumps({"state": state, "step": step, "steps": 4, "sentence": sentence, "saved": saved}))
+    said = {"state": state, "step": step, "steps": 4, "sentence": sentence, "saved": saved}
+    (mine / "part").write_text(json.dumps(said))
     os.replace(mine / "part", mine / "status.json")
 for play, *about in plays:
     if play == "say":
@@ -232,15 +233,16 @@ def test_a_good_run(path):
     rest = dataclasses.replace(result, seconds=10.0).summary().splitlines()[1]
     assert (
         rest
-        == "seconds   10.0 in all: training 2.8 (triples ahead 0.5), setting up 0.2, starting, testing and stopping 6.5"
+        == "seconds   10.0 in all: training 2.8 (triples ahead 0.5), setting up 0.2, starting, "
+        "testing and stopping 6.5"
     )
     assert (path.parent / "run/A/log.txt").read_text() == "hello\n" and result.seconds > 0
     seen = started(path)
     assert {role: about["words"][:-2] for role, about in seen.items()} == {
         "coordinator": ["coordinator", str(path)],
         "server": ["server", str(path)],
-        "A": ["holder", "A", str(path)],
-        "B": ["holder", "B", str(path)],
+        "A": ["A", str(path)],
+        "B": ["B", str(path)],
     }
     # a session of its own
     assert all(about["session"] == about["pid"] for about in seen.values())
@@ -435,7 +437,9 @@ def test_only_some_roles(path):
 def driver(path: Path) -> list[str]:
     """`ppkit spnn run` with the stand-ins for the roles."""
     code = (
-        "import sys\nfrom ppkit import cli\nfrom spnn_system import launch\n"
+        "import sys\nfrom ppkit import cli, lifeline\nfrom spnn_system import launch\n"
+        # as in the tests above: of the roles of this run the server is deaf
+        "lifeline.PATIENCE = 0.4\n"
         f"launch.ROLE = [sys.executable, {str(path.parents[1] / 'player.py')!r}]\n"
         f"sys.argv = ['ppkit', 'spnn', 'run', {str(path)!r}]\ncli.main()"
     )
@@ -665,8 +669,7 @@ def test_a_port_in_use_and_two_names_of_one_port(path, ppkit):
     preflight.check_ports({"server": where})
     twice = {"server": where, "A": where.replace("127.0.0.1", "localhost")}
     with pytest.raises(
-        ValueError,
-        match=f"the address localhost:{where.split(':')[1]} of A is in use by another process or role",
+        ValueError, match=f"the address localhost:{where.split(':')[1]} of A is in use by another"
     ):
         preflight.check_ports(twice)
 
@@ -791,7 +794,7 @@ def test_one_role_by_hand(path, ppkit, monkeypatch):
         assert ppkit("spnn", arguments[0], str(path), *arguments[1:]) == (0, "", "")
     assert ppkit("spnn", "server", str(path), "--resume") == (1, "", "")
     assert (
-        one_role.main(["holder", "A", str(path)]) == 0
+        one_role.main(["A", str(path)]) == 0
         and one_role.main(["coordinator", str(path), "--resume"]) == 1
     )
     assert called == [
@@ -825,12 +828,13 @@ def test_one_role_by_hand(path, ppkit, monkeypatch):
 
 
 def test_one_role_in_its_own_process_says_what_is_wrong_in_one_sentence(path):
-    command = [sys.executable, "-m", "spnn_system", "holder", "C", str(path)]
+    command = [sys.executable, "-m", "spnn_system", "C", str(path)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=FAR)
     assert (ended.returncode, ended.stdout, ended.stderr) == (
         2,
         "",
-        f"ppkit: {typed(path)} has no holder 'C': there are A, B\n",
+        f"ppkit: {typed(path)} has no role 'C': with protocol 'masked' there are coordinator, "
+        "server, A, B\n",
     )
     ended = subprocess.run([*command, "--parent", "1"], capture_output=True, text=True, timeout=FAR)
     assert (ended.returncode, ended.stderr) == (

@@ -3,13 +3,11 @@
 import json
 import socket
 import stat
-import subprocess
-import sys
 import threading
 from collections import Counter
 
 import pytest
-from network_runs import alone, made, nursery, same, small_rows
+from network_runs import alone, made, same, small_rows, started
 
 from spnn_system import launch
 from spnn_system.roles.coordinator import Coordinator
@@ -18,6 +16,8 @@ from spnn_system.roles.protocol_side import admission
 from spnn_system.run.journal import SET_UP, Journal, SentBefore
 from spnn_system.run.message_log import MOST, MessageLog, cut_to_lines
 from spnn_system.transport import addresses
+from spnn_system.transport.endpoint import Endpoint
+from spnn_system.transport.links import Rejected
 
 pytestmark = pytest.mark.processes
 
@@ -132,8 +132,7 @@ def test_what_cannot_be_read_is_skipped(tmp_path, end):
 
 
 LIMITED = """
-import resource, sys
-from spnn_system import __main__
+import resource
 from spnn_system.run import message_log
 write = message_log.MessageLog.write
 def full(self):                                             # its disk is full in mid-line
@@ -142,23 +141,18 @@ def full(self):                                             # its disk is full i
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
     return write(self)
 message_log.MessageLog.write = full
-sys.exit(__main__.main(sys.argv[1:]))
 """
 
 
-def test_a_disk_that_fills_up_in_the_middle_of_a_line_does_not_make_a_run_unfinishable(tmp_path):
+def test_a_disk_that_fills_up_in_the_middle_of_a_line_does_not_make_a_run_unfinishable(
+    tmp_path, forked
+):
     """B's process really cannot write on: its files may not grow. The run goes on then."""
     vertical = small_rows()
     conf = made(tmp_path / "it", vertical)
-    roles = {role: nursery().start(conf, role) for role in conf.roles if role != "B"}
-    with subprocess.Popen(
-        [sys.executable, "-c", LIMITED, "holder", "B", str(conf.path)],
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as full:
-        said = full.communicate(timeout=FAR)[1]
-    assert full.returncode == 1 and "File too large" in said
+    roles = started(conf, first={"B": LIMITED})
     assert {role: each.wait() for role, each in roles.items()} == dict.fromkeys(roles, 1)
+    assert "File too large" in roles["B"].said()
     path = conf.folder_of("B") / "messages.jsonl"
     # torn or not: that is for the last write to say
     assert path.read_bytes().count(b"\n") > 3
@@ -168,7 +162,7 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_line_does_not_make_a_run_unfini
     assert len(read(path)) > 3
 
 
-def test_a_torn_line_at_every_role_and_the_run_goes_on_to_the_bit(tmp_path, ppkit):
+def test_a_torn_line_at_every_role_and_the_run_goes_on_to_the_bit(tmp_path, ppkit, forked):
     """The short way to see it: a run that stopped, half a line behind messages.jsonl, --resume."""
     vertical = small_rows()
     conf = made(tmp_path / "it", vertical, latency=0.02)
@@ -249,14 +243,21 @@ def test_nothing_is_lost_between_threads(tmp_path):
 
 
 def test_reports_that_are_none_do_not_fill_the_coordinators_log(tmp_path):
-    conf, log = made(tmp_path / "it", small_rows()), MessageLog(tmp_path / "messages.jsonl")
-    coordinator = Coordinator(conf, None, log=log.add)
-    for number in range(300):
-        with pytest.raises(ValueError):
-            coordinator.roster.hear("A", {"kind": f"junk {number}"})
+    conf = made(tmp_path / "it", small_rows())
+    here = dict(run=conf.run, links=conf.network.links)
+    here["certificates"] = conf.network.certificates
+    log = MessageLog(tmp_path / "messages.jsonl")
+    with (
+        Endpoint("coordinator", conf.addresses, log=log.add, **here) as endpoint,
+        Endpoint("A", conf.addresses, **here) as a,
+    ):
+        endpoint.on_call("report", Coordinator(conf, endpoint).roster.hear)
+        for number in range(2 * MOST):
+            with pytest.raises(Rejected, match="kind must be one of"):
+                a.call("coordinator", "report", {"kind": f"junk {number}"})
     log.close()
     found = read(tmp_path / "messages.jsonl")
-    assert len(found) == MOST + 1 and found[-1]["times"] == 300 - MOST
+    assert len(found) == MOST + 1 and found[-1]["times"] == MOST
 
 
 KNOCKED = 60
@@ -265,6 +266,7 @@ KNOCKED = 60
 def test_junk_connections_do_not_fill_the_log_of_a_role(tmp_path, monkeypatch):
     """One connection after the other: each is noticed by itself, and would have its own line."""
     monkeypatch.setattr("spnn_system.transport.handshakes.ENOUGH_SECONDS", 0.0)
+    monkeypatch.setattr("spnn_system.transport.endpoint.LOOK_SECONDS", 0.001)
     conf = made(tmp_path / "it", small_rows())
     life = Life(conf, "A", resume=False)
     try:
