@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ppkit.spnn.holders import Side
+from ppkit.spnn.sides import Side
 from ppkit.spnn.randomness import Stream
 from spnn_system.config import Config
 from spnn_system.roles.control_channel import COORDINATOR, ControlChannel

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from ppkit.spnn import protocols
-from ppkit.spnn.holders import Side
+from ppkit.spnn.sides import Side
 from ppkit.spnn.messages import Transcript
 from ppkit.spnn.paillier_keys import PrivateKey, PublicKey, generate_keys
 from ppkit.spnn.randomness import Stream

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ppkit.spnn.holders import Side
+from ppkit.spnn.sides import Side
 from ppkit.spnn.randomness import Stream
 from spnn_system.roles.control_channel import ControlChannel
 from spnn_system.roles.weights import Optimiser
