@@ -9,6 +9,7 @@ import jinja2
 from ppkit import ledger, rules
 from ppkit.runner import run_folder
 from ppkit.runner.worker import DONE
+from ppkit.writing import write_whole
 
 CLASSES = {
     rules.REPRODUCED: "reproduced",
@@ -47,13 +48,14 @@ def write(folder) -> Path:
     )
     loader.filters["urlquote"] = quote
     claims = run_folder.read_json(folder.path / "claims.json")["claims"]
+    pictures = map(run_folder.read_json, sorted((folder.path / "figures").glob("*.json")))
     page = loader.get_template("index.html.j2").render(
         run=folder.record,
         papers=_papers(claims),
         findings=_findings(claims, folder.path),
         legend=_legend(claims),
-        pictures=_pictures(folder.path),
-        links=_links(folder.path),
+        pictures=sorted(pictures, key=lambda about: about.get("notebook", "")),
+        links={page.stem for page in (folder.path / "html").glob("*.html")},
         failures={name: about for name, about in folder.notebooks.items() if about.get("error")},
         missing=[
             name
@@ -62,7 +64,7 @@ def write(folder) -> Path:
         ],
     )
     target = folder.path / "index.html"
-    target.write_text(page, encoding="utf-8")
+    write_whole(target, page)
     return target
 
 
@@ -128,12 +130,3 @@ def _legend(claims: list[dict]) -> list[dict]:
         for name, means in LEGEND.items()
         if name in there
     ]
-
-
-def _pictures(path: Path) -> list[dict]:
-    abouts = [run_folder.read_json(file) for file in sorted((path / "figures").glob("*.json"))]
-    return sorted(abouts, key=lambda about: about.get("notebook", ""))
-
-
-def _links(path: Path) -> set[str]:
-    return {page.stem for page in (path / "html").glob("*.html")}
