@@ -31,11 +31,15 @@ MB, GB = 1024**2, 1024**3
 
 
 def describe() -> dict:
-    """The machine as run.json names it; `summary` is the same in one line."""
+    """The machine as run.json names it; `summary` is the same in one line.
+
+    Its memory is what this process may use: the machine's, or the container's if that is less.
+    """
+    memory = min([psutil.virtual_memory().total, *_container("memory.max")])
     about = {
         "cpu": cpu_model(),
         "cores": cores(),
-        "memory_gb": round(memory_limit() / GB, 1),
+        "memory_gb": round(memory / GB, 1),
         "system": f"{platform.system()} {platform.release().split('-')[0]} {platform.machine()}",
     }
     summary = (
@@ -57,12 +61,6 @@ def versions() -> dict[str, str]:
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def memory_limit() -> int:
-    """Bytes of memory that this process may use: the machine's, or the container's if that is
-    less."""
-    return min([psutil.virtual_memory().total, *_container("memory.max")])
 
 
 def memory_available() -> int:
@@ -91,11 +89,10 @@ def memory_of(pid: int) -> int:
 
 def cpu_model() -> str:
     """The processor's name as the system gives it."""
-    if sys.platform == "linux":
-        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
+    about = Path("/proc/cpuinfo")
+    lines = about.read_text("utf-8").splitlines() if about.exists() else []
+    named = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or platform.processor() or platform.machine()
 
 
 def for_kernel(

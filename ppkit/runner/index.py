@@ -48,12 +48,17 @@ def write(folder) -> Path:
     )
     loader.filters["urlquote"] = quote
     claims = run_folder.read_json(folder.path / "claims.json")["claims"]
+    verdicts = {rules.plain(row["verdict"]) for row in claims}
     pictures = map(run_folder.read_json, sorted((folder.path / "figures").glob("*.json")))
     page = loader.get_template("index.html.j2").render(
         run=folder.record,
         papers=_papers(claims),
         findings=_findings(claims, folder.path),
-        legend=_legend(claims),
+        legend=[
+            {"verdict": name, "css": CLASSES[name], "symbol": ledger.SYMBOLS[name], "means": means}
+            for name, means in LEGEND.items()
+            if name in verdicts
+        ],
         pictures=sorted(pictures, key=lambda about: about.get("notebook", "")),
         links={page.stem for page in (folder.path / "html").glob("*.html")},
         failures={name: about for name, about in folder.notebooks.items() if about.get("error")},
@@ -121,12 +126,3 @@ def _findings(claims: list[dict], path: Path) -> list[dict]:
                 {**vars(finding), "counted": counted, "picture": finding.picture if drawn else None}
             )
     return found
-
-
-def _legend(claims: list[dict]) -> list[dict]:
-    there = {rules.plain(row["verdict"]) for row in claims}
-    return [
-        {"verdict": name, "css": CLASSES[name], "symbol": ledger.SYMBOLS[name], "means": means}
-        for name, means in LEGEND.items()
-        if name in there
-    ]

@@ -192,10 +192,9 @@ def _markdown(heads, rows) -> str:
 
 
 def renewed(root: Path) -> dict[Path, str]:
-    """The files of the project in `root` that show numbers, with each block between `<!-- begin
-    NAME -->` and
-    `<!-- end NAME -->` made anew: README.md, figures/README.md and benchmarks/README.md, where they
-    are."""
+    """The files of the project in `root` that show numbers, each block between
+    `<!-- begin NAME -->` and `<!-- end NAME -->` made anew: README.md, figures/README.md and
+    benchmarks/README.md, where they are."""
     rows = json.loads((root / "figures/claims.json").read_text("utf-8"))["claims"]
     bench = root / "figures/bench.json"
     blocks = {
