@@ -7,7 +7,6 @@ import json
 import os
 import platform
 import sys
-from pathlib import Path
 
 import collaboration
 import dpsgd_step
@@ -22,22 +21,14 @@ import torch
 
 import notebooks
 from ppkit.project import root
-from ppkit.runner import readme
+from ppkit.runner import environment, verdicts
+from ppkit.writing import write_whole
 
 
 def machine() -> dict[str, str | int]:
     """What the figures were measured on: processor, cores and versions; no names, no paths."""
-    processor = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [
-            line.split(":", 1)[1].strip()
-            for line in cpuinfo.read_text().splitlines()
-            if line.startswith("model name")
-        ]
-        processor = names[0] if names else processor
     return {
-        "processor": processor,
+        "processor": environment.cpu_model(),
         "cores": os.cpu_count() or 1,
         "python": platform.python_version(),
         "torch": torch.__version__.split("+")[0],
@@ -60,14 +51,13 @@ def main() -> int:
     bars = [bar for step in steps for bar in step.run()]
     for bar in bars:
         side = f">= {bar.at_least}" if bar.at_least is not None else f"<= {bar.at_most}"
-        print(
-            f"{'met   ' if bar.met else 'MISSED'} {bar.name:28} {bar.ratio:8.3f} ({side})  spread {bar.spread}"
-        )
+        met = "met   " if bar.met else "MISSED"
+        print(f"{met} {bar.name:28} {bar.ratio:8.3f} ({side})  spread {bar.spread}")
     report = {"machine": machine(), "bars": [bar.row() for bar in bars]}
     target = root() / "figures" / "bench.json"
     target.parent.mkdir(exist_ok=True)
-    target.write_text(json.dumps(report, indent=2) + "\n")
-    readme.write(root())
+    write_whole(target, json.dumps(report, indent=2) + "\n")
+    verdicts.renew(root())
     print(f"written: {target.relative_to(root())}, and the table in README.md")
     return 0 if all(bar.met for bar in bars) else 1
 

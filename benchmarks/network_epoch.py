@@ -35,7 +35,10 @@ def run() -> list[Bar]:
         least = floor(
             epoch_table(fraud.holders, (8, 8), n_rows=n_rows, batch=BATCH, **protocol), BANDWIDTH
         )
-        what = f"SPNN {name}, online seconds of an epoch on fraud ({n_rows:,} rows) at 100 Mbps a link, every role a process"
+        what = (
+            f"SPNN {name}, online seconds of an epoch on fraud ({n_rows:,} rows) "
+            "at 100 Mbps a link, every role a process"
+        )
         bars += [
             bar(
                 f"network_{name}_epoch_vs_wire",

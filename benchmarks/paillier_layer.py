@@ -52,7 +52,10 @@ def run() -> list[Bar]:
                 one_process[value_bits] = seconds
             two_processes = _timed(_layer, public, private, products, pool=pool)[1]
             beside.append(one_process[40] / two_processes)
-    what = "phe 1.5.0 element by element, over the packed layer, 5,000 x 8 values, two holders, 2,048 bits, one process"
+    what = (
+        "phe 1.5.0 element by element, over the packed layer, 5,000 x 8 values, two holders, "
+        "2,048 bits, one process"
+    )
     return [
         bar(
             "paillier_vs_phe",

@@ -35,7 +35,8 @@ def run() -> list[Bar]:
     """Time the bars; no bar, and a sentence that says so, where CrypTen is not installed."""
     if importlib.util.find_spec("crypten") is None:
         print(
-            "skipped the bars against CrypTen: crypten is not installed (benchmarks/requirements.lock has it, without its needs)"
+            "skipped the bars against CrypTen: crypten is not installed "
+            "(benchmarks/requirements.lock has it, without its needs)"
         )
         return []
     return _measured()

@@ -42,8 +42,9 @@ def run() -> list[Bar]:
         bars.append(
             bar(
                 f"spnn_{name}_step_vs_plain",
-                f"SPNN {choices['protocol']}, one step at 28-8-8-1, batch 5,000, over plain torch's; "
-                f"{'rows by number' if shuffled else 'a slice of rows'}, triples given",
+                f"SPNN {choices['protocol']}, one step at 28-8-8-1, batch 5,000, "
+                f"over plain torch's; {'rows by number' if shuffled else 'a slice of rows'}, "
+                "triples given",
                 ratios(ours, plain, calls=CALLS),
                 threads=1,
                 at_most=at_most,

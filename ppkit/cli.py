@@ -21,9 +21,7 @@ data_app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="The data sets: what is here, what is not."
 )
 app.add_typer(data_app, name="data")
-for command in metadata.entry_points(
-    group="ppkit.commands"
-):  # of packages above this one, such as spnn
+for command in metadata.entry_points(group="ppkit.commands"):  # of packages above this one
     app.add_typer(command.load(), name=command.name)
 
 Notebooks = Annotated[
@@ -91,7 +89,8 @@ def lab(
         typer.Option(
             metavar="NAME",
             help="put this lesson or solution back, keep what was there beside it as "
-            "NAME.kept-1.ipynb, and open nothing; may be repeated. Where it is open in Lab, close it first",
+            "NAME.kept-1.ipynb, and open nothing; may be repeated. "
+            "Where it is open in Lab, close it first",
         ),
     ] = None,
 ) -> None:

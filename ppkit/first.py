@@ -37,7 +37,8 @@ def run(*, row: int = 7) -> Path:
     names = cards.feature_names[1:]
     same = int(np.isclose(found, truth, rtol=1e-12, atol=0).sum())
     print(
-        "A bank trains on one card transaction. It keeps the transaction and sends only the gradient of its model.\n"
+        "A bank trains on one card transaction. It keeps the transaction and sends only the "
+        "gradient of its model.\n"
         "The aggregator divides the gradient of the weights by the gradient of the bias:\n"
     )
     shown = [names.index(name) for name in ("Amount", "V1", "V2", "V3", "V14")]
@@ -59,19 +60,16 @@ def run(*, row: int = 7) -> Path:
 
 def _drawn(names, truth, found, cards: Dataset) -> Path:
     fig, ax = show.new(height=3.4)
-    places, inside = (
-        np.arange(len(names) - 1),
-        slice(0, len(names) - 1),
-    )  # Amount has another unit: it stands in the title
+    places = np.arange(len(names) - 1)  # Amount has another unit: it stands in the title
     ax.bar(
         places,
-        truth[inside],
+        truth[:-1],
         color=show.COLOURS["claimed"],
         label="the transaction, which the bank keeps",
     )
     ax.plot(
         places,
-        found[inside],
+        found[:-1],
         "o",
         color=show.COLOURS["attained"],
         markersize=5,

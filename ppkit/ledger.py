@@ -4,7 +4,7 @@ both."""
 import json
 import os
 import tomllib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from importlib import resources
 from pathlib import Path
 
@@ -42,32 +42,41 @@ class _Formula:
 FORMULA = _Formula()
 
 
-@dataclass(frozen=True)
-class Claim:
-    """One row of a paper's toml file.
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """What a claim and its row in claims.json both hold: everything that is no result.
 
     kind: "claim" (the paper says it), "question" (ours: it gets an answer, never a verdict) or
     "check" (of our own code or data).
     measure: what our number is, with its unit.  cause: the finding that it belongs to.
-    amended: what was changed after a run was seen, and why.  open: what its verdict waits for.
-    to_come: why no notebook measures it yet; such a row has no rule, nor has a question.
+    amended: what was changed after a run was seen, and why.
     """
 
     id: str
-    paper: str
     kind: str
+    paper: str
     where: str
     says: str
-    printed: str | None = None
+    cause: str | None = None
     measure: str | None = None
+    printed: str | None = None
+    figure: str | None = None
+    choices: tuple = ()
+    amended: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim(Statement):
+    """One table of a paper's toml file.
+
+    open: what its verdict waits for.  to_come: why no notebook measures it yet; such a row has no
+    rule, nor has a question.
+    """
+
     rule: str | dict | None = None
     because: str | None = None
     decided_by: str | None = None
-    figure: str | None = None
     better: str | None = None
-    cause: str | None = None
-    choices: tuple = ()
-    amended: str | None = None
     open: str | None = None
     to_come: str | None = None
 
@@ -103,18 +112,10 @@ class Finding:
     lesson: str
 
 
-@dataclass(frozen=True)
-class Row:
+@dataclass(frozen=True, kw_only=True)
+class Row(Statement):
     """One decided (or not tried) claim, as it stands in claims.json."""
 
-    id: str
-    kind: str
-    paper: str
-    where: str
-    says: str
-    cause: str | None
-    measure: str | None
-    printed: str | None
     value: float | None
     spread: float | None
     rule: str | None
@@ -122,9 +123,6 @@ class Row:
     data: str | None
     profile: str | None
     notebook: str | None
-    figure: str | None
-    choices: tuple
-    amended: str | None
     note: str
 
     def __repr__(self) -> str:
@@ -211,16 +209,19 @@ class Ledger:
             )
         if data is not FORMULA and type(data) is not Dataset:
             raise ValueError(
-                f"data must be a Dataset from ppkit.datasets.load, or FORMULA, got {type(data).__name__}"
+                "data must be a Dataset from ppkit.datasets.load, or FORMULA, "
+                f"got {type(data).__name__}"
             )
         if claim.to_come:
             raise ValueError(
-                f"{id} is to come, says {self.paper}.toml: what is measured has a measure and a rule"
+                f"{id} is to come, says {self.paper}.toml: "
+                "what is measured has a measure and a rule"
             )
         few = positives is not None and positives < FEW_POSITIVES
         if few and not halfwidth > 0:
             raise ValueError(
-                f"{id}: {positives} positives are fewer than {FEW_POSITIVES}, so halfwidth must be given"
+                f"{id}: {positives} positives are fewer than {FEW_POSITIVES}, "
+                "so halfwidth must be given"
             )
         name, options = rules.parse(claim.rule) if claim.rule else (None, {})
         decide = rules.RULES[name] if name else rules.measured
@@ -246,9 +247,8 @@ class Ledger:
         elif claim.open:
             verdict, why = f"{rules.OPEN}: {claim.open}", [f"on this data: {verdict}", outcome.why]
         if few:
-            why.append(
-                f"{positives} positives: decided by the interval, half-width {_halfwidth(halfwidth)}"
-            )
+            width = f"{halfwidth:.3f}" if halfwidth >= 0.0005 else f"{halfwidth:.2g}"
+            why.append(f"{positives} positives: decided by the interval, half-width {width}")
         why += [
             note,
             "quick: the paper profile decides"
@@ -284,8 +284,19 @@ class Ledger:
     def table(self, prefix: str = "") -> pd.DataFrame:
         """This notebook's verdicts so far, those whose id starts with `prefix`, as text: paper's
         number, ours, verdict."""
-        rows = [row for id, row in self._rows.items() if id.startswith(f"{self.paper}.{prefix}")]
-        return verdict_table([asdict(row) for row in rows])
+        begins = f"{self.paper}.{prefix}"
+        rows = [asdict(row) for id, row in self._rows.items() if id.startswith(begins)]
+        return pd.DataFrame(
+            {
+                "the paper says, or we ask": [row["says"] for row in rows],
+                "printed": [row["printed"] or "" for row in rows],
+                "ours": [ours(row) for row in rows],
+                "what ours is": [row["measure"] or "" for row in rows],
+                "verdict": [f"{symbol(row['verdict'])} {row['verdict']}" for row in rows],
+                "why": [reason(row) for row in rows],
+            },
+            index=pd.Index([row["id"].split(".", 1)[1] for row in rows], name="row"),
+        )
 
     def scoreboard(self) -> pd.DataFrame:
         """How many of this notebook's claims stand where, so far."""
@@ -351,22 +362,6 @@ def best(old: list[dict], new: list[dict]) -> list[dict]:
     return [{**kept[row["id"]], **about.get(row["id"], {})} for row in new]
 
 
-def verdict_table(rows: list[dict]) -> pd.DataFrame:
-    """Rows of the ledger as a table of text: what is said or asked, the paper's number, ours and
-    what it is, the verdict, and why."""
-    return pd.DataFrame(
-        {
-            "the paper says, or we ask": [row["says"] for row in rows],
-            "printed": [row["printed"] or "" for row in rows],
-            "ours": [ours(row) for row in rows],
-            "what ours is": [row["measure"] or "" for row in rows],
-            "verdict": [f"{symbol(row['verdict'])} {row['verdict']}" for row in rows],
-            "why": [reason(row) for row in rows],
-        },
-        index=pd.Index([row["id"].split(".", 1)[1] for row in rows], name="row"),
-    )
-
-
 def reason(row: dict) -> str:
     """Why a row has its verdict, and what was changed in it after a run was seen."""
     return "; ".join(filter(None, (row["note"], row["amended"] and f"amended {row['amended']}")))
@@ -421,31 +416,13 @@ def symbol(verdict: str) -> str:
     return SYMBOLS[rules.plain(verdict)]
 
 
-def _halfwidth(value: float) -> str:
-    """Three decimals, or two significant digits where they would print 0.000."""
-    return f"{value:.3f}" if value >= 0.0005 else f"{value:.2g}"
-
-
 def _rank(row: dict) -> tuple[bool, bool]:
     return row["verdict"] != rules.NOT_TRIED, row["profile"] == "paper"
 
 
 def _about(claim: Claim) -> dict:
     """What a row takes over from its claim: everything that is no result."""
-    names = (
-        "id",
-        "kind",
-        "paper",
-        "where",
-        "says",
-        "cause",
-        "measure",
-        "printed",
-        "figure",
-        "choices",
-        "amended",
-    )
-    return {name: getattr(claim, name) for name in names}
+    return {field.name: getattr(claim, field.name) for field in fields(Statement)}
 
 
 def _read(name: str) -> dict:

@@ -17,11 +17,8 @@ DEPENDS = "depends on"
 OPEN = "open"
 NOT_TRIED = "not tried"
 VERDICTS = (REPRODUCED, DIRECTION, NOT_REPRODUCED, REFUTED, UNDECIDED, DEPENDS, OPEN, NOT_TRIED)
-ANSWERED, PASSED, FAILED = (
-    "answered",
-    "passed",
-    "failed",
-)  # of questions and checks: no verdict on a paper
+# of questions and checks: no verdict on a paper
+ANSWERED, PASSED, FAILED = "answered", "passed", "failed"
 
 SEED_SHARE = 0.8  # of the seeds must agree: a mean that one seed carries is no result
 
@@ -115,20 +112,15 @@ def ordering(evidence: Evidence) -> Outcome:
         raise ValueError(f"the ordering needs arm {missing[0]!r}, got {', '.join(evidence.values)}")
     table = np.stack([_seeds(evidence.values[arm]) for arm in arms])
     steps, total = np.diff(table, axis=0), table[-1] - table[0]
-    noise = evidence.halfwidth * np.sqrt(
-        2
-    )  # of a difference of two values; pairing would only make it smaller
+    # of a difference of two values; pairing would only make it smaller
+    noise = evidence.halfwidth * np.sqrt(2)
     good = np.all(steps - noise >= -slack, axis=0) & (total - noise > slack)
-    outcome = Outcome(
-        NOT_REPRODUCED, float(total.mean()), _spread(total), "the order does not hold"
-    )
+    value, spread = float(total.mean()), _spread(total)
     if good.mean() >= evidence.options.get("seeds", SEED_SHARE):
-        outcome = Outcome(REPRODUCED, outcome.value, outcome.spread)
-    elif np.mean(total > 0) >= SEED_SHARE:
-        outcome = Outcome(
-            DIRECTION, outcome.value, outcome.spread, "first to last it rises, not at every step"
-        )
-    return outcome
+        return Outcome(REPRODUCED, value, spread)
+    if np.mean(total > 0) >= SEED_SHARE:
+        return Outcome(DIRECTION, value, spread, "first to last it rises, not at every step")
+    return Outcome(NOT_REPRODUCED, value, spread, "the order does not hold")
 
 
 def flat(evidence: Evidence) -> Outcome:
@@ -151,7 +143,8 @@ def slope(evidence: Evidence) -> Outcome:
     means = np.array([_seeds(runs).mean() for runs in evidence.values.values()])
     if points.size < 3 or (points <= 0).any() or (means <= 0).any():
         raise ValueError(
-            f"a slope needs three points or more, points and means > 0, got points {points} and means {means}"
+            "a slope needs three points or more, points and means > 0, "
+            f"got points {points} and means {means}"
         )
     value, low, high = slopes.fitted(points, means)
     at, tolerance, halfwidth = evidence.options["at"], evidence.options["abs"], high - value
@@ -184,7 +177,8 @@ def bound(evidence: Evidence) -> Outcome:
     measured, limit = _seeds(evidence.values), _seeds(evidence.against)
     if limit.shape not in ((1,), measured.shape) or (limit <= 0).any():
         raise ValueError(
-            f"against must be one bound > 0, or one for each of the {measured.size} values, got {evidence.against!r}"
+            f"against must be one bound > 0, or one for each of the {measured.size} values, "
+            f"got {evidence.against!r}"
         )
     ratio = float(np.max(measured / limit))
     if ratio <= 1 + 1e-9:
@@ -224,7 +218,6 @@ RULES = {
         claim_fails_if_attained,
     )
 }
-CAN_REFUTE = {"bound", "claim_fails_if_attained"}
 
 
 def plain(verdict: str) -> str:
@@ -258,7 +251,8 @@ def _one_sided(evidence: Evidence, *, sign: int) -> Outcome:
         return Outcome(REPRODUCED, value, spread)
     why = ""
     if good.any() and not good.all():
-        why = f"{good.sum()} of {good.size} seeds {'reach' if sign > 0 else 'stay at or under'} {threshold}"
+        do = "reach" if sign > 0 else "stay at or under"
+        why = f"{good.sum()} of {good.size} seeds {do} {threshold}"
     elif good.all() and evidence.halfwidth:
         why = f"its interval reaches {'under' if sign > 0 else 'over'} {threshold}"
     if sign > 0 and np.mean(seeds > 0) >= SEED_SHARE:

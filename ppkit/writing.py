@@ -1,6 +1,7 @@
-"""Files that are written whole or not at all, whatever ends the writer meanwhile."""
+"""Files and folders that are written whole or not at all, whatever ends the writer meanwhile."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,14 +11,16 @@ from pathlib import Path
 def whole(path: Path) -> Iterator[Path]:
     """A place beside `path` to write to; what is there when the block ends takes the name `path`.
 
-    The name changes in one step.  If the block fails, `path` stays as it was and nothing lies
-    beside it.  Each process has a place of its own.
+    A file, a link, or a folder where there is none yet of that name.  The name changes in one step.
+    If the block fails, `path` stays as it was and nothing lies beside it.  Each process has a place
+    of its own.
     """
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         yield part
         os.replace(part, path)
     finally:
+        shutil.rmtree(part, ignore_errors=True)  # a folder
         part.unlink(missing_ok=True)
 
 

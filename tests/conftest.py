@@ -28,7 +28,8 @@ unmarked = None  # the test that runs now, if it may not start a process
 def _watch(event, _arguments):
     if unmarked and event in STARTS_A_PROCESS:
         raise RuntimeError(
-            f"{unmarked} starts a process: mark it @pytest.mark.processes, so that `make check` leaves it out"
+            f"{unmarked} starts a process: "
+            "mark it @pytest.mark.processes, so that `make check` leaves it out"
         )
 
 

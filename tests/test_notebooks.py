@@ -11,7 +11,7 @@ import pytest
 
 from ppkit import ledger, project, show
 from ppkit.datasets import standins
-from ppkit.runner import readme
+from ppkit.runner import verdicts
 
 ROOT = project.root()
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -192,7 +192,7 @@ def test_00_shows_what_each_stand_in_was_measured_to_cost(name):
 
 
 def test_the_readmes_show_the_reference_and_the_bars():
-    for file, text in readme.renewed(ROOT).items():
+    for file, text in verdicts.renewed(ROOT).items():
         assert file.read_text("utf-8") == text, (
             f"{file.name} is stale: run `ppkit reference` or `make bench`"
         )

@@ -114,7 +114,8 @@ def test_a_whole_number_will_do_for_a_number(settings_cell):
             "01_dpstgd",
             "DATASET",
             "distress",
-            "DATASET must be 'transactions' or 'creditcard', for which clip bounds and steps are tuned, got 'distress'",
+            "DATASET must be 'transactions' or 'creditcard', for which clip bounds and steps are "
+            "tuned, got 'distress'",
         ),
         ("01_dpstgd", "PROFILE", "huge", "PROFILE must be 'quick' or 'paper', got 'huge'"),
         (
@@ -176,7 +177,8 @@ def test_plain_papermill_ends_in_the_settings_cell(tmp_path):
 def test_a_run_ends_with_the_sentence_and_computes_nothing(project, ppkit):
     cell = (
         "from ppkit import profile\n"
-        "settings = profile.of(globals(), dict(quick={}, paper={}), DATASET=profile.one_of('transactions', 'creditcard'))"
+        "settings = profile.of(globals(), dict(quick={}, paper={}),\n"
+        "                      DATASET=profile.one_of('transactions', 'creditcard'))"
     )
     project.add(
         "01_a",
@@ -187,9 +189,9 @@ def test_a_run_ends_with_the_sentence_and_computes_nothing(project, ppkit):
     code, _, said = ppkit("reproduce", "-p", "DATASET", "distress")
     assert code == 1
     assert (
-        "01_a failed in code cell [3]: ValueError: DATASET must be 'transactions' or 'creditcard', got 'distress'\n"
-        in said
-    )
+        "01_a failed in code cell [3]: ValueError: DATASET must be 'transactions' or 'creditcard', "
+        "got 'distress'\n"
+    ) in said
     assert not list(project.folder.rglob("computed"))
 
 

@@ -154,7 +154,10 @@ def test_a_run_with_failures_is_no_reference(ran):
     assert not (project.folder / "figures" / "claims.json").exists()
 
 
-WAITS = "import pathlib, subprocess, time\nchild = subprocess.Popen(['sleep', '3000'])\nprint('waiting')"
+WAITS = """\
+import pathlib, subprocess, time
+child = subprocess.Popen(['sleep', '3000'])
+print('waiting')"""
 UNTIL = "while not pathlib.Path('go').exists():\n    time.sleep(0.05)\nchild.kill()"
 
 
@@ -209,7 +212,8 @@ def test_ctrl_c_ends_all_leaves_no_kernel_and_the_same_command_goes_on(project):
     gone(family)  # though the notebook's loop and its `sleep` would go on
     assert parent.returncode == 130
     assert [line for line in said.splitlines() if line] == [
-        f"stopped: runs/{os.readlink(project.latest)} keeps what is finished; the same command goes on with the rest"
+        f"stopped: runs/{os.readlink(project.latest)} keeps what is finished; "
+        "the same command goes on with the rest"
     ]
     about = read(project.latest / "run.json")
     assert (about["state"], about["notebooks"]["02_waits"]["status"]) == (

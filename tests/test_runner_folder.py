@@ -8,12 +8,13 @@ import resource
 import shutil
 import subprocess
 from importlib import metadata
+from types import SimpleNamespace
 
 import pytest
 
 from ppkit import measured
 from ppkit.runner import Refused, batch, catalogue, pages, reason, reference, run_folder, worker
-from ppkit.runner.children import Children
+from ppkit.runner.worker import Children
 
 RECORD = {
     "state": "running",
@@ -105,7 +106,7 @@ def test_the_key_covers_every_package_that_adds_commands(project, monkeypatch):
     """05 imports spnn_system, which ppkit does not: a change there is a change of the run."""
     project.add("01_a", "print(1)")
     chosen, keys = catalogue.select([]), []
-    monkeypatch.setattr(batch, "_data_checksums", dict)
+    monkeypatch.setattr(batch, "real_file", lambda name: None)
     for modules in ([], ["spnn_system.cli"]):
         entries = [metadata.EntryPoint("spnn", module, "ppkit.commands") for module in modules]
         monkeypatch.setattr(metadata, "entry_points", lambda *, group, found=entries: found)
@@ -127,7 +128,7 @@ def test_the_key_changes_with_source_parameters_data_and_lock_only(project, monk
     assert key() == first
     seen = {first, key(profile="paper"), key(given=[("SEED", "1")]), key(source="standin")}
     with monkeypatch.context() as changed:
-        changed.setattr(batch, "_data_checksums", lambda: {"creditcard": "other"})
+        changed.setattr(batch, "real_file", lambda name: SimpleNamespace(path=path))
         seen.add(key())
     (project.folder / "requirements.lock").write_text("numpy==1")
     seen.add(key())

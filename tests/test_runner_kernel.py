@@ -12,8 +12,8 @@ import psutil
 import pytest
 from jupyter_client.connect import LocalPortCache
 
-from ppkit.runner import kernel
-from ppkit.runner.kernel import BoundKernel
+from ppkit.runner import execute
+from ppkit.runner.execute import BoundKernel
 
 pytestmark = pytest.mark.processes
 
@@ -118,7 +118,7 @@ def ports(monkeypatch):
         monkeypatch.setattr(LocalPortCache, "instance", lambda: made[-1])
         return made[-1]
 
-    monkeypatch.setattr(kernel.sys, "platform", "other")
+    monkeypatch.setattr(execute.sys, "platform", "other")
     yield lose
     for one in made:
         for each in one.sockets:

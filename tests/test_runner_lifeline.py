@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from ppkit import lifeline
-from ppkit.runner.children import Children
+from ppkit.runner.worker import Children
 
 pytestmark = pytest.mark.processes
 

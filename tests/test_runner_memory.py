@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from ppkit.runner import batch, children, machine, run_folder
-from ppkit.runner.children import Children
+from ppkit.runner import batch, environment, run_folder, worker
+from ppkit.runner.worker import Children
 
 pytestmark = pytest.mark.processes
 
 LIMIT = 600  # seconds, far beyond any machine
-MB, GB = machine.MB, machine.GB
+MB, GB = environment.MB, environment.GB
 linux_only = pytest.mark.skipif(
     sys.platform != "linux", reason="elsewhere shared pages count in each process"
 )
@@ -42,10 +42,10 @@ def test_the_memory_of_a_tree_counts_every_process_and_a_shared_page_once(how, a
     try:
         for _ in range(1 if how == "shared" else 2):
             parent.stdout.readline()
-        assert at_least * MB <= machine.memory_of(parent.pid) < below * MB
+        assert at_least * MB <= environment.memory_of(parent.pid) < below * MB
     finally:
         parent.communicate(timeout=LIMIT)
-    assert machine.memory_of(parent.pid) == 0
+    assert environment.memory_of(parent.pid) == 0
 
 
 def test_a_notebook_is_told_the_memory_of_its_whole_tree(project):
@@ -83,9 +83,9 @@ def test_looking_at_the_memory_costs_a_hundredth_of_a_core_at_most(monkeypatch):
         looks.append(now.wall)
         return 7
 
-    monkeypatch.setattr(machine, "memory_of", look)
+    monkeypatch.setattr(environment, "memory_of", look)
     clock = SimpleNamespace(monotonic=lambda: now.wall, thread_time=lambda: now.spent)
-    monkeypatch.setattr(children, "time", clock)
+    monkeypatch.setattr(worker, "time", clock)
     for cost, at_most in ((0.001, 401), (0.5, 3)):
         looks.clear()
         measured = Children()
@@ -119,7 +119,7 @@ def test_a_notebook_starts_only_if_what_is_free_suffices_for_it_and_the_growth_o
     monkeypatch, free, now, chosen
 ):
     needs = {"large": int(2.5 * GB), "small": int(1.5 * GB), "other": 1 * GB}
-    monkeypatch.setattr(machine, "memory_available", lambda: int(free))
+    monkeypatch.setattr(environment, "memory_available", lambda: int(free))
     assert batch._next(["large", "small"], running(**now), needs) == chosen
     assert batch._next([], running(**now), needs) is None
     # --jobs: the person decides
@@ -149,7 +149,7 @@ class FakeChildren(Children):
     def used(self):
         return sum(self.memory[name] for name in self.running)
 
-    def stop(self):
+    def __exit__(self, *_):
         pass
 
 
@@ -174,8 +174,10 @@ def test_a_small_machine_never_holds_two_too_large_together(
             made.append(self)
 
     monkeypatch.setattr(batch, "Children", Fake)
-    monkeypatch.setattr(machine, "cores", lambda: 8)
-    monkeypatch.setattr(machine, "memory_available", lambda: max(0, Fake.total - made[0].used()))
+    monkeypatch.setattr(environment, "cores", lambda: 8)
+    monkeypatch.setattr(
+        environment, "memory_available", lambda: max(0, Fake.total - made[0].used())
+    )
     batch.reproduce([])
     [fake] = made
     assert sorted(fake.order) == list(megabytes) and fake.together == together
@@ -199,8 +201,8 @@ def test_as_many_at_once_as_the_profile_and_the_cores_allow(project, monkeypatch
             needs, order = {"01_a": 4, "02_b": 4, "03_c": 4}, []
 
         monkeypatch.setattr(batch, "Children", Fake)
-        monkeypatch.setattr(machine, "cores", lambda: cores)
-        monkeypatch.setattr(machine, "memory_available", lambda: 64 * GB)
+        monkeypatch.setattr(environment, "cores", lambda: cores)
+        monkeypatch.setattr(environment, "memory_available", lambda: 64 * GB)
         batch.reproduce([], profile=profile, jobs=jobs, fresh=True)
         seen[profile, cores, jobs] = Fake.together
     assert list(seen.values()) == [2, 1, 1, 3, 3]

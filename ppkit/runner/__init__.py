@@ -4,7 +4,6 @@ person opens."""
 import re
 
 ANSWER_SECONDS = 600  # that a kernel may take to answer, on however busy a machine
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Refused(Exception):
@@ -19,8 +18,3 @@ def reason(error: OSError) -> str:
     """
     found = re.search(r"\[Errno \d+\] ([^:']+)", str(error))
     return error.strerror or (found[1] if found else str(error))
-
-
-def plain(text: str) -> str:
-    """`text` without the terminal colours that IPython puts into tracebacks."""
-    return _COLOUR.sub("", text)

@@ -16,13 +16,11 @@ from ppkit import datasets, project
 from ppkit.datasets.files import sha256
 from ppkit.datasets.loading import real_file
 from ppkit.lifeline import terminated_like_interrupted
-from ppkit.runner import Refused, catalogue, index, machine, pages, reason, run_folder
-from ppkit.runner.children import Children
-from ppkit.runner.environment import for_kernel
-from ppkit.runner.worker import DONE, FAILED, RUNNING
+from ppkit.runner import Refused, catalogue, environment, index, pages, reason, run_folder
+from ppkit.runner.worker import DONE, FAILED, RUNNING, Children
 
 # For a notebook without a measured peak in pyproject.toml, or with other parameters.
-MEMORY_UNKNOWN = 2560 * machine.MB
+MEMORY_UNKNOWN = 2560 * environment.MB
 AT_ONCE = {"quick": 2, "paper": 1}
 # Quick: one, as the committed values were computed; small networks do not gain from more, and on a
 # busy machine a second thread made them four to ten times slower. Paper: all cores, which the
@@ -61,14 +59,12 @@ def reproduce(
     if folder is None:
         folder = run_folder.create(runs, _record(key, profile, source, chosen, parameters))
     else:
-        print(
-            f"going on in {folder.title}: "
-            f"{sum(not folder.is_missing(name) for name in chosen)} of {len(chosen)} notebooks are there"
-        )
+        there = sum(not folder.is_missing(name) for name in chosen)
+        print(f"going on in {folder.title}: {there} of {len(chosen)} notebooks are there")
         run_folder.point_latest(folder.path)
     missing = {name: path for name, path in chosen.items() if folder.is_missing(name)}
     needs = {} if jobs else _needs(folder.notebooks)
-    jobs = jobs or min(AT_ONCE[profile], machine.cores())
+    jobs = jobs or min(AT_ONCE[profile], environment.cores())
     try:
         interrupted = _work_off(folder, missing, parameters, source, jobs, needs)
         return _finish(folder, interrupted)
@@ -106,11 +102,12 @@ def _work_off(
                     children.start(
                         name, _spec(folder, name, missing[name], parameters[name], source)
                     )
-                name, event = children.next_event(meanwhile=bar.refresh)
+                name, event = children.next_event(meanwhile=bar.draw)
                 if "cell" in event:
                     bar.at(name, event["cell"])
                 else:
-                    folder.notebooks[name].update(_closed(event["done"]))
+                    about = {"cell": None, "heading": "", "error": None, "traceback": []}
+                    folder.notebooks[name].update(about | event["done"])
                     folder.save()
                     if event["done"]["status"] == DONE:
                         shutil.rmtree(folder.path / ".cache" / name)
@@ -123,7 +120,7 @@ def _work_off(
 def _next(waiting: list[str], children: Children, needs: dict[str, int]) -> str | None:
     """The first waiting notebook that fits beside the running ones, which may still grow."""
     to_come = sum(max(0, needs.get(name, 0) - children.memory[name]) for name in children.running)
-    left = machine.memory_available() - to_come
+    left = environment.memory_available() - to_come
     return next(
         (name for name in waiting if not children.running or needs.get(name, 0) <= left), None
     )
@@ -134,7 +131,7 @@ def _needs(notebooks: dict[str, dict]) -> dict[str, int]:
     file = project.root() / "pyproject.toml"
     tool = tomllib.loads(file.read_text("utf-8"))["tool"] if file.exists() else {}
     table = tool.get("ppkit", {}).get("memory", {})
-    measured = {name: megabytes * machine.MB for name, megabytes in table.items()}
+    measured = {name: megabytes * environment.MB for name, megabytes in table.items()}
     return {
         name: measured[name]
         if name in measured and not about.get("changed")
@@ -149,7 +146,8 @@ def _finish(folder, interrupted: bool) -> int:
     failed = [name for name, about in folder.notebooks.items() if about["status"] == FAILED]
     if interrupted:
         print(
-            f"stopped: {folder.title} keeps what is finished; the same command goes on with the rest",
+            f"stopped: {folder.title} keeps what is finished; "
+            "the same command goes on with the rest",
             file=sys.stderr,
         )
         return 130
@@ -157,36 +155,30 @@ def _finish(folder, interrupted: bool) -> int:
         about = folder.notebooks[name]
         where = f"in code cell [{about['cell']}]" if about["cell"] else "before its first cell"
         print(f"{name} failed {where}: {about['error']}", file=sys.stderr)
-    print(
-        f"open {folder.title}/index.html, which is also {Path(folder.title).parent}/latest/index.html"
-    )
+    latest = Path(folder.title).with_name("latest")
+    print(f"open {folder.title}/index.html, which is also {latest}/index.html")
     return 1 if failed else 0
 
 
 def _spec(folder, name: str, path: Path, parameters: dict, source: str | None) -> Path:
     scratch = folder.path / ".cache" / name
     scratch.mkdir(parents=True, exist_ok=True)
-    environment = for_kernel(
-        scratch,
-        threads=THREADS[folder.record["profile"]],
-        source=source,
-        run=folder.path,
-        notebook=name,
-    )
     spec = {
         "notebook": str(path),
         "output": str(folder.path / "notebooks" / f"{name}.ipynb"),
         "page": str(folder.path / "html" / f"{name}.html"),
         "scratch": str(scratch),
         "parameters": parameters,
-        "environment": environment,
+        "environment": environment.for_kernel(
+            scratch,
+            threads=THREADS[folder.record["profile"]],
+            source=source,
+            run=folder.path,
+            notebook=name,
+        ),
     }
     run_folder.write_json(scratch / "spec.json", spec)
     return scratch / "spec.json"
-
-
-def _closed(outcome: dict) -> dict:
-    return {"cell": None, "heading": "", "error": None, "traceback": [], **outcome}
 
 
 def _record(
@@ -200,21 +192,15 @@ def _record(
         }
         for name, path in chosen.items()
     }
-    seeds = sorted(
-        {
-            about["parameters"]["SEED"]
-            for about in notebooks.values()
-            if "SEED" in about["parameters"]
-        }
-    )
+    values = [about["parameters"] for about in notebooks.values()]
     return {
         "state": RUNNING,
         "profile": profile,
         "data": source or os.environ.get("PPKIT_SOURCE", "auto"),
         "key": key,
-        "seeds": seeds,
-        "versions": machine.versions(),
-        "machine": machine.describe(),
+        "seeds": sorted({one["SEED"] for one in values if "SEED" in one}),
+        "versions": environment.versions(),
+        "machine": environment.describe(),
         "notebooks": notebooks,
     }
 
@@ -239,12 +225,13 @@ def _key(chosen: dict[str, Path], profile: str, parameters: dict, source: str | 
         if file.is_file() and "__pycache__" not in file.parts
     }
     lock = project.root() / "requirements.lock"
+    found = {name: real_file(name) for name in datasets.NAMES}
     asked = {
         "cells": cells,
         "profile": profile,
         "parameters": parameters,
         "source": source or os.environ.get("PPKIT_SOURCE"),
-        "data": _data_checksums(),
+        "data": {name: file and sha256(file.path) for name, file in found.items()},
         "code": list(code),
     }
     return run_folder.digest(
@@ -254,17 +241,12 @@ def _key(chosen: dict[str, Path], profile: str, parameters: dict, source: str | 
     )
 
 
-def _data_checksums() -> dict[str, str | None]:
-    found = {name: real_file(name) for name in datasets.NAMES}
-    return {name: sha256(file.path) if file else None for name, file in found.items()}
-
-
-class _Bar:
+class _Bar(tqdm):
     """One bar over all code cells; where no person watches, one line a finished notebook."""
 
     def __init__(self, cells: dict[str, int]):
         self._cells, self._at, self._ended = cells, {}, 0
-        self._bar = tqdm(
+        super().__init__(
             total=sum(cells.values()),
             disable=None,
             dynamic_ncols=True,
@@ -272,29 +254,21 @@ class _Bar:
             bar_format="{desc} |{bar}| {n_fmt} of {total_fmt} cells, {elapsed}",
         )
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._bar.close()
-
     def at(self, name: str, cell: int) -> None:
         self._at[name] = cell
-        self.refresh()
+        self.draw()
 
     def finished(self, name: str, about: dict) -> None:
         self._at.pop(name, None)
         self._ended += self._cells[name]
-        self.refresh()
-        tqdm.write(
-            f"{name:<24} {about['status']:<7} {about['seconds']:7.1f} s {about['peak_memory_mb']:6d} MB"
-        )
+        self.draw()
+        seconds, memory = about["seconds"], about["peak_memory_mb"]
+        self.write(f"{name:<24} {about['status']:<7} {seconds:7.1f} s {memory:6d} MB")
 
-    def refresh(self) -> None:
+    def draw(self) -> None:
         """Draw the bar as things stand, the clock included."""
-        self._bar.n = self._ended + sum(cell - 1 for cell in self._at.values())
-        self._bar.set_description_str(
-            ", ".join(f"{name} cell {cell}/{self._cells[name]}" for name, cell in self._at.items()),
-            refresh=False,
+        self.n = self._ended + sum(cell - 1 for cell in self._at.values())
+        self.desc = ", ".join(
+            f"{name} cell {k}/{self._cells[name]}" for name, k in self._at.items()
         )
-        self._bar.refresh()
+        self.refresh()

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 from ppkit import project
+from ppkit.datasets.loading import SOURCES
 from ppkit.runner import Refused
 
 PROFILES = ("quick", "paper")
-SOURCES = ("auto", "real", "standin")
 
 
 def notebooks(*, solutions: bool = False) -> dict[str, Path]:
@@ -100,18 +100,17 @@ def assign(
     Refused on a profile, source or parameter that does not exist, or a value of another type; which
     values of the type are accepted, the notebook says in its settings cell (`ppkit.profile`).
     """
-    _one_of("profile", profile, PROFILES)
-    if source is not None:
-        _one_of("data", source, SOURCES)
     defaults = {name: parameters(path) for name, path in chosen.items()}
     known = sorted({parameter for cell in defaults.values() for parameter in cell})
-    for parameter, text in given:
-        if parameter not in known:
-            raise Refused(
-                f"unknown parameter {parameter!r}: {_several(chosen)} {', '.join(known) or 'none'}"
-            )
-        _check(parameter, text)
-    asked = [("PROFILE", profile)] + ([("SOURCE", source)] if source else []) + given
+    choices = {"PROFILE": ("profile", PROFILES), "SOURCE": ("data", SOURCES)}
+    asked = [("PROFILE", profile), *([] if source is None else [("SOURCE", source)]), *given]
+    for parameter, text in asked:
+        if (parameter, text) in given and parameter not in known:
+            have = f"{next(iter(chosen))} has" if len(chosen) == 1 else "the chosen notebooks have"
+            raise Refused(f"unknown parameter {parameter!r}: {have} {', '.join(known) or 'none'}")
+        what, allowed = choices.get(parameter, ("", (text,)))
+        if text not in allowed:
+            raise Refused(f"unknown {what} {text!r}: there are {', '.join(allowed)}")
     return {
         name: {
             parameter: _typed(parameter, text, cell[parameter])
@@ -120,22 +119,6 @@ def assign(
         }
         for name, cell in defaults.items()
     }
-
-
-def _several(chosen) -> str:
-    return f"{next(iter(chosen))} has" if len(chosen) == 1 else "the chosen notebooks have"
-
-
-def _check(parameter: str, text: str) -> None:
-    if parameter == "PROFILE":
-        _one_of("profile", text, PROFILES)
-    if parameter == "SOURCE":
-        _one_of("data", text, SOURCES)
-
-
-def _one_of(what: str, value: str, allowed) -> None:
-    if value not in allowed:
-        raise Refused(f"unknown {what} {value!r}: there are {', '.join(allowed)}")
 
 
 def _typed(parameter: str, text: str, default):
@@ -149,6 +132,7 @@ def _typed(parameter: str, text: str, default):
         value = float(value)
     if type(value) is not type(default):
         raise Refused(
-            f"{parameter} must be of type {type(default).__name__}, as its default {default!r}, got {text!r}"
+            f"{parameter} must be of type {type(default).__name__}, "
+            f"as its default {default!r}, got {text!r}"
         )
     return value

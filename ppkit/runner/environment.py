@@ -1,11 +1,98 @@
-"""The environment variables that a notebook's kernel runs under: threads, folders it may write to,
-data source."""
+"""What a run runs on and under: the machine and its versions, without host name and path, and the
+environment variables of a notebook's kernel."""
 
 import os
+import platform
+import sys
+from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
+
+import psutil
 
 from ppkit import project
 from ppkit.lifeline import THREAD_COUNTS
+
+PACKAGES = (
+    "ppkit",
+    "torch",
+    "numpy",
+    "scipy",
+    "pandas",
+    "scikit-learn",
+    "numba",
+    "dp-accounting",
+    "matplotlib",
+    "papermill",
+    "nbclient",
+    "ipykernel",
+)
+MB, GB = 1024**2, 1024**3
+
+
+def describe() -> dict:
+    """The machine as run.json names it; `summary` is the same in one line.
+
+    Its memory is what this process may use: the machine's, or the container's if that is less.
+    """
+    memory = min([psutil.virtual_memory().total, *_container("memory.max")])
+    about = {
+        "cpu": cpu_model(),
+        "cores": cores(),
+        "memory_gb": round(memory / GB, 1),
+        "system": f"{platform.system()} {platform.release().split('-')[0]} {platform.machine()}",
+    }
+    summary = (
+        f"{about['cpu']}, {about['cores']} cores, {about['memory_gb']:.0f} GB, {about['system']}"
+    )
+    return {**about, "summary": summary}
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that numbers depend on; one that is missing is left
+    out."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory_available() -> int:
+    """Bytes of memory that are free for new processes now, the container's limit included."""
+    left = [
+        limit - used for limit, used in zip(_container("memory.max"), _container("memory.current"))
+    ]
+    return max(0, min([psutil.virtual_memory().available, *left]))
+
+
+def memory_of(pid: int) -> int:
+    """Bytes of memory that a process and all below it hold now, swapped or not; 0 if it has ended.
+
+    On Linux a page that n processes share counts as 1/n in each: what all have loaded counts once.
+    Elsewhere it counts whole in each.
+    """
+    total = 0
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        for each in (process, *process.children(recursive=True)):
+            with suppress(psutil.Error):
+                held = each.memory_full_info() if sys.platform == "linux" else each.memory_info()
+                total += getattr(held, "pss", held.rss) + getattr(held, "swap", 0)
+    return total
+
+
+def cpu_model() -> str:
+    """The processor's name as the system gives it."""
+    about = Path("/proc/cpuinfo")
+    lines = about.read_text("utf-8").splitlines() if about.exists() else []
+    named = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or platform.processor() or platform.machine()
 
 
 def for_kernel(
@@ -42,7 +129,7 @@ def for_kernel(
         "PYTHONHASHSEED": "0",
         "JUPYTER_PREFER_ENV_PATH": "1",
     }
-    kept = kept_cache(scratch)
+    kept = _kept_cache(scratch)
     for name, folder in (
         ("NUMBA_CACHE_DIR", kept / "numba"),
         ("MPLCONFIGDIR", kept / "matplotlib"),
@@ -56,12 +143,18 @@ def for_kernel(
     return {**inherited, **own}
 
 
-def kept_cache(scratch: Path) -> Path:
+def _container(name: str) -> list[int]:
+    try:
+        text = Path("/sys/fs/cgroup", name).read_text("utf-8").strip()
+    except OSError:
+        return []
+    return [int(text)] if text.isdigit() else []
+
+
+def _kept_cache(scratch: Path) -> Path:
     """Where compiled kernels and the list of fonts outlive a run: the project's .cache, or
     `scratch` if it is read-only."""
     kept = project.root() / ".cache"
-    try:
+    with suppress(OSError):
         kept.mkdir(exist_ok=True)
-        return kept if os.access(kept, os.W_OK) else scratch
-    except OSError:
-        return scratch
+    return kept if os.access(kept, os.W_OK) else scratch

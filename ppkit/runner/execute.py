@@ -1,17 +1,24 @@
-"""`ppkit execute`: the only way a committed notebook is executed, so that two runs give identical
-bytes."""
+"""How a notebook is executed: in a kernel that never outlives its starter and that none can take a
+port from; `ppkit execute` does so to a committed one, so that two runs give identical bytes."""
 
+import os
+import sys
 import tempfile
 import time
+import uuid
 from pathlib import Path
 
 import nbformat
+import zmq
+from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
+from nbconvert.filters import strip_ansi
+from nbconvert.preprocessors.coalescestreams import CoalesceStreamsPreprocessor
 
-from ppkit.runner import ANSWER_SECONDS, Refused, catalogue, plain
+from ppkit.lifeline import die_with_parent
+from ppkit.runner import ANSWER_SECONDS, Refused, catalogue
 from ppkit.runner.environment import for_kernel
-from ppkit.runner.kernel import BoundKernel
 from ppkit.runner.pages import WIDGET_VIEW
 from ppkit.writing import write_whole
 
@@ -19,6 +26,52 @@ KERNEL = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
+
+
+class Bound:
+    """What makes a kernel manager of jupyter_client a safe one; it stands first among the bases.
+
+    The kernel dies with the process that manages it, however that one ends.
+    On Linux the two talk over sockets in the abstract namespace, which need no port and leave no
+    file behind. Elsewhere they need ports, which another process may take between choice and use:
+    a kernel that ends before it has answered is started once more, on other ports.
+    Where jupyter_client can, they talk encrypted; else a new ipykernel warns on stderr.
+    The connection file lies in $JUPYTER_RUNTIME_DIR where there is one: what a killed manager
+    leaves goes with it.
+    """
+
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        if self.has_trait("transport_encryption") and zmq.has("curve"):
+            self.transport_encryption = "auto"
+        name = f"ppkit-{uuid.uuid4().hex}"
+        if sys.platform == "linux" and zmq.has("ipc"):
+            self.transport, self.ip = "ipc", f"@{name}"
+        if os.path.isdir(folder := os.environ.get("JUPYTER_RUNTIME_DIR", "")):
+            self.connection_file = os.path.join(folder, f"{name}.json")
+
+    async def _async_pre_start_kernel(self, **settings):
+        return await super()._async_pre_start_kernel(**{**settings, "preexec_fn": die_with_parent})
+
+    async def _async_launch_kernel(self, kernel_cmd, **settings):
+        await super()._async_launch_kernel(kernel_cmd, **settings)
+        if self.transport != "tcp":
+            return
+        client = self.client()
+        client.start_channels()
+        try:
+            await client._async_wait_for_ready()
+        except RuntimeError:  # the kernel has ended
+            self.cleanup_connection_file()
+            self.provisioner = None  # a new one takes new ports
+            kernel_cmd, settings = await self._async_pre_start_kernel(**self._launch_args)
+            await super()._async_launch_kernel(kernel_cmd, **settings)
+        finally:
+            client.stop_channels()
+
+
+class BoundKernel(Bound, AsyncKernelManager):
+    """The kernel manager of `ppkit reproduce` and `ppkit execute`."""
 
 
 def in_place(path: Path) -> float:
@@ -56,7 +109,7 @@ def in_place(path: Path) -> float:
         except CellExecutionError as error:
             raise Refused(
                 f"{path.name} is left as it was: {error.ename}: {error.evalue}\n"
-                f"{plain(error.traceback)}"
+                f"{strip_ansi(error.traceback)}"
             ) from None
         except DeadKernelError:
             raise Refused(f"{path.name} is left as it was: its kernel died") from None
@@ -74,26 +127,14 @@ def normalised(notebook) -> str:
         if key not in ("papermill", "widgets", *KERNEL)
     }
     notebook.metadata = nbformat.from_dict({**kept, **KERNEL})
+    CoalesceStreamsPreprocessor().preprocess(notebook, {})
     for cell in notebook.cells:
         for key in ("execution", "papermill", "ExecuteTime"):
             cell.metadata.pop(key, None)
-        if cell.cell_type == "code":
-            cell.outputs = _merged(cell.outputs)
-            for output in cell.outputs:
-                output.get("data", {}).pop(WIDGET_VIEW, None)
+        for output in cell.get("outputs", []):
+            output.get("data", {}).pop(WIDGET_VIEW, None)
     nbformat.validate(notebook)
     return nbformat.writes(notebook, version=4).rstrip("\n") + "\n"
-
-
-def _merged(outputs: list) -> list:
-    merged = []
-    for output in outputs:
-        last = merged[-1] if merged else None
-        if last and output.output_type == last.output_type == "stream" and output.name == last.name:
-            last.text += output.text
-        else:
-            merged.append(output)
-    return merged
 
 
 def _refuse_stderr(path: Path, notebook) -> None:
@@ -101,6 +142,6 @@ def _refuse_stderr(path: Path, notebook) -> None:
         for output in cell.get("outputs", []):
             if output.get("name") == "stderr":
                 raise Refused(
-                    f"{path.name} is left as it was: cell [{cell.execution_count}] wrote on stderr: "
-                    f"{output.text.strip()}"
+                    f"{path.name} is left as it was: cell [{cell.execution_count}] "
+                    f"wrote on stderr: {output.text.strip()}"
                 )

@@ -9,6 +9,7 @@ import jinja2
 from ppkit import ledger, rules
 from ppkit.runner import run_folder
 from ppkit.runner.worker import DONE
+from ppkit.writing import write_whole
 
 CLASSES = {
     rules.REPRODUCED: "reproduced",
@@ -47,13 +48,19 @@ def write(folder) -> Path:
     )
     loader.filters["urlquote"] = quote
     claims = run_folder.read_json(folder.path / "claims.json")["claims"]
+    verdicts = {rules.plain(row["verdict"]) for row in claims}
+    pictures = map(run_folder.read_json, sorted((folder.path / "figures").glob("*.json")))
     page = loader.get_template("index.html.j2").render(
         run=folder.record,
         papers=_papers(claims),
         findings=_findings(claims, folder.path),
-        legend=_legend(claims),
-        pictures=_pictures(folder.path),
-        links=_links(folder.path),
+        legend=[
+            {"verdict": name, "css": CLASSES[name], "symbol": ledger.SYMBOLS[name], "means": means}
+            for name, means in LEGEND.items()
+            if name in verdicts
+        ],
+        pictures=sorted(pictures, key=lambda about: about.get("notebook", "")),
+        links={page.stem for page in (folder.path / "html").glob("*.html")},
         failures={name: about for name, about in folder.notebooks.items() if about.get("error")},
         missing=[
             name
@@ -62,7 +69,7 @@ def write(folder) -> Path:
         ],
     )
     target = folder.path / "index.html"
-    target.write_text(page, encoding="utf-8")
+    write_whole(target, page)
     return target
 
 
@@ -119,21 +126,3 @@ def _findings(claims: list[dict], path: Path) -> list[dict]:
                 {**vars(finding), "counted": counted, "picture": finding.picture if drawn else None}
             )
     return found
-
-
-def _legend(claims: list[dict]) -> list[dict]:
-    there = {rules.plain(row["verdict"]) for row in claims}
-    return [
-        {"verdict": name, "css": CLASSES[name], "symbol": ledger.SYMBOLS[name], "means": means}
-        for name, means in LEGEND.items()
-        if name in there
-    ]
-
-
-def _pictures(path: Path) -> list[dict]:
-    abouts = [run_folder.read_json(file) for file in sorted((path / "figures").glob("*.json"))]
-    return sorted(abouts, key=lambda about: about.get("notebook", ""))
-
-
-def _links(path: Path) -> set[str]:
-    return {page.stem for page in (path / "html").glob("*.html")}

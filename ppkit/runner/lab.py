@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ppkit import project
 from ppkit.runner import Refused, catalogue, run_folder
+from ppkit.writing import write_whole
 
 FOLDER = "work"
 # What Lab hides as it comes, and the tracked lessons, which nobody should edit by mistake.
@@ -37,7 +38,8 @@ def prepare(fresh: list[str]) -> list[str]:
                 said.append(f"{shown} is as published again; what was there is {kept} now.")
                 made -= 1
             if not copy.exists():
-                _write(copy, _copy_of(path, keep_outputs=name.startswith("solutions/")))
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(copy, _copy_of(path, keep_outputs=name.startswith("solutions/")))
                 made += 1
             elif _made_from(copy) not in (None, _digest(path)):
                 older.append(name)
@@ -84,17 +86,6 @@ def _put_aside(copy: Path) -> str:
     kept = next(name for name in names if not copy.with_name(name).exists())
     copy.rename(copy.with_name(kept))
     return kept
-
-
-def _write(copy: Path, text: str) -> None:
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    with open(copy, "x", encoding="utf-8") as file:  # never over a copy that is there
-        try:
-            file.write(text)
-            file.flush()
-        except OSError:
-            copy.unlink()
-            raise
 
 
 def _copy_of(path: Path, *, keep_outputs: bool) -> str:

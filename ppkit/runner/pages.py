@@ -2,14 +2,16 @@
 
 import re
 import shutil
-from importlib import resources, util
+from importlib import util
 from pathlib import Path
+
+from ppkit.writing import whole, write_whole
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 MATHJAX = "mathjax"
 # What TeX in, HTML out in STIX-Web never asks for; all else of MathJax is copied.
 NOT_NEEDED = ("SVG", "localization", "mathmaps", "asciimath2jax.js")
-TEMPLATES = resources.files("ppkit.runner").joinpath("templates")
+TEMPLATES = Path(__file__).with_name("templates")
 
 
 def write(notebook: Path, page: Path) -> None:
@@ -21,10 +23,10 @@ def write(notebook: Path, page: Path) -> None:
     content = nbformat.read(notebook, as_version=4)
     drop_widgets(content)
     drop_links_to_files(content)
-    exporter = HTMLExporter(template_file=str(TEMPLATES.joinpath("notebook.html.j2")))
+    exporter = HTMLExporter(template_file=str(TEMPLATES / "notebook.html.j2"))
     exporter.mathjax_url = f"{MATHJAX}/MathJax.js?config=TeX-AMS-MML_HTMLorMML-full,Safe"
     text, _ = exporter.from_notebook_node(content, resources={"metadata": {"name": notebook.stem}})
-    page.write_text(text, encoding="utf-8")
+    write_whole(page, text)
 
 
 def drop_widgets(notebook) -> None:
@@ -50,7 +52,5 @@ def copy_mathjax(folder: Path) -> None:
     target = folder / MATHJAX
     if not target.exists():
         static = Path(util.find_spec("jupyter_server_mathjax").origin).parent / "static"
-        part = folder / f"{MATHJAX}.part"
-        shutil.rmtree(part, ignore_errors=True)
-        shutil.copytree(static, part, ignore=shutil.ignore_patterns(*NOT_NEEDED))
-        part.rename(target)
+        with whole(target) as part:
+            shutil.copytree(static, part, ignore=shutil.ignore_patterns(*NOT_NEEDED))

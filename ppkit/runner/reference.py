@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from ppkit import ledger, project, rules
-from ppkit.runner import Refused, readme, run_folder
+from ppkit.runner import Refused, run_folder, verdicts
 
 LARGEST_PICTURE = 200_000  # bytes
 
@@ -43,8 +43,8 @@ def keep(names: list[str]) -> tuple[Path, int]:
     for picture in (picture for run in runs for picture in (run.path / "figures").glob("*.png")):
         if picture.stat().st_size > LARGEST_PICTURE:
             raise Refused(
-                f"{picture.name} has {picture.stat().st_size:,} bytes, more than {LARGEST_PICTURE:,}: "
-                "draw fewer points or a smaller figure"
+                f"{picture.name} has {picture.stat().st_size:,} bytes, "
+                f"more than {LARGEST_PICTURE:,}: draw fewer points or a smaller figure"
             )
     folder = project.root() / "figures"
     folder.mkdir(exist_ok=True)
@@ -64,7 +64,7 @@ def keep(names: list[str]) -> tuple[Path, int]:
         }
     run_folder.write_json(target, kept)
     if (project.root() / "README.md").exists():
-        readme.write(project.root())
+        verdicts.renew(project.root())
     return target, sum(row["verdict"] != rules.NOT_TRIED for row in kept["claims"])
 
 

@@ -13,7 +13,7 @@ from filelock import FileLock
 from ppkit import ledger, project
 from ppkit.runner import Refused, reason
 from ppkit.runner.worker import DONE, RUNNING
-from ppkit.writing import write_whole
+from ppkit.writing import whole, write_whole
 
 FINISHED, WITH_FAILURES, INTERRUPTED = "finished", "with failures", "interrupted"
 PARTS = ("notebooks", "html", "figures", "claims", ".cache")
@@ -72,17 +72,11 @@ class RunFolder:
         rows = [
             row for file in sorted((self.path / "claims").glob("*.json")) for row in read_json(file)
         ]
-        write_json(
-            self.path / "claims.json", {"run": self._summary(), "claims": ledger.merge(rows)}
-        )
-        self.save()
-
-    def _summary(self) -> dict:
         kept = ("id", "state", "profile", "data", "seeds", "versions")
-        return {
-            **{name: self.record[name] for name in kept},
-            "machine": self.record["machine"]["summary"],
-        }
+        about = {name: self.record[name] for name in kept}
+        about["machine"] = self.record["machine"]["summary"]
+        write_json(self.path / "claims.json", {"run": about, "claims": ledger.merge(rows)})
+        self.save()
 
     def try_lock(self) -> bool:
         """Take the folder for this process; False if another one works in it."""
@@ -152,10 +146,8 @@ def open_run(name: str) -> RunFolder:
 
 def point_latest(path: Path) -> None:
     """Make `latest`, beside the run at `path`, a relative link to it."""
-    link = path.parent / f".latest-{path.name}"
-    link.unlink(missing_ok=True)
-    link.symlink_to(path.name)
-    os.replace(link, path.parent / "latest")
+    with whole(path.parent / "latest") as link:
+        link.symlink_to(path.name)
 
 
 def write_json(path: Path, content) -> None:
@@ -173,10 +165,8 @@ def read_json(path: Path):
 
 def digest(*parts: bytes) -> str:
     """sha256 over the parts, each preceded by its length, as hex."""
-    total = hashlib.sha256()
-    for part in parts:
-        total.update(len(part).to_bytes(8, "big") + part)
-    return total.hexdigest()
+    total = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    return hashlib.sha256(total).hexdigest()
 
 
 def _fresh(runs: Path, name: str) -> Path:

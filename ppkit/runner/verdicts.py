@@ -1,4 +1,8 @@
-"""Tables for the terminal: the verdict on every claim, and the data sets."""
+"""Tables of verdicts: in the terminal, where the data sets have one too, and in the READMEs, whose
+numbers are written from figures/claims.json and figures/bench.json, never by hand."""
+
+import json
+from pathlib import Path
 
 from rich import box
 from rich.console import Console
@@ -7,6 +11,7 @@ from rich.text import Text
 
 from ppkit import ledger, project, rules
 from ppkit.runner import Refused, run_folder
+from ppkit.writing import write_whole
 
 STYLES = {
     rules.REPRODUCED: "green",
@@ -106,6 +111,111 @@ def show_data() -> None:
     for name in missing:
         if name in fetching.BY_HAND:
             print(f"To read how to get {name}:  ppkit data fetch {name}")
+
+
+def scoreboard(rows: list[dict]) -> str:
+    """Verdicts by paper as a Markdown table, with the run data and profile they were decided on.
+
+    rows: the claims of figures/claims.json.
+    """
+    counts, lines = ledger.scoreboard(rows), []
+    for paper, row in counts.iterrows():
+        decided = {
+            f"{one['data']} ({one['profile']} profile)" if one["data"] != "formula" else "formulas"
+            for one in rows
+            if one["paper"] == paper and one["profile"]
+        }
+        lines.append((paper, *map(str, row), ", ".join(sorted(decided))))
+    heads = [f"{ledger.SYMBOLS.get(name, '')} {name}".strip() for name in counts]
+    return _markdown(("paper", *heads, "decided on"), lines)
+
+
+def findings(rows: list[dict]) -> str:
+    """The findings as Markdown, paper by paper: a mark for what the paper gets right or wrong, the
+    title, its rows by verdict.
+
+    rows: the claims of figures/claims.json.
+    """
+    lines, titles = [], ledger.titles()
+    for paper in dict.fromkeys(finding.paper for finding in ledger.findings()):
+        lines.append(f"**{titles[paper]}** ({paper})")
+        for finding in (finding for finding in ledger.findings() if finding.paper == paper):
+            mark = ledger.SYMBOLS[rules.PASSED if finding.right else rules.REFUTED]
+            counted = ledger.counted(row for row in rows if row["cause"] == finding.id)
+            lesson = f"[{finding.lesson}](notebooks/{finding.lesson}.ipynb)"
+            lines.append(f"- {mark} {finding.title} ({counted}; {lesson})")
+        lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def every_row(rows: list[dict]) -> str:
+    """Every row of every paper as Markdown tables.
+
+    rows: the claims of figures/claims.json.
+    """
+    heads = "where", "what the paper says, or we ask", "paper", "ours", "what ours is"
+    tables = []
+    for paper, title in ledger.titles().items():
+        cells = [
+            (
+                row["where"],
+                row["says"],
+                row["printed"] or "",
+                ledger.ours(row),
+                row["measure"] or "",
+                f"{ledger.symbol(row['verdict'])} {row['verdict']}",
+                ledger.reason(row),
+            )
+            for row in rows
+            if row["paper"] == paper
+        ]
+        tables.append(f"### {paper}: {title}\n\n{_markdown((*heads, 'verdict', 'why'), cells)}")
+    return "\n\n".join(tables)
+
+
+def bars(bench: dict) -> str:
+    """The measured bars of figures/bench.json as a Markdown table."""
+    lines = []
+    for bar in bench["bars"]:
+        least = bar["at_least"]
+        wanted = f"at most {bar['at_most']:g}" if least is None else f"at least {least:g}"
+        spread = "{:.2f} to {:.2f}".format(*bar["spread"])
+        lines.append((bar["what"], wanted, f"{bar['ratio']:.2f}", spread, str(bar["threads"])))
+    return _markdown(("bar", "wanted", "measured", "lowest to highest of 7", "threads"), lines)
+
+
+def _markdown(heads, rows) -> str:
+    lines = [" | ".join(cell.replace("|", r"\|") for cell in row) for row in (heads, *rows)]
+    return "\n".join(
+        [f"| {lines[0]} |", "|" + "---|" * len(heads), *(f"| {line} |" for line in lines[1:])]
+    )
+
+
+def renewed(root: Path) -> dict[Path, str]:
+    """The files of the project in `root` that show numbers, each block between
+    `<!-- begin NAME -->` and `<!-- end NAME -->` made anew: README.md, figures/README.md and
+    benchmarks/README.md, where they are."""
+    rows = json.loads((root / "figures/claims.json").read_text("utf-8"))["claims"]
+    bench = root / "figures/bench.json"
+    blocks = {
+        "README.md": {"findings": findings(rows), "scoreboard": scoreboard(rows)},
+        "figures/README.md": {"rows": every_row(rows)},
+        "benchmarks/README.md": {"bars": bars(json.loads(bench.read_text("utf-8")))}
+        if bench.exists()
+        else {},
+    }
+    texts = {}
+    for file in (root / name for name in blocks if (root / name).exists()):
+        texts[file] = file.read_text("utf-8")
+        for name, block in blocks[file.relative_to(root).as_posix()].items():
+            texts[file] = project.with_block(texts[file], name, block)
+    return texts
+
+
+def renew(root: Path) -> None:
+    """Write the blocks of the project in `root` (called by `ppkit reference` and `make bench`)."""
+    for file, text in renewed(root).items():
+        write_whole(file, text)
 
 
 def _console(width_in_a_file: int = WIDTH_IN_A_FILE) -> Console:

@@ -1,7 +1,8 @@
-"""One notebook in one process: `python -m ppkit.runner.worker SPEC.json`, one JSON line a cell on
-stdout.
+"""One notebook in one child process, `python -m ppkit.runner.worker SPEC.json`, which says one JSON
+line a cell on stdout; and the parent that starts workers, measures their memory and ends them.
 
-Whoever starts it holds its stdin open: when that ends, so does the worker, and all that it started.
+Whoever starts a worker holds its stdin open: when that ends, so does the worker, and all that it
+started.
 
 The spec says everything: {"notebook", "output", "page", "scratch": paths, "parameters": {},
 "environment": {}}.
@@ -11,18 +12,23 @@ Lines: {"cell": k} when code cell k (from 1) begins; last {"done": {"status", "s
 
 import json
 import os
+import queue
 import resource
+import subprocess
 import sys
 import threading
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from ppkit import lifeline
-from ppkit.runner import ANSWER_SECONDS, plain, reason
+from ppkit.runner import ANSWER_SECONDS, environment, reason
+from ppkit.writing import write_whole
 
-RUNNING = "running"
-DONE = "done"
-FAILED = "failed"
+RUNNING, DONE, FAILED = "running", "done", "failed"
+LINES_KEPT = 12
+MEASURED_EVERY = 0.25  # seconds between two looks at the memory of all, or more, so that they cost
+MEASURED_SHARE = 0.01  # at most this share of one core
 
 
 def main(spec_file: str) -> None:
@@ -34,9 +40,8 @@ def main(spec_file: str) -> None:
     os.environ.clear()
     os.environ.update(spec["environment"])
     os.environ[lifeline.MARK] = spec_file
-    sys.modules["rfc3987_syntax"] = (
-        None  # jsonschema then does without it: it takes a second, and nothing here checks IRIs
-    )
+    # jsonschema then does without it: it takes a second, and nothing here checks IRIs
+    sys.modules["rfc3987_syntax"] = None
     events = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever else prints must not mix with the events
 
@@ -67,7 +72,8 @@ def run(spec: dict, say) -> dict:
     except Exception as error:
         outcome = {"status": FAILED, **_why(error), "cell": at["cell"], "heading": at["heading"]}
     outcome["seconds"] = round(time.monotonic() - start, 1)
-    outcome["peak_memory_mb"] = _peak_memory_mb()
+    kilobytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    outcome["peak_memory_mb"] = round(kilobytes / (1024 if sys.platform == "linux" else 1024**2))
     try:
         _keep(spec)
     except Exception as error:
@@ -81,7 +87,7 @@ def _execute(spec: dict, say, at: dict) -> None:
     import nbformat
     import papermill
 
-    from ppkit.runner.kernel import BoundKernel
+    from ppkit.runner.execute import BoundKernel
 
     notebook = nbformat.read(spec["notebook"], as_version=4)
 
@@ -95,7 +101,8 @@ def _execute(spec: dict, say, at: dict) -> None:
 
     papermill.execute_notebook(
         notebook,
-        _literal(_unfinished(spec)),
+        # papermill formats paths with the parameters
+        _unfinished(spec).replace("{", "{{").replace("}", "}}"),
         parameters=spec["parameters"],
         kernel_name="python3",
         language="python",
@@ -115,30 +122,26 @@ def _keep(spec: dict) -> None:
 
     from ppkit.runner import pages
 
-    notebook = nbformat.read(_unfinished(spec), as_version=4)
+    notebook, output = nbformat.read(_unfinished(spec), as_version=4), Path(spec["output"])
     for name in ("input_path", "output_path"):
         notebook.metadata.get("papermill", {}).pop(name, None)
-    nbformat.write(notebook, _unfinished(spec))
-    os.replace(_unfinished(spec), spec["output"])
-    pages.write(Path(spec["output"]), Path(spec["page"]))
+    write_whole(output, nbformat.writes(notebook) + "\n")
+    pages.write(output, Path(spec["page"]))
 
 
 def _unfinished(spec: dict) -> str:
     return str(Path(spec["scratch"], Path(spec["output"]).name))
 
 
-def _literal(path: str) -> str:
-    return path.replace("{", "{{").replace("}", "}}")  # papermill formats paths with the parameters
-
-
 def _why(error: Exception) -> dict:
     from nbclient.exceptions import DeadKernelError
+    from nbconvert.filters import strip_ansi
     from papermill.exceptions import PapermillExecutionError
 
     if isinstance(error, PapermillExecutionError):
         return {
             "error": f"{error.ename}: {error.evalue}",
-            "traceback": plain("\n".join(error.traceback)).splitlines(),
+            "traceback": strip_ansi("\n".join(error.traceback)).splitlines(),
         }
     if isinstance(error, DeadKernelError):
         return {"error": "the kernel died (killed, out of memory, or crashed)"}
@@ -148,9 +151,100 @@ def _why(error: Exception) -> dict:
     return {"error": f"{type(error).__name__}: {error}"}
 
 
-def _peak_memory_mb() -> int:
-    kilobytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return round(kilobytes / (1024 if sys.platform == "linux" else 1024**2))
+class Children(AbstractContextManager):
+    """Workers by name. Leaving the block ends those that still run, and their kernels, in seconds.
+
+    memory, peak: bytes that each worker and all below it hold now, and that they have held at most.
+    """
+
+    def __init__(self):
+        self.running: dict[str, subprocess.Popen] = {}
+        self.memory: dict[str, int] = {}
+        self.peak: dict[str, int] = {}
+        self._measure_at = 0.0
+        self._events = queue.Queue()
+
+    def __exit__(self, *_) -> None:
+        for child in self.running.values():
+            lifeline.end_marked(child.args[-1])
+            child.kill()
+            child.wait()
+        self.running.clear()
+
+    def start(self, name: str, spec: Path) -> None:
+        """Start a worker on the spec file; what it says on stderr is kept beside the spec.
+
+        What a killed worker on the same file has left running ends first.
+        """
+        lifeline.end_marked(str(spec))
+        with open(spec.with_name("stderr.txt"), "w", encoding="utf-8") as errors:
+            child = subprocess.Popen(
+                [sys.executable, "-P", "-m", "ppkit.runner.worker", str(spec)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd=Path(json.loads(spec.read_text("utf-8"))["notebook"]).parent,
+                start_new_session=True,
+            )
+        self.running[name], self.memory[name], self.peak[name] = child, 0, 0
+        threading.Thread(target=self._listen, args=(name, child, spec), daemon=True).start()
+
+    def next_event(self, meanwhile=lambda: None) -> tuple[str, dict]:
+        """Wait for the next line of any worker: (name, {"cell": k}) or (name, {"done": {...}}),
+        which is its last.
+
+        The peak memory in it is that of the whole tree of processes.
+        meanwhile: called a few times a second as long as there is none.
+        """
+        while True:
+            self._measure()
+            try:
+                name, event = self._events.get(timeout=0.2)  # a short wait, so that Ctrl-C is heard
+            except queue.Empty:
+                meanwhile()
+                continue
+            if "done" in event:
+                self.running.pop(name)
+                last = event["done"]
+                last["peak_memory_mb"] = max(
+                    last["peak_memory_mb"], round(self.peak[name] / environment.MB)
+                )
+            return name, event
+
+    def _measure(self) -> None:
+        if time.monotonic() < self._measure_at:
+            return
+        began = time.thread_time()
+        for name, child in self.running.items():
+            self.memory[name] = environment.memory_of(child.pid)
+            self.peak[name] = max(self.peak[name], self.memory[name])
+        spent = time.thread_time() - began
+        self._measure_at = time.monotonic() + max(MEASURED_EVERY, spent / MEASURED_SHARE)
+
+    def _listen(self, name: str, child: subprocess.Popen, spec: Path) -> None:
+        last = {}
+        for line in child.stdout:
+            last = json.loads(line)
+            if "cell" in last:
+                self._events.put((name, last))
+        child.stdout.close()
+        code = child.wait()
+        child.stdin.close()
+        if "done" not in last:
+            lifeline.end_marked(str(spec))
+            last = {
+                "done": {
+                    "status": FAILED,
+                    "error": f"its process ended with code {code} before the notebook did",
+                    "cell": last.get("cell", 0),
+                    "seconds": 0.0,
+                    "peak_memory_mb": 0,
+                    "traceback": spec.with_name("stderr.txt")
+                    .read_text("utf-8")
+                    .splitlines()[-LINES_KEPT:],
+                }
+            }
+        self._events.put((name, last))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """How results look: digits and tables, figures, and controls with a still picture beneath them."""
 
 from ppkit.show.controls import control, progress
-from ppkit.show.figures import COLOURS, band, finish, new, paper_marks, use_style
+from ppkit.show.figures import COLOURS, band, finish, new, paper_marks
 from ppkit.show.numbers import number, source, table
 
 __all__ = [
@@ -15,7 +15,4 @@ __all__ = [
     "progress",
     "source",
     "table",
-    "use_style",
 ]
-
-use_style()

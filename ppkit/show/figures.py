@@ -10,6 +10,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
+from ppkit.writing import write_whole
+
 # Okabe and Ito's colours, told apart also by colour-blind readers; a method keeps its colour in
 # every notebook.
 COLOURS = {
@@ -22,11 +24,7 @@ COLOURS = {
     "paper": "#999999",
     "other": "#CC79A7",
 }
-
-
-def use_style() -> None:
-    """Make matplotlib draw in the kit's style from here on."""
-    plt.style.use(resources.files("ppkit.show").joinpath("ppkit.mplstyle"))
+plt.style.use(resources.files("ppkit.show").joinpath("ppkit.mplstyle"))  # from the import on
 
 
 def new(columns: int = 1, *, height: float = 4.0, **settings):
@@ -92,4 +90,4 @@ def finish(fig, name: str, caption: str, *, data) -> None:
             "data": source,
             "notebook": os.environ.get("PPKIT_NOTEBOOK", ""),
         }
-        (target / f"{name}.json").write_text(json.dumps(about, indent=1, ensure_ascii=False))
+        write_whole(target / f"{name}.json", json.dumps(about, indent=1, ensure_ascii=False))

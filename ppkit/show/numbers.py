@@ -72,7 +72,8 @@ def source(dataset) -> pd.DataFrame:
     if dataset.is_classification:
         target = f"{dataset.target}, {dataset.y.mean():.2%} of the rows"
     else:
-        target = f"{dataset.target}; mean {dataset.y.mean():.2f}, standard deviation {dataset.y.std():.2f}"
+        mean, deviation = dataset.y.mean(), dataset.y.std()
+        target = f"{dataset.target}; mean {mean:.2f}, standard deviation {deviation:.2f}"
     return table(
         {
             "data set": dataset.name,

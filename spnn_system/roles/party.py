@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ppkit.spnn.sides import Side
 from ppkit.spnn.randomness import Stream
+from ppkit.spnn.sides import Side
 from spnn_system.config import Config
 from spnn_system.roles.control_channel import COORDINATOR, ControlChannel
 from spnn_system.roles.failures import STOPPED, Failure, failure_of

@@ -9,10 +9,10 @@ from pathlib import Path
 import torch
 
 from ppkit.spnn import protocols
-from ppkit.spnn.sides import Side
 from ppkit.spnn.messages import Transcript
 from ppkit.spnn.paillier_keys import PrivateKey, PublicKey, generate_keys
 from ppkit.spnn.randomness import Stream
+from ppkit.spnn.sides import Side
 from spnn_system.config import Config
 from spnn_system.run.checkpoints import write_secret
 from spnn_system.transport.admission import Admission

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ppkit.spnn.sides import Side
 from ppkit.spnn.randomness import Stream
+from ppkit.spnn.sides import Side
 from spnn_system.roles.control_channel import ControlChannel
 from spnn_system.roles.weights import Optimiser
 from spnn_system.run.checkpoints import Checkpoints, write_secret
