@@ -14,7 +14,7 @@ One forward and one backward pass give the pairs (`capture`); what is left is to
     mean_plain     nothing bounded                                  SGD
 
 All three return one flat vector in the order of torch.nn.utils.parameters_to_vector. What
-`dpsgd_optimizer` builds on are the norms of mean gradients of small groups of records
+`dpsgd.DPOptimizer` builds on are the norms of mean gradients of small groups of records
 (`group_norms`) and a weighted sum in place (`weighted_sum`).
 """
 

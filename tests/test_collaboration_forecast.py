@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize
 
 from ppkit.collaboration.forecast import Forecast, fit, r_squared, spread
-from ppkit.slopes import fitted as slope
+from ppkit.evaluation import fitted_slope
 
 N_RECORDS = np.array([[n] * 3 for n in (1000, 3000, 10_000, 30_000)] * 2)
 EPSILONS = np.array([[0.5, 1.0, 2.0]] * 4 + [[10.0, 5.0, np.inf]] * 4)
@@ -101,8 +101,8 @@ def test_local_slope_is_the_derivative_and_halves_at_the_bend():
 
 def test_the_floor_bends_the_line_and_widens_its_interval():
     x = np.geomspace(0.1, 100, 7)
-    straight = slope(x, Forecast(3e5).psi([1000] * 3, x[:, None] * np.ones(3)))
-    bent = slope(x, Forecast(3e5, floor=0.02).psi([1000] * 3, x[:, None] * np.ones(3)))
+    straight = fitted_slope(x, Forecast(3e5).psi([1000] * 3, x[:, None] * np.ones(3)))
+    bent = fitted_slope(x, Forecast(3e5, floor=0.02).psi([1000] * 3, x[:, None] * np.ones(3)))
     assert straight == pytest.approx((-2, -2, -2)) and bent[0] > -1.6 and bent[2] - bent[1] > 0.3
 
 

@@ -9,13 +9,13 @@ import pytest
 from dp_accounting import pld, rdp
 from scipy import optimize, stats
 
+from ppkit.accounting import laplace_curve
 from ppkit.audit import empirical_epsilon
 from ppkit.collaboration.losses import hinge, logistic, queries, squared
 from ppkit.collaboration.owners import Bounds, Owner
 from ppkit.collaboration.privacy import gaussian_scale, laplace_scale, zcdp_budget
 from ppkit.collaboration.theorems import attained_epsilon
 from ppkit.collaboration.training import train
-from ppkit.renyi import laplace_curve
 
 BASE = {"gradient_bound": 3.0, "n_records": 50, "horizon": 20}
 N, BOUNDS = 50, Bounds(3.0, 2.0, 5.0)

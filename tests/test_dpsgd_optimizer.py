@@ -7,9 +7,8 @@ from scipy import stats
 from torch import nn
 from torch.nn import functional
 
-from ppkit import dpsgd_optimizer
-from ppkit.dpsgd import poisson_batch
-from ppkit.dpsgd_optimizer import DPOptimizer
+from ppkit import dpsgd
+from ppkit.dpsgd import DPOptimizer, poisson_batch
 from ppkit.gradients import capture, group_norms
 from ppkit.models import classification_loss, mlp, n_parameters
 
@@ -163,7 +162,7 @@ def test_chunks_of_the_general_path_add_up(monkeypatch):
     model, X, y = problem("gated")
     defend(model).backward(model, X, y)
     whole = flat(model)
-    monkeypatch.setattr(dpsgd_optimizer, "_CHUNK", 5 * n_parameters(model))
+    monkeypatch.setattr(dpsgd, "_CHUNK", 5 * n_parameters(model))
     defend(model).backward(model, X, y)
     torch.testing.assert_close(flat(model), whole, rtol=1e-12, atol=1e-15)
 

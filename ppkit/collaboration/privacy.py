@@ -11,8 +11,8 @@ import math
 import numpy as np
 from scipy import optimize
 
+from ppkit.accounting import FINE_ORDERS, curve_epsilon, laplace_curve, to_epsilon
 from ppkit.collaboration.owners import NUMBER, positive, whole
-from ppkit.renyi import FINE_ORDERS, curve_epsilon, laplace_curve, to_epsilon
 
 
 def laplace_scale(
