@@ -1,11 +1,11 @@
-"""DP-SGD with Gaussian noise: what a participant would upload today, how batches are drawn, and
-what each way costs.
+"""DP-SGD with Gaussian noise: what a participant would upload today, the optimiser that does it
+anywhere, and what each way to draw batches costs.
 
-    drawn by            priced by                      neighbours
-    poisson_batch       epsilon_for                    add/remove, replace-one
-    fixed_batch         epsilon_for_fixed_batches      replace-one (the number of records is public)
-    shuffled_batches    epsilon_for_epochs             replace-one, zero-out: no gain from the
-    shuffling is claimed
+    batches                        priced by                   neighbours
+    Poisson: every record alone    epsilon_for                 add/remove, replace-one
+    fixed_batch: a fixed number    epsilon_for_fixed_batches   replace-one (that number is public)
+    epochs: shuffled, then cut     epsilon_for_epochs          replace-one, zero-out; no gain from
+                                                               the shuffling is claimed
 
 Notebook 02 trains on fixed_batch, and prices its steps in all three ways, beside what an attacker
 attains.
@@ -96,13 +96,8 @@ class DPOptimizer:
     l2_norm_clip: C > 0; math.inf bounds nothing and allows no noise.  noise_multiplier: noise over
     C, >= 0; 0 gives no privacy.  num_microbatches: M, a divisor of the batch; None takes every
     record for itself.
-    expected_batch: None for batches of a fixed size, which the M divides.  For Poisson batches,
-    whose realised size is private, the public size that is expected, q N > 0: the sum is divided by
-    it (M = q N), or by num_microbatches if given; then microbatches have expected_batch /
-    num_microbatches records, and a batch, which holds whole ones, any number of them, none
-    included.
-    rng: torch.Generator of the noise, on the parameters' device.  It is no source for real secrets,
-    and it is not part of the state: to replay noise over other data would let it cancel.
+    rng: torch.Generator of the noise, on the parameters' device; no source for real secrets.
+    Batches are of a fixed size, which is public.  (`DPSGD` is for Poisson batches.)
     ValueError for a setting out of range.
     Guarantee: `epsilon_for` and its two neighbours, by the sampling that ran; floating point
     is not hardened.
@@ -124,7 +119,6 @@ class DPOptimizer:
         l2_norm_clip: float,
         noise_multiplier: float,
         num_microbatches: int | None = None,
-        expected_batch: float | None = None,
         rng: torch.Generator,
     ) -> None:
         if not isinstance(optimizer, torch.optim.Optimizer):
@@ -149,30 +143,13 @@ class DPOptimizer:
             raise ValueError(
                 f"num_microbatches must be a whole number >= 1 or None, got {num_microbatches}"
             )
-        if expected_batch is not None and not (
-            expected_batch > 0 and math.isfinite(expected_batch)
-        ):
-            raise ValueError(
-                f"expected_batch must be a finite number > 0 or None, got {expected_batch}"
-            )
-        self._size = None if expected_batch is None else 1
-        if expected_batch is not None and num_microbatches is not None:
-            self._size = round(expected_batch / num_microbatches)
-            if (
-                self._size < 1
-                or abs(self._size * num_microbatches - expected_batch) > 1e-9 * expected_batch
-            ):
-                raise ValueError(
-                    f"num_microbatches must divide expected_batch {expected_batch}, got {num_microbatches}"
-                )
         if isinstance(optimizer, torch.optim.LBFGS):
             raise ValueError(
                 "an optimiser that needs a closure looks at the data many times a step: LBFGS is not accepted"
             )
         self.optimizer = optimizer
         self.l2_norm_clip, self.noise_multiplier = float(l2_norm_clip), float(noise_multiplier)
-        self.num_microbatches, self.expected_batch = num_microbatches, expected_batch
-        self.rng = rng
+        self.num_microbatches, self.rng = num_microbatches, rng
 
     def step(
         self, model: nn.Module, X: torch.Tensor, y: torch.Tensor, *, loss: Loss | None = None
@@ -195,8 +172,8 @@ class DPOptimizer:
         of Linear and ReLU with the default loss takes closed forms (`ppkit.gradients`); everything
         else, one vectorised autograd pass over the microbatches.
         ValueError, and nothing is changed, if the microbatches do not divide the batch, the batch
-        is empty but none was to be expected so, the model lacks a parameter of the optimiser or
-        keeps running statistics of its inputs, or a gradient is not finite.
+        is empty, the model lacks a parameter of the optimiser or keeps running statistics of its
+        inputs, or a gradient is not finite.
         """
         parameters = [
             p for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad
@@ -205,18 +182,13 @@ class DPOptimizer:
         sizes = [p.numel() for p in parameters]
         flat = torch.zeros(sum(sizes), dtype=parameters[0].dtype, device=parameters[0].device)
         into = {p: part.view(p.shape) for p, part in zip(parameters, flat.split(sizes))}
-        if (
-            len(X)
-            and loss is None
-            and gradients.is_layered(model)
-            and into.keys() == set(model.parameters())
-        ):
+        if loss is None and gradients.is_layered(model) and into.keys() == set(model.parameters()):
             pairs = gradients.capture(model, X, y)
             factors = self._factors(gradients.group_norms(pairs, size)).div_(size * divisor)
             weights = factors if size == 1 else factors.repeat_interleave(size)
             layers = [(into[layer.weight], into[layer.bias]) for layer in list(model)[::2]]
             gradients.weighted_sum(pairs, weights, out=layers)
-        elif len(X):
+        else:
             names = _names(model, into)
             shaped = X.unflatten(0, (-1, size)), y.unflatten(0, (-1, size))
             for grads in _microbatch_gradients(model, names, *shaped, loss or classification_loss):
@@ -230,37 +202,16 @@ class DPOptimizer:
         for p, part in into.items():
             p.grad = part
 
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """As the wrapped optimiser's; `backward` overwrites .grad and does not need it."""
-        self.optimizer.zero_grad(set_to_none)
-
-    def state_dict(self) -> dict:
-        """The wrapped optimiser's state (momentum, step counts); rng is not in it."""
-        return self.optimizer.state_dict()
-
-    def load_state_dict(self, state: dict) -> None:
-        """Into the wrapped optimiser."""
-        self.optimizer.load_state_dict(state)
-
-    def _microbatch(self, n_records: int) -> tuple[int, float]:
-        """Records in one microbatch, and what the noisy sum is divided by."""
-        if self._size is not None:
-            if n_records % self._size:
-                raise ValueError(
-                    f"a batch must hold whole microbatches of {self._size} records, got {n_records} records"
-                )
-            return self._size, self.num_microbatches or self.expected_batch
+    def _microbatch(self, n_records: int) -> tuple[int, int]:
+        """Records in one microbatch, and the number of microbatches."""
         if n_records == 0:
+            raise ValueError("the batch is empty: X has 0 records")
+        number = self.num_microbatches or n_records
+        if n_records % number:
             raise ValueError(
-                "the batch is empty: X has 0 records; Poisson batches may be, if expected_batch is given"
+                f"num_microbatches must divide the batch of {n_records} records, got {number}"
             )
-        if self.num_microbatches is None:
-            return 1, n_records
-        if n_records % self.num_microbatches:
-            raise ValueError(
-                f"num_microbatches must divide the batch of {n_records} records, got {self.num_microbatches}"
-            )
-        return n_records // self.num_microbatches, self.num_microbatches
+        return n_records // number, number
 
     def _factors(self, norms: torch.Tensor) -> torch.Tensor:
         if not math.isfinite(float(norms.sum())):
@@ -271,52 +222,14 @@ class DPOptimizer:
         return gradients.clip_factors(norms, self.l2_norm_clip)
 
 
-def poisson_batch(
-    n_records: int, *, sample_rate: float, microbatch_size: int = 1, rng: torch.Generator
-) -> torch.Tensor:
-    """Rows of a Poisson batch: every microbatch of consecutive records is in it with probability
-    sample_rate, by itself.
-
-    n_records: N >= 1, a multiple of microbatch_size k >= 1.  sample_rate: q in (0, 1].
-    Returns ascending int64 indices, about q N of them, perhaps none; whole microbatches, in place.
-    Microbatches are fixed before the draw: were they cut from the drawn records, one record more
-    would shift all
-    that follow.  ValueError if an argument is out of range.  Guarantee: `epsilon_for`.
-    """
-    _check_rate(sample_rate)
-    if microbatch_size < 1 or n_records < 1 or n_records % microbatch_size:
-        raise ValueError(
-            f"n_records must be a multiple of microbatch_size {microbatch_size}, got {n_records}"
-        )
-    drawn = (
-        torch.rand(n_records // microbatch_size, generator=rng, dtype=torch.float64) < sample_rate
-    )
-    starts = drawn.nonzero() * microbatch_size
-    return (starts + torch.arange(microbatch_size)).flatten()
-
-
 def fixed_batch(n_records: int, *, batch_size: int, rng: torch.Generator) -> torch.Tensor:
     """batch_size of n_records rows without replacement, all subsets alike, in random order: int64
     indices.
 
     ValueError unless 1 <= batch_size <= n_records.  Guarantee: `epsilon_for_fixed_batches`.
     """
-    return shuffled_batches(n_records, batch_size=batch_size, rng=rng)[0]
-
-
-def shuffled_batches(n_records: int, *, batch_size: int, rng: torch.Generator) -> torch.Tensor:
-    """One epoch: all rows in random order, cut into batches; (n_records // batch_size, batch_size)
-    int64 indices.
-
-    What is left over by the last full batch sits this epoch out.  ValueError unless 1 <= batch_size
-    <= n_records.
-    Guarantee: `epsilon_for_epochs`.
-    """
     _check_batch_size(batch_size, n_records)
-    n_batches = n_records // batch_size
-    return torch.randperm(n_records, generator=rng)[: n_batches * batch_size].view(
-        n_batches, batch_size
-    )
+    return torch.randperm(n_records, generator=rng)[:batch_size]
 
 
 def epsilon_for(

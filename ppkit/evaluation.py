@@ -244,13 +244,13 @@ def difference_halfwidth(
     return max(1.96 * float(np.sqrt(np.var(drawn) + between)), 1e-6)
 
 
-def fitted_slope(x, y_runs, *, confidence: float = 0.95) -> tuple[float, float, float]:
+def fitted_slope(x, y_runs) -> tuple[float, float, float]:
     """The exponent of a power law y = c x^slope, fitted to means of runs, with its interval.
 
-    The slope of log(mean of runs) over log(x), least squares, and Student's interval over the
-    points' residuals.
+    The slope of log(mean of runs) over log(x), least squares, and Student's 95% interval over
+    the points' residuals.
 
-    x: (S,) > 0, S >= 3.  y_runs: (S,) or (S, n_runs), each mean > 0.  confidence: in (0, 1).
+    x: (S,) > 0, S >= 3.  y_runs: (S,) or (S, n_runs), each mean > 0.
     Returns (slope, low, high). A line that bends has a wide interval; so has a noisy one.
     ValueError if an argument is out of range.
 
@@ -273,11 +273,9 @@ def fitted_slope(x, y_runs, *, confidence: float = 0.95) -> tuple[float, float, 
         raise ValueError(
             f"points (not all equal) and means of runs must be > 0, got points {x} and means {means}"
         )
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must be in (0, 1), got {confidence}")
     line = stats.linregress(np.log(x), np.log(means))
     error = line.stderr if np.ptp(means) > 0 else 0.0  # of a flat line scipy says nan
-    half = stats.t.ppf((1 + confidence) / 2, x.size - 2) * error
+    half = stats.t.ppf(0.975, x.size - 2) * error
     return float(line.slope), float(line.slope - half), float(line.slope + half)
 
 

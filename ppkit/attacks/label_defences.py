@@ -66,34 +66,6 @@ def auc_limit(epsilon: float) -> float:
     return 1 / (1 + math.exp(-epsilon))
 
 
-def _finite(gradient: torch.Tensor) -> None:
-    if gradient.ndim != 2 or not torch.isfinite(gradient).all():
-        bad = int((~torch.isfinite(gradient)).sum())
-        raise ValueError(
-            f"gradient must be (N, width) and finite, got shape {tuple(gradient.shape)} with {bad} values "
-            "that are not"
-        )
-
-
-def max_norm(gradient: torch.Tensor, *, rng: torch.Generator) -> torch.Tensor:
-    """Each record's gradient stretched at random along itself, until all have the largest one's
-    expected squared length.
-
-    g_i <- g_i (1 + sqrt(max_j |g_j|^2 / |g_i|^2 - 1) xi_i),  xi_i ~ N(0, 1)
-
-    gradient: (N, width), of the last hidden layer, before it is sent.  rng: torch.Generator.
-    Returns (N, width), unbiased.
-    ValueError if a value is not finite.  Guarantee: none.  Source: Li et al. 2022, section 4.1.
-    """
-    _finite(gradient)
-    squares = (gradient**2).sum(dim=1)
-    stretch = torch.where(
-        squares > 0, squares.max() / squares.clamp(min=torch.finfo(gradient.dtype).tiny) - 1, 0.0
-    )
-    xi = torch.randn(len(gradient), generator=rng, dtype=gradient.dtype)
-    return gradient * (1 + stretch.clamp(min=0).sqrt() * xi)[:, None]
-
-
 def shaped_noise(
     gradient: torch.Tensor, y: torch.Tensor, *, power: float, rng: torch.Generator
 ) -> torch.Tensor:
@@ -123,7 +95,8 @@ def shaped_noise(
         raise ValueError(
             f"needs one label a gradient, got {tuple(y.shape)} labels for {tuple(gradient.shape)}"
         )
-    _finite(gradient)
+    if bad := int((~torch.isfinite(gradient)).sum()):
+        raise ValueError(f"gradient must be finite, got {bad} values that are not")
     if not ((y == 0) | (y == 1)).all():
         raise ValueError(f"labels must be 0 or 1, got {y[(y != 0) & (y != 1)][0].item()}")
     p = float((y == 1).double().mean())

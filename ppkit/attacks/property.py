@@ -223,12 +223,11 @@ def sweep(
     scene: Scene,
     *,
     sizes: Sequence[int] = (10, 30, 100, 300, 1_000, 3_000, 10_000),
-    threat: str = "adaptive",
     attacker: str = "logistic",
     repeats: int = 5,
     rng: np.random.Generator,
 ) -> pd.DataFrame:
-    """The adaptive attack (or the ceiling) by the number m of records that the attacker knows.
+    """The adaptive attack by the number m of records that the attacker knows.
 
     sizes: each from 2 to the known records of the scene.  repeats: draws of the known records for
     each size, >= 2.
@@ -239,19 +238,14 @@ def sweep(
     """
     if repeats < 2:
         raise ValueError(f"repeats must be >= 2 for a band, got {repeats}")
-    if threat not in ("adaptive", "ceiling"):
+    if scene.known is not None and any(not 2 <= m <= len(scene.known) for m in sizes):
         raise ValueError(
-            f"threat must be adaptive or ceiling, which know m records, got {threat!r}"
-        )
-    pool = getattr(scene, _NEEDS[threat])
-    if pool is not None and any(not 2 <= m <= len(pool) for m in sizes):
-        raise ValueError(
-            f"sizes must each be 2 to the {len(pool)} known records, got {list(sizes)}"
+            f"sizes must each be 2 to the {len(scene.known)} known records, got {list(sizes)}"
         )
     rows = []
     for m in sizes:
         found = [
-            attack(threat, scene, attacker=attacker, n_known=m, rng=rng) for _ in range(repeats)
+            attack("adaptive", scene, attacker=attacker, n_known=m, rng=rng) for _ in range(repeats)
         ]
         mean, low, _ = band([one.auc for one in found])
         of_records = np.mean(

@@ -75,7 +75,7 @@ def first_layer(model: nn.Module) -> nn.Linear:
     return first
 
 
-def reconstruct(weight_grad, bias_grad, *, noisy: bool = False) -> Reconstruction:
+def reconstruct(weight_grad, bias_grad) -> Reconstruction:
     """The input row behind the first layer's gradient on one record, every neuron weighted by its
     reliability.
 
@@ -83,18 +83,15 @@ def reconstruct(weight_grad, bias_grad, *, noisy: bool = False) -> Reconstructio
 
     It minimises sum_j |dW_j - db_j a|^2 over a (derivative: -2 sum_j db_j (dW_j - db_j a) = 0), so
     it is the mean of the neurons' own answers dW_j / db_j with weights db_j^2. Equal noise on dW
-    alone makes these the best weights; noise on db too pulls them towards 0. noisy=True takes total
-    least squares instead, the maximum-likelihood row where [dW db] carries Gaussian noise of one
-    size throughout: row = v[:F] / v[F], v its first right singular vector.
+    alone makes these the best weights; noise on db too pulls them towards 0.
     confidence = 1 - (what is left of that sum) / sum_j |dW_j|^2: the share of the weight gradient
-    that one row explains (noisy: the first squared singular value's share of all).
+    that one row explains.
     1 is necessary for a single record, not sufficient: records of one activation pattern and one
     output also give 1, an affine combination of them. None if one neuron only has a gradient, or
     two that mirror each other (softmax over two classes, no hidden layer): any batch would look the
     same; and if every entry is -1, 0 or 1: clipping by element and Adam make any row look so.
 
     weight_grad: dW (H, F), tensor or array.  bias_grad: db (H,), or None for a layer without bias.
-    noisy: whether dW and db carry noise.
     Returns a Reconstruction; its row is None if the layer has no bias (dW = delta x^T still shows
     the row up to a factor), if db is 0 everywhere, too small for its digits, or so small beside dW
     that the row is no finite number.
@@ -125,9 +122,7 @@ def reconstruct(weight_grad, bias_grad, *, noisy: bool = False) -> Reconstructio
         )
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         dW, db = dW / largest, db / largest
-        row, confidence = (
-            (_total if noisy else _least_squares)(dW, db) if np.isfinite(dW).all() else (dW[0], 0.0)
-        )
+        row, confidence = _least_squares(dW, db) if np.isfinite(dW).all() else (dW[0], 0.0)
     if not np.isfinite(row).all():
         return _nothing(
             "the bias gradient is too small beside the weight gradient: the row would not be a finite number"
@@ -227,11 +222,6 @@ def _least_squares(dW: np.ndarray, db: np.ndarray) -> tuple[np.ndarray, float]:
     row = db @ dW / (db @ db)
     total, left = float((dW**2).sum()), float(((dW - np.outer(db, row)) ** 2).sum())
     return row, 1 - left / total if total else 1.0
-
-
-def _total(dW: np.ndarray, db: np.ndarray) -> tuple[np.ndarray, float]:
-    _, sizes, V = np.linalg.svd(np.c_[dW, db], full_matrices=False)
-    return V[0, :-1] / V[0, -1], float(sizes[0] ** 2 / (sizes**2).sum())
 
 
 def _nothing(why: str) -> Reconstruction:

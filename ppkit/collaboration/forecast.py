@@ -52,16 +52,6 @@ class Forecast:
         """The forecast, (...) or a float; arguments as in `spread`."""
         return self.floor + self.constant * spread(n_records, epsilons, kappa) ** self.exponent
 
-    def local_slope(self, n_records, epsilons, kappa: int = 1) -> np.ndarray | float:
-        """d log psi/d log epsilon if all budgets grow together: -exponent times the noise's share
-        of psi.
-
-        It is -exponent where the floor is nothing beside the noise and goes to 0 where the floor is
-        all there is.
-        """
-        noise = self.constant * spread(n_records, epsilons, kappa) ** self.exponent
-        return -self.exponent * noise / (self.floor + noise)
-
     def bend(self, n_records, kappa: int = 1) -> float:
         """The budget at which N equal owners have as much noise as floor: the log-log line bends
         there, its slope halves.

@@ -67,7 +67,6 @@ def lending(
     n_components: int = 10,
     n_public: int = 10_000,
     level: str = "none",
-    standardised: bool = True,
     record_l1: float = 15.0,
     theta_max: float | None = None,
     label: float | None = None,
@@ -81,8 +80,6 @@ def lending(
     owner holds them.
     level: "none" (the paper), "constant" (a 1 as last column) or "public" (y minus the public rows'
     mean rate).
-    standardised: False leaves the columns in their units (centred all the same), to show what
-    happens.
     record_l1: every record is scaled down to this l1 norm, the 1 included; > 0, with a constant >
     1.
     theta_max, label: public bounds on |theta|_inf and |y|; labels beyond are moved to the bound.
@@ -111,9 +108,7 @@ def lending(
         )
     places = [dataset.feature_names.index(column) for column in columns]
     first_public = dataset.n_rows - n_public
-    basis = fit_basis(
-        dataset.X[first_public:, places], n_components=n_components, standardised=standardised
-    )
+    basis = fit_basis(dataset.X[first_public:, places], n_components=n_components)
     components = project(dataset.X, places, basis)
     mean_rate = float(dataset.y[first_public:].mean(dtype=np.float64)) if level == "public" else 0.0
     rate = dataset.y.astype(np.float64) - mean_rate
@@ -131,7 +126,7 @@ def lending(
     clipped = float(np.mean(np.abs(components[own]).sum(axis=1) > room))
     steps = (
         f"{len(columns)} columns, categories as whole numbers",
-        f"centred{' and scaled to deviation 1' if standardised else ''} by the last {n_public:,} rows, which are public",
+        f"centred and scaled to deviation 1 by the last {n_public:,} rows, which are public",
         f"{n_components} principal components of those rows, {basis.explained:.0%} of their variance",
         {
             "none": "y = theta.x without a constant",
@@ -164,14 +159,14 @@ class Basis:
     explained: float
 
 
-def fit_basis(public: np.ndarray, *, n_components: int, standardised: bool = True) -> Basis:
+def fit_basis(public: np.ndarray, *, n_components: int) -> Basis:
     """What the owners are sent: mean and deviation of each column, and the main directions, from
     public rows (m, F) only."""
-    scaler = StandardScaler(with_std=standardised).fit(public.astype(np.float64))
-    deviation = scaler.scale_ if standardised else np.ones(public.shape[1])
-    pca = PCA(n_components=n_components, svd_solver="full").fit((public - scaler.mean_) / deviation)
+    scaler = StandardScaler().fit(public.astype(np.float64))
+    rows = (public - scaler.mean_) / scaler.scale_
+    pca = PCA(n_components=n_components, svd_solver="full").fit(rows)
     return Basis(
-        scaler.mean_, deviation, pca.components_.T, float(pca.explained_variance_ratio_.sum())
+        scaler.mean_, scaler.scale_, pca.components_.T, float(pca.explained_variance_ratio_.sum())
     )
 
 
