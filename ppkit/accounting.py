@@ -19,6 +19,8 @@ import numpy as np
 from scipy import optimize, stats
 from scipy.special import gammaln
 
+from ppkit.refusals import must_be, one_of
+
 NEIGHBOURING = ("add_remove", "replace_one")
 Curve = Callable[[np.ndarray], np.ndarray]
 ORDERS = np.r_[1:65, 68:129:4, 144:257:16, 288:513:32, 576:1025:64]
@@ -262,39 +264,17 @@ def kov_epsilon(epsilon: float, k: int, delta: float) -> float:
     )
 
 
-def epsilon_for(
-    total: float,
-    *,
-    mechanism: str = "gumbel",
-    neighbouring: str = "add_remove",
-    sample_rate: float,
-    n_uploads: int,
-    n_parameters: int,
-    delta: float = 2.0**-30,
-    n_rounds: int = 1,
-    rows_per_unit: int = 1,
-) -> float:
+def epsilon_for(total: float, **settings) -> float:
     """The epsilon for the noise scale with which `valid_budget` is `total`: its inverse.
 
-    total: > 0, the budget wanted; other arguments as in `valid_budget`.  Returns epsilon > 0, with
-    valid_budget <= total.
+    total: > 0, the budget wanted.  settings: all other arguments of `valid_budget`.  Returns
+    epsilon > 0, with valid_budget <= total.
     ValueError if no epsilon in [1e-9, 1e6] does it.
 
     >>> round(epsilon_for(0.37, sample_rate=0.01, n_uploads=1431, n_parameters=14312), 3)
     0.037
     """
-    if not (math.isfinite(total) and total > 0):
-        raise ValueError(f"total must be a finite number > 0, got {total}")
-    settings = dict(
-        mechanism=mechanism,
-        neighbouring=neighbouring,
-        sample_rate=sample_rate,
-        n_uploads=n_uploads,
-        n_parameters=n_parameters,
-        delta=delta,
-        n_rounds=n_rounds,
-        rows_per_unit=rows_per_unit,
-    )
+    must_be("a finite number > 0", total=total)
 
     def excess(log_epsilon):
         return valid_budget(math.exp(log_epsilon), **settings).epsilon - total
@@ -306,45 +286,19 @@ def epsilon_for(
     return math.exp(root if excess(root) <= 0 else root - 2e-9)
 
 
-def rounds_within(
-    total: float,
-    *,
-    epsilon: float,
-    mechanism: str = "gumbel",
-    neighbouring: str = "add_remove",
-    sample_rate: float,
-    n_uploads: int,
-    n_parameters: int,
-    delta: float = 2.0**-30,
-    rows_per_unit: int = 1,
-    at_most: int = 10**6,
-) -> int:
+def rounds_within(total: float, *, epsilon: float, at_most: int = 10**6, **settings) -> int:
     """How many uploads a participant may make before `total` is spent: the largest n_rounds with
     valid_budget <= total.
 
-    total: > 0.  at_most: >= 1, where the search ends.  Other arguments as in `valid_budget`.
-    Returns 0 ... at_most.
+    total: > 0.  at_most: >= 1, where the search ends.  epsilon, settings: the arguments of
+    `valid_budget`, but for n_rounds.  Returns 0 ... at_most.
     Fixed before the first round, so the budget of all rounds together holds (no adaptive choice of
     its size is needed).
     """
-    if not (math.isfinite(total) and total > 0):
-        raise ValueError(f"total must be a finite number > 0, got {total}")
+    must_be("a finite number > 0", total=total)
 
     def fits(n_rounds):
-        return (
-            valid_budget(
-                epsilon,
-                mechanism=mechanism,
-                neighbouring=neighbouring,
-                sample_rate=sample_rate,
-                n_uploads=n_uploads,
-                n_parameters=n_parameters,
-                delta=delta,
-                n_rounds=n_rounds,
-                rows_per_unit=rows_per_unit,
-            ).epsilon
-            <= total
-        )
+        return valid_budget(epsilon, n_rounds=n_rounds, **settings).epsilon <= total
 
     good, bad = 0, 1
     while bad <= at_most and fits(bad):
@@ -548,28 +502,21 @@ def _checked(
     n_rounds,
     rows_per_unit,
 ):
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise ValueError(f"epsilon must be a finite number > 0, got {epsilon}")
+    must_be("a finite number > 0", epsilon=epsilon)
     if mechanism == "laplace_true_sign":
         raise ValueError(
             "mechanism laplace_true_sign has no budget: a turned sign is seen with certainty"
         )
-    if mechanism not in MECHANISMS:
-        raise ValueError(f"mechanism must be one of {', '.join(MECHANISMS)}, got {mechanism}")
-    if neighbouring not in NEIGHBOURING:
-        raise ValueError(
-            f"neighbouring must be one of {', '.join(NEIGHBOURING)}, got {neighbouring}"
-        )
-    if not 0.0 < sample_rate <= 1.0:
-        raise ValueError(f"sample_rate must be in (0, 1], got {sample_rate}")
-    for name, value in (
-        ("n_uploads", n_uploads),
-        ("n_parameters", n_parameters),
-        ("n_rounds", n_rounds),
-        ("rows_per_unit", rows_per_unit),
-    ):
-        if value != int(value) or value < 1:
-            raise ValueError(f"{name} must be a whole number >= 1, got {value}")
+    one_of(MECHANISMS, mechanism=mechanism)
+    one_of(NEIGHBOURING, neighbouring=neighbouring)
+    must_be("in (0, 1]", sample_rate=sample_rate)
+    must_be(
+        "a whole number >= 1",
+        n_uploads=n_uploads,
+        n_parameters=n_parameters,
+        n_rounds=n_rounds,
+        rows_per_unit=rows_per_unit,
+    )
     if n_uploads > n_parameters:
         raise ValueError(
             f"n_uploads must be at most n_parameters = {n_parameters}, got {n_uploads}"

@@ -33,6 +33,7 @@ from torch.func import functional_call, grad, vmap
 
 from ppkit import gradients
 from ppkit.models import classification_loss, n_parameters
+from ppkit.refusals import must_be, one_of
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 _CHUNK = 1 << 22  # numbers of per-microbatch gradients that the general path of DPOptimizer holds
@@ -58,12 +59,8 @@ class DPSGD:
     max_grad_norm: float
 
     def __post_init__(self) -> None:
-        if not (self.noise_multiplier >= 0 and math.isfinite(self.noise_multiplier)):
-            raise ValueError(
-                f"noise_multiplier must be a finite number >= 0, got {self.noise_multiplier}"
-            )
-        if not self.max_grad_norm > 0:
-            raise ValueError(f"max_grad_norm must be > 0, got {self.max_grad_norm}")
+        must_be("a finite number >= 0", noise_multiplier=self.noise_multiplier)
+        must_be("> 0", max_grad_norm=self.max_grad_norm)
 
     def __call__(
         self,
@@ -127,22 +124,14 @@ class DPOptimizer:
             )
         if not isinstance(rng, torch.Generator):
             raise ValueError(f"rng must be a torch.Generator, got {type(rng).__name__}")
-        if not l2_norm_clip > 0:
-            raise ValueError(f"l2_norm_clip must be > 0, got {l2_norm_clip}")
-        if not (noise_multiplier >= 0 and math.isfinite(noise_multiplier)):
-            raise ValueError(
-                f"noise_multiplier must be a finite number >= 0, got {noise_multiplier}"
-            )
+        must_be("> 0", l2_norm_clip=l2_norm_clip)
+        must_be("a finite number >= 0", noise_multiplier=noise_multiplier)
         if noise_multiplier and math.isinf(l2_norm_clip):
             raise ValueError(
                 f"noise needs a finite l2_norm_clip to be measured by, got {l2_norm_clip}"
             )
-        if num_microbatches is not None and (
-            num_microbatches != int(num_microbatches) or num_microbatches < 1
-        ):
-            raise ValueError(
-                f"num_microbatches must be a whole number >= 1 or None, got {num_microbatches}"
-            )
+        if num_microbatches is not None:
+            must_be("a whole number >= 1", num_microbatches=num_microbatches)
         if isinstance(optimizer, torch.optim.LBFGS):
             raise ValueError(
                 "an optimiser that needs a closure looks at the data many times a step: LBFGS is not accepted"
@@ -259,8 +248,8 @@ def epsilon_for(
     >>> round(epsilon_for(1.0, delta=2**-30, sample_rate=0.01, n_rounds=100), 2)
     1.85
     """
-    _check_budget(noise_multiplier, delta, n_rounds)
-    _check_rate(sample_rate)
+    _check_budget(noise_multiplier, delta, n_rounds=n_rounds)
+    must_be("in (0, 1]", sample_rate=sample_rate)
     relation = _relation(neighbouring, microbatch_size, accepted=("add_remove", "replace_one"))
     one = dp_accounting.PoissonSampledDpEvent(
         sample_rate, dp_accounting.GaussianDpEvent(noise_multiplier)
@@ -307,7 +296,7 @@ def epsilon_for_fixed_batches(
     ... )
     1.0
     """
-    _check_budget(noise_multiplier, delta, n_rounds)
+    _check_budget(noise_multiplier, delta, n_rounds=n_rounds)
     _check_batch_size(batch_size, n_records)
     rate = batch_size / n_records
     gaussian = privacy_loss_mechanism.GaussianPrivacyLoss(noise_multiplier / 2)
@@ -355,7 +344,7 @@ def epsilon_for_epochs(
     >>> round(epsilon_for_epochs(2.0, delta=1e-6, n_epochs=1, neighbouring="zero_out"), 2)
     2.25
     """
-    _check_budget(noise_multiplier, delta, n_epochs, rounds="n_epochs")
+    _check_budget(noise_multiplier, delta, n_epochs=n_epochs)
     relation = _relation(neighbouring, microbatch_size, accepted=("replace_one", "zero_out"))
     sensitivity = 2 if relation == "replace_one" else 1
     return float(
@@ -381,8 +370,7 @@ def noise_multiplier_for(
     >>> 7.9 < epsilon_for(sigma, delta=2**-30, sample_rate=0.01, n_rounds=1000) <= 8.0
     True
     """
-    if not (epsilon > 0 and math.isfinite(epsilon)):
-        raise ValueError(f"epsilon must be a finite number > 0, got {epsilon}")
+    must_be("a finite number > 0", epsilon=epsilon)
 
     def holds(noise_multiplier: float) -> bool:
         spent = epsilon_for(
@@ -446,20 +434,10 @@ def _microbatch_gradients(
         yield every(values, some_X, some_y)
 
 
-def _check_budget(
-    noise_multiplier: float, delta: float, n_rounds: int, *, rounds: str = "n_rounds"
-) -> None:
-    if not (noise_multiplier > 0 and math.isfinite(noise_multiplier)):
-        raise ValueError(f"noise_multiplier must be a finite number > 0, got {noise_multiplier}")
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must be in (0, 1), got {delta}")
-    if n_rounds != int(n_rounds) or n_rounds < 1:
-        raise ValueError(f"{rounds} must be a whole number >= 1, got {n_rounds}")
-
-
-def _check_rate(sample_rate: float) -> None:
-    if not 0 < sample_rate <= 1:
-        raise ValueError(f"sample_rate must be in (0, 1], got {sample_rate}")
+def _check_budget(noise_multiplier: float, delta: float, **times: int) -> None:
+    must_be("a finite number > 0", noise_multiplier=noise_multiplier)
+    must_be("in (0, 1)", delta=delta)
+    must_be("a whole number >= 1", **times)
 
 
 def _check_batch_size(batch_size: int, n_records: int) -> None:
@@ -470,8 +448,6 @@ def _check_batch_size(batch_size: int, n_records: int) -> None:
 
 
 def _relation(neighbouring: str, microbatch_size: int, *, accepted: tuple[str, ...]) -> str:
-    if neighbouring not in accepted:
-        raise ValueError(f"neighbouring must be one of {accepted}, got {neighbouring!r}")
-    if microbatch_size < 1:
-        raise ValueError(f"microbatch_size must be >= 1, got {microbatch_size}")
+    one_of(accepted, neighbouring=neighbouring)
+    must_be("a whole number >= 1", microbatch_size=microbatch_size)
     return neighbouring if microbatch_size == 1 else "replace_one"

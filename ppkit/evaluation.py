@@ -15,6 +15,8 @@ from scipy import stats
 from scipy.special import expit
 from sklearn.metrics import average_precision_score, roc_auc_score
 
+from ppkit.refusals import binary, finite, must_be, one_of
+
 SCORES = ("auc", "average_precision", "accuracy", "log_loss", "log of log_loss")
 
 
@@ -151,8 +153,7 @@ def weighted_score(name: str, y: np.ndarray, logit: np.ndarray) -> Callable[[np.
     Returns a function of weights (N,), >= 0 with rows of both labels.  ValueError for another name.
     """
     y, logit = np.asarray(y), np.asarray(logit, dtype=np.float64)
-    if name not in SCORES:
-        raise ValueError(f"score must be one of {SCORES}, got {name!r}")
+    one_of(SCORES, score=name)
     if name == "accuracy":
         right = ((logit > 0) == y).astype(np.float64)
         return lambda w: float(w @ right / w.sum())
@@ -230,8 +231,7 @@ def difference_halfwidth(
     >= 2.
     Returns a number > 0 (at least 1e-6).  ValueError for an unknown score or n_draws < 2.
     """
-    if n_draws < 2:
-        raise ValueError(f"n_draws must be >= 2, got {n_draws}")
+    must_be("a whole number >= 2", n_draws=n_draws)
     y, (first, second) = np.asarray(y), (weighted_score(name, y, z) for z in pairs[0])
     labels = [np.flatnonzero(y == k) for k in (0, 1)]
     drawn, w = [], np.empty(len(y))
@@ -284,12 +284,8 @@ def _paired(y, score) -> tuple[np.ndarray, np.ndarray]:
     y, score = np.asarray(y), np.asarray(score, float)
     if y.ndim != 1 or y.shape != score.shape or y.size == 0:
         raise ValueError(f"needs one score a label, got {score.shape} scores for {y.shape} labels")
-    if not np.isfinite(score).all():
-        raise ValueError(
-            f"scores must be finite, {np.count_nonzero(~np.isfinite(score))} of {score.size} are not"
-        )
-    if not np.isin(y, (0, 1)).all():
-        raise ValueError(f"labels must be 0 or 1, got {y[~np.isin(y, (0, 1))][0]}")
+    finite(scores=score)
+    binary(labels=y)
     return y, score
 
 

@@ -313,11 +313,11 @@ def test_sentence_says_everything():
         (dict(mechanism="laplace_true_sign"), "no budget: a turned sign is seen with certainty"),
         (
             dict(mechanism="gauss"),
-            "mechanism must be one of gumbel, laplace, laplace_signed_values, got gauss",
+            "mechanism must be one of gumbel, laplace, laplace_signed_values, got 'gauss'",
         ),
         (
             dict(neighbouring="swap"),
-            "neighbouring must be one of add_remove, replace_one, got swap",
+            "neighbouring must be one of add_remove, replace_one, got 'swap'",
         ),
         (dict(sample_rate=0.0), r"sample_rate must be in \(0, 1\], got 0.0"),
         (dict(n_uploads=0), "n_uploads must be a whole number >= 1, got 0"),

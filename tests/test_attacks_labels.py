@@ -276,7 +276,7 @@ def test_bad_settings_of_defences_are_refused(call, message):
 def test_gradients_and_labels_that_cannot_be_are_refused_by_the_noise():
     G, y = torch.ones(4, 2), torch.tensor([0, 1, 0, 1])
     bad, draws = torch.full((4, 2), torch.nan), torch.Generator()
-    with pytest.raises(ValueError, match="gradient must be finite, got 8 values that are not"):
+    with pytest.raises(ValueError, match="gradient must be finite, got 8 of 8 values that are NaN"):
         shaped_noise(bad, y, power=1.0, rng=draws)
     with pytest.raises(ValueError, match="labels must be 0 or 1, got 2"):
         shaped_noise(G, 2 * y, power=1.0, rng=draws)

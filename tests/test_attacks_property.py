@@ -631,7 +631,7 @@ def test_taking_out_after_every_step_by_the_optimisers_hook():
         ),
         (
             lambda: defences.Defender(2, strength=1, inner_steps=0, rng=torch.Generator()),
-            "inner_steps must be >= 1, got 0",
+            "inner_steps must be a whole number >= 1, got 0",
         ),
         (
             lambda: defences.Defender(2, strength=1, rng=torch.Generator()).guard(

@@ -266,7 +266,7 @@ def test_adams_first_step_is_undone_in_float64_and_not_in_float32():
         ValueError, match="a first step of Adam is at most lr = 0.0001 long, got 0.001"
     ):
         from_adam_step(before, after, lr=1e-4)
-    with pytest.raises(ValueError, match="lr and eps must be > 0, got 0 and 1e-08"):
+    with pytest.raises(ValueError, match="lr must be > 0, got 0"):
         from_adam_step(before, after, lr=0)
 
 
@@ -288,7 +288,9 @@ def test_bad_input_is_named():
         reconstruct([["one", "two"]], [1.0])
     with pytest.raises(ValueError, match="the batch is empty: X has 0 records"):
         shared_gradient(nn.Linear(3, 2), torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64))
-    with pytest.raises(ValueError, match="X must be finite, got 1 values that are NaN or infinite"):
+    with pytest.raises(
+        ValueError, match="X must be finite, got 1 of [0-9]+ values that are NaN or infinite"
+    ):
         shared_gradient(nn.Linear(3, 2), torch.tensor([[1.0, math.nan, 0.0]]), torch.tensor([1]))
     with pytest.raises(ValueError, match="weight_grad must be finite, got 2 of 2 values"):
         reconstruct([[math.inf, -math.inf]], None)

@@ -219,7 +219,9 @@ def test_bad_input_is_named():
         ValueError, match=r"the gradient must be \(64, 30\) and \(64,\) as the model's first layer"
     ):
         batches.from_batch(dW[:, 1:], db, model=model, n_records=4)
-    with pytest.raises(ValueError, match="the gradient must be finite, got 64 values that are not"):
+    with pytest.raises(
+        ValueError, match="the gradient must be finite, got 64 of 1984 values that are NaN"
+    ):
         batches.from_batch(dW, db * math.nan, model=model, n_records=4)
     for n_records in (0, 1.5):
         with pytest.raises(

@@ -122,7 +122,10 @@ def test_the_floor_bends_the_line_and_widens_its_interval():
         ),
         (lambda: fit([0.1, 0.2], [[10], [20]], [1.0], floor=None), "three settings or more.*got 2"),
         (lambda: fit([0.1, 0.2, 0.3], [10], [1.0], floor=None), "spreads that differ"),
-        (lambda: fit([0.1], [10], [1.0], exponent=0), "exponent must be > 0, got 0"),
+        (
+            lambda: fit([0.1], [10], [1.0], exponent=0),
+            "exponent must be a finite number > 0, got 0",
+        ),
         (lambda: r_squared(Forecast(1.0), [0.1], [10], [1.0]), "R\\^2 needs two settings.*got 1"),
         (
             lambda: r_squared(Forecast(1.0), [0.1, 0.2], [[10], [20], [30]], [1.0]),

@@ -141,12 +141,12 @@ def test_calibration_at_its_ends():
             r"average precision needs both classes, got only label \[1\]",
         ),
         (lambda: calibration([0, 0], [1.0, 2.0]), "calibration needs both classes"),
-        (lambda: log_loss([0, 1], [1.0, np.inf]), "1 of 2 are not"),
+        (lambda: log_loss([0, 1], [1.0, np.inf]), "scores must be finite, got 1 of 2 values"),
         (lambda: log_loss([], []), "needs one score a label"),
         (lambda: auc([0, 1], [1.0, 2.0, 3.0]), r"got \(3,\) scores for \(2,\) labels"),
         (lambda: log_loss([0, 2], [1.0, 2.0]), "labels must be 0 or 1, got 2"),
         (lambda: auc([0, 0], [1.0, 2.0]), "needs both classes"),
-        (lambda: auc([0, 1], [1.0, np.nan]), "1 of 2 are not"),
+        (lambda: auc([0, 1], [1.0, np.nan]), "scores must be finite, got 1 of 2 values"),
         (lambda: auc_halfwidth(1.2, n_positives=5, n_negatives=5), r"lies in \[0, 1\], got 1.2"),
         (lambda: auc_halfwidth(0.9, n_positives=0, n_negatives=5), "got 0 and 5"),
     ],
@@ -235,7 +235,7 @@ def test_bad_scores_and_draws_are_named():
     y, z = rows()
     with pytest.raises(ValueError, match="score must be one of .* got 'f1'"):
         weighted_score("f1", y, z)
-    with pytest.raises(ValueError, match="n_draws must be >= 2, got 1"):
+    with pytest.raises(ValueError, match="n_draws must be a whole number >= 2, got 1"):
         difference_halfwidth("auc", y, [(z, z)], n_draws=1, rng=np.random.default_rng(0))
 
 

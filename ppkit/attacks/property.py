@@ -22,6 +22,7 @@ from sklearn.linear_model import LogisticRegression
 from ppkit.attacks.arrays import bits_of, matrix
 from ppkit.evaluation import auc
 from ppkit.models import classification_loss, mlp
+from ppkit.refusals import one_of
 
 ATTACKERS = ("logistic", "mlp")
 THREATS = {
@@ -104,8 +105,7 @@ def infer(
     ... ).round(2)
     array([-1.27,  1.27])
     """
-    if attacker not in ATTACKERS:
-        raise ValueError(f"attacker must be one of {', '.join(ATTACKERS)}, got {attacker!r}")
+    one_of(ATTACKERS, attacker=attacker)
     known, bits = (
         matrix("hidden_known", hidden_known),
         bits_of(property_known, "property_known", hidden_known),
@@ -193,8 +193,7 @@ def attack(
     Source: zhou2021, section 6.3, whose "somehow gets the amount and the corresponding hidden
     features" can be read as "transfer" and as "adaptive".
     """
-    if threat not in THREATS:
-        raise ValueError(f"threat must be one of {', '.join(THREATS)}, got {threat!r}")
+    one_of(THREATS, threat=threat)
     shadow = threat.startswith("transfer")
     wanted = [_NEEDS[threat], "shadow_bits" if shadow else "known_bits"] + ["raw"] * (
         threat == "ceiling"

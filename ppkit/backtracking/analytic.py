@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from ppkit.models import classification_loss
+from ppkit.refusals import finite, must_be
 
 _MIRROR = 1e-6  # two neurons closer than this to each other's negative count as one
 _EXACT = 1e-6  # a residual share above this is no rounding
@@ -52,10 +53,7 @@ def shared_gradient(
     """
     if len(X) == 0:
         raise ValueError("the batch is empty: X has 0 records")
-    if not bool(torch.isfinite(X).all()):
-        raise ValueError(
-            f"X must be finite, got {int((~torch.isfinite(X)).sum())} values that are NaN or infinite"
-        )
+    finite(X=X)
     return torch.autograd.grad(loss(model(X), y), list(model.parameters()), materialize_grads=True)
 
 
@@ -202,8 +200,7 @@ def from_adam_step(before, after, *, lr: float, eps: float = 1e-8) -> Reconstruc
     (1e-7) lr - |step| is rounding, confidence says so, and signs are all there is.
     ValueError as in `from_snapshots`, for lr or eps out of range, or for a step longer than lr.
     """
-    if not (lr > 0 and eps > 0):
-        raise ValueError(f"lr and eps must be > 0, got {lr} and {eps}")
+    must_be("> 0", lr=lr, eps=eps)
     (W0, b0), (W1, b1) = _pair(before), _pair(after)
     if W0.shape != W1.shape or b0 is None or b1 is None:
         raise ValueError(
@@ -277,11 +274,8 @@ def _checked(
     for name, values in zip(names, (weight, bias)):
         if values is not None and values.dtype.kind not in "fiu":
             raise ValueError(f"{name} must be real numbers, got an array of {values.dtype}")
-        bad = 0 if values is None else np.count_nonzero(~np.isfinite(values))
-        if bad:
-            raise ValueError(
-                f"{name} must be finite, got {bad} of {values.size} values that are NaN or infinite"
-            )
+        if values is not None:
+            finite(**{name: values})
     kind = np.finfo(weight.dtype if np.issubdtype(weight.dtype, np.floating) else np.float64)
     return (
         weight.astype(np.float64),

@@ -21,6 +21,7 @@ from torch import nn
 from ppkit import gradients as bounded
 from ppkit.backtracking.analytic import first_layer
 from ppkit.models import classification_loss
+from ppkit.refusals import finite, must_be
 
 _BLOCK = 8192  # candidates that go through the model at a time
 
@@ -122,12 +123,8 @@ def from_rounds(
     rounds = [_round(model, gradient) for model, gradient in zip(models, gradients)]
     if not rounds:
         raise ValueError("there must be at least one round, got none")
-    if not l2_norm_clip > 0:
-        raise ValueError(f"l2_norm_clip must be > 0, got {l2_norm_clip}")
-    if n_records != int(n_records) or n_records < 1:
-        raise ValueError(f"n_records must be a whole number >= 1, got {n_records}")
-    if not tolerance > 0:
-        raise ValueError(f"tolerance must be > 0, got {tolerance}")
+    must_be("> 0", l2_norm_clip=l2_norm_clip, tolerance=tolerance)
+    must_be("a whole number >= 1", n_records=n_records)
     left = [G.clone() for _, G in rounds]
     floors = [
         torch.finfo(G.dtype).eps ** (2 / 3) * float(torch.linalg.matrix_norm(G, 2))
@@ -268,8 +265,5 @@ def _round(model, gradient) -> tuple[nn.Sequential, torch.Tensor]:
             f"model's first layer, got {tuple(dW.shape)} and {tuple(db.shape)}"
         )
     G = torch.cat([dW, db[:, None]], dim=1)
-    if not bool(torch.isfinite(G).all()):
-        raise ValueError(
-            f"the gradient must be finite, got {int((~torch.isfinite(G)).sum())} values that are not"
-        )
+    finite(**{"the gradient": G})
     return model, G

@@ -20,6 +20,7 @@ from torch import nn
 
 from ppkit.backtracking.analytic import first_layer
 from ppkit.models import classification_loss
+from ppkit.refusals import finite, must_be
 
 MAX_RECORDS = 8
 _RANK = 1e-7  # singular values below this share of the largest are rounding
@@ -41,7 +42,6 @@ def match(
     *,
     n_records: int,
     rng: torch.Generator,
-    labels=None,
     n_restarts: int = 4,
     n_steps: int = 200,
 ) -> Match:
@@ -54,8 +54,7 @@ def match(
     as far as its pieces let.
     gradient: one tensor per parameter, of the mean loss (`analytic.shared_gradient`).  n_records:
     n, 1 to 8, known.
-    labels: (n,), or None: every class count that `class_counts` allows is tried, the likeliest
-    first.
+    Every class count that `class_counts` allows is tried, the likeliest first.
     n_restarts: starts for each class count, >= 1; the search ends early where the gradients agree
     to 1e-8.
     n_steps: of LBFGS with strong Wolfe, >= 1, in the row space if [dW db] has rank n, else over all
@@ -70,23 +69,10 @@ def match(
     """
     _check(model, gradient, n_records, n_restarts, n_steps)
     target = [g.detach() for g in gradient]
-    if labels is None:
-        counts = class_counts(model, target[-1], n_records=n_records, rng=rng)
-        tried = [
-            torch.tensor([k for k, count in enumerate(each) for _ in range(count)])
-            for each in counts
-        ]
-    else:
-        tried = [torch.as_tensor(labels)]
-        if tried[0].shape != (n_records,):
-            raise ValueError(f"labels must be ({n_records},), got {tuple(tried[0].shape)}")
-        n_classes = max(2, len(target[-1]))
-        if tried[0].is_floating_point() or not bool(
-            ((tried[0] >= 0) & (tried[0] < n_classes)).all()
-        ):
-            raise ValueError(
-                f"labels must be whole numbers 0..{n_classes - 1}, got {tried[0].tolist()}"
-            )
+    counts = class_counts(model, target[-1], n_records=n_records, rng=rng)
+    tried = [
+        torch.tensor([k for k, count in enumerate(each) for _ in range(count)]) for each in counts
+    ]
     origin, basis = _row_space(target, n_records)
     best = None
     for _, y in itertools.product(range(n_restarts), tried):
@@ -237,16 +223,13 @@ def _check(model, gradient, n_records, n_restarts, n_steps) -> None:
         raise ValueError(
             f"n_records must be a whole number from 1 to {MAX_RECORDS}, got {n_records}"
         )
-    for name, value in (("n_restarts", n_restarts), ("n_steps", n_steps)):
-        if value != int(value) or value < 1:
-            raise ValueError(f"{name} must be a whole number >= 1, got {value}")
+    must_be("a whole number >= 1", n_restarts=n_restarts, n_steps=n_steps)
     expected, got = [tuple(p.shape) for p in model.parameters()], [tuple(g.shape) for g in gradient]
     if expected != got:
         raise ValueError(
             f"the gradient must have one tensor per parameter, of shapes {expected}, got {got}"
         )
-    bad = sum(int((~torch.isfinite(g)).sum()) for g in gradient)
-    if bad:
-        raise ValueError(f"the gradient must be finite, got {bad} values that are NaN or infinite")
+    for part in gradient:
+        finite(**{"the gradient": part.detach()})
     if not any(bool(g.any()) for g in gradient):
         raise ValueError("the gradient is 0: there is nothing to match")

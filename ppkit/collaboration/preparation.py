@@ -29,6 +29,7 @@ from sklearn.preprocessing import StandardScaler
 from ppkit.collaboration.owners import Bounds, clip_records
 from ppkit.datasets import Dataset
 from ppkit.datasets.lending import FEATURES
+from ppkit.refusals import one_of
 
 LEVELS = ("none", "constant", "public")
 AMOUNT = (88.35, 250.12)  # mean and standard deviation of Amount, as published with the data
@@ -43,10 +44,7 @@ class Prepared:
     (lending), -1/+1 (fraud).
     bounds: the public bounds.  public_X, public_y: the public rows, prepared alike, (0, p) and (0,)
     for fraud.
-    mean_rate: what `level="public"` subtracted, % a year, else 0.  clipped: share of the n records
-    that were scaled down.
-    clipped_y: share of the n labels that were moved to the bound.  steps: what was done, one
-    sentence each.
+    clipped: share of the n records that were scaled down.  steps: what was done, one sentence each.
     """
 
     X: np.ndarray = field(repr=False)
@@ -54,9 +52,7 @@ class Prepared:
     bounds: Bounds
     public_X: np.ndarray = field(repr=False)
     public_y: np.ndarray = field(repr=False)
-    mean_rate: float
     clipped: float
-    clipped_y: float
     steps: tuple[str, ...]
 
 
@@ -95,8 +91,7 @@ def lending(
     """
     if dataset.name != "lending":
         raise ValueError(f"expected the data set lending, got {dataset.name}")
-    if level not in LEVELS:
-        raise ValueError(f"level must be one of {', '.join(LEVELS)}, got {level!r}")
+    one_of(LEVELS, level=level)
     if not 2 <= n_public < dataset.n_rows:
         raise ValueError(
             f"n_public must be in [2, {dataset.n_rows - 1}], the rows but one, got {n_public}"
@@ -135,17 +130,7 @@ def lending(
         }[level],
         f"records scaled down to l1 norm {record_l1:g}: {clipped:.1%} of them",
     )
-    return Prepared(
-        X[own],
-        y[own],
-        bounds,
-        X[first_public:],
-        y[first_public:],
-        mean_rate,
-        clipped,
-        float(np.mean(np.abs(rate[own]) > bounds.label)),
-        steps,
-    )
+    return Prepared(X[own], y[own], bounds, X[first_public:], y[first_public:], clipped, steps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,8 +217,6 @@ def fraud(
         Bounds(record_l1, theta_max),
         X[:0],
         np.empty(0),
-        0.0,
         clipped,
-        0.0,
         steps,
     )
