@@ -318,13 +318,17 @@ def sentence(budget: Budget, *, unit: str = "transaction") -> str:
         "all rows in each round"
         if budget.sample_rate == 1
         else (
-            f"one Poisson sample at rate {budget.sample_rate:g} a round, shared by all its selections"
+            f"one Poisson sample at rate {budget.sample_rate:g} a round, "
+            "shared by all its selections"
         )
     )
     return (
-        f"({budget.epsilon:.3g}, {budget.delta:.2g})-differential privacy for {relation} one {unit}, counted as "
-        f"{_count(budget.rows_per_unit, 'row')}; {sample}; {_count(budget.n_rounds, 'upload')} of {budget.n_uploads} "
-        f"indices and signs out of {budget.n_parameters}, nothing else, chosen by {budget.mechanism} with noise of "
+        f"({budget.epsilon:.3g}, {budget.delta:.2g})-differential privacy for {relation} one "
+        f"{unit}, counted as "
+        f"{_count(budget.rows_per_unit, 'row')}; {sample}; "
+        f"{_count(budget.n_rounds, 'upload')} of {budget.n_uploads} "
+        f"indices and signs out of {budget.n_parameters}, nothing else, "
+        f"chosen by {budget.mechanism} with noise of "
         f"scale sensitivity / {budget.noise_epsilon:.3g}; proved by: {budget.bound}."
     )
 

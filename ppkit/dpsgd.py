@@ -134,7 +134,8 @@ class DPOptimizer:
             must_be("a whole number >= 1", num_microbatches=num_microbatches)
         if isinstance(optimizer, torch.optim.LBFGS):
             raise ValueError(
-                "an optimiser that needs a closure looks at the data many times a step: LBFGS is not accepted"
+                "an optimiser that needs a closure looks at the data many times a step: "
+                "LBFGS is not accepted"
             )
         self.optimizer = optimizer
         self.l2_norm_clip, self.noise_multiplier = float(l2_norm_clip), float(noise_multiplier)
@@ -403,14 +404,16 @@ def _names(model: nn.Module, parameters: dict) -> dict[nn.Parameter, list[str]]:
     for prefix, module in model.named_modules():
         if getattr(module, "track_running_stats", False):
             raise ValueError(
-                "the model keeps running statistics of its inputs (BatchNorm), which no noise covers"
+                "the model keeps running statistics of its inputs (BatchNorm), "
+                "which no noise covers"
             )
         for name, p in module.named_parameters(prefix, recurse=False, remove_duplicate=False):
             if p in parameters:
                 names.setdefault(p, []).append(name)
     if len(names) < len(parameters):
         raise ValueError(
-            f"the optimiser trains {len(parameters)} parameters, and the model holds {len(names)} of them"
+            f"the optimiser trains {len(parameters)} parameters, "
+            f"and the model holds {len(names)} of them"
         )
     return names
 

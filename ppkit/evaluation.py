@@ -261,7 +261,8 @@ def fitted_slope(x, y_runs) -> tuple[float, float, float]:
     means = y.reshape(len(y), -1).mean(axis=1) if y.size else y
     if x.ndim != 1 or x.size < 3 or means.shape != x.shape:
         raise ValueError(
-            f"a slope needs three points or more and as many rows of runs, got {x.shape} and {y.shape}"
+            "a slope needs three points or more and as many rows of runs, "
+            f"got {x.shape} and {y.shape}"
         )
     if not (
         (x > 0).all()
@@ -271,7 +272,8 @@ def fitted_slope(x, y_runs) -> tuple[float, float, float]:
         and (means > 0).all()
     ):
         raise ValueError(
-            f"points (not all equal) and means of runs must be > 0, got points {x} and means {means}"
+            "points (not all equal) and means of runs must be > 0, "
+            f"got points {x} and means {means}"
         )
     line = stats.linregress(np.log(x), np.log(means))
     error = line.stderr if np.ptp(means) > 0 else 0.0  # of a flat line scipy says nan

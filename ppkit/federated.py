@@ -121,7 +121,8 @@ def average(parameters: Sequence[torch.Tensor], weights: Sequence[float]) -> tor
     for k, vector in enumerate(parameters):
         if vector.shape != (parameters[0].numel(),):
             raise ValueError(
-                f"vectors must be flat and of one length: vector 0 has {parameters[0].numel()} numbers, "
+                "vectors must be flat and of one length: "
+                f"vector 0 has {parameters[0].numel()} numbers, "
                 f"vector {k} is {tuple(vector.shape)}"
             )
         if not torch.isfinite(vector).all():

@@ -224,7 +224,8 @@ def _linear_layers(model: nn.Sequential) -> list[nn.Linear]:
 def _check_batch(X: torch.Tensor, y: torch.Tensor, first: nn.Linear, *, n_classes: int) -> None:
     if X.ndim != 2 or X.shape[1] != first.in_features or X.dtype != first.weight.dtype:
         raise ValueError(
-            f"X must be (N, {first.in_features}) of {first.weight.dtype}, got {tuple(X.shape)} of {X.dtype}"
+            f"X must be (N, {first.in_features}) of {first.weight.dtype}, "
+            f"got {tuple(X.shape)} of {X.dtype}"
         )
     if len(X) == 0:
         raise ValueError("the batch is empty: X has 0 records")

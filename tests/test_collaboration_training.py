@@ -416,7 +416,7 @@ def call(**changes):
         (call(dtype=np.int32), "dtype must be float64 or float32, got int32"),
         (
             call(start=np.ones(5)),
-            r"start must be \(5,\) within theta_max = 0.4, got shape \(5,\) and a largest size of 1.0",
+            r"start must be \(5,\) within theta_max = 0.4, got shape \(5,\) and .* size of 1.0",
         ),
         (call(start=np.zeros(4)), r"got shape \(4,\)"),
         (

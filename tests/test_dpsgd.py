@@ -197,7 +197,7 @@ def test_fixed_batches_lie_between_what_is_attained_and_the_rdp_bound(
 
 
 @pytest.mark.slow
-def test_the_rdp_accountant_would_take_the_sensitivity_of_a_replaced_record_for_half_of_what_it_is():
+def test_the_rdp_accountant_would_take_a_replaced_record_s_sensitivity_for_half_of_what_it_is():
     event = dp_accounting.SampledWithoutReplacementDpEvent(
         1000, 1000, dp_accounting.GaussianDpEvent(2.0)
     )

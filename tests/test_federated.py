@@ -84,9 +84,7 @@ def test_refusals_name_what_is_wrong(data, plain):
     for share in (0, 1, -0.1, float("nan")):
         with pytest.raises(ValueError, match=r"test_share must be in \(0, 1\), got"):
             split(data, n_participants=2, test_share=share)
-    with pytest.raises(
-        ValueError, match="by must be one of account, category, rows, got 'bank'"
-    ):
+    with pytest.raises(ValueError, match="by must be one of account, category, rows, got 'bank'"):
         split(data, n_participants=2, by="bank")
     with pytest.raises(ValueError, match="creditcard has no merchant categories to split by"):
         split(plain, n_participants=2, by="category")

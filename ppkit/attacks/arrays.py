@@ -24,7 +24,8 @@ def views_of(views: Sequence, name: str = "views") -> list[np.ndarray]:
     views = [matrix(name, view) for view in views]
     if not views or len({view.shape for view in views}) > 1:
         raise ValueError(
-            f"{name} must be matrices of one shape, at least one, got {sorted({view.shape for view in views})}"
+            f"{name} must be matrices of one shape, at least one, "
+            f"got {sorted({view.shape for view in views})}"
         )
     return views
 

@@ -152,7 +152,8 @@ def inner_products(
         or gradients[0].shape != views[0].shape
     ):
         raise ValueError(
-            f"needs at least 2 views and a gradient of the same shape for each but the last, got {len(views)} of "
+            "needs at least 2 views and a gradient of the same shape for each but the last, "
+            f"got {len(views)} of "
             f"{views[0].shape} and {len(gradients)} of {gradients[0].shape}"
         )
     must_be("> 0", lr=lr)
@@ -261,6 +262,7 @@ def _likeliest(P: np.ndarray, Q: np.ndarray, n: float) -> np.ndarray:
 
 def _open_directions(m: int, rank: int, d: int, n_steps: int, width: int) -> str:
     if rank < d:
-        seen = f"{n_steps} views of width {width} hold {rank} of {d} directions above rounding and noise: "
-        return seen + ("too few steps" if n_steps * width < d else "theta has moved too little")
+        why = "too few steps" if n_steps * width < d else "theta has moved too little"
+        seen = f"{n_steps} views of width {width} hold {rank} of {d} directions"
+        return f"{seen} above rounding and noise: {why}"
     return f"{m} known records fix {m} of {d} directions" if m < d else ""

@@ -108,7 +108,8 @@ def reconstruct_moved(
     d, batches = X_known.shape[1], [np.asarray(batch, int) for batch in batches]
     if len(batches) != len(views) or any(batch.shape != (n_rows,) for batch in batches):
         raise ValueError(
-            f"batches must be {len(views)} arrays of {n_rows} numbers, got {[batch.shape for batch in batches]}"
+            f"batches must be {len(views)} arrays of {n_rows} numbers, "
+            f"got {[batch.shape for batch in batches]}"
         )
     equations, looks = np.zeros((n_rows, d, d)), np.zeros(n_rows, int)
     used, fewest = [], len(known)
@@ -145,7 +146,8 @@ def reconstruct_moved(
     misfit = np.sqrt(squares / np.maximum(looks * width, 1))
     rank = min(d, int(looks.min()) * width)
     why = (
-        f"records were looked at {looks.min()} times through known weights: {rank} of {d} directions"
+        f"records were looked at {looks.min()} times through known weights: "
+        f"{rank} of {d} directions"
         if rank < d
         else ""
     )

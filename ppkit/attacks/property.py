@@ -113,7 +113,8 @@ def infer(
     target = matrix("hidden_target", hidden_target)
     if known.shape[1] != target.shape[1]:
         raise ValueError(
-            f"known and target records must have the same features, got {known.shape[1]} and {target.shape[1]}"
+            "known and target records must have the same features, "
+            f"got {known.shape[1]} and {target.shape[1]}"
         )
     if bits.min() == bits.max():
         return np.full(len(target), _log_odds(bits))

@@ -183,7 +183,8 @@ class Defender:
             )
         if not h1.requires_grad:
             raise ValueError(
-                "h1 is outside autograd (a copy for looking at?): no gradient of it could be changed"
+                "h1 is outside autograd (a copy for looking at?): "
+                "no gradient of it could be changed"
             )
         seen = h1.detach()
         for _ in range(self._inner_steps):
@@ -214,7 +215,8 @@ def property_direction(X, bits) -> torch.Tensor:
     X, bits = torch.as_tensor(X), torch.as_tensor(bits)
     if X.ndim != 2 or bits.shape != X.shape[:1]:
         raise ValueError(
-            f"X must be (records, features) with one bit a record, got {tuple(X.shape)} and {tuple(bits.shape)}"
+            "X must be (records, features) with one bit a record, "
+            f"got {tuple(X.shape)} and {tuple(bits.shape)}"
         )
     c = bits.to(X.dtype) @ (X - X.mean(dim=0)) / len(X)
     length = float(c.norm())

@@ -108,7 +108,8 @@ def reconstruct(weight_grad, bias_grad) -> Reconstruction:
     largest = float(np.abs(db).max())
     if largest == 0 and not dW.any():
         return _nothing(
-            "the gradient is 0: no neuron is active for this record (a dead layer), or its loss is flat there"
+            "the gradient is 0: no neuron is active for this record (a dead layer), "
+            "or its loss is flat there"
         )
     if largest == 0:
         return _nothing(
@@ -116,14 +117,16 @@ def reconstruct(weight_grad, bias_grad) -> Reconstruction:
         )
     if largest < floor:
         return _nothing(
-            f"the largest bias gradient is {largest:.1e}: too small for floating point to keep its digits"
+            f"the largest bias gradient is {largest:.1e}: "
+            "too small for floating point to keep its digits"
         )
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         dW, db = dW / largest, db / largest
         row, confidence = _least_squares(dW, db) if np.isfinite(dW).all() else (dW[0], 0.0)
     if not np.isfinite(row).all():
         return _nothing(
-            "the bias gradient is too small beside the weight gradient: the row would not be a finite number"
+            "the bias gradient is too small beside the weight gradient: "
+            "the row would not be a finite number"
         )
     if row.any() and np.abs(np.abs(row) - (row != 0)).max() < 1e-3:
         return Reconstruction(
@@ -204,7 +207,8 @@ def from_adam_step(before, after, *, lr: float, eps: float = 1e-8) -> Reconstruc
     (W0, b0), (W1, b1) = _pair(before), _pair(after)
     if W0.shape != W1.shape or b0 is None or b1 is None:
         raise ValueError(
-            f"the snapshots must be of the same layer with a bias, got weights {W0.shape} and {W1.shape}"
+            "the snapshots must be of the same layer with a bias, "
+            f"got weights {W0.shape} and {W1.shape}"
         )
     steps = [(old - new) / lr for old, new in ((W0, W1), (b0, b1))]
     longest = max(float(np.abs(step).max()) for step in steps)
@@ -235,7 +239,8 @@ def _decay(W0, b0, W1, b1) -> float:
     old, new = (W if b is None else np.c_[W, b] for W, b in ((W0, b0), (W1, b1)))
     if min(old.shape) < 3:
         raise ValueError(
-            f"weight decay is told apart from 3 neurons and 2 features on, got {W0.shape[0]} and {W0.shape[1]}"
+            "weight decay is told apart from 3 neurons and 2 features on, "
+            f"got {W0.shape[0]} and {W0.shape[1]}"
         )
     inverse = np.linalg.pinv(old)
     return float(

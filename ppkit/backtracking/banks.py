@@ -100,7 +100,8 @@ def split_tree(n_rows: int, *, reading: str = "iteration by iteration", sort_by=
     )
     if min(len(rows) for rows in _parts(tree).values()) == 0:
         raise ValueError(
-            f"{n_rows} rows are too few for the tree: its smallest parts are {min(_SHARES)}% of the rows"
+            f"{n_rows} rows are too few for the tree: "
+            f"its smallest parts are {min(_SHARES)}% of the rows"
         )
     return tree
 

@@ -118,7 +118,8 @@ def from_rounds(
     """
     if len(models) != len(gradients):
         raise ValueError(
-            f"every round needs a model and a gradient, got {len(models)} models and {len(gradients)} gradients"
+            "every round needs a model and a gradient, "
+            f"got {len(models)} models and {len(gradients)} gradients"
         )
     rounds = [_round(model, gradient) for model, gradient in zip(models, gradients)]
     if not rounds:
@@ -247,21 +248,25 @@ def _deltas(model, X, y) -> torch.Tensor:
 def _round(model, gradient) -> tuple[nn.Sequential, torch.Tensor]:
     if not isinstance(model, nn.Sequential):
         raise ValueError(
-            f"batches need the model as an nn.Sequential that begins with Linear, got {type(model).__name__}"
+            "batches need the model as an nn.Sequential that begins with Linear, "
+            f"got {type(model).__name__}"
         )
     layer = first_layer(model)
     if layer is not model[0]:
         raise ValueError(
-            f"batches need an nn.Sequential that begins with Linear itself, got {type(model[0]).__name__} first"
+            "batches need an nn.Sequential that begins with Linear itself, "
+            f"got {type(model[0]).__name__} first"
         )
     if layer.bias is None or len(gradient) < 2 or gradient[1] is None:
         raise ValueError(
-            "the attack needs dW and db, and the first layer has no bias gradient: rows show up to a factor only"
+            "the attack needs dW and db, and the first layer has no bias gradient: "
+            "rows show up to a factor only"
         )
     dW, db = gradient[0].detach(), gradient[1].detach()
     if dW.shape != layer.weight.shape or db.shape != dW.shape[:1]:
         raise ValueError(
-            f"the gradient must be {tuple(layer.weight.shape)} and {tuple(layer.weight.shape[:1])} as the "
+            f"the gradient must be {tuple(layer.weight.shape)} and {tuple(layer.weight.shape[:1])} "
+            "as the "
             f"model's first layer, got {tuple(dW.shape)} and {tuple(db.shape)}"
         )
     G = torch.cat([dW, db[:, None]], dim=1)

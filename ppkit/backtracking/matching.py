@@ -123,7 +123,8 @@ def class_counts(
         pull = last_bias_grad
     if pull.shape != logits.shape[1:]:
         raise ValueError(
-            f"the last bias gradient must have one entry per logit, got {tuple(last_bias_grad.shape)}"
+            "the last bias gradient must have one entry per logit, "
+            f"got {tuple(last_bias_grad.shape)}"
         )
     low, high = (-pull * n_records).tolist(), ((1 - pull) * n_records).tolist()
     ranges = [
@@ -133,7 +134,8 @@ def class_counts(
     possible = [counts for counts in itertools.product(*ranges) if sum(counts) == n_records]
     if not possible:
         raise ValueError(
-            f"no class counts of {n_records} records fit a last bias gradient of {last_bias_grad.tolist()}"
+            f"no class counts of {n_records} records fit a last bias gradient of "
+            f"{last_bias_grad.tolist()}"
         )
     likely = (torch.softmax(logits, dim=1).mean(dim=0) - pull) * n_records
     return sorted(

@@ -285,7 +285,8 @@ def schedule(horizon: int, n_owners: int, *, share: float, rng: np.random.Genera
     each = math.ceil(share * horizon * (1 - _TIE))
     if n_owners * each < horizon:
         raise ValueError(
-            f"{n_owners} owners with {each} answers each leave rounds of {horizon} without an answer: "
+            f"{n_owners} owners with {each} answers each leave rounds of {horizon} without an "
+            "answer: "
             f"share must be at least 1/{n_owners}, got {share}"
         )
     order, answers = rng.permutation(horizon), np.zeros((horizon, n_owners), bool)

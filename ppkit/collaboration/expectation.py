@@ -47,7 +47,8 @@ def quadratic_excess(
         or not (np.isfinite(h).all() and (h >= 0).all() and np.isfinite(mean).all())
     ):
         raise ValueError(
-            f"curvatures (finite, >= 0) and offsets (finite) must be vectors of one length, got {h} and {mean}"
+            "curvatures (finite, >= 0) and offsets (finite) must be vectors of one length, "
+            f"got {h} and {mean}"
         )
     must_be("a finite number >= 0", variance=variance)
     must_be("a finite number > 0", step=step)
@@ -195,7 +196,8 @@ def _psi(curvatures, offsets, owners, loss, bounds, privacy, learning, optimum) 
         or learning.answers is not None
     ):
         raise ValueError(
-            "the forecast is for one setting of Laplace noise without delta, weights by records and "
+            "the forecast is for one setting of Laplace noise without delta, "
+            "weights by records and "
             f"the loop as printed, got {privacy} and {learning}"
         )
     variance = noise_energy(

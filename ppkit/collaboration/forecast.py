@@ -94,7 +94,8 @@ def fit(
         )
     if psi.size < 3 or np.ptp(x) == 0:
         raise ValueError(
-            f"a floor is fitted on three settings or more with spreads that differ, got {psi.size} settings"
+            "a floor is fitted on three settings or more with spreads that differ, "
+            f"got {psi.size} settings"
         )
 
     def left_over(

@@ -38,7 +38,8 @@ class Loss:
         must_be("a finite number > 0", positive_weight=self.positive_weight)
         if self.kind == "squared" and self.positive_weight != 1:
             raise ValueError(
-                f"positive_weight is for hinge and logistic loss, squared loss got {self.positive_weight}"
+                "positive_weight is for hinge and logistic loss, "
+                f"squared loss got {self.positive_weight}"
             )
 
     @property

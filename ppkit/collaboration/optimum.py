@@ -70,7 +70,8 @@ def optimum(
         np.zeros_like(found.theta), owners
     ):
         raise ValueError(
-            f"no certificate: f = {found.value:.6g} is known to lie within {found.gap:.2g} of the least value, "
+            f"no certificate: f = {found.value:.6g} is known to lie within {found.gap:.2g} of the "
+            "least value, "
             f"expected a relative gap of at most {rel_gap:g}"
         )
     return found

@@ -120,7 +120,8 @@ def blocks(X, y, sizes: Sequence[int], *, names: Sequence[str] | None = None) ->
     names = [str(i + 1) for i in range(len(sizes))] if names is None else list(names)
     if not len(sizes) or len(names) != len(sizes):
         raise ValueError(
-            f"need at least one size and a name for each, got {len(sizes)} sizes and {len(names)} names"
+            "need at least one size and a name for each, "
+            f"got {len(sizes)} sizes and {len(names)} names"
         )
     for name, size in zip(names, sizes):
         must_be("a whole number >= 1", **{f"the size of owner {name}": size})
@@ -161,7 +162,8 @@ def clip_records(X, *, l1_bound: float, constant: bool = False) -> np.ndarray:
     norms = _l1_norms(X)
     if not np.isfinite(norms).all():
         raise ValueError(
-            f"X must be finite, got NaN or infinite values in {int((~np.isfinite(norms)).sum())} of {len(X)} rows"
+            f"X must be finite, got NaN or infinite values in {int((~np.isfinite(norms)).sum())} "
+            f"of {len(X)} rows"
         )
     factors = np.divide(room, norms, out=np.ones(len(X)), where=norms > room)
     clipped = np.ones((len(X), X.shape[1] + constant))
@@ -180,7 +182,8 @@ def settings(
     )
     if n.shape[-1] != budgets.shape[-1] or n.shape[-1] == 0:
         raise ValueError(
-            f"n_records and epsilons must have one entry per owner, got shapes {n.shape} and {budgets.shape}"
+            "n_records and epsilons must have one entry per owner, "
+            f"got shapes {n.shape} and {budgets.shape}"
         )
     if not (np.isfinite(n).all() and (n >= 1).all() and (shares or (n == np.floor(n)).all())):
         kind = "numbers" if shares else "whole numbers"
@@ -222,7 +225,8 @@ def checked(
             continue
         if owner.largest_l1 > bounds.record_l1 * (1 + _ROUNDING):
             raise ValueError(
-                f"owner {owner.name}: records are not clipped: an l1 norm of {owner.largest_l1:.6g} is above "
+                f"owner {owner.name}: records are not clipped: "
+                f"an l1 norm of {owner.largest_l1:.6g} is above "
                 f"record_l1 = {bounds.record_l1:.6g} (see clip_records)"
             )
         if not signs and owner.largest_label > bounds.label * (1 + _ROUNDING):

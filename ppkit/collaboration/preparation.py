@@ -99,7 +99,8 @@ def lending(
     unknown = [column for column in columns if column not in dataset.feature_names]
     if unknown or not 1 <= n_components <= min(len(columns), n_public):
         raise ValueError(
-            f"n_components must be in [1, {len(columns)}] and columns known, got {n_components} and {unknown}"
+            f"n_components must be in [1, {len(columns)}] and columns known, "
+            f"got {n_components} and {unknown}"
         )
     places = [dataset.feature_names.index(column) for column in columns]
     first_public = dataset.n_rows - n_public
@@ -122,7 +123,8 @@ def lending(
     steps = (
         f"{len(columns)} columns, categories as whole numbers",
         f"centred and scaled to deviation 1 by the last {n_public:,} rows, which are public",
-        f"{n_components} principal components of those rows, {basis.explained:.0%} of their variance",
+        f"{n_components} principal components of those rows, "
+        f"{basis.explained:.0%} of their variance",
         {
             "none": "y = theta.x without a constant",
             "constant": "a 1 appended",

@@ -67,7 +67,8 @@ def attained_epsilon(distances, scales) -> float:
     """
     if not np.size(distances) or not np.size(scales):
         raise ValueError(
-            f"distances and scales must not be empty, got {np.size(distances)} and {np.size(scales)} numbers"
+            "distances and scales must not be empty, "
+            f"got {np.size(distances)} and {np.size(scales)} numbers"
         )
     distances, scales = (
         np.atleast_2d(np.asarray(distances, float)),
@@ -221,7 +222,8 @@ def algorithm1_bound(
     must_be("a finite number >= 0", initial=initial, noise=noise)
     if not (math.isfinite(smoothness) and smoothness >= strong_convexity):
         raise ValueError(
-            f"smoothness must be finite and >= strong_convexity = {strong_convexity}, got {smoothness}"
+            f"smoothness must be finite and >= strong_convexity = {strong_convexity}, "
+            f"got {smoothness}"
         )
     horizon = int(horizon)
     error = np.empty(horizon)
@@ -375,6 +377,7 @@ def _owners(n_records, epsilons, kappa) -> tuple[float, float]:
     n, budgets = settings(n_records, epsilons, kappa)
     if n.ndim != 1 or n.shape != budgets.shape:
         raise ValueError(
-            f"n_records and epsilons must have one entry per owner, got shapes {n.shape} and {budgets.shape}"
+            "n_records and epsilons must have one entry per owner, "
+            f"got shapes {n.shape} and {budgets.shape}"
         )
     return float(n.sum()), float(((kappa / budgets) ** 2).sum())

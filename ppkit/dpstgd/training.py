@@ -244,7 +244,8 @@ def train(
     limits = [max_uploads] * len(participants) if np.ndim(max_uploads) == 0 else list(max_uploads)
     if len(limits) != len(participants):
         raise ValueError(
-            f"max_uploads must have {len(participants)} entries, one a participant, got {len(limits)}"
+            f"max_uploads must have {len(participants)} entries, one a participant, "
+            f"got {len(limits)}"
         )
     members = []
     for k, ((X, y), child, limit) in enumerate(
