@@ -14,7 +14,8 @@ from threadpoolctl import threadpool_limits
 from ppkit import datasets
 from ppkit.collaboration.losses import Loss, hinge, squared
 from ppkit.collaboration.owners import Bounds, Owner, blocks, clip_records
-from ppkit.collaboration.training import train
+from ppkit.collaboration.privacy import Privacy
+from ppkit.collaboration.training import Learning, train
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from collaboration_loop import run as loop
@@ -79,10 +80,9 @@ def _measured(
             owners,
             loss=loss,
             bounds=bounds,
-            epsilons=(budget,) * 3,
-            horizon=HORIZON,
+            privacy=Privacy((budget,) * 3),
+            learning=Learning(HORIZON, STEP),
             n_runs=n_runs,
-            step=STEP,
             optimum=1.0,
             rng=np.random.default_rng(0),
             at="last",

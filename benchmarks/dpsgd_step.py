@@ -1,4 +1,4 @@
-"""Bar of `ppkit.dpsgd_optimizer`: one whole step of DP-SGD against Opacus' ghost clipping, same
+"""Bar of `ppkit.dpsgd.DPOptimizer`: one whole step of DP-SGD against Opacus' ghost clipping, same
 parts on both sides."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from opacus.optimizers import DPOptimizerFastGradientClipping
 from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 from torch import nn
 
-from ppkit.dpsgd_optimizer import DPOptimizer
+from ppkit.dpsgd import DPOptimizer
 
 L2_NORM_CLIP, NOISE_MULTIPLIER, LR = 1.0, 1.1, 0.05
 

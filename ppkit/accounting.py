@@ -3,19 +3,28 @@ amplified.
 
 Every number is an upper bound, "a budget that holds", not "the cost"; `ppkit.audit` has lower
 bounds beside it.
+
+Renyi divergences are in nats. A curve is a function of orders alpha > 1 that bounds D_alpha in both
+directions.
+Log-moments are K(alpha) = (alpha - 1) D_alpha = ln E_Q[(P / Q)^alpha]: convex in alpha, 0 at alpha
+= 1, and they add up over rounds.
 """
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import optimize, stats
 from scipy.special import gammaln
 
-from ppkit import renyi
+from ppkit.refusals import must_be, one_of
 
 NEIGHBOURING = ("add_remove", "replace_one")
+Curve = Callable[[np.ndarray], np.ndarray]
+ORDERS = np.r_[1:65, 68:129:4, 144:257:16, 288:513:32, 576:1025:64]
+FINE_ORDERS = 1 + np.logspace(-4, 5, 2_000)
 MECHANISMS = ("gumbel", "laplace", "laplace_signed_values")
 
 
@@ -109,7 +118,7 @@ def budgets(
       responses: put W = e^(w - E), the claim is (sqrt(W) - 1) / (sqrt(W) + 1) = tanh((w - E) / 4)
       <= tanh(w / 4).
       Laplace as post-processing of d releases of w / 2.
-    - Renyi: Gumbel n w^2 / 8-zCDP, Laplace d releases, both in `renyi`.
+    - Renyi: Gumbel n w^2 / 8-zCDP, Laplace d releases, `bounded_range_curve` and `laplace_curve`.
     Then sampling, M(S) the upload on the sample, x the record:
     - add/remove: (E, delta / q) becomes (ln(1 + q (e^E - 1)), delta).
     - replace-one x -> x', "joint convexity": the same formula with the replace-one E. With e^E' = 1
@@ -124,7 +133,7 @@ def budgets(
     - pure replace-one: the ratio is at most (1 - q + q e^E) / (1 - q + q e^-E), E of add/remove; it
       is attained.
     Then rounds: basic, KOV over rounds with half of delta, or log-moments of the sampled upload
-    (renyi.sampled_log_moments) added up, or Renyi without any gain from sampling.
+    (sampled_log_moments) added up, or Renyi without any gain from sampling.
     k rows at once are one record that moves a score k times as far and is sampled, in part or
     whole, with chance
     1 - (1 - q)^k: all of the above holds for k epsilon and that rate. Or: more than m of them are
@@ -205,11 +214,11 @@ def _bounds(
             each = one(bound, delta / (2 * n_rounds))
             found.append((kov_epsilon(each, n_rounds, delta / 2), delta, f"{bound}, rounds KOV"))
     whole = _curve(epsilon, mechanism, neighbouring, n_uploads, n_parameters)
-    found.append((renyi.curve_epsilon(whole, delta, n_rounds), delta, "Renyi, sampling ignored"))
+    found.append((curve_epsilon(whole, delta, n_rounds), delta, "Renyi, sampling ignored"))
     if sample_rate < 1:
         moments = _moments(epsilon, mechanism, neighbouring, sample_rate, n_uploads, n_parameters)
         found.append(
-            (renyi.sampled_epsilon(moments, delta, n_rounds), delta, "Renyi of the sampled upload")
+            (sampled_epsilon(moments, delta, n_rounds), delta, "Renyi of the sampled upload")
         )
     return found
 
@@ -255,39 +264,17 @@ def kov_epsilon(epsilon: float, k: int, delta: float) -> float:
     )
 
 
-def epsilon_for(
-    total: float,
-    *,
-    mechanism: str = "gumbel",
-    neighbouring: str = "add_remove",
-    sample_rate: float,
-    n_uploads: int,
-    n_parameters: int,
-    delta: float = 2.0**-30,
-    n_rounds: int = 1,
-    rows_per_unit: int = 1,
-) -> float:
+def epsilon_for(total: float, **settings) -> float:
     """The epsilon for the noise scale with which `valid_budget` is `total`: its inverse.
 
-    total: > 0, the budget wanted; other arguments as in `valid_budget`.  Returns epsilon > 0, with
-    valid_budget <= total.
+    total: > 0, the budget wanted.  settings: all other arguments of `valid_budget`.  Returns
+    epsilon > 0, with valid_budget <= total.
     ValueError if no epsilon in [1e-9, 1e6] does it.
 
     >>> round(epsilon_for(0.37, sample_rate=0.01, n_uploads=1431, n_parameters=14312), 3)
     0.037
     """
-    if not (math.isfinite(total) and total > 0):
-        raise ValueError(f"total must be a finite number > 0, got {total}")
-    settings = dict(
-        mechanism=mechanism,
-        neighbouring=neighbouring,
-        sample_rate=sample_rate,
-        n_uploads=n_uploads,
-        n_parameters=n_parameters,
-        delta=delta,
-        n_rounds=n_rounds,
-        rows_per_unit=rows_per_unit,
-    )
+    must_be("a finite number > 0", total=total)
 
     def excess(log_epsilon):
         return valid_budget(math.exp(log_epsilon), **settings).epsilon - total
@@ -299,45 +286,19 @@ def epsilon_for(
     return math.exp(root if excess(root) <= 0 else root - 2e-9)
 
 
-def rounds_within(
-    total: float,
-    *,
-    epsilon: float,
-    mechanism: str = "gumbel",
-    neighbouring: str = "add_remove",
-    sample_rate: float,
-    n_uploads: int,
-    n_parameters: int,
-    delta: float = 2.0**-30,
-    rows_per_unit: int = 1,
-    at_most: int = 10**6,
-) -> int:
+def rounds_within(total: float, *, epsilon: float, at_most: int = 10**6, **settings) -> int:
     """How many uploads a participant may make before `total` is spent: the largest n_rounds with
     valid_budget <= total.
 
-    total: > 0.  at_most: >= 1, where the search ends.  Other arguments as in `valid_budget`.
-    Returns 0 ... at_most.
+    total: > 0.  at_most: >= 1, where the search ends.  epsilon, settings: the arguments of
+    `valid_budget`, but for n_rounds.  Returns 0 ... at_most.
     Fixed before the first round, so the budget of all rounds together holds (no adaptive choice of
     its size is needed).
     """
-    if not (math.isfinite(total) and total > 0):
-        raise ValueError(f"total must be a finite number > 0, got {total}")
+    must_be("a finite number > 0", total=total)
 
     def fits(n_rounds):
-        return (
-            valid_budget(
-                epsilon,
-                mechanism=mechanism,
-                neighbouring=neighbouring,
-                sample_rate=sample_rate,
-                n_uploads=n_uploads,
-                n_parameters=n_parameters,
-                delta=delta,
-                n_rounds=n_rounds,
-                rows_per_unit=rows_per_unit,
-            ).epsilon
-            <= total
-        )
+        return valid_budget(epsilon, n_rounds=n_rounds, **settings).epsilon <= total
 
     good, bad = 0, 1
     while bad <= at_most and fits(bad):
@@ -357,15 +318,118 @@ def sentence(budget: Budget, *, unit: str = "transaction") -> str:
         "all rows in each round"
         if budget.sample_rate == 1
         else (
-            f"one Poisson sample at rate {budget.sample_rate:g} a round, shared by all its selections"
+            f"one Poisson sample at rate {budget.sample_rate:g} a round, "
+            "shared by all its selections"
         )
     )
     return (
-        f"({budget.epsilon:.3g}, {budget.delta:.2g})-differential privacy for {relation} one {unit}, counted as "
-        f"{_count(budget.rows_per_unit, 'row')}; {sample}; {_count(budget.n_rounds, 'upload')} of {budget.n_uploads} "
-        f"indices and signs out of {budget.n_parameters}, nothing else, chosen by {budget.mechanism} with noise of "
+        f"({budget.epsilon:.3g}, {budget.delta:.2g})-differential privacy for {relation} one "
+        f"{unit}, counted as "
+        f"{_count(budget.rows_per_unit, 'row')}; {sample}; "
+        f"{_count(budget.n_rounds, 'upload')} of {budget.n_uploads} "
+        f"indices and signs out of {budget.n_parameters}, nothing else, "
+        f"chosen by {budget.mechanism} with noise of "
         f"scale sensitivity / {budget.noise_epsilon:.3g}; proved by: {budget.bound}."
     )
+
+
+def bounded_range_curve(width: float, n_selections: int) -> Curve:
+    """D_alpha <= alpha n width^2 / 8 for n adaptive selections whose log-ratios lie in an interval
+    of length `width`.
+
+    width: > 0.  n_selections: n >= 1.  Source: Cesar and Rogers (2021): bounded range is (width^2 /
+    8)-zCDP.
+    """
+    return lambda orders: orders * (n_selections * width**2 / 8)
+
+
+def laplace_curve(shift: float, n_values: int) -> Curve:
+    """D_alpha of n Laplace releases whose values each move by at most `shift` noise scales; exact
+    where all do.
+
+    D_alpha = n / (alpha - 1) ln(alpha / (2 alpha - 1) e^((alpha - 1) shift) + (alpha - 1) / (2
+    alpha - 1) e^(-alpha shift))
+    shift: > 0.  n_values: n >= 1.  Source: Mironov (2017), Table II.
+    """
+
+    def curve(orders):
+        up = np.log(orders / (2 * orders - 1)) + (orders - 1) * shift
+        down = np.log((orders - 1) / (2 * orders - 1)) - orders * shift
+        rounding = 4 * np.finfo(float).eps
+        exact = (np.maximum(np.logaddexp(up, down), 0.0) + rounding) / (orders - 1)
+        return n_values * np.minimum(
+            exact, orders * shift**2 / 2
+        )  # a shift-DP release is (shift^2 / 2)-zCDP
+
+    return curve
+
+
+def to_epsilon(orders: np.ndarray, log_moments: np.ndarray, delta: float) -> float:
+    """Smallest epsilon that the log-moments give at `delta`.
+
+    min over alpha of (K(alpha) - ln delta - ln alpha) / (alpha - 1) + ln(1 - 1 / alpha), and at
+    least 0
+    orders, log_moments: (m,), alpha > 1.  delta: in (0, 1).  Every order is valid, so a coarse grid
+    is only looser.
+    Source: Canonne, Kamath and Steinke (2020), Proposition 12.
+    """
+    values = (log_moments - np.log(delta) - np.log(orders)) / (orders - 1) + np.log1p(-1 / orders)
+    return max(0.0, float(np.min(values)))
+
+
+def curve_epsilon(curve: Curve, delta: float, n_rounds: int = 1) -> float:
+    """Epsilon at `delta` of `n_rounds` uploads of this curve, without any gain from sampling."""
+    return to_epsilon(FINE_ORDERS, n_rounds * (FINE_ORDERS - 1) * curve(FINE_ORDERS), delta)
+
+
+def sampled_log_moments(curve: Curve, sample_rate: float, neighbouring: str) -> np.ndarray:
+    """Upper bounds on K(alpha) at ORDERS for an upload computed on ONE Poisson sample.
+
+    curve: add/remove curve of the upload before sampling.  sample_rate: q in (0, 1).  Returns
+    (len(ORDERS),), >= 0.
+    Guarantee: for any mechanism with that curve, both directions, neighbouring "add_remove" or
+    "replace_one".
+    Proof. Write M0 for the upload without the record, a = M1 / M0 for its ratio with it (x in,
+    given the rest of the sample); by joint convexity one sample of the rest is enough. Let c(alpha)
+    = (1 - q)^(1 - alpha) - 1 - (alpha - 1) q.
+    (1) With the record against without: E[(1 - q + q a)^alpha], expanded by the binomial theorem:
+    `forth`, exact.
+    (2) Without against with: E[f(a)], f(a) = (1 - q + q a)^(1 - alpha). Its second-order remainder
+        at a = 1, divided by (a - 1)^2, falls in a, so is at most its value at a = 0: E f <= 1 +
+        c(alpha) chi2, chi2 = E(a - 1)^2; also f <= (1 - q)^(1 - alpha): `back`.
+    (3) Replace-one, ratios a and b: E[(1 - q + q a)^alpha f(b)] is at most forth * (1 - q)^(1 -
+        alpha), and at most forth * back + sqrt(Var (1 - q + q a)^alpha  Var f(b)) by
+        Cauchy-Schwarz; both means are >= 1, so the variances are at most forth(2 alpha) - 1 and
+        back(2 alpha - 1) - 1.
+    Source: (1) as in Mironov, Talwar and Zhang (2019); (2) and (3) are ours, checked against
+    enumeration in the tests.
+    """
+    q = sample_rate
+    whole = np.arange(2.0, 2 * ORDERS[-1] + 1)
+    pieces = np.append([-np.inf, -np.inf], _log_expm1((whole - 1) * curve(whole)))  # ln(E[a^l] - 1)
+    orders = ORDERS[1:]
+
+    def back_excess(alpha):  # ln(back - 1)
+        ceiling = (1 - alpha) * np.log1p(-q)
+        with np.errstate(over="ignore"):
+            c = np.maximum(np.expm1(ceiling) - (alpha - 1) * q, alpha * (alpha - 1) / 2 * q * q)
+        return np.minimum(np.log(c) + pieces[2], _log_expm1(ceiling))
+
+    forth = np.logaddexp(0.0, _binomial_excess(pieces, q, 1))
+    back = np.logaddexp(0.0, back_excess(orders))
+    if neighbouring == "add_remove":
+        return np.append(0.0, np.maximum(forth, back))
+    spread = 0.5 * (_binomial_excess(pieces, q, 2) + back_excess(2 * orders - 1))
+    return np.append(
+        0.0, np.minimum(forth - (orders - 1) * np.log1p(-q), np.logaddexp(forth + back, spread))
+    )
+
+
+def sampled_epsilon(log_moments: np.ndarray, delta: float, n_rounds: int) -> float:
+    """Epsilon at `delta` of `n_rounds` rounds of these log-moments at ORDERS; chords between orders
+    are valid bounds."""
+    orders = np.unique(np.r_[np.arange(1.02, 12, 0.02), ORDERS[1:]])
+    return to_epsilon(orders, n_rounds * np.interp(orders, ORDERS, log_moments), delta)
 
 
 def _count(number, word):
@@ -399,7 +463,7 @@ def _one_upload(epsilon, mechanism, neighbouring, q, n, d, bound, delta):
             return n * width if mechanism == "gumbel" else _moved(mechanism, n, d) * width / 2
         if bound == "KOV":
             return kov_epsilon(width / 2, 2 * n if mechanism == "gumbel" else d, delta / q)
-        return renyi.curve_epsilon(_curve(epsilon, mechanism, relation, n, d), delta / q)
+        return curve_epsilon(_curve(epsilon, mechanism, relation, n, d), delta / q)
 
     joint = _amplified(before(neighbouring), q)
     if neighbouring == "add_remove" or q == 1:
@@ -423,18 +487,12 @@ def _moved(mechanism, n, d):
 
 def _curve(epsilon, mechanism, neighbouring, n, d):
     width = epsilon * (2 if neighbouring == "replace_one" else 1)
-    return (
-        renyi.bounded_range_curve(width, n)
-        if mechanism == "gumbel"
-        else renyi.laplace_curve(width / 2, d)
-    )
+    return bounded_range_curve(width, n) if mechanism == "gumbel" else laplace_curve(width / 2, d)
 
 
 @functools.lru_cache(maxsize=64)
 def _moments(epsilon, mechanism, neighbouring, q, n, d):
-    return renyi.sampled_log_moments(
-        _curve(epsilon, mechanism, "add_remove", n, d), q, neighbouring
-    )
+    return sampled_log_moments(_curve(epsilon, mechanism, "add_remove", n, d), q, neighbouring)
 
 
 def _checked(
@@ -448,28 +506,21 @@ def _checked(
     n_rounds,
     rows_per_unit,
 ):
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise ValueError(f"epsilon must be a finite number > 0, got {epsilon}")
+    must_be("a finite number > 0", epsilon=epsilon)
     if mechanism == "laplace_true_sign":
         raise ValueError(
             "mechanism laplace_true_sign has no budget: a turned sign is seen with certainty"
         )
-    if mechanism not in MECHANISMS:
-        raise ValueError(f"mechanism must be one of {', '.join(MECHANISMS)}, got {mechanism}")
-    if neighbouring not in NEIGHBOURING:
-        raise ValueError(
-            f"neighbouring must be one of {', '.join(NEIGHBOURING)}, got {neighbouring}"
-        )
-    if not 0.0 < sample_rate <= 1.0:
-        raise ValueError(f"sample_rate must be in (0, 1], got {sample_rate}")
-    for name, value in (
-        ("n_uploads", n_uploads),
-        ("n_parameters", n_parameters),
-        ("n_rounds", n_rounds),
-        ("rows_per_unit", rows_per_unit),
-    ):
-        if value != int(value) or value < 1:
-            raise ValueError(f"{name} must be a whole number >= 1, got {value}")
+    one_of(MECHANISMS, mechanism=mechanism)
+    one_of(NEIGHBOURING, neighbouring=neighbouring)
+    must_be("in (0, 1]", sample_rate=sample_rate)
+    must_be(
+        "a whole number >= 1",
+        n_uploads=n_uploads,
+        n_parameters=n_parameters,
+        n_rounds=n_rounds,
+        rows_per_unit=rows_per_unit,
+    )
     if n_uploads > n_parameters:
         raise ValueError(
             f"n_uploads must be at most n_parameters = {n_parameters}, got {n_uploads}"
@@ -478,3 +529,33 @@ def _checked(
         raise ValueError(
             f"delta must be above 0 and below sample_rate = {sample_rate:g}, got {delta}"
         )
+
+
+def _log_expm1(values):
+    return values + np.log(-np.expm1(-values))
+
+
+def _binomial_excess(pieces, q, factor):
+    """ln(E[(1 - q + q a)^alpha] - 1) at alpha = factor * ORDERS[1:]: binomial weights times E[a^l]
+    - 1, no cancellation."""
+    rows, columns, binomial, starts = _binomials(factor)
+    terms = binomial + (rows - columns) * np.log1p(-q) + columns * np.log(q) + pieces[columns]
+    peak = np.maximum.reduceat(terms, starts)
+    lengths = np.diff(np.append(starts, terms.size))
+    return peak + np.log(np.add.reduceat(np.exp(terms - np.repeat(peak, lengths)), starts))
+
+
+@functools.cache
+def _binomials(factor):
+    """For every alpha = factor * ORDERS[1:], one after the other: alpha, l = 2 ... alpha, ln
+    C(alpha, l), and the starts."""
+    orders = factor * ORDERS[1:]
+    rows = np.repeat(orders, orders - 1)
+    columns = np.concatenate([np.arange(2, order + 1) for order in orders])
+    starts = np.append(0, np.cumsum(orders - 1)[:-1])
+    return (
+        rows,
+        columns,
+        gammaln(rows + 1) - gammaln(columns + 1) - gammaln(rows - columns + 1),
+        starts,
+    )

@@ -12,6 +12,8 @@ import numpy as np
 from scipy import optimize, stats
 from scipy.special import expit, gammaln, log_expit, logsumexp
 
+from ppkit.refusals import must_be, one_of
+
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
@@ -49,12 +51,11 @@ def exact_top_n(
     1.068
     """
     _check(epsilon, sample_rate, n, d)
-    log_chance = _LOG_CHANCES[_one_of("mechanism", mechanism, tuple(_LOG_CHANCES))]
-    _one_of("neighbouring", neighbouring, ("add_remove", "replace_one"))
-    if (
-        _one_of("sampling", sampling, ("poisson", "fixed_size")) == "fixed_size"
-        and neighbouring == "add_remove"
-    ):
+    one_of(_LOG_CHANCES, mechanism=mechanism)
+    one_of(("add_remove", "replace_one"), neighbouring=neighbouring)
+    one_of(("poisson", "fixed_size"), sampling=sampling)
+    log_chance = _LOG_CHANCES[mechanism]
+    if sampling == "fixed_size" and neighbouring == "add_remove":
         raise ValueError(
             "sampling fixed_size has no add_remove neighbours: the number of rows would change"
         )
@@ -100,11 +101,11 @@ def sign_count(
     6.5
     """
     _check(epsilon, sample_rate, n_uploads, n_parameters)
-    _one_of("neighbouring", neighbouring, ("add_remove", "replace_one"))
-    if not 0.0 <= delta < 1.0:
-        raise ValueError(f"delta must be in [0, 1), got {delta}")
+    one_of(_LOG_CHANCES, mechanism=mechanism)
+    one_of(("add_remove", "replace_one"), neighbouring=neighbouring)
+    must_be("in [0, 1)", delta=delta)
     up, given_away = expit(epsilon), 0.0
-    if _one_of("mechanism", mechanism, tuple(_LOG_CHANCES)) == "laplace":
+    if mechanism == "laplace":
         if n_uploads == n_parameters:
             up = 1 - 0.5 * math.exp(-epsilon / 2)
         else:  # at least n coordinates beyond epsilon / 2, or the approximation may fail
@@ -303,16 +304,8 @@ def _log_rates(q):
     return (math.log1p(-q) if q < 1 else -math.inf), math.log(q)
 
 
-def _one_of(name, value, accepted):
-    if value not in accepted:
-        raise ValueError(f"{name} must be one of {', '.join(accepted)}, got {value}")
-    return value
-
-
 def _check(epsilon, sample_rate, n, d):
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise ValueError(f"epsilon must be a finite number > 0, got {epsilon}")
-    if not 0.0 < sample_rate <= 1.0:
-        raise ValueError(f"sample_rate must be in (0, 1], got {sample_rate}")
+    must_be("a finite number > 0", epsilon=epsilon)
+    must_be("in (0, 1]", sample_rate=sample_rate)
     if n != int(n) or d != int(d) or not 1 <= n <= d:
         raise ValueError(f"need whole numbers 1 <= n <= d, got n = {n} and d = {d}")

@@ -1,11 +1,11 @@
-"""DP-SGD with Gaussian noise: what a participant would upload today, how batches are drawn, and
-what each way costs.
+"""DP-SGD with Gaussian noise: what a participant would upload today, the optimiser that does it
+anywhere, and what each way to draw batches costs.
 
-    drawn by            priced by                      neighbours
-    poisson_batch       epsilon_for                    add/remove, replace-one
-    fixed_batch         epsilon_for_fixed_batches      replace-one (the number of records is public)
-    shuffled_batches    epsilon_for_epochs             replace-one, zero-out: no gain from the
-    shuffling is claimed
+    batches                        priced by                   neighbours
+    Poisson: every record alone    epsilon_for                 add/remove, replace-one
+    fixed_batch: a fixed number    epsilon_for_fixed_batches   replace-one (that number is public)
+    epochs: shuffled, then cut     epsilon_for_epochs          replace-one, zero-out; no gain from
+                                                               the shuffling is claimed
 
 Notebook 02 trains on fixed_batch, and prices its steps in all three ways, beside what an attacker
 attains.
@@ -20,6 +20,7 @@ loss up, so every epsilon here is an upper bound.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import dp_accounting
@@ -28,9 +29,14 @@ import torch
 from dp_accounting import pld
 from dp_accounting.pld import pld_pmf, privacy_loss_mechanism
 from torch import nn
+from torch.func import functional_call, grad, vmap
 
 from ppkit import gradients
-from ppkit.models import n_parameters
+from ppkit.models import classification_loss, n_parameters
+from ppkit.refusals import must_be, one_of
+
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+_CHUNK = 1 << 22  # numbers of per-microbatch gradients that the general path of DPOptimizer holds
 
 
 @dataclass(frozen=True)
@@ -53,12 +59,8 @@ class DPSGD:
     max_grad_norm: float
 
     def __post_init__(self) -> None:
-        if not (self.noise_multiplier >= 0 and math.isfinite(self.noise_multiplier)):
-            raise ValueError(
-                f"noise_multiplier must be a finite number >= 0, got {self.noise_multiplier}"
-            )
-        if not self.max_grad_norm > 0:
-            raise ValueError(f"max_grad_norm must be > 0, got {self.max_grad_norm}")
+        must_be("a finite number >= 0", noise_multiplier=self.noise_multiplier)
+        must_be("> 0", max_grad_norm=self.max_grad_norm)
 
     def __call__(
         self,
@@ -83,28 +85,131 @@ class DPSGD:
         return 32 * size
 
 
-def poisson_batch(
-    n_records: int, *, sample_rate: float, microbatch_size: int = 1, rng: torch.Generator
-) -> torch.Tensor:
-    """Rows of a Poisson batch: every microbatch of consecutive records is in it with probability
-    sample_rate, by itself.
+class DPOptimizer:
+    """A torch optimiser that only ever sees clipped, averaged and noised gradients.
 
-    n_records: N >= 1, a multiple of microbatch_size k >= 1.  sample_rate: q in (0, 1].
-    Returns ascending int64 indices, about q N of them, perhaps none; whole microbatches, in place.
-    Microbatches are fixed before the draw: were they cut from the drawn records, one record more
-    would shift all
-    that follow.  ValueError if an argument is out of range.  Guarantee: `epsilon_for`.
+    optimizer: any torch.optim optimiser whose step needs no closure; the clipped norm is over all
+    its parameters.
+    l2_norm_clip: C > 0; math.inf bounds nothing and allows no noise.  noise_multiplier: noise over
+    C, >= 0; 0 gives no privacy.  num_microbatches: M, a divisor of the batch; None takes every
+    record for itself.
+    rng: torch.Generator of the noise, on the parameters' device; no source for real secrets.
+    Batches are of a fixed size, which is public.  (`DPSGD` is for Poisson batches.)
+    ValueError for a setting out of range.
+    Guarantee: `epsilon_for` and its two neighbours, by the sampling that ran; floating point
+    is not hardened.
+    Source: kanodia2020, section 6; Abadi et al. 2016, Algorithm 1; microbatches as in TensorFlow
+    Privacy's Keras optimisers, to which the names belong.
+
+    >>> model = nn.Sequential(nn.Linear(3, 2))
+    >>> adam = torch.optim.Adam(model.parameters(), lr=0.01)
+    >>> defended = DPOptimizer(
+    ...     adam, l2_norm_clip=1.0, noise_multiplier=1.1, rng=torch.Generator().manual_seed(0)
+    ... )
+    >>> defended.step(model, torch.ones(8, 3), torch.ones(8, dtype=torch.int64))
     """
-    _check_rate(sample_rate)
-    if microbatch_size < 1 or n_records < 1 or n_records % microbatch_size:
-        raise ValueError(
-            f"n_records must be a multiple of microbatch_size {microbatch_size}, got {n_records}"
-        )
-    drawn = (
-        torch.rand(n_records // microbatch_size, generator=rng, dtype=torch.float64) < sample_rate
-    )
-    starts = drawn.nonzero() * microbatch_size
-    return (starts + torch.arange(microbatch_size)).flatten()
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        *,
+        l2_norm_clip: float,
+        noise_multiplier: float,
+        num_microbatches: int | None = None,
+        rng: torch.Generator,
+    ) -> None:
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise ValueError(
+                f"optimizer must be a torch.optim optimiser, got {type(optimizer).__name__}"
+            )
+        if not isinstance(rng, torch.Generator):
+            raise ValueError(f"rng must be a torch.Generator, got {type(rng).__name__}")
+        must_be("> 0", l2_norm_clip=l2_norm_clip)
+        must_be("a finite number >= 0", noise_multiplier=noise_multiplier)
+        if noise_multiplier and math.isinf(l2_norm_clip):
+            raise ValueError(
+                f"noise needs a finite l2_norm_clip to be measured by, got {l2_norm_clip}"
+            )
+        if num_microbatches is not None:
+            must_be("a whole number >= 1", num_microbatches=num_microbatches)
+        if isinstance(optimizer, torch.optim.LBFGS):
+            raise ValueError(
+                "an optimiser that needs a closure looks at the data many times a step: "
+                "LBFGS is not accepted"
+            )
+        self.optimizer = optimizer
+        self.l2_norm_clip, self.noise_multiplier = float(l2_norm_clip), float(noise_multiplier)
+        self.num_microbatches, self.rng = num_microbatches, rng
+
+    def step(
+        self, model: nn.Module, X: torch.Tensor, y: torch.Tensor, *, loss: Loss | None = None
+    ) -> None:
+        """`backward`, then one step of the wrapped optimiser."""
+        self.backward(model, X, y, loss=loss)
+        self.optimizer.step()
+
+    @torch.no_grad()
+    def backward(
+        self, model: nn.Module, X: torch.Tensor, y: torch.Tensor, *, loss: Loss | None = None
+    ) -> None:
+        """Put the clipped, noised and averaged gradient into .grad, in place of loss.backward().
+
+        model: any module that has the optimiser's parameters and that torch.func.vmap can follow.
+        X: (N, ...), y:
+        (N, ...); consecutive records form a microbatch.  loss: function of a microbatch's outputs
+        and y that returns its mean loss; None is `models.classification_loss`.
+        .grad is overwritten with new tensors, so one that was kept stays as it was.  nn.Sequential
+        of Linear and ReLU with the default loss takes closed forms (`ppkit.gradients`); everything
+        else, one vectorised autograd pass over the microbatches.
+        ValueError, and nothing is changed, if the microbatches do not divide the batch, the batch
+        is empty, the model lacks a parameter of the optimiser or keeps running statistics of its
+        inputs, or a gradient is not finite.
+        """
+        parameters = [
+            p for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad
+        ]
+        size, divisor = self._microbatch(len(X))
+        sizes = [p.numel() for p in parameters]
+        flat = torch.zeros(sum(sizes), dtype=parameters[0].dtype, device=parameters[0].device)
+        into = {p: part.view(p.shape) for p, part in zip(parameters, flat.split(sizes))}
+        if loss is None and gradients.is_layered(model) and into.keys() == set(model.parameters()):
+            pairs = gradients.capture(model, X, y)
+            factors = self._factors(gradients.group_norms(pairs, size)).div_(size * divisor)
+            weights = factors if size == 1 else factors.repeat_interleave(size)
+            layers = [(into[layer.weight], into[layer.bias]) for layer in list(model)[::2]]
+            gradients.weighted_sum(pairs, weights, out=layers)
+        else:
+            names = _names(model, into)
+            shaped = X.unflatten(0, (-1, size)), y.unflatten(0, (-1, size))
+            for grads in _microbatch_gradients(model, names, *shaped, loss or classification_loss):
+                norms = torch.stack([g.flatten(1).norm(dim=1) for g in grads]).norm(dim=0)
+                factors = self._factors(norms).div_(divisor)
+                for p, g in zip(names, grads):
+                    into[p] += torch.tensordot(factors, g, dims=1)
+        if self.noise_multiplier:
+            noise = torch.empty_like(flat).normal_(generator=self.rng)
+            flat.add_(noise, alpha=self.noise_multiplier * self.l2_norm_clip / divisor)
+        for p, part in into.items():
+            p.grad = part
+
+    def _microbatch(self, n_records: int) -> tuple[int, int]:
+        """Records in one microbatch, and the number of microbatches."""
+        if n_records == 0:
+            raise ValueError("the batch is empty: X has 0 records")
+        number = self.num_microbatches or n_records
+        if n_records % number:
+            raise ValueError(
+                f"num_microbatches must divide the batch of {n_records} records, got {number}"
+            )
+        return n_records // number, number
+
+    def _factors(self, norms: torch.Tensor) -> torch.Tensor:
+        if not math.isfinite(float(norms.sum())):
+            bad = int((~torch.isfinite(norms)).sum())
+            raise ValueError(
+                f"the gradient of {bad} of {len(norms)} microbatches is NaN, infinite or too large"
+            )
+        return gradients.clip_factors(norms, self.l2_norm_clip)
 
 
 def fixed_batch(n_records: int, *, batch_size: int, rng: torch.Generator) -> torch.Tensor:
@@ -113,22 +218,8 @@ def fixed_batch(n_records: int, *, batch_size: int, rng: torch.Generator) -> tor
 
     ValueError unless 1 <= batch_size <= n_records.  Guarantee: `epsilon_for_fixed_batches`.
     """
-    return shuffled_batches(n_records, batch_size=batch_size, rng=rng)[0]
-
-
-def shuffled_batches(n_records: int, *, batch_size: int, rng: torch.Generator) -> torch.Tensor:
-    """One epoch: all rows in random order, cut into batches; (n_records // batch_size, batch_size)
-    int64 indices.
-
-    What is left over by the last full batch sits this epoch out.  ValueError unless 1 <= batch_size
-    <= n_records.
-    Guarantee: `epsilon_for_epochs`.
-    """
     _check_batch_size(batch_size, n_records)
-    n_batches = n_records // batch_size
-    return torch.randperm(n_records, generator=rng)[: n_batches * batch_size].view(
-        n_batches, batch_size
-    )
+    return torch.randperm(n_records, generator=rng)[:batch_size]
 
 
 def epsilon_for(
@@ -158,8 +249,8 @@ def epsilon_for(
     >>> round(epsilon_for(1.0, delta=2**-30, sample_rate=0.01, n_rounds=100), 2)
     1.85
     """
-    _check_budget(noise_multiplier, delta, n_rounds)
-    _check_rate(sample_rate)
+    _check_budget(noise_multiplier, delta, n_rounds=n_rounds)
+    must_be("in (0, 1]", sample_rate=sample_rate)
     relation = _relation(neighbouring, microbatch_size, accepted=("add_remove", "replace_one"))
     one = dp_accounting.PoissonSampledDpEvent(
         sample_rate, dp_accounting.GaussianDpEvent(noise_multiplier)
@@ -206,7 +297,7 @@ def epsilon_for_fixed_batches(
     ... )
     1.0
     """
-    _check_budget(noise_multiplier, delta, n_rounds)
+    _check_budget(noise_multiplier, delta, n_rounds=n_rounds)
     _check_batch_size(batch_size, n_records)
     rate = batch_size / n_records
     gaussian = privacy_loss_mechanism.GaussianPrivacyLoss(noise_multiplier / 2)
@@ -254,7 +345,7 @@ def epsilon_for_epochs(
     >>> round(epsilon_for_epochs(2.0, delta=1e-6, n_epochs=1, neighbouring="zero_out"), 2)
     2.25
     """
-    _check_budget(noise_multiplier, delta, n_epochs, rounds="n_epochs")
+    _check_budget(noise_multiplier, delta, n_epochs=n_epochs)
     relation = _relation(neighbouring, microbatch_size, accepted=("replace_one", "zero_out"))
     sensitivity = 2 if relation == "replace_one" else 1
     return float(
@@ -280,8 +371,7 @@ def noise_multiplier_for(
     >>> 7.9 < epsilon_for(sigma, delta=2**-30, sample_rate=0.01, n_rounds=1000) <= 8.0
     True
     """
-    if not (epsilon > 0 and math.isfinite(epsilon)):
-        raise ValueError(f"epsilon must be a finite number > 0, got {epsilon}")
+    must_be("a finite number > 0", epsilon=epsilon)
 
     def holds(noise_multiplier: float) -> bool:
         spent = epsilon_for(
@@ -307,20 +397,50 @@ def noise_multiplier_for(
     return high
 
 
-def _check_budget(
-    noise_multiplier: float, delta: float, n_rounds: int, *, rounds: str = "n_rounds"
-) -> None:
-    if not (noise_multiplier > 0 and math.isfinite(noise_multiplier)):
-        raise ValueError(f"noise_multiplier must be a finite number > 0, got {noise_multiplier}")
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must be in (0, 1), got {delta}")
-    if n_rounds != int(n_rounds) or n_rounds < 1:
-        raise ValueError(f"{rounds} must be a whole number >= 1, got {n_rounds}")
+def _names(model: nn.Module, parameters: dict) -> dict[nn.Parameter, list[str]]:
+    """What the model calls each of the optimiser's parameters: one name for every module that holds
+    it."""
+    names: dict[nn.Parameter, list[str]] = {}
+    for prefix, module in model.named_modules():
+        if getattr(module, "track_running_stats", False):
+            raise ValueError(
+                "the model keeps running statistics of its inputs (BatchNorm), "
+                "which no noise covers"
+            )
+        for name, p in module.named_parameters(prefix, recurse=False, remove_duplicate=False):
+            if p in parameters:
+                names.setdefault(p, []).append(name)
+    if len(names) < len(parameters):
+        raise ValueError(
+            f"the optimiser trains {len(parameters)} parameters, "
+            f"and the model holds {len(names)} of them"
+        )
+    return names
 
 
-def _check_rate(sample_rate: float) -> None:
-    if not 0 < sample_rate <= 1:
-        raise ValueError(f"sample_rate must be in (0, 1], got {sample_rate}")
+def _microbatch_gradients(
+    model: nn.Module, names: dict, X: torch.Tensor, y: torch.Tensor, loss: Loss
+):
+    """The mean gradients of the microbatches X (M, k, ...), y (M, k, ...): (m, *shape) per
+    parameter, a chunk at a time."""
+
+    def one(values, X, y):
+        called = {name: value for value, alike in zip(values, names.values()) for name in alike}
+        return loss(
+            functional_call(model, called, (X,), tie_weights=False), y
+        )  # tying loses a module that is used twice
+
+    every = vmap(grad(one), in_dims=(None, 0, 0), randomness="error")
+    values = tuple(p.detach() for p in names)
+    chunk = max(1, _CHUNK // sum(value.numel() for value in values))
+    for some_X, some_y in zip(X.split(chunk), y.split(chunk)):
+        yield every(values, some_X, some_y)
+
+
+def _check_budget(noise_multiplier: float, delta: float, **times: int) -> None:
+    must_be("a finite number > 0", noise_multiplier=noise_multiplier)
+    must_be("in (0, 1)", delta=delta)
+    must_be("a whole number >= 1", **times)
 
 
 def _check_batch_size(batch_size: int, n_records: int) -> None:
@@ -331,8 +451,6 @@ def _check_batch_size(batch_size: int, n_records: int) -> None:
 
 
 def _relation(neighbouring: str, microbatch_size: int, *, accepted: tuple[str, ...]) -> str:
-    if neighbouring not in accepted:
-        raise ValueError(f"neighbouring must be one of {accepted}, got {neighbouring!r}")
-    if microbatch_size < 1:
-        raise ValueError(f"microbatch_size must be >= 1, got {microbatch_size}")
+    one_of(accepted, neighbouring=neighbouring)
+    must_be("a whole number >= 1", microbatch_size=microbatch_size)
     return neighbouring if microbatch_size == 1 else "replace_one"

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from ppkit.datasets import Dataset
+from ppkit.refusals import must_be, one_of
 
 
 class Split(NamedTuple):
@@ -39,12 +40,9 @@ def split(
     categories are missing, or a participant or the test set would hold no row.
     Source: wang2018, section V (20% test, accounts evenly over 5 or 30 participants).
     """
-    if n_participants < 1:
-        raise ValueError(f"n_participants must be >= 1, got {n_participants}")
-    if not 0 < test_share < 1:
-        raise ValueError(f"test_share must be in (0, 1), got {test_share}")
-    if by not in ("account", "category", "rows"):
-        raise ValueError(f"by must be one of 'account', 'category', 'rows', got {by!r}")
+    must_be("a whole number >= 1", n_participants=n_participants)
+    must_be("in (0, 1)", test_share=test_share)
+    one_of(("account", "category", "rows"), by=by)
     if by == "category" and dataset.category is None:
         raise ValueError(f"{dataset.name} has no merchant categories to split by: use by='rows'")
     whole = (
@@ -116,15 +114,15 @@ def average(parameters: Sequence[torch.Tensor], weights: Sequence[float]) -> tor
             f"weights must be {len(parameters)} numbers, one a vector, got {len(weights)}"
         )
     shares = torch.tensor([float(weight) for weight in weights], dtype=torch.float64)
-    for k, weight in enumerate(shares.tolist()):
-        if not 0 <= weight < float("inf"):
-            raise ValueError(f"weights must be finite numbers >= 0, got {weight} in place {k}")
+    named = {f"weight {k}": weight for k, weight in enumerate(shares.tolist())}
+    must_be("a finite number >= 0", **named)
     if not 0 < shares.sum() < float("inf"):
         raise ValueError(f"weights must have a positive, finite sum, got {shares.sum().item()}")
     for k, vector in enumerate(parameters):
         if vector.shape != (parameters[0].numel(),):
             raise ValueError(
-                f"vectors must be flat and of one length: vector 0 has {parameters[0].numel()} numbers, "
+                "vectors must be flat and of one length: "
+                f"vector 0 has {parameters[0].numel()} numbers, "
                 f"vector {k} is {tuple(vector.shape)}"
             )
         if not torch.isfinite(vector).all():

@@ -14,7 +14,7 @@ One forward and one backward pass give the pairs (`capture`); what is left is to
     mean_plain     nothing bounded                                  SGD
 
 All three return one flat vector in the order of torch.nn.utils.parameters_to_vector. What
-`dpsgd_optimizer` builds on are the norms of mean gradients of small groups of records
+`dpsgd.DPOptimizer` builds on are the norms of mean gradients of small groups of records
 (`group_norms`) and a weighted sum in place (`weighted_sum`).
 """
 
@@ -28,6 +28,8 @@ import numba
 import numpy as np
 import torch
 from torch import nn
+
+from ppkit.refusals import finite, must_be
 
 _ROWS = 64  # rows of `a` that a block keeps in cache while all outputs pass over them
 
@@ -94,23 +96,15 @@ def mean_clipped(
     2B (replace-one).
     Source: wang2018, Algorithm 2, steps 2 and 3.
     """
-    if not clip_bound > 0:
-        raise ValueError(f"clip_bound must be > 0, got {clip_bound}")
-    pairs = capture(model, X, y)
-    n_records = len(X)
-    flat = torch.zeros(
-        sum(p.a.shape[1] * p.delta.shape[1] + p.delta.shape[1] for p in pairs), dtype=X.dtype
-    )
-    bound = flat.numpy().dtype.type(clip_bound)
-    at = 0
-    for a, delta in pairs:
-        n_in, n_out = a.shape[1], delta.shape[1]
-        weight = flat[at : at + n_out * n_in].view(n_out, n_in)
-        _add_clipped(a.contiguous().numpy(), delta.t().contiguous().numpy(), bound, weight.numpy())
-        at += n_out * n_in
-        flat[at : at + n_out] = delta.clamp(-clip_bound, clip_bound).sum(dim=0)
-        at += n_out
-    return flat.div_(n_records)
+    must_be("> 0", clip_bound=clip_bound)
+    parts = []
+    for a, delta in capture(model, X, y):
+        weight = torch.zeros((delta.shape[1], a.shape[1]), dtype=X.dtype)
+        total = weight.numpy()
+        a, by_output = a.contiguous().numpy(), delta.t().contiguous().numpy()
+        _add_clipped(a, by_output, total.dtype.type(clip_bound), total)
+        parts += [weight.flatten(), delta.clamp(-clip_bound, clip_bound).sum(dim=0)]
+    return torch.cat(parts).div_(len(X))
 
 
 def clipped_sum(
@@ -129,8 +123,7 @@ def clipped_sum(
     (replace-one).
     Source: Abadi et al. 2016, Algorithm 1; the closed form of the norms is Goodfellow 2015.
     """
-    if not max_grad_norm > 0:
-        raise ValueError(f"max_grad_norm must be > 0, got {max_grad_norm}")
+    must_be("> 0", max_grad_norm=max_grad_norm)
     pairs = capture(model, X, y)
     weights = clip_factors(group_norms(pairs), max_grad_norm)
     return _flat_sum([Pair(a, delta * weights[:, None]) for a, delta in pairs])
@@ -231,7 +224,8 @@ def _linear_layers(model: nn.Sequential) -> list[nn.Linear]:
 def _check_batch(X: torch.Tensor, y: torch.Tensor, first: nn.Linear, *, n_classes: int) -> None:
     if X.ndim != 2 or X.shape[1] != first.in_features or X.dtype != first.weight.dtype:
         raise ValueError(
-            f"X must be (N, {first.in_features}) of {first.weight.dtype}, got {tuple(X.shape)} of {X.dtype}"
+            f"X must be (N, {first.in_features}) of {first.weight.dtype}, "
+            f"got {tuple(X.shape)} of {X.dtype}"
         )
     if len(X) == 0:
         raise ValueError("the batch is empty: X has 0 records")
@@ -242,10 +236,7 @@ def _check_batch(X: torch.Tensor, y: torch.Tensor, first: nn.Linear, *, n_classe
     low, high = (int(v) for v in y.aminmax())
     if low < 0 or high >= n_classes:
         raise ValueError(f"labels must be 0..{n_classes - 1}, got {low if low < 0 else high}")
-    if not math.isfinite(float(X.sum())):
-        bad = int((~torch.isfinite(X)).sum())
-        if bad:
-            raise ValueError(f"X must be finite, got {bad} values that are NaN or infinite")
+    finite(X=X)
 
 
 @numba.njit(

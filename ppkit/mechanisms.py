@@ -9,6 +9,8 @@ The guarantees hold for real numbers; floating-point noise is not hardened.
 
 import numpy as np
 
+from ppkit.refusals import finite, must_be
+
 
 def laplace(values, *, scale: float, rng: np.random.Generator) -> np.ndarray:
     """`values` plus independent Laplace noise of density exp(-|z| / scale) / (2 scale).
@@ -129,12 +131,8 @@ SELECTIONS = {
 
 def _checked(values, scale) -> np.ndarray:
     values = np.asarray(values, dtype=np.float64)
-    if not np.isfinite(values).all():
-        raise ValueError(
-            f"values must be finite, got {int((~np.isfinite(values)).sum())} NaN or infinite of {values.size}"
-        )
-    if not (np.isfinite(scale) and scale >= 0):
-        raise ValueError(f"scale must be a finite number >= 0, got {scale}")
+    finite(values=values)
+    must_be("a finite number >= 0", scale=scale)
     return values
 
 

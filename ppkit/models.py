@@ -9,6 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from ppkit.refusals import one_of
+
 STARTS = ("random", "zero")
 
 
@@ -44,8 +46,7 @@ def activations(names: str | Sequence[str], n_layers: int) -> list[nn.Module]:
             f"activation must be one name or {n_layers}, one a hidden layer, got {tuple(wanted)}"
         )
     for name in wanted:
-        if name not in ACTIVATIONS:
-            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {name!r}")
+        one_of(ACTIVATIONS, activation=name)
     return [ACTIVATIONS[name]() for name in wanted]
 
 
@@ -81,8 +82,7 @@ def mlp(
     sizes = tuple(sizes)
     if len(sizes) < 2 or any(size < 1 for size in sizes):
         raise ValueError(f"sizes must be at least two widths >= 1, got {sizes}")
-    if start not in STARTS:
-        raise ValueError(f"start must be one of {STARTS}, got {start!r}")
+    one_of(STARTS, start=start)
     layers: list[nn.Module] = []
     between = activations(activation, len(sizes) - 2)
     for fan_in, fan_out, after in zip(sizes[:-1], sizes[1:], [*between, nn.Identity()]):

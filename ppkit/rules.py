@@ -6,7 +6,7 @@ from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 
 import numpy as np
 
-from ppkit import slopes
+from ppkit.evaluation import fitted_slope
 
 REPRODUCED = "reproduced"
 DIRECTION = "direction only"
@@ -146,7 +146,7 @@ def slope(evidence: Evidence) -> Outcome:
             "a slope needs three points or more, points and means > 0, "
             f"got points {points} and means {means}"
         )
-    value, low, high = slopes.fitted(points, means)
+    value, low, high = fitted_slope(points, means)
     at, tolerance, halfwidth = evidence.options["at"], evidence.options["abs"], high - value
     why = f"95% interval {low:.2f} to {high:.2f}"
     if abs(value - at) <= tolerance and halfwidth <= tolerance:

@@ -341,7 +341,7 @@ def test_an_attacker_who_knows_m_records_uses_no_other():
             "guess",
             {},
             {},
-            "threat must be one of nothing, transfer, transfer_own_start, adaptive, ceiling, got 'guess'",
+            "threat must be one of nothing, transfer, transfer_own_start, adaptive, ceiling, got",
         ),
         ("transfer", {"shadow": None}, {}, "threat 'transfer' needs shadow in the scene"),
         ("ceiling", {"raw": None, "raw_known": None}, {}, "needs raw_known and raw in"),
@@ -394,13 +394,9 @@ def test_a_sweep_beyond_the_known_records_is_refused_before_it_starts():
     assert draws.random() == rng().random()
 
 
-@pytest.mark.parametrize(
-    "settings, said",
-    [({"repeats": 1}, "repeats must be >= 2"), ({"threat": "transfer"}, "adaptive or ceiling")],
-)
-def test_a_sweep_without_a_band_or_an_m_is_refused(settings, said):
-    with pytest.raises(ValueError, match=said):
-        attacks.sweep(scene(n=200), rng=rng(), **settings)
+def test_a_sweep_without_a_band_is_refused():
+    with pytest.raises(ValueError, match="repeats must be >= 2"):
+        attacks.sweep(scene(n=200), rng=rng(), repeats=1)
 
 
 # --- the defences
@@ -634,7 +630,7 @@ def test_taking_out_after_every_step_by_the_optimisers_hook():
         ),
         (
             lambda: defences.Defender(2, strength=1, inner_steps=0, rng=torch.Generator()),
-            "inner_steps must be >= 1, got 0",
+            "inner_steps must be a whole number >= 1, got 0",
         ),
         (
             lambda: defences.Defender(2, strength=1, rng=torch.Generator()).guard(

@@ -367,11 +367,11 @@ COUNT = dict(sample_rate=0.1, n_uploads=1, n_parameters=2, neighbouring="add_rem
         (lambda: audit.exact_top_n(1, **SMALL | dict(n=3)), "got n = 3 and d = 2"),
         (
             lambda: audit.exact_top_n(1, **SMALL | dict(neighbouring="swap")),
-            "neighbouring must be .*got swap",
+            "neighbouring must be .*got 'swap'",
         ),
         (
             lambda: audit.exact_top_n(1, mechanism="x", **SMALL),
-            "mechanism must be one of laplace, gumbel, got x",
+            "mechanism must be one of laplace, gumbel, got 'x'",
         ),
         (
             lambda: audit.exact_top_n(1, sampling="fixed_size", **SMALL),

@@ -105,38 +105,6 @@ def test_the_row_is_the_least_squares_one():
     np.testing.assert_allclose(found.row, by_neuron, rtol=1e-12)
 
 
-def test_the_noisy_row_maximises_the_likelihood_and_beats_least_squares():
-    rng = np.random.default_rng(2)
-    x, delta = rng.standard_normal(30), 0.02 * rng.standard_normal(64)
-    off = {False: [], True: []}
-    for _ in range(50):
-        dW, db = (
-            np.outer(delta, x) + 0.01 * rng.standard_normal((64, 30)),
-            delta + 0.01 * rng.standard_normal(64),
-        )
-        for noisy in off:
-            off[noisy].append(np.abs(reconstruct(dW, db, noisy=noisy).row - x).mean())
-    assert np.mean(off[True]) < 0.8 * np.mean(off[False])
-    found = reconstruct(dW, db, noisy=True)
-
-    def misfit(
-        row,
-        # what is left when each neuron takes its best delta: the negative log-likelihood's only term
-    ):
-        line = np.append(row, 1.0)
-        both = np.c_[dW, db]
-        return float((both**2).sum() - ((both @ line) ** 2).sum() / (line @ line))
-
-    for _ in range(20):
-        assert misfit(found.row + 1e-3 * rng.standard_normal(30)) > misfit(found.row)
-    assert found.confidence == pytest.approx(
-        1 - misfit(found.row) / float((np.c_[dW, db] ** 2).sum()), rel=1e-9
-    )
-    exact = reconstruct(np.outer(delta, x), delta, noisy=True)
-    np.testing.assert_allclose(exact.row, x, rtol=1e-10)
-    assert exact.confidence == pytest.approx(1, abs=1e-12)
-
-
 def test_each_thing_that_cannot_be_recovered_is_said():
     assert "no bias" in reconstruct([[1.0, 2.0]], None).why
     assert "the gradient is 0" in reconstruct(np.zeros((3, 2)), np.zeros(3)).why
@@ -146,11 +114,7 @@ def test_each_thing_that_cannot_be_recovered_is_said():
         "too small" in reconstruct(torch.tensor([[1e-38]]), torch.tensor([1e-38])).why
     )  # fine in float64, not here
     assert reconstruct([[1e-38]], [1e-38]).row == [1.0]
-    for noisy in (False, True):
-        assert (
-            "not be a finite number"
-            in reconstruct([[1e200], [1.0]], [1e-200, 0.0], noisy=noisy).why
-        )
+    assert "not be a finite number" in reconstruct([[1e200], [1.0]], [1e-200, 0.0]).why
     assert (
         reconstruct([[0.0, 0.0], [0.0, 0.0]], [1.0, 2.0]).confidence == 1.0
     )  # a row of zeros is a row
@@ -302,7 +266,7 @@ def test_adams_first_step_is_undone_in_float64_and_not_in_float32():
         ValueError, match="a first step of Adam is at most lr = 0.0001 long, got 0.001"
     ):
         from_adam_step(before, after, lr=1e-4)
-    with pytest.raises(ValueError, match="lr and eps must be > 0, got 0 and 1e-08"):
+    with pytest.raises(ValueError, match="lr must be > 0, got 0"):
         from_adam_step(before, after, lr=0)
 
 
@@ -324,7 +288,9 @@ def test_bad_input_is_named():
         reconstruct([["one", "two"]], [1.0])
     with pytest.raises(ValueError, match="the batch is empty: X has 0 records"):
         shared_gradient(nn.Linear(3, 2), torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64))
-    with pytest.raises(ValueError, match="X must be finite, got 1 values that are NaN or infinite"):
+    with pytest.raises(
+        ValueError, match="X must be finite, got 1 of [0-9]+ values that are NaN or infinite"
+    ):
         shared_gradient(nn.Linear(3, 2), torch.tensor([[1.0, math.nan, 0.0]]), torch.tensor([1]))
     with pytest.raises(ValueError, match="weight_grad must be finite, got 2 of 2 values"):
         reconstruct([[math.inf, -math.inf]], None)

@@ -219,7 +219,9 @@ def test_bad_input_is_named():
         ValueError, match=r"the gradient must be \(64, 30\) and \(64,\) as the model's first layer"
     ):
         batches.from_batch(dW[:, 1:], db, model=model, n_records=4)
-    with pytest.raises(ValueError, match="the gradient must be finite, got 64 values that are not"):
+    with pytest.raises(
+        ValueError, match="the gradient must be finite, got 64 of 1984 values that are NaN"
+    ):
         batches.from_batch(dW, db * math.nan, model=model, n_records=4)
     for n_records in (0, 1.5):
         with pytest.raises(
@@ -231,10 +233,6 @@ def test_bad_input_is_named():
     for l2_norm_clip in (0.0, math.nan):
         with pytest.raises(ValueError, match=f"l2_norm_clip must be > 0, got {l2_norm_clip}"):
             batches.from_batch(dW, db, model=model, n_records=4, l2_norm_clip=l2_norm_clip)
-    with pytest.raises(ValueError, match="l2_norm_clip needs the default loss"):
-        batches.from_batch(
-            dW, db, model=model, n_records=4, l2_norm_clip=1.0, loss=nn.functional.cross_entropy
-        )
     with pytest.raises(
         ValueError, match="the attack needs dW and db, and the first layer has no bias gradient"
     ):

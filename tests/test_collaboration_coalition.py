@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from collaboration_settings import flat
 
 from ppkit.collaboration.coalition import (
     best_coalition,
@@ -166,7 +167,7 @@ def test_the_noise_is_that_of_train_and_of_the_forecast():
     owners = blocks(rng.uniform(-0.5, 0.5, (75, 2)), np.where(rng.random(75) < 0.5, 1.0, -1.0), n)
     answers = schedule(8, 3, share=0.5, rng=rng)
     for asked in (None, answers):
-        scales = train(
+        scales = flat(train)(
             owners,
             loss=hinge(),
             bounds=bounds,
@@ -326,12 +327,12 @@ def test_by_noise_alone_nothing_beats_training_alone():
         ),
         (
             lambda: noise_level([1, 2], [1.0, 1.0], answers=np.ones((3, 3), bool)),
-            r"\(T, 2\) table of bool, got bool of shape",
+            r"answers must be \(T, 2\) of bool, .* got \(3, 3\) of bool",
         ),
-        (lambda: noise_level([1, 2], [1.0, 1.0], answers=np.ones((3, 2))), "got float64"),
+        (lambda: noise_level([1, 2], [1.0, 1.0], answers=np.ones((3, 2))), "of float64"),
         (
             lambda: noise_level([1, 2], [1.0, 1.0], answers=np.eye(3, 2, dtype=bool)),
-            "nobody in round 3",
+            "nobody does in round 3",
         ),
         (
             lambda: schedule(0, 1, share=1, rng=np.random.default_rng(0)),

@@ -50,7 +50,7 @@ def test_ten_components_as_the_textbook_makes_them(loans):
     made = lending(loans, n_public=2_000, record_l1=1e6)
     slow = slow_components(loans, 2_000, 10)
     np.testing.assert_allclose(np.abs(np.r_[made.X, made.public_X]), np.abs(slow), atol=1e-6)
-    assert made.clipped_y == pytest.approx(np.mean(loans.y[:10_000] > 31.0)) and made.clipped_y > 0
+    assert (loans.y[:10_000] > 31.0).any()
     assert made.X.shape == (10_000, 10) and made.public_X.shape == (2_000, 10) and made.clipped == 0
     np.testing.assert_allclose(made.public_X.mean(axis=0), 0, atol=1e-9)
     np.testing.assert_array_equal(made.y, np.minimum(loans.y[:10_000].astype(float), 31.0))
@@ -68,7 +68,7 @@ def test_a_record_of_an_owner_changes_its_own_row_only(loans, level):
     assert (
         (before.X[17] != after.X[17]).any()
         and before.bounds == after.bounds
-        and before.mean_rate == after.mean_rate
+        and (before.public_y == after.public_y).all()
     )
 
 
@@ -122,7 +122,8 @@ def test_zero_per_cent_for_everybody_is_nearly_as_good_as_the_papers_model(loans
     ).value
     assert constant == pytest.approx(public, rel=0.1)
     np.testing.assert_array_equal(with_one.X[:, -1], 1.0)
-    assert level.mean_rate == pytest.approx(np.mean(loans.y[10_000:].astype(float)), rel=1e-12)
+    mean_rate = np.mean(loans.y[10_000:].astype(float))
+    np.testing.assert_allclose(level.y, np.clip(loans.y[:10_000] - mean_rate, -20, 20), atol=1e-6)
     honest = lending(loans, n_public=2_000, level="public", columns=BEFORE_THE_PRICE)
     assert (
         optimum(blocks(honest.X, honest.y, [10_000]), loss=squared(), bounds=honest.bounds).value
@@ -131,20 +132,19 @@ def test_zero_per_cent_for_everybody_is_nearly_as_good_as_the_papers_model(loans
 
 
 def test_without_scaling_the_income_is_everything(loans):
-    scaled, raw = (
-        lending(loans, n_public=2_000, standardised=standardised, record_l1=1e9)
-        for standardised in (True, False)
-    )
+    made = lending(loans, n_public=2_000, record_l1=1e9)
+    centred = loans.X.astype(float) - loans.X[10_000:].astype(float).mean(axis=0)
+    axes = np.linalg.svd(centred[10_000:], full_matrices=False)[2][:10].T
     condition = []
-    for made in (scaled, raw):
-        strong, smooth = squared().curvature(blocks(made.X, made.y, [10_000]))
+    for X in (made.X, centred[:10_000] @ axes):
+        strong, smooth = squared().curvature(blocks(X, made.y, [10_000]))
         condition.append(smooth / strong)
     assert condition[0] < 10 and condition[1] > 1e6
-    basis = fit_basis(loans.X[10_000:], n_components=1, standardised=False)
-    assert abs(basis.axes[FEATURES.index("annual_income"), 0]) > 0.99
+    assert abs(axes[FEATURES.index("annual_income"), 0]) > 0.99
+    basis = fit_basis(loans.X[10_000:], n_components=1)
     np.testing.assert_allclose(
         np.abs(project(loans.X, list(range(28)), basis)[:50, 0]),
-        np.abs((loans.X[:50].astype(float) - basis.mean) @ basis.axes[:, 0]),
+        np.abs((loans.X[:50].astype(float) - basis.mean) / basis.deviation @ basis.axes[:, 0]),
     )
 
 

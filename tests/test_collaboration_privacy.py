@@ -6,16 +6,17 @@ import math
 import dp_accounting
 import numpy as np
 import pytest
+from collaboration_settings import flat
 from dp_accounting import pld, rdp
 from scipy import optimize, stats
 
+from ppkit.accounting import laplace_curve
 from ppkit.audit import empirical_epsilon
 from ppkit.collaboration.losses import hinge, logistic, queries, squared
 from ppkit.collaboration.owners import Bounds, Owner
 from ppkit.collaboration.privacy import gaussian_scale, laplace_scale, zcdp_budget
 from ppkit.collaboration.theorems import attained_epsilon
 from ppkit.collaboration.training import train
-from ppkit.renyi import laplace_curve
 
 BASE = {"gradient_bound": 3.0, "n_records": 50, "horizon": 20}
 N, BOUNDS = 50, Bounds(3.0, 2.0, 5.0)
@@ -70,7 +71,7 @@ def test_empirical_epsilon_is_below_the_promise_and_above_half_of_it():
     epsilon, loss, trials = 1.0, hinge(0.0), 200_000
     hits = []
     for owner, seed in zip(neighbours(loss), (1, 2)):
-        made = train(
+        made = flat(train)(
             (owner,),
             loss=loss,
             bounds=BOUNDS,
@@ -280,7 +281,7 @@ def test_a_zcdp_budget_is_for_a_promise_that_there_is(epsilon, delta, message):
 
 
 def test_gaussian_noise_needs_a_delta():
-    with pytest.raises(ValueError, match=r"needs a delta in \(0, 1\), got None"):
+    with pytest.raises(ValueError, match=r"delta must be in \(0, 1\), got None"):
         gaussian_scale(**BASE, epsilon=1.0, delta=None)
 
 

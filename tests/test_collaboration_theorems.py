@@ -385,7 +385,7 @@ def test_algorithm_2s_bound_written_out_and_above_what_happens():
             lambda: theorems.algorithm1_bound(
                 initial=-1, strong_convexity=1, smoothness=1, step=1, horizon=3, noise=0
             ),
-            "initial and noise.*got -1",
+            "initial must be a finite number >= 0, got -1",
         ),
         (
             lambda: theorems.zeta_step(100, 1),

@@ -188,7 +188,8 @@ BAD = {
     "industry 1.5": (_with("x80", 1.5), "column 'x80' must hold whole numbers, got 1.5 in row 3"),
     "twice": (
         lambda t: pd.concat([t, t[1:2]]),
-        "columns 'Company' and 'Time' must name each row once, got company 1 in period 2 again in row",
+        "columns 'Company' and 'Time' must name each row once, "
+        "got company 1 in period 2 again in row",
     ),
 }
 
@@ -607,7 +608,8 @@ def test_without_neighbouring_years_only_x81_is_carried_over(table):
 def test_too_few_rows_in_a_period_are_refused(table):
     with pytest.raises(
         ValueError,
-        match="distress: a stand-in needs at least 50 rows in each of consecutive periods, got 10 in 1",
+        match="distress: a stand-in needs at least 50 rows in each of consecutive periods, "
+        "got 10 in 1",
     ):
         fitting.fit(table[table["Time"] == 1][:10], np.random.default_rng(0))
     with pytest.raises(ValueError, match="in each of consecutive periods"):

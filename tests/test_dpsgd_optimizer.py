@@ -7,9 +7,8 @@ from scipy import stats
 from torch import nn
 from torch.nn import functional
 
-from ppkit import dpsgd_optimizer
-from ppkit.dpsgd import poisson_batch
-from ppkit.dpsgd_optimizer import DPOptimizer
+from ppkit import dpsgd
+from ppkit.dpsgd import DPOptimizer
 from ppkit.gradients import capture, group_norms
 from ppkit.models import classification_loss, mlp, n_parameters
 
@@ -163,7 +162,7 @@ def test_chunks_of_the_general_path_add_up(monkeypatch):
     model, X, y = problem("gated")
     defend(model).backward(model, X, y)
     whole = flat(model)
-    monkeypatch.setattr(dpsgd_optimizer, "_CHUNK", 5 * n_parameters(model))
+    monkeypatch.setattr(dpsgd, "_CHUNK", 5 * n_parameters(model))
     defend(model).backward(model, X, y)
     torch.testing.assert_close(flat(model), whole, rtol=1e-12, atol=1e-15)
 
@@ -247,8 +246,7 @@ def test_a_record_that_leaves_moves_its_clip_alone_and_twice_the_clip_in_a_micro
         ("relu net", {}, 24),
         ("relu net", {"num_microbatches": 6}, 6),
         ("gated", {"num_microbatches": 3}, 3),
-        ("relu net", {"expected_batch": 37.5}, 37.5),
-        ("sigmoid net", {"expected_batch": 36, "num_microbatches": 9}, 9),
+        ("sigmoid net", {"num_microbatches": 8}, 8),
     ],
 )
 def test_the_noise_has_the_stated_spread_and_is_fresh_at_every_step(name, settings, divisor):
@@ -270,59 +268,6 @@ def test_the_noise_has_the_stated_spread_and_is_fresh_at_every_step(name, settin
     successive = float((noise[1:] * noise[:-1]).sum()) / math.sqrt(noise[1:].numel())
     assert 2 * stats.norm.sf(6) < 1e-8 and abs(successive) < 6
     assert abs(float(noise.sum())) / math.sqrt(n) < 6
-
-
-@pytest.mark.parametrize("name", ["relu net", "gated"])
-def test_an_empty_poisson_batch_gives_noise_alone(name):
-    model, X, y = problem(name)
-    defended = defend(
-        model, noise_multiplier=2.0, expected_batch=10.0, rng=torch.Generator().manual_seed(3)
-    )
-    defended.backward(model, X[:0], y[:0])
-    noise = torch.empty(n_parameters(model), dtype=torch.float64).normal_(
-        generator=torch.Generator().manual_seed(3)
-    )
-    torch.testing.assert_close(flat(model), 2.0 * noise / 10.0, rtol=1e-12, atol=0)
-    defend(model, expected_batch=10.0).backward(model, X[:0], y[:0])
-    assert not flat(model).any()
-
-
-@pytest.mark.parametrize("microbatch_size", [1, 3])
-def test_poisson_batches_are_divided_by_the_expected_number_of_microbatches(microbatch_size):
-    model, X, y = problem()
-    rng = torch.Generator().manual_seed(2)
-    defended = defend(
-        model, l2_norm_clip=0.3, expected_batch=12, num_microbatches=12 // microbatch_size
-    )
-    sizes = set()
-    for _ in range(5):
-        rows = poisson_batch(24, sample_rate=0.5, microbatch_size=microbatch_size, rng=rng)
-        sizes.add(len(rows))
-        defended.backward(model, X[rows], y[rows])
-        expected = clipped(microbatch_gradients(model, X[rows], y[rows], microbatch_size), 0.3).sum(
-            dim=0
-        )
-        torch.testing.assert_close(
-            flat(model), expected * microbatch_size / 12, rtol=1e-10, atol=1e-14
-        )
-    assert len(sizes) > 1
-
-
-def test_a_state_that_is_saved_goes_on_where_it_was():
-    model, X, y = problem()
-    defended = defend(model, optimizer="Adam")
-    for _ in range(3):
-        defended.step(model, X, y)
-    other = copy.deepcopy(model)
-    resumed = defend(other, optimizer="Adam")
-    resumed.load_state_dict(copy.deepcopy(defended.state_dict()))
-    fresh = copy.deepcopy(model)
-    for one, its in ((defended, model), (resumed, other), (defend(fresh, optimizer="Adam"), fresh)):
-        one.step(its, X, y)
-    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), other.parameters()))
-    assert not torch.equal(model[0].weight, fresh[0].weight)
-    defended.zero_grad()
-    assert model[0].weight.grad is None
 
 
 def test_gradients_that_were_kept_stay_and_a_schedule_works():
@@ -366,20 +311,8 @@ def test_labels_of_one_logit_are_the_binary_cross_entropy():
             {"l2_norm_clip": math.inf, "noise_multiplier": 1.0},
             "noise needs a finite l2_norm_clip to be measured by, got inf",
         ),
-        ({"num_microbatches": 0}, "num_microbatches must be a whole number >= 1 or None, got 0"),
-        (
-            {"num_microbatches": 2.5},
-            "num_microbatches must be a whole number >= 1 or None, got 2.5",
-        ),
-        ({"expected_batch": 0.0}, "expected_batch must be a finite number > 0 or None, got 0.0"),
-        (
-            {"expected_batch": 10, "num_microbatches": 4},
-            "num_microbatches must divide expected_batch 10, got 4",
-        ),
-        (
-            {"expected_batch": 10, "num_microbatches": 100},
-            "num_microbatches must divide expected_batch 10, got 100",
-        ),
+        ({"num_microbatches": 0}, "num_microbatches must be a whole number >= 1, got 0"),
+        ({"num_microbatches": 2.5}, "num_microbatches must be a whole number >= 1, got 2.5"),
     ],
 )
 def test_bad_settings_are_named(change, message):
@@ -446,14 +379,13 @@ def poisoned(X, y):
             lambda X, y: (X, y),
             "num_microbatches must divide the batch of 24 records, got 48",
         ),
+        ("relu net", {}, lambda X, y: (X[:0], y[:0]), "the batch is empty: X has 0 records"),
         (
             "relu net",
-            {"expected_batch": 20, "num_microbatches": 5},
-            lambda X, y: (X[:6], y[:6]),
-            "a batch must hold whole microbatches of 4 records, got 6 records",
+            {},
+            poisoned,
+            "X must be finite, got 1 of 720 values that are NaN or infinite",
         ),
-        ("relu net", {}, lambda X, y: (X[:0], y[:0]), "the batch is empty: X has 0 records"),
-        ("relu net", {}, poisoned, "X must be finite, got 1 values that are NaN or infinite"),
         (
             "relu net",
             {},

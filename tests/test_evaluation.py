@@ -5,9 +5,22 @@ import math
 
 import numpy as np
 import pytest
-from scipy import optimize
+from scipy import integrate, optimize
 
-from ppkit.evaluation import auc, auc_halfwidth, average_precision, calibration, log_loss
+from ppkit.evaluation import (
+    SCORES,
+    auc,
+    auc_halfwidth,
+    average_precision,
+    calibration,
+    difference,
+    difference_halfwidth,
+    fitted_slope,
+    log_loss,
+    weighted_score,
+)
+from ppkit.rules import Evidence
+from ppkit.rules import slope as ledger_slope
 
 
 def test_auc_is_the_share_of_ordered_pairs():
@@ -128,16 +141,139 @@ def test_calibration_at_its_ends():
             r"average precision needs both classes, got only label \[1\]",
         ),
         (lambda: calibration([0, 0], [1.0, 2.0]), "calibration needs both classes"),
-        (lambda: log_loss([0, 1], [1.0, np.inf]), "1 of 2 are not"),
+        (lambda: log_loss([0, 1], [1.0, np.inf]), "scores must be finite, got 1 of 2 values"),
         (lambda: log_loss([], []), "needs one score a label"),
         (lambda: auc([0, 1], [1.0, 2.0, 3.0]), r"got \(3,\) scores for \(2,\) labels"),
         (lambda: log_loss([0, 2], [1.0, 2.0]), "labels must be 0 or 1, got 2"),
         (lambda: auc([0, 0], [1.0, 2.0]), "needs both classes"),
-        (lambda: auc([0, 1], [1.0, np.nan]), "1 of 2 are not"),
+        (lambda: auc([0, 1], [1.0, np.nan]), "scores must be finite, got 1 of 2 values"),
         (lambda: auc_halfwidth(1.2, n_positives=5, n_negatives=5), r"lies in \[0, 1\], got 1.2"),
         (lambda: auc_halfwidth(0.9, n_positives=0, n_negatives=5), "got 0 and 5"),
     ],
 )
 def test_bad_input(call, words):
     with pytest.raises(ValueError, match=words):
+        call()
+
+
+# ---- differences between two models
+
+ORACLES = {
+    "auc": auc,
+    "average_precision": average_precision,
+    "log_loss": log_loss,
+    "accuracy": lambda y, z: float(np.mean((z > 0) == y)),
+    "log of log_loss": lambda y, z: float(np.log(log_loss(y, z))),
+}
+
+
+def rows(n=400, share=0.1, seed=0, ties=False):
+    rng = np.random.default_rng(seed)
+    y = (np.arange(n) < share * n).astype(int)
+    z = rng.normal(size=n) + 1.5 * y
+    return y, np.round(z) if ties else z
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("name", SCORES)
+def test_a_row_that_counts_twice_is_a_row_twice(name, ties):
+    y, z = rows(ties=ties)
+    counts = np.random.default_rng(1).integers(0, 4, len(y))
+    counts[0] = 1
+    found = weighted_score(name, y, z)
+    assert found(np.ones(len(y))) == pytest.approx(ORACLES[name](y, z), rel=1e-12)
+    assert found(counts.astype(float)) == pytest.approx(
+        ORACLES[name](np.repeat(y, counts), np.repeat(z, counts)), rel=1e-12
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCORES)
+def test_the_interval_is_the_plain_bootstrap_s(name):
+    y, z = rows()
+    other = z + np.random.default_rng(2).normal(size=len(z))
+    rng, drawn = np.random.default_rng(3), []
+    for _ in range(400):
+        i = np.concatenate(
+            [
+                rng.choice(part, len(part))
+                for part in (np.flatnonzero(y == 0), np.flatnonzero(y == 1))
+            ]
+        )
+        drawn.append(ORACLES[name](y[i], z[i]) - ORACLES[name](y[i], other[i]))
+    found = difference_halfwidth(name, y, [(z, other)], n_draws=400, rng=np.random.default_rng(4))
+    assert found == pytest.approx(
+        1.96 * np.std(drawn), rel=0.2
+    )  # each has a relative error of about 1 / sqrt(800) = .035
+
+
+def test_seeds_that_scatter_widen_it_by_their_standard_error():
+    y, z = rows()
+    right = np.where(y == 1, 1.0, -1.0)
+    pairs = [
+        (right, np.where(np.arange(len(y)) < wrong, -right, right)) for wrong in (0, 40, 80)
+    ]  # accuracies 1, .9, .8
+    assert difference("accuracy", y, pairs) == pytest.approx([0.0, 0.1, 0.2])
+    found = difference_halfwidth("accuracy", y, pairs, rng=np.random.default_rng(0))
+    assert found == pytest.approx(
+        1.96 * np.sqrt(0.01 / 3), rel=1e-9
+    )  # the first pair is one model twice: no part of rows
+    assert difference_halfwidth("accuracy", y, pairs[:1], rng=np.random.default_rng(0)) == 1e-6
+
+
+def test_the_share_of_errors_has_the_binomial_s_width():
+    y, rng = np.repeat([0, 1], 500), np.random.default_rng(0)
+    wrong = rng.random(1_000) < 0.2
+    right = np.where(y == 1, 1.0, -1.0)
+    share = [wrong[y == k].mean() for k in (0, 1)]
+    exact = np.sqrt(sum(p * (1 - p) / 500 for p in share)) / 2
+    found = difference_halfwidth("accuracy", y, [(right, np.where(wrong, -right, right))], rng=rng)
+    assert found == pytest.approx(1.96 * exact, rel=0.15)
+
+
+def test_bad_scores_and_draws_are_named():
+    y, z = rows()
+    with pytest.raises(ValueError, match="score must be one of .* got 'f1'"):
+        weighted_score("f1", y, z)
+    with pytest.raises(ValueError, match="n_draws must be a whole number >= 2, got 1"):
+        difference_halfwidth("auc", y, [(z, z)], n_draws=1, rng=np.random.default_rng(0))
+
+
+# ---- slopes
+
+
+def test_the_slope_is_the_textbook_s_and_the_ledger_s():
+    rng = np.random.default_rng(2)
+    x = np.array([0.1, 0.3, 1.0, 3.0, 10.0])
+    runs = 0.5 * x[:, None] ** -1.7 * rng.gamma(3, 1 / 3, size=(5, 40))
+    value, low, high = fitted_slope(x, runs)
+    rule = ledger_slope(Evidence(dict(zip(x, runs)), options={"at": -2, "abs": 0.1}))
+    u, v = np.log(x) - np.log(x).mean(), np.log(runs.mean(axis=1))
+    by_hand = (u @ v) / (u @ u)
+    error = np.sqrt(((v - v.mean() - by_hand * u) ** 2).sum() / 3 / (u @ u))
+    reach = (high - value) / error  # Student's density with 3 degrees of freedom, integrated
+    inside = integrate.quad(
+        lambda t: 2 / (np.pi * np.sqrt(3) * (1 + t**2 / 3) ** 2), -reach, reach
+    )[0]
+    assert value == pytest.approx(by_hand, rel=1e-9) and inside == pytest.approx(0.95, abs=1e-9)
+    assert high - value == pytest.approx(value - low)
+    assert value == rule.value and rule.why == f"95% interval {low:.2f} to {high:.2f}"
+    assert fitted_slope(x, runs.mean(axis=1)) == (value, low, high)
+
+
+def test_a_flat_line_has_slope_0():
+    assert fitted_slope([1, 2, 4], [3.0, 3.0, 3.0]) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: fitted_slope([1, 2], [1, 2]), "three points or more"),
+        (lambda: fitted_slope([1, 2, 3], [1, 2]), r"\(3,\) and \(2,\)"),
+        (lambda: fitted_slope([1, 2, -3], [1, 2, 3]), "must be > 0, got points"),
+        (lambda: fitted_slope([1, 2, np.inf], [1, 2, 3]), "must be > 0, got points"),
+    ],
+)
+def test_bad_points_of_a_slope_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
         call()

@@ -242,7 +242,8 @@ WRONG = {
     ),
     "nothing": (
         b"",
-        r"table\.csv cannot be read to its end, expected a whole table with a header: the file is empty",
+        r"table\.csv cannot be read to its end, "
+        "expected a whole table with a header: the file is empty",
     ),
     "half, to the end of a row": (RIGHT[:ROW_END], r"table\.csv: \d,\d+ rows, expected all 6,000"),
     "bytes": (
@@ -604,7 +605,8 @@ def test_status_fits_100_columns_and_ends_with_what_fetches_the_missing_files(
 def test_transactions_are_simulated(ppkit, project):
     assert ppkit("data", "fetch", "transactions")[:2] == (
         0,
-        "transactions is simulated, because wang2018's bank data cannot be had by anyone: nothing is to be fetched\n",
+        "transactions is simulated, because wang2018's bank data cannot be had by anyone: "
+        "nothing is to be fetched\n",
     )
 
 

@@ -231,7 +231,8 @@ def test_a_misspelt_name_is_refused_before_anything_is_fitted(capsys, monkeypatc
     assert main(["creditcard", "cards"]) == 2
     assert capsys.readouterr() == (
         "",
-        "fit-standins: cards has no stand-in to fit, expected one of creditcard, distress, lending\n",
+        "fit-standins: cards has no stand-in to fit, "
+        "expected one of creditcard, distress, lending\n",
     )
 
 

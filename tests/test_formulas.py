@@ -108,7 +108,7 @@ def test_bits():
         (lambda: formulas.selection_ratio_bound(-0.1), "gap must be .*got -0.1"),
         (lambda: formulas.selection_probability_product([1.0]), "magnitudes must be .*got"),
         (lambda: formulas.upload_bits(9, 8), "n_uploads must be from 1 to n_parameters = 8, got 9"),
-        (lambda: formulas.dense_bits(0), "n_parameters must be >= 1, got 0"),
+        (lambda: formulas.dense_bits(0), "n_parameters must be a whole number >= 1, got 0"),
     ],
 )
 def test_bad_input_is_named(call, message):

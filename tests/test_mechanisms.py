@@ -172,7 +172,12 @@ def test_noise_has_its_distribution(noise, cdf):
 @pytest.mark.parametrize(
     "g, n, scale, message",
     [
-        ([1.0, np.nan], 1, 1.0, "values must be finite, got 1 NaN or infinite of 2"),
+        (
+            [1.0, np.nan],
+            1,
+            1.0,
+            "values must be finite, got 1 of 2 values that are NaN or infinite",
+        ),
         ([1.0, 2.0], 3, 1.0, "n must be a whole number from 1 to 2 .*got 3"),
         ([1.0, 2.0], 0, 1.0, "n must be .*got 0"),
         ([1.0, 2.0], 1.5, 1.0, "n must be .*got 1.5"),

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from ppkit.refusals import binary, finite
+
 
 def matrix(name: str, values) -> np.ndarray:
     """A float64 matrix of finite values, at least one; ValueError that names it, otherwise."""
     values = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, dtype=float)
     if values.ndim != 2 or values.size == 0:
         raise ValueError(f"{name} must be a matrix with rows and columns, got shape {values.shape}")
-    if not np.isfinite(values).all():
-        bad = np.count_nonzero(~np.isfinite(values))
-        raise ValueError(f"{name} must be finite, got {bad} of {values.size} values that are not")
+    finite(**{name: values})
     return values
 
 
@@ -24,7 +24,8 @@ def views_of(views: Sequence, name: str = "views") -> list[np.ndarray]:
     views = [matrix(name, view) for view in views]
     if not views or len({view.shape for view in views}) > 1:
         raise ValueError(
-            f"{name} must be matrices of one shape, at least one, got {sorted({view.shape for view in views})}"
+            f"{name} must be matrices of one shape, at least one, "
+            f"got {sorted({view.shape for view in views})}"
         )
     return views
 
@@ -38,6 +39,18 @@ def bits_of(values, name: str, beside) -> np.ndarray:
         raise ValueError(
             f"{name} must hold one bit a record, got shape {values.shape} for {len(beside)} records"
         )
-    if not np.isin(values, (0, 1)).all():
-        raise ValueError(f"{name} must be 0 or 1, got {values[~np.isin(values, (0, 1))][0]}")
+    binary(**{name: values})
     return values.astype(np.int64)
+
+
+def known_rows(known, X_known: np.ndarray, n_rows: int) -> np.ndarray:
+    """The numbers of the rows whose features X_known (m, d) the attacker has, (m,) int64;
+    ValueError unless they name m >= 1 different rows of n_rows."""
+    known, m = np.asarray(known, int), len(X_known)
+    named = len(np.unique(known))
+    if known.shape != (m,) or named < m or known.min() < 0 or known.max() >= n_rows:
+        raise ValueError(
+            f"known must name {m} different rows of 0 to {n_rows - 1}, one for each row of "
+            f"X_known, got {known.size} with {named} different"
+        )
+    return known

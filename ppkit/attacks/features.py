@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import matrix, views_of
+from ppkit.attacks.arrays import known_rows, matrix, views_of
+from ppkit.refusals import must_be
 
 ROUNDED_16 = (
     2**-16 / 12**0.5
@@ -81,19 +82,8 @@ def reconstruct(views: Sequence, known, X_known, *, noise: float = 0.0) -> Recov
     >>> got.rank, bool(np.abs(got.X - X).max() < 1e-9), got.why
     (6, True, '')
     """
-    views, known, X_known = views_of(views), np.asarray(known, int), matrix("X_known", X_known)
-    n_rows, (m, d) = len(views[0]), X_known.shape
-    if (
-        known.shape != (m,)
-        or m == 0
-        or len(np.unique(known)) < m
-        or known.min() < 0
-        or known.max() >= n_rows
-    ):
-        raise ValueError(
-            f"known must name {m} different rows of 0 to {n_rows - 1}, one for each row of X_known, got "
-            f"{known.size} with {len(np.unique(known))} different"
-        )
+    views, X_known = views_of(views), matrix("X_known", X_known)
+    known, (m, d) = known_rows(known, X_known, len(views[0])), X_known.shape
     Z = _span(views, d, noise)
     rank = Z.shape[1]
     if rank == 0:
@@ -162,14 +152,14 @@ def inner_products(
         or gradients[0].shape != views[0].shape
     ):
         raise ValueError(
-            f"needs at least 2 views and a gradient of the same shape for each but the last, got {len(views)} of "
+            "needs at least 2 views and a gradient of the same shape for each but the last, "
+            f"got {len(views)} of "
             f"{views[0].shape} and {len(gradients)} of {gradients[0].shape}"
         )
-    if not lr > 0 or not noise_variance >= 0 or not 0 <= momentum < 1 or n_features < 1:
-        raise ValueError(
-            f"lr must be > 0, noise_variance >= 0, momentum in [0, 1) and n_features >= 1, got {lr}, "
-            f"{noise_variance}, {momentum} and {n_features}"
-        )
+    must_be("> 0", lr=lr)
+    must_be(">= 0", noise_variance=noise_variance)
+    must_be("in [0, 1)", momentum=momentum)
+    must_be("a whole number >= 1", n_features=n_features)
     Z = _span(views, n_features, noise)
     if why := _open_directions(n_features, Z.shape[1], n_features, len(views), views[0].shape[1]):
         return Recovered(None, Z.shape[1], None, why)
@@ -214,8 +204,7 @@ def whitened(views: Sequence, *, n_features: int, noise: float = 0.0) -> Recover
 def _span(views: list[np.ndarray], most: int, noise: float) -> np.ndarray:
     """Z (N, r), Z^T Z = N I: the views' column space, its directions by size, those of noise left
     out, at most `most`."""
-    if not noise >= 0:
-        raise ValueError(f"noise must be >= 0, got {noise}")
+    must_be(">= 0", noise=noise)
     n_rows, width = views[0].shape
     kept = views[:: -(-len(views) * width // _WIDEST)]
     U, sizes, _ = np.linalg.svd(np.hstack(kept), full_matrices=False)
@@ -273,6 +262,7 @@ def _likeliest(P: np.ndarray, Q: np.ndarray, n: float) -> np.ndarray:
 
 def _open_directions(m: int, rank: int, d: int, n_steps: int, width: int) -> str:
     if rank < d:
-        seen = f"{n_steps} views of width {width} hold {rank} of {d} directions above rounding and noise: "
-        return seen + ("too few steps" if n_steps * width < d else "theta has moved too little")
+        why = "too few steps" if n_steps * width < d else "theta has moved too little"
+        seen = f"{n_steps} views of width {width} hold {rank} of {d} directions"
+        return f"{seen} above rounding and noise: {why}"
     return f"{m} known records fix {m} of {d} directions" if m < d else ""

@@ -13,6 +13,8 @@ import math
 import torch
 from scipy.optimize import minimize_scalar
 
+from ppkit.refusals import binary, finite, must_be
+
 
 def randomised(y: torch.Tensor, *, epsilon: float, rng: torch.Generator) -> torch.Tensor:
     """Labels to train on in place of the true ones: each flipped once by a coin, then freed of the
@@ -33,10 +35,8 @@ def randomised(y: torch.Tensor, *, epsilon: float, rng: torch.Generator) -> torc
     >>> randomised(torch.tensor([0, 1]), epsilon=50.0, rng=torch.Generator()).tolist()
     [0.0, 1.0]
     """
-    if not epsilon > 0:
-        raise ValueError(f"epsilon must be > 0, got {epsilon}")
-    if not ((y == 0) | (y == 1)).all():
-        raise ValueError(f"labels must be 0 or 1, got {y[(y != 0) & (y != 1)][0].item()}")
+    must_be("> 0", epsilon=epsilon)
+    binary(labels=y)
     q = math.exp(-epsilon) / (1 + math.exp(-epsilon))
     flipped = torch.rand(y.shape, generator=rng, dtype=torch.float64) < q
     if q == 0.5:
@@ -61,37 +61,8 @@ def auc_limit(epsilon: float) -> float:
     >>> round(auc_limit(1.0), 4)
     0.7311
     """
-    if not epsilon >= 0:
-        raise ValueError(f"epsilon must be >= 0, got {epsilon}")
+    must_be(">= 0", epsilon=epsilon)
     return 1 / (1 + math.exp(-epsilon))
-
-
-def _finite(gradient: torch.Tensor) -> None:
-    if gradient.ndim != 2 or not torch.isfinite(gradient).all():
-        bad = int((~torch.isfinite(gradient)).sum())
-        raise ValueError(
-            f"gradient must be (N, width) and finite, got shape {tuple(gradient.shape)} with {bad} values "
-            "that are not"
-        )
-
-
-def max_norm(gradient: torch.Tensor, *, rng: torch.Generator) -> torch.Tensor:
-    """Each record's gradient stretched at random along itself, until all have the largest one's
-    expected squared length.
-
-    g_i <- g_i (1 + sqrt(max_j |g_j|^2 / |g_i|^2 - 1) xi_i),  xi_i ~ N(0, 1)
-
-    gradient: (N, width), of the last hidden layer, before it is sent.  rng: torch.Generator.
-    Returns (N, width), unbiased.
-    ValueError if a value is not finite.  Guarantee: none.  Source: Li et al. 2022, section 4.1.
-    """
-    _finite(gradient)
-    squares = (gradient**2).sum(dim=1)
-    stretch = torch.where(
-        squares > 0, squares.max() / squares.clamp(min=torch.finfo(gradient.dtype).tiny) - 1, 0.0
-    )
-    xi = torch.randn(len(gradient), generator=rng, dtype=gradient.dtype)
-    return gradient * (1 + stretch.clamp(min=0).sqrt() * xi)[:, None]
 
 
 def shaped_noise(
@@ -117,15 +88,13 @@ def shaped_noise(
     e/8 with e < 4 the sum of both divergences. None over several looks at the same record.
     Source: Marvell, Li et al. 2022, Theorem 2 in one dimension.
     """
-    if not power > 0:
-        raise ValueError(f"power must be > 0, got {power}")
+    must_be("> 0", power=power)
     if gradient.ndim != 2 or y.shape != gradient.shape[:1]:
         raise ValueError(
             f"needs one label a gradient, got {tuple(y.shape)} labels for {tuple(gradient.shape)}"
         )
-    _finite(gradient)
-    if not ((y == 0) | (y == 1)).all():
-        raise ValueError(f"labels must be 0 or 1, got {y[(y != 0) & (y != 1)][0].item()}")
+    finite(gradient=gradient)
+    binary(labels=y)
     p = float((y == 1).double().mean())
     if p in (0.0, 1.0):
         return gradient

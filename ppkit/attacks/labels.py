@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import matrix, views_of
+from ppkit.attacks.arrays import matrix, views_of
 
 
 class Direction(NamedTuple):

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from .arrays import matrix, views_of
-from .features import Recovered
+from ppkit.attacks.arrays import known_rows, matrix, views_of
+from ppkit.attacks.features import Recovered
 
 _ROUNDS = 3  # of matching and of fitting the move that most records share
 
@@ -102,21 +102,14 @@ def reconstruct_moved(
     look can be used.
     ValueError if shapes do not match or a value is not finite.
     """
-    views, known, X_known = views_of(views), np.asarray(known, int), matrix("X_known", X_known)
+    views, X_known = views_of(views), matrix("X_known", X_known)
     n_rows, width = views[0].shape
+    known = known_rows(known, X_known, n_rows)
     d, batches = X_known.shape[1], [np.asarray(batch, int) for batch in batches]
     if len(batches) != len(views) or any(batch.shape != (n_rows,) for batch in batches):
         raise ValueError(
-            f"batches must be {len(views)} arrays of {n_rows} numbers, got {[batch.shape for batch in batches]}"
-        )
-    if (
-        known.shape != X_known.shape[:1]
-        or len(np.unique(known)) < len(known)
-        or known.min() < 0
-        or known.max() >= n_rows
-    ):
-        raise ValueError(
-            f"known must name {len(X_known)} different rows of 0 to {n_rows - 1}, one for each row of X_known"
+            f"batches must be {len(views)} arrays of {n_rows} numbers, "
+            f"got {[batch.shape for batch in batches]}"
         )
     equations, looks = np.zeros((n_rows, d, d)), np.zeros(n_rows, int)
     used, fewest = [], len(known)
@@ -153,7 +146,8 @@ def reconstruct_moved(
     misfit = np.sqrt(squares / np.maximum(looks * width, 1))
     rank = min(d, int(looks.min()) * width)
     why = (
-        f"records were looked at {looks.min()} times through known weights: {rank} of {d} directions"
+        f"records were looked at {looks.min()} times through known weights: "
+        f"{rank} of {d} directions"
         if rank < d
         else ""
     )

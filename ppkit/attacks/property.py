@@ -22,6 +22,7 @@ from sklearn.linear_model import LogisticRegression
 from ppkit.attacks.arrays import bits_of, matrix
 from ppkit.evaluation import auc
 from ppkit.models import classification_loss, mlp
+from ppkit.refusals import one_of
 
 ATTACKERS = ("logistic", "mlp")
 THREATS = {
@@ -104,8 +105,7 @@ def infer(
     ... ).round(2)
     array([-1.27,  1.27])
     """
-    if attacker not in ATTACKERS:
-        raise ValueError(f"attacker must be one of {', '.join(ATTACKERS)}, got {attacker!r}")
+    one_of(ATTACKERS, attacker=attacker)
     known, bits = (
         matrix("hidden_known", hidden_known),
         bits_of(property_known, "property_known", hidden_known),
@@ -113,7 +113,8 @@ def infer(
     target = matrix("hidden_target", hidden_target)
     if known.shape[1] != target.shape[1]:
         raise ValueError(
-            f"known and target records must have the same features, got {known.shape[1]} and {target.shape[1]}"
+            "known and target records must have the same features, "
+            f"got {known.shape[1]} and {target.shape[1]}"
         )
     if bits.min() == bits.max():
         return np.full(len(target), _log_odds(bits))
@@ -193,8 +194,7 @@ def attack(
     Source: zhou2021, section 6.3, whose "somehow gets the amount and the corresponding hidden
     features" can be read as "transfer" and as "adaptive".
     """
-    if threat not in THREATS:
-        raise ValueError(f"threat must be one of {', '.join(THREATS)}, got {threat!r}")
+    one_of(THREATS, threat=threat)
     shadow = threat.startswith("transfer")
     wanted = [_NEEDS[threat], "shadow_bits" if shadow else "known_bits"] + ["raw"] * (
         threat == "ceiling"
@@ -223,12 +223,11 @@ def sweep(
     scene: Scene,
     *,
     sizes: Sequence[int] = (10, 30, 100, 300, 1_000, 3_000, 10_000),
-    threat: str = "adaptive",
     attacker: str = "logistic",
     repeats: int = 5,
     rng: np.random.Generator,
 ) -> pd.DataFrame:
-    """The adaptive attack (or the ceiling) by the number m of records that the attacker knows.
+    """The adaptive attack by the number m of records that the attacker knows.
 
     sizes: each from 2 to the known records of the scene.  repeats: draws of the known records for
     each size, >= 2.
@@ -239,19 +238,14 @@ def sweep(
     """
     if repeats < 2:
         raise ValueError(f"repeats must be >= 2 for a band, got {repeats}")
-    if threat not in ("adaptive", "ceiling"):
+    if scene.known is not None and any(not 2 <= m <= len(scene.known) for m in sizes):
         raise ValueError(
-            f"threat must be adaptive or ceiling, which know m records, got {threat!r}"
-        )
-    pool = getattr(scene, _NEEDS[threat])
-    if pool is not None and any(not 2 <= m <= len(pool) for m in sizes):
-        raise ValueError(
-            f"sizes must each be 2 to the {len(pool)} known records, got {list(sizes)}"
+            f"sizes must each be 2 to the {len(scene.known)} known records, got {list(sizes)}"
         )
     rows = []
     for m in sizes:
         found = [
-            attack(threat, scene, attacker=attacker, n_known=m, rng=rng) for _ in range(repeats)
+            attack("adaptive", scene, attacker=attacker, n_known=m, rng=rng) for _ in range(repeats)
         ]
         mean, low, _ = band([one.auc for one in found])
         of_records = np.mean(

@@ -15,6 +15,7 @@ from torch import nn
 
 from ppkit import dpsgd, mechanisms
 from ppkit.models import classification_loss, mlp
+from ppkit.refusals import must_be
 
 
 class NoisyHidden(nn.Module):
@@ -46,11 +47,8 @@ class NoisyHidden(nn.Module):
 
     def __init__(self, *, clip_bound: float, noise_multiplier: float, rng: torch.Generator):
         super().__init__()
-        _positive("clip_bound", clip_bound)
-        if not 0 <= noise_multiplier < np.inf:
-            raise ValueError(
-                f"noise_multiplier must be a finite number >= 0, got {noise_multiplier}"
-            )
+        must_be("a finite number > 0", clip_bound=clip_bound)
+        must_be("a finite number >= 0", noise_multiplier=noise_multiplier)
         self.clip_bound, self.noise_multiplier, self._rng = (
             float(clip_bound),
             float(noise_multiplier),
@@ -89,7 +87,7 @@ def noisy_rows(
     array([[0.6, 0.8],
            [0.3, 0.4]])
     """
-    _positive("clip_bound", clip_bound)
+    must_be("a finite number > 0", clip_bound=clip_bound)
     X = np.asarray(X, np.float64)
     if X.ndim != 2:
         raise ValueError(f"X must be (records, features), got shape {X.shape}")
@@ -152,10 +150,8 @@ class Defender:
         inner_steps: int = 3,
         dtype: torch.dtype = torch.float64,
     ):
-        if not 0 <= strength < np.inf:
-            raise ValueError(f"strength must be a finite number >= 0, got {strength}")
-        if inner_steps < 1:
-            raise ValueError(f"inner_steps must be >= 1, got {inner_steps}")
+        must_be("a finite number >= 0", strength=strength)
+        must_be("a whole number >= 1", inner_steps=inner_steps)
         self.strength, self._inner_steps = float(strength), inner_steps
         self._attacker = mlp((width, 16, 1), rng=rng, dtype=dtype)
         self._optimiser = torch.optim.Adam(self._attacker.parameters(), lr=1e-2, fused=True)
@@ -187,7 +183,8 @@ class Defender:
             )
         if not h1.requires_grad:
             raise ValueError(
-                "h1 is outside autograd (a copy for looking at?): no gradient of it could be changed"
+                "h1 is outside autograd (a copy for looking at?): "
+                "no gradient of it could be changed"
             )
         seen = h1.detach()
         for _ in range(self._inner_steps):
@@ -218,7 +215,8 @@ def property_direction(X, bits) -> torch.Tensor:
     X, bits = torch.as_tensor(X), torch.as_tensor(bits)
     if X.ndim != 2 or bits.shape != X.shape[:1]:
         raise ValueError(
-            f"X must be (records, features) with one bit a record, got {tuple(X.shape)} and {tuple(bits.shape)}"
+            "X must be (records, features) with one bit a record, "
+            f"got {tuple(X.shape)} and {tuple(bits.shape)}"
         )
     c = bits.to(X.dtype) @ (X - X.mean(dim=0)) / len(X)
     length = float(c.norm())
@@ -264,8 +262,3 @@ def take_out(theta: Sequence[torch.Tensor], direction: torch.Tensor) -> None:
     along = sum(piece.to(part.dtype) @ part for piece, part in zip(pieces, theta))
     for piece, part in zip(pieces, theta):
         part -= torch.outer(piece.to(part.dtype), along)
-
-
-def _positive(name: str, value: float) -> None:
-    if not 0 < value < np.inf:
-        raise ValueError(f"{name} must be a finite number > 0, got {value}")

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from ppkit.models import classification_loss
+from ppkit.refusals import finite, must_be
 
 _MIRROR = 1e-6  # two neurons closer than this to each other's negative count as one
 _EXACT = 1e-6  # a residual share above this is no rounding
@@ -52,10 +53,7 @@ def shared_gradient(
     """
     if len(X) == 0:
         raise ValueError("the batch is empty: X has 0 records")
-    if not bool(torch.isfinite(X).all()):
-        raise ValueError(
-            f"X must be finite, got {int((~torch.isfinite(X)).sum())} values that are NaN or infinite"
-        )
+    finite(X=X)
     return torch.autograd.grad(loss(model(X), y), list(model.parameters()), materialize_grads=True)
 
 
@@ -75,7 +73,7 @@ def first_layer(model: nn.Module) -> nn.Linear:
     return first
 
 
-def reconstruct(weight_grad, bias_grad, *, noisy: bool = False) -> Reconstruction:
+def reconstruct(weight_grad, bias_grad) -> Reconstruction:
     """The input row behind the first layer's gradient on one record, every neuron weighted by its
     reliability.
 
@@ -83,18 +81,15 @@ def reconstruct(weight_grad, bias_grad, *, noisy: bool = False) -> Reconstructio
 
     It minimises sum_j |dW_j - db_j a|^2 over a (derivative: -2 sum_j db_j (dW_j - db_j a) = 0), so
     it is the mean of the neurons' own answers dW_j / db_j with weights db_j^2. Equal noise on dW
-    alone makes these the best weights; noise on db too pulls them towards 0. noisy=True takes total
-    least squares instead, the maximum-likelihood row where [dW db] carries Gaussian noise of one
-    size throughout: row = v[:F] / v[F], v its first right singular vector.
+    alone makes these the best weights; noise on db too pulls them towards 0.
     confidence = 1 - (what is left of that sum) / sum_j |dW_j|^2: the share of the weight gradient
-    that one row explains (noisy: the first squared singular value's share of all).
+    that one row explains.
     1 is necessary for a single record, not sufficient: records of one activation pattern and one
     output also give 1, an affine combination of them. None if one neuron only has a gradient, or
     two that mirror each other (softmax over two classes, no hidden layer): any batch would look the
     same; and if every entry is -1, 0 or 1: clipping by element and Adam make any row look so.
 
     weight_grad: dW (H, F), tensor or array.  bias_grad: db (H,), or None for a layer without bias.
-    noisy: whether dW and db carry noise.
     Returns a Reconstruction; its row is None if the layer has no bias (dW = delta x^T still shows
     the row up to a factor), if db is 0 everywhere, too small for its digits, or so small beside dW
     that the row is no finite number.
@@ -113,7 +108,8 @@ def reconstruct(weight_grad, bias_grad, *, noisy: bool = False) -> Reconstructio
     largest = float(np.abs(db).max())
     if largest == 0 and not dW.any():
         return _nothing(
-            "the gradient is 0: no neuron is active for this record (a dead layer), or its loss is flat there"
+            "the gradient is 0: no neuron is active for this record (a dead layer), "
+            "or its loss is flat there"
         )
     if largest == 0:
         return _nothing(
@@ -121,16 +117,16 @@ def reconstruct(weight_grad, bias_grad, *, noisy: bool = False) -> Reconstructio
         )
     if largest < floor:
         return _nothing(
-            f"the largest bias gradient is {largest:.1e}: too small for floating point to keep its digits"
+            f"the largest bias gradient is {largest:.1e}: "
+            "too small for floating point to keep its digits"
         )
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         dW, db = dW / largest, db / largest
-        row, confidence = (
-            (_total if noisy else _least_squares)(dW, db) if np.isfinite(dW).all() else (dW[0], 0.0)
-        )
+        row, confidence = _least_squares(dW, db) if np.isfinite(dW).all() else (dW[0], 0.0)
     if not np.isfinite(row).all():
         return _nothing(
-            "the bias gradient is too small beside the weight gradient: the row would not be a finite number"
+            "the bias gradient is too small beside the weight gradient: "
+            "the row would not be a finite number"
         )
     if row.any() and np.abs(np.abs(row) - (row != 0)).max() < 1e-3:
         return Reconstruction(
@@ -207,12 +203,12 @@ def from_adam_step(before, after, *, lr: float, eps: float = 1e-8) -> Reconstruc
     (1e-7) lr - |step| is rounding, confidence says so, and signs are all there is.
     ValueError as in `from_snapshots`, for lr or eps out of range, or for a step longer than lr.
     """
-    if not (lr > 0 and eps > 0):
-        raise ValueError(f"lr and eps must be > 0, got {lr} and {eps}")
+    must_be("> 0", lr=lr, eps=eps)
     (W0, b0), (W1, b1) = _pair(before), _pair(after)
     if W0.shape != W1.shape or b0 is None or b1 is None:
         raise ValueError(
-            f"the snapshots must be of the same layer with a bias, got weights {W0.shape} and {W1.shape}"
+            "the snapshots must be of the same layer with a bias, "
+            f"got weights {W0.shape} and {W1.shape}"
         )
     steps = [(old - new) / lr for old, new in ((W0, W1), (b0, b1))]
     longest = max(float(np.abs(step).max()) for step in steps)
@@ -229,11 +225,6 @@ def _least_squares(dW: np.ndarray, db: np.ndarray) -> tuple[np.ndarray, float]:
     return row, 1 - left / total if total else 1.0
 
 
-def _total(dW: np.ndarray, db: np.ndarray) -> tuple[np.ndarray, float]:
-    _, sizes, V = np.linalg.svd(np.c_[dW, db], full_matrices=False)
-    return V[0, :-1] / V[0, -1], float(sizes[0] ** 2 / (sizes**2).sum())
-
-
 def _nothing(why: str) -> Reconstruction:
     return Reconstruction(None, None, why, 0)
 
@@ -248,7 +239,8 @@ def _decay(W0, b0, W1, b1) -> float:
     old, new = (W if b is None else np.c_[W, b] for W, b in ((W0, b0), (W1, b1)))
     if min(old.shape) < 3:
         raise ValueError(
-            f"weight decay is told apart from 3 neurons and 2 features on, got {W0.shape[0]} and {W0.shape[1]}"
+            "weight decay is told apart from 3 neurons and 2 features on, "
+            f"got {W0.shape[0]} and {W0.shape[1]}"
         )
     inverse = np.linalg.pinv(old)
     return float(
@@ -287,11 +279,8 @@ def _checked(
     for name, values in zip(names, (weight, bias)):
         if values is not None and values.dtype.kind not in "fiu":
             raise ValueError(f"{name} must be real numbers, got an array of {values.dtype}")
-        bad = 0 if values is None else np.count_nonzero(~np.isfinite(values))
-        if bad:
-            raise ValueError(
-                f"{name} must be finite, got {bad} of {values.size} values that are NaN or infinite"
-            )
+        if values is not None:
+            finite(**{name: values})
     kind = np.finfo(weight.dtype if np.issubdtype(weight.dtype, np.floating) else np.float64)
     return (
         weight.astype(np.float64),

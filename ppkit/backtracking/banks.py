@@ -20,7 +20,6 @@ when added.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +32,7 @@ from torch import nn
 from ppkit import evaluation
 from ppkit.federated import average
 from ppkit.models import classification_loss, mlp
+from ppkit.refusals import binary, finite, must_be, one_of
 
 PAPER_WEIGHTS = (0.55, 0.35, 0.10)  # section 4.2.3
 BY_ROWS = (20, 15, 5)  # what "based on the amount of data" gives: .5, .375, .125
@@ -75,8 +75,7 @@ def split_tree(n_rows: int, *, reading: str = "iteration by iteration", sort_by=
     >>> [len(rows) for rows in split_tree(1000).iterations[1]]
     [200, 150, 50]
     """
-    if reading not in READINGS:
-        raise ValueError(f"reading must be one of {READINGS}, got {reading!r}")
+    one_of(READINGS, reading=reading)
     order = np.arange(n_rows)
     first, last = _cut(n_rows, _START), _cut(n_rows, _START + _ITERATIONS * sum(_SHARES))
     if sort_by is not None:
@@ -101,7 +100,8 @@ def split_tree(n_rows: int, *, reading: str = "iteration by iteration", sort_by=
     )
     if min(len(rows) for rows in _parts(tree).values()) == 0:
         raise ValueError(
-            f"{n_rows} rows are too few for the tree: its smallest parts are {min(_SHARES)}% of the rows"
+            f"{n_rows} rows are too few for the tree: "
+            f"its smallest parts are {min(_SHARES)}% of the rows"
         )
     return tree
 
@@ -152,9 +152,7 @@ class Training:
     gradient: Gradient | None = None
 
     def __post_init__(self) -> None:
-        for name in ("n_epochs", "batch_size"):
-            if getattr(self, name) != int(getattr(self, name)) or getattr(self, name) < 1:
-                raise ValueError(f"{name} must be a whole number >= 1, got {getattr(self, name)}")
+        must_be("a whole number >= 1", n_epochs=self.n_epochs, batch_size=self.batch_size)
 
 
 def fit(
@@ -224,31 +222,36 @@ class History:
     bank_scores: tuple[tuple[Scores, ...], ...]
 
 
-def aggregate(
-    current: torch.Tensor,
-    starts: Sequence[torch.Tensor],
-    trained: Sequence[torch.Tensor],
-    *,
-    rule: str,
-    weights: Sequence[float],
-) -> torch.Tensor:
-    """The server's step of one iteration, on flat vectors (P,).
+@dataclass(frozen=True)
+class Aggregation:
+    """The server's step of one iteration, and where the banks go on from.
 
-    "add"           current + mean_k trained_k                the paper, section 4.2.3
-    "average"       mean_k trained_k                          FedAvg
-    "differences"   current + mean_k (trained_k - starts_k)   FedAvg on differences: the same when
-    all start at `current`
-
-    current: the global weights.  starts, trained: each bank's weights before and after its
-    training.  mean_k is `federated.average` with `weights`.  Returns a vector (P,).  ValueError for
-    another rule, and as in `average`.
+    rule: "add"           current + mean_k trained_k                the paper, section 4.2.3
+          "average"       mean_k trained_k                          FedAvg
+          "differences"   current + mean_k (trained_k - starts_k)   FedAvg on differences: the same
+                                                                    when all start at `current`
+    weights: one a bank; mean_k is `federated.average` with them.
+    send_back: False (section 4) lets every bank start from weights of its own and train on from its
+    own; True (section 3.2) sets all banks to the global weights before each iteration, the first
+    included.
+    Called with flat vectors (P,), the global weights and each bank's before and after its training,
+    it returns the new global weights.  ValueError for another rule, and as in `average`.
     """
-    if rule not in RULES:
-        raise ValueError(f"rule must be one of {RULES}, got {rule!r}")
-    if rule == "differences":
-        trained = [after - before for before, after in zip(starts, trained, strict=True)]
-    mean = average(trained, weights)
-    return mean if rule == "average" else current + mean
+
+    rule: str = "add"
+    weights: Sequence[float] = PAPER_WEIGHTS
+    send_back: bool = False
+
+    def __post_init__(self) -> None:
+        one_of(RULES, rule=self.rule)
+
+    def __call__(
+        self, current: torch.Tensor, starts: Sequence[torch.Tensor], trained: Sequence[torch.Tensor]
+    ) -> torch.Tensor:
+        if self.rule == "differences":
+            trained = [after - before for before, after in zip(starts, trained, strict=True)]
+        mean = average(trained, self.weights)
+        return mean if self.rule == "average" else current + mean
 
 
 def run(
@@ -256,9 +259,7 @@ def run(
     y: np.ndarray,
     tree: Tree,
     *,
-    rule: str = "add",
-    weights: Sequence[float] = PAPER_WEIGHTS,
-    send_back: bool = False,
+    aggregation: Aggregation = Aggregation(),
     model: Callable[[int, torch.Generator], nn.Module] = logistic,
     training: Training = Training(),
     judge_banks: bool = True,
@@ -271,26 +272,18 @@ def run(
     has (`datasets.standardise(data, tree.start)`; leave Time out, since in file order every bank's
     clock lies outside the others').  y: (N,) labels in {0, 1}.  tree: who holds what; with a single
     bank every
-    rule works, with no iterations the global bank is all there is.  rule: as in `aggregate`.
-    weights: one a bank.
-    send_back: False (section 4) lets every bank start from weights of its own and train on from its
-    own; True (section 3.2) sets all banks to the global weights before each iteration, the first
-    included.
+    rule works, with no iterations the global bank is all there is.  aggregation: the server's.
     model: called with F and a generator.  training: everyone's.  judge_banks: whether each bank's
     model is scored, too.  seed: each holder has generators of its own under it, so that arms of one
     seed share the global bank's model, and the banks' starts and shuffles.
-    Returns a History.  ValueError for an empty part, NaN, labels outside {0, 1}, weights or a rule
-    that do not fit, and for a training that diverges.
+    Returns a History.  ValueError for an empty part, NaN, labels outside {0, 1}, weights that
+    do not fit, and for a training that diverges.
     Source: kanodia2020, sections 3.2 and 4.  Departures: optimiser and sizes are not in the paper.
     """
     X, y = _checked(X, y, tree)
     n_banks = len(tree.iterations[0]) if tree.iterations else 0
-    if rule not in RULES:
-        raise ValueError(f"rule must be one of {RULES}, got {rule!r}")
-    if n_banks:
-        average(
-            [torch.zeros(1)] * n_banks, weights
-        )  # refuses weights that do not fit, before the training and not after
+    if n_banks:  # refuses weights that do not fit, before the training and not after
+        average([torch.zeros(1)] * n_banks, aggregation.weights)
     shuffles, starting = zip(*(_generators(seed, holder) for holder in range(n_banks + 1)))
     server, *banks = (model(X.shape[1], rng) for rng in starting)
     X, labels = torch.tensor(X, dtype=next(server.parameters()).dtype), torch.tensor(y)
@@ -299,7 +292,7 @@ def run(
     _check_converged(server, "the global bank's own training")
     parameters, found, uploads, alone = [_flat(server)], [judge(server)], [], []
     for t, parts in enumerate(tree.iterations, start=1):
-        if send_back:
+        if aggregation.send_back:
             for bank in banks:
                 nn.utils.vector_to_parameters(parameters[-1].clone(), bank.parameters())
         starts = [_flat(bank) for bank in banks]
@@ -309,9 +302,7 @@ def run(
             fit(bank, X[rows], labels[rows], training=training, rng=rng)
             _check_converged(bank, f"the training of bank {k} in iteration {t}")
         uploads.append(tuple(_flat(bank) for bank in banks))
-        parameters.append(
-            aggregate(parameters[-1], starts, uploads[-1], rule=rule, weights=weights)
-        )
+        parameters.append(aggregation(parameters[-1], starts, uploads[-1]))
         nn.utils.vector_to_parameters(parameters[-1].clone(), server.parameters())
         found.append(judge(server))
         if judge_banks:
@@ -393,14 +384,6 @@ def _checked(X, y, tree: Tree) -> tuple[np.ndarray, np.ndarray]:
             raise ValueError(f"{name} holds no row")
         if rows.max() >= len(X):
             raise ValueError(f"{name} holds row {rows.max()}, but X has {len(X)} rows")
-    if len({len(parts) for parts in tree.iterations}) > 1:
-        raise ValueError(
-            f"every iteration needs the same banks, got {[len(parts) for parts in tree.iterations]}"
-        )
-    if not math.isfinite(float(X.sum(dtype=np.float64))):
-        raise ValueError(
-            f"X must be finite, got {np.count_nonzero(~np.isfinite(X))} values that are NaN or infinite"
-        )
-    if not np.isin(y, (0, 1)).all():
-        raise ValueError(f"labels must be 0 or 1, got {y[~np.isin(y, (0, 1))][0]}")
+    finite(X=X)
+    binary(labels=y)
     return X, y.astype(np.int64)

@@ -11,7 +11,7 @@ for one.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from torch import nn
 from ppkit import gradients as bounded
 from ppkit.backtracking.analytic import first_layer
 from ppkit.models import classification_loss
+from ppkit.refusals import finite, must_be
 
 _BLOCK = 8192  # candidates that go through the model at a time
 
@@ -35,9 +36,7 @@ class Found(NamedTuple):
     unexplained: float
 
 
-def mixing_weights(
-    model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, loss: Callable = classification_loss
-) -> np.ndarray:
+def mixing_weights(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor) -> np.ndarray:
     """How each first-layer neuron's ratio mixes the records of a batch: weights (H, N), each line
     with sum 1.
 
@@ -45,24 +44,21 @@ def mixing_weights(
 
     For the notebook, which knows the batch.  A neuron off for all records, or whose deltas cancel,
     has a line of NaN.
-    model: nn.Sequential that begins with Linear.  X: (N, F).  y: (N,) integer classes.  loss: mean
-    over records.
+    model: nn.Sequential that begins with Linear.  X: (N, F).  y: (N,) integer classes.
     """
-    delta = _deltas(model, X, y, loss).numpy().T
+    delta = _deltas(model, X, y).numpy().T
     total = delta.sum(axis=1, keepdims=True)
     usable = np.abs(total) > 1e-12 * np.abs(delta).sum(axis=1, keepdims=True)
     return np.divide(delta, total, out=np.full_like(delta, np.nan), where=usable)
 
 
-def isolated(
-    model: nn.Sequential, X: torch.Tensor, y: torch.Tensor, *, loss: Callable = classification_loss
-) -> np.ndarray:
+def isolated(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor) -> np.ndarray:
     """The records of a batch that some first-layer neuron sees alone: ascending positions, of
     0..N-1.
 
     For the notebook, which knows the batch; arguments as in `mixing_weights`.
     """
-    seen = _deltas(model, X, y, loss).numpy() != 0
+    seen = _deltas(model, X, y).numpy() != 0
     return np.flatnonzero(seen[:, seen.sum(axis=0) == 1].any(axis=1))
 
 
@@ -74,7 +70,6 @@ def from_batch(
     n_records: int,
     l2_norm_clip: float = math.inf,
     tolerance: float = 1e-9,
-    loss: Callable = classification_loss,
 ) -> Found:
     """The records of a batch that its mean gradient gives away; `from_rounds` with one round."""
     return from_rounds(
@@ -83,7 +78,6 @@ def from_batch(
         n_records=n_records,
         l2_norm_clip=l2_norm_clip,
         tolerance=tolerance,
-        loss=loss,
     )
 
 
@@ -94,7 +88,6 @@ def from_rounds(
     n_records: int,
     l2_norm_clip: float = math.inf,
     tolerance: float = 1e-9,
-    loss: Callable = classification_loss,
 ) -> Found:
     """The records of one batch that its mean gradients at several weights give away, without any
     look at the batch.
@@ -113,7 +106,7 @@ def from_rounds(
     entries are ignored.
     l2_norm_clip: C > 0, known, if every record's gradient was clipped to it before the mean (DP-SGD
     without noise): a record's delta then counts min(1, C / |its gradient|) times, in each of its
-    neurons alike, so no ratio moves.  It needs Linear and ReLU layers and the default loss.
+    neurons alike, so no ratio moves.  It needs Linear and ReLU layers.
     tolerance: > 0; 1e-9 suits float64, 1e-3 float32.
     Returns Found; rows is (0, F) where nothing falls: wide batches, no ReLU, noise, float32 below
     its digits.
@@ -125,22 +118,14 @@ def from_rounds(
     """
     if len(models) != len(gradients):
         raise ValueError(
-            f"every round needs a model and a gradient, got {len(models)} models and {len(gradients)} gradients"
+            "every round needs a model and a gradient, "
+            f"got {len(models)} models and {len(gradients)} gradients"
         )
     rounds = [_round(model, gradient) for model, gradient in zip(models, gradients)]
     if not rounds:
         raise ValueError("there must be at least one round, got none")
-    if not l2_norm_clip > 0:
-        raise ValueError(f"l2_norm_clip must be > 0, got {l2_norm_clip}")
-    if l2_norm_clip < math.inf and loss is not classification_loss:
-        raise ValueError(
-            "l2_norm_clip needs the default loss: the norms of the records' gradients are closed forms of it"
-        )
-    law = (loss, l2_norm_clip)
-    if n_records != int(n_records) or n_records < 1:
-        raise ValueError(f"n_records must be a whole number >= 1, got {n_records}")
-    if not tolerance > 0:
-        raise ValueError(f"tolerance must be > 0, got {tolerance}")
+    must_be("> 0", l2_norm_clip=l2_norm_clip, tolerance=tolerance)
+    must_be("a whole number >= 1", n_records=n_records)
     left = [G.clone() for _, G in rounds]
     floors = [
         torch.finfo(G.dtype).eps ** (2 / 3) * float(torch.linalg.matrix_norm(G, 2))
@@ -151,7 +136,7 @@ def from_rounds(
     while progress and len(rows) < n_records:
         progress = False
         for at, (model, _) in enumerate(rounds):
-            for row, label in _passing(model, left[at], n_records, tolerance, law):
+            for row, label in _passing(model, left[at], n_records, tolerance, l2_norm_clip):
                 if len(rows) == n_records:
                     break
                 if rows and bool(
@@ -159,14 +144,16 @@ def from_rounds(
                 ):
                     continue
                 if not _lowers_rank(
-                    left[at], _first_gradient(model, row, label, law) / n_records, floors[at]
+                    left[at],
+                    _first_gradient(model, row, label, l2_norm_clip) / n_records,
+                    floors[at],
                 ):
                     continue
                 rows.append(row)
                 labels.append(label)
                 progress = True
                 for rest, (other, _) in zip(left, rounds):
-                    rest -= _first_gradient(other, row, label, law) / n_records
+                    rest -= _first_gradient(other, row, label, l2_norm_clip) / n_records
     whole = sum(float(G.square().sum()) for _, G in rounds)
     unexplained = sum(float(G.square().sum()) for G in left)
     found = torch.stack(rows) if rows else left[0].new_zeros(0, left[0].shape[1] - 1)
@@ -177,7 +164,7 @@ def from_rounds(
     )
 
 
-def _passing(model, G, n_records, tolerance, law) -> list[tuple[torch.Tensor, int]]:
+def _passing(model, G, n_records, tolerance, l2_norm_clip) -> list[tuple[torch.Tensor, int]]:
     """Candidates that the model confirms, best first."""
     combined, weights = _candidates(model, G)
     bottom = combined[:, -1]
@@ -193,7 +180,7 @@ def _passing(model, G, n_records, tolerance, law) -> list[tuple[torch.Tensor, in
         block = slice(start, start + _BLOCK)
         for label in range(n_classes):
             y = torch.full((len(a[block]),), label)
-            delta = _shares(model, a[block], y, law)
+            delta = _shares(model, a[block], y, l2_norm_clip)
             predicted = (
                 sum(w[block] * delta.gather(1, j[block, None])[:, 0] for j, w in pairs) / n_records
             )
@@ -235,16 +222,15 @@ def _candidates(model, G) -> tuple[torch.Tensor, list[tuple[torch.Tensor, torch.
     ]
 
 
-def _first_gradient(model, row, label, law) -> torch.Tensor:
-    delta = _shares(model, row[None], torch.tensor([label]), law)
+def _first_gradient(model, row, label, l2_norm_clip) -> torch.Tensor:
+    delta = _shares(model, row[None], torch.tensor([label]), l2_norm_clip)
     return delta.T @ torch.cat([row, row.new_ones(1)])[None]
 
 
-def _shares(model, X, y, law) -> torch.Tensor:
+def _shares(model, X, y, l2_norm_clip) -> torch.Tensor:
     """What each record adds to the summed gradient of the first layer's output, (N, H): clipped, if
     there is a clip."""
-    loss, l2_norm_clip = law
-    delta = _deltas(model, X, y, loss) * len(X)
+    delta = _deltas(model, X, y) * len(X)
     if l2_norm_clip < math.inf:
         delta *= bounded.clip_factors(
             bounded.group_norms(bounded.capture(model, X, y)), l2_norm_clip
@@ -252,36 +238,37 @@ def _shares(model, X, y, law) -> torch.Tensor:
     return delta
 
 
-def _deltas(model, X, y, loss) -> torch.Tensor:
+def _deltas(model, X, y) -> torch.Tensor:
     """The gradient of the mean loss in the first layer's output, (N, H)."""
     first_layer(model)
     z = model[0](X).detach().requires_grad_()
-    return torch.autograd.grad(loss(model[1:](z), y), z)[0]
+    return torch.autograd.grad(classification_loss(model[1:](z), y), z)[0]
 
 
 def _round(model, gradient) -> tuple[nn.Sequential, torch.Tensor]:
     if not isinstance(model, nn.Sequential):
         raise ValueError(
-            f"batches need the model as an nn.Sequential that begins with Linear, got {type(model).__name__}"
+            "batches need the model as an nn.Sequential that begins with Linear, "
+            f"got {type(model).__name__}"
         )
     layer = first_layer(model)
     if layer is not model[0]:
         raise ValueError(
-            f"batches need an nn.Sequential that begins with Linear itself, got {type(model[0]).__name__} first"
+            "batches need an nn.Sequential that begins with Linear itself, "
+            f"got {type(model[0]).__name__} first"
         )
     if layer.bias is None or len(gradient) < 2 or gradient[1] is None:
         raise ValueError(
-            "the attack needs dW and db, and the first layer has no bias gradient: rows show up to a factor only"
+            "the attack needs dW and db, and the first layer has no bias gradient: "
+            "rows show up to a factor only"
         )
     dW, db = gradient[0].detach(), gradient[1].detach()
     if dW.shape != layer.weight.shape or db.shape != dW.shape[:1]:
         raise ValueError(
-            f"the gradient must be {tuple(layer.weight.shape)} and {tuple(layer.weight.shape[:1])} as the "
+            f"the gradient must be {tuple(layer.weight.shape)} and {tuple(layer.weight.shape[:1])} "
+            "as the "
             f"model's first layer, got {tuple(dW.shape)} and {tuple(db.shape)}"
         )
     G = torch.cat([dW, db[:, None]], dim=1)
-    if not bool(torch.isfinite(G).all()):
-        raise ValueError(
-            f"the gradient must be finite, got {int((~torch.isfinite(G)).sum())} values that are not"
-        )
+    finite(**{"the gradient": G})
     return model, G

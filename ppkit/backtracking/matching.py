@@ -1,9 +1,8 @@
 """Gradient matching: where no neuron gives a row away, look for the batch whose gradient is the one
 that was shared.
 
-Zhu et al. 2019 minimise the squared distance of the two gradients, Geiping et al. 2020 one minus
-their cosine; both differentiate the victim's own gradient (double backward). Two things known from
-algebra make it quick on small batches:
+Zhu et al. 2019 minimise the squared distance of the two gradients; they differentiate the victim's
+own gradient (double backward). Two things known from algebra make it quick on small batches:
 the class counts are bounded by the last bias gradient, and, where the first layer's gradient [dW
 db] has rank n, every row [x_i 1] lies in its row space, so a batch of n has n (n - 1) unknowns
 whatever the number of features.
@@ -11,7 +10,7 @@ whatever the number of features.
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,17 +20,16 @@ from torch import nn
 
 from ppkit.backtracking.analytic import first_layer
 from ppkit.models import classification_loss
+from ppkit.refusals import finite, must_be
 
-DISTANCES = ("l2", "cosine")
 MAX_RECORDS = 8
 _RANK = 1e-7  # singular values below this share of the largest are rounding
-_SOLVED = {"l2": 1e-8, "cosine": 1e-15}  # distance of gradients at which the search is over
+_SOLVED = 1e-8  # distance of gradients at which the search is over
 
 
 class Match(NamedTuple):
     """rows: (n, F) float64, in no particular order.  labels: (n,) int64.  distance: of the two
-    gradients, in the measure that was asked for: |g' - g| / |g| ("l2") or 1 - cos ("cosine"); the
-    attacker's own measure of success."""
+    gradients, |g' - g| / |g|; the attacker's own measure of success."""
 
     rows: np.ndarray
     labels: np.ndarray
@@ -44,70 +42,48 @@ def match(
     *,
     n_records: int,
     rng: torch.Generator,
-    labels=None,
-    distance: str = "l2",
     n_restarts: int = 4,
     n_steps: int = 200,
-    in_row_space: bool = True,
-    loss: Callable = classification_loss,
 ) -> Match:
     """The batch whose gradient comes closest to the one that was shared, from several random
     starts.
 
-    min over rows x_1..x_n and labels of d(grad of loss(model(x), y), gradient)
+    min over rows x_1..x_n and labels of |grad of loss(model(x), y) - gradient| / |gradient|
 
     model: begins with Linear; smooth activations (sigmoid, tanh, softplus) are matched well, ReLU
     as far as its pieces let.
     gradient: one tensor per parameter, of the mean loss (`analytic.shared_gradient`).  n_records:
     n, 1 to 8, known.
-    labels: (n,), or None: every class count that `class_counts` allows is tried, the likeliest
-    first.
-    distance: "l2", or "cosine" where the gradient's length is not known (clipped, or a difference
-    of weights).
+    Every class count that `class_counts` allows is tried, the likeliest first.
     n_restarts: starts for each class count, >= 1; the search ends early where the gradients agree
     to 1e-8.
-    n_steps: of LBFGS with strong Wolfe, >= 1.  in_row_space: search there if [dW db] has rank n,
-    else over all features.
+    n_steps: of LBFGS with strong Wolfe, >= 1, in the row space if [dW db] has rank n, else over all
+    features.
     rng: draws the starts, standard normal rows; features are taken to be standardised.
     Returns the best Match.  ValueError for arguments out of range, shapes that do not fit, values
     that are not finite.
     Guarantee: none; a distance of 0 is the victim's batch wherever the gradient determines it.
-    Source: Zhu et al. 2019 (l2, LBFGS), Geiping et al. 2020 (cosine), Zhao et al. 2020 (the label
-    of n = 1).
-    Departs from them: class counts instead of labels to optimise, the row space (a first Linear
-    layer has one),
-    and LBFGS for the cosine too (Adam was slower and found less on nets of this size).
+    Source: Zhu et al. 2019 (LBFGS), Zhao et al. 2020 (the label of n = 1).
+    Departs from them: class counts instead of labels to optimise, and the row space, which a first
+    Linear layer has.
     """
-    _check(model, gradient, n_records, distance, n_restarts, n_steps)
+    _check(model, gradient, n_records, n_restarts, n_steps)
     target = [g.detach() for g in gradient]
-    if labels is None:
-        counts = class_counts(model, target[-1], n_records=n_records, rng=rng)
-        tried = [
-            torch.tensor([k for k, count in enumerate(each) for _ in range(count)])
-            for each in counts
-        ]
-    else:
-        tried = [torch.as_tensor(labels)]
-        if tried[0].shape != (n_records,):
-            raise ValueError(f"labels must be ({n_records},), got {tuple(tried[0].shape)}")
-        n_classes = max(2, len(target[-1]))
-        if tried[0].is_floating_point() or not bool(
-            ((tried[0] >= 0) & (tried[0] < n_classes)).all()
-        ):
-            raise ValueError(
-                f"labels must be whole numbers 0..{n_classes - 1}, got {tried[0].tolist()}"
-            )
-    origin, basis = _row_space(target, n_records) if in_row_space else (None, None)
+    counts = class_counts(model, target[-1], n_records=n_records, rng=rng)
+    tried = [
+        torch.tensor([k for k, count in enumerate(each) for _ in range(count)]) for each in counts
+    ]
+    origin, basis = _row_space(target, n_records)
     best = None
     for _, y in itertools.product(range(n_restarts), tried):
         start = torch.randn(
             n_records, first_layer(model).in_features, generator=rng, dtype=target[0].dtype
         )
         unknown = start if basis is None else (start - origin) @ basis.T
-        away, found = _descend(model, target, unknown, y, origin, basis, distance, n_steps, loss)
+        away, found = _descend(model, target, unknown, y, origin, basis, n_steps)
         if best is None or away < best.distance:
             best = Match(found.double().numpy(), y.numpy().astype(np.int64), away)
-        if best.distance <= _SOLVED[distance]:
+        if best.distance <= _SOLVED:
             break
     return best
 
@@ -147,7 +123,8 @@ def class_counts(
         pull = last_bias_grad
     if pull.shape != logits.shape[1:]:
         raise ValueError(
-            f"the last bias gradient must have one entry per logit, got {tuple(last_bias_grad.shape)}"
+            "the last bias gradient must have one entry per logit, "
+            f"got {tuple(last_bias_grad.shape)}"
         )
     low, high = (-pull * n_records).tolist(), ((1 - pull) * n_records).tolist()
     ranges = [
@@ -157,7 +134,8 @@ def class_counts(
     possible = [counts for counts in itertools.product(*ranges) if sum(counts) == n_records]
     if not possible:
         raise ValueError(
-            f"no class counts of {n_records} records fit a last bias gradient of {last_bias_grad.tolist()}"
+            f"no class counts of {n_records} records fit a last bias gradient of "
+            f"{last_bias_grad.tolist()}"
         )
     likely = (torch.softmax(logits, dim=1).mean(dim=0) - pull) * n_records
     return sorted(
@@ -206,9 +184,7 @@ def _row_space(target, n_records) -> tuple[torch.Tensor | None, torch.Tensor | N
     return origin, flat[:, :-1]
 
 
-def _descend(
-    model, target, unknown, y, origin, basis, distance, n_steps, loss
-) -> tuple[float, torch.Tensor]:
+def _descend(model, target, unknown, y, origin, basis, n_steps) -> tuple[float, torch.Tensor]:
     unknown = unknown.clone().requires_grad_()
     parameters = list(model.parameters())
     size = torch.sqrt(sum(g.square().sum() for g in target))
@@ -218,12 +194,12 @@ def _descend(
 
     def objective():
         made = torch.autograd.grad(
-            loss(model(rows()), y), parameters, create_graph=True, materialize_grads=True
+            classification_loss(model(rows()), y),
+            parameters,
+            create_graph=True,
+            materialize_grads=True,
         )
-        if distance == "l2":
-            return sum((m - g).square().sum() for m, g in zip(made, target)) / size**2
-        inner = sum((m * g).sum() for m, g in zip(made, target))
-        return 1 - inner / (size * torch.sqrt(sum(m.square().sum() for m in made)))
+        return sum((m - g).square().sum() for m, g in zip(made, target)) / size**2
 
     def closure():
         value = objective()
@@ -240,34 +216,22 @@ def _descend(
             line_search_fn="strong_wolfe",
         ).step(closure)
     away = float(objective().detach())
-    found = rows().detach()
-    return (
-        math.inf
-        if not math.isfinite(away)
-        else math.sqrt(away)
-        if distance == "l2"
-        else max(away, 0.0)
-    ), found
+    return math.sqrt(away) if math.isfinite(away) else math.inf, rows().detach()
 
 
-def _check(model, gradient, n_records, distance, n_restarts, n_steps) -> None:
+def _check(model, gradient, n_records, n_restarts, n_steps) -> None:
     first_layer(model)
     if n_records != int(n_records) or not 1 <= n_records <= MAX_RECORDS:
         raise ValueError(
             f"n_records must be a whole number from 1 to {MAX_RECORDS}, got {n_records}"
         )
-    if distance not in DISTANCES:
-        raise ValueError(f"distance must be one of {DISTANCES}, got {distance!r}")
-    for name, value in (("n_restarts", n_restarts), ("n_steps", n_steps)):
-        if value != int(value) or value < 1:
-            raise ValueError(f"{name} must be a whole number >= 1, got {value}")
+    must_be("a whole number >= 1", n_restarts=n_restarts, n_steps=n_steps)
     expected, got = [tuple(p.shape) for p in model.parameters()], [tuple(g.shape) for g in gradient]
     if expected != got:
         raise ValueError(
             f"the gradient must have one tensor per parameter, of shapes {expected}, got {got}"
         )
-    bad = sum(int((~torch.isfinite(g)).sum()) for g in gradient)
-    if bad:
-        raise ValueError(f"the gradient must be finite, got {bad} values that are NaN or infinite")
+    for part in gradient:
+        finite(**{"the gradient": part.detach()})
     if not any(bool(g.any()) for g in gradient):
         raise ValueError("the gradient is 0: there is nothing to match")

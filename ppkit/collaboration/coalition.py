@@ -23,7 +23,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ppkit.collaboration.owners import NUMBER, whole
+from ppkit.collaboration.owners import settings
+from ppkit.refusals import must_be, one_of
 
 METHODS, WEIGHTS = ("exact", "sorted"), ("records", "inverse_variance")
 LARGEST_EXACT = 20
@@ -84,17 +85,8 @@ def noise_level(n_records, epsilons, *, weights: str = "records", answers=None) 
     True
     """
     n, cost = _checked(n_records, epsilons)
-    if weights not in WEIGHTS:
-        raise ValueError(f"weights must be one of {', '.join(WEIGHTS)}, got {weights!r}")
-    asked = np.ones((1, n.size), bool) if answers is None else np.asarray(answers)
-    if asked.dtype != bool or asked.ndim != 2 or asked.shape[1] != n.size or not asked.shape[0]:
-        raise ValueError(
-            f"answers must be a (T, {n.size}) table of bool, got {asked.dtype} of shape {asked.shape}"
-        )
-    if not asked.any(axis=1).all():
-        raise ValueError(
-            f"somebody must answer in every round, got nobody in round {int(np.argmin(asked.any(axis=1))) + 1}"
-        )
+    one_of(WEIGHTS, weights=weights)
+    asked = answering(answers, n.size)
     cost = cost * asked.mean(axis=0) ** 2
     if weights == "records":
         return float(np.mean(asked @ cost / (asked @ n) ** 2))
@@ -105,13 +97,32 @@ def noise_level(n_records, epsilons, *, weights: str = "records", answers=None) 
     return float(np.sum(1 / precision) / len(asked))
 
 
+def answering(answers, n_owners: int, horizon: int | None = None) -> np.ndarray:
+    """A public plan of who answers in which round as a (T, n_owners) bool array; None: everybody.
+
+    ValueError if it is no such array of T = horizon rounds (None: any number), or in some round
+    nobody answers.
+    """
+    asked = np.ones((horizon or 1, n_owners), bool) if answers is None else np.asarray(answers)
+    if asked.dtype != bool or asked.shape != (horizon or len(asked) or 1, n_owners):
+        raise ValueError(
+            f"answers must be ({horizon or 'T'}, {n_owners}) of bool, a row for each round, "
+            f"got {asked.shape} of {asked.dtype}"
+        )
+    somebody = asked.any(axis=1)
+    if not somebody.all():
+        nobody = int(np.argmin(somebody)) + 1
+        raise ValueError(f"somebody must answer in every round, nobody does in round {nobody}")
+    return asked
+
+
 def coalitions(n_owners: int) -> Iterator[tuple[int, ...]]:
     """All 2^N - 1 nonempty sets of owners, small ones first, each as ascending indices.
 
     >>> list(coalitions(2))
     [(0,), (1,), (0, 1)]
     """
-    n_owners = whole("n_owners", n_owners)
+    must_be("a whole number >= 1", n_owners=n_owners)
     return itertools.chain.from_iterable(
         itertools.combinations(range(n_owners), size) for size in range(1, n_owners + 1)
     )
@@ -150,8 +161,7 @@ def best_coalition(
     (0, 1, 2)
     """
     n, cost = _checked(n_records, epsilons)
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    one_of(METHODS, method=method)
     if method == "exact" and n.size > LARGEST_EXACT:
         raise ValueError(
             f"method 'exact' tries all subsets of at most {LARGEST_EXACT} owners, got {n.size}"
@@ -232,7 +242,7 @@ def own_view(
     if n.size < 2:
         raise ValueError(f"own_view needs two owners or more, got {n.size}")
     noise, estimation = _constants(noise, estimation)
-    owner = whole("owner", owner, least=0)
+    must_be("a whole number >= 0", owner=owner)
     if owner >= n.size:
         raise ValueError(f"owner must be below {n.size}, the number of owners, got {owner}")
     own = np.asarray(epsilons, float).copy()
@@ -269,15 +279,14 @@ def schedule(horizon: int, n_owners: int, *, share: float, rng: np.random.Genera
     >>> schedule(4, 2, share=0.5, rng=np.random.default_rng(0)).sum(axis=0)
     array([2, 2])
     """
-    for name, value in (("horizon", horizon), ("n_owners", n_owners)):
-        whole(name, value)
-    if not 0 < share <= 1:
-        raise ValueError(f"share must be in (0, 1], got {share}")
+    must_be("a whole number >= 1", horizon=horizon, n_owners=n_owners)
+    must_be("in (0, 1]", share=share)
     horizon, n_owners = int(horizon), int(n_owners)
     each = math.ceil(share * horizon * (1 - _TIE))
     if n_owners * each < horizon:
         raise ValueError(
-            f"{n_owners} owners with {each} answers each leave rounds of {horizon} without an answer: "
+            f"{n_owners} owners with {each} answers each leave rounds of {horizon} without an "
+            "answer: "
             f"share must be at least 1/{n_owners}, got {share}"
         )
     order, answers = rng.permutation(horizon), np.zeros((horizon, n_owners), bool)
@@ -301,24 +310,17 @@ def _subsets(values):
 
 def _checked(n_records, epsilons) -> tuple[np.ndarray, np.ndarray]:
     """Records as float64 and 1/eps^2, one of each an owner."""
-    n, epsilons = np.asarray(n_records, float), np.asarray(epsilons, float)
-    if n.ndim != 1 or n.shape != epsilons.shape or n.size == 0:
+    n, epsilons = settings(n_records, epsilons, shares=True)
+    if n.ndim != 1 or n.shape != epsilons.shape:
         raise ValueError(
-            f"needs one epsilon an owner, got {epsilons.shape} epsilons for {n.shape} numbers of records"
+            f"needs one epsilon an owner, got {epsilons.shape} epsilons for {n.shape} numbers of "
+            "records"
         )
-    if not (np.isfinite(n) & (n >= 1)).all():
-        raise ValueError(
-            f"every owner must have >= 1 records, got {n[~(np.isfinite(n) & (n >= 1))][0]:g}"
-        )
-    if not (epsilons > 0).all():
-        raise ValueError(f"epsilon must be > 0, got {epsilons[~(epsilons > 0)][0]:g}")
     return n, 1 / epsilons**2
 
 
 def _constants(noise, estimation) -> tuple[float, float]:
-    for name, value in (("noise", noise), ("estimation", estimation)):
-        if not (isinstance(value, NUMBER) and np.isfinite(value) and value >= 0):
-            raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
+    must_be("a finite number >= 0", noise=noise, estimation=estimation)
     if noise == 0 == estimation:
         raise ValueError(
             "noise and estimation must not both be 0: every coalition would be as good as any other"

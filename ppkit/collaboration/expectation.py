@@ -9,9 +9,12 @@ number.
 
 import numpy as np
 
-from .losses import Loss
-from .owners import Bounds, Owner, checked, positive, start_within, whole
-from .theorems import noise_energy
+from ppkit.collaboration.losses import Loss
+from ppkit.collaboration.owners import Bounds, Owner, checked, start_within
+from ppkit.collaboration.privacy import Privacy
+from ppkit.collaboration.theorems import noise_energy
+from ppkit.collaboration.training import Learning
+from ppkit.refusals import must_be, one_of
 
 
 def quadratic_excess(
@@ -44,21 +47,19 @@ def quadratic_excess(
         or not (np.isfinite(h).all() and (h >= 0).all() and np.isfinite(mean).all())
     ):
         raise ValueError(
-            f"curvatures (finite, >= 0) and offsets (finite) must be vectors of one length, got {h} and {mean}"
+            "curvatures (finite, >= 0) and offsets (finite) must be vectors of one length, "
+            f"got {h} and {mean}"
         )
-    if not (np.isfinite(variance) and variance >= 0 and np.isfinite(step) and step > 0):
-        raise ValueError(
-            f"variance must be >= 0 and step > 0, both finite, got {variance} and {step}"
-        )
-    horizon = whole("horizon", horizon)
-    if isinstance(algorithm, bool) or algorithm not in (1, 2):
-        raise ValueError(f"algorithm must be 1 or 2, got {algorithm}")
+    must_be("a finite number >= 0", variance=variance)
+    must_be("a finite number > 0", step=step)
+    must_be("a whole number >= 1", horizon=horizon)
+    one_of((1, 2), algorithm=algorithm)
     bar, var, var_bar, cov = (
         mean,
         *np.zeros((3, h.size)),
     )  # bar[1] is theta[1]; cov between e[k] and bar[k]
-    excess = np.empty(horizon)
-    for k in range(1, horizon + 1):
+    excess = np.empty(int(horizon))
+    for k in range(1, len(excess) + 1):
         m, v = (bar, var_bar) if algorithm == 2 else (mean, var)
         excess[k - 1] = 0.5 * (h * (m**2 + v)).sum()
         rate = step / np.sqrt(k) if algorithm == 2 else step / (horizon**2 * k)
@@ -106,16 +107,8 @@ def reach(
         horizon=horizon,
         kappa=kappa,
     )
-    if not (
-        np.isfinite([step, theta_max, curvature]).all()
-        and step > 0
-        and theta_max > 0
-        and curvature >= 0
-    ):
-        raise ValueError(
-            "step and theta_max must be > 0 and curvature >= 0, all finite, got "
-            f"{step}, {theta_max} and {curvature}"
-        )
+    must_be("a finite number > 0", step=step, theta_max=theta_max)
+    must_be("a finite number >= 0", curvature=curvature)
     v = most = 0.0
     for k in range(1, int(horizon)):
         rate = step / np.sqrt(k)
@@ -129,13 +122,9 @@ def expected_psi(
     *,
     loss: Loss,
     bounds: Bounds,
-    epsilons,
-    horizon: int,
-    step: float,
+    privacy: Privacy,
+    learning: Learning,
     optimum: float,
-    algorithm: int = 2,
-    kappa: int = 1,
-    start=None,
 ) -> np.ndarray:
     """E psi of every round for squared loss, exactly, with nothing fitted and nothing run: floor
     and noise together.
@@ -143,10 +132,10 @@ def expected_psi(
     f is a quadratic: Hessian H = 2 X'X/n + r I, least at H^-1 2 X'y/n; `quadratic_excess` in the
     eigenvectors of H, over f*.
 
-    Arguments as in `training.train` (squared loss, one setting, weights by records, the loop as
-    printed).
-    Returns (T,): psi of bar[k] (algorithm 2) or theta[k] (1), k = 1..T.  ValueError for another
-    loss.
+    Arguments as in `training.train`: squared loss, one setting, Laplace noise, weights by records,
+    the loop as printed.
+    Returns (T,): psi of bar[k] (algorithm 2) or theta[k] (1), k = 1..T.  ValueError for anything
+    else.
     Guarantee: exact up to the box, that is for the same algorithm without projection. Laplace noise
     leaves any box with some chance, so with the projection it is near, not exact; where iterates
     often meet the box it is too high, see `reach`.
@@ -154,7 +143,6 @@ def expected_psi(
     """
     if loss.kind != "squared":
         raise ValueError(f"the exact forecast is for squared loss, got {loss.kind}; see noise_psi")
-    positive("optimum", optimum)
     owners = checked(owners, bounds=bounds)
     n = sum(owner.n_records for owner in owners)
     gram, target = (
@@ -165,23 +153,8 @@ def expected_psi(
     best = vectors @ np.divide(
         vectors.T @ (2 * target), h, out=np.zeros_like(h), where=h > 1e-12 * h[-1]
     )
-    first = start_within(start, len(target), bounds.theta_max)
-    variance = noise_energy(
-        gradient_bound=loss.gradient_bound(bounds),
-        n_records=[owner.n_records for owner in owners],
-        epsilons=epsilons,
-        horizon=horizon,
-        kappa=kappa,
-    )
-    excess = quadratic_excess(
-        h,
-        vectors.T @ (first - best),
-        variance=variance,
-        horizon=horizon,
-        step=step,
-        algorithm=algorithm,
-    )
-    return excess / optimum
+    first = start_within(learning.start, len(target), bounds.theta_max)
+    return _psi(h, vectors.T @ (first - best), owners, loss, bounds, privacy, learning, optimum)
 
 
 def noise_psi(
@@ -189,12 +162,9 @@ def noise_psi(
     *,
     loss: Loss,
     bounds: Bounds,
-    epsilons,
-    horizon: int,
-    step: float,
+    privacy: Privacy,
+    learning: Learning,
     optimum: float,
-    algorithm: int = 2,
-    kappa: int = 1,
 ) -> np.ndarray:
     """The noise's part of E psi of every round where f is its regulariser and a linear rest, with
     nothing fitted.
@@ -211,24 +181,31 @@ def noise_psi(
     """
     if not loss.regularisation > 0:
         raise ValueError(f"noise_psi needs regularisation > 0, got {loss.regularisation}")
-    positive("optimum", optimum)
     owners = checked(owners, bounds=bounds, signs=loss.signs)
     p = owners[0].X.shape[1]
+    h = np.full(p, loss.regularisation)
+    return _psi(h, np.zeros(p), owners, loss, bounds, privacy, learning, optimum)
+
+
+def _psi(curvatures, offsets, owners, loss, bounds, privacy, learning, optimum) -> np.ndarray:
+    must_be("a finite number > 0", optimum=optimum)
+    if (
+        np.ndim(privacy.epsilons) != 1
+        or (privacy.mechanism, privacy.delta) != ("laplace", None)
+        or (learning.weights, learning.all_answers) != ("records", False)
+        or learning.answers is not None
+    ):
+        raise ValueError(
+            "the forecast is for one setting of Laplace noise without delta, "
+            "weights by records and "
+            f"the loop as printed, got {privacy} and {learning}"
+        )
     variance = noise_energy(
         gradient_bound=loss.gradient_bound(bounds),
         n_records=[owner.n_records for owner in owners],
-        epsilons=epsilons,
-        horizon=horizon,
-        kappa=kappa,
+        epsilons=privacy.epsilons,
+        horizon=learning.horizon,
+        kappa=privacy.kappa,
     )
-    return (
-        quadratic_excess(
-            np.full(p, loss.regularisation),
-            np.zeros(p),
-            variance=variance,
-            horizon=horizon,
-            step=step,
-            algorithm=algorithm,
-        )
-        / optimum
-    )
+    how = dict(horizon=learning.horizon, step=learning.step, algorithm=learning.algorithm)
+    return quadratic_excess(curvatures, offsets, variance=variance, **how) / optimum

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from ppkit.collaboration.owners import positive, settings
+from ppkit.collaboration.owners import settings
+from ppkit.refusals import must_be
 
 
 def spread(n_records, epsilons, kappa: int = 1) -> np.ndarray | float:
@@ -43,24 +44,12 @@ class Forecast:
     floor: float = 0.0
 
     def __post_init__(self):
-        positive("constant", self.constant)
-        positive("exponent", self.exponent)
-        if not (np.isfinite(self.floor) and self.floor >= 0):
-            raise ValueError(f"floor must be a finite number >= 0, got {self.floor}")
+        must_be("a finite number > 0", constant=self.constant, exponent=self.exponent)
+        must_be("a finite number >= 0", floor=self.floor)
 
     def psi(self, n_records, epsilons, kappa: int = 1) -> np.ndarray | float:
         """The forecast, (...) or a float; arguments as in `spread`."""
         return self.floor + self.constant * spread(n_records, epsilons, kappa) ** self.exponent
-
-    def local_slope(self, n_records, epsilons, kappa: int = 1) -> np.ndarray | float:
-        """d log psi/d log epsilon if all budgets grow together: -exponent times the noise's share
-        of psi.
-
-        It is -exponent where the floor is nothing beside the noise and goes to 0 where the floor is
-        all there is.
-        """
-        noise = self.constant * spread(n_records, epsilons, kappa) ** self.exponent
-        return -self.exponent * noise / (self.floor + noise)
 
     def bend(self, n_records, kappa: int = 1) -> float:
         """The budget at which N equal owners have as much noise as floor: the log-log line bends
@@ -93,8 +82,7 @@ def fit(
     300.0
     """
     psi, x = _points(psi, n_records, epsilons, kappa)
-    if not exponent > 0:
-        raise ValueError(f"exponent must be > 0, got {exponent}")
+    must_be("a finite number > 0", exponent=exponent)
     x = x**exponent
     if floor is not None:
         if not (np.isfinite(floor) and 0 <= floor < psi.min()):
@@ -106,7 +94,8 @@ def fit(
         )
     if psi.size < 3 or np.ptp(x) == 0:
         raise ValueError(
-            f"a floor is fitted on three settings or more with spreads that differ, got {psi.size} settings"
+            "a floor is fitted on three settings or more with spreads that differ, "
+            f"got {psi.size} settings"
         )
 
     def left_over(

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ppkit.collaboration.hits import Lines
-from ppkit.collaboration.owners import NUMBER, Bounds, Owner, checked
+from ppkit.collaboration.owners import Bounds, Owner, checked
+from ppkit.refusals import must_be, one_of
 
 KINDS = ("squared", "hinge", "logistic")
 _ROWS = 256  # rows whose products with _COLUMNS models stay in the cache
@@ -32,30 +33,13 @@ class Loss:
     positive_weight: float = 1.0
 
     def __post_init__(self):
-        if self.kind not in KINDS:
-            raise ValueError(
-                f"kind must be one of {', '.join(KINDS)}, which are convex, got {self.kind}"
-            )
-        if not (
-            isinstance(self.regularisation, NUMBER)
-            and math.isfinite(self.regularisation)
-            and self.regularisation >= 0
-        ):
-            raise ValueError(
-                "regularisation must be a finite number >= 0, or the loss is not convex, "
-                f"got {self.regularisation!r}"
-            )
-        if not (
-            isinstance(self.positive_weight, NUMBER)
-            and math.isfinite(self.positive_weight)
-            and self.positive_weight > 0
-        ):
-            raise ValueError(
-                f"positive_weight must be a finite number > 0, got {self.positive_weight!r}"
-            )
+        one_of(KINDS, kind=self.kind)
+        must_be("a finite number >= 0", regularisation=self.regularisation)
+        must_be("a finite number > 0", positive_weight=self.positive_weight)
         if self.kind == "squared" and self.positive_weight != 1:
             raise ValueError(
-                f"positive_weight is for hinge and logistic loss, squared loss got {self.positive_weight}"
+                "positive_weight is for hinge and logistic loss, "
+                f"squared loss got {self.positive_weight}"
             )
 
     @property

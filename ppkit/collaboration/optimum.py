@@ -19,6 +19,7 @@ from scipy.special import entr, expit
 
 from ppkit.collaboration.losses import Loss
 from ppkit.collaboration.owners import Bounds, Owner, checked
+from ppkit.refusals import must_be
 
 REL_GAP = {"squared": 1e-9, "logistic": 1e-9, "hinge": 1e-8}
 _ROUNDING = 1e-14  # of f(0): below it no gap means anything
@@ -59,8 +60,7 @@ def optimum(
     Guarantee: none, this is the model without privacy: it needs all records in one place.
     """
     rel_gap = REL_GAP[loss.kind] if rel_gap is None else rel_gap
-    if not rel_gap > 0:
-        raise ValueError(f"rel_gap must be > 0, got {rel_gap}")
+    must_be("> 0", rel_gap=rel_gap)
     owners = checked(owners, bounds=bounds, signs=loss.signs)
     found = (_squared if loss.kind == "squared" else _margins)(
         owners, loss, bounds.theta_max, rel_gap
@@ -70,7 +70,8 @@ def optimum(
         np.zeros_like(found.theta), owners
     ):
         raise ValueError(
-            f"no certificate: f = {found.value:.6g} is known to lie within {found.gap:.2g} of the least value, "
+            f"no certificate: f = {found.value:.6g} is known to lie within {found.gap:.2g} of the "
+            "least value, "
             f"expected a relative gap of at most {rel_gap:g}"
         )
     return found

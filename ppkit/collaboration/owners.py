@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-NUMBER = (int, float, np.integer, np.floating)  # what counts as one
+from ppkit.refusals import NUMBER, must_be
+
 _ROWS = 4096  # rows that a pass looks at together
 _ROUNDING = 1e-9  # a clipped record may be above its bound by rounding
 
@@ -94,8 +95,12 @@ class Bounds:
     label: float = 1.0
 
     def __post_init__(self):
-        for name in self.__slots__:
-            positive(name, getattr(self, name))
+        must_be(
+            "a finite number > 0",
+            record_l1=self.record_l1,
+            theta_max=self.theta_max,
+            label=self.label,
+        )
 
 
 def blocks(X, y, sizes: Sequence[int], *, names: Sequence[str] | None = None) -> tuple[Owner, ...]:
@@ -115,10 +120,11 @@ def blocks(X, y, sizes: Sequence[int], *, names: Sequence[str] | None = None) ->
     names = [str(i + 1) for i in range(len(sizes))] if names is None else list(names)
     if not len(sizes) or len(names) != len(sizes):
         raise ValueError(
-            f"need at least one size and a name for each, got {len(sizes)} sizes and {len(names)} names"
+            "need at least one size and a name for each, "
+            f"got {len(sizes)} sizes and {len(names)} names"
         )
     for name, size in zip(names, sizes):
-        whole(f"the size of owner {name}", size)
+        must_be("a whole number >= 1", **{f"the size of owner {name}": size})
     if X.ndim != 2 or y.shape != X.shape[:1]:
         raise ValueError(f"X must be (n, p) and y (n,), got {X.shape} and {y.shape}")
     if sum(sizes) > len(X):
@@ -156,7 +162,8 @@ def clip_records(X, *, l1_bound: float, constant: bool = False) -> np.ndarray:
     norms = _l1_norms(X)
     if not np.isfinite(norms).all():
         raise ValueError(
-            f"X must be finite, got NaN or infinite values in {int((~np.isfinite(norms)).sum())} of {len(X)} rows"
+            f"X must be finite, got NaN or infinite values in {int((~np.isfinite(norms)).sum())} "
+            f"of {len(X)} rows"
         )
     factors = np.divide(room, norms, out=np.ones(len(X)), where=norms > room)
     clipped = np.ones((len(X), X.shape[1] + constant))
@@ -164,46 +171,31 @@ def clip_records(X, *, l1_bound: float, constant: bool = False) -> np.ndarray:
     return clipped
 
 
-def whole(name: str, value, *, least: int = 1) -> int:
-    """`value` as an int; ValueError in one sentence if it is not a whole number >= least (a bool, a
-    string, 2.5, NaN)."""
-    fits = isinstance(value, NUMBER) and not isinstance(value, bool)
-    if not (fits and math.isfinite(value) and value == int(value) and value >= least):
-        raise ValueError(
-            f"{name} must be a whole number >= {least}, got {value if fits else repr(value)}"
-        )
-    return int(value)
-
-
-def settings(n_records, epsilons, kappa=1) -> tuple[np.ndarray, np.ndarray]:
+def settings(
+    n_records, epsilons, kappa=1, *, shares: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """n_records and epsilons as float64 arrays (..., N), one entry per owner; ValueError in one
-    sentence if they, or kappa, are odd."""
+    sentence if they, or kappa, are odd.  shares: numbers of records need not be whole."""
     n, budgets = (
         np.atleast_1d(np.asarray(n_records, dtype=float)),
         np.atleast_1d(np.asarray(epsilons, dtype=float)),
     )
     if n.shape[-1] != budgets.shape[-1] or n.shape[-1] == 0:
         raise ValueError(
-            f"n_records and epsilons must have one entry per owner, got shapes {n.shape} and {budgets.shape}"
+            "n_records and epsilons must have one entry per owner, "
+            f"got shapes {n.shape} and {budgets.shape}"
         )
-    if not (np.isfinite(n).all() and (n >= 1).all() and (n == np.floor(n)).all()):
-        raise ValueError(f"n_records must be whole numbers >= 1, got {n.tolist()}")
+    if not (np.isfinite(n).all() and (n >= 1).all() and (shares or (n == np.floor(n)).all())):
+        kind = "numbers" if shares else "whole numbers"
+        raise ValueError(f"n_records must be {kind} >= 1, got {n.tolist()}")
     if not (budgets > 0).all():
         raise ValueError(f"epsilons must be > 0, got {budgets[~(budgets > 0)][0]}")
-    if whole("kappa", kappa) > n.shape[-1]:
+    must_be("a whole number >= 1", kappa=kappa)
+    if kappa > n.shape[-1]:
         raise ValueError(
             f"kappa must be a whole number from 1 to {n.shape[-1]} (the owners), got {kappa}"
         )
     return n, budgets
-
-
-def positive(name: str, value) -> None:
-    """ValueError in one sentence if `value` is not a finite number > 0."""
-    fits = isinstance(value, NUMBER) and not isinstance(value, bool)
-    if not (fits and math.isfinite(value) and value > 0):
-        raise ValueError(
-            f"{name} must be a finite number > 0, got {value if fits else repr(value)}"
-        )
 
 
 def checked(
@@ -233,7 +225,8 @@ def checked(
             continue
         if owner.largest_l1 > bounds.record_l1 * (1 + _ROUNDING):
             raise ValueError(
-                f"owner {owner.name}: records are not clipped: an l1 norm of {owner.largest_l1:.6g} is above "
+                f"owner {owner.name}: records are not clipped: "
+                f"an l1 norm of {owner.largest_l1:.6g} is above "
                 f"record_l1 = {bounds.record_l1:.6g} (see clip_records)"
             )
         if not signs and owner.largest_label > bounds.label * (1 + _ROUNDING):

@@ -29,6 +29,7 @@ from sklearn.preprocessing import StandardScaler
 from ppkit.collaboration.owners import Bounds, clip_records
 from ppkit.datasets import Dataset
 from ppkit.datasets.lending import FEATURES
+from ppkit.refusals import one_of
 
 LEVELS = ("none", "constant", "public")
 AMOUNT = (88.35, 250.12)  # mean and standard deviation of Amount, as published with the data
@@ -43,10 +44,7 @@ class Prepared:
     (lending), -1/+1 (fraud).
     bounds: the public bounds.  public_X, public_y: the public rows, prepared alike, (0, p) and (0,)
     for fraud.
-    mean_rate: what `level="public"` subtracted, % a year, else 0.  clipped: share of the n records
-    that were scaled down.
-    clipped_y: share of the n labels that were moved to the bound.  steps: what was done, one
-    sentence each.
+    clipped: share of the n records that were scaled down.  steps: what was done, one sentence each.
     """
 
     X: np.ndarray = field(repr=False)
@@ -54,9 +52,7 @@ class Prepared:
     bounds: Bounds
     public_X: np.ndarray = field(repr=False)
     public_y: np.ndarray = field(repr=False)
-    mean_rate: float
     clipped: float
-    clipped_y: float
     steps: tuple[str, ...]
 
 
@@ -67,7 +63,6 @@ def lending(
     n_components: int = 10,
     n_public: int = 10_000,
     level: str = "none",
-    standardised: bool = True,
     record_l1: float = 15.0,
     theta_max: float | None = None,
     label: float | None = None,
@@ -81,8 +76,6 @@ def lending(
     owner holds them.
     level: "none" (the paper), "constant" (a 1 as last column) or "public" (y minus the public rows'
     mean rate).
-    standardised: False leaves the columns in their units (centred all the same), to show what
-    happens.
     record_l1: every record is scaled down to this l1 norm, the 1 included; > 0, with a constant >
     1.
     theta_max, label: public bounds on |theta|_inf and |y|; labels beyond are moved to the bound.
@@ -98,8 +91,7 @@ def lending(
     """
     if dataset.name != "lending":
         raise ValueError(f"expected the data set lending, got {dataset.name}")
-    if level not in LEVELS:
-        raise ValueError(f"level must be one of {', '.join(LEVELS)}, got {level!r}")
+    one_of(LEVELS, level=level)
     if not 2 <= n_public < dataset.n_rows:
         raise ValueError(
             f"n_public must be in [2, {dataset.n_rows - 1}], the rows but one, got {n_public}"
@@ -107,13 +99,12 @@ def lending(
     unknown = [column for column in columns if column not in dataset.feature_names]
     if unknown or not 1 <= n_components <= min(len(columns), n_public):
         raise ValueError(
-            f"n_components must be in [1, {len(columns)}] and columns known, got {n_components} and {unknown}"
+            f"n_components must be in [1, {len(columns)}] and columns known, "
+            f"got {n_components} and {unknown}"
         )
     places = [dataset.feature_names.index(column) for column in columns]
     first_public = dataset.n_rows - n_public
-    basis = fit_basis(
-        dataset.X[first_public:, places], n_components=n_components, standardised=standardised
-    )
+    basis = fit_basis(dataset.X[first_public:, places], n_components=n_components)
     components = project(dataset.X, places, basis)
     mean_rate = float(dataset.y[first_public:].mean(dtype=np.float64)) if level == "public" else 0.0
     rate = dataset.y.astype(np.float64) - mean_rate
@@ -131,8 +122,9 @@ def lending(
     clipped = float(np.mean(np.abs(components[own]).sum(axis=1) > room))
     steps = (
         f"{len(columns)} columns, categories as whole numbers",
-        f"centred{' and scaled to deviation 1' if standardised else ''} by the last {n_public:,} rows, which are public",
-        f"{n_components} principal components of those rows, {basis.explained:.0%} of their variance",
+        f"centred and scaled to deviation 1 by the last {n_public:,} rows, which are public",
+        f"{n_components} principal components of those rows, "
+        f"{basis.explained:.0%} of their variance",
         {
             "none": "y = theta.x without a constant",
             "constant": "a 1 appended",
@@ -140,17 +132,7 @@ def lending(
         }[level],
         f"records scaled down to l1 norm {record_l1:g}: {clipped:.1%} of them",
     )
-    return Prepared(
-        X[own],
-        y[own],
-        bounds,
-        X[first_public:],
-        y[first_public:],
-        mean_rate,
-        clipped,
-        float(np.mean(np.abs(rate[own]) > bounds.label)),
-        steps,
-    )
+    return Prepared(X[own], y[own], bounds, X[first_public:], y[first_public:], clipped, steps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,14 +146,14 @@ class Basis:
     explained: float
 
 
-def fit_basis(public: np.ndarray, *, n_components: int, standardised: bool = True) -> Basis:
+def fit_basis(public: np.ndarray, *, n_components: int) -> Basis:
     """What the owners are sent: mean and deviation of each column, and the main directions, from
     public rows (m, F) only."""
-    scaler = StandardScaler(with_std=standardised).fit(public.astype(np.float64))
-    deviation = scaler.scale_ if standardised else np.ones(public.shape[1])
-    pca = PCA(n_components=n_components, svd_solver="full").fit((public - scaler.mean_) / deviation)
+    scaler = StandardScaler().fit(public.astype(np.float64))
+    rows = (public - scaler.mean_) / scaler.scale_
+    pca = PCA(n_components=n_components, svd_solver="full").fit(rows)
     return Basis(
-        scaler.mean_, deviation, pca.components_.T, float(pca.explained_variance_ratio_.sum())
+        scaler.mean_, scaler.scale_, pca.components_.T, float(pca.explained_variance_ratio_.sum())
     )
 
 
@@ -237,8 +219,6 @@ def fraud(
         Bounds(record_l1, theta_max),
         X[:0],
         np.empty(0),
-        0.0,
         clipped,
-        0.0,
         steps,
     )

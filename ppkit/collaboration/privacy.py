@@ -7,12 +7,71 @@ The guarantees hold for real numbers; floating-point noise is not hardened.
 
 import functools
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import optimize
 
-from ppkit.collaboration.owners import NUMBER, positive, whole
-from ppkit.renyi import FINE_ORDERS, curve_epsilon, laplace_curve, to_epsilon
+from ppkit.accounting import FINE_ORDERS, curve_epsilon, laplace_curve, to_epsilon
+from ppkit.refusals import must_be, one_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Privacy:
+    """What the owners promise, and the noise that keeps it.
+
+    epsilons: (N,), one an owner, or (S, N) for S settings; > 0, infinity for no noise.
+    kappa: 1 ... N data sets that may hold the same record; the noise grows kappa-fold.  With kappa,
+    such a record costs at most epsilon only if each owner that holds it promises at most epsilon:
+    it pays the sum of their epsilon_l / kappa.
+    mechanism: "laplace" (delta None: pure epsilon, wu2020, Theorem 1) or "gaussian" (delta in
+    (0, 1)); see `laplace_scale` and `gaussian_scale`.
+    ValueError if an argument is out of range.
+    """
+
+    epsilons: Sequence
+    kappa: int = 1
+    mechanism: str = "laplace"
+    delta: float | None = None
+
+    def __post_init__(self):
+        must_be("a whole number >= 1", kappa=self.kappa)
+        one_of(("laplace", "gaussian"), mechanism=self.mechanism)
+        if self.mechanism == "gaussian" and self.delta is None:
+            raise ValueError("mechanism gaussian needs a delta in (0, 1), got None")
+
+    def scales(self, gradient_bound: float, n_records: Sequence, n_answers: Sequence) -> np.ndarray:
+        """Noise scale of every owner in every setting, (S, N); 0 for no noise.
+
+        gradient_bound: Xi > 0.  n_records, n_answers: one number an owner; who never answers adds
+        no noise.  ValueError if the epsilons or kappa do not fit N owners, or are out of range.
+        """
+        table, n_owners = np.asarray(self.epsilons, dtype=np.float64), len(n_records)
+        if table.ndim not in (1, 2) or table.shape[-1] != n_owners or not table.size:
+            raise ValueError(
+                f"epsilons must be ({n_owners},) or (S, {n_owners}) for {n_owners} owners, "
+                f"got shape {table.shape}"
+            )
+        if not (table > 0).all():
+            raise ValueError(f"epsilon must be > 0, got {table[~(table > 0)][0]}")
+        if self.kappa > n_owners:
+            raise ValueError(
+                f"kappa must be at most the number of owners, {n_owners}, got {self.kappa}"
+            )
+        scale_of = laplace_scale if self.mechanism == "laplace" else gaussian_scale
+        common = dict(gradient_bound=gradient_bound, kappa=self.kappa, delta=self.delta)
+        return np.array(
+            [
+                [
+                    scale_of(n_records=n, horizon=int(paid), epsilon=float(epsilon), **common)
+                    if paid
+                    else 0.0
+                    for n, epsilon, paid in zip(n_records, row, n_answers)
+                ]
+                for row in np.atleast_2d(table)
+            ]
+        )
 
 
 def laplace_scale(
@@ -93,8 +152,7 @@ def gaussian_scale(
     ... )
     0.287
     """
-    if delta is None:
-        raise ValueError("Gaussian noise needs a delta in (0, 1), got None")
+    must_be("in (0, 1)", delta=delta)
     _check(gradient_bound, n_records, horizon, epsilon, kappa, delta)
     if math.isinf(epsilon):
         return 0.0
@@ -113,8 +171,8 @@ def zcdp_budget(epsilon: float, delta: float) -> float:
     epsilon: finite, > 0.  delta: in (0, 1).  Returns rho > 0.  ValueError if an argument is out of
     range.
     """
-    positive("epsilon", epsilon)
-    _check_delta(delta)
+    must_be("a finite number > 0", epsilon=epsilon)
+    must_be("in (0, 1)", delta=delta)
     orders = np.r_[
         FINE_ORDERS, 1 + np.logspace(5, min(max(5.0, 1 - math.log10(delta)), 150.0), 500)
     ]
@@ -158,17 +216,10 @@ def _last_at_most_0(excess, low, high, epsilon, delta):
 
 
 def _check(gradient_bound, n_records, horizon, epsilon, kappa, delta):
-    positive("gradient_bound", gradient_bound)
-    for name, value in (("n_records", n_records), ("horizon", horizon), ("kappa", kappa)):
-        whole(name, value)
-    if not isinstance(epsilon, NUMBER) or not epsilon > 0:
-        raise ValueError(f"epsilon must be > 0, got {epsilon!r}")
+    must_be("a finite number > 0", gradient_bound=gradient_bound)
+    must_be("a whole number >= 1", n_records=n_records, horizon=horizon, kappa=kappa)
+    must_be("> 0", epsilon=epsilon)
     if delta is not None:
-        _check_delta(delta)
+        must_be("in (0, 1)", delta=delta)
     if math.isinf(2.0 * gradient_bound * horizon * kappa / n_records / epsilon):
         raise ValueError(f"epsilon = {epsilon:g} asks for more noise than a float64 can hold")
-
-
-def _check_delta(delta):
-    if not (isinstance(delta, NUMBER) and 0 < delta < 1):
-        raise ValueError(f"delta must be in (0, 1), got {delta!r}")

@@ -11,7 +11,8 @@ import math
 
 import numpy as np
 
-from ppkit.collaboration.owners import positive, settings, whole
+from ppkit.collaboration.owners import settings
+from ppkit.refusals import must_be
 
 
 def noise_energy(
@@ -37,9 +38,8 @@ def noise_energy(
     ... )
     0.8
     """
-    positive("gradient_bound", gradient_bound)
-    whole("horizon", horizon)
-    whole("dimension", dimension)
+    must_be("a finite number > 0", gradient_bound=gradient_bound)
+    must_be("a whole number >= 1", horizon=horizon, dimension=dimension)
     n, S = _owners(n_records, epsilons, kappa)
     return dimension * 8 * gradient_bound**2 * horizon**2 * S / n**2
 
@@ -67,7 +67,8 @@ def attained_epsilon(distances, scales) -> float:
     """
     if not np.size(distances) or not np.size(scales):
         raise ValueError(
-            f"distances and scales must not be empty, got {np.size(distances)} and {np.size(scales)} numbers"
+            "distances and scales must not be empty, "
+            f"got {np.size(distances)} and {np.size(scales)} numbers"
         )
     distances, scales = (
         np.atleast_2d(np.asarray(distances, float)),
@@ -103,12 +104,10 @@ def chance_outside(
     >>> chance_outside(start=0, gradient=0, step=1, horizon=1, scale=1, radius=math.log(4))
     0.25
     """
-    positive("step", step)
-    positive("scale", scale)
-    positive("radius", radius)
+    must_be("a finite number > 0", step=step, scale=scale, radius=radius)
+    must_be("a whole number >= 1", horizon=horizon)
     if not (math.isfinite(start) and math.isfinite(gradient)):
         raise ValueError(f"start and gradient must be finite, got {start} and {gradient}")
-    whole("horizon", horizon)
     rate = step / horizon**2
     middle, spread = start - rate * gradient, rate * scale
 
@@ -146,8 +145,7 @@ def theorem2_bound(
     >>> f"{bound:.1e}"
     '2.7e-06'
     """
-    positive("strong_convexity", strong_convexity)
-    positive("step", step)
+    must_be("a finite number > 0", strong_convexity=strong_convexity, step=step)
     once = noise_energy(
         gradient_bound=gradient_bound,
         n_records=n_records,
@@ -219,15 +217,15 @@ def algorithm1_bound(
     before (15) has a wrong sign: -(L/2) t(t - 1) should be -(L/2) t(1 - t), and as printed it is
     only weaker than convexity. (15) itself is true, with 2/L in the place of 4/L too.
     """
-    positive("strong_convexity", strong_convexity)
-    positive("step", step)
-    horizon = whole("horizon", horizon)
+    must_be("a finite number > 0", strong_convexity=strong_convexity, step=step)
+    must_be("a whole number >= 1", horizon=horizon)
+    must_be("a finite number >= 0", initial=initial, noise=noise)
     if not (math.isfinite(smoothness) and smoothness >= strong_convexity):
         raise ValueError(
-            f"smoothness must be finite and >= strong_convexity = {strong_convexity}, got {smoothness}"
+            f"smoothness must be finite and >= strong_convexity = {strong_convexity}, "
+            f"got {smoothness}"
         )
-    if not (math.isfinite(initial) and initial >= 0 and math.isfinite(noise) and noise >= 0):
-        raise ValueError(f"initial and noise must be finite and >= 0, got {initial} and {noise}")
+    horizon = int(horizon)
     error = np.empty(horizon)
     error[0] = initial
     for k in range(1, horizon):
@@ -255,9 +253,10 @@ def averaging_weights(horizon: int, *, n_averaged: int | None = None) -> np.ndar
     >>> averaging_weights(4).round(6).tolist()
     [0.228571, 0.342857, 0.428571]
     """
-    whole("horizon", horizon)
-    K = max(int(horizon) - 1, 1) if n_averaged is None else whole("n_averaged", n_averaged)
-    h, k = 1 / math.sqrt(horizon), np.arange(1, K + 1)
+    must_be("a whole number >= 1", horizon=horizon)
+    K = max(horizon - 1, 1) if n_averaged is None else n_averaged
+    must_be("a whole number >= 1", n_averaged=K)
+    h, k = 1 / math.sqrt(horizon), np.arange(1, int(K) + 1)
     after = np.append(np.cumprod(((k[1:] - 1) / (h + k[1:]))[::-1])[::-1], 1.0)
     return (h + 1) / (h + k) * after
 
@@ -273,7 +272,7 @@ def zeta_step(horizon: int, k: int) -> tuple[float, float]:
     >>> [f"{value:.1e}" for value in zeta_step(100, 2)]
     ['6.6e-04', '2.0e-05']
     """
-    whole("horizon", horizon)
+    must_be("a whole number >= 1", horizon=horizon)
     if not np.isfinite(k) or k != int(k) or not 2 <= k <= horizon:
         raise ValueError(f"k must be a whole number from 2 to horizon = {horizon}, got {k}")
     zeta = averaging_weights(horizon, n_averaged=horizon)
@@ -293,8 +292,8 @@ def theorem3_constant(*, horizon: int, diameter: float, dimension: int) -> float
     any number is below c2 Xi/n sqrt(sum 1/epsilon^2) for a c2 that is chosen afterwards.
     Arguments as in `algorithm2_bound`; dimension: p.  Returns c2 > 0.
     """
-    positive("diameter", diameter)
-    whole("dimension", dimension)
+    must_be("a finite number > 0", diameter=diameter)
+    must_be("a whole number >= 1", dimension=dimension)
     A, B = _averaging_sums(horizon)
     return diameter * horizon * math.sqrt(8 * dimension * A * B)
 
@@ -309,8 +308,7 @@ def theorem3_bound(
     Guarantee: none: it goes to 0 as epsilon grows, and the error does not, see `corner_excess`.
     Source: wu2020, Theorem 3.
     """
-    positive("constant", constant)
-    positive("gradient_bound", gradient_bound)
+    must_be("a finite number > 0", constant=constant, gradient_bound=gradient_bound)
     n, S = _owners(n_records, epsilons, kappa)
     return constant * gradient_bound / n * math.sqrt(S)
 
@@ -334,8 +332,7 @@ def corner_excess(horizon: int, *, slope: float = 1.0, theta_max: float = 1.0) -
     >>> corner_excess(2)
     2.0
     """
-    positive("slope", slope)
-    positive("theta_max", theta_max)
+    must_be("a finite number > 0", slope=slope, theta_max=theta_max)
     return 2 * theta_max * slope * float(averaging_weights(horizon)[0])
 
 
@@ -362,17 +359,14 @@ def algorithm2_bound(
     Source: repairs wu2020, Theorem 3, after Shamir and Zhang (2013); for that average sharper than
     their constants.
     """
-    positive("diameter", diameter)
-    positive("gradient_norm", gradient_norm)
-    positive("step", step)
-    if not (math.isfinite(noise) and noise >= 0):
-        raise ValueError(f"noise must be finite and >= 0, got {noise}")
+    must_be("a finite number > 0", diameter=diameter, gradient_norm=gradient_norm, step=step)
+    must_be("a finite number >= 0", noise=noise)
     A, B = _averaging_sums(horizon)
     return diameter**2 * A / (2 * step) + step / 2 * (gradient_norm**2 + noise) * B
 
 
 def _averaging_sums(horizon: int) -> tuple[float, float]:
-    whole("horizon", horizon, least=2)
+    must_be("a whole number >= 2", horizon=horizon)
     zeta = averaging_weights(horizon)
     root = np.sqrt(np.arange(1, horizon))
     return float(zeta[-1] * root[-1]), float((zeta / root).sum())
@@ -383,6 +377,7 @@ def _owners(n_records, epsilons, kappa) -> tuple[float, float]:
     n, budgets = settings(n_records, epsilons, kappa)
     if n.ndim != 1 or n.shape != budgets.shape:
         raise ValueError(
-            f"n_records and epsilons must have one entry per owner, got shapes {n.shape} and {budgets.shape}"
+            "n_records and epsilons must have one entry per owner, "
+            f"got shapes {n.shape} and {budgets.shape}"
         )
     return float(n.sum()), float(((kappa / budgets) ** 2).sum())

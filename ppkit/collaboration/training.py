@@ -7,9 +7,44 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ppkit.collaboration.coalition import WEIGHTS, answering
 from ppkit.collaboration.losses import Loss, queries
-from ppkit.collaboration.owners import Bounds, Owner, checked, positive, start_within, whole
-from ppkit.collaboration.privacy import gaussian_scale, laplace_scale
+from ppkit.collaboration.owners import Bounds, Owner, checked, start_within
+from ppkit.collaboration.privacy import Privacy
+from ppkit.refusals import must_be, one_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learning:
+    """How the learner asks the owners, and what it makes of their answers.
+
+    horizon: T >= 1 rounds, all of them paid.  step: c1 (algorithm 2) or rho (algorithm 1), > 0.
+    algorithm: 1 or 2, see `train`.
+    weights: "records" for v_l = n_l / n; "inverse_variance" for v_l in proportion to 1 / scale_l^2,
+    so that the noise of the sum is least: another objective where owners differ, psi is still that
+    of f. Owners without noise share all of it.
+    answers: None, or (T, N) bool, a PUBLIC schedule of who answers when, at least one in every
+    round; an owner pays for its own answers only, and those who answer share the weight 1.  start:
+    theta[1] (p,), within theta_max; default 0.
+    all_answers: the loop as printed leaves the T-th answer unused, and bar[T] ends with theta[T-1];
+    True asks it too and returns k up to T + 1. bar[T+1] ends with theta[T]; the T-th answer is seen
+    in `iterate` (and in algorithm 1).
+    ValueError if an argument is out of range.
+    """
+
+    horizon: int
+    step: float
+    algorithm: int = 2
+    weights: str = "records"
+    answers: np.ndarray | None = None
+    start: Sequence[float] | None = None
+    all_answers: bool = False
+
+    def __post_init__(self):
+        must_be("a whole number >= 1", horizon=self.horizon)
+        must_be("a finite number > 0", step=self.step)
+        one_of((1, 2), algorithm=self.algorithm)
+        one_of(WEIGHTS, weights=self.weights)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,21 +74,12 @@ def train(
     *,
     loss: Loss,
     bounds: Bounds,
-    epsilons,
-    horizon: int,
+    privacy: Privacy,
+    learning: Learning,
     n_runs: int,
-    step: float,
     optimum: float,
     rng: np.random.Generator,
-    algorithm: int = 2,
-    kappa: int = 1,
-    weights: str = "records",
-    mechanism: str = "laplace",
-    delta: float | None = None,
-    answers=None,
-    start=None,
     at: str = "all",
-    all_answers: bool = False,
     dtype=np.float64,
 ) -> Trajectories:
     """Run the algorithm `n_runs` times for each setting of the privacy budgets, all of them as one
@@ -66,27 +92,12 @@ def train(
     g[k] = grad g1(theta[k]) + sum_l v_l (owner l's mean gradient + noise), v_l = n_l / n, for k = 1
     ... T - 1.
 
-    owners: N owners within the bounds.  epsilons: (N,), or (S, N) for S settings; > 0, infinity for
-    no noise.
-    horizon: T >= 1 rounds, all of them paid.  n_runs: >= 1.  step: c1 or rho, > 0.  optimum:
-    f(theta*) > 0.
+    owners: N owners within the bounds.  privacy: their promises, for one setting or for S of them.
+    learning: the rounds.  n_runs: >= 1.  optimum: f(theta*) > 0.
     rng: every setting gets a child generator of its own, so that its noise does not depend on the
     other settings.
-    kappa: 1 ... N data sets that may hold the same record; the noise grows kappa-fold. See the
-    guarantee.
-    weights: "records" for v_l = n_l / n; "inverse_variance" for v_l in proportion to 1 / scale_l^2,
-    so that the noise of the sum is least: another objective where owners differ, psi is still that
-    of f. Owners without noise share all of it.
-    mechanism: "laplace" (delta None: pure epsilon, Theorem 1) or "gaussian" (delta in (0, 1)); see
-    `privacy`.
-    answers: None, or (T, N) bool, a PUBLIC schedule of who answers when, at least one in every
-    round; an owner pays for its own answers only, and those who answer share the weight 1.  start:
-    theta[1] (p,), within theta_max; default 0.
     at: "all" for psi at k = 1 ... T, "last" for the last only, which spares hinge and logistic loss
     a product a round.
-    all_answers: the loop as printed leaves the T-th answer unused, and bar[T] ends with theta[T-1];
-    True asks it too and returns k up to T + 1. bar[T+1] ends with theta[T]; the T-th answer is seen
-    in `iterate` (and in algorithm 1).
     dtype: numpy.float32 for products that are rounded, 1.5 times as fast for hinge and logistic
     loss; it moves psi by about 1e-7 f / f* (measured, up to 1e-6 on small data); squared loss is
     always float64.
@@ -97,8 +108,7 @@ def train(
     neighbours, n_l being public.
     It belongs to the mechanism, not to a run: algorithm 1 with squared loss, whose questions no
     projection keeps where Xi holds, has no pure epsilon at all, not in the runs that stayed
-    `inside` either. With kappa, a record that several owners hold costs at most epsilon only if
-    each of them promises at most epsilon: it pays the sum of their epsilon_l / kappa.
+    `inside` either.
     Source: wu2020, Algorithms 1 and 2, (6) and (8), Theorem 1; settings, schedule, inverse
     variance, delta are ours.
     """
@@ -110,36 +120,30 @@ def train(
     names = [owner.name for owner in owners]
     if len(set(names)) < len(names):
         raise ValueError(f"owners must have different names, got {', '.join(map(str, names))}")
-    epsilons, single = _epsilons(epsilons, len(owners))
-    _check(
-        horizon,
-        n_runs,
-        step,
-        optimum,
-        algorithm,
-        kappa,
-        len(owners),
-        weights,
-        mechanism,
-        delta,
-        at,
-        dtype,
-        rng,
-    )
-    answers = _answers(answers, int(horizon), len(owners))
-    theta = start_within(start, owners[0].X.shape[1], bounds.theta_max)
-    horizon, n_runs, n_settings, p = int(horizon), int(n_runs), len(epsilons), len(theta)
-    scales = _scales(
-        owners, loss.gradient_bound(bounds), epsilons, answers.sum(axis=0), kappa, mechanism, delta
-    )
+    must_be("a whole number >= 1", n_runs=n_runs)
+    must_be("a finite number > 0", optimum=optimum)
+    one_of(("all", "last"), at=at)
+    if dtype not in (np.float64, np.float32):
+        raise ValueError(
+            f"dtype must be float64 or float32, got {getattr(dtype, '__name__', dtype)}"
+        )
+    if not isinstance(rng, np.random.Generator):
+        raise ValueError(
+            f"rng must be a numpy Generator, such as numpy.random.default_rng(0), got {rng!r}"
+        )
+    horizon, n_runs, algorithm = int(learning.horizon), int(n_runs), learning.algorithm
+    answers = answering(learning.answers, len(owners), horizon)
+    theta = start_within(learning.start, owners[0].X.shape[1], bounds.theta_max)
     sizes = np.array([owner.n_records for owner in owners], dtype=np.float64)
+    scales = privacy.scales(loss.gradient_bound(bounds), sizes, answers.sum(axis=0))
+    n_settings, p = len(scales), len(theta)
     asked = queries(loss, owners, together=n_runs, dtype=dtype)
-    noises = [_noise(child, mechanism, (p, n_runs)) for child in rng.spawn(n_settings)]
+    noises = [_noise(child, privacy.mechanism, (p, n_runs)) for child in rng.spawn(n_settings)]
 
     theta = np.repeat(theta[:, None], n_settings * n_runs, axis=1)
     bar = theta.copy()
     inside = np.ones(n_settings * n_runs, dtype=bool)
-    last = horizon + bool(all_answers)
+    last = horizon + bool(learning.all_answers)
     rounds = np.arange(1, last + 1) if at == "all" else np.array([last])
     values = np.empty((len(rounds), n_settings * n_runs))
     shown = bar if algorithm == 2 else theta
@@ -149,19 +153,20 @@ def train(
     for k in range(1, last):
         if algorithm == 1:
             inside &= np.abs(theta).max(axis=0) <= bounds.theta_max
-        shares = _shares(sizes, scales, answers[k - 1], weights)
+        shares = _shares(sizes, scales, answers[k - 1], learning.weights)
         g = _answered(asked, theta, shares, shares * scales, noises, loss.regularisation)
         if algorithm == 2:
             bar *= (k - 1) / (root + k)
             bar += (root + 1) / (root + k) * theta
-            g *= step / math.sqrt(k)
+            g *= learning.step / math.sqrt(k)
             theta -= g
             np.clip(theta, -bounds.theta_max, bounds.theta_max, out=theta)
         else:
-            g *= step / (horizon**2 * k)
+            g *= learning.step / (horizon**2 * k)
             theta -= g
         if at == "all" or k + 1 == last:
             values[k if at == "all" else 0] = asked.values(shown)
+    single = np.ndim(privacy.epsilons) == 1
     shape = (n_runs,) if single else (n_settings, n_runs)
     return Trajectories(
         psi=np.ascontiguousarray((values / optimum - 1).T).reshape(*shape, len(rounds)),
@@ -209,28 +214,6 @@ def _noise(rng, mechanism, shape):
     return draw
 
 
-def _scales(owners, gradient_bound, epsilons, n_answers, kappa, mechanism, delta):
-    scale_of = laplace_scale if mechanism == "laplace" else gaussian_scale
-    return np.array(
-        [
-            [
-                scale_of(
-                    gradient_bound=gradient_bound,
-                    n_records=owner.n_records,
-                    horizon=int(paid),
-                    epsilon=float(epsilon),
-                    kappa=kappa,
-                    delta=delta,
-                )
-                if paid
-                else 0.0
-                for owner, epsilon, paid in zip(owners, row, n_answers)
-            ]
-            for row in epsilons
-        ]
-    )
-
-
 def _shares(sizes, scales, answering, weights):
     """(S, N) weights of the owners who answer, each row with sum 1."""
     raw = np.broadcast_to(sizes, scales.shape) * answering
@@ -243,75 +226,3 @@ def _shares(sizes, scales, answering, weights):
         )
         raw = np.where(exact, sizes * silent, precision)
     return raw / raw.sum(axis=1, keepdims=True)
-
-
-def _epsilons(epsilons, n_owners):
-    epsilons = np.asarray(epsilons, dtype=np.float64)
-    if epsilons.ndim not in (1, 2) or epsilons.shape[-1] != n_owners or not epsilons.size:
-        raise ValueError(
-            f"epsilons must be ({n_owners},) or (S, {n_owners}) for {n_owners} owners, got shape {epsilons.shape}"
-        )
-    if not (epsilons > 0).all():
-        raise ValueError(f"epsilon must be > 0, got {epsilons[~(epsilons > 0)][0]}")
-    return np.atleast_2d(epsilons), epsilons.ndim == 1
-
-
-def _answers(answers, horizon, n_owners):
-    if answers is None:
-        return np.ones((horizon, n_owners), dtype=bool)
-    answers = np.asarray(answers)
-    if answers.shape != (horizon, n_owners) or answers.dtype != bool:
-        raise ValueError(
-            f"answers must be ({horizon}, {n_owners}) of bool, a row for each round, got {answers.shape} "
-            f"of {answers.dtype}"
-        )
-    if not answers.any(axis=1).all():
-        raise ValueError(
-            f"somebody must answer in every round, nobody does in round {int(np.argmin(answers.any(axis=1))) + 1}"
-        )
-    return answers
-
-
-def _check(
-    horizon,
-    n_runs,
-    step,
-    optimum,
-    algorithm,
-    kappa,
-    n_owners,
-    weights,
-    mechanism,
-    delta,
-    at,
-    dtype,
-    rng,
-):
-    for name, value in (("horizon", horizon), ("n_runs", n_runs), ("kappa", kappa)):
-        whole(name, value)
-    if kappa > n_owners:
-        raise ValueError(f"kappa must be at most the number of owners, {n_owners}, got {kappa}")
-    for name, value in (("step", step), ("optimum", optimum)):
-        positive(name, value)
-    for name, value, accepted in (
-        ("algorithm", algorithm, (1, 2)),
-        ("weights", weights, ("records", "inverse_variance")),
-        ("mechanism", mechanism, ("laplace", "gaussian")),
-        ("at", at, ("all", "last")),
-    ):
-        if isinstance(value, bool) or value not in accepted:
-            raise ValueError(f"{name} must be one of {', '.join(map(str, accepted))}, got {value}")
-    if mechanism == "gaussian" and delta is None:
-        raise ValueError("mechanism gaussian needs a delta in (0, 1), got None")
-    try:
-        accepted = np.dtype(dtype) in (np.float64, np.float32)
-    except TypeError:
-        accepted = False
-    if not accepted:
-        raise ValueError(
-            f"dtype must be float64 or float32, got {getattr(dtype, '__name__', dtype)}"
-        )
-    if not isinstance(rng, np.random.Generator):
-        raise ValueError(
-            f"rng must be a numpy Generator, such as numpy.random.default_rng(0), got {rng!r}"
-        )

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ppkit.refusals import must_be
+
 
 @dataclass(frozen=True)
 class Row:
@@ -83,8 +85,7 @@ def advanced_budget(
     0.37
     """
     _check(epsilon, sample_rate, n_uploads=n_uploads)
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta must be in (0, 1), got {delta}")
+    must_be("in (0, 1)", delta=delta)
     each = sampled_epsilon(epsilon, sample_rate)
     return math.sqrt(
         4 * n_uploads * math.log(1 / delta)
@@ -103,8 +104,7 @@ def selection_ratio_bound(gap: float) -> float:
     >>> selection_ratio_bound(0.0)
     1.0
     """
-    if not (math.isfinite(gap) and gap >= 0):
-        raise ValueError(f"gap must be a finite number >= 0, got {gap}")
+    must_be("a finite number >= 0", gap=gap)
     return math.exp(gap) / (gap / 4 + 0.5) - 1
 
 
@@ -150,15 +150,11 @@ def upload_bits(n_uploads: int, n_parameters: int) -> int:
 
 def dense_bits(n_parameters: int) -> int:
     """Bits of a gradient sent whole in 32-bit floats: 32 d.  n_parameters: d >= 1."""
-    if n_parameters < 1:
-        raise ValueError(f"n_parameters must be >= 1, got {n_parameters}")
+    must_be("a whole number >= 1", n_parameters=n_parameters)
     return 32 * n_parameters
 
 
 def _check(epsilon, sample_rate, n_uploads=1):
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise ValueError(f"epsilon must be a finite number > 0, got {epsilon}")
-    if not 0.0 < sample_rate <= 1.0:
-        raise ValueError(f"sample_rate must be in (0, 1], got {sample_rate}")
-    if n_uploads != int(n_uploads) or n_uploads < 1:
-        raise ValueError(f"n_uploads must be a whole number >= 1, got {n_uploads}")
+    must_be("a finite number > 0", epsilon=epsilon)
+    must_be("in (0, 1]", sample_rate=sample_rate)
+    must_be("a whole number >= 1", n_uploads=n_uploads)

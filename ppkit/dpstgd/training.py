@@ -10,7 +10,6 @@ The loop is one for all methods; what a participant uploads is an object that it
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -24,6 +23,7 @@ from ppkit.dpstgd.formulas import dense_bits, upload_bits
 from ppkit.evaluation import auc
 from ppkit.mechanisms import SELECTIONS
 from ppkit.models import mlp, n_parameters
+from ppkit.refusals import binary, finite, must_be, one_of
 
 
 class Upload(Protocol):
@@ -73,16 +73,10 @@ class DPSTGD:
     selection: str = "gumbel"
 
     def __post_init__(self) -> None:
-        if not self.epsilon > 0:
-            raise ValueError(f"epsilon must be > 0, got {self.epsilon}")
-        if self.n_uploads != int(self.n_uploads) or self.n_uploads < 1:
-            raise ValueError(f"n_uploads must be a whole number >= 1, got {self.n_uploads}")
-        if not (self.clip_bound > 0 and math.isfinite(self.clip_bound)):
-            raise ValueError(f"clip_bound must be a finite number > 0, got {self.clip_bound}")
-        if self.selection not in SELECTIONS:
-            raise ValueError(
-                f"selection must be one of {sorted(SELECTIONS)}, got {self.selection!r}"
-            )
+        must_be("> 0", epsilon=self.epsilon)
+        must_be("a whole number >= 1", n_uploads=self.n_uploads)
+        must_be("a finite number > 0", clip_bound=self.clip_bound)
+        one_of(SELECTIONS, selection=self.selection)
 
     def __call__(
         self,
@@ -159,15 +153,10 @@ class Participant:
             raise ValueError(
                 f"y must be ({len(self.X)},), one label a row, got {tuple(self.y.shape)}"
             )
-        total = self.X.sum()  # one NaN or infinity shows in it; the values are looked at only then
-        bad = 0 if torch.isfinite(total) else int((~torch.isfinite(self.X)).sum())
-        if bad:
-            raise ValueError(f"X must be finite, got {bad} values that are NaN or infinite")
-        odd = self.y[(self.y != 0) & (self.y != 1)]
-        if len(odd):
-            raise ValueError(f"labels must be in {{0, 1}}, got {odd[0].item()}")
-        if self.max_uploads is not None and not self.max_uploads >= 0:
-            raise ValueError(f"max_uploads must be None or >= 0, got {self.max_uploads}")
+        finite(X=self.X)
+        binary(labels=self.y)
+        if self.max_uploads is not None:
+            must_be(">= 0", max_uploads=self.max_uploads)
         self.y = self.y.long()
 
     @property
@@ -255,7 +244,8 @@ def train(
     limits = [max_uploads] * len(participants) if np.ndim(max_uploads) == 0 else list(max_uploads)
     if len(limits) != len(participants):
         raise ValueError(
-            f"max_uploads must have {len(participants)} entries, one a participant, got {len(limits)}"
+            f"max_uploads must have {len(participants)} entries, one a participant, "
+            f"got {len(limits)}"
         )
     members = []
     for k, ((X, y), child, limit) in enumerate(
@@ -282,8 +272,7 @@ def train(
         if all(member.stopped for member in members):
             break
         rate = schedule(t)
-        if not rate > 0:
-            raise ValueError(f"lr must be > 0, got {rate} in round {t}")
+        must_be("> 0", **{f"lr in round {t}": rate})
         for member in members:
             if not member.stopped:
                 flat.add_(member.answer(model, upload=upload, sample_rate=sample_rate), alpha=-rate)
@@ -305,15 +294,10 @@ def run_arm(
     y: np.ndarray,
     split: Any,
     *,
-    upload: Upload,
-    sample_rate: float,
-    n_rounds: int,
-    lr: float | Callable[[int], float],
     seed: int,
     hidden: Sequence[int] = (50, 20),
     start: str = "random",
-    every: int = 1,
-    max_uploads: int | Sequence[int | None] | None = None,
+    **training: Any,
 ) -> History:
     """One curve of Figs 3 to 6: a fresh network, trained on a split, with its test AUC by round.
 
@@ -322,7 +306,8 @@ def run_arm(
     split: has `participants`, a sequence of index arrays, and `test`, an index array.  hidden:
     widths of the hidden layers.  start: as in `mlp`.
     seed: of the start, the samples and the noise; two arms with one seed start from one network.
-    Other arguments as in `train`.  Returns a History whose values are test AUCs.
+    training: upload, sample_rate, n_rounds, lr, every and max_uploads, as in `train`.
+    Returns a History whose values are test AUCs.
     Plain arguments, so that joblib can run seeds side by side.
     """
     start_seed, training_seed = np.random.SeedSequence(seed).spawn(2)
@@ -335,18 +320,9 @@ def run_arm(
             logits = network(X_test)
         return auc(y_test, (logits[:, 1] - logits[:, 0]).numpy())
 
-    return train(
-        model,
-        [(X[rows], y[rows]) for rows in split.participants],
-        upload=upload,
-        sample_rate=sample_rate,
-        n_rounds=n_rounds,
-        lr=lr,
-        rng=np.random.default_rng(training_seed),
-        evaluate=test_auc,
-        every=every,
-        max_uploads=max_uploads,
-    )
+    data = [(X[rows], y[rows]) for rows in split.participants]
+    rng = np.random.default_rng(training_seed)
+    return train(model, data, rng=rng, evaluate=test_auc, **training)
 
 
 def _tensor(values) -> torch.Tensor:
@@ -360,11 +336,8 @@ def _tensor(values) -> torch.Tensor:
 def _check_settings(participants, upload, sample_rate, n_rounds, every, *, size: int) -> None:
     if len(participants) == 0:
         raise ValueError("participants must not be empty")
-    if not 0 < sample_rate <= 1:
-        raise ValueError(f"sample_rate must be in (0, 1], got {sample_rate}")
-    for name, value in (("n_rounds", n_rounds), ("every", every)):
-        if value != int(value) or value < 1:
-            raise ValueError(f"{name} must be a whole number >= 1, got {value}")
+    must_be("in (0, 1]", sample_rate=sample_rate)
+    must_be("a whole number >= 1", n_rounds=n_rounds, every=every)
     n_uploads = getattr(upload, "n_uploads", 1)
     if n_uploads > size:
         raise ValueError(

@@ -1,0 +1,74 @@
+"""What a setting may be; another value is refused in one sentence that names the setting, what is
+accepted and the value.
+"""
+
+import math
+from collections.abc import Callable, Collection
+
+import numpy as np
+
+NUMBER = (int, float, np.integer, np.floating)  # what counts as one, but for True and False
+ACCEPTED: dict[str, Callable[[float], bool]] = {
+    "> 0": lambda value: value > 0,
+    ">= 0": lambda value: value >= 0,
+    "a finite number > 0": lambda value: 0 < value < math.inf,
+    "a finite number >= 0": lambda value: 0 <= value < math.inf,
+    "in (0, 1)": lambda value: 0 < value < 1,
+    "in (0, 1]": lambda value: 0 < value <= 1,
+    "in [0, 1)": lambda value: 0 <= value < 1,
+    "a whole number >= 0": lambda value: value >= 0 and value % 1 == 0,
+    "a whole number >= 1": lambda value: value >= 1 and value % 1 == 0,
+    "a whole number >= 2": lambda value: value >= 2 and value % 1 == 0,
+}
+
+
+def must_be(accepted: str, **settings) -> None:
+    """Refuse every setting that is no number or is not what is accepted, NaN included.
+
+    accepted: a key of ACCEPTED.  settings: by their names.  ValueError for the first that is odd.
+
+    >>> must_be("a whole number >= 1", horizon=10, n_runs=3)
+    >>> must_be("> 0", epsilon=-1)
+    Traceback (most recent call last):
+    ValueError: epsilon must be > 0, got -1
+    """
+    for name, value in settings.items():
+        number = isinstance(value, NUMBER) and not isinstance(value, bool)
+        if not (number and ACCEPTED[accepted](value)):
+            raise ValueError(f"{name} must be {accepted}, got {value if number else repr(value)}")
+
+
+def one_of(accepted: Collection, **settings) -> None:
+    """Refuse every setting that is none of the accepted ones; arguments, errors as in `must_be`.
+
+    >>> one_of(("laplace", "gaussian"), mechanism="uniform")
+    Traceback (most recent call last):
+    ValueError: mechanism must be one of laplace, gaussian, got 'uniform'
+    """
+    for name, value in settings.items():
+        if isinstance(value, bool) or value not in accepted:
+            raise ValueError(
+                f"{name} must be one of {', '.join(map(str, accepted))}, got {value!r}"
+            )
+
+
+def finite(**arrays) -> None:
+    """Refuse every array or tensor of real numbers that holds NaN or infinity; errors as in
+    `must_be`.
+    """
+    for name, values in arrays.items():
+        values = np.asarray(values)
+        with np.errstate(all="ignore"):  # it shows in the sum, which is quick: look only then
+            fine = math.isfinite(float(values.sum()))
+        if not fine and (bad := np.count_nonzero(~np.isfinite(values))):
+            raise ValueError(
+                f"{name} must be finite, got {bad} of {values.size} values that are NaN or infinite"
+            )
+
+
+def binary(**arrays) -> None:
+    """Refuse every array or tensor that holds anything but 0 and 1; errors as in `must_be`."""
+    for name, values in arrays.items():
+        odd = np.asarray(values)[~np.isin(values, (0, 1))]
+        if odd.size:
+            raise ValueError(f"{name} must be 0 or 1, got {odd[0]}")
