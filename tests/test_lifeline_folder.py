@@ -6,20 +6,19 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
 import nbformat
 import psutil
 import pytest
+from waiting import FAR, until
 
 from ppkit import project
 from ppkit.lifeline import VanishingFolder
 
 pytestmark = pytest.mark.processes
 
-FAR = 600  # seconds, beyond any machine
 MAKE = """
 import subprocess, sys, time
 from pathlib import Path
@@ -44,13 +43,6 @@ for number in itertools.count():                                # it writes unti
     Path(sys.argv[1], "deep", str(number % 50)).write_text("row")
 """, folder.name])
 '''
-
-
-def wait_for(happened, what: str):
-    end = time.monotonic() + FAR
-    while not happened():
-        assert time.monotonic() < end, f"{what} did not come in {FAR} s"
-        time.sleep(0.01)
 
 
 def watchers(folder) -> list[psutil.Process]:
@@ -83,8 +75,8 @@ def test_a_killed_process_leaves_no_folder(more, number):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         made.send_signal(number)
         made.wait(FAR)
-        wait_for(lambda: not folder.exists(), "the end of the folder")
-        wait_for(lambda: not set(watchers(str(folder))) - set(children), "the watch's end")
+        until(lambda: not folder.exists(), "the end of the folder")
+        until(lambda: not set(watchers(str(folder))) - set(children), "the watch's end")
     finally:
         made.kill()
         for child in children:
@@ -105,7 +97,7 @@ def test_what_ends_a_whole_family_ends_it_without_its_folder():
         process.kill()
     made.wait(FAR)
     made.stdout.close()
-    wait_for(lambda: not folder.exists(), "the end of the folder")
+    until(lambda: not folder.exists(), "the end of the folder")
 
 
 def test_an_ordinary_end_takes_the_folder_and_its_watch():
@@ -113,7 +105,7 @@ def test_an_ordinary_end_takes_the_folder_and_its_watch():
         Path(folder, "secret.key").write_text("secret")
         assert watchers(folder)
     assert not Path(folder).exists()
-    wait_for(lambda: not watchers(folder), "the watch's end")
+    until(lambda: not watchers(folder), "the watch's end")
 
 
 LESSON = Path("notebooks", "05_spnn_network.ipynb")
@@ -143,7 +135,7 @@ def test_a_killed_lesson_leaves_no_keys_and_no_rows(tmp_path):
         assert (left["key.pem"], left["A.parquet"], left["B.parquet"]) == (4, 1, 1)
         lesson.send_signal(signal.SIGKILL)
         lesson.wait(FAR)
-        wait_for(lambda: not list(tmp_path.rglob("*.p*")), "the end of the lesson's folder")
+        until(lambda: not list(tmp_path.rglob("*.p*")), "the end of the lesson's folder")
     finally:
         lesson.kill()
         lesson.stdout.close()

@@ -11,13 +11,13 @@ import nbformat
 import psutil
 import pytest
 from jupyter_client.connect import LocalPortCache
+from waiting import FAR
 
 from ppkit.runner import execute
 from ppkit.runner.execute import BoundKernel
 
 pytestmark = pytest.mark.processes
 
-LIMIT = 600  # seconds, far beyond any machine
 linux_only = pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux has sockets without a file"
 )
@@ -28,11 +28,11 @@ async def says(manager, code: str) -> str:
     client = manager.client()
     client.start_channels()
     try:
-        await client.wait_for_ready(timeout=LIMIT)
+        await client.wait_for_ready(timeout=FAR)
         printed = []
         await client.execute_interactive(
             code,
-            timeout=LIMIT,
+            timeout=FAR,
             output_hook=lambda message: printed.append(message["content"].get("text", "")),
         )
         return "".join(printed)
@@ -179,13 +179,13 @@ def test_nbval_passes_with_the_plugin_and_without_it_as_ever(tmp_path, plugin, t
             "-p",
             "no:cacheprovider",
             "--nbval-kernel-startup-timeout",
-            str(LIMIT),
+            str(FAR),
             "a.ipynb",
         ],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
-        timeout=LIMIT,
+        timeout=FAR,
     )
     assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr

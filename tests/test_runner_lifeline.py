@@ -8,18 +8,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 
 import psutil
 import pytest
+from waiting import FAR, until
 
 from ppkit import lifeline
 from ppkit.runner.worker import Children
 
 pytestmark = pytest.mark.processes
 
-LIMIT = 600  # seconds, far beyond any machine
 STARTS = """\
 import pathlib, subprocess, sys, time
 again = '''import os, signal, sys
@@ -52,14 +51,6 @@ def sleepers(seconds: str) -> list[psutil.Process]:
     ]
 
 
-def eventually(what) -> None:
-    """Wait until `what()` is true."""
-    deadline = time.monotonic() + LIMIT
-    while not what():
-        assert time.monotonic() < deadline, f"not within {LIMIT} s"
-        time.sleep(0.05)
-
-
 def ended(processes) -> bool:
     return not any(
         process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes
@@ -87,14 +78,14 @@ def waiting(project, seconds):
     try:
         # Worker, kernel, three sleepers. The one that lost its parent belongs to the worker only
         # when that parent has ended.
-        eventually(lambda: len(sleepers(seconds) + sleepers(f"{seconds}.5")) == 3)
+        until(lambda: len(sleepers(seconds) + sleepers(f"{seconds}.5")) == 3)
         started = set(sleepers(seconds) + sleepers(f"{seconds}.5"))
-        eventually(lambda: started <= set(psutil.Process(parent.pid).children(recursive=True)))
+        until(lambda: started <= set(psutil.Process(parent.pid).children(recursive=True)))
         family = psutil.Process(parent.pid).children(recursive=True)
         yield parent, family
     finally:
         parent.kill()
-        parent.communicate(timeout=LIMIT)
+        parent.communicate(timeout=FAR)
 
 
 @linux_only
@@ -102,9 +93,9 @@ def waiting(project, seconds):
 def test_nothing_outlives_the_runner(waiting, seconds, number):
     parent, family = waiting
     parent.send_signal(number)
-    parent.communicate(timeout=LIMIT)
+    parent.communicate(timeout=FAR)
     assert parent.returncode == (-signal.SIGKILL if number == signal.SIGKILL else 130)
-    eventually(lambda: ended(family) and not sleepers(seconds) and not sleepers(f"{seconds}.5"))
+    until(lambda: ended(family) and not sleepers(seconds) and not sleepers(f"{seconds}.5"))
 
 
 @linux_only
@@ -112,7 +103,7 @@ def test_nothing_outlives_a_killed_worker_and_the_next_notebook_runs(project, wa
     parent, family = waiting
     [worker] = psutil.Process(parent.pid).children()
     worker.kill()
-    _, said = parent.communicate(timeout=LIMIT)
+    _, said = parent.communicate(timeout=FAR)
     assert parent.returncode == 1
     assert (
         "01_waits failed in code cell [1]: its process ended with code -9 before the notebook did"
@@ -148,4 +139,4 @@ def test_what_a_killed_worker_left_ends_before_another_begins_on_the_same_spec(t
         assert other.poll() is None
     finally:
         other.kill()
-        mine.wait(timeout=LIMIT), other.wait(timeout=LIMIT)
+        mine.wait(timeout=FAR), other.wait(timeout=FAR)

@@ -7,13 +7,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from waiting import FAR
 
 from ppkit.runner import batch, environment, run_folder, worker
 from ppkit.runner.worker import Children
 
 pytestmark = pytest.mark.processes
 
-LIMIT = 600  # seconds, far beyond any machine
 MB, GB = environment.MB, environment.GB
 linux_only = pytest.mark.skipif(
     sys.platform != "linux", reason="elsewhere shared pages count in each process"
@@ -44,7 +44,7 @@ def test_the_memory_of_a_tree_counts_every_process_and_a_shared_page_once(how, a
             parent.stdout.readline()
         assert at_least * MB <= environment.memory_of(parent.pid) < below * MB
     finally:
-        parent.communicate(timeout=LIMIT)
+        parent.communicate(timeout=FAR)
     assert environment.memory_of(parent.pid) == 0
 
 

@@ -16,6 +16,26 @@ def test_text_and_bytes_take_the_name_and_leave_nothing_beside_it(tmp_path):
         assert path.read_bytes() == stored and os.listdir(tmp_path) == ["a.json"]
 
 
+def test_a_folder_or_a_link_takes_the_name_whole_and_what_fails_half_way_is_gone(tmp_path):
+    folder, link = tmp_path / "pages", tmp_path / "latest"
+    with pytest.raises(OSError, match="full"), whole(folder) as part:
+        part.mkdir()
+        (part / "a.html").write_text("half")
+        raise OSError("full")
+    assert os.listdir(tmp_path) == []
+    with whole(folder) as part:
+        part.mkdir()
+        (part / "a.html").write_text("a")
+    for target in ("elsewhere", "pages"):
+        with whole(link) as part:
+            part.symlink_to(target)
+    with pytest.raises(KeyboardInterrupt), whole(link) as part:
+        part.symlink_to("pages")
+        raise KeyboardInterrupt
+    assert os.readlink(link) == "pages" and (link / "a.html").read_text() == "a"
+    assert sorted(os.listdir(tmp_path)) == ["latest", "pages"]
+
+
 def test_who_may_read_a_new_file_is_the_caller_s_choice(tmp_path):
     write_whole(tmp_path / "secret", b"", mode=0o600)
     assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600

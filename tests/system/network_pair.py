@@ -89,14 +89,13 @@ class Wire:
         _end(self._listening)
 
     def _accept(self):
-        host, port = self._to.split(":")
         while True:
             try:
                 near = self._listening.accept()[0]
             except OSError:
                 return
             try:
-                far = socket.create_connection((host, int(port))) if self._whole else None
+                far = socket.create_connection(addresses.parse(self._to)) if self._whole else None
             except OSError:
                 far = None
             self._open += [near, *([far] if far else [])]
