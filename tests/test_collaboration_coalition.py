@@ -292,12 +292,18 @@ def test_by_noise_alone_nothing_beats_training_alone():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: best_coalition([1, 2], [1.0]), "one epsilon an owner"),
-        (lambda: best_coalition([], []), "one epsilon an owner"),
-        (lambda: best_coalition([1, 0], [1.0, 1.0]), ">= 1 records, got 0"),
-        (lambda: best_coalition([1, np.nan], [1.0, 1.0]), ">= 1 records, got nan"),
-        (lambda: best_coalition([1, 2], [1.0, 0.0]), "epsilon must be > 0, got 0"),
-        (lambda: best_coalition([1, 2], [1.0, np.nan]), "epsilon must be > 0, got nan"),
+        (lambda: best_coalition([1, 2], [1.0]), "one entry per owner"),
+        (lambda: best_coalition([], []), "one entry per owner"),
+        (
+            lambda: best_coalition([1, 0], [1.0, 1.0]),
+            r"n_records must be numbers >= 1, got \[1.0, 0.0\]",
+        ),
+        (
+            lambda: best_coalition([1, np.nan], [1.0, 1.0]),
+            r"n_records must be numbers >= 1, got \[1.0, nan\]",
+        ),
+        (lambda: best_coalition([1, 2], [1.0, 0.0]), "epsilons must be > 0, got 0"),
+        (lambda: best_coalition([1, 2], [1.0, np.nan]), "epsilons must be > 0, got nan"),
         (
             lambda: best_coalition([1, 2], [1.0, 1.0], method="greedy"),
             "exact, sorted, got 'greedy'",
@@ -317,7 +323,7 @@ def test_by_noise_alone_nothing_beats_training_alone():
             "estimation must be a finite number >= 0, got inf",
         ),
         (lambda: best_coalition([1, 2], [1.0, 1.0], noise=0), "not both be 0"),
-        (lambda: price_in_records([1], [1.0], epsilon=-2), "epsilon must be > 0, got -2"),
+        (lambda: price_in_records([1], [1.0], epsilon=-2), "epsilons must be > 0, got -2"),
         (lambda: own_view([1], [1.0], 0), "two owners or more, got 1"),
         (lambda: own_view([1, 1], [1.0, 1.0], -1), "owner must be a whole number >= 0, got -1"),
         (lambda: own_view([1, 1], [1.0, 1.0], 2), "owner must be below 2, .* got 2"),

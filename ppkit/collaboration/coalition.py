@@ -310,7 +310,7 @@ def _subsets(values):
 
 def _checked(n_records, epsilons) -> tuple[np.ndarray, np.ndarray]:
     """Records as float64 and 1/eps^2, one of each an owner."""
-    n, epsilons = settings(n_records, epsilons, shares=True)
+    n, epsilons = settings(n_records, epsilons, whole=False)
     if n.ndim != 1 or n.shape != epsilons.shape:
         raise ValueError(
             f"needs one epsilon an owner, got {epsilons.shape} epsilons for {n.shape} numbers of "

@@ -171,11 +171,9 @@ def clip_records(X, *, l1_bound: float, constant: bool = False) -> np.ndarray:
     return clipped
 
 
-def settings(
-    n_records, epsilons, kappa=1, *, shares: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
+def settings(n_records, epsilons, kappa=1, *, whole: bool = True) -> tuple[np.ndarray, np.ndarray]:
     """n_records and epsilons as float64 arrays (..., N), one entry per owner; ValueError in one
-    sentence if they, or kappa, are odd.  shares: numbers of records need not be whole."""
+    sentence if they, or kappa, are odd.  whole: whether numbers of records must be."""
     n, budgets = (
         np.atleast_1d(np.asarray(n_records, dtype=float)),
         np.atleast_1d(np.asarray(epsilons, dtype=float)),
@@ -185,8 +183,8 @@ def settings(
             "n_records and epsilons must have one entry per owner, "
             f"got shapes {n.shape} and {budgets.shape}"
         )
-    if not (np.isfinite(n).all() and (n >= 1).all() and (shares or (n == np.floor(n)).all())):
-        kind = "numbers" if shares else "whole numbers"
+    if not (np.isfinite(n).all() and (n >= 1).all() and (not whole or (n == np.floor(n)).all())):
+        kind = "whole numbers" if whole else "numbers"
         raise ValueError(f"n_records must be {kind} >= 1, got {n.tolist()}")
     if not (budgets > 0).all():
         raise ValueError(f"epsilons must be > 0, got {budgets[~(budgets > 0)][0]}")

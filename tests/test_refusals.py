@@ -1,0 +1,64 @@
+"""What is refused, and that the sentence names the setting, what is accepted and the value."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from ppkit.refusals import ACCEPTED, binary, finite, must_be, one_of
+
+FITS = {
+    "> 0": (1e-300, math.inf),
+    ">= 0": (0, math.inf),
+    "a finite number > 0": (np.float32(1e-30), 1e300),
+    "a finite number >= 0": (0.0, np.int64(3)),
+    "in (0, 1)": (1e-9, 1 - 1e-9),
+    "in (0, 1]": (1e-9, 1),
+    "in [0, 1)": (0, 0.5),
+    "a whole number >= 0": (0, 7.0),
+    "a whole number >= 1": (1, np.float64(10)),
+    "a whole number >= 2": (2, 10**9),
+}
+ODD = {
+    "> 0": (0, -1.0),
+    ">= 0": (-1e-300,),
+    "a finite number > 0": (0, math.inf),
+    "a finite number >= 0": (-1, math.inf),
+    "in (0, 1)": (0, 1, math.inf),
+    "in (0, 1]": (0, 1.1),
+    "in [0, 1)": (-0.1, 1),
+    "a whole number >= 0": (-1, 0.5, math.inf),
+    "a whole number >= 1": (0, 2.5, math.inf),
+    "a whole number >= 2": (1, 2.5, -math.inf),
+}
+
+
+@pytest.mark.parametrize("accepted", ACCEPTED)
+def test_every_kind_of_number_at_its_ends(accepted):
+    must_be(accepted, **{f"n{i}": value for i, value in enumerate(FITS[accepted])})
+    for value in (*ODD[accepted], math.nan, True, None, "1", [1]):
+        with pytest.raises(ValueError) as refused:
+            must_be(accepted, right=FITS[accepted][0], wrong=value)
+        shown = value if type(value) in (int, float) else repr(value)
+        assert str(refused.value) == f"wrong must be {accepted}, got {shown}"
+
+
+def test_one_of_takes_no_true_for_1():
+    one_of((1, 2), algorithm=2)
+    for value in (True, 3, "2"):
+        with pytest.raises(ValueError, match=f"^algorithm must be one of 1, 2, got {value!r}$"):
+            one_of((1, 2), algorithm=value)
+
+
+@pytest.mark.parametrize("kind", [np.array, torch.tensor])
+def test_arrays_and_tensors_are_looked_through(kind):
+    finite(X=kind([1e38, 1e38, 3e38]), y=kind([0, 1]))
+    binary(y=kind([0, 1, 1]), bits=kind([0.0, 1.0]))
+    for bad in ([1.0, math.nan], [math.inf, 0.0]):
+        with pytest.raises(ValueError, match="^X must be finite, got 1 of 2 values that are NaN"):
+            finite(X=kind(bad))
+    with pytest.raises(ValueError, match="got 2 of 2 values"):
+        finite(X=kind([math.inf, -math.inf]))
+    with pytest.raises(ValueError, match="^labels must be 0 or 1, got 2$"):
+        binary(labels=kind([0, 2, 1]))
