@@ -1,13 +1,12 @@
-"""Budgets that hold for the top-n uploads of wang2018: composed on the shared sample first, then
-amplified.
+"""Budgets that hold for the top-n uploads of wang2018: composed on the shared sample first,
+then amplified.
 
 Every number is an upper bound, "a budget that holds", not "the cost"; `ppkit.audit` has lower
 bounds beside it.
 
 Renyi divergences are in nats. A curve is a function of orders alpha > 1 that bounds D_alpha in both
-directions.
-Log-moments are K(alpha) = (alpha - 1) D_alpha = ln E_Q[(P / Q)^alpha]: convex in alpha, 0 at alpha
-= 1, and they add up over rounds.
+directions. Log-moments are K(alpha) = (alpha - 1) D_alpha = ln E_Q[(P / Q)^alpha]:
+convex in alpha, 0 at alpha = 1, and they add up over rounds.
 """
 
 import functools
@@ -59,13 +58,13 @@ def valid_budget(
 ) -> Budget:
     """The smallest budget that we can prove for `n_rounds` uploads of one participant.
 
-    epsilon: > 0; the noise scale is sensitivity / epsilon (sensitivity 2 B on the sum of clipped
-    gradients).
-    mechanism: "gumbel", "laplace" or "laplace_signed_values" (ppkit.mechanisms).  neighbouring:
-    "add_remove" or "replace_one".  sample_rate: q in (0, 1], Poisson, a fresh sample each round,
-    ONE sample for the n selections.
-    n_uploads: n, n_parameters: d, 1 <= n <= d.  delta: in (0, q).  n_rounds: >= 1, this
-    participant's uploads.
+    epsilon: > 0; the noise scale is sensitivity / epsilon
+    (sensitivity 2 B on the sum of clipped gradients).
+    mechanism: "gumbel", "laplace" or "laplace_signed_values" (ppkit.mechanisms).
+    neighbouring: "add_remove" or "replace_one".  sample_rate: q in (0, 1], Poisson, a fresh sample
+    each round, ONE sample for the n selections.
+    n_uploads: n, n_parameters: d, 1 <= n <= d.  delta: in (0, q).
+    n_rounds: >= 1, this participant's uploads.
     rows_per_unit: k >= 1, the rows that the protected thing touches (one transaction, one account).
     Returns a Budget; its delta is 0 where the pure bound is the best.  ValueError if an argument is
     out of range.
@@ -113,34 +112,35 @@ def budgets(
     - KOV (Kairouz, Oh, Viswanath): Gumbel as 2 n mechanisms of w / 2. A selection whose log-ratios
       lie in an interval of length w is dominated by a response with log-ratios t and t - w; that
       one has
-      delta(E) = (e^w - e^t)(1 - e^(E - t)) / (e^w - 1) <= (e^w - e^E) / (1 + e^(w/2))^2, which is
-      two (w/2)-randomised
-      responses: put W = e^(w - E), the claim is (sqrt(W) - 1) / (sqrt(W) + 1) = tanh((w - E) / 4)
-      <= tanh(w / 4).
+          delta(E) = (e^w - e^t)(1 - e^(E - t)) / (e^w - 1)
+                   <= (e^w - e^E) / (1 + e^(w/2))^2,
+      which is two (w/2)-randomised responses: put W = e^(w - E), the claim is
+          (sqrt(W) - 1) / (sqrt(W) + 1) = tanh((w - E) / 4) <= tanh(w / 4).
       Laplace as post-processing of d releases of w / 2.
     - Renyi: Gumbel n w^2 / 8-zCDP, Laplace d releases, `bounded_range_curve` and `laplace_curve`.
     Then sampling, M(S) the upload on the sample, x the record:
     - add/remove: (E, delta / q) becomes (ln(1 + q (e^E - 1)), delta).
-    - replace-one x -> x', "joint convexity": the same formula with the replace-one E. With e^E' = 1
-      + q (e^E - 1) and beta = e^(E' - E), H_E'((1-q) M(S) + q M(S+x), (1-q) M(S) + q M(S+x')) = q
-      H_E(M(S+x), (1-beta) M(S) + beta M(S+x')) (Balle, Barthe, Gaboardi 2018), and M(S+x) is within
-      (E, delta / q) of both, adding being no dearer than replacing.
-    - replace-one, "floor": the other side is at least (1 - q) M(S). So P(O) - e^E' P'(O) <=
-      q M(S+x)(O) - (e^E' - 1)(1 - q) M(S)(O) <= q delta' if e^E' = 1 + q / (1 - q) e^E with the
-      ADD/REMOVE (E, delta').
-      For small q replacing costs hardly more than adding, a quarter of the zCDP and not four times
-      of it.
-    - pure replace-one: the ratio is at most (1 - q + q e^E) / (1 - q + q e^-E), E of add/remove; it
-      is attained.
+    - replace-one x -> x', "joint convexity": the same formula with the replace-one E.
+      With e^E' = 1 + q (e^E - 1) and beta = e^(E' - E),
+          H_E'((1-q) M(S) + q M(S+x), (1-q) M(S) + q M(S+x'))
+          = q H_E(M(S+x), (1-beta) M(S) + beta M(S+x'))
+      (Balle, Barthe, Gaboardi 2018), and M(S+x) is within (E, delta / q) of both, adding being no
+      dearer than replacing.
+    - replace-one, "floor": the other side is at least (1 - q) M(S). So
+          P(O) - e^E' P'(O) <= q M(S+x)(O) - (e^E' - 1)(1 - q) M(S)(O) <= q delta'
+      if e^E' = 1 + q / (1 - q) e^E with the ADD/REMOVE (E, delta').
+      For small q replacing costs hardly more than adding,
+      a quarter of the zCDP and not four times of it.
+    - pure replace-one: the ratio is at most (1 - q + q e^E) / (1 - q + q e^-E), E of add/remove;
+      it is attained.
     Then rounds: basic, KOV over rounds with half of delta, or log-moments of the sampled upload
     (sampled_log_moments) added up, or Renyi without any gain from sampling.
     k rows at once are one record that moves a score k times as far and is sampled, in part or
-    whole, with chance
-    1 - (1 - q)^k: all of the above holds for k epsilon and that rate. Or: more than m of them are
-    sampled with chance tau a round; given not, m epsilon will do; then delta grows by n_rounds tau,
-    epsilon by -n_rounds ln(1 - tau).
-    Or one row after the other: (E, delta') for one is (k E, delta' (e^(k E) - 1) / (e^E - 1)) for
-    k.
+    whole, with chance 1 - (1 - q)^k: all of the above holds for k epsilon and that rate.
+    Or: more than m of them are sampled with chance tau a round; given not, m epsilon will do; then
+    delta grows by n_rounds tau, epsilon by -n_rounds ln(1 - tau).
+    Or one row after the other:
+    (E, delta') for one is (k E, delta' (e^(k E) - 1) / (e^E - 1)) for k.
     """
     _checked(
         epsilon,
@@ -224,11 +224,11 @@ def _bounds(
 
 
 def kov_epsilon(epsilon: float, k: int, delta: float) -> float:
-    """Smallest E such that k adaptive epsilon-DP mechanisms are together (E, delta)-DP: the optimal
-    composition.
+    """Smallest E such that k adaptive epsilon-DP mechanisms are together (E, delta)-DP:
+    the optimal composition.
 
-    delta(E) = sum over l with (k - 2 l) epsilon > E of C(k, l) (e^((k - l) epsilon) - e^(E + l
-    epsilon)) / (1 + e^epsilon)^k
+    delta(E) = sum over l with (k - 2 l) epsilon > E of
+               C(k, l) (e^((k - l) epsilon) - e^(E + l epsilon)) / (1 + e^epsilon)^k
     epsilon: >= 0.  k: >= 1.  delta: in (0, 1).  The sum is linear in e^E between its corners and is
     solved there: no grid.
     Source: Kairouz, Oh and Viswanath (2015), Theorem 3.3.
@@ -337,8 +337,8 @@ def bounded_range_curve(width: float, n_selections: int) -> Curve:
     """D_alpha <= alpha n width^2 / 8 for n adaptive selections whose log-ratios lie in an interval
     of length `width`.
 
-    width: > 0.  n_selections: n >= 1.  Source: Cesar and Rogers (2021): bounded range is (width^2 /
-    8)-zCDP.
+    width: > 0.  n_selections: n >= 1.
+    Source: Cesar and Rogers (2021): bounded range is (width^2 / 8)-zCDP.
     """
     return lambda orders: orders * (n_selections * width**2 / 8)
 
@@ -347,8 +347,8 @@ def laplace_curve(shift: float, n_values: int) -> Curve:
     """D_alpha of n Laplace releases whose values each move by at most `shift` noise scales; exact
     where all do.
 
-    D_alpha = n / (alpha - 1) ln(alpha / (2 alpha - 1) e^((alpha - 1) shift) + (alpha - 1) / (2
-    alpha - 1) e^(-alpha shift))
+    D_alpha = n / (alpha - 1) ln(alpha / (2 alpha - 1) e^((alpha - 1) shift)
+                                 + (alpha - 1) / (2 alpha - 1) e^(-alpha shift))
     shift: > 0.  n_values: n >= 1.  Source: Mironov (2017), Table II.
     """
 
@@ -367,8 +367,8 @@ def laplace_curve(shift: float, n_values: int) -> Curve:
 def to_epsilon(orders: np.ndarray, log_moments: np.ndarray, delta: float) -> float:
     """Smallest epsilon that the log-moments give at `delta`.
 
-    min over alpha of (K(alpha) - ln delta - ln alpha) / (alpha - 1) + ln(1 - 1 / alpha), and at
-    least 0
+    min over alpha of (K(alpha) - ln delta - ln alpha) / (alpha - 1) + ln(1 - 1 / alpha),
+    and at least 0
     orders, log_moments: (m,), alpha > 1.  delta: in (0, 1).  Every order is valid, so a coarse grid
     is only looser.
     Source: Canonne, Kamath and Steinke (2020), Proposition 12.
@@ -385,22 +385,22 @@ def curve_epsilon(curve: Curve, delta: float, n_rounds: int = 1) -> float:
 def sampled_log_moments(curve: Curve, sample_rate: float, neighbouring: str) -> np.ndarray:
     """Upper bounds on K(alpha) at ORDERS for an upload computed on ONE Poisson sample.
 
-    curve: add/remove curve of the upload before sampling.  sample_rate: q in (0, 1).  Returns
-    (len(ORDERS),), >= 0.
-    Guarantee: for any mechanism with that curve, both directions, neighbouring "add_remove" or
-    "replace_one".
+    curve: add/remove curve of the upload before sampling.  sample_rate: q in (0, 1).
+    Returns (len(ORDERS),), >= 0.
+    Guarantee: for any mechanism with that curve, both directions,
+    neighbouring "add_remove" or "replace_one".
     Proof. Write M0 for the upload without the record, a = M1 / M0 for its ratio with it (x in,
-    given the rest of the sample); by joint convexity one sample of the rest is enough. Let c(alpha)
-    = (1 - q)^(1 - alpha) - 1 - (alpha - 1) q.
+    given the rest of the sample); by joint convexity one sample of the rest is enough.
+    Let c(alpha) = (1 - q)^(1 - alpha) - 1 - (alpha - 1) q.
     (1) With the record against without: E[(1 - q + q a)^alpha], expanded by the binomial theorem:
-    `forth`, exact.
+        `forth`, exact.
     (2) Without against with: E[f(a)], f(a) = (1 - q + q a)^(1 - alpha). Its second-order remainder
-        at a = 1, divided by (a - 1)^2, falls in a, so is at most its value at a = 0: E f <= 1 +
-        c(alpha) chi2, chi2 = E(a - 1)^2; also f <= (1 - q)^(1 - alpha): `back`.
-    (3) Replace-one, ratios a and b: E[(1 - q + q a)^alpha f(b)] is at most forth * (1 - q)^(1 -
-        alpha), and at most forth * back + sqrt(Var (1 - q + q a)^alpha  Var f(b)) by
-        Cauchy-Schwarz; both means are >= 1, so the variances are at most forth(2 alpha) - 1 and
-        back(2 alpha - 1) - 1.
+        at a = 1, divided by (a - 1)^2, falls in a, so is at most its value at a = 0:
+        E f <= 1 + c(alpha) chi2, chi2 = E(a - 1)^2; also f <= (1 - q)^(1 - alpha): `back`.
+    (3) Replace-one, ratios a and b: E[(1 - q + q a)^alpha f(b)] is at most
+        forth * (1 - q)^(1 - alpha), and at most
+        forth * back + sqrt(Var (1 - q + q a)^alpha  Var f(b)) by Cauchy-Schwarz; both means are
+        >= 1, so the variances are at most forth(2 alpha) - 1 and back(2 alpha - 1) - 1.
     Source: (1) as in Mironov, Talwar and Zhang (2019); (2) and (3) are ours, checked against
     enumeration in the tests.
     """
@@ -536,8 +536,8 @@ def _log_expm1(values):
 
 
 def _binomial_excess(pieces, q, factor):
-    """ln(E[(1 - q + q a)^alpha] - 1) at alpha = factor * ORDERS[1:]: binomial weights times E[a^l]
-    - 1, no cancellation."""
+    """ln(E[(1 - q + q a)^alpha] - 1) at alpha = factor * ORDERS[1:]:
+    binomial weights times E[a^l] - 1, no cancellation."""
     rows, columns, binomial, starts = _binomials(factor)
     terms = binomial + (rows - columns) * np.log1p(-q) + columns * np.log(q) + pieces[columns]
     peak = np.maximum.reduceat(terms, starts)
@@ -547,8 +547,8 @@ def _binomial_excess(pieces, q, factor):
 
 @functools.cache
 def _binomials(factor):
-    """For every alpha = factor * ORDERS[1:], one after the other: alpha, l = 2 ... alpha, ln
-    C(alpha, l), and the starts."""
+    """For every alpha = factor * ORDERS[1:], one after the other:
+    alpha, l = 2 ... alpha, ln C(alpha, l), and the starts."""
     orders = factor * ORDERS[1:]
     rows = np.repeat(orders, orders - 1)
     columns = np.concatenate([np.arange(2, order + 1) for order in orders])

@@ -36,14 +36,13 @@ def exact_top_n(
     record against none:
     add/remove ln(1 - q + q e^r); replace-one ln(1 - q + q e^r) - ln(1 - q + q e^r').
 
-    epsilon: > 0.  sample_rate: q in (0, 1].  n, d: 1 <= n <= d.  neighbouring: "add_remove" or
-    "replace_one".
+    epsilon: > 0.  sample_rate: q in (0, 1].  n, d: 1 <= n <= d.
+    neighbouring: "add_remove" or "replace_one".
     mechanism: "laplace" or "gumbel".  sampling: "poisson", or "fixed_size" (replace-one only: the
     share q of the rows, without replacement; a sample without x then holds some other row, at worst
-    the twin of x':
-    ln(1 - q + q e^(r - r'))).
-    Returns the attained epsilon, > 0; the suprema are min(2 n, d) epsilon / 2 (Laplace) and n
-    epsilon (Gumbel) for r.
+    the twin of x': ln(1 - q + q e^(r - r'))).
+    Returns the attained epsilon, > 0; the suprema are min(2 n, d) epsilon / 2 (Laplace) and
+    n epsilon (Gumbel) for r.
     Source: counter-example to wang2018, Theorem 4.2, by one-dimensional quadrature (Laplace) or in
     closed form (Gumbel).
 
@@ -87,8 +86,8 @@ def sign_count(
     is chosen; the chance of that (a binomial tail) is given away; at n = d all are chosen, and the
     chance of + is 1 - e^(-epsilon / 2) / 2.
 
-    Arguments as in `accounting.valid_budget`; delta may be 0: then the event is "all n signs are
-    +".
+    Arguments as in `accounting.valid_budget`; delta may be 0:
+    then the event is "all n signs are +".
     Returns the largest E with sum_k (P(k) - e^E P'(k))_+ >= delta, or 0.
     Source: counter-example to wang2018, Table I.
 
@@ -176,13 +175,13 @@ def returned_values(epsilon: float, *, n_parameters: int) -> float:
 
 
 def laplace_l2(epsilon: float, *, n_parameters: int) -> float:
-    """Epsilon that Laplace noise attains when its scale is (l2 sensitivity) / epsilon: sqrt(d)
-    epsilon.
+    """Epsilon that Laplace noise attains when its scale is (l2 sensitivity) / epsilon:
+    sqrt(d) epsilon.
 
-    The record moves each of d values by S / sqrt(d), an l2 distance of S; every value is seen below
-    both means.
-    epsilon: > 0.  n_parameters: d >= 1.  Source: counter-example to wang2018, Definitions 2.2 and
-    2.3.
+    The record moves each of d values by S / sqrt(d), an l2 distance of S;
+    every value is seen below both means.
+    epsilon: > 0.  n_parameters: d >= 1.
+    Source: counter-example to wang2018, Definitions 2.2 and 2.3.
 
     >>> round(laplace_l2(1.0, n_parameters=100), 12)
     10.0
@@ -193,13 +192,13 @@ def laplace_l2(epsilon: float, *, n_parameters: int) -> float:
 
 
 def selection_probability(magnitudes) -> np.ndarray:
-    """Exact chances that each |g_i| + Laplace noise is the largest: P_i = int f(t - v_i) prod_(j !=
-    i) F(t - v_j) dt.
+    """Exact chances that each |g_i| + Laplace noise is the largest:
+    P_i = int f(t - v_i) prod_(j != i) F(t - v_j) dt.
 
     magnitudes: (d,) v_i = |g_i| epsilon / lambda, finite, d >= 2.  Returns (d,), summing to 1 up to
     quadrature error 1e-10.
-    Source: the exact side of wang2018, Theorem 4.3; `dpstgd.selection_probability_product` is the
-    paper's.
+    Source: the exact side of wang2018, Theorem 4.3;
+    `dpstgd.selection_probability_product` is the paper's.
 
     >>> float(selection_probability([1.0] + [0.0] * 9)[0].round(3))
     0.257
@@ -254,12 +253,12 @@ def empirical_epsilon(
 
 
 def _laplace_log_chance(shift, n, d, height=60.0):
-    """ln P(event) up to a constant, the first n pushed by `shift`, the others from `height` down by
-    it.
+    """ln P(event) up to a constant, the first n pushed by `shift`,
+    the others from `height` down by it.
 
     Far below 0, P(noisy > t) = e^(shift - t) times a constant for t >= 0. The others' largest
-    |noisy| has distribution F(t)^(d - n), so by parts P = e^(n shift) n int_0^inf e^(-n t) F(t)^(d
-    - n) dt.
+    |noisy| has distribution F(t)^(d - n), so by parts
+        P = e^(n shift) n int_0^inf e^(-n t) F(t)^(d - n) dt.
     """
     if n == d:
         return n * shift

@@ -155,9 +155,9 @@ class DPOptimizer:
         """Put the clipped, noised and averaged gradient into .grad, in place of loss.backward().
 
         model: any module that has the optimiser's parameters and that torch.func.vmap can follow.
-        X: (N, ...), y:
-        (N, ...); consecutive records form a microbatch.  loss: function of a microbatch's outputs
-        and y that returns its mean loss; None is `models.classification_loss`.
+        X: (N, ...), y: (N, ...); consecutive records form a microbatch.
+        loss: function of a microbatch's outputs and y that returns its mean loss;
+        None is `models.classification_loss`.
         .grad is overwritten with new tensors, so one that was kept stays as it was.  nn.Sequential
         of Linear and ReLU with the default loss takes closed forms (`ppkit.gradients`); everything
         else, one vectorised autograd pass over the microbatches.
@@ -274,20 +274,20 @@ def epsilon_for_fixed_batches(
     n_rounds: int,
     discretisation: float = 1e-4,
 ) -> float:
-    """Total epsilon of n_rounds uploads, each on batch_size of n_records drawn anew without
-    replacement.
+    """Total epsilon of n_rounds uploads, each on batch_size
+    of n_records drawn anew without replacement.
 
     delta_1(eps) = q delta_G(ln(1 + (e^eps - 1) / q)) for eps >= 0,    q = batch_size / n_records,
 
-    delta_G the Gaussian's at sensitivity 2C; replace-one is symmetric, which gives eps < 0, and
-    dp_accounting composes.
-    noise_multiplier: > 0.  delta: in (0, 1).  1 <= batch_size <= n_records, both public.  n_rounds:
-    >= 1.
-    discretisation: as in `epsilon_for`.  Returns epsilon >= 0.  ValueError if an argument is out of
-    range.
+    delta_G the Gaussian's at sensitivity 2C; replace-one is symmetric, which gives eps < 0,
+    and dp_accounting composes.
+    noise_multiplier: > 0.  delta: in (0, 1).  1 <= batch_size <= n_records, both public.
+    n_rounds: >= 1.
+    discretisation: as in `epsilon_for`.  Returns epsilon >= 0.
+    ValueError if an argument is out of range.
     Guarantee: (epsilon, delta)-DP, replace-one, microbatches of any size.
-    Source: Balle, Barthe and Gaboardi 2018, Theorem 9; composed as a dominating pair (Zhu, Dong and
-    Wang 2022).
+    Source: Balle, Barthe and Gaboardi 2018, Theorem 9; composed as a dominating pair
+    (Zhu, Dong and Wang 2022).
     Departs from dp_accounting's RdpAccountant: it is looser, and under REPLACE_ONE it takes the
     sensitivity for C, so that it has to be given noise_multiplier / 2.
 
@@ -325,21 +325,21 @@ def epsilon_for_epochs(
     neighbouring: str = "replace_one",
     microbatch_size: int = 1,
 ) -> float:
-    """Total epsilon of n_epochs passes over shuffled batches, which TensorFlow Privacy's tutorials
-    run.
+    """Total epsilon of n_epochs passes over shuffled batches,
+    which TensorFlow Privacy's tutorials run.
 
-    A record is in at most one batch an epoch, so this is the Gaussian mechanism at noise_multiplier
-    / sqrt(n_epochs) (over 2 where one record moves 2C), whatever the batch size, and even if the
-    order is known.
+    A record is in at most one batch an epoch, so this is the Gaussian mechanism at
+    noise_multiplier / sqrt(n_epochs) (over 2 where one record moves 2C), whatever the batch size,
+    and even if the order is known.
     noise_multiplier: > 0.  delta: in (0, 1).  n_epochs: >= 1, a part of an epoch counted whole.
     neighbouring: "replace_one", or "zero_out": the record's gradient is replaced by 0 and its place
     kept (add/remove would move all records behind it into other batches).  microbatch_size: k >= 1;
     above 1 both cost the same.
-    Returns epsilon >= 0, exact for the Gaussian mechanism.  ValueError if an argument is out of
-    range.
+    Returns epsilon >= 0, exact for the Gaussian mechanism.
+    ValueError if an argument is out of range.
     Guarantee: (epsilon, delta)-DP.  The tutorials price these batches as Poisson ones, which can be
-    far below what an attacker attains (Chua et al. 2024); what shuffling does gain is not claimed
-    here.
+    far below what an attacker attains (Chua et al. 2024);
+    what shuffling does gain is not claimed here.
     Source: dp_accounting.get_epsilon_gaussian (Balle and Wang 2018).
 
     >>> round(epsilon_for_epochs(2.0, delta=1e-6, n_epochs=1, neighbouring="zero_out"), 2)

@@ -57,8 +57,8 @@ def log_loss(y, logit) -> float:
 
     1/N sum_i log(1 + exp(z_i)) - y_i z_i
 
-    y: (N,) labels in {0, 1}, N >= 1.  logit: (N,) finite z = log(p / (1 - p)).  Returns nats a row,
-    >= 0.
+    y: (N,) labels in {0, 1}, N >= 1.  logit: (N,) finite z = log(p / (1 - p)).
+    Returns nats a row, >= 0.
     ValueError if a logit is not finite or N is 0.
 
     >>> round(log_loss([0, 1], [0.0, 0.0]), 4)
@@ -224,11 +224,11 @@ def difference_halfwidth(
     """Half the width of a 95% interval of the mean over seeds of `difference`: test rows and seeds
     could both be others.
 
-    1.96 sqrt(s_rows^2 + s_seeds^2 / S),    s_rows: of the first pair's difference over n_draws
-    bootstraps within labels
+    1.96 sqrt(s_rows^2 + s_seeds^2 / S),
+        s_rows: of the first pair's difference over n_draws bootstraps within labels
 
-    pairs: S >= 1 pairs of log-odds, one a seed; with S = 1 the seeds' part is left out.  n_draws:
-    >= 2.
+    pairs: S >= 1 pairs of log-odds, one a seed; with S = 1 the seeds' part is left out.
+    n_draws: >= 2.
     Returns a number > 0 (at least 1e-6).  ValueError for an unknown score or n_draws < 2.
     """
     must_be("a whole number >= 2", n_draws=n_draws)

@@ -1,12 +1,12 @@
 """Gradients that are bounded per record, without ever storing one gradient per record.
 
-For a Linear layer z = W a + b the gradient of one record's loss is the outer product of two
-vectors,
+For a Linear layer z = W a + b the gradient of one record's loss is
+the outer product of two vectors,
 
     dL/dW = delta a^T,    dL/db = delta,    delta = dL/dz,
 
-so the pairs (a, delta) of a batch, N (I + O) numbers a layer, hold all N per-record gradients of N
-I O numbers.
+so the pairs (a, delta) of a batch, N (I + O) numbers a layer, hold all N per-record gradients
+of N I O numbers.
 One forward and one backward pass give the pairs (`capture`); what is left is to bound and add up:
 
     mean_clipped   every coordinate to [-B, B], then the mean       wang2018, Algorithm 2
@@ -44,8 +44,8 @@ class Pair(NamedTuple):
 
 @torch.no_grad()
 def capture(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor) -> list[Pair]:
-    """The (input, delta) pair of every Linear layer, for the cross-entropy of each record, in one
-    pass.
+    """The (input, delta) pair of every Linear layer, for the cross-entropy of each record,
+    in one pass.
 
     model: nn.Sequential of Linear and ReLU that begins and ends with Linear, logits (N, n_classes);
     a single logit is that of class 1 of two, and its loss the binary cross-entropy (logistic
@@ -53,8 +53,7 @@ def capture(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor) -> list[Pair
     X: (N, F), N >= 1, finite, in the model's dtype.  y: (N,) integer classes 0..n_classes-1.
     Returns one Pair per Linear layer, first layer first; delta is not divided by N.
     ValueError for an empty batch, features that are not finite, labels outside the classes, another
-    kind of model,
-    or a model whose own output is not finite.
+    kind of model, or a model whose own output is not finite.
     """
     layers = _linear_layers(model)
     _check_batch(X, y, layers[0], n_classes=max(2, layers[-1].out_features))
@@ -138,19 +137,19 @@ def mean_plain(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor) -> torch.
 
 
 def group_norms(pairs: list[Pair], group_size: int = 1) -> torch.Tensor:
-    """l2 norm, over all layers together, of the mean gradient of every group of consecutive
-    records.
+    """l2 norm, over all layers together, of the mean gradient of every group
+    of consecutive records.
 
-    ||1/k sum_i g_i||^2 = 1/k^2 sum over layers, i, j of (delta_i . delta_j) (a_i . a_j + 1),   i, j
-    in the group
+    ||1/k sum_i g_i||^2
+        = 1/k^2 sum over layers, i, j of (delta_i . delta_j) (a_i . a_j + 1),   i, j in the group
 
     pairs: from `capture`, N records.  group_size: k >= 1, a divisor of N.
-    Returns (N/k,), in the pairs' dtype; infinite or NaN where the gradient is, or where its square
-    overflows.
+    Returns (N/k,), in the pairs' dtype; infinite or NaN where the gradient is,
+    or where its square overflows.
     For k > 1 a layer takes the cheaper of two ways: the k x k inner products above, or the mean
     gradients themselves, by one batched matrix product.  The inner products can cancel, so they are
-    taken in float64: a norm is wrong by at most about 1e-7 times the largest norm of a record in
-    its group.
+    taken in float64: a norm is wrong by at most about 1e-7 times the largest norm
+    of a record in its group.
     Source: k = 1 is Goodfellow 2015; the inner products are the ghost norm of Li et al. 2022, there
     over a sequence.
     """

@@ -48,19 +48,18 @@ def gumbel_top_n(
 
     Candidates (j, +) and (j, -) score +g_j and -g_j; each gets Gumbel noise of `scale`; the better
     of a coordinate's two competes; the n best coordinates are taken. The better of the two is one
-    Gumbel at
-    scale * logaddexp(g_j / scale, -g_j / scale), and its sign is + with probability 1 / (1 + exp(-2
-    g_j / scale)), independently of the selection: so one draw a coordinate and one a selected sign
-    are enough.
+    Gumbel at scale * logaddexp(g_j / scale, -g_j / scale), and its sign is + with probability
+    1 / (1 + exp(-2 g_j / scale)), independently of the selection: so one draw a coordinate and one
+    a selected sign are enough.
 
     g: (P,) finite floats.  n: 1 <= n <= P.  scale: sensitivity / epsilon, >= 0; 0 means no noise.
     Returns indices (n,) int64, ascending, and signs (n,) int8 in {-1, 0, 1}; 0 only for g_j = 0
     with scale = 0.
     Guarantee: the law of n exponential mechanisms in turn, each with log-ratios inside an interval
-    of length 2 epsilon (replace-one) or epsilon (add/remove): n epsilon^2 / 2-zCDP or n epsilon^2 /
-    8-zCDP, before sampling.
-    Source: not in wang2018: the repair of its Algorithms 2 and 3. Durfee and Rogers (2019),
-    one-shot Gumbel.
+    of length 2 epsilon (replace-one) or epsilon (add/remove): n epsilon^2 / 2-zCDP or
+    n epsilon^2 / 8-zCDP, before sampling.
+    Source: not in wang2018: the repair of its Algorithms 2 and 3.
+    Durfee and Rogers (2019), one-shot Gumbel.
 
     >>> gumbel_top_n([0.1, -3.0, 2.0], 2, scale=0.0, rng=np.random.default_rng(0))
     (array([1, 2]), array([-1,  1], dtype=int8))

@@ -63,18 +63,17 @@ def mlp(
     weight, bias ~ U(-1/sqrt(fan_in), 1/sqrt(fan_in))    (torch's own rule for Linear), or 0
 
     sizes: widths from input to output, at least two, each >= 1.  rng: draws the start; the global
-    generator of
-    torch is not touched.  start: "random", or "zero" (every parameter 0; then the gradient of a
-    ReLU network with
-    a hidden layer is 0 in all parameters but the last bias, and plain SGD never leaves AUC .5).
-    activation: "relu", "sigmoid" or "piecewise" between all layers, or one of them for each hidden
-    layer.
+    generator of torch is not touched.  start: "random", or "zero" (every parameter 0; then the
+    gradient of a ReLU network with a hidden layer is 0 in all parameters but the last bias, and
+    plain SGD never leaves AUC .5).
+    activation: "relu", "sigmoid" or "piecewise" between all layers,
+    or one of them for each hidden layer.
     dtype: torch.float32 or torch.float64.
     Returns an nn.Sequential that maps (N, sizes[0]) to logits (N, sizes[-1]).
     ValueError if sizes, start or activation is not accepted.
     Source: wang2018, section V.B (264-50-20-2, ReLU); Algorithm 1 starts at 0, section III
-    "randomly".  zhou2021, section 6.1: (8, 8) with sigmoid, and (400, 16, 8) with sigmoid, sigmoid,
-    ReLU.
+    "randomly".  zhou2021, section 6.1: (8, 8) with sigmoid,
+    and (400, 16, 8) with sigmoid, sigmoid, ReLU.
 
     >>> n_parameters(mlp((264, 50, 20, 2), rng=torch.Generator().manual_seed(0)))
     14312

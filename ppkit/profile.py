@@ -61,8 +61,7 @@ def of(
     parameters: by name, with PROFILE, SOURCE and SEED among them; a notebook gives its globals().
     sizes: one dict of settings per profile, all with the same names.
     accepted: what each other parameter may be.  One that is called as a setting, N_ROWS as n_rows,
-    takes its place;
-    0 or "" leaves the setting as the profile has it.
+    takes its place; 0 or "" leaves the setting as the profile has it.
     Returns Settings with `.profile` and one attribute a setting.
     ValueError on the first parameter that is not accepted, with its name, its value and what is.
 

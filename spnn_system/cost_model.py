@@ -1,8 +1,9 @@
-"""How long an epoch takes on a network: computing, and what the messages wait for, without sending
-any.
+"""How long an epoch takes on a network: computing, and what the messages wait for,
+without sending any.
 
-    seconds = compute + sum over rounds of 8 (largest bytes on one directed link in the round) /
-    bandwidth + rounds x latency
+    seconds = compute
+        + sum over rounds of 8 (largest bytes on one directed link in the round) / bandwidth
+        + rounds x latency
 
 Every pair of parties has a full-duplex link of its own, so messages of one round on different
 links, or in different directions, travel side by side; the next round waits for the slowest. A
@@ -156,8 +157,8 @@ def epoch_table(
     choices: protocol, form, truncation, value_bits, label_holder, n_outputs.  For protocol "he":
     key_bits, of the server's key (below 2,048 for comparison), and elementwise, one number a
     ciphertext as printed.
-    Returns the columns of `Transcript.table`.  ValueError as SPNN's, or for n_rows or batch below
-    1.
+    Returns the columns of `Transcript.table`.
+    ValueError as SPNN's, or for n_rows or batch below 1.
     """
     numbers = None
     if choices.get("protocol") == "he":

@@ -55,8 +55,8 @@ def replay(
     an unshaped replay of ten steps or more count as computing (in fewer, links are still cold).
 
     table: as of `Transcript.table` or `cost_model.epoch_table`; only its online part is sent.
-    bandwidth: bits per second of each directed link, >= 0; 0: unshaped.  latency: seconds one way,
-    >= 0.
+    bandwidth: bits per second of each directed link, >= 0; 0: unshaped.
+    latency: seconds one way, >= 0.
     log: gets what `Endpoint` logs, one dict a message, those that open the links too (of step 0).
     Returns seconds > 0, 0 if there is nothing to send.  ValueError for numbers that cannot be, and
     what an Endpoint raises.

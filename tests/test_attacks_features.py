@@ -7,8 +7,8 @@ from ppkit.attacks.linking import follow, reconstruct_moved
 
 
 def linear(n=300, d=7, width=3, steps=4, seed=0, noise=0.0):
-    """X, and its views through random thetas: no training, so that rank is d as soon as width *
-    steps >= d."""
+    """X, and its views through random thetas: no training, so that rank is d
+    as soon as width * steps >= d."""
     rng = np.random.default_rng(seed)
     X, thetas = rng.normal(size=(n, d)), rng.normal(size=(steps, d, width))
     return X, [X @ theta + noise * rng.normal(size=(n, width)) for theta in thetas]
@@ -174,8 +174,8 @@ def test_the_last_gradient_is_not_needed():
 
 
 def test_langevin_noise_defeats_least_squares_and_tells_the_inner_products_itself():
-    """400 steps of width 3 are 1,200 draws of covariance 0.01 M: relative error about sqrt(5 /
-    1,200) = .065."""
+    """400 steps of width 3 are 1,200 draws of covariance 0.01 M:
+    relative error about sqrt(5 / 1,200) = .065."""
     X, views, gradients = trained(steps=400, noise_variance=0.01, lr=0.05)
     upper = np.triu_indices(len(X), 1)
 

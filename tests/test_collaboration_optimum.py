@@ -157,8 +157,8 @@ def test_without_a_regulariser_the_box_holds_the_hinge_as_a_linear_program():
 
 @pytest.mark.slow
 def test_a_kink_where_all_records_stand_is_certified():
-    """f = r/2 b^2 + (1 - pi)(1 + b)_+ + pi (1 - b)_+: for a few frauds b = -1 is best, and f = r/2
-    + 2 pi there."""
+    """f = r/2 b^2 + (1 - pi)(1 + b)_+ + pi (1 - b)_+:
+    for a few frauds b = -1 is best, and f = r/2 + 2 pi there."""
     n, frauds = 4000, 8
     y = np.r_[np.ones(frauds), -np.ones(n - frauds)]
     for regularisation in (1e-3, 0.01, 0.5):

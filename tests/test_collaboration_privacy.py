@@ -45,8 +45,8 @@ def neighbours(loss):
 
 @pytest.mark.parametrize("loss", [hinge(0.0), hinge(0.0, 4.0), squared()], ids=str)
 def test_theorem_1_is_attained_exactly_over_all_answers(loss):
-    """All T answers lie beyond both means in every coordinate that moves: log-likelihood ratio T (2
-    Xi / n) / b = epsilon."""
+    """All T answers lie beyond both means in every coordinate that moves:
+    log-likelihood ratio T (2 Xi / n) / b = epsilon."""
     epsilon, T, xi = 0.7, 20, loss.gradient_bound(BOUNDS)
     theta = (
         CORNER if loss.kind == "squared" else np.zeros((2, 1))
@@ -61,8 +61,8 @@ def test_theorem_1_is_attained_exactly_over_all_answers(loss):
 
 @pytest.mark.slow
 def test_empirical_epsilon_is_below_the_promise_and_above_half_of_it():
-    """One answer of `train` (T = 1), event "theta[2] at or beyond what it is without noise": 1/2
-    against e^-epsilon / 2.
+    """One answer of `train` (T = 1), event "theta[2] at or beyond what it is without noise":
+    1/2 against e^-epsilon / 2.
 
     200,000 runs a side. The bound exceeds the truth with chance <= 1e-8 (Clopper-Pearson), and is
     below .8 epsilon only if a count is off by 5%: binomial tails, asserted < 1e-6. A halved
@@ -146,8 +146,8 @@ def test_gaussian_scale_against_dp_accounting(epsilon, delta):
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-6, 1e-5, 3e-5, 1e-3])
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.1])
 def test_gaussian_scale_at_small_epsilon_against_the_exact_curve(epsilon, delta):
-    """T Gaussians are one, mu = sqrt(T) (2 Xi / n) / sigma: delta = F(mu/2 - e/mu) - exp(e) F(-mu/2
-    - e/mu) (Balle, Wang)."""
+    """T Gaussians are one, mu = sqrt(T) (2 Xi / n) / sigma:
+    delta = F(mu/2 - e/mu) - exp(e) F(-mu/2 - e/mu) (Balle, Wang)."""
 
     def exact_delta(log_mu):
         mu = math.exp(log_mu)
@@ -230,8 +230,8 @@ def test_laplace_scale_with_delta_is_never_above_the_pure_one_and_holds(epsilon,
 
 
 def test_an_l1_shift_is_worst_in_one_coordinate():
-    """What `laplace_scale` rests on: (alpha - 1) D_alpha(s) + (alpha - 1) D_alpha(t) <= (alpha - 1)
-    D_alpha(s + t)."""
+    """What `laplace_scale` rests on:
+    (alpha - 1) D_alpha(s) + (alpha - 1) D_alpha(t) <= (alpha - 1) D_alpha(s + t)."""
     orders = 1 + np.logspace(-3, 3, 60)
     for s in np.logspace(-3, 1, 12):
         for t in np.logspace(-3, 1, 12):

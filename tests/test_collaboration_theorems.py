@@ -230,8 +230,8 @@ def test_appendix_c_is_false_in_fractions():
 
 
 def algorithm_2(slope, horizon, step, noise, theta_max=1.0, strong=0.0):
-    """Algorithm 2 on f = strong theta^2/2 + slope theta from theta_max, noise (T,) given:
-    bar[T]."""
+    """Algorithm 2 on f = strong theta^2/2 + slope theta from theta_max,
+    noise (T,) given: bar[T]."""
     theta, bar, h = theta_max, 0.0, 1 / math.sqrt(horizon)
     for k in range(1, horizon):
         bar = (k - 1) / (h + k) * bar + (h + 1) / (h + k) * theta
@@ -300,8 +300,8 @@ def test_algorithm_2s_bound_written_out_and_above_what_happens():
     """The bound from the proof's own sum, with d_k = D^2 throughout, and against |theta - .3| with
     noise, 2,000 runs.
 
-    The mean of 2,000 excesses in [0, 1.3] exceeds its expectation by t with chance <= exp(-2 n
-    t^2/1.3^2) (Hoeffding)."""
+    The mean of 2,000 excesses in [0, 1.3] exceeds its expectation by t with chance
+    <= exp(-2 n t^2/1.3^2) (Hoeffding)."""
     D, G2, c1, T = 2.0, 1.0 + 0.5, 0.4, 30
     zeta = exact_zeta(T - 1, 1 / math.sqrt(T))
     rates = [c1 / math.sqrt(k) for k in range(1, T)]

@@ -295,8 +295,8 @@ def test_the_noise_has_the_promised_law(mechanism, delta, law):
 
 @pytest.mark.slow
 def test_noise_of_different_rounds_and_owners_adds_up():
-    """Gaussian noise, x = 0: theta[T + 1] is normal with variance c1^2 sum 1/k sum (n_l / n)^2
-    sigma_l^2. DKW, 1e-7."""
+    """Gaussian noise, x = 0: theta[T + 1] is normal with variance
+    c1^2 sum 1/k sum (n_l / n)^2 sigma_l^2. DKW, 1e-7."""
     owners, runs, T = (
         (Owner("a", np.zeros((30, 1)), np.ones(30)), Owner("b", np.zeros((90, 1)), np.ones(90))),
         100_000,
@@ -371,8 +371,8 @@ def test_algorithm_1_says_where_it_left_the_box():
 
 @pytest.mark.parametrize("second, stays", [(1.5, False), (1.01, False), (0.99, True)])
 def test_inside_means_within_theta_max(second, stays):
-    """One record (1, 0) of label 1: theta[2] = rho / T^2 exactly; it is asked at k = 2, theta[3] at
-    T = 3 is not."""
+    """One record (1, 0) of label 1: theta[2] = rho / T^2 exactly; it is asked at k = 2,
+    theta[3] at T = 3 is not."""
     owner = Owner("a", np.array([[1.0, 0.0]]), np.ones(1))
     made = trained((owner,), hinge(0.0), (INF,), algorithm=1, horizon=3, step=9 * second * 0.4)
     assert made.inside.tolist() == [stays] * 3

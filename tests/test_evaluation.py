@@ -35,9 +35,8 @@ def test_the_interval_covers_and_is_not_much_too_wide():
     """2,000 test sets of 60 and 400 exponential scores (A = .9): coverage between .92 and .99.
 
     With true coverage .95 the binomial standard error is .0049; .92 and .99 are 6 and 8 of them
-    away, which
-    happens by chance less than 1e-7 of the time; Hanley and McNeil's variance is exact for
-    exponential scores.
+    away, which happens by chance less than 1e-7 of the time; Hanley and McNeil's variance is exact
+    for exponential scores.
     """
     rng = np.random.default_rng(1)
     covered = []

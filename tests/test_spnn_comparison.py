@@ -198,9 +198,9 @@ def test_all_that_a_party_knows_is_uniform_and_independent_of_the_signs(kind, pa
     """Every bit, every two bits together, and every bit beside the three secret ones: unbiased,
     over 20,000 numbers.
 
-    Hoeffding over n independent numbers, and a union bound over M means: P(some |mean| > t) <= 2 M
-    exp(-n t^2 / 2), which is FAILURE at t below (for truly random streams; the seed here is fixed).
-    A mask used for two bits gives a mean of 1.
+    Hoeffding over n independent numbers, and a union bound over M means:
+    P(some |mean| > t) <= 2 M exp(-n t^2 / 2), which is FAILURE at t below (for truly random
+    streams; the seed here is fixed). A mask used for two bits gives a mean of 1.
     """
     x = numbers(n := 20_000)[:n] >> 30
     x[::2] = torch.arange(n // 2) * 17 % (2 * ONE) - ONE
@@ -215,9 +215,8 @@ def test_all_that_a_party_knows_is_uniform_and_independent_of_the_signs(kind, pa
 
 def test_the_simulator_gives_the_same_messages_from_nothing():
     """Semi-honest security: the simulator knows the public sizes only, and what it writes is what
-    the party receives:
-    the same names in the same order, shapes and types, and uniform (the test above), whatever x
-    is."""
+    the party receives: the same names in the same order, shapes and types, and uniform (the test
+    above), whatever x is."""
     n = 64
 
     def simulate(party, rng=Stream.seeded_for_teaching(5)):

@@ -102,9 +102,9 @@ def pass_bound(net, X, dh):
     entry by entry.
 
     G = s'(h) * (W^T (s'(u) * w r)) / n with u = W s(h) + c, v = s(u), r = sigmoid(w v + b) - y.
-    Each factor is bounded (s' <= 1/4, |r| <= 1) and Lipschitz (|s''| <= 1/(6 sqrt 3), sigmoid' <=
-    1/4); a product of three moves by at most the sum of one factor's move times the bounds of the
-    others: a sum over paths, so absolute values of W and w serve.
+    Each factor is bounded (s' <= 1/4, |r| <= 1) and Lipschitz (|s''| <= 1/(6 sqrt 3),
+    sigmoid' <= 1/4); a product of three moves by at most the sum of one factor's move times the
+    bounds of the others: a sum over paths, so absolute values of W and w serve.
     """
     slope, curve = 1 / 4, 1 / (6 * math.sqrt(3))
     W, w = net.hidden[1].weight.detach().abs(), net.output.weight.detach().abs()[0]

@@ -62,8 +62,8 @@ def made(
 
 
 def exact(parts, thetas, *, theta_bits=16):
-    """X theta of the rounded numbers, in Python's whole numbers: an array of ints with 16 +
-    theta_bits fractional bits."""
+    """X theta of the rounded numbers, in Python's whole numbers:
+    an array of ints with 16 + theta_bits fractional bits."""
     X = torch.cat([encode(part) for part in parts], dim=1).numpy().astype(object)
     return X @ torch.cat(
         [encode(theta, fractional_bits=theta_bits) for theta in thetas]
@@ -108,8 +108,8 @@ def test_algorithm_2_is_integer_arithmetic_up_to_the_last_digit(variant):
 
 @pytest.mark.parametrize("k", HOLDERS)
 def test_lean_rounds_the_exact_product_by_at_most_k_halves_and_without_bias(k):
-    """Hoeffding on n errors in [-k/2, k/2] of mean 0: P(|mean| > t) <= 2 exp(-2 n t^2 / k^2) = 1e-9
-    at t."""
+    """Hoeffding on n errors in [-k/2, k/2] of mean 0:
+    P(|mean| > t) <= 2 exp(-2 n t^2 / k^2) = 1e-9 at t."""
     protocol, parts, thetas = made("lean", k, n=4_000, scale=100.0)
     z = exact(parts, thetas, theta_bits=32)
     got = (protocol.forward(slice(None), thetas) * 2**16).long().numpy().astype(object)

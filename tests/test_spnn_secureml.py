@@ -130,13 +130,13 @@ def test_the_clear_nets_loss_has_p_minus_y_for_its_gradient():
 @pytest.mark.parametrize("truncation", ["dealer", "secureml", "floor"])
 @pytest.mark.parametrize("name", NETS)
 def test_forward_and_one_step_stay_within_the_derived_bound(name, truncation):
-    """With u = 2^-17 for what is rounded once and t = 2^-16 (2^-15 for "floor") for what is
-    truncated:
+    """With u = 2^-17 for what is rounded once and t = 2^-16 (2^-15 for "floor")
+    for what is truncated:
 
         e_z <= e_a |theta| + (|a| + e_a) u + u + t        e_f(z) <= e_z, as f moves nothing apart
-        e_delta <= slope (e_delta' |theta|^T + (|delta'| + e_delta') u + t),   where both sides
-        agree on the slope e_theta <= u + lr/|B| (|a|^T e_delta + e_a^T (|delta| + e_delta) + t +
-        2^-16 |gradient|) + t
+        e_delta <= slope (e_delta' |theta|^T + (|delta'| + e_delta') u + t),
+            where both sides agree on the slope
+        e_theta <= u + lr/|B| (|a|^T e_delta + e_a^T (|delta| + e_delta) + t + 2^-16 |gradient|) + t
 
     (rate = lr/|B| is kept to a share 2^-17). Rows where a z lies within e_z of a corner of f are
     left out, few of them.
@@ -283,10 +283,10 @@ def test_no_mask_serves_two_secrets(truncation):
     """Two secrets below 2^24 under one mask, or under a mask and its negative, would differ or add
     up to less than 2^25.
 
-    Among M opened words and their negatives, truly masked, some pair is that close with chance <
-    (2M)^2/2 2^26/2^64 < 1e-4 (the seed is fixed). Inputs, activations, errors, weights and numbers
-    to be compared are all below 2^24 here; products before truncation need not be, and their masks
-    are `TruncationPair`s, which refuse to serve twice.
+    Among M opened words and their negatives, truly masked, some pair is that close with chance
+    < (2M)^2/2 2^26/2^64 < 1e-4 (the seed is fixed). Inputs, activations, errors, weights and
+    numbers to be compared are all below 2^24 here; products before truncation need not be, and
+    their masks are `TruncationPair`s, which refuse to serve twice.
     """
     net, parts, y = problem((3, 2), n=10, widths=(2, 2))
     on_shares = shared(net, parts, y, truncation=truncation, keep="payloads")
@@ -337,8 +337,8 @@ def seen_and_drawn(party, step):
 @pytest.mark.parametrize("party", NAMES)
 def test_no_two_things_that_a_party_knows_are_one_secret_under_one_mask(party):
     """Of any two that it received, drew from its own seed or saw opened, in one shape, the sum and
-    the difference are
-    uniform: chance of a false alarm 1e-9 each (the seed is fixed), some hundreds of them."""
+    the difference are uniform: chance of a false alarm 1e-9 each (the seed is fixed), some hundreds
+    of them."""
     parts = [
         torch.full((2_000, 4), 0.25, dtype=torch.float64),
         torch.full((2_000, 4), -1.0, dtype=torch.float64),

@@ -200,8 +200,8 @@ def test_nothing_dealt_can_be_used_twice(make, use):
 
 
 def test_the_papers_formula_for_party_1_needs_a_minus():
-    """Section 3.3.1 in our copy adds e f on party 1's side, beside shares of a and b: 3ab - 2av -
-    2ub + 2uv, not ab."""
+    """Section 3.3.1 in our copy adds e f on party 1's side, beside shares of a and b:
+    3ab - 2av - 2ub + 2uv, not ab."""
     a, b, u, v = torch.arange(50), torch.arange(50) + 7, *Stream().words((2, 50))
     (a_0, a_1), (b_0, b_1), (w_0, w_1) = share(a), share(b), share(u * v)
     e, f = a - u, b - v

@@ -42,8 +42,8 @@ def flat(net):
 
 @pytest.mark.parametrize("temperature", [1.0, 0.25])
 def test_one_step_of_sgld_has_the_mean_and_the_variance_of_equation_2(temperature):
-    """n = 10^6 draws of N(-lr/2 g, T lr): mean and variance within 6 deviations; failure chance 2 *
-    2e-9 for a pair."""
+    """n = 10^6 draws of N(-lr/2 g, T lr): mean and variance within 6 deviations;
+    failure chance 2 * 2e-9 for a pair."""
     n, lr, g = 1_000_000, 0.3, 2.0
     theta = torch.nn.Parameter(torch.full((n,), 1.5, dtype=torch.float64))
     theta.grad = torch.full_like(theta, g)
@@ -340,8 +340,8 @@ def test_fixed_order_takes_consecutive_rows_and_reshuffled_order_every_row_once_
 
 @pytest.mark.parametrize("make", [NN, SPNN])
 def test_a_look_shows_h1_and_the_gradients_that_the_step_was_made_of(make):
-    """h1 before the step, G = dL/dh1 with theta_i's change = -lr X_i^T G, and dL/dh_last = (p - y)
-    w / |B|."""
+    """h1 before the step, G = dL/dh1 with theta_i's change = -lr X_i^T G,
+    and dL/dh_last = (p - y) w / |B|."""
     parts, y = problem()
     net = network(make=make, **({"protocol": "plain"} if make is SPNN else {}))
     before, weight = (

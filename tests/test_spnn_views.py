@@ -344,8 +344,8 @@ def test_masks_cancel_and_any_k_minus_1_of_them_do_not(k):
 
 
 def test_no_word_of_a_mask_comes_twice():
-    """Else the difference of two records would be in the clear. 64 bits a word: chance 40,000^2 /
-    2^65 = 5e-11."""
+    """Else the difference of two records would be in the clear. 64 bits a word:
+    chance 40,000^2 / 2^65 = 5e-11."""
     mask = masks_of(2)[0].mask((500, 80), (1, 0))
     words = mask.T.contiguous().view(-1).view(torch.int64)
     assert len(words.unique()) == len(words)

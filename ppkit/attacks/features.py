@@ -40,8 +40,8 @@ class Recovered:
 
 
 def r_squared(X, guess) -> float:
-    """Share of the features' variance that a guess explains: 1 - sum |X - guess|^2 / sum |X -
-    mean|^2.
+    """Share of the features' variance that a guess explains:
+    1 - sum |X - guess|^2 / sum |X - mean|^2.
 
     X, guess: (N, d), rows of X not all equal.  Returns at most 1; below 0 if the columns' means
     would have served better.
@@ -61,16 +61,16 @@ def r_squared(X, guess) -> float:
 def reconstruct(views: Sequence, known, X_known, *, noise: float = 0.0) -> Recovered:
     """All records from the views of T steps and the features of m records.
 
-    H = U S V^T;  Z = sqrt(N) U[:, :q];  A = argmin |Z_known A - X_known|^2 + m ridge |A|^2;  X = Z
-    A
+    H = U S V^T;  Z = sqrt(N) U[:, :q];  A = argmin |Z_known A - X_known|^2 + m ridge |A|^2;
+    X = Z A
 
     q and ridge are those under which known records, left out one at a time, are predicted best.
     Singular values up to noise (sqrt(N) + sqrt(width T)) are noise's own and are dropped. With rank
     d, d known records and no noise X is exact.
-    views: T arrays (N, width), row i the same record in each.  known: (m,) row numbers.  X_known:
-    (m, d), their features.
-    noise: standard deviation of the error of one entry of a view, >= 0: ROUNDED_16 for 16
-    fractional bits.
+    views: T arrays (N, width), row i the same record in each.  known: (m,) row numbers.
+    X_known: (m, d), their features.
+    noise: standard deviation of the error of one entry of a view, >= 0:
+    ROUNDED_16 for 16 fractional bits.
     Returns Recovered; rank < d or m < d leave directions open, and `why` says so.
     ValueError if shapes do not match, a value is not finite, or a row is named twice.
     Guarantee: none needed; with rank r at most r of d directions are found, r/d of the variance
@@ -120,27 +120,27 @@ def inner_products(
     """X up to one rotation, hence every inner product of two records, from no known record: the
     holders' updates tell.
 
-    theta_(t+1) = theta_t - lr X^T V_t - eta_t,  V_t = momentum V_(t-1) + G_t,  eta_t ~ N(0,
-    noise_variance I);
-    X = Z R with Z known from the span, phi_t = R theta_t = Z^T H_t / N, M = R R^T:   phi_(t+1) -
-    phi_t = -lr M Z^T V_t - R eta_t.
+    theta_(t+1) = theta_t - lr X^T V_t - eta_t,
+        V_t = momentum V_(t-1) + G_t,  eta_t ~ N(0, noise_variance I);
+    X = Z R with Z known from the span, phi_t = R theta_t = Z^T H_t / N, M = R R^T:
+        phi_(t+1) - phi_t = -lr M Z^T V_t - R eta_t.
 
     Without noise M is the symmetric least-squares solution D = M S (D: all steps of phi side by
-    side, S = -lr Z^T V_t):
-    in the eigenbasis of S S^T = E q E^T it is M_ij = (D S^T + S D^T)_ij / (q_i + q_j). With noise M
-    maximises the likelihood, whose derivative is 0 where M Q M + n M = P, Q = S S^T, P = D D^T, n =
-    noise_variance times the columns of D:
-    M = Q^-1/2 (sqrt(K + n^2/4) - n/2) Q^-1/2, K = Q^1/2 P Q^1/2. The noise helps: R eta_t has
-    covariance noise_variance M.
-    views: T arrays (N, width) of all records that the holders step on, in one order.  gradients: T
-    - 1 or T arrays (N, width) as the holders get them.  lr: > 0, what the holders multiply X^T G
-      with (equation 2: alpha / 2 for a summed loss).
+    side, S = -lr Z^T V_t): in the eigenbasis of S S^T = E q E^T it is
+        M_ij = (D S^T + S D^T)_ij / (q_i + q_j).
+    With noise M maximises the likelihood, whose derivative is 0 where M Q M + n M = P,
+    Q = S S^T, P = D D^T, n = noise_variance times the columns of D:
+        M = Q^-1/2 (sqrt(K + n^2/4) - n/2) Q^-1/2, K = Q^1/2 P Q^1/2.
+    The noise helps: R eta_t has covariance noise_variance M.
+    views: T arrays (N, width) of all records that the holders step on, in one order.
+    gradients: T - 1 or T arrays (N, width) as the holders get them.  lr: > 0, what the holders
+    multiply X^T G with (equation 2: alpha / 2 for a summed loss).
     n_features: d, >= 1.  noise_variance: of the holders' steps, >= 0 (equation 2: alpha).
     momentum: in [0, 1).
     noise: as in `reconstruct`.
     Returns Recovered with X = Z M^1/2, so that X X^T holds the inner products; X is None if the
-    views' rank is below d, or all steps together do not move theta in every direction. expected_r2
-    is None.
+    views' rank is below d, or all steps together do not move theta in every direction.
+    expected_r2 is None.
     ValueError if shapes do not match, a value is not finite or a setting is out of range.
     Source: none; zhou2021's equations 1 and 2, seen from the server.
     """
@@ -247,8 +247,8 @@ def _symmetric(D: np.ndarray, S: np.ndarray) -> np.ndarray:
 
 
 def _likeliest(P: np.ndarray, Q: np.ndarray, n: float) -> np.ndarray:
-    """The positive root of M Q M + n M = P, n > 0, with sqrt(k + n^2/4) - n/2 = k / (sqrt(k +
-    n^2/4) + n/2); Q may be singular."""
+    """The positive root of M Q M + n M = P, n > 0,
+    with sqrt(k + n^2/4) - n/2 = k / (sqrt(k + n^2/4) + n/2); Q may be singular."""
     q, E = np.linalg.eigh(Q)
     root = np.sqrt(np.maximum(q, q.max() * 1e-14 if q.max() else 0))
     if not root.any():

@@ -48,8 +48,8 @@ def randomised(y: torch.Tensor, *, epsilon: float, rng: torch.Generator) -> torc
 
 
 def auc_limit(epsilon: float) -> float:
-    """The AUC that no attack on labels can exceed of which each was randomised by itself: e^epsilon
-    / (1 + e^epsilon).
+    """The AUC that no attack on labels can exceed of which each was randomised by itself:
+    e^epsilon / (1 + e^epsilon).
 
     Local DP is what it takes: all that is sent is made from labels of which each was randomised
     alone, at epsilon, as `randomised` does. Central DP, where noise is put on a sum or a model,
@@ -72,20 +72,21 @@ def shaped_noise(
     classes so as to hide them best.
 
     g_i <- g_i + sqrt(l_y) xi_i w / |w|,  p l_1 + (1 - p) l_0 = power D,  D = (m_1 - m_0)^2,
-    (l_0, l_1) = argmin of KL(0|1) + KL(1|0) = (a/b + b/a + D/a + D/b)/2 - 1,  a = s_0^2 + l_0, b =
-    s_1^2 + l_1
+    (l_0, l_1) = argmin of KL(0|1) + KL(1|0) = (a/b + b/a + D/a + D/b)/2 - 1,
+        a = s_0^2 + l_0, b = s_1^2 + l_1
 
     m_c, s_c^2: mean and variance of class c along w, the first singular direction: gradients of the
-    last hidden layer are (p_i - y_i) w, so that noise across w would hide nothing.  p: share of
-    positives.
+    last hidden layer are (p_i - y_i) w, so that noise across w would hide nothing.
+    p: share of positives.
     gradient: (N, width).  y: (N,) in {0, 1}.  power: > 0, noise variance per record in units of D.
     rng: torch.Generator.
-    Returns (N, width), unbiased; as given where the batch has one class only (nothing there to be
-    told apart).
-    ValueError if power is not > 0, the shapes do not fit, a label is not 0 or 1 or a gradient not
-    finite.
-    Guarantee: in one look, if each class is Gaussian, any attack's AUC is at most 1/2 + sqrt(e)/2 -
-    e/8 with e < 4 the sum of both divergences. None over several looks at the same record.
+    Returns (N, width), unbiased; as given where the batch has one class only (nothing there to
+    be told apart).
+    ValueError if power is not > 0, the shapes do not fit, a label is not 0 or 1
+    or a gradient not finite.
+    Guarantee: in one look, if each class is Gaussian, any attack's AUC is at most
+    1/2 + sqrt(e)/2 - e/8 with e < 4 the sum of both divergences. None over several looks at the
+    same record.
     Source: Marvell, Li et al. 2022, Theorem 2 in one dimension.
     """
     must_be("> 0", power=power)

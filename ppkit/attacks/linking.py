@@ -87,16 +87,17 @@ def reconstruct_moved(
     """All records, linked over T looks through weights that differ from batch to batch; the known
     records give the weights.
 
-    theta_b = argmin sum over known i in b |x_i theta - h_i|^2, three quarters first, then all that
-    fit (wrong links do not); x_i = (sum_t theta theta^T + s^2 I)^-1 sum_t theta h_it,  s^2 =
-    noise^2 (1 + d / (k - d)), k the fewest known in a batch:
-    least squares with features of deviation 1 as prior; s^2 adds the error of theta, which |x|^2 ~
-    d passes on
+    theta_b = argmin sum over known i in b |x_i theta - h_i|^2,
+        three quarters first, then all that fit (wrong links do not);
+    x_i = (sum_t theta theta^T + s^2 I)^-1 sum_t theta h_it,
+        s^2 = noise^2 (1 + d / (k - d)), k the fewest known in a batch:
+    least squares with features of deviation 1 as prior; s^2 adds the error of theta,
+    which |x|^2 ~ d passes on
 
     views: T arrays (N, width), row i the same record in each (or what `follow` makes of it).
     batches: T arrays (N,) of whole numbers: which batch of look t the record was in; each batch has
-    a theta of its own.  known: (m,) rows; X_known:
-    (m, d), standardised.  noise: of one entry of a view, as in `features.reconstruct`.
+    a theta of its own.  known: (m,) rows; X_known: (m, d), standardised.
+    noise: of one entry of a view, as in `features.reconstruct`.
     Returns Solved. A look in a batch with fewer than d + d/3 known records is not used; rank is the
     smallest number of directions (at most d) that a record's used looks can hold; X is None if no
     look can be used.

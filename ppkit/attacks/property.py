@@ -46,7 +46,7 @@ class Leak(NamedTuple):
     use to who cannot know it.
     low, high: DeLong's 95% interval over the attacked records.  accuracy: share of records called
     right, at odds of one to one.  majority: the accuracy of who says the commoner value every time.
-     n_known: records the attack was fitted on."""
+    n_known: records the attack was fitted on."""
 
     auc: float
     low: float
@@ -90,10 +90,10 @@ def infer(
 ) -> np.ndarray:
     """Log-odds of the property for every target record, by a classifier fitted on the known ones.
 
-    Columns are standardised by the known records.  "logistic": ridge 1, to its optimum.  "mlp":
-    H-16-1 with ReLU, Adam.
-    hidden_known: (M, H) finite, any features.  property_known: (M,) in {0, 1}.  hidden_target: (N,
-    H).
+    Columns are standardised by the known records.  "logistic": ridge 1, to its optimum.
+    "mlp": H-16-1 with ReLU, Adam.
+    hidden_known: (M, H) finite, any features.  property_known: (M,) in {0, 1}.
+    hidden_target: (N, H).
     rng: draws the start and the batches of "mlp"; "logistic" has no chance in it.
     Returns (N,) float64; where the known records all have one value of the property, the same
     number for all: nothing can be learnt.  ValueError if shapes do not match, a value is not finite

@@ -19,19 +19,20 @@ from ppkit.refusals import must_be
 
 
 class NoisyHidden(nn.Module):
-    """Rows of h1 clipped, and Gaussian noise on every entry, each time anew, before the server has
-    h1.
+    """Rows of h1 clipped, and Gaussian noise on every entry, each time anew,
+    before the server has h1.
 
     h min(1, C / ||h||) + N(0, (noise_multiplier C)^2 I)
 
-    clip_bound: C > 0, in the unit of h1; public.  noise_multiplier: noise over C, >= 0; 0 gives no
-    privacy.
+    clip_bound: C > 0, in the unit of h1; public.
+    noise_multiplier: noise over C, >= 0; 0 gives no privacy.
     rng: torch.Generator; for teaching, real noise comes from the operating system.
     Put it where h1 is made, so that net.h1 and `training.Look.h1`, which are what the server gets,
-    are noisy: in a subclass of `rivals.NN`, def first(self, parts): return
-    self.noisy(super().first(parts)). In front of net.hidden it would be the server that adds the
-    noise, to an h1 that it has clean. Gradients pass through the clipping; noise is added in
-    training and in prediction alike, for the server sees h1 in both.
+    are noisy: in a subclass of `rivals.NN`,
+        def first(self, parts): return self.noisy(super().first(parts)).
+    In front of net.hidden it would be the server that adds the noise, to an h1 that it has clean.
+    Gradients pass through the clipping; noise is added in training and in prediction alike, for the
+    server sees h1 in both.
     ValueError for a setting out of range.
     Guarantee: `epsilon_of_releases`, n_releases the times that the record is fed forward.
     Departs from the paper, which has no such defence. Holders who each clip X_i theta_i at C / k
@@ -121,24 +122,24 @@ def epsilon_of_releases(noise_multiplier: float, *, delta: float, n_releases: in
 
 
 class Defender:
-    """An attacker that trains along on h1, and whose gradient is turned round: h1 learns to tell
-    him nothing.
+    """An attacker that trains along on h1, and whose gradient is turned round:
+    h1 learns to tell him nothing.
 
-    dL/dh1  becomes  dL/dh1 - strength dA/dh1,    A = mean loss of a perceptron H-16-1 that guesses
-    the property from h1
+    dL/dh1  becomes  dL/dh1 - strength dA/dh1,
+        A = mean loss of a perceptron H-16-1 that guesses the property from h1
 
     width: H of h1, >= 1.  strength: >= 0, in units of a mean loss (for training on a summed loss
     multiply it by |B|).
-    inner_steps: of Adam, for the perceptron, on every batch, >= 1.  rng: torch.Generator of its
-    start.
+    inner_steps: of Adam, for the perceptron, on every batch, >= 1.
+    rng: torch.Generator of its start.
     dtype: of h1.  Use: defender.attach(net, bits), then train as always.
     ValueError for a setting out of range.  Guarantee: none: it answers the attacker it trained
     against, on one look at h1.
-    Source: zhou2021, section 4.6 (Osia et al. 2019), named, not used; gradient reversal, Ganin and
-    Lempitsky 2015.
+    Source: zhou2021, section 4.6 (Osia et al. 2019), named, not used;
+    gradient reversal, Ganin and Lempitsky 2015.
     Departs from the paper: "each data holder trains a defender" on h1, which no holder sees; here
-    it does see it. Among zhou2021's parties it would run on shares, or on each holder's X_i theta_i
-    alone.
+    it does see it. Among zhou2021's parties it would run on shares,
+    or on each holder's X_i theta_i alone.
     """
 
     def __init__(
@@ -171,8 +172,8 @@ class Defender:
     def guard(self, h1: torch.Tensor, bits) -> None:
         """Train the attacker on this batch, then have h1's gradient changed as it flows back.
 
-        h1: (n, H), part of the graph of the loss that will be differentiated.  bits: (n,) in {0,
-        1}, of these records.
+        h1: (n, H), part of the graph of the loss that will be differentiated.
+        bits: (n,) in {0, 1}, of these records.
         ValueError if the rows do not match, or if no gradient flows through h1, for then nothing
         would be guarded.
         """
@@ -201,11 +202,11 @@ class Defender:
 
 
 def property_direction(X, bits) -> torch.Tensor:
-    """The direction of feature space along which the property has its covariance with X; (F,) of
-    length 1.
+    """The direction of feature space along which the property has its covariance with X;
+    (F,) of length 1.
 
-    c = mean over records of (x - mean x) s, over its length;  s the bits, which need no centring
-    where x has it
+    c = mean over records of (x - mean x) s, over its length;
+        s the bits, which need no centring where x has it
 
     X: (N, F).  bits: (N,) in {0, 1}, both present.  ValueError if shapes do not match or c is 0.
     Among holders: each needs its own part of c, N products with the property's bits, by one
@@ -234,17 +235,16 @@ def take_out(theta: Sequence[torch.Tensor], direction: torch.Tensor) -> None:
 
     theta <- theta - c (c^T theta)
 
-    theta: one (F_i, H) tensor a holder, as in net.theta.  direction: c, (F,) of length 1, F = sum
-    F_i (`property_direction`).
-    Use after every step: optimiser.register_step_post_hook(lambda *_: take_out(net.theta, c)), and
-    once before the first.
+    theta: one (F_i, H) tensor a holder, as in net.theta.
+    direction: c, (F,) of length 1, F = sum F_i (`property_direction`).
+    Use after every step: optimiser.register_step_post_hook(lambda *_: take_out(net.theta, c)),
+    and once before the first.
     ValueError if the sizes do not match or c is not of length 1.
     Guarantee: on the records that c came from, no linear classifier of h1 beats the constant one
     under any convex loss, also over the h1 of all epochs side by side (the means of both classes
-    are equal; Belrose et al. 2023). None against others:
-    the square of h1 may tell.
-    Among holders: c^T theta is a sum of k vectors of H numbers, one a holder, which they tell each
-    other.
+    are equal; Belrose et al. 2023). None against others: the square of h1 may tell.
+    Among holders: c^T theta is a sum of k vectors of H numbers, one a holder,
+    which they tell each other.
 
     >>> theta = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> take_out([theta], torch.tensor([0.0, 1.0]))

@@ -1,8 +1,8 @@
 """One record from its gradient: what a first layer with a bias gives away, exactly.
 
-For z = W x + b and one record, dL/dW = delta x^T and dL/db = delta: every neuron j with delta_j !=
-0 holds the whole row, x = dW_j / db_j. What the layers behind it are does not matter. Batches are
-in `batches`, noise is in `noise`.
+For z = W x + b and one record, dL/dW = delta x^T and dL/db = delta: every neuron j with
+delta_j != 0 holds the whole row, x = dW_j / db_j. What the layers behind it are does not matter.
+Batches are in `batches`, noise is in `noise`.
 """
 
 from collections.abc import Callable
@@ -162,8 +162,8 @@ def reconstruct(weight_grad, bias_grad) -> Reconstruction:
 
 
 def from_snapshots(before, after, *, decayed: bool = False) -> Reconstruction:
-    """The row behind two snapshots of weights, after any number of SGD or momentum steps on this
-    one record.
+    """The row behind two snapshots of weights,
+    after any number of SGD or momentum steps on this one record.
 
     W_after - W_before = -(sum_t lr_t delta_t) x^T, and the same factor without x for the bias:
     `reconstruct` takes the difference for the gradient. Learning rate, momentum and number of steps
@@ -172,14 +172,14 @@ def from_snapshots(before, after, *, decayed: bool = False) -> Reconstruction:
     unknown c for all; then c is the eigenvalue of [W b]_after [W b]_before^+ that all but one
     neuron share, and it is taken out first.
 
-    before, after: a model, or its first layer's pair W (H, F), b (H,).  decayed needs H >= 3 and F
-    >= 2.
-    Returns a Reconstruction; after Adam's first step it has signs only, no confidence, and `why`
-    says so.
+    before, after: a model, or its first layer's pair W (H, F), b (H,).
+    decayed needs H >= 3 and F >= 2.
+    Returns a Reconstruction; after Adam's first step it has signs only, no confidence,
+    and `why` says so.
     ValueError if shapes do not match, a value is not finite, or c cannot be told apart; as in
     `first_layer` for a model.
-    Departs from the paper: there the aggregator has gradients; here it has only what the banks
-    send, weights.
+    Departs from the paper: there the aggregator has gradients;
+    here it has only what the banks send, weights.
     """
     (W0, b0), (W1, b1) = _pair(before), _pair(after)
     if W0.shape != W1.shape or (b0 is None) != (b1 is None):
@@ -191,16 +191,16 @@ def from_snapshots(before, after, *, decayed: bool = False) -> Reconstruction:
 
 
 def from_adam_step(before, after, *, lr: float, eps: float = 1e-8) -> Reconstruction:
-    """The row behind the first step of Adam, whose step is almost the sign of the gradient, but not
-    quite.
+    """The row behind the first step of Adam, whose step is almost the sign of the gradient,
+    but not quite.
 
     step = lr g / (|g| + eps), so |g| = eps |step| / (lr - |step|) and the sign of g is the step's.
 
     before, after: as in `from_snapshots`.  lr: > 0, known.  eps: > 0, Adam's own.
     Returns a Reconstruction. The step is a difference of weights, so it carries their rounding,
-    about |W| * 1e-16 in
-    float64: the digits of lr - |step| suffice while |g| << eps * lr / (|W| * 1e-16).  In float32
-    (1e-7) lr - |step| is rounding, confidence says so, and signs are all there is.
+    about |W| * 1e-16 in float64: the digits of lr - |step| suffice while
+    |g| << eps * lr / (|W| * 1e-16).  In float32 (1e-7) lr - |step| is rounding, confidence says so,
+    and signs are all there is.
     ValueError as in `from_snapshots`, for lr or eps out of range, or for a step longer than lr.
     """
     must_be("> 0", lr=lr, eps=eps)

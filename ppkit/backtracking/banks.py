@@ -1,21 +1,19 @@
-"""Three banks and a server: the federation of kanodia2020, sections 3 and 4, and what it should be
-measured against.
+"""Three banks and a server: the federation of kanodia2020, sections 3 and 4,
+and what it should be measured against.
 
 The paper's rule adds the mean of the banks' *weights* to the global weights ("acts as a gradient").
- For logistic regression that is a known multiple of the right answer: banks with rows of one
- distribution, trained to their end, all
-come near one optimum (w, b), and so did the global bank, so after iteration t the server holds (1 +
-t) (w, b), and its logit is z_t = (1 + t) z.  Then
+For logistic regression that is a known multiple of the right answer: banks with rows of one
+distribution, trained to their end, all come near one optimum (w, b), and so did the global bank, so
+after iteration t the server holds (1 + t) (w, b), and its logit is z_t = (1 + t) z.  Then
     AUC, average precision   stay: they depend on the order of the z only
     accuracy                 stays: p > 1/2 is z > 0, and (1 + t) z > 0 is z > 0
     calibration slope        is divided by 1 + t (3 after two iterations)
-    log-loss                 rises: c -> mean log(1 + exp(c z)) - y c z is convex, and least at c =
-    slope(z), near 1
+    log-loss                 rises: c -> mean log(1 + exp(c z)) - y c z is convex,
+                             and least at c = slope(z), near 1
 Nets that start from different points may have their hidden neurons in different orders, and a mean
 over neurons that do not correspond is another function: `permuted_twin` shows with two nets that
-are the same one that averaging *can* fail.
-On the card transactions it does not: three small nets that start apart find more when averaged than
-when added.
+are the same one that averaging *can* fail. On the card transactions it does not: three small nets
+that start apart find more when averaged than when added.
 """
 
 from __future__ import annotations
@@ -61,8 +59,8 @@ def split_tree(n_rows: int, *, reading: str = "iteration by iteration", sort_by=
     Its Fig. 2 is missing; of its labels only "10% - 30%" is known, which is the first bank's part A
     in both readings:
         "iteration by iteration"   10-30, 30-45, 45-50 | 50-70, 70-85, 85-90
-        "bank by bank"             10-30 | 30-50 of bank 1, 50-65 | 65-80 of bank 2, 80-85 | 85-90
-        of bank 3
+        "bank by bank"             10-30 | 30-50 of bank 1, 50-65 | 65-80 of bank 2,
+                                   80-85 | 85-90 of bank 3
     n_rows: N, so many that every part holds a row (20 are enough).  sort_by: None, or (N,) finite
     numbers: the banks' 80% are put in this order (ties in file order) before they are cut, while
     global bank and test keep their rows.  The amount, or the hour of the day, makes banks that
@@ -160,9 +158,9 @@ def fit(
 ) -> None:
     """Train a model in place on one holder's rows, without class weights.
 
-    model: (N, F) to logits, (N, 1) with binary cross-entropy or (N, 2) with cross-entropy.  X: (N,
-    F), N >= 1, in the model's type.  y: (N,) int64 labels.  rng: shuffles, on the cpu.  ValueError
-    for another number of logits.
+    model: (N, F) to logits, (N, 1) with binary cross-entropy or (N, 2) with cross-entropy.
+    X: (N, F), N >= 1, in the model's type.  y: (N,) int64 labels.  rng: shuffles, on the cpu.
+    ValueError for another number of logits.
     """
     optimizer, parameters = training.optimizer(model.parameters()), list(model.parameters())
     for _ in range(training.n_epochs):
@@ -228,12 +226,13 @@ class Aggregation:
 
     rule: "add"           current + mean_k trained_k                the paper, section 4.2.3
           "average"       mean_k trained_k                          FedAvg
-          "differences"   current + mean_k (trained_k - starts_k)   FedAvg on differences: the same
-                                                                    when all start at `current`
+          "differences"   current + mean_k (trained_k - starts_k)   FedAvg on differences:
+                                                                    the same when all
+                                                                    start at `current`
     weights: one a bank; mean_k is `federated.average` with them.
     send_back: False (section 4) lets every bank start from weights of its own and train on from its
-    own; True (section 3.2) sets all banks to the global weights before each iteration, the first
-    included.
+    own; True (section 3.2) sets all banks to the global weights before each iteration,
+    the first included.
     Called with flat vectors (P,), the global weights and each bank's before and after its training,
     it returns the new global weights.  ValueError for another rule, and as in `average`.
     """
@@ -271,8 +270,8 @@ def run(
     X: (N, F) finite features; scaled by the statistics of tree.start, the only rows that the server
     has (`datasets.standardise(data, tree.start)`; leave Time out, since in file order every bank's
     clock lies outside the others').  y: (N,) labels in {0, 1}.  tree: who holds what; with a single
-    bank every
-    rule works, with no iterations the global bank is all there is.  aggregation: the server's.
+    bank every rule works, with no iterations the global bank is all there is.
+    aggregation: the server's.
     model: called with F and a generator.  training: everyone's.  judge_banks: whether each bank's
     model is scored, too.  seed: each holder has generators of its own under it, so that arms of one
     seed share the global bank's model, and the banks' starts and shuffles.

@@ -3,11 +3,10 @@ knows that he has it.
 
 For a batch every neuron's ratio dW_j / db_j is an affine combination of the rows, with weights
 delta_ij / sum_i delta_ij that add up to 1 and are negative where the other class pulls. A ReLU
-neuron that is on for one record only has weight 1
-there: its ratio is that record. The aggregator knows the model, so he can test every ratio as if it
-were a record: run it through the model, and see whether the bias gradient comes out as observed.
-What passes is subtracted from the gradient, and neurons that were on for two records are then on
-for one.
+neuron that is on for one record only has weight 1 there: its ratio is that record. The aggregator
+knows the model, so he can test every ratio as if it were a record: run it through the model, and
+see whether the bias gradient comes out as observed. What passes is subtracted from the gradient,
+and neurons that were on for two records are then on for one.
 """
 
 import math
@@ -93,13 +92,13 @@ def from_rounds(
     look at the batch.
 
     Candidates: dW_j / db_j of every neuron; and, for one hidden ReLU layer with one logit or two
-    classes, where delta_ij = e_i v_j [on], the ratio of every difference G_j / v_j - G_k / v_k, G =
-    [dW db]: neurons that are on for the same records but one differ by that one.  A candidate (a,
-    y) is a record if the model's own delta at a, with label y, gives the observed denominator:
-    |sum_j c_j delta_j(a, y) / n - D| <= tolerance |D|, and if taking it out lowers the rank of [dW
-    db], where that is not full anyway: a combination of records may pass the first test by chance,
-    the more so as an untrained net is almost linear.  What passes in one round is subtracted in
-    all, and the search goes on until nothing new passes.
+    classes, where delta_ij = e_i v_j [on], the ratio of every difference G_j / v_j - G_k / v_k,
+    G = [dW db]: neurons that are on for the same records but one differ by that one.
+    A candidate (a, y) is a record if the model's own delta at a, with label y, gives the observed
+    denominator: |sum_j c_j delta_j(a, y) / n - D| <= tolerance |D|, and if taking it out lowers the
+    rank of [dW db], where that is not full anyway: a combination of records may pass the first test
+    by chance, the more so as an untrained net is almost linear.  What passes in one round is
+    subtracted in all, and the search goes on until nothing new passes.
 
     models: what the participant was sent in each round; nn.Sequential that begins with Linear.
     gradients: per round dW (H, F), db (H,), of the mean loss of the same n_records records; more
@@ -108,13 +107,13 @@ def from_rounds(
     without noise): a record's delta then counts min(1, C / |its gradient|) times, in each of its
     neurons alike, so no ratio moves.  It needs Linear and ReLU layers.
     tolerance: > 0; 1e-9 suits float64, 1e-3 float32.
-    Returns Found; rows is (0, F) where nothing falls: wide batches, no ReLU, noise, float32 below
-    its digits.
+    Returns Found; rows is (0, F) where nothing falls: wide batches, no ReLU, noise,
+    float32 below its digits.
     ValueError for shapes that do not fit, a missing db, values that are not finite, numbers out of
     range, and as in `first_layer`.
     Departs from the paper, which takes one record; peeling and the test of a candidate by the model
-    are ours, that a neuron may see one record alone is Geiping et al. 2020 and Boenisch et al.
-    2021.
+    are ours, that a neuron may see one record alone is Geiping et al. 2020
+    and Boenisch et al. 2021.
     """
     if len(models) != len(gradients):
         raise ValueError(

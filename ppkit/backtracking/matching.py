@@ -45,20 +45,20 @@ def match(
     n_restarts: int = 4,
     n_steps: int = 200,
 ) -> Match:
-    """The batch whose gradient comes closest to the one that was shared, from several random
-    starts.
+    """The batch whose gradient comes closest to the one that was shared,
+    from several random starts.
 
     min over rows x_1..x_n and labels of |grad of loss(model(x), y) - gradient| / |gradient|
 
     model: begins with Linear; smooth activations (sigmoid, tanh, softplus) are matched well, ReLU
     as far as its pieces let.
-    gradient: one tensor per parameter, of the mean loss (`analytic.shared_gradient`).  n_records:
-    n, 1 to 8, known.
+    gradient: one tensor per parameter, of the mean loss (`analytic.shared_gradient`).
+    n_records: n, 1 to 8, known.
     Every class count that `class_counts` allows is tried, the likeliest first.
-    n_restarts: starts for each class count, >= 1; the search ends early where the gradients agree
-    to 1e-8.
-    n_steps: of LBFGS with strong Wolfe, >= 1, in the row space if [dW db] has rank n, else over all
-    features.
+    n_restarts: starts for each class count, >= 1;
+    the search ends early where the gradients agree to 1e-8.
+    n_steps: of LBFGS with strong Wolfe, >= 1, in the row space if [dW db] has rank n,
+    else over all features.
     rng: draws the starts, standard normal rows; features are taken to be standardised.
     Returns the best Match.  ValueError for arguments out of range, shapes that do not fit, values
     that are not finite.
@@ -91,15 +91,15 @@ def match(
 def class_counts(
     model: nn.Module, last_bias_grad: torch.Tensor, *, n_records: int, rng: torch.Generator
 ) -> list[tuple[int, ...]]:
-    """The class counts that a batch may have, the likeliest first, from the gradient of the last
-    bias.
+    """The class counts that a batch may have, the likeliest first,
+    from the gradient of the last bias.
 
     db_k = mean_i p_ik - n_k / n with 0 < p < 1, so -db_k < n_k / n < 1 - db_k. For n = 1 that is
     one class: the one whose entry is negative. Among those left, the likeliest has n_k / n closest
     to mean p_k - db_k, p taken on random rows.
 
-    model: with logits (N, K); for K = 1 the classes are 0 and 1.  last_bias_grad: (K,).  n_records:
-    n >= 1.
+    model: with logits (N, K); for K = 1 the classes are 0 and 1.  last_bias_grad: (K,).
+    n_records: n >= 1.
     Returns tuples (n_0, ..) that add up to n, at least one.  ValueError if none is possible: then
     it is no gradient of this loss.
     Source: n = 1 is Zhao et al. 2020 (iDLG); the bounds are the same argument for any n.

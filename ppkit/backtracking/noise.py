@@ -1,14 +1,15 @@
-"""What Gaussian noise leaves of the attack: the law of dW_j / db_j when both carry noise, in closed
-form.
+"""What Gaussian noise leaves of the attack: the law of dW_j / db_j when both carry noise,
+in closed form.
 
 The ratio A = T / B of independent normal variables has no mean and no variance whatever the noise
 (B comes close to 0 with a density above 0), so errors are told by their distribution function and
 its quantiles, never by a mean square.
 
-For one neuron T = dW_jf + noise, B = db_j + noise, both of standard deviation noise_scale =
-noise_multiplier * max_grad_norm / n_microbatches; true value a = dW_jf / db_j.  The same law with
-||db||_2 for db_j holds for an attacker who knows the proportions of the delta_j and adds the
-neurons up by them; it is the best that many neurons can give.
+For one neuron T = dW_jf + noise, B = db_j + noise, both of standard deviation
+    noise_scale = noise_multiplier * max_grad_norm / n_microbatches;
+true value a = dW_jf / db_j.  The same law with ||db||_2 for db_j holds for an attacker who knows
+the proportions of the delta_j and adds the neurons up by them; it is the best that many neurons
+can give.
 All functions broadcast over their arguments as numpy does.
 """
 
@@ -22,17 +23,16 @@ def ratio_cdf(t, *, mean_top, sd_top, mean_bottom, sd_bottom) -> np.ndarray:
     """The chance that a ratio of two independent normal variables is at most t, exactly.
 
     P(T / B <= t) = P(T - t B <= 0, B > 0) + P(T - t B >= 0, B < 0)
-                  = 2 [O(h, p) + O(k, q)], and 1 more where h and k differ in sign, O being Owen's
-                  function,
+                  = 2 [O(h, p) + O(k, q)], and 1 more where h and k differ in sign,
+                    O being Owen's function,
 
-    h = -(m_T - t m_B) / s,  k = -m_B / s_B,  p = (k - t m_T s_B / s_T^2) s_T / (s h),  q = -m_T /
-    (s_T k),
-    s^2 = s_T^2 + t^2 s_B^2.
+    h = -(m_T - t m_B) / s,  k = -m_B / s_B,  p = (k - t m_T s_B / s_T^2) s_T / (s h),
+    q = -m_T / (s_T k),  s^2 = s_T^2 + t^2 s_B^2.
     t: any real, -inf and inf included.  mean_top, mean_bottom: finite.  sd_top, sd_bottom: > 0.
-    Returns chances in [0, 1], float64, within about 1e-15.  ValueError if an argument is out of
-    range.
-    Source: Hinkley 1969, equation (4), for correlation 0, with the bivariate normal integral after
-    Owen 1956.
+    Returns chances in [0, 1], float64, within about 1e-15.
+    ValueError if an argument is out of range.
+    Source: Hinkley 1969, equation (4), for correlation 0, with the bivariate normal integral
+    after Owen 1956.
 
     >>> float(ratio_cdf(1.0, mean_top=0, sd_top=1, mean_bottom=0, sd_bottom=1))  # Cauchy
     0.75

@@ -62,16 +62,16 @@ class OwnView:
 
 
 def noise_level(n_records, epsilons, *, weights: str = "records", answers=None) -> float:
-    """Variance of the noise in the learner's averaged answer, up to the factor that all settings
-    share.
+    """Variance of the noise in the learner's averaged answer,
+    up to the factor that all settings share.
 
-    weights "records" (the paper's n_l / n):   (1/n^2) sum_l 1/eps_l^2          =
-    forecast.spread(n_records, epsilons)^2 weights "inverse_variance":                1 / sum_l (n_l
-    eps_l)^2          = the least that any weights reach
+    weights "records" (the paper's n_l / n):   (1/n^2) sum_l 1/eps_l^2
+                                               = forecast.spread(n_records, epsilons)^2
+    weights "inverse_variance":                1 / sum_l (n_l eps_l)^2
+                                               = the least that any weights reach
 
     An owner's scale is b_l = 2 Xi T / (n_l eps_l); weights v_l that sum to 1 leave sum v_l^2 b_l^2,
-    least at
-    v_l ~ 1/b_l^2 ~ (n_l eps_l)^2.  E|w|^2 is this value times 8 p Xi^2 T^2.
+    least at v_l ~ 1/b_l^2 ~ (n_l eps_l)^2.  E|w|^2 is this value times 8 p Xi^2 T^2.
     n_records: (N,) >= 1, public.  epsilons: (N,) > 0, inf for an owner without noise.
     answers: None, or a (T, N) bool schedule: an owner who answers m of T rounds has a scale of m/T
     as large, and those who answer are weighted anew; the mean over the rounds is returned.
@@ -135,27 +135,28 @@ def best_coalition(
 
     n_records: (N,) >= 1, public.  epsilons: (N,) > 0, inf without noise.
     n_records need not be whole: a price in records is not.
-    noise, estimation: constants of the two terms of the forecast (head of this file), >= 0, not
-    both 0.
+    noise, estimation: constants of the two terms of the forecast (head of this file), >= 0,
+    not both 0.
     method: "exact" tries all subsets (N <= 20); "sorted" tries N: owners by 1/(n_l eps_l^2), least
     first, and its prefixes.
     Returns a Coalition.  Of coalitions with equal forecasts it is one with the most records.
     ValueError if an argument is out of range.
 
-    Both find the same minimum.  Proof for "sorted": write c_l = noise / eps_l^2 and r_l = c_l /
-    n_l, let v > 0 be the least value, S a coalition that has it, c and n its sums, and phi(t) = v
-    t^2 - estimation t: strictly convex, phi(0) = 0. A coalition has a value of at least v if and
-    only if its c is at least phi of its n, and S has equality.
-    Without a member l:  c - c_l >= phi(n - n_l),  so  r_l <= (phi(n) - phi(n - n_l)) / n_l <
-    phi'(n)  (also if S = {l}).
-    With an outsider m:  c + c_m >= phi(n + n_m),  so  r_m >= (phi(n + n_m) - phi(n)) / n_m >
-    phi'(n).
+    Both find the same minimum.  Proof for "sorted": write c_l = noise / eps_l^2 and
+    r_l = c_l / n_l, let v > 0 be the least value, S a coalition that has it, c and n its sums, and
+    phi(t) = v t^2 - estimation t: strictly convex, phi(0) = 0. A coalition has a value of at least
+    v if and only if its c is at least phi of its n, and S has equality.
+    Without a member l:  c - c_l >= phi(n - n_l),
+        so  r_l <= (phi(n) - phi(n - n_l)) / n_l < phi'(n)  (also if S = {l}).
+    With an outsider m:  c + c_m >= phi(n + n_m),
+        so  r_m >= (phi(n + n_m) - phi(n)) / n_m > phi'(n).
     So members come before outsiders in the order of r: S is a prefix.  For v = 0 S is all owners
     without noise, and they come first too.
     Without the estimation term phi'(n) = 2 v n, so every member of the BEST coalition S, and no
-    outsider, brings for each unit of 1/eps^2 more than half as many records as S has for each:  n_l
-    eps_l^2 > n / (2 sum_S 1/eps^2). A coalition that meets this need not be the best, and the
-    forecast along the prefixes may rise and then fall again: try all N.
+    outsider, brings for each unit of 1/eps^2 more than half as many records as S has for each:
+        n_l eps_l^2 > n / (2 sum_S 1/eps^2).
+    A coalition that meets this need not be the best, and the forecast along the prefixes may rise
+    and then fall again: try all N.
 
     >>> best_coalition([100_000, 100_000, 100_000, 40_000], [1.0, 1.0, 1.0, 1.0]).members
     (0, 1, 2)
@@ -191,8 +192,8 @@ def price_in_records(
     """Records that a newcomer of budget `epsilon` must bring so that the coalition does not lose by
     taking it in.
 
-    n_S (sqrt(1 + (1/epsilon^2) / sum_S 1/eps_l^2) - 1),  and with an estimation term the root of
-    value(S and it) = value(S)
+    n_S (sqrt(1 + (1/epsilon^2) / sum_S 1/eps_l^2) - 1),
+        and with an estimation term the root of value(S and it) = value(S)
 
     n_records, epsilons: (N,) of the coalition as it stands.  epsilon: of the newcomer, > 0.
     noise, estimation: as in `best_coalition`.
@@ -225,15 +226,14 @@ def own_view(
 
     n_records, epsilons: (N,), N >= 2; epsilons[owner] counts only where it joins.  owner: index.
     noise, estimation: as in `best_coalition`.  With estimation = 0, the paper's forecast, nothing
-    beats training alone:
-    its noise is 0, and the forecast cannot see that its records are few.
+    beats training alone: its noise is 0, and the forecast cannot see that its records are few.
     Returns an OwnView.  ValueError if an argument is out of range.
     Source: wu2020, section V (an owner as learner "can set its own privacy budget to infinity"); a
-    threat model of its own:
-    the others' answers are noisy for the owner, and it is NOT private towards them: they are sent
-    every theta[k]. A helper who knows its own answer computes from theta[k] and theta[k + 1] the
-    owner's exact mean gradient, wherever the box does not cut; where several help, only the others'
-    noise, which was not made for that, is left in it. No epsilon holds.
+    threat model of its own: the others' answers are noisy for the owner, and it is NOT private
+    towards them: they are sent every theta[k]. A helper who knows its own answer computes from
+    theta[k] and theta[k + 1] the owner's exact mean gradient, wherever the box does not cut; where
+    several help, only the others' noise, which was not made for that, is left in it.
+    No epsilon holds.
 
     >>> own_view([1_000, 30_000, 30_000], [1.0, 1.0, 0.01], 0, noise=1e6, estimation=100.0).invited
     (1,)

@@ -1,10 +1,9 @@
-"""The expected psi of wu2020's algorithms without a fit and without a run: where the exponent -2
-comes from.
+"""The expected psi of wu2020's algorithms without a fit and without a run:
+where the exponent -2 comes from.
 
 On a quadratic f both algorithms are linear maps of the noise, so mean and variance of every iterate
-follow from a recursion:
-E psi is a floor, which no budget moves, plus the noise's variance, (1/n^2) sum 1/epsilon^2 times a
-number.
+follow from a recursion: E psi is a floor, which no budget moves, plus the noise's variance,
+(1/n^2) sum 1/epsilon^2 times a number.
 """
 
 import numpy as np
@@ -20,19 +19,19 @@ from ppkit.refusals import must_be, one_of
 def quadratic_excess(
     curvatures, offsets, *, variance: float, horizon: int, step: float, algorithm: int = 2
 ) -> np.ndarray:
-    """E f - f* of every round on a quadratic f whose projection is not active, exactly, by mean and
-    variance.
+    """E f - f* of every round on a quadratic f whose projection is not active, exactly,
+    by mean and variance.
 
-    In the eigenvectors of the Hessian each coordinate has its own curvature h and error e = theta -
-    theta*:
-    e[k+1] = (1 - rho_k h) e[k] - rho_k w[k],  bar[k+1] = (1 - g_k) bar[k] + g_k e[k],  g_k = (q +
-    1)/(q + k),  q = 1/sqrt(T) and E f - f* = (1/2) sum h (mean^2 + variance) of bar[k] (algorithm
-    2) or of e[k] (1).
+    In the eigenvectors of the Hessian each coordinate has its own curvature h and error
+    e = theta - theta*:
+        e[k+1] = (1 - rho_k h) e[k] - rho_k w[k],
+        bar[k+1] = (1 - g_k) bar[k] + g_k e[k],  g_k = (q + 1)/(q + k),  q = 1/sqrt(T)
+    and E f - f* = (1/2) sum h (mean^2 + variance) of bar[k] (algorithm 2) or of e[k] (1).
 
-    curvatures: (p,) >= 0.  offsets: (p,) theta[1] - theta*, in those eigenvectors; 0 leaves the
-    noise alone.
-    variance: of each coordinate of w, >= 0.  horizon: T >= 1.  step: c1 (rho_k = c1/sqrt(k)) or rho
-    (rho/(T^2 k)), > 0.
+    curvatures: (p,) >= 0.  offsets: (p,) theta[1] - theta*, in those eigenvectors;
+    0 leaves the noise alone.
+    variance: of each coordinate of w, >= 0.  horizon: T >= 1.
+    step: c1 (rho_k = c1/sqrt(k)) or rho (rho/(T^2 k)), > 0.
     Returns (T,) for k = 1..T.  ValueError if an argument is out of range.
     Guarantee: exact for w of mean 0, independent over rounds, of that variance; the kind of noise
     does not matter.
@@ -88,14 +87,14 @@ def reach(
     """How far the noise drives Algorithm 2 towards the box: the largest standard deviation of a
     coordinate, over theta_max.
 
-    v[k+1] = (1 - rho_k h)^2 v[k] + rho_k^2 E w_i^2,  rho_k = c1/sqrt(k),  v[1] = 0;  reach = max_k
-    sqrt(v[k])/theta_max
+    v[k+1] = (1 - rho_k h)^2 v[k] + rho_k^2 E w_i^2,  rho_k = c1/sqrt(k),  v[1] = 0;
+    reach = max_k sqrt(v[k])/theta_max
 
     Arguments as in `theorems.noise_energy`; step: c1 > 0.  theta_max: > 0.  curvature: h >= 0, of f
     in that direction; for the hinge its regularisation, and 0 is the cautious choice.  Returns a
     number >= 0, from public numbers alone.
-    The path of the mean, which also takes room in the box, is ignored, and so is the box in the
-    recursion.
+    The path of the mean, which also takes room in the box, is ignored,
+    and so is the box in the recursion.
     Well below 1 the box is not felt and psi follows the law; from about 1/3 on it flattens, and
     beyond 1 psi says nothing about n and epsilon: the iterates jump between the walls, and more
     noise can even mean a smaller psi.
@@ -166,18 +165,17 @@ def noise_psi(
     learning: Learning,
     optimum: float,
 ) -> np.ndarray:
-    """The noise's part of E psi of every round where f is its regulariser and a linear rest, with
-    nothing fitted.
+    """The noise's part of E psi of every round where f is its regulariser and a linear rest,
+    with nothing fitted.
 
-    `quadratic_excess` with curvature r = loss.regularisation in all p directions and no offset,
-    over f*.
+    `quadratic_excess` with curvature r = loss.regularisation in all p directions
+    and no offset, over f*.
 
     Arguments as in `expected_psi`, any loss with regularisation > 0.  Returns (T,).  Add psi
     without noise for all of psi.
     The hinge is such an f where the noise moves no record across its margin. Elsewhere the hinge's
-    own curvature counts:
-    it pulls iterates back, and costs more per variance: not bounded, but measured .7 to 2 times
-    this on card data. Beside f* only public numbers go in.
+    own curvature counts: it pulls iterates back, and costs more per variance: not bounded, but
+    measured .7 to 2 times this on card data. Beside f* only public numbers go in.
     """
     if not loss.regularisation > 0:
         raise ValueError(f"noise_psi needs regularisation > 0, got {loss.regularisation}")

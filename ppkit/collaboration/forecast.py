@@ -35,8 +35,8 @@ def spread(n_records, epsilons, kappa: int = 1) -> np.ndarray | float:
 class Forecast:
     """psi = floor + constant spread^exponent.
 
-    constant: > 0.  exponent: 2 (Theorem 2's form) or 1 (Theorem 3's).  floor: psi without noise, >=
-    0.  ValueError otherwise.
+    constant: > 0.  exponent: 2 (Theorem 2's form) or 1 (Theorem 3's).
+    floor: psi without noise, >= 0.  ValueError otherwise.
     """
 
     constant: float
@@ -68,13 +68,13 @@ class Forecast:
 def fit(
     psi, n_records, epsilons, *, exponent: float = 2.0, floor: float | None = 0.0, kappa: int = 1
 ) -> Forecast:
-    """The forecast whose logarithm fits best: the mean log ratio, or least squares over constant
-    and floor.
+    """The forecast whose logarithm fits best:
+    the mean log ratio, or least squares over constant and floor.
 
     psi: (S,) > 0, means over runs.  n_records, epsilons: (S, N) or, the same for all, (N,); some
     noise in every setting.
-    exponent: 2, or 1 for Theorem 3's form.  floor: psi without noise, >= 0, from a run with epsilon
-    = inf (psi must lie above it); None fits it too (then S >= 3, spreads that differ).
+    exponent: 2, or 1 for Theorem 3's form.  floor: psi without noise, >= 0, from a run with
+    epsilon = inf (psi must lie above it); None fits it too (then S >= 3, spreads that differ).
     Returns a Forecast.  ValueError if an argument is out of range.
     Departs from the paper, which fits a line to each figure and calls it the bound.
 

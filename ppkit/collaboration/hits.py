@@ -1,5 +1,5 @@
-"""Hinge sums of many models at once: for each model, the sum of the records whose margin is below
-1.
+"""Hinge sums of many models at once: for each model,
+the sum of the records whose margin is below 1.
 
 A record's line is r = s [y x, -1, 0 ...], a model's is t = [theta, 1, 0 ...]: the margin is below 1
 where r.t < 0, and the sum of those r holds the gradient and the value of the hinge. Two things make

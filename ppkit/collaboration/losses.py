@@ -18,12 +18,12 @@ _COLUMNS = 128
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """f(theta) = regularisation / 2 |theta|_2^2 + (1/n) sum over all records of g2; convex in
-    theta.
+    """f(theta) = regularisation / 2 |theta|_2^2 + (1/n) sum over all records of g2;
+    convex in theta.
 
     kind, with s = positive_weight for records of y = +1 and 1 for the others:
-    squared: g2 = (y - theta.x)^2;  hinge: g2 = s max(0, 1 - y theta.x);  logistic: g2 = s ln(1 +
-    exp(-y theta.x)).
+    squared: g2 = (y - theta.x)^2;  hinge: g2 = s max(0, 1 - y theta.x);
+    logistic: g2 = s ln(1 + exp(-y theta.x)).
     regularisation: finite, >= 0: g1 is convex.  positive_weight: finite, > 0; 1 for squared.
     ValueError if out of range.  Source: wu2020, Remark 1; logistic loss and the weight are ours.
     """
@@ -64,8 +64,8 @@ class Loss:
         """Xi: the largest l1 norm of the gradient of one record's g2, for any record and model
         within the bounds.
 
-        hinge, logistic: max(1, positive_weight) record_l1;  squared: 2 (theta_max record_l1 +
-        label) record_l1
+        hinge, logistic: max(1, positive_weight) record_l1;
+        squared: 2 (theta_max record_l1 + label) record_l1
         Source: wu2020, Assumption 3, from public bounds alone.
 
         >>> hinge().gradient_bound(Bounds(record_l1=10.0, theta_max=2.0))
@@ -79,8 +79,9 @@ class Loss:
         """(L, lambda) of wu2020, Theorem 2: f is L-strongly convex with a lambda-Lipschitz
         gradient, over all theta.
 
-        squared: extreme eigenvalues of 2 X'X / n + regularisation;  logistic: regularisation, and a
-        quarter of the largest eigenvalue of sum s x x' / n more;  hinge: regularisation, infinity.
+        squared: extreme eigenvalues of 2 X'X / n + regularisation;
+        logistic: regularisation, and a quarter of the largest eigenvalue of sum s x x' / n more;
+        hinge: regularisation, infinity.
         """
         owners = checked(owners, signs=self.signs)
         if self.kind == "hinge":

@@ -4,9 +4,10 @@ wu2020 takes theta* from Algorithm 1 without noise, which has not converged afte
 then psi is measured against a number that a good run can undercut. Here a converged solver finds
 theta, and a second computation, which does not use how theta was found, bounds f from below on the
 whole box |theta|_inf <= theta_max:
-    squared   f(t) >= f(theta) + g.(t - theta) + L/2 |t - theta|^2, least over the box, coordinate
-    by coordinate; hinge, logistic   a dual point: every loss is above its tangents, f(t) >= r/2
-    |t|^2 - q.t + const, least over the box.
+    squared           f(t) >= f(theta) + g.(t - theta) + L/2 |t - theta|^2,
+                      least over the box, coordinate by coordinate;
+    hinge, logistic   a dual point: every loss is above its tangents,
+                      f(t) >= r/2 |t|^2 - q.t + const, least over the box.
 """
 
 from __future__ import annotations
@@ -43,20 +44,20 @@ def optimum(
     """theta* of all owners' records together, over |theta|_inf <= bounds.theta_max, with a
     certificate of its value.
 
-    owners: >= 1, of one width p, within the bounds.  loss: its f.  bounds: its theta_max makes the
-    box.
+    owners: >= 1, of one width p, within the bounds.  loss: its f.
+    bounds: its theta_max makes the box.
     rel_gap: what gap/value must not exceed, > 0; default 1e-9 (squared, logistic), 1e-8 (hinge). A
     gap of 1e-14 f(0), which is rounding, will do in any case: where the fit is perfect no relative
     gap is reached.
-    Squared loss: bounded least squares on the Gram matrix (scipy's lsq_linear, BVLS). Logistic:
-    projected Newton.
+    Squared loss: bounded least squares on the Gram matrix (scipy's lsq_linear, BVLS).
+    Logistic: projected Newton.
     Hinge: the same on mu log(1 + exp(z/mu)), which is above max(0, z) by at most mu log 2, with mu
     cooled towards 0; expit(z/mu) is a dual point. Where the Gram matrix has no full rank there are
     many theta*: the value is certified.
-    Returns an Optimum; the certificate holds up to the rounding of float64, some 1e-13 of the
-    value.
-    ValueError if owners do not fit each other or the bounds, or if no certificate of rel_gap is
-    reached.
+    Returns an Optimum; the certificate holds up to the rounding of float64,
+    some 1e-13 of the value.
+    ValueError if owners do not fit each other or the bounds,
+    or if no certificate of rel_gap is reached.
     Guarantee: none, this is the model without privacy: it needs all records in one place.
     """
     rel_gap = REL_GAP[loss.kind] if rel_gap is None else rel_gap
@@ -142,8 +143,8 @@ def _least_below(theta, gradient, curved, theta_max) -> float:
 
 
 def _margins(owners, loss, theta_max, rel_gap) -> Optimum:
-    """Hinge (mu cooled from 1) and logistic (mu = 1), both as r/2 |theta|^2 + mean c mu log(1 +
-    exp(z/mu))."""
+    """Hinge (mu cooled from 1) and logistic (mu = 1),
+    both as r/2 |theta|^2 + mean c mu log(1 + exp(z/mu))."""
     signed = np.concatenate([owner.y[:, None] * owner.X for owner in owners])
     weight = np.concatenate([loss.record_weights(owner) for owner in owners]) / len(signed)
     hinge, theta, mu, steps, idle = loss.kind == "hinge", np.zeros(signed.shape[1]), 1.0, 0, 0
@@ -167,8 +168,8 @@ def _margins(owners, loss, theta_max, rel_gap) -> Optimum:
 
 
 class _Smooth:
-    """F(theta) = r/2 |theta|^2 + sum c_i mu log(1 + exp(z_i/mu)), z = margin - signed theta: value,
-    slope, curvature."""
+    """F(theta) = r/2 |theta|^2 + sum c_i mu log(1 + exp(z_i/mu)), z = margin - signed theta:
+    value, slope, curvature."""
 
     def __init__(self, signed, weight, regularisation, margin, mu):
         self.signed, self.weight, self.regularisation, self.margin, self.mu = (
@@ -196,11 +197,11 @@ class _Smooth:
         return held + 1e-13 * max(np.trace(held), 1e-300) * np.eye(rows.shape[1])
 
     def below(self, theta, theta_max) -> float:
-        """The dual value at alpha = expit(z/mu): min over the box of r/2 |t|^2 + sum c_i (alpha_i
-        z_i(t) + mu H(alpha_i)).
+        """The dual value at alpha = expit(z/mu):
+        min over the box of r/2 |t|^2 + sum c_i (alpha_i z_i(t) + mu H(alpha_i)).
 
-        H = 0 for the hinge (max(0, z) >= alpha z); for logistic loss H is the entropy, log(1 + e^z)
-        >= alpha z + H(alpha).
+        H = 0 for the hinge (max(0, z) >= alpha z);
+        for logistic loss H is the entropy, log(1 + e^z) >= alpha z + H(alpha).
         """
         alpha = self.at(theta)[1]
         pull = (self.weight * alpha) @ self.signed

@@ -1,15 +1,14 @@
-"""Lending Club's loans and the card transactions, made into records that owners of Algorithm 2 can
-hold.
+"""Lending Club's loans and the card transactions,
+made into records that owners of Algorithm 2 can hold.
 
 wu2020, section IV: categories become whole numbers, ids and addresses go (both done by
 `ppkit.datasets`), a PCA fitted on the last 10,000 loans only makes ten components, owners take
 consecutive blocks; for fraud V1..V28, the amount and a 1.
 Our reading of what it leaves open, and why:
 - columns are centred and divided by their standard deviation, both on those 10,000 rows: else
-  annual income is
-  nearly all of the variance and the curvatures of f lie a factor 1e7 to 1e8 apart (7 with both), so
-  that no 100 steps can learn anything; "massively improves the numerical stability" is true of this
-  reading only;
+  annual income is nearly all of the variance and the curvatures of f lie a factor 1e7 to 1e8 apart
+  (7 with both), so that no 100 steps can learn anything; "massively improves the numerical
+  stability" is true of this reading only;
 - y = theta.x has no intercept (level="none", the paper's words). Centred components cannot say what
   loans cost on average, then f is 160 where the rates' variance is 25, and "0 % for everybody" has
   a small psi. level="constant" appends a 1, level="public" subtracts the mean rate of the public
@@ -74,10 +73,10 @@ def lending(
     n_components: in [1, len(columns)].
     n_public: the last rows, >= 2, fewer than all: scaling, PCA and mean rate are fitted there, no
     owner holds them.
-    level: "none" (the paper), "constant" (a 1 as last column) or "public" (y minus the public rows'
-    mean rate).
-    record_l1: every record is scaled down to this l1 norm, the 1 included; > 0, with a constant >
-    1.
+    level: "none" (the paper), "constant" (a 1 as last column) or "public"
+    (y minus the public rows' mean rate).
+    record_l1: every record is scaled down to this l1 norm, the 1 included;
+    > 0, with a constant > 1.
     theta_max, label: public bounds on |theta|_inf and |y|; labels beyond are moved to the bound.
     Default 3 and 31, with a constant 13 and 31, with level "public" 3 and 20. The 3 and the 13 come
     from public rows: least squares on 10,000 of them alone has |theta|_inf of about 2.5, with a
@@ -86,8 +85,8 @@ def lending(
     Returns Prepared with n_rows - n_public records.  ValueError if an argument is out of range.
     Guarantee: none for the public rows; the other rows are used one by one, so that a record of X
     depends on no other.
-    Source: wu2020, section IV-A.  Departures: the three readings above, the clipping, the bound on
-    y.
+    Source: wu2020, section IV-A.  Departures: the three readings above, the clipping,
+    the bound on y.
     """
     if dataset.name != "lending":
         raise ValueError(f"expected the data set lending, got {dataset.name}")
@@ -176,12 +175,12 @@ def fraud(
 ) -> Prepared:
     """Card transactions as records of V1..V28, the amount and a 1, with labels -1 and +1 (fraud).
 
-    dataset: `load("creditcard", ...)`; Time is left out, as in the paper.  The amount is (amount -
-    88.35)/250.12, numbers published with the data: as it is, in euros, up to 25,691, it would be
-    all of a clipped record.
+    dataset: `load("creditcard", ...)`; Time is left out, as in the paper.
+    The amount is (amount - 88.35)/250.12, numbers published with the data: as it is, in euros, up
+    to 25,691, it would be all of a clipped record.
     record_l1: every record is scaled down to this l1 norm, the 1 included; > 1.  theta_max: of the
-    box; with the hinge and its |theta|^2/2 the optimum has |theta|_2^2 <= 2 f(0) = 2, so that 2 is
-    never active.
+    box; with the hinge and its |theta|^2/2 the optimum has |theta|_2^2 <= 2 f(0) = 2,
+    so that 2 is never active.
     rng: puts the rows in an order of its own, so that consecutive blocks are banks of the same two
     days; None keeps the file's order of time, in which the first owners hold the hours of one
     night. The paper does not say which it takes, and it matters: in the night V1 and V3 are not 0

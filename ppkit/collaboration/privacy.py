@@ -83,13 +83,13 @@ def laplace_scale(
     kappa: int = 1,
     delta: float | None = None,
 ) -> float:
-    """Scale of the Laplace noise on every coordinate of every answer, so that all answers together
-    cost epsilon.
+    """Scale of the Laplace noise on every coordinate of every answer,
+    so that all answers together cost epsilon.
 
     b = 2 Xi T kappa / (n epsilon)
 
-    gradient_bound: Xi > 0, on the l1 norm of one record's gradient; public.  n_records: n >= 1,
-    public.
+    gradient_bound: Xi > 0, on the l1 norm of one record's gradient; public.
+    n_records: n >= 1, public.
     horizon: T >= 1 answers.  epsilon: > 0; infinity gives 0, no noise.  kappa: >= 1, data sets that
     may hold one record.
     delta: None for pure epsilon; else in (0, 1), and the scale is the smallest that basic
@@ -99,9 +99,8 @@ def laplace_scale(
     Returns b >= 0, in the unit of the gradient.  ValueError if an argument is out of range.
     Guarantee: epsilon-DP, or (epsilon, delta)-DP, for replace-one neighbours over the whole
     horizon, adaptive queries included. For a record in kappa data sets it is this epsilon if every
-    owner that holds it promises at most this epsilon:
-    each owner of budget epsilon_l pays epsilon_l / kappa, so owners of .1 and 10 with kappa 2 cost
-    it 5.05, not .1.
+    owner that holds it promises at most this epsilon: each owner of budget epsilon_l pays
+    epsilon_l / kappa, so owners of .1 and 10 with kappa 2 cost it 5.05, not .1.
     Source: wu2020, Theorem 1; kappa from section II.A; delta is ours (Mironov 2017 for the curve).
 
     >>> laplace_scale(gradient_bound=1.0, n_records=100, horizon=10, epsilon=1.0)
@@ -132,19 +131,19 @@ def gaussian_scale(
     """Standard deviation of Gaussian noise on every coordinate of every answer, for (epsilon,
     delta) over the horizon.
 
-    sigma = (2 Xi_2 / n) sqrt(T / (2 rho)), rho the largest zCDP that gives (epsilon / kappa, delta
-    / kappa)
+    sigma = (2 Xi_2 / n) sqrt(T / (2 rho)),
+        rho the largest zCDP that gives (epsilon / kappa, delta / kappa)
 
     gradient_bound: Xi_2 > 0, on the l2 norm of one record's gradient; a bound on its l1 norm is
     one, and the same where a record may have all its weight in one feature.  delta: in (0, 1).  The
     others as in `laplace_scale`.
-    Returns sigma >= 0, in the unit of the gradient; 0 for epsilon = infinity.  ValueError if an
-    argument is out of range, or epsilon and delta are so small (1e-150) that no noise is proved to
-    give them.
-    Guarantee: (epsilon, delta)-DP for replace-one neighbours over the whole horizon, adaptive
-    queries included.
-    Source: not in wu2020. Bun and Steinke (2016), zCDP; Canonne, Kamath and Steinke (2020),
-    Proposition 12.
+    Returns sigma >= 0, in the unit of the gradient; 0 for epsilon = infinity.
+    ValueError if an argument is out of range, or epsilon and delta are so small (1e-150)
+    that no noise is proved to give them.
+    Guarantee: (epsilon, delta)-DP for replace-one neighbours over the whole horizon,
+    adaptive queries included.
+    Source: not in wu2020. Bun and Steinke (2016), zCDP;
+    Canonne, Kamath and Steinke (2020), Proposition 12.
 
     >>> round(
     ...     gaussian_scale(gradient_bound=1.0, n_records=100, horizon=10, epsilon=1.0, delta=1e-6),

@@ -1,10 +1,10 @@
 """wu2020's theorems with their constants computed, the bounds that do hold beside them, and the
 exact counter-examples.
 
-S = kappa^2 sum 1/epsilon_l^2, n = sum n_l, p the dimension, Xi = gradient_bound (l1, one record), L
-= strong_convexity, lambda = smoothness, rho or c1 = step, T = horizon; the noise of the mean
-answer, w = (1/n) sum n_l w_l, has E|w|_2^2 = p 8 Xi^2 T^2 S/n^2. Nothing here is fitted and nothing
-is sampled.
+S = kappa^2 sum 1/epsilon_l^2, n = sum n_l, p the dimension, Xi = gradient_bound (l1, one record),
+L = strong_convexity, lambda = smoothness, rho or c1 = step, T = horizon;
+the noise of the mean answer, w = (1/n) sum n_l w_l, has E|w|_2^2 = p 8 Xi^2 T^2 S/n^2.
+Nothing here is fitted and nothing is sampled.
 """
 
 import math
@@ -18,13 +18,13 @@ from ppkit.refusals import must_be
 def noise_energy(
     *, gradient_bound: float, n_records, epsilons, horizon: int, dimension: int = 1, kappa: int = 1
 ) -> float:
-    """E|w[k]|_2^2 of the noise in the owners' weighted mean answer: p 8 Xi^2 T^2/n^2 sum
-    (kappa/epsilon_l)^2.
+    """E|w[k]|_2^2 of the noise in the owners' weighted mean answer:
+    p 8 Xi^2 T^2/n^2 sum (kappa/epsilon_l)^2.
 
-    gradient_bound: Xi > 0.  n_records: (N,) >= 1.  epsilons: (N,) > 0, inf for no noise.  horizon:
-    T >= 1, answers paid for.
-    dimension: p >= 1; 1 gives Appendix B's formula, which is the noise of one coordinate.  kappa:
-    1..N.
+    gradient_bound: Xi > 0.  n_records: (N,) >= 1.  epsilons: (N,) > 0, inf for no noise.
+    horizon: T >= 1, answers paid for.
+    dimension: p >= 1; 1 gives Appendix B's formula, which is the noise of one coordinate.
+    kappa: 1..N.
     Returns a number >= 0.  ValueError if an argument is out of range.
     Source: wu2020, Appendix B, with the p restored that it drops: w_l has p coordinates of variance
     2 b_l^2 each. That is not all that is missing there: (14) also loses the lambda/2 before this
@@ -52,13 +52,13 @@ def attained_epsilon(distances, scales) -> float:
     Q'. A set of positive probability, where Q and Q' do not depend on the outputs (g2 linear) or
     hardly do; so no smaller epsilon holds.
 
-    distances: (T,) or (N, T): l1 distances between the answers on two neighbours, >= 0.  scales: b
-    > 0, one or (N,).
+    distances: (T,) or (N, T): l1 distances between the answers on two neighbours, >= 0.
+    scales: b > 0, one or (N,).
     Returns epsilon >= 0: Theorem 1's epsilon where all T distances are 2 Xi/n_l; (T - 1)/T of it
     after T - 1 answers; and sum_l epsilon_l/kappa for a record that kappa owners hold: their mean,
     more than the most cautious of them promised.
-    ValueError on no or negative distances, or scales <= 0.  Source: wu2020, Theorem 1 and section
-    II.A.
+    ValueError on no or negative distances, or scales <= 0.
+    Source: wu2020, Theorem 1 and section II.A.
 
     >>> round(
     ...     attained_epsilon([2 / 1000] * 99, 2 * 100 / 1000), 9
@@ -127,13 +127,13 @@ def theorem2_bound(
     dimension: int = 1,
     kappa: int = 1,
 ) -> float:
-    """The right side of equation 9 without its small number: 8 Xi^2 rho/(L n^2) sum 1/epsilon^2,
-    times p.
+    """The right side of equation 9 without its small number:
+    8 Xi^2 rho/(L n^2) sum 1/epsilon^2, times p.
 
-    Arguments as in `noise_energy`; strong_convexity: L > 0.  step: rho > 0.  dimension: 1 is as
-    printed.
-    Returns a number >= 0, in units of f; 4/L times it is equation 10.  ValueError if an argument is
-    out of range.
+    Arguments as in `noise_energy`; strong_convexity: L > 0.  step: rho > 0.
+    dimension: 1 is as printed.
+    Returns a number >= 0, in units of f; 4/L times it is equation 10.
+    ValueError if an argument is out of range.
     Guarantee: none. `algorithm1_quadratic` is above it, wherever it is itself below 9/32 of the
     start's square: at every T >= 2 for rho = 1, and at every large T for any rho fixed in advance.
     For rho growing like T^2 it exceeds f(theta[1]) - f* sooner or later, and then it is true and
@@ -165,10 +165,10 @@ def algorithm1_quadratic(
 
     e[k+1] = (1 - rho_k)^2 e[k] + rho_k^2 noise/2,   rho_k = rho/(T^2 k),   e[1] = start^2/2
 
-    The problem is the paper's own kind: g1 = |theta|^2/2, g2 = a_i.theta with |a_i|_1 <= Xi of mean
-    0; so L = lambda = 1, f* = 0, and the gradients of records are bounded for every theta.
-    For rho = 1 no T helps: e[k] >= (1 - H_(T-1)/T^2)^2 start^2/2 >= 9/32 start^2, as H_(T-1)/T^2 <=
-    1/4 (equality at T = 2).
+    The problem is the paper's own kind: g1 = |theta|^2/2, g2 = a_i.theta with |a_i|_1 <= Xi of
+    mean 0; so L = lambda = 1, f* = 0, and the gradients of records are bounded for every theta.
+    For rho = 1 no T helps: e[k] >= (1 - H_(T-1)/T^2)^2 start^2/2 >= 9/32 start^2,
+    as H_(T-1)/T^2 <= 1/4 (equality at T = 2).
     horizon: T >= 1.  step: rho > 0.  noise: E|w|^2 >= 0, from `noise_energy`.  start: |theta[1]|_2.
     Returns (T,); twice it is E|theta[k] - theta*|^2.  ValueError if an argument is out of range.
 
@@ -194,23 +194,23 @@ def algorithm1_bound(
     horizon: int,
     noise: float,
 ) -> np.ndarray:
-    """What does hold for Algorithm 1: a bound on E f(theta[k]) - f* for k = 1..T, its optimisation
-    error included.
+    """What does hold for Algorithm 1: a bound on E f(theta[k]) - f* for k = 1..T,
+    its optimisation error included.
 
-    e[k+1] = (1 - L rho_k (2 - lambda rho_k)) e[k] + (lambda/2) rho_k^2 noise,   rho_k = rho/(T^2
-    k),   e[1] = initial
+    e[k+1] = (1 - L rho_k (2 - lambda rho_k)) e[k] + (lambda/2) rho_k^2 noise,
+    rho_k = rho/(T^2 k),   e[1] = initial
 
-    Proof: f(theta - rho_k (grad + w)) <= f - rho_k grad.(grad + w) + (lambda/2) rho_k^2 |grad +
-    w|^2; w has mean 0 and is independent of theta[k], so E f falls by rho_k (1 - lambda rho_k/2)
-    E|grad|^2; and |grad|^2 >= 2 L (f - f*). Where lambda rho_k > 2 the fall is a rise, and |grad|^2
-    <= 2 lambda (f - f*) gives the factor (1 - lambda rho_k)^2.
-    For rho_k <= 1/lambda the first factor is at most 1 - L rho_k. All of it is an equality for f =
-    |theta|^2/2.
+    Proof: f(theta - rho_k (grad + w))
+        <= f - rho_k grad.(grad + w) + (lambda/2) rho_k^2 |grad + w|^2;
+    w has mean 0 and is independent of theta[k], so E f falls by
+    rho_k (1 - lambda rho_k/2) E|grad|^2; and |grad|^2 >= 2 L (f - f*). Where lambda rho_k > 2 the
+    fall is a rise, and |grad|^2 <= 2 lambda (f - f*) gives the factor (1 - lambda rho_k)^2.
+    For rho_k <= 1/lambda the first factor is at most 1 - L rho_k. All of it is an equality for
+    f = |theta|^2/2.
 
     initial: f(theta[1]) - f* >= 0.  strong_convexity: L > 0.  smoothness: lambda >= L, finite.
-    step: rho > 0.
-    horizon: T >= 1.  noise: E|w|^2 >= 0 with all p coordinates.  Returns (T,).  ValueError if an
-    argument is out of range.
+    step: rho > 0.  horizon: T >= 1.  noise: E|w|^2 >= 0 with all p coordinates.  Returns (T,).
+    ValueError if an argument is out of range.
     Guarantee: no projection, gradients of records bounded by Xi wherever the iterates go.
     Source: repairs wu2020, equation 14 and Theorem 2, whose proof lets k grow without end for a
     fixed T. (14) has lost the lambda/2 of its last term (and the p in the noise); the display
@@ -264,10 +264,10 @@ def averaging_weights(horizon: int, *, n_averaged: int | None = None) -> np.ndar
 def zeta_step(horizon: int, k: int) -> tuple[float, float]:
     """zeta_k - zeta_(k-1) and what Appendix C says that it is at most, 2/(sqrt(T) T (T + 1)).
 
-    horizon: T >= 2.  k: 2..T.  Returns (the difference, the claimed bound).  ValueError if k is out
-    of range.
-    The appendix bounds a product of factors m/(m - 1 + h) by 1; each is above 1 (h < 1).  Source:
-    wu2020, Appendix C.
+    horizon: T >= 2.  k: 2..T.  Returns (the difference, the claimed bound).
+    ValueError if k is out of range.
+    The appendix bounds a product of factors m/(m - 1 + h) by 1; each is above 1 (h < 1).
+    Source: wu2020, Appendix C.
 
     >>> [f"{value:.1e}" for value in zeta_step(100, 2)]
     ['6.6e-04', '2.0e-05']
@@ -283,13 +283,13 @@ def theorem3_constant(*, horizon: int, diameter: float, dimension: int) -> float
     """A c2 for Theorem 3 by our repair of the proof: `algorithm2_bound` with the gradient left out
     and c1 at its best.
 
-    c2 = D T sqrt(8 p A B),   A = sqrt(K) zeta_K,   B = sum zeta_k/sqrt(k),   K = T - 1     (about 4
-    D sqrt(p T))
+    c2 = D T sqrt(8 p A B),   A = sqrt(K) zeta_K,   B = sum zeta_k/sqrt(k),   K = T - 1
+        (about 4 D sqrt(p T))
 
     c1 = D sqrt(A/B)/G is best; the paper's "optimal selection of c", too, depends on G, so on n and
     epsilon, which the theorem says c1 does not. The paper gives no c2: this one is ours. If c2 too
-    may depend on n and epsilon, (11) is empty:
-    any number is below c2 Xi/n sqrt(sum 1/epsilon^2) for a c2 that is chosen afterwards.
+    may depend on n and epsilon, (11) is empty: any number is below c2 Xi/n sqrt(sum 1/epsilon^2)
+    for a c2 that is chosen afterwards.
     Arguments as in `algorithm2_bound`; dimension: p.  Returns c2 > 0.
     """
     must_be("a finite number > 0", diameter=diameter)
@@ -317,15 +317,14 @@ def corner_excess(horizon: int, *, slope: float = 1.0, theta_max: float = 1.0) -
     """An error of Algorithm 2 that no c1, n or epsilon undercuts: 2 theta_max slope zeta_1 > 0.
 
     f = slope theta on [-theta_max, theta_max] (g1 = 0, g2 = a_i theta with |a_i| <= Xi of mean
-    `slope`), and
-    theta[1] = theta_max. Then theta* = -theta_max, and as no theta[k] lies below it and theta[1]
-    keeps its weight, bar[T] >= theta* + 2 theta_max zeta_1, in every run, whatever the noise.
-    Equality for large c1 and no noise.
-    So for any T, c1 and c2 equation 11 fails once epsilon > c2 Xi sqrt(N)/(n corner_excess); at T =
-    2 bar[2] is theta[1].
+    `slope`), and theta[1] = theta_max. Then theta* = -theta_max, and as no theta[k] lies below it
+    and theta[1] keeps its weight, bar[T] >= theta* + 2 theta_max zeta_1, in every run, whatever the
+    noise. Equality for large c1 and no noise.
+    So for any T, c1 and c2 equation 11 fails once epsilon > c2 Xi sqrt(N)/(n corner_excess);
+    at T = 2 bar[2] is theta[1].
     With g1 = L theta^2/2 and slope >= L theta_max theta* stays in the corner, f - f* stays above
-    (slope - L theta_max) 2 theta_max zeta_1 + (L/2)(2 theta_max zeta_1)^2, and equation 12 fails
-    the same way.
+        (slope - L theta_max) 2 theta_max zeta_1 + (L/2)(2 theta_max zeta_1)^2,
+    and equation 12 fails the same way.
 
     horizon: T >= 1.  slope: > 0.  theta_max: > 0.  Returns a number > 0, in units of f.
 
@@ -339,25 +338,25 @@ def corner_excess(horizon: int, *, slope: float = 1.0, theta_max: float = 1.0) -
 def algorithm2_bound(
     *, diameter: float, gradient_norm: float, step: float, horizon: int, noise: float
 ) -> float:
-    """What does hold for Algorithm 2: a bound on E f(bar[T]) - f* for f convex, its optimisation
-    error included.
+    """What does hold for Algorithm 2: a bound on E f(bar[T]) - f* for f convex,
+    its optimisation error included.
 
-    D^2 A/(2 c1) + (c1/2) G^2 B,   A = sqrt(K) zeta_K,   B = sum zeta_k/sqrt(k),   K = T - 1,   G^2
-    = gradient_norm^2 + noise
+    D^2 A/(2 c1) + (c1/2) G^2 B,   A = sqrt(K) zeta_K,   B = sum zeta_k/sqrt(k),   K = T - 1,
+    G^2 = gradient_norm^2 + noise
 
-    Proof: |theta[k+1] - theta*|^2 <= |theta[k] - theta*|^2 - 2 rho_k (xi + w).(theta[k] - theta*) +
-    rho_k^2 |xi + w|^2, so E f(theta[k]) - f* <= (d_k - d_(k+1))/(2 rho_k) + rho_k G^2/2 with d_k =
-    E|theta[k] - theta*|^2 <= D^2. Weigh with zeta_k (Jensen) and sum by parts: zeta_k/rho_k rises,
-    so that all d_k have coefficients >= 0 that add up to A/(2 c1).
+    Proof: |theta[k+1] - theta*|^2
+        <= |theta[k] - theta*|^2 - 2 rho_k (xi + w).(theta[k] - theta*) + rho_k^2 |xi + w|^2, so
+    E f(theta[k]) - f* <= (d_k - d_(k+1))/(2 rho_k) + rho_k G^2/2 with
+    d_k = E|theta[k] - theta*|^2 <= D^2. Weigh with zeta_k (Jensen) and sum by parts: zeta_k/rho_k
+    rises, so that all d_k have coefficients >= 0 that add up to A/(2 c1).
 
-    diameter: D > 0, of Theta: 2 theta_max sqrt(p) for the box, or any bound on |theta[k] -
-    theta*|_2.
-    gradient_norm: bound > 0 on |xi_f|_2; regularisation theta_max sqrt(p) + Xi serves.  step: c1 >
-    0.  horizon: T >= 2.
-    noise: E|w|^2 >= 0.  Returns a number > 0, in units of f.  ValueError if an argument is out of
-    range.
-    Source: repairs wu2020, Theorem 3, after Shamir and Zhang (2013); for that average sharper than
-    their constants.
+    diameter: D > 0, of Theta: 2 theta_max sqrt(p) for the box, or any bound on
+    |theta[k] - theta*|_2.
+    gradient_norm: bound > 0 on |xi_f|_2; regularisation theta_max sqrt(p) + Xi serves.
+    step: c1 > 0.  horizon: T >= 2.  noise: E|w|^2 >= 0.  Returns a number > 0, in units of f.
+    ValueError if an argument is out of range.
+    Source: repairs wu2020, Theorem 3, after Shamir and Zhang (2013);
+    for that average sharper than their constants.
     """
     must_be("a finite number > 0", diameter=diameter, gradient_norm=gradient_norm, step=step)
     must_be("a finite number >= 0", noise=noise)

@@ -24,8 +24,8 @@ class Learning:
     so that the noise of the sum is least: another objective where owners differ, psi is still that
     of f. Owners without noise share all of it.
     answers: None, or (T, N) bool, a PUBLIC schedule of who answers when, at least one in every
-    round; an owner pays for its own answers only, and those who answer share the weight 1.  start:
-    theta[1] (p,), within theta_max; default 0.
+    round; an owner pays for its own answers only, and those who answer share the weight 1.
+    start: theta[1] (p,), within theta_max; default 0.
     all_answers: the loop as printed leaves the T-th answer unused, and bar[T] ends with theta[T-1];
     True asks it too and returns k up to T + 1. bar[T+1] ends with theta[T]; the T-th answer is seen
     in `iterate` (and in algorithm 1).
@@ -85,30 +85,31 @@ def train(
     """Run the algorithm `n_runs` times for each setting of the privacy budgets, all of them as one
     matrix product a round.
 
-    algorithm 2: theta[k+1] = P(theta[k] - c1 / sqrt(k) g[k]), P the projection on |theta|_inf <=
-    theta_max, and bar[k+1] = (k - 1) / (1/sqrt(T) + k) bar[k] + (1/sqrt(T) + 1) / (1/sqrt(T) + k)
-    theta[k]  (8) algorithm 1: theta[k+1] = theta[k] - rho / (T^2 k) g[k], without projection and
-    average
-    g[k] = grad g1(theta[k]) + sum_l v_l (owner l's mean gradient + noise), v_l = n_l / n, for k = 1
-    ... T - 1.
+    algorithm 2: theta[k+1] = P(theta[k] - c1 / sqrt(k) g[k]),
+        P the projection on |theta|_inf <= theta_max, and
+        bar[k+1] = (k - 1) / (1/sqrt(T) + k) bar[k]
+                   + (1/sqrt(T) + 1) / (1/sqrt(T) + k) theta[k]  (8)
+    algorithm 1: theta[k+1] = theta[k] - rho / (T^2 k) g[k], without projection and average
+    g[k] = grad g1(theta[k]) + sum_l v_l (owner l's mean gradient + noise), v_l = n_l / n,
+        for k = 1 ... T - 1.
 
     owners: N owners within the bounds.  privacy: their promises, for one setting or for S of them.
     learning: the rounds.  n_runs: >= 1.  optimum: f(theta*) > 0.
-    rng: every setting gets a child generator of its own, so that its noise does not depend on the
-    other settings.
+    rng: every setting gets a child generator of its own,
+    so that its noise does not depend on the other settings.
     at: "all" for psi at k = 1 ... T, "last" for the last only, which spares hinge and logistic loss
     a product a round.
     dtype: numpy.float32 for products that are rounded, 1.5 times as fast for hinge and logistic
-    loss; it moves psi by about 1e-7 f / f* (measured, up to 1e-6 on small data); squared loss is
-    always float64.
+    loss; it moves psi by about 1e-7 f / f* (measured, up to 1e-6 on small data);
+    squared loss is always float64.
     Returns Trajectories; bar[1] is taken as theta[1], which (8) never uses, and which is bar[2].
     With one thread two runs give equal bytes.  ValueError for what does not fit, in one sentence
     with the value.
     Guarantee: owner l's answers are epsilon_l-DP (or (epsilon_l, delta)-DP) for replace-one
     neighbours, n_l being public.
     It belongs to the mechanism, not to a run: algorithm 1 with squared loss, whose questions no
-    projection keeps where Xi holds, has no pure epsilon at all, not in the runs that stayed
-    `inside` either.
+    projection keeps where Xi holds, has no pure epsilon at all,
+    not in the runs that stayed `inside` either.
     Source: wu2020, Algorithms 1 and 2, (6) and (8), Theorem 1; settings, schedule, inverse
     variance, delta are ours.
     """

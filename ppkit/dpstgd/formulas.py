@@ -35,13 +35,13 @@ TABLE_1 = (
 
 
 def sampled_epsilon(epsilon: float, sample_rate: float) -> float:
-    """Budget of an epsilon-DP mechanism that runs on a Poisson sample: eps_g = ln(1 + (e^eps - 1)
-    q).
+    """Budget of an epsilon-DP mechanism that runs on a Poisson sample:
+    eps_g = ln(1 + (e^eps - 1) q).
 
-    epsilon: > 0.  sample_rate: q in (0, 1].  Returns eps_g in (0, epsilon].  ValueError if out of
-    range.
-    Guarantee: eps_g-DP for add/remove neighbours, for ONE mechanism per sample.  Source: wang2018,
-    Lemma 4.1.
+    epsilon: > 0.  sample_rate: q in (0, 1].  Returns eps_g in (0, epsilon].
+    ValueError if out of range.
+    Guarantee: eps_g-DP for add/remove neighbours, for ONE mechanism per sample.
+    Source: wang2018, Lemma 4.1.
 
     >>> round(sampled_epsilon(1.0, 0.1), 4)
     0.1586
@@ -76,10 +76,9 @@ def advanced_budget(
 
     sqrt(4 n ln(1 / delta)) eps_g + 2 n eps_g (e^eps_g - 1)
 
-    epsilon: > 0, of one selection.  sample_rate: q in (0, 1].  n_uploads: n >= 1.  delta: in (0,
-    1).
-    Returns the budget, > 0.  Guarantee: none for q < 1, as in `basic_budget`.  Source: wang2018,
-    Theorem 4.2.
+    epsilon: > 0, of one selection.  sample_rate: q in (0, 1].  n_uploads: n >= 1.
+    delta: in (0, 1).  Returns the budget, > 0.  Guarantee: none for q < 1, as in `basic_budget`.
+    Source: wang2018, Theorem 4.2.
 
     >>> round(advanced_budget(0.1, sample_rate=0.01, n_uploads=1431), 2)
     0.37
@@ -93,11 +92,11 @@ def advanced_budget(
 
 
 def selection_ratio_bound(gap: float) -> float:
-    """Theorem 4.3's lower bound on P(largest selected) / P(second selected): e^x / (x / 4 + 1 / 2)
-    - 1.
+    """Theorem 4.3's lower bound on P(largest selected) / P(second selected):
+    e^x / (x / 4 + 1 / 2) - 1.
 
-    gap: x = Delta epsilon / lambda >= 0, between the two largest |gradients|, in units of the
-    Laplace scale.
+    gap: x = Delta epsilon / lambda >= 0, between the two largest |gradients|,
+    in units of the Laplace scale.
     Returns the bound, >= 1.  Source: wang2018, Theorem 4.3; the text says "larger by", its proof
     shows the ratio.
 
@@ -135,8 +134,8 @@ def selection_probability_product(magnitudes) -> np.ndarray:
 def upload_bits(n_uploads: int, n_parameters: int) -> int:
     """Bits of one ternary upload: n (ceil(log2 d) + 1), an index and a sign each.
 
-    n_uploads: 1 <= n <= d.  n_parameters: d >= 1.  Returns whole bits.  Source: wang2018, section
-    III.
+    n_uploads: 1 <= n <= d.  n_parameters: d >= 1.  Returns whole bits.
+    Source: wang2018, section III.
 
     >>> upload_bits(1431, 14312), dense_bits(14312)
     (21465, 457984)

@@ -47,17 +47,16 @@ class Upload(Protocol):
 class DPSTGD:
     """Algorithm 2: n coordinates chosen under noise, each sent as B times a noisy sign.
 
-    G = mean_i clip(g_i, -B, B),  lambda = 2 B / |D_q|,  I, s = selection(G, n, scale = lambda /
-    epsilon),
-    upload_j = B s_j for j in I, else 0
+    G = mean_i clip(g_i, -B, B),  lambda = 2 B / |D_q|,
+    I, s = selection(G, n, scale = lambda / epsilon),  upload_j = B s_j for j in I, else 0
 
-    epsilon: per selection, > 0; math.inf sends the true top n (no noise, no privacy).  n_uploads: n
-    >= 1, at most the number of parameters.  clip_bound: B > 0, finite.  selection: a name in
-    `mechanisms.SELECTIONS`.
+    epsilon: per selection, > 0; math.inf sends the true top n (no noise, no privacy).
+    n_uploads: n >= 1, at most the number of parameters.  clip_bound: B > 0, finite.
+    selection: a name in `mechanisms.SELECTIONS`.
     The realised |D_q| in lambda is private, yet harmless: noise of scale 2 B / (|D_q| epsilon) on
     the mean is noise of scale 2 B / epsilon on the sum, divided by |D_q|, and dividing by a
-    positive number changes neither an order nor a sign. The upload is a function of (sum + noise)
-    alone.
+    positive number changes neither an order nor a sign. The upload is a function of
+    (sum + noise) alone.
     An empty sample is answered the same way: its sum is 0, so noise alone chooses coordinates and
     signs. To stay silent instead would publish the event "nobody was sampled", whose probability
     (1-q)^N depends on N, and at q = 1 tells an empty data set from one record with certainty; no
@@ -225,19 +224,19 @@ def train(
 
     W := W - r_t * upload, for t = 1..n_rounds and k = 1..K
 
-    model: changed in place.  participants: K pairs (X (N_k, F), y (N_k,)), arrays or tensors of the
-    model's dtype.
-    upload: DPSTGD, PlainSGD, DPSGD, or anything that is called like them.  sample_rate: q in (0,
-    1].
-    n_rounds: T >= 1.  lr: r_t > 0, a number or a function of t = 1, 2, ...  rng: one child of it
-    per participant.
+    model: changed in place.
+    participants: K pairs (X (N_k, F), y (N_k,)), arrays or tensors of the model's dtype.
+    upload: DPSTGD, PlainSGD, DPSGD, or anything that is called like them.
+    sample_rate: q in (0, 1].
+    n_rounds: T >= 1.  lr: r_t > 0, a number or a function of t = 1, 2, ...
+    rng: one child of it per participant.
     evaluate: called with the model after rounds 0, every, 2 every, ... and the last.
     max_uploads: answers that each participant's total budget pays for, one number for all or one
     each; who has used them up is passed over, and the training ends when nobody is left.
     Returns a History.  ValueError if an argument is out of range; a participant is named by its
     place, from 0.
-    Guarantee: of the uploads together, `accounting.valid_budget` with n_rounds = a participant's
-    uploads.
+    Guarantee: of the uploads together, `accounting.valid_budget`
+    with n_rounds = a participant's uploads.
     Source: wang2018, Algorithm 1.
     """
     _check_settings(participants, upload, sample_rate, n_rounds, every, size=n_parameters(model))

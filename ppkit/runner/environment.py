@@ -110,8 +110,8 @@ def for_kernel(
     which take all cores (and joblib then gives each of its own workers a fair share; a number set
     here it would give to every one whole).
     source: "real" or "standin" decides where the notebook says "auto"; "auto" lifts what the
-    caller's environment says; None leaves that in force.
-    run: the run's folder, where figures and claims go; None for nowhere.
+    caller's environment says; None leaves that in force.  run: the run's folder, where figures and
+    claims go; None for nowhere.
     """
     inherited = {
         name: value

@@ -1,17 +1,18 @@
 """Which of two shared numbers is larger, and activations made of that, without seeing either: a
 masked opening, then a public number against shared bits.
 
-To learn shares of [x < t], the parties open c = x + r, r uniform and known to nobody. With u = c -
-t, x - t = u - r, and the sign of a difference is the two top bits and a borrow:
+To learn shares of [x < t], the parties open c = x + r, r uniform and known to nobody.
+With u = c - t, x - t = u - r, and the sign of a difference is the two top bits and a borrow:
 
     [x < t] = u_63 xor r_63 xor [u mod 2^63 < r mod 2^63]
 
-u is public and the dealer has shared the bits of r, so the borrow is a circuit over (g, p) =
-(borrow arises, borrow passes) that folds four neighbours into one: g = g3 + p3 g2 + p3 p2 g1 + p3
-p2 p1 g0 and p = p3 p2 p1 p0 over GF(2). 64 positions become 16, 4, 1. In the first fold p_i = r_i +
-not u_i and g_i = (not u_i) r_i, so products of r's bits from the dealer make it local; in the other
-two g_i and p_i are opened under masks a_i, b_i, whose products the dealer has shared. Words are
-packed: one operation serves all positions of a fold, both thresholds and all records.
+u is public and the dealer has shared the bits of r, so the borrow is a circuit over
+(g, p) = (borrow arises, borrow passes) that folds four neighbours into one:
+    g = g3 + p3 g2 + p3 p2 g1 + p3 p2 p1 g0 and p = p3 p2 p1 p0 over GF(2).
+64 positions become 16, 4, 1. In the first fold p_i = r_i + not u_i and g_i = (not u_i) r_i, so
+products of r's bits from the dealer make it local; in the other two g_i and p_i are opened under
+masks a_i, b_i, whose products the dealer has shared. Words are packed: one operation serves all
+positions of a fold, both thresholds and all records.
 
 From comparisons come activations of straight pieces and their slopes, by products of a shared bit
 with shared numbers:
@@ -87,8 +88,8 @@ def below(
     shares: of x, (n,) int64.  thresholds: as many ring elements as the masks were dealt for.
     masks: fresh.
     Returns c = x + r, which both parties now know, and shares (exclusive or) of uint8 words: bit 0
-    is [x < t_0], bit 4 [x < t_1]; the other bits mean nothing.  Three rounds; 8 + 4 len(thresholds)
-    + 2 bytes a number from each party.
+    is [x < t_0], bit 4 [x < t_1]; the other bits mean nothing.
+    Three rounds; 8 + 4 len(thresholds) + 2 bytes a number from each party.
     ValueError if the masks were used before.
     Guarantee: every opened word is the sum of something and a mask that is uniform, used here only,
     and of which each party has one share: what a party receives is uniform whatever x is.

@@ -60,18 +60,18 @@ class TruncationPair(Once):
 
 
 class Dealer:
-    """Hands out shares of random values that satisfy a relation, and knows nothing of what they are
-    used for.
+    """Hands out shares of random values that satisfy a relation,
+    and knows nothing of what they are used for.
 
     Each party gets one seed (32 bytes, once) and draws its shares from it, in the order of the
     calls; only what the relation fixes (W, say) goes to the last party as a correction. A party's
     seed alone is independent of all secrets; the dealer must not see the messages between the
-    parties, nor collude with one of them, or with a server that gets their
-    results: then it could unmask them.
+    parties, nor collude with one of them, or with a server that gets their results: then it could
+    unmask them.
     stream: a Stream, or None for one from the operating system's CSPRNG.
     Source: Beaver 1991; seeds instead of shares: Boyle et al. 2019, introduction. zhou2021 (3.3.1)
-    lets the two parties make the triples "collaboratively" and does not say how: the dealer is this
-    kit's choice.
+    lets the two parties make the triples "collaboratively" and does not say how:
+    the dealer is this kit's choice.
     """
 
     def __init__(self, stream: Stream | None = None):

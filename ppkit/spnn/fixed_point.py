@@ -9,8 +9,8 @@ FRACTIONAL_BITS = 16  # l_F of the paper
 def encode(values: torch.Tensor, *, fractional_bits: int = FRACTIONAL_BITS) -> torch.Tensor:
     """Fixed-point numbers: the multiples of 2^-f nearest to the values, as integers.
 
-    z = round(v 2^f), halves to the even neighbour; |z 2^-f - v| <= 2^-(f+1), and the bound is
-    attained
+    z = round(v 2^f), halves to the even neighbour;
+        |z 2^-f - v| <= 2^-(f+1), and the bound is attained
 
     values: floats of any shape, finite, with -2^63 <= z < 2^63.  fractional_bits: f, 0 to 63.
     Returns int64 of the same shape.  ValueError for NaN, infinity or a number out of range, with
@@ -50,8 +50,8 @@ def decode(z: torch.Tensor, *, fractional_bits: int = FRACTIONAL_BITS) -> torch.
 
 
 def row_reach(X: torch.Tensor, *, fractional_bits: int = FRACTIONAL_BITS) -> float:
-    """What a row of X can do at most to a product, once per data set: max_i sum_k (|x_ik| +
-    2^-(f+1)).
+    """What a row of X can do at most to a product, once per data set:
+    max_i sum_k (|x_ik| + 2^-(f+1)).
 
     X: (N, K) finite floats.  Returns a float64 >= 0; the second term is what rounding to f bits may
     add to an entry.

@@ -27,19 +27,19 @@ class FirstLayer(nn.Module):
     """h1 = X_1 theta_1 + ... + X_k theta_k, computed by the chosen protocol; loss.backward()
     reaches every theta_i.
 
-    backward: the server sends G = dL/dh1 to each holder, and holder i computes dL/dtheta_i = X_i^T
-    G by itself
+    backward: the server sends G = dL/dh1 to each holder,
+        and holder i computes dL/dtheta_i = X_i^T G by itself
 
     holders: columns of each holder, k >= 2.  width: of h1, >= 1.  protocol: one of
     protocols.PROTOCOLS; choices: what the protocol itself takes (form=, truncation=, key_bits=,
     ...).  rng: draws theta, the same numbers for every protocol and every way to split the columns.
     dtype: torch.float32 or torch.float64, of X, theta and what forward returns.
-    stream: source of all secrets; None: the operating system's CSPRNG; a seeded one is for teaching
-    only.
+    stream: source of all secrets; None: the operating system's CSPRNG;
+    a seeded one is for teaching only.
     transcript: where messages are written down; None: a new one that keeps sizes only.
     theta: a ParameterList, theta[i] (d_i, width) stays with holder i.  h1: after a forward pass,
-    what the server got, outside autograd; after backward h1.grad is what the holders got.  Start:
-    theta ~ U(-1/sqrt(d), 1/sqrt(d)), d = sum of d_i.
+    what the server got, outside autograd; after backward h1.grad is what the holders got.
+    Start: theta ~ U(-1/sqrt(d), 1/sqrt(d)), d = sum of d_i.
     ValueError where an argument is out of range.
     Source: zhou2021, Fig. 4 and section 4.3. As there, the layer has no bias.
 
@@ -147,11 +147,11 @@ def hand_over(
 
 
 class SPNN(nn.Module):
-    """The network in three parts: the holders' first layer, the server's hidden layers, the label
-    holder's output.
+    """The network in three parts: the holders' first layer, the server's hidden layers,
+    the label holder's output.
 
-    h1 = X theta at the server by protocol;  h_L = f(h1) on the server;  logits = h_L w + b at the
-    label holder
+    h1 = X theta at the server by protocol;  h_L = f(h1) on the server;
+    logits = h_L w + b at the label holder
 
     holders, protocol, rng, dtype, stream, transcript, choices: as in `FirstLayer`; the start is
     that of `models.mlp` with the same rng, for every protocol and every way to split the columns.

@@ -128,9 +128,10 @@ class Lean(SharingProtocol):
     """Algorithm 2 with X - U opened once per data set, random shares sent as seeds, and 32 bits a
     number to the server.
 
-    once:  <X> = share(X), E = open(X - U);   a step:  <theta> = share(theta), F = open(theta - V),
-           z_i = W_i + U_i F + E V_i (first holder also E F),   to the server: y_i = floor((z_i +
-           2^31) / 2^32) mod 2^32
+    once:    <X> = share(X), E = open(X - U);
+    a step:  <theta> = share(theta), F = open(theta - V),
+             z_i = W_i + U_i F + E V_i (first holder also E F),
+             to the server: y_i = floor((z_i + 2^31) / 2^32) mod 2^32
 
     theta has 32 fractional bits (X has 16): the ring has room for them, and rounding theta is what
     costs most otherwise.

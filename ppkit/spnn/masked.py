@@ -24,8 +24,8 @@ Ticket = tuple[int, int]
 
 
 class MaskReused(ValueError):
-    """A mask was asked for twice: the difference of two messages under one mask is X_i (theta_t -
-    theta_s) in the clear."""
+    """A mask was asked for twice: the difference of two messages under one mask is
+    X_i (theta_t - theta_s) in the clear."""
 
 
 class HolderMissing(ValueError):
@@ -140,8 +140,8 @@ class _MaskedServer(Server):
 
 
 class Masked(Protocol):
-    """Holder i sends round(2^16 X_i theta_i) + m_i mod 2^32, the server adds; with two holders m_A
-    = r, m_B = -r.
+    """Holder i sends round(2^16 X_i theta_i) + m_i mod 2^32, the server adds;
+    with two holders m_A = r, m_B = -r.
 
     Rounding comes before masking: a mask can only hide a whole number mod 2^32, the fraction left
     of an unrounded value would travel beside it in the clear. |h1| < 2^15.

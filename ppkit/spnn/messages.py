@@ -136,8 +136,8 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Receive:
-    """Wait for the next message of one sender, which must have this name: `payload = yield
-    Receive("A", "<theta>")`."""
+    """Wait for the next message of one sender, which must have this name:
+    `payload = yield Receive("A", "<theta>")`."""
 
     sender: str
     name: str

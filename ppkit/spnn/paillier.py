@@ -1,5 +1,5 @@
-"""zhou2021's Algorithm 3: the first layer under Paillier's encryption, many fixed-point numbers in
-one ciphertext.
+"""zhou2021's Algorithm 3: the first layer under Paillier's encryption,
+many fixed-point numbers in one ciphertext.
 
 The server makes the keys; holder 1 sends Enc(X_1 theta_1) to holder 2, each adds its own encryption
 and passes the sum on, the last one sends it to the server, which decrypts h1 = sum_i X_i theta_i.
@@ -11,10 +11,9 @@ it lacks. The server sees the last ciphertext only: (1 + n)^m h_n^(a_1 + ... + a
 sums. m is a function of the sums alone, carries included, since no field overflows into the next;
 the exponents do not depend on anybody's numbers. So a simulator makes the server's view from h1
 alone, exactly, and nobody need randomise the sum again. Every holder must *encrypt* its part,
-though:
-if it only multiplied (1 + n)^m_i onto what came in, who sees both ciphertexts (the holder before
-it, or anyone on the wire) would divide them and read m_i. And the way from holder to holder must be
-closed to the server, whose key opens it.
+though: if it only multiplied (1 + n)^m_i onto what came in, who sees both ciphertexts (the holder
+before it, or anyone on the wire) would divide them and read m_i. And the way from holder to holder
+must be closed to the server, whose key opens it.
 
 phe (1.5, https://github.com/data61/python-paillier) is under the GPLv3: who passes on a work that
 builds on it takes on its conditions. Only `phe_keys` and `first_layer_elementwise` use it.

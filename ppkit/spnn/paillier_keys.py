@@ -1,8 +1,8 @@
 """Paillier's encryption of whole integers: keys, encryption from a table of powers, decryption by
 the two primes.
 
-    c = (1 + n)^m h_n^a mod n^2,    h = -x^2 mod n,    h_n = h^n mod n^2,    a uniform on [0,
-    2^(bits/2))
+    c = (1 + n)^m h_n^a mod n^2,    h = -x^2 mod n,    h_n = h^n mod n^2,
+    a uniform on [0, 2^(bits/2))
 
 Paillier's own c = (1 + n)^m r^n takes a full power per ciphertext. Damgard, Jurik and Nielsen fix
 the base h_n, so that its powers can be tabled once per key (one entry for every byte of the
@@ -15,9 +15,10 @@ randomness: 1 + n m tells m to whoever sees it.
 
 What it rests on: that n-th powers modulo n^2 look like any numbers (Paillier's assumption), and
 that h^a for an exponent of half length looks like h^a for a full one; Goldreich and Rosen derive
-the second from the hardness of factoring n, for a random base. p = q = 3 mod 4 and gcd(p - 1, q -
-1) = 2 make the squares modulo n a cyclic group of odd order and -1 a non-square with Jacobi symbol
-1, so that h generates what has Jacobi symbol 1, up to small prime factors of p - 1 and q - 1.
+the second from the hardness of factoring n, for a random base. p = q = 3 mod 4 and
+gcd(p - 1, q - 1) = 2 make the squares modulo n a cyclic group of odd order and -1 a non-square with
+Jacobi symbol 1, so that h generates what has Jacobi symbol 1, up to small prime factors of p - 1
+and q - 1.
 
 What a holder checks (`PublicKey.check`): n has the agreed length, is 1 modulo 4, is neither a prime
 nor a power, and has no small factor. What it cannot check: that n has two prime factors only, both

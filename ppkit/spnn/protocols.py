@@ -49,13 +49,13 @@ def side_of(
     A holder: connect() once, load(X) and prepare() once per data set, step(rows, theta) for every
     batch; deal(rows), for "ss", takes what was dealt ahead of a step. The server: connect(),
     prepare(n_rows), step(n), which returns h1.
-    The dealer, for "ss": connect(), prepare(n_rows), deal(rows) for every batch. All but
-    load give a Program.
+    The dealer, for "ss": connect(), prepare(n_rows), deal(rows) for every batch. All but load give
+    a Program.
     role: a holder's name, "server" or "dealer".  protocol, form, choices: as in `protocol_of`, but
     elementwise; a choice of another party's side is accepted and left aside.  names, columns: of
     all holders, in one order at all parties.
-    width: of h1, >= 1.  stream: the root secret of this role alone; None: the operating system's
-    CSPRNG.
+    width: of h1, >= 1.  stream: the root secret of this role alone;
+    None: the operating system's CSPRNG.
     The same messages as in process come out where stream is `Protocol`'s stream.derive(role).
     ValueError for fewer than two holders, a holder without columns or a role that the protocol has
     not, TypeError for an unknown choice.

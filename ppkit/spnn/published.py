@@ -307,8 +307,8 @@ class Published(SharingProtocol):
     truncation: "secureml" (the paper's, for two holders), "floor" (two) or "dealer" (any k); None
     takes the paper's where it exists, k = 2, and else the dealer's.
     Guarantee: semi-honest, no two parties collude; the server learns h1 only (and which way it was
-    rounded), a holder nothing. SecureML's truncation fails, h1 off by 2^32, with probability |h1| /
-    2^32 a number: 2^-17 at the edge |h1| = 2^15.
+    rounded), a holder nothing. SecureML's truncation fails, h1 off by 2^32, with probability
+    |h1| / 2^32 a number: 2^-17 at the edge |h1| = 2^15.
     Source: zhou2021, Algorithm 2; line numbers in the code. Departs from it: triples come from a
     dealer, as full shares; for k > 2 holders line 7 runs over all pairs.
     """

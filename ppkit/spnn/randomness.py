@@ -123,10 +123,10 @@ class Stream:
 
         remember: False for a caller that itself gives no labels twice, such as numbers that only go
         up: then nothing is kept to check it by.
-        labels: at least one; "1" and 1 are different labels, and ("a", "bc") differs from ("ab",
-        "c").
-        ValueError for labels that this Stream has derived before: the same keystream would be used
-        twice.
+        labels: at least one; "1" and 1 are different labels,
+        and ("a", "bc") differs from ("ab", "c").
+        ValueError for labels that this Stream has derived before:
+        the same keystream would be used twice.
         """
         refuse_forked(self, self._process)
         if not labels:

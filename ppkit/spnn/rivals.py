@@ -87,15 +87,15 @@ class NN(_Net):
 
     h1 = sum_i X_i theta_i,    logits = output(hidden(h1))
 
-    holders: columns of each holder; here they only say how X is cut.  hidden: widths of the hidden
-    layers.
-    activation: one name for all hidden layers, or one each (`models.ACTIVATIONS`).  rng: draws the
-    start as `models.mlp` would: U(-1/sqrt(fan_in), 1/sqrt(fan_in)), fan_in of theta being
-    sum(holders).
+    holders: columns of each holder; here they only say how X is cut.
+    hidden: widths of the hidden layers.
+    activation: one name for all hidden layers, or one each (`models.ACTIVATIONS`).
+    rng: draws the start as `models.mlp` would: U(-1/sqrt(fan_in), 1/sqrt(fan_in)), fan_in of theta
+    being sum(holders).
     bias: whether h1 has one; the paper's has none.  n_outputs: 1 for two classes.  dtype:
     torch.float32 or torch.float64.
-    ValueError for widths < 1 or an unknown activation.  Guarantee: none; whoever runs it sees
-    everything.
+    ValueError for widths < 1 or an unknown activation.
+    Guarantee: none; whoever runs it sees everything.
     Source: zhou2021, section 6.1.
 
     >>> net = NN([14, 14], (8, 8), rng=torch.Generator().manual_seed(0))
@@ -139,8 +139,8 @@ class SplitNN(_Net):
     """Split learning: each holder encodes its own columns up to the cut; the server has the rest,
     and the labels.
 
-    h1 = [X_1 theta_1, ..., X_k theta_k] side by side;  behind it as many layers as `cut` says stay
-    with the holders
+    h1 = [X_1 theta_1, ..., X_k theta_k] side by side;
+        behind it as many layers as `cut` says stay with the holders
 
     holders, hidden, activation, rng, n_outputs, dtype: as for NN.  The holders share each width
     before the cut evenly, so that the total is that of NN (`even_widths`); where there are more
@@ -234,15 +234,14 @@ def even_widths(total: int, k: int) -> list[int]:
 class PiecewiseNet(NN):
     """What `secureml.SecureML` computes on shares, in floating point and at once.
 
-    p = f(logit), f(z) = 0 for z < -1/2, z + 1/2 between, 1 above; hidden layers f or ReLU; output
-    error (p - y) / |B|
+    p = f(logit), f(z) = 0 for z < -1/2, z + 1/2 between, 1 above;
+    hidden layers f or ReLU; output error (p - y) / |B|
 
-    holders, hidden, rng, bias, dtype: as for `NN`.  activation: "piecewise" or "relu" for
-    all hidden layers, or one
-    each: ("piecewise", "piecewise", "relu") for distress.  ValueError for another activation, or as
-    for NN.
-    Records are to be ranked by their logits: p is exactly 0 or 1 for most, and ties would count in
-    an AUC.
+    holders, hidden, rng, bias, dtype: as for `NN`.  activation: "piecewise" or "relu" for all
+    hidden layers, or one each: ("piecewise", "piecewise", "relu") for distress.  ValueError for
+    another activation, or as for NN.
+    Records are to be ranked by their logits: p is exactly 0 or 1 for most,
+    and ties would count in an AUC.
     Source: SecureML (Mohassel and Zhang 2017); zhou2021, section 6.1.
 
     >>> net = PiecewiseNet([14, 14], (8, 8), rng=torch.Generator().manual_seed(0))
@@ -268,11 +267,11 @@ class PiecewiseNet(NN):
 
     @staticmethod
     def loss(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """The loss whose gradient is SecureML's output error: the mean of F(z) - y z, where F' = f
-        and F(-1/2) = 0.
+        """The loss whose gradient is SecureML's output error:
+        the mean of F(z) - y z, where F' = f and F(-1/2) = 0.
 
-        logits: (N, 1).  y: (N,) in {0, 1}.  Returns a scalar >= 0, convex in the logits; 1/8 at z =
-        0. With the sigmoid itself for f it would be the logistic loss.
+        logits: (N, 1).  y: (N,) in {0, 1}.  Returns a scalar >= 0, convex in the logits;
+        1/8 at z = 0. With the sigmoid itself for f it would be the logistic loss.
         """
         z = logits[:, 0]
         return ((z + 0.5).clamp(0, 1).square() / 2 + (z - 0.5).clamp(min=0) - y * z).mean()

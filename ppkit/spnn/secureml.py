@@ -1,10 +1,12 @@
-"""The rival SecureML: a whole network trained on shares of two parties, and the same network in the
-clear.
+"""The rival SecureML: a whole network trained on shares of two parties,
+and the same network in the clear.
 
 Per layer, on shares: z = a theta + b, truncated, then the piecewise sigmoid (or ReLU) by secure
-comparison; backwards delta_L = p - y,  delta_l = s_l (delta_(l+1) theta_(l+1)^T),  theta_l <-
-theta_l - lr/|B| a_(l-1)^T delta_l. Nothing is opened but numbers under masks from the dealer. A
-number that enters several products is opened under one mask, once.
+comparison; backwards
+    delta_L = p - y,  delta_l = s_l (delta_(l+1) theta_(l+1)^T),
+    theta_l <- theta_l - lr/|B| a_(l-1)^T delta_l.
+Nothing is opened but numbers under masks from the dealer. A number that enters several products is
+opened under one mask, once.
 """
 
 import math
@@ -230,8 +232,8 @@ class SecureML:
     def _update(
         self, gradients: list[Shares], of_biases: list[Shares], rate: float, dealt: StepMasks
     ) -> None:
-        """theta <- theta - rate gradient; gradients of theta have 32 fractional bits, of biases
-        16."""
+        """theta <- theta - rate gradient;
+        gradients of theta have 32 fractional bits, of biases 16."""
         moves = self._truncated(flat(gradients), FRACTIONAL_BITS, dealt.cut_gradient)
         if of_biases:
             moves = [torch.cat(pair) for pair in zip(moves, flat(of_biases))]

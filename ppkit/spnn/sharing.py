@@ -23,10 +23,10 @@ def share(
 
     s_1 .. s_(k-1) uniform on Z_2^64,  s_0 = secret - s_1 - ... - s_(k-1) mod 2^64
 
-    secret: int64 of any shape (from `fixed_point.encode`).  n_parties: k >= 2.  stream: draws the
-    random shares; None takes the operating system's CSPRNG; or one Stream for each of s_1 ..
-    s_(k-1): whoever is to have s_i and has that Stream's key draws it without its being sent (32
-    bytes once instead of the share).
+    secret: int64 of any shape (from `fixed_point.encode`).  n_parties: k >= 2.
+    stream: draws the random shares; None takes the operating system's CSPRNG; or one Stream for
+    each of s_1 .. s_(k-1): whoever is to have s_i and has that Stream's key draws it without its
+    being sent (32 bytes once instead of the share).
     Returns k int64 tensors of the secret's shape.  ValueError for another type, k < 2 or a wrong
     number of Streams.
     Guarantee: any k - 1 shares together are uniform, whatever the secret (one-time pad;
@@ -84,15 +84,15 @@ def beaver_matmul(
 ) -> list[torch.Tensor]:
     """Shares of the matrix product X Y mod 2^64, by one triple and one round.
 
-    E = open(X - U), F = open(Y - V);   z_i = W_i + U_i F + E V_i,  party 0 adds E F:   sum z_i = (U
-    + E)(V + F) = X Y
+    E = open(X - U), F = open(Y - V);   z_i = W_i + U_i F + E V_i,  party 0 adds E F:
+    sum z_i = (U + E)(V + F) = X Y
 
     x_shares: k shares (n, k).  y_shares: k shares (k, m).  triple: of `Dealer.matmul_triple`.
-    open: open(name, shares) -> their sum; called with "X - U" and "Y - V", which travel in one
-    round.
+    open: open(name, shares) -> their sum; called with "X - U" and "Y - V",
+    which travel in one round.
     Returns k shares (n, m).  ValueError for shapes that do not fit or a triple that was used.
-    Guarantee: E and F are uniform and independent of X and Y; each output share is uniform (W's
-    are).
+    Guarantee: E and F are uniform and independent of X and Y;
+    each output share is uniform (W's are).
     Source: zhou2021, section 3.3.1, and Beaver 1991. Our copy of the paper has party 1 add + E F to
     products of shares of a and b, which gives 3ab - 2av - 2ub + 2uv; with -E F, or with shares of u
     and v as here, it is ab.
@@ -109,8 +109,8 @@ def beaver_matmul(
 def beaver_part(
     party: int, U: torch.Tensor, V: torch.Tensor, W: torch.Tensor, E: torch.Tensor, F: torch.Tensor
 ) -> torch.Tensor:
-    """One party's share of X Y, (n, m), when E = X - U (n, k) and F = Y - V (k, m) are open: W_i +
-    U_i F + E V_i.
+    """One party's share of X Y, (n, m), when E = X - U (n, k) and F = Y - V (k, m) are open:
+    W_i + U_i F + E V_i.
 
     party: 0 adds E F.  U, V, W: this party's part of the triple.
     """
@@ -131,28 +131,26 @@ def truncate(
 
     f = bits, z signed, shares read as numbers in [0, 2^64); error = result - z / 2^f
     "secureml"  z_0' = floor(z_0 / 2^f),  z_1' = 2^64 - floor((2^64 - z_1) / 2^f)
-    "floor"     z_i' = floor(z_i / 2^f) with z_i in [-2^63, 2^63): the arithmetic shift on both
-    sides
-    "dealer"    c = open(z + 2^62 + r);  floor(c / 2^f) - floor(r / 2^f) + 2^(64-f) [r + z + 2^62 >=
-    2^64] - 2^(62-f)
+    "floor"     z_i' = floor(z_i / 2^f) with z_i in [-2^63, 2^63):
+                the arithmetic shift on both sides
+    "dealer"    c = open(z + 2^62 + r);
+                floor(c / 2^f) - floor(r / 2^f) + 2^(64-f) [r + z + 2^62 >= 2^64] - 2^(62-f)
 
-    name       error, in units   its mean      fails with chance    messages, for each number
-          parties secureml   in (-1, 1)        0             |z| / 2^64           none
-                              2
-    floor      in (-2, 0]        -(1 - 2^-f)   |z + 1| / 2^64       none
-          2
-    dealer     in (-1, 1)        0             0 for |z| < 2^62     8 bytes each to each, 16 from
-    dealer   any
+    name      error, in units  its mean     fails with chance  messages, for each number  parties
+    secureml  in (-1, 1)       0            |z| / 2^64         none                       2
+    floor     in (-2, 0]       -(1 - 2^-f)  |z + 1| / 2^64     none                       2
+    dealer    in (-1, 1)       0            0 for |z| < 2^62   8 bytes each to each,
+                                                               16 from dealer             any
 
     Derivation: write z = b 2^f + c, z_0 = a 2^f + r with 0 <= c, r < 2^f; r is uniform, as z_0 is.
-    "secureml": party 1's 2^64 - z_1 is z_0 - z (unless that is negative), its floor is a - b - [r <
-    c], so the result is b + [r < c]: it is one of the two neighbours of z / 2^f and P(r < c) = c /
-    2^f, exactly unbiased. It floors one side and ceils the other. "floor": z_1 = z - z_0 has floor
-    b - a - [r > c], the result is b - [r > c], of mean b - (2^f - 1 - c) / 2^f.
-    "dealer": the low bits of z + r carry with chance c / 2^f; the bracket is (r's top bit)(1 - c's
-    top bit), as
-    z + 2^62 < 2^63. A failure of the local forms is z_0 - z leaving [0, 2^64) (or z - z_0 leaving
-    the signed range):
+    "secureml": party 1's 2^64 - z_1 is z_0 - z (unless that is negative), its floor is
+    a - b - [r < c], so the result is b + [r < c]: it is one of the two neighbours of z / 2^f and
+    P(r < c) = c / 2^f, exactly unbiased. It floors one side and ceils the other.
+    "floor": z_1 = z - z_0 has floor b - a - [r > c], the result is b - [r > c],
+    of mean b - (2^f - 1 - c) / 2^f.
+    "dealer": the low bits of z + r carry with chance c / 2^f; the bracket is
+    (r's top bit)(1 - c's top bit), as z + 2^62 < 2^63.
+    A failure of the local forms is z_0 - z leaving [0, 2^64) (or z - z_0 leaving the signed range):
     |z| (or |z + 1|) of the 2^64 shares do that, and the result is then off by 2^(64-f). More than
     two parties have no local form: the sum of k shares wraps an unknown number of times.
     bits: f, 1 to 62.  pair: for "dealer", of `Dealer.truncation_pair` with the same bits.  open: as
@@ -161,8 +159,8 @@ def truncate(
     Guarantee: z + r is uniform. Under the local forms a new share alone is uniform on 2^(64-f)
     values, whatever z is; both together show which neighbour of z / 2^f was taken.
     Source: Mohassel and Zhang 2017 (SecureML), section 4.1 and Theorem 1, cited by zhou2021,
-    section 3.3.2; the dealer's:
-    Escudero et al. 2020, section 5 (probabilistic truncation in Z_2^k).
+    section 3.3.2; the dealer's: Escudero et al. 2020, section 5 (probabilistic truncation in
+    Z_2^k).
 
     >>> reveal(truncate(share(torch.tensor([3 << 16, -5 << 16])), 16)).tolist()
     [3, -5]
@@ -189,16 +187,16 @@ def truncate_part(party: int, share: torch.Tensor, bits: int, *, how: str) -> to
 
 
 def with_mask(party: int, share: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """One party's share of z + 2^62 + r, for "dealer": what it opens.  mask: its share of r; party
-    0 adds the 2^62."""
+    """One party's share of z + 2^62 + r, for "dealer": what it opens.
+    mask: its share of r; party 0 adds the 2^62."""
     return share + mask + 2**62 if party == 0 else share + mask
 
 
 def truncated_part(
     party: int, c: torch.Tensor, high: torch.Tensor, top: torch.Tensor, bits: int
 ) -> torch.Tensor:
-    """One party's share of z / 2^bits by "dealer", when c = z + 2^62 + r is open.  high, top: its
-    shares, of a TruncationPair."""
+    """One party's share of z / 2^bits by "dealer", when c = z + 2^62 + r is open.
+    high, top: its shares, of a TruncationPair."""
     result = ((c >= 0).long() << (64 - bits)) * top - high  # 2^(64-f) where c's highest bit is 0
     return result + _shift(c, bits) - 2 ** (62 - bits) if party == 0 else result
 
@@ -216,11 +214,11 @@ class Opened:
         return Opened(self.seen.t(), [u.t() for u in self.u])
 
     def times(self, other: "Opened", product: Shares) -> Shares:
-        """Shares of the matrix product, without a message; product: the dealer's shares of that of
-        the masks.
+        """Shares of the matrix product, without a message;
+        product: the dealer's shares of that of the masks.
 
-        (x - u)(y - v) + (x - u) v + u (y - v) + u v = x y: `beaver_matmul` with masks that
-        other products share.
+        (x - u)(y - v) + (x - u) v + u (y - v) + u v = x y:
+        `beaver_matmul` with masks that other products share.
         """
         masked = [self.u[0] + self.seen, self.u[1]]
         return [

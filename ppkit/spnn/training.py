@@ -1,12 +1,12 @@
-"""Training as zhou2021 does it: SGD and SGLD by equations 1 and 2, and one loop for every net of
-this paper.
+"""Training as zhou2021 does it: SGD and SGLD by equations 1 and 2,
+and one loop for every net of this paper.
 
 With L the loss summed over a batch B of |B| records and l = L / |B| its mean,
 
-    (1)  theta <- theta - alpha / |B| dL/dtheta                             = theta - alpha
-    dl/dtheta
-    (2)  theta <- theta - (alpha / 2 dL/dtheta + eta),  eta ~ N(0, alpha I) = theta - alpha |B| / 2
-    dl/dtheta - eta
+    (1)  theta <- theta - alpha / |B| dL/dtheta
+                = theta - alpha dl/dtheta
+    (2)  theta <- theta - (alpha / 2 dL/dtheta + eta),  eta ~ N(0, alpha I)
+                = theta - alpha |B| / 2 dl/dtheta - eta
 
 so equation 1 is torch.optim.SGD on the mean loss, `train(..., loss="mean")`, and equation 2 is
 `SGLD` on the summed one, `train(..., loss="sum")`. At equal alpha the second takes |B| / 2 times
@@ -35,16 +35,15 @@ class SGLD(torch.optim.Optimizer):
     theta <- theta - (lr / 2 grad + eta),    eta ~ N(0, temperature lr I)
 
     params: as for any torch optimiser; .grad is that of the summed loss in equation 2, and of the
-    mean loss in the other
-    reading: whoever calls backward decides.  lr: alpha > 0; a schedule may change it in
-    param_groups.
+    mean loss in the other reading: whoever calls backward decides.
+    lr: alpha > 0; a schedule may change it in param_groups.
     rng: torch.Generator of the noise, on the parameters' device; each holder would draw its own
     part by itself.
     temperature: >= 0; 1 is equation 2, and 0 leaves the drift alone: torch.optim.SGD at lr / 2.
     ValueError for a setting out of range.  Guarantee: none; the paper states no epsilon, and there
     is none without clipping.
-    Source: zhou2021, equation 2; Welling and Teh 2011, who scale the gradient of a batch by N /
-    |B|, which equation 2 does not, so that it samples from no posterior of all N records.
+    Source: zhou2021, equation 2; Welling and Teh 2011, who scale the gradient of a batch by
+    N / |B|, which equation 2 does not, so that it samples from no posterior of all N records.
 
     >>> theta = nn.Parameter(torch.tensor([4.0, 2.0]))
     >>> theta.grad = torch.tensor([1.0, -1.0])
@@ -79,16 +78,16 @@ class SGLD(torch.optim.Optimizer):
 def equal_drift_lr(lr: float, *, loss: str = "sum", batch: int | None = None) -> float:
     """SGLD's alpha at which its drift equals that of equation 1 with learning rate lr.
 
-    sum:   alpha |B| / 2 = lr, so alpha = 2 lr / |B|, and the noise of a step has deviation sqrt(2
-    lr / |B|)
-    mean:  alpha / 2     = lr, so alpha = 2 lr,       and the noise of a step has deviation sqrt(2
-    lr)
+    sum:   alpha |B| / 2 = lr, so alpha = 2 lr / |B|,
+           and the noise of a step has deviation sqrt(2 lr / |B|)
+    mean:  alpha / 2     = lr, so alpha = 2 lr,
+           and the noise of a step has deviation sqrt(2 lr)
 
-    Under the summed loss drifts are equal for full batches only: the last batch of an epoch, of b <
-    |B| records, drifts b / |B| as far as under equation 1 (227,845 rows at |B| = 5,000 leave b =
-    2,845, or 57%).
-    lr: > 0.  loss: what SGLD is trained on, "sum" as equation 2 is printed, or "mean".  batch: |B|
-    >= 1, for "sum".
+    Under the summed loss drifts are equal for full batches only: the last batch of an epoch, of
+    b < |B| records, drifts b / |B| as far as under equation 1 (227,845 rows at |B| = 5,000 leave
+    b = 2,845, or 57%).
+    lr: > 0.  loss: what SGLD is trained on, "sum" as equation 2 is printed, or "mean".
+    batch: |B| >= 1, for "sum".
     Returns alpha > 0.  ValueError if an argument is out of range or batch is missing.
 
     >>> equal_drift_lr(0.5, loss="sum", batch=5_000), equal_drift_lr(0.5, loss="mean")

@@ -18,8 +18,8 @@ def knots(values: np.ndarray, *, at_most: int = 128) -> np.ndarray:
     """Means of bins of equally many rows, ascending: what is kept of a column's distribution.
 
     values: (N,), N >= 1.  at_most: bins, >= 1.
-    Returns (m,), m = min(at_most, N // 50), at least 1.  Knot i stands for the probability (i +
-    1/2) / m.
+    Returns (m,), m = min(at_most, N // 50), at least 1.
+    Knot i stands for the probability (i + 1/2) / m.
     ValueError if there is no value.
     Guarantee: none that is formal; each number is a mean over at least 50 rows (over all of them if
     there are fewer).

@@ -32,8 +32,9 @@ NUGGET, MIX = 0.01, 0.25
 def fit(table: pd.DataFrame, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Parameters of the sampler from real rows; companies may have gaps.
 
-    In normal scores, column by column: score = level of the year + of the industry + of two ages +
-    rest.  The rest of a company's last year is normal, with a mean and covariance for each class; a
+    In normal scores, column by column:
+        score = level of the year + of the industry + of two ages + rest.
+    The rest of a company's last year is normal, with a mean and covariance for each class; a
     year before follows from the year after by linear regression.  A pilot panel then says what its
     healthy rows' covariance and its classes' means lack.
     Years of fewer than 50 rows are left out.  With fewer than 50 distressed rows the 50 lowest
@@ -126,8 +127,8 @@ def _factor(covariance: np.ndarray) -> np.ndarray:
 
 
 def _backwards(U: np.ndarray, table: pd.DataFrame, low: np.ndarray) -> dict[str, np.ndarray]:
-    """From a year to the year before: U_before = U_after @ steps + (distress after) * step_low +
-    noise.
+    """From a year to the year before:
+    U_before = U_after @ steps + (distress after) * step_low + noise.
 
     With fewer than 400 pairs of neighbouring years nothing is carried over but x81, which is the
     target of the year before.
@@ -178,9 +179,9 @@ def fit_lives(table: pd.DataFrame) -> dict[str, np.ndarray]:
     each year's means; closing: share of rows with their year's commonest values there; rate: share
     of distressed rows; fails (T,), leaves (T,): how the last years of distressed and of other
     companies are spread; groups (37,): industries, those of fewer than 50 rows together; shares
-    (G,), risks (G,): rows, and distress relative to the average; listed (m, 3): `atoms` of x82 -
-    Time, their shares by company instead of by row; wait (k,): knots of x83 - x82; order: rank
-    correlation of the company's number with x82 - Time.
+    (G,), risks (G,): rows, and distress relative to the average; listed (m, 3): `atoms` of
+    x82 - Time, their shares by company instead of by row; wait (k,): knots of x83 - x82;
+    order: rank correlation of the company's number with x82 - Time.
     """
     year, listed = table["Time"].to_numpy(), (table["x82"] - table["Time"]).to_numpy()
     years, counts = np.unique(year, return_counts=True)

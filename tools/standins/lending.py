@@ -97,9 +97,10 @@ def _course(table: pd.DataFrame) -> dict[str, np.ndarray]:
 
     stage: issue_month + how many months' interest on the whole amount were paid: for a loan in
     order it is about the month of the report, whenever the loan was made.  lag: the instalments
-    repaid, that is the n for which the schedule's principal, amount ((1+r)^n - 1) / ((1+r)^term -
-    1), is what has been repaid, less those months: about 0.2 in the first year, more where more
-    than the instalments was paid; nan for a loan fully paid.  late_fees: how many.
+    repaid, that is the n for which the schedule's principal,
+    amount ((1+r)^n - 1) / ((1+r)^term - 1), is what has been repaid, less those months: about 0.2
+    in the first year, more where more than the instalments was paid; nan for a loan fully paid.
+    late_fees: how many.
     """
     r = table["interest_rate"].to_numpy() / 1200
     repaid = (table["paid_principal"] / table["loan_amount"]).to_numpy().clip(0, 1)

@@ -23,8 +23,8 @@ FIRM = (*(f"x{i}" for i in range(1, 61)), "x81")  # what differs between compani
 class Lives(NamedTuple):
     """One entry per company.
 
-    first, last: years.  distressed: at the end.  industry: x80.  listed: x82 - Time.  wait: x83 -
-    x82.  month: 3 to 12.
+    first, last: years.  distressed: at the end.  industry: x80.  listed: x82 - Time.
+    wait: x83 - x82.  month: 3 to 12.
     """
 
     first: np.ndarray

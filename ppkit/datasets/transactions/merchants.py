@@ -30,8 +30,8 @@ _RISK = {
 
 
 class World(NamedTuple):
-    """Arrays over cities (N_CITIES,), codes (N_CODES,) and merchants (N_CITIES * N_CODES *
-    SHOPS_PER_CODE,).
+    """Arrays over cities (N_CITIES,), codes (N_CODES,)
+    and merchants (N_CITIES * N_CODES * SHOPS_PER_CODE,).
     """
 
     east: np.ndarray  # km, per city
