@@ -116,12 +116,9 @@ class VanishingFolder(tempfile.TemporaryDirectory):
 def terminated_like_interrupted():
     """Inside, SIGTERM and SIGHUP do what Ctrl-C does: KeyboardInterrupt, so that children end and
     finished work is kept."""
-
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
     before = {
-        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
+        number: signal.signal(number, signal.default_int_handler)
+        for number in (signal.SIGTERM, signal.SIGHUP)
     }
     try:
         yield

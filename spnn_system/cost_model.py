@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 import torch
 
+from ppkit.refusals import must_be
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.messages import COLUMNS, SERVER, Transcript, holder_names
 from ppkit.spnn.paillier import Packing
@@ -295,8 +296,6 @@ def _seconds(rows: pd.DataFrame, bandwidth: float, latency: float, compute: floa
     return compute + 8 * n_bytes / bandwidth + n_rounds * latency
 
 
-def _check(**numbers: float) -> None:
-    for name, value in numbers.items():
-        least = "> 0" if name == "bandwidth" else ">= 0"
-        if not (0 < value < math.inf or value == 0 and name != "bandwidth"):
-            raise ValueError(f"{name} must be a finite number {least}, got {value}")
+def _check(bandwidth: float = 1.0, **others: float) -> None:
+    must_be("a finite number > 0", bandwidth=bandwidth)
+    must_be("a finite number >= 0", **others)

@@ -395,7 +395,7 @@ def test_a_sweep_beyond_the_known_records_is_refused_before_it_starts():
 
 
 def test_a_sweep_without_a_band_is_refused():
-    with pytest.raises(ValueError, match="repeats must be >= 2"):
+    with pytest.raises(ValueError, match="repeats must be a whole number >= 2"):
         attacks.sweep(scene(n=200), rng=rng(), repeats=1)
 
 

@@ -435,7 +435,6 @@ def call(**changes):
         ),
         (call(owners=problem(squared())), "owner 1: labels must be -1 or .1 for this loss"),
         (call(owners=()), "there must be at least one owner, got none"),
-        (call(owners=(1, 2, 3)), "owners must be Owner objects, see blocks, got int"),
         (
             call(owners=tuple(Owner("a", *one) for one in [(np.ones((2, 2)), np.ones(2))] * 3)),
             "owners must have different names, got a, a, a",

@@ -281,15 +281,12 @@ def test_holders_have_names():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"name": "mpc"}, r"protocol must be one of \('plain', 'ss', 'he', 'masked'\), got 'mpc'"),
+        ({"name": "mpc"}, "protocol must be one of plain, ss, he, masked, got 'mpc'"),
         ({"holders": [28]}, r"SPNN needs at least 2 holders, got 1: \[28\]"),
         ({"holders": []}, "at least 2 holders, got 0"),
         ({"holders": [3, 0]}, r"at least 1 feature, got holders=\[3, 0\]"),
         ({"form": "lean"}, "form is a choice of protocol 'ss', got form='lean' with 'plain'"),
-        (
-            {"name": "ss", "form": "short"},
-            r"form must be one of \('published', 'lean'\), got 'short'",
-        ),
+        ({"name": "ss", "form": "short"}, "form must be one of None, published, lean, got 'short'"),
         (
             {"name": "ss", "form": "published", "truncation": "up"},
             "truncation must be one of .* got 'up'",

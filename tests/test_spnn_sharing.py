@@ -330,9 +330,7 @@ def test_bad_input_is_refused():
         reveal([x[0], x[1][:8]])
     with pytest.raises(ValueError, match="shares must all have one shape, got"):
         reveal([])
-    with pytest.raises(
-        ValueError, match=r"how must be one of \('secureml', 'floor', 'dealer'\), got 'shift'"
-    ):
+    with pytest.raises(ValueError, match="how must be one of secureml, floor, dealer, got 'shift'"):
         truncate(x, 16, how="shift")
     for bits in (0, 63):
         with pytest.raises(ValueError, match=f"bits must be 1 to 62, got {bits}"):

@@ -408,8 +408,8 @@ def test_looks_are_kept_apart_from_what_follows():
 @pytest.mark.parametrize(
     "wrong, said",
     [
-        ({"epochs": 0}, "epochs and batch must be >= 1, got 0 and 40"),
-        ({"batch": 0}, "epochs and batch must be >= 1, got 1 and 0"),
+        ({"epochs": 0}, "epochs must be a whole number >= 1, got 0"),
+        ({"batch": 0}, "batch must be a whole number >= 1, got 0"),
         ({"loss": "max"}, "loss must be one of mean, sum, got 'max'"),
         ({"order": "random"}, "order must be one of fixed, reshuffled, got 'random'"),
     ],
@@ -422,7 +422,7 @@ def test_bad_settings_of_a_schedule_are_named(wrong, said):
 @pytest.mark.parametrize(
     "order, every, said",
     [
-        ("fixed", 0, "every must be >= 1, got 0"),
+        ("fixed", 0, "every must be a whole number >= 1, got 0"),
         ("reshuffled", None, "order='reshuffled' needs rng, a torch.Generator"),
     ],
 )

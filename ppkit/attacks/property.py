@@ -22,7 +22,7 @@ from sklearn.linear_model import LogisticRegression
 from ppkit.attacks.arrays import bits_of, matrix
 from ppkit.evaluation import auc
 from ppkit.models import classification_loss, mlp
-from ppkit.refusals import one_of
+from ppkit.refusals import must_be, one_of
 
 ATTACKERS = ("logistic", "mlp")
 THREATS = {
@@ -236,8 +236,7 @@ def sweep(
     attacked records. Draws overlap: at m = M all are one.
     ValueError as in `attack`, before anything is fitted.
     """
-    if repeats < 2:
-        raise ValueError(f"repeats must be >= 2 for a band, got {repeats}")
+    must_be("a whole number >= 2", repeats=repeats)
     if scene.known is not None and any(not 2 <= m <= len(scene.known) for m in sizes):
         raise ValueError(
             f"sizes must each be 2 to the {len(scene.known)} known records, got {list(sizes)}"

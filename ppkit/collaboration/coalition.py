@@ -239,8 +239,7 @@ def own_view(
     (1,)
     """
     n, cost = _checked(n_records, epsilons)
-    if n.size < 2:
-        raise ValueError(f"own_view needs two owners or more, got {n.size}")
+    must_be("a whole number >= 2", **{"the number of owners": n.size})
     noise, estimation = _constants(noise, estimation)
     must_be("a whole number >= 0", owner=owner)
     if owner >= n.size:
@@ -311,11 +310,6 @@ def _subsets(values):
 def _checked(n_records, epsilons) -> tuple[np.ndarray, np.ndarray]:
     """Records as float64 and 1/eps^2, one of each an owner."""
     n, epsilons = settings(n_records, epsilons, whole=False)
-    if n.ndim != 1 or n.shape != epsilons.shape:
-        raise ValueError(
-            f"needs one epsilon an owner, got {epsilons.shape} epsilons for {n.shape} numbers of "
-            "records"
-        )
     return n, 1 / epsilons**2
 
 

@@ -207,9 +207,6 @@ def checked(
     owners = tuple(owners)
     if not owners:
         raise ValueError("there must be at least one owner, got none")
-    odd = next((owner for owner in owners if not isinstance(owner, Owner)), None)
-    if odd is not None:
-        raise ValueError(f"owners must be Owner objects, see blocks, got {type(odd).__name__}")
     widths = {owner.name: owner.X.shape[1] for owner in owners}
     if len({owner.X.shape[1] for owner in owners}) > 1:
         raise ValueError(f"all owners must have the same number of features, got {widths}")

@@ -374,9 +374,4 @@ def _averaging_sums(horizon: int) -> tuple[float, float]:
 def _owners(n_records, epsilons, kappa) -> tuple[float, float]:
     """n and S, both checked."""
     n, budgets = settings(n_records, epsilons, kappa)
-    if n.ndim != 1 or n.shape != budgets.shape:
-        raise ValueError(
-            "n_records and epsilons must have one entry per owner, "
-            f"got shapes {n.shape} and {budgets.shape}"
-        )
     return float(n.sum()), float(((kappa / budgets) ** 2).sum())

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ppkit.refusals import must_be
+
 KINDS = ("real", "stand-in", "simulated")
 PER_ROW = ("account", "time", "category")  # what may stand beside X and y, one entry a row
 _TOKEN = object()  # what load and the functions of this module hold, and nobody else
@@ -183,8 +185,7 @@ def undersample(dataset: Dataset, share: float, seed: int) -> Dataset:
     positive.
     Source: wang2018, section V (14%), where a fifth of the genuine rows is kept.
     """
-    if not 0 < share < 1:
-        raise ValueError(f"share must be in (0, 1), got {share}")
+    must_be("in (0, 1)", share=share)
     if not dataset.is_classification:
         raise ValueError(f"{dataset.name} has no positives to keep: its target is {dataset.target}")
     positives, negatives = np.flatnonzero(dataset.y == 1), np.flatnonzero(dataset.y == 0)

@@ -5,6 +5,8 @@ from types import ModuleType
 
 import numpy as np
 
+from ppkit.refusals import one_of
+
 from . import creditcard, distress, lending, standins
 from .dataset import Dataset, made, subset, verified
 from .files import Found, find, places, read_table, sha256
@@ -43,8 +45,7 @@ def load(
     """
     if name not in NAMES:
         raise ValueError(f"unknown data set {name!r}, expected one of {', '.join(NAMES)}")
-    if source not in SOURCES:
-        raise ValueError(f"source must be one of {', '.join(SOURCES)}, got {source!r}")
+    one_of(SOURCES, source=source)
     if rows is not None and (
         not isinstance(rows, (int, np.integer)) or isinstance(rows, bool) or rows < 1
     ):
@@ -74,8 +75,7 @@ def decided(source: str) -> str:
     nor real.
     """
     wish = os.environ.get("PPKIT_SOURCE") or "auto"
-    if wish not in SOURCES:
-        raise ValueError(f"PPKIT_SOURCE must be one of {', '.join(SOURCES)}, got {wish!r}")
+    one_of(SOURCES, PPKIT_SOURCE=wish)
     return wish if source == "auto" else source
 
 

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ppkit.refusals import must_be, one_of
+
 from .dataset import Dataset
 
 WAYS = ("rows", "account", "time")
@@ -30,10 +32,8 @@ def train_test(
     ValueError if an argument is out of range, the data set has no accounts or no time, or a part
     would be empty.
     """
-    if not 0 < test_share < 1:
-        raise ValueError(f"test_share must be in (0, 1), got {test_share}")
-    if by not in WAYS:
-        raise ValueError(f"by must be one of {', '.join(WAYS)}, got {by!r}")
+    must_be("in (0, 1)", test_share=test_share)
+    one_of(WAYS, by=by)
     missing = dataset.account if by == "account" else dataset.time if by == "time" else dataset.y
     if missing is None:
         raise ValueError(f"{dataset.name} cannot be split by {by}: its rows carry none")

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import torch
 
+from ppkit.refusals import one_of
+
 from .encrypted import Encrypted
 from .in_process import Plain, Protocol
 from .lean import Lean
@@ -101,11 +103,9 @@ def names_received(
 
 
 def _class_of(name: str, form: str | None) -> type[Protocol]:
-    if name not in PROTOCOLS:
-        raise ValueError(f"protocol must be one of {PROTOCOLS}, got {name!r}")
+    one_of(PROTOCOLS, protocol=name)
     if form is not None and name != "ss":
         raise ValueError(f"form is a choice of protocol 'ss', got form={form!r} with {name!r}")
-    if form not in (None, *FORMS):
-        raise ValueError(f"form must be one of {FORMS}, got {form!r}")
+    one_of((None, *FORMS), form=form)
     ss = Published if form == "published" else Lean
     return {"plain": Plain, "ss": ss, "he": Encrypted, "masked": Masked}[name]

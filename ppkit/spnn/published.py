@@ -7,6 +7,8 @@ from itertools import permutations
 
 import torch
 
+from ppkit.refusals import one_of
+
 from . import ring
 from .dealer import Dealer
 from .fixed_point import FRACTIONAL_BITS, encode, row_reach
@@ -154,8 +156,7 @@ def truncation_for(k: int, asked: str | None) -> str:
     """Algorithm 2's truncation for k holders: what was asked for, or the paper's where it exists,
     and else the dealer's."""
     truncation = ("secureml" if k == 2 else "dealer") if asked is None else asked
-    if truncation not in TRUNCATIONS:
-        raise ValueError(f"truncation must be one of {TRUNCATIONS}, got {asked!r}")
+    one_of(TRUNCATIONS, truncation=truncation)
     if k > 2 and truncation != "dealer":
         raise ValueError(f"truncation={asked!r} is for 2 holders, got {k}: use 'dealer'")
     return truncation

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 import torch
 
+from ppkit.refusals import must_be, one_of
+
 from .comparison import ONE, ActivationMasks, Slope, activate, deal_activation
 from .dealer import NAMES, Once, Shares, TruncationPair, TwoPartyDealer
 from .fixed_point import FRACTIONAL_BITS, check_product, decode, encode, row_reach
@@ -102,8 +104,7 @@ class SecureML:
     ):
         if len(net.holders) != len(NAMES):
             raise ValueError(f"SecureML is for 2 parties, got a net of {len(net.holders)} holders")
-        if truncation not in TRUNCATIONS:
-            raise ValueError(f"truncation must be one of {TRUNCATIONS}, got {truncation!r}")
+        one_of(TRUNCATIONS, truncation=truncation)
         self.kinds, self.truncation = net.kinds, truncation
         self.transcript = transcript if transcript is not None else Transcript(keep="sizes")
         self._checked, self._pair = net._checked, TwoParties(self.transcript)
@@ -138,8 +139,7 @@ class SecureML:
         first by itself."""
         if self._x is None:
             raise ValueError("SecureML has no rows yet: call prepare(parts, y) first")
-        if not 0 < lr < math.inf:
-            raise ValueError(f"lr must be a finite number > 0, got {lr}")
+        must_be("a finite number > 0", lr=lr)
         check_rows(rows, len(self._y))
         rows = torch.as_tensor(rows)
         shift = min(max(math.ceil(math.log2(len(rows) / lr)) + FRACTIONAL_BITS, 1), 62)

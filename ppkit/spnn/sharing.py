@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
+from ppkit.refusals import one_of
+
 from . import ring
 from .dealer import NAMES, Shares, Triple, TruncationPair
 from .messages import Transcript
@@ -167,8 +169,7 @@ def truncate(
     """
     _parties(len(shares))
     _same_shapes(shares)
-    if how not in TRUNCATIONS:
-        raise ValueError(f"how must be one of {TRUNCATIONS}, got {how!r}")
+    one_of(TRUNCATIONS, how=how)
     if not 1 <= bits <= 62:
         raise ValueError(f"bits must be 1 to 62, got {bits}")
     if how == "dealer":

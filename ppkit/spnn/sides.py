@@ -11,6 +11,8 @@ from collections.abc import Generator, Sequence
 
 import torch
 
+from ppkit.refusals import finite
+
 from .fixed_point import FRACTIONAL_BITS
 from .messages import SERVER, Program, Receive, Send, nothing, tensor_from
 from .randomness import Stream
@@ -135,12 +137,7 @@ class Holder(Side):
             )
         if not len(X):
             raise ValueError("the data set must have at least one row, got 0")
-        bad = int((~torch.isfinite(X)).sum())
-        if bad:
-            raise ValueError(
-                f"holder {self.name}'s features must be finite, got {bad} of {X.numel()} values "
-                "that are NaN or infinite"
-            )
+        finite(**{f"holder {self.name}'s features": X})
         return X
 
     def load(self, X: torch.Tensor) -> None:

@@ -24,6 +24,7 @@ from torch import nn
 
 from ppkit import evaluation
 from ppkit.models import classification_loss
+from ppkit.refusals import finite, must_be, one_of
 
 LOSSES = ("mean", "sum")
 ORDERS = ("fixed", "reshuffled")
@@ -53,10 +54,8 @@ class SGLD(torch.optim.Optimizer):
     """
 
     def __init__(self, params, *, lr: float, rng: torch.Generator, temperature: float = 1.0):
-        if not 0 < lr < math.inf:
-            raise ValueError(f"lr must be a finite number > 0, got {lr}")
-        if not 0 <= temperature < math.inf:
-            raise ValueError(f"temperature must be a finite number >= 0, got {temperature}")
+        must_be("a finite number > 0", lr=lr)
+        must_be("a finite number >= 0", temperature=temperature)
         super().__init__(params, {"lr": lr, "temperature": temperature})
         self._rng = rng
 
@@ -93,9 +92,8 @@ def equal_drift_lr(lr: float, *, loss: str = "sum", batch: int | None = None) ->
     >>> equal_drift_lr(0.5, loss="sum", batch=5_000), equal_drift_lr(0.5, loss="mean")
     (0.0002, 1.0)
     """
-    if not 0 < lr < math.inf:
-        raise ValueError(f"lr must be a finite number > 0, got {lr}")
-    _one_of("loss", loss, LOSSES)
+    must_be("a finite number > 0", lr=lr)
+    one_of(LOSSES, loss=loss)
     if loss == "mean":
         return 2 * lr
     if batch is None or batch < 1:
@@ -119,10 +117,9 @@ class Schedule:
     order: str = "fixed"
 
     def __post_init__(self):
-        _one_of("loss", self.loss, LOSSES)
-        _one_of("order", self.order, ORDERS)
-        if self.epochs < 1 or self.batch < 1:
-            raise ValueError(f"epochs and batch must be >= 1, got {self.epochs} and {self.batch}")
+        one_of(LOSSES, loss=self.loss)
+        one_of(ORDERS, order=self.order)
+        must_be("a whole number >= 1", epochs=self.epochs, batch=self.batch)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,8 +198,7 @@ def train(
     """
     y, n = torch.as_tensor(y), len(y)
     test = None if test is None else (test[0], torch.as_tensor(test[1]))
-    if every is not None and every < 1:
-        raise ValueError(f"every must be >= 1, got {every}")
+    must_be("a whole number >= 1", every=1 if every is None else every)
     if schedule.order == "reshuffled" and rng is None:
         raise ValueError("order='reshuffled' needs rng, a torch.Generator")
     if any(len(part) != n for part in parts) or (
@@ -245,12 +241,7 @@ def _check_numbers(y: torch.Tensor, parts: Sequence[torch.Tensor]) -> None:
         raise ValueError(
             f"labels must be 0 or 1 (finite, if they stand for such), got {y[wrong][0].item()}"
         )
-    for i, part in enumerate(parts):
-        if bad := int((~torch.isfinite(part)).sum()):
-            raise ValueError(
-                f"the features of holder {i} must be finite, got {bad} of {part.numel()} values "
-                "that are not"
-            )
+    finite(**{f"the features of holder {i}": part for i, part in enumerate(parts)})
 
 
 def _measured(net, parts, y, test, criterion, step: int, epoch: float) -> dict:
@@ -264,8 +255,3 @@ def _measured(net, parts, y, test, criterion, step: int, epoch: float) -> dict:
         line["test_loss"] = float(criterion(logits, test[1]))
         line["test_auc"] = evaluation.auc(test[1].numpy(), logits[:, 0].numpy())
     return line
-
-
-def _one_of(name: str, value: str, accepted: Sequence[str]) -> None:
-    if value not in accepted:
-        raise ValueError(f"{name} must be one of {', '.join(accepted)}, got {value!r}")

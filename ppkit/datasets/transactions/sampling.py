@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ppkit.refusals import must_be
+
 from .features import features
 from .merchants import world
 from .population import Population, population_given_class, select
@@ -106,8 +108,7 @@ def rows_touched(n_accounts: int, rng: np.random.Generator, *, kept: float = KEP
     """
     if n_accounts < 2 or n_accounts % 2:
         raise ValueError(f"n_accounts must be even and >= 2, got {n_accounts}")
-    if not 0 < kept <= 1:
-        raise ValueError(f"kept must be in (0, 1], got {kept}")
+    must_be("in (0, 1]", kept=kept)
     population = pairs_of_accounts(n_accounts // 2, rng)
     who = population.rows["who"]
     sizes = np.bincount(who, minlength=n_accounts)
