@@ -137,9 +137,7 @@ def run(
 
 @app.command()
 def coordinator(config: Config, resume: Resume = False, fresh: Fresh = False) -> None:
-    """Start the coordinator, which sees no data: it splits the network, starts, watches and stops
-    the others.
-    """
+    """Start the coordinator, which sees no data: it starts, watches and stops the others."""
     _start(config, "coordinator", resume, fresh)
 
 

@@ -114,7 +114,8 @@ class Side:
 
 class Holder(Side):
     """One data holder's side.  X: its features (N, d_i), which never leave it; batch: the rows that
-    the current step uses."""
+    the current step uses.  theta, which it has in the clear and shares anew in every step, moves in
+    `spnn.training` (one process) or `spnn_system.roles.weights`."""
 
     def __init__(self, name: str, **common):
         super().__init__(name, **common)

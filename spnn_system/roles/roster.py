@@ -1,5 +1,9 @@
 """What the coordinator knows of the other roles: who is here, how far each is, what it saved, and
-who is silent.
+who is silent (`Roster.silent`).
+
+Who else notices that a role is gone: another role that sends to it or waits for it
+(`transport.links`, `transport.endpoint`), a role that no longer hears the coordinator
+(`control_channel`), and the launcher, whose child has ended (`launch`).
 """
 
 import threading
