@@ -25,6 +25,8 @@ help:
 	@echo "make first       one card transaction read out of one gradient: a first result in seconds"
 	@echo "make reproduce   rerun every notebook, quick profile; then open runs/latest/index.html"
 	@echo "make paper       the same at the papers' own sizes (long)"
+	@echo "make environment  only .venv, from requirements.lock"
+	@echo "make lint        format and lint, as before a commit"
 	@echo "make check       format, lint, layers, doctests and the quick unit tests: about a minute"
 	@echo "make test        unit tests, doctests, every notebook's values"
 	@echo "make lab         JupyterLab on copies of the lessons, in work/"

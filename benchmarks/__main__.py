@@ -21,7 +21,7 @@ import torch
 
 import notebooks
 from ppkit.project import root
-from ppkit.runner import environment, verdicts
+from ppkit.runner import environment, tables
 from ppkit.writing import write_whole
 
 
@@ -57,7 +57,7 @@ def main() -> int:
     target = root() / "figures" / "bench.json"
     target.parent.mkdir(exist_ok=True)
     write_whole(target, json.dumps(report, indent=2) + "\n")
-    verdicts.renew(root())
+    tables.renew(root())
     print(f"written: {target.relative_to(root())}, and the table in README.md")
     return 0 if all(bar.met for bar in bars) else 1
 

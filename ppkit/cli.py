@@ -144,20 +144,23 @@ def claims(
     run: Annotated[
         str | None, typer.Argument(help="an id or latest; none for the reference")
     ] = None,
+    rows: Annotated[
+        str, typer.Option(metavar="BEGINNING", help="of their ids: wu2020, or wu2020.psi")
+    ] = "",
 ) -> None:
-    """Show every claim with the paper's number, ours, and the verdict."""
-    from ppkit.runner import verdicts
+    """Show every row with the paper's number, ours, the verdict and why."""
+    from ppkit.runner import tables
 
-    verdicts.show(run)
+    tables.show(run, rows)
 
 
 @data_app.command("status")
 def data_status() -> None:
     """Show for each data set whether real rows or a stand-in are taken, from where, how many, with
     which checksum."""
-    from ppkit.runner import verdicts
+    from ppkit.runner import tables
 
-    verdicts.show_data()
+    tables.show_data()
 
 
 @data_app.command("fetch")

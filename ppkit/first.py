@@ -80,7 +80,11 @@ def _drawn(names, truth, found, cards: Dataset) -> Path:
     ax.set_title(f"Amount {truth[-1]:.2f}, read out {found[-1]:.2f}", loc="left")
     ax.legend()
     show.finish(
-        fig, "first", "One transaction and what one gradient tells of it (kanodia2020).", data=cards
+        fig,
+        "first",
+        "One transaction and what one gradient tells of it (kanodia2020). V1 to V28: principal "
+        "components, which the card file has in place of named columns.",
+        data=cards,
     )
     target = project.root() / "runs" / "first.png"
     target.parent.mkdir(exist_ok=True)

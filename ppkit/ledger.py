@@ -27,6 +27,7 @@ SYMBOLS = {
     rules.PASSED: "✓",
     rules.FAILED: "!",
 }
+MARKS = {"right": "✓", "not right": "✕", "open": "□"}  # of a finding
 KINDS = ("claim", "question", "check")
 TO_COME = "to come: "  # begins the note of a row that no notebook measures yet
 FEW_POSITIVES = 100
@@ -99,15 +100,15 @@ class Finding:
     """What several rows say together, for a visitor who knows none: it leads README and the page of
     a run.
 
-    right: whether it tells of something that the paper gets right.  picture: its name in figures/.
-    lesson: a notebook.
+    the_paper_is: a key of MARKS; "open" where no row of it has a verdict yet.
+    picture: its name in figures/.  lesson: a notebook.
     """
 
     id: str
     paper: str
     title: str
     text: str
-    right: bool
+    the_paper_is: str
     picture: str
     lesson: str
 

@@ -6,8 +6,6 @@ from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 
 import numpy as np
 
-from ppkit.evaluation import fitted_slope
-
 REPRODUCED = "reproduced"
 DIRECTION = "direction only"
 NOT_REPRODUCED = "not reproduced"
@@ -139,6 +137,8 @@ def slope(evidence: Evidence) -> Outcome:
     least squares over the points; the interval is Student's over their residuals, so that a line
     that bends has a wide one.
     """
+    from ppkit.evaluation import fitted_slope  # scipy.stats takes a second, which few rows need
+
     points = np.array([float(point) for point in evidence.values])
     means = np.array([_seeds(runs).mean() for runs in evidence.values.values()])
     if points.size < 3 or (points <= 0).any() or (means <= 0).any():

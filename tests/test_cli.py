@@ -100,7 +100,7 @@ def test_data_status_names_every_data_set(ppkit):
     assert code == 0 and all(name in said for name in datasets.NAMES)
 
 
-def test_claims_of_a_run_are_listed_and_counted(ppkit, project):
+def test_claims_of_a_run_are_listed_and_counted(ppkit, project, monkeypatch):
     from ppkit import ledger
     from ppkit.runner import run_folder
 
@@ -112,6 +112,15 @@ def test_claims_of_a_run_are_listed_and_counted(ppkit, project):
     assert code == 0 and rows[0]["id"] in said and "14,312" in said
     of_first = [row for row in rows if row["paper"] == rows[0]["paper"] and row["kind"] == "claim"]
     assert f"{rows[0]['paper']}: ○ not reproduced 1, · not tried {len(of_first) - 1}" in said
+    monkeypatch.setenv("COLUMNS", "90")
+    code, said, _ = ppkit("claims", "--rows", "wu2020.psi")
+    assert max(map(len, said.splitlines())) <= 90
+    assert code == 0 and "wu2020.psi.sees_fraud" in said and rows[0]["id"] not in said
+    assert {line.split()[0] for line in said.splitlines() if "2020." in line} == {
+        row["id"] for row in rows if row["id"].startswith("wu2020.psi")
+    }
+    code, _, said = ppkit("claims", "--rows", "wu2021")
+    assert code == 2 and "no row begins with 'wu2021': there are kanodia2020" in said
 
 
 def test_help_is_the_answer_to_nothing(ppkit):

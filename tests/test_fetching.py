@@ -554,6 +554,7 @@ def test_a_file_behind_a_login_is_explained_until_it_is_there(name, slug, file, 
 def test_status_fits_100_columns_and_ends_with_what_fetches_the_missing_files(
     ppkit, project, monkeypatch
 ):
+    monkeypatch.delenv("COLUMNS", raising=False)
     row = {
         "source": "stand-in",
         "where": "",

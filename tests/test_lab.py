@@ -306,7 +306,7 @@ def test_a_lesson_run_and_saved_in_lab_changes_no_tracked_file(tree, tmp_path):
             os.devnull,
             f"--rootdir={tree}",
             f"--nbval-cell-timeout={LIMIT}",
-            *(f"notebooks/{name}.ipynb" for name in names),
+            "notebooks/99_small.ipynb",  # 00 stands in `make test-notebooks`
         ],
         cwd=tree,
         env=environment,

@@ -9,9 +9,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from ppkit import ledger, project, show
+from ppkit import ledger, project, rules, show
 from ppkit.datasets import standins
-from ppkit.runner import verdicts
+from ppkit.runner import tables
 
 ROOT = project.root()
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -173,6 +173,19 @@ def test_00_shows_the_reference():
         assert json.dumps(finding.title)[1:-1] in shown, "stale: run `ppkit execute 00_start_here`"
 
 
+@pytest.mark.parametrize("finding", ledger.findings(), ids=lambda finding: finding.id)
+def test_the_mark_of_a_finding_is_what_its_rows_say(finding):
+    verdicts = {
+        rules.plain(row["verdict"])
+        for row in reference()
+        if row["cause"] == finding.id and row["kind"] == "claim"
+    }
+    against = verdicts & {rules.REFUTED, rules.NOT_REPRODUCED}
+    for_it = verdicts & {rules.REPRODUCED, rules.DIRECTION}
+    said = {"right": for_it, "not right": against, "open": not against | for_it}
+    assert said[finding.the_paper_is]
+
+
 @pytest.mark.parametrize("name", ["creditcard", "distress", "lending"])
 def test_00_shows_what_each_stand_in_was_measured_to_cost(name):
     outputs = [
@@ -192,7 +205,7 @@ def test_00_shows_what_each_stand_in_was_measured_to_cost(name):
 
 
 def test_the_readmes_show_the_reference_and_the_bars():
-    for file, text in verdicts.renewed(ROOT).items():
+    for file, text in tables.renewed(ROOT).items():
         assert file.read_text("utf-8") == text, (
             f"{file.name} is stale: run `ppkit reference` or `make bench`"
         )

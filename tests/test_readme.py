@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from ppkit import cli, ledger
-from ppkit.runner import verdicts
+from ppkit.runner import tables
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -20,7 +20,7 @@ def test_scoreboard_counts_and_names_the_data():
     ]
     rows[0] |= {"verdict": "refuted", "profile": "paper", "data": "formula", "value": 6.5192}
     rows[1] |= {"verdict": "reproduced", "profile": "paper", "data": "simulated", "value": 1.0}
-    head, _, last = verdicts.scoreboard(rows).splitlines()
+    head, _, last = tables.scoreboard(rows).splitlines()
     assert (
         head
         == "| paper | ● reproduced | ✕ refuted | · not tried | causes of refuted | decided on |"
@@ -36,12 +36,9 @@ def test_findings_and_rows_say_what_they_rest_on():
     of_it = [row for row in rows if row["cause"] == finding.id]
     for row in of_it:
         row |= {"verdict": "refuted", "value": 6.5192}
-    mark = "✓" if finding.right else "✕"
-    assert (
-        f"- {mark} {finding.title} ({len(of_it)} refuted; [{finding.lesson}]"
-        in verdicts.findings(rows)
-    )
-    table = verdicts.every_row(rows)
+    line = f"- {ledger.MARKS[finding.the_paper_is]} **{finding.title}.** {finding.text} "
+    assert f"{line}({len(of_it)} refuted; [{finding.lesson}]" in tables.findings(rows)
+    table = tables.every_row(rows)
     assert table.count("\n| ") == len(rows) + len(ledger.papers()) and "| 6.519 |" in table
 
 
@@ -51,7 +48,7 @@ def test_the_readme_is_short():
 
 def test_bars_of_both_sides():
     bar = {"what": "a over b", "ratio": 1.464, "spread": [1.05, 1.61], "threads": 1}
-    table = verdicts.bars(
+    table = tables.bars(
         {
             "bars": [
                 bar | {"at_least": None, "at_most": 2.5},
@@ -72,7 +69,7 @@ def test_only_what_stands_between_the_marks_changes(tmp_path):
         (tmp_path / file).write_text(
             f"above\n<!-- begin {name} -->\nold\n<!-- end {name} -->\nbelow\n"
         )
-    verdicts.renew(tmp_path)
+    tables.renew(tmp_path)
     for file, name in (("README.md", "findings"), ("figures/README.md", "rows")):
         text = (tmp_path / file).read_text("utf-8")
         assert text.startswith(f"above\n<!-- begin {name} -->\n") and text.endswith(

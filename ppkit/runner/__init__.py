@@ -2,7 +2,10 @@
 person opens."""
 
 import re
+import sys
 
+# jsonschema then does without it: it takes two seconds, and nothing here checks IRIs
+sys.modules["rfc3987_syntax"] = None
 ANSWER_SECONDS = 600  # that a kernel may take to answer, on however busy a machine
 
 

@@ -155,8 +155,10 @@ def _finish(folder, interrupted: bool) -> int:
         about = folder.notebooks[name]
         where = f"in code cell [{about['cell']}]" if about["cell"] else "before its first cell"
         print(f"{name} failed {where}: {about['error']}", file=sys.stderr)
-    latest = Path(folder.title).with_name("latest")
-    print(f"open {folder.title}/index.html, which is also {latest}/index.html")
+    print(
+        f"open {folder.title}/index.html, "
+        f"which is also {os.path.dirname(folder.title)}/latest/index.html"
+    )
     return 1 if failed else 0
 
 

@@ -54,6 +54,7 @@ def write(folder) -> Path:
         run=folder.record,
         papers=_papers(claims),
         findings=_findings(claims, folder.path),
+        marks=ledger.MARKS,
         legend=[
             {"verdict": name, "css": CLASSES[name], "symbol": ledger.SYMBOLS[name], "means": means}
             for name, means in LEGEND.items()

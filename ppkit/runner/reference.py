@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from ppkit import ledger, project, rules
-from ppkit.runner import Refused, run_folder, verdicts
+from ppkit.runner import Refused, run_folder, tables
 
 LARGEST_PICTURE = 200_000  # bytes
 
@@ -64,7 +64,7 @@ def keep(names: list[str]) -> tuple[Path, int]:
         }
     run_folder.write_json(target, kept)
     if (project.root() / "README.md").exists():
-        verdicts.renew(project.root())
+        tables.renew(project.root())
     return target, sum(row["verdict"] != rules.NOT_TRIED for row in kept["claims"])
 
 

@@ -1,7 +1,9 @@
-"""Tables of verdicts: in the terminal, where the data sets have one too, and in the READMEs, whose
-numbers are written from figures/claims.json and figures/bench.json, never by hand."""
+"""Tables of verdicts, which `ledger.Ledger.record` decides by `rules`: in the terminal, where the
+data sets have one too, and in the READMEs, whose numbers are written from figures/claims.json and
+figures/bench.json, never by hand."""
 
 import json
+import os
 from pathlib import Path
 
 from rich import box
@@ -27,12 +29,10 @@ STYLES = {
     rules.FAILED: "red",
 }
 
-WIDTH_IN_A_FILE, DATA_WIDTH_IN_A_FILE = 140, 100
 
-
-def show(run: str | None) -> None:
-    """Print the claims of a run, or of the reference if `run` is None.  Refused if there is
-    none."""
+def show(run: str | None, beginning: str = "") -> None:
+    """Print the rows of a run, or of the reference if `run` is None, whose ids have this
+    beginning.  Refused if there are none."""
     file = (
         project.root() / "figures" / "claims.json"
         if run is None
@@ -44,31 +44,28 @@ def show(run: str | None) -> None:
             if run is None
             else f"run {run} has no verdicts yet: it was stopped before its end"
         )
-    rows = run_folder.read_json(file)["claims"]
+    rows = [row for row in run_folder.read_json(file)["claims"] if row["id"].startswith(beginning)]
+    if not rows:
+        raise Refused(f"no row begins with {beginning!r}: there are {', '.join(ledger.papers())}")
     table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("row", "kind", "paper", "ours", "verdict", "cause", "data"):
-        table.add_column(heading, no_wrap=heading in ("row", "kind", "ours"))
+    for heading in ("row", "paper", "ours", "verdict", "why", "data"):
+        table.add_column(heading, no_wrap=heading in ("row", "ours"))
     for row in rows:
         style = STYLES[rules.plain(row["verdict"])]
         table.add_row(
             row["id"],
-            row["kind"],
             row["printed"] or "",
             ledger.ours(row),
             Text(f"{ledger.symbol(row['verdict'])} {row['verdict']}", style=style),
-            row["cause"] or "",
+            row["note"],
             row["data"] or "",
         )
-    console = _console()
+    console = _console(140)
     console.print(table)
-    counts = ledger.scoreboard(rows)
-    for paper, of_paper in counts.iterrows():
-        said = (
-            f"{ledger.SYMBOLS.get(name, '')} {name} {n}".strip()
-            for name, n in of_paper.items()
-            if n
-        )
-        console.print(f"{paper}: {', '.join(said)}", soft_wrap=True)
+    for paper, of_paper in ledger.scoreboard(rows).iterrows():
+        some = of_paper[of_paper > 0].items()
+        said = ", ".join(f"{ledger.SYMBOLS.get(name, '')} {name} {n}".strip() for name, n in some)
+        console.print(f"{paper}: {said}", soft_wrap=True)
 
 
 def show_data() -> None:
@@ -96,7 +93,7 @@ def show_data() -> None:
             row["sha256"][:12],
         )
         notes.add_row(row["name"], row["note"])
-    console = _console(DATA_WIDTH_IN_A_FILE)
+    console = _console(100)
     console.print(table)
     console.print(notes)
     missing = [
@@ -132,7 +129,7 @@ def scoreboard(rows: list[dict]) -> str:
 
 def findings(rows: list[dict]) -> str:
     """The findings as Markdown, paper by paper: a mark for what the paper gets right or wrong, the
-    title, its rows by verdict.
+    title, what it means, its rows by verdict.
 
     rows: the claims of figures/claims.json.
     """
@@ -140,10 +137,11 @@ def findings(rows: list[dict]) -> str:
     for paper in dict.fromkeys(finding.paper for finding in ledger.findings()):
         lines.append(f"**{titles[paper]}** ({paper})")
         for finding in (finding for finding in ledger.findings() if finding.paper == paper):
-            mark = ledger.SYMBOLS[rules.PASSED if finding.right else rules.REFUTED]
             counted = ledger.counted(row for row in rows if row["cause"] == finding.id)
-            lesson = f"[{finding.lesson}](notebooks/{finding.lesson}.ipynb)"
-            lines.append(f"- {mark} {finding.title} ({counted}; {lesson})")
+            lines.append(
+                f"- {ledger.MARKS[finding.the_paper_is]} **{finding.title}.** {finding.text} "
+                f"({counted}; [{finding.lesson}](notebooks/{finding.lesson}.ipynb))"
+            )
         lines.append("")
     return "\n".join(lines).rstrip()
 
@@ -218,10 +216,12 @@ def renew(root: Path) -> None:
         write_whole(file, text)
 
 
-def _console(width_in_a_file: int = WIDTH_IN_A_FILE) -> Console:
+def _console(width_in_a_file: int) -> Console:
     console = Console(markup=False, highlight=False)
     return (
         console
         if console.is_terminal
-        else Console(markup=False, highlight=False, width=width_in_a_file)
+        else Console(
+            markup=False, highlight=False, width=int(os.environ.get("COLUMNS", width_in_a_file))
+        )
     )
