@@ -1,5 +1,8 @@
 """Secrets in additive shares mod 2^64: share, reveal, multiply with a triple, truncate; and two
-parties that open masked secrets to each other, for products that share their masks."""
+parties that open masked secrets to each other, for products that share their masks.
+
+No share of a weight is kept: a holder moves its theta in the clear (`training.train`) and shares
+it anew in every step."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
