@@ -28,6 +28,16 @@ Notebooks = Annotated[
     list[str] | None,
     typer.Argument(metavar="[NOTEBOOK]...", help="names such as 01_dpstgd; none for all"),
 ]
+Scheduler = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="tls://HOST:8786; tcp:// on this machine only")
+]
+TlsFile = Annotated[Path | None, typer.Option(metavar="FILE", help="for tls://, in PEM")]
+HOW_TO_START = """\
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=ppkit \\
+        -keyout key.pem -out cert.pem  # once, copied to each machine: who has them runs code there
+T="--tls-ca-file cert.pem --tls-cert cert.pem --tls-key key.pem"
+dask scheduler --protocol tls $T  # on one machine, in a clone, its .venv active
+dask worker tls://HOST:8786 $T --nthreads 1 --nworkers 4  # on each, same commit"""
 
 
 @app.command()
@@ -52,6 +62,18 @@ def reproduce(
     ] = None,
     data: Annotated[str | None, typer.Option(help="auto, real or standin")] = None,
     jobs: Annotated[int | None, typer.Option(help="notebooks at a time")] = None,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUES", help="SEED=0..9 or CLIP=.5,1; several are combined"),
+    ] = None,
+    points: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="a point a line, parameters above")
+    ] = None,
+    limit: Annotated[float | None, typer.Option(help="seconds that a point may take")] = None,
+    scheduler: Scheduler = None,
+    tls_ca_file: TlsFile = None,
+    tls_client_cert: TlsFile = None,
+    tls_client_key: TlsFile = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="do not go on in an unfinished run")
     ] = False,
@@ -59,21 +81,55 @@ def reproduce(
         Path | None, typer.Option(help="folder for the runs, else runs/ of the project")
     ] = None,
 ) -> None:
-    """Run notebooks headless into runs/<time>-<profile>/, with an index.html to open first."""
-    from ppkit.runner import batch
+    """Run notebooks headless into runs/<time>-<profile>/, with an index.html to open first; with
+    --grid or --points one notebook, once a point."""
+    from ppkit.runner import batch, run
+    from ppkit.runner import points as chosen
 
     given = [tuple(pair.split("=", 1)) for pair in p or []]
-    raise typer.Exit(
-        batch.reproduce(
-            notebooks or [],
-            profile=profile,
-            given=given,
-            source=data,
-            jobs=jobs,
-            fresh=fresh,
-            runs=runs,
-        )
-    )
+    asked = dict(profile=profile, given=given, source=data, at_once=jobs, fresh=fresh, runs=runs)
+    if not (grid or points):
+        if scheduler or limit:
+            raise Refused("--scheduler and --limit are for a batch: give --grid or --points")
+        raise typer.Exit(run.reproduce(notebooks or [], **asked))
+    every, client = chosen.of(grid or [], points), None
+    if scheduler:
+        client = _connected(scheduler, tls_ca_file, tls_client_cert, tls_client_key)
+    asked |= dict(limit=limit, client=client)
+    raise typer.Exit(batch.reproduce(notebooks or [], every, **asked))
+
+
+@app.command()
+def cluster(
+    scheduler: Scheduler = None,
+    tls_ca_file: TlsFile = None,
+    tls_client_cert: TlsFile = None,
+    tls_client_key: TlsFile = None,
+) -> None:
+    """Say how to start a scheduler and workers; with --scheduler, who works there."""
+    if scheduler is None:
+        print(HOW_TO_START)
+    else:
+        from ppkit.runner import catalogue
+        from ppkit.runner.cluster import Workers
+
+        client = _connected(scheduler, tls_ca_file, tls_client_cert, tls_client_key)
+        cells = [cell for path in catalogue.notebooks().values() for cell in catalogue.cells(path)]
+        with Workers(client, cells, None) as workers:
+            workers.look()
+            for name in workers.fit.values():
+                print(f"{name}: ready")
+        raise typer.Exit(0 if workers.fit and not workers.refused else 1)
+
+
+def _connected(scheduler: str, *files: Path | None):
+    try:
+        from ppkit.runner import cluster as machines
+    except ModuleNotFoundError as error:
+        raise Refused(
+            f"{error}: pip install -e '.[cluster]' brings what a scheduler needs"
+        ) from None
+    return machines.connect(scheduler, dict(zip(machines.TLS_FILES, files)))
 
 
 @app.command()

@@ -21,9 +21,11 @@ PIN = re.compile(r"^[\w.-]+==[^\s;\\]+", re.MULTILINE)
 
 
 def asked_for() -> list[str]:
-    """The dependencies of pyproject.toml, with those of PyTorch (CPU build) in its place."""
+    """The dependencies of pyproject.toml and its extras, with those of PyTorch (CPU build) in its
+    place."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    own = [line for line in project["dependencies"] if not line.startswith("torch")]
+    extras = [line for lines in project["optional-dependencies"].values() for line in lines]
+    own = [line for line in project["dependencies"] + extras if not line.startswith("torch")]
     torch = [line for line in importlib.metadata.requires("torch") if "extra ==" not in line]
     return own + [line for line in torch if not line.startswith(CUDA)]
 

@@ -1,276 +1,163 @@
-"""`ppkit reproduce`: plan a run, work it off notebook by notebook in child processes, keep what is
-finished."""
+"""`ppkit reproduce NOTEBOOK --grid ...`: one notebook at many points, a run folder each, and one
+table and one page over all of them."""
 
-import json
 import os
 import shutil
-import sys
-import tomllib
-from importlib import metadata
-from importlib.util import find_spec
+from dataclasses import dataclass
 from pathlib import Path
 
-from tqdm import tqdm
+import pandas as pd
 
-from ppkit import datasets, project
-from ppkit.datasets.files import sha256
-from ppkit.datasets.loading import real_file
-from ppkit.lifeline import terminated_like_interrupted
-from ppkit.runner import Refused, catalogue, environment, index, pages, reason, run_folder
-from ppkit.runner.worker import DONE, FAILED, RUNNING, Children
+from ppkit import project, rules
+from ppkit.runner import (
+    Refused,
+    batch_page,
+    catalogue,
+    environment,
+    jobs,
+    key,
+    pages,
+    points,
+    run,
+    run_folder,
+)
+from ppkit.runner.worker import DONE, RUNNING, Children
 
-# For a notebook without a measured peak in pyproject.toml, or with other parameters.
-MEMORY_UNKNOWN = 2560 * environment.MB
-AT_ONCE = {"quick": 2, "paper": 1}
-# Quick: one, as the committed values were computed; small networks do not gain from more, and on a
-# busy machine a second thread made them four to ten times slower. Paper: all cores, which the
-# notebook shares out itself.
-THREADS = {"quick": 1, "paper": None}
+RESULTS = ("value", "spread", "verdict", "data")
+
+
+class BatchFolder(run_folder.RunFolder):
+    """The folder of a batch: its record names points where a run's names notebooks, and each
+    finished point is a run folder, points/<name>."""
+
+    def make(self) -> None:
+        (self.path / "points").mkdir()
+        (self.path / ".cache").mkdir()
+        self.save()
+
+    def is_missing(self, name: str) -> bool:
+        """True if the point's run folder is not there."""
+        return not (self.path / "points" / name / "run.json").exists()
+
+    def close(self, *, interrupted: bool = False) -> None:
+        """Set the batch's state from its points, write its table and its page."""
+        self.settle(interrupted)
+        rows = table(self)
+        rows.to_parquet(self.path / "table.parquet", index=False)
+        rows.to_csv(self.path / "table.csv", index=False)
+        batch_page.write(self, rows)
+        self.save()
+
+
+@dataclass(frozen=True)
+class Point(jobs.Job):
+    """One point: its run folder is made beside the finished ones, and takes its name among them in
+    one step.
+
+    batch: the folder of all.  point: its name there.
+    """
+
+    batch: BatchFolder = None
+    point: str = ""
+
+    def begin(self) -> Path:
+        shutil.rmtree(self.folder.path, ignore_errors=True)
+        self.folder.make()
+        (self.folder.path / "html" / pages.MATHJAX).symlink_to(f"../../../{pages.MATHJAX}")
+        self.batch.notebooks[self.point].update(status=RUNNING)
+        self.batch.save()
+        return super().begin()
+
+    def end(self, outcome: dict) -> None:
+        super().end(outcome)
+        self.batch.notebooks[self.point].update(self.folder.notebooks[self.name])
+        if outcome["status"] == DONE:
+            self.folder.close()
+            os.replace(self.folder.path, self.batch.path / "points" / self.point)
+        self.batch.save()
 
 
 def reproduce(
     wanted: list[str],
+    asked: list[dict[str, str]],
     *,
     profile: str = "quick",
     given: list[tuple[str, str]] = (),
     source: str | None = None,
-    jobs: int | None = None,
+    at_once: int | None = None,
+    limit: float | None = None,
     fresh: bool = False,
     runs: Path | None = None,
+    client=None,
 ) -> int:
-    """Run notebooks, each in a process of its own, into a folder under `runs`; go on in an
-    unfinished one of the same key.
+    """Run one notebook at every point into a folder under `runs`; go on in an unfinished one.
 
-    wanted: names, none for all.  profile, source, given: as `catalogue.assign`.
-    jobs: notebooks at a time, >= 1; None for as many as cores and memory allow, two at most (paper
-    profile: one).
-    Memory allows what the notebooks' measured peaks leave room for; one notebook always runs.
-    fresh: begin a new folder even if an unfinished one fits.  runs: None for the project's runs/.
-    Returns the exit code: 0, 1 if a notebook failed, 130 if interrupted.  Refused on bad input,
-    before anything runs.
+    wanted: one notebook, of the project or any other with a parameters cell.
+    asked: by point, what parameters are set to, as texts.  given: the same at all of them.
+    at_once: points at a time, >= 1; None for as many as cores and memory allow.
+    limit: seconds that a point may take, > 0.  client: of a scheduler, as `cluster.connect`
+    gives it; None for this machine.
+    Everything else, what is returned and what is refused: as `run.reproduce`.
     """
-    if jobs is not None and jobs < 1:
-        raise Refused(f"jobs must be >= 1, got {jobs}")
+    if len(wanted) != 1:
+        raise Refused("a batch is of one notebook: name one, such as 01_dpstgd")
     chosen = catalogue.select(wanted)
-    parameters = catalogue.assign(chosen, profile=profile, source=source, given=list(given))
-    key = _key(chosen, profile, parameters, source)
+    [(name, path)] = chosen.items()
+    every = {
+        f"{number:04d}": catalogue.assign(
+            chosen, profile=profile, source=source, given=[*given, *point.items()]
+        )[name]
+        for number, point in enumerate(asked)
+    }
+    digest = key.of(chosen, source, profile=profile, points=every, limit=limit)
     runs = (runs or project.root() / "runs").resolve()
-    folder = None if fresh else run_folder.find_unfinished(runs, key)
+    folder = None if fresh else run_folder.find_unfinished(runs, digest, BatchFolder)
     if folder is None:
-        folder = run_folder.create(runs, _record(key, profile, source, chosen, parameters))
-    else:
-        there = sum(not folder.is_missing(name) for name in chosen)
-        print(f"going on in {folder.title}: {there} of {len(chosen)} notebooks are there")
-        run_folder.point_latest(folder.path)
-    missing = {name: path for name, path in chosen.items() if folder.is_missing(name)}
-    needs = {} if jobs else _needs(folder.notebooks)
-    jobs = jobs or min(AT_ONCE[profile], environment.cores())
+        made = run.record(digest, profile, source, dict.fromkeys(every, path), every)
+        made |= {"batch": name, "varied": list(asked[0])}
+        folder = run_folder.create(runs, made, BatchFolder)
+        pages.copy_mathjax(folder.path)
+    missing = [point for point in every if folder.is_missing(point)]
+    print(f"{folder.title}: {len(every) - len(missing)} of {len(every)} points are there")
+    run_folder.point_latest(folder.path)
+    waiting = {}
+    for point in missing:
+        about = run.record(digest, profile, source, {name: path}, {name: every[point]})
+        own = run_folder.RunFolder(folder.path / ".cache" / point, {"id": point, **about})
+        title = f"{point} {points.told({k: every[point][k] for k in folder.record['varied']})}"
+        waiting[title] = Point(own, name, path, every[point], source, limit, folder, point)
+    needs = {} if at_once else jobs.needs(dict.fromkeys(waiting, {}))
+    workers, choose = Children(), jobs.here(at_once or environment.cores(), needs)
+    if client:
+        from ppkit.runner.cluster import Workers
+
+        workers = Workers(client, catalogue.cells(path), source)
+        choose = workers.choose
+    whole = False
     try:
-        interrupted = _work_off(folder, missing, parameters, source, jobs, needs)
-        return _finish(folder, interrupted)
-    except OSError as error:
-        raise Refused(
-            f"cannot write into {folder.title}: {reason(error)}; "
-            f"what was finished stays, the same command goes on with the rest"
-        ) from None
+        whole = jobs.work_off(waiting, workers, choose)
     finally:
+        folder.close(interrupted=not whole)
         folder.release()
+    return run.told(folder, whole)
 
 
-def _work_off(
-    folder,
-    missing: dict[str, Path],
-    parameters: dict,
-    source: str | None,
-    jobs: int,
-    needs: dict[str, int],
-) -> bool:
-    pages.copy_mathjax(folder.path / "html")
-    cells = {
-        name: catalogue.n_code_cells(path) + bool(parameters[name])
-        for name, path in missing.items()
-    }
-    waiting = list(missing)
-    with terminated_like_interrupted(), Children() as children, _Bar(cells) as bar:
-        try:
-            while waiting or children.running:
-                while len(children.running) < jobs and (name := _next(waiting, children, needs)):
-                    waiting.remove(name)
-                    folder.clear(name)
-                    folder.notebooks[name].update(status=RUNNING)
-                    folder.save()
-                    children.start(
-                        name, _spec(folder, name, missing[name], parameters[name], source)
-                    )
-                name, event = children.next_event(meanwhile=bar.draw)
-                if "cell" in event:
-                    bar.at(name, event["cell"])
-                else:
-                    about = {"cell": None, "heading": "", "error": None, "traceback": []}
-                    folder.notebooks[name].update(about | event["done"])
-                    folder.save()
-                    if event["done"]["status"] == DONE:
-                        shutil.rmtree(folder.path / ".cache" / name)
-                    bar.finished(name, folder.notebooks[name])
-        except KeyboardInterrupt:
-            return True
-    return False
-
-
-def _next(waiting: list[str], children: Children, needs: dict[str, int]) -> str | None:
-    """The first waiting notebook that fits beside the running ones, which may still grow."""
-    to_come = sum(max(0, needs.get(name, 0) - children.memory[name]) for name in children.running)
-    left = environment.memory_available() - to_come
-    return next(
-        (name for name in waiting if not children.running or needs.get(name, 0) <= left), None
-    )
-
-
-def _needs(notebooks: dict[str, dict]) -> dict[str, int]:
-    """Bytes that each notebook's processes take at most, by pyproject.toml, [tool.ppkit.memory]."""
-    file = project.root() / "pyproject.toml"
-    tool = tomllib.loads(file.read_text("utf-8"))["tool"] if file.exists() else {}
-    table = tool.get("ppkit", {}).get("memory", {})
-    measured = {name: megabytes * environment.MB for name, megabytes in table.items()}
-    return {
-        name: measured[name]
-        if name in measured and not about.get("changed")
-        else max(MEMORY_UNKNOWN, measured.get(name, 0))
-        for name, about in notebooks.items()
-    }
-
-
-def _finish(folder, interrupted: bool) -> int:
-    folder.close(interrupted=interrupted)
-    index.write(folder)
-    failed = [name for name, about in folder.notebooks.items() if about["status"] == FAILED]
-    if interrupted:
-        print(
-            f"stopped: {folder.title} keeps what is finished; "
-            "the same command goes on with the rest",
-            file=sys.stderr,
-        )
-        return 130
-    for name in failed:
-        about = folder.notebooks[name]
-        where = f"in code cell [{about['cell']}]" if about["cell"] else "before its first cell"
-        print(f"{name} failed {where}: {about['error']}", file=sys.stderr)
-    print(
-        f"open {folder.title}/index.html, "
-        f"which is also {os.path.dirname(folder.title)}/latest/index.html"
-    )
-    return 1 if failed else 0
-
-
-def _spec(folder, name: str, path: Path, parameters: dict, source: str | None) -> Path:
-    scratch = folder.path / ".cache" / name
-    scratch.mkdir(parents=True, exist_ok=True)
-    spec = {
-        "notebook": str(path),
-        "output": str(folder.path / "notebooks" / f"{name}.ipynb"),
-        "page": str(folder.path / "html" / f"{name}.html"),
-        "scratch": str(scratch),
-        "parameters": parameters,
-        "environment": environment.for_kernel(
-            scratch,
-            threads=THREADS[folder.record["profile"]],
-            source=source,
-            run=folder.path,
-            notebook=name,
-        ),
-    }
-    run_folder.write_json(scratch / "spec.json", spec)
-    return scratch / "spec.json"
-
-
-def _record(
-    key: str, profile: str, source: str | None, chosen: dict[str, Path], parameters: dict
-) -> dict:
-    notebooks = {
-        name: {
-            "status": "waiting",
-            "parameters": {**catalogue.parameters(path), **parameters[name]},
-            "changed": sorted(set(parameters[name]) - {"PROFILE", "SOURCE"}),
+def table(folder: BatchFolder) -> pd.DataFrame:
+    """One row a point and claim: point, status, its varied parameters, seconds, peak memory (MB),
+    then claim, value, spread, verdict and data; a point without a verdict has one row."""
+    rows = []
+    for point, about in folder.notebooks.items():
+        place = folder.path / "points" / point / "claims.json"
+        claims = run_folder.read_json(place)["claims"] if place.exists() else []
+        decided = [row for row in claims if row["verdict"] != rules.NOT_TRIED]
+        first = {
+            "point": point,
+            **{name: about["parameters"][name] for name in folder.record["varied"]},
+            "status": about["status"],
+            "seconds": about.get("seconds"),
+            "memory_mb": about.get("peak_memory_mb"),
         }
-        for name, path in chosen.items()
-    }
-    values = [about["parameters"] for about in notebooks.values()]
-    return {
-        "state": RUNNING,
-        "profile": profile,
-        "data": source or os.environ.get("PPKIT_SOURCE", "auto"),
-        "key": key,
-        "seeds": sorted({one["SEED"] for one in values if "SEED" in one}),
-        "versions": environment.versions(),
-        "machine": environment.describe(),
-        "notebooks": notebooks,
-    }
-
-
-def _key(chosen: dict[str, Path], profile: str, parameters: dict, source: str | None) -> str:
-    """What must be the same for a run to go on: notebooks' sources, profile, parameters, data, our
-    sources, the lock.
-
-    Our sources: of ppkit, and of every package that adds commands to it, such as spnn_system.
-    """
-    cells = {
-        name: [cell["source"] for cell in catalogue.cells(path)] for name, path in chosen.items()
-    }
-    adding = (
-        entry.module.partition(".")[0] for entry in metadata.entry_points(group="ppkit.commands")
-    )
-    folders = [Path(find_spec(package).origin).parent for package in sorted({"ppkit", *adding})]
-    code = {
-        file.relative_to(folder.parent).as_posix(): file.read_bytes()
-        for folder in folders
-        for file in sorted(folder.rglob("*"))
-        if file.is_file() and "__pycache__" not in file.parts
-    }
-    lock = project.root() / "requirements.lock"
-    found = {name: real_file(name) for name in datasets.NAMES}
-    asked = {
-        "cells": cells,
-        "profile": profile,
-        "parameters": parameters,
-        "source": source or os.environ.get("PPKIT_SOURCE"),
-        "data": {name: file and sha256(file.path) for name, file in found.items()},
-        "code": list(code),
-    }
-    return run_folder.digest(
-        json.dumps(asked, sort_keys=True).encode(),
-        *code.values(),
-        lock.read_bytes() if lock.exists() else b"",
-    )
-
-
-class _Bar(tqdm):
-    """One bar over all code cells; where no person watches, one line a finished notebook."""
-
-    def __init__(self, cells: dict[str, int]):
-        self._cells, self._at, self._ended = cells, {}, 0
-        super().__init__(
-            total=sum(cells.values()),
-            disable=None,
-            dynamic_ncols=True,
-            leave=False,
-            bar_format="{desc} |{bar}| {n_fmt} of {total_fmt} cells, {elapsed}",
-        )
-
-    def at(self, name: str, cell: int) -> None:
-        self._at[name] = cell
-        self.draw()
-
-    def finished(self, name: str, about: dict) -> None:
-        self._at.pop(name, None)
-        self._ended += self._cells[name]
-        self.draw()
-        seconds, memory = about["seconds"], about["peak_memory_mb"]
-        self.write(f"{name:<24} {about['status']:<7} {seconds:7.1f} s {memory:6d} MB")
-
-    def draw(self) -> None:
-        """Draw the bar as things stand, the clock included."""
-        self.n = self._ended + sum(cell - 1 for cell in self._at.values())
-        self.desc = ", ".join(
-            f"{name} cell {k}/{self._cells[name]}" for name, k in self._at.items()
-        )
-        self.refresh()
+        rows += [
+            first | {"claim": row["id"]} | {name: row[name] for name in RESULTS} for row in decided
+        ] or [first | dict.fromkeys(("claim", *RESULTS))]
+    return pd.DataFrame(rows)

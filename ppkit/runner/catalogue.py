@@ -26,15 +26,21 @@ def notebooks(*, solutions: bool = False) -> dict[str, Path]:
 
 def select(wanted: list[str], *, solutions: bool = False) -> dict[str, Path]:
     """The notebooks asked for, all of them if none is; "01_dpstgd", "01_dpstgd.ipynb" and its path
-    all name one.
+    all name one, and so does the path of a notebook outside the project.
 
     Refused if one does not exist, with the list of those that do.
     """
     there = notebooks(solutions=solutions)
+    known = {file.resolve() for file in there.values()}
+    others = (Path(name).resolve() for name in wanted if name.endswith(".ipynb"))
+    there |= {file.stem: file for file in others if file.is_file() and file not in known}
     if not there:
         raise Refused(f"{project.root() / 'notebooks'} holds no notebook")
     chosen = [
-        name.removesuffix(".ipynb").removeprefix("./").removeprefix("notebooks/") for name in wanted
+        Path(name).stem
+        if Path(name).resolve() in there.values()
+        else name.removesuffix(".ipynb").removeprefix("./").removeprefix("notebooks/")
+        for name in wanted
     ]
     for asked, name in zip(wanted, chosen):
         if name not in there:

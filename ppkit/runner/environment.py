@@ -101,7 +101,7 @@ def for_kernel(
     threads: int | None,
     source: str | None = None,
     run: Path | None = None,
-    notebook: str = "",
+    name: str = "",
 ) -> dict[str, str]:
     """All variables for one kernel, from this process' own.
 
@@ -111,7 +111,7 @@ def for_kernel(
     here it would give to every one whole).
     source: "real" or "standin" decides where the notebook says "auto"; "auto" lifts what the
     caller's environment says; None leaves that in force.  run: the run's folder, where figures and
-    claims go; None for nowhere.
+    claims go, under the notebook's name; None for nowhere.
     """
     inherited = {
         name: value
@@ -123,7 +123,7 @@ def for_kernel(
     own = {
         **({name: str(threads) for name in THREAD_COUNTS} if threads else {}),
         **({"PPKIT_SOURCE": source} if source in ("real", "standin") else {}),
-        **({"PPKIT_RUN": str(run), "PPKIT_NOTEBOOK": notebook} if run else {}),
+        **({"PPKIT_RUN": str(run), "PPKIT_NOTEBOOK": name} if run else {}),
         "PPKIT_HOME": str(project.root()),
         "PYTHONHASHSEED": "0",
         "JUPYTER_PREFER_ENV_PATH": "1",

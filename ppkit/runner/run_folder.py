@@ -45,6 +45,12 @@ class RunFolder:
         """Write run.json whole or not at all."""
         write_json(self.path / "run.json", self.record)
 
+    def make(self) -> None:
+        """Make the folder, with a place for each kind of file, and write run.json."""
+        for part in PARTS:
+            (self.path / part).mkdir(parents=True)
+        self.save()
+
     def is_missing(self, name: str) -> bool:
         """True if the notebook has not been run to its end in this folder."""
         return (
@@ -60,8 +66,8 @@ class RunFolder:
                 for kind in (".json", ".png", ".svg"):
                     about.with_suffix(kind).unlink(missing_ok=True)
 
-    def close(self, *, interrupted: bool = False) -> None:
-        """Set the run's state from its notebooks, merge the claims, write both."""
+    def settle(self, interrupted: bool) -> None:
+        """Set the run's state from its notebooks."""
         statuses = {about["status"] for about in self.notebooks.values()}
         for about in self.notebooks.values():
             if about["status"] == RUNNING:
@@ -69,6 +75,10 @@ class RunFolder:
         self.record["state"] = (
             INTERRUPTED if interrupted else FINISHED if statuses == {DONE} else WITH_FAILURES
         )
+
+    def close(self, *, interrupted: bool = False) -> None:
+        """Set the run's state, merge the claims of its notebooks, write both."""
+        self.settle(interrupted)
         rows = [
             row for file in sorted((self.path / "claims").glob("*.json")) for row in read_json(file)
         ]
@@ -91,7 +101,7 @@ class RunFolder:
         self._lock.release()
 
 
-def create(runs: Path, record: dict) -> RunFolder:
+def create(runs: Path, record: dict, kind: type[RunFolder] = RunFolder) -> RunFolder:
     """A new folder <time>-<profile> in the folder `runs`, its record written, `latest` pointing to
     it.
 
@@ -100,10 +110,8 @@ def create(runs: Path, record: dict) -> RunFolder:
     try:
         runs.mkdir(parents=True, exist_ok=True)
         path = _fresh(runs, f"{time.strftime('%Y%m%d-%H%M%S')}-{record['profile']}")
-        for part in PARTS:
-            (path / part).mkdir()
-        folder = RunFolder(path, {"id": path.name, **record})
-        folder.save()
+        folder = kind(path, {"id": path.name, **record})
+        folder.make()
         folder.try_lock()
         point_latest(path)
     except OSError as error:
@@ -111,7 +119,7 @@ def create(runs: Path, record: dict) -> RunFolder:
     return folder
 
 
-def find_unfinished(runs: Path, key: str) -> RunFolder | None:
+def find_unfinished(runs: Path, key: str, kind: type[RunFolder] = RunFolder) -> RunFolder | None:
     """The newest unfinished run in `runs` of this key that nobody works in, locked for us.
 
     None if there is none, or if one that is newer was run to its end.
@@ -120,7 +128,7 @@ def find_unfinished(runs: Path, key: str) -> RunFolder | None:
         if path.parent.is_symlink():
             continue
         with contextlib.suppress(Refused, OSError, KeyError):
-            folder = RunFolder(path.parent, read_json(path))
+            folder = kind(path.parent, read_json(path))
             if folder.record["key"] == key:
                 if folder.record["state"] == FINISHED:
                     return None
@@ -150,6 +158,12 @@ def point_latest(path: Path) -> None:
         link.symlink_to(path.name)
 
 
+def digest(*parts: bytes) -> str:
+    """sha256 over the parts, each preceded by its length, as hex."""
+    total = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    return hashlib.sha256(total).hexdigest()
+
+
 def write_json(path: Path, content) -> None:
     """Write `content` as JSON, whole or not at all."""
     write_whole(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
@@ -161,12 +175,6 @@ def read_json(path: Path):
         return json.loads(path.read_text("utf-8"))
     except ValueError as error:
         raise Refused(f"{path} is damaged: {error}") from None
-
-
-def digest(*parts: bytes) -> str:
-    """sha256 over the parts, each preceded by its length, as hex."""
-    total = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
-    return hashlib.sha256(total).hexdigest()
 
 
 def _fresh(runs: Path, name: str) -> Path:

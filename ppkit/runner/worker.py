@@ -4,8 +4,8 @@ line a cell on stdout; and the parent that starts workers, measures their memory
 Whoever starts a worker holds its stdin open: when that ends, so does the worker, and all that it
 started.
 
-The spec says everything: {"notebook", "output", "page", "scratch": paths, "parameters": {},
-"environment": {}}.
+The spec says everything: {"notebook": its path, "folder": of the run, "name": in it, "parameters":
+{}, "source": as `environment.for_kernel`, "threads": of its kernel, "limit": seconds, or null}.
 Lines: {"cell": k} when code cell k (from 1) begins; last {"done": {"status", "seconds",
 "peak_memory_mb", ...}}.
 """
@@ -37,8 +37,10 @@ def main(spec_file: str) -> None:
     lifeline.adopt_orphans()
     threading.Thread(target=_end_with_parent, args=(spec_file,), daemon=True).start()
     spec = json.loads(Path(spec_file).read_text("utf-8"))
+    kept = {name: spec[name] for name in ("threads", "source", "name")}
+    variables = environment.for_kernel(_scratch(spec), run=Path(spec["folder"]), **kept)
     os.environ.clear()
-    os.environ.update(spec["environment"])
+    os.environ.update(variables)
     os.environ[lifeline.MARK] = spec_file
     events = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever else prints must not mix with the events
@@ -46,7 +48,13 @@ def main(spec_file: str) -> None:
     def say(event: dict) -> None:
         print(json.dumps(event), file=events, flush=True)
 
+    seconds = spec["limit"] or threading.TIMEOUT_MAX
+    limit = threading.Timer(seconds, lifeline.end_marked, [spec_file])
+    limit.daemon = True
+    limit.start()
     outcome = run(spec, say)
+    if outcome["status"] == FAILED and limit.finished.is_set():
+        outcome["error"] = f"ended at its limit of {seconds:g} s"
     lifeline.end_marked(spec_file)
     say({"done": outcome})
 
@@ -120,15 +128,20 @@ def _keep(spec: dict) -> None:
 
     from ppkit.runner import pages
 
-    notebook, output = nbformat.read(_unfinished(spec), as_version=4), Path(spec["output"])
+    notebook = nbformat.read(_unfinished(spec), as_version=4)
+    output = Path(spec["folder"], "notebooks", f"{spec['name']}.ipynb")
     for name in ("input_path", "output_path"):
         notebook.metadata.get("papermill", {}).pop(name, None)
     write_whole(output, nbformat.writes(notebook) + "\n")
-    pages.write(output, Path(spec["page"]))
+    pages.write(output, Path(spec["folder"], "html", f"{spec['name']}.html"))
+
+
+def _scratch(spec: dict) -> Path:
+    return Path(spec["folder"], ".cache", spec["name"])
 
 
 def _unfinished(spec: dict) -> str:
-    return str(Path(spec["scratch"], Path(spec["output"]).name))
+    return str(_scratch(spec) / f"{spec['name']}.ipynb")
 
 
 def _why(error: Exception) -> dict:

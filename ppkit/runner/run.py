@@ -1,0 +1,113 @@
+"""`ppkit reproduce`: plan a run, work it off notebook by notebook, keep what is finished."""
+
+import os
+import sys
+from pathlib import Path
+
+from ppkit import project
+from ppkit.runner import Refused, catalogue, environment, index, jobs, key, reason, run_folder
+from ppkit.runner.worker import FAILED, RUNNING, Children
+
+AT_ONCE = {"quick": 2, "paper": 1}
+
+
+def reproduce(
+    wanted: list[str],
+    *,
+    profile: str = "quick",
+    given: list[tuple[str, str]] = (),
+    source: str | None = None,
+    at_once: int | None = None,
+    fresh: bool = False,
+    runs: Path | None = None,
+) -> int:
+    """Run notebooks, each in a process of its own, into a folder under `runs`; go on in an
+    unfinished one of the same key.
+
+    wanted: names, none for all.  profile, source, given: as `catalogue.assign`.
+    at_once: notebooks at a time, >= 1; None for as many as cores and memory allow, two at most
+    (paper profile: one).
+    Memory allows what the notebooks' measured peaks leave room for; one notebook always runs.
+    fresh: begin a new folder even if an unfinished one fits.  runs: None for the project's runs/.
+    Returns the exit code: 0, 1 if a notebook failed, 130 if interrupted.  Refused on bad input,
+    before anything runs.
+    """
+    if at_once is not None and at_once < 1:
+        raise Refused(f"jobs must be >= 1, got {at_once}")
+    chosen = catalogue.select(wanted)
+    parameters = catalogue.assign(chosen, profile=profile, source=source, given=list(given))
+    digest = key.of(chosen, source, profile=profile, parameters=parameters)
+    runs = (runs or project.root() / "runs").resolve()
+    folder = None if fresh else run_folder.find_unfinished(runs, digest)
+    if folder is None:
+        folder = run_folder.create(runs, record(digest, profile, source, chosen, parameters))
+    else:
+        there = sum(not folder.is_missing(name) for name in chosen)
+        print(f"going on in {folder.title}: {there} of {len(chosen)} notebooks are there")
+        run_folder.point_latest(folder.path)
+    missing = {
+        name: jobs.Job(folder, name, path, parameters[name], source)
+        for name, path in chosen.items()
+        if folder.is_missing(name)
+    }
+    needs = {} if at_once else jobs.needs(folder.notebooks)
+    at_once = at_once or min(AT_ONCE[profile], environment.cores())
+    try:
+        whole = jobs.work_off(missing, Children(), jobs.here(at_once, needs))
+        folder.close(interrupted=not whole)
+        index.write(folder)
+        return told(folder, whole)
+    except OSError as error:
+        raise Refused(
+            f"cannot write into {folder.title}: {reason(error)}; "
+            f"what was finished stays, the same command goes on with the rest"
+        ) from None
+    finally:
+        folder.release()
+
+
+def told(folder, whole: bool) -> int:
+    """Say on the terminal how a run ended, and where its page is; returns the exit code."""
+    if not whole:
+        print(
+            f"stopped: {folder.title} keeps what is finished; "
+            "the same command goes on with the rest",
+            file=sys.stderr,
+        )
+        return 130
+    failed = [name for name, about in folder.notebooks.items() if about["status"] == FAILED]
+    for name in failed:
+        about = folder.notebooks[name]
+        where = f"in code cell [{about['cell']}]" if about["cell"] else "before its first cell"
+        print(f"{name} failed {where}: {about['error']}", file=sys.stderr)
+    latest = f"{os.path.dirname(folder.title)}/latest/index.html"
+    print(f"open {folder.title}/index.html, which is also {latest}")
+    return 1 if failed else 0
+
+
+def record(
+    key: str, profile: str, source: str | None, chosen: dict[str, Path], parameters: dict
+) -> dict:
+    """What run.json says of a run before it begins.
+
+    chosen: notebooks by name.  parameters: by name, what is set in each.
+    """
+    notebooks = {
+        name: {
+            "status": "waiting",
+            "parameters": {**catalogue.parameters(path), **parameters[name]},
+            "changed": sorted(set(parameters[name]) - {"PROFILE", "SOURCE"}),
+        }
+        for name, path in chosen.items()
+    }
+    values = [about["parameters"] for about in notebooks.values()]
+    return {
+        "state": RUNNING,
+        "profile": profile,
+        "data": source or os.environ.get("PPKIT_SOURCE", "auto"),
+        "key": key,
+        "seeds": sorted({one["SEED"] for one in values if "SEED" in one}),
+        "versions": environment.versions(),
+        "machine": environment.describe(),
+        "notebooks": notebooks,
+    }
