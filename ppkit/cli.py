@@ -203,11 +203,17 @@ def claims(
     rows: Annotated[
         str, typer.Option(metavar="BEGINNING", help="of their ids: wu2020, or wu2020.psi")
     ] = "",
+    diff: Annotated[
+        str | None, typer.Option(metavar="RUN", help="show only what turned since that run")
+    ] = None,
 ) -> None:
-    """Show every row with the paper's number, ours, the verdict and why."""
+    """Show every row with the paper's number, ours, the verdict and why, or what turned."""
     from ppkit.runner import tables
 
-    tables.show(run, rows)
+    if diff:
+        tables.show_difference([diff, run or "latest"], rows)
+    else:
+        tables.show(run, rows)
 
 
 @data_app.command("status")

@@ -160,4 +160,4 @@ def table(folder: BatchFolder) -> pd.DataFrame:
         rows += [
             first | {"claim": row["id"]} | {name: row[name] for name in RESULTS} for row in decided
         ] or [first | dict.fromkeys(("claim", *RESULTS))]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).astype({"value": float, "spread": float})

@@ -10,6 +10,7 @@ as one archive with its checksum.
 
 import io
 import json
+import logging
 import queue
 import shutil
 import tarfile
@@ -54,6 +55,7 @@ def connect(address: str, files: dict[str, Path | None]) -> Client:
         raise Refused(f"tls:// needs a file that is there for {options}")
     paths = {name: str(file) for name, file in files.items() if file}
     security = Security(require_encryption=True, **paths) if parts.scheme == "tls" else None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said here
     try:
         return Client(address, security=security, timeout=10, set_as_default=False)
     except OSError:
@@ -112,7 +114,7 @@ class Workers(AbstractContextManager):
             new = [one for one in there if one not in self.fit and one not in self.refused]
             asked = dict(workers=new, on_error="return")
             answers = self.client.run(_have, self._cells, self._source, **asked) if new else {}
-        except (OSError, TimeoutError):
+        except (OSError, TimeoutError, KeyError):  # it knows of no workers when it is cut off
             raise Refused(
                 "the scheduler has gone: what was finished stays, the same command goes on"
             ) from None

@@ -68,6 +68,28 @@ def show(run: str | None, beginning: str = "") -> None:
         console.print(f"{paper}: {said}", soft_wrap=True)
 
 
+def show_difference(runs: list[str], beginning: str = "") -> None:
+    """Print the rows whose verdict is another in the second run than in the first.  Refused if
+    either run is not there."""
+    first, second = (
+        {
+            row["id"]: row
+            for row in run_folder.read_json(run_folder.open_run(run).path / "claims.json")["claims"]
+        }
+        for run in runs
+    )
+    table = Table("row", *runs, box=box.SIMPLE_HEAD)
+    for id, row in first.items():
+        pair = [row, second.get(id, row)]
+        if id.startswith(beginning) and row["verdict"] != pair[1]["verdict"]:
+            said = [
+                f"{ledger.symbol(one['verdict'])} {one['verdict']}  {ledger.ours(one)}"
+                for one in pair
+            ]
+            table.add_row(id, *said)
+    _console(140).print(table if table.row_count else "every row has the same verdict in both")
+
+
 def show_data() -> None:
     """Print for each data set what load takes now: real, stand-in or simulated, where, rows,
     checksum; then what is missing."""

@@ -1,0 +1,223 @@
+"""A notebook at many points: the points, the folder, the table, the page; interrupted, resumed."""
+
+import json
+import signal
+import subprocess
+
+import pandas as pd
+import pytest
+from waiting import FAR, until
+
+from ppkit.runner import Refused, catalogue, key, points, run_folder
+
+PARAMETERS = 'PROFILE = "quick"\nSOURCE = "auto"\nSEED = 0\nCLIP = 1.0\nHOW = "plain"'
+RECORDS = """\
+from ppkit import ledger
+page = ledger.Ledger("wang2018", notebook="01_grid", profile=PROFILE)
+page.record("table1.row5.basic", 18.506 + .01 * SEED * CLIP, data=ledger.FORMULA)"""
+GRID = ("--grid", "SEED=0..2", "--grid", "CLIP=.5,2")
+
+
+@pytest.mark.parametrize(
+    "grids, first, count",
+    [
+        (["SEED=0..9"], {"SEED": "0"}, 10),
+        (["SEED=-1..0", "HOW=a, b,c"], {"SEED": "-1", "HOW": "a"}, 6),
+    ],
+)
+def test_a_grid_is_every_combination(grids, first, count):
+    found = points.of(grids)
+    assert found[0] == first and len(found) == count == len({tuple(p.items()) for p in found})
+
+
+@pytest.mark.parametrize(
+    "grids, sentence",
+    [
+        (["SEED"], "such as SEED=0..9 or CLIP=.5,1,2, got 'SEED'"),
+        (["SEED=3..1"], "got 'SEED=3..1'"),
+        (["SEED=a..b"], "got 'SEED=a..b'"),
+        (["SEED=1,,2"], "got 'SEED=1,,2'"),
+        (["SEED=1", "SEED=2"], "SEED stands in the grid twice"),
+        (["SEED=1,1"], "the point SEED 1 stands in the grid twice"),
+    ],
+)
+def test_a_grid_that_says_nothing_is_refused(grids, sentence):
+    with pytest.raises(Refused) as refused:
+        points.of(grids)
+    assert str(refused.value).endswith(sentence)
+
+
+def test_points_come_from_a_file_too_and_are_combined_with_a_grid(tmp_path):
+    file = tmp_path / "points.csv"
+    file.write_text("CLIP, HOW\n.5, plain\n2, noisy\n")
+    assert points.of(["SEED=0..1"], file) == [
+        {"CLIP": clip, "HOW": how, "SEED": seed}
+        for clip, how in ((".5", "plain"), ("2", "noisy"))
+        for seed in "01"
+    ]
+    for text in ("CLIP,HOW\n", "CLIP,HOW\n1\n", "CLIP\n1,2\n", ""):
+        file.write_text(text)
+        with pytest.raises(Refused, match="must hold a line of parameters' names"):
+            points.of([], file)
+
+
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        (["--grid", "SEED=0..1"], "a batch is of one notebook: name one, such as 01_dpstgd"),
+        (["01_grid", "--grid", "SEDE=1"], "unknown parameter 'SEDE': 01_grid has CLIP, HOW, "),
+        (["01_grid", "--grid", "SEED=x"], "SEED must be of type int, as its default 0, got 'x'"),
+        (["01_grid", "--limit", "3"], "--scheduler and --limit are for a batch"),
+        (
+            ["01_grid", "--grid", "SEED=1", "--scheduler", "tcp://10.0.0.1:8786"],
+            "tcp:// is taken on this machine only",
+        ),
+        (
+            ["01_grid", "--grid", "SEED=1", "--scheduler", "tls://10.0.0.1:8786"],
+            "tls:// needs a file that is there for --tls-ca-file, --tls-client-cert, ",
+        ),
+        (["cluster"], "unknown notebook 'cluster': there are 01_grid"),
+    ],
+)
+def test_what_cannot_be_a_batch_is_refused_before_anything_runs(
+    ppkit, project, arguments, sentence
+):
+    project.add("01_grid", "1", parameters=PARAMETERS)
+    code, _, said = ppkit("reproduce", *arguments)
+    assert code == 2 and said.startswith(f"ppkit: {sentence}"), said
+    assert not (project.folder / "runs").exists()
+
+
+# what a run's key holds
+
+
+def sources(project, *cells):
+    path = project.add("01_a", *cells, parameters=None)
+    return set(key.sources([cell["source"] for cell in catalogue.cells(path)]))
+
+
+def test_the_key_holds_what_a_notebook_imports_however_far_down(project):
+    few = sources(project, "from ppkit import mechanisms\n!true\n%time 1")
+    assert {"ppkit/__init__.py", "ppkit/mechanisms.py", "ppkit/refusals.py"} <= few
+    assert not any("spnn" in name or "claims" not in name and "runner" in name for name in few)
+    assert "ppkit/datasets/loading.py" in sources(project, "def f():\n    import ppkit.datasets")
+    assert "ppkit/claims/wang2018.toml" in sources(project, "from ppkit import ledger as page")
+    started = sources(project, "from spnn_system import launch")
+    assert {"spnn_system/roles/dealer.py", "ppkit/spnn/lean.py"} <= started  # it starts processes
+
+
+def test_a_change_elsewhere_voids_nothing(project, monkeypatch):
+    project.add("01_a", "from ppkit import mechanisms", parameters=None)
+    chosen = catalogue.select([])
+    of = {name: name for name in ("mechanisms.py", "refusals.py", "accounting.py", "spnn")}
+    first, honest = key.of(chosen, None), key.sha256
+    turned = {}
+    for name in of:
+        monkeypatch.setattr(
+            key, "sha256", lambda file, name=name: f"{honest(file)}{name in str(file)}"
+        )
+        unchanged = key.of(chosen, None)
+        monkeypatch.setattr(key, "sha256", honest)
+        turned[name] = unchanged
+    assert len(set(turned.values())) == 3 and first not in turned.values()
+    assert turned["accounting.py"] == turned["spnn"]  # neither is imported
+
+
+# a batch as it runs
+
+
+@pytest.fixture(scope="module")
+def ran(session_project):
+    session_project.add(
+        "01_grid",
+        RECORDS,
+        "if SEED == 1 and CLIP == 2:\n    raise OSError(SEED)",
+        parameters=PARAMETERS,
+    )
+    return session_project, session_project.run("reproduce", "01_grid", *GRID, "--data", "standin")
+
+
+def table(project) -> pd.DataFrame:
+    return pd.read_parquet(project.latest / "table.parquet")
+
+
+@pytest.mark.processes
+def test_a_grid_gives_a_folder_a_table_and_what_happened_to_each_point(ran):
+    project, done = ran
+    assert done.returncode == 1
+    assert "0003 failed in code cell [4]: OSError: 1" in done.stderr
+    rows = table(project)
+    assert list(rows.columns[:5]) == ["point", "SEED", "CLIP", "status", "seconds"]
+    assert list(zip(rows.SEED, rows.CLIP)) == [(s, c) for s in (0, 1, 2) for c in (0.5, 2.0)]
+    assert list(rows.status) == ["done"] * 3 + ["failed"] + ["done"] * 2
+    good = rows[rows.status == "done"]
+    assert list(good.value) == [18.506 + 0.01 * s * c for s, c in zip(good.SEED, good.CLIP)]
+    assert set(good.verdict) == {"reproduced", "not reproduced"} and (good.data == "formula").all()
+    assert (good.seconds > 0).all() and (good.memory_mb > 20).all()
+    csv = pd.read_csv(project.latest / "table.csv", dtype={"point": str})
+    pd.testing.assert_frame_equal(csv, rows, check_dtype=False)
+    point = project.latest / "points" / "0005"
+    about = json.loads((point / "run.json").read_text())["notebooks"]["01_grid"]
+    assert (about["parameters"]["SEED"], about["parameters"]["CLIP"]) == (2, 2.0)
+    assert (point / "html" / "mathjax" / "MathJax.js").exists()
+    assert not (project.latest / "points" / "0003").exists()
+
+
+@pytest.mark.processes
+def test_the_page_shows_what_turns_and_fetches_nothing(ran):
+    project, _ = ran
+    page = (project.latest / "index.html").read_text("utf-8")
+    assert "1 of 1 rows have another verdict at another point" in page
+    assert "failed: <code>OSError: 1</code> in code cell [4]" in page
+    assert page.count("<svg") == 1 and "points/0005/html/01_grid.html" in page
+    assert "nan" not in page and str(project.folder) not in page
+    for outside in (' src="http', ' href="http', "@import", "url(http"):
+        assert outside not in page
+
+
+@pytest.mark.processes
+def test_the_same_command_runs_again_only_what_failed(ran):
+    project, _ = ran
+    before = table(project)
+    kept = (project.latest / "points" / "0000" / "run.json").stat().st_mtime_ns
+    done = project.run("reproduce", "01_grid", *GRID, "--data", "standin")
+    assert done.returncode == 1 and "5 of 6 points are there" in done.stdout
+    assert (project.latest / "points" / "0000" / "run.json").stat().st_mtime_ns == kept
+    same = [name for name in before if name not in ("seconds", "memory_mb")]
+    pd.testing.assert_frame_equal(table(project)[same], before[same])
+    assert len(list((project.folder / "runs").glob("2*"))) == 1
+
+
+@pytest.mark.processes
+def test_a_notebook_outside_the_project_that_hangs_ends_at_its_limit(project, tmp_path):
+    made = project.add("99_other", "import time\ntime.sleep(SEED)", parameters="SEED = 0")
+    other = made.rename(tmp_path / "other.ipynb")
+    project.add("01_a", "1")
+    grid = ("--grid", "SEED=0,7777", "--limit", "20")
+    done = project.run("reproduce", str(other), *grid)
+    assert done.returncode == 1
+    assert "0001 failed in code cell [3]: ended at its limit of 20 s" in done.stderr
+    rows = table(project)
+    assert list(rows.status) == ["done", "failed"] and rows.claim.isna().all()
+
+
+@pytest.mark.processes
+def test_ctrl_c_keeps_the_finished_points_and_the_same_command_goes_on(project):
+    waits = (
+        "import pathlib, time\nwhile SEED and not pathlib.Path('go').exists():\n    time.sleep(.05)"
+    )
+    project.add("01_grid", waits, parameters=PARAMETERS)
+    command, environment = project.command(
+        "reproduce", "01_grid", "--grid", "SEED=0..1", "--jobs", "1"
+    )
+    running = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    until(lambda: (project.latest / "points" / "0000").exists())
+    running.send_signal(signal.SIGINT)
+    assert "keeps what is finished" in running.communicate(timeout=FAR)[1]
+    assert running.returncode == 130
+    assert list(table(project).status) in (["done", "waiting"], ["done", "interrupted"])
+    (project.folder / "notebooks" / "go").touch()
+    assert project.run(*command[1:]).returncode == 0
+    assert list(table(project).status) == ["done", "done"]
+    record = run_folder.read_json(project.latest / "run.json")
+    assert record["state"] == "finished" and record["varied"] == ["SEED"]

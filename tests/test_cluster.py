@@ -1,0 +1,235 @@
+"""A batch on the workers of a scheduler: processes of their own, each in a folder of its own, on no
+shared disk."""
+
+import datetime
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pandas as pd
+import psutil
+import pytest
+from waiting import FAR, until
+
+from ppkit.runner import cluster
+
+pytestmark = pytest.mark.processes
+
+PARAMETERS = 'PROFILE = "quick"\nSOURCE = "auto"\nSEED = 0'
+RECORDS = """\
+import pathlib, time
+from ppkit import ledger
+page = ledger.Ledger("wang2018", notebook="01_grid", profile=PROFILE)
+page.record("table1.row5.basic", 18.506 + .01 * SEED, data=ledger.FORMULA)"""
+WAITS = "while not pathlib.Path({go!r}).exists():\n    time.sleep(.05)"
+
+
+class Cluster:
+    """A scheduler and workers, each started by its own command line."""
+
+    def __init__(self, folder: Path, protocol: str = "tcp", tls: tuple = ()):
+        self.folder, self.tls, self.workers = folder, tls, []
+        folder.mkdir()
+        self.scheduler = self._started(
+            "scheduler", f"--protocol={protocol}", "--host=127.0.0.1", "--port=0"
+        )
+        log = folder / "scheduler.log"
+        found = until(lambda: re.search(r"Scheduler at: +(t\w+://[\d.]+:\d+)", log.read_text()))
+        self.address = found[1]
+
+    def _started(self, what: str, *options: str, **environment: str) -> subprocess.Popen:
+        name = f"{what}{len(self.workers) or ''}"
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PPKIT_")}
+        with open(self.folder / f"{name}.log", "w") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "dask", what, "--no-dashboard", *self.tls, *options],
+                env={**kept, **environment},
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+            )
+
+    def add(self, project) -> subprocess.Popen:
+        """A worker in a copy of the project, as on another machine."""
+        home = self.folder / f"clone{len(self.workers)}"
+        shutil.copytree(project.folder, home, ignore=shutil.ignore_patterns("runs"))
+        self.workers.append(None)
+        options = ("--nthreads=1", "--no-nanny", f"--local-directory={home / 'dask'}")
+        name = f"--name=number-{len(self.workers)}"
+        self.workers[-1] = self._started(
+            "worker", self.address, name, *options, PPKIT_HOME=str(home), PPKIT_SOURCE="standin"
+        )
+        return self.workers[-1]
+
+    def end(self) -> None:
+        for process in (*self.workers, self.scheduler):
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def machines(tmp_path):
+    made = Cluster(tmp_path / "machines")
+    yield made
+    made.end()
+
+
+def table(project) -> pd.DataFrame:
+    return pd.read_parquet(project.latest / "table.parquet").drop(columns=["seconds", "memory_mb"])
+
+
+def started(project, *arguments) -> subprocess.Popen:
+    command, environment = project.command("reproduce", "01_grid", *arguments, "--data", "standin")
+    environment["PYTHONUNBUFFERED"] = "1"
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def kernels(mark: str) -> list[psutil.Process]:
+    """Processes that were started for a notebook of a worker in this folder."""
+    found = []
+    for process in psutil.process_iter(["environ"]):
+        run = (process.info["environ"] or {}).get("PPKIT_RUN", "")
+        if run.startswith(mark) and process.status() != psutil.STATUS_ZOMBIE:
+            found.append(process)
+    return found
+
+
+def test_two_of_three_workers_killed_and_one_come_late_the_table_is_that_of_one_machine(
+    project, machines, tmp_path
+):
+    go = tmp_path / "go"
+    project.add("01_grid", RECORDS, WAITS.format(go=str(go)), parameters=PARAMETERS)
+    grid = ("--grid", "SEED=0..5")
+    first = machines.add(project)
+    (project.folder / "requirements.lock").write_text("numpy==1")
+    other = machines.add(project)  # has another lock from now on: the first has none
+    (project.folder / "requirements.lock").unlink()
+    running = started(project, *grid, "--scheduler", machines.address)
+    until(lambda: kernels(str(machines.folder)))
+    first.kill()
+    second = machines.add(project)
+    until(lambda: kernels(str(machines.folder / "clone2")))
+    assert not kernels(str(machines.folder / "clone0"))  # nothing outlives its worker
+    second.kill()
+    go.touch()
+    machines.add(project)
+    said = running.communicate(timeout=FAR)[0]
+    assert running.returncode == 0, said
+    assert re.search(r"worker number-2 on 127.0.0.1 is refused: its lock differ", said)
+    assert not list((machines.folder / "clone1" / "dask").rglob("*.ipynb"))
+    assert other.poll() is None
+    there = table(project)
+    assert list(there.SEED) == list(range(6)) and set(there.status) == {"done"}
+    pages = {file.parent.parent.name for file in (project.latest / "points").glob("*/html/*.html")}
+    assert pages == {f"{number:04d}" for number in range(6)}
+    assert not list((machines.folder / "clone3" / "dask").rglob("run.tar"))  # fetched and gone
+    assert (
+        project.run("reproduce", "01_grid", *grid, "--data", "standin", "--fresh").returncode == 0
+    )
+    pd.testing.assert_frame_equal(table(project), there)
+
+
+def test_the_client_killed_then_the_scheduler_and_the_same_command_goes_on(
+    project, machines, tmp_path
+):
+    go = tmp_path / "go"
+    waits = f"if SEED:\n    {WAITS.format(go=str(go))}".replace("\n    time", "\n        time")
+    project.add("01_grid", RECORDS, waits, parameters=PARAMETERS)
+    worker = machines.add(project)
+    asked = ("--grid", "SEED=0..2", "--scheduler", machines.address)
+    here = str(machines.folder)
+    running = started(project, *asked)
+    until(lambda: (project.latest / "points" / "0000").exists() and kernels(here))
+    kept = (project.latest / "points" / "0000" / "run.json").stat().st_mtime_ns
+    running.kill()
+    running.communicate(timeout=FAR)
+    until(lambda: not kernels(here), "the child of a cancelled job ends")
+    running = started(project, *asked)
+    until(lambda: kernels(here))
+    machines.scheduler.kill()
+    said = running.communicate(timeout=FAR)[0]
+    assert running.returncode == 2 and "the scheduler has gone: what was finished stays" in said
+    assert list(table(project).status)[0] == "done" and "1 of 3 points are there" in said
+    until(lambda: worker.poll() is not None and not kernels(here), "a worker ends without it")
+    go.touch()
+    done = project.run("reproduce", "01_grid", "--grid", "SEED=0..2", "--data", "standin")
+    assert done.returncode == 0 and "1 of 3 points are there" in done.stdout
+    assert (project.latest / "points" / "0000" / "run.json").stat().st_mtime_ns == kept
+    assert set(table(project).status) == {"done"}
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """A key and the certificate that it signed for itself, as `ppkit cluster` says."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    private = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "ppkit")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder(name, name, private.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(private, hashes.SHA256())
+    )
+    pem, none = serialization.Encoding.PEM, serialization.NoEncryption()
+    (folder / "cert.pem").write_bytes(made.public_bytes(pem))
+    kind = serialization.PrivateFormat.PKCS8
+    (folder / "key.pem").write_bytes(private.private_bytes(pem, kind, none))
+    return folder / "cert.pem", folder / "key.pem"
+
+
+def test_over_tls_a_point_is_done_and_who_has_no_file_is_not_let_in(project, tmp_path):
+    cert, private = certificate(tmp_path)
+    tls = (f"--tls-ca-file={cert}", f"--tls-cert={cert}", f"--tls-key={private}")
+    machines = Cluster(tmp_path / "machines", "tls", tls)
+    try:
+        project.add("01_grid", RECORDS, parameters=PARAMETERS)
+        machines.add(project)
+        asked = ("--scheduler", machines.address, f"--tls-ca-file={cert}")
+        asked += (f"--tls-client-cert={cert}", f"--tls-client-key={private}")
+        done = project.run("reproduce", "01_grid", "--grid", "SEED=3", "--data", "standin", *asked)
+        assert done.returncode == 0, done.stderr
+        assert list(table(project).value) == [18.536]
+        shown = project.run("cluster", *asked, PPKIT_SOURCE="standin")
+        assert (shown.returncode, shown.stdout) == (0, "worker number-1 on 127.0.0.1: ready\n")
+        (tmp_path / "others").mkdir()
+        strange, key = certificate(tmp_path / "others")
+        files = dict(zip(cluster.TLS_FILES, (strange, strange, key)))
+        with pytest.raises(cluster.Refused, match="no scheduler answers at tls://127.0.0.1"):
+            cluster.connect(machines.address, files)
+    finally:
+        machines.end()
+
+
+@pytest.mark.parametrize(
+    "address", ["tcp://10.1.2.3:8786", "tcp://bank.example:8786", "tcp://0.0.0.0:1"]
+)
+def test_without_tls_only_this_machine_is_taken(address):
+    with pytest.raises(cluster.Refused, match="this machine only, since whoever reaches"):
+        cluster.connect(address, {})
+    for other in ("127.0.0.1:8786", "ucx://127.0.0.1:1", "tcp://127.0.0.1", f"{uuid.uuid4()}"):
+        with pytest.raises(cluster.Refused, match="a scheduler is tls://HOST:PORT or tcp://127"):
+            cluster.connect(other, {})
+
+
+def test_a_signal_is_what_ends_a_worker_politely(project, machines):
+    """SIGTERM: the worker's child ends with it."""
+    project.add("01_grid", "import time\ntime.sleep(7777)", parameters=PARAMETERS)
+    worker = machines.add(project)
+    running = started(project, "--grid", "SEED=1", "--scheduler", machines.address)
+    until(lambda: kernels(str(machines.folder)))
+    worker.send_signal(signal.SIGTERM)
+    until(lambda: worker.poll() is not None and not kernels(str(machines.folder)))
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=FAR)
+    assert running.returncode == 130
