@@ -18,7 +18,7 @@ app = typer.Typer(
     ),
 )
 
-Config = Annotated[
+ConfigFile = Annotated[
     Path,
     typer.Argument(
         metavar="CONFIG",
@@ -78,7 +78,7 @@ def write_example(
 
 @app.command()
 def certs(
-    config: Config,
+    config: ConfigFile,
     days: Annotated[int, typer.Option(help="how long they hold")] = 30,
     fresh: Annotated[bool, typer.Option("--fresh", help="replace those that are there")] = False,
 ) -> None:
@@ -108,7 +108,7 @@ def certs(
 
 @app.command()
 def run(
-    config: Config,
+    config: ConfigFile,
     resume: Resume = False,
     fresh: Fresh = False,
     only: Annotated[
@@ -136,26 +136,26 @@ def run(
 
 
 @app.command()
-def coordinator(config: Config, resume: Resume = False, fresh: Fresh = False) -> None:
+def coordinator(config: ConfigFile, resume: Resume = False, fresh: Fresh = False) -> None:
     """Start the coordinator, which sees no data: it starts, watches and stops the others."""
     _start(config, "coordinator", resume, fresh)
 
 
 @app.command()
-def server(config: Config, resume: Resume = False, fresh: Fresh = False) -> None:
+def server(config: ConfigFile, resume: Resume = False, fresh: Fresh = False) -> None:
     """Start the server, which has the hidden layers."""
     _start(config, "server", resume, fresh)
 
 
 @app.command()
-def dealer(config: Config, resume: Resume = False, fresh: Fresh = False) -> None:
+def dealer(config: ConfigFile, resume: Resume = False, fresh: Fresh = False) -> None:
     """Start the dealer of triples, for protocol ss."""
     _start(config, "dealer", resume, fresh)
 
 
 @app.command()
 def holder(
-    config: Config,
+    config: ConfigFile,
     name: Annotated[str, typer.Option(help="which holder, as the config calls it")],
     resume: Resume = False,
     fresh: Fresh = False,

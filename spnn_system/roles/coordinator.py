@@ -1,6 +1,9 @@
 """The coordinator waits for all roles, tells all how wide each one's part of the graph is, starts,
 watches, ends; it sees no data, weights or values between.
 
+The config is not sent: each role loads its own copy, its hello carries the digest of it, and a
+role with another one takes no part.  What a plan says is numbers of columns and where to begin.
+
 What it hears is what `reports.HEARD` lets be said, and nothing else; what it says is a plan, and
 go, test, end or stop.
 """
