@@ -8,6 +8,7 @@ import os
 import platform
 import sys
 
+import batch
 import collaboration
 import dpsgd_step
 import dpstgd_step
@@ -46,6 +47,7 @@ def main() -> int:
         secureml_step,
         network_epoch,
         collaboration,
+        batch,
         notebooks,
     )
     bars = [bar for step in steps for bar in step.run()]

@@ -227,7 +227,7 @@ def test_a_room_whose_files_import_what_its_own_init_takes_from_them_is_in_a_cir
 
 
 def test_the_house_that_is_read_is_the_whole_one():
-    assert {"ppkit.project", "ppkit.datasets"} <= GRAPH["ppkit.runner.batch"]
+    assert {"ppkit.project", "ppkit.datasets"} <= GRAPH["ppkit.runner.key"]
     assert "ppkit.evaluation" in GRAPH["spnn_system.roles.holder"]  # inside a function
     assert "ppkit.spnn.messages" in GRAPH["ppkit.spnn.dealer"]  # from .messages import
     assert all(f"{package}.{room}" in GRAPH for package in FLOORS for room in FLOORS[package])

@@ -7,13 +7,12 @@ import os
 import resource
 import shutil
 import subprocess
-from importlib import metadata
 from types import SimpleNamespace
 
 import pytest
 
 from ppkit import measured
-from ppkit.runner import Refused, batch, catalogue, pages, reason, reference, run_folder, worker
+from ppkit.runner import Refused, catalogue, key, pages, reason, reference, run, run_folder, worker
 from ppkit.runner.worker import Children
 
 RECORD = {
@@ -102,51 +101,40 @@ def test_clearing_takes_only_that_notebooks_claims_and_figures(project):
     ]
 
 
-def test_the_key_covers_every_package_that_adds_commands(project, monkeypatch):
-    """05 imports spnn_system, which ppkit does not: a change there is a change of the run."""
-    project.add("01_a", "print(1)")
-    chosen, keys = catalogue.select([]), []
-    monkeypatch.setattr(batch, "real_file", lambda name: None)
-    for modules in ([], ["spnn_system.cli"]):
-        entries = [metadata.EntryPoint("spnn", module, "ppkit.commands") for module in modules]
-        monkeypatch.setattr(metadata, "entry_points", lambda *, group, found=entries: found)
-        keys.append(batch._key(chosen, "quick", {}, None))
-    assert keys[0] != keys[1]
-
-
 def test_the_key_changes_with_source_parameters_data_and_lock_only(project, monkeypatch):
     path = project.add("01_a", "print(1)")
 
-    def key(**changed):
+    def of(**changed):
         chosen = catalogue.select([])
         asked = {"profile": "quick", "source": None, "given": [], **changed}
-        return batch._key(
-            chosen, asked["profile"], catalogue.assign(chosen, **asked), asked["source"]
-        )
+        parameters = catalogue.assign(chosen, **asked)
+        return key.of(chosen, asked["source"], profile=asked["profile"], parameters=parameters)
 
-    first = key()
-    assert key() == first
-    seen = {first, key(profile="paper"), key(given=[("SEED", "1")]), key(source="standin")}
+    first = of()
+    assert of() == first
+    seen = {first, of(profile="paper"), of(given=[("SEED", "1")]), of(source="standin")}
     with monkeypatch.context() as changed:
-        changed.setattr(batch, "real_file", lambda name: SimpleNamespace(path=path))
-        seen.add(key())
+        changed.setattr(key, "real_file", lambda name: SimpleNamespace(path=path))
+        seen.add(of())
     (project.folder / "requirements.lock").write_text("numpy==1")
-    seen.add(key())
+    seen.add(of())
     assert len(seen) == 6
     (project.folder / "requirements.lock").unlink()
     executed = json.loads(path.read_text())
     executed["cells"][1]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": ["1\n"]}]
     path.write_text(json.dumps(executed))
-    assert key() == first  # outputs are no part of it
+    assert of() == first  # outputs are no part of it
     executed["cells"][1]["source"] = "print(2)"
     path.write_text(json.dumps(executed))
-    assert key() not in seen
+    assert of() not in seen
 
 
 def test_a_full_disk_gives_one_sentence_and_keeps_what_is_there(project):
     project.add("01_a", "print(1)", parameters=None)
     folder = new(project, **{"01_a": "waiting"})
-    folder.record["key"] = batch._key(catalogue.select([]), "quick", {"01_a": {}}, None)
+    folder.record["key"] = key.of(
+        catalogue.select([]), None, profile="quick", parameters={"01_a": {}}
+    )
     folder.save()
     folder.release()
     (folder.path / f"run.json.{os.getpid()}.part").symlink_to("/dev/full")
@@ -155,7 +143,7 @@ def test_a_full_disk_gives_one_sentence_and_keeps_what_is_there(project):
         match=f"cannot write into runs/{folder.path.name}: No space left on device; "
         "what was finished stays",
     ):
-        batch.reproduce([])
+        run.reproduce([])
     assert json.loads((folder.path / "run.json").read_text())["notebooks"] == {
         "01_a": {"status": "waiting"}
     }
@@ -182,7 +170,7 @@ def test_the_reason_of_a_refusal_is_never_none(project, monkeypatch, error, said
     monkeypatch.setattr(pages, "copy_mathjax", copy)
     project.add("01_a", "print(1)", parameters=None)
     with pytest.raises(Refused) as refused:
-        batch.reproduce([])
+        run.reproduce([])
     assert str(refused.value) == (
         f"cannot write into runs/{os.readlink(project.latest)}: {said}; "
         "what was finished stays, the same command goes on with the rest"

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from waiting import FAR
 
-from ppkit.runner import batch, environment, run_folder, worker
+from ppkit.runner import environment, jobs, run, run_folder, worker
 from ppkit.runner.worker import Children
 
 pytestmark = pytest.mark.processes
@@ -65,7 +65,7 @@ def test_a_notebook_is_told_the_memory_of_its_whole_tree(project):
             path.with_name("go").touch()
 
     with Children() as running:
-        running.start("01_a", batch._spec(folder, "01_a", path, {}, None))
+        running.start("01_a", jobs.Job(folder, "01_a", path, {}, None).begin())
         done = None
         while done is None:
             done = running.next_event(meanwhile=go_when_measured)[1].get("done")
@@ -120,10 +120,10 @@ def test_a_notebook_starts_only_if_what_is_free_suffices_for_it_and_the_growth_o
 ):
     needs = {"large": int(2.5 * GB), "small": int(1.5 * GB), "other": 1 * GB}
     monkeypatch.setattr(environment, "memory_available", lambda: int(free))
-    assert batch._next(["large", "small"], running(**now), needs) == chosen
-    assert batch._next([], running(**now), needs) is None
+    assert jobs.here(9, needs)(["large", "small"], running(**now)) == chosen
+    assert jobs.here(9, needs)([], running(**now)) is None
     # --jobs: the person decides
-    assert batch._next(["large", "small"], running(**now), {}) == "large"
+    assert jobs.here(9, {})(["large", "small"], running(**now)) == "large"
 
 
 class FakeChildren(Children):
@@ -173,12 +173,12 @@ def test_a_small_machine_never_holds_two_too_large_together(
             super().__init__()
             made.append(self)
 
-    monkeypatch.setattr(batch, "Children", Fake)
+    monkeypatch.setattr(run, "Children", Fake)
     monkeypatch.setattr(environment, "cores", lambda: 8)
     monkeypatch.setattr(
         environment, "memory_available", lambda: max(0, Fake.total - made[0].used())
     )
-    batch.reproduce([])
+    run.reproduce([])
     [fake] = made
     assert sorted(fake.order) == list(megabytes) and fake.together == together
     assert fake.at_most <= max(Fake.total, 2300 * MB)
@@ -195,16 +195,16 @@ def test_as_many_at_once_as_the_profile_and_the_cores_allow(project, monkeypatch
         ("paper", 8, 3),
         ("quick", 1, 3),
     )
-    for profile, cores, jobs in cases:
+    for profile, cores, at_once in cases:
 
         class Fake(FakeChildren):
             needs, order = {"01_a": 4, "02_b": 4, "03_c": 4}, []
 
-        monkeypatch.setattr(batch, "Children", Fake)
+        monkeypatch.setattr(run, "Children", Fake)
         monkeypatch.setattr(environment, "cores", lambda: cores)
         monkeypatch.setattr(environment, "memory_available", lambda: 64 * GB)
-        batch.reproduce([], profile=profile, jobs=jobs, fresh=True)
-        seen[profile, cores, jobs] = Fake.together
+        run.reproduce([], profile=profile, at_once=at_once, fresh=True)
+        seen[profile, cores, at_once] = Fake.together
     assert list(seen.values()) == [2, 1, 1, 3, 3]
 
 
@@ -215,15 +215,15 @@ def test_a_notebook_without_a_measured_peak_or_with_other_parameters_is_planned_
         "c": {"changed": ["N_ROWS"]},
         "d": {},
     }
-    assert batch._needs(known) == dict.fromkeys(known, batch.MEMORY_UNKNOWN)
+    assert jobs.needs(known) == dict.fromkeys(known, jobs.MEMORY_UNKNOWN)
     (project.folder / "pyproject.toml").write_text(
         "[tool.ppkit.memory]\na = 700\nb = 700\nc = 9000\n"
     )
-    assert batch._needs(known) == {
+    assert jobs.needs(known) == {
         "a": 700 * MB,
-        "b": batch.MEMORY_UNKNOWN,
+        "b": jobs.MEMORY_UNKNOWN,
         "c": 9000 * MB,
-        "d": batch.MEMORY_UNKNOWN,
+        "d": jobs.MEMORY_UNKNOWN,
     }
 
 
