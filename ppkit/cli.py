@@ -87,16 +87,15 @@ def reproduce(
     from ppkit.runner import points as chosen
 
     given = [tuple(pair.split("=", 1)) for pair in p or []]
-    asked = dict(profile=profile, given=given, source=data, at_once=jobs, fresh=fresh, runs=runs)
-    if not (grid or points):
-        if scheduler or limit:
-            raise Refused("--scheduler and --limit are for a batch: give --grid or --points")
-        raise typer.Exit(run.reproduce(notebooks or [], **asked))
-    every, client = chosen.of(grid or [], points), None
-    if scheduler:
-        client = _connected(scheduler, tls_ca_file, tls_client_cert, tls_client_key)
-    asked |= dict(limit=limit, client=client)
-    raise typer.Exit(batch.reproduce(notebooks or [], every, **asked))
+    asked = dict(profile=profile, source=data, at_once=jobs, fresh=fresh, runs=runs)
+    if grid or points:
+        every = [dict(given) | point for point in chosen.of(grid or [], points)]
+        files = (tls_ca_file, tls_client_cert, tls_client_key)
+        asked |= dict(limit=limit, client=_connected(scheduler, *files) if scheduler else None)
+        raise typer.Exit(batch.reproduce(notebooks or [], every, **asked))
+    if scheduler or limit:
+        raise Refused("--scheduler and --limit are for a batch: give --grid or --points")
+    raise typer.Exit(run.reproduce(notebooks or [], given=given, **asked))
 
 
 @app.command()

@@ -54,12 +54,13 @@ class Cluster:
                 cwd=self.folder,
             )
 
-    def add(self, project) -> subprocess.Popen:
+    def add(self, project, *, nanny: bool = False) -> subprocess.Popen:
         """A worker in a copy of the project, as on another machine."""
         home = self.folder / f"clone{len(self.workers)}"
         shutil.copytree(project.folder, home, ignore=shutil.ignore_patterns("runs"))
         self.workers.append(None)
-        options = ("--nthreads=1", "--no-nanny", f"--local-directory={home / 'dask'}")
+        kept = "--nanny" if nanny else "--no-nanny"
+        options = ("--nthreads=1", kept, f"--local-directory={home / 'dask'}")
         name = f"--name=number-{len(self.workers)}"
         self.workers[-1] = self._started(
             "worker", self.address, name, *options, PPKIT_HOME=str(home), PPKIT_SOURCE="standin"
@@ -233,3 +234,19 @@ def test_a_signal_is_what_ends_a_worker_politely(project, machines):
     running.send_signal(signal.SIGINT)
     running.communicate(timeout=FAR)
     assert running.returncode == 130
+
+
+def test_a_point_that_ends_its_workers_is_given_up_and_the_others_are_done(project, machines):
+    """Its kernel kills the worker that started it, which Dask's nanny starts again."""
+    kills = (
+        "import os, psutil, signal\nif SEED == 1:\n"
+        "    [*above] = psutil.Process().parents()\n"
+        "    os.kill(above[1].pid, signal.SIGKILL)"
+    )
+    project.add("01_grid", RECORDS, kills, parameters=PARAMETERS)
+    machines.add(project, nanny=True)
+    running = started(project, "--grid", "SEED=0..2", "--scheduler", machines.address)
+    said = running.communicate(timeout=FAR)[0]
+    assert running.returncode == 1
+    assert f"0001 failed before its first cell: {cluster.LOST_AT_MOST + 1} workers ended" in said
+    assert list(table(project).status) == ["done", "failed", "done"]

@@ -82,7 +82,6 @@ def reproduce(
     asked: list[dict[str, str]],
     *,
     profile: str = "quick",
-    given: list[tuple[str, str]] = (),
     source: str | None = None,
     at_once: int | None = None,
     limit: float | None = None,
@@ -93,8 +92,9 @@ def reproduce(
     """Run one notebook at every point into a folder under `runs`; go on in an unfinished one.
 
     wanted: one notebook, of the project or any other with a parameters cell.
-    asked: by point, what parameters are set to, as texts.  given: the same at all of them.
-    at_once: points at a time, >= 1; None for as many as cores and memory allow.
+    asked: by point, what parameters are set to, as texts; what differs is varied.
+    at_once: points at a time, >= 1; None for as many as cores and memory allow, in the paper
+    profile for one.
     limit: seconds that a point may take, > 0.  client: of a scheduler, as `cluster.connect`
     gives it; None for this machine.
     Everything else, what is returned and what is refused: as `run.reproduce`.
@@ -105,16 +105,16 @@ def reproduce(
     [(name, path)] = chosen.items()
     every = {
         f"{number:04d}": catalogue.assign(
-            chosen, profile=profile, source=source, given=[*given, *point.items()]
+            chosen, profile=profile, source=source, given=list(point.items())
         )[name]
         for number, point in enumerate(asked)
     }
-    digest = key.of(chosen, source, profile=profile, points=every, limit=limit)
+    digest = key.of(chosen, source, profile=profile, points=every)
     runs = (runs or project.root() / "runs").resolve()
     folder = None if fresh else run_folder.find_unfinished(runs, digest, BatchFolder)
     if folder is None:
         made = run.record(digest, profile, source, dict.fromkeys(every, path), every)
-        made |= {"batch": name, "varied": list(asked[0])}
+        made |= {"batch": name, "varied": _varied(asked)}
         folder = run_folder.create(runs, made, BatchFolder)
         pages.copy_mathjax(folder.path)
     missing = [point for point in every if folder.is_missing(point)]
@@ -126,8 +126,10 @@ def reproduce(
         own = run_folder.RunFolder(folder.path / ".cache" / point, {"id": point, **about})
         title = f"{point} {points.told({k: every[point][k] for k in folder.record['varied']})}"
         waiting[title] = Point(own, name, path, every[point], source, limit, folder, point)
-    needs = {} if at_once else jobs.needs(dict.fromkeys(waiting, {}))
-    workers, choose = Children(), jobs.here(at_once or environment.cores(), needs)
+    each = {} if at_once else jobs.needs({name: {"changed": True}})
+    at_once = at_once or (environment.cores() if profile == "quick" else 1)
+    workers = Children()
+    choose = jobs.here(at_once, {title: each.get(name, 0) for title in waiting})
     if client:
         from ppkit.runner.cluster import Workers
 
@@ -140,6 +142,12 @@ def reproduce(
         folder.close(interrupted=not whole)
         folder.release()
     return run.told(folder, whole)
+
+
+def _varied(points: list[dict[str, str]]) -> list[str]:
+    """The parameters that are not the same at all points; of one point, all."""
+    several = [name for name in points[0] if len({point[name] for point in points}) > 1]
+    return several or list(points[0])
 
 
 def table(folder: BatchFolder) -> pd.DataFrame:

@@ -26,7 +26,7 @@ from uuid import uuid4
 
 from distributed import Client, Future, Security, get_worker
 
-from ppkit.runner import Refused, key, run_folder
+from ppkit.runner import Refused, key, reason, run_folder
 from ppkit.runner.worker import DONE, FAILED, Children
 
 LOOKS_EVERY = 1.0  # seconds between two looks at who is there
@@ -197,7 +197,11 @@ class Workers(AbstractContextManager):
         """How a job went, its files fetched, checked and put where they belong; None if its worker
         was lost."""
         if sent.future.status == "error":
-            return _failed(f"{type(sent.future.exception()).__name__}: {sent.future.exception()}")
+            error = sent.future.exception()
+            why = (
+                reason(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+            )
+            return _failed(f"{self.fit.get(sent.address)} could not do it: {why}")
         if sent.future.status != "finished":
             return None
         at = dict(workers=[sent.address], on_error="return")

@@ -42,7 +42,8 @@ def show(run: str | None, beginning: str = "") -> None:
         raise Refused(
             "there is no figures/claims.json yet: name a run, for example `ppkit claims latest`"
             if run is None
-            else f"run {run} has no verdicts yet: it was stopped before its end"
+            else f"run {run} has no verdicts of its own: it was stopped before its end, or it is a "
+            "batch, whose rows are in its table.csv"
         )
     rows = [row for row in run_folder.read_json(file)["claims"] if row["id"].startswith(beginning)]
     if not rows:
