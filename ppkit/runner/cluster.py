@@ -130,7 +130,7 @@ class Workers(AbstractContextManager):
             if sent.address not in self.fit:
                 self._lose(name)
         for name, sent in self.running.items():
-            if sent.future is None and self._free():
+            if sent.future is None and sent.lost <= LOST_AT_MOST and self._free():
                 self._send(name, sent)
         self._look_at = time.monotonic() + LOOKS_EVERY
 
@@ -150,10 +150,15 @@ class Workers(AbstractContextManager):
 
     def next_event(self, meanwhile=lambda: None) -> tuple[str, dict]:
         """Wait for the next job that ends: (name, {"done": {...}}), as `worker.Children` has it;
-        its files are then in the folder that its spec names."""
+        its files are then in the folder that its spec names.  ("", {}) where a worker is free."""
         while True:
             if time.monotonic() > self._look_at:
                 self.look()
+                if self._free():
+                    return "", {}
+            if ends := [name for name, sent in self.running.items() if sent.lost > LOST_AT_MOST]:
+                del self.running[ends[0]]
+                return ends[0], {"done": _failed(f"{LOST_AT_MOST + 1} workers ended over it")}
             try:
                 name, future = self._events.get(timeout=0.2)
             except queue.Empty:
@@ -162,12 +167,11 @@ class Workers(AbstractContextManager):
             sent = self.running.get(name)
             if sent is None or sent.future is not future:
                 continue  # a try that was given up
-            outcome = self._outcome(sent)
-            if outcome is None and sent.lost < LOST_AT_MOST:
+            if (outcome := self._outcome(sent)) is None:
                 self._lose(name)
                 continue
             del self.running[name]
-            return name, {"done": outcome or _failed(f"{sent.lost + 1} workers ended over it")}
+            return name, {"done": outcome}
 
     def _free(self) -> list[str]:
         taken = {sent.address for sent in self.running.values()}

@@ -81,7 +81,7 @@ def work_off(jobs: dict[str, Job], workers, choose: Callable) -> bool:
                 name, event = workers.next_event(meanwhile=bar.draw)
                 if "cell" in event:
                     bar.at(name, event["cell"])
-                else:
+                elif event:
                     jobs[name].end(event["done"])
                     bar.finished(name, event["done"])
         except KeyboardInterrupt:
