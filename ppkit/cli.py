@@ -60,7 +60,9 @@ def reproduce(
             "-p", metavar="NAME VALUE", help="set a notebook's parameter; may be repeated"
         ),
     ] = None,
-    data: Annotated[str | None, typer.Option(help="auto, real or standin")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="available (real rows where there are any), real or standin")
+    ] = None,
     jobs: Annotated[int | None, typer.Option(help="notebooks at a time")] = None,
     grid: Annotated[
         list[str] | None,

@@ -19,7 +19,7 @@ REFUSED = [
         "unknown notebook 'solutions/01_paper': there are 00_start, 01_paper",
     ),
     (["reproduce", "--profile", "big"], "unknown profile 'big': there are quick, paper"),
-    (["reproduce", "--data", "fake"], "unknown data 'fake': there are auto, real, standin"),
+    (["reproduce", "--data", "fake"], "unknown data 'fake': there are available, real, standin"),
     (
         ["reproduce", "-p", "SED", "1"],
         "unknown parameter 'SED': the chosen notebooks have NAME, PROFILE, RATE, SEED",
@@ -105,7 +105,9 @@ def test_claims_of_a_run_are_listed_and_counted(ppkit, project, monkeypatch):
     from ppkit.runner import run_folder
 
     rows = ledger.merge([])
-    rows[0] |= {"verdict": "not reproduced (better)", "value": 14312.0, "data": "formula"}
+    found = {"data": "formula", "standing": "rerunnable", "profile": "quick"}
+    rows[0] |= {"verdict": "not reproduced (better)", "alone": "not reproduced (better)"} | found
+    rows[0]["value"] = 14312.0
     (project.folder / "figures").mkdir(exist_ok=True)
     run_folder.write_json(project.folder / "figures" / "claims.json", {"run": {}, "claims": rows})
     code, said, _ = ppkit("claims")

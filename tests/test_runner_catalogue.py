@@ -26,6 +26,8 @@ def test_a_parameter_goes_only_where_it_exists_and_takes_the_type_of_its_default
         "02_b": {"SOURCE": "standin", "RATE": 3.0},
         "03_c": {},
     }
+    available = catalogue.assign(chosen, profile="quick", source="available", given=[])
+    assert available["02_b"] == {"SOURCE": "auto"}
     assert "SOURCE" not in catalogue.assign(chosen, profile="quick", source=None, given=[])["02_b"]
 
 

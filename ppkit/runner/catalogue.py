@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 from ppkit import project
-from ppkit.datasets.loading import SOURCES
 from ppkit.runner import Refused
 
 PROFILES = ("quick", "paper")
+DATA = {"available": "auto", "real": "real", "standin": "standin"}  # and what SOURCE is then
 
 
 def notebooks(*, solutions: bool = False) -> dict[str, Path]:
@@ -99,7 +99,7 @@ def assign(
     """What each chosen notebook's parameters are set to: its profile, its data source, and the
     given values.
 
-    chosen: notebooks by name.  profile: one of PROFILES.  source: one of SOURCES, or None for the
+    chosen: notebooks by name.  profile: one of PROFILES.  source: a key of DATA, or None for the
     notebook's own.
     given: (parameter, text) pairs; the text is read as the type that the parameter's default has.
     Returns, per notebook, only the parameters that its own cell has.
@@ -108,7 +108,7 @@ def assign(
     """
     defaults = {name: parameters(path) for name, path in chosen.items()}
     known = sorted({parameter for cell in defaults.values() for parameter in cell})
-    choices = {"PROFILE": ("profile", PROFILES), "SOURCE": ("data", SOURCES)}
+    choices = {"PROFILE": ("profile", PROFILES), "SOURCE": ("data", DATA)}
     asked = [("PROFILE", profile), *([] if source is None else [("SOURCE", source)]), *given]
     for parameter, text in asked:
         if (parameter, text) in given and parameter not in known:
@@ -119,7 +119,9 @@ def assign(
             raise Refused(f"unknown {what} {text!r}: there are {', '.join(allowed)}")
     return {
         name: {
-            parameter: _typed(parameter, text, cell[parameter])
+            parameter: DATA[text]
+            if parameter == "SOURCE"
+            else _typed(parameter, text, cell[parameter])
             for parameter, text in asked
             if parameter in cell
         }

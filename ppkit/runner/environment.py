@@ -109,9 +109,9 @@ def for_kernel(
     threads: of the kernel, >= 1; None leaves it to the caller's environment and the libraries,
     which take all cores (and joblib then gives each of its own workers a fair share; a number set
     here it would give to every one whole).
-    source: "real" or "standin" decides where the notebook says "auto"; "auto" lifts what the
-    caller's environment says; None leaves that in force.  run: the run's folder, where figures and
-    claims go, under the notebook's name; None for nowhere.
+    source: "real" or "standin" decides where the notebook says "auto"; "available" lifts what
+    the caller's environment says; None leaves that in force.  run: the run's folder, where figures
+    and claims go, under the notebook's name; None for nowhere.
     """
     inherited = {
         name: value

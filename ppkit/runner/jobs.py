@@ -27,7 +27,7 @@ class Job:
     """One notebook of a run, to be executed.
 
     folder: of the run, in whose record its `name` stands.  path: the notebook.  parameters: that
-    are set.  source: "real", "standin", "auto" or None, as `environment.for_kernel`.
+    are set.  source: "real", "standin", "available" or None, as `environment.for_kernel`.
     limit: seconds that it may take, > 0; None for any.
     """
 

@@ -104,7 +104,7 @@ def record(
     return {
         "state": RUNNING,
         "profile": profile,
-        "data": source or os.environ.get("PPKIT_SOURCE", "auto"),
+        "data": source or os.environ.get("PPKIT_SOURCE", "available"),
         "key": key,
         "seeds": sorted({one["SEED"] for one in values if "SEED" in one}),
         "versions": environment.versions(),
