@@ -49,6 +49,7 @@ def run(*, row: int = 7) -> Path:
                 for i in shown
             },
             digits=2,
+            data=cards,
         )
     )
     print(

@@ -4,7 +4,7 @@ both."""
 import json
 import os
 import tomllib
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
 
@@ -31,13 +31,18 @@ MARKS = {"right": "✓", "not right": "✕", "open": "□"}  # of a finding
 KINDS = ("claim", "question", "check")
 TO_COME = "to come: "  # begins the note of a row that no notebook measures yet
 FEW_POSITIVES = 100
+SUBSET = (
+    "not rerunnable as it stands: a subset; `ppkit data fetch {}` and the same command decide on "
+    "all rows"
+)
+OTHER_DATA = "depends on the data"  # opens a row that only the paper's own file can decide
 CLAIMS = resources.files("ppkit").joinpath("claims")
 
 
 class _Formula:
     """The data of a claim that needs none: `data=FORMULA`."""
 
-    source = "formula"
+    source, standing = "formula", "rerunnable"
 
 
 FORMULA = _Formula()
@@ -115,20 +120,30 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Row(Statement):
-    """One decided (or not tried) claim, as it stands in claims.json."""
+    """One decided (or not tried) claim, as it stands in claims.json.
 
-    value: float | None
-    spread: float | None
-    rule: str | None
-    verdict: str
-    data: str | None
-    profile: str | None
-    notebook: str | None
-    note: str
+    verdict: what `decided` says of all its data.  alone: what the rule says of `data` alone.
+    possible: the verdicts in its interval, None where that is not known.  standing: of the data.
+    also: what was found on other data, the same fields but for the statement, rule and verdict.
+    """
+
+    value: float | None = None
+    spread: float | None = None
+    rule: str | None = None
+    verdict: str = rules.NOT_TRIED
+    alone: str = rules.NOT_TRIED
+    possible: list | None = None
+    data: str | None = None
+    standing: str | None = None
+    profile: str | None = None
+    notebook: str | None = None
+    note: str = ""
+    also: list = field(default_factory=list)
 
     def __repr__(self) -> str:
-        note = f"   ({self.note})" if self.note else ""
-        return f"{self.id}   {self.verdict}   ours {ours(asdict(self))}{note}"
+        row = asdict(self)
+        why = reason(row) and f"   ({reason(row)})"
+        return f"{self.id}   {self.verdict}   ours {ours(row)}, {self.data}{why}"
 
 
 def papers() -> list[str]:
@@ -172,11 +187,13 @@ class Ledger:
     """One notebook's page of the ledger.
 
     paper: key of the claims file.  notebook: its name without .ipynb.  profile: "quick" or "paper".
+    needs: rows that a row of the ledger takes, by the name of its data set; it says so where there
+    are fewer.
     With $PPKIT_RUN set, every record is written to $PPKIT_RUN/claims/<notebook>.json at once.
     """
 
-    def __init__(self, paper: str, *, notebook: str, profile: str):
-        self.paper, self.notebook, self.profile = paper, notebook, profile
+    def __init__(self, paper: str, *, notebook: str, profile: str, needs: dict | None = None):
+        self.paper, self.notebook, self.profile, self.needs = paper, notebook, profile, needs or {}
         self._claims = claims(paper)
         self._rows: dict[str, Row] = {}
 
@@ -190,6 +207,7 @@ class Ledger:
         proven=None,
         positives=None,
         halfwidth=0.0,
+        needs=None,
         note="",
     ) -> Row:
         """Decide claim `id` (without the paper's key) on what was measured, and keep the row.
@@ -200,6 +218,8 @@ class Ledger:
         proven: an upper bound that holds by proof (claim_fails_if_attained).
         positives: positives in the test set; under 100 the interval decides and `halfwidth` must be
         given.
+        needs: rows of data that this row takes, None for what the ledger was told; with fewer the
+        verdict is "not tried: needs N rows".
         Returns the row; its repr is one line.
         ValueError on an unknown id, data that is neither, or few positives without an interval.
         """
@@ -234,7 +254,7 @@ class Ledger:
             printed=claim.printed,
             options={**options, "better": claim.better},
         )
-        outcome = decide(evidence)
+        outcome, possible = decide(evidence), None
         if (
             few
             and outcome.verdict
@@ -242,11 +262,14 @@ class Ledger:
             == rules.REPRODUCED
         ):
             outcome = replace(outcome, verdict=f"{rules.UNDECIDED}: {positives} positives", why="")
-        verdict, why = outcome.verdict, [outcome.why]
+        needs = self.needs.get(getattr(data, "name", None), 0) if needs is None else needs
+        if data is not FORMULA and data.n_rows < needs:
+            outcome = rules.Outcome(f"{rules.NOT_TRIED}: needs {needs:,} rows", None)
+        elif name:
+            possible = rules.possible(name, evidence, halfwidth)
+        alone, why = outcome.verdict, [outcome.why]
         if claim.kind == "check":
-            verdict = rules.PASSED if verdict == rules.REPRODUCED else rules.FAILED
-        elif claim.open:
-            verdict, why = f"{rules.OPEN}: {claim.open}", [f"on this data: {verdict}", outcome.why]
+            alone = rules.PASSED if alone == rules.REPRODUCED else rules.FAILED
         if few:
             width = f"{halfwidth:.3f}" if halfwidth >= 0.0005 else f"{halfwidth:.2g}"
             why.append(f"{positives} positives: decided by the interval, half-width {width}")
@@ -255,18 +278,20 @@ class Ledger:
             "quick: the paper profile decides"
             if (claim.decided_by, self.profile) == ("paper", "quick")
             else "",
+            SUBSET.format(data.name) if data.source.startswith("real subset") else "",
         ]
-        row = Row(
-            **_about(claim),
+        found = dict(
             value=outcome.value,
             spread=outcome.spread,
-            rule=name,
-            verdict=verdict,
+            alone=alone,
+            possible=possible,
             data=data.source,
+            standing=data.standing,
             profile=self.profile,
             notebook=self.notebook,
             note="; ".join(filter(None, why)),
         )
+        row = Row(**_about(claim), rule=name, **decided(claim, [found]))
         self._rows[claim.id] = row
         self._write()
         return row
@@ -294,6 +319,7 @@ class Ledger:
                 "ours": [ours(row) for row in rows],
                 "what ours is": [row["measure"] or "" for row in rows],
                 "verdict": [f"{symbol(row['verdict'])} {row['verdict']}" for row in rows],
+                "data": [row["data"] for row in rows],
                 "why": [reason(row) for row in rows],
             },
             index=pd.Index([row["id"].split(".", 1)[1] for row in rows], name="row"),
@@ -320,52 +346,114 @@ def merge(rows: list[dict]) -> list[dict]:
     one's place.
     ValueError if a row's id is no claim.
     """
-    recorded = {row["id"]: row for row in rows}
-    merged = []
-    for claim in (claim for paper in papers() for claim in claims(paper).values()):
-        row = recorded.pop(claim.id, None)
-        merged.append(
-            row
-            or asdict(
-                Row(
-                    **_about(claim),
-                    value=None,
-                    spread=None,
-                    rule=rules.parse(claim.rule)[0] if claim.rule else None,
-                    verdict=rules.NOT_TRIED,
-                    data=None,
-                    profile=None,
-                    notebook=None,
-                    note=f"{TO_COME}{claim.to_come}"
-                    if claim.to_come
-                    else "no notebook of this run recorded it",
-                )
-            )
+    recorded, merged = {row["id"]: row for row in rows}, []
+    for id, claim in _every_claim().items():
+        note = (
+            f"{TO_COME}{claim.to_come}" if claim.to_come else "no notebook of this run recorded it"
         )
+        rule = rules.parse(claim.rule)[0] if claim.rule else None
+        row = recorded.pop(id, None)
+        merged.append(row or asdict(Row(**_about(claim), rule=rule, note=note)))
     if recorded:
         raise ValueError(f"no claim has the id {next(iter(recorded))!r}")
     return merged
 
 
 def best(old: list[dict], new: list[dict]) -> list[dict]:
-    """What the reference keeps of two lists of merged rows: decided over not tried, paper profile
-    over quick, new over old.
+    """What the reference keeps of two lists of merged rows: for each standing of the data decided
+    over not tried, paper profile over quick, new over old; of these, the verdict of `decided`.
 
     What is no result (picture, cause, measure, kind) is taken from the claims' files as they are
     now.
     """
-    about = {claim.id: _about(claim) for paper in papers() for claim in claims(paper).values()}
-    kept = {row["id"]: row for row in old}
+    about, before, kept = _every_claim(), {row["id"]: row for row in old}, []
     for row in new:
-        before = kept.get(row["id"])
-        if before is None or _rank(row) >= _rank(before):
-            kept[row["id"]] = row
-    return [{**kept[row["id"]], **about.get(row["id"], {})} for row in new]
+        claim, both = about[row["id"]], (*results(before.get(row["id"], {})), *results(row))
+        found = {one["standing"]: one for one in sorted(both, key=_order) if one["data"]}
+        kept.append(row | _about(claim) | (decided(claim, list(found.values())) if found else {}))
+    return kept
+
+
+def decided(claim: Claim, results: list[dict]) -> dict:
+    """The verdict on a claim from what was found on one or several sources of data.
+
+    results: fields of a Row, one dict for each source.
+    Returns the fields of the result that decides, its verdict, and the others as `also`.
+
+    - The paper's own file, when it is complete, decides; in the quick profile only where nothing
+      else ran in the paper profile. Only this closes a row that is open for want of that file.
+    - Else what anyone can rerun decides: the stand-in, the simulation, or a formula.
+    - A claim "depends on the data", whichever way it turns, if real rows that do not decide give
+      another verdict in the same profile, and neither interval holds the verdict of the other.
+    - If they give another verdict and the interval of one of the two is not known (`rules.possible`
+      is None), nobody can tell chance from the data: the claim is undecided, so that neither
+      verdict has credit. This takes a single number for as uncertain as it may be.
+    - Otherwise the deciding verdict stands, and the other is shown beside it.
+
+    An undecided or untried result turns nothing; nor are questions and checks turned.
+    """
+    first, *also = sorted(results, key=_order, reverse=True)
+    verdict, mine = first["alone"], rules.plain(first["alone"])
+    closed = first["standing"] == "complete" and claim.open == OTHER_DATA
+    if claim.open and mine != rules.NOT_TRIED and not closed:
+        verdict = f"{rules.OPEN}: {claim.open}"
+    for one in also if claim.kind == "claim" and first["standing"] == "rerunnable" else ():
+        other, intervals = rules.plain(one["alone"]), (first["possible"], one["possible"])
+        silent = {mine, other} & {rules.UNDECIDED, rules.NOT_TRIED}
+        if mine == other or silent or one["profile"] != first["profile"]:
+            continue
+        if None in intervals and not claim.open:
+            verdict = f"{rules.UNDECIDED}: other data say otherwise, and no interval is known"
+        elif None not in intervals and other not in intervals[0] and mine not in intervals[1]:
+            verdict = f"{rules.DEPENDS} the data"
+    return {**first, "verdict": verdict, "also": also}
+
+
+def _order(one: dict) -> tuple[bool, ...]:
+    """Tried, on what can be had or is complete, in the paper profile, on the paper's own file."""
+    tried, standing = rules.plain(one["alone"]) != rules.NOT_TRIED, one["standing"]
+    return tried, standing != "partial", one["profile"] == "paper", standing == "complete"
+
+
+def results(row: dict) -> list[dict]:
+    """What was found on each source of data, apart from what is the same for all."""
+    same = {*(one.name for one in fields(Statement)), "rule", "verdict", "also"}
+    return [{key: row[key] for key in row if key not in same}, *row["also"]] if row else []
+
+
+def beside(row: dict) -> list[str]:
+    """What was found on each other source: a verdict, our number, the source.
+
+    A verdict that its interval leaves open is "undecided", with what it looks like in brackets.
+    """
+    said = []
+    for one in row["also"]:
+        verdict, mine = one["alone"], rules.plain(row["alone"])
+        if rules.plain(verdict) != mine and mine in (one["possible"] or ()):
+            verdict = f"{rules.UNDECIDED} ({verdict})"
+        number = ours(one) and f", ours {ours(one)}"
+        said.append(f"{symbol(verdict)} {verdict}{number} ({one['data']}, {one['profile']})")
+    return said
+
+
+def mark(finding: Finding, rows) -> str:
+    """The mark of a finding; one of its rows that depends on the data takes it away.
+
+    rows: any rows, as dicts.
+    """
+    turned = any(
+        rules.plain(row["verdict"]) == rules.DEPENDS
+        for row in rows
+        if (row["cause"], row["kind"]) == (finding.id, "claim")
+    )
+    return SYMBOLS[rules.DEPENDS] if turned else MARKS[finding.the_paper_is]
 
 
 def reason(row: dict) -> str:
     """Why a row has its verdict, and what was changed in it after a run was seen."""
-    return "; ".join(filter(None, (row["note"], row["amended"] and f"amended {row['amended']}")))
+    alone = row["verdict"] != row["alone"] and f"on this data: {row['alone']}"
+    amended = row["amended"] and f"amended {row['amended']}"
+    return "; ".join(filter(None, (alone, row["note"], amended)))
 
 
 def ours(row: dict) -> str:
@@ -384,32 +472,36 @@ def ours(row: dict) -> str:
 
 def scoreboard(rows: list[dict]) -> pd.DataFrame:
     """How many claims of each paper stand where: one row a paper, one column a verdict (its
-    addition is left out).
+    addition is left out), and the data that they were decided on.
 
     "causes of refuted" counts rows with one cause once; questions and checks are no claims and are
     counted apart.
     A column with nothing in it is left out.
     """
-    counts = pd.DataFrame(
-        0,
-        index=pd.Index(dict.fromkeys(row["paper"] for row in rows), name="paper"),
-        columns=[*rules.VERDICTS, "causes of refuted", "questions", "checks"],
-    )
-    causes = {}
-    for row in rows:
-        verdict = rules.plain(row["verdict"])
-        counts.loc[row["paper"], verdict if row["kind"] == "claim" else f"{row['kind']}s"] += 1
-        if row["kind"] == "claim" and verdict == rules.REFUTED:
-            causes.setdefault(row["paper"], set()).add(row["cause"] or row["id"])
-    for paper, found in causes.items():
-        counts.loc[paper, "causes of refuted"] = len(found)
-    return counts.loc[:, counts.any()]
+    frame = pd.DataFrame(rows, columns=["id", "paper", "kind", "cause", "verdict"])
+    is_claim = frame["kind"] == "claim"
+    frame["what"] = frame["verdict"].map(rules.plain).where(is_claim, frame["kind"] + "s")
+    frame["cause"] = frame["cause"].fillna(frame["id"]).where(frame["what"] == rules.REFUTED)
+    frame["decided on"] = [
+        f"{row['data']}, {row['profile']} profile" if row["data"] else None for row in rows
+    ]
+    by_paper = frame.groupby("paper")
+    counts = pd.crosstab(frame["paper"], frame["what"]).rename_axis(columns=None)
+    counts["causes of refuted"] = by_paper["cause"].nunique()
+    order = [*rules.VERDICTS, "causes of refuted", "questions", "checks"]
+    counts = counts.reindex(columns=order, fill_value=0).loc[:, lambda every: every.any()]
+    decided_on = by_paper["decided on"].agg(lambda said: "; ".join(sorted(set(said.dropna()))))
+    return counts.assign(**{"decided on": decided_on})
 
 
 def counted(rows) -> str:
-    """How many rows have which verdict, in words: "14 refuted, 2 reproduced"."""
+    """How many rows have which verdict, and the kinds of data they were decided on, in words:
+    "14 refuted, 2 reproduced; data: formula, stand-in"."""
+    rows = list(rows)
     verdicts = [rules.plain(row["verdict"]) for row in rows]
-    return ", ".join(f"{verdicts.count(name)} {name}" for name in SYMBOLS if name in verdicts)
+    kinds = sorted({row["data"].partition(":")[0] for row in rows if row["data"]})
+    said = ", ".join(f"{verdicts.count(name)} {name}" for name in SYMBOLS if name in verdicts)
+    return f"{said}; data: {', '.join(kinds)}" if kinds else said
 
 
 def symbol(verdict: str) -> str:
@@ -417,8 +509,8 @@ def symbol(verdict: str) -> str:
     return SYMBOLS[rules.plain(verdict)]
 
 
-def _rank(row: dict) -> tuple[bool, bool]:
-    return row["verdict"] != rules.NOT_TRIED, row["profile"] == "paper"
+def _every_claim() -> dict[str, Claim]:
+    return {id: claim for paper in papers() for id, claim in claims(paper).items()}
 
 
 def _about(claim: Claim) -> dict:

@@ -1,7 +1,7 @@
 """The rules that turn a measurement into a verdict. A rule and its reason are set before the run
 that it decides."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 
 import numpy as np
@@ -137,16 +137,7 @@ def slope(evidence: Evidence) -> Outcome:
     least squares over the points; the interval is Student's over their residuals, so that a line
     that bends has a wide one.
     """
-    from ppkit.evaluation import fitted_slope  # scipy.stats takes a second, which few rows need
-
-    points = np.array([float(point) for point in evidence.values])
-    means = np.array([_seeds(runs).mean() for runs in evidence.values.values()])
-    if points.size < 3 or (points <= 0).any() or (means <= 0).any():
-        raise ValueError(
-            "a slope needs three points or more, points and means > 0, "
-            f"got points {points} and means {means}"
-        )
-    value, low, high = fitted_slope(points, means)
+    value, low, high = _fitted(evidence.values)
     at, tolerance, halfwidth = evidence.options["at"], evidence.options["abs"], high - value
     why = f"95% interval {low:.2f} to {high:.2f}"
     if abs(value - at) <= tolerance and halfwidth <= tolerance:
@@ -220,6 +211,41 @@ RULES = {
 }
 
 
+def possible(name: str, evidence: Evidence, halfwidth: float = 0.0) -> list[str] | None:
+    """The plain verdicts that a rule gives somewhere in the 95% interval of what was measured.
+
+    name: of the rule.  halfwidth: of the interval of one value, 0 where none was computed.
+    The interval is the wider one of that and of Student's for the mean over seeds; a slope has its
+    own.  Within it only the mean counts, so that seeds which disagree make nothing firm.  In an
+    ordering every step may be off by as much, all in one direction.
+    Returns None where no interval is known: one number without a half-width, exact or not, and
+    rules whose values are points and not seeds (digits, flat, bound, claim_fails_if_attained).
+    """
+    if name == "slope":
+        value, _, high = _fitted(evidence.values)
+        width, moved = (
+            high - value,
+            lambda by: {point: float(point) ** (value + by) for point in evidence.values},
+        )
+    elif name == "ordering":
+        arms = evidence.options["ordering"]
+        means, widths = zip(*(_interval(evidence.values[arm], halfwidth) for arm in arms))
+        width = None if None in widths else np.sqrt(2) * max(widths)
+        moved = lambda by: {arm: means[i] + i * by for i, arm in enumerate(arms)}
+    elif name in ("within", "at_least", "at_most"):
+        mean, width = _interval(evidence.values, halfwidth)
+        moved = lambda by: mean + by
+    else:
+        return None
+    if width is None:
+        return None
+    shifted = [replace(evidence, values=moved(by)) for by in width * np.linspace(-1, 1, 101)]
+    found = {
+        plain(RULES[name](replace(one, halfwidth=0.0)).verdict) for one in (evidence, *shifted)
+    }
+    return [verdict for verdict in VERDICTS if verdict in found]
+
+
 def plain(verdict: str) -> str:
     """The verdict without its addition: "not reproduced (better)" is "not reproduced"."""
     return next(name for name in (*VERDICTS, ANSWERED, PASSED, FAILED) if verdict.startswith(name))
@@ -274,6 +300,29 @@ def _seeds(values) -> np.ndarray:
     if array.size == 0 or not np.isfinite(array).all():
         raise ValueError(f"values must be finite numbers, one per seed, got {values!r}")
     return array
+
+
+def _fitted(values: dict) -> tuple[float, float, float]:
+    from ppkit.evaluation import fitted_slope  # scipy.stats takes a second, which few rows need
+
+    points = np.array([float(point) for point in values])
+    means = np.array([_seeds(runs).mean() for runs in values.values()])
+    if points.size < 3 or (points <= 0).any() or (means <= 0).any():
+        raise ValueError(
+            "a slope needs three points or more, points and means > 0, "
+            f"got points {points} and means {means}"
+        )
+    return fitted_slope(points, means)
+
+
+def _interval(values, halfwidth: float) -> tuple[float, float | None]:
+    seeds = _seeds(values)
+    if seeds.size == 1:
+        return float(seeds[0]), halfwidth or None
+    from scipy import special  # as stats, slow to import
+
+    student = special.stdtrit(seeds.size - 1, 0.975) * seeds.std(ddof=1) / np.sqrt(seeds.size)
+    return float(seeds.mean()), max(halfwidth, float(student))
 
 
 def _spread(seeds: np.ndarray) -> float | None:

@@ -191,9 +191,8 @@ def test_a_check_passes_or_fails(claims_of, value, verdict):
 @pytest.mark.parametrize("value, here", [(0.6, "reproduced"), (0.4, "direction only")])
 def test_an_open_row_stays_open_and_says_what_the_rule_says_here(claims_of, value, here):
     row = recorded(claims_of, value, kind="claim", open="depends on the data", **AT_LEAST)
-    assert row.verdict == "open: depends on the data" and row.note.startswith(
-        f"on this data: {here}"
-    )
+    assert (row.verdict, row.alone) == ("open: depends on the data", here)
+    assert ledger.reason(vars(row)).startswith(f"on this data: {here}")
 
 
 def test_what_is_to_come_cannot_be_recorded_and_says_why_it_is_not_tried(claims_of):
@@ -220,7 +219,8 @@ def test_a_row_keeps_paper_number_ours_and_verdict(book, tmp_path, monkeypatch):
         "formula",
         "cut, not rounded",
     )
-    assert repr(row) == "wang2018.table1.row5.basic   reproduced   ours 18.51   (cut, not rounded)"
+    said = "wang2018.table1.row5.basic   reproduced   ours 18.51, formula   (cut, not rounded)"
+    assert repr(row) == said
     book.record("model.parameters", 14312, data=FORMULA)
     written = json.loads((tmp_path / "claims/01_dpstgd.json").read_text())
     assert [entry["id"] for entry in written] == [
@@ -229,7 +229,7 @@ def test_a_row_keeps_paper_number_ours_and_verdict(book, tmp_path, monkeypatch):
     ]
     keys = (
         "id kind paper where says cause measure printed figure choices amended "
-        "value spread rule verdict data profile notebook note"
+        "value spread rule verdict alone possible data standing profile notebook note also"
     ).split()
     assert list(written[0]) == keys
 
@@ -336,29 +336,25 @@ def test_merge_lists_every_claim_once_and_refuses_strangers(book):
         ledger.merge([{"id": "nobody.said"}])
 
 
-def test_the_reference_prefers_decided_then_paper_then_new():
-    def row(verdict, profile, value):
-        return {"id": "a", "verdict": verdict, "profile": profile, "value": value}
+def test_the_reference_prefers_decided_then_paper_then_new(claims_of):
+    claims_of(kind="claim", **AT_LEAST)
+    [untried] = ledger.merge([])
 
-    quick, paper, none = (
-        row("reproduced", "quick", 1),
-        row("not reproduced", "paper", 2),
-        row("not tried", None, None),
-    )
+    def row(alone, profile, value):
+        found = dict(data="formula", standing="rerunnable", note="")
+        return untried | found | dict(verdict=alone, alone=alone, profile=profile, value=value)
 
-    def kept(old, new):
-        [row] = ledger.best([old], [new])
-        return row
-
-    assert kept(quick, paper) == paper
-    assert kept(paper, quick) == paper
-    assert kept(paper, none) == paper
+    quick, paper = row("reproduced", "quick", 1), row("not reproduced", "paper", 2)
+    for old, new in ((quick, paper), (paper, quick), (paper, untried)):
+        assert ledger.best([old], [new]) == [paper]
     assert ledger.best([quick], [row("refuted", "quick", 3)])[0]["value"] == 3
+    assert ledger.best([], [untried]) == ledger.best([untried], [untried]) == [untried]
 
 
 def test_the_scoreboard_counts_claims_and_causes_and_sets_questions_apart():
     def row(verdict, kind="claim", cause=None, id="a"):
-        return {"id": id, "paper": "p", "kind": kind, "cause": cause, "verdict": verdict}
+        said = {"id": id, "paper": "p", "kind": kind, "cause": cause, "verdict": verdict}
+        return said | {"data": "simulated: 9 rows", "profile": "paper"}
 
     rows = [
         row("refuted", cause="c"),
@@ -368,6 +364,7 @@ def test_the_scoreboard_counts_claims_and_causes_and_sets_questions_apart():
         row("not reproduced: the proof has a gap"),
         row("undecided: 28 positives"),
         row("open: depends on the data"),
+        row("depends on the data"),
         row("not tried"),
         row("answered", "question"),
         row("not tried", "question"),
@@ -377,13 +374,15 @@ def test_the_scoreboard_counts_claims_and_causes_and_sets_questions_apart():
         "not reproduced": 2,
         "refuted": 3,
         "undecided": 1,
+        "depends on": 1,
         "open": 1,
         "not tried": 1,
         "causes of refuted": 2,
         "questions": 2,
         "checks": 1,
+        "decided on": "simulated: 9 rows, paper profile",
     }
-    assert ledger.counted(rows[:4]) == "1 not reproduced, 3 refuted"
+    assert ledger.counted(rows[:4]) == "1 not reproduced, 3 refuted; data: simulated"
     assert [
         ledger.symbol(v) for v in ("reproduced", "not reproduced (better)", "refuted", "open: x")
     ] == ["●", "○", "✕", "□"]

@@ -65,8 +65,25 @@ def test_digits_are_fixed_and_minus_zero_is_zero():
 
 
 def test_tables_from_dicts_and_lists():
-    assert show.table({"a": {"x": 1.0, "y": 2}}, digits=1).loc["a"].tolist() == ["1.0", "2"]
-    assert show.table([{"x": 0.5}, {"x": 0.25}], digits=2)["x"].tolist() == ["0.50", "0.25"]
+    frame = show.table({"a": {"x": 1.0, "y": 2}}, digits=1, data=FORMULA)
+    assert frame.loc["a"].tolist() == ["1.0", "2"]
+    frame = show.table([{"x": 0.5}, {"x": 0.25}], digits=2, data=FORMULA)
+    assert frame["x"].tolist() == ["0.50", "0.25"]
+
+
+def test_a_table_says_its_source_beneath_and_one_of_words_says_none():
+    from ppkit.datasets import load
+
+    loans, cards = (load(name, "standin", rows=40) for name in ("lending", "creditcard"))
+    shown = show.table({"a": 1.0}, data=cards)
+    assert repr(shown).splitlines()[-1] == "Data: stand-in: 40 rows."
+    assert shown._repr_html_().endswith("<p>Data: stand-in: 40 rows.</p>")
+    both = show.table({"a": 1.0}, data=(loans, cards))
+    assert repr(both).endswith(f"Data: lending {loans.source}, creditcard {cards.source}.")
+    words = show.table({"a": "x"}, data=None)
+    assert "Data" not in repr(words) + words._repr_html_()
+    with pytest.raises(TypeError, match="data"):
+        show.table({"a": 1.0})
 
 
 @pytest.mark.slow

@@ -20,14 +20,24 @@ def test_scoreboard_counts_and_names_the_data():
     ]
     rows[0] |= {"verdict": "refuted", "profile": "paper", "data": "formula", "value": 6.5192}
     rows[1] |= {"verdict": "reproduced", "profile": "paper", "data": "simulated", "value": 1.0}
-    head, _, last = tables.scoreboard(rows).splitlines()
+    head, _, last, _, twice = tables.scoreboard(rows).splitlines()
     assert (
         head
         == "| paper | ● reproduced | ✕ refuted | · not tried | causes of refuted | decided on |"
     )
-    assert (
-        last == f"| wang2018 | 1 | 1 | {len(rows) - 2} | 1 | formulas, simulated (paper profile) |"
-    )
+    on = "formula, paper profile; simulated, paper profile"
+    assert last == f"| wang2018 | 1 | 1 | {len(rows) - 2} | 1 | {on} |"
+    assert "on other data: 0 claims" in twice and "**0 depend on the data**" in twice
+
+
+def test_the_scoreboard_says_how_many_rows_depend_on_the_data():
+    rows = [row for row in ledger.merge([]) if row["kind"] == "claim"][:4]
+    other = {"alone": "not reproduced", "possible": ["not reproduced"], "standing": "partial"}
+    for row, verdict in zip(rows, ("depends on the data", "reproduced", "not reproduced")):
+        alone = verdict.replace("depends on the data", "reproduced")
+        row |= {"verdict": verdict, "alone": alone, "data": "stand-in", "also": [other]}
+    said = tables.scoreboard(rows).splitlines()[-1]
+    assert "3 claims, 1 of them alike. **1 depend on the data**; in the other 1 " in said
 
 
 def test_findings_and_rows_say_what_they_rest_on():
@@ -35,9 +45,13 @@ def test_findings_and_rows_say_what_they_rest_on():
     finding = ledger.findings()[0]
     of_it = [row for row in rows if row["cause"] == finding.id]
     for row in of_it:
-        row |= {"verdict": "refuted", "value": 6.5192}
+        row |= {"verdict": "refuted", "value": 6.5192, "data": "formula"}
     line = f"- {ledger.MARKS[finding.the_paper_is]} **{finding.title}.** {finding.text} "
-    assert f"{line}({len(of_it)} refuted; [{finding.lesson}]" in tables.findings(rows)
+    assert f"{line}({len(of_it)} refuted; data: formula; [{finding.lesson}]" in tables.findings(
+        rows
+    )
+    of_it[0] |= {"verdict": "depends on the data", "kind": "claim"}
+    assert f"- ◇ **{finding.title}.**" in tables.findings(rows)
     table = tables.every_row(rows)
     assert table.count("\n| ") == len(rows) + len(ledger.papers()) and "| 6.519 |" in table
 

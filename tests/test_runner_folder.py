@@ -232,8 +232,10 @@ def decided(value, profile):
             **row,
             "value": value,
             "verdict": "reproduced",
+            "alone": "reproduced",
             "profile": profile,
             "data": "formula",
+            "standing": "rerunnable",
             "notebook": "01_a",
         }
         if row["id"] == "wang2018.table1.row5.basic"

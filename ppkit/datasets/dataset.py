@@ -79,6 +79,15 @@ class Dataset:
         return f"{kind}{doubt}: {rows}" + (f" ({self.variant})" if self.variant else "")
 
     @property
+    def standing(self) -> str:
+        """What a verdict on these rows is worth: "complete" (all rows of the file that a paper
+        used, which decide), "rerunnable" (sampled, by anyone again), or "partial" (real rows, of
+        that file or, as OpenIntro's loans, of another one).
+        """
+        whole = self.n_rows == self.of_rows and self.variant != "OpenIntro"
+        return "rerunnable" if self.kind != "real" else "complete" if whole else "partial"
+
+    @property
     def is_classification(self) -> bool:
         """Whether y holds labels of {0, 1}; else it is a quantity."""
         return self.y.dtype == np.int8

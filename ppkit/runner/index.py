@@ -7,7 +7,7 @@ from urllib.parse import quote
 import jinja2
 
 from ppkit import ledger, rules
-from ppkit.runner import run_folder
+from ppkit.runner import run_folder, tables
 from ppkit.runner.worker import DONE
 from ppkit.writing import write_whole
 
@@ -29,8 +29,10 @@ LEGEND = {
     rules.DIRECTION: "the sign of the paper's difference holds, its size does not",
     rules.NOT_REPRODUCED: "our number does not agree, or a proof has a gap",
     rules.REFUTED: "we attained something that contradicts a statement of mathematics or security",
-    rules.UNDECIDED: "too few positives: the 95% interval reaches over the threshold",
-    rules.DEPENDS: "another setting or reading that the paper leaves open turns it",
+    rules.UNDECIDED: "the 95% interval reaches over the threshold, or nobody knows it and other "
+    "data say otherwise",
+    rules.DEPENDS: "other rows, or a setting that the paper leaves open, turn it: no credit either "
+    "way",
     rules.OPEN: "only other data can settle it",
     rules.NOT_TRIED: "no notebook measures it yet; the row says what will",
     rules.ANSWERED: "a question of ours, which the paper does not claim: an answer, no verdict",
@@ -47,14 +49,13 @@ def write(folder) -> Path:
         lstrip_blocks=True,
     )
     loader.filters["urlquote"] = quote
-    claims = run_folder.read_json(folder.path / "claims.json")["claims"]
+    claims = tables.beside_reference(run_folder.read_json(folder.path / "claims.json")["claims"])
     verdicts = {rules.plain(row["verdict"]) for row in claims}
     pictures = map(run_folder.read_json, sorted((folder.path / "figures").glob("*.json")))
     page = loader.get_template("index.html.j2").render(
         run=folder.record,
         papers=_papers(claims),
         findings=_findings(claims, folder.path),
-        marks=ledger.MARKS,
         legend=[
             {"verdict": name, "css": CLASSES[name], "symbol": ledger.SYMBOLS[name], "means": means}
             for name, means in LEGEND.items()
@@ -87,6 +88,7 @@ def _papers(claims: list[dict]) -> list[dict]:
                 "plain": rules.plain(row["verdict"]),
                 "ours": ledger.ours(row),
                 "why": ledger.reason(row),
+                "beside": ledger.beside(row),
                 "short": row["id"].split(".", 1)[1],
             }
             for row in claims
@@ -107,7 +109,7 @@ def _papers(claims: list[dict]) -> list[dict]:
                             "symbol": ledger.SYMBOLS.get(name, ""),
                             "count": count,
                         }
-                        for name, count in ledger.scoreboard(here).iloc[0].items()
+                        for name, count in ledger.scoreboard(here).iloc[0, :-1].items()
                     ],
                 }
             )
@@ -124,6 +126,11 @@ def _findings(claims: list[dict], path: Path) -> list[dict]:
         if counted:
             drawn = (path / "figures" / f"{finding.picture}.png").exists()
             found.append(
-                {**vars(finding), "counted": counted, "picture": finding.picture if drawn else None}
+                {
+                    **vars(finding),
+                    "mark": ledger.mark(finding, claims),
+                    "counted": counted,
+                    "picture": finding.picture if drawn else None,
+                }
             )
     return found

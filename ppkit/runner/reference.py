@@ -65,7 +65,7 @@ def keep(names: list[str]) -> tuple[Path, int]:
     run_folder.write_json(target, kept)
     if (project.root() / "README.md").exists():
         tables.renew(project.root())
-    return target, sum(row["verdict"] != rules.NOT_TRIED for row in kept["claims"])
+    return target, sum(rules.plain(row["verdict"]) != rules.NOT_TRIED for row in kept["claims"])
 
 
 def _measured(run, about: dict, folder: Path) -> None:

@@ -45,7 +45,8 @@ def show(run: str | None, beginning: str = "") -> None:
             else f"run {run} has no verdicts of its own: it was stopped before its end, or it is a "
             "batch, whose rows are in its table.csv"
         )
-    rows = [row for row in run_folder.read_json(file)["claims"] if row["id"].startswith(beginning)]
+    rows = run_folder.read_json(file)["claims"]
+    rows = [row for row in beside_reference(rows) if row["id"].startswith(beginning)]
     if not rows:
         raise Refused(f"no row begins with {beginning!r}: there are {', '.join(ledger.papers())}")
     table = Table(box=box.SIMPLE_HEAD)
@@ -58,15 +59,33 @@ def show(run: str | None, beginning: str = "") -> None:
             row["printed"] or "",
             ledger.ours(row),
             Text(f"{ledger.symbol(row['verdict'])} {row['verdict']}", style=style),
-            row["note"],
-            row["data"] or "",
+            ledger.reason(row),
+            "\n".join((row["data"] or "", *ledger.beside(row))),
         )
     console = _console(140)
     console.print(table)
     for paper, of_paper in ledger.scoreboard(rows).iterrows():
-        some = of_paper[of_paper > 0].items()
+        some = ((name, n) for name, n in of_paper.iloc[:-1].items() if n)
         said = ", ".join(f"{ledger.SYMBOLS.get(name, '')} {name} {n}".strip() for name, n in some)
         console.print(f"{paper}: {said}", soft_wrap=True)
+
+
+def beside_reference(rows: list[dict]) -> list[dict]:
+    """Rows of a run, and beside what it decided what the reference found on other data."""
+    file = project.root() / "figures" / "claims.json"
+    kept = run_folder.read_json(file)["claims"] if file.exists() else []
+    found = {row["id"]: ledger.results(row) for row in kept}
+    return [
+        row
+        | {
+            "also": [
+                one
+                for one in found.get(row["id"], ())
+                if None not in (row["data"], one["data"]) and one["standing"] != row["standing"]
+            ]
+        }
+        for row in rows
+    ]
 
 
 def show_difference(runs: list[str], beginning: str = "") -> None:
@@ -134,20 +153,26 @@ def show_data() -> None:
 
 
 def scoreboard(rows: list[dict]) -> str:
-    """Verdicts by paper as a Markdown table, with the run data and profile they were decided on.
+    """Verdicts by paper as a Markdown table, with the data and profile they were decided on, and
+    how many claims were decided a second time, on real rows.
 
     rows: the claims of figures/claims.json.
     """
-    counts, lines = ledger.scoreboard(rows), []
-    for paper, row in counts.iterrows():
-        decided = {
-            f"{one['data']} ({one['profile']} profile)" if one["data"] != "formula" else "formulas"
-            for one in rows
-            if one["paper"] == paper and one["profile"]
-        }
-        lines.append((paper, *map(str, row), ", ".join(sorted(decided))))
+    counts = ledger.scoreboard(rows)
     heads = [f"{ledger.SYMBOLS.get(name, '')} {name}".strip() for name in counts]
-    return _markdown(("paper", *heads, "decided on"), lines)
+    lines = [map(str, line) for line in counts.itertuples()]
+    twice = [row for row in rows if row["kind"] == "claim" and row["also"]]
+    same = sum(
+        all(rules.plain(one["alone"]) == rules.plain(row["alone"]) for one in row["also"])
+        for row in twice
+    )
+    turned = sum(rules.plain(row["verdict"]) == rules.DEPENDS for row in twice)
+    return (
+        f"{_markdown(('paper', *heads), lines)}\n\n"
+        f"Decided a second time, on other data: {len(twice)} claims, {same} of them alike. "
+        f"**{turned} depend on the data**; in the other {len(twice) - same - turned} the intervals "
+        "leave it open, or there are too few rows."
+    )
 
 
 def findings(rows: list[dict]) -> str:
@@ -162,7 +187,7 @@ def findings(rows: list[dict]) -> str:
         for finding in (finding for finding in ledger.findings() if finding.paper == paper):
             counted = ledger.counted(row for row in rows if row["cause"] == finding.id)
             lines.append(
-                f"- {ledger.MARKS[finding.the_paper_is]} **{finding.title}.** {finding.text} "
+                f"- {ledger.mark(finding, rows)} **{finding.title}.** {finding.text} "
                 f"({counted}; [{finding.lesson}](notebooks/{finding.lesson}.ipynb))"
             )
         lines.append("")
@@ -186,11 +211,14 @@ def every_row(rows: list[dict]) -> str:
                 row["measure"] or "",
                 f"{ledger.symbol(row['verdict'])} {row['verdict']}",
                 ledger.reason(row),
+                "; ".join(filter(None, (row["data"], *ledger.beside(row)))),
             )
             for row in rows
             if row["paper"] == paper
         ]
-        tables.append(f"### {paper}: {title}\n\n{_markdown((*heads, 'verdict', 'why'), cells)}")
+        tables.append(
+            f"### {paper}: {title}\n\n{_markdown((*heads, 'verdict', 'why', 'data'), cells)}"
+        )
     return "\n\n".join(tables)
 
 

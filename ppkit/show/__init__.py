@@ -2,7 +2,7 @@
 
 from ppkit.show.controls import control, progress
 from ppkit.show.figures import COLOURS, band, finish, new, paper_marks
-from ppkit.show.numbers import number, source, table
+from ppkit.show.numbers import number, source, sources, table
 
 __all__ = [
     "COLOURS",
@@ -14,5 +14,6 @@ __all__ = [
     "paper_marks",
     "progress",
     "source",
+    "sources",
     "table",
 ]

@@ -10,6 +10,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
+from ppkit.show.numbers import sources
 from ppkit.writing import write_whole
 
 # Okabe and Ito's colours, told apart also by colour-blind readers; a method keeps its colour in
@@ -66,16 +67,11 @@ def finish(fig, name: str, caption: str, *, data) -> None:
     SVG.
 
     name: file name without ending.  caption: one or two sentences, what to see.
-    data: a Dataset or ledger.FORMULA, or a tuple of Datasets; their sources are appended to the
-    caption, of several with their names.
+    data: as `show.sources`, whose words are appended to the caption.
     Writes $PPKIT_RUN/figures/<name>.png, .svg and .json (caption, data, notebook) when PPKIT_RUN is
     set.
     """
-    source = (
-        ", ".join(f"{one.name} {one.source}" for one in data)
-        if isinstance(data, tuple)
-        else data.source
-    )
+    source = sources(data)
     whole = f"{caption} Data: {source}."
     fig.supxlabel(textwrap.fill(whole, 105), fontsize=8.5, color="#555555", x=0.01, ha="left")
     folder = os.environ.get("PPKIT_RUN")

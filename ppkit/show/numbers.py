@@ -34,14 +34,36 @@ def number(value, digits: int = 3) -> str:
     return text.lstrip("-") if float(text.replace(",", "")) == 0 else text
 
 
-def table(rows, *, digits: int = 3, index: str = "") -> pd.DataFrame:
-    """A table of text with fixed digits.
+class Table(pd.DataFrame):
+    """Text in rows and columns, and the source of its numbers beneath; what is cut out of it has
+    none."""
+
+    said = ""
+
+    def __repr__(self) -> str:
+        return "\n".join(filter(None, (super().__repr__(), self.said)))
+
+    def _repr_html_(self) -> str:
+        return super()._repr_html_() + (self.said and f"<p>{self.said}</p>")
+
+
+def sources(data) -> str:
+    """The words for the source of a Dataset, of ledger.FORMULA, or of a tuple of Datasets, which
+    are named."""
+    if isinstance(data, tuple):
+        return ", ".join(f"{one.name} {one.source}" for one in data)
+    return data.source
+
+
+def table(rows, *, data, digits: int = 3, index: str = "") -> Table:
+    """A table of text with fixed digits, and the source of its numbers.
 
     rows: a dict from label to a value or to a dict of columns; a list of dicts; or a DataFrame.
-    digits: decimals of every float.  index: heading of the labels' column.
+    data: as `sources`, or None where no number comes from data.  digits: decimals of every float.
+    index: heading of the labels' column.
     Returns a DataFrame of strings, which a notebook shows as a table.
 
-    >>> print(table({"claimed": 0.9512, "attained": 1.0684}))
+    >>> print(table({"claimed": 0.9512, "attained": 1.0684}, data=None))
               value
     claimed   0.951
     attained  1.068
@@ -63,7 +85,10 @@ def table(rows, *, digits: int = 3, index: str = "") -> pd.DataFrame:
         frame = frame.rename_axis(index)
     elif not isinstance(rows, (dict, pd.DataFrame)):
         frame.index = [""] * len(frame)
-    return frame
+    shown = Table(frame)
+    if data is not None:
+        shown.said = f"Data: {sources(data)}."
+    return shown
 
 
 def source(dataset) -> pd.DataFrame:
@@ -81,5 +106,6 @@ def source(dataset) -> pd.DataFrame:
             "features": dataset.X.shape[1],
             "predicts": target,
             "note": dataset.note,
-        }
+        },
+        data=dataset,
     )
