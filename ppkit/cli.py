@@ -211,10 +211,7 @@ def claims(
     """Show every row with the paper's number, ours, the verdict and why, or what turned."""
     from ppkit.runner import tables
 
-    if diff:
-        tables.show_difference([diff, run or "latest"], rows)
-    else:
-        tables.show(run, rows)
+    tables.show(run or (diff and "latest"), rows, diff)
 
 
 @data_app.command("status")

@@ -7,6 +7,7 @@ import tomllib
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 
@@ -31,21 +32,12 @@ MARKS = {"right": "✓", "not right": "✕", "open": "□"}  # of a finding
 KINDS = ("claim", "question", "check")
 TO_COME = "to come: "  # begins the note of a row that no notebook measures yet
 FEW_POSITIVES = 100
-SUBSET = (
-    "not rerunnable as it stands: a subset; `ppkit data fetch {}` and the same command decide on "
-    "all rows"
-)
-OTHER_DATA = "depends on the data"  # opens a row that only the paper's own file can decide
+OTHER_DATA = f"{rules.DEPENDS} the data"  # a verdict, and what only the paper's own file closes
 CLAIMS = resources.files("ppkit").joinpath("claims")
 
 
-class _Formula:
-    """The data of a claim that needs none: `data=FORMULA`."""
-
-    source, standing = "formula", "rerunnable"
-
-
-FORMULA = _Formula()
+# the data of a claim that needs none
+FORMULA = SimpleNamespace(source="formula", standing="rerunnable")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,8 +134,8 @@ class Row(Statement):
 
     def __repr__(self) -> str:
         row = asdict(self)
-        why = reason(row) and f"   ({reason(row)})"
-        return f"{self.id}   {self.verdict}   ours {ours(row)}, {self.data}{why}"
+        parts = f"ours {ours(row)}, {self.data}", reason(row) and f"({reason(row)})"
+        return "   ".join(filter(None, (self.id, self.verdict, *parts)))
 
 
 def papers() -> list[str]:
@@ -254,19 +246,19 @@ class Ledger:
             printed=claim.printed,
             options={**options, "better": claim.better},
         )
-        outcome, possible = decide(evidence), None
+        needs = self.needs.get(getattr(data, "name", ""), 0) if needs is None else needs
+        short = data is not FORMULA and data.n_rows < needs
+        untried = rules.Outcome(f"{rules.NOT_TRIED}: needs {needs:,} rows", None)
+        outcome = untried if short else decide(evidence)
         if (
             few
+            and not short
             and outcome.verdict
             != decide(replace(evidence, halfwidth=-halfwidth)).verdict
             == rules.REPRODUCED
         ):
             outcome = replace(outcome, verdict=f"{rules.UNDECIDED}: {positives} positives", why="")
-        needs = self.needs.get(getattr(data, "name", None), 0) if needs is None else needs
-        if data is not FORMULA and data.n_rows < needs:
-            outcome = rules.Outcome(f"{rules.NOT_TRIED}: needs {needs:,} rows", None)
-        elif name:
-            possible = rules.possible(name, evidence, halfwidth)
+        possible = rules.possible(name, evidence, halfwidth) if name and not short else None
         alone, why = outcome.verdict, [outcome.why]
         if claim.kind == "check":
             alone = rules.PASSED if alone == rules.REPRODUCED else rules.FAILED
@@ -278,7 +270,10 @@ class Ledger:
             "quick: the paper profile decides"
             if (claim.decided_by, self.profile) == ("paper", "quick")
             else "",
-            SUBSET.format(data.name) if data.source.startswith("real subset") else "",
+            f"not rerunnable as it stands: a subset; `ppkit data fetch {data.name}` and the same "
+            "command decide on all rows"
+            if data.source.startswith("real subset")
+            else "",
         ]
         found = dict(
             value=outcome.value,
@@ -334,8 +329,8 @@ class Ledger:
         if folder:
             target = Path(folder, "claims", f"{self.notebook}.json")
             target.parent.mkdir(parents=True, exist_ok=True)
-            rows = [asdict(row) for row in self._rows.values()]
-            write_whole(target, json.dumps(rows, indent=1, ensure_ascii=False))
+            rows = map(asdict, self._rows.values())
+            write_whole(target, json.dumps(list(rows), indent=1, ensure_ascii=False))
 
 
 def merge(rows: list[dict]) -> list[dict]:
@@ -351,9 +346,8 @@ def merge(rows: list[dict]) -> list[dict]:
         note = (
             f"{TO_COME}{claim.to_come}" if claim.to_come else "no notebook of this run recorded it"
         )
-        rule = rules.parse(claim.rule)[0] if claim.rule else None
-        row = recorded.pop(id, None)
-        merged.append(row or asdict(Row(**_about(claim), rule=rule, note=note)))
+        untried = Row(**_about(claim), rule=claim.rule and rules.parse(claim.rule)[0], note=note)
+        merged.append(recorded.pop(id, None) or asdict(untried))
     if recorded:
         raise ValueError(f"no claim has the id {next(iter(recorded))!r}")
     return merged
@@ -394,25 +388,29 @@ def decided(claim: Claim, results: list[dict]) -> dict:
     """
     first, *also = sorted(results, key=_order, reverse=True)
     verdict, mine = first["alone"], rules.plain(first["alone"])
-    closed = first["standing"] == "complete" and claim.open == OTHER_DATA
-    if claim.open and mine != rules.NOT_TRIED and not closed:
+    waits = claim.open and (first["standing"], claim.open) != ("complete", OTHER_DATA)
+    if waits and mine != rules.NOT_TRIED:
         verdict = f"{rules.OPEN}: {claim.open}"
-    for one in also if claim.kind == "claim" and first["standing"] == "rerunnable" else ():
+    rivals = [one for one in also if one["profile"] == first["profile"]]
+    for one in rivals if (claim.kind, first["standing"]) == ("claim", "rerunnable") else ():
         other, intervals = rules.plain(one["alone"]), (first["possible"], one["possible"])
-        silent = {mine, other} & {rules.UNDECIDED, rules.NOT_TRIED}
-        if mine == other or silent or one["profile"] != first["profile"]:
+        if mine == other or {mine, other} & {rules.UNDECIDED, rules.NOT_TRIED}:
             continue
-        if None in intervals and not claim.open:
+        if None not in intervals and other not in intervals[0] and mine not in intervals[1]:
+            verdict = OTHER_DATA
+        elif None in intervals and not claim.open:
             verdict = f"{rules.UNDECIDED}: other data say otherwise, and no interval is known"
-        elif None not in intervals and other not in intervals[0] and mine not in intervals[1]:
-            verdict = f"{rules.DEPENDS} the data"
     return {**first, "verdict": verdict, "also": also}
 
 
 def _order(one: dict) -> tuple[bool, ...]:
     """Tried, on what can be had or is complete, in the paper profile, on the paper's own file."""
-    tried, standing = rules.plain(one["alone"]) != rules.NOT_TRIED, one["standing"]
-    return tried, standing != "partial", one["profile"] == "paper", standing == "complete"
+    return (
+        rules.plain(one["alone"]) != rules.NOT_TRIED,
+        one["standing"] != "partial",
+        one["profile"] == "paper",
+        one["standing"] == "complete",
+    )
 
 
 def results(row: dict) -> list[dict]:
@@ -431,8 +429,8 @@ def beside(row: dict) -> list[str]:
         verdict, mine = one["alone"], rules.plain(row["alone"])
         if rules.plain(verdict) != mine and mine in (one["possible"] or ()):
             verdict = f"{rules.UNDECIDED} ({verdict})"
-        number = ours(one) and f", ours {ours(one)}"
-        said.append(f"{symbol(verdict)} {verdict}{number} ({one['data']}, {one['profile']})")
+        parts = f"{symbol(verdict)} {verdict}", ours(one) and f"ours {ours(one)}"
+        said.append(f"{', '.join(filter(None, parts))} ({one['data']}, {one['profile']})")
     return said
 
 
@@ -479,8 +477,8 @@ def scoreboard(rows: list[dict]) -> pd.DataFrame:
     A column with nothing in it is left out.
     """
     frame = pd.DataFrame(rows, columns=["id", "paper", "kind", "cause", "verdict"])
-    is_claim = frame["kind"] == "claim"
-    frame["what"] = frame["verdict"].map(rules.plain).where(is_claim, frame["kind"] + "s")
+    plain = frame["verdict"].map(rules.plain)
+    frame["what"] = plain.where(frame["kind"] == "claim", frame["kind"] + "s")
     frame["cause"] = frame["cause"].fillna(frame["id"]).where(frame["what"] == rules.REFUTED)
     frame["decided on"] = [
         f"{row['data']}, {row['profile']} profile" if row["data"] else None for row in rows
@@ -494,10 +492,9 @@ def scoreboard(rows: list[dict]) -> pd.DataFrame:
     return counts.assign(**{"decided on": decided_on})
 
 
-def counted(rows) -> str:
+def counted(rows: list[dict]) -> str:
     """How many rows have which verdict, and the kinds of data they were decided on, in words:
     "14 refuted, 2 reproduced; data: formula, stand-in"."""
-    rows = list(rows)
     verdicts = [rules.plain(row["verdict"]) for row in rows]
     kinds = sorted({row["data"].partition(":")[0] for row in rows if row["data"]})
     said = ", ".join(f"{verdicts.count(name)} {name}" for name in SYMBOLS if name in verdicts)

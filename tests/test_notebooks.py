@@ -78,6 +78,29 @@ def test_committed_outputs_are_of_stand_ins_and_no_notebook_makes_data_of_its_ow
 
 
 @pytest.mark.parametrize("path", BOTH)
+def test_every_table_and_every_picture_says_its_data(path):
+    """Tables beneath or in a column, pictures in their caption; `data=None` is a table of words."""
+    code = cells(path)
+    trees = [ast.parse(cell.source) for cell in code]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    tables = [call for call in calls if ast.unparse(call.func) == "show.table"]
+    assert all("data" in [keyword.arg for keyword in call.keywords] for call in tables)
+    says = r"show\.finish\(|\bData: "
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    drawing = [node.name for node in functions if re.search(says, ast.unparse(node))]
+    caption = "|".join([says, *(rf"\b{name}\(" for name in drawing)])
+    for cell in code:
+        shown = [output.get("data", {}) for output in cell.outputs]
+        where = f"{path.stem} [{cell.execution_count}] shows no source: run `ppkit execute`"
+        for html in (data["text/html"] for data in shown if "<table" in data.get("text/html", "")):
+            said = re.search(r"<p>Data: |<th>(data|decided on)</th>", html)
+            assert said or "data=None" in cell.source, where
+        if any("image/png" in data for data in shown):
+            assert re.search(caption, cell.source), where
+
+
+@pytest.mark.parametrize("path", BOTH)
 def test_cells_are_short_and_talk_comes_with_them(path):
     code, talk = cells(path), cells(path, "markdown")
     sizes = sorted(
@@ -180,6 +203,8 @@ def test_the_mark_of_a_finding_is_what_its_rows_say(finding):
         for row in reference()
         if row["cause"] == finding.id and row["kind"] == "claim"
     }
+    if rules.DEPENDS in verdicts:  # it has lost its mark
+        return
     against = verdicts & {rules.REFUTED, rules.NOT_REPRODUCED}
     for_it = verdicts & {rules.REPRODUCED, rules.DIRECTION}
     said = {"right": for_it, "not right": against, "open": not against | for_it}

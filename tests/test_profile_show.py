@@ -76,12 +76,12 @@ def test_a_table_says_its_source_beneath_and_one_of_words_says_none():
 
     loans, cards = (load(name, "standin", rows=40) for name in ("lending", "creditcard"))
     shown = show.table({"a": 1.0}, data=cards)
-    assert repr(shown).splitlines()[-1] == "Data: stand-in: 40 rows."
     assert shown._repr_html_().endswith("<p>Data: stand-in: 40 rows.</p>")
     both = show.table({"a": 1.0}, data=(loans, cards))
-    assert repr(both).endswith(f"Data: lending {loans.source}, creditcard {cards.source}.")
+    said = f"Data: lending {loans.source}, creditcard {cards.source}."
+    assert both._repr_html_().endswith(f"<p>{said}</p>")
     words = show.table({"a": "x"}, data=None)
-    assert "Data" not in repr(words) + words._repr_html_()
+    assert "Data" not in words._repr_html_()
     with pytest.raises(TypeError, match="data"):
         show.table({"a": 1.0})
 

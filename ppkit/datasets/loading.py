@@ -119,23 +119,19 @@ def _row(name: str, root: str | os.PathLike | None) -> dict:
     wish = decided("auto")
     try:
         found = real_file(name, root)
-        if found is None and wish == "real":
-            return row | {"source": "missing", "note": missing(name, root)}
         if found is None:
-            return substitute | {"note": missing(name, root)}
+            taken = row | {"source": "missing"} if wish == "real" else substitute
+            return taken | {"note": missing(name, root)}
         dataset = load(name, source="real", root=root)
     except ValueError as error:
         return row | {"source": "unreadable", "note": str(error)}
-    note = dataset.note
-    if wish == "standin":
-        note = "PPKIT_SOURCE=standin: the stand-in is taken all the same"
-    source = dataset.source.removesuffix(" (paper)")
+    all_the_same = "PPKIT_SOURCE=standin: the stand-in is taken all the same"
     return row | {
-        "source": source,
+        "source": dataset.source.removesuffix(" (paper)"),
         "where": found.label,
         "rows": f"{dataset.n_rows:,}",
         "sha256": sha256(found.path),
-        "note": note,
+        "note": all_the_same if wish == "standin" else dataset.note,
     }
 
 

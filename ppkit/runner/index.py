@@ -118,19 +118,14 @@ def _papers(claims: list[dict]) -> list[dict]:
 
 def _findings(claims: list[dict], path: Path) -> list[dict]:
     """The findings that this run has decided rows of, with their picture if the run drew it."""
-    found = []
-    for finding in ledger.findings():
-        counted = ledger.counted(
-            row for row in claims if row["cause"] == finding.id and row["notebook"]
-        )
-        if counted:
-            drawn = (path / "figures" / f"{finding.picture}.png").exists()
-            found.append(
-                {
-                    **vars(finding),
-                    "mark": ledger.mark(finding, claims),
-                    "counted": counted,
-                    "picture": finding.picture if drawn else None,
-                }
-            )
-    return found
+    decided = [row for row in claims if row["notebook"]]
+    return [
+        {
+            **vars(finding),
+            "mark": ledger.mark(finding, claims),
+            "counted": ledger.counted([row for row in decided if row["cause"] == finding.id]),
+            "drawn": (path / "figures" / f"{finding.picture}.png").exists(),
+        }
+        for finding in ledger.findings()
+        if any(row["cause"] == finding.id for row in decided)
+    ]

@@ -28,14 +28,8 @@ def keep(names: list[str]) -> tuple[Path, int]:
                 f"run {run.record['id']} is not finished but {run.record['state']}: "
                 "only a run whose notebooks all went through can be a reference"
             )
-        changed = sorted(
-            {
-                name
-                for about in run.record["notebooks"].values()
-                for name in about.get("changed", ())
-            }
-        )
-        if changed:
+        notebooks = run.record["notebooks"].values()
+        if changed := sorted({name for about in notebooks for name in about.get("changed", ())}):
             raise Refused(
                 f"run {run.record['id']} changed {', '.join(changed)}: "
                 "only a run with the notebooks' own parameters can be a reference"
@@ -81,12 +75,12 @@ def _pictures(run, kept: dict, folder: Path) -> dict:
     """Copy the run's pictures to `folder` and return what is known of all there.
 
     A quick picture takes no paper-profile one's place, except one of formulas, which is the same in
-    every profile.
+    every profile. A picture of real rows stays with its run.
     """
     profile, pictures = run.record["profile"], dict(kept)
     for about in map(run_folder.read_json, sorted((run.path / "figures").glob("*.json"))):
         name = about["name"]
-        if (
+        if "real" not in about["data"] and (
             profile == "paper"
             or about["data"] == "formula"
             or pictures.get(name, {}).get("profile") != "paper"

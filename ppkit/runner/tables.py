@@ -15,6 +15,7 @@ from ppkit import ledger, project, rules
 from ppkit.runner import Refused, run_folder
 from ppkit.writing import write_whole
 
+REFERENCE = "figures/claims.json"
 STYLES = {
     rules.REPRODUCED: "green",
     rules.DIRECTION: "cyan",
@@ -30,25 +31,20 @@ STYLES = {
 }
 
 
-def show(run: str | None, beginning: str = "") -> None:
+def show(run: str | None, beginning: str = "", since: str | None = None) -> None:
     """Print the rows of a run, or of the reference if `run` is None, whose ids have this
-    beginning.  Refused if there are none."""
-    file = (
-        project.root() / "figures" / "claims.json"
-        if run is None
-        else run_folder.open_run(run).path / "claims.json"
-    )
-    if not file.exists():
-        raise Refused(
-            "there is no figures/claims.json yet: name a run, for example `ppkit claims latest`"
-            if run is None
-            else f"run {run} has no verdicts of its own: it was stopped before its end, or it is a "
-            "batch, whose rows are in its table.csv"
-        )
-    rows = run_folder.read_json(file)["claims"]
-    rows = [row for row in beside_reference(rows) if row["id"].startswith(beginning)]
+    beginning, and beside them what was found on other data; with `since`, a run, only the rows
+    whose verdict was another there, and that verdict.  Refused if there are none."""
+    rows = [row for row in _rows(run) if row["id"].startswith(beginning)]
     if not rows:
         raise Refused(f"no row begins with {beginning!r}: there are {', '.join(ledger.papers())}")
+    if since:
+        before = {row["id"]: row for row in _rows(since)}
+        rows = [row | {"also": [before.get(row["id"], row)]} for row in rows]
+        rows = [row for row in rows if row["also"][0]["alone"] != row["alone"]]
+        print(f"{len(rows)} rows have another verdict than in {since}, which stands under the data")
+    else:
+        rows = beside_reference(rows)
     table = Table(box=box.SIMPLE_HEAD)
     for heading in ("row", "paper", "ours", "verdict", "why", "data"):
         table.add_column(heading, no_wrap=heading in ("row", "ours"))
@@ -65,15 +61,17 @@ def show(run: str | None, beginning: str = "") -> None:
     console = _console(140)
     console.print(table)
     for paper, of_paper in ledger.scoreboard(rows).iterrows():
-        some = ((name, n) for name, n in of_paper.iloc[:-1].items() if n)
-        said = ", ".join(f"{ledger.SYMBOLS.get(name, '')} {name} {n}".strip() for name, n in some)
+        said = ", ".join(
+            f"{ledger.SYMBOLS.get(name, '')} {name} {n}".strip()
+            for name, n in of_paper.iloc[:-1].items()
+            if n
+        )
         console.print(f"{paper}: {said}", soft_wrap=True)
 
 
 def beside_reference(rows: list[dict]) -> list[dict]:
     """Rows of a run, and beside what it decided what the reference found on other data."""
-    file = project.root() / "figures" / "claims.json"
-    kept = run_folder.read_json(file)["claims"] if file.exists() else []
+    kept = _rows(None) if (project.root() / REFERENCE).exists() else []
     found = {row["id"]: ledger.results(row) for row in kept}
     return [
         row
@@ -88,35 +86,25 @@ def beside_reference(rows: list[dict]) -> list[dict]:
     ]
 
 
-def show_difference(runs: list[str], beginning: str = "") -> None:
-    """Print the rows whose verdict is another in the second run than in the first.  Refused if
-    either run is not there."""
-    first, second = (
-        {
-            row["id"]: row
-            for row in run_folder.read_json(run_folder.open_run(run).path / "claims.json")["claims"]
-        }
-        for run in runs
+def _rows(run: str | None) -> list[dict]:
+    file = (
+        project.root() / REFERENCE if run is None else run_folder.open_run(run).path / "claims.json"
     )
-    table = Table("row", *runs, box=box.SIMPLE_HEAD)
-    for id, row in first.items():
-        pair = [row, second.get(id, row)]
-        if id.startswith(beginning) and row["verdict"] != pair[1]["verdict"]:
-            said = [
-                f"{ledger.symbol(one['verdict'])} {one['verdict']}  {ledger.ours(one)}"
-                for one in pair
-            ]
-            table.add_row(id, *said)
-    _console(140).print(table if table.row_count else "every row has the same verdict in both")
+    if not file.exists():
+        raise Refused(
+            f"there is no {REFERENCE} yet: name a run, for example `ppkit claims latest`"
+            if run is None
+            else f"run {run} has no verdicts of its own: it was stopped before its end, or it is a "
+            "batch, whose rows are in its table.csv"
+        )
+    return run_folder.read_json(file)["claims"]
 
 
 def show_data() -> None:
     """Print for each data set what load takes now: real, stand-in or simulated, where, rows,
     checksum; then what is missing."""
     from ppkit import datasets
-    from ppkit.datasets import fetching
 
-    rows = datasets.status()
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("name", "source", "rows", "where", "sha256"):
         table.add_column(
@@ -125,7 +113,7 @@ def show_data() -> None:
             max_width=12 if heading == "source" else None,
         )
     notes = Table.grid(padding=(0, 2))
-    for row in rows:
+    for row in datasets.status():
         kind, _, counted = row["source"].partition(": ")
         table.add_row(
             row["name"],
@@ -138,18 +126,6 @@ def show_data() -> None:
     console = _console(100)
     console.print(table)
     console.print(notes)
-    missing = [
-        row["name"] for row in rows if row["source"].startswith("stand-in") and not row["sha256"]
-    ]
-    public = [name for name in missing if name in fetching.PUBLIC]
-    if public:
-        size = sum(fetching.PUBLIC[name].n_bytes for name in public) / 1e6
-        print(
-            f"\nTo download what is public ({size:,.0f} MB):  ppkit data fetch {' '.join(public)}"
-        )
-    for name in missing:
-        if name in fetching.BY_HAND:
-            print(f"To read how to get {name}:  ppkit data fetch {name}")
 
 
 def scoreboard(rows: list[dict]) -> str:
@@ -160,7 +136,6 @@ def scoreboard(rows: list[dict]) -> str:
     """
     counts = ledger.scoreboard(rows)
     heads = [f"{ledger.SYMBOLS.get(name, '')} {name}".strip() for name in counts]
-    lines = [map(str, line) for line in counts.itertuples()]
     twice = [row for row in rows if row["kind"] == "claim" and row["also"]]
     same = sum(
         all(rules.plain(one["alone"]) == rules.plain(row["alone"]) for one in row["also"])
@@ -168,7 +143,7 @@ def scoreboard(rows: list[dict]) -> str:
     )
     turned = sum(rules.plain(row["verdict"]) == rules.DEPENDS for row in twice)
     return (
-        f"{_markdown(('paper', *heads), lines)}\n\n"
+        f"{_markdown(('paper', *heads), (map(str, line) for line in counts.itertuples()))}\n\n"
         f"Decided a second time, on other data: {len(twice)} claims, {same} of them alike. "
         f"**{turned} depend on the data**; in the other {len(twice) - same - turned} the intervals "
         "leave it open, or there are too few rows."
@@ -181,17 +156,17 @@ def findings(rows: list[dict]) -> str:
 
     rows: the claims of figures/claims.json.
     """
-    lines, titles = [], ledger.titles()
-    for paper in dict.fromkeys(finding.paper for finding in ledger.findings()):
-        lines.append(f"**{titles[paper]}** ({paper})")
-        for finding in (finding for finding in ledger.findings() if finding.paper == paper):
-            counted = ledger.counted(row for row in rows if row["cause"] == finding.id)
-            lines.append(
-                f"- {ledger.mark(finding, rows)} **{finding.title}.** {finding.text} "
-                f"({counted}; [{finding.lesson}](notebooks/{finding.lesson}.ipynb))"
-            )
-        lines.append("")
-    return "\n".join(lines).rstrip()
+    blocks = []
+    for paper in dict.fromkeys(one.paper for one in ledger.findings()):
+        lines = [
+            f"- {ledger.mark(one, rows)} **{one.title}.** {one.text} "
+            f"({ledger.counted([row for row in rows if row['cause'] == one.id])}; "
+            f"[{one.lesson}](notebooks/{one.lesson}.ipynb))"
+            for one in ledger.findings()
+            if one.paper == paper
+        ]
+        blocks.append("\n".join((f"**{ledger.titles()[paper]}** ({paper})", *lines)))
+    return "\n\n".join(blocks)
 
 
 def every_row(rows: list[dict]) -> str:

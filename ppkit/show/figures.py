@@ -72,8 +72,8 @@ def finish(fig, name: str, caption: str, *, data) -> None:
     set.
     """
     source = sources(data)
-    whole = f"{caption} Data: {source}."
-    fig.supxlabel(textwrap.fill(whole, 105), fontsize=8.5, color="#555555", x=0.01, ha="left")
+    whole = textwrap.fill(f"{caption} Data: {source}.", 105)
+    fig.supxlabel(whole, fontsize=8.5, color="#555555", x=0.01, ha="left")
     folder = os.environ.get("PPKIT_RUN")
     if folder:
         target = Path(folder, "figures")

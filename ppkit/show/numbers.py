@@ -35,13 +35,7 @@ def number(value, digits: int = 3) -> str:
 
 
 class Table(pd.DataFrame):
-    """Text in rows and columns, and the source of its numbers beneath; what is cut out of it has
-    none."""
-
-    said = ""
-
-    def __repr__(self) -> str:
-        return "\n".join(filter(None, (super().__repr__(), self.said)))
+    """Text in rows and columns; a notebook shows the source of its numbers beneath."""
 
     def _repr_html_(self) -> str:
         return super()._repr_html_() + (self.said and f"<p>{self.said}</p>")
@@ -50,9 +44,11 @@ class Table(pd.DataFrame):
 def sources(data) -> str:
     """The words for the source of a Dataset, of ledger.FORMULA, or of a tuple of Datasets, which
     are named."""
-    if isinstance(data, tuple):
-        return ", ".join(f"{one.name} {one.source}" for one in data)
-    return data.source
+    return (
+        ", ".join(f"{one.name} {one.source}" for one in data)
+        if isinstance(data, tuple)
+        else data.source
+    )
 
 
 def table(rows, *, data, digits: int = 3, index: str = "") -> Table:
@@ -86,8 +82,7 @@ def table(rows, *, data, digits: int = 3, index: str = "") -> Table:
     elif not isinstance(rows, (dict, pd.DataFrame)):
         frame.index = [""] * len(frame)
     shown = Table(frame)
-    if data is not None:
-        shown.said = f"Data: {sources(data)}."
+    shown.said = "" if data is None else f"Data: {sources(data)}."
     return shown
 
 
