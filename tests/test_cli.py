@@ -121,6 +121,22 @@ def test_claims_of_a_run_are_listed_and_counted(ppkit, project, monkeypatch):
     assert {line.split()[0] for line in said.splitlines() if "2020." in line} == {
         row["id"] for row in rows if row["id"].startswith("wu2020.psi")
     }
+    other = {"alone": "reproduced", "possible": None, "standing": "partial", "spread": None}
+    rows[0]["also"] = [other | {"value": 7.0, "data": "real subset", "profile": "quick"}]
+    run_folder.write_json(project.folder / "figures" / "claims.json", {"run": {}, "claims": rows})
+    monkeypatch.setenv("COLUMNS", "300")
+    assert "● reproduced, ours 7 (real subset, quick)" in ppkit("claims")[1]
+    for name, verdict in (("then", "reproduced"), ("now", "refuted")):
+        (project.folder / "runs" / name).mkdir(parents=True)
+        run_folder.write_json(project.folder / "runs" / name / "run.json", {})
+        turned = [rows[0] | {"verdict": verdict, "alone": verdict}, *rows[1:]]
+        run_folder.write_json(
+            project.folder / "runs" / name / "claims.json", {"run": {}, "claims": turned}
+        )
+    code, said, _ = ppkit("claims", "now", "--diff", "then")
+    assert code == 0 and said.startswith("1 rows have another verdict than in then")
+    assert "✕ refuted" in said and "● reproduced, ours 14,312 (formula, quick)" in said
+    assert rows[1]["id"] not in said
     code, _, said = ppkit("claims", "--rows", "wu2021")
     assert code == 2 and "no row begins with 'wu2021': there are kanodia2020" in said
 

@@ -112,8 +112,10 @@ def folder(project):
         **row,
         "value": 18.506,
         "verdict": "reproduced",
+        "alone": "reproduced",
         "notebook": "01_a",
         "data": "formula",
+        "standing": "rerunnable",
         "profile": "quick",
     }
     run_folder.write_json(made.path / "claims" / "01_a.json", [decided])
@@ -150,6 +152,21 @@ def test_the_index_shows_the_rows_of_this_run_and_what_is_to_come_and_counts_the
     )
     assert ledger.titles()["wang2018"] in text and ledger.titles()["wu2020"] not in text
     assert 'data-kind="claim" data-verdict="reproduced" data-data="formula"' in text
+
+
+def test_the_index_shows_beside_a_row_what_the_reference_found_on_other_data(folder, project):
+    rows = run_folder.read_json(folder.path / "claims.json")["claims"]
+    real = {
+        "verdict": "refuted",
+        "alone": "refuted",
+        "data": "real: 9 rows",
+        "standing": "complete",
+    }
+    rows = [row | real if row["data"] else row for row in rows]
+    (project.folder / "figures").mkdir(exist_ok=True)
+    run_folder.write_json(project.folder / "figures" / "claims.json", {"run": {}, "claims": rows})
+    text = index.write(folder).read_text("utf-8")
+    assert "formula, quick<br>✕ refuted, ours 18.51 (real: 9 rows, quick)</td>" in text
 
 
 def test_the_index_leads_with_the_findings_that_the_run_has_rows_of(folder):

@@ -12,7 +12,18 @@ from types import SimpleNamespace
 import pytest
 
 from ppkit import measured
-from ppkit.runner import Refused, catalogue, key, pages, reason, reference, run, run_folder, worker
+from ppkit.runner import (
+    Refused,
+    catalogue,
+    key,
+    pages,
+    reason,
+    reference,
+    run,
+    run_folder,
+    tables,
+    worker,
+)
 from ppkit.runner.worker import Children
 
 RECORD = {
@@ -278,6 +289,37 @@ def test_the_reference_keeps_the_paper_profile_over_a_later_quick_run(project):
     target.unlink()
     reference.keep([paper.path.name])
     assert target.read_bytes() == first and str(project.folder).encode() not in first
+
+
+def test_a_stand_in_run_and_a_real_run_make_one_reference_with_both_verdicts(project):
+    runs = [finished(project, value, "quick") for value in (18.5, 7.0)]
+    real = dict(data="real subset: 4 of 9 rows", standing="partial", possible=["not reproduced"])
+    real |= dict(verdict="not reproduced", alone="not reproduced")
+    for one, found in zip(runs, (dict(possible=["reproduced"]), real)):
+        [row] = run_folder.read_json(one.path / "claims" / "01_a.json")
+        run_folder.write_json(one.path / "claims" / "01_a.json", [row | found])
+        one.close()
+    about = run_folder.read_json(runs[1].path / "figures" / "fig.json")
+    about["data"] = "creditcard real subset: 4 of 9 rows"
+    run_folder.write_json(runs[1].path / "figures" / "fig.json", about)
+    (runs[1].path / "figures" / "fig.png").write_bytes(b"real rows")
+    target, _ = reference.keep([one.path.name for one in runs])
+    [row] = [row for row in run_folder.read_json(target)["claims"] if row["data"]]
+    assert (row["verdict"], row["value"], row["run"]) == (
+        "depends on the data",
+        18.5,
+        runs[0].path.name,
+    )
+    [other] = row["also"]
+    assert (other["alone"], other["value"], other["run"]) == (
+        "not reproduced",
+        7.0,
+        runs[1].path.name,
+    )
+    assert (project.folder / "figures" / "fig.png").read_bytes() == b"png"  # the stand-in's
+    alone = finished(project, 18.5, "quick").path.name
+    [shown] = [row for row in tables.beside_reference(tables._rows(alone)) if row["data"]]
+    assert [one["run"] for one in shown["also"]] == [runs[1].path.name]
 
 
 def test_what_a_run_measured_becomes_the_reference_with_its_machine(project, monkeypatch):
