@@ -3,6 +3,7 @@
 import pytest
 
 from ppkit.runner import Refused, catalogue
+from ppkit.runner.environment import for_kernel
 
 
 def test_parameters_are_the_literals_of_the_tagged_cell(project):
@@ -29,6 +30,17 @@ def test_a_parameter_goes_only_where_it_exists_and_takes_the_type_of_its_default
     available = catalogue.assign(chosen, profile="quick", source="available", given=[])
     assert available["02_b"] == {"SOURCE": "auto"}
     assert "SOURCE" not in catalogue.assign(chosen, profile="quick", source=None, given=[])["02_b"]
+
+
+@pytest.mark.parametrize(
+    "source, said",
+    [("available", None), ("real", "real"), ("standin", "standin"), (None, "standin")],
+)
+def test_available_data_is_taken_whatever_the_environment_says(
+    project, tmp_path, monkeypatch, source, said
+):
+    monkeypatch.setenv("PPKIT_SOURCE", "standin")
+    assert for_kernel(tmp_path, threads=1, source=source).get("PPKIT_SOURCE") == said
 
 
 def test_an_int_is_not_a_bool_and_a_float_is_not_an_int(project):
