@@ -208,8 +208,8 @@ class Ledger:
         data: a Dataset from `load`, or FORMULA.  against: what the paper claims, if it is computed
         and not printed.
         proven: an upper bound that holds by proof (claim_fails_if_attained).
-        positives: positives in the test set; under 100 the interval decides and `halfwidth` must be
-        given.
+        positives: positives in the test set; under 100 `halfwidth` must be given and the interval
+        decides: where it holds more than one verdict (`rules.possible`), the row is undecided.
         needs: rows of data that this row takes, None for what the ledger was told; with fewer the
         verdict is "not tried: needs N rows".
         Returns the row; its repr is one line.
@@ -250,15 +250,9 @@ class Ledger:
         short = data is not FORMULA and data.n_rows < needs
         untried = rules.Outcome(f"{rules.NOT_TRIED}: needs {needs:,} rows", None)
         outcome = untried if short else decide(evidence)
-        if (
-            few
-            and not short
-            and outcome.verdict
-            != decide(replace(evidence, halfwidth=-halfwidth)).verdict
-            == rules.REPRODUCED
-        ):
-            outcome = replace(outcome, verdict=f"{rules.UNDECIDED}: {positives} positives", why="")
         possible = rules.possible(name, evidence, halfwidth) if name and not short else None
+        if few and len(possible or ()) > 1:
+            outcome = replace(outcome, verdict=f"{rules.UNDECIDED}: {positives} positives", why="")
         alone, why = outcome.verdict, [outcome.why]
         if claim.kind == "check":
             alone = rules.PASSED if alone == rules.REPRODUCED else rules.FAILED

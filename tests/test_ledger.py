@@ -300,6 +300,9 @@ def test_few_positives_are_decided_by_their_interval_and_say_so(book):
         "not reproduced",
     )
     assert "66 positives: decided by the interval" in unsure.note
+    scattered = [0.05, -0.04, -0.01]  # no result, and no verdict either: the interval holds both
+    row = book.record("headline.improves", scattered, data=FORMULA, positives=66, halfwidth=0.06)
+    assert row.verdict == "undecided: 66 positives"
 
 
 @pytest.mark.parametrize(
