@@ -115,7 +115,7 @@ class Row(Statement):
     """One decided (or not tried) claim, as it stands in claims.json.
 
     verdict: what `decided` says of all its data.  alone: what the rule says of `data` alone.
-    possible: the verdicts in its interval, None where that is not known.  standing: of the data.
+    possible: the verdicts in its interval, none where that is not known.  standing: of the data.
     also: what was found on other data, the same fields but for the statement, rule and verdict.
     """
 
@@ -124,7 +124,7 @@ class Row(Statement):
     rule: str | None = None
     verdict: str = rules.NOT_TRIED
     alone: str = rules.NOT_TRIED
-    possible: list | None = None
+    possible: list = field(default_factory=list)
     data: str | None = None
     standing: str | None = None
     profile: str | None = None
@@ -250,8 +250,10 @@ class Ledger:
         short = data is not FORMULA and data.n_rows < needs
         untried = rules.Outcome(f"{rules.NOT_TRIED}: needs {needs:,} rows", None)
         outcome = untried if short else decide(evidence)
-        possible = rules.possible(name, evidence, halfwidth) if name and not short else None
-        if few and len(possible or ()) > 1:
+        by_rows, by_seeds = (
+            rules.possible(None if short else name, evidence, width) for width in (halfwidth, 0.0)
+        )
+        if few and len(by_rows) > 1:
             outcome = replace(outcome, verdict=f"{rules.UNDECIDED}: {positives} positives", why="")
         alone, why = outcome.verdict, [outcome.why]
         if claim.kind == "check":
@@ -273,7 +275,7 @@ class Ledger:
             value=outcome.value,
             spread=outcome.spread,
             alone=alone,
-            possible=possible,
+            possible=sorted({*by_rows, *by_seeds}),  # the wider interval
             data=data.source,
             standing=data.standing,
             profile=self.profile,
@@ -374,7 +376,7 @@ def decided(claim: Claim, results: list[dict]) -> dict:
     - A claim "depends on the data", whichever way it turns, if real rows that do not decide give
       another verdict in the same profile, and neither interval holds the verdict of the other.
     - If they give another verdict and the interval of one of the two is not known (`rules.possible`
-      is None), nobody can tell chance from the data: the claim is undecided, so that neither
+      is empty), nobody can tell chance from the data: the claim is undecided, so that neither
       verdict has credit. This takes a single number for as uncertain as it may be.
     - Otherwise the deciding verdict stands, and the other is shown beside it.
 
@@ -390,9 +392,9 @@ def decided(claim: Claim, results: list[dict]) -> dict:
         other, intervals = rules.plain(one["alone"]), (first["possible"], one["possible"])
         if mine == other or {mine, other} & {rules.UNDECIDED, rules.NOT_TRIED}:
             continue
-        if None not in intervals and other not in intervals[0] and mine not in intervals[1]:
+        if all(intervals) and other not in intervals[0] and mine not in intervals[1]:
             verdict = OTHER_DATA
-        elif None in intervals and not claim.open:
+        elif not all(intervals) and not claim.open:
             verdict = f"{rules.UNDECIDED}: other data say otherwise, and no interval is known"
     return {**first, "verdict": verdict, "also": also}
 
@@ -421,7 +423,7 @@ def beside(row: dict) -> list[str]:
     said = []
     for one in row["also"]:
         verdict, mine = one["alone"], rules.plain(row["alone"])
-        if rules.plain(verdict) != mine and mine in (one["possible"] or ()):
+        if rules.plain(verdict) != mine and mine in one["possible"]:
             verdict = f"{rules.UNDECIDED} ({verdict})"
         parts = f"{symbol(verdict)} {verdict}", ours(one) and f"ours {ours(one)}"
         said.append(f"{', '.join(filter(None, parts))} ({one['data']}, {one['profile']})")

@@ -211,15 +211,16 @@ RULES = {
 }
 
 
-def possible(name: str, evidence: Evidence, halfwidth: float = 0.0) -> list[str] | None:
+def possible(name: str | None, evidence: Evidence, halfwidth: float = 0.0) -> list[str]:
     """The plain verdicts that a rule gives somewhere in the 95% interval of what was measured.
 
-    name: of the rule.  halfwidth: of the interval of one value, 0 where none was computed.
-    The interval is the wider one of that and of Student's for the mean over seeds; a slope has its
-    own.  Within it only the mean counts, so that seeds which disagree make nothing firm.  In an
-    ordering every step may be off by as much, all in one direction.
-    Returns None where no interval is known: one number without a half-width, exact or not, and
-    rules whose values are points and not seeds (digits, flat, bound, claim_fails_if_attained).
+    name: of the rule, None for none.  halfwidth: of the interval of one value; 0 takes Student's
+    for the mean over seeds.  A slope has its own.  Within the interval only the mean counts, so
+    that seeds which disagree make nothing firm.  In an ordering every step may be off by as much,
+    all in one direction.
+    Returns an empty list where no interval is known: one number without a half-width, exact or
+    not, and rules whose values are points and not seeds (digits, flat, bound,
+    claim_fails_if_attained).
     """
     if name == "slope":
         value, _, high = _fitted(evidence.values)
@@ -236,9 +237,9 @@ def possible(name: str, evidence: Evidence, halfwidth: float = 0.0) -> list[str]
         mean, width = _interval(evidence.values, halfwidth)
         moved = lambda by: mean + by
     else:
-        return None
+        width = None
     if width is None:
-        return None
+        return []
     shifted = (replace(evidence, values=moved(by)) for by in width * np.linspace(-1, 1, 101))
     found = {
         plain(RULES[name](replace(one, halfwidth=0.0)).verdict) for one in (evidence, *shifted)
@@ -311,12 +312,12 @@ def _fitted(values: dict) -> tuple[float, float, float]:
 
 def _interval(values, halfwidth: float) -> tuple[float, float | None]:
     seeds = _seeds(values)
-    if seeds.size == 1:
-        return float(seeds[0]), halfwidth or None
+    if halfwidth or seeds.size == 1:
+        return float(seeds.mean()), halfwidth or None
     from scipy import special  # as stats, slow to import
 
     student = special.stdtrit(seeds.size - 1, 0.975) * seeds.std(ddof=1) / np.sqrt(seeds.size)
-    return float(seeds.mean()), max(halfwidth, float(student))
+    return float(seeds.mean()), float(student)
 
 
 def _spread(seeds: np.ndarray) -> float | None:

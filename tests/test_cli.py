@@ -121,7 +121,7 @@ def test_claims_of_a_run_are_listed_and_counted(ppkit, project, monkeypatch):
     assert {line.split()[0] for line in said.splitlines() if "2020." in line} == {
         row["id"] for row in rows if row["id"].startswith("wu2020.psi")
     }
-    other = {"alone": "reproduced", "possible": None, "standing": "partial", "spread": None}
+    other = {"alone": "reproduced", "possible": [], "standing": "partial", "spread": None}
     rows[0]["also"] = [other | {"value": 7.0, "data": "real subset", "profile": "quick"}]
     run_folder.write_json(project.folder / "figures" / "claims.json", {"run": {}, "claims": rows})
     monkeypatch.setenv("COLUMNS", "300")

@@ -17,8 +17,8 @@ YES, NO, ALMOST = "reproduced", "not reproduced", "direction only"
 
 
 def found(alone, standing="rerunnable", possible=(), profile="quick", **more):
-    """What was found on one source; possible: None or the verdicts beside its own."""
-    interval = None if possible is None else [rules.plain(alone), *possible]
+    """What was found on one source; possible: the verdicts beside its own, None if unknown."""
+    interval = [] if possible is None else [rules.plain(alone), *possible]
     said = dict(value=0.5, spread=None, data=standing, notebook="n", note="")
     return dict(alone=alone, possible=interval, standing=standing, profile=profile) | said | more
 
@@ -150,7 +150,7 @@ class TestRecord:
     def test_seeds_leave_an_interval_and_one_number_leaves_none(self, book):
         one = book.record("lending.pca", 9.0, data=ledger.FORMULA)
         several = book.record("lending.pca", [9.0, 9.1], data=ledger.FORMULA)
-        assert one.possible is None and several.possible == ["reproduced"]
+        assert one.possible == [] and several.possible == ["reproduced"]
 
 
 def possible(name, values, halfwidth=0.0, **options):
@@ -173,10 +173,15 @@ def test_seeds_that_disagree_make_nothing_firm():
     assert possible("at_least", seeds, at_least=0.05) == [YES, ALMOST, NO]
 
 
-def test_the_wider_of_two_intervals_counts():
+def test_a_half_width_comes_before_the_seeds_and_a_row_keeps_what_either_leaves_open():
     assert possible("at_most", [0.1, 0.1], 0.5, at_most=0.4) == [YES, NO]
-    assert possible("at_most", [0.1, 0.1], 0.2, at_most=0.4) == [YES]
+    assert possible("at_most", [0.1, 0.3], 0.05, at_most=0.4) == [YES]
+    assert possible("at_most", [0.1, 0.3], at_most=0.4) == [YES, NO]
     assert possible("at_most", 0.1, 0.5, at_most=0.4) == [YES, NO]
+    book = ledger.Ledger("wang2018", notebook="n", profile="quick")
+    few = dict(data=ledger.FORMULA, positives=66, halfwidth=0.01)
+    row = book.record("headline.improves", [0.3, 0.1], **few)
+    assert (row.alone, row.possible) == (YES, [ALMOST, NO, YES])  # 66 frauds decide, seeds doubt
 
 
 def test_within_may_be_missed_on_either_side():
@@ -192,7 +197,7 @@ def test_an_ordering_may_be_off_at_every_step():
     swapped = dict(ordering=["a", "c", "b"], slack=0.0)
     assert possible("ordering", arms, 0.01, **swapped) == [ALMOST]
     assert possible("ordering", arms, 0.08, **swapped) == [YES, ALMOST, NO]
-    assert possible("ordering", {arm: of[0] for arm, of in arms.items()}, **asked) is None
+    assert possible("ordering", {arm: of[0] for arm, of in arms.items()}, **asked) == []
 
 
 def test_a_slope_has_its_own_interval():
@@ -204,11 +209,11 @@ def test_a_slope_has_its_own_interval():
 
 
 def test_no_interval_is_known_of_one_number_or_of_points():
-    assert possible("at_least", 0.3, at_least=0.5) is None
-    assert possible("flat", [0.1, 0.2], 0.1, flat={"spread": 1}) is None
-    assert rules.possible("digits", Evidence(0.9, printed="0.90")) is None
-    assert rules.possible("bound", Evidence([0.1, 0.2], against=0.3)) is None
-    assert rules.possible("claim_fails_if_attained", Evidence(0.1, against=0.3)) is None
+    assert possible("at_least", 0.3, at_least=0.5) == []
+    assert possible("flat", [0.1, 0.2], 0.1, flat={"spread": 1}) == []
+    assert rules.possible("digits", Evidence(0.9, printed="0.90")) == []
+    assert rules.possible("bound", Evidence([0.1, 0.2], against=0.3)) == []
+    assert rules.possible("claim_fails_if_attained", Evidence(0.1, against=0.3)) == []
 
 
 @pytest.mark.parametrize(
