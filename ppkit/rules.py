@@ -216,8 +216,8 @@ def possible(name: str | None, evidence: Evidence, halfwidth: float = 0.0) -> li
 
     name: of the rule, None for none.  halfwidth: of the interval of one value; 0 takes Student's
     for the mean over seeds.  A slope has its own.  Within the interval only the mean counts, so
-    that seeds which disagree make nothing firm.  In an ordering every step may be off by as much,
-    all in one direction.
+    that seeds which disagree make nothing firm; a verdict between two possible ones is possible.
+    In an ordering every step may be off by as much, all in one direction.
     Returns an empty list where no interval is known: one number without a half-width, exact or
     not, and rules whose values are points and not seeds (digits, flat, bound,
     claim_fails_if_attained).
@@ -241,10 +241,11 @@ def possible(name: str | None, evidence: Evidence, halfwidth: float = 0.0) -> li
     if width is None:
         return []
     shifted = (replace(evidence, values=moved(by)) for by in width * np.linspace(-1, 1, 101))
-    found = {
-        plain(RULES[name](replace(one, halfwidth=0.0)).verdict) for one in (evidence, *shifted)
-    }
-    return [verdict for verdict in VERDICTS if verdict in found]
+    places = sorted(
+        VERDICTS.index(plain(RULES[name](replace(one, halfwidth=0.0)).verdict))
+        for one in (evidence, *shifted)
+    )
+    return list(VERDICTS[places[0] : places[-1] + 1])
 
 
 def plain(verdict: str) -> str:
