@@ -27,7 +27,7 @@ def test_scoreboard_counts_and_names_the_data():
     )
     on = "formula, paper profile; simulated, paper profile"
     assert last == f"| wang2018 | 1 | 1 | {len(rows) - 2} | 1 | {on} |"
-    assert "on other data: 0 claims" in twice and "**0 depend on the data**" in twice
+    assert "on other data: 0;" in twice and "**depend on the data: 0**" in twice
 
 
 def test_the_scoreboard_says_how_many_rows_depend_on_the_data():
@@ -37,7 +37,10 @@ def test_the_scoreboard_says_how_many_rows_depend_on_the_data():
         alone = verdict.replace("depends on the data", "reproduced")
         row |= {"verdict": verdict, "alone": alone, "data": "stand-in", "also": [other]}
     said = tables.scoreboard(rows).splitlines()[-1]
-    assert "3 claims, 1 of them alike. **1 depend on the data**; in the other 1 " in said
+    assert (
+        "on other data: 3; alike: 1; **depend on the data: 1**; left open" in said
+        and said.endswith(": 1.")
+    )
 
 
 def test_findings_and_rows_say_what_they_rest_on():
