@@ -144,8 +144,8 @@ def scoreboard(rows: list[dict]) -> str:
     turned = sum(rules.plain(row["verdict"]) == rules.DEPENDS for row in twice)
     return (
         f"{_markdown(('paper', *heads), (map(str, line) for line in counts.itertuples()))}\n\n"
-        f"Claims decided a second time, on other data: {len(twice)}; alike: {same}; **depend on the "
-        f"data: {turned}**; left open by an interval, or by too few rows: "
+        f"Claims decided a second time, on other data: {len(twice)}; alike: {same}; **depend on "
+        f"the data: {turned}**; left open by an interval, or by too few rows: "
         f"{len(twice) - same - turned}."
     )
 
