@@ -13,6 +13,8 @@ can give.
 All functions broadcast over their arguments as numpy does.
 """
 
+import bisect
+
 import numpy as np
 from scipy.special import owens_t
 
@@ -136,16 +138,14 @@ def rounds_until(
     if not (np.isfinite(error) and error > 0 and bias_grad != 0):
         raise ValueError(f"error must be > 0 and bias_grad not 0, got {error} and {bias_grad}")
     law = {"value": value, "bias_grad": bias_grad, "noise_scale": noise_scale}
+
+    def reached(n_rounds):
+        return error_cdf(error, n_rounds=n_rounds, **law)
+
     high = 1
-    while error_cdf(error, n_rounds=high, **law) < _chance(p):
+    while reached(high) < _chance(p):
         high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (
-            (low, middle) if error_cdf(error, n_rounds=middle, **law) >= p else (middle, high)
-        )
-    return high
+    return bisect.bisect_left(range(high), p, lo=high // 2 + 1, key=reached)
 
 
 def _bisect(reached, low: float, high: float, shape: tuple[int, ...]) -> np.ndarray:

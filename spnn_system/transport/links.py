@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 
 from spnn_system.transport.frames import Frame
-from spnn_system.transport.shaping import Clock, TokenBucket, paced
+from spnn_system.transport.shaping import TokenBucket, WallClock, paced
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0  # seconds between two tries to reach a role
 _FINAL = {
@@ -85,7 +85,7 @@ class Outgoing:
         bandwidth: float,
         timeout: float,
         stopped: threading.Event,
-        clock: Clock,
+        clock: WallClock,
         sent: Callable[[dict], None],
         failed: Callable[[LinkError], None],
     ):

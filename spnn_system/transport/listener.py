@@ -17,7 +17,7 @@ from spnn_system.transport.admission import Admission, Identity
 from spnn_system.transport.frames import Frame, Head, Malformed
 from spnn_system.transport.handshakes import Handshakes
 from spnn_system.transport.links import Inbox, Incoming, LinkError
-from spnn_system.transport.shaping import Clock
+from spnn_system.transport.shaping import WallClock
 
 SERVICE, SESSION = "ppkit.spnn", "ppkit-session"
 CUT_SECONDS = 0.25  # in which gRPC says that a stream which brings no more was cut
@@ -96,7 +96,7 @@ class Listener:
         inbox: Inbox,
         admission: Admission,
         latency: float,
-        clock: Clock,
+        clock: WallClock,
         record: BinaryIO | None,
         log: Callable[[dict], None],
         failed: Callable[[OSError], None],
