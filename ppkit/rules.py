@@ -141,11 +141,6 @@ def slope(evidence: Evidence) -> Outcome:
 
     points = np.array([float(point) for point in evidence.values])
     means = np.array([_seeds(runs).mean() for runs in evidence.values.values()])
-    if points.size < 3 or (points <= 0).any() or (means <= 0).any():
-        raise ValueError(
-            "a slope needs three points or more, points and means > 0, "
-            f"got points {points} and means {means}"
-        )
     value, low, high = fitted_slope(points, means)
     at, tolerance, halfwidth = evidence.options["at"], evidence.options["abs"], high - value
     why = f"95% interval {low:.2f} to {high:.2f}"

@@ -210,7 +210,7 @@ def test_a_line_that_bends_or_a_wide_interval_is_no_slope():
 )
 def test_a_slope_needs_three_points_above_zero(values):
     with pytest.raises(
-        ValueError, match="a slope needs three points or more, points and means > 0"
+        ValueError, match="a slope needs three points or more|means of runs must be > 0"
     ):
         rules.slope(Evidence(values, options={"at": -2, "abs": 0.1}))
 

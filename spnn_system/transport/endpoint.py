@@ -17,7 +17,6 @@ import grpc
 from spnn_system.transport import certificates as certs
 from spnn_system.transport import frames
 from spnn_system.transport.admission import Admission, Identity
-from spnn_system.transport.frames import Frame
 from spnn_system.transport.links import (
     Inbox,
     LinkError,
@@ -146,7 +145,9 @@ class Endpoint:
         with self._sending:
             self.check()
             link = self._outgoing.get(receiver) or self._link(receiver)
-            frame = Frame(self.run, self.me, receiver, link.number, step, phase, name, payload)
+            frame = frames.Frame(
+                self.run, self.me, receiver, link.number, step, phase, name, payload
+            )
             parts = frames.pieces(frame, piece_bytes(self._bandwidth))
             head = frames.opening(parts[0])
             with self._change:
@@ -266,7 +267,7 @@ class Endpoint:
         with self._sending:
             self._calls += 1
             request = frames.pack(
-                Frame(self.run, self.me, receiver, self._calls, 0, "control", method, body)
+                frames.Frame(self.run, self.me, receiver, self._calls, 0, "control", method, body)
             )
             ask = self._channel(receiver).unary_unary(f"/{SERVICE}/Call")
         deadline, pauses, problem = self._clock.now() + timeout, growing_pauses(), None
