@@ -105,7 +105,7 @@ class _Machines(contextlib.AbstractContextManager):
         self.log = self.home / f"{what}.log"
         with open(self.log, "w") as said:
             return subprocess.Popen(
-                [sys.executable, "-m", "dask", what, "--no-dashboard", *options],
+                [sys.executable, "-P", "-m", "dask", what, "--no-dashboard", *options],
                 env=_environment(self.home),
                 stdout=said,
                 stderr=said,

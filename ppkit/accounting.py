@@ -9,6 +9,7 @@ directions. Log-moments are K(alpha) = (alpha - 1) D_alpha = ln E_Q[(P / Q)^alph
 convex in alpha, 0 at alpha = 1, and they add up over rounds.
 """
 
+import bisect
 import functools
 import math
 from collections.abc import Callable
@@ -297,17 +298,10 @@ def rounds_within(total: float, *, epsilon: float, at_most: int = 10**6, **setti
     """
     must_be("a finite number > 0", total=total)
 
-    def fits(n_rounds):
-        return valid_budget(epsilon, n_rounds=n_rounds, **settings).epsilon <= total
+    def spent(n_rounds):
+        return valid_budget(epsilon, n_rounds=n_rounds, **settings).epsilon
 
-    good, bad = 0, 1
-    while bad <= at_most and fits(bad):
-        good, bad = bad, 2 * bad
-    bad = min(bad, at_most + 1)
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        good, bad = (middle, bad) if fits(middle) else (good, middle)
-    return good
+    return bisect.bisect_right(range(1, at_most + 1), total, key=spent)
 
 
 def sentence(budget: Budget, *, unit: str = "transaction") -> str:

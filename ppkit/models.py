@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import torch
 from torch import nn
-from torch.nn import functional
 
 from ppkit.refusals import one_of
 
@@ -113,5 +112,5 @@ def classification_loss(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     0.6931
     """
     if logits.shape[1] == 1:
-        return functional.binary_cross_entropy_with_logits(logits[:, 0], y.to(logits.dtype))
-    return functional.cross_entropy(logits, y if y.is_floating_point() else y.long())
+        return nn.functional.binary_cross_entropy_with_logits(logits[:, 0], y.to(logits.dtype))
+    return nn.functional.cross_entropy(logits, y if y.is_floating_point() else y.long())

@@ -12,12 +12,21 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from spnn_system.settings import SECTIONS, Holder, Model, Network, Protocol, Role, Training, section
+from spnn_system.settings import (
+    SECTIONS,
+    Holder,
+    Model,
+    Network,
+    Protocol,
+    Role,
+    Run,
+    Training,
+    section,
+)
 from spnn_system.transport import addresses
 
 NOT_HOLDERS = ("coordinator", "server", "dealer")
 SECURE_KEY_BITS = 2048
-_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,15 +157,9 @@ def _in_words(error: tomllib.TOMLDecodeError, text: str) -> str:
 
 
 def _config(path: Path, read: dict) -> Config:
-    known = ("run", "folder", "source", *SECTIONS, *NOT_HOLDERS, "holder")
-    for key in read:
-        if key not in known:
-            raise ValueError(f"unknown key {key!r}: there are {', '.join(known)}")
-    run, source, folder = _top(read, "run"), _top(read, "source"), _top(read, "folder", "run")
-    if not _RUN.fullmatch(run):
-        raise ValueError(f"run must be letters, digits, '.', '-' and '_', at most 64, got {run!r}")
+    top = section(Run, read, "the config", (*SECTIONS, *NOT_HOLDERS, "holder"))
     parts = {
-        name: section(kind, _table(read, name), f"[{name}]") for name, kind in SECTIONS.items()
+        name: section(kind, read.get(name, {}), f"[{name}]") for name, kind in SECTIONS.items()
     }
     network, protocol, model = (
         parts["network"],
@@ -178,7 +181,7 @@ def _config(path: Path, read: dict) -> Config:
                 "address"
             )
         if role in read:
-            served = section(Role, _table(read, role), f"[{role}]")
+            served = section(Role, read[role], f"[{role}]")
             where |= {role: served.address} if is_needed else {}
     where |= {holder.name: holder.address for holder in holders}
     _check(where)
@@ -186,9 +189,9 @@ def _config(path: Path, read: dict) -> Config:
     return Config(
         path=path,
         typed=typed,
-        run=run,
-        folder=path.parent / folder,
-        source=source,
+        run=top.run,
+        folder=path.parent / top.folder,
+        source=top.source,
         network=network,
         protocol=protocol,
         model=model,
@@ -196,21 +199,6 @@ def _config(path: Path, read: dict) -> Config:
         addresses=where,
         holders=holders,
     )
-
-
-def _top(read: dict, key: str, default: str | None = None) -> str:
-    if key not in read and default is None:
-        raise ValueError(f"there is no key {key}: it must be text")
-    value = read.get(key, default)
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{key} must be text, got {value!r}")
-    return value
-
-
-def _table(read: dict, name: str) -> dict:
-    if not isinstance(table := read.get(name, {}), dict):
-        raise ValueError(f"[{name}] must be a table of keys, got {table!r}")
-    return table
 
 
 def _protocol(protocol: Protocol) -> Protocol:

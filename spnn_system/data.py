@@ -5,6 +5,7 @@ anything starts.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -68,11 +69,7 @@ def ids_digest(ids: Sequence[str]) -> str:
     Whoever can guess all ids can check the guess: it is for holders, who have the ids, and not for
     the coordinator.
     """
-    digest = hashlib.sha256()
-    for text in ids:
-        encoded = text.encode()
-        digest.update(len(encoded).to_bytes(8, "big") + encoded)
-    return digest.hexdigest()
+    return hashlib.sha256(json.dumps(list(ids)).encode()).hexdigest()
 
 
 def data_digest(X: torch.Tensor, y: torch.Tensor | None, ids: Sequence[str]) -> str:

@@ -9,10 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
 
 import pandas as pd
 import psutil
@@ -165,7 +164,7 @@ def run(
     return Result(code, sentence, config, roles, messages, _read(metrics), seconds)
 
 
-class _Roles:
+class _Roles(AbstractContextManager):
     """The processes by role. Leaving the block ends those that still run."""
 
     def __init__(self, config: Config, path: str, roles: Sequence[str], *, resume: bool):
@@ -175,9 +174,6 @@ class _Roles:
         self._running: dict[str, subprocess.Popen] = {}
         self._codes: dict[str, int] = {}
         self._cut_off: list[str] = []
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_) -> None:
         end(psutil.Process(role.pid) for role in self._running.values() if role.poll() is None)

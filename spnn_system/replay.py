@@ -9,7 +9,6 @@ computes anything here.
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Barrier
 from time import perf_counter
@@ -28,14 +27,6 @@ PATIENCE = 30.0
 # bits per second that a link without shaping has at least
 FAST = 1e9
 _OPEN, _RUN = "open the link", "replay"
-
-
-@dataclass(frozen=True, slots=True)
-class _Round:
-    """What one party does in a round: it sends all, then waits for all."""
-
-    sends: list[tuple[str, str, int, int]]  # receiver, name, bytes, step
-    waits: list[tuple[str, str, int]]  # sender, name, step
 
 
 def replay(
@@ -90,24 +81,26 @@ def replay(
     return max(ended) - min(begun)
 
 
-def _plans(rows: pd.DataFrame) -> dict[str, list[_Round]]:
-    """What every party does, round by round."""
+def _plans(rows: pd.DataFrame) -> dict[str, list[tuple[list, list]]]:
+    """What every party does, round by round: it sends all (receiver, name, bytes, step), then waits
+    for all (sender, name, step).
+    """
     parties = dict.fromkeys([*rows["sender"], *rows["receiver"]])
-    plans: dict[str, list[_Round]] = {party: [] for party in parties}
+    plans = {party: [] for party in parties}
     for _, messages in rows.groupby("round"):
-        now = {party: _Round([], []) for party in parties}
+        now = {party: ([], []) for party in parties}
         for m in messages.itertuples():
-            now[m.sender].sends.append((m.receiver, m.name, int(m.n_bytes), int(m.step)))
-            now[m.receiver].waits.append((m.sender, m.name, int(m.step)))
-        for party, mine in now.items():
-            if mine.sends or mine.waits:
-                plans[party].append(mine)
+            now[m.sender][0].append((m.receiver, m.name, int(m.n_bytes), int(m.step)))
+            now[m.receiver][1].append((m.sender, m.name, int(m.step)))
+        for party, (sends, waits) in now.items():
+            if sends or waits:
+                plans[party].append((sends, waits))
     return plans
 
 
 def _play(
     me: str,
-    plan: list[_Round],
+    plan: list[tuple[list, list]],
     ends: Mapping[str, Endpoint],
     ready: Barrier,
     failures: list[BaseException],
@@ -119,17 +112,17 @@ def _play(
     """
     end = ends[me]
     try:
-        for receiver in dict.fromkeys(receiver for mine in plan for receiver, *_ in mine.sends):
+        for receiver in dict.fromkeys(receiver for sends, _ in plan for receiver, *_ in sends):
             end.send(receiver, _OPEN, b"", step=0)
-        for sender in dict.fromkeys(sender for mine in plan for sender, *_ in mine.waits):
+        for sender in dict.fromkeys(sender for _, waits in plan for sender, *_ in waits):
             end.receive(sender, _OPEN, step=0)
         end.flush()
         ready.wait()
         begun = perf_counter()
-        for mine in plan:
-            for receiver, name, n_bytes, step in mine.sends:
+        for sends, waits in plan:
+            for receiver, name, n_bytes, step in sends:
                 end.send(receiver, name, bytes(n_bytes), step=step)
-            for sender, name, step in mine.waits:
+            for sender, name, step in waits:
                 end.receive(sender, name, step=step)
         ended = perf_counter()
         end.flush()

@@ -4,6 +4,7 @@ out.
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ FORMS = ("lean", "published")
 ACTIVATIONS = ("sigmoid", "relu", "piecewise")
 TEACHING_KEY_BITS = 64
 _RATE = re.compile(r"(\d+(?:\.\d+)?) ?(bps|Kbps|Mbps|Gbps)")
+_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 
 
@@ -71,6 +73,18 @@ def bits_per_second(value: float | str) -> float:
         return float(value)
     number, unit = _RATE.fullmatch(value.strip()).groups()
     return float(number) * {"bps": 1.0, "Kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9}[unit]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """The keys above all tables.  folder: of the run's parts.  source: where the rows come from."""
+
+    run: str = _setting(
+        "letters, digits, '.', '-' and '_', at most 64",
+        lambda value: isinstance(value, str) and _RUN.fullmatch(value),
+    )
+    folder: Path = _setting("text", _text, "run", Path)
+    source: str = _setting("text", _text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,18 +287,23 @@ class Holder:
 SECTIONS = {"network": Network, "protocol": Protocol, "model": Model, "training": Training}
 
 
-def section(kind: type, given: dict, title: str):
+def section(kind: type, given: dict, title: str, others: Sequence[str] = ()):
     """One table as its dataclass.  ValueError for the first key that is unknown or missing, or
     value that is not accepted.
+
+    others: keys that may stand there too, and are read elsewhere.
 
     >>> section(Role, {"address": 7}, "[server]")
     Traceback (most recent call last):
     ValueError: [server] address must be host:port, got 7
     """
+    if not isinstance(given, dict):
+        raise ValueError(f"{title} must be a table of keys, got {given!r}")
     settings, values = {f.name: f.metadata for f in fields(kind)}, {}
     for key in given:
-        if key not in settings:
-            raise ValueError(f"{title} has no key {key!r}: there are {', '.join(settings)}")
+        if key not in (*settings, *others):
+            known = ", ".join((*settings, *others))
+            raise ValueError(f"{title} has no key {key!r}: there are {known}")
     for key, about in settings.items():
         if key not in given:
             if about["required"]:

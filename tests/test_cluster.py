@@ -4,6 +4,7 @@ shared disk."""
 import datetime
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -42,7 +43,7 @@ class Cluster:
         found = until(lambda: re.search(r"Scheduler at: +(t\w+://[\d.]+:\d+)", log.read_text()))
         self.address = found[1]
 
-    def _started(self, what: str, *options: str, **environment: str) -> subprocess.Popen:
+    def _started(self, what: str, *options: str, disk=None, **environment) -> subprocess.Popen:
         name = f"{what}{len(self.workers) or ''}"
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PPKIT_")}
         with open(self.folder / f"{name}.log", "w") as log:
@@ -52,19 +53,22 @@ class Cluster:
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
+                preexec_fn=disk
+                and (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (disk, disk))),
             )
 
-    def add(self, project, *, nanny: bool = False) -> subprocess.Popen:
-        """A worker in a copy of the project, as on another machine."""
+    def add(self, project, *, nanny: bool = False, disk: int | None = None) -> subprocess.Popen:
+        """A worker in a copy of the project, as on another machine.  disk: bytes that a file there
+        may have, as if no more were left."""
         home = self.folder / f"clone{len(self.workers)}"
         shutil.copytree(project.folder, home, ignore=shutil.ignore_patterns("runs"))
         self.workers.append(None)
         kept = "--nanny" if nanny else "--no-nanny"
         options = ("--nthreads=1", kept, f"--local-directory={home / 'dask'}")
         name = f"--name=number-{len(self.workers)}"
-        self.workers[-1] = self._started(
-            "worker", self.address, name, *options, PPKIT_HOME=str(home), PPKIT_SOURCE="standin"
-        )
+        here = {"PPKIT_HOME": str(home), "PPKIT_SOURCE": "standin"}
+        started = self._started("worker", self.address, name, *options, disk=disk, **here)
+        self.workers[-1] = started
         return self.workers[-1]
 
     def end(self) -> None:
@@ -250,3 +254,21 @@ def test_a_point_that_ends_its_workers_is_given_up_and_the_others_are_done(proje
     assert running.returncode == 1
     assert f"0001 failed before its first cell: {cluster.LOST_AT_MOST + 1} workers ended" in said
     assert list(table(project).status) == ["done", "failed", "done"]
+
+
+def test_a_point_that_a_worker_has_no_room_for_fails_alone_and_is_done_elsewhere(project, machines):
+    large = "if SEED == 1:\n    print('x' * 4_000_000)"
+    project.add("01_grid", RECORDS, large, parameters=PARAMETERS)
+    full = machines.add(project, disk=3_000_000)
+    asked = ("--grid", "SEED=0..2", "--scheduler", machines.address)
+    running = started(project, *asked)
+    said = running.communicate(timeout=FAR)[0]
+    assert running.returncode == 1, said
+    assert re.search(r"0001 failed .*could not write the run's files: File too large", said)
+    assert list(table(project).status) == ["done", "failed", "done"]
+    assert not kernels(str(machines.folder))
+    full.kill()
+    machines.add(project)
+    said = started(project, *asked).communicate(timeout=FAR)[0]
+    assert "2 of 3 points are there" in said
+    assert list(table(project).status) == ["done"] * 3

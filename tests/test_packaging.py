@@ -143,9 +143,9 @@ def needed(names):
 def test_the_lock_has_every_package_that_an_installed_one_asks_for(lock, pins):
     """pip is told --no-deps, so that a package missing here would come in its newest version, or
     not at all."""
-    asked = needed(
-        tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
-    )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"].values()
+    asked = needed([*project["dependencies"], *(one for extra in extras for one in extra)])
     assert [name for name in asked if name not in pins] == []
     for name, requirements_ in asked.items():
         [only] = pins[name]

@@ -232,7 +232,7 @@ def test_a_worker_that_ends_early_is_a_failed_notebook_with_its_last_words(tmp_p
         "failed",
         "its process ended with code 1 before the notebook did",
     )
-    assert done["traceback"][-1] == "KeyError: 'environment'"
+    assert done["traceback"][-1] == "KeyError: 'threads'"
 
 
 def decided(value, profile):

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.linear_model import Ridge
 
 from ppkit.attacks.arrays import matrix, views_of
 
@@ -122,12 +123,8 @@ def explained(
     guess = np.empty_like(targets)
     for held_out in np.array_split(rng.permutation(len(inputs)), folds):
         fitted = np.setdiff1d(np.arange(len(inputs)), held_out)
-        mean, centre = targets[fitted].mean(axis=0), inputs[fitted].mean(axis=0)
-        A = inputs[fitted] - centre
-        normal = A.T @ A + ridge * len(fitted) * np.eye(A.shape[1])
-        guess[held_out] = mean + (inputs[held_out] - centre) @ np.linalg.solve(
-            normal, A.T @ (targets[fitted] - mean)
-        )
+        regression = Ridge(ridge * len(fitted)).fit(inputs[fitted], targets[fitted])
+        guess[held_out] = regression.predict(inputs[held_out])
     varies = targets.var(axis=0)
     left = ((targets - guess) ** 2).mean(axis=0)
     return np.where(varies > 0, 1 - left / np.where(varies > 0, varies, 1), 0.0)

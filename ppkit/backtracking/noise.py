@@ -13,10 +13,11 @@ can give.
 All functions broadcast over their arguments as numpy does.
 """
 
-import numpy as np
-from scipy.special import owens_t
+import bisect
 
-_HALVINGS = 100  # of an interval of angles: ends at neighbouring floats
+import numpy as np
+from scipy.optimize import elementwise
+from scipy.special import owens_t
 
 
 def ratio_cdf(t, *, mean_top, sd_top, mean_bottom, sd_bottom) -> np.ndarray:
@@ -112,13 +113,12 @@ def error_quantile(p, *, value, bias_grad, noise_scale, n_rounds=1) -> np.ndarra
     value, bias_grad, scale = _setting(value, bias_grad, noise_scale, n_rounds)
     unit = np.hypot(1.0, value) * scale / np.hypot(bias_grad, scale)
 
-    def reached(angle):
-        return (
-            error_cdf(unit * np.tan(angle), value=value, bias_grad=bias_grad, noise_scale=scale)
-            >= p
-        )
+    def excess(angle, p, unit, value, bias_grad, scale):
+        law = {"value": value, "bias_grad": bias_grad, "noise_scale": scale}
+        return error_cdf(unit * np.tan(angle), **law) - p
 
-    return unit * np.tan(_bisect(reached, 0.0, np.pi / 2, np.broadcast(p, unit).shape))
+    given = (p, unit, value, bias_grad, scale)
+    return unit * np.tan(elementwise.find_root(excess, (0.0, np.pi / 2), args=given).x)
 
 
 def rounds_until(
@@ -136,25 +136,14 @@ def rounds_until(
     if not (np.isfinite(error) and error > 0 and bias_grad != 0):
         raise ValueError(f"error must be > 0 and bias_grad not 0, got {error} and {bias_grad}")
     law = {"value": value, "bias_grad": bias_grad, "noise_scale": noise_scale}
+
+    def reached(n_rounds):
+        return error_cdf(error, n_rounds=n_rounds, **law)
+
     high = 1
-    while error_cdf(error, n_rounds=high, **law) < _chance(p):
+    while reached(high) < _chance(p):
         high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (
-            (low, middle) if error_cdf(error, n_rounds=middle, **law) >= p else (middle, high)
-        )
-    return high
-
-
-def _bisect(reached, low: float, high: float, shape: tuple[int, ...]) -> np.ndarray:
-    low, high = np.full(shape, low), np.full(shape, high)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        enough = reached(middle)
-        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return high
+    return bisect.bisect_left(range(high), p, lo=high // 2 + 1, key=reached)
 
 
 def _chance(p) -> np.ndarray:

@@ -44,7 +44,7 @@ class Owner:
             )
         if not X.size:
             raise ValueError(f"owner {self.name} has no records: X has shape {X.shape}")
-        norms = _l1_norms(X)
+        norms = np.abs(X).sum(axis=1)
         for what, values in (("X", norms), ("y", y)):
             if not np.isfinite(values).all():
                 raise ValueError(
@@ -159,7 +159,7 @@ def clip_records(X, *, l1_bound: float, constant: bool = False) -> np.ndarray:
     room = l1_bound - 1.0 if constant else l1_bound
     if X.ndim != 2:
         raise ValueError(f"X must be (n, p), got shape {X.shape}")
-    norms = _l1_norms(X)
+    norms = np.abs(X).sum(axis=1)
     if not np.isfinite(norms).all():
         raise ValueError(
             f"X must be finite, got NaN or infinite values in {int((~np.isfinite(norms)).sum())} "
@@ -242,11 +242,3 @@ def start_within(start, p: int, theta_max: float) -> np.ndarray:
             f" and a largest size of {np.abs(start).max(initial=0.0)}"
         )
     return start
-
-
-def _l1_norms(X: np.ndarray) -> np.ndarray:
-    norms = np.empty(len(X))
-    for start in range(0, len(X), _ROWS):
-        part = slice(start, start + _ROWS)
-        np.abs(X[part]).sum(axis=1, out=norms[part])
-    return norms

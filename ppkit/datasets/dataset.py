@@ -117,14 +117,10 @@ def checked(X: np.ndarray, y: np.ndarray, feature_names: tuple[str, ...], *, nam
         )
     quantity = np.issubdtype(y.dtype, np.floating)
     good = np.isfinite(y) if quantity else np.isin(y, (0, 1))
-    if quantity and not good.all():
-        row = int(np.argmin(good))
-        raise ValueError(
-            f"{name}: the target must be a finite number, got {y[row]} in row {row + 1}"
-        )
     if not good.all():
+        must = "the target must be a finite number" if quantity else "labels must be 0 or 1"
         row = int(np.argmin(good))
-        raise ValueError(f"{name}: labels must be 0 or 1, got {y[row]} in row {row + 1}")
+        raise ValueError(f"{name}: {must}, got {y[row]} in row {row + 1}")
     with np.errstate(invalid="ignore"):
         total = X.sum(dtype=np.float64)
     if not np.isfinite(total):

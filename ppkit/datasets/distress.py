@@ -70,20 +70,15 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
             f"{file}: columns 'Company' and 'Time' must name each row once, got company "
             f"{company:g} in period {period:g} again in row {row + 1}"
         )
-    distressed = int((table[TARGET] <= THRESHOLD).sum())
-    if len(table) == FULL_ROWS and distressed != FULL_DISTRESSED:
+    distressed, all_rows = int((table[TARGET] <= THRESHOLD).sum()), len(table) == FULL_ROWS
+    if distressed > FULL_DISTRESSED or all_rows and distressed != FULL_DISTRESSED:
         raise ValueError(
-            f"{file}: column {TARGET!r} is <= {THRESHOLD} in {distressed} of {FULL_ROWS:,} rows, "
-            f"expected {FULL_DISTRESSED}"
-        )
-    if len(table) == FULL_ROWS:
-        means(table, PUBLISHED_MEANS, file)
-    if distressed > FULL_DISTRESSED:
-        raise ValueError(
-            f"{file}: column {TARGET!r} is <= {THRESHOLD} in {distressed:,} of "
-            f"{len(table):,} rows, expected at most the {FULL_DISTRESSED} of the "
+            f"{file}: column {TARGET!r} is <= {THRESHOLD} in {distressed:,} of {len(table):,} "
+            f"rows, expected {'' if all_rows else 'at most the '}{FULL_DISTRESSED} of the "
             "published file"
         )
+    if all_rows:
+        means(table, PUBLISHED_MEANS, file)
     repeats(table[list(COLUMNS[2:])], file, known=FULL_REPEATS)
     _lagged(table, file)
     table = table[list(COLUMNS)].astype(dict.fromkeys(_WHOLE, np.int64))
@@ -128,18 +123,17 @@ def arranged(table: pd.DataFrame, *, kind: str, of_rows: int | None, variant: st
         [name for name in NUMBERS if name != "x81" or variant != "no_lag"],
     )
     names = [f"{column} = {level}" for column in coded for level in range(1, _WHOLE[column] + 1)]
-    X = np.zeros((len(table), len(names) + len(kept)), np.float32)
-    first = 0
-    for column in coded:
-        X[np.arange(len(table)), first + table[column].to_numpy(np.int64) - 1] = 1
-        first += _WHOLE[column]
-    X[:, first:] = table[kept].to_numpy(np.float32)
+    one_hot = (
+        np.eye(_WHOLE[column], dtype=np.float32)[table[column].to_numpy(np.int64) - 1]
+        for column in coded
+    )
+    X = np.hstack([*one_hot, table[kept].to_numpy(np.float32)])
     return made(
         name="distress",
         X=X,
         y=(table[TARGET].to_numpy() <= THRESHOLD).astype(np.int8),
         feature_names=(*names, *kept),
-        numeric=np.r_[np.zeros(first, bool), np.ones(len(kept), bool)],
+        numeric=np.r_[np.zeros(len(names), bool), np.ones(len(kept), bool)],
         kind=kind,
         of_rows=of_rows,
         variant=variant,

@@ -13,18 +13,7 @@ from ppkit import project
 from . import creditcard, files, lending
 from .downloading import Failed, Offline, download
 
-__all__ = [
-    "BY_HAND",
-    "NAMES",
-    "PUBLIC",
-    "ByHand",
-    "Failed",
-    "Offline",
-    "Outcome",
-    "Public",
-    "fetch",
-    "obtain",
-]
+__all__ = ["BY_HAND", "NAMES", "PUBLIC", "ByHand", "Failed", "Offline", "Public", "fetch", "obtain"]
 
 
 class Public(NamedTuple):
@@ -44,13 +33,6 @@ class ByHand(NamedTuple):
     slug: str
     file: str
     what: str
-
-
-class Outcome(NamedTuple):
-    """Whether the file is here now, and what to say about it."""
-
-    here: bool
-    said: str
 
 
 PUBLIC = {
@@ -82,25 +64,25 @@ BY_HAND = {
 NAMES = (*PUBLIC, *BY_HAND, "transactions")
 
 
-def fetch(name: str, into: str | os.PathLike | None = None) -> Outcome:
+def fetch(name: str, into: str | os.PathLike | None = None) -> tuple[bool, str]:
     """Get the file of that name into a folder, or say how to get it.
 
     name: one of NAMES.  into: the folder, made if it is not there; None for the project's data/raw.
-    Returns an Outcome; here is False only for a file that has to be fetched by hand and is not
-    here.
+    Returns whether the file is here now, False only for one that has to be fetched by hand and is
+    not, and what to say about it.
     ValueError for an unknown name, and for a file that is not what it should be; Failed, Offline as
     `download`.
     """
     known(name)
     if name == "transactions":
-        return Outcome(
+        return (
             True,
             "transactions is simulated, because wang2018's bank data cannot be had by anyone: "
             "nothing is to be fetched",
         )
     if name in BY_HAND:
         return by_hand(name, into)
-    return Outcome(True, obtain(PUBLIC[name], *_folder(into)))
+    return True, obtain(PUBLIC[name], *_folder(into))
 
 
 def known(name: str) -> None:
@@ -155,20 +137,20 @@ def _accepted(path: Path, public: Public) -> str:
     )
 
 
-def by_hand(name: str, into: str | os.PathLike | None = None) -> Outcome:
+def by_hand(name: str, into: str | os.PathLike | None = None) -> tuple[bool, str]:
     """Whether a file behind Kaggle's login is here, and else the steps that bring it here."""
     wanted = BY_HAND[name]
     folder, label = _folder(into)
     archive = wanted.slug.split("/")[1]
     found = files.find((Path(wanted.file).stem, archive), None if into is None else folder)
     if found is not None:
-        return Outcome(
+        return (
             True,
             f"{found.label if into is None else f'{label}/{found.path.name}'} is there already: "
             "`ppkit data status` checks it",
         )
     set_folder = "" if into is None else f"PPKIT_DATA={quote(str(folder.resolve()))} "
-    return Outcome(
+    return (
         False,
         "\n".join(
             [

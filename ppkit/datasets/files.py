@@ -8,6 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import product
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple
 
@@ -97,7 +98,7 @@ def find(stems: tuple[str, ...], root: str | os.PathLike | None = None) -> Found
     for folder, label in places(root):
         names = _listed(folder, label)
         alike = {_plain(name): name for name in reversed(names)}
-        for stem, ending in ((stem, ending) for stem in stems for ending in ENDINGS):
+        for stem, ending in product(stems, ENDINGS):
             wanted = stem + ending
             name = wanted if wanted in names else alike.get(_plain(wanted))
             if name is not None:
@@ -105,10 +106,9 @@ def find(stems: tuple[str, ...], root: str | os.PathLike | None = None) -> Found
                     raise ValueError(f"{name} in {label} is a folder, expected a file")
                 return Found(folder / name, f"{label}/{name}", _member(folder / name, stems), stem)
         for name in names:
-            member = _member(folder / name, stems)
-            if member:
-                named = _plain(PurePosixPath(member).stem)
-                stem = next(stem for stem in stems if _plain(stem) == named)
+            if member := _member(folder / name, stems):
+                named = {_plain(stem): stem for stem in reversed(stems)}
+                stem = named[_plain(PurePosixPath(member).stem)]
                 return Found(folder / name, f"{label}/{name}", member, stem)
     return None
 

@@ -2,6 +2,7 @@
 both are turned into.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 
 import numpy as np
@@ -171,14 +172,10 @@ def _column(table: pd.DataFrame, column: str, name: str, layout: str, file: str)
         return _numbers(_months(values, file), column, file)
     if not _is_number(values):
         if column == "term":
-            values = _parsed(values, {" months": ""}, "36 or 60 months", file)
+            expected = "36 or 60 months"
+            values = _read(values, lambda text: float(text.replace(" months", "")), expected, file)
         elif column == "emp_length":
-            values = _parsed(
-                values,
-                {"< 1 year": "0", "10+ years": "10", " years": "", " year": "", "n/a": "nan"},
-                "a length such as '3 years'",
-                file,
-            )
+            values = _read(values, _years, "a length such as '3 years'", file)
         elif column == "earliest_credit_line":
             values = _months(values, file) // 12 + 2007
     if column in MISSING:
@@ -207,51 +204,48 @@ def _refuse(wrong: np.ndarray, values: pd.Series, expected: str, file: str) -> N
     refuse(wrong, file, values.name, f"be {expected}", got)
 
 
+def _read(values: pd.Series, read: Callable[[str], float], expected: str, file: str) -> pd.Series:
+    """Each different text of a column read once; gaps stay gaps, a ValueError of `read` is said."""
+    known = {}
+    for value in values.dropna().unique():
+        try:
+            known[value] = read(str(value).strip())
+        except ValueError:
+            known[value] = np.inf
+    found = pd.Series(values.map(known).to_numpy(np.float64, na_value=np.nan), name=values.name)
+    _refuse(np.isinf(found.to_numpy()), values, expected, file)
+    return found
+
+
 def _codes(values: pd.Series, labels: tuple[str, ...], file: str) -> np.ndarray:
-    places = {label.lower(): place for place, label in enumerate(labels)}
-    places |= {alias: places[label] for alias, label in _ALIASES.items() if label in places}
-    found = {
-        value: places.get(str(value).strip().lower(), -1) for value in values.dropna().unique()
-    }
-    codes = values.map(found).to_numpy(np.float64, na_value=-1)
+    places = [label.lower() for label in labels]
     shown = ", ".join(labels[:6]) + (f" or another of {len(labels)}" if len(labels) > 6 else "")
-    _refuse(codes < 0, values, f"one of {shown}", file)
-    return codes
+    expected = f"one of {shown}"
+
+    def place(text: str) -> int:
+        label = text.lower()
+        return places.index(label if label in places else _ALIASES.get(label, label))
+
+    codes = _read(values, place, expected, file)
+    _refuse(codes.isna().to_numpy(), values, expected, file)
+    return codes.to_numpy()
 
 
 def _months(values: pd.Series, file: str) -> pd.Series:
     """Whole months from January 2007 to texts such as Dec-2011; gaps stay gaps."""
-    known = {}
-    for value in values.dropna().unique():
-        try:
-            date = datetime.strptime(str(value).strip(), "%b-%Y")
-        except ValueError:
-            date = None
-        known[value] = np.nan if date is None else (date.year - 2007) * 12.0 + date.month - 1
-    months = pd.Series(values.map(known).to_numpy(np.float64, na_value=np.nan), name=values.name)
-    _refuse(
-        months.isna().to_numpy() & values.notna().to_numpy(),
-        values,
-        "a month such as Dec-2011",
-        file,
-    )
-    return months
+
+    def months(text: str) -> float:
+        date = datetime.strptime(text, "%b-%Y")
+        return (date.year - 2007) * 12.0 + date.month - 1
+
+    return _read(values, months, "a month such as Dec-2011", file)
 
 
-def _parsed(values: pd.Series, replaced: dict[str, str], expected: str, file: str) -> pd.Series:
-    """Numbers out of texts after the replacements; gaps stay gaps."""
-    known = {}
-    for value in values.dropna().unique():
-        text = str(value).rstrip()
-        for old, new in replaced.items():
-            text = text.replace(old, new)
-        try:
-            known[value] = float(text)
-        except ValueError:
-            known[value] = np.inf
-    parsed = pd.Series(values.map(known).to_numpy(np.float64, na_value=np.nan), name=values.name)
-    _refuse(np.isinf(parsed.to_numpy()), values, expected, file)
-    return parsed
+def _years(text: str) -> float:
+    texts = {"< 1 year": "0", "10+ years": "10", " years": "", " year": "", "n/a": "nan"}
+    for old, new in texts.items():
+        text = text.replace(old, new)
+    return float(text)
 
 
 def _filled(values: pd.Series, constant: float, file: str) -> pd.Series:

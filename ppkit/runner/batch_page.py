@@ -2,29 +2,21 @@
 and the table, with filters; it needs no network."""
 
 import io
-from pathlib import Path
 
-import jinja2
 import pandas as pd
 
 from ppkit import ledger, rules
-from ppkit.runner.index import CLASSES
+from ppkit.runner.index import CLASSES, PAGES
 from ppkit.runner.tables import STYLES
 from ppkit.writing import write_whole
 
 
-def write(folder, rows: pd.DataFrame) -> Path:
+def write(folder, rows: pd.DataFrame) -> None:
     """Write index.html into the folder of a batch; rows: its table."""
-    loader = jinja2.Environment(
-        loader=jinja2.PackageLoader("ppkit.runner"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     decided = rows.dropna(subset=["claim"])
     marks = {name: (CLASSES[name], ledger.SYMBOLS[name]) for name in CLASSES}
     varied = folder.record["varied"]
-    page = loader.get_template("batch.html.j2").render(
+    page = PAGES.get_template("batch.html.j2").render(
         batch=folder.record,
         varied=varied,
         points=folder.notebooks,
@@ -36,7 +28,6 @@ def write(folder, rows: pd.DataFrame) -> Path:
         turned=[claim for claim, some in decided.groupby("claim") if some["verdict"].nunique() > 1],
     )
     write_whole(folder.path / "index.html", page)
-    return folder.path / "index.html"
 
 
 def _picture(rows: pd.DataFrame, varied: list[str]) -> str:

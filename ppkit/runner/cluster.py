@@ -113,7 +113,9 @@ class Workers(AbstractContextManager):
             there = self.client.scheduler_info(n_workers=-1)["workers"]
             new = [one for one in there if one not in self.fit and one not in self.refused]
             asked = dict(workers=new, on_error="return")
-            answers = self.client.run(_have, self._cells, self._source, **asked) if new else {}
+            answers = (
+                self.client.run(key.surroundings, self._cells, self._source, **asked) if new else {}
+            )
         except (OSError, TimeoutError, KeyError):  # it knows of no workers when it is cut off
             raise Refused(
                 "the scheduler has gone: what was finished stays, the same command goes on"
@@ -271,10 +273,6 @@ def _archive(token: str, dask_worker) -> bytes:
 
 def _forget(token: str, dask_worker) -> None:
     shutil.rmtree(_kept(dask_worker, token), ignore_errors=True)
-
-
-def _have(cells: list[dict], source: str | None) -> dict:
-    return key.surroundings(cells, source)
 
 
 def _differs(here: dict, there: dict | BaseException) -> str:

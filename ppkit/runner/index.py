@@ -11,6 +11,13 @@ from ppkit.runner import run_folder, tables
 from ppkit.runner.worker import DONE
 from ppkit.writing import write_whole
 
+PAGES = jinja2.Environment(
+    loader=jinja2.PackageLoader("ppkit.runner"),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+PAGES.filters["urlquote"] = quote
 CLASSES = {
     rules.REPRODUCED: "reproduced",
     rules.DIRECTION: "direction",
@@ -42,17 +49,10 @@ LEGEND = {
 
 def write(folder) -> Path:
     """Write the index of a run from its run.json, claims.json and figures/; returns its path."""
-    loader = jinja2.Environment(
-        loader=jinja2.PackageLoader("ppkit.runner"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    loader.filters["urlquote"] = quote
     claims = tables.beside_reference(run_folder.read_json(folder.path / "claims.json")["claims"])
     verdicts = {rules.plain(row["verdict"]) for row in claims}
     pictures = map(run_folder.read_json, sorted((folder.path / "figures").glob("*.json")))
-    page = loader.get_template("index.html.j2").render(
+    page = PAGES.get_template("index.html.j2").render(
         run=folder.record,
         papers=_papers(claims),
         findings=_findings(claims, folder.path),

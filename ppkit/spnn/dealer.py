@@ -11,7 +11,6 @@ import torch
 from . import ring
 from .messages import DEALER, Transcript, holder_names
 from .randomness import Stream, refuse_forked
-from .ring import minus, total
 
 Shares = list[torch.Tensor]
 NAMES = tuple(holder_names(2))
@@ -93,7 +92,7 @@ class Dealer:
         The dealer sends 8 n m bytes to the last party, instead of 8 (n k + k m + n m) to each.
         """
         U = self.mask((n, k), n_parties)
-        return Triple(U, *self.products(total(U), m, n_parties))
+        return Triple(U, *self.products(ring.total(U), m, n_parties))
 
     def products(
         self, U: torch.Tensor, m: int, n_parties: int = 2
@@ -105,7 +104,7 @@ class Dealer:
         once.
         """
         V = self.mask((U.shape[1], m), n_parties)
-        return V, self._fix(ring.matmul(U, total(V)), n_parties)
+        return V, self._fix(ring.matmul(U, ring.total(V)), n_parties)
 
     def truncation_pair(
         self, shape: int | tuple[int, ...], bits: int, n_parties: int = 2
@@ -113,7 +112,7 @@ class Dealer:
         """r uniform, floor(r / 2^bits) and the highest bit of r (r in [0, 2^64)), in shares; bits 1
         to 62."""
         mask = self.mask(shape, n_parties)
-        r = total(mask)
+        r = ring.total(mask)
         high, top = (r >> bits) & (2 ** (64 - bits) - 1), (r < 0).long()
         return TruncationPair(bits, mask, self._fix(high, n_parties), self._fix(top, n_parties))
 
@@ -126,7 +125,7 @@ class Dealer:
 
     def _fix(self, value: torch.Tensor, n_parties: int) -> list[torch.Tensor]:
         drawn = [stream.words(tuple(value.shape)) for stream in self.streams(n_parties)[:-1]]
-        return [*drawn, minus(value, drawn)]
+        return [*drawn, ring.minus(value, drawn)]
 
 
 class TwoPartyDealer(Dealer):

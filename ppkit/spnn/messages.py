@@ -148,8 +148,7 @@ Program = Generator[Send | Receive, torch.Tensor | bytes | None, Any]
 
 def nothing() -> Program:
     """The program of a party that has nothing to do."""
-    return
-    yield
+    yield from ()
 
 
 class Malformed(ValueError):
@@ -216,8 +215,6 @@ class Mailroom:
     def __init__(self, transcript: Transcript):
         self._transcript = transcript
         self._delivered: defaultdict[tuple[str, str], deque] = defaultdict(deque)
-        self._sent: list[tuple[Send, str]] = []  # of this round, each with its sender
-        self._later = False  # whether what is sent now needs what was sent in this run
 
     def run(self, programs: Mapping[str, Program]) -> dict[str, Any]:
         """Run one program a party to its end; returns {party: what its program returned}.
@@ -229,24 +226,28 @@ class Mailroom:
         """
         results: dict[str, Any] = dict.fromkeys(programs)
         waits: dict[str, Receive | None] = dict.fromkeys(programs)
-        self._later = False
+        later = False  # whether what is sent now needs what was sent in this run
         try:
             while waits:
+                sent: list[tuple[Send, str]] = []  # in this round, each with its sender
                 for party in list(waits):
-                    waits[party] = self._advance(party, programs[party], waits[party], results)
-                    if waits[party] is None:
+                    try:
+                        waits[party] = self._advance(
+                            party, programs[party], waits[party], sent, later
+                        )
+                    except StopIteration as end:
+                        results[party] = end.value
                         del waits[party]
-                if waits and not self._sent:
+                if waits and not sent:
                     who = "; ".join(
                         f"{party} for {wanted.name!r} from {wanted.sender}"
                         for party, wanted in waits.items()
                     )
                     raise RuntimeError(f"nobody can go on, all wait: {who}")
-                for message, sender in self._sent:
+                for message, sender in sent:
                     self._delivered[sender, message.receiver].append(message)
-                self._sent, self._later = [], True
+                later = True
         except BaseException:
-            self._sent = []
             self._delivered.clear()
             for program in programs.values():
                 program.close()
@@ -254,32 +255,28 @@ class Mailroom:
         return results
 
     def _advance(
-        self, party: str, program: Program, wanted: Receive | None, results: dict
-    ) -> Receive | None:
-        """Run one party until it waits for what was not delivered, which is returned, or ends:
-        None."""
+        self, party: str, program: Program, wanted: Receive | None, sent: list, later: bool
+    ) -> Receive:
+        """Run one party until it waits for what was not delivered, which is returned; StopIteration
+        with its result where it ends."""
         payload = None
-        try:
-            while True:
-                if wanted is not None:
-                    queue = self._delivered[wanted.sender, party]
-                    if not queue:
-                        return wanted
-                    message = queue.popleft()
-                    if message.name != wanted.name:
-                        raise RuntimeError(
-                            f"{party} waits for {wanted.name!r} from {wanted.sender}, and "
-                            f"{message.name!r} came"
-                        )
-                    payload = message.payload
-                asked = program.send(payload)
-                payload, wanted = None, asked if isinstance(asked, Receive) else None
-                if wanted is None:
-                    if self._later and not self._sent:
-                        self._transcript.next_round()
-                    what = asked.receiver, asked.name, asked.payload
-                    self._transcript.send(party, *what, n_bytes=asked.n_bytes, phase=asked.phase)
-                    self._sent.append((asked, party))
-        except StopIteration as end:
-            results[party] = end.value
-            return None
+        while True:
+            if wanted is not None:
+                queue = self._delivered[wanted.sender, party]
+                if not queue:
+                    return wanted
+                message = queue.popleft()
+                if message.name != wanted.name:
+                    raise RuntimeError(
+                        f"{party} waits for {wanted.name!r} from {wanted.sender}, and "
+                        f"{message.name!r} came"
+                    )
+                payload = message.payload
+            asked = program.send(payload)
+            payload, wanted = None, asked if isinstance(asked, Receive) else None
+            if wanted is None:
+                if later and not sent:
+                    self._transcript.next_round()
+                what = asked.receiver, asked.name, asked.payload
+                self._transcript.send(party, *what, n_bytes=asked.n_bytes, phase=asked.phase)
+                sent.append((asked, party))

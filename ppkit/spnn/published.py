@@ -15,7 +15,6 @@ from .fixed_point import FRACTIONAL_BITS, encode, row_reach
 from .in_process import Protocol
 from .messages import DEALER, SERVER, Program, Receive, Send, tensor_from
 from .randomness import Stream
-from .ring import total
 from .sharing import TRUNCATIONS, beaver_part, flat, share, truncate_part, truncated_part, with_mask
 from .sides import WORD_BITS, DealerSide, Holder, Rows, Server, check_room, count, rows_of
 
@@ -50,11 +49,6 @@ class SharingHolder(Holder):
         who notes positions of `streams`, and gone with the next `load`.
         """
         self._ahead.append((yield from self._dealt(count(rows, len(self.X)), self.width)))
-
-    def _next_dealt(self, n: int, width: int) -> Program:
-        if self._ahead:
-            return self._ahead.popleft()
-        return (yield from self._dealt(n, width))
 
     def begin(self, rows, theta):
         self.take(rows)
@@ -162,11 +156,6 @@ def truncation_for(k: int, asked: str | None) -> str:
     return truncation
 
 
-def pairs(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Of each holder's <X> with each other's <theta>: a product of shares that line 7 needs."""
-    return list(permutations(names, 2))
-
-
 def triple_for(i: str, j: str) -> str:
     """The name under which the dealer sends one holder's part of a triple."""
     return f"<U>, <V>, <W> for {i}{j}"
@@ -183,7 +172,7 @@ class _PublishedHolder(SharingHolder):
         self.truncation = truncation_for(len(self.names), truncation)
         self._own = Stream() if self._stream is None else self._stream
         self.streams = {"own": self._own}
-        self._pairs = [pair for pair in pairs(self.names) if name in pair]
+        self._pairs = [pair for pair in permutations(self.names, 2) if name in pair]
 
     def _dealt(self, n, width):
         triples, shapes = {}, ((n, self.d), (self.d, width), (n, width))
@@ -196,7 +185,11 @@ class _PublishedHolder(SharingHolder):
 
     def _share_and_multiply(self, rows, theta):
         # 1, 2: every holder splits its features and its model; the first share stays with it
-        X_parts, T_parts = (self._split(secret) for secret in (rows_of(self._encoded, rows), theta))
+        to, k = [self.name, *self.others], len(self.names)
+        X_parts, T_parts = (
+            dict(zip(to, share(secret, n_parties=k, stream=self._own)))
+            for secret in (rows_of(self._encoded, rows), theta)
+        )
         # 3, 4: and distributes the others
         for other in self.others:
             yield Send(other, "<X>", X_parts[other])
@@ -219,7 +212,7 @@ class _PublishedHolder(SharingHolder):
         z = ring.matmul(X, T)
         # 7: the products of one holder's <X> with another's <theta>, in shares (one round); 8, 9:
         # all added up
-        triples, trim = yield from self._next_dealt(*z.shape)
+        triples, trim = self._ahead.popleft() if self._ahead else (yield from self._dealt(*z.shape))
         z += yield from self._cross_products(X, T, triples)
         if trim is None:
             z = truncate_part(self.me, z, FRACTIONAL_BITS, how=self.truncation)
@@ -229,14 +222,6 @@ class _PublishedHolder(SharingHolder):
             z = truncated_part(self.me, c, high, top, FRACTIONAL_BITS)
         # 10: every holder sends its share to the server
         yield Send(SERVER, "<X theta>", z)
-
-    def _split(self, secret: torch.Tensor) -> dict[str, torch.Tensor]:
-        return dict(
-            zip(
-                [self.name, *self.others],
-                share(secret, n_parties=len(self.names), stream=self._own),
-            )
-        )
 
     def _cross_products(self, X: torch.Tensor, T: torch.Tensor, triples: dict) -> Opening:
         """Of pair (i, j): i's share of the factors is (<X>, 0), j's is (0, <theta>); all are opened
@@ -263,7 +248,7 @@ class _PublishedServer(Server):
     def step(self, n):
         # 11: the server adds the shares
         return self.decoded(
-            total(list((yield from self.gather("<X theta>", n, torch.int64)).values()))
+            ring.total(list((yield from self.gather("<X theta>", n, torch.int64)).values()))
         )
 
 
@@ -276,7 +261,8 @@ class _PublishedDealer(DealerSide):
         self.truncation = truncation_for(k, truncation)
         number = {name: i for i, name in enumerate(self.names)}
         self._dealers = {
-            (i, j): Dealer(root.derive("pair", number[i], number[j])) for i, j in pairs(self.names)
+            (i, j): Dealer(root.derive("pair", number[i], number[j]))
+            for i, j in permutations(self.names, 2)
         }
         self._trimmer = Dealer(root.derive("truncation"))
         self.streams = {
@@ -326,9 +312,9 @@ class Published(SharingProtocol):
         by_dealer = truncation_for(len(names), truncation) == "dealer"
         opened = ["<X>", "<theta>", "X - U", "Y - V"] + ["z + r"] * by_dealer
         return [
-            *((DEALER, to, triple_for(*pair)) for pair in pairs(names) for to in pair),
+            *((DEALER, to, triple_for(*pair)) for pair in permutations(names, 2) for to in pair),
             *((DEALER, name, TRIM) for name in names if by_dealer),
-            *((*way, what) for way in pairs(names) for what in opened),
+            *((*way, what) for way in permutations(names, 2) for what in opened),
             *((name, SERVER, "<X theta>") for name in names),
         ]
 

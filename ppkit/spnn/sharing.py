@@ -15,7 +15,6 @@ from . import ring
 from .dealer import NAMES, Shares, Triple, TruncationPair
 from .messages import Transcript
 from .randomness import Stream
-from .ring import minus, total
 
 TRUNCATIONS = ("secureml", "floor", "dealer")
 Open = Callable[[str, list[torch.Tensor]], torch.Tensor]
@@ -56,7 +55,7 @@ def share(
                 f"got {len(streams)}"
             )
     drawn = [each.words(tuple(secret.shape)) for each in streams]
-    return [minus(secret, drawn), *drawn]
+    return [ring.minus(secret, drawn), *drawn]
 
 
 def reveal(shares: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -66,7 +65,7 @@ def reveal(shares: Sequence[torch.Tensor]) -> torch.Tensor:
     True
     """
     _same_shapes(shares)
-    return total(shares)
+    return ring.total(shares)
 
 
 def add(x_shares: Sequence[torch.Tensor], y_shares: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -13,7 +13,7 @@ from spnn_system.config import Config
 from spnn_system.run.plan import Progress
 from spnn_system.run.reports import REPORT, say
 from spnn_system.transport.endpoint import Endpoint, LinkError, Stopped
-from spnn_system.transport.shaping import Clock, WallClock
+from spnn_system.transport.shaping import WallClock
 
 COORDINATOR = "coordinator"
 GIVEN_TO_END = 3.0  # seconds that a hung role gets to end by itself
@@ -36,7 +36,7 @@ class ControlChannel:
         progress: Progress,
         *,
         last_words: Callable[[], None],
-        clock: Clock | None = None,
+        clock: WallClock | None = None,
     ):
         self.config, self.role, self.progress = config, role, progress
         self.over, self.sentence = threading.Event(), ""

@@ -23,7 +23,7 @@ from spnn_system.run.reports import ORDER, REPORT, WHY_STOPPED, named, notice, s
 from spnn_system.run.role_folder import MESSAGES, STATUS, RoleFolder
 from spnn_system.transport.admission import Admission
 from spnn_system.transport.endpoint import Endpoint, LinkError, Unrecorded
-from spnn_system.transport.shaping import Clock, WallClock
+from spnn_system.transport.shaping import WallClock
 
 GRACE = 0.6  # seconds in which the report of who is really gone may still come
 # seconds for the last word to all; to those still starting, if one stops
@@ -90,7 +90,7 @@ class Coordinator:
         endpoint: Endpoint,
         *,
         resume: bool = False,
-        clock: Clock | None = None,
+        clock: WallClock | None = None,
     ):
         self.config, self._endpoint, self._resume = config, endpoint, resume
         self._clock = clock or WallClock(threading.Event())

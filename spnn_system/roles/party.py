@@ -17,11 +17,10 @@ from spnn_system.roles.failures import STOPPED, Failure, failure_of
 from spnn_system.roles.messages import Messages
 from spnn_system.roles.protocol_side import admission, side_of, warm_up
 from spnn_system.roles.saves import Saves
-from spnn_system.run import plan as plans
 from spnn_system.run.checkpoints import Checkpoints, root_secret
 from spnn_system.run.journal import Journal
 from spnn_system.run.message_log import MessageLog
-from spnn_system.run.plan import Plan, Progress
+from spnn_system.run.plan import Plan, Progress, checked
 from spnn_system.run.reports import ORDER, named, notice, say
 from spnn_system.run.role_folder import MESSAGES, METRICS, RoleFolder
 from spnn_system.transport.endpoint import LinkError, Stopped
@@ -156,7 +155,7 @@ class Life:
             timeout=config.network.start_timeout,
         )
         control.begin()
-        plan = plans.checked(
+        plan = checked(
             control.order("plan"), config, role, columns=columns, resume=self.resume, saved=usable
         )
         self.progress.last = config.training.last_step

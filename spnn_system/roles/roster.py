@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from spnn_system.config import Config
 from spnn_system.run.reports import checked, named
-from spnn_system.transport.shaping import Clock
+from spnn_system.transport.shaping import WallClock
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Roster:
     clock: by which the others are silent or not.
     """
 
-    def __init__(self, config: Config, clock: Clock):
+    def __init__(self, config: Config, clock: WallClock):
         self.config, self._clock = config, clock
         self.roles = {role: Seen() for role in config.roles if role != "coordinator"}
         self.last_step = config.training.last_step

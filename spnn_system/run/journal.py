@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from spnn_system.run.checkpoints import Damaged
 from spnn_system.run.message_log import cut_to_lines
+from spnn_system.transport.frames import body
 
 _LINE = re.compile(rb"\d+\t[^\t]+\t\d+\t[^\t]+\t[0-9a-f]{64}\n")
 SET_UP = -1  # the journal's part before the first checkpoint
@@ -153,26 +152,12 @@ class Journal:
 
 
 def digest(payload: Any) -> str:
-    """SHA-256 of a payload: of a tensor or array its kind, shape, layout and bytes; of bytes
-    themselves; else of its JSON.
+    """SHA-256 of a payload as it is sent: its kind, type, shape and layout, and its bytes.
 
     >>> digest(b"")[:16]
-    '277089d91c0bdf4f'
+    '6bd3f8c5a198cf08'
     """
-    if isinstance(payload, (bytes, bytearray, memoryview)):
-        return _of(b"bytes", payload)
-    if isinstance(payload, dict):
-        return _of(b"json", json.dumps(payload, sort_keys=True).encode())
-    array = payload.detach().numpy() if hasattr(payload, "detach") else np.asarray(payload)
-    turned = array.flags.f_contiguous and not array.flags.c_contiguous
-    flat = np.ascontiguousarray(array.T if turned else array)
-    return _of(
-        f"{array.dtype.str}{array.shape}{'F' if turned else 'C'}".encode(),
-        flat.reshape(-1).view(np.uint8),
-    )
-
-
-def _of(kind: bytes, content) -> str:
-    found = hashlib.sha256(kind)
+    about, content = body(payload)
+    found = hashlib.sha256(json.dumps(about).encode())
     found.update(content)
     return found.hexdigest()

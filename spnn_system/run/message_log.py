@@ -4,6 +4,7 @@ It is whole after a torn write, and does not grow with the junk that comes in.
 """
 
 import json
+import mmap
 import os
 import threading
 import time
@@ -21,16 +22,10 @@ def cut_to_lines(file: BinaryIO) -> None:
 
     file: open for reading and appending.
     """
-    size = end = file.seek(0, os.SEEK_END)
-    while end:
-        start = max(0, end - 4096)
-        file.seek(start)
-        newline = file.read(end - start).rfind(b"\n")
-        end = start + newline + 1
-        if newline >= 0:
-            break
-    if end < size:
-        file.truncate(end)
+    if file.seek(0, os.SEEK_END):
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            whole = content.rfind(b"\n") + 1
+        file.truncate(whole)
 
 
 class MessageLog:

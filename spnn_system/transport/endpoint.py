@@ -17,7 +17,6 @@ import grpc
 from spnn_system.transport import certificates as certs
 from spnn_system.transport import frames
 from spnn_system.transport.admission import Admission, Identity
-from spnn_system.transport.frames import Frame
 from spnn_system.transport.links import (
     Inbox,
     LinkError,
@@ -30,7 +29,7 @@ from spnn_system.transport.links import (
     raise_if_final,
 )
 from spnn_system.transport.listener import SERVICE, SESSION, Listener
-from spnn_system.transport.shaping import Clock, Links, WallClock, piece_bytes
+from spnn_system.transport.shaping import Links, WallClock, piece_bytes
 
 if TYPE_CHECKING:
     import torch
@@ -81,7 +80,7 @@ class Endpoint:
         admission: Admission = Admission(),
         record: Path | str | None = None,
         log: Callable[[dict], None] | None = None,
-        clock: Clock | None = None,
+        clock: WallClock | None = None,
     ):
         certs.check(certificates, me)
         self.me, self.run, self.timeout = me, run, links.timeout
@@ -110,7 +109,9 @@ class Endpoint:
             clock=self._clock,
             record=self._record,
             log=self._tell,
-            failed=self._unrecorded,
+            failed=lambda error: self._fail(
+                Unrecorded(me, f"received.frames: {error.strerror or error}")
+            ),
         )
 
     def __enter__(self) -> Endpoint:
@@ -144,7 +145,9 @@ class Endpoint:
         with self._sending:
             self.check()
             link = self._outgoing.get(receiver) or self._link(receiver)
-            frame = Frame(self.run, self.me, receiver, link.number, step, phase, name, payload)
+            frame = frames.Frame(
+                self.run, self.me, receiver, link.number, step, phase, name, payload
+            )
             parts = frames.pieces(frame, piece_bytes(self._bandwidth))
             head = frames.opening(parts[0])
             with self._change:
@@ -264,7 +267,7 @@ class Endpoint:
         with self._sending:
             self._calls += 1
             request = frames.pack(
-                Frame(self.run, self.me, receiver, self._calls, 0, "control", method, body)
+                frames.Frame(self.run, self.me, receiver, self._calls, 0, "control", method, body)
             )
             ask = self._channel(receiver).unary_unary(f"/{SERVICE}/Call")
         deadline, pauses, problem = self._clock.now() + timeout, growing_pauses(), None
@@ -356,16 +359,6 @@ class Endpoint:
             self._change.notify_all()
         for link in list(self._outgoing.values()):
             link.wake()
-
-    def _unrecorded(self, error: OSError) -> None:
-        """Stop for want of the record: from a thread of the gate, which has the lock; `close` wakes
-        the links.
-        """
-        self._failure = self._failure or Unrecorded(
-            self.me, f"received.frames: {error.strerror or error}"
-        )
-        self._stopped.set()
-        self._change.notify_all()
 
     def _tell(self, line: dict[str, Any]) -> None:
         if self._log is not None:

@@ -92,19 +92,19 @@ def pieces(frame: Frame, size: int = PIECE_BYTES) -> list[bytes]:
 
     size: 1 to PIECE_BYTES; a first piece with a longer head is longer.
     """
-    about, body = _body(frame.payload)
+    about, held = body(frame.payload)
     texts = [frame.run, frame.sender, frame.receiver, frame.phase, frame.name]
     problem = _wrong(texts, [frame.number, frame.step])
     if problem:
         raise ValueError(problem)
     head = json.dumps(
-        [*texts, frame.number, frame.step, *about, len(body)], separators=(",", ":")
+        [*texts, frame.number, frame.step, *about, len(held)], separators=(",", ":")
     ).encode()
     first = _START + len(head).to_bytes(4, "big") + head
     room = max(0, size - len(first))
     return [
-        first + bytes(body[:room]),
-        *(bytes(body[i : i + size]) for i in range(room, len(body), size)),
+        first + bytes(held[:room]),
+        *(bytes(held[i : i + size]) for i in range(room, len(held), size)),
     ]
 
 
@@ -211,7 +211,7 @@ def _check_form(kind: Any, dtype: Any, shape: Any, order: Any, size: int) -> Non
         raise Malformed(f"shape {shape} does not fill {size} bytes of {dtype}")
 
 
-def _body(payload: Any) -> tuple[list, memoryview | bytes]:
+def body(payload: Any) -> tuple[list, memoryview | bytes]:
     """What the head says of a payload (kind, dtype, shape, order), and its bytes, without a copy
     where that can be.
     """
@@ -219,16 +219,16 @@ def _body(payload: Any) -> tuple[list, memoryview | bytes]:
         return ["bytes", "", [], ""], memoryview(payload).cast("B") if payload else b""
     if isinstance(payload, dict):
         try:
-            body = json.dumps(payload, allow_nan=False).encode()
+            held = json.dumps(payload, allow_nan=False, sort_keys=True).encode()
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"a dict can be sent if JSON knows all that is in it: {error}"
             ) from None
-        if len(body) > _JSON_BYTES:
+        if len(held) > _JSON_BYTES:
             raise ValueError(
-                f"a dict takes at most {_JSON_BYTES} bytes as JSON, this one {len(body)}"
+                f"a dict takes at most {_JSON_BYTES} bytes as JSON, this one {len(held)}"
             )
-        return ["json", "", [], ""], body
+        return ["json", "", [], ""], held
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(payload, torch.Tensor):
         raise ValueError(f"a payload is a tensor, bytes or a dict, got {type(payload).__name__}")
@@ -240,8 +240,8 @@ def _body(payload: Any) -> tuple[list, memoryview | bytes]:
     tensor = payload.detach()
     turned = tensor.dim() == 2 and tensor.t().is_contiguous() and not tensor.is_contiguous()
     flat = (tensor.t() if turned else tensor).contiguous().reshape(-1)
-    body = memoryview(flat.numpy()).cast("B") if len(flat) else b""
-    return ["tensor", dtype, list(tensor.shape), COLUMNS if turned else ROWS], body
+    held = memoryview(flat.numpy()).cast("B") if len(flat) else b""
+    return ["tensor", dtype, list(tensor.shape), COLUMNS if turned else ROWS], held
 
 
 def _tensor(head: Head, bodies: list[bytes | memoryview]) -> torch.Tensor:

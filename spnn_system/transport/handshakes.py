@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from spnn_system.transport.shaping import Clock
+from spnn_system.transport.shaping import WallClock
 
 ENOUGH_SECONDS = 2.0  # a connection that has not shown a certificate by then was refused by TLS
 
@@ -19,7 +19,7 @@ class Handshakes:
     log: takes a line for them.  begun: when those began that have shown nothing yet.
     """
 
-    def __init__(self, clock: Clock, log: Callable[[dict], None]):
+    def __init__(self, clock: WallClock, log: Callable[[dict], None]):
         self.begun: deque[float] = deque()
         self._clock, self._log = clock, log
         # the other ends of the connections that have shown a certificate

@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 
 from spnn_system.transport.frames import Frame
-from spnn_system.transport.shaping import Clock, TokenBucket, paced
+from spnn_system.transport.shaping import TokenBucket, WallClock, paced
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0  # seconds between two tries to reach a role
 _FINAL = {
@@ -47,6 +47,16 @@ class Rejected(LinkError):
 
 class Stopped(LinkError):
     """This endpoint was told to stop; the sentence is the reason it was given."""
+
+
+class Refused(Exception):
+    """What is not taken: the status and the sentence for who sent it.  logged: whether the log says
+    so too.
+    """
+
+    def __init__(self, code: grpc.StatusCode, why: str, *, logged: bool = True):
+        super().__init__(why)
+        self.code, self.why, self.logged = code, why, logged
 
 
 @dataclass(slots=True)
@@ -85,7 +95,7 @@ class Outgoing:
         bandwidth: float,
         timeout: float,
         stopped: threading.Event,
-        clock: Clock,
+        clock: WallClock,
         sent: Callable[[dict], None],
         failed: Callable[[LinkError], None],
     ):
@@ -269,21 +279,20 @@ class Incoming:
         # the stream that is in the middle of a message
         self.arriving: grpc.ServicerContext | None = None
 
-    def problem(self, number: int, session: str) -> tuple[grpc.StatusCode, str] | None:
-        """Why a message of this number cannot be taken, or None; a number that was taken is no
-        problem: it came again.
+    def check(self, number: int, session: str) -> None:
+        """Refused if a message of this number cannot be taken; one that was taken before can: it
+        came again.
         """
         if session != (self.session or session):
-            return (
+            raise Refused(
                 grpc.StatusCode.FAILED_PRECONDITION,
                 "another process sent the messages before this one: it was started anew",
             )
         if number > self.next_number:
-            return (
+            raise Refused(
                 grpc.StatusCode.OUT_OF_RANGE,
                 f"message {number} came before message {self.next_number} of this link",
             )
-        return None
 
     def take(self, frame: Frame, session: str, readable_at: float, n_bytes: int) -> bool:
         """Keep a message for its reader; False, and nothing kept, if it was taken before.  n_bytes:

@@ -16,8 +16,8 @@ from spnn_system.transport import addresses, certificates, frames
 from spnn_system.transport.admission import Admission, Identity
 from spnn_system.transport.frames import Frame, Head, Malformed
 from spnn_system.transport.handshakes import Handshakes
-from spnn_system.transport.links import Inbox, Incoming, LinkError
-from spnn_system.transport.shaping import Clock
+from spnn_system.transport.links import Inbox, Incoming, LinkError, Refused
+from spnn_system.transport.shaping import WallClock
 
 SERVICE, SESSION = "ppkit.spnn", "ppkit-session"
 CUT_SECONDS = 0.25  # in which gRPC says that a stream which brings no more was cut
@@ -34,16 +34,6 @@ _OPTIONS = [
     ("grpc.server_handshake_timeout_ms", 10_000),
 ]
 _Code = grpc.StatusCode
-
-
-class _Refused(Exception):
-    """What is not taken: the status and the sentence for who sent it.  logged: whether the log says
-    so too.
-    """
-
-    def __init__(self, code: grpc.StatusCode, why: str, *, logged: bool = True):
-        super().__init__(why)
-        self.code, self.why, self.logged = code, why, logged
 
 
 class _Threads(Executor):
@@ -96,7 +86,7 @@ class Listener:
         inbox: Inbox,
         admission: Admission,
         latency: float,
-        clock: Clock,
+        clock: WallClock,
         record: BinaryIO | None,
         log: Callable[[dict], None],
         failed: Callable[[OSError], None],
@@ -166,17 +156,17 @@ class Listener:
         number, session, link = head.frame.number, _session_of(context), self._inbox.senders[role]
         accepts = self._admission.accepts
         if accepts is not None and head.frame.name not in accepts.get(role, ()):
-            raise _Refused(
+            raise Refused(
                 _Code.PERMISSION_DENIED, f"{role} may not send {head.frame.name!r} to {self.me}"
             )
         with self._inbox.change:
-            problem, is_new = link.problem(number, session), number >= link.next_number
-            problem = problem or (self._unwanted(role, head) if is_new else None)
+            link.check(number, session)
+            is_new = number >= link.next_number
+            if is_new:
+                self._refuse_unwanted(role, head)
             before = None
-            if problem is None and len(first) < head.total_bytes:
+            if len(first) < head.total_bytes:
                 before, link.arriving = link.arriving, context
-        if problem is not None:
-            raise _Refused(*problem)
         # the sender has opened another stream: nobody waits for the end of that one
         if before is not None:
             before.cancel()
@@ -190,27 +180,29 @@ class Listener:
             self._put(link, frames.unpack(*pieces), session, pieces)
         return number.to_bytes(8, "big")
 
-    def _unwanted(self, role: str, head: Head) -> tuple[grpc.StatusCode, str] | None:
-        """Why a message that is the next of its link is not taken, by its head; nothing is kept for
-        it before.
+    def _refuse_unwanted(self, role: str, head: Head) -> None:
+        """Refuse a message that is the next of its link by its head; nothing is kept for it
+        before.
         """
         frame, (low, high) = head.frame, self._inbox.steps
         if not low <= frame.step <= high:
-            return _Code.OUT_OF_RANGE, (
+            raise Refused(
+                _Code.OUT_OF_RANGE,
                 f"{frame.name!r} of step {frame.step} is out of turn: "
-                f"{self.me} takes {low} to {high}"
+                f"{self.me} takes {low} to {high}",
             )
         largest, backlog = self._admission.largest, self._admission.backlog
         if largest is not None and head.body_bytes > largest:
-            return _Code.INVALID_ARGUMENT, (
-                f"a message to {self.me} has at most {largest} bytes, this one {head.body_bytes}"
+            raise Refused(
+                _Code.INVALID_ARGUMENT,
+                f"a message to {self.me} has at most {largest} bytes, this one {head.body_bytes}",
             )
         if self._inbox.senders[role].unread_bytes + head.total_bytes + _KEEPING_BYTES > backlog:
-            return _Code.FAILED_PRECONDITION, (
+            raise Refused(
+                _Code.FAILED_PRECONDITION,
                 f"{self.me} keeps at most {backlog} bytes of {role} that it has not "
-                f"read, and has no room for {head.total_bytes}"
+                f"read, and has no room for {head.total_bytes}",
             )
-        return None
 
     def _gathered(
         self,
@@ -236,9 +228,8 @@ class Listener:
         n_bytes = sum(map(len, pieces)) + _KEEPING_BYTES
         with self._inbox.change:
             if self._inbox.closed.is_set():
-                raise _Refused(_Code.UNAVAILABLE, f"{self.me} has stopped", logged=False)
-            if problem := link.problem(frame.number, session):
-                raise _Refused(*problem)
+                raise Refused(_Code.UNAVAILABLE, f"{self.me} has stopped", logged=False)
+            link.check(frame.number, session)
             if link.take(frame, session, self._clock.now() + self._latency, n_bytes):
                 self._keep(pieces)
                 self._inbox.change.notify_all()
@@ -250,7 +241,7 @@ class Listener:
             frame = frames.unpack(request)
             handler, key = self.handlers.get(frame.name), (role, _session_of(context), frame.number)
             if handler is None or head.kind != "json":
-                raise _Refused(_Code.UNIMPLEMENTED, f"{self.me} answers no call {frame.name!r}")
+                raise Refused(_Code.UNIMPLEMENTED, f"{self.me} answers no call {frame.name!r}")
             with self._inbox.change:
                 is_first = key not in self._replies
                 if is_first:
@@ -264,7 +255,7 @@ class Listener:
                 reply.set_result(self._answered(handler, role, frame))
             code, text = reply.result()
             if code is not None:
-                raise _Refused(code, text, logged=False)
+                raise Refused(code, text, logged=False)
             return text.encode()
 
     def _answered(
@@ -284,26 +275,26 @@ class Listener:
             return _Code.ABORTED, f"{self.me} failed to answer {frame.name!r} ({kind})"
 
     def _admitted(self, first: bytes, context: grpc.ServicerContext) -> tuple[str, Head]:
-        """The caller's role and its frame's head; _Refused or Malformed for no frame, one not from
+        """The caller's role and its frame's head; Refused or Malformed for no frame, one not from
         there or not for here.
         """
         role = certificates.peer(context)
         self.handshakes.succeed(context.peer())
         if role not in self._inbox.senders:
-            raise _Refused(_Code.PERMISSION_DENIED, f"{role} is no role that {self.me} talks with")
+            raise Refused(_Code.PERMISSION_DENIED, f"{role} is no role that {self.me} talks with")
         head = frames.opening(first)
         frame = head.frame
         if frame.sender != role:
-            raise _Refused(
+            raise Refused(
                 _Code.PERMISSION_DENIED,
                 f"the certificate is of {role}, the frame of {frame.sender}",
             )
         if frame.run != self.run:
-            raise _Refused(
+            raise Refused(
                 _Code.FAILED_PRECONDITION, f"the run is {self.run!r}, the frame is of {frame.run!r}"
             )
         if frame.receiver != self.me:
-            raise _Refused(
+            raise Refused(
                 _Code.FAILED_PRECONDITION, f"this is {self.me}, the frame is for {frame.receiver}"
             )
         self._inbox.heard(role, self._clock.now())
@@ -323,11 +314,11 @@ class Listener:
             raise
         except Exception as error:
             if isinstance(error, Malformed):
-                error = _Refused(_Code.INVALID_ARGUMENT, str(error))
+                error = Refused(_Code.INVALID_ARGUMENT, str(error))
             event = "refused"
-            if not isinstance(error, _Refused):  # its text may hold values
+            if not isinstance(error, Refused):  # its text may hold values
                 event, kind = "failed", type(error).__name__
-                error = _Refused(_Code.ABORTED, f"{self.me} could not take this {what} ({kind})")
+                error = Refused(_Code.ABORTED, f"{self.me} could not take this {what} ({kind})")
             if error.logged:
                 self._log(
                     {
@@ -350,7 +341,7 @@ class Listener:
             except OSError as error:
                 self._record = None  # orders and calls still come in
                 self._failed(error)
-                raise _Refused(_Code.UNAVAILABLE, f"{self.me} has stopped", logged=False) from None
+                raise Refused(_Code.UNAVAILABLE, f"{self.me} has stopped", logged=False) from None
 
 
 def _session_of(context: grpc.ServicerContext) -> str:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from threading import Condition, Event
-from typing import Protocol
 
 from spnn_system.transport.frames import PIECE_BYTES
 
@@ -61,20 +60,8 @@ class TokenBucket:
         return max(at, self._spent_until)
 
 
-class Clock(Protocol):
-    """Seconds that only go up, and waiting."""
-
-    def now(self) -> float: ...
-
-    def wait_until(self, when: float) -> bool:
-        """True if somebody wants the waiting to end before its time."""
-
-    def wait(self, change: Condition, until: float) -> None:
-        """Wait for a change, whose lock the caller has, and no longer than until then."""
-
-
 class WallClock:
-    """The machine's clock; `stopped` set ends every wait."""
+    """The machine's clock, in seconds that only go up; `stopped` set ends every wait."""
 
     def __init__(self, stopped: Event):
         self._stopped = stopped
@@ -88,7 +75,7 @@ class WallClock:
         return self._stopped.wait(max(0.0, when - self.now()))
 
     def wait(self, change: Condition, until: float) -> None:
-        """Condition.wait; until may be math.inf."""
+        """Wait for a change, whose lock the caller has, until then at most; may be math.inf."""
         change.wait(None if until == math.inf else max(0.0, until - self.now()))
 
 
@@ -105,7 +92,7 @@ def piece_bytes(bits_per_second: float) -> int:
 
 
 def paced(
-    parts: Sequence[bytes], bucket: TokenBucket, since: float, clock: Clock
+    parts: Sequence[bytes], bucket: TokenBucket, since: float, clock: WallClock
 ) -> Iterator[bytes]:
     """The pieces of one message, each at the moment its last byte has passed the bucket.
 

@@ -214,7 +214,7 @@ def test_the_digest_says_what_must_be_the_same_for_all_roles_and_for_a_resumed_r
 
 B = '[[holder]]\nname = "bank"'
 WRONG = [
-    ('run = "first-try"', "", "there is no key run: it must be text"),
+    ('run = "first-try"', "", "the config has no run: it must be letters, digits, "),
     (
         'run = "first-try"',
         'run = "a/b"',
@@ -224,9 +224,9 @@ WRONG = [
     (
         'source = "stand-in"',
         'source = "stand-in"\nfoldr = "x"',
-        "unknown key 'foldr': there are run, folder, source, network, ",
+        "the config has no key 'foldr': there are run, folder, source, network, ",
     ),
-    ("[network]", "network = 3\n[netwrk]", "unknown key 'netwrk': there are run,"),
+    ("[network]", "network = 3\n[netwrk]", "the config has no key 'netwrk': there are run,"),
     (
         "[network]\nbandwidth",
         "[network]\nspeed = 3\nbandwidth",

@@ -558,7 +558,7 @@ def address(role: str, new: str):
 
 
 REFUSED = [
-    (set_to("[server]\n", "[server2]\n"), "config.toml: unknown key 'server2'"),
+    (set_to("[server]\n", "[server2]\n"), "config.toml: the config has no key 'server2'"),
     (
         lambda path: change(
             path, path.read_text("utf-8").split("[server]")[1].split("[[holder]]")[0], "\n"

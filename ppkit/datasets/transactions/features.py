@@ -5,7 +5,7 @@ import numpy as np
 from .cardholders import DAY
 from .merchants import N_CODES, SHOPS_PER_CODE, world
 from .population import Population
-from .schema import CATEGORICAL, DERIVED, FEATURE_NAMES, NUMERIC
+from .schema import CATEGORICAL, DERIVED, NUMERIC
 from .spending_patterns import spending_patterns
 
 HOUR = 3600
@@ -21,20 +21,17 @@ def features(population: Population, keep: np.ndarray | None = None) -> np.ndarr
     rows that are not kept still count in the past of those that are.
     """
     keep = np.arange(len(population.rows["who"])) if keep is None else np.asarray(keep)
-    matrix = np.empty((len(keep), len(FEATURE_NAMES)), np.float32)
     categories, numbers = raw_attributes(population, keep)
-    column = 0
-    for name, levels in CATEGORICAL.items():
-        matrix[:, column : column + len(levels) - 1] = effect_code(categories[name], len(levels))
-        column += len(levels) - 1
-    for name, skewed in NUMERIC.items():
-        matrix[:, column] = np.log1p(numbers[name]) if skewed else numbers[name]
-        column += 1
     derived = spending_patterns(population, keep)
-    for name in DERIVED:
-        matrix[:, column] = derived[name]
-        column += 1
-    return matrix
+    columns = [
+        *(effect_code(categories[name], len(levels)) for name, levels in CATEGORICAL.items()),
+        *(
+            (np.log1p(numbers[name]) if skewed else numbers[name])[:, None]
+            for name, skewed in NUMERIC.items()
+        ),
+        *(derived[name][:, None] for name in DERIVED),
+    ]
+    return np.hstack(columns, dtype=np.float32, casting="same_kind")
 
 
 def effect_code(codes: np.ndarray, n_levels: int) -> np.ndarray:

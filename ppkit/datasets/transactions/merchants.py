@@ -1,7 +1,7 @@
 """Cities and merchants: the same in every simulation, so that seeds change customers only."""
 
 from functools import lru_cache
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -29,34 +29,13 @@ _RISK = {
 }
 
 
-class World(NamedTuple):
-    """Arrays over cities (N_CITIES,), codes (N_CODES,)
-    and merchants (N_CITIES * N_CODES * SHOPS_PER_CODE,).
-    """
-
-    east: np.ndarray  # km, per city
-    north: np.ndarray
-    region: np.ndarray  # index into CATEGORICAL["merchant_region"]
-    country: np.ndarray  # index into CATEGORICAL["merchant_country"]
-    weight: np.ndarray  # share of the people, home cities only
-    neighbours: np.ndarray  # (N_HOME_CITIES, 6) nearest other home cities
-    group: np.ndarray  # per code: number of its group
-    log_amount: np.ndarray  # per code: mean of the log amount in dollars
-    log_spread: np.ndarray
-    web_share: np.ndarray  # per code
-    lifestyle: np.ndarray  # (6, N_CODES) log weights
-    price: np.ndarray  # per merchant: shift of the log amount
-    size: np.ndarray
-    risk: np.ndarray
-    chain: np.ndarray
-    age_days: np.ndarray
-    daily_count: np.ndarray
-    chargebacks: np.ndarray
-
-
 @lru_cache(maxsize=1)
-def world() -> World:
-    """The fixed geography and merchants, drawn once from WORLD_SEED; every array is read-only."""
+def world() -> SimpleNamespace:
+    """The fixed geography and merchants, drawn once from WORLD_SEED; every array is read-only.
+
+    Returns arrays over cities (N_CITIES,), over codes (N_CODES,) and over merchants
+    (N_CITIES * N_CODES * SHOPS_PER_CODE,), by name.
+    """
     rng = np.random.default_rng(WORLD_SEED)
     at_home = np.arange(N_CITIES) < N_HOME_CITIES
     web = np.arange(N_CITIES) >= N_CITIES - N_WEB
@@ -85,19 +64,22 @@ def world() -> World:
     code_risk = np.array([_RISK.get(name, 0.0) for name in MERCHANT_CODES])
     risk = code_risk[None, :, None] + rng.normal(0, 0.7, shape)
     size = rng.choice(4, shape, p=[0.35, 0.35, 0.2, 0.1])
-    found = World(
-        east=east,
+    found = SimpleNamespace(
+        # cities
+        east=east,  # km
         north=north,
-        region=region,
-        country=country,
-        weight=weight / weight.sum(),
-        neighbours=np.argsort(gaps, axis=1)[:, 1:7],
+        region=region,  # index into CATEGORICAL["merchant_region"]
+        country=country,  # index into CATEGORICAL["merchant_country"]
+        weight=weight / weight.sum(),  # share of the people, home cities only
+        neighbours=np.argsort(gaps, axis=1)[:, 1:7],  # (N_HOME_CITIES, 6) nearest home cities
+        # codes
         group=np.array([row[0] for row in codes], np.int16),
-        log_amount=np.log([row[1] for row in codes]),
+        log_amount=np.log([row[1] for row in codes]),  # mean of the log amount in dollars
         log_spread=np.array([row[2] for row in codes]),
         web_share=np.array([row[4] for row in codes]),
-        lifestyle=np.log(popularity) + rng.normal(0, 0.6, (6, N_CODES)),
-        price=rng.normal(0, 0.25, shape).ravel(),
+        lifestyle=np.log(popularity) + rng.normal(0, 0.6, (6, N_CODES)),  # log weights
+        # merchants
+        price=rng.normal(0, 0.25, shape).ravel(),  # shift of the log amount
         size=size.ravel().astype(np.int8),
         risk=np.digitize(risk, [-0.3, 0.7, 1.5]).ravel().astype(np.int8),
         chain=(rng.random(shape) < 0.2 + 0.15 * size).ravel().astype(np.int8),
@@ -105,7 +87,7 @@ def world() -> World:
         daily_count=np.ceil(np.exp(rng.normal(3 + size, 0.6))).ravel(),
         chargebacks=np.round(0.08 * np.exp(0.45 * risk), 3).ravel(),
     )
-    for array in found:
+    for array in vars(found).values():
         array.flags.writeable = False
     return found
 
