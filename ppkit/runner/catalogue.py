@@ -3,6 +3,7 @@ them."""
 
 import ast
 import json
+import re
 from pathlib import Path
 
 from ppkit import project
@@ -70,6 +71,13 @@ def cells(path: Path) -> list[dict]:
 def n_code_cells(path: Path) -> int:
     """How many cells of the notebook a kernel executes."""
     return sum(cell["cell_type"] == "code" and bool(cell["source"].strip()) for cell in cells(path))
+
+
+def quotes_reference(path: Path) -> bool:
+    """Whether a notebook shows rows of figures/claims.json, by `ledger.reference` or a page's
+    `beside_reference`."""
+    code = (cell["source"] for cell in cells(path) if cell["cell_type"] == "code")
+    return any(re.search(r"\b(ledger\.|beside_)reference\(", source) for source in code)
 
 
 def parameters(path: Path) -> dict[str, object]:
