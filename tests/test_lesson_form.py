@@ -1,5 +1,5 @@
-"""What every lesson of the new form keeps to: predictions are judged by what was computed, exercises
-have stubs and solutions that pass, and rows that turned say why."""
+"""What every lesson of the new form keeps to: predictions are judged by what was computed,
+exercises have stubs and solutions that pass, and rows that turned say why."""
 
 import ast
 import json
