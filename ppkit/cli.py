@@ -172,13 +172,20 @@ def lab(
 
 
 @app.command()
-def execute(notebooks: Notebooks = None) -> None:
+def execute(
+    notebooks: Notebooks = None,
+    quoting: Annotated[
+        bool, typer.Option("--quoting", help="only those that quote the reference")
+    ] = False,
+) -> None:
     """Execute committed notebooks (and solutions) in place, so that two runs give identical
     bytes."""
     from ppkit.runner import catalogue
     from ppkit.runner import execute as executing
 
     for name, path in catalogue.select(notebooks or [], solutions=True).items():
+        if quoting and not catalogue.quotes_reference(path):
+            continue
         print(f"{name:<24} {executing.in_place(path):7.1f} s", flush=True)
 
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 
-from ppkit import rules
+from ppkit import project, rules
 from ppkit.datasets import Dataset
 from ppkit.writing import write_whole
 
@@ -31,6 +31,7 @@ SYMBOLS = {
 MARKS = {"right": "✓", "not right": "✕", "open": "□"}  # of a finding
 KINDS = ("claim", "question", "check")
 TO_COME = "to come: "  # begins the note of a row that no notebook measures yet
+TURNED = "it turned: other settings, data or sizes than the record's"
 FEW_POSITIVES = 100
 OTHER_DATA = f"{rules.DEPENDS} the data"  # a verdict, and what only the paper's own file closes
 CLAIMS = resources.files("ppkit").joinpath("claims")
@@ -178,13 +179,16 @@ def claims(paper: str) -> dict[str, Claim]:
 class Ledger:
     """One notebook's page of the ledger.
 
-    paper: key of the claims file.  notebook: its name without .ipynb.  profile: "quick" or "paper".
+    paper: key of the claims file.  notebook: its name without .ipynb; None in a lesson, which shows
+    rows and decides none.  profile: "quick" or "paper".
     needs: rows that a row of the ledger takes, by the name of its data set; it says so where there
     are fewer.
     With $PPKIT_RUN set, every record is written to $PPKIT_RUN/claims/<notebook>.json at once.
     """
 
-    def __init__(self, paper: str, *, notebook: str, profile: str, needs: dict | None = None):
+    def __init__(
+        self, paper: str, *, notebook: str | None, profile: str, needs: dict | None = None
+    ):
         self.paper, self.notebook, self.profile, self.needs = paper, notebook, profile, needs or {}
         self._claims = claims(paper)
         self._rows: dict[str, Row] = {}
@@ -316,17 +320,42 @@ class Ledger:
             index=pd.Index([row["id"].split(".", 1)[1] for row in rows], name="row"),
         )
 
+    def beside_reference(self, differs: dict[str, str] | None = None) -> pd.DataFrame:
+        """This notebook's rows beside the reference's: the paper, ours, the record, how firm.
+
+        differs: by row, a sentence why its verdict is another one here.  Where there is none, the
+        table says that it turned.
+        """
+        record, rows = {row["id"]: row for row in reference()}, {}
+        for row in map(asdict, self._rows.values()):
+            id, kept = row["id"].split(".", 1)[1], record[row["id"]]
+            rows[id] = {
+                "the paper": row["printed"] or row["says"],
+                f"you, here ({self.profile}, {row['data']})": _in_short(row),
+                "the record": f"{_in_short(kept)} ({kept['profile']}, {kept['data']})",
+                "firmness": kept.get("firmness") or "not measured",
+            }
+            if rules.plain(row["verdict"]) != rules.plain(kept["verdict"]):
+                rows[id]["why it differs"] = (differs or {}).get(id, TURNED)
+        return pd.DataFrame.from_dict(rows, orient="index").fillna("").rename_axis("row")
+
     def scoreboard(self) -> pd.DataFrame:
         """How many of this notebook's claims stand where, so far."""
         return scoreboard([asdict(row) for row in self._rows.values()])
 
     def _write(self) -> None:
         folder = os.environ.get("PPKIT_RUN")
-        if folder:
+        if folder and self.notebook:
             target = Path(folder, "claims", f"{self.notebook}.json")
             target.parent.mkdir(parents=True, exist_ok=True)
             rows = map(asdict, self._rows.values())
             write_whole(target, json.dumps(list(rows), indent=1, ensure_ascii=False))
+
+
+def reference() -> list[dict]:
+    """The rows of figures/claims.json, which `ppkit reference` writes."""
+    file = project.root() / "figures" / "claims.json"
+    return json.loads(file.read_text("utf-8"))["claims"]
 
 
 def merge(rows: list[dict]) -> list[dict]:
@@ -504,6 +533,10 @@ def symbol(verdict: str) -> str:
 
 def _every_claim() -> dict[str, Claim]:
     return {id: claim for paper in papers() for id, claim in claims(paper).items()}
+
+
+def _in_short(row: dict) -> str:
+    return f"{symbol(row['verdict'])} {row['verdict']}: {ours(row)}"
 
 
 def _about(claim: Claim) -> dict:

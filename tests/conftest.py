@@ -56,7 +56,7 @@ class Project:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        for part in ("notebooks/solutions", "ppkit", "figures"):
+        for part in ("notebooks/solutions", "notebooks/records", "ppkit", "figures"):
             (folder / part).mkdir(parents=True)
 
     def add(self, name: str, *cells: str, parameters: str | None = PARAMETERS) -> Path:

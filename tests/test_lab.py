@@ -27,7 +27,7 @@ PPKIT = Path(sys.executable).with_name("ppkit")
 @pytest.fixture
 def lessons(project):
     """A project of two lessons and a solution, with outputs and counts as committed ones."""
-    for name in ("01_a", "02_b", "solutions/01_a_solution"):
+    for name in ("01_a", "02_b", "records/wang2018", "solutions/01_a_solution"):
         path = project.add(name, "# Text", "print('result')", parameters=None)
         notebook = nbformat.read(path, as_version=4)
         shown = nbformat.v4.new_output("stream", name="stdout", text="result\n")
@@ -41,8 +41,12 @@ def work(project, name: str) -> Path:
 
 
 def test_a_copy_shows_no_result_and_a_solution_does(lessons):
-    assert lab.prepare([]) == ["3 notebooks copied to work/, which is yours."]
-    for name, shown in (("01_a", []), ("solutions/01_a_solution", ["result\n"])):
+    assert lab.prepare([]) == ["4 notebooks copied to work/, which is yours."]
+    for name, shown in (
+        ("01_a", []),
+        ("records/wang2018", []),
+        ("solutions/01_a_solution", ["result\n"]),
+    ):
         copy = nbformat.read(work(lessons, name), as_version=4)
         committed = nbformat.read(lessons.folder / f"notebooks/{name}.ipynb", as_version=4)
         nbformat.validate(copy)
@@ -105,7 +109,7 @@ def test_a_lesson_that_became_newer_is_named_in_one_line(lessons):
     [
         (
             ["--fresh", "03_c"],
-            "unknown notebook '03_c': there are 01_a, 02_b, solutions/01_a_solution",
+            "unknown notebook '03_c': there are 01_a, 02_b, wang2018, solutions/01_a_solution",
         ),
         (
             ["--fresh", "01_a", "--", "--no-browser"],
@@ -330,10 +334,10 @@ def test_every_file_that_a_lesson_links_to_is_there(folder, tree):
         timeout=LIMIT,
     )
     links = []
-    for path in (*(tree / folder).glob("*.ipynb"), *(tree / folder).glob("solutions/*.ipynb")):
+    for path in (tree / folder).rglob("*.ipynb"):
         for cell in json.loads(path.read_text("utf-8"))["cells"]:
             source = "".join(cell["source"]) if cell["cell_type"] == "markdown" else ""
-            links += [(path, link) for link in re.findall(r"\]\((?!\w+:|#)([\w./-]+)\)", source)]
+            links += [(path, link) for link in re.findall(r"\]\((?!\w+:|#)([\w./-]+)[)#]", source)]
     assert len(links) >= 2 * len(list((tree / "notebooks").glob("0*.ipynb"))) - 2
     for path, link in links:
         target = (path.parent / link).resolve()

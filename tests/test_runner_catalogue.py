@@ -52,6 +52,17 @@ def test_an_int_is_not_a_bool_and_a_float_is_not_an_int(project):
 
 
 @pytest.mark.parametrize(
+    "asked", ["wang2018", "wang2018.ipynb", "notebooks/records/wang2018.ipynb"]
+)
+def test_a_record_goes_by_its_name_too(project, asked):
+    project.add("01_a"), project.add("records/wang2018"), project.add("solutions/01_a_solution")
+    assert list(catalogue.select([])) == ["01_a", "wang2018"]
+    assert list(catalogue.select([asked], solutions=True)) == ["wang2018"]
+    solution = catalogue.select(["notebooks/solutions/01_a_solution.ipynb"], solutions=True)
+    assert list(solution) == ["solutions/01_a_solution"]
+
+
+@pytest.mark.parametrize(
     "asked", ["01_a", "01_a.ipynb", "notebooks/01_a.ipynb", "./notebooks/01_a.ipynb"]
 )
 def test_a_notebook_goes_by_its_name_or_path(project, asked):

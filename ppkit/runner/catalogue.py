@@ -3,6 +3,7 @@ them."""
 
 import ast
 import json
+import re
 from pathlib import Path
 
 from ppkit import project
@@ -13,10 +14,11 @@ DATA = {"available": "auto", "real": "real", "standin": "standin"}  # and what S
 
 
 def notebooks(*, solutions: bool = False) -> dict[str, Path]:
-    """The project's notebooks by name ("01_dpstgd"), in order; with `solutions` also
-    "solutions/01_dpstgd"."""
+    """The project's notebooks by name, in order: lessons ("00_start_here"), then records
+    ("kanodia2020", which lies in records/); with `solutions` also "solutions/00_start_here"."""
     folder = project.root() / "notebooks"
-    found = {file.stem: file for file in sorted(folder.glob("*.ipynb"))}
+    files = [*sorted(folder.glob("*.ipynb")), *sorted(folder.glob("records/*.ipynb"))]
+    found = {file.stem: file for file in files}
     if solutions:
         found |= {
             f"solutions/{file.stem}": file for file in sorted(folder.glob("solutions/*.ipynb"))
@@ -36,10 +38,10 @@ def select(wanted: list[str], *, solutions: bool = False) -> dict[str, Path]:
     there |= {file.stem: file for file in others if file.is_file() and file not in known}
     if not there:
         raise Refused(f"{project.root() / 'notebooks'} holds no notebook")
+    by_path = {file.resolve(): name for name, file in there.items()}
     chosen = [
-        Path(name).stem
-        if Path(name).resolve() in there.values()
-        else name.removesuffix(".ipynb").removeprefix("./").removeprefix("notebooks/")
+        by_path.get(Path(name).resolve())
+        or name.removesuffix(".ipynb").removeprefix("./").removeprefix("notebooks/")
         for name in wanted
     ]
     for asked, name in zip(wanted, chosen):
@@ -70,6 +72,13 @@ def cells(path: Path) -> list[dict]:
 def n_code_cells(path: Path) -> int:
     """How many cells of the notebook a kernel executes."""
     return sum(cell["cell_type"] == "code" and bool(cell["source"].strip()) for cell in cells(path))
+
+
+def quotes_reference(path: Path) -> bool:
+    """Whether a notebook shows rows of figures/claims.json, by `ledger.reference` or a page's
+    `beside_reference`."""
+    code = (cell["source"] for cell in cells(path) if cell["cell_type"] == "code")
+    return any(re.search(r"\b(ledger\.|beside_)reference\(", source) for source in code)
 
 
 def parameters(path: Path) -> dict[str, object]:

@@ -30,7 +30,7 @@ def prepare(fresh: list[str]) -> list[str]:
     wanted = catalogue.select(names, solutions=True) if names else {}
     said, made, older = [], 0, []
     for name, path in catalogue.select([], solutions=True).items():
-        copy = project.root() / FOLDER / f"{name}.ipynb"
+        copy = project.root() / FOLDER / path.relative_to(project.root() / "notebooks")
         shown = copy.relative_to(project.root())
         try:
             if name in wanted and copy.exists():

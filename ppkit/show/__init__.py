@@ -1,17 +1,22 @@
-"""How results look: digits and tables, figures, and controls with a still picture beneath them."""
+"""How results look: digits and tables, figures, controls with a still picture beneath them; and how
+a lesson asks and answers."""
 
 from ppkit.show.controls import control, progress
 from ppkit.show.figures import COLOURS, band, finish, new, paper_marks
+from ppkit.show.lesson import check, judge, predict
 from ppkit.show.numbers import number, source, sources, table
 
 __all__ = [
     "COLOURS",
     "band",
+    "check",
     "control",
     "finish",
+    "judge",
     "new",
     "number",
     "paper_marks",
+    "predict",
     "progress",
     "source",
     "sources",

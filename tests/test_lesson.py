@@ -1,0 +1,148 @@
+"""What a lesson asks, and how it answers."""
+
+import numpy as np
+import pytest
+from ipywidgets import Label
+
+from ppkit import ledger, show
+from ppkit.show import lesson
+
+OPTIONS = ["three times", "less", "more"]
+
+
+@pytest.fixture
+def displayed(monkeypatch):
+    """The widgets that a cell shows."""
+    kept = []
+    monkeypatch.setattr(lesson, "_show", kept.append)
+    return kept
+
+
+@pytest.fixture
+def exercises(tmp_path, monkeypatch):
+    """A project with the exercises of one lesson."""
+    for name in ("notebooks/solutions", "ppkit"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "notebooks/solutions/07a_first.toml").write_text(
+        """\
+[E1]
+answer = 0.223
+tolerance = 0.002
+near = 0.02
+hint = "Which seed did you take?"
+mistakes = [{ value = 0.206, hint = "That is the mean, not the median." }]
+
+[E2]
+answer = "the sum"
+mistakes = [{ value = "a share", hint = "One share alone is uniform." }]
+
+[E3]
+answer = [1, 2]
+
+[E4]
+answer = true
+"""
+    )
+    monkeypatch.setenv("PPKIT_HOME", str(tmp_path))
+
+
+@pytest.mark.parametrize("chosen", [None, "a", "c"])
+def test_a_judged_prediction_prints_the_same_whatever_was_chosen(chosen, displayed, capsys):
+    guess = show.predict("three_selections", OPTIONS)
+    assert capsys.readouterr().out == "a  three times\nb  less\nc  more\n"
+    [buttons] = displayed
+    buttons.value = chosen
+    show.judge(guess, right=2, why="they stand or fall together")
+    assert capsys.readouterr().out == "c  more: they stand or fall together\n"
+    said = {None: "You have not chosen yet", "a": "You chose a: not what", "c": "c: right"}[chosen]
+    assert isinstance(displayed[1], Label) and said in displayed[1].value
+
+
+def test_what_is_displayed_leaves_no_text_where_no_widget_is_drawn(monkeypatch):
+    seen = []
+    monkeypatch.setattr("IPython.display.display", lambda data, raw: seen.append((data, raw)))
+    lesson._show(Label("a"))
+    [(data, raw)] = seen
+    assert raw and data["text/plain"] == "" and "model_id" in data[lesson.WIDGET_VIEW]
+
+
+@pytest.mark.parametrize("options", [["one"], ["one", "one"], [str(n) for n in range(27)]])
+def test_a_question_needs_different_options(options):
+    with pytest.raises(ValueError, match="q: options must be 2 to 26 different texts, got "):
+        show.predict("q", options)
+
+
+def test_an_option_that_is_not_there_cannot_be_right(displayed):
+    guess = show.predict("q", OPTIONS)
+    for right in (3, -1, "c", None):
+        with pytest.raises(ValueError, match="q has options 0 to 2, got "):
+            show.judge(guess, right=right, why="")
+
+
+@pytest.mark.parametrize(
+    "value, said",
+    [
+        (None, "not yet. Put your answer in its place, and run this cell again."),
+        (..., "not yet. Put your answer in its place, and run this cell again."),
+        (0.2249, "right."),
+        (np.float32(0.223), "right."),
+        (0.2065, "not right. That is the mean, not the median."),
+        (0.235, "near. Which seed did you take?"),
+        (0.3, "not right."),
+        ([0.223], "not right."),
+        ("0.223 or so", "not right."),
+        (float("nan"), "not right."),
+    ],
+)
+def test_an_answer_is_right_near_or_met_with_a_hint(value, said, exercises, capsys):
+    show.check("07a.E1", value)
+    assert capsys.readouterr().out == f"E1: {said}\n"
+
+
+@pytest.mark.parametrize(
+    "exercise, value, said",
+    [
+        ("E2", "the sum", "right."),
+        ("E2", "a share", "not right. One share alone is uniform."),
+        ("E2", 3, "not right."),
+        ("E3", np.array([1, 2]), "right."),
+        ("E3", [2, 1], "not right."),
+        ("E4", np.True_, "right."),
+        ("E4", 1, "not right."),
+        ("E4", False, "not right."),
+    ],
+)
+def test_answers_are_numbers_lists_texts_or_truth_values(exercise, value, said, exercises, capsys):
+    show.check(f"07a.{exercise}", value)
+    assert capsys.readouterr().out == f"{exercise}: {said}\n"
+
+
+def test_an_exercise_that_is_not_there_is_an_error(exercises):
+    with pytest.raises(KeyError, match="E9"):
+        show.check("07a.E9", 1)
+    with pytest.raises(FileNotFoundError, match="solutions has no exercises for lesson '99'"):
+        show.check("99.E1", 1)
+
+
+def test_rows_of_a_lesson_stand_beside_the_reference_and_decide_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("PPKIT_RUN", str(tmp_path))
+    kept = {row["id"]: row for row in ledger.reference()}["wang2018.table1.row5.basic"]
+    page = ledger.Ledger("wang2018", notebook=None, profile="quick")
+    page.record("table1.row5.basic", kept["value"], data=ledger.FORMULA)
+    assert not list(tmp_path.iterdir())
+    [row] = page.beside_reference().to_dict("records")
+    assert row["the paper"] == kept["printed"] and row["firmness"] == "not measured"
+    assert row["you, here (quick, formula)"] in row["the record"]
+    assert "why it differs" not in row
+    page.record("table1.row5.basic", 10 * kept["value"], data=ledger.FORMULA)
+    assert page.beside_reference()["why it differs"].tolist() == [ledger.TURNED]
+    said = page.beside_reference({"table1.row5.basic": "ten times the budget"})
+    assert said["why it differs"].tolist() == ["ten times the budget"]
+
+
+def test_what_quotes_the_reference_is_found():
+    from ppkit.runner import catalogue
+
+    there = catalogue.notebooks(solutions=True)
+    assert catalogue.quotes_reference(there["00_start_here"])
+    assert not catalogue.quotes_reference(there["05_spnn_network"])
