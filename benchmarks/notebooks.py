@@ -16,7 +16,8 @@ from ppkit.runner import catalogue, execute
 AT_MOST = {
     "00_start_here": 40,
     "01_dpstgd": 300,
-    "02_backtracking": 200,
+    "02a_backtracking_attack": 30,
+    "02b_backtracking_defence": 70,
     "03_spnn": 200,
     "04_spnn_attacks": 200,
     "05_spnn_network": 200,

@@ -7,7 +7,7 @@ anywhere, and what each way to draw batches costs.
     epochs: shuffled, then cut     epsilon_for_epochs          replace-one, zero-out; no gain from
                                                                the shuffling is claimed
 
-Notebook 02 trains on fixed_batch, and prices its steps in all three ways, beside what an attacker
+Lesson 02b trains on fixed_batch, and prices its steps in all three ways, beside what an attacker
 attains.
 One record moves the clipped sum by C when it comes or goes, by 2C when it is replaced. In a
 microbatch of k > 1 records it moves their mean gradient anywhere: clipped, from one end of the ball

@@ -119,10 +119,10 @@ def test_a_whole_number_will_do_for_a_number(settings_cell):
         ),
         ("01_dpstgd", "PROFILE", "huge", "PROFILE must be 'quick' or 'paper', got 'huge'"),
         (
-            "02_backtracking",
-            "SORT_BY",
-            "foo",
-            "SORT_BY must be 'file' or 'amount' or 'hour', got 'foo'",
+            "02b_backtracking_defence",
+            "NOISE_MULTIPLIER",
+            0,
+            "NOISE_MULTIPLIER must be a number from 0.5 to 10, got 0",
         ),
         (
             "03_spnn",
