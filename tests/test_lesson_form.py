@@ -12,11 +12,12 @@ from ppkit import ledger, project
 from ppkit.show import lesson
 
 FOLDER = project.root() / "notebooks"
-# A part of a paper, "02a_backtracking_attack"; what has no letter is still to be split.
+# A part of a paper, "02a_backtracking_attack"; what has no letter is still to be split, but for 00.
 LESSONS = {path.stem: path for path in sorted(FOLDER.glob("*.ipynb")) if path.stem[2] != "_"}
+FORM = {"00_start_here": FOLDER / "00_start_here.ipynb", **LESSONS}
 RECORDS = {path.stem: path for path in sorted(FOLDER.glob("records/*.ipynb"))}
 
-lessons = pytest.mark.parametrize("name", LESSONS)
+lessons = pytest.mark.parametrize("name", FORM)
 
 
 def cells(path, kind: str) -> list:
@@ -42,7 +43,7 @@ def printed(path) -> str:
 
 @lessons
 def test_every_prediction_is_judged_by_what_was_computed(name):
-    asked = calls(LESSONS[name], "predict", "judge")
+    asked = calls(FORM[name], "predict", "judge")
     assert asked and [what for what, _ in asked] == ["predict", "judge"] * (len(asked) // 2)
     ids = [call.args[0].value for what, call in asked if what == "predict"]
     assert len(ids) == len(set(ids))
@@ -53,12 +54,13 @@ def test_every_prediction_is_judged_by_what_was_computed(name):
 
 @lessons
 def test_every_exercise_has_a_stub_a_solution_that_passes_and_hints_that_are_met(name):
-    keys, short = lesson.exercises(name[:3]), name[:3]
-    stubs = [call.args[0].value for _, call in calls(LESSONS[name], "check")]
+    short = name.partition("_")[0]
+    keys = lesson.exercises(short)
+    stubs = [call.args[0].value for _, call in calls(FORM[name], "check")]
     assert stubs == [f"{short}.{key}" for key in keys] and stubs
-    said = printed(LESSONS[name])
+    said = printed(FORM[name])
     solved = printed(FOLDER / "solutions" / f"{name}_solution.ipynb")
-    text = "\n".join(cell.source for cell in cells(LESSONS[name], "markdown"))
+    text = "\n".join(cell.source for cell in cells(FORM[name], "markdown"))
     for key, about in keys.items():
         assert f"{key}: not yet." in said and f"{key}: right." in solved, f"{name}, {key}"
         assert re.search(rf"\*\*{key}\*\* \((easy|medium|hard), \d+ minutes\)", text)
@@ -66,7 +68,7 @@ def test_every_exercise_has_a_stub_a_solution_that_passes_and_hints_that_are_met
             assert lesson._verdict(about, mistake["value"]) == f"not right. {mistake['hint']}"
 
 
-@lessons
+@pytest.mark.parametrize("name", LESSONS)
 def test_a_verdict_that_turned_says_why(name):
     shown = json.dumps([cell.outputs for cell in cells(LESSONS[name], "code")])
     assert "the record" in shown and ledger.TURNED not in shown
@@ -74,11 +76,11 @@ def test_a_verdict_that_turned_says_why(name):
 
 @lessons
 def test_a_lesson_is_one_sitting(name):
-    notebook = nbformat.read(LESSONS[name], as_version=4)
-    words = sum(len(cell.source.split()) for cell in cells(LESSONS[name], "markdown"))
+    notebook = nbformat.read(FORM[name], as_version=4)
+    words = sum(len(cell.source.split()) for cell in cells(FORM[name], "markdown"))
     figures = [
         output
-        for cell in cells(LESSONS[name], "code")
+        for cell in cells(FORM[name], "code")
         for output in cell.outputs
         if "image/png" in output.get("data", {})
     ]
