@@ -124,7 +124,7 @@ def ppkit(project, monkeypatch, capsys):
     return run
 
 
-@pytest.fixture(scope="session")
-def session_project(tmp_path_factory) -> Project:
-    """A project that several tests share, for runs that take seconds."""
+@pytest.fixture(scope="module")
+def shared_project(tmp_path_factory) -> Project:
+    """A project that the tests of a module share, for runs that take seconds."""
     return Project(tmp_path_factory.mktemp("shared") / "project")

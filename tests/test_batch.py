@@ -127,14 +127,14 @@ def test_a_change_elsewhere_voids_nothing(project, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def ran(session_project):
-    session_project.add(
+def ran(shared_project):
+    shared_project.add(
         "01_grid",
         RECORDS,
         "if SEED == 1 and CLIP == 2:\n    raise OSError(SEED)",
         parameters=PARAMETERS,
     )
-    return session_project, session_project.run("reproduce", "01_grid", *GRID, "--data", "standin")
+    return shared_project, shared_project.run("reproduce", "01_grid", *GRID, "--data", "standin")
 
 
 def table(project) -> pd.DataFrame:

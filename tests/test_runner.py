@@ -35,19 +35,19 @@ UNWRITABLE_HOME = "/proc/ppkit-has-no-home"
 
 
 @pytest.fixture(scope="module")
-def ran(session_project):
+def ran(shared_project):
     """One run of three notebooks, of which two fail, with a HOME that cannot be written."""
-    session_project.add(
+    shared_project.add(
         "01_good", "# Good\n$$\\frac{\\epsilon}{2}$$", GOOD, RECORD, WIDGET, THREADS
     )
-    session_project.add("02_raises", "## Where it breaks", "1 / 0", "print('never')")
-    session_project.add(
+    shared_project.add("02_raises", "## Where it breaks", "1 / 0", "print('never')")
+    shared_project.add(
         "03_dies", "import os, signal", "os.kill(os.getpid(), signal.SIGKILL)", parameters=None
     )
-    done = session_project.run(
+    done = shared_project.run(
         "reproduce", "-p", "SEED", "7", "--data", "standin", HOME=UNWRITABLE_HOME
     )
-    return session_project, done
+    return shared_project, done
 
 
 def read(path):
