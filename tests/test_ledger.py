@@ -48,8 +48,8 @@ def test_every_part_of_kanodia2020_has_a_claim():
     found = ledger.claims("kanodia2020")
     parts = {id.split(".")[1] for id in found}
     assert (
-        parts == {"attack", "clip", "noise", "price", "federation", "rule", "library"}
-        and len(found) >= 46
+        parts == {"data", "attack", "clip", "noise", "price", "federation", "rule", "library"}
+        and len(found) >= 56
     )
 
 

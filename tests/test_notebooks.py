@@ -16,8 +16,10 @@ from ppkit.runner import tables
 ROOT = project.root()
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SOLUTIONS = sorted((ROOT / "notebooks/solutions").glob("*.ipynb"))
-BOTH = [
-    pytest.param(path, id=str(path.relative_to(ROOT / "notebooks"))) for path in LESSONS + SOLUTIONS
+RECORDS = sorted((ROOT / "notebooks/records").glob("*.ipynb"))
+ALL = [
+    pytest.param(path, id=str(path.relative_to(ROOT / "notebooks")))
+    for path in LESSONS + SOLUTIONS + RECORDS
 ]
 
 # Cells whose output is not compared, each with the reason. Key: notebook and the cell's first line.
@@ -37,7 +39,7 @@ def test_there_are_notebooks():
     assert [f"{path.stem}_solution" for path in LESSONS] == [path.stem for path in SOLUTIONS]
 
 
-@pytest.mark.parametrize("path", BOTH)
+@pytest.mark.parametrize("path", ALL)
 def test_executed_in_order_without_errors_or_warnings(path):
     code = cells(path)
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1)), (
@@ -51,7 +53,7 @@ def test_executed_in_order_without_errors_or_warnings(path):
     ]
 
 
-@pytest.mark.parametrize("path", BOTH)
+@pytest.mark.parametrize("path", ALL)
 def test_no_path_date_or_address_is_printed(path):
     text = json.dumps([cell.outputs for cell in cells(path)])
     text = re.sub(r'"image/(png|svg\+xml)": (".*?"|\[.*?\])', "", text)
@@ -62,7 +64,7 @@ def test_no_path_date_or_address_is_printed(path):
     assert not found, f"{path.name} prints {found.group(0)}"
 
 
-@pytest.mark.parametrize("path", BOTH)
+@pytest.mark.parametrize("path", ALL)
 def test_committed_outputs_are_of_stand_ins_and_no_notebook_makes_data_of_its_own(path):
     code = cells(path)
     shown = json.dumps([cell.outputs for cell in code])
@@ -77,7 +79,7 @@ def test_committed_outputs_are_of_stand_ins_and_no_notebook_makes_data_of_its_ow
     )
 
 
-@pytest.mark.parametrize("path", BOTH)
+@pytest.mark.parametrize("path", ALL)
 def test_every_table_and_every_picture_says_its_data(path):
     """Tables beneath or in a column, pictures in their caption; `data=None` is a table of words."""
     code = cells(path)
@@ -100,7 +102,7 @@ def test_every_table_and_every_picture_says_its_data(path):
             assert re.search(caption, cell.source), where
 
 
-@pytest.mark.parametrize("path", BOTH)
+@pytest.mark.parametrize("path", ALL)
 def test_cells_are_short_and_talk_comes_with_them(path):
     code, talk = cells(path), cells(path, "markdown")
     sizes = sorted(
@@ -111,7 +113,7 @@ def test_cells_are_short_and_talk_comes_with_them(path):
     assert len(talk) >= 0.6 * len(code)
 
 
-@pytest.mark.parametrize("path", BOTH)
+@pytest.mark.parametrize("path", ALL)
 def test_every_uncompared_cell_is_listed_with_its_reason(path):
     uncompared = {
         f"{path.stem}: {cell.source.splitlines()[0]}"
@@ -122,7 +124,7 @@ def test_every_uncompared_cell_is_listed_with_its_reason(path):
     assert uncompared == {key for key in IGNORED if key.startswith(f"{path.stem}: ")}
 
 
-@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in LESSONS])
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in LESSONS + RECORDS])
 def test_one_cell_of_literal_parameters(path):
     tagged = [cell for cell in cells(path) if "parameters" in cell.metadata.get("tags", [])]
     assert len(tagged) == 1
@@ -146,7 +148,7 @@ def test_order_of_a_lesson(path):
 
 
 def test_no_notebook_draws_with_interact_or_seeds_the_world():
-    for path in LESSONS + SOLUTIONS:
+    for path in LESSONS + SOLUTIONS + RECORDS:
         source = "\n".join(cell.source for cell in cells(path))
         assert not re.search(
             r"interact\(|interactive\(|np\.random\.seed|torch\.manual_seed|raises-exception", source
@@ -154,7 +156,7 @@ def test_no_notebook_draws_with_interact_or_seeds_the_world():
 
 
 def test_every_claim_is_recorded_by_a_notebook():
-    source = "\n".join(cell.source for path in LESSONS for cell in cells(path))
+    source = "\n".join(cell.source for path in LESSONS + RECORDS for cell in cells(path))
     papers = {paper for paper in ledger.papers() if f'Ledger("{paper}"' in source}
     rows = {row["id"]: row for row in reference()}
     left = {
