@@ -29,31 +29,6 @@ def per_record_biases(model, X, y):
     ).numpy()
 
 
-@pytest.mark.parametrize("sizes", [(30, 1), (30, 2), (30, 64, 2), (30, 20, 10, 3)])
-def test_a_ratio_is_an_affine_combination_of_the_rows(sizes):
-    model, X, y = batch(9, sizes)
-    dW, db, *_ = shared_gradient(model, X, y)
-    weights = batches.mixing_weights(model, X, y)
-    alive = ~np.isnan(weights).any(axis=1)
-    assert alive.sum() >= 0.9 * len(weights) and (np.isnan(weights).all(axis=1) | alive).all()
-    np.testing.assert_allclose(weights[alive].sum(axis=1), 1, rtol=1e-9)
-    np.testing.assert_allclose(
-        weights[alive] @ X.numpy(), (dW / db[:, None]).numpy()[alive], rtol=1e-6, atol=1e-8
-    )
-    delta = per_record_biases(model, X, y).T
-    np.testing.assert_allclose(
-        weights[alive], (delta / delta.sum(axis=1, keepdims=True))[alive], rtol=1e-8, atol=1e-12
-    )
-
-
-def test_the_other_class_has_negative_weights():
-    model, X, y = batch(9, (30, 1))
-    same = batches.mixing_weights(model, X, torch.ones_like(y))
-    assert (same > 0).all()
-    mixed = batches.mixing_weights(model, X, y)[0]
-    assert 0 < (mixed < 0).sum() < 9 and len(set(np.sign(mixed[y.numpy() == 1]))) == 1
-
-
 @pytest.mark.parametrize("n_records", [1, 3, 6, 9])
 def test_isolated_counts_records_that_a_neuron_sees_alone(n_records):
     model, X, y = batch(n_records, (30, 20, 8, 2))

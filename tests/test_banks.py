@@ -20,7 +20,6 @@ from ppkit.backtracking.banks import (
     logistic,
     network,
     one_server,
-    permuted_twin,
     pooled,
     scores,
     split_tree,
@@ -472,34 +471,6 @@ def test_clipping_each_record_undoes_one_gross_outlier():
 
     assert auc(X, None) > 0.9 and auc(spoilt, None) < auc(X, None) - 0.05
     assert auc(spoilt, clipped) > auc(X, None) - 0.01
-
-
-def test_a_permuted_twin_is_the_same_function_and_their_mean_is_not():
-    X, y = rows(2_000)
-    model = banks.mlp((4, 12, 9, 2), rng=torch.Generator().manual_seed(0), dtype=torch.float64)
-    fit(
-        model,
-        torch.from_numpy(X),
-        torch.from_numpy(y).long(),
-        training=Training(n_epochs=10),
-        rng=torch.Generator().manual_seed(1),
-    )
-    twin = permuted_twin(model, rng=torch.Generator().manual_seed(2))
-    inputs = torch.from_numpy(X)
-    assert (model(inputs) - twin(inputs)).abs().max() < 1e-12
-    assert (vector(model) - vector(twin)).abs().max() > 0.1
-    middle = permuted_twin(model, rng=torch.Generator().manual_seed(3))
-    torch.nn.utils.vector_to_parameters(
-        aggregate(None, [], [vector(model), vector(twin)], rule="average", weights=(1, 1)),
-        middle.parameters(),
-    )
-    assert scores(middle, inputs, y).log_loss > 1.2 * scores(model, inputs, y).log_loss
-    assert (
-        permuted_twin(
-            banks.mlp((3, 2), rng=torch.Generator().manual_seed(0)), rng=torch.Generator()
-        )[0].weight
-        == banks.mlp((3, 2), rng=torch.Generator().manual_seed(0))[0].weight
-    ).all()  # nothing hidden, nothing moves
 
 
 def test_the_card_transactions_come_out_as_they_are_loaded():

@@ -11,9 +11,7 @@ after iteration t the server holds (1 + t) (w, b), and its logit is z_t = (1 + t
     log-loss                 rises: c -> mean log(1 + exp(c z)) - y c z is convex,
                              and least at c = slope(z), near 1
 Nets that start from different points may have their hidden neurons in different orders, and a mean
-over neurons that do not correspond is another function: `permuted_twin` shows with two nets that
-are the same one that averaging *can* fail. On the card transactions it does not: three small nets
-that start apart find more when averaged than when added.
+over neurons that do not correspond is another function.
 """
 
 from __future__ import annotations
@@ -307,33 +305,6 @@ def run(
         if judge_banks:
             alone.append(tuple(judge(bank) for bank in banks))
     return History(tuple(parameters), tuple(found), tuple(uploads), tuple(alone))
-
-
-def permuted_twin(model: nn.Sequential, *, rng: torch.Generator) -> nn.Sequential:
-    """The same function with the neurons of every hidden layer in another order: the weights
-    differ, the outputs do not.
-
-    model: nn.Sequential of Linear, ReLU, ..., Linear.  rng: draws the orders.  Returns a new model
-    of the same sizes.
-    """
-    twin = mlp(
-        [model[0].in_features, *(layer.out_features for layer in model[::2])],
-        rng=rng,
-        dtype=model[0].weight.dtype,
-    )
-    before = torch.arange(model[0].in_features)
-    with torch.no_grad():
-        for old, new in zip(model[::2], twin[::2]):
-            last = old is model[-1]
-            after = (
-                torch.arange(old.out_features)
-                if last
-                else torch.randperm(old.out_features, generator=rng)
-            )
-            new.weight.copy_(old.weight[after][:, before])
-            new.bias.copy_(old.bias[after])
-            before = after
-    return twin
 
 
 def _cut(n_rows: int, percent: int) -> int:

@@ -35,27 +35,12 @@ class Found(NamedTuple):
     unexplained: float
 
 
-def mixing_weights(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor) -> np.ndarray:
-    """How each first-layer neuron's ratio mixes the records of a batch: weights (H, N), each line
-    with sum 1.
-
-    weight[j, i] = delta_ij / sum_i delta_ij,    dW_j / db_j = sum_i weight[j, i] x_i
-
-    For the notebook, which knows the batch.  A neuron off for all records, or whose deltas cancel,
-    has a line of NaN.
-    model: nn.Sequential that begins with Linear.  X: (N, F).  y: (N,) integer classes.
-    """
-    delta = _deltas(model, X, y).numpy().T
-    total = delta.sum(axis=1, keepdims=True)
-    usable = np.abs(total) > 1e-12 * np.abs(delta).sum(axis=1, keepdims=True)
-    return np.divide(delta, total, out=np.full_like(delta, np.nan), where=usable)
-
-
 def isolated(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor) -> np.ndarray:
     """The records of a batch that some first-layer neuron sees alone: ascending positions, of
     0..N-1.
 
-    For the notebook, which knows the batch; arguments as in `mixing_weights`.
+    For the notebook, which knows the batch.
+    model: nn.Sequential that begins with Linear.  X: (N, F).  y: (N,) integer classes.
     """
     seen = _deltas(model, X, y).numpy() != 0
     return np.flatnonzero(seen[:, seen.sum(axis=0) == 1].any(axis=1))

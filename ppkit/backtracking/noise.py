@@ -16,7 +16,6 @@ All functions broadcast over their arguments as numpy does.
 import bisect
 
 import numpy as np
-from scipy.optimize import elementwise
 from scipy.special import owens_t
 
 
@@ -87,38 +86,6 @@ def error_cdf(error, *, value, bias_grad, noise_scale, n_rounds=1) -> np.ndarray
         "sd_bottom": scale,
     }
     return ratio_cdf(value + error, **law) - ratio_cdf(value - error, **law)
-
-
-def error_quantile(p, *, value, bias_grad, noise_scale, n_rounds=1) -> np.ndarray:
-    """The error that the attacker of `error_cdf` stays below with chance p: .5 gives his median
-    error, .9 the 90% quantile.
-
-    While noise_scale / sqrt(n_rounds) is well below |bias_grad| it is about
-    z sqrt(1 + value^2) noise_scale / (|bias_grad| sqrt(n_rounds)), z the two-sided normal quantile
-    (.674 for the median):
-    averaging undoes noise at 1 / sqrt(R). With much noise the ratio forgets the row and is a Cauchy
-    variable: the median error levels off at sqrt(1 + value^2), and higher quantiles may pass a peak
-    before.
-
-    p: in (0, 1).  The other arguments as in `error_cdf`.
-    Returns errors > 0 in the unit of the feature.  ValueError if an argument is out of range.
-
-    >>> [
-    ...     round(float(error_quantile(0.5, value=1.0, bias_grad=0.5, noise_scale=s)), 4)
-    ...     for s in (0.001, 0.01, 0.5)
-    ... ]
-    [0.0019, 0.0191, 0.8838]
-    """
-    p = _chance(p)
-    value, bias_grad, scale = _setting(value, bias_grad, noise_scale, n_rounds)
-    unit = np.hypot(1.0, value) * scale / np.hypot(bias_grad, scale)
-
-    def excess(angle, p, unit, value, bias_grad, scale):
-        law = {"value": value, "bias_grad": bias_grad, "noise_scale": scale}
-        return error_cdf(unit * np.tan(angle), **law) - p
-
-    given = (p, unit, value, bias_grad, scale)
-    return unit * np.tan(elementwise.find_root(excess, (0.0, np.pi / 2), args=given).x)
 
 
 def rounds_until(
