@@ -257,6 +257,21 @@ def data_fetch(
     raise typer.Exit(0 if all_here else 1)
 
 
+@data_app.command("fidelity")
+def data_fidelity(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="creditcard, whose real file is here")
+    ],
+) -> None:
+    """Measure a stand-in beside real rows that it was not fitted to (exit code 1 if a bar is
+    missed)."""
+    from ppkit import fidelity
+
+    rows = fidelity.measured(name)
+    print(fidelity.markdown(rows))
+    raise typer.Exit(0 if all(row["met"] for row in rows) else 1)
+
+
 def paired(arguments: list[str]) -> list[str]:
     """The arguments with each `-p NAME VALUE` made one `-p NAME=VALUE`: typer cannot repeat an
     option of two values.

@@ -252,22 +252,3 @@ def test_frauds_come_in_grades_so_that_some_hide():
     frauds = drawn["V1"][drawn["Class"] == 1]
     # 518 frauds: either share has a binomial spread of .022, so .12 off has chance below 1e-6
     assert abs((frauds > 5).mean() - 0.5) < 0.15 and abs((frauds < 3).mean() - 0.5) < 0.15
-
-
-def test_the_first_night_is_thinned_in_a_subset_and_left_alone_in_the_full_file():
-    rng = np.random.default_rng(8)
-    time = np.r_[
-        rng.uniform(0, 12_000, 5_000),
-        rng.uniform(12_000, 86_400, 4_000),
-        rng.uniform(86_400, 98_400, 400),
-        rng.uniform(98_400, 172_800, 2_000),
-    ]
-    table = pd.DataFrame({"Time": time, "Class": 0})
-    table.loc[:99, "Class"] = 1
-    kept = fitting_creditcard.typical(table, rng)
-    assert int(kept["Class"].sum()) == 100  # frauds are never thinned
-    # binomial of 4,900 at .163: 800 is its mean, 26 its spread, and 200 off has chance below 1e-13
-    assert abs(int(((kept["Time"] < 12_000) & (kept["Class"] == 0)).sum()) - 800) < 200
-    assert len(kept[kept["Time"] >= 12_000]) == 6_400
-    full = pd.DataFrame({"Time": np.zeros(284_807), "Class": 0})
-    assert fitting_creditcard.typical(full, rng) is full

@@ -11,35 +11,37 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from ppkit import fidelity as held_out
 from ppkit import project
-from ppkit.datasets import creditcard, distress, lending
+from ppkit.datasets import distress, lending
 from ppkit.datasets.files import read_table, sha256
-from ppkit.datasets.loading import REAL, missing, real_file
+from ppkit.datasets.loading import REAL, load, missing, real_file
 from ppkit.datasets.standins import FOLDER, SAMPLERS
 from ppkit.writing import whole
 
 from . import card, fidelity
-from .creditcard import fit as fit_creditcard
-from .creditcard import typical
+from . import creditcard as of_creditcard
 from .distress import fit as fit_distress
 from .fidelity import SPLITS, Stand, Task
 from .lending import fit as fit_lending
 
 SEED = 2018
 LARGEST = 300_000  # bytes of parameters a data set
-FITS = {"creditcard": fit_creditcard, "distress": fit_distress, "lending": fit_lending}
+FITS = {"creditcard": of_creditcard.fit, "distress": fit_distress, "lending": fit_lending}
 
 
 class Plan(NamedTuple):
-    """What is measured of a stand-in beside its marginals: tasks, what is near, what drifts."""
+    """What is measured of a stand-in beside its marginals: tasks, what is near, what drifts.
+
+    creditcard is measured on a held-out fold instead.
+    """
 
     tasks: tuple[Task, ...]
     score: str  # what the tasks' scores are
     by: str  # how rows are held back for the distances
     near: tuple[str, ...]  # the columns that distances are over
     among: dict[str, Callable]  # the kinds of rows that are compared within themselves
-    time: str  # the column of time, "" where order does not matter
-    drift_of: dict[str, str]  # column to what it is called
+    drift_of: dict[str, str]  # column that drifts over the file to what it is called
 
 
 def _all(rows: pd.DataFrame) -> np.ndarray:
@@ -49,15 +51,6 @@ def _all(rows: pd.DataFrame) -> np.ndarray:
 _TWO = ("logistic regression", "MLP, 32 hidden")
 _WEAK = ("logistic regression, C = .1",)
 PLANS = {
-    "creditcard": Plan(
-        (Task("fraud", (*_TWO, "gradient boosting"), 0.02),),
-        "AUC",
-        "rows",
-        creditcard.FEATURES,
-        {"all rows": _all, "frauds": lambda rows: rows["Class"] == 1},
-        "Time",
-        {"Class": "fraud rate", "Amount": "amount"},
-    ),
     "distress": Plan(
         (
             Task("paper, random rows", _TWO, 0.04, "paper"),
@@ -72,7 +65,6 @@ PLANS = {
         "account",
         distress.NUMBERS,
         {"all rows": _all, "distressed": lambda rows: rows[distress.TARGET] <= distress.THRESHOLD},
-        "",
         {},
     ),
     "lending": Plan(
@@ -103,7 +95,6 @@ PLANS = {
         "rows",
         lending.COLUMNS,
         {"all rows": _all},
-        "place",
         {"interest_rate": "interest rate", "loan_amount": "amount"},
     ),
 }
@@ -112,50 +103,38 @@ PLANS = {
 def fit(name: str, *, splits: int = SPLITS) -> dict:
     """Fit a stand-in to its real file; write its parameters, its measurement and its data card.
 
-    name: a key of PLANS.  splits: of the measurement, >= 2.
+    name: a key of FITS.  splits: of the measurement by splits, >= 2.
     Returns what was measured; `missed(...)` says which bars it is below.
     FileNotFoundError if the real file is not here, ValueError if it is not what it should be.
     """
     known(name)
     if splits < 2:
         raise ValueError(f"splits must be >= 2, got {splits}")
-    plan, rng = PLANS[name], np.random.default_rng(SEED)
-    file = real_file(name)
+    rng, file = np.random.default_rng(SEED), real_file(name)
     if file is None:
         raise FileNotFoundError(missing(name))
     checked = REAL[name].checked_table(
         read_table(file, REAL[name].LARGEST[file.stem]), file.path.name
     )
-    table = typical(checked.table, rng) if name == "creditcard" else checked.table
-    stand = Stand(FITS[name], SAMPLERS[name], REAL[name].arranged, plan.tasks)
-    found = {
-        "losses": fidelity.losses(stand, table, splits=splits, seed=SEED),
-        "distances": fidelity.distances(
-            stand, table, by=plan.by, columns=plan.near, among=plan.among, seed=SEED
-        ),
-    }
-    fitted = stand.fit(table, rng)
-    drawn = stand.sample(fitted, REAL[name].FULL_ROWS, rng)
-    found["marginals"] = fidelity.marginals(table, drawn)
-    if plan.time:
-        found["drift_by"] = plan.time
-        found["drift"] = fidelity.drift(
-            plan.time, plan.drift_of, _placed(table, plan.time), _placed(drawn, plan.time)
-        )
+    table = checked.table
+    if name == "creditcard":
+        table = of_creditcard.four_folds(table)
+    fitted = FITS[name](table, rng)
     content = packed(fitted)
+    found = _on_fold(table, fitted) if name == "creditcard" else _by_splits(name, table, splits)
     about = {
         "fitted_on": f"{len(checked.table):,} of {checked.of_rows:,} real "
         f"rows{checked.layout and f' ({checked.layout})'}",
         "rows_used": len(table),
         "file": sha256(file.path),
-        "splits": splits,
-        "score": plan.score,
         "parameters": hashlib.sha256(content).hexdigest(),
         "bytes": len(content),
         **_rounded(found),
     }
     folder, page = Path(str(FOLDER)), project.root() / "data" / "cards" / f"{name}.md"
-    text = project.with_block(page.read_text("utf-8"), "fidelity", card.fidelity(about))
+    text = page.read_text("utf-8")
+    for block, written in card.blocks(about).items():
+        text = project.with_block(text, block, written)
     _all_or_none(
         {
             folder / f"{name}.npz": content,
@@ -166,10 +145,50 @@ def fit(name: str, *, splits: int = SPLITS) -> dict:
     return about
 
 
+def _on_fold(table: pd.DataFrame, fitted: dict[str, np.ndarray]) -> dict:
+    """creditcard beside the fold that it was not fitted to, and what its parameters give away."""
+    parts = held_out.parted(load("creditcard", source="real"))
+    draw = SAMPLERS["creditcard"]
+    rows = held_out.compared(
+        parts,
+        lambda seed: REAL["creditcard"].arranged(
+            draw(fitted, REAL["creditcard"].FULL_ROWS, np.random.default_rng(seed)),
+            kind="stand-in",
+            of_rows=None,
+        ),
+    )
+    return {
+        "held_out": [parts.test.n_rows, int(parts.test.y.sum())],
+        "fidelity": rows,
+        "membership": of_creditcard.given_away(table, SEED),
+    }
+
+
+def _by_splits(name: str, table: pd.DataFrame, splits: int) -> dict:
+    plan, rng = PLANS[name], np.random.default_rng(SEED)
+    stand = Stand(FITS[name], SAMPLERS[name], REAL[name].arranged, plan.tasks)
+    found = {
+        "splits": splits,
+        "score": plan.score,
+        "losses": fidelity.losses(stand, table, splits=splits, seed=SEED),
+        "distances": fidelity.distances(
+            stand, table, by=plan.by, columns=plan.near, among=plan.among, seed=SEED
+        ),
+    }
+    drawn = stand.sample(stand.fit(table, rng), REAL[name].FULL_ROWS, rng)
+    found["marginals"] = fidelity.marginals(table, drawn)
+    if plan.drift_of:
+        real, ours = (
+            rows.assign(place=np.arange(len(rows)) / len(rows)) for rows in (table, drawn)
+        )
+        found["drift"] = fidelity.drift("place", plan.drift_of, real, ours)
+    return found
+
+
 def known(name: str) -> None:
     """Refuse a name that has no stand-in: ValueError with those that have."""
-    if name not in PLANS:
-        raise ValueError(f"{name} has no stand-in to fit, expected one of {', '.join(PLANS)}")
+    if name not in FITS:
+        raise ValueError(f"{name} has no stand-in to fit, expected one of {', '.join(FITS)}")
 
 
 def missed(about: dict) -> list[str]:
@@ -177,14 +196,20 @@ def missed(about: dict) -> list[str]:
     sentences = [
         f"{row['task']}, {row['model']}: loses up to {row['upper']:.3f}, at most {row['bar']} "
         "wanted"
-        for row in about["losses"]
+        for row in about.get("losses", ())
         if row["bar"] is not None and row["upper"] > row["bar"]
+    ]
+    sentences += [
+        f"{row['measure']}: real {row['real']:.3f}, stand-in {row['standin']:.3f}, "
+        f"at most {row['allowed']:.3f} off wanted"
+        for row in about.get("fidelity", ())
+        if not row["met"]
     ]
     return sentences + [
         f"{row['among']}: {row['quantile']:.0%} of the sampled ones are within "
         f"{row['sampled']:.3f} of a fitting row, of the held-back ones within {row['limit']:.3f} "
         "or more"
-        for row in about["distances"]
+        for row in about.get("distances", ())
         if row["sampled"] < row["limit"]
     ]
 
@@ -209,10 +234,6 @@ def _all_or_none(files: dict[Path, bytes]) -> None:
     with ExitStack() as stack:
         for path, content in files.items():
             stack.enter_context(whole(path)).write_bytes(content)
-
-
-def _placed(rows: pd.DataFrame, time: str) -> pd.DataFrame:
-    return rows.assign(place=np.arange(len(rows)) / len(rows)) if time == "place" else rows
 
 
 def _rounded(found):
