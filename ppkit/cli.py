@@ -259,12 +259,9 @@ def data_fetch(
 
 @data_app.command("fidelity")
 def data_fidelity(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="creditcard, whose real file is here")
-    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="creditcard, distress or lending")],
 ) -> None:
-    """Measure a stand-in beside real rows that it was not fitted to (exit code 1 if a bar is
-    missed)."""
+    """Measure a stand-in beside the real file that is here (exit code 1 if a bar is missed)."""
     from ppkit import fidelity
 
     rows = fidelity.measured(name)

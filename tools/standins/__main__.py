@@ -12,15 +12,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "names", metavar="NAME", nargs="*", help=f"{', '.join(fitting.FITS)}; none for all"
     )
-    parser.add_argument(
-        "--splits", type=int, default=fitting.SPLITS, help="of the measurement, at least 2"
-    )
-    given, below = parser.parse_args(arguments), []
+    names, below = parser.parse_args(arguments).names, []
     try:
-        for name in given.names:
+        for name in names:
             fitting.known(name)
-        for name in given.names or fitting.FITS:
-            about = fitting.fit(name, splits=given.splits)
+        for name in names or fitting.FITS:
+            about = fitting.fit(name)
             print(
                 f"{name}: {about['bytes']:,} bytes from {about['fitted_on']}, data/cards/{name}.md "
                 "renewed",
