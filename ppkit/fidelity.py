@@ -309,9 +309,8 @@ def cards(train: Dataset) -> Callable:
 
 def _kurtosis(values: np.ndarray, weights: np.ndarray) -> float:
     """Excess kurtosis of ascending values without a thousandth of the weight at either end."""
-    below = np.cumsum(weights) / weights.sum()
-    kept = (below > TRIMMED) & (below <= 1 - TRIMMED)
-    values, weights = values[kept], weights[kept] / weights[kept].sum()
+    below = np.r_[0, np.cumsum(weights) / weights.sum()].clip(TRIMMED, 1 - TRIMMED)
+    weights = np.diff(below) / (1 - 2 * TRIMMED)
     square = (values - weights @ values) ** 2
     return float(weights @ square**2 / (weights @ square) ** 2 - 3)
 
