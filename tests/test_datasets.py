@@ -732,3 +732,21 @@ def test_of_the_real_development_rows_honest_parts_pass_and_altered_ones_do_not(
     for name, (change, sentence) in ALTERED.items():
         with pytest.raises(ValueError, match=f"^{name}: {sentence}"):
             checked_table(change(real), name)
+
+
+def test_the_first_night_is_thinned_in_a_subset_and_left_alone_in_the_full_file():
+    rng = np.random.default_rng(8)
+    time = np.r_[
+        rng.uniform(0, 12_000, 5_000),
+        rng.uniform(12_000, 86_400, 4_000),
+        rng.uniform(86_400, 98_400, 400),
+        rng.uniform(98_400, 172_800, 2_000),
+    ]
+    y, chance = (np.arange(len(time)) < 100).astype(np.int8), rng.random(len(time))
+    kept = creditcard.typical(time, y, chance)
+    assert kept[y == 1].all() and kept[time >= 12_000].all()  # frauds are never thinned
+    # binomial of 4,900 at .163: 800 is its mean, 26 its spread, and 200 off has chance below 1e-13
+    assert abs(int((kept & (time < 12_000) & (y == 0)).sum()) - 800) < 200
+    np.testing.assert_array_equal(kept[:5_000][y[:5_000] == 0], chance[100:5_000] < 800 / 4_900)
+    full = np.zeros(284_807)
+    assert creditcard.typical(full, full, full + 0.99).all()

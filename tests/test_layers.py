@@ -17,6 +17,7 @@ FLOORS = {
     "ppkit": {
         "cli": 4,
         "first": 4,
+        "fidelity": 4,
         "runner": 4,
         "show": 4,
         "ledger": 4,

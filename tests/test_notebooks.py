@@ -219,20 +219,18 @@ def test_the_mark_of_a_finding_is_what_its_rows_say(finding):
 
 
 @pytest.mark.parametrize("name", ["creditcard", "distress", "lending"])
-def test_00_shows_what_each_stand_in_was_measured_to_cost(name):
+def test_00_shows_what_each_stand_in_was_measured_to_lose(name):
     outputs = [
         output for cell in cells(ROOT / "notebooks/00_start_here.ipynb") for output in cell.outputs
     ]
     tables = [
         output.data["text/html"] for output in outputs if "text/html" in output.get("data", {})
     ]
-    for row in standins.measured(name)["losses"]:
-        shown = [show.number(row[key]) for key in ("real", "standin", "loss", "upper")]
-        line = r"\s*".join(
-            f"<td>{re.escape(text)}</td>" for text in (row["task"], row["model"], *shown)
-        )
+    for row in standins.measured(name)["fidelity"]:
+        shown = [show.number(row[key]) for key in ("real", "standin", "allowed")]
+        line = r"\s*".join(f"<td>{re.escape(text)}</td>" for text in (row["measure"], *shown))
         assert any(re.search(line, table) for table in tables), (
-            f"{row['task']} is stale: run `ppkit execute 00_start_here`"
+            f"{row['measure']} is stale: run `ppkit execute 00_start_here`"
         )
 
 

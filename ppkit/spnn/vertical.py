@@ -73,17 +73,16 @@ def distress(
     dataset: Dataset,
     *,
     holders: int = 2,
-    whole: bool = False,
     by: str = "rows",
     test_fraction: float = 0.3,
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
 ) -> Vertical:
     """distress for k holders: all inputs of its variant, one-hot ones as they are, in order and cut
-    into equal widths.
+    between the file's own columns.
 
-    whole: cut between the file's own columns, as `vertical` does; equal widths give the first of
-    two holders nothing but codes of the company, and the second every number.
+    Equal widths would give the first of two holders nothing but codes of the company, and the
+    second every number.
     by: "rows" as the paper; "account" keeps companies apart, "time" tests on the last periods of
     each (`datasets.train_test`).
     test_fraction, seed: of that split.  holders: as for `fraud`.
@@ -99,7 +98,6 @@ def distress(
         fractions={"train": 1 - test_fraction, "test": test_fraction},
         by=by,
         seed=seed,
-        whole=whole,
         dtype=dtype,
     )
 
@@ -112,13 +110,12 @@ def vertical(
     fractions: Mapping[str, float],
     by: str,
     seed: int,
-    whole: bool = False,
     dtype: torch.dtype = torch.float32,
 ) -> Vertical:
-    """Any data set for k holders: the named columns, in this order, in nearly equal widths.
+    """Any data set for k holders: the named columns, in this order, in nearly equal numbers of the
+    file's columns.
 
-    whole: the codes of one column of the file ("x80 = 1", "x80 = 2") stay together, and holders
-    have nearly equal numbers of the file's columns instead.
+    The codes of one column of the file ("x80 = 1", "x80 = 2") stay together.
     fractions: positive numbers that sum to 1, "train" among the keys; its rows give mean and
     deviation of numeric columns.
     by, seed: as in `datasets.train_test`, which cuts off the last key first.
@@ -134,7 +131,7 @@ def vertical(
             f"got {dict(fractions)}"
         )
     columns = [_column(dataset, name) for name in names]
-    codes = list(Counter(name.split(" = ")[0] if whole else name for name in names).values())
+    codes = list(Counter(name.split(" = ")[0] for name in names).values())
     widths = [
         int(sum(part)) for part in np.split(codes, np.cumsum(even_widths(len(codes), holders))[:-1])
     ]

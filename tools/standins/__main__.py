@@ -10,17 +10,14 @@ def main(arguments: list[str] | None = None) -> int:
     """Fit the stand-ins to the real files that are here, measure them, write the data cards."""
     parser = argparse.ArgumentParser(prog="make fit-standins")
     parser.add_argument(
-        "names", metavar="NAME", nargs="*", help=f"{', '.join(fitting.PLANS)}; none for all"
+        "names", metavar="NAME", nargs="*", help=f"{', '.join(fitting.FITS)}; none for all"
     )
-    parser.add_argument(
-        "--splits", type=int, default=fitting.SPLITS, help="of the measurement, at least 2"
-    )
-    given, below = parser.parse_args(arguments), []
+    names, below = parser.parse_args(arguments).names, []
     try:
-        for name in given.names:
+        for name in names:
             fitting.known(name)
-        for name in given.names or fitting.PLANS:
-            about = fitting.fit(name, splits=given.splits)
+        for name in names or fitting.FITS:
+            about = fitting.fit(name)
             print(
                 f"{name}: {about['bytes']:,} bytes from {about['fitted_on']}, data/cards/{name}.md "
                 "renewed",

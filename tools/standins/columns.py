@@ -1,17 +1,8 @@
 """What is kept of a column's distribution: means over at least 50 rows each."""
 
-from collections.abc import Iterable
-
 import numpy as np
 
-from ppkit.datasets.standins.distributions import to_normal
-
 ROWS_A_KNOT = 50  # what is kept of real rows is never an average over fewer
-
-
-def normal_scores(columns: Iterable[np.ndarray], kept: Iterable[np.ndarray]) -> np.ndarray:
-    """The normal scores (N, D) of D columns, each through its own knots."""
-    return np.column_stack([to_normal(*one) for one in zip(columns, kept, strict=True)])
 
 
 def knots(values: np.ndarray, *, at_most: int = 128) -> np.ndarray:

@@ -2,127 +2,124 @@
 
 import numpy as np
 import pandas as pd
-from sklearn.linear_model import LogisticRegression
+from scipy.linalg import solve_triangular
+from scipy.special import logsumexp
 
-from ppkit.datasets.creditcard import FEATURES, FULL_ROWS
-from ppkit.datasets.standins.creditcard import BLOCK, BLOCKS, KEYS
+from ppkit.datasets.creditcard import FEATURES, typical
+from ppkit.datasets.splitting import HELD_OUT, hashed
+from ppkit.datasets.standins.creditcard import MIXTURE, apart
 
-from . import mixture
-from .columns import ROWS_A_KNOT, knots, normal_scores
+from . import membership, mixture
+from .columns import ROWS_A_KNOT, atoms, knots
+from .ranks import scores
 
-COMPONENTS = 20  # of the genuine rows' mixture
-GRADES, OWN = 6, 0.8  # of the frauds; share of a grade's own covariance beside that of all grades
-_FIRST_NIGHT, _DAY = 12_000, 86_400  # seconds
-
-
-def typical(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """The rows with the first night's genuine ones thinned, where the table is a subset that holds
-    too many of them.
-
-    Kept is the share that makes the first 12,000 seconds of day one to day two's as the rest of day
-    one is to the rest of day two.  The full file comes back as it is.
-    """
-    if len(table) == FULL_ROWS:
-        return table
-    time, genuine = table["Time"].to_numpy(), table["Class"].to_numpy() == 0
-    first, second = (
-        genuine & (time < _FIRST_NIGHT),
-        genuine & (time >= _DAY) & (time < _DAY + _FIRST_NIGHT),
-    )
-    one, two = (
-        genuine & (time >= _FIRST_NIGHT) & (time < _DAY),
-        genuine & (time >= _DAY + _FIRST_NIGHT),
-    )
-    if not (first.any() and two.any()):
-        return table
-    share = min(1.0, second.sum() * one.sum() / two.sum() / first.sum())
-    return table[~first | (rng.random(len(table)) < share)]
+COMPONENTS = (48, 3)  # wanted at the start, of the genuine rows' mixture and of the frauds'
+RIDGES = (1e-5, 1e-2)
+AMOUNT, TIME = 29, 30  # axes
+JUDGED = 2_000  # genuine rows whose membership is guessed
+_SWEEPS, _EURO = 60, 0.5  # of the median regression; below it an error is small
 
 
-def fit(table: pd.DataFrame, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """What the sampler needs, from checked rows.
+def four_folds(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows that parameters may come from: not those of the held-out fold, and the first night
+    thinned where the table is a subset."""
+    found = hashed(table[list(FEATURES[1:])].to_numpy())
+    kept = typical(table["Time"].to_numpy(), table["Class"].to_numpy(), found.chance)
+    return table[kept & (found.fold != HELD_OUT)]
 
-    Of both classes, shares: of the class's rows in each of 16 blocks of three hours.
-    Genuine rows: knots, 128 a column; drift, the mean normal score of each column in each block of
-    at least 50 rows (0 elsewhere); weights, means, factors, marginals: a mixture over the normal
-    scores without their drift.
-    Frauds: their normal scores are taken within frauds and as many genuine rows (knots), so that
-    they say how unlike genuine a row is; sorted by a logistic regression's score and cut into up to
-    six grades of at least 50 frauds, from those that hide to those that cry out, each grade with
-    its mean and covariance.
+
+def fit(
+    table: pd.DataFrame, rng: np.random.Generator, start: dict[str, np.ndarray] | None = None
+) -> dict[str, np.ndarray]:
+    """What the sampler needs, from checked rows; start: parameters whose mixtures are gone on from.
+
+    centre, spread, b, level, pull: of the genuine rows, see `apart`.  Of each class a mixture of
+    normals over the axes, weights, means, factors; the amount and the time are normal scores there,
+    and their distributions are kept as bins (`columns.atoms`).  Of the genuine rows' other axes the
+    distributions are kept as knots; the frauds are too few for that.
     ValueError if a class has fewer than 50 rows.
     """
-    fitted, features, own = {}, {}, {}
+    labels, rows = table["Class"].to_numpy(), table[list(FEATURES)].to_numpy(np.float64)
+    if (fewest := np.bincount(labels, minlength=2)).min() < ROWS_A_KNOT:
+        raise ValueError(
+            f"a stand-in needs at least {ROWS_A_KNOT} rows with Class {fewest.argmin()}, got "
+            f"{fewest.min()}"
+        )
+    fitted = _straight(rows[labels == 0])
     for label in (0, 1):
-        own[label] = table[table["Class"] == label]
-        if len(own[label]) < ROWS_A_KNOT:
-            raise ValueError(
-                f"a stand-in needs at least {ROWS_A_KNOT} rows with Class {label}, got "
-                f"{len(own[label])}"
-            )
-        features[label] = _features(own[label])
-    for label, found in (
-        (0, _genuine(features[0], _blocks(own[0]), rng)),
-        (1, _frauds(features[1], features[0], rng)),
-    ):
-        found["shares"] = np.bincount(_blocks(own[label]), minlength=BLOCKS) / len(own[label])
-        fitted |= {f"{key}_{label}": found[key].astype(np.float32) for key in KEYS[label]}
-    return fitted
+        axes = apart(rows[labels == label], fitted)
+        fitted[f"atoms_{AMOUNT}_{label}"] = _amounts(axes[:, AMOUNT])
+        fitted[f"atoms_{TIME}_{label}"] = atoms(axes[:, TIME], at_most=400)
+        if label == 0:
+            fitted |= {f"knots_{axis}_0": knots(axes[:, axis]) for axis in range(AMOUNT)}
+        axes[:, AMOUNT:] = scores(axes[:, AMOUNT:], rng, sweeps=0)
+        old = start and {key: start[f"{key}_{label}"].astype(np.float64) for key in MIXTURE}
+        own = mixture.fit(axes, COMPONENTS[label], rng, ridge=RIDGES[label], start=old)
+        fitted |= {f"{key}_{label}": own[key] for key in MIXTURE}
+    return {key: np.asarray(value, np.float32) for key, value in fitted.items()}
 
 
-def _features(table: pd.DataFrame) -> np.ndarray:
-    """V1 to V28 and log(1 + amount)."""
-    rows = table[list(FEATURES[1:])].to_numpy(np.float64, copy=True)
-    rows[:, -1] = np.log1p(rows[:, -1])
-    return rows
+def _amounts(amount: np.ndarray) -> np.ndarray:
+    """Bins as of `columns.atoms`; 1.00, with which stolen cards are tried, is one of its own,
+    because its share is over all rows of the class."""
+    ones = amount == 1
+    bins = atoms(amount[~ones], at_most=400) * [1 - ones.mean(), 1, 1]
+    return np.insert(bins, np.searchsorted(bins[:, 1], 1.0), [ones.mean(), 1, 0], axis=0)
 
 
-def _blocks(table: pd.DataFrame) -> np.ndarray:
-    return np.minimum(table["Time"].to_numpy() // BLOCK, BLOCKS - 1).astype(int)
+def _straight(rows: np.ndarray) -> dict[str, np.ndarray]:
+    """centre, spread, b, level, pull.
 
-
-def _genuine(
-    rows: np.ndarray, block: np.ndarray, rng: np.random.Generator
-) -> dict[str, np.ndarray]:
-    marginals = np.array([knots(column) for column in rows.T])
-    scores, counts = normal_scores(rows.T, marginals), np.bincount(block, minlength=BLOCKS)
-    drift = np.array(
-        [
-            scores[block == b].mean(axis=0)
-            if counts[b] >= ROWS_A_KNOT
-            else np.zeros(scores.shape[1])
-            for b in range(BLOCKS)
-        ]
-    )
+    b and level: the linear regression of the amount on u with the least mean absolute error, by
+    reweighted least squares: the least squares of all rows hang on the largest amounts.
+    """
+    V, amount = rows[:, 1:-1], rows[:, -1]
+    centre, spread = V.mean(axis=0), V.std(axis=0)
+    u = np.column_stack([(V - centre) / spread, np.ones(len(V))])
+    weights = np.ones(len(V))
+    for _ in range(_SWEEPS):
+        *b, level = np.linalg.lstsq(u * weights[:, None], amount * weights, rcond=None)[0]
+        weights = 1 / np.sqrt(np.maximum(np.abs(amount - u[:, :-1] @ b - level), _EURO))
+    b, u = np.array(b), u[:, :-1]
+    left, moved = u - np.outer(u @ b, b / (b @ b)), amount - amount.mean()
     return {
-        "knots": marginals,
-        "drift": drift,
-        **mixture.fit(scores - drift[block], COMPONENTS, rng),
+        "centre": centre,
+        "spread": spread,
+        "b": b,
+        "level": level,
+        "pull": moved @ left / (moved @ moved),
     }
 
 
-def _frauds(
-    rows: np.ndarray, genuine: np.ndarray, rng: np.random.Generator
-) -> dict[str, np.ndarray]:
-    beside = genuine[rng.choice(len(genuine), min(len(genuine), 20 * len(rows)), replace=False)]
-    marginals = np.array([knots(column) for column in np.vstack([rows, beside[: len(rows)]]).T])
-    scores, others = normal_scores(rows.T, marginals), normal_scores(beside.T, marginals)
-    judge = LogisticRegression(C=0.01, class_weight="balanced", max_iter=2_000)
-    judge.fit(np.vstack([scores, others]), np.r_[np.ones(len(scores)), np.zeros(len(others))])
-    grades = np.array_split(
-        np.argsort(judge.decision_function(scores)), min(GRADES, len(rows) // ROWS_A_KNOT)
+def log_density(fitted: dict[str, np.ndarray], rows: np.ndarray, label: int) -> np.ndarray:
+    """Of rows (N, 30) of a class under its mixture, (N,), where amount and time are taken as the
+    normal scores of their places among these rows."""
+    kept = {key: value.astype(np.float64) for key, value in fitted.items()}
+    axes = apart(rows, kept)
+    axes[:, AMOUNT:] = scores(axes[:, AMOUNT:], np.random.default_rng(0), sweeps=0)
+    weights, means, factors = (kept[f"{key}_{label}"] for key in MIXTURE)
+    parts = [
+        np.log(weight)
+        - (solve_triangular(factor, (axes - mean).T, lower=True) ** 2).sum(axis=0) / 2
+        - np.log(np.diag(factor)).sum()
+        for weight, mean, factor in zip(weights, means, factors, strict=True)
+    ]
+    return logsumexp(parts, axis=0)
+
+
+def given_away(table: pd.DataFrame, fitted: dict[str, np.ndarray], seed: int) -> list[dict]:
+    """`membership.attack` on all frauds and 2,000 genuine rows of the table.
+
+    Its fits go on from the shipped mixtures for 5 steps, which spares their half an hour; a common
+    start makes them differ by their rows only, which can but help the attacker.
+    """
+    rows, labels = table[list(FEATURES)].to_numpy(np.float64), table["Class"].to_numpy()
+    frauds, genuine = np.flatnonzero(labels == 1), np.flatnonzero(labels == 0)
+    some = np.random.default_rng(7).choice(genuine, min(JUDGED, len(genuine)), replace=False)
+    return membership.attack(
+        lambda half, rng: fit(table.iloc[half], rng, fitted),
+        lambda own, some: log_density(own, rows[some], int(labels[some[0]])),
+        len(table),
+        {"frauds": frauds, "genuine rows": np.sort(some)},
+        seed,
     )
-    means = np.array([scores[grade].mean(axis=0) for grade in grades])
-    spreads = np.array([np.cov(scores[grade].T) for grade in grades])
-    weights = np.array([len(grade) for grade in grades]) / len(rows)
-    spreads = (
-        OWN * spreads
-        + (1 - OWN) * np.tensordot(weights, spreads, 1)
-        + 0.01 * np.eye(scores.shape[1])
-    )
-    return {
-        "knots": marginals,
-        "weights": weights,
-        "means": means,
-        "factors": np.linalg.cholesky(spreads),
-    }

@@ -1,161 +1,68 @@
-"""Fit a stand-in to the real file that is here, measure it on held-back rows, and keep both."""
+"""Fit a stand-in to the real file that is here, measure it, and keep both."""
 
 import hashlib
 import io
 import json
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
-from ppkit import project
-from ppkit.datasets import creditcard, distress, lending
+from ppkit import fidelity, project
+from ppkit.datasets import Dataset
 from ppkit.datasets.files import read_table, sha256
 from ppkit.datasets.loading import REAL, missing, real_file
 from ppkit.datasets.standins import FOLDER, SAMPLERS
 from ppkit.writing import whole
 
-from . import card, fidelity
-from .creditcard import fit as fit_creditcard
-from .creditcard import typical
+from . import card
+from . import creditcard as of_creditcard
 from .distress import fit as fit_distress
-from .fidelity import SPLITS, Stand, Task
 from .lending import fit as fit_lending
 
 SEED = 2018
 LARGEST = 300_000  # bytes of parameters a data set
-FITS = {"creditcard": fit_creditcard, "distress": fit_distress, "lending": fit_lending}
+FITS = {"creditcard": of_creditcard.fit, "distress": fit_distress, "lending": fit_lending}
 
 
-class Plan(NamedTuple):
-    """What is measured of a stand-in beside its marginals: tasks, what is near, what drifts."""
-
-    tasks: tuple[Task, ...]
-    score: str  # what the tasks' scores are
-    by: str  # how rows are held back for the distances
-    near: tuple[str, ...]  # the columns that distances are over
-    among: dict[str, Callable]  # the kinds of rows that are compared within themselves
-    time: str  # the column of time, "" where order does not matter
-    drift_of: dict[str, str]  # column to what it is called
-
-
-def _all(rows: pd.DataFrame) -> np.ndarray:
-    return np.ones(len(rows), bool)
-
-
-_TWO = ("logistic regression", "MLP, 32 hidden")
-_WEAK = ("logistic regression, C = .1",)
-PLANS = {
-    "creditcard": Plan(
-        (Task("fraud", (*_TWO, "gradient boosting"), 0.02),),
-        "AUC",
-        "rows",
-        creditcard.FEATURES,
-        {"all rows": _all, "frauds": lambda rows: rows["Class"] == 1},
-        "Time",
-        {"Class": "fraud rate", "Amount": "amount"},
-    ),
-    "distress": Plan(
-        (
-            Task("paper, random rows", _TWO, 0.04, "paper"),
-            Task("no_lag, random rows", _TWO, 0.04, "no_lag"),
-            Task("forecast, other companies", _TWO, 0.04, "forecast", "account"),
-            Task("forecast, later periods", _TWO, 0.04, "forecast", "time"),
-            Task("no_lag; for information", _WEAK, None, "no_lag"),
-            Task("forecast, other companies; for information", _WEAK, None, "forecast", "account"),
-            Task("forecast, later periods; for information", _WEAK, None, "forecast", "time"),
-        ),
-        "AUC",
-        "account",
-        distress.NUMBERS,
-        {"all rows": _all, "distressed": lambda rows: rows[distress.TARGET] <= distress.THRESHOLD},
-        "",
-        {},
-    ),
-    "lending": Plan(
-        (
-            Task("all columns", ("linear regression",), 0.05),
-            Task(
-                "before the price is set",
-                ("linear regression",),
-                0.05,
-                columns=lending.BEFORE_THE_PRICE,
-            ),
-            Task(
-                "all columns, as the paper does",
-                (
-                    "linear regression on ten components",
-                    "linear regression on ten components, scaled",
-                ),
-                0.05,
-            ),
-            Task(
-                "before the price is set; for information",
-                ("gradient boosting (regression)",),
-                None,
-                columns=lending.BEFORE_THE_PRICE,
-            ),
-        ),
-        "R²",
-        "rows",
-        lending.COLUMNS,
-        {"all rows": _all},
-        "place",
-        {"interest_rate": "interest rate", "loan_amount": "amount"},
-    ),
-}
-
-
-def fit(name: str, *, splits: int = SPLITS) -> dict:
+def fit(name: str) -> dict:
     """Fit a stand-in to its real file; write its parameters, its measurement and its data card.
 
-    name: a key of PLANS.  splits: of the measurement, >= 2.
+    name: a key of FITS.
     Returns what was measured; `missed(...)` says which bars it is below.
     FileNotFoundError if the real file is not here, ValueError if it is not what it should be.
     """
     known(name)
-    if splits < 2:
-        raise ValueError(f"splits must be >= 2, got {splits}")
-    plan, rng = PLANS[name], np.random.default_rng(SEED)
-    file = real_file(name)
+    rng, file = np.random.default_rng(SEED), real_file(name)
     if file is None:
         raise FileNotFoundError(missing(name))
     checked = REAL[name].checked_table(
         read_table(file, REAL[name].LARGEST[file.stem]), file.path.name
     )
-    table = typical(checked.table, rng) if name == "creditcard" else checked.table
-    stand = Stand(FITS[name], SAMPLERS[name], REAL[name].arranged, plan.tasks)
-    found = {
-        "losses": fidelity.losses(stand, table, splits=splits, seed=SEED),
-        "distances": fidelity.distances(
-            stand, table, by=plan.by, columns=plan.near, among=plan.among, seed=SEED
-        ),
-    }
-    fitted = stand.fit(table, rng)
-    drawn = stand.sample(fitted, REAL[name].FULL_ROWS, rng)
-    found["marginals"] = fidelity.marginals(table, drawn)
-    if plan.time:
-        found["drift_by"] = plan.time
-        found["drift"] = fidelity.drift(
-            plan.time, plan.drift_of, _placed(table, plan.time), _placed(drawn, plan.time)
-        )
+    table = of_creditcard.four_folds(checked.table) if name == "creditcard" else checked.table
+    fitted = FITS[name](table, rng)
     content = packed(fitted)
+
+    def sampled(seed: int, variant: str = "") -> Dataset:
+        drawn = SAMPLERS[name](fitted, REAL[name].FULL_ROWS, np.random.default_rng(seed))
+        return REAL[name].arranged(drawn, kind="stand-in", of_rows=None, variant=variant)
+
+    found: dict = {"fidelity": fidelity.measured(name, sampled)}
+    if name == "creditcard":
+        found["membership"] = of_creditcard.given_away(table, fitted, SEED)
     about = {
         "fitted_on": f"{len(checked.table):,} of {checked.of_rows:,} real "
         f"rows{checked.layout and f' ({checked.layout})'}",
         "rows_used": len(table),
         "file": sha256(file.path),
-        "splits": splits,
-        "score": plan.score,
         "parameters": hashlib.sha256(content).hexdigest(),
         "bytes": len(content),
         **_rounded(found),
     }
     folder, page = Path(str(FOLDER)), project.root() / "data" / "cards" / f"{name}.md"
-    text = project.with_block(page.read_text("utf-8"), "fidelity", card.fidelity(about))
+    text = page.read_text("utf-8")
+    for block, written in card.blocks(about).items():
+        text = project.with_block(text, block, written)
     _all_or_none(
         {
             folder / f"{name}.npz": content,
@@ -168,24 +75,17 @@ def fit(name: str, *, splits: int = SPLITS) -> dict:
 
 def known(name: str) -> None:
     """Refuse a name that has no stand-in: ValueError with those that have."""
-    if name not in PLANS:
-        raise ValueError(f"{name} has no stand-in to fit, expected one of {', '.join(PLANS)}")
+    if name not in FITS:
+        raise ValueError(f"{name} has no stand-in to fit, expected one of {', '.join(FITS)}")
 
 
 def missed(about: dict) -> list[str]:
-    """What of a measurement is below its bar, one sentence each."""
-    sentences = [
-        f"{row['task']}, {row['model']}: loses up to {row['upper']:.3f}, at most {row['bar']} "
-        "wanted"
-        for row in about["losses"]
-        if row["bar"] is not None and row["upper"] > row["bar"]
-    ]
-    return sentences + [
-        f"{row['among']}: {row['quantile']:.0%} of the sampled ones are within "
-        f"{row['sampled']:.3f} of a fitting row, of the held-back ones within {row['limit']:.3f} "
-        "or more"
-        for row in about["distances"]
-        if row["sampled"] < row["limit"]
+    """What of a measurement is off by more than allowed, one sentence each."""
+    return [
+        f"{row['measure']}: real {row['real']:.3f}, stand-in {row['standin']:.3f}, "
+        f"at most {row['allowed']:.3f} off wanted"
+        for row in about["fidelity"]
+        if not row["met"]
     ]
 
 
@@ -209,10 +109,6 @@ def _all_or_none(files: dict[Path, bytes]) -> None:
     with ExitStack() as stack:
         for path, content in files.items():
             stack.enter_context(whole(path)).write_bytes(content)
-
-
-def _placed(rows: pd.DataFrame, time: str) -> pd.DataFrame:
-    return rows.assign(place=np.arange(len(rows)) / len(rows)) if time == "place" else rows
 
 
 def _rounded(found):

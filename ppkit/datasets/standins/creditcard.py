@@ -1,17 +1,14 @@
-"""The stand-in for creditcard: times by class, a mixture of genuine rows, frauds in grades."""
+"""The stand-in for creditcard: a mixture of normals for each class, and columns' distributions."""
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
 
 from ..creditcard import COLUMNS, FEATURES, FULL_FRAUDS, FULL_ROWS, RANGES
-from .distributions import draw_mixture, from_normal, to_normal
+from .distributions import draw_mixture, from_normal, from_uniform, mixture_cdf
 
-BLOCKS, BLOCK = 16, 10_800  # three hours each, in seconds
 LARGEST_AMOUNT = 26_000  # the published maximum is 25,691.16
-KEYS = {
-    0: ("weights", "means", "factors", "marginals", "knots", "shares", "drift"),
-    1: ("weights", "means", "factors", "knots", "shares"),
-}
+MIXTURE = ("weights", "means", "factors")
 
 
 def sample(parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -21,31 +18,59 @@ def sample(parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generato
     parameters: as `tools/standins/creditcard.py` fits them.  rows: >= 1.
     Returns a table in the checked layout.
     """
-    labels = np.zeros(rows, np.int8)
-    labels[: round(rows * FULL_FRAUDS / FULL_ROWS)] = 1
-    drawn = np.empty((rows, len(FEATURES)))
-    for label, keys in KEYS.items():
-        own = {key: parameters[f"{key}_{label}"].astype(np.float64) for key in keys}
-        drawn[labels == label] = _of_one_class(own, int((labels == label).sum()), rng)
-    order = np.argsort(drawn[:, 0], kind="stable")
-    return pd.DataFrame(drawn[order], columns=list(FEATURES)).assign(Class=labels[order])[
+    kept = {key: value.astype(np.float64) for key, value in parameters.items()}
+    frauds = round(rows * FULL_FRAUDS / FULL_ROWS)
+    labels = np.repeat(np.array([0, 1], np.int8), [rows - frauds, frauds])
+    values = together(
+        np.vstack([_axes(kept, label, int((labels == label).sum()), rng) for label in (0, 1)]), kept
+    )
+    order = np.argsort(values[:, 0], kind="stable")
+    return pd.DataFrame(values[order], columns=list(FEATURES)).assign(Class=labels[order])[
         list(COLUMNS)
     ]
 
 
-def _of_one_class(own: dict[str, np.ndarray], n: int, rng: np.random.Generator) -> np.ndarray:
-    block = rng.choice(BLOCKS, n, p=own["shares"] / own["shares"].sum())
-    time = np.floor((block + rng.random(n)) * BLOCK)
-    scores = draw_mixture(own, n, rng)
-    if "drift" in own:
-        for j, mixed in enumerate(own["marginals"]):
-            # over all blocks the marginal stays what it is
-            moved = own["drift"][:, j] - own["shares"] @ own["drift"][:, j]
-            spread = np.sqrt(max(1 - own["shares"] @ moved**2, 0.1))
-            scores[:, j] = to_normal(scores[:, j], mixed) * spread + moved[block]
-    values = np.column_stack(
-        [from_normal(*one) for one in zip(scores.T, own["knots"], strict=True)]
-    )
-    values[:, -1] = np.round(np.minimum(np.expm1(values[:, -1]), LARGEST_AMOUNT), 2)
-    low, high = np.array([RANGES[column] for column in FEATURES[1:]], float).T
-    return np.column_stack([time, np.clip(values, low, high)])
+def _axes(kept: dict, label: int, n: int, rng: np.random.Generator) -> np.ndarray:
+    """n draws from a class's mixture; an axis whose distribution is kept gets it: (n, 31)."""
+    own = {key: kept[f"{key}_{label}"] for key in MIXTURE}
+    drawn, deviations = draw_mixture(own, n, rng), np.sqrt((own["factors"] ** 2).sum(axis=2))
+    for axis, values in enumerate(drawn.T):
+        bins, knots = (kept.get(f"{what}_{axis}_{label}") for what in ("atoms", "knots"))
+        if n and not (bins is None and knots is None):
+            grid = np.quantile(values, np.linspace(0, 1, min(n, 2_001)))
+            p = mixture_cdf(
+                values, own["weights"], own["means"][:, axis], deviations[:, axis], grid
+            ).clip(1e-12, 1 - 1e-12)
+            drawn[:, axis] = from_normal(ndtri(p), knots) if bins is None else from_uniform(p, bins)
+    return drawn
+
+
+def apart(rows: np.ndarray, kept: dict[str, np.ndarray]) -> np.ndarray:
+    """The axes of rows: what is left of V1 to V28 without the amount, the amount's error, the
+    amount, the time.
+
+    With u = (V - centre) / spread the amount is nearly level + u.b, to a euro for most rows; what
+    it is not is the error e.  What is left of V is
+    u - (u.b) b / |b|^2 - amount * pull,
+    pull: of a regression of what stands before it on the amount.
+    rows: (N, 30) in the order of FEATURES.  kept: centre, spread, b, pull (28,), level ().
+    Returns (N, 31).
+    """
+    time, V, amount = rows[:, 0], rows[:, 1:-1], rows[:, -1]
+    u, b = (V - kept["centre"]) / kept["spread"], kept["b"]
+    told = u @ b
+    left = u - np.outer(told, b / (b @ b)) - np.outer(amount, kept["pull"])
+    return np.column_stack([left, amount - kept["level"] - told, amount, time])
+
+
+def together(axes: np.ndarray, kept: dict[str, np.ndarray]) -> np.ndarray:
+    """Rows of these axes, the way back of `apart`, in whole seconds and cents and in their ranges.
+
+    axes: (N, 31).  Returns (N, 30) in the order of FEATURES.
+    """
+    b, amount = kept["b"], np.round(np.clip(axes[:, -2], 0, LARGEST_AMOUNT), 2)
+    left = axes[:, :-3] + np.outer(amount, kept["pull"])
+    told = amount - kept["level"] - axes[:, -3] - left @ b
+    V = kept["centre"] + kept["spread"] * (left + np.outer(told, b / (b @ b)))
+    low, high = np.array([RANGES[column] for column in FEATURES], float).T
+    return np.clip(np.column_stack([np.floor(axes[:, -1]), V, amount]), low, high)

@@ -22,13 +22,18 @@ def draw_mixture(parameters: dict[str, np.ndarray], n: int, rng: np.random.Gener
 
 
 def mixture_cdf(
-    z: np.ndarray, weights: np.ndarray, means: np.ndarray, deviations: np.ndarray
+    z: np.ndarray,
+    weights: np.ndarray,
+    means: np.ndarray,
+    deviations: np.ndarray,
+    grid: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Probabilities below z under a mixture of normals, by a table of 4,001 points from -8 to 8.
+    """Probabilities below z under a mixture of normals, by a table over the grid.
 
-    z: (N,).  weights, means, deviations: (K,).  Returns (N,) in (0, 1).
+    z: (N,).  weights, means, deviations: (K,).  grid: ascending, default 4,001 points from -8 to 8.
+    Returns (N,) in (0, 1).
     """
-    grid = np.linspace(-8, 8, 4001)
+    grid = np.linspace(-8, 8, 4001) if grid is None else grid
     below = ndtr((grid[:, None] - means) / deviations) @ (weights / weights.sum())
     return np.interp(z, grid, below)
 
