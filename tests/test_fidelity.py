@@ -124,7 +124,7 @@ def test_a_row_that_counts_twice_is_a_row_that_stands_twice(parts):
     few = subset(parts.test, np.arange(600))
     counts = next(fidelity._bootstrap(few, np.random.default_rng(3)))
     assert counts.sum() == 600 and counts[few.y == 1].sum() == few.y.sum() and counts.max() > 2
-    again = judged(subset(few, np.repeat(np.arange(600), counts)))(np.ones(600))
+    again = judged(subset(few, np.repeat(np.arange(600), counts.astype(int))))(np.ones(600))
     for name, value in judged(few)(counts).items():
         assert value == pytest.approx(again[name], rel=1e-9, abs=1e-9), name
 
@@ -172,7 +172,7 @@ def test_companies_are_held_back_whole_and_ranked_by_plain_scores():
     parts = fidelity._split(firms, "account", 0)
     assert not set(parts.train.account) & set(parts.test.account)
     found = fidelity.companies(parts.train)(parts.test)(np.ones(parts.test.n_rows))
-    for name, make in fidelity.LEARNERS.items():
+    for name, make in fidelity.OF_COMPANIES.items():
         score = make().fit(parts.train.X, parts.train.y).predict_proba(parts.test.X)[:, 1]
         assert found[f"distress, {name}: AUC"] == pytest.approx(roc_auc_score(parts.test.y, score))
 

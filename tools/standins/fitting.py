@@ -57,7 +57,7 @@ def fit(name: str) -> dict:
         "file": sha256(file.path),
         "parameters": hashlib.sha256(content).hexdigest(),
         "bytes": len(content),
-        **_rounded(found),
+        **json.loads(json.dumps(found), parse_float=lambda text: round(float(text), 5) + 0.0),
     }
     folder, page = Path(str(FOLDER)), project.root() / "data" / "cards" / f"{name}.md"
     text = page.read_text("utf-8")
@@ -109,12 +109,3 @@ def _all_or_none(files: dict[Path, bytes]) -> None:
     with ExitStack() as stack:
         for path, content in files.items():
             stack.enter_context(whole(path)).write_bytes(content)
-
-
-def _rounded(found):
-    """Numbers to five decimals, so that the file says no more than was measured."""
-    if isinstance(found, dict):
-        return {key: _rounded(value) for key, value in found.items()}
-    if isinstance(found, list):
-        return [_rounded(value) for value in found]
-    return round(found, 5) + 0.0 if isinstance(found, float) else found
