@@ -234,10 +234,8 @@ def companies(train: Dataset) -> Callable:
 def loans(train: Dataset) -> Callable:
     """lending: R² of the rate with and without what is set with the price, and psi of the mean
     rate: how far its cost is above that of the best model of ten components, as in 06."""
-    columns = {"": lending.FEATURES, " before the price is set": lending.BEFORE_THE_PRICE}
-    places = {
-        about: [lending.FEATURES.index(name) for name in names] for about, names in columns.items()
-    }
+    columns = (("", lending.FEATURES), (" before the price is set", lending.BEFORE_THE_PRICE))
+    places = {about: [lending.FEATURES.index(name) for name in names] for about, names in columns}
     models = {
         about: make_pipeline(StandardScaler(), LinearRegression()).fit(train.X[:, own], train.y)
         for about, own in places.items()

@@ -262,33 +262,24 @@ def test_a_misspelt_name_is_refused_before_anything_is_fitted(capsys, monkeypatc
     assert main(["creditcard", "cards"]) == 2
     assert capsys.readouterr() == (
         "",
-        "fit-standins: cards has no stand-in to fit, "
-        "expected one of creditcard, distress, lending\n",
+        "fit-standins: name must be one of creditcard, distress, lending, got 'cards'\n",
     )
 
 
-def test_every_stand_in_is_fitted_and_one_below_its_bar_gives_exit_code_1(capsys, monkeypatch):
-    row = fidelity._row("fraud, boosted: AUC", 0.9, 0.001, [0.8])
+def test_every_stand_in_is_fitted_or_those_that_are_named(capsys, monkeypatch):
     about = {"bytes": 1_000, "fitted_on": "50 of 100 real rows"}
-    monkeypatch.setattr(
-        fitting, "fit", lambda name: about | {"fidelity": [row] if name == "lending" else []}
-    )
-    assert main(["distress"]) == 0 and main([]) == 1
-    said, below = capsys.readouterr()
-    assert said.splitlines() == [
+    monkeypatch.setattr(fitting, "fit", lambda name: about)
+    assert main(["distress"]) == 0 and main([]) == 0
+    assert capsys.readouterr().out.splitlines() == [
         f"{name}: 1,000 bytes from 50 of 100 real rows, data/cards/{name}.md renewed"
         for name in ("distress", "creditcard", "distress", "lending")
     ]
-    assert below == (
-        "lending, fraud, boosted: AUC: real 0.900, stand-in 0.800, at most 0.010 off wanted\n"
-    )
 
 
 def test_fitting_is_refused_in_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setenv("PPKIT_DATA", str(tmp_path))
     with pytest.raises(
-        ValueError,
-        match="transactions has no stand-in to fit, expected one of creditcard, distress, lending",
+        ValueError, match="name must be one of creditcard, distress, lending, got 'transactions'"
     ):
         fitting.fit("transactions")
     with pytest.raises(FileNotFoundError, match="creditcard.csv .* is missing"):

@@ -17,7 +17,7 @@ COMPONENTS = (48, 3)  # wanted at the start, of the genuine rows' mixture and of
 RIDGES = (1e-5, 1e-2)
 # share by which the frauds' axes are made independent within a component: a full covariance over
 # some hundred rows tells an attacker who they were
-SHRINK = 0.5
+SHRINK = 0.3
 AMOUNT, TIME = 29, 30  # axes
 JUDGED = 2_000  # genuine rows whose membership is guessed
 _SWEEPS, _EURO = 60, 0.5  # of the median regression; below it an error is small
