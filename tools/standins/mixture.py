@@ -28,7 +28,7 @@ def fit(
     Returns weights (K,), means (K, D), factors (K, D, D): lower Cholesky factors of the
     covariances.
     """
-    scale = np.where(Z.std(axis=0) > 0, Z.std(axis=0), 1.0)
+    scale = np.where(Z.std(axis=0) > 1e-9, Z.std(axis=0), 1.0)
     model = GaussianMixture(
         max(1, min(n_components, len(Z) // ROWS_A_KNOT)),
         reg_covar=ridge,
