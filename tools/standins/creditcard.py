@@ -15,6 +15,9 @@ from .ranks import scores
 
 COMPONENTS = (48, 3)  # wanted at the start, of the genuine rows' mixture and of the frauds'
 RIDGES = (1e-5, 1e-2)
+# share by which the frauds' axes are made independent within a component: a full covariance over
+# some hundred rows tells an attacker who they were
+SHRINK = 0.3
 AMOUNT, TIME = 29, 30  # axes
 JUDGED = 2_000  # genuine rows whose membership is guessed
 _SWEEPS, _EURO = 60, 0.5  # of the median regression; below it an error is small
@@ -54,7 +57,18 @@ def fit(
             fitted |= {f"knots_{axis}_0": knots(axes[:, axis]) for axis in range(AMOUNT)}
         axes[:, AMOUNT:] = scores(axes[:, AMOUNT:], rng, sweeps=0)
         old = start and {key: start[f"{key}_{label}"].astype(np.float64) for key in MIXTURE}
-        own = mixture.fit(axes, COMPONENTS[label], rng, ridge=RIDGES[label], start=old)
+        own = mixture.fit(
+            axes,
+            COMPONENTS[label],
+            rng,
+            ridge=RIDGES[label],
+            steps=20 if start is None else 5,
+            start=old,
+        )
+        if label == 1:
+            covariances = own["factors"] @ own["factors"].transpose(0, 2, 1)
+            lost = SHRINK * (1 - np.eye(axes.shape[1]))
+            own["factors"] = np.linalg.cholesky(covariances * (1 - lost))
         fitted |= {f"{key}_{label}": own[key] for key in MIXTURE}
     return {key: np.asarray(value, np.float32) for key, value in fitted.items()}
 

@@ -13,6 +13,7 @@ from ppkit.datasets import Dataset
 from ppkit.datasets.files import read_table, sha256
 from ppkit.datasets.loading import REAL, missing, real_file
 from ppkit.datasets.standins import FOLDER, SAMPLERS
+from ppkit.refusals import one_of
 from ppkit.writing import whole
 
 from . import card
@@ -29,10 +30,10 @@ def fit(name: str) -> dict:
     """Fit a stand-in to its real file; write its parameters, its measurement and its data card.
 
     name: a key of FITS.
-    Returns what was measured; `missed(...)` says which bars it is below.
-    FileNotFoundError if the real file is not here, ValueError if it is not what it should be.
+    Returns what was measured.  FileNotFoundError if the real file is not here, ValueError if it is
+    not what it should be.
     """
-    known(name)
+    one_of(FITS, name=name)
     rng, file = np.random.default_rng(SEED), real_file(name)
     if file is None:
         raise FileNotFoundError(missing(name))
@@ -57,7 +58,7 @@ def fit(name: str) -> dict:
         "file": sha256(file.path),
         "parameters": hashlib.sha256(content).hexdigest(),
         "bytes": len(content),
-        **_rounded(found),
+        **json.loads(json.dumps(found), parse_float=lambda text: round(float(text), 5) + 0.0),
     }
     folder, page = Path(str(FOLDER)), project.root() / "data" / "cards" / f"{name}.md"
     text = page.read_text("utf-8")
@@ -71,22 +72,6 @@ def fit(name: str) -> dict:
         }
     )
     return about
-
-
-def known(name: str) -> None:
-    """Refuse a name that has no stand-in: ValueError with those that have."""
-    if name not in FITS:
-        raise ValueError(f"{name} has no stand-in to fit, expected one of {', '.join(FITS)}")
-
-
-def missed(about: dict) -> list[str]:
-    """What of a measurement is off by more than allowed, one sentence each."""
-    return [
-        f"{row['measure']}: real {row['real']:.3f}, stand-in {row['standin']:.3f}, "
-        f"at most {row['allowed']:.3f} off wanted"
-        for row in about["fidelity"]
-        if not row["met"]
-    ]
 
 
 def packed(fitted: dict[str, np.ndarray]) -> bytes:
@@ -109,12 +94,3 @@ def _all_or_none(files: dict[Path, bytes]) -> None:
     with ExitStack() as stack:
         for path, content in files.items():
             stack.enter_context(whole(path)).write_bytes(content)
-
-
-def _rounded(found):
-    """Numbers to five decimals, so that the file says no more than was measured."""
-    if isinstance(found, dict):
-        return {key: _rounded(value) for key, value in found.items()}
-    if isinstance(found, list):
-        return [_rounded(value) for value in found]
-    return round(found, 5) + 0.0 if isinstance(found, float) else found

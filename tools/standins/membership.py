@@ -37,13 +37,9 @@ def _caught(kind: str, density: np.ndarray, inside: np.ndarray) -> dict:
     """density, inside: (fits, rows)."""
     score = np.empty_like(density)
     for place in range(len(density)):
-        others = np.arange(len(density)) != place
-        means, parts = [], []
-        for members in (True, False):
-            seen = np.where(inside[others] == members, density[others], np.nan)
-            means.append(np.nanmean(seen, axis=0))
-            parts.append(seen - means[-1])
-        spread = np.nanstd(np.concatenate(parts), axis=0)
+        others, member = (np.delete(of, place, axis=0) for of in (density, inside))
+        means = [others.mean(axis=0, where=member == one) for one in (True, False)]
+        spread = (others - np.where(member, *means)).std(axis=0)
         score[place] = (
             (density[place] - means[1]) ** 2 - (density[place] - means[0]) ** 2
         ) / spread**2

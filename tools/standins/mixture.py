@@ -15,6 +15,7 @@ def fit(
     rng: np.random.Generator,
     *,
     ridge: float = 1e-3,
+    steps: int = 60,
     start: dict[str, np.ndarray] | None = None,
 ) -> dict[str, np.ndarray]:
     """A Gaussian mixture with full covariances, by expectation-maximisation from k-means++.
@@ -22,15 +23,16 @@ def fit(
     Components under 50 rows are dropped, and the others go on from where they are.
     Z: (N, D).  n_components: wanted at the start, >= 1.
     ridge: share of a column's variance that is added to its variance in each component.
-    start: a mixture to go on from for 5 steps, instead of 20 from k-means++.
+    steps: of expectation-maximisation, at most, after each drop.  start: a mixture to go on from,
+    instead of k-means++.
     Returns weights (K,), means (K, D), factors (K, D, D): lower Cholesky factors of the
     covariances.
     """
-    scale = np.where(Z.std(axis=0) > 0, Z.std(axis=0), 1.0)
+    scale = np.where(Z.std(axis=0) > 1e-9, Z.std(axis=0), 1.0)
     model = GaussianMixture(
         max(1, min(n_components, len(Z) // ROWS_A_KNOT)),
         reg_covar=ridge,
-        max_iter=20 if start is None else 5,
+        max_iter=steps,
         tol=1e-3,
         init_params="k-means++",
         random_state=int(rng.integers(2**31)),

@@ -1,7 +1,7 @@
 """What a stand-in draws from: columns kept as a few numbers, and mixtures of normals."""
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 
 def draw_mixture(parameters: dict[str, np.ndarray], n: int, rng: np.random.Generator) -> np.ndarray:
@@ -38,36 +38,11 @@ def mixture_cdf(
     return np.interp(z, grid, below)
 
 
-def to_normal(values: np.ndarray, knots: np.ndarray) -> np.ndarray:
-    """Normal scores of values: the quantile function through the knots, turned round.
+def from_normal(z: np.ndarray, knots: np.ndarray) -> np.ndarray:
+    """Values of normal scores: the quantile function through the knots.
 
     Between the outer knots' bins piecewise linear in the probability; beyond the middle of the last
-    two knots the tail is exponential with the last bin's mean, likewise below.  A run of equal
-    knots is a point mass, in its middle.
-    values: (N,).  knots: (m,) ascending.
-    Returns z (N,) in [-6, 6]; zeros if m < 2 or all knots are equal.
-    """
-    values, m = np.asarray(values, np.float64), len(knots)
-    if m < 2 or knots[-1] == knots[0]:
-        return np.zeros(len(values))
-    low, high, left, right = _tails(knots)
-    inner, position = np.unique(np.r_[low, knots[1:-1], high], return_inverse=True)
-    place = np.r_[1 / m, (np.arange(1, m - 1) + 0.5) / m, 1 - 1 / m]
-    middle = np.bincount(position, place) / np.bincount(position)
-    p = np.interp(values, inner, middle)
-    below, above = values < low, values > high
-    with np.errstate(divide="ignore", over="ignore"):
-        p[below] = np.exp(-(low - values[below]) / left) / m if left > 0 else 0.0
-        z = ndtri(p)
-        z[above] = -ndtri(
-            np.exp(-(values[above] - high) / right) / m if right > 0 else np.zeros(above.sum())
-        )
-    return np.clip(z, -6, 6)
-
-
-def from_normal(z: np.ndarray, knots: np.ndarray) -> np.ndarray:
-    """Values of normal scores, the way back of `to_normal`.
-
+    two knots the tail is exponential with the last bin's mean, likewise below.
     z: (N,).  knots: (m,) ascending.  Returns (N,); the one knot's value everywhere if m = 1.
     """
     z, m = np.asarray(z, np.float64), len(knots)
