@@ -193,8 +193,9 @@ def test_creditcard_keeps_day_and_night_and_the_drift_of_its_columns():
 
 
 def invented(rng):
-    """Two kinds of days, heavy tails that come together, an amount in a straight line of V; a
-    fortieth are frauds far off in V1 to V3, another fortieth hide."""
+    """Heavy tails that come together, an amount in a straight line of V, V12 and the amount higher
+    in every second block of three hours; a fortieth are frauds far off in V1 to V3, another
+    fortieth hide."""
     n = 6_000
     label = (np.arange(n) % 20 == 0).astype(int)
     V = rng.normal(size=(n, 28)) * np.where(rng.random(n) < 0.2, 3.0, 1.0)[:, None]
@@ -202,6 +203,9 @@ def invented(rng):
     V[np.arange(n) % 40 == 0, :3] += 12.0
     made = pd.DataFrame(V, columns=[f"V{i}" for i in range(1, 29)])
     made.insert(0, "Time", np.sort(rng.integers(0, 172_800, n)).astype(float))
+    odd = made["Time"] // 10_800 % 2
+    made["V12"] += 2 * odd
+    V[:, 8] += odd
     made["Amount"] = (60 + 10 * V[:, 8] - 12 * V[:, 9] + rng.normal(size=n)).clip(0).round(2)
     made.loc[(label == 1) & (rng.random(n) < 0.3), "Amount"] = 1.0
     return made.assign(Class=label)
@@ -228,6 +232,16 @@ def test_fit_and_sample_on_invented_rows_keep_what_there_is():
         for one in (genuine, real)
     ]
     assert told == pytest.approx([told[1]] * 2, abs=0.05) and told[1] < 0.1
+    for column, up in (("V12", 2), ("Amount", 10)):  # the drift over blocks
+        of_block = [
+            one[column].groupby(one["Time"] // 10_800 % 2).mean().diff()[1]
+            for one in (genuine, real)
+        ]
+        assert of_block == pytest.approx([up, up], abs=up / 4), column
+    few = made[(made["Time"] >= 10_800) | (np.arange(6_000) % 10 == 1)]
+    assert ((few["Time"] < 10_800) & (few["Class"] == 0)).sum() < 50
+    drift = fitting_creditcard.fit(few, rng)["drift_0"]
+    assert not drift[0].any() and drift[1:].all()  # no mean over fewer than 50 rows
     for label in (0, 1):
         rows = (made["Class"] == label).sum()
         assert (fitted[f"weights_{label}"] * rows >= 49.99).all()

@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 
 from ppkit.datasets.creditcard import FEATURES, typical
 from ppkit.datasets.splitting import HELD_OUT, hashed
-from ppkit.datasets.standins.creditcard import MIXTURE, apart
+from ppkit.datasets.standins.creditcard import AMOUNT, BLOCKS, MIXTURE, TIME, apart, blocks
 
 from . import membership, mixture
 from .columns import ROWS_A_KNOT, atoms, knots
@@ -18,7 +18,6 @@ RIDGES = (1e-5, 1e-2)
 # share by which the frauds' axes are made independent within a component: a full covariance over
 # some hundred rows tells an attacker who they were
 SHRINK = 0.3
-AMOUNT, TIME = 29, 30  # axes
 JUDGED = 2_000  # genuine rows whose membership is guessed
 _SWEEPS, _EURO = 60, 0.5  # of the median regression; below it an error is small
 
@@ -36,7 +35,9 @@ def fit(
 ) -> dict[str, np.ndarray]:
     """What the sampler needs, from checked rows; start: parameters whose mixtures are gone on from.
 
-    centre, spread, b, level, pull: of the genuine rows, see `apart`.  Of each class a mixture of
+    centre, spread, b, level, pull: of the genuine rows, see `apart`.  drift: what the axes of
+    the genuine rows of each block of three hours are off from their mean over all, where a block
+    has 50 rows; it is taken off before all that follows.  Of each class a mixture of
     normals over the axes, weights, means, factors; the amount and the time are normal scores there,
     and their distributions are kept as bins (`columns.atoms`).  Of the genuine rows' other axes the
     distributions are kept as knots; the frauds are too few for that.
@@ -53,9 +54,15 @@ def fit(
         axes = apart(rows[labels == label], fitted)
         fitted[f"atoms_{AMOUNT}_{label}"] = _amounts(axes[:, AMOUNT])
         fitted[f"atoms_{TIME}_{label}"] = atoms(axes[:, TIME], at_most=400)
+        fitted[f"drift_{label}"] = np.zeros((BLOCKS, TIME))
+        block = blocks(axes[:, TIME])
+        axes[:, AMOUNT:] = scores(axes[:, AMOUNT:], rng, sweeps=0)
+        means = axes[:, :TIME].mean(axis=0)
+        for one in np.flatnonzero(np.bincount(block) >= ROWS_A_KNOT) if label == 0 else ():
+            fitted["drift_0"][one] = axes[block == one, :TIME].mean(axis=0) - means
+        axes[:, :TIME] -= fitted[f"drift_{label}"][block]
         if label == 0:
             fitted |= {f"knots_{axis}_0": knots(axes[:, axis]) for axis in range(AMOUNT)}
-        axes[:, AMOUNT:] = scores(axes[:, AMOUNT:], rng, sweeps=0)
         old = start and {key: start[f"{key}_{label}"].astype(np.float64) for key in MIXTURE}
         own = mixture.fit(
             axes,
@@ -110,7 +117,9 @@ def log_density(fitted: dict[str, np.ndarray], rows: np.ndarray, label: int) -> 
     normal scores of their places among these rows."""
     kept = {key: value.astype(np.float64) for key, value in fitted.items()}
     axes = apart(rows, kept)
+    moved = kept[f"drift_{label}"][blocks(axes[:, TIME])]
     axes[:, AMOUNT:] = scores(axes[:, AMOUNT:], np.random.default_rng(0), sweeps=0)
+    axes[:, :TIME] -= moved
     weights, means, factors = (kept[f"{key}_{label}"] for key in MIXTURE)
     parts = [
         np.log(weight)

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from ..creditcard import COLUMNS, FEATURES, FULL_FRAUDS, FULL_ROWS, RANGES
 from .distributions import draw_mixture, from_normal, from_uniform, mixture_cdf
 
 LARGEST_AMOUNT = 26_000  # the published maximum is 25,691.16
+AMOUNT, TIME, BLOCKS = 29, 30, 16  # axes; of three hours each
 MIXTURE = ("weights", "means", "factors")
 
 
@@ -31,18 +32,32 @@ def sample(parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generato
 
 
 def _axes(kept: dict, label: int, n: int, rng: np.random.Generator) -> np.ndarray:
-    """n draws from a class's mixture; an axis whose distribution is kept gets it: (n, 31)."""
-    own = {key: kept[f"{key}_{label}"] for key in MIXTURE}
+    """n draws from a class's mixture, (n, 31); an axis whose distribution is kept gets it, and what
+    a block of three hours is off from the mean over all is added (to the amount as a normal
+    score)."""
+    own, drift = {key: kept[f"{key}_{label}"] for key in MIXTURE}, kept[f"drift_{label}"]
     drawn, deviations = draw_mixture(own, n, rng), np.sqrt((own["factors"] ** 2).sum(axis=2))
-    for axis, values in enumerate(drawn.T):
+    moved = np.zeros((n, drift.shape[1]))
+    for axis in reversed(range(drawn.shape[1])):  # the time first
+        values = drawn[:, axis]
         bins, knots = (kept.get(f"{what}_{axis}_{label}") for what in ("atoms", "knots"))
         if n and not (bins is None and knots is None):
             grid = np.quantile(values, np.linspace(0, 1, min(n, 2_001)))
             p = mixture_cdf(
                 values, own["weights"], own["means"][:, axis], deviations[:, axis], grid
             ).clip(1e-12, 1 - 1e-12)
+            if axis == AMOUNT:
+                p = ndtr(ndtri(p) * np.sqrt(1 - moved[:, AMOUNT].var()) + moved[:, AMOUNT])
             drawn[:, axis] = from_normal(ndtri(p), knots) if bins is None else from_uniform(p, bins)
+        if axis == TIME:
+            moved = drift[blocks(drawn[:, TIME])]
+    drawn[:, :AMOUNT] += moved[:, :AMOUNT]
     return drawn
+
+
+def blocks(time: np.ndarray) -> np.ndarray:
+    """Of the 16 blocks of three hours the one of each time, (N,)."""
+    return (time // 10_800).astype(int).clip(0, BLOCKS - 1)
 
 
 def apart(rows: np.ndarray, kept: dict[str, np.ndarray]) -> np.ndarray:
