@@ -180,6 +180,7 @@ def test_creditcard_has_the_full_file_s_rate_the_order_of_time_and_cents():
 @pytest.mark.slow
 def test_creditcard_keeps_day_and_night_and_the_drift_of_its_columns():
     table = standins.sample("creditcard", 100_000, np.random.default_rng(6))
+    assert table["Time"].between(0, 172_799).all()  # 16 blocks of three hours
     hour = table["Time"] // 3_600 % 24
     night, day = table[hour < 6], table[hour >= 8]
     assert len(night) / 6 < 0.5 * len(day) / 16

@@ -7,7 +7,7 @@ from scipy.special import ndtr, ndtri
 from ..creditcard import COLUMNS, FEATURES, FULL_FRAUDS, FULL_ROWS, RANGES
 from .distributions import draw_mixture, from_normal, from_uniform, mixture_cdf
 
-LARGEST_AMOUNT = 26_000  # the published maximum is 25,691.16
+LARGEST_AMOUNT, TWO_DAYS = 26_000, 172_800  # the published maxima are 25,691.16 and 172,792
 AMOUNT, TIME, BLOCKS = 29, 30, 16  # axes; of three hours each
 MIXTURE = ("weights", "means", "factors")
 
@@ -88,4 +88,5 @@ def together(axes: np.ndarray, kept: dict[str, np.ndarray]) -> np.ndarray:
     told = amount - kept["level"] - axes[:, -3] - left @ b
     V = kept["centre"] + kept["spread"] * (left + np.outer(told, b / (b @ b)))
     low, high = np.array([RANGES[column] for column in FEATURES], float).T
-    return np.clip(np.column_stack([np.floor(axes[:, -1]), V, amount]), low, high)
+    time = np.floor(np.minimum(axes[:, -1], TWO_DAYS - 1))
+    return np.clip(np.column_stack([time, V, amount]), low, high)
