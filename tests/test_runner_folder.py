@@ -256,6 +256,7 @@ def decided(value, profile):
 
 
 def finished(project, value, profile, picture=b"png", data="simulated"):
+    project.add("01_a")
     folder = new(project, **{"01_a": "done"})
     folder.record["profile"] = profile
     about = {"name": "fig", "caption": "What to see.", "notebook": "01_a", "data": data}
@@ -289,6 +290,10 @@ def test_the_reference_keeps_the_paper_profile_over_a_later_quick_run(project):
     target.unlink()
     reference.keep([paper.path.name])
     assert target.read_bytes() == first and str(project.folder).encode() not in first
+    (project.folder / "notebooks" / "01_a.ipynb").unlink()
+    reference.keep([quick.path.name])
+    assert json.loads(target.read_text())["pictures"] == {}
+    assert not (project.folder / "figures" / "fig.png").exists()
 
 
 def test_a_stand_in_run_and_a_real_run_make_one_reference_with_both_verdicts(project):

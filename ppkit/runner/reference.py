@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from ppkit import ledger, project, rules
-from ppkit.runner import Refused, run_folder, tables
+from ppkit.runner import Refused, catalogue, run_folder, tables
 
 LARGEST_PICTURE = 200_000  # bytes
 
@@ -75,7 +75,7 @@ def _pictures(run, kept: dict, folder: Path) -> dict:
     """Copy the run's pictures to `folder` and return what is known of all there.
 
     A quick picture takes no paper-profile one's place, except one of formulas, which is the same in
-    every profile. A picture of real rows stays with its run.
+    every profile. A picture of real rows stays with its run. One whose notebook is gone goes, too.
     """
     profile, pictures = run.record["profile"], dict(kept)
     for about in map(run_folder.read_json, sorted((run.path / "figures").glob("*.json"))):
@@ -90,4 +90,7 @@ def _pictures(run, kept: dict, folder: Path) -> dict:
                 "profile": profile,
                 "run": run.record["id"],
             }
-    return dict(sorted(pictures.items()))
+    drawn = {name for name, about in pictures.items() if about["notebook"] in catalogue.notebooks()}
+    for name in pictures.keys() - drawn:
+        (folder / f"{name}.png").unlink(missing_ok=True)
+    return {name: pictures[name] for name in sorted(drawn)}
