@@ -260,7 +260,7 @@ class Ledger:
         if few and len(by_rows) > 1:
             outcome = replace(outcome, verdict=f"{rules.UNDECIDED}: {positives} positives", why="")
         alone, why = outcome.verdict, [outcome.why]
-        if claim.kind == "check":
+        if claim.kind == "check" and not short:
             alone = rules.PASSED if alone == rules.REPRODUCED else rules.FAILED
         if few:
             width = f"{halfwidth:.3f}" if halfwidth >= 0.0005 else f"{halfwidth:.2g}"

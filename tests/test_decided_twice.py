@@ -1,6 +1,7 @@
 """A claim that was decided on the stand-in and on real rows: which of the two decides, when the row
 depends on the data, what it then loses, and which verdicts an interval leaves possible."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -142,6 +143,7 @@ class TestRecord:
             None,
             loans.source,
         )
+        assert book.record("psi.nonnegative", math.nan, data=loans).alone == row.alone  # a check
         assert book.record("lending.pca", 9.0, data=loans, needs=39).value == 9.0
         assert book.record("lending.pca", 9.0, data=ledger.FORMULA).value == 9.0
         row = book.record("lending.pca", 9.0, data=ledger.FORMULA, needs=None)
