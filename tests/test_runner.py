@@ -37,9 +37,7 @@ UNWRITABLE_HOME = "/proc/ppkit-has-no-home"
 @pytest.fixture(scope="module")
 def ran(shared_project):
     """One run of three notebooks, of which two fail, with a HOME that cannot be written."""
-    shared_project.add(
-        "01_good", "# Good\n$$\\frac{\\epsilon}{2}$$", GOOD, RECORD, WIDGET, THREADS
-    )
+    shared_project.add("01_good", "# Good\n$$\\frac{\\epsilon}{2}$$", GOOD, RECORD, WIDGET, THREADS)
     shared_project.add("02_raises", "## Where it breaks", "1 / 0", "print('never')")
     shared_project.add(
         "03_dies", "import os, signal", "os.kill(os.getpid(), signal.SIGKILL)", parameters=None
