@@ -68,7 +68,7 @@ def written(table, folder, name="creditcard.csv"):
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """An empty project of its own, so that the cache and data/raw are this test's."""
+    """An empty project of its own, so that data/raw is this test's."""
     for name in ("notebooks", "ppkit", "data/raw"):
         (tmp_path / "home" / name).mkdir(parents=True)
     monkeypatch.setenv("PPKIT_HOME", str(tmp_path / "home"))
@@ -117,28 +117,6 @@ def test_a_file_is_looked_for_under_root_then_ppkit_data_then_data_raw(
     assert datasets.load("creditcard", root=given).n_rows == 100
     (variable / "creditcard.csv").unlink()
     assert datasets.load("creditcard").n_rows == 300
-
-
-def test_a_parsed_csv_is_kept_by_checksum_and_a_spoilt_one_is_parsed_again(table, home):
-    path = written(table, home / "data" / "raw")
-    first = datasets.load("creditcard")
-    kept = list((home / ".cache").glob("creditcard-*.parquet"))
-    assert len(kept) == 1
-    moved = table.assign(V1=table["V1"] + 1)
-    moved.to_parquet(kept[0], index=False)
-    assert datasets.load("creditcard").X[0, 1] == np.float32(
-        moved["V1"][0]
-    )  # it is the cache that was read
-    kept[0].write_bytes(b"not parquet")
-    np.testing.assert_array_equal(datasets.load("creditcard").X, first.X)
-    written(table[:50], path.parent)
-    assert datasets.load("creditcard").n_rows == 50
-
-
-def test_without_a_place_for_the_cache_the_rows_come_all_the_same(table, home):
-    (home / ".cache").write_text("a file where the folder would be")
-    written(table, home / "data" / "raw")
-    assert datasets.load("creditcard").n_rows == 400
 
 
 @pytest.mark.slow
@@ -315,17 +293,8 @@ def test_files_of_another_kind_are_refused(table, home, tmp_path):
     with pytest.raises(ValueError, match="^creditcard.csv cannot be read to its end"):
         datasets.load("creditcard", root=tmp_path)
     path.unlink()
-    with zipfile.ZipFile(tmp_path / "creditcard.zip", "w") as archive:
-        archive.writestr("notes.txt", "nothing")
-    with pytest.raises(
-        ValueError,
-        match="^creditcard.zip cannot be read .*expected one .csv in the archive, found 0",
-    ):
-        datasets.load("creditcard", root=tmp_path)
-    path.mkdir()
-    with pytest.raises(
-        ValueError, match="^creditcard.csv in the folder given as root is a folder, expected a file"
-    ):
+    (tmp_path / "creditcard.zip").write_bytes(b"half of a zip")
+    with pytest.raises(ValueError, match="^creditcard.zip cannot be read to its end"):
         datasets.load("creditcard", root=tmp_path)
 
 
@@ -434,36 +403,6 @@ def test_an_honest_random_part_is_refused_with_a_chance_below_one_in_a_million()
         checked_table(pd.concat([few[:100], few[:100]]), "x.csv")
 
 
-@pytest.mark.parametrize("name", datasets.NAMES[1:])
-def test_a_zip_that_declares_too_much_is_no_data_set_and_status_says_so(name, home):
-    stem = loading.REAL[name].STEMS[-1]
-    path = home / "data" / "raw" / f"{stem}.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("any.csv", "a\n1\n")
-    content = bytearray(path.read_bytes())
-    first = content.index(b"PK\x01\x02") + 24  # the size in the list of contents
-    content[first : first + 4] = (4_000_000_000).to_bytes(4, "little")
-    path.write_bytes(content)
-    most = loading.REAL[name].LARGEST[stem].n_bytes
-    sentence = (
-        f"{stem}.zip holds 4,000,000,000 bytes when it is unpacked, expected at most "
-        f"{most:,}, far more than the published file has"
-    )
-    with pytest.raises(ValueError, match=f"^{sentence}$"):
-        datasets.load(name)
-    row = next(row for row in datasets.status() if row["name"] == name)
-    assert (row["source"], row["note"]) == ("unreadable", sentence)
-
-
-def test_every_name_under_which_a_file_is_found_has_a_size_with_room_for_the_published_file():
-    for module in loading.REAL.values():
-        assert set(module.LARGEST) == set(module.STEMS)
-    for size in creditcard.LARGEST.values():
-        assert size == (3 * creditcard.FULL_BYTES, 3 * FULL_ROWS * 31)
-    assert lending.LARGEST["loans_full_schema"].n_bytes < 10**7 < lending.LARGEST["loan"].n_bytes
-    assert lending.LARGEST["loan"].n_cells > lending.KAGGLE_ROWS[1] * 145
-
-
 # verified, or not
 
 
@@ -481,9 +420,8 @@ def published(table, monkeypatch):
 @pytest.mark.parametrize("name", ["creditcard.csv", "creditcard.csv.gz", "creditcard.zip", "a.zip"])
 def test_a_file_with_the_published_checksum_is_real_beyond_doubt(name, published, home, tmp_path):
     written(published, tmp_path, name)
-    for _ in range(2):  # the second time out of .cache
-        data = datasets.load("creditcard", root=tmp_path)
-        assert data.source == "real: 400 rows" and data.verified and data.kind == "real"
+    data = datasets.load("creditcard", root=tmp_path)
+    assert data.source == "real: 400 rows" and data.verified and data.kind == "real"
     fewer = datasets.load("creditcard", rows=100, root=tmp_path)
     assert fewer.source == "real subset: 100 of 400 rows"
     assert datasets.undersample(data, 0.5, 0).source == "real subset: 40 of 400 rows"
@@ -492,14 +430,6 @@ def test_a_file_with_the_published_checksum_is_real_beyond_doubt(name, published
     assert data.source == "real, unverified: 400 rows" and not data.verified
     fewer = datasets.load("creditcard", rows=100, root=tmp_path)
     assert fewer.source == "real subset, unverified: 100 of 400 rows"
-
-
-def test_a_parquet_file_has_no_published_checksum_whatever_it_says(published, home, tmp_path):
-    claiming, path = published.copy(), tmp_path / "creditcard.parquet"
-    claiming.attrs = {"sha256": creditcard.FULL_SHA256}
-    claiming.to_parquet(path, index=False)
-    assert pd.read_parquet(path).attrs["sha256"] == creditcard.FULL_SHA256
-    assert datasets.load("creditcard", root=tmp_path).source == "real, unverified: 400 rows"
 
 
 def test_the_checksums_are_those_that_fetch_compares_with_and_of_distress_there_is_none():
@@ -725,7 +655,7 @@ def test_the_real_development_rows_pass_the_checks():
 @REAL_ROWS
 def test_of_the_real_development_rows_honest_parts_pass_and_altered_ones_do_not():
     file = loading.real_file("creditcard", project.root() / os.environ["PPKIT_REAL_DATA"])
-    real = checked_table(read_table(file), file.path.name).table
+    real = checked_table(read_table(file)[0], file.path.name).table
     assert (real.loc[real["Class"] == 1, "V14"] < -2).sum() == PLAIN_FRAUDS
     for name, choose in HONEST.items():
         assert len(checked_table(choose(real), name).table) > 0

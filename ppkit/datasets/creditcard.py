@@ -5,19 +5,14 @@ import pandas as pd
 
 from .checks import Checked, labels, means, none_besides, numbers, present, repeats, some_rows
 from .dataset import Dataset, made
-from .files import few_times
 
-STEMS = ("creditcard", "creditcardfraud")
+STEMS = ("creditcard",)
 VARIANTS = ()
 FULL_ROWS, FULL_FRAUDS, FULL_REPEATS = 284_807, 492, 1_081
-FULL_SHA256, FULL_BYTES = (
-    "76274b691b16a6c49d3f159c883398e03ccd6d1ee12d9d8ee38f4b4b98551a89",
-    150_828_752,
-)
+FULL_SHA256 = "76274b691b16a6c49d3f159c883398e03ccd6d1ee12d9d8ee38f4b4b98551a89"
 PUBLISHED_MEANS = {"Time": 94_813.859575, "Amount": 88.349619}
 FEATURES = ("Time", *(f"V{i}" for i in range(1, 29)), "Amount")
 COLUMNS = (*FEATURES, "Class")
-LARGEST = dict.fromkeys(STEMS, few_times(FULL_BYTES, FULL_ROWS, len(COLUMNS)))
 HOW = (
     "run `ppkit data fetch creditcard`, or download creditcard.csv from "
     "www.kaggle.com/datasets/mlg-ulb/creditcardfraud and put it, or the zip, into data/raw"

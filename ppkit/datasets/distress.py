@@ -5,9 +5,8 @@ import pandas as pd
 
 from .checks import Checked, means, none_besides, numbers, present, refuse, repeats, some_rows
 from .dataset import Dataset, made
-from .files import few_times
 
-STEMS = ("Financial Distress", "financial_distress", "financial-distress")
+STEMS = ("Financial Distress", "Financial%20Distress")  # as Kaggle's client calls it
 VARIANTS = ("paper", "no_lag", "forecast")
 FULL_ROWS, FULL_DISTRESSED, FULL_REPEATS = 3_672, 136, 2
 FULL_SHA256 = None  # none is known, so that every file is unverified
@@ -22,7 +21,6 @@ THRESHOLD = -0.5
 TARGET = "Financial Distress"
 COLUMNS = ("Company", "Time", TARGET, *(f"x{i}" for i in range(1, 84)))
 NUMBERS = tuple(f"x{i}" for i in range(1, 84) if i != 80)  # 82 numbers; x80 is a category
-LARGEST = dict.fromkeys(STEMS, few_times(2_274_316, FULL_ROWS, len(COLUMNS)))
 HOW = (
     "download Financial Distress.csv (Kaggle account needed) from "
     "www.kaggle.com/datasets/shebrahimi/financial-distress and put it, or the zip, into data/raw"

@@ -17,11 +17,10 @@ __all__ = ["BY_HAND", "NAMES", "PUBLIC", "ByHand", "Failed", "Offline", "Public"
 
 
 class Public(NamedTuple):
-    """A public file: its name here, address, known bytes and checksum, and what it must hold."""
+    """A public file: its name here, address, known checksum, and what it must hold."""
 
     file: str
     address: str
-    n_bytes: int
     sha256: str
     rows: int
     checked: Callable[[pd.DataFrame, str], object]
@@ -39,7 +38,6 @@ PUBLIC = {
     "creditcard": Public(
         "creditcard.csv",
         "https://storage.googleapis.com/download.tensorflow.org/data/creditcard.csv",
-        creditcard.FULL_BYTES,
         creditcard.FULL_SHA256,
         creditcard.FULL_ROWS,
         creditcard.checked_table,
@@ -47,7 +45,6 @@ PUBLIC = {
     "lending": Public(
         "loans_full_schema.csv",
         "https://www.openintro.org/data/csv/loans_full_schema.csv",
-        lending.FULL_BYTES,
         lending.FULL_SHA256,
         lending.FULL_ROWS,
         lending.checked_table,
@@ -120,14 +117,13 @@ def _accepted(path: Path, public: Public) -> str:
     """Why the file is taken; ValueError if it is not."""
     if path.is_dir():
         raise ValueError("it is a folder")
-    largest = files.few_times(public.n_bytes, 1, public.n_bytes)
-    found = files.measured(path, public.file, largest=largest)
+    found = files.sha256(path)
     if found == public.sha256:
         return f"checksum {found[:12]} as known"
     with open(path, "rb") as file:
         if file.read(64).lstrip().startswith(b"<"):
             raise ValueError(f"{public.file} is a web page, expected a CSV")
-    table = files.parsed(path, public.file)
+    table, _ = files.read_table(files.Found(path, public.file))
     public.checked(table, public.file)
     if len(table) != public.rows:
         raise ValueError(f"{public.file}: {len(table):,} rows, expected all {public.rows:,}")
@@ -142,7 +138,7 @@ def by_hand(name: str, into: str | os.PathLike | None = None) -> tuple[bool, str
     wanted = BY_HAND[name]
     folder, label = _folder(into)
     archive = wanted.slug.split("/")[1]
-    found = files.find((Path(wanted.file).stem, archive), None if into is None else folder)
+    found = files.find((Path(wanted.file).stem,), None if into is None else folder)
     if found is not None:
         return (
             True,

@@ -15,12 +15,11 @@ import pandas as pd
 
 from .checks import Checked, means, present, repeats, some_rows
 from .dataset import Dataset, made
-from .files import Size, few_times
 from .lending_layouts import JOINT_RATIO, KAGGLE, LIENS, OPENINTRO, canonical
 
-STEMS_OF = {"OpenIntro": ("loans_full_schema",), "Kaggle": ("loan", "lending-club-loan-data")}
+STEMS_OF = {"OpenIntro": ("loans_full_schema",), "Kaggle": ("loan",)}
 STEMS = (*STEMS_OF["OpenIntro"], *STEMS_OF["Kaggle"])
-FULL_ROWS, FULL_BYTES = 10_000, 2_610_036
+FULL_ROWS = 10_000
 FULL_SHA256 = "3880dccd319214531865e56e5f1931a2e27d78a4f01f3cf0a232ad72ae616541"
 # all of OpenIntro's file; no checksum of Kaggle's is known
 PUBLISHED_MEANS = {  # OpenIntro's
@@ -29,11 +28,6 @@ PUBLISHED_MEANS = {  # OpenIntro's
     "annual_income": 79_222.148412,
 }
 KAGGLE_ROWS = (887_379, 2_260_668)  # the edition of wu2020's time, and a later one
-LARGEST = {
-    **dict.fromkeys(STEMS_OF["OpenIntro"], few_times(FULL_BYTES, FULL_ROWS, 55)),
-    **dict.fromkeys(STEMS_OF["Kaggle"], Size(2_000_000_000, 500_000_000)),
-}
-# Kaggle's later edition has 145 columns and over 1 GB: no bound that lets it in can be small
 VARIANTS = ("OpenIntro", "Kaggle")  # which file
 HOW = (
     "`ppkit data fetch lending` brings loans_full_schema.csv from www.openintro.org; the paper's "

@@ -147,7 +147,7 @@ def _variant(name: str, variant: str) -> str:
 
 
 def _real(module: ModuleType, found: Found, rows: int | None, seed: int, variant: str) -> Dataset:
-    table = read_table(found, module.LARGEST[found.stem])
+    table, digest = read_table(found)
     checked = module.checked_table(table, found.path.name)
     if checked.layout and variant not in ("", checked.layout):
         raise ValueError(
@@ -157,7 +157,7 @@ def _real(module: ModuleType, found: Found, rows: int | None, seed: int, variant
     dataset = module.arranged(
         checked.table, kind="real", of_rows=checked.of_rows, variant=variant or checked.layout
     )
-    if table.attrs.get("sha256", "") == module.FULL_SHA256:
+    if digest == module.FULL_SHA256:
         dataset = verified(dataset)
     if rows is None:
         return dataset

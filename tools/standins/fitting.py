@@ -37,9 +37,7 @@ def fit(name: str) -> dict:
     rng, file = np.random.default_rng(SEED), real_file(name)
     if file is None:
         raise FileNotFoundError(missing(name))
-    checked = REAL[name].checked_table(
-        read_table(file, REAL[name].LARGEST[file.stem]), file.path.name
-    )
+    checked = REAL[name].checked_table(read_table(file)[0], file.path.name)
     table = of_creditcard.four_folds(checked.table) if name == "creditcard" else checked.table
     fitted = FITS[name](table, rng)
     content = packed(fitted)
