@@ -245,19 +245,18 @@ def data_fetch(
     """Download the public files, and say how a person gets those behind a login (exit code 1 while
     they are not here)."""
     from ppkit.datasets import fetching
+    from ppkit.refusals import one_of
 
     for name in names or []:
-        fetching.known(name)
+        one_of(fetching.NAMES, name=name)
     all_here, failures = True, []
     for name in dict.fromkeys(names or fetching.PUBLIC):
         try:
             here, said = fetching.fetch(name, into)
             print(said, flush=True)
             all_here &= here
-        except (ValueError, fetching.Failed) as error:
+        except ValueError as error:
             failures.append(str(error))
-            if isinstance(error, fetching.Offline):
-                break
     if failures:
         raise Refused("\nppkit: ".join(failures))
     raise typer.Exit(0 if all_here else 1)

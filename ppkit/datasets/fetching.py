@@ -1,19 +1,24 @@
 """What `ppkit data fetch` does: download the public file, or say how a person gets it."""
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import pandas as pd
+import pooch
+import requests
 
 from ppkit import project
 
 from . import creditcard, files, lending
-from .downloading import Failed, Offline, download
 
-__all__ = ["BY_HAND", "NAMES", "PUBLIC", "ByHand", "Failed", "Offline", "Public", "fetch", "obtain"]
+TRIES = 3  # requests for one file; pooch waits 1 s, then 2 s
+TIMEOUT = 30.0  # seconds of silence
 
 
 class Public(NamedTuple):
@@ -67,10 +72,8 @@ def fetch(name: str, into: str | os.PathLike | None = None) -> tuple[bool, str]:
     name: one of NAMES.  into: the folder, made if it is not there; None for the project's data/raw.
     Returns whether the file is here now, False only for one that has to be fetched by hand and is
     not, and what to say about it.
-    ValueError for an unknown name, and for a file that is not what it should be; Failed, Offline as
-    `download`.
+    ValueError as `obtain`.
     """
-    known(name)
     if name == "transactions":
         return (
             True,
@@ -82,20 +85,15 @@ def fetch(name: str, into: str | os.PathLike | None = None) -> tuple[bool, str]:
     return True, obtain(PUBLIC[name], *_folder(into))
 
 
-def known(name: str) -> None:
-    """Refuse a name that is none of NAMES: ValueError with those there are."""
-    if name not in NAMES:
-        raise ValueError(f"unknown file {name!r}: there are {', '.join(NAMES)}")
-
-
 def obtain(public: Public, folder: Path, label: str) -> str:
     """Download a public file into a folder, or find it there; returns the sentence that says which.
 
     label: how the folder is named to a person.
     A file with the known checksum is taken; one with another checksum is taken if its content
     passes (the data set's own checks and the full number of rows), and that is said.
-    ValueError for one that does not pass: a downloaded one is removed, one that was there stays as
-    it is.
+    ValueError for one that does not pass (a downloaded one is removed, one that was there stays as
+    it is), where no whole file came in TRIES tries, and for a folder that cannot be written.
+    Guarantee: the file appears in one step, whole and accepted.
     """
     target, name = folder / public.file, f"{label}/{public.file}"
     if target.exists():
@@ -106,11 +104,37 @@ def obtain(public: Public, folder: Path, label: str) -> str:
                 f"{name} is there and is not overwritten, but it is not the public file ({error}): "
                 "move it away and fetch again"
             ) from error
+    pooch.get_logger().setLevel("WARNING")  # what there is to say, the caller says
     try:
-        said = download(public.address, target, lambda part: _accepted(part, public), label=name)
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder, prefix=".fetching-") as place:
+            store = pooch.create(
+                place,
+                base_url="",
+                registry={public.file: None},  # content decides: copies have other checksums
+                urls={public.file: public.address},
+                retry_if_failed=TRIES - 1,
+            )
+            watched = sys.stderr.isatty()
+            request = pooch.HTTPDownloader(watched, chunk_size=1 << 16, timeout=TIMEOUT)
+            came = Path(store.fetch(public.file, downloader=request))
+            said = _accepted(came, public)
+            came.chmod(0o644)  # pooch makes it for its owner alone
+            os.replace(came, target)
+    except requests.RequestException as error:  # an OSError too, but not of the disk
+        why = _why(error, urlsplit(public.address).hostname)
+        raise ValueError(f"{name} did not come whole in {TRIES} tries: {why}") from error
+    except OSError as error:
+        raise ValueError(f"cannot write {name}: {error.strerror}") from error
     except ValueError as error:
         raise ValueError(f"{name} is not there, what came was removed: {error}") from error
     return f"{name} is there now, {said}"
+
+
+def _why(error: requests.RequestException, host: str) -> str:
+    if isinstance(error, requests.HTTPError):
+        return f"{host} answered with status {error.response.status_code} ({error.response.reason})"
+    return f"{host} does not answer, or the connection was cut: is this machine offline?"
 
 
 def _accepted(path: Path, public: Public) -> str:
