@@ -1,5 +1,6 @@
-"""Stand-ins: what they keep of real rows, what they give back, and how a damaged file of parameters
-is refused."""
+"""Stand-ins: what they keep of real rows, and what they give back."""
+
+import hashlib
 
 import numpy as np
 import pandas as pd
@@ -105,9 +106,6 @@ def test_any_number_of_rows_by_seed_in_the_layout_of_the_file(name):
     np.testing.assert_array_equal(one.y, again.y)
     assert (one.X != other.X).any()
     assert one.source.startswith("stand-in: 2,000 rows")
-    for rows in (0, -1):
-        with pytest.raises(ValueError, match=f"rows must be >= 1, got {rows}"):
-            standins.sample(name, rows, np.random.default_rng(0))
 
 
 @pytest.mark.slow
@@ -117,38 +115,12 @@ def test_by_default_as_many_rows_as_the_real_file(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_parameters_are_small_and_finite(name):
-    file = standins.FOLDER.joinpath(f"{name}.npz")
-    assert len(file.read_bytes()) <= fitting.LARGEST
+def test_the_parameters_are_small_and_finite_and_those_that_were_measured(name):
+    content = standins.FOLDER.joinpath(f"{name}.npz").read_bytes()
+    assert len(content) <= fitting.LARGEST
+    assert hashlib.sha256(content).hexdigest() == standins.measured(name)["parameters"]
     for array in standins.parameters(name).values():
         assert np.isfinite(array).all()
-
-
-def damaged(whole: bytes) -> dict[str, bytes | None]:
-    other = fitting.packed({"weights": np.ones(2)})
-    return {
-        "missing": None,
-        "empty": b"",
-        "half": whole[: len(whole) // 2],
-        "text": b"not an archive",
-        "spoilt": whole[:2_000] + bytes(200) + whole[2_200:],
-        "other arrays": other,
-    }
-
-
-@pytest.mark.parametrize("kind", ["missing", "empty", "half", "text", "spoilt", "other arrays"])
-@pytest.mark.parametrize("name", NAMES)
-def test_a_damaged_file_of_parameters_is_one_sentence(name, kind, tmp_path, monkeypatch):
-    content = damaged(standins.FOLDER.joinpath(f"{name}.npz").read_bytes())[kind]
-    if content is not None:
-        (tmp_path / f"{name}.npz").write_bytes(content)
-    monkeypatch.setattr(standins, "FOLDER", tmp_path)
-    with pytest.raises(
-        ValueError,
-        match=f"^{name}.npz, the parameters of the stand-in for {name}, is missing or damaged",
-    ) as caught:
-        datasets.load(name, rows=10)
-    assert "\n" not in str(caught.value) and str(tmp_path) not in str(caught.value)
 
 
 def test_what_cannot_be_shipped_is_not_packed():

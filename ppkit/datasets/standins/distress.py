@@ -143,7 +143,7 @@ def sample(parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generato
     x81 is the target of the year before, wherever that year is there; a distressed year is a
     company's last; x61..x79 are the same for all companies whose year closes in the same month.
     Company wraps round after 422; `account` does not.
-    parameters: as `tools/standins/distress.py` fits them.  rows: >= 1, else ValueError.
+    parameters: as `tools/standins/distress.py` fits them.  rows: >= 1.
     """
     held = {
         name: value.astype(np.float64 if value.dtype.kind == "f" else np.int64)

@@ -47,7 +47,7 @@ def sample(parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generato
     """So many rows of the stand-in, in the canonical layout and in the file's order.
 
     parameters: as `tools/standins/lending.py` fits them.  rows: >= 1.  rng: of the draw.
-    Returns float64 columns in the order of COLUMNS.  ValueError if rows < 1.
+    Returns float64 columns in the order of COLUMNS.
     Guarantee: the instalment is the annuity of amount, term and rate;
     paid_principal + balance = loan_amount unless the loan is charged off (then the balance is 0, as
     in the files); paid_total is the sum of what was paid; grade is sub_grade // 5;
