@@ -224,7 +224,6 @@ BAD = {
         "column 'V7' is missing \\(found 'v7' instead\\)",
     ),
     "dropped": (lambda t: t.drop(columns="Amount"), "column 'Amount' is missing, expected Time"),
-    "extra": (lambda t: t.assign(id=1), "column 'id' is not known"),
     "no rows": (lambda t: t[:0], "no rows below the header"),
     "label 2": (
         lambda t: t.assign(Class=[2] + [0] * 399),

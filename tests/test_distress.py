@@ -126,13 +126,6 @@ def test_a_target_of_exactly_minus_a_half_is_distressed(table):
     assert arranged(edge, kind="stand-in", of_rows=None, variant="no_lag").y.tolist() == [1, 0, 1]
 
 
-def test_an_unknown_variant_is_refused_with_the_list(table):
-    with pytest.raises(
-        ValueError, match="variant of distress must be one of paper, no_lag, forecast, got 'lagged'"
-    ):
-        arranged(table, kind="real", of_rows=distress.FULL_ROWS, variant="lagged")
-
-
 def test_columns_are_taken_by_name_and_given_back_in_order():
     raw = invented(5)
     checked = checked_table(raw[list(reversed(COLUMNS))], "f.csv")
@@ -163,7 +156,6 @@ BAD = {
         lambda t: t.drop(columns=TARGET),
         "column 'Financial Distress' is missing, expected",
     ),
-    "extra": (lambda t: t.assign(id=1), "column 'id' is not known"),
     "no rows": (lambda t: t[:0], "no rows below the header, expected up to 3,672"),
     "text": (_with("x3", "many"), "column 'x3' must hold numbers, got text 'many' in row 3"),
     "NaN": (_with("x3", np.nan), "column 'x3' must hold finite numbers, got nan in row 3"),

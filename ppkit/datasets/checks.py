@@ -32,19 +32,6 @@ def present(table: pd.DataFrame, wanted: tuple[str, ...], file: str, expected: s
             raise ValueError(f"{file}: column {column!r} is missing{hint}, expected {expected}")
 
 
-def none_besides(table: pd.DataFrame, wanted: tuple[str, ...], file: str, expected: str) -> None:
-    """Refuse a table with a column that is not wanted, or with the same one twice."""
-    for place, column in enumerate(table.columns):
-        if column not in wanted:
-            raise ValueError(
-                f"{file}: column {str(column)!r} is not known, expected {expected} only"
-            )
-        if column in table.columns[:place]:
-            raise ValueError(
-                f"{file}: column {str(column)!r} is there twice, expected {expected} once each"
-            )
-
-
 def some_rows(table: pd.DataFrame, file: str, at_most: int) -> None:
     """Refuse a table without rows, or with more than there are."""
     if len(table) == 0:

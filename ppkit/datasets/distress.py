@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from .checks import Checked, means, none_besides, numbers, present, refuse, repeats, some_rows
+from .checks import Checked, means, numbers, present, refuse, repeats, some_rows
 from .dataset import Dataset, made
 
 STEMS = ("Financial Distress", "Financial%20Distress")  # as Kaggle's client calls it
@@ -49,7 +49,6 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     expectation.
     """
     present(table, COLUMNS, file, _EXPECTED)
-    none_besides(table, COLUMNS, file, _EXPECTED)
     some_rows(table, file, FULL_ROWS)
     for column in COLUMNS:
         held = numbers(
@@ -109,13 +108,8 @@ def arranged(table: pd.DataFrame, *, kind: str, of_rows: int | None, variant: st
     no_lag: 132 inputs, without the company and without x81, which is the target of the period
     before.  forecast: 133 inputs, with x81 and without the company, meant for splits by time within
     a company or by company.
-    table: canonical columns, `account` among them.  kind, of_rows: as on a Dataset.  ValueError for
-    another variant.
+    table: canonical columns, `account` among them.  kind, of_rows: as on a Dataset.
     """
-    if variant not in VARIANTS:
-        raise ValueError(
-            f"variant of distress must be one of {', '.join(VARIANTS)}, got {variant!r}"
-        )
     coded, kept = (
         _CODED[variant],
         [name for name in NUMBERS if name != "x81" or variant != "no_lag"],
