@@ -6,7 +6,6 @@ import numpy as np
 
 from ppkit.refusals import must_be
 
-KINDS = ("real", "stand-in", "simulated")
 PER_ROW = ("account", "time", "category")  # what may stand beside X and y, one entry a row
 _TOKEN = object()  # what load and the functions of this module hold, and nobody else
 
@@ -24,8 +23,7 @@ class Dataset:
     merchant's group.  of_rows: rows of the full real file, None if kind is not "real".  variant:
     which form or file, "" where there is one only.  verified: whether the rows come from a file
     with the published checksum.  All arrays are read-only.
-    TypeError when made anywhere else, `dataclasses.replace` included; ValueError for NaN or
-    infinite numbers, labels outside {0, 1}, lengths that do not fit, an unknown kind.
+    TypeError when made anywhere else, `dataclasses.replace` included.
     """
 
     name: str
@@ -50,14 +48,9 @@ class Dataset:
                 "a Dataset is made by ppkit.datasets.load only, so that its source is true"
             )
         object.__setattr__(self, "token", None)
-        if self.kind not in KINDS or (self.kind == "real") != (self.of_rows is not None):
-            raise ValueError(
-                f"{self.name}: kind must be one of {', '.join(KINDS)}, and of_rows be given for "
-                f"real rows only, got {self.kind!r} and {self.of_rows}"
-            )
-        checked(self.X, self.y, self.feature_names, name=self.name)
         for name in ("X", "y", "numeric", *PER_ROW):
-            object.__setattr__(self, name, _locked(getattr(self, name)))
+            if (array := getattr(self, name)) is not None:
+                array.flags.writeable = False
 
     @property
     def n_rows(self) -> int:
@@ -95,39 +88,6 @@ class Dataset:
     def __reduce__(self):
         raise TypeError(
             "a Dataset is not pickled: load it where it is needed, so that its source is true"
-        )
-
-
-def _locked(array: np.ndarray | None) -> np.ndarray | None:
-    """A view that cannot be made writeable again, because what it looks at is not."""
-    if array is None:
-        return None
-    if isinstance(array.base, np.ndarray):
-        array.base.flags.writeable = False
-    array.flags.writeable = False
-    return array.view()
-
-
-def checked(X: np.ndarray, y: np.ndarray, feature_names: tuple[str, ...], *, name: str) -> None:
-    """Refuse what nothing should be learned from: ValueError with column, row and value."""
-    if X.ndim != 2 or X.shape != (len(y), len(feature_names)) or len(y) == 0:
-        raise ValueError(
-            f"{name}: X must have one row per label and one column per feature name, "
-            f"got {X.shape} for {len(y)} labels and {len(feature_names)} names"
-        )
-    quantity = np.issubdtype(y.dtype, np.floating)
-    good = np.isfinite(y) if quantity else np.isin(y, (0, 1))
-    if not good.all():
-        must = "the target must be a finite number" if quantity else "labels must be 0 or 1"
-        row = int(np.argmin(good))
-        raise ValueError(f"{name}: {must}, got {y[row]} in row {row + 1}")
-    with np.errstate(invalid="ignore"):
-        total = X.sum(dtype=np.float64)
-    if not np.isfinite(total):
-        row, column = np.argwhere(~np.isfinite(X))[0]
-        raise ValueError(
-            f"{name}: features must be finite numbers, got {X[row, column]} "
-            f"in column {feature_names[column]!r}, row {row + 1}"
         )
 
 
