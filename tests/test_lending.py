@@ -445,11 +445,6 @@ BAD = {
         at(9, -7.0, "debt_to_income"),
         "column 'debt_to_income' must be between -1 and 10,000, got -7",
     ),
-    "grade": (
-        "OpenIntro",
-        lambda t: t.assign(grade="G"),
-        "column 'sub_grade' must be of the row's grade, got '..' with grade 'G'",
-    ),
     "empty column": (
         "OpenIntro",
         lambda t: t.assign(emp_length=t["emp_length"].where(t.index < 100)),

@@ -151,14 +151,6 @@ def canonical(table: pd.DataFrame, names: dict[str, str], layout: str, file: str
         out["public_records"] = out["public_records"] + _numbers(
             _filled(table[LIENS], 0.0, file), "public_records", file
         )
-    grade, sub_grade = (table[names[column]].astype(str) for column in ("grade", "sub_grade"))
-    refuse(
-        out["grade"] != out["sub_grade"] // 5,
-        file,
-        names["sub_grade"],
-        "be of the row's grade",
-        lambda row: f"{sub_grade.iloc[row]!r} with grade {grade.iloc[row]!r}",
-    )
     return pd.DataFrame(out, copy=False)
 
 
