@@ -115,11 +115,11 @@ def markdown(rows: list[dict]) -> str:
 def folds(real: Dataset) -> Parts:
     """creditcard's four folds and the fifth; the first night is thinned where the file is a
     subset."""
-    found = hashed(real.X[:, 1:])
-    kept = creditcard.typical(real.time, real.y, found.chance)
+    fold, chance = hashed(real.X[:, 1:])
+    kept = creditcard.typical(real.time, real.y, chance)
     return Parts(
         *(
-            subset(real, np.flatnonzero(kept & (held == (found.fold == HELD_OUT))))
+            subset(real, np.flatnonzero(kept & (held == (fold == HELD_OUT))))
             for held in (False, True)
         )
     )

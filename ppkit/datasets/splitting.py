@@ -62,28 +62,22 @@ def train_test(
     return Parts(np.flatnonzero(~test), np.flatnonzero(test))
 
 
-class Hashed(NamedTuple):
-    """fold: (N,) from 0 to FOLDS - 1.  chance: (N,) in [0, 1), as good as independent of it."""
-
-    fold: np.ndarray
-    chance: np.ndarray
-
-
-def hashed(rows: np.ndarray) -> Hashed:
+def hashed(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A fold and a chance for each row, from its content alone.
 
     BLAKE2b of the row's numbers as float32 gives 64 bits; their rest modulo FOLDS is the fold, the
     upper 53 bits are the chance.  So everybody with the file has the same folds, whatever rows are
     beside a row, and equal rows are in one fold.
-    rows: (N, F).  Returns a Hashed.
+    rows: (N, F).
+    Returns fold (N,), from 0 to FOLDS - 1, and chance (N,) in [0, 1), as good as independent of it.
 
-    >>> hashed(np.arange(6).reshape(3, 2)).fold
+    >>> hashed(np.arange(6).reshape(3, 2))[0]
     array([2, 4, 1])
     """
     content = np.ascontiguousarray(rows, dtype="<f4") + np.float32(0)  # no -0
     digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in content]
     drawn = np.frombuffer(b"".join(digests), "<u8")
-    return Hashed((drawn % FOLDS).astype(int), (drawn >> np.uint64(11)) / 2.0**53)
+    return (drawn % FOLDS).astype(int), (drawn >> np.uint64(11)) / 2.0**53
 
 
 def _groups(dataset: Dataset, by: str) -> list[np.ndarray]:

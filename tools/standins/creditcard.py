@@ -25,9 +25,9 @@ _SWEEPS, _EURO = 60, 0.5  # of the median regression; below it an error is small
 def four_folds(table: pd.DataFrame) -> pd.DataFrame:
     """The rows that parameters may come from: not those of the held-out fold, and the first night
     thinned where the table is a subset."""
-    found = hashed(table[list(FEATURES[1:])].to_numpy())
-    kept = typical(table["Time"].to_numpy(), table["Class"].to_numpy(), found.chance)
-    return table[kept & (found.fold != HELD_OUT)]
+    fold, chance = hashed(table[list(FEATURES[1:])].to_numpy())
+    kept = typical(table["Time"].to_numpy(), table["Class"].to_numpy(), chance)
+    return table[kept & (fold != HELD_OUT)]
 
 
 def fit(
