@@ -96,7 +96,7 @@ def obtain(public: Public, folder: Path, label: str) -> str:
     Guarantee: the file appears in one step, whole and accepted.
     """
     target, name = folder / public.file, f"{label}/{public.file}"
-    if target.exists():
+    if target.is_file():
         try:
             return f"{name} is there already, {_accepted(target, public)}: nothing to do"
         except ValueError as error:
@@ -125,7 +125,7 @@ def obtain(public: Public, folder: Path, label: str) -> str:
         why = _why(error, urlsplit(public.address).hostname)
         raise ValueError(f"{name} did not come whole in {TRIES} tries: {why}") from error
     except OSError as error:
-        raise ValueError(f"cannot write {name}: {error.strerror}") from error
+        raise ValueError(f"cannot write {name}: {error.strerror or error}") from error
     except ValueError as error:
         raise ValueError(f"{name} is not there, what came was removed: {error}") from error
     return f"{name} is there now, {said}"
@@ -139,8 +139,6 @@ def _why(error: requests.RequestException, host: str) -> str:
 
 def _accepted(path: Path, public: Public) -> str:
     """Why the file is taken; ValueError if it is not."""
-    if path.is_dir():
-        raise ValueError("it is a folder")
     found = files.sha256(path)
     if found == public.sha256:
         return f"checksum {found[:12]} as known"

@@ -11,15 +11,12 @@ def knots(values: np.ndarray, *, at_most: int = 128) -> np.ndarray:
     values: (N,), N >= 1.  at_most: bins, >= 1.
     Returns (m,), m = min(at_most, N // 50), at least 1.
     Knot i stands for the probability (i + 1/2) / m.
-    ValueError if there is no value.
     Guarantee: none that is formal; each number is a mean over at least 50 rows (over all of them if
     there are fewer).
 
     >>> knots(np.arange(100.0))
     array([24.5, 74.5])
     """
-    if len(values) == 0:
-        raise ValueError("knots need at least one value, got none")
     bins = max(1, min(at_most, len(values) // ROWS_A_KNOT))
     ordered = np.sort(np.asarray(values, np.float64))
     edges = np.linspace(0, len(ordered), bins + 1).round().astype(int)
@@ -35,16 +32,13 @@ def atoms(values: np.ndarray, *, at_most: int = 200) -> np.ndarray:
     neighbouring bin without moving its numbers; at the upper end it makes one stretch with that
     bin.
     values: (N,), N >= 1.  at_most: about how many bins, >= 1.
-    Returns (m, 3): share of the rows, mean, standard deviation (0 for one value).  ValueError if
-    there is no value.
+    Returns (m, 3): share of the rows, mean, standard deviation (0 for one value).
     Guarantee: none that is formal; each number is over at least 50 rows (over all of them if there
     are fewer).
 
     >>> atoms(np.r_[np.zeros(60), 2.0, np.full(139, 3.0)]).round(3).tolist()
     [[0.305, 0.0, 0.0], [0.695, 3.0, 0.0]]
     """
-    if len(values) == 0:
-        raise ValueError("atoms need at least one value, got none")
     levels, counts = np.unique(np.asarray(values, np.float64), return_counts=True)
     wanted = max(ROWS_A_KNOT, -(-len(values) // at_most))
     groups, is_open = [], False  # [first level, behind the last level, a stretch?]
