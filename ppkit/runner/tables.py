@@ -130,23 +130,27 @@ def show_data() -> None:
 
 def scoreboard(rows: list[dict]) -> str:
     """Verdicts by paper as a Markdown table, with the data and profile they were decided on, and
-    how many claims were decided a second time, on real rows.
+    how many claims were decided a second time, on real rows, with the names of those that differ.
 
     rows: the claims of figures/claims.json.
     """
     counts = ledger.scoreboard(rows)
     heads = [f"{ledger.SYMBOLS.get(name, '')} {name}".strip() for name in counts]
-    twice = [row for row in rows if row["kind"] == "claim" and row["also"]]
-    same = sum(
-        all(rules.plain(one["alone"]) == rules.plain(row["alone"]) for one in row["also"])
-        for row in twice
-    )
-    turned = sum(rules.plain(row["verdict"]) == rules.DEPENDS for row in twice)
+    other = {
+        row["id"]: (rules.plain(row["alone"]), {rules.plain(one["alone"]) for one in row["also"]})
+        for row in rows
+        if row["kind"] == "claim" and row["also"]
+    }
+    twice = {id: both for id, both in other.items() if both[1] != {rules.NOT_TRIED}}
+    differ = [f"`{id}`" for id, (mine, theirs) in twice.items() if theirs != {mine}]
+    names = f" ({', '.join(differ)})" if differ else ""
+    turned = sum(rules.plain(row["verdict"]) == rules.DEPENDS for row in rows)
     return (
         f"{_markdown(('paper', *heads), (map(str, line) for line in counts.itertuples()))}\n\n"
-        f"Claims decided a second time, on other data: {len(twice)}; alike: {same}; **depend on "
-        f"the data: {turned}**; left open by an interval, or by too few rows: "
-        f"{len(twice) - same - turned}."
+        f"Claims decided a second time, on other data: {len(twice)}; alike: "
+        f"{len(twice) - len(differ)}; **depend on the data: {turned}**; not alike, where an "
+        f"interval or a choice leaves room: {len(differ) - turned}{names}. "
+        f"{len(other) - len(twice)} more need more real rows than are at hand."
     )
 
 
