@@ -17,6 +17,9 @@ from ppkit import cli
 # need it heard.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# joblib counts cores with a process of its own, unless it is told.
+os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
+
 # Properties: the same examples on every run and machine, few, and never judged by the clock.
 settings.register_profile("ppkit", derandomize=True, deadline=None, max_examples=50, database=None)
 settings.load_profile("ppkit")

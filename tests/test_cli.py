@@ -104,7 +104,7 @@ def test_claims_of_a_run_are_listed_and_counted(ppkit, project, monkeypatch):
     from ppkit import ledger
     from ppkit.runner import run_folder
 
-    rows = ledger.merge([])
+    rows = sorted(ledger.merge([]), key=lambda row: row["kind"] != "claim")
     found = {"data": "formula", "standing": "rerunnable", "profile": "quick"}
     rows[0] |= {"verdict": "not reproduced (better)", "alone": "not reproduced (better)"} | found
     rows[0]["value"] = 14312.0

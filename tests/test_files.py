@@ -4,13 +4,16 @@ import gzip
 import hashlib
 import re
 import zipfile
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from ppkit.datasets import files
-from ppkit.datasets.files import Found, find, read_table
+from ppkit.datasets.files import Found, find
+
+read_table = partial(files.read_table, largest=10**8)
 
 STEMS = ("Invented Cards", "cards")
 
@@ -180,13 +183,11 @@ def test_a_file_that_is_gone_is_one_sentence(tmp_path):
 def test_a_zip_that_declares_too_much_is_not_unpacked(table, home, tmp_path, monkeypatch):
     written(table, tmp_path / "cards.zip")
     n_bytes = len(table.to_csv(index=False))
-    monkeypatch.setattr(files, "LARGEST", n_bytes)
-    assert len(read_table(find(STEMS, tmp_path))[0]) == 300
-    monkeypatch.setattr(files, "LARGEST", n_bytes - 1)
+    assert len(files.read_table(find(STEMS, tmp_path), n_bytes)[0]) == 300
     monkeypatch.setattr(zipfile.ZipFile, "open", lambda *_: pytest.fail("unpacked all the same"))
     sentence = f"it declares {n_bytes:,} bytes, expected at most {n_bytes - 1:,}$"
     with pytest.raises(ValueError, match=f"^cards.zip cannot be read to its end: {sentence}"):
-        read_table(find(STEMS, tmp_path))
+        files.read_table(find(STEMS, tmp_path), n_bytes - 1)
 
 
 # the checksum of what is inside

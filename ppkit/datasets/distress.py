@@ -9,6 +9,7 @@ from .dataset import Dataset, made
 STEMS = ("Financial Distress", "Financial%20Distress")  # as Kaggle's client calls it
 VARIANTS = ("paper", "no_lag", "forecast")
 FULL_ROWS, FULL_DISTRESSED, FULL_REPEATS = 3_672, 136, 2
+LARGEST = 7_000_000  # bytes, unpacked: three times the published file
 FULL_SHA256 = None  # none is known, so that every file is unverified
 PUBLISHED_MEANS = {
     "Financial Distress": 3_819.82256732 / 3_672,

@@ -145,7 +145,7 @@ def _accepted(path: Path, public: Public) -> str:
     with open(path, "rb") as file:
         if file.read(64).lstrip().startswith(b"<"):
             raise ValueError(f"{public.file} is a web page, expected a CSV")
-    table, _ = files.read_table(files.Found(path, public.file))
+    table, _ = files.read_table(files.Found(path, public.file), path.stat().st_size)
     public.checked(table, public.file)
     if len(table) != public.rows:
         raise ValueError(f"{public.file}: {len(table):,} rows, expected all {public.rows:,}")

@@ -16,7 +16,6 @@ import pandas as pd
 from ppkit import project
 
 ENDINGS = (".csv", ".csv.gz", ".parquet")
-LARGEST = 2_000_000_000  # bytes of an unpacked CSV; Kaggle's later loans have over 1 GB
 UNREADABLE = (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
@@ -78,28 +77,28 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def read_table(found: Found) -> tuple[pd.DataFrame, str]:
+def read_table(found: Found, largest: int) -> tuple[pd.DataFrame, str]:
     """The file's rows as they stand, and the SHA-256 of the CSV, unpacked; "" of a parquet file.
 
-    ValueError, naming the file, if it cannot be read to its end, or is a zip whose CSV declares
-    more than LARGEST bytes.
+    largest: bytes that the CSV of a zip may declare, looked at before it is unpacked.
+    ValueError, naming the file, if it cannot be read to its end, or declares more.
     """
     with _named(found.path):
         if found.path.suffix == ".parquet":
             return pd.read_parquet(found.path), ""
-        with _csv(found) as file:
+        with _csv(found, largest) as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             file.seek(0)
             return pd.read_csv(file, low_memory=False), digest
 
 
 @contextmanager
-def _csv(found: Found) -> Iterator[BinaryIO]:
+def _csv(found: Found, largest: int) -> Iterator[BinaryIO]:
     """The CSV, unpacked as it is read."""
     if found.member:
         with zipfile.ZipFile(found.path) as archive:
-            if (declared := archive.getinfo(found.member).file_size) > LARGEST:
-                raise ValueError(f"it declares {declared:,} bytes, expected at most {LARGEST:,}")
+            if (declared := archive.getinfo(found.member).file_size) > largest:
+                raise ValueError(f"it declares {declared:,} bytes, expected at most {largest:,}")
             with archive.open(found.member) as file:
                 yield file
     else:

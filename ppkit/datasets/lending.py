@@ -20,6 +20,7 @@ from .lending_layouts import JOINT_RATIO, KAGGLE, LIENS, OPENINTRO, canonical
 STEMS_OF = {"OpenIntro": ("loans_full_schema",), "Kaggle": ("loan",)}
 STEMS = (*STEMS_OF["OpenIntro"], *STEMS_OF["Kaggle"])
 FULL_ROWS = 10_000
+LARGEST = 2_000_000_000  # bytes, unpacked: Kaggle's later edition has over 1 GB
 FULL_SHA256 = "3880dccd319214531865e56e5f1931a2e27d78a4f01f3cf0a232ad72ae616541"
 # all of OpenIntro's file; no checksum of Kaggle's is known
 PUBLISHED_MEANS = {  # OpenIntro's

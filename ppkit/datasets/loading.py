@@ -147,7 +147,7 @@ def _variant(name: str, variant: str) -> str:
 
 
 def _real(module: ModuleType, found: Found, rows: int | None, seed: int, variant: str) -> Dataset:
-    table, digest = read_table(found)
+    table, digest = read_table(found, module.LARGEST)
     checked = module.checked_table(table, found.path.name)
     if checked.layout and variant not in ("", checked.layout):
         raise ValueError(
