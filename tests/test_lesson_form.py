@@ -92,6 +92,13 @@ def test_a_record_has_at_most_90_cells(name):
     assert len(nbformat.read(RECORDS[name], as_version=4).cells) <= 90
 
 
+@pytest.mark.parametrize("path", [*FORM.values(), *RECORDS.values()], ids=lambda path: path.stem)
+def test_no_line_of_code_is_longer_than_the_page(path):
+    assert [
+        line for cell in cells(path, "code") for line in cell.source.split("\n") if line[88:]
+    ] == []
+
+
 def test_what_is_still_to_be_split_is_known():
     whole = {path.stem for path in FOLDER.glob("*.ipynb")} - set(LESSONS) - {"00_start_here"}
     assert whole == {
