@@ -136,6 +136,12 @@ def budgets(
       it is attained.
     Then rounds: basic, KOV over rounds with half of delta, or log-moments of the sampled upload
     (sampled_log_moments) added up, or Renyi without any gain from sampling.
+    Or "few samples": let j_t of the k rows be in the sample of round t. By joint convexity over
+    these patterns, H_E is at most P(sum_t j_t^2 > s) plus H_E given a pattern with
+    sum_t j_t^2 <= s. Given a pattern, round t moves the scores j_t times as far, rho j_t^2 in
+    zCDP, and a round with j_t = 0 is the same on both sides: s rho together, adaptive rounds
+    included. (Gumbel rho = n w^2 / 8, Laplace d w^2 / 8.) Under add/remove the other direction
+    holds at delta 0 from E = -k n_rounds ln(1 - q) on: e^-E is the chance that no row is sampled.
     k rows at once are one record that moves a score k times as far and is sampled, in part or
     whole, with chance 1 - (1 - q)^k: all of the above holds for k epsilon and that rate.
     Or: more than m of them are sampled with chance tau a round; given not, m epsilon will do; then
@@ -171,6 +177,8 @@ def budgets(
                 at_most * epsilon, rate, delta - n_rounds * tau, *settings
             )
         ]
+    if sample_rate < 1:
+        found.append(_few_samples(epsilon, sample_rate, delta, *settings, rows_per_unit))
     if rows_per_unit > 1:
         found.append(
             _row_by_row(
@@ -222,6 +230,23 @@ def _bounds(
             (sampled_epsilon(moments, delta, n_rounds), delta, "Renyi of the sampled upload")
         )
     return found
+
+
+def _few_samples(epsilon, q, delta, mechanism, neighbouring, n, d, n_rounds, rows):
+    """(total, delta, name) by how often the rows are sampled: `budgets` has the proof."""
+    width = epsilon * (2 if neighbouring == "replace_one" else 1)
+    rho = (n if mechanism == "gumbel" else d) * width**2 / 8
+    one_round = np.zeros(rows**2 * n_rounds + 1)
+    one_round[np.arange(rows + 1) ** 2] = stats.binom.pmf(np.arange(rows + 1), rows, q)
+    law = np.fft.irfft(np.fft.rfft(one_round) ** n_rounds, one_round.size)
+    above = np.append(np.cumsum(law[:0:-1])[::-1], 0.0) + 1e-12  # P(sum > s); the FFT's rounding
+    enough = int(np.argmax(above <= delta / 2)) if above[-1] <= delta / 2 else None
+    if enough is None:
+        return math.inf, delta, "few samples"
+    total = curve_epsilon(lambda orders: orders * rho * enough, delta - above[enough])
+    if neighbouring == "add_remove":
+        total = max(total, -rows * n_rounds * math.log1p(-q))
+    return total, delta, "few samples"
 
 
 def kov_epsilon(epsilon: float, k: int, delta: float) -> float:

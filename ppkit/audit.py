@@ -6,6 +6,7 @@ Gradients are sums of clipped gradients in units of the noise scale 2 B / epsilo
 each coordinate by at most epsilon / 2.
 """
 
+import functools
 import math
 
 import numpy as np
@@ -156,6 +157,99 @@ def sign_count(
     if excess(0.0) <= 0:
         return 0.0
     return float(optimize.brentq(excess, 0.0, float(loss.max()), xtol=1e-10))
+
+
+def rounds_attained(
+    epsilon: float,
+    *,
+    sample_rate: float,
+    n_uploads: int,
+    n_parameters: int,
+    neighbouring: str,
+    mechanism: str = "laplace",
+    delta: float = 2.0**-30,
+    n_rounds: int,
+    pushed: int | None = None,
+) -> float:
+    """Epsilon that `n_rounds` uploads together attain at `delta`, by binomials of binomials.
+
+    Gradients without the record: 0. The record pushes `pushed` of the d coordinates by epsilon / 2
+    in every round, and leaves the others alone. Event: in at least j rounds, at least c more signs
+    agree with the record than not, among the pushed coordinates that are sent. Let c have chance a
+    without the record, and b in a round whose sample has it. Then such rounds are
+    Binomial(T, a) without the record and Binomial(T, (1 - q) a + q b) with it. The best j and c
+    are taken. At least as many pushed coordinates are sent as a draw of n from d without
+    replacement finds; a is bounded from above and b from below (as in `sign_count`).
+
+    Arguments as in `sign_count`; at delta 0 it is n_rounds times `sign_count`, for pushed = d.
+    n_rounds: T >= 1.  pushed: 1 ... d, None for d; fewer than d for add_remove only.
+    Returns the attained epsilon, >= 0.
+    Source: counter-example to wang2018, Theorem 4.2 with Theorems 2.4 and 2.5.
+
+    >>> where = dict(sample_rate=0.01, n_uploads=1431, n_parameters=14312)
+    >>> [
+    ...     round(rounds_attained(0.5, neighbouring="add_remove", n_rounds=t, **where))
+    ...     for t in (1, 200)
+    ... ]
+    [85, 490]
+    """
+    pushed = n_parameters if pushed is None else pushed
+    must_be("a whole number >= 1", n_rounds=n_rounds, pushed=pushed)
+    if pushed > n_parameters or (pushed < n_parameters and neighbouring != "add_remove"):
+        raise ValueError(
+            f"pushed must be at most n_parameters = {n_parameters}, and less for add_remove only, "
+            f"got {pushed}"
+        )
+    one = dict(sample_rate=sample_rate, n_uploads=n_uploads, n_parameters=n_parameters)
+    one |= dict(neighbouring=neighbouring, mechanism=mechanism)
+    pure = sign_count(epsilon, delta=0.0, **one)  # checks the arguments, too
+    must_be("in [0, 1)", delta=delta)
+    if delta == 0.0:
+        if pushed < n_parameters:
+            raise ValueError(f"delta must be > 0 where pushed is not all, got {pushed}")
+        return n_rounds * pure
+    by_luck, seen, against = _agree(epsilon, n_uploads, n_parameters, mechanism, pushed)
+    if neighbouring == "add_remove":
+        against = by_luck
+    stay, go = _log_rates(sample_rate)
+    least = np.log(np.maximum(by_luck, 1e-300))
+    with_it = np.logaddexp(stay + least, go + np.log(np.maximum(seen, 1e-300)))
+    without = np.logaddexp(stay + least, go + np.log(np.maximum(against, 1e-300)))
+    chance, luck = _at_least(with_it, n_rounds), _at_least(without, n_rounds)
+    enough = chance > math.log(delta) + 1e-9
+    gained = chance[enough] + np.log(-np.expm1(math.log(delta) - chance[enough])) - luck[enough]
+    return max(0.0, float(gained.max(initial=0.0)))
+
+
+@functools.lru_cache(maxsize=64)
+def _agree(epsilon, n, d, mechanism, pushed):
+    """Chances that at least c more signs agree than not, c = 1 ... n in steps: without the record,
+    with it, and with its opposite."""
+    up, given_away = expit(epsilon), 0.0
+    if mechanism == "laplace" and n == d:
+        up = 1 - 0.5 * math.exp(-epsilon / 2)
+    elif mechanism == "laplace":
+        given_away = stats.binom.cdf(n - 1, d, 0.5 + 0.5 * math.exp(-epsilon))
+    k = np.arange(max(0, n - (d - pushed)), min(n, pushed) + 1)  # how many of the pushed are sent
+    weight = stats.hypergeom.pmf(k, d, pushed, n)
+    step = 1 if len(k) == 1 else 1 + n // 256
+    need = np.ceil((k[:, None] + np.arange(1, n + 1, step)) / 2)
+    luck, seen, against = (stats.binom.sf(need - 1, k[:, None], p) for p in (0.5, up, 1 - up))
+    seen = np.minimum.accumulate(seen[::-1])[::-1]  # more of them sent, more chance
+    return (
+        weight @ luck,
+        np.maximum(weight @ seen - given_away, 0.0),
+        weight @ against + given_away,
+    )
+
+
+def _at_least(log_chance, trials):
+    """ln P(at least j of `trials`), j = 1 ... trials, for each ln chance: (m, trials)."""
+    i = np.arange(trials + 1)
+    choose = gammaln(trials + 1) - gammaln(i + 1) - gammaln(trials - i + 1)
+    off = np.log(-np.expm1(np.minimum(log_chance, -1e-15)))
+    terms = choose + np.multiply.outer(log_chance, i) + np.multiply.outer(off, trials - i)
+    return np.minimum(np.logaddexp.accumulate(terms[:, ::-1], axis=1)[:, ::-1][:, 1:], 0.0)
 
 
 def returned_values(epsilon: float, *, n_parameters: int) -> float:
