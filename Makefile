@@ -76,13 +76,13 @@ test-notebooks: environment
 	$(PINNED) $(BIN)/python -m pytest $(NBVAL) $(SYSTEM)
 
 test-lowered: environment
-	$(PINNED) $(LOWERED) $(BIN)/python -m pytest $(NBVAL) notebooks/01_dpstgd.ipynb
+	$(PINNED) $(LOWERED) $(BIN)/python -m pytest $(NBVAL) notebooks/01b_dpstgd_training.ipynb
 
 test-batch: test-papermill
 	$(MAKE) test-real
 
 test-papermill: environment
-	PPKIT_SOURCE=standin $(BIN)/ppkit reproduce 01_dpstgd -p SEED 1 --fresh --runs .cache/runs
+	PPKIT_SOURCE=standin $(BIN)/ppkit reproduce wang2018 -p SEED 1 --fresh --runs .cache/runs
 
 test-real: environment
 ifneq ($(REAL_DATA),)
@@ -91,7 +91,7 @@ ifneq ($(REAL_DATA),)
 	$(BIN)/python tests/gzip_real_data.py $(REAL_DATA) .cache/gzipped
 	PPKIT_DATA=.cache/gzipped $(BIN)/ppkit reproduce 00_start_here --fresh --runs .cache/runs
 	rm -rf .cache/gzipped
-	PPKIT_DATA=$(REAL_DATA) $(BIN)/ppkit reproduce 01_dpstgd -p DATASET creditcard --fresh --runs .cache/runs
+	PPKIT_DATA=$(REAL_DATA) $(BIN)/ppkit reproduce wang2018 -p DATASET creditcard --fresh --runs .cache/runs
 else
 	@echo "no ../shared/data here: the checks on real rows are left out"
 endif

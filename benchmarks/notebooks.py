@@ -15,13 +15,16 @@ from ppkit.runner import catalogue, execute
 # Turns of the calibration loop that a notebook may take: half as many again as it took at first.
 AT_MOST = {
     "00_start_here": 40,
-    "01_dpstgd": 300,
+    "01a_dpstgd_upload": 15,
+    "01b_dpstgd_training": 60,
     "02a_backtracking_attack": 30,
     "02b_backtracking_defence": 70,
     "03_spnn": 200,
     "04_spnn_attacks": 200,
     "05_spnn_network": 200,
     "06_collaboration": 250,
+    "kanodia2020": 130,
+    "wang2018": 150,
 }
 AT_MOST_SOLUTION = {"05_spnn_network": 60}
 OTHER_SOLUTIONS = 30

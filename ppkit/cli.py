@@ -26,7 +26,7 @@ for command in metadata.entry_points(group="ppkit.commands"):  # of packages abo
 
 Notebooks = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[NOTEBOOK]...", help="names such as 01_dpstgd; none for all"),
+    typer.Argument(metavar="[NOTEBOOK]...", help="names such as wang2018; none for all"),
 ]
 Scheduler = Annotated[
     str | None, typer.Option(metavar="ADDRESS", help="tls://HOST:8786; tcp:// on this machine only")
@@ -280,8 +280,8 @@ def paired(arguments: list[str]) -> list[str]:
 
     Refused if the name or the value is missing.
 
-    >>> paired(["reproduce", "01_dpstgd", "-p", "SEED", "-1"])
-    ['reproduce', '01_dpstgd', '-p', 'SEED=-1']
+    >>> paired(["reproduce", "wang2018", "-p", "SEED", "-1"])
+    ['reproduce', 'wang2018', '-p', 'SEED=-1']
     """
     rest, joined = list(arguments), []
     while rest:

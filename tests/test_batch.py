@@ -63,7 +63,7 @@ def test_points_come_from_a_file_too_and_are_combined_with_a_grid(tmp_path):
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
-        (["--grid", "SEED=0..1"], "a batch is of one notebook: name one, such as 01_dpstgd"),
+        (["--grid", "SEED=0..1"], "a batch is of one notebook: name one, such as wang2018"),
         (["01_grid", "--grid", "SEDE=1"], "unknown parameter 'SEDE': 01_grid has CLIP, HOW, "),
         (["01_grid", "--grid", "SEED=x"], "SEED must be of type int, as its default 0, got 'x'"),
         (["01_grid", "--limit", "3"], "--scheduler and --limit are for a batch"),

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @pytest.fixture
 def book():
-    return Ledger("wang2018", notebook="01_dpstgd", profile="quick")
+    return Ledger("wang2018", notebook="wang2018", profile="quick")
 
 
 def test_every_cell_of_table_1_and_every_part_of_the_paper_has_a_claim():
@@ -205,7 +205,7 @@ def test_a_row_keeps_paper_number_ours_and_verdict(book, tmp_path, monkeypatch):
     said = "wang2018.table1.row5.basic   reproduced   ours 18.51, formula   (cut, not rounded)"
     assert repr(row) == said
     book.record("model.parameters", 14312, data=FORMULA)
-    written = json.loads((tmp_path / "claims/01_dpstgd.json").read_text())
+    written = json.loads((tmp_path / "claims/wang2018.json").read_text())
     assert [entry["id"] for entry in written] == [
         "wang2018.table1.row5.basic",
         "wang2018.model.parameters",

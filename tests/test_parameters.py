@@ -98,26 +98,26 @@ def test_a_whole_number_will_do_for_a_number(settings_cell):
     "name, parameter, value, sentence",
     [
         (
-            "01_dpstgd",
+            "wang2018",
             "SELECTION",
             "foo",
             "SELECTION must be 'gumbel' or 'laplace' or 'laplace_signed_values' or "
             "'laplace_true_sign', got 'foo'",
         ),
         (
-            "01_dpstgd",
+            "wang2018",
             "N_ROWS",
             10**12,
             "N_ROWS must be 0 or a whole number from 1,000 to 700,000, got 1000000000000",
         ),
         (
-            "01_dpstgd",
+            "wang2018",
             "DATASET",
             "distress",
             "DATASET must be 'transactions' or 'creditcard', for which clip bounds and steps are "
             "tuned, got 'distress'",
         ),
-        ("01_dpstgd", "PROFILE", "huge", "PROFILE must be 'quick' or 'paper', got 'huge'"),
+        ("wang2018", "PROFILE", "huge", "PROFILE must be 'quick' or 'paper', got 'huge'"),
         (
             "02b_backtracking_defence",
             "NOISE_MULTIPLIER",
@@ -163,7 +163,7 @@ def test_the_settings_take_what_is_given_and_leave_the_rest(settings_cell):
 def test_plain_papermill_ends_in_the_settings_cell(tmp_path):
     with pytest.raises(PapermillExecutionError) as error:
         papermill.execute_notebook(
-            NOTEBOOKS["01_dpstgd"],
+            NOTEBOOKS["wang2018"],
             tmp_path / "out.ipynb",
             parameters={"N_ROWS": "many"},
             progress_bar=False,

@@ -100,7 +100,7 @@ def reproduce(
     Everything else, what is returned and what is refused: as `run.reproduce`.
     """
     if len(wanted) != 1:
-        raise Refused("a batch is of one notebook: name one, such as 01_dpstgd")
+        raise Refused("a batch is of one notebook: name one, such as wang2018")
     chosen = catalogue.select(wanted)
     [(name, path)] = chosen.items()
     every = {

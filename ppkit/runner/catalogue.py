@@ -27,8 +27,8 @@ def notebooks(*, solutions: bool = False) -> dict[str, Path]:
 
 
 def select(wanted: list[str], *, solutions: bool = False) -> dict[str, Path]:
-    """The notebooks asked for, all of them if none is; "01_dpstgd", "01_dpstgd.ipynb" and its path
-    all name one, and so does the path of a notebook outside the project.
+    """The notebooks asked for, all of them if none is; "06_collaboration", "06_collaboration.ipynb"
+    and its path all name one, and so does the path of a notebook outside the project.
 
     Refused if one does not exist, with the list of those that do.
     """

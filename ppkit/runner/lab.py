@@ -19,7 +19,7 @@ HIDDEN = ("__pycache__", "*.pyc", "*.pyo", ".DS_Store", "*~", "notebooks")
 def prepare(fresh: list[str]) -> list[str]:
     """Copy the lessons and solutions that work/ does not have, and put back those in `fresh`.
 
-    fresh: names as `catalogue.select` takes them, also of copies ("work/01_dpstgd.ipynb").
+    fresh: names as `catalogue.select` takes them, also of copies ("work/01a_dpstgd_upload.ipynb").
     A copy of a lesson has no outputs and no execution counts; a solution keeps both, since it is
     opened for its answer.  Cells and ids stay, and metadata say what a copy was made from.
     No copy is overwritten: one that is put back is kept beside the new one.

@@ -1,7 +1,7 @@
 """JupyterLab as a person meets it, in a Chromium without a window: `make test-browser`.
 
 No test of pytest, and none that `make test` runs: it needs a browser, and a driver with a lock of
-its own.  It opens `ppkit lab` on a copy of the tree, runs 01_dpstgd from the menu, moves its
+its own.  It opens `ppkit lab` on a copy of the tree, runs 01a_dpstgd_upload from the menu, moves its
 slider, saves, follows the link to the solution, types a command into a terminal, and looks at what
 is left.
 
@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from lab_server import LIMIT, TOKEN, copy_of_the_tree, opened, own_settings
 
-LESSON, SOLUTION = "01_dpstgd", "01_dpstgd_solution"
+LESSON, SOLUTION = "01a_dpstgd_upload", "01a_dpstgd_upload_solution"
 FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
