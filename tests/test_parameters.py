@@ -10,7 +10,7 @@ from papermill.exceptions import PapermillExecutionError
 from ppkit import profile, project
 from ppkit.runner import catalogue
 
-NOTEBOOKS = {path.stem: path for path in sorted((project.root() / "notebooks").glob("*.ipynb"))}
+NOTEBOOKS = {path.stem: path for path in catalogue.notebooks().values()}
 DEFAULTS = {name: catalogue.parameters(path) for name, path in NOTEBOOKS.items()}
 NOT_A_NUMBER = ("3", None, True, False, [1], float("nan"), float("inf"), -float("inf"), -1, 10**12)
 WRONG = {
