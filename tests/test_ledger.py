@@ -269,13 +269,13 @@ def test_bad_records_are_refused_with_the_id_or_value(book):
 
 def test_few_positives_are_decided_by_their_interval_and_say_so(book):
     sure = book.record(
-        "headline.improves", [0.05, 0.05], data=FORMULA, positives=500, halfwidth=0.06
+        "intro.standalone", [0.05, 0.05], data=FORMULA, positives=500, halfwidth=0.06
     )
     unsure = book.record(
-        "headline.improves", [0.05, 0.05], data=FORMULA, positives=66, halfwidth=0.06
+        "intro.standalone", [0.05, 0.05], data=FORMULA, positives=66, halfwidth=0.06
     )
     worse = book.record(
-        "headline.improves", [-0.2, -0.2], data=FORMULA, positives=66, halfwidth=0.06
+        "intro.standalone", [-0.2, -0.2], data=FORMULA, positives=66, halfwidth=0.06
     )
     assert (sure.verdict, unsure.verdict, worse.verdict) == (
         "reproduced",
@@ -284,7 +284,7 @@ def test_few_positives_are_decided_by_their_interval_and_say_so(book):
     )
     assert "66 positives: decided by the interval" in unsure.note
     scattered = [0.05, -0.04, -0.01]  # no result, and no verdict either: the interval holds both
-    row = book.record("headline.improves", scattered, data=FORMULA, positives=66, halfwidth=0.06)
+    row = book.record("intro.standalone", scattered, data=FORMULA, positives=66, halfwidth=0.06)
     assert row.verdict == "undecided: 66 positives"
 
 
@@ -293,7 +293,7 @@ def test_few_positives_are_decided_by_their_interval_and_say_so(book):
 )
 def test_a_half_width_never_prints_as_zero(book, halfwidth, text):
     row = book.record(
-        "headline.improves", [0.05, 0.05], data=FORMULA, positives=66, halfwidth=halfwidth
+        "intro.standalone", [0.05, 0.05], data=FORMULA, positives=66, halfwidth=halfwidth
     )
     assert f"half-width {text};" in row.note + ";"
 
