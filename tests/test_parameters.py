@@ -7,7 +7,7 @@ import papermill
 import pytest
 from papermill.exceptions import PapermillExecutionError
 
-from ppkit import profile, project
+from ppkit import profile
 from ppkit.runner import catalogue
 
 NOTEBOOKS = {path.stem: path for path in catalogue.notebooks().values()}

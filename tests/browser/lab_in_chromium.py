@@ -1,9 +1,9 @@
 """JupyterLab as a person meets it, in a Chromium without a window: `make test-browser`.
 
 No test of pytest, and none that `make test` runs: it needs a browser, and a driver with a lock of
-its own.  It opens `ppkit lab` on a copy of the tree, runs 01a_dpstgd_upload from the menu, moves its
-slider, saves, follows the link to the solution, types a command into a terminal, and looks at what
-is left.
+its own.  It opens `ppkit lab` on a copy of the tree, runs 01a_dpstgd_upload from the menu, moves
+its slider, saves, follows the link to the solution, types a command into a terminal, and looks at
+what is left.
 
     python tests/browser/lab_in_chromium.py PPKIT CHROMIUM [FOLDER FOR SCREENSHOTS]
 """
