@@ -329,29 +329,6 @@ def rounds_within(total: float, *, epsilon: float, at_most: int = 10**6, **setti
     return bisect.bisect_right(range(1, at_most + 1), total, key=spent)
 
 
-def sentence(budget: Budget, *, unit: str = "transaction") -> str:
-    """The privacy statement of a budget in words: epsilon, delta, neighbours, unit, sampling,
-    rounds, what leaves."""
-    relation = {"add_remove": "adding or removing", "replace_one": "replacing"}[budget.neighbouring]
-    sample = (
-        "all rows in each round"
-        if budget.sample_rate == 1
-        else (
-            f"one Poisson sample at rate {budget.sample_rate:g} a round, "
-            "shared by all its selections"
-        )
-    )
-    return (
-        f"({budget.epsilon:.3g}, {budget.delta:.2g})-differential privacy for {relation} one "
-        f"{unit}, counted as "
-        f"{_count(budget.rows_per_unit, 'row')}; {sample}; "
-        f"{_count(budget.n_rounds, 'upload')} of {budget.n_uploads} "
-        f"indices and signs out of {budget.n_parameters}, nothing else, "
-        f"chosen by {budget.mechanism} with noise of "
-        f"scale sensitivity / {budget.noise_epsilon:.3g}; proved by: {budget.bound}."
-    )
-
-
 def bounded_range_curve(width: float, n_selections: int) -> Curve:
     """D_alpha <= alpha n width^2 / 8 for n adaptive selections whose log-ratios lie in an interval
     of length `width`.
@@ -449,10 +426,6 @@ def sampled_epsilon(log_moments: np.ndarray, delta: float, n_rounds: int) -> flo
     are valid bounds."""
     orders = np.unique(np.r_[np.arange(1.02, 12, 0.02), ORDERS[1:]])
     return to_epsilon(orders, n_rounds * np.interp(orders, ORDERS, log_moments), delta)
-
-
-def _count(number, word):
-    return f"{number} {word}{'s' if number > 1 else ''}"
 
 
 def _row_by_row(one_row, rows, delta):

@@ -26,7 +26,6 @@ def exact_top_n(
     d: int,
     neighbouring: str,
     mechanism: str = "laplace",
-    sampling: str = "poisson",
 ) -> float:
     """Epsilon that Algorithm 2's own upload attains at delta = 0, one sample for all n selections.
 
@@ -39,9 +38,7 @@ def exact_top_n(
 
     epsilon: > 0.  sample_rate: q in (0, 1].  n, d: 1 <= n <= d.
     neighbouring: "add_remove" or "replace_one".
-    mechanism: "laplace" or "gumbel".  sampling: "poisson", or "fixed_size" (replace-one only: the
-    share q of the rows, without replacement; a sample without x then holds some other row, at worst
-    the twin of x': ln(1 - q + q e^(r - r'))).
+    mechanism: "laplace" or "gumbel".
     Returns the attained epsilon, > 0; the suprema are min(2 n, d) epsilon / 2 (Laplace) and
     n epsilon (Gumbel) for r.
     Source: counter-example to wang2018, Theorem 4.2, by one-dimensional quadrature (Laplace) or in
@@ -53,16 +50,9 @@ def exact_top_n(
     _check(epsilon, sample_rate, n, d)
     one_of(_LOG_CHANCES, mechanism=mechanism)
     one_of(("add_remove", "replace_one"), neighbouring=neighbouring)
-    one_of(("poisson", "fixed_size"), sampling=sampling)
     log_chance = _LOG_CHANCES[mechanism]
-    if sampling == "fixed_size" and neighbouring == "add_remove":
-        raise ValueError(
-            "sampling fixed_size has no add_remove neighbours: the number of rows would change"
-        )
     none, record, other = (log_chance(shift, n, d) for shift in (0.0, epsilon / 2, -epsilon / 2))
     stay, go = _log_rates(sample_rate)
-    if sampling == "fixed_size":
-        return float(np.logaddexp(stay, go + record - other))
     attained = np.logaddexp(stay, go + record - none)
     return float(
         attained - (np.logaddexp(stay, go + other - none) if neighbouring == "replace_one" else 0.0)

@@ -133,9 +133,6 @@ def test_the_small_counter_examples_of_the_reading():
             small = audit.exact_top_n(1.0, sample_rate=0.1, n=n, d=8, neighbouring=relation)
             assert small < formulas.basic_budget(1.0, sample_rate=0.1, n_uploads=n)
     one = dict(sample_rate=0.1, n=1, d=4, neighbouring="replace_one")
-    assert audit.exact_top_n(1.0, sampling="fixed_size", **one) == pytest.approx(
-        0.494, abs=5e-4
-    )  # above .317
     assert audit.exact_top_n(1.0, **one) == pytest.approx(
         math.log((0.9 + 0.1 * math.e) / (0.9 + 0.1 / math.e)), rel=1e-9
     )
@@ -372,10 +369,6 @@ COUNT = dict(sample_rate=0.1, n_uploads=1, n_parameters=2, neighbouring="add_rem
         (
             lambda: audit.exact_top_n(1, mechanism="x", **SMALL),
             "mechanism must be one of laplace, gumbel, got 'x'",
-        ),
-        (
-            lambda: audit.exact_top_n(1, sampling="fixed_size", **SMALL),
-            "fixed_size has no add_remove",
         ),
         (lambda: audit.sign_count(1, delta=1, **COUNT), "delta must be .*got 1"),
         (lambda: audit.selection_probability([1.0]), "magnitudes must be"),

@@ -223,43 +223,6 @@ def test_the_learning_rate_follows_the_round(lr, step):
     assert (vector(network()) - vector(model) - step).abs().max() < 1e-12
 
 
-def test_a_spent_budget_stops_one_participant_then_the_training():
-    recorder = Recorder()
-    history = train(
-        network(),
-        banks(3),
-        upload=recorder,
-        sample_rate=0.5,
-        n_rounds=10,
-        lr=0.1,
-        rng=np.random.default_rng(0),
-        max_uploads=[2, 0, 4],
-        evaluate=lambda model: 0,
-        every=3,
-    )
-    assert (
-        history.answered == (2, 0, 4) and history.uploads == history.bits == len(recorder.seen) == 6
-    )
-    assert history.rounds == (0, 3, 4)
-    everyone = train(
-        network(),
-        banks(3),
-        upload=recorder,
-        rng=np.random.default_rng(0),
-        max_uploads=2,
-        **SETTINGS,
-    )
-    assert everyone.answered == (2, 2, 2)
-
-
-def test_a_participant_whose_budget_is_spent_refuses():
-    ((X, y),) = banks(1)
-    member = Participant(X, y, np.random.default_rng(0), max_uploads=1)
-    member.answer(network(), upload=PlainSGD(), sample_rate=0.5)
-    with pytest.raises(ValueError, match="the budget is spent: 1 of 1 uploads are used"):
-        member.answer(network(), upload=PlainSGD(), sample_rate=0.5)
-
-
 def test_history_says_what_was_evaluated_and_sent():
     history = train(
         network(),
@@ -391,8 +354,6 @@ def test_bad_selections_are_named():
         ({"every": 0}, "every must be a whole number >= 1, got 0"),
         ({"lr": 0.0}, "lr in round 1 must be > 0, got 0.0"),
         ({"lr": lambda t: 2.0 - t}, "lr in round 2 must be > 0, got 0.0"),
-        ({"max_uploads": [1, 2]}, "max_uploads must have 3 entries, one a participant, got 2"),
-        ({"max_uploads": -1}, "participant 0: max_uploads must be >= 0, got -1"),
         (
             {"upload": DPSTGD(1.0, 48, 1.0)},
             "n_uploads must be at most the 47 parameters of the model, got 48",

@@ -133,15 +133,12 @@ class Participant:
 
     X: (N, F) float, N >= 1, finite.  y: (N,) labels in {0, 1}.  rng: draws its samples and its
     noise.
-    max_uploads: answers that its total budget pays for, None for no limit (see
-    `accounting.rounds_within`).
     ValueError if the data are empty, not finite, or labelled otherwise.
     """
 
     X: torch.Tensor
     y: torch.Tensor
     rng: np.random.Generator
-    max_uploads: int | None = None
     answered: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -154,14 +151,7 @@ class Participant:
             )
         finite(X=self.X)
         binary(labels=self.y)
-        if self.max_uploads is not None:
-            must_be(">= 0", max_uploads=self.max_uploads)
         self.y = self.y.long()
-
-    @property
-    def stopped(self) -> bool:
-        """Whether the budget is spent: another answer would exceed it."""
-        return self.max_uploads is not None and self.answered >= self.max_uploads
 
     def sample(self, sample_rate: float) -> np.ndarray:
         """Indices of a Poisson sample: each row with probability sample_rate, independently; may be
@@ -174,12 +164,7 @@ class Participant:
         return self.rng.choice(len(self.X), size=size, replace=False, shuffle=False)
 
     def answer(self, model: nn.Sequential, *, upload: Upload, sample_rate: float) -> torch.Tensor:
-        """Algorithm 2: sample, compute, upload, and count the answer against the budget; a flat
-        tensor (P,)."""
-        if self.stopped:
-            raise ValueError(
-                f"the budget is spent: {self.answered} of {self.max_uploads} uploads are used"
-            )
+        """Algorithm 2: sample, compute, upload; a flat tensor (P,)."""
         rows = torch.from_numpy(self.sample(sample_rate))
         self.answered += 1
         return upload(
@@ -217,7 +202,6 @@ def train(
     rng: np.random.Generator,
     evaluate: Callable[[nn.Sequential], Any] | None = None,
     every: int = 1,
-    max_uploads: int | Sequence[int | None] | None = None,
 ) -> History:
     """Algorithm 1: n_rounds rounds in which the server asks every participant in turn and steps
     after each answer.
@@ -231,8 +215,6 @@ def train(
     n_rounds: T >= 1.  lr: r_t > 0, a number or a function of t = 1, 2, ...
     rng: one child of it per participant.
     evaluate: called with the model after rounds 0, every, 2 every, ... and the last.
-    max_uploads: answers that each participant's total budget pays for, one number for all or one
-    each; who has used them up is passed over, and the training ends when nobody is left.
     Returns a History.  ValueError if an argument is out of range; a participant is named by its
     place, from 0.
     Guarantee: of the uploads together, `accounting.valid_budget`
@@ -240,18 +222,10 @@ def train(
     Source: wang2018, Algorithm 1.
     """
     _check_settings(participants, upload, sample_rate, n_rounds, every, size=n_parameters(model))
-    limits = [max_uploads] * len(participants) if np.ndim(max_uploads) == 0 else list(max_uploads)
-    if len(limits) != len(participants):
-        raise ValueError(
-            f"max_uploads must have {len(participants)} entries, one a participant, "
-            f"got {len(limits)}"
-        )
     members = []
-    for k, ((X, y), child, limit) in enumerate(
-        zip(participants, rng.spawn(len(participants)), limits)
-    ):
+    for k, ((X, y), child) in enumerate(zip(participants, rng.spawn(len(participants)))):
         try:
-            members.append(Participant(X, y, child, limit))
+            members.append(Participant(X, y, child))
         except ValueError as error:
             raise ValueError(f"participant {k}: {error}") from None
     schedule = lr if callable(lr) else lambda t: lr
@@ -268,15 +242,11 @@ def train(
 
     look(0)
     for t in range(1, n_rounds + 1):
-        if all(member.stopped for member in members):
-            break
         rate = schedule(t)
         must_be("> 0", **{f"lr in round {t}": rate})
         for member in members:
-            if not member.stopped:
-                flat.add_(member.answer(model, upload=upload, sample_rate=sample_rate), alpha=-rate)
-        last = t == n_rounds or all(member.stopped for member in members)
-        if last or t % every == 0:
+            flat.add_(member.answer(model, upload=upload, sample_rate=sample_rate), alpha=-rate)
+        if t == n_rounds or t % every == 0:
             look(t)
     answered = tuple(member.answered for member in members)
     return History(
@@ -305,7 +275,7 @@ def run_arm(
     split: has `participants`, a sequence of index arrays, and `test`, an index array.  hidden:
     widths of the hidden layers.  start: as in `mlp`.
     seed: of the start, the samples and the noise; two arms with one seed start from one network.
-    training: upload, sample_rate, n_rounds, lr, every and max_uploads, as in `train`.
+    training: upload, sample_rate, n_rounds, lr and every, as in `train`.
     Returns a History whose values are test AUCs.
     Plain arguments, so that joblib can run seeds side by side.
     """
