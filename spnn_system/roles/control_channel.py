@@ -5,6 +5,7 @@ hangs, or is alone.
 import os
 import queue
 import secrets
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -49,6 +50,9 @@ class ControlChannel:
         self._at_work: float | None = None
         self._work_ended = threading.Event()
         self._beat = threading.Thread(target=self._heartbeat, name="heartbeat", daemon=True)
+        # whether Ctrl-C was pressed, False at the end: the one queue that a signal handler may use
+        self._pressed: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._ctrl_c = threading.Thread(target=self._interrupt, name="Ctrl-C", daemon=True)
 
     def hear(self, sender: str, said: dict) -> dict:
         """The coordinator's words, in a thread of the endpoint; ValueError refuses anyone
@@ -76,6 +80,7 @@ class ControlChannel:
             said = self._orders.get()
         if self.over.is_set():
             raise Stopped(self.role, self.sentence)
+        self.endpoint.check()
         if said["kind"] not in kinds:
             raise RuntimeError(
                 f"the coordinator says {said['kind']!r} where {' or '.join(kinds)} is expected"
@@ -113,8 +118,15 @@ class ControlChannel:
             say(self.sentence)
 
     def begin(self) -> None:
-        """Give signs of life from now on, in a thread of their own."""
+        """Give signs of life from now on, and take Ctrl-C, each in a thread of its own.
+
+        A KeyboardInterrupt here and now could be lost in a callback, or leave a lock taken that the
+        role's end needs: so the first Ctrl-C ends the wait or the next thing sent, and a second one
+        is a KeyboardInterrupt.
+        """
         self._beat.start()
+        self._ctrl_c.start()
+        signal.signal(signal.SIGINT, self._note_ctrl_c)
 
     def end(self) -> None:
         """The work has ended: no more signs of life."""
@@ -122,6 +134,20 @@ class ControlChannel:
         self._work_ended.set()
         if self._beat.is_alive():
             self._beat.join()
+        if self._ctrl_c.is_alive():
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            self._pressed.put(False)
+            self._ctrl_c.join()
+
+    def _note_ctrl_c(self, *_) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        self._pressed.put(True)
+
+    def _interrupt(self) -> None:
+        """Wake everything in this role that waits, once Ctrl-C was pressed."""
+        if self._pressed.get():
+            self.endpoint.interrupt()
+            self._orders.put({"kind": "stop"})
 
     def worked(self) -> None:
         """Something was sent: this role does not hang."""

@@ -11,7 +11,7 @@ from ppkit.spnn.messages import Malformed
 from spnn_system.run.checkpoints import Changed, Damaged
 from spnn_system.run.journal import SentBefore
 from spnn_system.run.plan import OddPlan
-from spnn_system.transport.endpoint import OutOfTurn, Silent, Stopped, Unrecorded
+from spnn_system.transport.endpoint import Interrupted, OutOfTurn, Silent, Stopped, Unrecorded
 from spnn_system.transport.links import Rejected
 
 STOPPED, BAD_INPUT, INTERRUPTED = 1, 2, 130  # exit codes
@@ -51,6 +51,7 @@ _KINDS = (
     (Damaged, BAD_INPUT, "damaged"),
     (OddPlan, STOPPED, "plan"),
     (ValueError, STOPPED, "values"),
+    (Interrupted, INTERRUPTED, "interrupted"),
     (KeyboardInterrupt, INTERRUPTED, "interrupted"),
 )
 _ABOUT_ANOTHER = (Malformed, Silent, Rejected, OutOfTurn)

@@ -19,6 +19,7 @@ from spnn_system.transport import frames
 from spnn_system.transport.admission import Admission, Identity
 from spnn_system.transport.links import (
     Inbox,
+    Interrupted,
     LinkError,
     Outgoing,
     OutOfTurn,
@@ -235,6 +236,10 @@ class Endpoint:
         calls still work.
         """
         self._fail(Stopped(self.me, reason))
+
+    def interrupt(self) -> None:
+        """As `stop`, but they raise Interrupted."""
+        self._fail(Interrupted(self.me, "interrupted"))
 
     def on_call(self, method: str, handler: Callable[[str, dict], dict]) -> None:
         """Answer calls of this method with handler(caller, body); the caller is the role its

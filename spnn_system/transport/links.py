@@ -49,6 +49,10 @@ class Stopped(LinkError):
     """This endpoint was told to stop; the sentence is the reason it was given."""
 
 
+class Interrupted(LinkError):
+    """Somebody pressed Ctrl-C where this endpoint is."""
+
+
 class Refused(Exception):
     """What is not taken: the status and the sentence for who sent it.  logged: whether the log says
     so too.

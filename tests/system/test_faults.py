@@ -490,6 +490,26 @@ def interrupted(conf, step: int):
     return promised(all_stop(roles, ("B",), "holder B was interrupted"))
 
 
+# Ctrl-C comes just when B has taken the lock that its end needs, too.
+WITH_THE_LOCK = """
+        class AtOnce(threading.Condition):
+            def __enter__(self):
+                taken = super().__enter__()
+                if threading.current_thread() is threading.main_thread():
+                    self.__class__ = threading.Condition
+                    signal.raise_signal(signal.SIGINT)
+                return taken
+        self.control.endpoint._change.__class__ = AtOnce
+"""
+
+
+def test_an_interruption_that_comes_while_a_lock_is_taken_ends_the_role(tmp_path):
+    conf = made(tmp_path / "it", rows(), **SMALL)
+    roles = begun(conf, first={"B": at_step(EVERY + 2, WITH_THE_LOCK)})
+    assert roles["B"].wait() == 130
+    assert promised(all_stop(roles, ("B",), "holder B was interrupted"))[1] in (0, EVERY)
+
+
 @pytest.mark.parametrize("role", ["A", pytest.param("server", marks=on_request)])
 def test_a_damaged_checkpoint_is_said_and_the_one_before_is_taken(tmp_path, role):
     conf = made(tmp_path / "it", rows(), **SMALL)
