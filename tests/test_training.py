@@ -10,7 +10,7 @@ from scipy import stats
 from sklearn.datasets import make_classification
 
 from ppkit.dpsgd import DPSGD
-from ppkit.dpstgd.training import DPSTGD, Participant, PlainSGD, run_arm, train
+from ppkit.dpstgd.training import DPSTGD, Participant, PlainSGD, run_arm, run_arms, train
 from ppkit.gradients import mean_clipped, mean_plain
 from ppkit.mechanisms import SELECTIONS
 from ppkit.models import mlp, n_parameters
@@ -39,13 +39,15 @@ def vector(model):
 
 @dataclass
 class Recorder:
-    """An upload that notes who called and always points the same way."""
+    """An upload that notes who called and always points the same way, after so many draws."""
 
     direction: float = 1.0
+    draws: int = 0
     seen: list = field(default_factory=list)
 
     def __call__(self, model, X, y, *, expected_batch, rng):
         self.seen.append((X.clone(), expected_batch))
+        rng.random(self.draws)
         return torch.full((n_parameters(model),), self.direction, dtype=X.dtype)
 
     def bits(self, size):
@@ -232,7 +234,7 @@ def test_history_says_what_was_evaluated_and_sent():
         n_rounds=7,
         lr=0.1,
         rng=np.random.default_rng(0),
-        evaluate=lambda model: float(vector(model).sum()),
+        evaluate=lambda model: float(vector(model) @ torch.arange(47.0, dtype=torch.float64)),
         every=3,
     )
     assert history.rounds == (0, 3, 6, 7) and len(set(history.values)) == 4
@@ -314,6 +316,29 @@ def test_arms_run_side_by_side_give_the_same():
         joblib.delayed(arm)(DPSTGD(1.0, 10, 1.0), lr=0.02, seed=seed, n_rounds=5) for seed in (0, 1)
     )
     assert one == many and one[0] != one[1]
+
+
+def test_arms_together_are_to_the_bit_what_they_are_one_by_one():
+    uploads = {"private": DPSTGD(1.0, 10, 1.0), "plain": PlainSGD(), "dpsgd": DPSGD(0.5, 1.0)}
+    rates = {"private": 0.02, "plain": lambda t: 0.5 / t, "dpsgd": 0.5}
+    about = dict(sample_rate=0.1, n_rounds=5, seed=3, hidden=(5,), every=2)
+    arms = {name: dict(upload=upload, lr=rates[name]) for name, upload in uploads.items()}
+    arms["more"] = arms["private"] | {"sample_rate": 0.2}
+    arms["longer"] = arms["plain"] | {"n_rounds": 7}
+    together = run_arms(*arm_problem(), arms, **about)
+    alone = {name: run_arm(*arm_problem(), **about | arms[name]) for name in arms}
+    assert together == alone and list(together) == list(arms)
+    ends = {history.values[-1] for history in together.values()}
+    assert together["plain"].rounds == (0, 2, 4, 5) and len(ends) == 5
+
+
+def test_arms_of_one_seed_see_the_same_rows_whatever_noise_they_draw():
+    seen = []
+    for noise in (0, 7):
+        recorder = Recorder(draws=noise)
+        train(network(), banks(2), upload=recorder, rng=np.random.default_rng(0), **SETTINGS)
+        seen.append([X for X, _ in recorder.seen])
+    assert all(torch.equal(X, Y) for X, Y in zip(*seen, strict=True))
 
 
 def test_the_data_decide_the_precision_and_may_be_read_only():

@@ -11,18 +11,18 @@ from ppkit.dpstgd.formulas import (
     selection_ratio_bound,
     upload_bits,
 )
-from ppkit.dpstgd.training import DPSTGD, History, Participant, PlainSGD, run_arm, train
+from ppkit.dpstgd.training import DPSTGD, History, PlainSGD, run_arm, run_arms, train
 
 __all__ = [
     "DPSTGD",
     "TABLE_1",
     "History",
-    "Participant",
     "PlainSGD",
     "advanced_budget",
     "basic_budget",
     "dense_bits",
     "run_arm",
+    "run_arms",
     "sampled_epsilon",
     "selection_probability_product",
     "selection_ratio_bound",

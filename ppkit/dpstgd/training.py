@@ -10,7 +10,8 @@ The loop is one for all methods; what a participant uploads is an object that it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -24,6 +25,8 @@ from ppkit.evaluation import auc
 from ppkit.mechanisms import SELECTIONS
 from ppkit.models import mlp, n_parameters
 from ppkit.refusals import binary, finite, must_be, one_of
+
+ARM = ("upload", "lr", "start")  # what an arm has of its own
 
 
 class Upload(Protocol):
@@ -129,17 +132,17 @@ class PlainSGD:
 
 @dataclass
 class Participant:
-    """One bank: its rows, its own randomness, and how often it may still answer.
+    """One bank: its rows, its own randomness, and how often it was asked.
 
-    X: (N, F) float, N >= 1, finite.  y: (N,) labels in {0, 1}.  rng: draws its samples and its
-    noise.
+    X: (N, F) float, N >= 1, finite.  y: (N,) labels in {0, 1}.
+    rng: one child of it draws the samples, and copies of another the noise of every arm.
     ValueError if the data are empty, not finite, or labelled otherwise.
     """
 
     X: torch.Tensor
     y: torch.Tensor
     rng: np.random.Generator
-    answered: int = field(default=0, init=False)
+    asked: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self.X, self.y = _tensor(self.X), _tensor(self.y)
@@ -152,6 +155,7 @@ class Participant:
         finite(X=self.X)
         binary(labels=self.y)
         self.y = self.y.long()
+        self._samples, self.noise = self.rng.spawn(2)
 
     def sample(self, sample_rate: float) -> np.ndarray:
         """Indices of a Poisson sample: each row with probability sample_rate, independently; may be
@@ -160,20 +164,27 @@ class Participant:
         Drawn as a binomial size and then a uniform subset of that size, which is the same law and
         costs q N, not N.
         """
-        size = self.rng.binomial(len(self.X), sample_rate)
-        return self.rng.choice(len(self.X), size=size, replace=False, shuffle=False)
+        self.asked += 1
+        size = self._samples.binomial(len(self.X), sample_rate)
+        return self._samples.choice(len(self.X), size=size, replace=False, shuffle=False)
 
-    def answer(self, model: nn.Sequential, *, upload: Upload, sample_rate: float) -> torch.Tensor:
-        """Algorithm 2: sample, compute, upload; a flat tensor (P,)."""
-        rows = torch.from_numpy(self.sample(sample_rate))
-        self.answered += 1
-        return upload(
-            model,
-            self.X[rows],
-            self.y[rows],
-            expected_batch=sample_rate * len(self.X),
-            rng=self.rng,
-        )
+
+@dataclass(frozen=True)
+class Arm:
+    """One of several trainings that see the same samples.
+
+    model: changed in place.  upload: DPSTGD, PlainSGD, DPSGD, or anything that is called like them.
+    lr: r_t > 0, a number or a function of t = 1, 2, ...
+    """
+
+    model: nn.Sequential
+    upload: Upload
+    lr: float | Callable[[int], float]
+
+    def rate(self, t: int) -> float:
+        rate = self.lr(t) if callable(self.lr) else self.lr
+        must_be("> 0", **{f"lr in round {t}": rate})
+        return rate
 
 
 @dataclass(frozen=True)
@@ -196,102 +207,147 @@ def train(
     participants: Sequence[tuple[Any, Any]],
     *,
     upload: Upload,
-    sample_rate: float,
-    n_rounds: int,
     lr: float | Callable[[int], float],
     rng: np.random.Generator,
-    evaluate: Callable[[nn.Sequential], Any] | None = None,
-    every: int = 1,
+    **settings: Any,
 ) -> History:
     """Algorithm 1: n_rounds rounds in which the server asks every participant in turn and steps
     after each answer.
 
     W := W - r_t * upload, for t = 1..n_rounds and k = 1..K
 
-    model: changed in place.
-    participants: K pairs (X (N_k, F), y (N_k,)), arrays or tensors of the model's dtype.
-    upload: DPSTGD, PlainSGD, DPSGD, or anything that is called like them.
+    model, upload, lr: as in `Arm`.  participants, rng, settings: as in `train_together`, as are the
+    result, for the one arm, the errors and the source.
+    """
+    return train_together([Arm(model, upload, lr)], participants, rng=rng, **settings)[0]
+
+
+def train_together(
+    arms: Sequence[Arm],
+    participants: Sequence[tuple[Any, Any]],
+    *,
+    sample_rate: float,
+    n_rounds: int,
+    rng: np.random.Generator,
+    evaluate: Callable[[nn.Sequential], Any] | None = None,
+    every: int = 1,
+) -> list[History]:
+    """Several trainings by Algorithm 1, each to the bit what `train` gives alone with such an rng;
+    their rows are kept, drawn, copied and checked once.
+
+    participants: K pairs (X (N_k, F), y (N_k,)), arrays or tensors of the models' dtype.
     sample_rate: q in (0, 1].
-    n_rounds: T >= 1.  lr: r_t > 0, a number or a function of t = 1, 2, ...
+    n_rounds: T >= 1.
     rng: one child of it per participant.
-    evaluate: called with the model after rounds 0, every, 2 every, ... and the last.
-    Returns a History.  ValueError if an argument is out of range; a participant is named by its
-    place, from 0.
-    Guarantee: of the uploads together, `accounting.valid_budget`
-    with n_rounds = a participant's uploads.
+    evaluate: called with each model after rounds 0, every, 2 every, ... and the last.
+    Returns a History for each arm.  ValueError if an argument is out of range; a participant is
+    named by its place, from 0.
+    Guarantee: of one arm's uploads together, `accounting.valid_budget`
+    with n_rounds = a participant's uploads; of several arms, all their uploads.
     Source: wang2018, Algorithm 1.
     """
-    _check_settings(participants, upload, sample_rate, n_rounds, every, size=n_parameters(model))
+    for arm in arms:
+        size = n_parameters(arm.model)
+        _check_settings(participants, arm.upload, sample_rate, n_rounds, every, size=size)
     members = []
     for k, ((X, y), child) in enumerate(zip(participants, rng.spawn(len(participants)))):
         try:
             members.append(Participant(X, y, child))
         except ValueError as error:
             raise ValueError(f"participant {k}: {error}") from None
-    schedule = lr if callable(lr) else lambda t: lr
-    flat = nn.utils.parameters_to_vector(model.parameters()).detach()
-    nn.utils.vector_to_parameters(
-        flat, model.parameters()
-    )  # the parameters are views of `flat` from here on
-    rounds, values = [], []
+    noises = [[copy.deepcopy(member.noise) for member in members] for _ in arms]
+    flats = [_flattened(arm.model) for arm in arms]
+    looks = [t for t in range(n_rounds + 1) if t % every == 0 or t == n_rounds]
+    values = [[] for _ in arms]
 
     def look(t: int) -> None:
-        if evaluate is not None:
-            rounds.append(t)
-            values.append(evaluate(model))
+        for arm, seen in zip(arms, values) if evaluate is not None and t in looks else ():
+            seen.append(evaluate(arm.model))
 
     look(0)
     for t in range(1, n_rounds + 1):
-        rate = schedule(t)
-        must_be("> 0", **{f"lr in round {t}": rate})
-        for member in members:
-            flat.add_(member.answer(model, upload=upload, sample_rate=sample_rate), alpha=-rate)
-        if t == n_rounds or t % every == 0:
-            look(t)
-    answered = tuple(member.answered for member in members)
-    return History(
-        tuple(rounds),
-        tuple(values),
-        sum(answered),
-        sum(answered) * upload.bits(n_parameters(model)),
-        answered,
-    )
+        rates = [arm.rate(t) for arm in arms]
+        for k, member in enumerate(members):
+            rows = torch.from_numpy(member.sample(sample_rate))
+            X, y, expected = member.X[rows], member.y[rows], sample_rate * len(member.X)
+            for arm, flat, rate, noise in zip(arms, flats, rates, noises):
+                answer = arm.upload(arm.model, X, y, expected_batch=expected, rng=noise[k])
+                flat.add_(answer, alpha=-rate)
+        look(t)
+    asked = tuple(member.asked for member in members)
+    rounds = () if evaluate is None else tuple(looks)
+    bits = [sum(asked) * arm.upload.bits(flat.numel()) for arm, flat in zip(arms, flats)]
+    return [
+        History(rounds, tuple(seen), sum(asked), sent, asked) for seen, sent in zip(values, bits)
+    ]
 
 
-def run_arm(
+def run_arm(X: np.ndarray, y: np.ndarray, split: Any, *, seed: int, **about: Any) -> History:
+    """One curve of Figs 3 to 6: `run_arms` of a single arm; about: what an arm has there,
+    hidden, and what is shared.
+    """
+    arm = {name: about.pop(name) for name in ARM if name in about}
+    return run_arms(X, y, split, {"": arm}, seed=seed, **about)[""]
+
+
+def run_arms(
     X: np.ndarray,
     y: np.ndarray,
     split: Any,
+    arms: Mapping[str, Mapping[str, Any]],
     *,
     seed: int,
     hidden: Sequence[int] = (50, 20),
-    start: str = "random",
-    **training: Any,
-) -> History:
-    """One curve of Figs 3 to 6: a fresh network, trained on a split, with its test AUC by round.
+    **shared: Any,
+) -> dict[str, History]:
+    """Curves of Figs 3 to 6, together: for each arm a fresh network, trained on a split, with its
+    test AUC by round.
 
     X: (N, F) float32 or float64, standardised on training rows; its type is the network's.  y: (N,)
     labels in {0, 1}.
-    split: has `participants`, a sequence of index arrays, and `test`, an index array.  hidden:
-    widths of the hidden layers.  start: as in `mlp`.
-    seed: of the start, the samples and the noise; two arms with one seed start from one network.
-    training: upload, sample_rate, n_rounds, lr and every, as in `train`.
-    Returns a History whose values are test AUCs.
+    split: has `participants`, a sequence of index arrays, and `test`, an index array.
+    arms: by name, upload and lr, as in `Arm`, start, as in `mlp`, "random" if it is not there,
+    and what else is not as shared.  hidden: widths of the hidden layers.
+    seed: of the start, the samples and the noise; arms with one seed start from one network and see
+    the same samples, together or not.
+    shared: sample_rate, n_rounds and every, as in `train_together`.
+    Returns a History whose values are test AUCs, by the arms' names.
     Plain arguments, so that joblib can run seeds side by side.
     """
-    start_seed, training_seed = np.random.SeedSequence(seed).spawn(2)
-    start_rng = torch.Generator().manual_seed(int(start_seed.generate_state(1)[0]))
+    start_seed = np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0]
     X_test, y_test = torch.from_numpy(X[split.test]), y[split.test]
-    model = mlp((X.shape[1], *hidden, 2), rng=start_rng, start=start, dtype=X_test.dtype)
+    data = [(X[rows], y[rows]) for rows in split.participants]
 
-    def test_auc(network: nn.Sequential) -> float:
-        with torch.no_grad():
-            logits = network(X_test)
+    def arm(name: str) -> Arm:
+        rng = torch.Generator().manual_seed(int(start_seed))
+        own = {"start": "random"} | arms[name]
+        model = mlp((X.shape[1], *hidden, 2), rng=rng, start=own["start"], dtype=X_test.dtype)
+        return Arm(model, own["upload"], own["lr"])
+
+    def others(name: str) -> dict[str, Any]:
+        return shared | {k: v for k, v in arms[name].items() if k not in ARM}
+
+    def test_auc(model: nn.Sequential) -> float:
+        with torch.no_grad():  # in blocks that stay in the cache
+            logits = torch.cat([model(block) for block in X_test.split(2048)])
         return auc(y_test, (logits[:, 1] - logits[:, 0]).numpy())
 
-    data = [(X[rows], y[rows]) for rows in split.participants]
-    rng = np.random.default_rng(training_seed)
-    return train(model, data, rng=rng, evaluate=test_auc, **training)
+    histories: dict[str, History] = {}
+    for first in arms:
+        alike = [n for n in arms if n not in histories and others(n) == others(first)]
+        if alike:
+            rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1])
+            group = [arm(name) for name in alike]
+            done = train_together(group, data, rng=rng, evaluate=test_auc, **others(first))
+            histories |= zip(alike, done)
+    return {name: histories[name] for name in arms}
+
+
+def _flattened(model: nn.Sequential) -> torch.Tensor:
+    """The model's parameters as one vector, of which they are views from here on."""
+    flat = nn.utils.parameters_to_vector(model.parameters()).detach()
+    nn.utils.vector_to_parameters(flat, model.parameters())
+    return flat
 
 
 def _tensor(values) -> torch.Tensor:
