@@ -15,6 +15,7 @@ import dpstgd_step
 import network_epoch
 import numpy
 import paillier_layer
+import paillier_triples
 import ring_product
 import secureml_step
 import spnn_step
@@ -43,6 +44,7 @@ def main() -> int:
         dpsgd_step,
         ring_product,
         paillier_layer,
+        paillier_triples,
         spnn_step,
         secureml_step,
         network_epoch,

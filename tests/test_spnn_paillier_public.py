@@ -99,9 +99,9 @@ def test_what_is_no_key_at_all_is_refused(payload):
 def test_a_key_below_the_agreed_length_is_refused_though_it_is_a_good_one():
     """As a server does that wants keys of which anyone finds the primes."""
     public, _ = generate_keys(512, teaching=True)
-    assert connected(encrypted._key_out(public)).public == public
+    assert connected(encrypted.key_out(public)).public == public
     with pytest.raises(Malformed, match="a public key of 2,048 bits is 256 bytes, got 64 bytes"):
-        connected(encrypted._key_out(public), bits=2048)
+        connected(encrypted.key_out(public), bits=2048)
     with pytest.raises(Malformed, match="this one has 505 bits"):
         connected((public.n >> 7).to_bytes(64, "big"))
 
@@ -151,7 +151,7 @@ def test_keys_given_must_have_the_length_that_is_asked_for():
 def test_a_key_that_comes_again_is_checked_again():
     """As in a resumed run: the server says its key anew, and nothing is taken on trust."""
     public, _ = generate_keys(BITS, teaching=True)
-    holder = connected(encrypted._key_out(public))
+    holder = connected(encrypted.key_out(public))
     program = holder.connect()
     next(program)
     with pytest.raises(Malformed, match="is a prime"):

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from ppkit.models import classification_loss
-from ppkit.spnn.encrypted import _key_in, _key_out
+from ppkit.spnn.encrypted import key_in, key_out
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.messages import Mailroom, Malformed, Receive, Send, Transcript, nothing
 from ppkit.spnn.paillier_keys import generate_keys
@@ -718,8 +718,8 @@ def test_a_payload_of_another_type_or_no_tensor_or_not_finite_is_refused_with_it
 
 
 def test_a_public_key_travels_as_n_alone():
-    assert _key_in(_key_out(KEYS.public), 256) == KEYS.public and len(_key_out(KEYS.public)) == 32
-    for payload in (b"", b"1234", _key_out(KEYS.public) + b"5"):
+    assert key_in(key_out(KEYS.public), 256) == KEYS.public and len(key_out(KEYS.public)) == 32
+    for payload in (b"", b"1234", key_out(KEYS.public) + b"5"):
         said = f"a public key of 256 bits is 32 bytes, got {len(payload)} bytes"
         with pytest.raises(ValueError, match=said):
-            _key_in(payload, 256)
+            key_in(payload, 256)

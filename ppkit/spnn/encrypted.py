@@ -39,7 +39,7 @@ class _EncryptedHolder(Holder):
     def connect(self):
         came = yield Receive(SERVER, "public key")  # line 1
         try:
-            self.public = _key_in(came, self._key_bits)
+            self.public = key_in(came, self._key_bits)
             self.packing.n_fields(self.public)  # refuses a key that is too small
         except ValueError as error:
             raise Malformed(f"'public key' of the server: {error}", SERVER) from None
@@ -96,7 +96,7 @@ class _EncryptedServer(Server):
 
     def connect(self):
         for holder in self.names:  # line 1
-            yield Send(holder, "public key", _key_out(self.private.public))
+            yield Send(holder, "public key", key_out(self.private.public))
 
     def step(self, n):
         payload, k = (yield Receive(self.names[-1], NAME)), len(self.names)
@@ -181,12 +181,12 @@ def _ciphertexts(
     return Ciphertexts(payload, public, shape, packing, n_terms)
 
 
-def _key_out(public: PublicKey) -> bytes:
+def key_out(public: PublicKey) -> bytes:
     """n, big-endian: all the rest a holder computes from it."""
     return public.n.to_bytes(public.bits // 8, "big")
 
 
-def _key_in(payload: object, bits: int) -> PublicKey:
+def key_in(payload: object, bits: int) -> PublicKey:
     """The key that came, if it can be one of this length.  ValueError if not."""
     if not isinstance(payload, bytes) or len(payload) != bits // 8:
         got = f"{len(payload)} bytes" if isinstance(payload, bytes) else type(payload).__name__

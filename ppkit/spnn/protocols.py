@@ -7,6 +7,7 @@ import torch
 
 from ppkit.refusals import one_of
 
+from .dealerless import Dealerless
 from .encrypted import Encrypted
 from .in_process import Plain, Protocol
 from .lean import Lean
@@ -17,7 +18,7 @@ from .randomness import Stream
 from .sides import Side, check_parties
 
 PROTOCOLS = ("plain", "ss", "he", "masked")
-FORMS = ("published", "lean")
+FORMS = ("published", "lean", "dealerless")
 
 
 def protocol_of(
@@ -25,7 +26,8 @@ def protocol_of(
 ) -> Protocol:
     """The protocol object of this name, all parties in one process.
 
-    name: one of PROTOCOLS.  form: of "ss", "published" (Algorithm 2) or "lean", default "lean".
+    name: one of PROTOCOLS.  form: of "ss", "published" (Algorithm 2), "lean" or
+    "dealerless" (Algorithm 2, for two holders), default "lean".
     holders: columns of each.
     choices: transcript, stream, dtype, and what the protocol itself takes (truncation; key_bits,
     value_bits, elementwise, keys, pool, teaching).
@@ -107,5 +109,5 @@ def _class_of(name: str, form: str | None) -> type[Protocol]:
     if form is not None and name != "ss":
         raise ValueError(f"form is a choice of protocol 'ss', got form={form!r} with {name!r}")
     one_of((None, *FORMS), form=form)
-    ss = Published if form == "published" else Lean
-    return {"plain": Plain, "ss": ss, "he": Encrypted, "masked": Masked}[name]
+    ss = {"published": Published, "dealerless": Dealerless}
+    return {"plain": Plain, "ss": ss.get(form, Lean), "he": Encrypted, "masked": Masked}[name]

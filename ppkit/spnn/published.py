@@ -16,7 +16,17 @@ from .in_process import Protocol
 from .messages import DEALER, SERVER, Program, Receive, Send, tensor_from
 from .randomness import Stream
 from .sharing import TRUNCATIONS, beaver_part, flat, share, truncate_part, truncated_part, with_mask
-from .sides import WORD_BITS, DealerSide, Holder, Rows, Server, check_room, count, rows_of
+from .sides import (
+    WORD_BITS,
+    DealerSide,
+    Holder,
+    Rows,
+    Server,
+    check_room,
+    check_rows,
+    count,
+    rows_of,
+)
 
 Opening = Generator[Send | Receive, torch.Tensor | None, torch.Tensor]
 
@@ -94,9 +104,12 @@ class SharingProtocol(Protocol):
     def deal(self, rows: Rows, width: int) -> None:
         """Let the dealer prepare what one batch needs ahead of time; batches use it up in the order
         in which it was dealt."""
-        for side in (self.dealer, *self.holders):
+        if self.n_rows:
+            check_rows(rows, self.n_rows)
+        sides = [*([] if self.dealer is None else [self.dealer]), *self.holders]
+        for side in sides:
             side.width = width
-        self._mailroom.run({side.name: side.deal(rows) for side in (self.dealer, *self.holders)})
+        self._mailroom.run({side.name: side.deal(rows) for side in sides})
         self._dealt.append(rows)
 
     def _set_up(self) -> None:
@@ -105,6 +118,10 @@ class SharingProtocol(Protocol):
 
     def _begin(self, rows, thetas):
         programs = super()._begin(rows, thetas)
+        if not self._dealt and self.dealer is None:
+            for holder in self.holders:
+                holder.width = thetas[0].shape[1]
+            return programs
         if not self._dealt:
             self.dealer.width = thetas[0].shape[1]
             return {DEALER: self.dealer.deal(rows)} | programs
@@ -164,7 +181,7 @@ def triple_for(i: str, j: str) -> str:
 TRIM = "<r>, <r / 2^16>, <top bit>"
 
 
-class _PublishedHolder(SharingHolder):
+class PublishedHolder(SharingHolder):
     takes = ("truncation",)
 
     def __init__(self, name, *, truncation: str | None = None, **common):
@@ -244,7 +261,7 @@ class _PublishedHolder(SharingHolder):
         return z
 
 
-class _PublishedServer(Server):
+class PublishedServer(Server):
     def step(self, n):
         # 11: the server adds the shares
         return self.decoded(
@@ -305,7 +322,7 @@ class Published(SharingProtocol):
         "theta - V; dealer: shapes"
     )
     compute = "k (k - 1) Beaver products (4 ring products each) and k ring products"
-    sides = _PublishedHolder, _PublishedServer, _PublishedDealer
+    sides = PublishedHolder, PublishedServer, _PublishedDealer
 
     @classmethod
     def messages(cls, names, truncation=None):

@@ -111,7 +111,7 @@ def test_rows_and_the_folders_of_a_run_are_their_users_alone(tmp_path):
 
 WRONG_KEY = """
 from ppkit.spnn import encrypted
-encrypted._key_out = lambda public: {payload}
+encrypted.key_out = lambda public: {payload}
 """
 WRONG = {
     "a power": (

@@ -1,0 +1,267 @@
+"""Algorithm 2 without a dealer: two holders make its triples themselves, by Paillier, packed.
+
+zhou2021, 3.3.1, has A and B make them "collaboratively" and does not say how. Line 7 multiplies
+one holder's <X> (n, d) with the other's <theta> (d, width). The first picks U, the second V, both
+uniform mod 2^64, and each has a key of its own:
+
+    second -> first    Enc(V_k), k = 1..d: the numbers of one row of V in one plaintext
+    first -> second    Enc(sum_k U_ik V_k + R_i), i = 1..n, with fresh randomness
+    first: W = -R mod 2^64,    second: W = (what it decrypts) mod 2^64,    together U V
+
+Both happen at once, in both directions. Who sees what (semi-honest): the first ciphertexts under a
+key that it lacks; the second sum_k U_ik V_k + R. That is a whole number below d 2^128 plus R,
+uniform on at least d 2^(128 + 40) numbers: at most 2^-40 from R alone, in statistical distance,
+for each number of the product. No field of a plaintext runs into the next one.
+"""
+
+from dataclasses import dataclass
+
+import gmpy2
+import numpy as np
+import torch
+from gmpy2 import mpz
+
+from . import ring
+from .encrypted import key_in, key_out
+from .messages import Malformed, Receive, Send, tensor_from
+from .paillier_keys import SECURE_BITS, PrivateKey, PublicKey, generate_keys
+from .published import Published, PublishedHolder, PublishedServer
+from .randomness import Stream
+
+MASK_BITS = 40  # by so many bits R is longer than what it hides
+OFFERED, ANSWERED = "Enc(V)", "Enc(U V + R)"
+
+
+@dataclass(frozen=True)
+class Fields:
+    """How the numbers of one row of a product lie in plaintexts.
+
+    d: terms of each sum, >= 1.  width: numbers in a row.  key_bits: length of n.
+    ValueError if a key is too short for one number.
+
+    >>> fields = Fields(d=28, width=8, key_bits=2048)
+    >>> fields.mask_bytes, fields.field_bits, fields.per_plaintext, fields.n_plaintexts
+    (22, 177, 11, 1)
+    """
+
+    d: int
+    width: int
+    key_bits: int
+
+    def __post_init__(self):
+        if self.per_plaintext < 1:
+            raise ValueError(
+                f"a key of {self.key_bits} bits is too short for a triple: one number takes "
+                f"{self.field_bits} bits"
+            )
+
+    @property
+    def mask_bytes(self) -> int:
+        """Of one number of R."""
+        return -(-(128 + (self.d - 1).bit_length() + MASK_BITS) // 8)
+
+    @property
+    def field_bits(self) -> int:
+        return 8 * self.mask_bytes + 1
+
+    @property
+    def per_plaintext(self) -> int:
+        return (self.key_bits - 1) // self.field_bits
+
+    @property
+    def n_plaintexts(self) -> int:
+        """For one row."""
+        return -(-self.width // self.per_plaintext)
+
+    def pack(self, rows: list[list[int]]) -> list[int]:
+        """n_plaintexts plaintexts for each row of whole numbers."""
+        return [
+            int(gmpy2.pack(row[start : start + self.per_plaintext], self.field_bits))
+            for row in rows
+            for start in range(0, self.width, self.per_plaintext)
+        ]
+
+    def unpack(self, plaintexts: list[int]) -> list[list[int]]:
+        """The rows again; ValueError for what is no row of this width."""
+        parts, rows = [gmpy2.unpack(mpz(m), self.field_bits) for m in plaintexts], []
+        for first in range(0, len(parts), self.n_plaintexts):
+            row = []
+            for part in parts[first : first + self.n_plaintexts]:
+                size = min(self.per_plaintext, self.width - len(row))
+                if len(part) > size:
+                    raise ValueError(f"a plaintext holds more than {size} numbers")
+                row += [int(f) for f in part] + [0] * (size - len(part))
+            rows.append(row)
+        return rows
+
+
+def offer(public: PublicKey, V: torch.Tensor, fields: Fields, *, stream: Stream) -> list[int]:
+    """The second holder's ciphertexts of V (d, width) int64, under its own key, row by row."""
+    packed = fields.pack(V.numpy().view(np.uint64).tolist())
+    return public.encrypt_integers(packed, _random_bytes(stream, public, len(packed)))
+
+
+def answer(
+    public: PublicKey, offered: list[int], U: torch.Tensor, fields: Fields, *, stream: Stream
+) -> tuple[list[int], torch.Tensor]:
+    """The first holder's: ciphertexts of U V + R under the other's key, and its share W of U V.
+
+    offered: of `offer`.  U: (n, d) int64.  Returns n * n_plaintexts whole numbers and (n, width)
+    int64.
+    The powers Enc(V_k)^(U_ik) come from a table of each base, one entry for every byte.
+    """
+    n, square, blocks = len(U), mpz(public.n) ** 2, fields.n_plaintexts
+    drawn = _drawn(stream, n * fields.width * fields.mask_bytes)
+    R = np.frombuffer(drawn, np.uint8).reshape(n, fields.width, fields.mask_bytes)
+    rows = [[int.from_bytes(r.tobytes(), "little") for r in row] for row in R]
+    packed = fields.pack(rows)
+    masks = public.encrypt_integers(packed, _random_bytes(stream, public, len(packed)))
+    sums, digits = [mpz(c) for c in masks], U.contiguous().numpy().view(np.uint8).reshape(n, -1, 8)
+    for number, base in enumerate(offered):
+        k, block = divmod(number, blocks)
+        table = _powers(mpz(base), square)
+        for i, exponent in enumerate(digits[:, k].tolist()):
+            c = sums[i * blocks + block]
+            for row, digit in zip(table, exponent):
+                c = c * row[digit] % square
+            sums[i * blocks + block] = c
+    return [int(c) for c in sums], -_words(rows)
+
+
+def opened(private: PrivateKey, answered: list[int], fields: Fields) -> torch.Tensor:
+    """The second holder's share W (n, width) int64 of U V.  ValueError for what `answer` never
+    gives.
+    """
+    return _words(fields.unpack(private.decrypt_integers(answered)))
+
+
+class _DealerlessHolder(PublishedHolder):
+    takes = "key_bits", "teaching"
+
+    def __init__(self, name, *, key_bits: int = SECURE_BITS, teaching: bool = False, **common):
+        if len(common["names"]) != 2:
+            raise ValueError(
+                f"without a dealer there are 2 holders, got {len(common['names'])}: the truncation "
+                "of more takes one"
+            )
+        super().__init__(name, **common)
+        (self.other,) = self.others
+        self._private = generate_keys(key_bits, teaching=teaching)[1]
+
+    def connect(self):
+        mine = self._private.public
+        yield Send(self.other, "public key", key_out(mine))
+        came = yield Receive(self.other, "public key")
+        try:
+            self._public = key_in(came, mine.bits)
+        except ValueError as error:
+            raise Malformed(f"'public key' of holder {self.other}: {error}", self.other) from None
+
+    def _dealt(self, n, width):
+        fields = Fields(self.d, width, self._private.public.bits)
+        U, V = self._own.words((n, self.d)), self._own.words((self.d, width))
+        mine, theirs = self._private.public, self._public
+        offered = offer(mine, V, fields, stream=self._own)
+        yield Send(self.other, OFFERED, _payload(mine, offered), "offline")
+        came = yield Receive(self.other, OFFERED)
+        offered = self._integers(OFFERED, came, self.d * fields.n_plaintexts, theirs)
+        answered, W_first = answer(theirs, offered, U, fields, stream=self._own)
+        yield Send(self.other, ANSWERED, _payload(theirs, answered), "offline")
+        came = yield Receive(self.other, ANSWERED)
+        answered = self._integers(ANSWERED, came, n * fields.n_plaintexts, mine)
+        try:
+            W_second = opened(self._private, answered, fields)
+        except ValueError as error:
+            raise Malformed(f"{ANSWERED!r} of holder {self.other}: {error}", self.other) from None
+        return (U, W_first, V, W_second), None
+
+    def _integers(self, name: str, payload: object, size: int, public: PublicKey) -> list[int]:
+        width = public.ciphertext_bytes
+        if not isinstance(payload, bytes) or len(payload) != width * size:
+            got = f"{len(payload)} bytes" if isinstance(payload, bytes) else type(payload).__name__
+            raise Malformed(
+                f"{name!r} of holder {self.other} must be {width * size} bytes, got {got}",
+                self.other,
+            )
+        came = [int.from_bytes(payload[i : i + width]) for i in range(0, len(payload), width)]
+        if not all(0 < c < public.n**2 for c in came):
+            raise Malformed(f"{name!r} of holder {self.other} is no ciphertext", self.other)
+        return came
+
+    def _cross_products(self, X, T, triple):
+        U, W_first, V, W_second = triple
+        E, F = X - U, T - V
+        yield Send(self.other, "X - U", E)
+        yield Send(self.other, "Y - V", F)
+        came = []
+        for name, own in (("X - U", E), ("Y - V", F)):
+            payload = yield Receive(self.other, name)
+            came.append(tensor_from(self.other, name, payload, own.shape, own.dtype))
+        # X (F + V), of which V is the other's: X F + W here, (X - U) V + W there
+        z = ring.matmul(X, came[1]).add_(W_first)
+        return z.add_(ring.matmul(came[0], V)).add_(W_second)
+
+
+class Dealerless(Published):
+    """Algorithm 2 as printed, for two holders that make their triples together, by packed Paillier.
+
+    key_bits: length of each holder's key, >= 2,048; below only with teaching=True.
+    Truncation is SecureML's, as in `Published`.
+    Guarantee: semi-honest, no two parties collude; nobody learns more than in `Published`, under
+    Paillier's assumption (`paillier_keys`) and up to a statistical distance of 2^-40 for each
+    number that is opened offline, n * width for each batch and direction.
+    Source: zhou2021, section 3.3.1 and Algorithm 2.  Departs from it: how triples are made is this
+    kit's choice; one factor of each is known whole to the holder whose secret it masks.
+    """
+
+    sees = (
+        "server: two shares of h1, each of them uniform; holders: uniform shares, X - U and "
+        "theta - V, ciphertexts under the other's key, masked sums under their own"
+    )
+    compute = (
+        "2 (n + d) encryptions, 2 n decryptions and 2 n d powers of 64 bits for each batch; 6 ring "
+        "products"
+    )
+    sides = _DealerlessHolder, PublishedServer, None
+
+    @classmethod
+    def messages(cls, names, truncation=None):
+        ways = [tuple(names), tuple(reversed(names))]
+        exchanged = ["public key", OFFERED, ANSWERED, "<X>", "<theta>", "X - U", "Y - V"]
+        return [
+            *((*way, what) for way in ways for what in exchanged),
+            *super().messages(names, truncation)[-len(names) :],
+        ]
+
+    def _truncation_error(self):
+        return 2.0**-16
+
+
+def _powers(base: mpz, square: mpz) -> list[list[mpz]]:
+    """table[i][b] = base^(b 256^i) mod square, for exponents of 8 bytes, lowest first."""
+    table = []
+    for _ in range(8):
+        row = [mpz(1)]
+        for _ in range(255):
+            row.append(row[-1] * base % square)
+        table.append(row)
+        base = row[-1] * base % square
+    return table
+
+
+def _words(rows: list[list[int]]) -> torch.Tensor:
+    """Whole numbers mod 2^64, int64."""
+    words = np.array([[m % 2**64 for m in row] for row in rows], dtype=np.uint64)
+    return torch.from_numpy(words.view(np.int64))
+
+
+def _drawn(stream: Stream, n_bytes: int) -> bytes:
+    return stream.words(-(-n_bytes // 8)).numpy().tobytes()[:n_bytes]
+
+
+def _random_bytes(stream: Stream, public: PublicKey, n_ciphertexts: int) -> bytes:
+    return _drawn(stream, public.exponent_bytes * n_ciphertexts)
+
+
+def _payload(public: PublicKey, ciphertexts: list[int]) -> bytes:
+    return b"".join(c.to_bytes(public.ciphertext_bytes) for c in ciphertexts)
