@@ -541,3 +541,57 @@ def test_bad_input_is_named():
         with pytest.raises(ValueError, match=f"rows must be 0 to 19, at least one, got {got}"):
             made.step(rows, lr=0.1)
     made.step([0, 3], lr=0.1)
+
+
+# --- between SPNN and SecureML: the first i layers on shares ---
+
+
+@pytest.mark.parametrize("truncation", ["dealer", "secureml"])
+@pytest.mark.parametrize("name", ["sigmoid", "bias", "ReLU last"])
+def test_any_number_of_private_layers_trains_the_network_in_the_clear(name, truncation):
+    hidden, activation, bias = NETS[name]
+    for private in range(1, len(hidden) + 1):
+        net, parts, y = problem(hidden, activation, bias)
+        made = SecureML(
+            net, private=private, truncation=truncation, stream=Stream.seeded_for_teaching(private)
+        )
+        made.prepare(parts, y)
+        rows = torch.arange(len(y))
+        for _ in range(12):
+            made.step(rows, lr=0.5)
+            net.step(rows, y, lr=0.5)
+        revealed = problem(hidden, activation, bias)[0]
+        assert not torch.equal(revealed.layers()[-1][0], net.layers()[-1][0])
+        made.copy_to(revealed)
+        for (theta, b), (clear, clear_b) in zip(revealed.layers(), net.layers()):
+            assert (theta - clear).abs().max() < 2e-3
+            assert b is None or (b - clear_b).abs().max() < 2e-3
+        assert (made.logits(parts) - net.logits(parts)).abs().max() < 2e-2
+
+
+def test_private_layers_send_holders_noise_and_the_server_one_layer():
+    """What the server gets adds up to z of the last private layer; what the holders get is uniform,
+    but for A's last hidden layer.  Chance of a false alarm: 1e-9 a kind of message, under 40."""
+    net, parts, y = problem(n=2_000)
+    made = SecureML(net, private=2, transcript=Transcript(), stream=Stream.seeded_for_teaching(5))
+    made.prepare(parts, y)
+    with torch.no_grad():
+        z = net.hidden[:2](sum(part @ theta for part, theta in zip(parts, net.theta)))
+    made.step(torch.arange(len(y)), lr=0.5)
+    by_name = {}
+    for message in made.transcript.messages:
+        by_name.setdefault((message.receiver, message.name), []).append(message.payload)
+    seen = sum(by_name["server", "share of z"]) * UNIT
+    assert (seen - z).abs().max() < 1e-3
+    assert {name for who, name in by_name if who == "server"} == {"share of z", "dL/dh_L"}
+    for who in NAMES:
+        words = by_name[who, "share of dL/dz"][0]
+        assert unusual_bytes(words) == 0
+    assert ("B", "h_L") not in by_name and ("A", "h_L") in by_name
+
+
+def test_as_many_private_layers_as_there_are_is_secureml_itself():
+    net, _, _ = problem()
+    for private in (0, 3, 1.5, True):
+        with pytest.raises(ValueError, match="private must be one of None, 1, 2, got"):
+            SecureML(net, private=private)

@@ -7,7 +7,7 @@ A net takes the holders' columns once, `prepare(parts)`, then gives logits for r
 hidden layer behind its activation; both keep their gradients, which are what the server and the
 holders get to see. What all three nets share behind h1 is `hidden` and `output`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import nn
@@ -288,17 +288,12 @@ class PiecewiseNet(NN):
     def layers(self) -> list[Layer]:
         """theta (d, m) and bias (m,), or None, of every layer from the first to the output: the
         values, not copies."""
-        linear = [
-            (layer.weight.detach().t(), layer.bias.detach())
-            for layer in [*self.hidden, self.output]
-            if isinstance(layer, nn.Linear)
-        ]
         return [
             (
                 torch.cat(list(self.theta)).detach(),
                 None if self.bias is None else self.bias.detach(),
             ),
-            *linear,
+            *linear_layers([*self.hidden, self.output]),
         ]
 
     @torch.no_grad()
@@ -312,3 +307,12 @@ class PiecewiseNet(NN):
         for (theta, bias), (mine, its_bias) in zip(rest, self.layers()[1:], strict=True):
             mine.copy_(theta)
             its_bias.copy_(bias)
+
+
+def linear_layers(modules: Iterable[nn.Module]) -> list[Layer]:
+    """theta (d, m) and bias (m,) of those that are linear: the values, not copies."""
+    return [
+        (layer.weight.detach().t(), layer.bias.detach())
+        for layer in modules
+        if isinstance(layer, nn.Linear)
+    ]

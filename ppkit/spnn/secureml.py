@@ -1,5 +1,5 @@
-"""The rival SecureML: a whole network trained on shares of two parties,
-and the same network in the clear.
+"""The rival SecureML: a whole network trained on shares of two parties; and what lies between it
+and SPNN, a network whose first i layers are (zhou2021, 4.6).
 
 Per layer, on shares: z = a theta + b, truncated, then the piecewise sigmoid (or ReLU) by secure
 comparison; backwards
@@ -7,22 +7,28 @@ comparison; backwards
     theta_l <- theta_l - lr/|B| a_(l-1)^T delta_l.
 Nothing is opened but numbers under masks from the dealer. A number that enters several products is
 opened under one mask, once.
+
+With i private layers the same holds for l < i. The server gets z_(i-1), as it gets h1 in SPNN, goes
+on in the clear up to the last layer, which is A's, and hands out delta_(i-1) in shares: no holder
+sees the gradient of what the server sees.
 """
 
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 
 from ppkit.refusals import must_be, one_of
 
 from .comparison import ONE, ActivationMasks, Slope, activate, deal_activation
 from .dealer import NAMES, Once, Shares, TruncationPair, TwoPartyDealer
 from .fixed_point import FRACTIONAL_BITS, check_product, decode, encode, row_reach
-from .messages import Transcript
+from .messages import SERVER, Transcript
 from .randomness import Stream
-from .rivals import PiecewiseNet
+from .rivals import PiecewiseNet, linear_layers
 from .sharing import TRUNCATIONS, Opened, TwoParties, flat, shaped, share, truncate
 from .sides import check_rows
 
@@ -67,9 +73,12 @@ class SecureML:
     """Full training on shares mod 2^64: two parties, semi-honest, with a dealer.
 
     net: a PiecewiseNet of two holders; A shares out its weights as they are now, and the net is
-    left as it is (whoever drew them knows the start, as in zhou2021).  truncation: "dealer" (never
-    fails, 8 bytes more a number), "secureml" or "floor" (`sharing.truncate`).  transcript: where
-    messages are written down; None: sizes only, in self.transcript.
+    left as it is (whoever drew them knows the start, as in zhou2021).
+    private: i, layers on shares, from the first, 1 to all but the output; None: all, output and
+    loss too.
+    truncation: "dealer" (never fails, 8 bytes more a number), "secureml" or "floor"
+    (`sharing.truncate`).  transcript: where messages are written down; None: sizes only, in
+    self.transcript.
     stream: None: all secrets from the operating system's CSPRNG; one seeded for teaching makes them
     repeat.
 
@@ -78,13 +87,14 @@ class SecureML:
     Error against PiecewiseNet: inputs, weights and every product are rounded to 2^-16; a |z| that
     close to 1/2 may fall on the other side of the slope's jump.  Head-room: |z| and |sum over the
     batch of a delta| < 2^29, which is checked at the start and nobody can check on shares.
-    Guarantee: each party receives uniform numbers only, besides what `logits` and `copy_to` open by
-    name.
+    Guarantee: each holder receives uniform numbers only, besides what `logits` and `copy_to` open
+    by name; with `private` A also gets the last hidden layer, and the server z_(i-1) and dL/dh_L:
+    nothing is promised about what these give away.
     Source: SecureML (Mohassel and Zhang 2017), section 4.  Departs from it: a dealer instead of
     oblivious transfer; secure comparison by masked opening instead of garbled circuits; the holders
     are the two servers, so that each one's columns are their own sharing; p - y is divided by |B|
     in the update, as 16 bits leave only 13 steps from 0 to 1/5,000.
-    ValueError for another number of holders or another truncation.
+    ValueError for another number of holders or of private layers, or another truncation.
 
     >>> net = PiecewiseNet([2, 1], (4,), rng=torch.Generator().manual_seed(0))
     >>> shared = SecureML(net)
@@ -98,6 +108,7 @@ class SecureML:
         self,
         net: PiecewiseNet,
         *,
+        private: int | None = None,
         truncation: str = "dealer",
         transcript: Transcript | None = None,
         stream: Stream | None = None,
@@ -105,16 +116,23 @@ class SecureML:
         if len(net.holders) != len(NAMES):
             raise ValueError(f"SecureML is for 2 parties, got a net of {len(net.holders)} holders")
         one_of(TRUNCATIONS, truncation=truncation)
+        layers = net.layers()
+        one_of((None, *range(1, len(layers))), private=private)
         self.kinds, self.truncation = net.kinds, truncation
+        self._clear: nn.Sequential | None = None  # at the server, but the last layer, which is A's
+        if private is not None:  # net.hidden is an activation, a layer, an activation, ...
+            behind = [*net.hidden[2 * (private - 1) :], net.output]
+            self._clear = nn.Sequential(*copy.deepcopy(behind))
         self.transcript = transcript if transcript is not None else Transcript(keep="sizes")
         self._checked, self._pair = net._checked, TwoParties(self.transcript)
         self._dealer = TwoPartyDealer(
             self.transcript, stream=None if stream is None else stream.derive("dealer")
         )
         self._own = None if stream is None else stream.derive("weights")
-        self._start = net.layers()[0][0].detach()
-        self._thetas = [self._shared(theta) for theta, _ in net.layers()]
-        self._biases = [None if bias is None else self._shared(bias) for _, bias in net.layers()]
+        self._deltas = None if stream is None else stream.derive("deltas")
+        self._start = layers[0][0].detach()
+        self._thetas = [self._shared(theta) for theta, _ in layers[:private]]
+        self._biases = [None if b is None else self._shared(b) for _, b in layers[:private]]
         self._x: Opened | None = None
 
     def prepare(self, parts: Sequence[torch.Tensor], y: torch.Tensor) -> None:
@@ -170,8 +188,8 @@ class SecureML:
             )
         dealt.use()
         x, thetas = self._rows(rows), self._open_thetas(dealt)
-        inputs, slopes, p, _ = self._forward(x, thetas, dealt)
-        delta = [p[0] - self._y[rows][:, None] * ONE, p[1]]
+        inputs, slopes, p, z = self._forward(x, thetas, dealt)
+        delta = self._delta_in_clear(z, rows, lr) if p is None else self._delta(p, rows)
         gradients = [None] * len(thetas)
         of_biases: list[Shares] = []
         for i in reversed(range(len(thetas))):
@@ -195,6 +213,9 @@ class SecureML:
         x = self._open_inputs(self._checked(parts))
         dealt = StepMasks(self._deal_layers(x.u, backward=False))
         *_, z = self._forward(x, self._open_thetas(dealt), dealt)
+        if self._clear is not None:
+            with torch.no_grad():
+                return self._clear[-1](self._to_last_layer(self._to_server(z)))
         return decode(z[0] + self.transcript.send(NAMES[1], NAMES[0], "share of logits", z[1]))
 
     def copy_to(self, net: PiecewiseNet) -> None:
@@ -206,7 +227,43 @@ class SecureML:
             ]
             for pair in zip(self._thetas, self._biases)
         ]
-        net.load_layers([[None if z is None else decode(z) for z in pair] for pair in opened])
+        private = [[None if z is None else decode(z) for z in pair] for pair in opened]
+        net.load_layers([*private, *linear_layers(self._clear or [])])
+
+    def _delta(self, p: Shares, rows: torch.Tensor) -> Shares:
+        return [p[0] - self._y[rows][:, None] * ONE, p[1]]
+
+    def _delta_in_clear(self, z: Shares, rows: torch.Tensor, lr: float) -> Shares:
+        """The rest of the network: server and A compute and update it, the server shares out
+        |B| dL/dz."""
+        h = self._to_server(z).requires_grad_()
+        self._clear.zero_grad()
+        last = self._to_last_layer(h)
+        last.retain_grad()
+        (PiecewiseNet.loss(self._clear[-1](last), self._y[rows]) * len(rows)).backward()
+        self.transcript.send(NAMES[0], SERVER, "dL/dh_L", last.grad)
+        self._pair.next_round()
+        with torch.no_grad():
+            for p in self._clear.parameters():
+                p -= lr / len(rows) * p.grad
+        delta = share(encode(h.grad), stream=self._deltas)
+        for name, part in zip(NAMES, delta):
+            self.transcript.send(SERVER, name, "share of dL/dz", part)
+        self._pair.next_round()
+        return delta
+
+    def _to_server(self, z: Shares) -> torch.Tensor:
+        for name, part in zip(NAMES, z):
+            self.transcript.send(name, SERVER, "share of z", part)
+        self._pair.next_round()
+        return decode(z[0] + z[1])
+
+    def _to_last_layer(self, h: torch.Tensor) -> torch.Tensor:
+        """What the server computes from z_(i-1), and sends to A."""
+        last = self._clear[:-1](h)
+        self.transcript.send(SERVER, NAMES[0], "h_L", last.detach())
+        self._pair.next_round()
+        return last
 
     def _forward(
         self, x: Opened, thetas: list[Opened], dealt: StepMasks
@@ -252,7 +309,7 @@ class SecureML:
             v, d = dealer.mask(tuple(theta[0].shape)), dealer.mask(out) if backward else None
             activation = (
                 deal_activation(dealer, math.prod(out), kind, backward=backward and i < last)
-                if backward or i < last
+                if i < last or (backward and self._clear is None)
                 else None
             )
             dealt.append(
