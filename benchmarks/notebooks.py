@@ -19,12 +19,13 @@ AT_MOST = {
     "01b_dpstgd_training": 60,
     "02a_backtracking_attack": 30,
     "02b_backtracking_defence": 70,
-    "03_spnn": 200,
+    "03a_spnn_sharing": 30,
     "04_spnn_attacks": 200,
     "05_spnn_network": 200,
     "06_collaboration": 250,
     "kanodia2020": 130,
     "wang2018": 150,
+    "zhou2021_method": 150,
 }
 AT_MOST_SOLUTION = {"05_spnn_network": 60}
 OTHER_SOLUTIONS = 30

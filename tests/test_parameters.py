@@ -91,7 +91,7 @@ def test_what_the_sentence_says_is_accepted_is_accepted(settings_cell, name, par
 
 
 def test_a_whole_number_will_do_for_a_number(settings_cell):
-    settings_cell("03_spnn", LR=3)
+    settings_cell("zhou2021_method", LR=3)
 
 
 @pytest.mark.parametrize(
@@ -125,12 +125,12 @@ def test_a_whole_number_will_do_for_a_number(settings_cell):
             "NOISE_MULTIPLIER must be a number from 0.5 to 10, got 0",
         ),
         (
-            "03_spnn",
+            "03a_spnn_sharing",
             "PROTOCOL",
             "foo",
             "PROTOCOL must be 'plain' or 'ss' or 'he' or 'masked', got 'foo'",
         ),
-        ("03_spnn", "LR", -5.0, "LR must be a number from 0.01 to 50, got -5.0"),
+        ("zhou2021_method", "LR", -5.0, "LR must be a number from 0.01 to 50, got -5.0"),
         (
             "05_spnn_network",
             "N_ROWS",
