@@ -20,11 +20,13 @@ AT_MOST = {
     "02a_backtracking_attack": 30,
     "02b_backtracking_defence": 70,
     "03a_spnn_sharing": 30,
-    "04_spnn_attacks": 200,
+    "03b_spnn_attacks": 100,
     "05_spnn_network": 200,
     "06_collaboration": 250,
     "kanodia2020": 130,
     "wang2018": 150,
+    "zhou2021_attacks": 200,
+    "zhou2021_dial": 150,
     "zhou2021_method": 150,
 }
 AT_MOST_SOLUTION = {"05_spnn_network": 60}
