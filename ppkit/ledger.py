@@ -368,10 +368,10 @@ def best(old: list[dict], new: list[dict]) -> list[dict]:
     over not tried, paper profile over quick, new over old; of these, the verdict of `decided`.
 
     What is no result (picture, cause, measure, kind) is taken from the claims' files as they are
-    now.
+    now; a row that they no longer have is left out.
     """
     about, before, kept = _every_claim(), {row["id"]: row for row in old}, []
-    for row in new:
+    for row in (row for row in new if row["id"] in about):
         claim, both = about[row["id"]], (*results(before.get(row["id"], {})), *results(row))
         found = {one["standing"]: one for one in sorted(both, key=_order) if one["data"]}
         kept.append(row | _about(claim) | (decided(claim, list(found.values())) if found else {}))
