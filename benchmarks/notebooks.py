@@ -20,12 +20,12 @@ AT_MOST = {
     "02a_backtracking_attack": 30,
     "02b_backtracking_defence": 70,
     "03_spnn": 200,
-    "03b_spnn_attacks": 100,
+    "03b_spnn_attacks": 60,
     "05_spnn_network": 200,
     "06_collaboration": 250,
     "kanodia2020": 130,
     "wang2018": 150,
-    "zhou2021_attacks": 200,
+    "zhou2021_attacks": 180,
 }
 AT_MOST_SOLUTION = {"05_spnn_network": 60}
 OTHER_SOLUTIONS = 30
