@@ -20,7 +20,7 @@ from ppkit.lifeline import VanishingFolder
 pytestmark = pytest.mark.processes
 
 MAKE = """
-import subprocess, sys, time
+import os, subprocess, sys, time
 from pathlib import Path
 from ppkit.lifeline import VanishingFolder
 folder = VanishingFolder("ppkit-test-")
@@ -38,10 +38,10 @@ subprocess.Popen([sys.executable, "-c", """
 import itertools, os, signal, sys
 from pathlib import Path
 from ppkit.lifeline import die_with_parent
-die_with_parent()
+die_with_parent(int(sys.argv[2]))                               # which may have ended before
 for number in itertools.count():                                # it writes until the last moment
     Path(sys.argv[1], "deep", str(number % 50)).write_text("row")
-""", folder.name])
+""", folder.name, str(os.getpid())])
 '''
 
 
