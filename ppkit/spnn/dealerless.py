@@ -24,7 +24,7 @@ from gmpy2 import mpz
 from . import ring
 from .encrypted import key_in, key_out
 from .messages import Malformed, Receive, Send, tensor_from
-from .paillier_keys import SECURE_BITS, PrivateKey, PublicKey, generate_keys
+from .paillier_keys import SECURE_BITS, PrivateKey, PublicKey, generate_keys, powers
 from .published import Published, PublishedHolder, PublishedServer
 from .randomness import Stream
 
@@ -119,7 +119,7 @@ def answer(
     sums, digits = [mpz(c) for c in masks], U.contiguous().numpy().view(np.uint8).reshape(n, -1, 8)
     for number, base in enumerate(offered):
         k, block = divmod(number, blocks)
-        table = _powers(mpz(base), square)
+        table = powers(base, square, 8)
         for i, exponent in enumerate(digits[:, k].tolist()):
             c = sums[i * blocks + block]
             for row, digit in zip(table, exponent):
@@ -235,18 +235,6 @@ class Dealerless(Published):
 
     def _truncation_error(self):
         return 2.0**-16
-
-
-def _powers(base: mpz, square: mpz) -> list[list[mpz]]:
-    """table[i][b] = base^(b 256^i) mod square, for exponents of 8 bytes, lowest first."""
-    table = []
-    for _ in range(8):
-        row = [mpz(1)]
-        for _ in range(255):
-            row.append(row[-1] * base % square)
-        table.append(row)
-        base = row[-1] * base % square
-    return table
 
 
 def _words(rows: list[list[int]]) -> torch.Tensor:

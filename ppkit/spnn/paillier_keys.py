@@ -217,13 +217,19 @@ def _prime(bits: int) -> int:
 
 @lru_cache(maxsize=4)  # 17 MB and 0.2 s per 2,048-bit key
 def _powers(public: PublicKey) -> list[list[mpz]]:
-    """table[i][d] = h_n^(d 256^i) mod n^2: one row for every byte of an exponent, lowest first, one
-    entry for its value."""
-    square, base, table = mpz(public.n) ** 2, mpz(public.h_n), []
-    for _ in range(public.exponent_bytes):
+    """Of h_n, for exponents of `exponent_bytes`."""
+    return powers(public.h_n, mpz(public.n) ** 2, public.exponent_bytes)
+
+
+def powers(base: int, modulus: mpz, n_bytes: int) -> list[list[mpz]]:
+    """table[i][d] = base^(d 256^i) mod modulus: one row for every byte of an exponent, lowest
+    first, one entry for its value.
+    """
+    base, table = mpz(base), []
+    for _ in range(n_bytes):
         row = [mpz(1)]
         for _ in range(255):
-            row.append(row[-1] * base % square)
+            row.append(row[-1] * base % modulus)
         table.append(row)
-        base = row[-1] * base % square
+        base = row[-1] * base % modulus
     return table
