@@ -144,6 +144,13 @@ def test_clipping_scales_long_rows_down_and_leaves_short_ones(constant):
             lambda: checked((Owner("a", np.ones((2, 3)), np.ones(2)),), bounds=Bounds(2.9, 1.0)),
             "owner a: records are not clipped: an l1 norm of 3 is above record_l1 = 2.9",
         ),
+        (lambda: Bounds(1.0, 2.0, record_l2=0.0), "record_l2 must be a finite number > 0, got 0.0"),
+        (
+            lambda: checked(
+                (Owner("a", np.ones((2, 4)), np.ones(2)),), bounds=Bounds(4.0, 1.0, record_l2=1.9)
+            ),
+            "owner a: records are not clipped: an l2 norm of 2 is above record_l2 = 1.9",
+        ),
         (
             lambda: checked(
                 (Owner("a", np.ones((2, 3)), np.array([0.5, -2])),), bounds=Bounds(3.0, 1.0)

@@ -455,3 +455,22 @@ def call(**changes):
 def test_refusals_name_the_value(refused, message):
     with pytest.raises(ValueError, match=message):
         refused()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_gaussian_noise_hides_the_l2_length_and_laplace_noise_the_l1_length(loss):
+    """The gradient of one record, the longest of 2,000 models of the box, keeps to both bounds."""
+    owners = problem(loss)
+    longest = max(float(np.linalg.norm(owner.X, axis=1).max()) for owner in owners)
+    both = Bounds(4.0, 0.4, record_l2=longest)
+    for mechanism, delta, shorter in (("laplace", None, 1.0), ("gaussian", 1e-5, longest / 4.0)):
+        how = dict(mechanism=mechanism, delta=delta)
+        scales = [trained(owners, loss, [1.0] * 3, bounds=b, **how).scales for b in (BOUNDS, both)]
+        np.testing.assert_allclose(scales[1], shorter * scales[0], rtol=1e-12)
+    rng = np.random.default_rng(1)
+    for theta in rng.uniform(-0.4, 0.4, (2_000, 5)):
+        x, y = owners[0].X, owners[0].y
+        residual = x @ theta - y if not loss.signs else None
+        slope = 2 * np.abs(residual) if not loss.signs else loss.record_weights(owners[0])
+        gradient = slope * np.linalg.norm(x, axis=1)
+        assert gradient.max() <= loss.gradient_bound(both, "gaussian") * (1 + 1e-12)

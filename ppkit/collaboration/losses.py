@@ -60,20 +60,23 @@ class Loss:
         values = queries(self, owners).values(columns).reshape(thetas.shape[:-1])
         return values if values.ndim else float(values)
 
-    def gradient_bound(self, bounds: Bounds) -> float:
-        """Xi: the largest l1 norm of the gradient of one record's g2, for any record and model
-        within the bounds.
+    def gradient_bound(self, bounds: Bounds, mechanism: str = "laplace") -> float:
+        """Xi: the largest norm of the gradient of one record's g2, for any record and model within
+        the bounds.
 
-        hinge, logistic: max(1, positive_weight) record_l1;
-        squared: 2 (theta_max record_l1 + label) record_l1
+        hinge, logistic: max(1, positive_weight) r;  squared: 2 (theta_max record_l1 + label) r
+        mechanism: "laplace", the l1 norm, r = record_l1; "gaussian", the l2 norm, r = record_l2,
+        or record_l1 where there is no such bound.
         Source: wu2020, Assumption 3, from public bounds alone.
 
         >>> hinge().gradient_bound(Bounds(record_l1=10.0, theta_max=2.0))
         10.0
         """
+        l2 = bounds.record_l2 if mechanism == "gaussian" else None
+        longest = bounds.record_l1 if l2 is None else l2
         if self.signs:
-            return max(1.0, self.positive_weight) * bounds.record_l1
-        return 2.0 * (bounds.theta_max * bounds.record_l1 + bounds.label) * bounds.record_l1
+            return max(1.0, self.positive_weight) * longest
+        return 2.0 * (bounds.theta_max * bounds.record_l1 + bounds.label) * longest
 
     def curvature(self, owners: Sequence[Owner]) -> tuple[float, float]:
         """(L, lambda) of wu2020, Theorem 2: f is L-strongly convex with a lambda-Lipschitz

@@ -85,14 +85,17 @@ class Owner:
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """What everybody knows before any record is seen: |x|_1 <= record_l1, |theta|_inf <= theta_max,
-    |y| <= label.
+    |y| <= label, and |x|_2 <= record_l2 if there is such a bound.
 
     record_l1, theta_max, label: finite, > 0.  A maximum taken from the data would not be public.
+    record_l2: finite, > 0, for Gaussian noise, which then hides gradients of that l2 length; None
+    takes record_l1, which bounds the l2 length too.
     """
 
     record_l1: float
     theta_max: float
     label: float = 1.0
+    record_l2: float | None = None
 
     def __post_init__(self):
         must_be(
@@ -100,6 +103,7 @@ class Bounds:
             record_l1=self.record_l1,
             theta_max=self.theta_max,
             label=self.label,
+            record_l2=self.record_l1 if self.record_l2 is None else self.record_l2,
         )
 
 
@@ -224,6 +228,13 @@ def checked(
                 f"an l1 norm of {owner.largest_l1:.6g} is above "
                 f"record_l1 = {bounds.record_l1:.6g} (see clip_records)"
             )
+        if bounds.record_l2 is not None:
+            longest = float(np.linalg.norm(owner.X, axis=1).max())
+            if longest > bounds.record_l2 * (1 + _ROUNDING):
+                raise ValueError(
+                    f"owner {owner.name}: records are not clipped: an l2 norm of {longest:.6g} "
+                    f"is above record_l2 = {bounds.record_l2:.6g}"
+                )
         if not signs and owner.largest_label > bounds.label * (1 + _ROUNDING):
             raise ValueError(
                 f"owner {owner.name}: a label of size {owner.largest_label:.6g} is above "

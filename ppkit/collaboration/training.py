@@ -136,7 +136,8 @@ def train(
     answers = answering(learning.answers, len(owners), horizon)
     theta = start_within(learning.start, owners[0].X.shape[1], bounds.theta_max)
     sizes = np.array([owner.n_records for owner in owners], dtype=np.float64)
-    scales = privacy.scales(loss.gradient_bound(bounds), sizes, answers.sum(axis=0))
+    longest = loss.gradient_bound(bounds, privacy.mechanism)
+    scales = privacy.scales(longest, sizes, answers.sum(axis=0))
     n_settings, p = len(scales), len(theta)
     asked = queries(loss, owners, together=n_runs, dtype=dtype)
     noises = [_noise(child, privacy.mechanism, (p, n_runs)) for child in rng.spawn(n_settings)]
