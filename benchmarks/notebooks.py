@@ -25,6 +25,7 @@ AT_MOST = {
     "06_collaboration": 250,
     "kanodia2020": 130,
     "wang2018": 150,
+    "wu2020": 120,
     "zhou2021_attacks": 180,
     "zhou2021_dial": 150,
     "zhou2021_method": 150,

@@ -1,0 +1,42 @@
+"""The choices that a paper leaves open: each is a parameter of the paper's record, the main setting
+first, and the rows that it may move are there."""
+
+import ast
+import tomllib
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from ppkit import ledger
+
+ROOT = Path(__file__).parents[1]
+
+FILES = sorted((ROOT / "ppkit/claims").glob("*.choices.toml"))
+
+
+def parameters(paper: str) -> dict:
+    book = nbformat.read(ROOT / f"notebooks/records/{paper}.ipynb", as_version=4)
+    cell = next(c for c in book.cells if "parameters" in c.metadata.get("tags", ()))
+    return {
+        line.targets[0].id: ast.literal_eval(line.value) for line in ast.parse(cell.source).body
+    }
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_choice_is_a_parameter_of_the_record_with_its_main_setting_first(path):
+    paper, choices = path.stem.removesuffix(".choices"), tomllib.loads(path.read_text())
+    defaults = parameters(paper)
+    ids = [id.removeprefix(f"{paper}.") for id in ledger.claims(paper)]
+    assert 1 <= len(choices) <= 6
+    for name, choice in choices.items():
+        settings = choice["settings"]
+        assert set(choice) == {"parameter", "settings", "why", "rows"}, name
+        assert 3 <= len(settings) <= 5 and len(set(settings)) == len(settings), name
+        assert defaults[choice["parameter"]] == settings[0], name
+        for beginning in choice["rows"]:
+            assert any(id.startswith(beginning) for id in ids), (name, beginning)
+
+
+def test_wu2020_has_its_choices():
+    assert "wu2020.choices" in [path.stem for path in FILES]
