@@ -2,7 +2,14 @@ import numpy as np
 import pytest
 import torch
 
-from ppkit.attacks.features import ROUNDED_16, inner_products, r_squared, reconstruct, whitened
+from ppkit.attacks.features import (
+    ROUNDED_16,
+    categories,
+    inner_products,
+    r_squared,
+    reconstruct,
+    whitened,
+)
 from ppkit.attacks.linking import follow, reconstruct_moved
 
 
@@ -240,6 +247,34 @@ def test_uncorrelated_features_need_no_step_at_all():
     views = [X @ np.random.default_rng(t).normal(size=(6, 3)) for t in range(2)]
     assert worst_product(X, whitened(views, n_features=6)) < 1e-9
     assert whitened(views[:1], n_features=6).X is None
+
+
+def one_hot(n=600, k=60, numbers=5, seed=0):
+    """Records of k categories and a few numbers, standardised, and who belongs to whom."""
+    rng = np.random.default_rng(seed)
+    of = rng.integers(k, size=n)
+    X = np.hstack([np.eye(k)[of], rng.normal(size=(n, numbers))])
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    return X, {tuple(np.flatnonzero(of == c)) for c in range(k) if (of == c).sum() > 1}
+
+
+@pytest.mark.parametrize("noise", [0.0, ROUNDED_16])
+def test_one_wide_look_groups_the_records_by_category(noise):
+    X, truth = one_hot()
+    theta = np.random.default_rng(1).normal(size=(65, 80)) / 8
+    view = X @ theta + np.random.default_rng(2).normal(size=(600, 80)) * noise
+    found = {tuple(group) for group in categories([view], noise=noise)}
+    assert len(found & truth) >= 0.95 * len(truth) and len(found - truth) <= 2
+
+
+def test_a_narrow_look_and_numbers_have_no_categories():
+    X, truth = one_hot(numbers=40)
+    theta = np.random.default_rng(1).normal(size=(100, 8))
+    assert not {tuple(group) for group in categories([X @ theta])} & truth
+    numbers = np.random.default_rng(3).normal(size=(600, 20))
+    assert all(len(group) == 2 for group in categories([numbers]))  # two near each other
+    with pytest.raises(ValueError, match="most must be a whole number >= 2, got 1"):
+        categories([numbers], most=1)
 
 
 # ---- reshuffled
