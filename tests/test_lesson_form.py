@@ -101,4 +101,4 @@ def test_no_line_of_code_is_longer_than_the_page(path):
 
 def test_what_is_still_to_be_split_is_known():
     whole = {path.stem for path in FOLDER.glob("*.ipynb")} - set(LESSONS) - {"00_start_here"}
-    assert whole == {"05_spnn_network", "06_collaboration"}
+    assert whole == {"05_spnn_network"}

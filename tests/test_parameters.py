@@ -83,6 +83,8 @@ def test_what_the_sentence_says_is_accepted_is_accepted(settings_cell, name, par
             settings_cell(name, **{parameter: kind(value)})
         for value in {kind(least - step), kind(most + step)} - ({0} if " 0 or " in said else set()):
             assert refused(settings_cell, name, parameter, value) == said
+    elif example := re.search(r"such as '(.+?)'", said):
+        settings_cell(name, **{parameter: example[1]})
     else:
         words = re.findall(r"'(\w*)'|(False|True)", said)
         assert len(words) >= 2
@@ -138,10 +140,18 @@ def test_a_whole_number_will_do_for_a_number(settings_cell):
             "N_ROWS must be 0 or a whole number from 2,500 to 20,000, got 1",
         ),
         (
-            "06_collaboration",
+            "04a_collaboration_forecast",
             "SOURCE",
             "fake",
             "SOURCE must be 'auto' or 'real' or 'standin', got 'fake'",
+        ),
+        (
+            "04b_collaboration_scenarios",
+            "OWNERS",
+            "30000 at 10, 5 at 1",
+            "OWNERS must be records and budgets of 2 to 20 owners, such as "
+            "'30000 at 10, 1000 at 0.1', with 100 to 10,000,000 records and budgets from 0.01 "
+            "to 100, got '30000 at 10, 5 at 1'",
         ),
     ],
 )
@@ -152,10 +162,7 @@ def test_values_that_were_found_late_before(settings_cell, name, parameter, valu
 
 
 def test_the_settings_take_what_is_given_and_leave_the_rest(settings_cell):
-    default, given = (
-        settings_cell("06_collaboration"),
-        settings_cell("06_collaboration", N_RUNS=7, HORIZON=9),
-    )
+    default, given = (settings_cell("wu2020"), settings_cell("wu2020", N_RUNS=7, HORIZON=9))
     assert vars(given) == vars(default) | dict(n_runs=7, n_grid=7, n_few=7, horizon=9)
 
 

@@ -27,7 +27,7 @@ def notebooks(*, solutions: bool = False) -> dict[str, Path]:
 
 
 def select(wanted: list[str], *, solutions: bool = False) -> dict[str, Path]:
-    """The notebooks asked for, all of them if none is; "06_collaboration", "06_collaboration.ipynb"
+    """The notebooks asked for, all of them if none is; "03b_spnn_attacks", "03b_spnn_attacks.ipynb"
     and its path all name one, and so does the path of a notebook outside the project.
 
     Refused if one does not exist, with the list of those that do.
