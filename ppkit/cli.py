@@ -71,6 +71,9 @@ def reproduce(
     points: Annotated[
         Path | None, typer.Option(metavar="FILE.csv", help="a point a line, parameters above")
     ] = None,
+    settings: Annotated[
+        bool, typer.Option("--settings", help="at every setting of the record's choices file")
+    ] = False,
     limit: Annotated[float | None, typer.Option(help="seconds that a point may take")] = None,
     scheduler: Scheduler = None,
     tls_ca_file: TlsFile = None,
@@ -84,19 +87,23 @@ def reproduce(
     ] = None,
 ) -> None:
     """Run notebooks headless into runs/<time>-<profile>/, with an index.html to open first; with
-    --grid or --points one notebook, once a point."""
+    --grid, --points or --settings one notebook, once a point."""
+    from ppkit import firmness
     from ppkit.runner import batch, run
     from ppkit.runner import points as chosen
 
     given = [tuple(pair.split("=", 1)) for pair in p or []]
     asked = dict(profile=profile, source=data, at_once=jobs, fresh=fresh, runs=runs)
-    if grid or points:
-        every = [dict(given) | point for point in chosen.of(grid or [], points)]
+    if grid or points or settings:
+        if settings and (grid or points or len(notebooks or []) != 1):
+            raise Refused("--settings takes one record, such as wu2020, without --grid or --points")
+        asked_for = firmness.points(notebooks[0]) if settings else chosen.of(grid or [], points)
+        every = [dict(given) | point for point in asked_for]
         files = (tls_ca_file, tls_client_cert, tls_client_key)
         asked |= dict(limit=limit, client=_connected(scheduler, *files) if scheduler else None)
         raise typer.Exit(batch.reproduce(notebooks or [], every, **asked))
     if scheduler or limit:
-        raise Refused("--scheduler and --limit are for a batch: give --grid or --points")
+        raise Refused("--scheduler and --limit are for a batch: give --grid, --points, --settings")
     raise typer.Exit(run.reproduce(notebooks or [], given=given, **asked))
 
 

@@ -34,7 +34,7 @@ OF_COMPANIES = LEARNERS | {
         LogisticRegression(C=0.01, max_iter=2_000),
     )
 }
-CLIP, TRIMMED = 40.0, 0.001  # wu2020's records, psi.order_of_models; share of either end of a column
+CLIP, TRIMMED = 40.0, 0.001  # wu2020's psi.order_of_models; share of either end of a column
 RANKS = {"average precision": "average_precision", "AUC": "auc"}
 LEVELS, V = (0.5, 0.9, 0.99), creditcard.FEATURES[1:-1]
 # what stands before a measure, how rows are held back, the variant
@@ -233,7 +233,8 @@ def companies(train: Dataset) -> Callable:
 
 def loans(train: Dataset) -> Callable:
     """lending: R² of the rate with and without what is set with the price, and psi of the mean
-    rate: how far its cost is above that of the best model of ten components, as in wu2020's record."""
+    rate: how far its cost is above that of the best model of ten components, as for
+    wu2020."""
     columns = (("", lending.FEATURES), (" before the price is set", lending.BEFORE_THE_PRICE))
     places = {about: [lending.FEATURES.index(name) for name in names] for about, names in columns}
     models = {

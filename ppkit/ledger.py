@@ -104,6 +104,7 @@ class Row(Statement):
     verdict: what `decided` says of all its data.  alone: what the rule says of `data` alone.
     possible: the verdicts in its interval, none where that is not known.  standing: of the data.
     also: what was found on other data, the same fields but for the statement, rule and verdict.
+    firmness: in how many settings the verdict was the same (`firmness.measured`); None in a run.
     """
 
     value: float | None = None
@@ -118,6 +119,7 @@ class Row(Statement):
     notebook: str | None = None
     note: str = ""
     also: list = field(default_factory=list)
+    firmness: dict | None = None
 
     def __repr__(self) -> str:
         row = asdict(self)
@@ -318,9 +320,10 @@ class Ledger:
                 "the paper": row["printed"] or row["says"],
                 f"you, here ({self.profile}, {row['data']})": _in_short(row),
                 "the record": f"{_in_short(kept)} ({kept['profile']}, {kept['data']})",
-                "firmness": kept.get("firmness") or "not measured",
+                "firmness": firm(kept),
             }
-            if rules.plain(row["verdict"]) != rules.plain(kept["verdict"]):
+            theirs = {rules.plain(kept[verdict]) for verdict in ("verdict", "alone")}
+            if rules.plain(row["verdict"]) not in theirs:
                 rows[id]["why it differs"] = (differs or {}).get(id, TURNED)
         return pd.DataFrame.from_dict(rows, orient="index").fillna("").rename_axis("row")
 
@@ -425,7 +428,7 @@ def _order(one: dict) -> tuple[bool, ...]:
 
 def results(row: dict) -> list[dict]:
     """What was found on each source of data, apart from what is the same for all."""
-    same = {*(one.name for one in fields(Statement)), "rule", "verdict", "also"}
+    same = {*(one.name for one in fields(Statement)), "rule", "verdict", "also", "firmness"}
     return [{key: row[key] for key in row if key not in same}, *row["also"]] if row else []
 
 
@@ -445,7 +448,8 @@ def beside(row: dict) -> list[str]:
 
 
 def mark(finding: Finding, rows) -> str:
-    """The mark of a finding; one of its rows that depends on the data takes it away.
+    """The mark of a finding; one of its rows that depends on the data or on what the paper leaves
+    open takes it away.
 
     rows: any rows, as dicts.
     """
@@ -462,6 +466,26 @@ def reason(row: dict) -> str:
     alone = row["verdict"] != row["alone"] and f"on this data: {row['alone']}"
     amended = row["amended"] and f"amended {row['amended']}"
     return "; ".join(filter(None, (alone, row["note"], amended)))
+
+
+def firm(row: dict) -> str:
+    """In how many settings of what the paper leaves open a row's verdict was the same, and where
+    it turns, as text.
+
+    >>> turn = {"choice": "first_step", "at": "2.0", "verdict": "not reproduced"}
+    >>> firm({"firmness": {"tried": 9, "same": 7, "turns": [turn], "together": 1}})
+    'same in 7 of 9 settings tried; turns at first step 2.0 (not reproduced), 1 joint'
+    """
+    one = row.get("firmness")
+    if not one:
+        return "not measured"
+    turns = [
+        f"{turn['choice'].replace('_', ' ')} {turn['at']} ({turn['verdict']})"
+        for turn in one["turns"]
+    ]
+    turns += [f"{one['together']} joint"] if one["together"] else []
+    said = f"same in {one['same']} of {one['tried']} settings tried"
+    return f"{said}; turns at {', '.join(turns)}" if turns else said
 
 
 def ours(row: dict) -> str:

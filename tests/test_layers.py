@@ -21,6 +21,7 @@ FLOORS = {
         "runner": 4,
         "show": 4,
         "ledger": 4,
+        "firmness": 4,
         "rules": 4,
         "measured": 4,
         "dpstgd": 3,

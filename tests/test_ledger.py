@@ -212,7 +212,7 @@ def test_a_row_keeps_paper_number_ours_and_verdict(book, tmp_path, monkeypatch):
     ]
     keys = (
         "id kind paper where says cause measure printed figure choices amended "
-        "value spread rule verdict alone possible data standing profile notebook note also"
+        "value spread rule verdict alone possible data standing profile notebook note also firmness"
     ).split()
     assert list(written[0]) == keys
 

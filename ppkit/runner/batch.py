@@ -23,7 +23,7 @@ from ppkit.runner import (
 )
 from ppkit.runner.worker import DONE, RUNNING, Children
 
-RESULTS = ("value", "spread", "verdict", "data")
+RESULTS = ("value", "spread", "verdict", "alone", "data")
 
 
 class BatchFolder(run_folder.RunFolder):
@@ -152,7 +152,8 @@ def _varied(points: list[dict[str, str]]) -> list[str]:
 
 def table(folder: BatchFolder) -> pd.DataFrame:
     """One row a point and claim: point, status, its varied parameters, seconds, peak memory (MB),
-    then claim, value, spread, verdict and data; a point without a verdict has one row."""
+    then claim, value, spread, verdict, the verdict on that data alone, and data; a point without
+    a verdict has one row."""
     rows = []
     for point, about in folder.notebooks.items():
         place = folder.path / "points" / point / "claims.json"

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import jinja2
 
-from ppkit import ledger, rules
+from ppkit import firmness, ledger, rules
 from ppkit.runner import run_folder, tables
 from ppkit.runner.worker import DONE
 from ppkit.writing import write_whole
@@ -89,6 +89,7 @@ def _papers(claims: list[dict]) -> list[dict]:
                 "ours": ledger.ours(row),
                 "why": ledger.reason(row),
                 "beside": ledger.beside(row),
+                "firm": ledger.firm(row) if row["firmness"] else "",
                 "short": row["id"].split(".", 1)[1],
             }
             for row in claims
@@ -102,6 +103,7 @@ def _papers(claims: list[dict]) -> list[dict]:
                     "title": title,
                     "rows": here,
                     "elsewhere": len(rows) - len(here),
+                    "softest": firmness.softest(rows),
                     "counts": [
                         {
                             "name": name,

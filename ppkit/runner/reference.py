@@ -4,8 +4,10 @@ figures/measured/."""
 import shutil
 from pathlib import Path
 
-from ppkit import ledger, project, rules
-from ppkit.runner import Refused, catalogue, run_folder, tables
+import pandas as pd
+
+from ppkit import firmness, ledger, project, rules
+from ppkit.runner import Refused, catalogue, curves, run_folder, tables
 
 LARGEST_PICTURE = 200_000  # bytes
 
@@ -14,7 +16,8 @@ def keep(names: list[str]) -> tuple[Path, int]:
     """Merge finished runs into figures/claims.json, later ones over earlier, copy their pictures
     (PNG) and what they measured (`ppkit.measured`), renew the README.
 
-    names: runs, as `run_folder.open_run` takes them.
+    names: runs, as `run_folder.open_run` takes them; also batches that `--settings` ran, which
+    give the rows their firmness.
     Returns the file and how many of its claims are decided.
     Refused, and nothing written, if a run is unfinished, had failures or changed parameters, or a
     picture is above 200 kB.
@@ -29,7 +32,9 @@ def keep(names: list[str]) -> tuple[Path, int]:
                 "only a run whose notebooks all went through can be a reference"
             )
         notebooks = run.record["notebooks"].values()
-        if changed := sorted({name for about in notebooks for name in about.get("changed", ())}):
+        if "batch" in run.record:
+            _refuse_other_points(run)
+        elif changed := sorted({name for about in notebooks for name in about.get("changed", ())}):
             raise Refused(
                 f"run {run.record['id']} changed {', '.join(changed)}: "
                 "only a run with the notebooks' own parameters can be a reference"
@@ -44,7 +49,9 @@ def keep(names: list[str]) -> tuple[Path, int]:
     folder.mkdir(exist_ok=True)
     target = folder / "claims.json"
     kept = run_folder.read_json(target) if target.exists() else {"pictures": {}, "claims": []}
-    for run in runs:
+    for run in (run for run in runs if "batch" in run.record):
+        _settings(run, folder)
+    for run in (run for run in runs if "batch" not in run.record):
         new = run_folder.read_json(run.path / "claims.json")
         _measured(run, new["run"], folder)
         rows = [
@@ -56,10 +63,34 @@ def keep(names: list[str]) -> tuple[Path, int]:
             "pictures": _pictures(run, kept["pictures"], folder),
             "claims": ledger.best(kept["claims"], rows),
         }
+    kept["claims"] = firmness.settled(kept["claims"])
+    if (folder / "settings").exists():
+        curves.draw_all(kept["claims"], folder / "settings")
     run_folder.write_json(target, kept)
     if (project.root() / "README.md").exists():
         tables.renew(project.root())
     return target, sum(rules.plain(row["verdict"]) != rules.NOT_TRIED for row in kept["claims"])
+
+
+def _refuse_other_points(batch) -> None:
+    """A batch can be a reference at the settings of its record's choices file only."""
+    record = batch.record["batch"]
+    given = [about["parameters"] for about in batch.record["notebooks"].values()]
+    wanted = firmness.points(record)
+    if [{name: str(at[name]) for name in wanted[0]} for at in given] != wanted:
+        raise Refused(
+            f"batch {batch.record['id']} is not at the settings of {record}'s choices: only what "
+            f"`ppkit reproduce {record} --settings` ran can be a reference"
+        )
+
+
+def _settings(batch, folder: Path) -> None:
+    """Keep what a batch found at each setting, in figures/settings/<record>.<data>.csv."""
+    record, data = batch.record["batch"], batch.record["data"]
+    rows = firmness.moved(record, pd.read_parquet(batch.path / "table.parquet"))
+    (folder / "settings").mkdir(exist_ok=True)
+    file = folder / "settings" / f"{record}.{data}.csv"
+    rows.to_csv(file, index=False, float_format="%.4g", lineterminator="\n")
 
 
 def _measured(run, about: dict, folder: Path) -> None:

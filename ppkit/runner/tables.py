@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ppkit import ledger, project, rules
+from ppkit import firmness, ledger, project, rules
 from ppkit.runner import Refused, run_folder
 from ppkit.writing import write_whole
 
@@ -46,7 +46,7 @@ def show(run: str | None, beginning: str = "", since: str | None = None) -> None
     else:
         rows = beside_reference(rows)
     table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("row", "paper", "ours", "verdict", "why", "data"):
+    for heading in ("row", "paper", "ours", "verdict", "firmness", "why", "data"):
         table.add_column(heading, no_wrap=heading in ("row", "ours"))
     for row in rows:
         style = STYLES[rules.plain(row["verdict"])]
@@ -55,6 +55,7 @@ def show(run: str | None, beginning: str = "", since: str | None = None) -> None
             row["printed"] or "",
             ledger.ours(row),
             Text(f"{ledger.symbol(row['verdict'])} {row['verdict']}", style=style),
+            ledger.firm(row),
             ledger.reason(row),
             "\n".join((row["data"] or "", *ledger.beside(row))),
         )
@@ -70,9 +71,11 @@ def show(run: str | None, beginning: str = "", since: str | None = None) -> None
 
 
 def beside_reference(rows: list[dict]) -> list[dict]:
-    """Rows of a run, and beside what it decided what the reference found on other data."""
+    """Rows of a run, and beside what it decided what the reference found on other data, and how
+    firm it found the verdict."""
     kept = _rows(None) if (project.root() / REFERENCE).exists() else []
     found = {row["id"]: ledger.results(row) for row in kept}
+    firm = {row["id"]: row.get("firmness") for row in kept}
     return [
         row
         | {
@@ -80,7 +83,8 @@ def beside_reference(rows: list[dict]) -> list[dict]:
                 one
                 for one in found.get(row["id"], ())
                 if None not in (row["data"], one["data"]) and one["standing"] != row["standing"]
-            ]
+            ],
+            "firmness": firm.get(row["id"]),
         }
         for row in rows
     ]
@@ -144,13 +148,18 @@ def scoreboard(rows: list[dict]) -> str:
     twice = {id: both for id, both in other.items() if both[1] != {rules.NOT_TRIED}}
     differ = [f"`{id}`" for id, (mine, theirs) in twice.items() if theirs != {mine}]
     names = f" ({', '.join(differ)})" if differ else ""
-    turned = sum(rules.plain(row["verdict"]) == rules.DEPENDS for row in rows)
+    turned = sum(row["verdict"] == ledger.OTHER_DATA for row in rows)
+    chosen = sum(rules.plain(row["verdict"]) == rules.DEPENDS for row in rows) - turned
+    tried = [row["firmness"] for row in rows if row["kind"] == "claim" and row.get("firmness")]
+    alike = sum(one["tried"] == one["same"] for one in tried)
     return (
         f"{_markdown(('paper', *heads), (map(str, line) for line in counts.itertuples()))}\n\n"
         f"Claims decided a second time, on other data: {len(twice)}; alike: "
         f"{len(twice) - len(differ)}; **depend on the data: {turned}**; not alike, where an "
         f"interval or a choice leaves room: {len(differ) - turned}{names}. "
-        f"{len(other) - len(twice)} more need more real rows than are at hand."
+        f"{len(other) - len(twice)} more need more real rows than are at hand.\n\n"
+        f"Claims tried at other settings of what the paper leaves open: {len(tried)}; the same in "
+        f"every setting: {alike}; **depend on a choice, and have no credit: {chosen}**."
     )
 
 
@@ -164,7 +173,8 @@ def findings(rows: list[dict]) -> str:
     for paper in dict.fromkeys(one.paper for one in ledger.findings()):
         lines = [
             f"- {ledger.mark(one, rows)} **{one.title}.** {one.text} "
-            f"({ledger.counted([row for row in rows if row['cause'] == one.id])}; "
+            f"({ledger.counted(of := [row for row in rows if row['cause'] == one.id])}; "
+            f"{firmness.told(of)}{_curve(one, of)}"
             f"[{one.lesson}](notebooks/{one.lesson}.ipynb))"
             for one in ledger.findings()
             if one.paper == paper
@@ -173,12 +183,18 @@ def findings(rows: list[dict]) -> str:
     return "\n\n".join(blocks)
 
 
+def _curve(finding, rows: list[dict]) -> str:
+    soft = firmness.softest(rows, most=1)
+    return f"[settings](figures/settings/{finding.id}.png); " if soft else ""
+
+
 def every_row(rows: list[dict]) -> str:
     """Every row of every paper as Markdown tables.
 
     rows: the claims of figures/claims.json.
     """
     heads = "where", "what the paper says, or we ask", "paper", "ours", "what ours is"
+    heads += "verdict", "firmness", "why", "data"
     tables = []
     for paper, title in ledger.titles().items():
         cells = [
@@ -189,15 +205,14 @@ def every_row(rows: list[dict]) -> str:
                 ledger.ours(row),
                 row["measure"] or "",
                 f"{ledger.symbol(row['verdict'])} {row['verdict']}",
+                ledger.firm(row),
                 ledger.reason(row),
                 "; ".join(filter(None, (row["data"], *ledger.beside(row)))),
             )
             for row in rows
             if row["paper"] == paper
         ]
-        tables.append(
-            f"### {paper}: {title}\n\n{_markdown((*heads, 'verdict', 'why', 'data'), cells)}"
-        )
+        tables.append(f"### {paper}: {title}\n\n{_markdown(heads, cells)}")
     return "\n\n".join(tables)
 
 

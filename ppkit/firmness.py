@@ -1,0 +1,196 @@
+"""How firm a verdict is: what a paper leaves open, which settings of it are tried, and in how many
+of them a row's verdict is the same.
+
+A choice is a parameter of a record that the paper's words leave open. `claims/<paper>.choices.toml`
+has its settings, the main one first, why the words allow them, and the rows that they may move; it
+is committed before the settings are run.  `ppkit reproduce RECORD --settings` runs them, and
+`ppkit reference` keeps what came out in figures/settings/ and gives each row its firmness.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pandas as pd
+from scipy.stats import qmc
+
+from ppkit import ledger, project, rules
+
+FOUND = ("value", "alone", "data")
+JOINT = 16  # settings in which all choices are drawn at once
+UNFIT = (rules.NOT_TRIED, rules.UNDECIDED)  # verdicts that say nothing
+CREDIT = (rules.REPRODUCED, rules.DIRECTION, rules.NOT_REPRODUCED, rules.REFUTED)
+STAYS = ("claim_fails_if_attained", "bound")  # one counter-example is enough, wherever it is found
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a paper leaves open.
+
+    parameter: of the record.  settings: 3 to 5, the main one first.  why: the words that allow
+    them.  rows: beginnings of the ids, without the paper's key, of the rows that it may move.
+    """
+
+    name: str
+    record: str
+    parameter: str
+    settings: list
+    why: str
+    rows: list = field(default_factory=list)
+
+    def moves(self, id: str) -> bool:
+        """Whether the row with this id is one of its rows."""
+        return id.partition(".")[2].startswith(tuple(self.rows))
+
+
+def choices(record: str) -> list[Choice]:
+    """The choices of a record; none if no file has any."""
+    every = []
+    for file in sorted(ledger.CLAIMS.iterdir(), key=lambda file: file.name):
+        paper, _, kind = file.name.partition(".")
+        if kind == "choices.toml":
+            for name, table in tomllib.loads(file.read_text("utf-8")).items():
+                every.append(Choice(**({"name": name, "record": paper} | table)))
+    return [choice for choice in every if choice.record == record]
+
+
+def points(record: str) -> list[dict[str, str]]:
+    """Every setting of a record as texts by parameter: the main one, each other setting by itself,
+    and JOINT in which a Latin hypercube sets all choices at once.
+
+    ValueError if the record has no choices.
+    """
+    every = choices(record)
+    if not every:
+        raise ValueError(f"{record} has no choices: no claims/*.choices.toml names it")
+    main = {choice.parameter: choice.settings[0] for choice in every}
+    alone = [main | {one.parameter: value} for one in every for value in one.settings[1:]]
+    drawn = qmc.LatinHypercube(len(every), rng=0).random(JOINT)
+    joint = [
+        {one.parameter: one.settings[int(at * len(one.settings))] for one, at in zip(every, line)}
+        for line in drawn
+    ]
+    texts = [{name: str(value) for name, value in at.items()} for at in (main, *alone, *joint)]
+    return [at for k, at in enumerate(texts) if at not in texts[:k]]
+
+
+def moved(record: str, table: pd.DataFrame) -> pd.DataFrame:
+    """Of a batch at a record's settings, what `of` needs: the parameters as texts, then claim,
+    value, the verdict on that data, and the data, for the rows that a choice may move, or moved.
+
+    table: a line a point and claim, with a column for each parameter.
+    """
+    every = choices(record)
+    names = [one.parameter for one in every]
+    kept = table.dropna(subset=["claim"])[[*names, "claim", *FOUND]]
+    plain = kept["alone"].map(rules.plain)
+    turned = plain[~plain.isin(UNFIT)].groupby(kept["claim"]).nunique() > 1
+    may = kept["claim"].map(lambda id: any(one.moves(id) for one in every) or turned.get(id, False))
+    return kept[may].astype(dict.fromkeys(names, str)).sort_values(["claim"], kind="stable")
+
+
+def measured() -> dict[str, dict]:
+    """The firmness of every row that was tried at several settings, by id, from figures/settings/;
+    of several data the settings are added up.
+
+    tried: settings, but for the main one, that decided the row.  same: of them, those with the
+    main setting's verdict.  turns: the choices, their settings and the verdicts there, of those
+    that were changed by themselves.  together: how many joint settings turned it.
+    """
+    firm: dict[str, dict] = {}
+    for every, table in _kept():
+        for id, rows in table.groupby("claim"):
+            one = of(id, rows, every)
+            if one and id in firm:
+                counts = ("tried", "same", "together")
+                turns = [turn for turn in one["turns"] if turn not in firm[id]["turns"]]
+                one |= {name: one[name] + firm[id][name] for name in counts}
+                one |= {"turns": firm[id]["turns"] + turns}
+            if one:
+                firm[id] = one
+    return firm
+
+
+def found(id: str) -> pd.DataFrame:
+    """Of a row, a line a setting, the main one first: `FOUND`, and a column for each choice that
+    may move it, by its name; of several data the first."""
+    for every, table in _kept():
+        if (rows := table[table["claim"] == id]).size:
+            names = {one.parameter: one.name for one in every if one.moves(id)}
+            return rows[[*FOUND, *names]].rename(columns=names)
+    raise ValueError(f"{id} was tried at no setting")
+
+
+def _kept() -> list[tuple[list[Choice], pd.DataFrame]]:
+    """The files of figures/settings/, each with its record's choices."""
+    kept = []
+    for file in sorted((project.root() / "figures/settings").glob("*.csv"), reverse=True):
+        every = choices(file.name.partition(".")[0])
+        kept.append((every, pd.read_csv(file, dtype={one.parameter: str for one in every})))
+    return kept
+
+
+def of(id: str, rows: pd.DataFrame, every: list[Choice]) -> dict | None:
+    """The firmness of one row, as `measured`; None if the main setting decided nothing.
+
+    rows: of one claim, a line a setting.  every: the record's choices.
+    """
+    differ = [(one, rows[one.parameter] != str(one.settings[0])) for one in every]
+    many = sum(differs for _, differs in differ)
+    verdict = rows["alone"].map(rules.plain)
+    mine = verdict[many == 0]
+    if mine.empty or mine.iloc[0] in UNFIT:
+        return None
+    decided = ~verdict.isin(UNFIT)
+    turned = decided & (verdict != mine.iloc[0])
+    may = pd.Series(False, rows.index)
+    for one, differs in differ:
+        may |= differs & one.moves(id)
+    counted = (many > 0) & decided & (may | turned)
+    turns = [
+        {"choice": one.name, "at": rows[one.parameter][at], "verdict": verdict[at]}
+        for one, differs in differ
+        for at in rows.index[turned & differs & (many == 1)]
+    ]
+    tried = int(counted.sum())
+    if not tried:
+        return None
+    same, together = tried - int((turned & counted).sum()), int((turned & (many > 1)).sum())
+    return {"tried": tried, "same": same, "turns": turns, "together": together}
+
+
+def settled(rows: list[dict]) -> list[dict]:
+    """Rows of the reference, each with its `firmness` (None where none was measured); a claim that
+    a setting turns "depends on" it, whichever way, and has no credit.
+
+    What was refuted by one counter-example stays: at another setting it is still one.
+    """
+    firm = measured()
+    return [row | {"firmness": firm.get(row["id"])} | _turned(row, firm) for row in rows]
+
+
+def _turned(row: dict, firm: Mapping[str, dict]) -> dict:
+    one, mine = firm.get(row["id"]), rules.plain(row["verdict"])
+    if not one or one["tried"] == one["same"] or row["kind"] != "claim":
+        return {}
+    if mine not in CREDIT or (row["rule"] in STAYS and mine == rules.REFUTED):
+        return {}
+    names = list(dict.fromkeys(turn["choice"].replace("_", " ") for turn in one["turns"]))
+    return {"verdict": f"{rules.DEPENDS} {' and '.join(names) or 'several choices together'}"}
+
+
+def told(rows: list[dict]) -> str:
+    """How firm the rows of a finding are, in words that end with "; ", or nothing."""
+    tried = [row["firmness"] for row in rows if row.get("firmness")]
+    alike = sum(one["tried"] == one["same"] for one in tried)
+    return f"{alike} of {len(tried)} the same in every setting tried; " if tried else ""
+
+
+def softest(rows: list[dict], most: int = 3) -> list[dict]:
+    """Of the claims that some setting turns, the ones with the smallest share of settings alike."""
+    soft = [
+        row
+        for row in rows
+        if row["kind"] == "claim" and (one := row.get("firmness")) and one["same"] < one["tried"]
+    ]
+    return sorted(soft, key=lambda row: row["firmness"]["same"] / row["firmness"]["tried"])[:most]

@@ -1,0 +1,61 @@
+"""Specification curves: a row's value at every setting, sorted, and beneath it what each setting
+was. One is drawn for each finding of which a setting turns a row."""
+
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from ppkit import firmness, ledger, rules, show
+
+COLOURS = {rules.REPRODUCED: "holds", rules.DIRECTION: "DPSTGD", rules.NOT_REPRODUCED: "attained"}
+
+
+def draw_all(rows: list[dict], folder: Path) -> None:
+    """Draw the softest row of each finding that has one into `folder`, as <finding>.png; what is
+    there of other findings goes.
+
+    rows: the claims of figures/claims.json.  folder: figures/settings.
+    """
+    for old in folder.glob("*.png"):
+        old.unlink()
+    for finding in ledger.findings():
+        of = [row for row in rows if row["cause"] == finding.id]
+        for row in firmness.softest(of, most=1):
+            draw(row, firmness.found(row["id"]), folder / f"{finding.id}.png")
+
+
+def draw(row: dict, settings: pd.DataFrame, target: Path) -> None:
+    """One curve as PNG.
+
+    row: of the ledger.  settings: of `firmness.found`: value, alone, and a column for each choice.
+    """
+    ordered = settings.sort_values("value", kind="stable").reset_index(drop=True)
+    names = [name for name in ordered if name not in firmness.FOUND]
+    lines = [
+        (f"{name.replace('_', ' ')} {value}", ordered.index[ordered[name] == value])
+        for name in names
+        for value in dict.fromkeys(settings[name])
+    ]
+    figure = Figure(figsize=(7.2, 2.4 + 0.17 * len(lines)), layout="constrained")
+    heights = [2, 0.17 * len(lines)]
+    above, beneath = figure.subplots(2, 1, sharex=True, height_ratios=heights)
+    verdicts = ordered["alone"].map(rules.plain)
+    for verdict, some in ordered.groupby(verdicts):
+        colour = show.COLOURS[COLOURS.get(verdict, "claimed")]
+        above.plot(some.index, some["value"], "o", ms=5, color=colour, label=verdict)
+    main = settings.index[0]
+    at_main = ordered.index[ordered["value"] == settings["value"][main]][:1]
+    above.plot(at_main, [settings["value"][main]], "o", ms=11, mfc="none", mec="black")
+    above.set_title(row["id"], loc="left", fontsize=10)
+    above.set_ylabel("ours", fontsize=9)
+    above.legend(fontsize=8)
+    for height, (_, places) in enumerate(reversed(lines)):
+        beneath.plot(places, [height] * len(places), "o", ms=3, color=show.COLOURS["plain"])
+    beneath.set_yticks(range(len(lines)), [label for label, _ in reversed(lines)], fontsize=7)
+    beneath.set_xlabel("settings, sorted by our number; the ring is the main one", fontsize=9)
+    beneath.tick_params(axis="x", labelbottom=False)
+    figure.text(
+        0.01, 0.0, f"{row['measure']}. Quick profile, {settings['data'][main]}.", fontsize=7
+    )
+    figure.savefig(target, dpi=110, metadata={"Software": None})

@@ -1,0 +1,161 @@
+"""Firmness: which settings are tried, when a verdict counts as the same, and what a turn costs."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from ppkit import firmness, ledger
+from ppkit.firmness import Choice
+from ppkit.runner import Refused, curves, reference, run_folder
+
+CLIP = Choice("clip", "made2026", "CLIP", [1.0, 0.5, 2.0], "not printed", ["fig"])
+STEP = Choice("step", "made2026", "STEP", [0.1, 1.0, 10.0], "not printed", ["fig1."])
+MAIN = {"CLIP": "1.0", "STEP": "0.1"}
+
+
+def lines(id, verdicts):
+    """A line a setting: the main one, and those given, as (changes, verdict)."""
+    return pd.DataFrame(
+        [
+            MAIN | changes | {"claim": id, "value": float(k), "alone": verdict, "data": "stand-in"}
+            for k, (changes, verdict) in enumerate([({}, verdicts[0]), *verdicts[1:]])
+        ]
+    )
+
+
+def test_every_setting_by_itself_and_all_together():
+    every = firmness.choices("wu2020")
+    points = firmness.points("wu2020")
+    main = {one.parameter: str(one.settings[0]) for one in every}
+    assert points[0] == main and len({tuple(at.items()) for at in points}) == len(points)
+    changed = [[name for name in main if at[name] != main[name]] for at in points[1:]]
+    alone = sum(len(one.settings) - 1 for one in every)
+    assert all(len(names) == 1 for names in changed[:alone])
+    assert len(points) == 1 + alone + firmness.JOINT and points == firmness.points("wu2020")
+    for one in every:  # a Latin hypercube: each setting in its share of the joint ones
+        joint = [at[one.parameter] for at in points[1 + alone :]]
+        counts = [joint.count(str(value)) for value in one.settings]
+        assert max(counts) - min(counts) <= 1
+
+
+def test_a_record_without_choices_is_refused():
+    with pytest.raises(ValueError, match="made2026 has no choices"):
+        firmness.points("made2026")
+
+
+def test_same_turns_and_what_does_not_count():
+    rows = lines(
+        "made2026.fig1.order",
+        [
+            "reproduced",
+            ({"CLIP": "0.5"}, "reproduced"),
+            ({"CLIP": "2.0"}, "not reproduced (better)"),
+            ({"STEP": "1.0"}, "undecided: 7 positives"),  # says nothing
+            ({"STEP": "10.0"}, "reproduced"),
+            ({"CLIP": "2.0", "STEP": "1.0"}, "direction only"),
+        ],
+    )
+    turn = {"choice": "clip", "at": "2.0", "verdict": "not reproduced"}
+    assert firmness.of("made2026.fig1.order", rows, [CLIP, STEP]) == {
+        "tried": 4,
+        "same": 2,
+        "turns": [turn],
+        "together": 1,
+    }
+
+
+def test_a_choice_that_cannot_move_a_row_counts_only_if_it_turned_it():
+    settings = [({"STEP": "1.0"}, "reproduced"), ({"STEP": "10.0"}, "refuted")]
+    rows = lines("made2026.fig2.order", ["reproduced", ({"CLIP": "0.5"}, "reproduced"), *settings])
+    firm = firmness.of("made2026.fig2.order", rows, [CLIP, STEP])
+    assert (firm["tried"], firm["same"]) == (2, 1) and firm["turns"][0]["choice"] == "step"
+
+
+def test_a_main_setting_that_decides_nothing_has_no_firmness():
+    rows = lines("made2026.fig1.order", ["not tried: needs rows", ({"CLIP": "0.5"}, "reproduced")])
+    assert firmness.of("made2026.fig1.order", rows, [CLIP, STEP]) is None
+
+
+@pytest.mark.parametrize(
+    "kind, rule, verdict, turned",
+    [
+        ("claim", "at_least", "reproduced", "depends on clip"),
+        ("claim", "at_least", "not reproduced", "depends on clip"),
+        ("claim", "claim_fails_if_attained", "refuted", "refuted"),
+        ("claim", "at_least", "open: other data", "open: other data"),
+        ("question", None, "answered", "answered"),
+    ],
+)
+def test_what_turns_has_no_credit_whichever_way(monkeypatch, kind, rule, verdict, turned):
+    turn = {"choice": "clip", "at": "2.0", "verdict": "direction only"}
+    firm = {"tried": 4, "same": 3, "turns": [turn], "together": 0}
+    monkeypatch.setattr(firmness, "measured", lambda: {"made2026.a": firm})
+    row = {"id": "made2026.a", "kind": kind, "rule": rule, "verdict": verdict}
+    [settled] = firmness.settled([row])
+    assert settled["verdict"] == turned and settled["firmness"] == firm
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project of a batch of wu2020 at all its settings, in which one row turns with the box."""
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "ppkit").mkdir()
+    monkeypatch.setattr("ppkit.project.root", lambda: tmp_path)
+    points = firmness.points("wu2020")
+    about = {f"{k:04d}": {"status": "done", "parameters": at} for k, at in enumerate(points)}
+    record = {"id": "b", "state": "finished", "batch": "wu2020", "data": "standin"}
+    batch = tmp_path / "runs/b"
+    (batch / "figures").mkdir(parents=True)
+    run_folder.write_json(batch / "run.json", record | {"notebooks": about})
+    fixed = {"claim": "wu2020.theorem1.scale", "value": 1.0, "alone": "reproduced"}
+    table = [
+        at | row | {"data": "stand-in"}
+        for at in points
+        for row in (
+            fixed,
+            {
+                "claim": "wu2020.fig2.order",
+                "value": float(at["BOX"]),
+                "alone": "not reproduced" if at["BOX"] == "5.0" else "reproduced",
+            },
+        )
+    ]
+    pd.DataFrame(table).to_parquet(batch / "table.parquet")
+    rows = ledger.merge([])
+    for row in rows:
+        if row["id"] in ("wu2020.fig2.order", "wu2020.theorem1.scale"):
+            found = {"alone": "reproduced", "possible": [], "data": "stand-in", "profile": "quick"}
+            row |= found | {"verdict": "reproduced", "standing": "rerunnable"}
+    run = {"pictures": {}, "claims": rows, "run": {"id": "a"}}
+    run_folder.write_json(tmp_path / "figures/claims.json", run)
+    return tmp_path
+
+
+def test_the_reference_keeps_settings_firmness_and_curve(project):
+    reference.keep(["b"])
+    kept = json.loads((project / "figures/claims.json").read_text())["claims"]
+    order, scale = (
+        next(row for row in kept if row["id"] == f"wu2020.{id}")
+        for id in ("fig2.order", "theorem1.scale")
+    )
+    assert order["verdict"] == "depends on box" and order["alone"] == "reproduced"
+    assert {turn["at"] for turn in order["firmness"]["turns"]} == {"5.0"}
+    assert scale["firmness"] is None and scale["verdict"] == "reproduced"
+    text = (project / "figures/settings/wu2020.standin.csv").read_text()
+    assert "fig2.order" in text and "theorem1" not in text  # no choice can move a formula
+    assert [file.stem for file in (project / "figures/settings").glob("*.png")] == [order["cause"]]
+    curve = (project / "figures/settings" / f"{order['cause']}.png").read_bytes()
+    curves.draw_all(kept, project / "figures/settings")
+    assert (project / "figures/settings" / f"{order['cause']}.png").read_bytes() == curve
+    said = ledger.firm(order)
+    assert said.startswith("same in ") and "turns at box 5.0 (not reproduced)" in said
+
+
+def test_a_batch_at_other_points_is_no_reference(project):
+    file = project / "runs/b/run.json"
+    record = json.loads(file.read_text())
+    record["notebooks"]["0001"]["parameters"]["BOX"] = "9"
+    file.write_text(json.dumps(record))
+    with pytest.raises(Refused, match="is not at the settings of wu2020's choices"):
+        reference.keep(["b"])
