@@ -26,7 +26,8 @@ def keep(names: list[str]) -> tuple[Path, int]:
     if not runs:
         raise Refused("name at least one finished run, for example `ppkit reference latest`")
     for run in runs:
-        if run.record["state"] != run_folder.FINISHED:
+        fit = (run_folder.FINISHED, run_folder.WITH_FAILURES)[: 1 + ("batch" in run.record)]
+        if run.record["state"] not in fit:
             raise Refused(
                 f"run {run.record['id']} is not finished but {run.record['state']}: "
                 "only a run whose notebooks all went through can be a reference"
@@ -73,7 +74,8 @@ def keep(names: list[str]) -> tuple[Path, int]:
 
 
 def _refuse_other_points(batch) -> None:
-    """A batch can be a reference at the settings of its record's choices file only."""
+    """A batch can be a reference at the settings of its record's choices file only; a setting that
+    failed is one that was not tried."""
     record = batch.record["batch"]
     given = [about["parameters"] for about in batch.record["notebooks"].values()]
     wanted = firmness.points(record)

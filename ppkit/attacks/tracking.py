@@ -1,0 +1,179 @@
+"""Secret orders under noisy weights: known records as landmarks that give every theta, and then all
+looks at an unknown record, found by what they must have in common.
+
+SGLD moves theta at random in each step, so that a record's h1 jumps between two looks and `linking`
+loses it.  But theta moves by one step at a time, and all records of a batch go through the same
+theta.  Who knows some records, and where they stood in the first epoch, knows the first thetas;
+from one theta the next is found by registering the known records, whose h1 is then known up to one
+step, with the cloud of the batch.  With all thetas known, looks that belong to one record must obey
+h_t = x theta_t with one x: more than d numbers say so.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from ppkit.attacks.arrays import matrix
+
+_NEIGHBOURS = 10  # of the cloud, for its density
+_ROUNDS = 20  # of expectation and maximisation
+_TRIES = 1_000  # of the search for matches that agree
+_REACH = 1e-3  # of a landmark that theta puts right
+_FITS = 100.0  # squared deviations of the last look of a record, at most; chi-squared of its width
+
+
+def track(theta, view, X_known, *, spread: float, share: float, rng: np.random.Generator):
+    """The theta of a batch from that of the step before, or None where it is lost.
+
+    Expectation: a known record k is row j of the view with odds of
+        share/n N(h_j; x_k theta, x_k S x_k^T + spread^2) to 1 - share times the cloud's density,
+        which its 10th neighbours tell;
+    maximisation: theta and its covariance S by least squares with N(theta before, spread^2) as
+        prior; 20 rounds. Matches that agree with one theta to rounding are then kept.
+    theta: (d, width) of the step before.  view: (n, width), h1 of the batch.  X_known: (m, d),
+    standardised, of whom some are in the batch.  spread: deviation of an entry of theta's move.
+    share: of the known records in the batch, in (0, 1).
+    Guarantee: none; what is returned puts at least d + 4 known records on rows of the view.
+    ValueError if shapes do not match.
+    Source: ours; the registration is that of coherent point drift (Myronenko and Song 2010).
+    """
+    view, known = matrix("view", view), matrix("X_known", X_known)
+    (d, width), n = theta.shape, len(view)
+    if known.shape[1] != d or view.shape[1] != width:
+        raise ValueError(
+            f"theta {theta.shape} needs a view of width {width} and known records of {d} features, "
+            f"got {view.shape} and {known.shape}"
+        )
+    cloud = cKDTree(view)
+    far = cloud.query(view, _NEIGHBOURS + 1)[0][:, -1]
+    ball = width / 2 * math.log(math.pi) - math.lgamma(width / 2 + 1)
+    density = math.log(_NEIGHBOURS / n) - ball - width * np.log(far)
+    now, S = theta, spread**2 * np.eye(d)
+    for _ in range(_ROUNDS):
+        variance = (spread**2 + np.einsum("ki,ij,kj->k", known, S, known))[:, None]
+        off = ((known @ now) ** 2).sum(axis=1)[:, None] - 2 * known @ now @ view.T
+        off += (view**2).sum(axis=1)
+        odds = -0.5 * off / variance - width / 2 * np.log(2 * np.pi * variance) - density
+        odds += math.log(share / n / (1 - share))
+        top = np.maximum(odds.max(axis=1, keepdims=True), 0)
+        match = np.exp(odds - top)
+        match /= match.sum(axis=1, keepdims=True) + np.exp(-top)
+        weights = match.sum(axis=1)
+        S = np.linalg.inv(np.eye(d) / spread**2 + (known.T * weights) @ known / spread**2)
+        now = S @ (theta + known.T @ (match @ view)) / spread**2
+    there = weights > 0.5
+    return _agreed(known[there], view[match[there].argmax(axis=1)], known, cloud, rng)
+
+
+def _agreed(x, h, known, cloud, rng):
+    """theta of the largest set of matches that agree, then of all known records that it puts on a
+    row of the cloud."""
+    d, most = x.shape[1], np.zeros(len(x), bool)
+    if len(x) < d + 4:
+        return None
+    reach = _REACH * (1 + np.linalg.norm(x, axis=1))
+    for _ in range(_TRIES):
+        some = rng.choice(len(x), d + 1, replace=False)
+        theta = np.linalg.lstsq(x[some], h[some], rcond=None)[0]
+        agree = np.linalg.norm(h - x @ theta, axis=1) < reach
+        most = agree if agree.sum() > most.sum() else most
+        if most.mean() > 0.9:
+            break
+    if most.sum() < d + 4:
+        return None
+    theta = np.linalg.lstsq(x[most], h[most], rcond=None)[0]
+    for _ in range(3):
+        near, at = cloud.query(known @ theta)
+        there = near < _REACH
+        if there.sum() < d + 4:
+            return None
+        theta = np.linalg.lstsq(known[there], cloud.data[at[there]], rcond=None)[0]
+    return theta
+
+
+@dataclass(frozen=True, eq=False)
+class Rejoined:
+    """Of each record that was searched: positions (m, T), the row in each epoch's views one below
+    the other; X (m, d), the features; sure (m,) bool, whether its last look fits to rounding."""
+
+    positions: np.ndarray
+    X: np.ndarray
+    sure: np.ndarray
+
+
+def rejoin(
+    thetas: Sequence, views: Sequence, rows, *, noise: float, beams: int = 100, nearest: int = 12
+) -> Rejoined:
+    """All looks at some records of the first epoch, through known thetas, and their features.
+
+    Beam search: a hypothesis is a row in each epoch so far, with the mean and covariance of x, from
+    N(0, I) by the looks (Kalman's update); in each epoch it is continued with the `nearest` rows of
+    each batch, by the innovation's Mahalanobis distance, and of each record's continuations the
+    `beams` likeliest stay.
+    thetas, views: T epochs, each a list of a theta (d, width) and of h1 (n, width) for each batch.
+    rows: of the first epoch's views, one below the other.  noise: of an entry of h1,
+    with what the error of theta adds; 1e-4 where h1 has 16 fractional bits.
+    Returns Rejoined.  T width > d + width is needed for any to be sure.
+    Source: ours.
+    """
+    rows = np.asarray(rows, int)
+    d, width = thetas[0][0].shape
+    places = [np.r_[0, np.cumsum([len(view) for view in epoch])] for epoch in views]
+    first = np.searchsorted(places[0], rows, side="right") - 1
+    start = (np.arange(len(rows)), np.zeros(len(rows)), np.zeros((len(rows), d)))
+    paths = {(): (np.eye(d), *start, np.zeros((len(rows), 0), int), np.zeros(len(rows)))}
+    for e, (of_epoch, clouds) in enumerate(zip(thetas, views, strict=True)):
+        grown = []
+        for path, (S, who, score, x, at, _) in paths.items():
+            for b, (theta, view) in enumerate(zip(of_epoch, clouds, strict=True)):
+                mine = first[who] == b if e == 0 else np.ones(len(who), bool)
+                if not mine.any():
+                    continue
+                cov = theta.T @ S @ theta + noise**2 * np.eye(width)
+                gain, white = S @ theta @ np.linalg.inv(cov), np.linalg.cholesky(np.linalg.inv(cov))
+                guess = x[mine] @ theta
+                if e == 0:
+                    j = (rows[who[mine]] - places[0][b])[:, None]
+                    off = np.linalg.norm((view[j[:, 0]] - guess) @ white, axis=1)[:, None]
+                else:
+                    off, j = cKDTree(view @ white).query(guess @ white, min(nearest, len(view)))
+                k = j.shape[1]
+                more = (
+                    x[mine].repeat(k, axis=0)
+                    + (view[j] - guess[:, None]).reshape(-1, width) @ gain.T
+                )
+                told = score[mine].repeat(k) - 0.5 * off.ravel() ** 2
+                told -= 0.5 * np.linalg.slogdet(cov)[1]
+                trail = np.c_[at[mine].repeat(k, axis=0), places[e][b] + j.ravel()]
+                new = (who[mine].repeat(k), told, more, trail, off.ravel() ** 2)
+                left = S - gain @ cov @ gain.T
+                grown.append(((*path, b), (left + left.T) / 2, new))
+        paths = _likeliest(grown, beams)
+    return _best(paths, len(rows))
+
+
+def _likeliest(grown, beams: int) -> dict:
+    """Of every record's hypotheses the likeliest, by path."""
+    who, told = (np.concatenate([new[i] for _, _, new in grown]) for i in (0, 1))
+    order = np.lexsort((-told, who))
+    rank = np.arange(len(who)) - np.searchsorted(who[order], who[order])
+    kept = np.zeros(len(who), bool)
+    kept[order[rank < beams]] = True
+    paths, end = {}, 0
+    for path, S, new in grown:
+        some = kept[end : end + len(new[0])]
+        end += len(new[0])
+        if some.any():
+            paths[path] = (S, *(part[some] for part in new))
+    return paths
+
+
+def _best(paths: dict, m: int) -> Rejoined:
+    parts = [np.concatenate([path[i] for path in paths.values()]) for i in range(1, 6)]
+    who, told, x, at, off = parts
+    order = np.lexsort((-told, who))
+    best = order[np.searchsorted(who[order], np.arange(m))]
+    return Rejoined(at[best], x[best], off[best] <= _FITS)
