@@ -93,9 +93,11 @@ def measured() -> dict[str, dict]:
     """The firmness of every row that was tried at several settings, by id, from figures/settings/;
     of several data the settings are added up.
 
-    tried: settings, but for the main one, that decided the row.  same: of them, those with the
+    tried: settings, but for the main one, that decided the row: of the choices that may move it,
+    or did.  same: of them, those with the
     main setting's verdict.  turns: the choices, their settings and the verdicts there, of those
-    that were changed by themselves.  together: how many joint settings turned it.
+    that were changed by themselves.  together: how many joint settings turned it.  main: the main
+    setting's verdict, at that size.
     """
     firm: dict[str, dict] = {}
     for every, table in _kept():
@@ -113,10 +115,12 @@ def measured() -> dict[str, dict]:
 
 def found(id: str) -> pd.DataFrame:
     """Of a row, a line a setting, the main one first: `FOUND`, and a column for each choice that
-    may move it, by its name; of several data the first."""
+    may move it, or did, by its name; of several data the first."""
     for every, table in _kept():
         if (rows := table[table["claim"] == id]).size:
-            names = {one.parameter: one.name for one in every if one.moves(id)}
+            counted = {turn["choice"] for turn in (of(id, rows, every) or {"turns": ()})["turns"]}
+            some = [one for one in every if one.moves(id) or one.name in counted]
+            names = {one.parameter: one.name for one in some}
             return rows[[*FOUND, *names]].rename(columns=names)
     raise ValueError(f"{id} was tried at no setting")
 
@@ -142,28 +146,32 @@ def of(id: str, rows: pd.DataFrame, every: list[Choice]) -> dict | None:
     if mine.empty or mine.iloc[0] in UNFIT:
         return None
     decided = ~verdict.isin(UNFIT)
-    turned = decided & (verdict != mine.iloc[0])
+    turned, alone = decided & (verdict != mine.iloc[0]), many == 1
     may = pd.Series(False, rows.index)
     for one, differs in differ:
-        may |= differs & one.moves(id)
+        if one.moves(id) or (turned & differs & alone).any():
+            may |= differs
     counted = (many > 0) & decided & (may | turned)
     turns = [
         {"choice": one.name, "at": rows[one.parameter][at], "verdict": verdict[at]}
         for one, differs in differ
-        for at in rows.index[turned & differs & (many == 1)]
+        for at in rows.index[turned & differs & alone]
     ]
     tried = int(counted.sum())
     if not tried:
         return None
     same, together = tried - int((turned & counted).sum()), int((turned & (many > 1)).sum())
-    return {"tried": tried, "same": same, "turns": turns, "together": together}
+    about = {"tried": tried, "same": same, "turns": turns, "together": together}
+    return about | {"main": mine.iloc[0]}
 
 
 def settled(rows: list[dict]) -> list[dict]:
     """Rows of the reference, each with its `firmness` (None where none was measured); a claim that
     a setting turns "depends on" it, whichever way, and has no credit.
 
-    What was refuted by one counter-example stays: at another setting it is still one.
+    Not where the main setting has another verdict at the size of the settings: such a row was
+    decided at a larger size, and they cannot judge it.  What was refuted by one counter-example
+    stays: at another setting it is still one.
     """
     firm = measured()
     return [row | {"firmness": firm.get(row["id"])} | _turned(row, firm) for row in rows]
@@ -172,6 +180,8 @@ def settled(rows: list[dict]) -> list[dict]:
 def _turned(row: dict, firm: Mapping[str, dict]) -> dict:
     one, mine = firm.get(row["id"]), rules.plain(row["verdict"])
     if not one or one["tried"] == one["same"] or row["kind"] != "claim":
+        return {}
+    if one["main"] != rules.plain(row["alone"]):
         return {}
     if mine not in CREDIT or (row["rule"] in STAYS and mine == rules.REFUTED):
         return {}

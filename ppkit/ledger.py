@@ -473,7 +473,8 @@ def firm(row: dict) -> str:
     it turns, as text.
 
     >>> turn = {"choice": "first_step", "at": "2.0", "verdict": "not reproduced"}
-    >>> firm({"firmness": {"tried": 9, "same": 7, "turns": [turn], "together": 1}})
+    >>> one = {"tried": 9, "same": 7, "turns": [turn], "together": 1, "main": "reproduced"}
+    >>> firm({"firmness": one, "alone": "reproduced"})
     'same in 7 of 9 settings tried; turns at first step 2.0 (not reproduced), 1 joint'
     """
     one = row.get("firmness")
@@ -485,7 +486,9 @@ def firm(row: dict) -> str:
     ]
     turns += [f"{one['together']} joint"] if one["together"] else []
     said = f"same in {one['same']} of {one['tried']} settings tried"
-    return f"{said}; turns at {', '.join(turns)}" if turns else said
+    said += f"; turns at {', '.join(turns)}" if turns else ""
+    smaller = one["main"] != rules.plain(row["alone"])
+    return f"{said}; at their size the main one is {one['main']}" if smaller else said
 
 
 def ours(row: dict) -> str:

@@ -62,14 +62,15 @@ def test_same_turns_and_what_does_not_count():
         "same": 2,
         "turns": [turn],
         "together": 1,
+        "main": "reproduced",
     }
 
 
-def test_a_choice_that_cannot_move_a_row_counts_only_if_it_turned_it():
+def test_a_choice_that_should_not_move_a_row_counts_only_if_it_turned_it():
     settings = [({"STEP": "1.0"}, "reproduced"), ({"STEP": "10.0"}, "refuted")]
     rows = lines("made2026.fig2.order", ["reproduced", ({"CLIP": "0.5"}, "reproduced"), *settings])
     firm = firmness.of("made2026.fig2.order", rows, [CLIP, STEP])
-    assert (firm["tried"], firm["same"]) == (2, 1) and firm["turns"][0]["choice"] == "step"
+    assert (firm["tried"], firm["same"]) == (3, 2) and firm["turns"][0]["choice"] == "step"
 
 
 def test_a_main_setting_that_decides_nothing_has_no_firmness():
@@ -89,11 +90,14 @@ def test_a_main_setting_that_decides_nothing_has_no_firmness():
 )
 def test_what_turns_has_no_credit_whichever_way(monkeypatch, kind, rule, verdict, turned):
     turn = {"choice": "clip", "at": "2.0", "verdict": "direction only"}
-    firm = {"tried": 4, "same": 3, "turns": [turn], "together": 0}
+    firm = {"tried": 4, "same": 3, "turns": [turn], "together": 0, "main": verdict.split(":")[0]}
     monkeypatch.setattr(firmness, "measured", lambda: {"made2026.a": firm})
     row = {"id": "made2026.a", "kind": kind, "rule": rule, "verdict": verdict}
+    row["alone"] = verdict.split(":")[0]
     [settled] = firmness.settled([row])
     assert settled["verdict"] == turned and settled["firmness"] == firm
+    firm["main"] = "undecided"  # at the settings' size: they cannot judge it
+    assert firmness.settled([row])[0]["verdict"] == verdict
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Specification curves: a row's value at every setting, sorted, and beneath it what each setting
 was. One is drawn for each finding of which a setting turns a row."""
 
+import textwrap
 from pathlib import Path
 
 import pandas as pd
@@ -37,8 +38,8 @@ def draw(row: dict, settings: pd.DataFrame, target: Path) -> None:
         for name in names
         for value in dict.fromkeys(settings[name])
     ]
-    figure = Figure(figsize=(7.2, 2.4 + 0.17 * len(lines)), layout="constrained")
-    heights = [2, 0.17 * len(lines)]
+    figure = Figure(figsize=(7.2, 3.2 + 0.2 * len(lines)), layout="constrained")
+    heights = [2, 0.2 * len(lines)]
     above, beneath = figure.subplots(2, 1, sharex=True, height_ratios=heights)
     verdicts = ordered["alone"].map(rules.plain)
     for verdict, some in ordered.groupby(verdicts):
@@ -53,9 +54,8 @@ def draw(row: dict, settings: pd.DataFrame, target: Path) -> None:
     for height, (_, places) in enumerate(reversed(lines)):
         beneath.plot(places, [height] * len(places), "o", ms=3, color=show.COLOURS["plain"])
     beneath.set_yticks(range(len(lines)), [label for label, _ in reversed(lines)], fontsize=7)
-    beneath.set_xlabel("settings, sorted by our number; the ring is the main one", fontsize=9)
+    said = f"{row['measure']}. Quick profile, {settings['data'][main]}."
+    order = "settings, sorted by our number; the ring is the main one"
+    beneath.set_xlabel(f"{order}\n{textwrap.fill(said, 110)}", fontsize=8)
     beneath.tick_params(axis="x", labelbottom=False)
-    figure.text(
-        0.01, 0.0, f"{row['measure']}. Quick profile, {settings['data'][main]}.", fontsize=7
-    )
     figure.savefig(target, dpi=110, metadata={"Software": None})

@@ -157,7 +157,7 @@ def scoreboard(rows: list[dict]) -> str:
         f"Claims decided a second time, on other data: {len(twice)}; alike: "
         f"{len(twice) - len(differ)}; **depend on the data: {turned}**; not alike, where an "
         f"interval or a choice leaves room: {len(differ) - turned}{names}. "
-        f"{len(other) - len(twice)} more need more real rows than are at hand.\n\n"
+        f"{len(other) - len(twice)} more need more real rows than are at hand. "
         f"Claims tried at other settings of what the paper leaves open: {len(tried)}; the same in "
         f"every setting: {alike}; **depend on a choice, and have no credit: {chosen}**."
     )
