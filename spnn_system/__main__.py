@@ -19,11 +19,7 @@ def start(config: Config, role: str, *, resume: bool = False, fresh: bool = Fals
     ValueError or FileNotFoundError for what it cannot start with, before it starts
     (`preflight.check`).
     """
-    if role not in config.roles:
-        raise ValueError(
-            f"{config.typed} has no role {role!r}: with protocol {config.protocol.name!r} there "
-            f"are {', '.join(config.roles)}"
-        )
+    config.check_role(role)
     # gRPC's own lines: the log says who was refused
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     # before NumPy and torch are loaded

@@ -74,6 +74,14 @@ class Config:
                 return holder
         raise ValueError(f"{self.typed} has no holder {name!r}: there are {', '.join(self.names)}")
 
+    def check_role(self, role: str) -> None:
+        """ValueError with the roles there are, if it is none of them."""
+        if role not in self.roles:
+            raise ValueError(
+                f"{self.typed} has no role {role!r}: with protocol {self.protocol.name!r} there "
+                f"are {', '.join(self.roles)}"
+            )
+
     def folder_of(self, role: str) -> Path:
         """Where a role keeps what is its own."""
         return self.folder / role
