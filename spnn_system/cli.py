@@ -160,12 +160,30 @@ def run(
     """Start all roles on this machine, watch them, and show what came of it (exit code 1 if the run
     stopped).
     """
+    _launch(config, resume=resume, fresh=fresh, only=only)
+
+
+@app.command()
+def predict(
+    config: ConfigFile,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="a role of this machine, where others are elsewhere; may be repeated"),
+    ] = None,
+) -> None:
+    """Score new rows, which each [[holder]] names as predict, by the trained network; the label
+    holder alone gets the scores.
+    """
+    _launch(config, only=only, predict=True)
+
+
+def _launch(config: Path, **how) -> None:
     from ppkit.lifeline import terminated_like_interrupted
     from spnn_system import launch
 
     with terminated_like_interrupted():
         try:
-            result = launch.run(config, resume=resume, fresh=fresh, only=only)
+            result = launch.run(config, **how)
         except launch.Interrupted as interrupted:
             print(f"ppkit: {interrupted}", file=sys.stderr)
             raise typer.Exit(130) from None
