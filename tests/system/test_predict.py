@@ -3,18 +3,20 @@ gets scores.
 """
 
 import shutil
+import signal
 import stat
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from network_runs import finished, made, parts_of, small_rows
+from network_runs import alone, finished, made, nursery, parts_of, same, small_rows, status
+from waiting import until
 
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.randomness import Stream
 from spnn_system import config, launch
-from spnn_system.transport import frames
+from spnn_system.transport import certificates, frames
 
 pytestmark = pytest.mark.processes
 
@@ -159,3 +161,70 @@ def test_what_cannot_be_scored_is_refused_in_a_sentence(ready):
     assert "is of another network than" in log.read_text()
     ready.path.write_text(ready.path.read_text().replace('predict = "new-B.csv"', ""))
     refused(ready, r"\[\[holder\]\] B has no predict: it must name the file of its new rows")
+
+
+def test_two_machines_each_with_its_own_keys_train_lose_a_role_resume_and_predict(tmp_path):
+    """Two folders stand for two machines, a third one for the authority; no key leaves its folder.
+    The digits are those of one process."""
+    vertical = small_rows()
+    settings = dict(protocol="ss", form="lean", epochs=6, timeout=10.0, latency=0.02)
+    made(tmp_path / "one", vertical, **settings)
+    one, two, authority = (tmp_path / name for name in ("one", "two", "authority"))
+    shutil.rmtree(one / "certificates")
+    text = (one / "config.toml").read_text()
+    for name in "AB":
+        text = text.replace(f'"{name}.parquet"', f'"{name}.parquet"\npredict = "new-{name}.csv"')
+    for folder in (one, two, authority):
+        folder.mkdir(exist_ok=True)
+        (folder / "config.toml").write_text(text)
+    shutil.move(one / "B.parquet", two / "B.parquet")
+    confs = {role: config.load(one) for role in ("coordinator", "server", "dealer", "A")}
+    confs["B"] = config.load(two)
+    for role, conf in confs.items():
+        certificates.request(conf.network.certificates, role)
+        (authority / "certificates" / role).mkdir(parents=True)
+        asked = conf.network.certificates / role / certificates.REQUEST
+        shutil.copy(asked, authority / "certificates" / role)
+    certificates.sign(authority / "certificates", list(confs))
+    for role, conf in confs.items():
+        for file in ("ca.pem", "certificate.pem"):
+            shutil.copy(
+                authority / "certificates" / role / file, conf.network.certificates / role / file
+            )
+    keys = sorted(tmp_path.rglob("key.pem"))
+    assert [key.relative_to(tmp_path).parts[::2] for key in keys] == [
+        *(("one", role) for role in sorted(set(confs) - {"B"})),
+        ("two", "B"),
+    ]
+
+    # the dead do not answer
+    short = "from spnn_system.roles import coordinator\ncoordinator.LAST_WORD = 0.1"
+
+    def begin(**how):
+        return {
+            role: nursery().start(conf, role, first=short if role == "coordinator" else "", **how)
+            for role, conf in confs.items()
+        }
+
+    roles = begin()
+    until(lambda: status(confs["A"])["step"] >= 4)
+    roles["B"].signal(signal.SIGKILL)
+    codes = {role: each.wait() for role, each in roles.items()}
+    assert codes == {**dict.fromkeys(codes, 1), "B": -signal.SIGKILL}
+    assert "goes on from step" in status(confs["A"])["sentence"]
+    codes = {role: each.wait() for role, each in begin(resume=True).items()}
+    assert not any(codes.values())
+    parts = shutil.copytree(two / "run" / "B", one / "run" / "B")
+    same(confs["A"], alone(confs["A"], vertical))
+    shutil.copy(two / "B.parquet", one / "B.parquet")
+    X = new_rows(confs["A"], torch.randn(7, 5, generator=torch.Generator().manual_seed(1)))
+    shutil.move(one / "new-B.csv", two / "new-B.csv")
+    expected = in_one_process(confs["A"], X)
+    for path in (parts, one / "B.parquet"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    confs = {role: conf.prediction() for role, conf in confs.items()}
+    codes = {role: each.wait() for role, each in begin(more=["--predict"]).items()}
+    assert not any(codes.values())
+    [scores] = tmp_path.rglob("scores.csv")
+    assert scores == one / "run-predicted" / "A" / "scores.csv"
+    assert list(map(float, pd.read_csv(scores, dtype=str)["score"])) == expected
