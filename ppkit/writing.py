@@ -1,7 +1,10 @@
-"""Files and folders that are written whole or not at all, whatever ends the writer meanwhile."""
+"""Files and folders that are written whole or not at all, whatever ends the writer meanwhile; files
+that are for one user alone.
+"""
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,3 +42,16 @@ def write_whole(
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
+
+
+def read_secret(path: Path) -> bytes:
+    """The content of a file that only its owner may open, as ssh wants its keys.
+
+    ValueError if its mode lets other users in (on POSIX; elsewhere modes say nothing).
+    """
+    if os.name == "posix" and (mode := stat.S_IMODE(path.stat().st_mode)) & 0o077:
+        raise ValueError(
+            f"{path} is open to other users of this machine (mode {mode:04o}): make a new one if "
+            "others may have read it, else `chmod 600` it"
+        )
+    return path.read_bytes()

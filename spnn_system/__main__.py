@@ -19,11 +19,7 @@ def start(config: Config, role: str, *, resume: bool = False, fresh: bool = Fals
     ValueError or FileNotFoundError for what it cannot start with, before it starts
     (`preflight.check`).
     """
-    if role not in config.roles:
-        raise ValueError(
-            f"{config.typed} has no role {role!r}: with protocol {config.protocol.name!r} there "
-            f"are {', '.join(config.roles)}"
-        )
+    config.check_role(role)
     # gRPC's own lines: the log says who was refused
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     # before NumPy and torch are loaded
@@ -47,6 +43,9 @@ def main(arguments: list[str] | None = None) -> int:
         "--resume", action="store_true", help="go on from the last step that all roles have"
     )
     parser.add_argument(
+        "--predict", action="store_true", help="score the new rows by the trained network"
+    )
+    parser.add_argument(
         "--parent", type=int, help="end when this process ends: for who starts several roles"
     )
     given = parser.parse_args(arguments)
@@ -54,7 +53,9 @@ def main(arguments: list[str] | None = None) -> int:
         die_with_parent(given.parent)
     try:
         # who starts several has asked already
-        return start(load(given.config), given.role, resume=given.resume, fresh=not given.resume)
+        config = load(given.config)
+        config = config.prediction() if given.predict else config
+        return start(config, given.role, resume=given.resume, fresh=not given.resume)
     except (ValueError, FileNotFoundError) as error:
         print(f"ppkit: {error}", file=sys.stderr)
         return 2

@@ -72,17 +72,67 @@ def write_example(
         f"{typed} is a run on this machine with protocol {protocol}, on {held.source}: "
         f"{counts['train']} frauds to train on, {counts['test']} to test on.\n"
         "Every address in it is on this machine, 127.0.0.1: for several machines write theirs, "
-        f"before the certificates. Next:\nppkit spnn certs {typed}\nppkit spnn run {typed}"
+        "before the keys. For a trial on this machine:\n"
+        f"ppkit spnn certs {typed}\nppkit spnn run {typed}"
     )
+
+
+Days = Annotated[int, typer.Option(help="how long they hold")]
+
+
+@app.command()
+def request(
+    config: ConfigFile,
+    role: Annotated[
+        str, typer.Argument(metavar="ROLE", help="coordinator, server ... or a holder")
+    ],
+    fresh: Annotated[bool, typer.Option("--fresh", help="replace the key that is there")] = False,
+) -> None:
+    """Make a role's key where the role will run, and the request that the authority signs."""
+    from spnn_system.config import load
+    from spnn_system.transport import certificates
+
+    loaded = load(config)
+    loaded.check_role(role)
+    place = loaded.network.certificates / role
+    mark = certificates.request(loaded.network.certificates, role, fresh=fresh)
+    print(
+        f"{place / 'key.pem'} is the key of {role}: it stays on this machine.\n"
+        f"Send {place / certificates.REQUEST} to the authority, and tell it by another way:\n"
+        f"{role} {mark}"
+    )
+
+
+@app.command()
+def sign(
+    config: ConfigFile,
+    days: Days = 30,
+    fresh: Annotated[bool, typer.Option("--fresh", help="replace those that are there")] = False,
+) -> None:
+    """Sign the requests of all roles, as the run's authority; its key is thrown away."""
+    from spnn_system.config import load
+    from spnn_system.transport import certificates
+
+    loaded = load(config)
+    folder = loaded.network.certificates
+    marks = certificates.sign(folder, loaded.roles, days=days, fresh=fresh)
+    print(
+        "Compare each of these with what its role's owner told you. Only then send each role the "
+        f"ca.pem and certificate.pem of its folder in {folder}:"
+    )
+    for role, mark in marks.items():
+        is_holder = role in loaded.names
+        start = f"holder {loaded.typed} --name {role}" if is_holder else f"{role} {loaded.typed}"
+        print(f"{role} {mark}; it starts with: ppkit spnn {start}")
 
 
 @app.command()
 def certs(
     config: ConfigFile,
-    days: Annotated[int, typer.Option(help="how long they hold")] = 30,
+    days: Days = 30,
     fresh: Annotated[bool, typer.Option("--fresh", help="replace those that are there")] = False,
 ) -> None:
-    """Make a private CA, whose key is thrown away, and one certificate and key for every role."""
+    """Make the keys and certificates of all roles on this machine, for a trial."""
     from spnn_system.config import load
     from spnn_system.transport import certificates
 
@@ -90,20 +140,11 @@ def certs(
     folder = loaded.network.certificates
     certificates.make(folder, loaded.roles, days=days, fresh=fresh)
     print(
-        f"Each of {', '.join(loaded.roles)} has its folder in {folder}; the key in it is for that "
-        "role "
-        "alone:\nno key may travel anywhere else, and nobody else may read it. On one machine, "
-        "all at "
-        f"once:\nppkit spnn run {loaded.typed}\n"
-        "On several, what each role's machine needs, in the same places beside "
-        f"{loaded.path.name}, "
-        "and what starts it there:"
+        f"Each of {', '.join(loaded.roles)} has its key and certificate in {folder}.\n"
+        "This is for a trial: who made all keys can speak as any role. Between several machines "
+        "each role runs `ppkit spnn request` on its own, and the authority `ppkit spnn sign`.\n"
+        f"ppkit spnn run {loaded.typed}"
     )
-    for role in loaded.roles:
-        own = [holder.data.name for holder in loaded.holders if holder.name == role]
-        needs = ", ".join([loaded.path.name, *own, f"{folder.name}/{role}"])
-        start = f"holder {loaded.typed} --name {role}" if own else f"{role} {loaded.typed}"
-        print(f"{role}: {needs}; ppkit spnn {start}")
 
 
 @app.command()
@@ -119,12 +160,30 @@ def run(
     """Start all roles on this machine, watch them, and show what came of it (exit code 1 if the run
     stopped).
     """
+    _launch(config, resume=resume, fresh=fresh, only=only)
+
+
+@app.command()
+def predict(
+    config: ConfigFile,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="a role of this machine, where others are elsewhere; may be repeated"),
+    ] = None,
+) -> None:
+    """Score new rows, which each [[holder]] names as predict, by the trained network; the label
+    holder alone gets the scores.
+    """
+    _launch(config, only=only, predict=True)
+
+
+def _launch(config: Path, **how) -> None:
     from ppkit.lifeline import terminated_like_interrupted
     from spnn_system import launch
 
     with terminated_like_interrupted():
         try:
-            result = launch.run(config, resume=resume, fresh=fresh, only=only)
+            result = launch.run(config, **how)
         except launch.Interrupted as interrupted:
             print(f"ppkit: {interrupted}", file=sys.stderr)
             raise typer.Exit(130) from None

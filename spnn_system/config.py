@@ -36,6 +36,8 @@ class Config:
 
     typed: the file as its user named it, quoted as a shell wants it, for sentences.
 
+    trained: for a prediction, the folder of the training whose parts are used; None: a training.
+
     source: where the rows come from.  addresses: host:port of every role that this run has:
     coordinator, server, dealer (for ss), then the holders by name, in the file's order.
     """
@@ -51,6 +53,7 @@ class Config:
     training: Training
     addresses: dict[str, str] = field(hash=False)
     holders: tuple[Holder, ...]
+    trained: Path | None = None
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -73,6 +76,35 @@ class Config:
             if holder.name == name:
                 return holder
         raise ValueError(f"{self.typed} has no holder {name!r}: there are {', '.join(self.names)}")
+
+    def prediction(self) -> "Config":
+        """The run that sends the holders' new rows through the trained network: no epoch, test
+        only.
+
+        Its folder lies beside the training's, as <folder>-predicted.  ValueError if a holder has no
+        file of new rows.
+        """
+        if missing := [holder.name for holder in self.holders if holder.predict is None]:
+            raise ValueError(
+                f"{self.typed}: [[holder]] {missing[0]} has no predict: it must name the file of "
+                "its new rows"
+            )
+        return replace(
+            self,
+            run=f"{self.run}.predict",
+            folder=self.folder.with_name(f"{self.folder.name}-predicted"),
+            trained=self.folder,
+            training=replace(self.training, train_rows=0, epochs=0),
+            holders=tuple(replace(holder, data=holder.predict) for holder in self.holders),
+        )
+
+    def check_role(self, role: str) -> None:
+        """ValueError with the roles there are, if it is none of them."""
+        if role not in self.roles:
+            raise ValueError(
+                f"{self.typed} has no role {role!r}: with protocol {self.protocol.name!r} there "
+                f"are {', '.join(self.roles)}"
+            )
 
     def folder_of(self, role: str) -> Path:
         """Where a role keeps what is its own."""
@@ -257,7 +289,14 @@ def _holders(path: Path, read: dict) -> tuple[Holder, ...]:
             f"exactly one holder must have labels, got {len(labelled)}"
             + (f": {', '.join(labelled)}" if labelled else ": none of " + ", ".join(seen.values()))
         )
-    return tuple(replace(holder, data=path.parent / holder.data) for holder in holders)
+    return tuple(
+        replace(
+            holder,
+            data=path.parent / holder.data,
+            predict=None if holder.predict is None else path.parent / holder.predict,
+        )
+        for holder in holders
+    )
 
 
 def _check(of_roles: dict[str, str]) -> None:

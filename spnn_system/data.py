@@ -7,12 +7,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from spnn_system.config import Config
+from spnn_system.run.role_folder import FEATURES
 
 if TYPE_CHECKING:
     import torch
@@ -29,6 +31,8 @@ def read(config: Config, holder: str) -> tuple[torch.Tensor, torch.Tensor | None
     numbers in a parquet file and the same digits in a csv file are the same id.
     FileNotFoundError or ValueError in one sentence that names the holder, and a column or a row
     (from 0), never a value.
+    For a prediction: one row or more with the features that were trained on, by name, in whatever
+    order; y is None everywhere, and a column of labels is left aside.
     """
     # here, so that the launcher checks files without it
     import torch
@@ -93,7 +97,7 @@ def _columns(config: Config, name: str) -> tuple[np.ndarray, np.ndarray | None, 
         )
     for column, what in (
         (ID, "the row ids"),
-        *([(holder.labels, "the labels")] if holder.labels else []),
+        *([(holder.labels, "the labels")] if holder.labels and not config.trained else []),
     ):
         if column not in table:
             raise ValueError(
@@ -111,6 +115,8 @@ def _columns(config: Config, name: str) -> tuple[np.ndarray, np.ndarray | None, 
         len(table),
         [column for column in table.columns if column not in (ID, holder.labels)],
     )
+    if config.trained:
+        features = _as_trained(config.trained / name / FEATURES, features, said)
     if not features:
         raise ValueError(
             f"{said} has no features: no column beside {', '.join(map(repr, table.columns))}"
@@ -138,8 +144,34 @@ def _columns(config: Config, name: str) -> tuple[np.ndarray, np.ndarray | None, 
                 f"{said}: feature {column!r} must be finite in float32, got {bad:,} of {n:,} "
                 "values that are not"
             )
-    y = _labels(table[holder.labels], config.training.train_rows, said) if holder.labels else None
+    y = None
+    if holder.labels and not config.trained:
+        y = _labels(table[holder.labels], config.training.train_rows, said)
     return X, y, _ids(table[ID], said)
+
+
+def features(config: Config, name: str) -> list[str]:
+    """The names of a holder's features, in the order of the columns of X."""
+    holder = config.holder(name)
+    table = _table(holder.data, f"holder {name}'s file {holder.data.name}")
+    return [column for column in table.columns if column not in (ID, holder.labels)]
+
+
+def _as_trained(kept: Path, features: list[str], said: str) -> list[str]:
+    """The features that were trained on, if these are the same.  ValueError for others."""
+    if not kept.is_file():
+        raise ValueError(f"{said}: there is no trained network in {kept.parent}: train it first")
+    trained = json.loads(kept.read_text("utf-8"))
+    for wrong, what in (
+        ([column for column in trained if column not in features], "has no column"),
+        ([column for column in features if column not in trained], "has a column too many,"),
+    ):
+        if wrong:
+            raise ValueError(
+                f"{said} {what} {_some(pd.Index(wrong))}: new rows must have the features that "
+                "were trained on"
+            )
+    return trained
 
 
 def _table(path, said: str) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from ppkit.writing import write_whole
 from spnn_system import data, preflight
 from spnn_system.config import Config, load
 from spnn_system.run.reports import named
-from spnn_system.run.role_folder import LOG, MESSAGES, METRICS, STATUS, private
+from spnn_system.run.role_folder import LOG, MESSAGES, METRICS, SCORES, STATUS, private
 
 ROLE = [sys.executable, "-P", "-m", "spnn_system"]
 COLUMNS = ["step", "phase", "sender", "receiver", "name", "n_bytes", "wire_bytes", "at", "sent_at"]
@@ -88,8 +88,12 @@ class Result:
             if set(self.roles) == set(self.config.roles)
             else f"what {', '.join(self.roles)} sent"
         )
+        first = f"test AUC  {auc}"
+        if self.config.trained:
+            scores = self.config.folder_of(self.config.label_holder) / SCORES
+            first = f"scores    of holder {self.config.label_holder} alone, in {scores}"
         said = [
-            f"test AUC  {auc}",
+            first,
             f"seconds   {self.seconds:.1f} in all{training}",
             f"rows      {self.config.source}",
             f"secrets   {self.config.protocol.origin}",
@@ -123,6 +127,7 @@ def run(
     fresh: bool = False,
     progress: Callable[[int, int], None] | None = None,
     only: Sequence[str] | None = None,
+    predict: bool = False,
 ) -> Result:
     """Start the roles of a config on this machine, each a process of its own, and wait for their
     end.
@@ -131,6 +136,8 @@ def run(
     what an earlier run left in the same folder.  progress: called with (step, steps) as the
     coordinator counts them; None draws a bar on stderr where a person watches.  only: the roles of
     this machine, where others are started elsewhere; None for all.
+    predict: do not train, but score the holders' new rows by the network that was trained; an
+    earlier prediction is deleted.
     Returns the Result, whatever the end was; folder/messages.csv then has the messages,
     folder/<role>/log.txt what a role said.
     ValueError or FileNotFoundError, in one sentence and before anything starts, for a config,
@@ -138,7 +145,8 @@ def run(
     without resume or fresh; for one resumed with another config. KeyboardInterrupt ends all roles,
     then goes on to the caller as Interrupted; so does the caller's own end.
     """
-    config = load(path)
+    config = load(path).prediction() if predict else load(path)
+    fresh = fresh or predict
     roles = _chosen(config, only)
     preflight.check(config, roles, resume=resume, fresh=fresh)
     data.check(config, [name for name in config.names if name in roles])
@@ -185,6 +193,7 @@ class _Roles(AbstractContextManager):
         for role in self._roles:
             command = [*ROLE, role, self._path, "--parent", str(os.getpid())]
             command += ["--resume"] if self._resume else []
+            command += ["--predict"] if self._config.trained else []
             log = private(self._config.folder_of(role) / LOG)
             with open(log, "ab" if self._resume else "wb") as said:
                 self._running[role] = subprocess.Popen(

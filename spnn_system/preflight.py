@@ -49,8 +49,9 @@ def check(
     folder = config.network.certificates
     if not folder.is_dir():
         raise ValueError(
-            f"there are no certificates in {folder} yet: `ppkit spnn certs {config.typed}` makes "
-            "them"
+            f"there are no certificates in {folder} yet: `ppkit spnn request {config.typed} ROLE` "
+            "begins them on each role's machine; for a trial on one machine `ppkit spnn certs "
+            f"{config.typed}` makes all"
         )
     for role in roles:
         certificates.check(folder, role, config=config.typed)
@@ -58,7 +59,7 @@ def check(
     if others := [role for role in roles if authorities[role] != authorities[roles[0]]]:
         raise ValueError(
             f"the certificates of {others[0]} are of another authority than {roles[0]}'s: "
-            "make all of them at once"
+            "sign all of them at once"
         )
     check_ports({role: config.addresses[role] for role in roles})
     for role in roles:

@@ -268,7 +268,7 @@ class Role:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
     """One [[holder]].  data: its own file.  labels: the column of the labels at the label holder,
-    else None.
+    else None.  predict: the file of its new rows, for `ppkit spnn predict`; None: there are none.
     """
 
     name: str = _setting(
@@ -282,6 +282,12 @@ class Holder:
         read=Path,
     )
     labels: str | None = _setting("the name of a column", _text, None)
+    predict: Path | None = _setting(
+        "a .parquet or .csv file",
+        lambda value: _text(value) and Path(value).suffix in (".parquet", ".csv"),
+        None,
+        Path,
+    )
 
 
 SECTIONS = {"network": Network, "protocol": Protocol, "model": Model, "training": Training}

@@ -168,3 +168,20 @@ def test_the_holders_of_a_room_stop_at_a_wrong_key():
     programs = {name: side_of(name, **common).connect() for name in ("A", "B")}
     with pytest.raises(Malformed, match="is a power of a smaller number"):
         Mailroom(Transcript()).run({"server": server(), **programs})
+
+
+@pytest.mark.parametrize("residue", [0, 1, -1])
+def test_a_key_whose_randomness_is_none_modulo_a_factor_is_refused(residue):
+    """n = 65537 q with h_n = residue modulo 65537: found by search, a few hundred thousand q."""
+    p, q = 65_537, int(gmpy2.next_prime(2**63 // 65_537 + 2**45))
+    while True:
+        n = p * q
+        if n % 4 == 1 and n.bit_length() == 64:
+            wide = hashlib.shake_256(n.to_bytes(8, "big")).digest(24)
+            x = int.from_bytes(wide, "big") % p  # n mod p = 0, so x mod n mod p is this
+            if -x * x % p == residue % p:  # h; its n-th power: n is odd, p - 1 a power of two
+                break
+        q = int(gmpy2.next_prime(q))
+    assert PublicKey(n).h_n % p == residue % p
+    with pytest.raises(ValueError, match="has an h_n that is 0, 1 or -1 modulo a factor of n"):
+        PublicKey(n).check(64)

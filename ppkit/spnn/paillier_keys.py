@@ -21,9 +21,10 @@ Jacobi symbol 1, so that h generates what has Jacobi symbol 1, up to small prime
 and q - 1.
 
 What a holder checks (`PublicKey.check`): n has the agreed length, is 1 modulo 4, is neither a prime
-nor a power, and has no small factor. What it cannot check: that n has two prime factors only, both
-large, 3 modulo 4 and drawn at random. Whoever finds the factors reads what holders send each other,
-as the server could. A proof in zero knowledge exists ("Paillier-Blum modulus", Canetti and others,
+nor a power, has no small factor, and gives an h_n that is 0, 1 or -1 modulo no factor. What it
+cannot check: that n has two prime factors only, both large, 3 modulo 4 and drawn at random. Whoever
+finds the factors reads what holders send each other, as the server could.
+A proof in zero knowledge exists ("Paillier-Blum modulus", Canetti and others,
 2020); the kit has none. That the server makes its key as `generate_keys` does is part of
 "semi-honest".
 
@@ -71,7 +72,8 @@ class PublicKey:
         """Refuse what `generate_keys(bits)` never makes, as far as that shows without the primes.
 
         bits: the length that was agreed.  ValueError in one sentence that names what is wrong
-        first: the length, a factor below 65,536, a prime, a power, or 3 modulo 4.
+        first: the length, a factor below 65,536, a prime, a power, 3 modulo 4, or an h_n without
+        randomness modulo a factor.
         Guarantee: no more than that; what a holder cannot check stands at the head of this file.
 
         >>> PublicKey(7 * 2305843009213693951).check(64)  # doctest: +ELLIPSIS
@@ -89,6 +91,10 @@ class PublicKey:
             wrong = "is a power of a smaller number"
         elif n % 4 != 1:
             wrong = "is 3 modulo 4, as no product of two primes is that are 3 modulo 4 themselves"
+        elif gmpy2.gcd(self.h_n * (self.h_n**2 - 1), n) > 1:
+            wrong = (
+                "has an h_n that is 0, 1 or -1 modulo a factor of n, and would hide nothing there"
+            )
         if wrong:
             raise ValueError(
                 "a public key must be a product of two large primes, "

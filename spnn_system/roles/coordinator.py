@@ -127,9 +127,10 @@ class Coordinator:
         self._tell_the_last({"kind": "end"}, LAST_WORD)
         self._state = "done"
         self._show(now=True)
+        what = "the scores" if self.config.trained else "the test AUC too"
         say(
             f"done: every role has its part in its own folder, holder {self.config.label_holder} "
-            "the test AUC too"
+            f"{what}"
         )
 
     def _is_enough(self) -> bool:

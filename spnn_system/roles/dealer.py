@@ -26,7 +26,8 @@ def work(party: Party) -> None:
     key = agreed_key(config, party.role, party.root, messages)
     order = RowOrder(n_train, config.training.batch, key)
     messages.run(side.connect())
-    messages.run(side.prepare(n_train))
+    if n_train:
+        messages.run(side.prepare(n_train))
     party.saves.begin(party.plan.start, side)
 
     for epoch in party.epochs():

@@ -14,9 +14,9 @@ from spnn_system.config import Config
 from spnn_system.roles.failures import RowsDiffer
 from spnn_system.roles.party import Life, Party
 from spnn_system.roles.row_order import RowOrder, agreed_key
-from spnn_system.roles.weights import Optimiser, Start
+from spnn_system.roles.weights import Optimiser, Start, put_back
 from spnn_system.run.checkpoints import write_secret
-from spnn_system.run.role_folder import METRICS
+from spnn_system.run.role_folder import FEATURES, METRICS, SCORES
 
 
 def main(config: Config, name: str, *, resume: bool = False) -> int:
@@ -43,7 +43,8 @@ class HolderWork:
         self.n, self.widths = self.training.train_rows, party.config.model.hidden
         start, columns = Start(party.config, party.root), party.plan.columns
         self.theta = start.theta(columns, party.config.names.index(party.role))
-        self.output = start.output(columns) if y is not None else None
+        self.is_label_holder = party.role == party.config.label_holder
+        self.output = start.output(columns) if self.is_label_holder else None
 
     def do(self) -> None:
         """All of it, in order."""
@@ -54,8 +55,9 @@ class HolderWork:
         key = agreed_key(self.config, party.role, party.root, self.messages)
         order = RowOrder(self.n, self.training.batch, key)
         self.messages.run(side.connect())
-        side.load(self.X[: self.n])
-        self.messages.run(side.prepare())
+        if self.n:
+            side.load(self.X[: self.n])
+            self.messages.run(side.prepare())
         self._begin()
         self.seconds["once"] = time.perf_counter() - began
         waits = time.perf_counter()
@@ -70,8 +72,14 @@ class HolderWork:
                     began = self._spent("online", epoch, began)
                     party.saves.save(losses=self.losses, running=self.running, seconds=self.seconds)
             waits = self._spent("online", epoch, began)
-        self._test(order)
+        logits = self._test(order)
+        if self.config.trained is not None:
+            self._leave_scores(logits)
+            return
+        self._leave_metrics(logits)
         party.saves.leave()
+        names = json.dumps(data.features(self.config, party.role))
+        write_secret(self.config.folder_of(party.role) / FEATURES, names.encode())
 
     def _spent(self, on: str, epoch: int, since: float) -> float:
         """Add the seconds since then to those of an epoch, over all resumptions; returns the time
@@ -130,8 +138,11 @@ class HolderWork:
         G = messages.receive_tensor("server", "dL/dh1", (len(rows), self.widths[0]))
         self.optimiser.step([(G.T @ self.side.batch).T, *gradients])
 
-    def _test(self, order: RowOrder) -> None:
-        """The test rows go through the protocol, forward only; the label holder measures."""
+    def _test(self, order: RowOrder) -> torch.Tensor | None:
+        """The test rows, or those to predict, go through the protocol, forward only.
+
+        Returns their logits (n,) at the label holder, None at the others.
+        """
         messages, progress, logits = self.messages, self.party.progress, []
         X, began = self.X[self.n :], time.perf_counter()
         progress.step += 1
@@ -145,12 +156,27 @@ class HolderWork:
                     logits.append(self.output(h_L)[:, 0])
                 progress.step += 1
         self.seconds["test"] = time.perf_counter() - began
-        if self.output is None:
+        return torch.cat(logits).double() if logits else None
+
+    def _leave_scores(self, logits: torch.Tensor | None) -> None:
+        """The label holder keeps id and score of every row, the score in (0, 1) as a probability of
+        label 1.
+        """
+        if logits is not None:
+            lines = ["id,score"] + [
+                f"{json.dumps(i) if set(i) & set(chr(34) + ',') else i},{score!r}"
+                for i, score in zip(self.ids, logits.sigmoid().tolist())
+            ]
+            path = self.config.folder_of(self.party.role) / SCORES
+            write_secret(path, "\n".join([*lines, ""]).encode())
+
+    def _leave_metrics(self, logits: torch.Tensor | None) -> None:
+        if logits is None:
             return
         from ppkit import evaluation  # here: it brings scikit-learn, which takes seconds to load
 
         config, y = self.config, self.y[self.n :].numpy()
-        z = torch.cat(logits).double().numpy()
+        z = logits.numpy()
         metrics = {
             "run": config.run,
             "source": config.source,
@@ -183,6 +209,7 @@ class HolderWork:
         parameters = {"theta": self.theta}
         if self.output is not None:
             parameters |= dict(self.output.named_parameters())
+        put_back(self.config, self.party.role, parameters)
         self.optimiser = Optimiser(parameters.values(), self.training, self.party.root)
         notes = self.party.saves.begin(
             self.party.plan.start,

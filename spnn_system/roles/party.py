@@ -97,7 +97,8 @@ class Life:
             self.folder.clear()
         self.root = Stream(root_secret(path, resume=resume))
         if config.protocol.secrets == "teaching":
-            self.root = Stream.seeded_for_teaching(config.training.seed).derive(role)
+            root = Stream.seeded_for_teaching(config.training.seed)
+            self.root = (root.derive("prediction") if config.trained else root).derive(role)
         self.control = ControlChannel(config, role, self.progress, last_words=self._write_log)
 
     def play(self, work: Callable[[Party], None], *, columns: int | None = None) -> int:

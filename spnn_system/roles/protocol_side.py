@@ -13,6 +13,7 @@ from ppkit.spnn.messages import Transcript
 from ppkit.spnn.paillier_keys import PrivateKey, PublicKey, generate_keys
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.sides import Side
+from ppkit.writing import read_secret
 from spnn_system.config import Config
 from spnn_system.run.checkpoints import write_secret
 from spnn_system.transport.admission import Admission
@@ -30,7 +31,7 @@ def side_of(
     """
     choices = dict(config.protocol.choices)
     if config.protocol.name == "he" and role == "server":
-        choices["keys"] = _kept_key(
+        choices["keys"] = kept_key(
             config.folder_of(role) / "paillier.key", resume=resume, **choices
         )
     return protocols.side_of(
@@ -45,11 +46,14 @@ def side_of(
     )
 
 
-def _kept_key(path: Path, *, resume: bool, key_bits: int, teaching: bool) -> PrivateKey:
+def kept_key(path: Path, *, resume: bool, key_bits: int, teaching: bool) -> PrivateKey:
+    """The server's key, made anew and written (0600), or read again.  ValueError if others may
+    read it.
+    """
     if not resume:
         keys = generate_keys(key_bits, teaching=teaching)[1]
         write_secret(path, json.dumps([str(keys.p), str(keys.q)]).encode())
-    p, q = map(int, json.loads(path.read_text("ascii")))
+    p, q = map(int, json.loads(read_secret(path)))
     return PrivateKey(PublicKey(p * q), p, q)
 
 

@@ -6,7 +6,7 @@ import torch
 
 from spnn_system.config import Config
 from spnn_system.roles.party import Life, Party
-from spnn_system.roles.weights import Optimiser, Start
+from spnn_system.roles.weights import Optimiser, Start, put_back
 
 
 def main(config: Config, *, resume: bool = False) -> int:
@@ -28,12 +28,14 @@ def work(party: Party) -> None:
     )
     hidden = Start(config, party.root).hidden(party.plan.columns)
     parameters, label_holder = list(hidden.parameters()), config.label_holder
+    put_back(config, party.role, hidden.state_dict())
     optimiser = Optimiser(parameters, training, party.root)
 
     n_test = messages.receive_counts(config.names[0], "test rows", "n")["n"]
     party.expect(n_test)
     messages.run(side.connect())
-    messages.run(side.prepare(training.train_rows))
+    if training.train_rows:
+        messages.run(side.prepare(training.train_rows))
     party.saves.begin(party.plan.start, side, hidden.state_dict(), optimiser)
 
     sizes = training.sizes(training.train_rows)
@@ -56,4 +58,5 @@ def work(party: Party) -> None:
         for n in training.sizes(n_test):
             messages.send(label_holder, "h_L", hidden(messages.run(side.step(n))))
             party.progress.step += 1
-    party.saves.leave()
+    if config.trained is None:
+        party.saves.leave()

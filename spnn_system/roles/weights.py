@@ -3,14 +3,16 @@ another's.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 import torch
 from torch import nn
 
 from ppkit.models import activations, mlp
 from ppkit.spnn.randomness import Stream
 from spnn_system.config import Config
+from spnn_system.run.role_folder import PARAMETERS
 from spnn_system.settings import Training
 
 
@@ -65,6 +67,24 @@ class Start:
     def _uniform(self, shape: tuple[int, ...], fan_in: int) -> torch.Tensor:
         share = ((self._stream.words(shape) >> 11) & (2**53 - 1)).double() * 2.0**-53
         return ((2 * share - 1) / math.sqrt(fan_in)).float()
+
+
+def put_back(config: Config, role: str, parameters: Mapping[str, torch.Tensor]) -> None:
+    """For a prediction: give a role's parameters the values that its training left; else nothing.
+
+    ValueError if the training has left no part here, or one of another shape.
+    """
+    if config.trained is None:
+        return
+    path = config.trained / role / PARAMETERS
+    if not path.is_file():
+        raise ValueError(f"there is no trained network in {path.parent}: train it first")
+    with np.load(path, allow_pickle=False) as kept:
+        shapes = {name: kept[name].shape for name in kept.files}
+        if shapes != {name: tuple(value.shape) for name, value in parameters.items()}:
+            raise ValueError(f"{path} is of another network than {config.typed} describes")
+        for name, value in parameters.items():
+            value.detach().copy_(torch.from_numpy(kept[name]))
 
 
 class Optimiser:

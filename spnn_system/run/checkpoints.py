@@ -6,12 +6,13 @@ import hashlib
 import io
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ppkit.writing import write_whole
+from ppkit.writing import read_secret, write_whole
 
 _MAGIC = b"ppkit checkpoint 1\n"
 
@@ -116,13 +117,13 @@ def root_secret(folder: Path, *, resume: bool) -> bytes:
     They are kept for as long as the run can go on: a role removes them once the coordinator says
     that all are done. A run that stopped keeps them until it is resumed to its end.
     resume: read it again; else a new one from the operating system takes the place of an older one.
-    ValueError where there is none to go on with.
+    ValueError where there is none to go on with, or where other users may read it.
     """
     path = folder / "secret.key"
     if not resume:
         write_secret(path, os.urandom(32).hex().encode())
     try:
-        secret = bytes.fromhex(path.read_text("ascii"))
+        kept = read_secret(path)
     except FileNotFoundError:
         has_ended = (folder / "parameters.npz").exists()
         raise ValueError(
@@ -130,8 +131,6 @@ def root_secret(folder: Path, *, resume: bool) -> bytes:
             if has_ended
             else "there is nothing to go on from: start without --resume"
         ) from None
-    except ValueError:
-        secret = b""
-    if len(secret) != 32:
+    if not re.fullmatch(rb"[0-9a-f]{64}", kept):
         raise ValueError("secret.key is not 64 hexadecimal digits: start without --resume")
-    return secret
+    return bytes.fromhex(kept.decode())

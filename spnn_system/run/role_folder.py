@@ -14,11 +14,13 @@ from spnn_system.transport.admission import Admission
 from spnn_system.transport.endpoint import Endpoint
 
 SECRETS = ("secret.key", "paillier.key")  # kept for as long as a run can go on
-RECORD, MESSAGES, METRICS, PARAMETERS = (
+RECORD, MESSAGES, METRICS, PARAMETERS, FEATURES, SCORES = (
     "received.frames",
     "messages.jsonl",
     "metrics.json",
     "parameters.npz",
+    "features.json",
+    "scores.csv",
 )
 STATUS, LOG = "status.json", "log.txt"  # of the coordinator; of who starts a role
 
@@ -47,7 +49,8 @@ class RoleFolder:
 
     def clear(self) -> None:
         """Remove what an earlier run left, for one that starts anew."""
-        for pattern in (*SECRETS, "step-*", "journal-*.txt", RECORD, MESSAGES, METRICS, PARAMETERS):
+        left = RECORD, MESSAGES, METRICS, PARAMETERS, FEATURES, SCORES
+        for pattern in (*SECRETS, "step-*", "journal-*.txt", *left):
             for path in self.path.glob(pattern):
                 path.unlink()
 

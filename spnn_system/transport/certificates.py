@@ -1,15 +1,15 @@
-"""Who may speak as whom: a private certificate authority, and one certificate and key for every
-role.
+"""Who may speak as whom: a key that each role makes for itself, and a certificate for it from the
+run's own authority.
 
-The authority signs the roles' certificates and its key is forgotten: nobody can add a role later,
-or one more "A". Both ends of every connection show their certificate (mutual TLS). Which role it is
-stands in it: the caller checks that it reached that role, the callee that the sender of a message
-is the role it says.
+A role makes its key where it will use it (`request`), and only a signing request leaves the
+machine. The authority signs the requests of all roles at once (`sign`) and its own key is forgotten
+then: nobody can add a role later, or one more "A". Both ends of every connection show their
+certificate (mutual TLS). Which role it is stands in it: the caller checks that it reached that
+role, the callee that the sender of a message is the role it says.
 """
 
 import hashlib
-import os
-import stat
+import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,9 +20,99 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from ppkit.writing import read_secret, write_whole
+
 FILES = ("ca.pem", "certificate.pem", "key.pem")
+REQUEST = "request.pem"
 _CLOCK_SKEW = timedelta(minutes=5)
 _PEM = serialization.Encoding.PEM
+
+
+def request(folder: Path | str, role: str, *, fresh: bool = False) -> str:
+    """A new key for one role, folder/<role>/key.pem (0600), and what asks for its certificate,
+    request.pem.
+
+    role: as the config names it.  fresh: replace a key that is there, and drop its certificate.
+    The key is ECDSA on P-256, from the operating system's CSPRNG. It stays on this machine: the
+    authority needs request.pem alone, which holds nothing secret.
+    Returns the request's `fingerprint`.  ValueError where a key is already.
+    """
+    place = Path(folder) / role
+    if (place / "key.pem").exists() and not fresh:
+        raise ValueError(
+            f"there is a key in {place} already: --fresh replaces it, and then every role needs "
+            "a new certificate"
+        )
+    for file in (*FILES, REQUEST):
+        (place / file).unlink(missing_ok=True)
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    key = ec.generate_private_key(ec.SECP256R1())
+    secret = key.private_bytes(
+        _PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    write_whole(place / "key.pem", secret, mode=0o600)
+    asked = x509.CertificateSigningRequestBuilder().subject_name(_named(role))
+    asked = asked.sign(key, hashes.SHA256())
+    (place / REQUEST).write_bytes(asked.public_bytes(_PEM))
+    return fingerprint(asked)
+
+
+def sign(
+    folder: Path | str,
+    roles: Sequence[str],
+    *,
+    days: float = 30,
+    start: datetime | None = None,
+    fresh: bool = False,
+) -> dict[str, str]:
+    """A new authority signs the requests of all roles: ca.pem and certificate.pem beside each
+    folder/<role>/request.pem.
+
+    The authority's key is never written, so all roles of a run are signed at once.
+    roles: names as a config has them, each once.  days: how long they hold, > 0.  start: from when
+    on, with a time zone; default now, and five minutes earlier for clocks that disagree.  fresh:
+    replace certificates that are there.
+    Returns every role's `fingerprint`: the authority asks each role's owner for it, by a way that
+    nobody else can change, before it sends the certificates back.
+    ValueError, with nothing written: a wrong number of days; certificates that are there; a
+    request that is missing, damaged, another role's or not signed by its own key; two roles with
+    one key.
+    """
+    folder = Path(folder)
+    there = [role for role in roles if (folder / role / "certificate.pem").exists()]
+    if there and not fresh:
+        raise ValueError(
+            f"there are certificates in {folder} already: "
+            "--fresh replaces them, and then every role needs its new ones"
+        )
+    _check_days(days)
+    requests = {role: _request(folder / role / REQUEST, role) for role in roles}
+    marks = {role: fingerprint(asked) for role, asked in requests.items()}
+    first = {mark: role for role, mark in reversed(marks.items())}
+    for role, mark in marks.items():
+        if first[mark] != role:
+            raise ValueError(
+                f"{first[mark]} and {role} ask with the same key: each role must make its own"
+            )
+    begin = start or datetime.now(UTC) - _CLOCK_SKEW
+    span = begin, begin + timedelta(days=days)
+    authority_key = ec.generate_private_key(ec.SECP256R1())
+    name = _named("ppkit: the authority of one run's certificates")
+    authority = _signed(
+        name, name, authority_key.public_key(), authority_key, span, is_authority=True
+    )
+    for role, asked in requests.items():
+        certificate = _signed(
+            asked.subject,
+            name,
+            asked.public_key(),
+            authority_key,
+            span,
+            alternatives=[x509.DNSName(target(role))],
+        )
+        (folder / role / "ca.pem").write_bytes(authority.public_bytes(_PEM))
+        (folder / role / "certificate.pem").write_bytes(certificate.public_bytes(_PEM))
+    return marks
 
 
 def make(
@@ -33,57 +123,30 @@ def make(
     start: datetime | None = None,
     fresh: bool = False,
 ) -> None:
-    """A new authority, and for every role folder/<role>/ with ca.pem, certificate.pem and key.pem
-    (0600).
+    """`request` for every role and `sign`, all on this machine: for trials.
 
-    Each role needs its own folder on its own machine and nothing else. The authority's key is never
-    written.
-    roles: names as a config has them, each once.  days: how long they hold, > 0.  start: from when
-    on, with a time zone; default now, and five minutes earlier for clocks that disagree.  fresh:
-    replace those that are there.
-    Keys are ECDSA on P-256, from the operating system's CSPRNG.
-    ValueError for a wrong number of days, and where certificates are already: they would no
-    longer fit the others.
+    Who makes all keys can read all messages and speak as any role. Arguments and errors: as those
+    two.
     """
     folder = Path(folder)
-    there = [path for role in roles for file in FILES if (path := folder / role / file).exists()]
+    there = [role for role in roles if any((folder / role / file).exists() for file in FILES)]
     if there and not fresh:
         raise ValueError(
             f"there are certificates in {folder} already: "
             "--fresh replaces them, and then every role needs its new ones"
         )
-    if not 0 < days <= 3650:
-        raise ValueError(f"days must be > 0 and at most 3650, got {days}")
-    for path in there:
-        path.unlink()
-    begin = start or datetime.now(UTC) - _CLOCK_SKEW
-    span = begin, begin + timedelta(days=days)
-    authority_key = ec.generate_private_key(ec.SECP256R1())
-    name = _named("ppkit: the authority of one run's certificates")
-    authority = _signed(
-        name, name, authority_key.public_key(), authority_key, span, is_authority=True
-    )
+    _check_days(days)
     for role in roles:
-        key = ec.generate_private_key(ec.SECP256R1())
-        certificate = _signed(
-            _named(role),
-            name,
-            key.public_key(),
-            authority_key,
-            span,
-            alternatives=[x509.DNSName(target(role))],
-        )
-        place = folder / role
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (place / "ca.pem").write_bytes(authority.public_bytes(_PEM))
-        (place / "certificate.pem").write_bytes(certificate.public_bytes(_PEM))
-        secret = key.private_bytes(
-            _PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        with os.fdopen(
-            os.open(place / "key.pem", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
-        ) as file:
-            file.write(secret)
+        request(folder, role, fresh=True)
+    sign(folder, roles, days=days, start=start)
+
+
+def fingerprint(asked: x509.CertificateSigningRequest) -> str:
+    """SHA-256 of the public key that a request is for, 64 hexadecimal digits."""
+    public = asked.public_key().public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return hashlib.sha256(public).hexdigest()
 
 
 def check(folder: Path | str, role: str, *, config: str = "CONFIG") -> None:
@@ -99,13 +162,9 @@ def check(folder: Path | str, role: str, *, config: str = "CONFIG") -> None:
     if missing:
         raise ValueError(
             f"the certificates of {role} are not in {place}: {', '.join(missing)} missing; "
-            f"`ppkit spnn certs {config}` makes them, for all roles"
-        )
-    if os.name == "posix" and (mode := stat.S_IMODE((place / "key.pem").stat().st_mode)) & 0o077:
-        raise ValueError(
-            f"{place / 'key.pem'} is open to other users of this machine (mode {mode:04o}): make "
-            "new ones if "
-            "others may have read it, else `chmod 600` it"
+            f"`ppkit spnn request {config} {shlex.quote(role)}` makes a key and a request here, "
+            f"`ppkit spnn sign {config}` the certificates; for a trial on one machine `ppkit spnn "
+            f"certs {config}` makes all"
         )
     authority, certificate, key = (_read(place / file) for file in FILES)
     if _role_in(certificate) != role:
@@ -126,7 +185,7 @@ def check(folder: Path | str, role: str, *, config: str = "CONFIG") -> None:
         if now > what.not_valid_after_utc:
             raise ValueError(
                 f"{place / file} expired on {what.not_valid_after_utc:%Y-%m-%d %H:%M} UTC: "
-                f"`ppkit spnn certs {config} --fresh` makes new ones, for all roles"
+                f"`ppkit spnn sign {config} --fresh` makes new ones, for all roles"
             )
         if now < what.not_valid_before_utc:
             raise ValueError(
@@ -139,7 +198,7 @@ def serving(folder: Path | str, role: str, on_handshake) -> grpc.ServerCredentia
 
     on_handshake: called, with nothing, whenever a connection begins to shake hands.
     """
-    authority, certificate, key = ((Path(folder) / role / file).read_bytes() for file in FILES)
+    authority, certificate, key = (_content(Path(folder) / role / file) for file in FILES)
     pairs = grpc.ssl_server_certificate_configuration([(key, certificate)], authority)
     return grpc.dynamic_ssl_server_credentials(
         pairs, lambda: on_handshake(), require_client_authentication=True
@@ -150,7 +209,7 @@ def dialling(folder: Path | str, role: str) -> grpc.ChannelCredentials:
     """What the role shows when it calls another; the other must be `target(other)` by a certificate
     of the same authority.
     """
-    authority, certificate, key = ((Path(folder) / role / file).read_bytes() for file in FILES)
+    authority, certificate, key = (_content(Path(folder) / role / file) for file in FILES)
     return grpc.ssl_channel_credentials(authority, key, certificate)
 
 
@@ -173,8 +232,8 @@ def _named(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
-def _role_in(certificate: x509.Certificate) -> str:
-    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+def _role_in(signed: x509.Certificate | x509.CertificateSigningRequest) -> str:
+    names = signed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(names[0].value) if names else ""
 
 
@@ -227,13 +286,44 @@ def _signed(
     return builder.sign(signing_key, hashes.SHA256())
 
 
+def _check_days(days: float) -> None:
+    if not 0 < days <= 3650:
+        raise ValueError(f"days must be > 0 and at most 3650, got {days}")
+
+
+def _content(path: Path) -> bytes:
+    return read_secret(path) if path.name == "key.pem" else path.read_bytes()
+
+
 def _read(path: Path):
-    """A certificate or a key; ValueError if it is none."""
+    """A certificate or a key; ValueError if it is none, or a key that others may read."""
+    is_key, content = path.name == "key.pem", _content(path)
     try:
-        if path.name == "key.pem":
-            return serialization.load_pem_private_key(path.read_bytes(), password=None)
-        return x509.load_pem_x509_certificate(path.read_bytes())
+        if is_key:
+            return serialization.load_pem_private_key(content, password=None)
+        return x509.load_pem_x509_certificate(content)
     except (ValueError, TypeError):
+        raise ValueError(f"{path} is no {'key' if is_key else 'certificate'} in PEM form") from None
+
+
+def _request(path: Path, role: str) -> x509.CertificateSigningRequest:
+    """A role's request, checked; ValueError in one sentence otherwise."""
+    if not path.is_file():
         raise ValueError(
-            f"{path} is no {'key' if path.name == 'key.pem' else 'certificate'} in PEM form"
-        ) from None
+            f"there is no {path}: {role} makes it by `ppkit spnn request` on its own machine, and "
+            "it belongs here"
+        )
+    try:
+        asked = x509.load_pem_x509_csr(path.read_bytes())
+    except ValueError:
+        raise ValueError(f"{path} is no signing request in PEM form") from None
+    if _role_in(asked) != role:
+        raise ValueError(f"{path} is for {_role_in(asked)!r}, not for {role!r}")
+    key = asked.public_key()
+    if not (isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1)):
+        raise ValueError(
+            f"{path} must be for a key of ECDSA on P-256, as `ppkit spnn request` makes"
+        )
+    if not asked.is_signature_valid:
+        raise ValueError(f"{path} was not signed by the key that it asks for")
+    return asked

@@ -101,7 +101,9 @@ class Forked:
     def __init__(self, command, *, stdout, **_):
         role, path = command[command.index("spnn_system") + 1 :][:2]
         conf = config.load(path)
-        self._role = nursery().start(conf, role, resume="--resume" in command)
+        more = ["--predict"] if "--predict" in command else []
+        conf = conf.prediction() if more else conf
+        self._role = nursery().start(conf, role, resume="--resume" in command, more=more)
         self.pid = self._role.pid
 
     @property

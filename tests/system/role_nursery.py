@@ -88,10 +88,17 @@ class Nursery:
         return json.loads(self._process.stdout.readline())
 
     def start(
-        self, config, name: str, *, resume: bool = False, path: Path | None = None, first: str = ""
+        self,
+        config,
+        name: str,
+        *,
+        resume: bool = False,
+        path: Path | None = None,
+        first: str = "",
+        more: list[str] | None = None,
     ) -> Role:
         """path: of another config file for this role than config.path.  first: code that its
-        process runs before it begins.
+        process runs before it begins.  more: arguments.
         """
         log = config.folder_of(name) / "log.txt"
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -99,7 +106,7 @@ class Nursery:
             ahead(log, which).write_bytes(b"")
         pid = self.ask(
             "start",
-            [name, str(path or config.path), *(["--resume"] if resume else [])],
+            [name, str(path or config.path), *(["--resume"] if resume else []), *(more or [])],
             str(log),
             PATIENT + first,
         )

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from spnn_system.transport import certificates
 
@@ -28,7 +29,10 @@ def read(folder, role, file="certificate.pem"):
 def test_every_role_gets_its_own_and_they_pass(folder):
     for role in ROLES:
         certificates.check(folder, role)
-    assert {file.name for file in folder.rglob("*") if file.is_file()} == set(certificates.FILES)
+    assert {file.name for file in folder.rglob("*") if file.is_file()} == {
+        *certificates.FILES,
+        certificates.REQUEST,
+    }
     assert len({(folder / role / "ca.pem").read_bytes() for role in ROLES}) == 1
     assert len({(folder / role / "key.pem").read_bytes() for role in ROLES}) == len(ROLES)
     alternatives = (
@@ -80,7 +84,7 @@ NOW = datetime.now(UTC)
 WRONG = {
     "missing": (
         lambda f, t: (f / "A" / "key.pem").unlink(),
-        r"A.*key\.pem missing; `ppkit spnn certs",
+        r"A.*key\.pem missing; `ppkit spnn request CONFIG A` makes a key",
     ),
     "no folder": (
         lambda f, t: shutil.rmtree(f / "A"),
@@ -169,5 +173,119 @@ def test_a_key_that_others_may_read_is_refused(tmp_path):
     key.chmod(0o400)
     certificates.check(tmp_path, "A")
     key.unlink()
-    with pytest.raises(ValueError, match="`ppkit spnn certs my/config.toml` makes them"):
+    with pytest.raises(ValueError, match="`ppkit spnn certs my/config.toml` makes all"):
         certificates.check(tmp_path, "A", config="my/config.toml")
+
+
+def requested(tmp_path, roles=("A", "Bank B")):
+    """Each role's key on a machine of its own, and a folder of the authority with the requests."""
+    authority, marks = tmp_path / "authority", {}
+    for role in roles:
+        marks[role] = certificates.request(tmp_path / f"at {role}", role)
+        shutil.copytree(
+            tmp_path / f"at {role}",
+            authority,
+            ignore=shutil.ignore_patterns("key.pem"),
+            dirs_exist_ok=True,
+        )
+    return authority, marks
+
+
+def test_each_role_makes_its_key_and_only_the_request_travels(tmp_path):
+    authority, marks = requested(tmp_path)
+    assert certificates.sign(authority, ["A", "Bank B"]) == marks and len({*marks.values()}) == 2
+    assert not list(authority.rglob("key.pem"))
+    for role in marks:
+        home = tmp_path / f"at {role}"
+        assert stat.S_IMODE((home / role / "key.pem").stat().st_mode) == 0o600
+        for file in ("ca.pem", "certificate.pem"):
+            shutil.copy(authority / role / file, home / role / file)
+        certificates.check(home, role)
+    asked = x509.load_pem_x509_csr((authority / "A" / "request.pem").read_bytes())
+    assert asked.public_key() == read(authority, "A").public_key()
+    assert certificates.fingerprint(asked) == marks["A"]
+
+
+def asking(key, name):
+    named = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    builder = x509.CertificateSigningRequestBuilder().subject_name(named)
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def forged(path):
+    """A request for A's key, with a signature that is not A's."""
+    der = bytearray(
+        x509.load_pem_x509_csr(path.read_bytes()).public_bytes(serialization.Encoding.DER)
+    )
+    der[-1] ^= 1
+    return x509.load_der_x509_csr(bytes(der)).public_bytes(serialization.Encoding.PEM)
+
+
+WRONG_REQUESTS = {
+    "missing": (lambda f: (f / "A/request.pem").unlink(), r"there is no .*A/request\.pem: A makes"),
+    "not one": (
+        lambda f: (f / "A/request.pem").write_text("hello"),
+        r"A/request\.pem is no signing request in PEM form",
+    ),
+    "another role's": (
+        lambda f: shutil.copy(f / "Bank B/request.pem", f / "A/request.pem"),
+        "request\\.pem is for 'Bank B', not for 'A'",
+    ),
+    "another curve": (
+        lambda f: (f / "A/request.pem").write_bytes(
+            asking(ec.generate_private_key(ec.SECP384R1()), "A")
+        ),
+        r"A/request\.pem must be for a key of ECDSA on P-256",
+    ),
+    "another's signature": (
+        lambda f: (f / "A/request.pem").write_bytes(forged(f / "A/request.pem")),
+        r"A/request\.pem was not signed by the key that it asks for",
+    ),
+}
+
+
+@pytest.mark.parametrize("spoil, says", WRONG_REQUESTS.values(), ids=WRONG_REQUESTS)
+def test_a_wrong_request_is_refused_and_nobody_is_signed(tmp_path, spoil, says):
+    authority, _ = requested(tmp_path)
+    spoil(authority)
+    with pytest.raises(ValueError, match=says) as refused:
+        certificates.sign(authority, ["Bank B", "A"])
+    assert "\n" not in str(refused.value) and not list(authority.rglob("ca.pem"))
+
+
+def test_two_roles_with_one_key_are_refused(tmp_path):
+    key = ec.generate_private_key(ec.SECP256R1())
+    for role in ("A", "Bank B"):
+        (tmp_path / role).mkdir()
+        (tmp_path / role / "request.pem").write_bytes(asking(key, role))
+    with pytest.raises(ValueError, match="A and Bank B ask with the same key"):
+        certificates.sign(tmp_path, ["A", "Bank B"])
+    assert not list(tmp_path.rglob("ca.pem"))
+
+
+def test_a_key_or_a_certificate_that_is_there_is_replaced_only_by_fresh(tmp_path):
+    authority, _ = requested(tmp_path)
+    home = tmp_path / "at A"
+    before = (home / "A/key.pem").read_bytes()
+    with pytest.raises(ValueError, match="there is a key in .*A already: --fresh"):
+        certificates.request(home, "A")
+    assert (home / "A/key.pem").read_bytes() == before
+    certificates.sign(authority, ["A", "Bank B"])
+    signed = (authority / "A/certificate.pem").read_bytes()
+    with pytest.raises(ValueError, match="there are certificates in .* already: --fresh"):
+        certificates.sign(authority, ["A", "Bank B"])
+    assert (authority / "A/certificate.pem").read_bytes() == signed
+    certificates.sign(authority, ["A", "Bank B"], fresh=True)
+    assert (authority / "A/certificate.pem").read_bytes() != signed
+    certificates.request(home, "A", fresh=True)
+    assert (home / "A/key.pem").read_bytes() != before
+
+
+def test_a_key_that_was_opened_later_is_not_used_for_a_connection(folder):
+    (folder / "A" / "key.pem").chmod(0o644)
+    for use in (
+        lambda: certificates.dialling(folder, "A"),
+        lambda: certificates.serving(folder, "A", lambda: None),
+    ):
+        with pytest.raises(ValueError, match=r"key\.pem is open to other users"):
+            use()

@@ -8,6 +8,8 @@ from network_runs import alone, made, parts_of, same, small_rows, started
 
 from spnn_system import config, example, launch, preflight
 from spnn_system.roles.party import Life
+from spnn_system.roles.protocol_side import kept_key
+from spnn_system.run.checkpoints import root_secret
 from spnn_system.run.role_folder import SECRETS
 from spnn_system.transport import certificates
 
@@ -107,6 +109,23 @@ def test_rows_and_the_folders_of_a_run_are_their_users_alone(tmp_path):
     path.unlink()
     example.write(folder, small_rows())
     assert modes("A.parquet") == {0o600}
+
+
+@pytest.mark.parametrize("name", ["secret.key", "paillier.key"])
+def test_a_secret_that_others_may_read_is_not_used_again(tmp_path, name):
+    folder = tmp_path
+    root_secret(folder, resume=False)
+    kept_key(folder / "paillier.key", resume=False, key_bits=512, teaching=True)
+    use = {
+        "secret.key": lambda: root_secret(folder, resume=True),
+        "paillier.key": lambda: kept_key(
+            folder / "paillier.key", resume=True, key_bits=512, teaching=True
+        ),
+    }[name]
+    assert use() == use()
+    (folder / name).chmod(0o640)
+    with pytest.raises(ValueError, match=rf"{name} is open to other users .*mode 0640"):
+        use()
 
 
 WRONG_KEY = """

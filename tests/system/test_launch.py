@@ -592,7 +592,7 @@ REFUSED = [
         "machine, and the others here, each named by --only",
     ),
     (expired, "certificates/coordinator/certificate.pem expired on "),
-    (lambda path: shutil.rmtree(path.parent / "certificates"), "` makes them\n"),
+    (lambda path: shutil.rmtree(path.parent / "certificates"), "` makes all\n"),
     (
         lambda path: (path.parent / "certificates/B/key.pem").unlink(),
         "the certificates of B are not in ",
@@ -600,7 +600,7 @@ REFUSED = [
     (exchanged, "certificates/B/certificate.pem is for 'A', not for 'B'"),
     (
         other_authority,
-        "the certificates of A are of another authority than coordinator's: make all of them at "
+        "the certificates of A are of another authority than coordinator's: sign all of them at "
         "once",
     ),
     (lambda path: (path.parent / "run").write_text("a file"), "coordinator cannot write into "),
@@ -715,16 +715,9 @@ def test_the_command_line_from_example_to_the_table(ppkit, tmp_path, monkeypatch
     code, out, said = ppkit("spnn", "certs", str(path))
     assert (
         (code, said) == (0, "")
-        and "coordinator, server, dealer, A, B has its folder in" in out
-        and "no key may travel" in out
-    )
-    assert out.splitlines()[-2:] == [
-        f"A: config.toml, A.parquet, certificates/A; ppkit spnn holder {typed(path)} --name A",
-        f"B: config.toml, B.parquet, certificates/B; ppkit spnn holder {typed(path)} --name B",
-    ]
-    assert (
-        f"\ndealer: config.toml, certificates/dealer; ppkit spnn dealer {typed(path)}\n" in out
-        and f"\nppkit spnn run {typed(path)}\n" in out
+        and "coordinator, server, dealer, A, B has its key and certificate in" in out
+        and "who made all keys can speak as any role" in out
+        and out.splitlines()[-1] == f"ppkit spnn run {typed(path)}"
     )
     for role in read.roles:
         certificates.check(folder / "certificates", role)
@@ -735,6 +728,22 @@ def test_the_command_line_from_example_to_the_table(ppkit, tmp_path, monkeypatch
         and "there are certificates in " in said
         and (folder / "certificates/A/key.pem").read_bytes() == before
     )
+    code, _, said = ppkit("spnn", "request", str(path), "C")
+    assert code == 2 and "has no role 'C': with protocol 'ss' there are coordinator" in said
+    code, _, said = ppkit("spnn", "request", str(path), "A")
+    assert code == 2 and "there is a key in " in said
+    told = {}
+    for role in read.roles:
+        code, out, said = ppkit("spnn", "request", str(path), role, "--fresh")
+        assert (code, said) == (0, "") and "it stays on this machine" in out
+        told[role] = out.splitlines()[-1]
+    code, out, said = ppkit("spnn", "sign", str(path))
+    assert (code, said) == (0, "") and all(words in out for words in told.values())
+    assert out.splitlines()[-1].endswith(f"with: ppkit spnn holder {typed(path)} --name B")
+    for role in read.roles:
+        certificates.check(folder / "certificates", role)
+    code, _, said = ppkit("spnn", "sign", str(path))
+    assert code == 2 and "there are certificates in " in said
     assert ppkit("spnn", "certs", str(path), "--fresh")[0] == 0
     assert (folder / "certificates/A/key.pem").read_bytes() != before
     assert (folder / "certificates/A/key.pem").stat().st_mode & 0o777 == 0o600
