@@ -167,7 +167,7 @@ def test_two_machines_each_with_its_own_keys_train_lose_a_role_resume_and_predic
     """Two folders stand for two machines, a third one for the authority; no key leaves its folder.
     The digits are those of one process."""
     vertical = small_rows()
-    settings = dict(protocol="ss", form="lean", epochs=6, timeout=10.0, latency=0.02)
+    settings = dict(protocol="ss", form="lean", epochs=6, timeout=60.0, latency=0.02)
     made(tmp_path / "one", vertical, **settings)
     one, two, authority = (tmp_path / name for name in ("one", "two", "authority"))
     shutil.rmtree(one / "certificates")
