@@ -26,6 +26,7 @@ AT_MOST = {
     "05_spnn_network": 200,
     "kanodia2020": 130,
     "wang2018": 150,
+    "which_one": 150,
     "wu2020": 120,
     "zhou2021_attacks": 180,
     "zhou2021_dial": 150,

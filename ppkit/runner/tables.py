@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ppkit import firmness, ledger, project, rules
+from ppkit import firmness, ledger, measured, project, rules
 from ppkit.runner import Refused, run_folder
 from ppkit.writing import write_whole
 
@@ -227,6 +227,22 @@ def bars(bench: dict) -> str:
     return _markdown(("bar", "wanted", "measured", "lowest to highest of 7", "threads"), lines)
 
 
+def which_one(kept: dict) -> str:
+    """What the record which_one measured of each method, as a Markdown table.
+
+    kept: its values in figures/measured.
+    """
+    heads = ("I hold", "I fear", "I run", "what a party sends", "test AUC", "what it finds")
+    columns = ("I hold", "I fear", "run", "a party sends", "AUC", "it finds")
+    lines, above = [], ""
+    for row in kept["rows"]:
+        cells = [row[column] for column in columns]
+        lines.append(cells if row["I hold"] != above else ["", "", *cells[2:]])
+        above = row["I hold"]
+    about = f"epsilon {kept['epsilon']:g} where there is noise; {kept['profile']} profile"
+    return f"{_markdown(heads, lines)}\n\n({about}; {kept['source']}.)"
+
+
 def _markdown(heads, rows) -> str:
     lines = [" | ".join(cell.replace("|", r"\|") for cell in row) for row in (heads, *rows)]
     return "\n".join(
@@ -241,7 +257,11 @@ def renewed(root: Path) -> dict[Path, str]:
     rows = json.loads((root / "figures/claims.json").read_text("utf-8"))["claims"]
     bench = root / "figures/bench.json"
     blocks = {
-        "README.md": {"findings": findings(rows), "scoreboard": scoreboard(rows)},
+        "README.md": {
+            "findings": findings(rows),
+            "which one": which_one(measured.reference("which_one").values),
+            "scoreboard": scoreboard(rows),
+        },
         "figures/README.md": {"rows": every_row(rows)},
         "benchmarks/README.md": {"bars": bars(json.loads(bench.read_text("utf-8")))}
         if bench.exists()
