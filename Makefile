@@ -15,7 +15,7 @@ LOWERED := ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Nehalem MKL_ENABLE_INST
 # The limit only guards against a cell that hangs for ever; seconds are printed, never judged: budgets are `make bench`'s.
 NBVAL := -p notebook_times -p notebook_kernels --nbval --nbval-cell-timeout 1800 --nbval-kernel-startup-timeout 600 -q
 # It starts processes of its own, so it gets both cores.
-SYSTEM := notebooks/05_spnn_network.ipynb
+SYSTEM := notebooks/03c_spnn_system.ipynb notebooks/records/zhou2021_system.ipynb
 REAL_DATA := $(wildcard ../shared/data)
 
 .PHONY: help first reproduce paper check lint test test-unit test-notebooks test-lowered test-batch test-papermill test-real lab data \

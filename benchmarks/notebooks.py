@@ -21,9 +21,9 @@ AT_MOST = {
     "02b_backtracking_defence": 70,
     "03a_spnn_sharing": 30,
     "03b_spnn_attacks": 60,
+    "03c_spnn_system": 200,
     "04a_collaboration_forecast": 60,
     "04b_collaboration_scenarios": 60,
-    "05_spnn_network": 200,
     "kanodia2020": 130,
     "wang2018": 150,
     "which_one": 150,
@@ -31,9 +31,9 @@ AT_MOST = {
     "zhou2021_attacks": 180,
     "zhou2021_dial": 150,
     "zhou2021_method": 150,
+    "zhou2021_system": 150,
 }
-AT_MOST_SOLUTION = {"05_spnn_network": 60}
-OTHER_SOLUTIONS = 30
+AT_MOST_SOLUTION = 30
 
 
 def run() -> list[Bar]:
@@ -73,8 +73,4 @@ def _execute(path: Path) -> float:
 
 
 def _at_most(name: str) -> int:
-    if name.startswith("solutions/"):
-        return AT_MOST_SOLUTION.get(
-            name.removeprefix("solutions/").removesuffix("_solution"), OTHER_SOLUTIONS
-        )
-    return AT_MOST[name]
+    return AT_MOST_SOLUTION if name.startswith("solutions/") else AT_MOST[name]

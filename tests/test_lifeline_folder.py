@@ -114,11 +114,11 @@ def test_an_ordinary_end_takes_the_folder_and_its_watch():
     until(lambda: not watchers(folder), "the watch's end")
 
 
-LESSON = Path("notebooks", "05_spnn_network.ipynb")
+LESSON = Path("notebooks", "03c_spnn_system.ipynb")
 
 
 def test_a_killed_lesson_leaves_no_keys_and_no_rows(tmp_path):
-    """05 up to its first folder, as a kernel runs it, and then kill -9."""
+    """03c up to its first folder, as a kernel runs it, and then kill -9."""
     sources = [
         cell.source
         for cell in nbformat.read(project.root() / LESSON, 4).cells

@@ -134,7 +134,7 @@ def test_a_whole_number_will_do_for_a_number(settings_cell):
         ),
         ("zhou2021_method", "LR", -5.0, "LR must be a number from 0.01 to 50, got -5.0"),
         (
-            "05_spnn_network",
+            "03c_spnn_system",
             "N_ROWS",
             1,
             "N_ROWS must be 0 or a whole number from 2,500 to 20,000, got 1",
