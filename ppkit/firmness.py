@@ -119,7 +119,7 @@ def found(id: str) -> pd.DataFrame:
     for every, table in _kept():
         if (rows := table[table["claim"] == id]).size:
             counted = {turn["choice"] for turn in (of(id, rows, every) or {"turns": ()})["turns"]}
-            some = [one for one in every if one.moves(id) or one.name in counted]
+            some = [one for one in every if one.moves(id) or one.name in counted] or every
             names = {one.parameter: one.name for one in some}
             return rows[[*FOUND, *names]].rename(columns=names)
     raise ValueError(f"{id} was tried at no setting")
@@ -151,6 +151,8 @@ def of(id: str, rows: pd.DataFrame, every: list[Choice]) -> dict | None:
     for one, differs in differ:
         if one.moves(id) or (turned & differs & alone).any():
             may |= differs
+    if turned.any() and not may.any():  # by several together, and by none of them alone
+        may = many > 0
     counted = (many > 0) & decided & (may | turned)
     turns = [
         {"choice": one.name, "at": rows[one.parameter][at], "verdict": verdict[at]}

@@ -61,6 +61,7 @@ def write_example(
         folder,
         held,
         protocol=protocol,
+        n_new=100,
         form=form,
         epochs=epochs,
         batch=batch,
@@ -73,7 +74,8 @@ def write_example(
         f"{counts['train']} frauds to train on, {counts['test']} to test on.\n"
         "Every address in it is on this machine, 127.0.0.1: for several machines write theirs, "
         "before the keys. For a trial on this machine:\n"
-        f"ppkit spnn certs {typed}\nppkit spnn run {typed}"
+        f"ppkit spnn certs {typed}\nppkit spnn run {typed}\n"
+        f"ppkit spnn predict {typed}   # 100 of the test rows, as if they were new"
     )
 
 

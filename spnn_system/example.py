@@ -52,6 +52,7 @@ def write(
     run: str = "first-try",
     source: str | None = None,
     protocol: str = "masked",
+    n_new: int = 0,
     **settings,
 ) -> Path:
     """Write config.toml and one parquet file a holder into a folder; returns the path of the
@@ -62,7 +63,9 @@ def write(
     vertical: its "train" rows come first in every file, then its "test" rows; ids are the rows'
     numbers in the data set.
     names: of the holders, default A, B, ...  label_holder: which of them gets the labels, from 0.
-    run: the run id.  source: default what the vertical says.  settings: any key of [network],
+    run: the run id.  source: default what the vertical says.
+    n_new: so many of the "test" rows go, without labels, into one more file a holder, as new rows
+    for `ppkit spnn predict`.  settings: any key of [network],
     [protocol] (its name is protocol=), [model] and [training], such as epochs=2, bandwidth="100
     Mbps", form="published"; others stay at the default.
     All roles listen on this machine, at ports that are free now.
@@ -84,6 +87,7 @@ def write(
         label_holder,
         run=run,
         source=source or vertical.source,
+        new=n_new > 0,
         settings={
             "train_rows": len(vertical.y["train"]),
             "name": protocol,
@@ -98,6 +102,9 @@ def write(
         X = torch.cat([vertical.parts[key][i] for key in ("train", "test")]).float().numpy()
         table = pd.DataFrame(X, columns=list(vertical.feature_names[start : start + width]))
         table.insert(0, ID, np.concatenate([vertical.rows[key] for key in ("train", "test")]))
+        if n_new:
+            new = table.iloc[len(vertical.y["train"]) :].head(n_new)
+            new.to_parquet(private(folder / f"new-{name}.parquet"), index=False)
         if i == label_holder:
             table[LABELS] = torch.cat([vertical.y[key] for key in ("train", "test")]).numpy()
         table.to_parquet(private(folder / f"{name}.parquet"), index=False)
@@ -106,7 +113,7 @@ def write(
     return target
 
 
-def _toml(names: list[str], label_holder: int, *, run: str, source: str, settings: dict) -> str:
+def _toml(names, label_holder: int, *, run: str, source: str, new: bool, settings: dict) -> str:
     sections = {name: {f.name: f for f in fields(kind)} for name, kind in SECTIONS.items()}
     accepted = [key for keys in sections.values() for key in keys]
     for key in settings:
@@ -135,6 +142,7 @@ def _toml(names: list[str], label_holder: int, *, run: str, source: str, setting
             f"data = {_value(name + '.parquet')}",
         ]
         lines += [f"labels = {_value(LABELS)}"] * (i == label_holder)
+        lines += [f"predict = {_value(f'new-{name}.parquet')}"] * new
     return "\n".join(lines) + "\n"
 
 

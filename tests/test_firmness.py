@@ -73,6 +73,13 @@ def test_a_choice_that_should_not_move_a_row_counts_only_if_it_turned_it():
     assert (firm["tried"], firm["same"]) == (3, 2) and firm["turns"][0]["choice"] == "step"
 
 
+def test_what_only_several_choices_turn_together_was_tried_at_all_settings():
+    settings = [({"CLIP": "0.5"}, "reproduced"), ({"CLIP": "0.5", "STEP": "1.0"}, "refuted")]
+    rows = lines("made2026.other", ["reproduced", *settings])
+    found = firmness.of("made2026.other", rows, [CLIP, STEP])
+    assert (found["tried"], found["same"], found["together"], found["turns"]) == (2, 1, 1, [])
+
+
 def test_a_main_setting_that_decides_nothing_has_no_firmness():
     rows = lines("made2026.fig1.order", ["not tried: needs rows", ({"CLIP": "0.5"}, "reproduced")])
     assert firmness.of("made2026.fig1.order", rows, [CLIP, STEP]) is None

@@ -148,7 +148,7 @@ def test_a_killed_lesson_leaves_no_keys_and_no_rows(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "path", [LESSON, Path("notebooks", "solutions", f"{LESSON.stem}_solution.ipynb")], ids=str
+    "path", [LESSON, Path("notebooks", "records", "zhou2021_system.ipynb")], ids=str
 )
 def test_every_temporary_folder_of_the_lesson_is_one_that_vanishes(path):
     cells = nbformat.read(project.root() / path, 4).cells

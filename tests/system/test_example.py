@@ -21,6 +21,17 @@ def cards():
 
 
 @pytest.mark.slow
+def test_new_rows_are_the_first_test_rows_without_labels(cards, tmp_path):
+    held = fraud(cards)
+    read = config.load(example.write(tmp_path / "run", held, n_new=7))
+    for part, holder in zip(held.parts["test"], read.holders):
+        new = pd.read_parquet(holder.predict)
+        assert new.pop("id").tolist() == held.rows["test"][:7].tolist() and "label" not in new
+        assert np.array_equal(new.to_numpy(), part[:7].numpy())
+        assert holder.predict.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.slow
 def test_each_holder_reads_back_its_own_columns_to_the_bit(cards, tmp_path):
     held = fraud(cards, holders=3)
     path = example.write(
