@@ -321,6 +321,7 @@ class Ledger:
                 f"you, here ({self.profile}, {row['data']})": _in_short(row),
                 "the record": f"{_in_short(kept)} ({kept['profile']}, {kept['data']})",
                 "firmness": firm(kept),
+                "what the number is": row["measure"],
             }
             theirs = {rules.plain(kept[verdict]) for verdict in ("verdict", "alone")}
             if rules.plain(row["verdict"]) not in theirs:
@@ -475,7 +476,7 @@ def firm(row: dict) -> str:
     >>> turn = {"choice": "first_step", "at": "2.0", "verdict": "not reproduced"}
     >>> one = {"tried": 9, "same": 7, "turns": [turn], "together": 1, "main": "reproduced"}
     >>> firm({"firmness": one, "alone": "reproduced"})
-    'same in 7 of 9 settings tried; turns at first step 2.0 (not reproduced), 1 joint'
+    'same in 7 of 9 settings tried; turns at first step 2.0 (not reproduced), 1 of several changes'
     """
     one = row.get("firmness")
     if not one:
@@ -484,7 +485,7 @@ def firm(row: dict) -> str:
         f"{turn['choice'].replace('_', ' ')} {turn['at']} ({turn['verdict']})"
         for turn in one["turns"]
     ]
-    turns += [f"{one['together']} joint"] if one["together"] else []
+    turns += [f"{one['together']} of several changes"] if one["together"] else []
     said = f"same in {one['same']} of {one['tried']} settings tried"
     said += f"; turns at {', '.join(turns)}" if turns else ""
     smaller = one["main"] != rules.plain(row["alone"])
