@@ -77,6 +77,11 @@ class Config:
                 return holder
         raise ValueError(f"{self.typed} has no holder {name!r}: there are {', '.join(self.names)}")
 
+    @property
+    def kind(self) -> str:
+        """What a run of it is, in a word."""
+        return "prediction" if self.trained else "training"
+
     def prediction(self) -> "Config":
         """The run that sends the holders' new rows through the trained network: no epoch, test
         only.

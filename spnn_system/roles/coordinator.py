@@ -111,7 +111,7 @@ class Coordinator:
         self._wait(lambda: roster.all_here, at_start=True)
         columns = [seen[name].hello["columns"] for name in self.config.names]
         plan = {"kind": "plan", "columns": columns, "start": self._first_step()}
-        say("all roles are here: the training begins")
+        say(f"all roles are here: the {self.config.kind} begins")
         self._tell(self._others, plan)
         self._state = "setting up"
         dealer = [role for role in self._others if role == "dealer"]

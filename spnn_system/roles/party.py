@@ -162,7 +162,7 @@ class Life:
         self.progress.last = config.training.last_step
         saves = Saves(self.checkpoints, self.journal, self.log, control, self.progress)
         saves.recall(plan.start, usable)
-        say("all roles are here: the training begins")
+        say(f"all roles are here: the {config.kind} begins")
         return Party(
             config,
             role,

@@ -101,6 +101,9 @@ def test_scores_are_those_of_one_process_and_the_label_holders_alone(trained, fo
     after = parts_of(conf)
     assert all(np.array_equal(after[name], before[name]) for name in before)
     assert not list(folder.rglob("*.key"))
+    for role in conf.roles:
+        log = (folder / role / "log.txt").read_text()
+        assert "the prediction begins" in log and "training begins" not in log
     for role in conf.roles:  # h_L is for the label holder, and nobody sends a gradient
         got = {frame.name for frame in frames.recorded(folder / role / "received.frames")}
         assert ("h_L" in got) == (role == conf.label_holder) and not {"dL/dh1", "dL/dh_L"} & got
