@@ -702,10 +702,12 @@ def test_the_command_line_from_example_to_the_table(ppkit, tmp_path, monkeypatch
         "300",
     )
     path = folder / "config.toml"
-    assert (code, said) == (0, "") and out.splitlines()[-2:] == [
+    assert (code, said) == (0, "") and out.splitlines()[-3:] == [
         f"ppkit spnn certs {typed(path)}",
         f"ppkit spnn run {typed(path)}",
+        f"ppkit spnn predict {typed(path)}   # 100 of the test rows, as if they were new",
     ]
+    assert len(pd.read_parquet(folder / "new-B.parquet")) == 100
     assert (
         "stand-in: 57,000 rows: 78 frauds to train on, 20 to test on" in out
         and "127.0.0.1: for several machines" in out
