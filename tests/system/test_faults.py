@@ -661,7 +661,9 @@ def test_what_changed_since_does_not_go_on(tmp_path, what):
     if what != "nothing to go on from":
         finished(conf)
         for role in conf.roles[1:]:  # as if it had stopped
-            (conf.folder_of(role) / "secret.key").write_text("0" * 64)
+            secret = conf.folder_of(role) / "secret.key"
+            secret.touch(mode=0o600)
+            secret.write_text("0" * 64)
     if what == "config":
         conf.path.write_text(conf.path.read_text().replace("lr = 1.5", "lr = 1.25"))
         # as where every role has a machine of its own
