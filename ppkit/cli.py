@@ -72,7 +72,12 @@ def reproduce(
         Path | None, typer.Option(metavar="FILE.csv", help="a point a line, parameters above")
     ] = None,
     settings: Annotated[
-        bool, typer.Option("--settings", help="at every setting of the record's choices file")
+        bool,
+        typer.Option(
+            "--settings",
+            help="at every setting of the record's choices file; with --profile paper, at the two "
+            "where its paper's most disputed claim came out least and largest",
+        ),
     ] = False,
     limit: Annotated[float | None, typer.Option(help="seconds that a point may take")] = None,
     scheduler: Scheduler = None,
@@ -97,7 +102,9 @@ def reproduce(
     if grid or points or settings:
         if settings and (grid or points or len(notebooks or []) != 1):
             raise Refused("--settings takes one record, such as wu2020, without --grid or --points")
-        asked_for = firmness.points(notebooks[0]) if settings else chosen.of(grid or [], points)
+        asked_for = (
+            firmness.points(notebooks[0], profile) if settings else chosen.of(grid or [], points)
+        )
         every = [dict(given) | point for point in asked_for]
         files = (tls_ca_file, tls_client_cert, tls_client_key)
         asked |= dict(limit=limit, client=_connected(scheduler, *files) if scheduler else None)

@@ -54,15 +54,19 @@ def choices(record: str) -> list[Choice]:
     return [choice for choice in every if choice.record == record]
 
 
-def points(record: str) -> list[dict[str, str]]:
-    """Every setting of a record as texts by parameter: the main one, each other setting by itself,
-    and JOINT in which a Latin hypercube sets all choices at once.
+def points(record: str, profile: str = "quick") -> list[dict[str, str]]:
+    """The settings of a record as texts by parameter. In the quick profile all: the main one, each
+    other setting by itself, and JOINT in which a Latin hypercube sets all choices at once. In the
+    paper profile two: where `disputed` came out least and largest.
 
-    ValueError if the record has no choices.
+    ValueError if the record has no choices, or not its paper's most disputed claim.
     """
     every = choices(record)
     if not every:
         raise ValueError(f"{record} has no choices: no claims/*.choices.toml names it")
+    if profile != "quick":
+        found = disputed(record).sort_values("value", kind="stable").iloc[[0, -1]]
+        return found[[choice.parameter for choice in every]].to_dict("records")
     main = {choice.parameter: choice.settings[0] for choice in every}
     alone = [main | {one.parameter: value} for one in every for value in one.settings[1:]]
     drawn = qmc.LatinHypercube(len(every), rng=0).random(JOINT)
@@ -72,6 +76,19 @@ def points(record: str) -> list[dict[str, str]]:
     ]
     texts = [{name: str(value) for name, value in at.items()} for at in (main, *alone, *joint)]
     return [at for k, at in enumerate(texts) if at not in texts[:k]]
+
+
+def disputed(record: str) -> pd.DataFrame:
+    """What `moved` kept of the softest claim of the record's paper, on the data tried first.
+
+    ValueError if it was not tried in this record.
+    """
+    paper = record.partition("_")[0]
+    [row] = softest([row for row in ledger.reference() if row["paper"] == paper], most=1) or [{}]
+    for of, _, table in _kept():
+        if of == record and (table["claim"] == row.get("id")).any():
+            return table[table["claim"] == row["id"]]
+    raise ValueError(f"{record} did not try the most disputed claim of {paper}, {row.get('id')}")
 
 
 def moved(record: str, table: pd.DataFrame) -> pd.DataFrame:
@@ -94,13 +111,13 @@ def measured() -> dict[str, dict]:
     of several data the settings are added up.
 
     tried: settings, but for the main one, that decided the row: of the choices that may move it,
-    or did.  same: of them, those with the
-    main setting's verdict.  turns: the choices, their settings and the verdicts there, of those
-    that were changed by themselves.  together: how many joint settings turned it.  main: the main
-    setting's verdict, at that size.
+    or did.  same: of them, those with the main setting's verdict.  turns: the choices, their
+    settings and the verdicts there, of those that were changed by themselves.  together: how many
+    joint settings turned it.  main: the main setting's verdict, at that size.  paper_size: where it
+    was tried at the paper's size, too: the choices changed, their settings, the verdict there.
     """
     firm: dict[str, dict] = {}
-    for every, table in _kept():
+    for _, every, table in _kept():
         for id, rows in table.groupby("claim"):
             one = of(id, rows, every)
             if one and id in firm:
@@ -110,13 +127,24 @@ def measured() -> dict[str, dict]:
                 one |= {"turns": firm[id]["turns"] + turns}
             if one:
                 firm[id] = one
+    for _, every, table in _kept("paper."):
+        for id, rows in table.groupby("claim"):
+            if id in firm:
+                firm[id]["paper_size"] = [_at(row, every) for row in rows.to_dict("records")]
     return firm
+
+
+def _at(row: dict, every: list[Choice]) -> dict:
+    changed = [one for one in every if row[one.parameter] != str(one.settings[0])]
+    told = ", ".join(f"{one.name} {row[one.parameter]}" for one in changed).replace("_", " ")
+    names = [one.name for one in changed]
+    return {"choices": names, "at": told, "verdict": rules.plain(row["alone"])}
 
 
 def found(id: str) -> pd.DataFrame:
     """Of a row, a line a setting, the main one first: `FOUND`, and a column for each choice that
     may move it, or did, by its name; of several data the first."""
-    for every, table in _kept():
+    for _, every, table in _kept():
         if (rows := table[table["claim"] == id]).size:
             counted = {turn["choice"] for turn in (of(id, rows, every) or {"turns": ()})["turns"]}
             some = [one for one in every if one.moves(id) or one.name in counted] or every
@@ -125,12 +153,18 @@ def found(id: str) -> pd.DataFrame:
     raise ValueError(f"{id} was tried at no setting")
 
 
-def _kept() -> list[tuple[list[Choice], pd.DataFrame]]:
-    """The files of figures/settings/, each with its record's choices."""
+def _kept(size: str = "") -> list[tuple[str, list[Choice], pd.DataFrame]]:
+    """The files of figures/settings/, each with its record and the record's choices.
+
+    size: "paper." for those at the paper's size.
+    """
     kept = []
     for file in sorted((project.root() / "figures/settings").glob("*.csv"), reverse=True):
-        every = choices(file.name.partition(".")[0])
-        kept.append((every, pd.read_csv(file, dtype={one.parameter: str for one in every})))
+        record, _, rest = file.name.partition(".")
+        if rest.startswith("paper.") == bool(size):
+            every = choices(record)
+            texts = {one.parameter: str for one in every}
+            kept.append((record, every, pd.read_csv(file, dtype=texts)))
     return kept
 
 
@@ -171,9 +205,9 @@ def settled(rows: list[dict]) -> list[dict]:
     """Rows of the reference, each with its `firmness` (None where none was measured); a claim that
     a setting turns "depends on" it, whichever way, and has no credit.
 
-    Not where the main setting has another verdict at the size of the settings: such a row was
-    decided at a larger size, and they cannot judge it.  What was refuted by one counter-example
-    stays: at another setting it is still one.
+    Where the main setting has another verdict at the size of the settings, the row was decided at
+    a larger size: then only settings of that size can turn it.  What was refuted by one
+    counter-example stays: at another setting it is still one.
     """
     firm = measured()
     return [row | {"firmness": firm.get(row["id"])} | _turned(row, firm) for row in rows]
@@ -181,13 +215,17 @@ def settled(rows: list[dict]) -> list[dict]:
 
 def _turned(row: dict, firm: Mapping[str, dict]) -> dict:
     one, mine = firm.get(row["id"]), rules.plain(row["verdict"])
-    if not one or one["tried"] == one["same"] or row["kind"] != "claim":
-        return {}
-    if one["main"] != rules.plain(row["alone"]):
+    if not one or row["kind"] != "claim":
         return {}
     if mine not in CREDIT or (row["rule"] in STAYS and mine == rules.REFUTED):
         return {}
-    names = list(dict.fromkeys(turn["choice"].replace("_", " ") for turn in one["turns"]))
+    alone, extremes = rules.plain(row["alone"]), one.get("paper_size", ())
+    larger = [name for at in extremes if at["verdict"] != alone for name in at["choices"]]
+    smaller = one["main"] == alone and one["tried"] > one["same"]
+    if not larger and not smaller:
+        return {}
+    turns = [turn["choice"] for turn in one["turns"]] if smaller else []
+    names = [name.replace("_", " ") for name in dict.fromkeys(turns + larger)]
     return {"verdict": f"{rules.DEPENDS} {' and '.join(names) or 'several choices together'}"}
 
 

@@ -481,15 +481,28 @@ def firm(row: dict) -> str:
     one = row.get("firmness")
     if not one:
         return "not measured"
-    turns = [
-        f"{turn['choice'].replace('_', ' ')} {turn['at']} ({turn['verdict']})"
-        for turn in one["turns"]
-    ]
+    turns = [turning(one["turns"])] if one["turns"] else []
     turns += [f"{one['together']} of several changes"] if one["together"] else []
     said = f"same in {one['same']} of {one['tried']} settings tried"
     said += f"; turns at {', '.join(turns)}" if turns else ""
     smaller = one["main"] != rules.plain(row["alone"])
-    return f"{said}; at their size the main one is {one['main']}" if smaller else said
+    said += f"; at their size the main one is {one['main']}" if smaller else ""
+    extremes = ", ".join(f"{at['verdict']} at {at['at']}" for at in one.get("paper_size", ()))
+    return f"{said}; at the paper's size {extremes}" if extremes else said
+
+
+def turning(turns: list[dict]) -> str:
+    """Where a verdict turns, as text: each choice once, with its settings that lead to one verdict.
+
+    >>> at = {"choice": "first_step", "verdict": "not reproduced"}
+    >>> turning([at | {"at": "2.0"}, at | {"at": "5.0"}])
+    'first step 2.0, 5.0 (not reproduced)'
+    """
+    grouped: dict[tuple, list[str]] = {}
+    for turn in turns:
+        choice = turn["choice"].replace("_", " ")
+        grouped.setdefault((choice, turn["verdict"]), []).append(turn["at"])
+    return ", ".join(f"{choice} {', '.join(at)} ({v})" for (choice, v), at in grouped.items())
 
 
 def ours(row: dict) -> str:

@@ -107,18 +107,12 @@ def test_what_turns_has_no_credit_whichever_way(monkeypatch, kind, rule, verdict
     assert firmness.settled([row])[0]["verdict"] == verdict
 
 
-@pytest.fixture
-def project(tmp_path, monkeypatch):
-    """A project of a batch of wu2020 at all its settings, in which one row turns with the box."""
-    (tmp_path / "figures").mkdir()
-    (tmp_path / "ppkit").mkdir()
-    monkeypatch.setattr("ppkit.project.root", lambda: tmp_path)
-    points = firmness.points("wu2020")
+def batch(folder, profile, points):
+    """A finished batch of wu2020 in which one row turns where the box is 5."""
     about = {f"{k:04d}": {"status": "done", "parameters": at} for k, at in enumerate(points)}
-    record = {"id": "b", "state": "finished", "batch": "wu2020", "data": "standin"}
-    batch = tmp_path / "runs/b"
-    (batch / "figures").mkdir(parents=True)
-    run_folder.write_json(batch / "run.json", record | {"notebooks": about})
+    record = {"id": folder.name, "state": "finished", "batch": "wu2020", "data": "standin"}
+    (folder / "figures").mkdir(parents=True)
+    run_folder.write_json(folder / "run.json", record | {"profile": profile, "notebooks": about})
     fixed = {"claim": "wu2020.theorem1.scale", "value": 1.0, "alone": "reproduced"}
     table = [
         at | row | {"data": "stand-in"}
@@ -132,7 +126,16 @@ def project(tmp_path, monkeypatch):
             },
         )
     ]
-    pd.DataFrame(table).to_parquet(batch / "table.parquet")
+    pd.DataFrame(table).to_parquet(folder / "table.parquet")
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project of a batch of wu2020 at all its settings, in which one row turns with the box."""
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "ppkit").mkdir()
+    monkeypatch.setattr("ppkit.project.root", lambda: tmp_path)
+    batch(tmp_path / "runs/b", "quick", firmness.points("wu2020"))
     rows = ledger.merge([])
     for row in rows:
         if row["id"] in ("wu2020.fig2.order", "wu2020.theorem1.scale"):
@@ -170,3 +173,37 @@ def test_a_batch_at_other_points_is_no_reference(project):
     file.write_text(json.dumps(record))
     with pytest.raises(Refused, match="is not at the settings of wu2020's choices"):
         reference.keep(["b"])
+
+
+def test_the_most_disputed_claim_is_tried_at_the_papers_size_where_it_lies_furthest(project):
+    with pytest.raises(ValueError, match="did not try the most disputed claim of wu2020"):
+        firmness.points("wu2020", "paper")
+    reference.keep(["b"])
+    extremes = firmness.points("wu2020", "paper")
+    assert [at["BOX"] for at in extremes] == ["0.7", "5.0"]
+    batch(project / "runs/p", "paper", extremes[:1])
+    with pytest.raises(Refused, match="is not at the settings"):
+        reference.keep(["p"])
+    batch(project / "runs/q", "paper", extremes)
+    reference.keep(["q"])
+    file = project / "figures/settings/wu2020.paper.standin.csv"
+    assert set(pd.read_csv(file)["claim"]) == {"wu2020.fig2.order"}
+    rows = json.loads((project / "figures/claims.json").read_text())["claims"]
+    [order] = [row for row in rows if row["id"] == "wu2020.fig2.order"]
+    least, largest = order["firmness"]["paper_size"]
+    assert least["verdict"] == "reproduced" and "box 0.7" in least["at"]
+    assert largest["verdict"] == "not reproduced" and "box" in largest["choices"]
+    assert "at the paper's size reproduced at " in ledger.firm(order)
+
+
+def test_what_turns_at_the_papers_size_has_no_credit_even_if_the_small_settings_cannot_judge(
+    monkeypatch,
+):
+    at = {"choices": ["first_step"], "at": "first step .3", "verdict": "direction only"}
+    firm = {"tried": 4, "same": 4, "turns": [], "together": 0, "main": "not reproduced"}
+    row = {"id": "made2026.a", "kind": "claim", "rule": "at_least"}
+    row |= {"verdict": "reproduced", "alone": "reproduced"}
+    monkeypatch.setattr(firmness, "measured", lambda: {"made2026.a": firm})
+    assert firmness.settled([row])[0]["verdict"] == "reproduced"
+    firm["paper_size"] = [at]
+    assert firmness.settled([row])[0]["verdict"] == "depends on first step"

@@ -78,7 +78,7 @@ def _refuse_other_points(batch) -> None:
     failed is one that was not tried."""
     record = batch.record["batch"]
     given = [about["parameters"] for about in batch.record["notebooks"].values()]
-    wanted = firmness.points(record)
+    wanted = firmness.points(record, batch.record["profile"])
     if [{name: str(at[name]) for name in wanted[0]} for at in given] != wanted:
         raise Refused(
             f"batch {batch.record['id']} is not at the settings of {record}'s choices: only what "
@@ -87,9 +87,13 @@ def _refuse_other_points(batch) -> None:
 
 
 def _settings(batch, folder: Path) -> None:
-    """Keep what a batch found at each setting, in figures/settings/<record>.<data>.csv."""
+    """Keep what a batch found at each setting, in figures/settings/<record>.<data>.csv; at the
+    paper's size, of the most disputed claim, in <record>.paper.<data>.csv."""
     record, data = batch.record["batch"], batch.record["data"]
     rows = firmness.moved(record, pd.read_parquet(batch.path / "table.parquet"))
+    if batch.record["profile"] == "paper":
+        rows = rows[rows["claim"] == firmness.disputed(record)["claim"].iloc[0]]
+        data = f"paper.{data}"
     (folder / "settings").mkdir(exist_ok=True)
     file = folder / "settings" / f"{record}.{data}.csv"
     rows.to_csv(file, index=False, float_format="%.4g", lineterminator="\n")
