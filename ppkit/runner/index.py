@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import jinja2
 
-from ppkit import firmness, ledger, rules
+from ppkit import firmness, ledger, project, rules
 from ppkit.runner import run_folder, tables
 from ppkit.runner.worker import DONE
 from ppkit.writing import write_whole
@@ -90,6 +90,7 @@ def _papers(claims: list[dict]) -> list[dict]:
                 "why": ledger.reason(row),
                 "beside": ledger.beside(row),
                 "firm": ledger.firm(row) if row["firmness"] else "",
+                "turning": ledger.turning(row["firmness"]["turns"]) if row["firmness"] else "",
                 "short": row["id"].split(".", 1)[1],
             }
             for row in claims
@@ -103,7 +104,7 @@ def _papers(claims: list[dict]) -> list[dict]:
                     "title": title,
                     "rows": here,
                     "elsewhere": len(rows) - len(here),
-                    "softest": firmness.softest(rows),
+                    "softest": firmness.softest([row for row in here if row["notebook"]]),
                     "counts": [
                         {
                             "name": name,
@@ -119,12 +120,14 @@ def _papers(claims: list[dict]) -> list[dict]:
 
 
 def _findings(claims: list[dict], path: Path) -> list[dict]:
-    """The findings that this run has decided rows of, with their picture if the run drew it."""
+    """The findings that this run has decided rows of, with the reference's mark, and their picture
+    if the run drew it."""
     decided = [row for row in claims if row["notebook"]]
+    marked = ledger.reference() if (project.root() / tables.REFERENCE).exists() else claims
     return [
         {
             **vars(finding),
-            "mark": ledger.mark(finding, claims),
+            "mark": ledger.mark(finding, marked),
             "counted": ledger.counted([row for row in decided if row["cause"] == finding.id]),
             "drawn": (path / "figures" / f"{finding.picture}.png").exists(),
         }
