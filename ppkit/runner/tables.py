@@ -232,7 +232,7 @@ def which_one(kept: dict) -> str:
 
     kept: its values in figures/measured.
     """
-    heads = ("I hold", "I fear", "I run", "what a party sends", "test AUC", "what it finds")
+    heads = ("I hold", "I fear", "I run", "one party sends, in all", "test AUC", "an attacker")
     columns = ("I hold", "I fear", "run", "a party sends", "AUC", "it finds")
     lines, above = [], ""
     for row in kept["rows"]:
