@@ -210,11 +210,6 @@ def _config(path: Path, read: dict) -> Config:
             f"{network.latency}"
         )
     typed, path, holders = shlex.quote(str(path)), path.resolve(), _holders(path.resolve(), read)
-    if protocol.form == "dealerless" and ("dealer" in read or len(holders) != 2):
-        raise ValueError(
-            "[protocol] form 'dealerless' is for 2 [[holder]] and no [dealer], got "
-            f"{len(holders)} and {'a' if 'dealer' in read else 'no'} [dealer]"
-        )
     where = {}
     for role in NOT_HOLDERS:
         is_needed = role != "dealer" or protocol.has_dealer
@@ -229,6 +224,11 @@ def _config(path: Path, read: dict) -> Config:
     where |= {holder.name: holder.address for holder in holders}
     _check(where)
     network = replace(network, certificates=path.parent / network.certificates)
+    if protocol.form == "dealerless" and ("dealer" in read or len(holders) != 2):
+        raise ValueError(
+            "[protocol] form 'dealerless' is for 2 [[holder]] and no [dealer], got "
+            f"{len(holders)} and {'a' if 'dealer' in read else 'no'} [dealer]"
+        )
     return Config(
         path=path,
         typed=typed,

@@ -188,9 +188,12 @@ class Protocol:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """[model].  hidden: widths of the hidden layers, the first is h1's.  activation: one a hidden
-    layer.  private: layers that nobody has in the clear.
+    layer.
     """
 
+    private: int = _setting(
+        "1, the first layer (more only in one process: SecureML(net, private=i))", _whole(1, 1), 1
+    )
     hidden: tuple[int, ...] = _setting(
         "a list of widths, each 1 to 100000",
         lambda value: type(value) is list and value and all(map(_whole(1, 10**5), value)),
@@ -205,9 +208,6 @@ class Model:
         ),
         "sigmoid",
         lambda value: value if isinstance(value, str) else tuple(value),
-    )
-    private: int = _setting(
-        "1, the first layer (more only in one process: SecureML(net, private=i))", _whole(1, 1), 1
     )
 
 
