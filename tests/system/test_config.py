@@ -330,6 +330,12 @@ WRONG = [
         "[protocol] secrets must be one of os, teaching, got 'mine'",
     ),
     ("[8, 4]", "[]", "[model] hidden must be a list of widths, each 1 to 100000, got []"),
+    (
+        "[8, 4]",
+        "[8, 4]\nprivate = 2",
+        "[model] private must be 1, the first layer (more only in one process: SecureML(net, "
+        "private=i)), got 2",
+    ),
     ("[8, 4]", "[8, 0]", "[model] hidden must be a list of widths, each 1 to 100000, got [8, 0]"),
     ("[8, 4]", "8", "[model] hidden must be a list of widths, each 1 to 100000, got 8"),
     (
@@ -342,12 +348,6 @@ WRONG = [
         '"tanh"',
         "[model] activation must be one of sigmoid, relu, piecewise, or a list of them, one a "
         "hidden layer, got ",
-    ),
-    (
-        "[8, 4]",
-        "[8, 4]\nprivate = 2",
-        "[model] private must be 1, the first layer (more only in one process: SecureML(net, "
-        "private=i)), got 2",
     ),
     ("train_rows = 8000", "", "[training] has no train_rows: it must be a whole number >= 1"),
     (
