@@ -167,11 +167,11 @@ def epoch_table(
     Returns the columns of `Transcript.table`.
     ValueError as SPNN's, or for n_rows or batch below 1.
     """
-    numbers, size = None, {"key_bits": key_bits, "teaching": key_bits < SECURE_BITS}
+    numbers, teaching = None, key_bits < SECURE_BITS
     if choices.get("form") == "dealerless":
-        choices |= size
+        choices |= {"key_bits": key_bits, "teaching": teaching}
     if choices.get("protocol") == "he":
-        choices = {"keys": generate_keys(key_bits, teaching=size["teaching"])[1]} | choices
+        choices = {"keys": generate_keys(key_bits, teaching=teaching)[1]} | choices
         public = choices["keys"].public
         packing = Packing(
             **{name: choices[name] for name in ("value_bits",) if name in choices},

@@ -192,7 +192,9 @@ class Model:
     """
 
     private: int = _setting(
-        "1, the first layer (more only in one process: SecureML(net, private=i))", _whole(1, 1), 1
+        "1 (more private layers run only in one process, as SecureML(net, private=i))",
+        _whole(1, 1),
+        1,
     )
     hidden: tuple[int, ...] = _setting(
         "a list of widths, each 1 to 100000",

@@ -333,7 +333,7 @@ WRONG = [
     (
         "[8, 4]",
         "[8, 4]\nprivate = 2",
-        "[model] private must be 1, the first layer (more only in one process: SecureML(net, "
+        "[model] private must be 1 (more private layers run only in one process, as SecureML(net, "
         "private=i)), got 2",
     ),
     ("[8, 4]", "[8, 0]", "[model] hidden must be a list of widths, each 1 to 100000, got [8, 0]"),
