@@ -104,11 +104,9 @@ def offline_seconds(
     Without a dealer two holders answer each other in every step: the formula of this module.
     """
     rows = part(table, "offline")
-    if DEALER not in set(rows["sender"]):
-        return _seconds(rows, bandwidth, latency, compute)
-    _check(bandwidth=bandwidth, latency=latency, compute=compute)
-    links = rows.groupby(["sender", "receiver"])["n_bytes"].sum()
-    return compute + 8 * int(links.max()) / bandwidth + latency
+    if DEALER in set(rows["sender"]):
+        rows = rows.assign(round=0)
+    return _seconds(rows, bandwidth, latency, compute)
 
 
 def crossing(

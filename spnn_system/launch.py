@@ -295,8 +295,8 @@ def _chosen(config: Config, only: Sequence[str] | None) -> list[str]:
 def _hangs(process) -> bool:
     try:
         return psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
-    except psutil.NoSuchProcess:  # it has just ended
-        return False
+    except psutil.NoSuchProcess:
+        return True
 
 
 def _interrupted(config: Config, roles: Sequence[str], file: Path) -> str:

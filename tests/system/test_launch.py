@@ -353,12 +353,6 @@ def test_a_role_that_is_stopped_is_not_waited_for_once_all_others_have_ended(pat
     assert not psutil.pid_exists(started(path)["server"]["pid"])
 
 
-def test_a_role_that_has_just_ended_does_not_hang():
-    """It ended after the launcher asked for its code: the next time it is asked there is one."""
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    assert gone.wait() == 0 and not launch._hangs(gone)
-
-
 def test_bad_input_that_a_role_finds_ends_all_at_once(path, monkeypatch):
     monkeypatch.setattr(launch, "time", Clock())
     play(
