@@ -44,7 +44,7 @@ def write_example(
     ] = None,
     holders: Annotated[int, typer.Option(help="how many, at least 2")] = 2,
     protocol: Annotated[str, typer.Option(help="plain, ss, he or masked")] = "masked",
-    form: Annotated[str | None, typer.Option(help="of ss: lean or published")] = None,
+    form: Annotated[str | None, typer.Option(help="of ss: lean, published or dealerless")] = None,
     epochs: Annotated[int, typer.Option()] = 1,
     batch: Annotated[int, typer.Option()] = 5000,
     bandwidth: Annotated[

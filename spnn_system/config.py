@@ -39,7 +39,8 @@ class Config:
     trained: for a prediction, the folder of the training whose parts are used; None: a training.
 
     source: where the rows come from.  addresses: host:port of every role that this run has:
-    coordinator, server, dealer (for ss), then the holders by name, in the file's order.
+    coordinator, server, dealer (where the protocol has one), then the holders by name, in the
+    file's order.
     """
 
     path: Path
@@ -211,7 +212,7 @@ def _config(path: Path, read: dict) -> Config:
     typed, path, holders = shlex.quote(str(path)), path.resolve(), _holders(path.resolve(), read)
     where = {}
     for role in NOT_HOLDERS:
-        is_needed = role != "dealer" or protocol.name == "ss"
+        is_needed = role != "dealer" or protocol.has_dealer
         if role not in read and is_needed:
             raise ValueError(
                 f"there is no [{role}]: a run with protocol {protocol.name!r} needs one, with its "
@@ -223,6 +224,11 @@ def _config(path: Path, read: dict) -> Config:
     where |= {holder.name: holder.address for holder in holders}
     _check(where)
     network = replace(network, certificates=path.parent / network.certificates)
+    if protocol.form == "dealerless" and ("dealer" in read or len(holders) != 2):
+        raise ValueError(
+            "[protocol] form 'dealerless' is for 2 [[holder]] and no [dealer], got "
+            f"{len(holders)} and {'a' if 'dealer' in read else 'no'} [dealer]"
+        )
     return Config(
         path=path,
         typed=typed,
@@ -239,15 +245,19 @@ def _config(path: Path, read: dict) -> Config:
 
 
 def _protocol(protocol: Protocol) -> Protocol:
-    for key, only in (("form", "ss"), ("key_bits", "he")):
-        if getattr(protocol, key) is not None and protocol.name != only:
+    has_keys = protocol.name == "he" or protocol.form == "dealerless"
+    for key, only, fits in (
+        ("form", "'ss'", protocol.name == "ss"),
+        ("key_bits", "'he' and of form 'dealerless'", has_keys),
+    ):
+        if getattr(protocol, key) is not None and not fits:
             raise ValueError(
-                f"[protocol] {key} is a choice of {only!r}, got {getattr(protocol, key)!r} with "
+                f"[protocol] {key} is a choice of {only}, got {getattr(protocol, key)!r} with "
                 f"{protocol.name!r}"
             )
     if protocol.name == "ss":
-        return replace(protocol, form=protocol.form or "lean")
-    if protocol.name == "he":
+        protocol = replace(protocol, form=protocol.form or "lean")
+    if has_keys:
         protocol = replace(protocol, key_bits=protocol.key_bits or SECURE_KEY_BITS)
         if protocol.key_bits < SECURE_KEY_BITS and protocol.secrets != "teaching":
             raise ValueError(

@@ -9,8 +9,9 @@ Every pair of parties has a full-duplex link of its own, so messages of one roun
 links, or in different directions, travel side by side; the next round waits for the slowest. A
 table is what `Transcript.table` gives, of a run or, for sizes at which nobody wants to wait for a
 run, of `epoch_table` and its kin: one row a message with its step, round, phase, sender, receiver,
-name and n_bytes. Each message counts once: as "online" (of a training step), as "offline" (from the
-dealer, ahead of time), or as "once" (before the first step: seeds, keys, X - U).
+name and n_bytes. Each message counts once: as "online" (of a training step), as "offline" (for
+triples, from the dealer ahead of time or between two holders), or as "once" (before the first step:
+seeds, keys, X - U).
 """
 
 import functools
@@ -22,7 +23,7 @@ import torch
 
 from ppkit.refusals import must_be
 from ppkit.spnn.layer import SPNN
-from ppkit.spnn.messages import COLUMNS, SERVER, Transcript, holder_names
+from ppkit.spnn.messages import COLUMNS, DEALER, SERVER, Transcript, holder_names
 from ppkit.spnn.paillier import Packing
 from ppkit.spnn.paillier_keys import SECURE_BITS, generate_keys
 from ppkit.spnn.rivals import PiecewiseNet, even_widths
@@ -99,10 +100,13 @@ def offline_seconds(
     latency counts once.
 
     compute + 8 (largest bytes on one link) / bandwidth + latency
+
+    Without a dealer two holders answer each other in every step: the formula of this module.
     """
-    _check(bandwidth=bandwidth, latency=latency, compute=compute)
-    links = part(table, "offline").groupby(["sender", "receiver"])["n_bytes"].sum()
-    return compute + (8 * int(links.max()) / bandwidth + latency if len(links) else 0)
+    rows = part(table, "offline")
+    if DEALER in set(rows["sender"]):
+        rows = rows.assign(round=0)
+    return _seconds(rows, bandwidth, latency, compute)
 
 
 def crossing(
@@ -155,15 +159,17 @@ def epoch_table(
     ceil(rows x width / numbers in one).
     holders, hidden: as for SPNN.  n_rows: of the training set, >= 1.  batch: rows of a step; the
     last has what is left.
-    choices: protocol, form, truncation, value_bits, label_holder, n_outputs.  For protocol "he":
-    key_bits, of the server's key (below 2,048 for comparison), and elementwise, one number a
-    ciphertext as printed.
+    choices: protocol, form, truncation, value_bits, label_holder, n_outputs.  key_bits: of the
+    server's key for protocol "he", of each holder's for form "dealerless" (below 2,048 for
+    comparison).  elementwise: for "he", one number a ciphertext as printed.
     Returns the columns of `Transcript.table`.
     ValueError as SPNN's, or for n_rows or batch below 1.
     """
-    numbers = None
+    numbers, teaching = None, key_bits < SECURE_BITS
+    if choices.get("form") == "dealerless":
+        choices |= {"key_bits": key_bits, "teaching": teaching}
     if choices.get("protocol") == "he":
-        choices = {"keys": generate_keys(key_bits, teaching=key_bits < SECURE_BITS)[1]} | choices
+        choices = {"keys": generate_keys(key_bits, teaching=teaching)[1]} | choices
         public = choices["keys"].public
         packing = Packing(
             **{name: choices[name] for name in ("value_bits",) if name in choices},

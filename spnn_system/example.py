@@ -17,12 +17,13 @@ from ppkit.spnn.vertical import Vertical, fraud
 from spnn_system import config as configs
 from spnn_system.data import ID
 from spnn_system.run.role_folder import private
-from spnn_system.settings import SECTIONS
+from spnn_system.settings import SECTIONS, Protocol
 from spnn_system.transport import addresses
 
 LABELS = "label"
-# shown where the protocol has them
-OWN = {"ss": {"form": "lean"}, "he": {"key_bits": configs.SECURE_KEY_BITS}}
+# shown where the protocol, or the form, has them
+KEY = {"key_bits": configs.SECURE_KEY_BITS}
+OWN = {"ss": {"form": "lean"}, "he": KEY, "dealerless": KEY}
 # of creditcard, so that 20 frauds are tested on: fewer measure no AUC
 FEWEST_ROWS = 56_441
 
@@ -91,7 +92,7 @@ def write(
         settings={
             "train_rows": len(vertical.y["train"]),
             "name": protocol,
-            **OWN.get(protocol, {}),
+            **OWN.get(settings.get("form") or protocol, {}),
             **{key: value for key, value in settings.items() if value is not None},
         },
     )
@@ -129,7 +130,8 @@ def _toml(names, label_holder: int, *, run: str, source: str, new: bool, setting
                     filter(None, (about.metadata["accepted"], about.metadata["note"]))
                 )
                 lines.append(f"{f'{key} = {_value(value)}':<32}# {words}")
-    roles = ["coordinator", "server", *(["dealer"] if settings["name"] == "ss" else [])]
+    protocol = Protocol(name=settings["name"], form=settings.get("form"))
+    roles = ["coordinator", "server", *(["dealer"] if protocol.has_dealer else [])]
     ports = addresses.free_ports(len(roles) + len(names))
     for role, port in zip(roles, ports):
         lines += ["", f"[{role}]", f'address = "127.0.0.1:{port}"']

@@ -13,7 +13,7 @@ from spnn_system.transport.shaping import Links
 
 # as ppkit.spnn.protocols has them, without loading torch
 PROTOCOLS = ("plain", "ss", "he", "masked")
-FORMS = ("lean", "published")
+FORMS = ("lean", "published", "dealerless")
 ACTIVATIONS = ("sigmoid", "relu", "piecewise")
 TEACHING_KEY_BITS = 64
 _RATE = re.compile(r"(\d+(?:\.\d+)?) ?(bps|Kbps|Mbps|Gbps)")
@@ -143,8 +143,8 @@ class Network:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """[protocol].  form: of ss, else None.  key_bits: of he, else None.  secrets: "teaching"
-    repeats from training.seed.
+    """[protocol].  form: of ss, else None.  key_bits: of he and of form dealerless, else None.
+    secrets: "teaching" repeats from training.seed.
     """
 
     name: str = _setting(**_one_of(*PROTOCOLS))
@@ -170,13 +170,17 @@ class Protocol:
         )
 
     @property
+    def has_dealer(self) -> bool:
+        return self.name == "ss" and self.form != "dealerless"
+
+    @property
     def choices(self) -> dict[str, Any]:
-        """What protocols.side_of takes beside name and form: key_bits and teaching for he, nothing
-        for the others.
+        """What protocols.side_of takes beside name and form: key_bits and teaching where there are
+        Paillier keys, else nothing.
         """
         return (
             {"key_bits": self.key_bits, "teaching": self.secrets == "teaching"}
-            if self.name == "he"
+            if self.key_bits
             else {}
         )
 
@@ -187,6 +191,11 @@ class Model:
     layer.
     """
 
+    private: int = _setting(
+        "1 (more private layers run only in one process, as SecureML(net, private=i))",
+        _whole(1, 1),
+        1,
+    )
     hidden: tuple[int, ...] = _setting(
         "a list of widths, each 1 to 100000",
         lambda value: type(value) is list and value and all(map(_whole(1, 10**5), value)),

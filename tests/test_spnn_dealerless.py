@@ -156,8 +156,13 @@ def test_keys_and_groups_that_do_not_do_are_refused():
         protocol_of("ss", [1, 1, 1], form="dealerless", transcript=Transcript())
     with pytest.raises(ValueError, match="bits must be a multiple of 16 and at least 2,048"):
         side_of("A", **SMALL, key_bits=512)
-    with pytest.raises(ValueError, match="a key of 128 bits is too short for a triple"):
-        Fields(2, 1, 128)
+    short = lambda: side_of("A", **SMALL, key_bits=128, teaching=True)
+    for refuse in (lambda: Fields(2, 1, 128), short):
+        with pytest.raises(ValueError, match="a key of 128 bits is too short for a triple"):
+            refuse()
+    # one key for both would open what each sends the other
+    with pytest.raises(Malformed, match="it is the key of holder A, who needs another's"):
+        protocol_of("ss", [2, 1], form="dealerless", transcript=Transcript(), keys=PRIVATE)
     with pytest.raises(TypeError, match="knows no choice 'truncation'"):
         side_of("A", **SMALL, truncation="secureml")
     with warnings.catch_warnings():

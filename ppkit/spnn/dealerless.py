@@ -136,9 +136,19 @@ def opened(private: PrivateKey, answered: list[int], fields: Fields) -> torch.Te
 
 
 class _DealerlessHolder(PublishedHolder):
-    takes = "key_bits", "teaching"
+    """Has a key of its own.  keys: one that it made before, of key_bits."""
 
-    def __init__(self, name, *, key_bits: int = SECURE_BITS, teaching: bool = False, **common):
+    takes = "key_bits", "teaching", "keys"
+
+    def __init__(
+        self,
+        name,
+        *,
+        key_bits: int = SECURE_BITS,
+        teaching: bool = False,
+        keys: PrivateKey | None = None,
+        **common,
+    ):
         if len(common["names"]) != 2:
             raise ValueError(
                 f"without a dealer there are 2 holders, got {len(common['names'])}: the truncation "
@@ -146,7 +156,8 @@ class _DealerlessHolder(PublishedHolder):
             )
         super().__init__(name, **common)
         (self.other,) = self.others
-        self._private = generate_keys(key_bits, teaching=teaching)[1]
+        self._private = generate_keys(key_bits, teaching=teaching)[1] if keys is None else keys
+        Fields(self.d, 1, self._private.public.bits)  # refuses a key that is too small
 
     def connect(self):
         mine = self._private.public
@@ -154,6 +165,8 @@ class _DealerlessHolder(PublishedHolder):
         came = yield Receive(self.other, "public key")
         try:
             self._public = key_in(came, mine.bits)
+            if self._public == mine:
+                raise ValueError(f"it is the key of holder {self.name}, who needs another's")
         except ValueError as error:
             raise Malformed(f"'public key' of holder {self.other}: {error}", self.other) from None
 

@@ -26,11 +26,11 @@ def side_of(
 ) -> Side:
     """`protocols.side_of` for a role.  root: where all of its secrets come from.
 
-    The server of he keeps its key, for as long as the run can go on: a resumed run must encrypt for
-    the same one.
+    Who has a Paillier key (the server of he, each holder without a dealer) keeps it for as long as
+    the run can go on: a resumed run must encrypt for the same one.
     """
     choices = dict(config.protocol.choices)
-    if config.protocol.name == "he" and role == "server":
+    if choices and role in (["server"] if config.protocol.name == "he" else config.names):
         choices["keys"] = kept_key(
             config.folder_of(role) / "paillier.key", resume=resume, **choices
         )
@@ -47,7 +47,7 @@ def side_of(
 
 
 def kept_key(path: Path, *, resume: bool, key_bits: int, teaching: bool) -> PrivateKey:
-    """The server's key, made anew and written (0600), or read again.  ValueError if others may
+    """A role's own key, made anew and written (0600), or read again.  ValueError if others may
     read it.
     """
     if not resume:
@@ -63,9 +63,11 @@ def warm_up(config: Config, role: str) -> None:
     """
     if role == "server" or config.protocol.name not in ("masked", "ss"):
         return
-    k = min(3, len(config.names))
+    k, form = min(3, len(config.names)), config.protocol.form
+    if form == "dealerless":
+        form = "published"  # the same products in the ring, and no keys
     protocol = protocols.protocol_of(
-        config.protocol.name, [1] * k, form=config.protocol.form, transcript=Transcript("sizes")
+        config.protocol.name, [1] * k, form=form, transcript=Transcript("sizes")
     )
     protocol.prepare([torch.zeros(2, 1)] * k)
     protocol.forward([0, 1], [torch.zeros(1, config.model.hidden[0])] * k)

@@ -136,6 +136,34 @@ def test_one_activation_stands_for_all_and_he_has_its_key(tmp_path):
     assert taught.protocol.choices == {"key_bits": 512, "teaching": True}
 
 
+def test_without_a_dealer_two_holders_have_keys(tmp_path):
+    text = GOOD.replace('[dealer]\naddress = "127.0.0.1:50052"\n', "").replace(
+        'name = "ss"', 'name = "ss"\nform = "dealerless"'
+    )
+    read = loaded(tmp_path, text)
+    assert read.roles == ("coordinator", "server", "A", "bank")
+    assert read.protocol.choices == {"key_bits": 2048, "teaching": False}
+    # all roles agree on the length of keys
+    for bits, same in ((2048, True), (3072, False)):
+        given = text.replace('"dealerless"', f'"dealerless"\nkey_bits = {bits}')
+        assert (loaded(tmp_path, given).digest == read.digest) == same
+    for more, says in (
+        (
+            '[[holder]]\nname = "C"\naddress = "127.0.0.1:50055"\ndata = "C.csv"',
+            "3 and no [dealer]",
+        ),
+        ('[dealer]\naddress = "127.0.0.1:50055"', "2 and a [dealer]"),
+    ):
+        sentence = f"[protocol] form 'dealerless' is for 2 [[holder]] and no [dealer], got {says}"
+        with pytest.raises(ValueError, match=re.escape(sentence) + "$"):
+            loaded(tmp_path, text + more)
+    small = text.replace('"dealerless"', '"dealerless"\nkey_bits = 512')
+    with pytest.raises(ValueError, match="key_bits must be at least 2048, got 512"):
+        loaded(tmp_path, small)
+    taught = loaded(tmp_path, small.replace("= 512", '= 512\nsecrets = "teaching"'))
+    assert taught.protocol.choices == {"key_bits": 512, "teaching": True}
+
+
 @pytest.mark.parametrize(
     "given, bits",
     [
@@ -154,7 +182,7 @@ def test_bandwidth_in_numbers_and_words(tmp_path, given, bits):
 def test_the_words_are_those_of_the_modules_they_stand_for():
     """settings.py loads no torch, and so has its own lists."""
     assert settings.PROTOCOLS == protocols.PROTOCOLS
-    assert {*settings.FORMS, "dealerless"} == set(protocols.FORMS)  # which has no roles yet
+    assert set(settings.FORMS) == set(protocols.FORMS)
     assert (
         set(settings.ACTIVATIONS) == set(models.ACTIVATIONS)
         and config.SECURE_KEY_BITS == paillier_keys.SECURE_BITS
@@ -274,7 +302,7 @@ WRONG = [
     (
         'name = "ss"',
         'name = "ss"\nform = "fat"',
-        "[protocol] form must be one of lean, published, got 'fat'",
+        "[protocol] form must be one of lean, published, dealerless, got 'fat'",
     ),
     (
         'name = "ss"',
@@ -284,7 +312,7 @@ WRONG = [
     (
         'name = "ss"',
         'name = "ss"\nkey_bits = 2048',
-        "[protocol] key_bits is a choice of 'he', got 2048 with 'ss'",
+        "[protocol] key_bits is a choice of 'he' and of form 'dealerless', got 2048 with 'ss'",
     ),
     (
         'name = "ss"',
@@ -302,6 +330,12 @@ WRONG = [
         "[protocol] secrets must be one of os, teaching, got 'mine'",
     ),
     ("[8, 4]", "[]", "[model] hidden must be a list of widths, each 1 to 100000, got []"),
+    (
+        "[8, 4]",
+        "[8, 4]\nprivate = 2",
+        "[model] private must be 1 (more private layers run only in one process, as SecureML(net, "
+        "private=i)), got 2",
+    ),
     ("[8, 4]", "[8, 0]", "[model] hidden must be a list of widths, each 1 to 100000, got [8, 0]"),
     ("[8, 4]", "8", "[model] hidden must be a list of widths, each 1 to 100000, got 8"),
     (

@@ -117,6 +117,13 @@ def test_settings_come_back_and_the_rest_stays_at_its_default(cards, tmp_path):
     assert plain.training == type(plain.training)(train_rows=len(held.y["train"]))
 
 
+def test_without_a_dealer_there_are_keys_to_see_and_no_dealer(cards, tmp_path):
+    path = example.write(tmp_path, fraud(cards), protocol="ss", form="dealerless")
+    read = config.load(path)
+    assert read.roles == ("coordinator", "server", "A", "B")
+    assert read.protocol.form == "dealerless" and "\nkey_bits = 2048" in path.read_text("utf-8")
+
+
 def test_ports_are_free_and_all_different(monkeypatch):
     ports = addresses.free_ports(40)
     assert len(set(ports)) == 40
@@ -166,7 +173,7 @@ def test_an_earlier_example_is_not_overwritten(cards, tmp_path):
 def test_every_key_of_the_file_says_what_it_accepts(cards, tmp_path):
     lines = example.write(tmp_path, fraud(cards)).read_text("utf-8").splitlines()
     keys = [line for line in lines[: lines.index("[coordinator]")] if " = " in line][2:]
-    assert len(keys) == 21 and all("# " in line for line in keys)
+    assert len(keys) == 22 and all("# " in line for line in keys)
     assert any(line.startswith("secrets = ") and "NOT SECRET" in line for line in keys)
 
 

@@ -51,10 +51,12 @@ PROTOCOLS = {
     "lean": dict(protocol="ss", form="lean"),
     "published": dict(protocol="ss", form="published"),
     "he": dict(protocol="he", key_bits=512),
+    "dealerless": dict(protocol="ss", form="dealerless", key_bits=512),
 }
 KILLED = [
     ("B", "lean"),
     ("server", "he"),
+    ("A", "dealerless"),
     ("A", "published"),
     ("coordinator", "masked"),
     ("dealer", "lean"),
@@ -228,7 +230,7 @@ def silent(role: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("role", "name"), [*KILLED[:2], *(pytest.param(*each, marks=on_request) for each in KILLED[2:])]
+    ("role", "name"), [*KILLED[:3], *(pytest.param(*each, marks=on_request) for each in KILLED[3:])]
 )
 def test_a_killed_role_stops_all_and_the_run_goes_on(tmp_path, role, name):
     conf = made(tmp_path / "it", rows(), **SMALL, **PROTOCOLS[name])

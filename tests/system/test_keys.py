@@ -10,6 +10,7 @@ from spnn_system import config, example, launch, preflight
 from spnn_system.roles.party import Life
 from spnn_system.roles.protocol_side import kept_key
 from spnn_system.run.checkpoints import root_secret
+from spnn_system.run.reports import named
 from spnn_system.run.role_folder import SECRETS
 from spnn_system.transport import certificates
 
@@ -19,7 +20,9 @@ pytestmark = pytest.mark.processes
 PROTOCOLS = {
     "lean": dict(protocol="ss", form="lean", secrets="os"),
     "he": dict(protocol="he", key_bits=512),
+    "dealerless": dict(protocol="ss", form="dealerless", key_bits=512),
 }
+HAVE_KEYS = {"he": ["server"], "dealerless": ["A", "B"]}
 
 
 def stopped(conf):
@@ -46,16 +49,16 @@ def test_keys_stay_while_a_run_can_go_on_and_go_when_it_has_ended(tmp_path, fork
     stopped(conf)
     working = set(conf.roles) - {"coordinator"}
     keys = keys_of(conf)
-    assert keys.keys() == {f"{role}/secret.key" for role in working} | (
-        {"server/paillier.key"} if name == "he" else set()
-    )
+    assert keys.keys() == {f"{role}/secret.key" for role in working} | {
+        f"{role}/paillier.key" for role in HAVE_KEYS.get(name, [])
+    }
     assert len(set(keys.values())) == len(keys)  # each has its own
     assert all(len(bytes.fromhex(keys[f"{role}/secret.key"].decode())) == 32 for role in working)
     for file in keys:
         assert stat.S_IMODE((conf.folder / file).stat().st_mode) == 0o600
     assert launch.run(conf.path, resume=True).code == 0
     assert not keys_of(conf)
-    if name == "he":
+    if name in HAVE_KEYS:
         same(conf, alone(conf, vertical))
     for role in working:
         says = "this run has ended and its part is here: --fresh starts anew"
@@ -129,8 +132,8 @@ def test_a_secret_that_others_may_read_is_not_used_again(tmp_path, name):
 
 
 WRONG_KEY = """
-from ppkit.spnn import encrypted
-encrypted.key_out = lambda public: {payload}
+from ppkit.spnn import dealerless, encrypted
+encrypted.key_out = dealerless.key_out = lambda public: {payload}
 """
 WRONG = {
     "a power": (
@@ -148,14 +151,16 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("what", WRONG)
-def test_a_server_with_a_wrong_public_key_ends_the_run_and_is_named(tmp_path, what):
-    conf = made(tmp_path / "it", small_rows(), **PROTOCOLS["he"])
-    payload, why = WRONG[what]
-    roles = started(conf, first={"server": WRONG_KEY.format(payload=payload)})
+@pytest.mark.parametrize(
+    ("what", "name"), [*((what, "he") for what in WRONG), ("a power", "dealerless")]
+)
+def test_a_role_with_a_wrong_public_key_ends_the_run_and_is_named(tmp_path, what, name):
+    conf = made(tmp_path / "it", small_rows(), **PROTOCOLS[name])
+    (payload, why), wrong = WRONG[what], HAVE_KEYS[name][-1]
+    roles = started(conf, first={wrong: WRONG_KEY.format(payload=payload)})
     assert {role: each.wait() for role, each in roles.items()} == dict.fromkeys(roles, 1)
-    assert "Traceback" not in roles["server"].said()
-    assert any(f"'public key' of the server: {why}" in each.said() for each in roles.values())
-    sentence = "got something malformed from the server"
+    assert "Traceback" not in roles[wrong].said()
+    assert any(f"'public key' of {named(wrong)}: {why}" in each.said() for each in roles.values())
+    sentence = f"got something malformed from {named(wrong)}"
     assert all(sentence in each.said() for each in roles.values())
     assert not (conf.folder_of("A") / "parameters.npz").exists()

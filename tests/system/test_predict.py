@@ -26,6 +26,7 @@ CASES = {
     "lean": dict(protocol="ss", form="lean"),
     "published": dict(protocol="ss", form="published"),
     "he": dict(protocol="he", key_bits=512),
+    "dealerless": dict(protocol="ss", form="dealerless", key_bits=512),
 }
 
 
