@@ -20,8 +20,6 @@ Accounting is by dp_accounting's privacy loss distributions (PLD). Their discret
 loss up, so every epsilon here is an upper bound.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -145,12 +143,22 @@ class DPOptimizer:
         ValueError, and nothing is changed, as in `capture`, or if the microbatches do not divide
         the batch, the parameters are others, or a gradient is not finite.
         """
-        size, divisor = self._microbatch(len(X))
         trained = {p for group in self.optimizer.param_groups for p in group["params"]}
         if trained != set(model.parameters()):
             raise ValueError("the optimiser must hold the parameters of the model, and no others")
         pairs = gradients.capture(model, X, y)
-        factors = self._factors(gradients.group_norms(pairs, size)).div_(size * divisor)
+        divisor = self.num_microbatches or len(X)
+        if len(X) % divisor:
+            raise ValueError(
+                f"num_microbatches must divide the batch of {len(X)} records, got {divisor}"
+            )
+        size = len(X) // divisor
+        norms = gradients.group_norms(pairs, size)
+        if bad := int((~torch.isfinite(norms)).sum()):
+            raise ValueError(
+                f"the gradient of {bad} of {divisor} microbatches is NaN, infinite or too large"
+            )
+        factors = gradients.clip_factors(norms, self.l2_norm_clip).div_(size * divisor)
         flat = gradients.weighted_sum(pairs, factors.repeat_interleave(size))
         if self.noise_multiplier:
             noise = torch.empty_like(flat).normal_(generator=self.rng)
@@ -158,25 +166,6 @@ class DPOptimizer:
         parts = flat.split([p.numel() for p in model.parameters()])
         for p, part in zip(model.parameters(), parts):
             p.grad = part.view(p.shape)
-
-    def _microbatch(self, n_records: int) -> tuple[int, int]:
-        """Records in one microbatch, and the number of microbatches."""
-        if n_records == 0:
-            raise ValueError("the batch is empty: X has 0 records")
-        number = self.num_microbatches or n_records
-        if n_records % number:
-            raise ValueError(
-                f"num_microbatches must divide the batch of {n_records} records, got {number}"
-            )
-        return n_records // number, number
-
-    def _factors(self, norms: torch.Tensor) -> torch.Tensor:
-        if not math.isfinite(float(norms.sum())):
-            bad = int((~torch.isfinite(norms)).sum())
-            raise ValueError(
-                f"the gradient of {bad} of {len(norms)} microbatches is NaN, infinite or too large"
-            )
-        return gradients.clip_factors(norms, self.l2_norm_clip)
 
 
 def fixed_batch(n_records: int, *, batch_size: int, rng: torch.Generator) -> torch.Tensor:

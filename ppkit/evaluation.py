@@ -5,8 +5,6 @@ A test set of 28 frauds could have come out otherwise.  So for a difference betw
 drawn again, within each label, and both models are scored on what was drawn (`weighted_score`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -230,20 +228,10 @@ def fitted_slope(x, y_runs) -> tuple[float, float, float]:
     """
     x, y = np.asarray(x, dtype=float), np.asarray(y_runs, dtype=float)
     means = y.reshape(len(y), -1).mean(axis=1) if y.size else y
-    if x.ndim != 1 or x.size < 3 or means.shape != x.shape:
+    fits = x.ndim == 1 and x.size >= 3 and x.shape == means.shape and np.ptp(x) > 0
+    if not fits or not all((one > 0).all() and np.isfinite(one).all() for one in (x, means)):
         raise ValueError(
-            "a slope needs three points or more and as many rows of runs, "
-            f"got {x.shape} and {y.shape}"
-        )
-    if not (
-        (x > 0).all()
-        and np.isfinite(x).all()
-        and np.ptp(x) > 0
-        and np.isfinite(means).all()
-        and (means > 0).all()
-    ):
-        raise ValueError(
-            "points (not all equal) and means of runs must be > 0, "
+            "a slope needs three points > 0 or more, not all equal, and as many means of runs > 0, "
             f"got points {x} and means {means}"
         )
     line = stats.linregress(np.log(x), np.log(means))

@@ -18,8 +18,6 @@ All three return one flat vector in the order of torch.nn.utils.parameters_to_ve
 (`group_norms`) and a weighted sum (`weighted_sum`).
 """
 
-from __future__ import annotations
-
 import math
 import os
 from typing import NamedTuple

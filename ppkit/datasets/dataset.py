@@ -128,15 +128,13 @@ def standardise(dataset: Dataset, fit_on: np.ndarray) -> np.ndarray:
     Guarantee: none; the statistics are fitted on all training rows and no budget pays for them.
     Source: wang2018, section V.
     """
-    fit_on = np.asarray(fit_on)
-    n_fitted = int(fit_on.sum()) if fit_on.dtype == bool else len(fit_on)
-    if n_fitted == 0:
-        raise ValueError("fit_on must name at least one row, got none")
     fitted, scaled = np.arange(dataset.n_rows)[fit_on], np.array(dataset.X)
-    blocks = [fitted[first : first + 8192] for first in range(0, n_fitted, 8192)]
-    mean = sum(dataset.X[block].sum(axis=0, dtype=np.float64) for block in blocks) / n_fitted
+    if len(fitted) == 0:
+        raise ValueError("fit_on must name at least one row, got none")
+    blocks = [fitted[first : first + 8192] for first in range(0, len(fitted), 8192)]
+    mean = sum(dataset.X[block].sum(axis=0, dtype=np.float64) for block in blocks) / len(fitted)
     deviation = np.sqrt(
-        sum(((dataset.X[block] - mean) ** 2).sum(axis=0) for block in blocks) / n_fitted
+        sum(((dataset.X[block] - mean) ** 2).sum(axis=0) for block in blocks) / len(fitted)
     )
     constant = deviation <= 1e-6 * np.maximum(np.abs(mean), 1.0)
     mean, deviation = (
@@ -157,10 +155,8 @@ def undersample(dataset: Dataset, share: float, seed: int) -> Dataset:
     Source: wang2018, section V (14%), where a fifth of the genuine rows is kept.
     """
     must_be("in (0, 1)", share=share)
-    if not dataset.is_classification:
-        raise ValueError(f"{dataset.name} has no positives to keep: its target is {dataset.target}")
     positives, negatives = np.flatnonzero(dataset.y == 1), np.flatnonzero(dataset.y == 0)
-    if len(positives) == 0:
+    if not dataset.is_classification or len(positives) == 0:
         raise ValueError(f"{dataset.name} has no positive row to under-sample around")
     wanted = round(len(positives) * (1 - share) / share)
     if wanted > len(negatives):

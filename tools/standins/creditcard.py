@@ -41,7 +41,7 @@ def fit(
     the genuine rows of each block of three hours are off from their mean over all, where a block
     has 50 rows; it is taken off before all that follows.  Of each class a mixture of
     normals over the axes, weights, means, factors; the amount and the time are normal scores there,
-    and their distributions are kept as bins (`distributions.atoms`).  Of the genuine rows' other axes the
+    and their distributions are kept as bins (`atoms`).  Of the genuine rows' other axes the
     distributions are kept as knots; the frauds are too few for that.
     ValueError if a class has fewer than 50 rows.
     """
@@ -83,7 +83,7 @@ def fit(
 
 
 def _amounts(amount: np.ndarray) -> np.ndarray:
-    """Bins as of `distributions.atoms`; 1.00, with which stolen cards are tried, is one of its own,
+    """Bins as of `atoms`; 1.00, with which stolen cards are tried, is one of its own,
     because its share is over all rows of the class."""
     ones = amount == 1
     bins = atoms(amount[~ones], at_most=400) * [1 - ones.mean(), 1, 1]
