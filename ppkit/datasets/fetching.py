@@ -31,6 +31,14 @@ class Public(NamedTuple):
     checked: Callable[[pd.DataFrame, str], object]
 
 
+class ByHand(NamedTuple):
+    """A file behind Kaggle's login: OWNER/NAME there, its name, and what it is."""
+
+    slug: str
+    file: str
+    what: str
+
+
 PUBLIC = {
     "creditcard": Public(
         "creditcard.csv",
@@ -47,17 +55,12 @@ PUBLIC = {
         lending.checked_table,
     ),
 }
-# behind Kaggle's login: OWNER/NAME there, the file's name, and what it is
 BY_HAND = {
-    "distress": (
-        "shebrahimi/financial-distress",
-        "Financial Distress.csv",
-        "the financial distress data",
+    "distress": ByHand(
+        "shebrahimi/financial-distress", "Financial Distress.csv", "the financial distress data"
     ),
-    "lending-kaggle": (
-        "wendykan/lending-club-loan-data",
-        "loan.csv",
-        "the Lending Club file that wu2020 used",
+    "lending-kaggle": ByHand(
+        "wendykan/lending-club-loan-data", "loan.csv", "the Lending Club file that wu2020 used"
     ),
 }
 NAMES = (*PUBLIC, *BY_HAND, "transactions")
@@ -154,8 +157,10 @@ def _accepted(path: Path, public: Public) -> str:
 
 def by_hand(name: str, into: str | os.PathLike | None = None) -> tuple[bool, str]:
     """Whether a file behind Kaggle's login is here, and else the steps that bring it here."""
-    (slug, file, what), (folder, label) = BY_HAND[name], _folder(into)
-    found = files.find((Path(file).stem,), None if into is None else folder)
+    wanted = BY_HAND[name]
+    folder, label = _folder(into)
+    archive = wanted.slug.split("/")[1]
+    found = files.find((Path(wanted.file).stem,), None if into is None else folder)
     if found is not None:
         return (
             True,
@@ -167,13 +172,13 @@ def by_hand(name: str, into: str | os.PathLike | None = None) -> tuple[bool, str
         False,
         "\n".join(
             [
-                f"{name}: {what} lies behind Kaggle's login, so a person has to fetch it:",
+                f"{name}: {wanted.what} lies behind Kaggle's login, so a person has to fetch it:",
                 "  1. Make a free account at https://www.kaggle.com and log in.",
-                f"  2. Open https://www.kaggle.com/datasets/{slug} and press Download; "
+                f"  2. Open https://www.kaggle.com/datasets/{wanted.slug} and press Download; "
                 "or, with Kaggle's own client and a",
-                f"     token: kaggle datasets download -d {slug} -p {quote(label)}",
-                f"  3. Put what came into {label}: archive.zip or {Path(slug).name}.zip as it is, "
-                f"or unpacked as {file!r}.",
+                f"     token: kaggle datasets download -d {wanted.slug} -p {quote(label)}",
+                f"  3. Put what came into {label}: archive.zip or {archive}.zip as it is, "
+                f"or unpacked as {wanted.file!r}.",
                 f"  4. Check it: {set_folder}ppkit data status",
             ]
         ),
