@@ -30,19 +30,11 @@ MECHANISMS = ("gumbel", "laplace", "laplace_signed_values")
 
 @dataclass(frozen=True)
 class Budget:
-    """A proved (epsilon, delta), the bound that proves it, and everything it depends on."""
+    """A proved (epsilon, delta), and the bound that proves it."""
 
     epsilon: float
     delta: float  # 0.0 where the bound is pure
     bound: str
-    mechanism: str
-    neighbouring: str
-    noise_epsilon: float  # the epsilon in the noise scale lambda / epsilon
-    sample_rate: float
-    n_uploads: int
-    n_parameters: int
-    n_rounds: int
-    rows_per_unit: int
 
 
 def valid_budget(
@@ -149,17 +141,20 @@ def budgets(
     Or one row after the other:
     (E, delta') for one is (k E, delta' (e^(k E) - 1) / (e^E - 1)) for k.
     """
-    _checked(
-        epsilon,
-        mechanism,
-        neighbouring,
-        sample_rate,
-        n_uploads,
-        n_parameters,
-        delta,
-        n_rounds,
-        rows_per_unit,
-    )
+    must_be("a finite number > 0", epsilon=epsilon)
+    one_of(MECHANISMS, mechanism=mechanism)
+    one_of(NEIGHBOURING, neighbouring=neighbouring)
+    must_be("in (0, 1]", sample_rate=sample_rate)
+    whole = dict(n_uploads=n_uploads, n_parameters=n_parameters)
+    must_be("a whole number >= 1", n_rounds=n_rounds, rows_per_unit=rows_per_unit, **whole)
+    if n_uploads > n_parameters:
+        raise ValueError(
+            f"n_uploads must be at most n_parameters = {n_parameters}, got {n_uploads}"
+        )
+    if not 0.0 < delta < sample_rate:
+        raise ValueError(
+            f"delta must be above 0 and below sample_rate = {sample_rate:g}, got {delta}"
+        )
     rate, settings = sample_rate, (mechanism, neighbouring, n_uploads, n_parameters, n_rounds)
     if rows_per_unit > 1 and sample_rate < 1:
         rate = -math.expm1(rows_per_unit * math.log1p(-sample_rate))
@@ -185,22 +180,7 @@ def budgets(
                 lambda at: min(_bounds(epsilon, sample_rate, at, *settings)), rows_per_unit, delta
             )
         )
-    return [
-        Budget(
-            total,
-            at,
-            bound,
-            mechanism,
-            neighbouring,
-            epsilon,
-            sample_rate,
-            n_uploads,
-            n_parameters,
-            n_rounds,
-            rows_per_unit,
-        )
-        for total, at, bound in found
-    ]
+    return [Budget(*one) for one in found]
 
 
 def _bounds(
@@ -452,7 +432,8 @@ def _one_upload(epsilon, mechanism, neighbouring, q, n, d, bound, delta):
     def before(relation):
         width = epsilon * (2 if relation == "replace_one" else 1)
         if bound == "pure":
-            return n * width if mechanism == "gumbel" else _moved(mechanism, n, d) * width / 2
+            moved = d if mechanism == "laplace_signed_values" else min(2 * n, d)
+            return n * width if mechanism == "gumbel" else moved * width / 2
         if bound == "KOV":
             return kov_epsilon(width / 2, 2 * n if mechanism == "gumbel" else d, delta / q)
         return curve_epsilon(_curve(epsilon, mechanism, relation, n, d), delta / q)
@@ -473,10 +454,6 @@ def _amplified(epsilon, q):
     return float(np.logaddexp(math.log1p(-q) if q < 1 else -math.inf, math.log(q) + epsilon))
 
 
-def _moved(mechanism, n, d):
-    return d if mechanism == "laplace_signed_values" else min(2 * n, d)
-
-
 def _curve(epsilon, mechanism, neighbouring, n, d):
     width = epsilon * (2 if neighbouring == "replace_one" else 1)
     return bounded_range_curve(width, n) if mechanism == "gumbel" else laplace_curve(width / 2, d)
@@ -485,42 +462,6 @@ def _curve(epsilon, mechanism, neighbouring, n, d):
 @functools.lru_cache(maxsize=64)
 def _moments(epsilon, mechanism, neighbouring, q, n, d):
     return sampled_log_moments(_curve(epsilon, mechanism, "add_remove", n, d), q, neighbouring)
-
-
-def _checked(
-    epsilon,
-    mechanism,
-    neighbouring,
-    sample_rate,
-    n_uploads,
-    n_parameters,
-    delta,
-    n_rounds,
-    rows_per_unit,
-):
-    must_be("a finite number > 0", epsilon=epsilon)
-    if mechanism == "laplace_true_sign":
-        raise ValueError(
-            "mechanism laplace_true_sign has no budget: a turned sign is seen with certainty"
-        )
-    one_of(MECHANISMS, mechanism=mechanism)
-    one_of(NEIGHBOURING, neighbouring=neighbouring)
-    must_be("in (0, 1]", sample_rate=sample_rate)
-    must_be(
-        "a whole number >= 1",
-        n_uploads=n_uploads,
-        n_parameters=n_parameters,
-        n_rounds=n_rounds,
-        rows_per_unit=rows_per_unit,
-    )
-    if n_uploads > n_parameters:
-        raise ValueError(
-            f"n_uploads must be at most n_parameters = {n_parameters}, got {n_uploads}"
-        )
-    if not 0.0 < delta < sample_rate:
-        raise ValueError(
-            f"delta must be above 0 and below sample_rate = {sample_rate:g}, got {delta}"
-        )
 
 
 def _log_expm1(values):

@@ -47,9 +47,7 @@ def exact_top_n(
     >>> round(exact_top_n(1.0, sample_rate=0.1, n=3, d=8, neighbouring="add_remove"), 3)
     1.068
     """
-    _check(epsilon, sample_rate, n, d)
-    one_of(_LOG_CHANCES, mechanism=mechanism)
-    one_of(("add_remove", "replace_one"), neighbouring=neighbouring)
+    _check(epsilon, n, d, sample_rate, mechanism, neighbouring)
     log_chance = _LOG_CHANCES[mechanism]
     none, record, other = (log_chance(shift, n, d) for shift in (0.0, epsilon / 2, -epsilon / 2))
     stay, go = _log_rates(sample_rate)
@@ -90,18 +88,9 @@ def sign_count(
     ... )
     6.5
     """
-    _check(epsilon, sample_rate, n_uploads, n_parameters)
-    one_of(_LOG_CHANCES, mechanism=mechanism)
-    one_of(("add_remove", "replace_one"), neighbouring=neighbouring)
+    _check(epsilon, n_uploads, n_parameters, sample_rate, mechanism, neighbouring)
     must_be("in [0, 1)", delta=delta)
-    up, given_away = expit(epsilon), 0.0
-    if mechanism == "laplace":
-        if n_uploads == n_parameters:
-            up = 1 - 0.5 * math.exp(-epsilon / 2)
-        else:  # at least n coordinates beyond epsilon / 2, or the approximation may fail
-            given_away = stats.binom.cdf(
-                n_uploads - 1, n_parameters, 0.5 + 0.5 * math.exp(-epsilon)
-            )
+    up, given_away = _sign_chances(epsilon, n_uploads, n_parameters, mechanism)
     k = np.arange(n_uploads + 1)
     choose = gammaln(n_uploads + 1) - gammaln(k + 1) - gammaln(n_uploads - k + 1)
     fair = choose - n_uploads * math.log(2)
@@ -211,19 +200,24 @@ def rounds_attained(
     return max(0.0, float(gained.max(initial=0.0)))
 
 
+def _sign_chances(epsilon, n, d, mechanism):
+    """The chance of + on a coordinate that was pushed, and what may be wrong with it: the chance
+    that fewer than n coordinates lie beyond epsilon / 2."""
+    if mechanism == "gumbel":
+        return expit(epsilon), 0.0
+    if n == d:
+        return 1 - 0.5 * math.exp(-epsilon / 2), 0.0
+    return expit(epsilon), stats.binom.cdf(n - 1, d, 0.5 + 0.5 * math.exp(-epsilon))
+
+
 @functools.lru_cache(maxsize=64)
 def _agree(epsilon, n, d, mechanism, pushed):
     """Chances that at least c more signs agree than not, c = 1 ... n in steps: without the record,
     with it, and with its opposite."""
-    up, given_away = expit(epsilon), 0.0
-    if mechanism == "laplace" and n == d:
-        up = 1 - 0.5 * math.exp(-epsilon / 2)
-    elif mechanism == "laplace":
-        given_away = stats.binom.cdf(n - 1, d, 0.5 + 0.5 * math.exp(-epsilon))
+    up, given_away = _sign_chances(epsilon, n, d, mechanism)
     k = np.arange(max(0, n - (d - pushed)), min(n, pushed) + 1)  # how many of the pushed are sent
     weight = stats.hypergeom.pmf(k, d, pushed, n)
-    step = 1 if len(k) == 1 else 1 + n // 256
-    need = np.ceil((k[:, None] + np.arange(1, n + 1, step)) / 2)
+    need = np.ceil((k[:, None] + np.arange(1, n + 1, 1 if len(k) == 1 else 1 + n // 256)) / 2)
     luck, seen, against = (stats.binom.sf(need - 1, k[:, None], p) for p in (0.5, up, 1 - up))
     seen = np.minimum.accumulate(seen[::-1])[::-1]  # more of them sent, more chance
     return (
@@ -254,7 +248,7 @@ def returned_values(epsilon: float, *, n_parameters: int) -> float:
     >>> round(returned_values(1.0, n_parameters=3), 12)
     3.0
     """
-    _check(epsilon, 1.0, 1, n_parameters)
+    _check(epsilon, 1, n_parameters)
     return float(n_parameters * (stats.laplace.logcdf(0.0) - stats.laplace.logcdf(-epsilon)))
 
 
@@ -270,7 +264,7 @@ def laplace_l2(epsilon: float, *, n_parameters: int) -> float:
     >>> round(laplace_l2(1.0, n_parameters=100), 12)
     10.0
     """
-    _check(epsilon, 1.0, 1, n_parameters)
+    _check(epsilon, 1, n_parameters)
     shift = epsilon / math.sqrt(n_parameters)  # in noise scales
     return float(n_parameters * (stats.laplace.logpdf(0.0) - stats.laplace.logpdf(-shift)))
 
@@ -387,8 +381,10 @@ def _log_rates(q):
     return (math.log1p(-q) if q < 1 else -math.inf), math.log(q)
 
 
-def _check(epsilon, sample_rate, n, d):
+def _check(epsilon, n, d, sample_rate=1.0, mechanism="laplace", neighbouring="add_remove"):
     must_be("a finite number > 0", epsilon=epsilon)
     must_be("in (0, 1]", sample_rate=sample_rate)
+    one_of(_LOG_CHANCES, mechanism=mechanism)
+    one_of(("add_remove", "replace_one"), neighbouring=neighbouring)
     if n != int(n) or d != int(d) or not 1 <= n <= d:
         raise ValueError(f"need whole numbers 1 <= n <= d, got n = {n} and d = {d}")

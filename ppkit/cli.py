@@ -95,7 +95,6 @@ def reproduce(
     --grid, --points or --settings one notebook, once a point."""
     from ppkit import firmness
     from ppkit.runner import batch, run
-    from ppkit.runner import points as chosen
 
     given = [tuple(pair.split("=", 1)) for pair in p or []]
     asked = dict(profile=profile, source=data, at_once=jobs, fresh=fresh, runs=runs)
@@ -103,7 +102,7 @@ def reproduce(
         if settings and (grid or points or len(notebooks or []) != 1):
             raise Refused("--settings takes one record, such as wu2020, without --grid or --points")
         asked_for = (
-            firmness.points(notebooks[0], profile) if settings else chosen.of(grid or [], points)
+            firmness.points(notebooks[0], profile) if settings else batch.points(grid or [], points)
         )
         every = [dict(given) | point for point in asked_for]
         files = (tls_ca_file, tls_client_cert, tls_client_key)

@@ -1,5 +1,5 @@
-"""DP-SGD with Gaussian noise: what a participant would upload today, the optimiser that does it
-anywhere, and what each way to draw batches costs.
+"""DP-SGD with Gaussian noise: what a participant would upload today, the optimiser that does it,
+and what each way to draw batches costs.
 
     batches                        priced by                   neighbours
     Poisson: every record alone    epsilon_for                 add/remove, replace-one
@@ -20,10 +20,7 @@ Accounting is by dp_accounting's privacy loss distributions (PLD). Their discret
 loss up, so every epsilon here is an upper bound.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import dp_accounting
@@ -34,14 +31,10 @@ from dp_accounting.pld import pld_pmf, privacy_loss_mechanism
 from scipy import fft
 from scipy.special import ndtr, ndtri
 from torch import nn
-from torch.func import functional_call, grad, vmap
 
 from ppkit import gradients
-from ppkit.models import classification_loss, n_parameters
+from ppkit.models import n_parameters
 from ppkit.refusals import must_be, one_of
-
-Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-_CHUNK = 1 << 22  # numbers of per-microbatch gradients that the general path of DPOptimizer holds
 
 
 @dataclass(frozen=True)
@@ -93,8 +86,8 @@ class DPSGD:
 class DPOptimizer:
     """A torch optimiser that only ever sees clipped, averaged and noised gradients.
 
-    optimizer: any torch.optim optimiser whose step needs no closure; the clipped norm is over all
-    its parameters.
+    optimizer: any torch.optim optimiser whose step needs no closure, over all parameters of a model
+    that `gradients.capture` takes.
     l2_norm_clip: C > 0; math.inf bounds nothing and allows no noise.  noise_multiplier: noise over
     C, >= 0; 0 gives no privacy.  num_microbatches: M, a divisor of the batch; None takes every
     record for itself.
@@ -123,12 +116,6 @@ class DPOptimizer:
         num_microbatches: int | None = None,
         rng: torch.Generator,
     ) -> None:
-        if not isinstance(optimizer, torch.optim.Optimizer):
-            raise ValueError(
-                f"optimizer must be a torch.optim optimiser, got {type(optimizer).__name__}"
-            )
-        if not isinstance(rng, torch.Generator):
-            raise ValueError(f"rng must be a torch.Generator, got {type(rng).__name__}")
         must_be("> 0", l2_norm_clip=l2_norm_clip)
         must_be("a finite number >= 0", noise_multiplier=noise_multiplier)
         if noise_multiplier and math.isinf(l2_norm_clip):
@@ -137,84 +124,48 @@ class DPOptimizer:
             )
         if num_microbatches is not None:
             must_be("a whole number >= 1", num_microbatches=num_microbatches)
-        if isinstance(optimizer, torch.optim.LBFGS):
-            raise ValueError(
-                "an optimiser that needs a closure looks at the data many times a step: "
-                "LBFGS is not accepted"
-            )
         self.optimizer = optimizer
         self.l2_norm_clip, self.noise_multiplier = float(l2_norm_clip), float(noise_multiplier)
         self.num_microbatches, self.rng = num_microbatches, rng
 
-    def step(
-        self, model: nn.Module, X: torch.Tensor, y: torch.Tensor, *, loss: Loss | None = None
-    ) -> None:
+    def step(self, model: nn.Sequential, X: torch.Tensor, y: torch.Tensor) -> None:
         """`backward`, then one step of the wrapped optimiser."""
-        self.backward(model, X, y, loss=loss)
+        self.backward(model, X, y)
         self.optimizer.step()
 
     @torch.no_grad()
-    def backward(
-        self, model: nn.Module, X: torch.Tensor, y: torch.Tensor, *, loss: Loss | None = None
-    ) -> None:
+    def backward(self, model: nn.Sequential, X: torch.Tensor, y: torch.Tensor) -> None:
         """Put the clipped, noised and averaged gradient into .grad, in place of loss.backward().
 
-        model: any module that has the optimiser's parameters and that torch.func.vmap can follow.
-        X: (N, ...), y: (N, ...); consecutive records form a microbatch.
-        loss: function of a microbatch's outputs and y that returns its mean loss;
-        None is `models.classification_loss`.
-        .grad is overwritten with new tensors, so one that was kept stays as it was.  nn.Sequential
-        of Linear and ReLU with the default loss takes closed forms (`ppkit.gradients`); everything
-        else, one vectorised autograd pass over the microbatches.
-        ValueError, and nothing is changed, if the microbatches do not divide the batch, the batch
-        is empty, the model lacks a parameter of the optimiser or keeps running statistics of its
-        inputs, or a gradient is not finite.
+        model, X, y: as in `gradients.capture`, whose loss it is; all parameters of the model are
+        the optimiser's, and no others.  Consecutive records form a microbatch.
+        .grad is overwritten with new tensors, so one that was kept stays as it was.
+        ValueError, and nothing is changed, as in `capture`, or if the microbatches do not divide
+        the batch, the parameters are others, or a gradient is not finite.
         """
-        parameters = [
-            p for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad
-        ]
-        size, divisor = self._microbatch(len(X))
-        sizes = [p.numel() for p in parameters]
-        flat = torch.zeros(sum(sizes), dtype=parameters[0].dtype, device=parameters[0].device)
-        into = {p: part.view(p.shape) for p, part in zip(parameters, flat.split(sizes))}
-        if loss is None and gradients.is_layered(model) and into.keys() == set(model.parameters()):
-            pairs = gradients.capture(model, X, y)
-            factors = self._factors(gradients.group_norms(pairs, size)).div_(size * divisor)
-            weights = factors if size == 1 else factors.repeat_interleave(size)
-            layers = [(into[layer.weight], into[layer.bias]) for layer in list(model)[::2]]
-            gradients.weighted_sum(pairs, weights, out=layers)
-        else:
-            names = _names(model, into)
-            shaped = X.unflatten(0, (-1, size)), y.unflatten(0, (-1, size))
-            for grads in _microbatch_gradients(model, names, *shaped, loss or classification_loss):
-                norms = torch.stack([g.flatten(1).norm(dim=1) for g in grads]).norm(dim=0)
-                factors = self._factors(norms).div_(divisor)
-                for p, g in zip(names, grads):
-                    into[p] += torch.tensordot(factors, g, dims=1)
+        trained = {p for group in self.optimizer.param_groups for p in group["params"]}
+        if trained != set(model.parameters()):
+            raise ValueError("the optimiser must hold the parameters of the model, and no others")
+        pairs = gradients.capture(model, X, y)
+        divisor = self.num_microbatches or len(X)
+        if len(X) % divisor:
+            raise ValueError(
+                f"num_microbatches must divide the batch of {len(X)} records, got {divisor}"
+            )
+        size = len(X) // divisor
+        norms = gradients.group_norms(pairs, size)
+        if bad := int((~torch.isfinite(norms)).sum()):
+            raise ValueError(
+                f"the gradient of {bad} of {divisor} microbatches is NaN, infinite or too large"
+            )
+        factors = gradients.clip_factors(norms, self.l2_norm_clip).div_(size * divisor)
+        flat = gradients.weighted_sum(pairs, factors.repeat_interleave(size))
         if self.noise_multiplier:
             noise = torch.empty_like(flat).normal_(generator=self.rng)
             flat.add_(noise, alpha=self.noise_multiplier * self.l2_norm_clip / divisor)
-        for p, part in into.items():
-            p.grad = part
-
-    def _microbatch(self, n_records: int) -> tuple[int, int]:
-        """Records in one microbatch, and the number of microbatches."""
-        if n_records == 0:
-            raise ValueError("the batch is empty: X has 0 records")
-        number = self.num_microbatches or n_records
-        if n_records % number:
-            raise ValueError(
-                f"num_microbatches must divide the batch of {n_records} records, got {number}"
-            )
-        return n_records // number, number
-
-    def _factors(self, norms: torch.Tensor) -> torch.Tensor:
-        if not math.isfinite(float(norms.sum())):
-            bad = int((~torch.isfinite(norms)).sum())
-            raise ValueError(
-                f"the gradient of {bad} of {len(norms)} microbatches is NaN, infinite or too large"
-            )
-        return gradients.clip_factors(norms, self.l2_norm_clip)
+        parts = flat.split([p.numel() for p in model.parameters()])
+        for p, part in zip(model.parameters(), parts):
+            p.grad = part.view(p.shape)
 
 
 def fixed_batch(n_records: int, *, batch_size: int, rng: torch.Generator) -> torch.Tensor:
@@ -497,46 +448,6 @@ def noise_multiplier_for(
         middle = math.sqrt(low * high)
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
-
-
-def _names(model: nn.Module, parameters: dict) -> dict[nn.Parameter, list[str]]:
-    """What the model calls each of the optimiser's parameters: one name for every module that holds
-    it."""
-    names: dict[nn.Parameter, list[str]] = {}
-    for prefix, module in model.named_modules():
-        if getattr(module, "track_running_stats", False):
-            raise ValueError(
-                "the model keeps running statistics of its inputs (BatchNorm), "
-                "which no noise covers"
-            )
-        for name, p in module.named_parameters(prefix, recurse=False, remove_duplicate=False):
-            if p in parameters:
-                names.setdefault(p, []).append(name)
-    if len(names) < len(parameters):
-        raise ValueError(
-            f"the optimiser trains {len(parameters)} parameters, "
-            f"and the model holds {len(names)} of them"
-        )
-    return names
-
-
-def _microbatch_gradients(
-    model: nn.Module, names: dict, X: torch.Tensor, y: torch.Tensor, loss: Loss
-):
-    """The mean gradients of the microbatches X (M, k, ...), y (M, k, ...): (m, *shape) per
-    parameter, a chunk at a time."""
-
-    def one(values, X, y):
-        called = {name: value for value, alike in zip(values, names.values()) for name in alike}
-        return loss(
-            functional_call(model, called, (X,), tie_weights=False), y
-        )  # tying loses a module that is used twice
-
-    every = vmap(grad(one), in_dims=(None, 0, 0), randomness="error")
-    values = tuple(p.detach() for p in names)
-    chunk = max(1, _CHUNK // sum(value.numel() for value in values))
-    for some_X, some_y in zip(X.split(chunk), y.split(chunk)):
-        yield every(values, some_X, some_y)
 
 
 def _check_budget(noise_multiplier: float, delta: float, **times: int) -> None:

@@ -5,8 +5,6 @@ A test set of 28 frauds could have come out otherwise.  So for a difference betw
 drawn again, within each label, and both models are scored on what was drawn (`weighted_score`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -130,8 +128,7 @@ def auc_halfwidth(value: float, *, n_positives: int, n_negatives: int) -> float:
     """
     if not 0 <= value <= 1:
         raise ValueError(f"an AUC lies in [0, 1], got {value}")
-    if min(n_positives, n_negatives) < 1:
-        raise ValueError(f"needs positives and negatives, got {n_positives} and {n_negatives}")
+    must_be("a whole number >= 1", n_positives=n_positives, n_negatives=n_negatives)
     both, neither = value / (2 - value) - value**2, 2 * value**2 / (1 + value) - value**2
     variance = value * (1 - value) + (n_positives - 1) * both + (n_negatives - 1) * neither
     return float(1.96 * np.sqrt(variance / (n_positives * n_negatives)))
@@ -155,40 +152,18 @@ def weighted_score(name: str, y: np.ndarray, logit: np.ndarray) -> Callable[[np.
         loss = np.logaddexp(0, np.where(y == 1, -logit, logit))
         mean = lambda w: float(w @ loss / w.sum())
         return mean if name == "log_loss" else lambda w: float(np.log(mean(w)))
-    order = np.argsort(-logit, kind="stable")
-    ranked, frauds = logit[order], order[y[order] == 1]
-    levels, first_fraud = np.unique(
-        -logit[frauds], return_index=True
-    )  # the frauds' logits, highest first; ties are one level
-    above, through = (
-        np.searchsorted(-ranked, levels, side="left"),
-        np.searchsorted(-ranked, levels, side="right"),
-    )
-    edges = np.unique(np.r_[0, above, through[through < len(y)]])
-    at_above, at_through = (
-        np.searchsorted(edges, above),
-        np.searchsorted(np.r_[edges, len(y)], through),
-    )
-    sorted_weights = np.empty(len(y))
+    levels, level = np.unique(-logit, return_inverse=True)  # highest first; ties are one level
+    fraud_level = level[y == 1]
 
     def by_rank(w: np.ndarray) -> float:
-        rows = np.r_[
-            0.0, np.cumsum(np.add.reduceat(np.take(w, order, out=sorted_weights), edges))
-        ]  # that rank above an edge
-        hits = np.add.reduceat(w[frauds], first_fraud)
-        reached = np.cumsum(hits)
+        rows = np.bincount(level, w, minlength=len(levels))
+        hits = np.bincount(fraud_level, w[y == 1], minlength=len(levels))
+        reached, others = np.cumsum(hits), np.cumsum(rows - hits)
         if name == "average_precision":
-            return float(
-                hits
-                @ np.divide(reached, rows[at_through], out=np.zeros_like(hits), where=hits > 0)
-                / reached[-1]
-            )
-        over, tied = (
-            rows[at_above] - (reached - hits),
-            rows[at_through] - rows[at_above] - hits,
-        )  # genuine rows
-        genuine = rows[-1] - reached[-1]
-        return float(hits @ (genuine - over - tied / 2) / (reached[-1] * genuine))
+            passed = np.maximum(reached + others, 1e-300)  # 0 before the first row that counts
+            return float(hits @ (reached / passed) / reached[-1])
+        under = others[-1] - others + (rows - hits) / 2
+        return float(hits @ under / (reached[-1] * others[-1]))
 
     return by_rank
 
@@ -253,20 +228,10 @@ def fitted_slope(x, y_runs) -> tuple[float, float, float]:
     """
     x, y = np.asarray(x, dtype=float), np.asarray(y_runs, dtype=float)
     means = y.reshape(len(y), -1).mean(axis=1) if y.size else y
-    if x.ndim != 1 or x.size < 3 or means.shape != x.shape:
+    fits = x.ndim == 1 and x.size >= 3 and x.shape == means.shape and np.ptp(x) > 0
+    if not fits or not all((one > 0).all() and np.isfinite(one).all() for one in (x, means)):
         raise ValueError(
-            "a slope needs three points or more and as many rows of runs, "
-            f"got {x.shape} and {y.shape}"
-        )
-    if not (
-        (x > 0).all()
-        and np.isfinite(x).all()
-        and np.ptp(x) > 0
-        and np.isfinite(means).all()
-        and (means > 0).all()
-    ):
-        raise ValueError(
-            "points (not all equal) and means of runs must be > 0, "
+            "a slope needs three points > 0 or more, not all equal, and as many means of runs > 0, "
             f"got points {x} and means {means}"
         )
     line = stats.linregress(np.log(x), np.log(means))

@@ -7,7 +7,9 @@ import numpy as np
 import torch
 
 from ppkit.datasets import Dataset
-from ppkit.refusals import must_be, one_of
+from ppkit.refusals import finite, must_be, one_of
+
+TEST_SHARE = 0.2
 
 
 class Split(NamedTuple):
@@ -18,20 +20,11 @@ class Split(NamedTuple):
     test: np.ndarray
 
 
-def split(
-    dataset: Dataset,
-    *,
-    n_participants: int,
-    by: str = "account",
-    test_share: float = 0.2,
-    test_seed: int = 0,
-    seed: int = 0,
-) -> Split:
-    """Give rows to n_participants and to a test set that depends on neither n_participants nor
-    seed.
+def split(dataset: Dataset, *, n_participants: int, by: str = "account", seed: int = 0) -> Split:
+    """Give rows to n_participants, and a fifth of all to a test set that depends on neither
+    n_participants nor seed.
 
-    n_participants: K >= 1.  test_share: in (0, 1).  test_seed: of the test set.  seed: of
-    everything else.
+    n_participants: K >= 1.  seed: of everything but the test set.
     by: "account" lays whole accounts evenly over the participants; "category" gives every
     participant merchant categories of its own (the same test accounts; training rows differ in
     kind, not only in number); "rows" lays single rows.  A data set without accounts takes "account"
@@ -41,7 +34,6 @@ def split(
     Source: wang2018, section V (20% test, accounts evenly over 5 or 30 participants).
     """
     must_be("a whole number >= 1", n_participants=n_participants)
-    must_be("in (0, 1)", test_share=test_share)
     one_of(("account", "category", "rows"), by=by)
     if by == "category" and dataset.category is None:
         raise ValueError(f"{dataset.name} has no merchant categories to split by: use by='rows'")
@@ -50,8 +42,8 @@ def split(
     )
     _, unit = np.unique(whole, return_inverse=True)
     n_units = int(unit.max()) + 1
-    shuffled = np.random.default_rng(test_seed).permutation(n_units)
-    n_test = round(test_share * n_units)
+    shuffled = np.random.default_rng(0).permutation(n_units)
+    n_test = round(TEST_SHARE * n_units)
     in_test = np.isin(unit, shuffled[:n_test])
     rng = np.random.default_rng(seed)
     if by == "category":
@@ -62,18 +54,14 @@ def split(
         turn[rng.permutation(training)] = np.arange(len(training)) % n_participants
         owner = turn[unit]
     owner = np.where(in_test, -1, owner)
-    parts = tuple(np.flatnonzero(owner == k) for k in range(n_participants))
-    for k, part in enumerate(parts):
-        if len(part) == 0:
-            raise ValueError(
-                f"participant {k} of {n_participants} would hold no row of {dataset.name} "
-                f"({dataset.n_rows:,} rows, split by {by}): take fewer participants"
-            )
-    if not in_test.any():
+    *parts, test = (np.flatnonzero(owner == k) for k in (*range(n_participants), -1))
+    if empty := [k for k, part in enumerate((*parts, test)) if len(part) == 0]:
+        who = f"participant {empty[0]} of {n_participants}"
         raise ValueError(
-            f"the test set would hold no row: test_share {test_share} of {n_units:,} units"
+            f"{who if empty[0] < n_participants else 'the test set'} would hold no row of "
+            f"{dataset.name} ({dataset.n_rows:,} rows, split by {by}): take fewer participants"
         )
-    return Split(parts, np.flatnonzero(in_test))
+    return Split(tuple(parts), test)
 
 
 def _categories(category: np.ndarray, n_participants: int, rng: np.random.Generator) -> np.ndarray:
@@ -98,8 +86,8 @@ def average(parameters: Sequence[torch.Tensor], weights: Sequence[float]) -> tor
     parameters: K >= 1 flat float tensors (P,), as torch.nn.utils.parameters_to_vector makes them;
     what a model keeps in buffers (the running statistics of a batch norm) is not among them.
     weights: K finite numbers >= 0, shares or row counts alike: only their ratios matter.
-    Returns a new tensor (P,) of the vectors' type.  ValueError if the list is empty, a vector has
-    another length or holds NaN, or the weights are not K such numbers with a positive sum.
+    Returns a new tensor (P,) of the vectors' type.  ValueError if a vector holds NaN, or the
+    weights are not K such numbers, some of them above 0.
     Guarantee: none; the server sees every vector, unless a secure aggregation adds them up first.
     Source: McMahan et al. 2017, Algorithm 1 (w_k = rows of participant k); kanodia2020, section
     4.2.3.
@@ -107,24 +95,12 @@ def average(parameters: Sequence[torch.Tensor], weights: Sequence[float]) -> tor
     >>> average([torch.tensor([1.0, 2.0]), torch.tensor([5.0, 2.0])], [3, 1])
     tensor([2., 2.])
     """
-    if len(parameters) == 0:
-        raise ValueError("nothing to average: the list of parameter vectors is empty")
-    if len(weights) != len(parameters):
-        raise ValueError(
-            f"weights must be {len(parameters)} numbers, one a vector, got {len(weights)}"
-        )
     shares = torch.tensor([float(weight) for weight in weights], dtype=torch.float64)
-    named = {f"weight {k}": weight for k, weight in enumerate(shares.tolist())}
-    must_be("a finite number >= 0", **named)
-    if not 0 < shares.sum() < float("inf"):
-        raise ValueError(f"weights must have a positive, finite sum, got {shares.sum().item()}")
+    must_be("a finite number >= 0", **{f"weight {k}": w for k, w in enumerate(shares.tolist())})
+    if len(shares) != len(parameters) or not shares.any():
+        raise ValueError(
+            f"weights must be {len(parameters)} numbers, one a vector, and not all 0, got {weights}"
+        )
     for k, vector in enumerate(parameters):
-        if vector.shape != (parameters[0].numel(),):
-            raise ValueError(
-                "vectors must be flat and of one length: "
-                f"vector 0 has {parameters[0].numel()} numbers, "
-                f"vector {k} is {tuple(vector.shape)}"
-            )
-        if not torch.isfinite(vector).all():
-            raise ValueError(f"vector {k} holds NaN or infinite numbers: its training has diverged")
+        finite(**{f"vector {k}": vector})
     return (shares / shares.sum()).to(parameters[0].dtype) @ torch.stack(list(parameters))

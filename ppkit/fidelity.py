@@ -16,8 +16,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from ppkit.collaboration import losses, optimum, owners, preparation
 from ppkit.datasets import Dataset, creditcard, lending, load, standins, train_test
-from ppkit.datasets.dataset import subset
-from ppkit.datasets.splitting import HELD_OUT, hashed
+from ppkit.datasets.dataset import HELD_OUT, hashed, subset
 from ppkit.evaluation import weighted_score
 from ppkit.refusals import one_of
 
@@ -248,8 +247,7 @@ def loans(train: Dataset) -> Callable:
             about: (y - models[about].predict(test.X[:, places[about]])) ** 2 for about in models
         }
         paid = preparation.lending(test, n_public=test.n_rows // 5, level="public")
-        best = _best(paid, losses.squared())
-        cost = (paid.y - paid.X @ best) ** 2
+        cost = (paid.y - paid.X @ _best(paid, losses.squared())) ** 2
 
         def at(counts: np.ndarray) -> dict[str, float]:
             w, spread = counts[: len(cost)], counts @ (y - np.average(y, weights=counts)) ** 2

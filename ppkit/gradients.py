@@ -15,10 +15,8 @@ One forward and one backward pass give the pairs (`capture`); what is left is to
 
 All three return one flat vector in the order of torch.nn.utils.parameters_to_vector. What
 `dpsgd.DPOptimizer` builds on are the norms of mean gradients of small groups of records
-(`group_norms`) and a weighted sum in place (`weighted_sum`).
+(`group_norms`) and a weighted sum (`weighted_sum`).
 """
-
-from __future__ import annotations
 
 import math
 import os
@@ -124,8 +122,7 @@ def clipped_sum(
     """
     must_be("> 0", max_grad_norm=max_grad_norm)
     pairs = capture(model, X, y)
-    weights = clip_factors(group_norms(pairs), max_grad_norm)
-    return _flat_sum([Pair(a, delta * weights[:, None]) for a, delta in pairs])
+    return weighted_sum(pairs, clip_factors(group_norms(pairs), max_grad_norm))
 
 
 def mean_plain(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -173,17 +170,12 @@ def clip_factors(norms: torch.Tensor, max_grad_norm: float) -> torch.Tensor:
     return (max_grad_norm / norms.clamp(min=torch.finfo(norms.dtype).tiny)).clamp_(max=1)
 
 
-def weighted_sum(
-    pairs: list[Pair], weights: torch.Tensor, *, out: list[tuple[torch.Tensor, torch.Tensor]]
-) -> None:
-    """out = sum_i weights_i g_i, written in place: one matrix product a layer.
+def weighted_sum(pairs: list[Pair], weights: torch.Tensor) -> torch.Tensor:
+    """sum_i weights_i g_i as a flat tensor (P,): one matrix product a layer.
 
-    pairs: from `capture`, N records.  weights: (N,).  out: a (weight (O, I), bias (O,)) per pair,
-    overwritten.
+    pairs: from `capture`, N records.  weights: (N,).
     """
-    for (a, delta), (weight, bias) in zip(pairs, out, strict=True):
-        torch.mm((delta * weights[:, None]).t(), a, out=weight)
-        torch.mv(delta.t(), weights, out=bias)
+    return _flat_sum([Pair(a, delta * weights[:, None]) for a, delta in pairs])
 
 
 def _flat_sum(pairs: list[Pair]) -> torch.Tensor:
@@ -200,24 +192,16 @@ def _row_squares(rows: torch.Tensor) -> torch.Tensor:
     )
 
 
-def is_layered(model: nn.Module) -> bool:
-    """Whether `capture` takes the model: an nn.Sequential of Linear (with bias), ReLU, ..., Linear,
-    no layer twice."""
-    layers = list(model) if type(model) is nn.Sequential else []
-    if len(layers) % 2 == 0 or any(
-        type(layer) is not (nn.ReLU if k % 2 else nn.Linear) for k, layer in enumerate(layers)
-    ):
-        return False
-    parameters = {p for layer in layers[::2] for p in (layer.weight, layer.bias)} - {None}
-    return len(parameters) == len(layers) + 1
-
-
 def _linear_layers(model: nn.Sequential) -> list[nn.Linear]:
-    if not is_layered(model):
+    layers = list(model) if type(model) is nn.Sequential else []
+    kinds = [nn.ReLU if k % 2 else nn.Linear for k in range(len(layers))]
+    fits = len(layers) % 2 and [type(layer) for layer in layers] == kinds
+    if not fits or len({p for layer in layers for p in layer.parameters()}) != len(layers) + 1:
         raise ValueError(
-            f"model must be an nn.Sequential of Linear (with bias), ReLU, ..., Linear, got {model}"
+            "model must be an nn.Sequential of Linear (with bias), ReLU, ..., Linear, no layer "
+            f"twice, got {model}"
         )
-    return list(model)[::2]
+    return layers[::2]
 
 
 def _check_batch(X: torch.Tensor, y: torch.Tensor, first: nn.Linear, *, n_classes: int) -> None:

@@ -343,8 +343,7 @@ class Ledger:
 
 def reference() -> list[dict]:
     """The rows of figures/claims.json, which `ppkit reference` writes."""
-    file = project.root() / "figures" / "claims.json"
-    return json.loads(file.read_text("utf-8"))["claims"]
+    return json.loads((project.root() / "figures" / "claims.json").read_text("utf-8"))["claims"]
 
 
 def merge(rows: list[dict]) -> list[dict]:

@@ -137,10 +137,11 @@ def _checked(values, scale) -> np.ndarray:
 
 def _checked_selection(g, n, scale) -> np.ndarray:
     g = _checked(g, scale)
-    if g.ndim != 1:
-        raise ValueError(f"g must be a vector, got shape {g.shape}")
-    if n != int(n) or not 1 <= n <= g.size:
-        raise ValueError(f"n must be a whole number from 1 to {g.size} (the length of g), got {n}")
+    if g.ndim != 1 or n != int(n) or not 1 <= n <= g.size:
+        raise ValueError(
+            f"g must be a vector and n a whole number from 1 to its length, got shape {g.shape} "
+            f"and n = {n}"
+        )
     return g
 
 

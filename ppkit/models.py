@@ -1,8 +1,6 @@
 """The papers' networks as plain torch modules, started from an explicit generator, and the loss
 that they are trained on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -120,8 +120,7 @@ def ordering(evidence: Evidence) -> Outcome:
 
 def flat(evidence: Evidence) -> Outcome:
     """Reproduced if the values differ by at most `spread` (largest minus smallest)."""
-    seeds = _seeds(evidence.values)
-    width = float(np.ptp(seeds)) + 2 * evidence.halfwidth
+    width = float(np.ptp(_seeds(evidence.values))) + 2 * evidence.halfwidth
     return Outcome(REPRODUCED if width <= evidence.options["spread"] else NOT_REPRODUCED, width)
 
 

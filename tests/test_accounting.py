@@ -285,7 +285,7 @@ def test_rounds_within_is_the_last_round_that_fits():
     [
         (dict(epsilon=0.0), "epsilon must be a finite number > 0, got 0.0"),
         (dict(epsilon=float("nan")), "epsilon must be .*got nan"),
-        (dict(mechanism="laplace_true_sign"), "no budget: a turned sign is seen with certainty"),
+        (dict(mechanism="laplace_true_sign"), "mechanism must be one of gumbel, laplace"),
         (
             dict(mechanism="gauss"),
             "mechanism must be one of gumbel, laplace, laplace_signed_values, got 'gauss'",
@@ -377,8 +377,6 @@ def test_several_rows_at_once_against_their_exact_law(neighbouring):
         < hockey_stick(signs(1), other, one_row.epsilon)
     )
     assert budget.bound == "Renyi, row by row"
-    assert budget.rows_per_unit == 4
-    assert budget.noise_epsilon == epsilon and budget.sample_rate == q
 
 
 def test_several_rows_cost_about_that_many_times_as_much_where_epsilon_is_small():

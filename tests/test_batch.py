@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from waiting import FAR, until
 
-from ppkit.runner import Refused, catalogue, key, points, run_folder
+from ppkit.runner import Refused, batch, catalogue, key, run_folder
 
 PARAMETERS = 'PROFILE = "quick"\nSOURCE = "auto"\nSEED = 0\nCLIP = 1.0\nHOW = "plain"'
 RECORDS = """\
@@ -26,7 +26,7 @@ GRID = ("--grid", "SEED=0..2", "--grid", "CLIP=.5,2")
     ],
 )
 def test_a_grid_is_every_combination(grids, first, count):
-    found = points.of(grids)
+    found = batch.points(grids)
     assert found[0] == first and len(found) == count == len({tuple(p.items()) for p in found})
 
 
@@ -42,14 +42,14 @@ def test_a_grid_is_every_combination(grids, first, count):
 )
 def test_a_grid_that_says_nothing_is_refused(grids, sentence):
     with pytest.raises(Refused) as refused:
-        points.of(grids)
+        batch.points(grids)
     assert str(refused.value).endswith(sentence)
 
 
 def test_points_come_from_a_file_too_and_are_combined_with_a_grid(tmp_path):
     file = tmp_path / "points.csv"
     file.write_text("CLIP, HOW\n.5, plain\n2, noisy\n")
-    assert points.of(["SEED=0..1"], file) == [
+    assert batch.points(["SEED=0..1"], file) == [
         {"CLIP": clip, "HOW": how, "SEED": seed}
         for clip, how in ((".5", "plain"), ("2", "noisy"))
         for seed in "01"
@@ -57,7 +57,7 @@ def test_points_come_from_a_file_too_and_are_combined_with_a_grid(tmp_path):
     for text in ("CLIP,HOW\n", "CLIP,HOW\n1\n", "CLIP\n1,2\n", ""):
         file.write_text(text)
         with pytest.raises(Refused, match="must hold a line of parameters' names"):
-            points.of([], file)
+            batch.points([], file)
 
 
 @pytest.mark.parametrize(

@@ -194,8 +194,7 @@ def test_ppkit_source_overrides_auto_and_nothing_else(table, home, monkeypatch):
 def test_unknown_words_are_refused_with_the_list():
     with pytest.raises(
         ValueError,
-        match="unknown data set 'credit', "
-        "expected one of transactions, creditcard, distress, lending",
+        match="name must be one of transactions, creditcard, distress, lending, got 'credit'",
     ):
         datasets.load("credit")
     with pytest.raises(ValueError, match="source must be one of auto, real, standin, got 'true'"):

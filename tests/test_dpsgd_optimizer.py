@@ -5,41 +5,15 @@ import pytest
 import torch
 from scipy import stats
 from torch import nn
-from torch.nn import functional
 
-from ppkit import dpsgd
 from ppkit.dpsgd import DPOptimizer
 from ppkit.gradients import capture, group_norms
-from ppkit.models import classification_loss, mlp, n_parameters
-
-
-class Gated(nn.Module):
-    """Neither a Sequential nor layered: a layer used twice, a weight tied to another layer's, a
-    product."""
-
-    def __init__(self, n_in):
-        super().__init__()
-        self.first, self.gate, self.last = nn.Linear(n_in, 5), nn.Linear(n_in, 5), nn.Linear(5, 3)
-        self.gate.weight = self.first.weight
-
-    def forward(self, X):
-        return self.last(torch.tanh(self.first(X)) * self.gate(X) + self.first(-X))
-
+from ppkit.models import classification_loss, mlp
 
 MODELS = {
     "relu net": lambda rng: mlp((30, 24, 6, 3), rng=rng, dtype=torch.float64),
     "logistic regression": lambda rng: mlp((30, 1), rng=rng, dtype=torch.float64),
     "two logits": lambda rng: mlp((30, 2), rng=rng, dtype=torch.float64),
-    "sigmoid net": lambda rng: nn.Sequential(
-        *(
-            nn.Sigmoid() if isinstance(layer, nn.ReLU) else layer
-            for layer in mlp((30, 8, 1), rng=rng, dtype=torch.float64)
-        )
-    ),
-    "relu net, one layer twice": lambda rng: twice(
-        mlp((30, 6, 6, 3), rng=rng, dtype=torch.float64)
-    ),
-    "gated": lambda rng: Gated(30).double(),
 }
 OPTIMIZERS = {
     "SGD": lambda p: torch.optim.SGD(p, lr=0.3),
@@ -49,10 +23,6 @@ OPTIMIZERS = {
     "Adam": lambda p: torch.optim.Adam(p, lr=0.01),
     "RMSprop": lambda p: torch.optim.RMSprop(p, lr=0.01),
 }
-
-
-def twice(model):
-    return nn.Sequential(*model[:3], nn.ReLU(), model[2], nn.ReLU(), model[4])
 
 
 def problem(name="relu net", n_records=24, seed=0):
@@ -95,7 +65,7 @@ def clipped(rows, bound):
 
 @pytest.mark.parametrize("num_microbatches", [None, 6, 1])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("name", ["relu net", "logistic regression", "sigmoid net"])
+@pytest.mark.parametrize("name", ["relu net", "logistic regression"])
 def test_without_noise_and_bound_it_is_the_plain_optimizer(name, optimizer, num_microbatches):
     model, X, y = problem(name)
     plain = copy.deepcopy(model)
@@ -144,49 +114,6 @@ def test_the_norms_of_groups_equal_the_oracle_by_either_way(size):
         rtol=1e-12,
         atol=0,
     )
-
-
-def test_a_loss_of_ones_own_and_labels_that_are_numbers():
-    model, X, _ = problem("logistic regression")
-    y = X @ torch.linspace(-1, 1, 30, dtype=torch.float64)
-
-    def squares(outputs, y):
-        return functional.mse_loss(outputs[:, 0], y)
-
-    defend(model, l2_norm_clip=3.0, num_microbatches=12).backward(model, X, y, loss=squares)
-    expected = clipped(microbatch_gradients(model, X, y, 2, loss=squares), 3.0).mean(dim=0)
-    torch.testing.assert_close(flat(model), expected, rtol=1e-10, atol=1e-14)
-
-
-def test_chunks_of_the_general_path_add_up(monkeypatch):
-    model, X, y = problem("gated")
-    defend(model).backward(model, X, y)
-    whole = flat(model)
-    monkeypatch.setattr(dpsgd, "_CHUNK", 5 * n_parameters(model))
-    defend(model).backward(model, X, y)
-    torch.testing.assert_close(flat(model), whole, rtol=1e-12, atol=1e-15)
-
-
-def test_only_the_optimizers_parameters_are_bounded_and_moved():
-    model, X, y = problem()
-    before = copy.deepcopy(model.state_dict())
-    last = list(model[-1].parameters())
-    defended = DPOptimizer(
-        torch.optim.SGD(last, lr=1.0),
-        l2_norm_clip=0.1,
-        noise_multiplier=0.0,
-        rng=torch.Generator().manual_seed(0),
-    )
-    rows = microbatch_gradients(model, X, y, 1)[:, -sum(p.numel() for p in last) :]
-    defended.step(model, X, y)
-    moved = torch.cat([(before[f"4.{k}"] - p).flatten() for k, p in zip(("weight", "bias"), last)])
-    torch.testing.assert_close(moved, clipped(rows, 0.1).mean(dim=0), rtol=1e-10, atol=1e-14)
-    assert all(
-        torch.equal(p, before[name])
-        for name, p in model.named_parameters()
-        if not name.startswith("4")
-    )
-    assert model[0].weight.grad is None
 
 
 def test_float32_norms_hold_where_the_records_of_a_microbatch_nearly_cancel():
@@ -245,8 +172,7 @@ def test_a_record_that_leaves_moves_its_clip_alone_and_twice_the_clip_in_a_micro
     [
         ("relu net", {}, 24),
         ("relu net", {"num_microbatches": 6}, 6),
-        ("gated", {"num_microbatches": 3}, 3),
-        ("sigmoid net", {"num_microbatches": 8}, 8),
+        ("logistic regression", {"num_microbatches": 8}, 8),
     ],
 )
 def test_the_noise_has_the_stated_spread_and_is_fresh_at_every_step(name, settings, divisor):
@@ -320,45 +246,6 @@ def test_bad_settings_are_named(change, message):
         defend(problem()[0], **change)
 
 
-def test_an_optimizer_with_a_closure_is_refused():
-    with pytest.raises(ValueError, match="LBFGS is not accepted"):
-        DPOptimizer(
-            torch.optim.LBFGS(problem()[0].parameters()),
-            l2_norm_clip=1.0,
-            noise_multiplier=1.0,
-            rng=torch.Generator(),
-        )
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        ({"rng": None}, "rng must be a torch.Generator, got NoneType"),
-        ({"rng": 0}, "rng must be a torch.Generator, got int"),
-        ({"optimizer": nn.Linear(3, 2)}, "optimizer must be a torch.optim optimiser, got Linear"),
-        (
-            {
-                "optimizer": DPOptimizer(
-                    torch.optim.SGD([torch.zeros(1)]),
-                    l2_norm_clip=1.0,
-                    noise_multiplier=0.0,
-                    rng=torch.Generator(),
-                )
-            },
-            "optimizer must be a torch.optim optimiser, got DPOptimizer",
-        ),
-    ],
-)
-def test_what_is_no_optimizer_or_generator_is_refused(change, message):
-    settings = {
-        "optimizer": torch.optim.SGD(problem()[0].parameters()),
-        "rng": torch.Generator(),
-        **change,
-    }
-    with pytest.raises(ValueError, match=message):
-        DPOptimizer(settings.pop("optimizer"), l2_norm_clip=1.0, noise_multiplier=1.0, **settings)
-
-
 def poisoned(X, y):
     X[5, 2] = math.nan
     return X, y
@@ -392,12 +279,6 @@ def poisoned(X, y):
             lambda X, y: (X * 1e200, y),
             "the gradient of 24 of 24 microbatches is NaN, infinite or too large",
         ),
-        (
-            "gated",
-            {"num_microbatches": 12},
-            poisoned,
-            "the gradient of 1 of 12 microbatches is NaN, infinite or too large",
-        ),
         ("relu net", {}, lambda X, y: (X, y + 2), "labels must be 0..2, got 3"),
         ("logistic regression", {}, lambda X, y: (X, y + 1), "labels must be 0..1, got 2"),
     ],
@@ -418,10 +299,13 @@ def test_bad_batches_are_named_and_change_nothing(name, settings, change, messag
 
 def test_models_that_do_not_fit_are_named():
     model, X, y = problem()
-    with pytest.raises(
-        ValueError, match="the optimiser trains 6 parameters, and the model holds 0 of them"
-    ):
+    with pytest.raises(ValueError, match="must hold the parameters of the model, and no others"):
         defend(model).step(copy.deepcopy(model), X, y)
+    with pytest.raises(ValueError, match="must hold the parameters of the model, and no others"):
+        defend(model[-1:]).step(model, X, y)
     normed = nn.Sequential(nn.Linear(30, 3), nn.BatchNorm1d(3)).double()
-    with pytest.raises(ValueError, match="the model keeps running statistics of its inputs"):
+    with pytest.raises(ValueError, match="model must be an nn.Sequential of Linear"):
         defend(normed).step(normed, X, y)
+    layer = nn.Linear(30, 30).double()
+    with pytest.raises(ValueError, match="no layer twice"):
+        defend(twice := nn.Sequential(layer, nn.ReLU(), layer)).step(twice, X, y)

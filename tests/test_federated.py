@@ -57,7 +57,6 @@ def test_the_test_set_depends_on_its_own_seed_only(data):
         split(data, n_participants=5, by="category"),
     ):
         np.testing.assert_array_equal(other.test, fixed)
-    assert not np.array_equal(split(data, n_participants=5, test_seed=1).test, fixed)
     one, two = (split(data, n_participants=5, seed=seed).participants[0] for seed in (0, 1))
     assert not np.array_equal(one, two)
     np.testing.assert_array_equal(split(data, n_participants=5, seed=1).participants[0], two)
@@ -81,9 +80,6 @@ def test_rows_without_accounts_are_laid_singly(plain):
 def test_refusals_name_what_is_wrong(data, plain):
     with pytest.raises(ValueError, match="n_participants must be a whole number >= 1, got 0"):
         split(data, n_participants=0)
-    for share in (0, 1, -0.1, float("nan")):
-        with pytest.raises(ValueError, match=r"test_share must be in \(0, 1\), got"):
-            split(data, n_participants=2, test_share=share)
     with pytest.raises(ValueError, match="by must be one of account, category, rows, got 'bank'"):
         split(data, n_participants=2, by="bank")
     with pytest.raises(ValueError, match="creditcard has no merchant categories to split by"):
@@ -94,10 +90,9 @@ def test_refusals_name_what_is_wrong(data, plain):
         split(plain, n_participants=401)
     with pytest.raises(ValueError, match="participant .* of 11 would hold no row of transactions"):
         split(data, n_participants=11, by="category")
-    with pytest.raises(
-        ValueError, match="the test set would hold no row: test_share 0.0001 of 500"
-    ):
-        split(plain, n_participants=2, test_share=0.0001)
+    one = datasets.load("creditcard", source="standin", rows=2)
+    with pytest.raises(ValueError, match="the test set would hold no row of creditcard"):
+        split(one, n_participants=2)
 
 
 def test_the_average_is_the_weighted_mean_term_by_term():
@@ -132,9 +127,8 @@ def test_averaging_weights_and_averaging_differences_are_one_thing_from_one_star
         ([1, -0.5], "weight 1 must be a finite number >= 0, got -0.5"),
         ([1, float("nan")], "weight 1 must be a finite number >= 0, got nan"),
         ([float("inf"), 1], "weight 0 must be a finite number >= 0, got inf"),
-        ([0, 0], "positive, finite sum, got 0.0"),
-        ([1e308, 1e308], "positive, finite sum, got inf"),
-        ([1], "weights must be 2 numbers, one a vector, got 1"),
+        ([0, 0], "weights must be 2 numbers, one a vector, and not all 0"),
+        ([1], "weights must be 2 numbers, one a vector, and not all 0"),
     ],
 )
 def test_weights_that_are_none(weights, words):
@@ -145,14 +139,8 @@ def test_weights_that_are_none(weights, words):
 @pytest.mark.parametrize(
     "vectors, words",
     [
-        ([], "nothing to average: the list of parameter vectors is empty"),
-        ([torch.ones(3), torch.ones(4)], r"vector 0 has 3 numbers, vector 1 is \(4,\)"),
-        (
-            [torch.ones(1, 3), torch.ones(3)],
-            r"flat and of one length: vector 0 has 3 numbers, vector 0 is \(1, 3\)",
-        ),
-        ([torch.ones(3), torch.tensor([1.0, float("nan"), 0.0])], "vector 1 holds NaN"),
-        ([torch.tensor([1.0, float("inf"), 0.0]), torch.ones(3)], "vector 0 holds NaN or infinite"),
+        ([torch.ones(3), torch.tensor([1.0, float("nan"), 0.0])], "vector 1 must be finite"),
+        ([torch.tensor([1.0, float("inf"), 0.0]), torch.ones(3)], "vector 0 must be finite"),
     ],
 )
 def test_vectors_that_cannot_be_averaged(vectors, words):

@@ -16,8 +16,9 @@ from ppkit.collaboration import losses, optimum, owners, preparation
 from ppkit.datasets import creditcard, lending, standins
 from ppkit.datasets.dataset import subset
 from ppkit.fidelity import Parts
-from tools.standins import card, fitting, membership
+from tools.standins import fitting
 from tools.standins.__main__ import main
+from tools.standins.creditcard import attack
 
 
 def cards(seed: int, n: int = 2_000):
@@ -227,7 +228,7 @@ def test_the_attack_names_members_where_their_density_tells_and_none_where_it_do
     def log_density(inside, rows):
         return leaks * inside[rows] + noise.normal(size=len(rows)) + rows / 20
 
-    [row] = membership.attack(fit, log_density, 200, {"rows": np.arange(200)}, 0)
+    [row] = attack(fit, log_density, 200, {"rows": np.arange(200)}, 0)
     assert row["rows"] == 200 and row["chance"] == 0.01
     assert low <= row["caught"] <= high and row["low"] < row["caught"] < row["high"]
 
@@ -239,7 +240,7 @@ def test_the_attack_names_members_where_their_density_tells_and_none_where_it_do
 def test_the_card_says_what_was_measured(name):
     about = standins.measured(name)
     page = (project.root() / "data" / "cards" / f"{name}.md").read_text("utf-8")
-    for block, written in card.blocks(about).items():
+    for block, written in fitting.blocks(about).items():
         assert project.with_block(page, block, written) == page and written in page
     for sentence in (row["measure"] for row in about["fidelity"] if not row["met"]):
         assert f"- {sentence}: " in page.partition("**What it is.**")[0]

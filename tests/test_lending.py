@@ -24,8 +24,7 @@ from ppkit.datasets.lending_layouts import LABELS, MISSING, RANGES
 from ppkit.datasets.standins import lending as standin
 from ppkit.datasets.standins.distributions import from_uniform, mixture_cdf
 from tools.standins import lending as fitting
-from tools.standins.columns import atoms
-from tools.standins.ranks import scores
+from tools.standins.distributions import atoms, scores
 
 NEEDS_ROWS = pytest.mark.skipif(
     not os.environ.get("PPKIT_REAL_DATA"), reason="PPKIT_REAL_DATA names no folder of real rows"

@@ -178,12 +178,12 @@ def test_noise_has_its_distribution(noise, cdf):
             1.0,
             "values must be finite, got 1 of 2 values that are NaN or infinite",
         ),
-        ([1.0, 2.0], 3, 1.0, "n must be a whole number from 1 to 2 .*got 3"),
-        ([1.0, 2.0], 0, 1.0, "n must be .*got 0"),
-        ([1.0, 2.0], 1.5, 1.0, "n must be .*got 1.5"),
+        ([1.0, 2.0], 3, 1.0, "n a whole number from 1 to its length, .* n = 3"),
+        ([1.0, 2.0], 0, 1.0, "n a whole number .* n = 0"),
+        ([1.0, 2.0], 1.5, 1.0, "n a whole number .* n = 1.5"),
         ([1.0, 2.0], 1, -0.5, "scale must be a finite number >= 0, got -0.5"),
         ([1.0, 2.0], 1, float("nan"), "scale must be .*got nan"),
-        ([[1.0, 2.0]], 1, 1.0, r"g must be a vector, got shape \(1, 2\)"),
+        ([[1.0, 2.0]], 1, 1.0, r"g must be a vector .*got shape \(1, 2\)"),
     ],
 )
 def test_bad_input_is_named(name, g, n, scale, message):

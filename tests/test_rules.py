@@ -204,9 +204,7 @@ def test_a_line_that_bends_or_a_wide_interval_is_no_slope():
     "values", [{1: 1.0, 2: 1.0}, {1: 1.0, 2: 1.0, 4: 0.0}, {0: 1.0, 2: 1.0, 4: 1.0}]
 )
 def test_a_slope_needs_three_points_above_zero(values):
-    with pytest.raises(
-        ValueError, match="a slope needs three points or more|means of runs must be > 0"
-    ):
+    with pytest.raises(ValueError, match="a slope needs three points > 0 or more"):
         rules.slope(Evidence(values, options={"at": -2, "abs": 0.1}))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ppkit import datasets
 from ppkit.datasets import dataset as making
-from ppkit.datasets import splitting
+from ppkit.datasets import dataset as splitting
 
 
 def rows(account=None, time=None, y=None, n=200):

@@ -12,8 +12,8 @@ from ppkit.datasets import loading, standins
 from ppkit.datasets.standins import creditcard as of_creditcard
 from ppkit.datasets.standins.distributions import draw_mixture, from_normal
 from tools.standins import creditcard as fitting_creditcard
-from tools.standins import fitting, mixture
-from tools.standins.columns import knots
+from tools.standins import fitting
+from tools.standins.distributions import knots, mixture
 
 NAMES = tuple(standins.SAMPLERS)
 
@@ -73,7 +73,7 @@ def test_values_rise_with_the_scores_and_a_constant_stays_one():
 def test_a_mixture_finds_two_clouds_and_samples_them():
     rng = np.random.default_rng(3)
     Z = np.vstack([rng.normal(-3, 1, (600, 2)), rng.normal(3, 0.5, (400, 2))])
-    fitted = mixture.fit(Z, 2, rng)
+    fitted = mixture(Z, 2, rng)
     order = np.argsort(fitted["means"][:, 0])
     np.testing.assert_allclose(fitted["weights"][order], [0.6, 0.4], atol=0.02)
     np.testing.assert_allclose(fitted["means"][order], [[-3, -3], [3, 3]], atol=0.2)
@@ -86,10 +86,10 @@ def test_no_component_leans_on_fewer_than_fifty_rows():
     Z = np.vstack(
         [rng.normal(0, 1, (400, 3)), rng.normal(30, 0.01, (10, 3))]
     )  # ten customers far from all others
-    fitted = mixture.fit(Z, 6, rng)
+    fitted = mixture(Z, 6, rng)
     assert (fitted["weights"] * len(Z)).min() >= 50
     assert np.abs(fitted["means"] - 30).max(axis=1).min() > 5
-    assert len(mixture.fit(Z[:60], 6, rng)["weights"]) == 1
+    assert len(mixture(Z[:60], 6, rng)["weights"]) == 1
 
 
 # what is shipped
@@ -241,7 +241,7 @@ def test_rows_are_their_axes_and_back():
 def test_a_mixture_that_goes_on_from_a_fit_stays_there():
     rng = np.random.default_rng(9)
     Z = np.vstack([rng.normal(-3, 1, (600, 2)), rng.normal(3, 0.5, (400, 2))])
-    first = mixture.fit(Z, 2, rng)
-    again = mixture.fit(Z, 2, rng, start=first)
+    first = mixture(Z, 2, rng)
+    again = mixture(Z, 2, rng, start=first)
     for key, value in first.items():
         np.testing.assert_allclose(again[key], value, atol=0.01)

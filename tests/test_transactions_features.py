@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from ppkit.datasets.transactions import rows_touched
-from ppkit.datasets.transactions.features import effect_code, features, raw_attributes
+from ppkit.datasets.transactions.features import (
+    History,
+    effect_code,
+    features,
+    raw_attributes,
+    spending_patterns,
+)
 from ppkit.datasets.transactions.merchants import world
 from ppkit.datasets.transactions.population import select
 from ppkit.datasets.transactions.sampling import kept_rows, pairs_of_accounts
@@ -17,7 +23,6 @@ from ppkit.datasets.transactions.schema import (
     IS_NUMERIC,
     NUMERIC,
 )
-from ppkit.datasets.transactions.spending_patterns import History, spending_patterns
 
 HOUR, DAY = 3600, 86_400
 SECONDS = {"10min": 600, "1h": HOUR, "6h": 6 * HOUR, "24h": DAY, "7d": 7 * DAY, "30d": 30 * DAY}

@@ -115,7 +115,7 @@ def test_rows_are_sorted_inside_eight_months_and_within_their_levels(nation):
     for name in set(CATEGORICAL) & set(rows):
         assert set(np.unique(rows[name])) <= set(range(len(CATEGORICAL[name]))), name
     assert rows["cents"].min() >= 50 and rows["cents"].max() <= 2_000_000
-    with pytest.raises(ValueError, match="n_accounts must be >= 1, got 0"):
+    with pytest.raises(ValueError, match="n_accounts must be a whole number >= 1, got 0"):
         simulate(0, np.random.default_rng(0))
 
 

@@ -67,38 +67,18 @@ def steps(lock: Path, further: list[Path]) -> list[tuple[str, list[str]]]:
 
 def install(python: Path, what: str, arguments: list[str], log) -> None:
     """One call of pip under one line of progress; SystemExit with its last words if it fails."""
-    start, collected, said = time.monotonic(), 0, []
-    command = [
-        str(python),
-        "-m",
-        "pip",
-        "install",
-        *shlex.split(os.environ.get("PIP_FLAGS", "")),
-        *arguments,
-    ]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-    ) as pip:
-        for line in pip.stdout:
-            log.write(line)
-            if not line.startswith(("WARNING", "DEPRECATION")):
-                said.append(line)
-            collected += line.startswith(("Collecting", "Requirement already"))
-            if sys.stdout.isatty():
-                doing = (
-                    "installing" if line.startswith("Installing") else f"{collected} packages found"
-                )
-                print(
-                    f"\r  {what}: {doing}, {time.monotonic() - start:.0f} s \033[K",
-                    end="",
-                    flush=True,
-                )
-    begin, end = ("\r", " " * 24) if sys.stdout.isatty() else ("", "")
-    print(f"{begin}  {what}: {time.monotonic() - start:.0f} s{end}", flush=True)
+    start, flags = time.monotonic(), shlex.split(os.environ.get("PIP_FLAGS", ""))
+    print(f"  {what}: ", end="", flush=True)
+    command = [str(python), "-m", "pip", "install", *flags, *arguments]
+    log.flush()
+    pip = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT)
+    print(f"{time.monotonic() - start:.0f} s", flush=True)
     if pip.returncode:
+        lines = Path(log.name).read_text("utf-8", errors="replace").splitlines()
+        said = [line for line in lines if not line.startswith(("WARNING", "DEPRECATION"))]
         sys.exit(
             f"pip could not install {what}; the end of what it said:\n"
-            f"{''.join(said[-LINES_SHOWN:])}All of it is in {log.name}."
+            + "\n".join([*said[-LINES_SHOWN:], f"All of it is in {log.name}."])
         )
 
 

@@ -121,6 +121,5 @@ def repeats(rows: pd.DataFrame, file: str, *, known: float = np.inf) -> None:
 def labels(values: pd.Series, file: str) -> np.ndarray:
     """The column as int8, if it holds 0 and 1 only; ValueError as `numbers` gives it."""
     held = numbers(values, file)
-    wrong = ~np.isin(held, (0, 1))
-    refuse(wrong, file, values.name, "be 0 or 1", lambda row: f"{held[row]:g}")
+    refuse(~np.isin(held, (0, 1)), file, values.name, "be 0 or 1", lambda row: f"{held[row]:g}")
     return held.astype(np.int8)

@@ -101,7 +101,7 @@ def typical(time: np.ndarray, y: np.ndarray, chance: np.ndarray) -> np.ndarray:
     A subset may hold too many of that night, as ours for development does.  Kept is the share that
     makes the first 12,000 seconds of day one to day two's as the rest of day one is to the rest of
     day two: those with the smallest chance.
-    time: (N,), seconds.  y: (N,), 1 for fraud.  chance: (N,) in [0, 1), see `splitting.hashed`.
+    time: (N,), seconds.  y: (N,), 1 for fraud.  chance: (N,) in [0, 1), see `dataset.hashed`.
     With FULL_ROWS rows all stay.
     """
     within, late = time % _DAY < _FIRST_NIGHT, time >= _DAY
@@ -110,5 +110,4 @@ def typical(time: np.ndarray, y: np.ndarray, chance: np.ndarray) -> np.ndarray:
     )
     if len(y) == FULL_ROWS or min(first, rest_2) == 0:
         return np.ones(len(y), bool)
-    share = second * rest / rest_2 / first
-    return (y == 1) | late | ~within | (chance < share)
+    return (y == 1) | late | ~within | (chance < (second * rest / rest_2 / first))

@@ -160,16 +160,8 @@ def _column(table: pd.DataFrame, column: str, name: str, layout: str, file: str)
         return _codes(values, LABELS[column], file)
     if column == "debt_to_income":
         values = _joint_where_missing(table, values, JOINT_RATIO[layout], file)
-    if column == "issue_month":
-        return _numbers(_months(values, file), column, file)
-    if not _is_number(values):
-        if column == "term":
-            expected = "36 or 60 months"
-            values = _read(values, lambda text: float(text.replace(" months", "")), expected, file)
-        elif column == "emp_length":
-            values = _read(values, _years, "a length such as '3 years'", file)
-        elif column == "earliest_credit_line":
-            values = _months(values, file) // 12 + 2007
+    if column == "issue_month" or column in _TEXTS and not _is_number(values):
+        values = _read(values, *_TEXTS[column], file)
     if column in MISSING:
         values = _filled(values, MISSING[column], file)
     held = _numbers(values, column, file)
@@ -202,7 +194,7 @@ def _read(values: pd.Series, read: Callable[[str], float], expected: str, file: 
     for value in values.dropna().unique():
         try:
             known[value] = read(str(value).strip())
-        except ValueError:
+        except (ValueError, KeyError):
             known[value] = np.inf
     found = pd.Series(values.map(known).to_numpy(np.float64, na_value=np.nan), name=values.name)
     _refuse(np.isinf(found.to_numpy()), values, expected, file)
@@ -210,27 +202,18 @@ def _read(values: pd.Series, read: Callable[[str], float], expected: str, file: 
 
 
 def _codes(values: pd.Series, labels: tuple[str, ...], file: str) -> np.ndarray:
-    places = [label.lower() for label in labels]
+    places = {label.lower(): float(code) for code, label in enumerate(labels)}
+    places = {also: places[label] for also, label in _ALIASES.items() if label in places} | places
     shown = ", ".join(labels[:6]) + (f" or another of {len(labels)}" if len(labels) > 6 else "")
-    expected = f"one of {shown}"
-
-    def place(text: str) -> int:
-        label = text.lower()
-        return places.index(label if label in places else _ALIASES.get(label, label))
-
-    codes = _read(values, place, expected, file)
-    _refuse(codes.isna().to_numpy(), values, expected, file)
+    codes = _read(values, lambda text: places[text.lower()], f"one of {shown}", file)
+    _refuse(codes.isna().to_numpy(), values, f"one of {shown}", file)
     return codes.to_numpy()
 
 
-def _months(values: pd.Series, file: str) -> pd.Series:
-    """Whole months from January 2007 to texts such as Dec-2011; gaps stay gaps."""
-
-    def months(text: str) -> float:
-        date = datetime.strptime(text, "%b-%Y")
-        return (date.year - 2007) * 12.0 + date.month - 1
-
-    return _read(values, months, "a month such as Dec-2011", file)
+def _month(text: str) -> float:
+    """Months from January 2007 to a text such as Dec-2011."""
+    date = datetime.strptime(text, "%b-%Y")
+    return (date.year - 2007) * 12.0 + date.month - 1
 
 
 def _years(text: str) -> float:
@@ -238,6 +221,14 @@ def _years(text: str) -> float:
     for old, new in texts.items():
         text = text.replace(old, new)
     return float(text)
+
+
+_TEXTS: dict[str, tuple[Callable[[str], float], str]] = {  # how a text is read, and what it may be
+    "term": (lambda text: float(text.replace(" months", "")), "36 or 60 months"),
+    "emp_length": (_years, "a length such as '3 years'"),
+    "issue_month": (_month, "a month such as Dec-2011"),
+    "earliest_credit_line": (lambda text: _month(text) // 12 + 2007, "a month such as Dec-2011"),
+}
 
 
 def _filled(values: pd.Series, constant: float, file: str) -> pd.Series:

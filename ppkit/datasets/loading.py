@@ -43,8 +43,7 @@ def load(
     sources and variants and for files that are not what they should be.  "transactions" is
     always simulated: nobody can have wang2018's bank data.
     """
-    if name not in NAMES:
-        raise ValueError(f"unknown data set {name!r}, expected one of {', '.join(NAMES)}")
+    one_of(NAMES, name=name)
     one_of(SOURCES, source=source)
     if rows is not None and (
         not isinstance(rows, (int, np.integer)) or isinstance(rows, bool) or rows < 1
@@ -105,23 +104,15 @@ def status(root: str | os.PathLike | None = None) -> list[dict]:
 
 
 def _row(name: str, root: str | os.PathLike | None) -> dict:
-    row = {
-        "name": name,
-        "source": "simulated",
-        "where": "",
-        "rows": "",
-        "sha256": "",
-        "note": "wang2018's bank data cannot be had by anyone",
-    }
+    row = dict(name=name, source="simulated", where="", rows="", sha256="")
     if name == "transactions":
-        return row
-    substitute = row | {"source": "stand-in", "rows": f"{REAL[name].FULL_ROWS:,}"}
+        return row | {"note": "wang2018's bank data cannot be had by anyone"}
     wish = decided("auto")
     try:
         found = real_file(name, root)
         if found is None:
-            taken = row | {"source": "missing"} if wish == "real" else substitute
-            return taken | {"note": missing(name, root)}
+            taken = ("missing", "") if wish == "real" else ("stand-in", f"{REAL[name].FULL_ROWS:,}")
+            return row | dict(zip(("source", "rows"), taken), note=missing(name, root))
         dataset = load(name, source="real", root=root)
     except ValueError as error:
         return row | {"source": "unreadable", "note": str(error)}

@@ -1,6 +1,8 @@
 """`ppkit reproduce NOTEBOOK --grid ...`: one notebook at many points, a run folder each, and one
 table and one page over all of them."""
 
+import csv
+import itertools
 import os
 import shutil
 from dataclasses import dataclass
@@ -9,18 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from ppkit import project, rules
-from ppkit.runner import (
-    Refused,
-    batch_page,
-    catalogue,
-    environment,
-    jobs,
-    key,
-    pages,
-    points,
-    run,
-    run_folder,
-)
+from ppkit.runner import Refused, catalogue, environment, index, jobs, key, pages, run, run_folder
 from ppkit.runner.worker import DONE, RUNNING, Children
 
 RESULTS = ("value", "spread", "verdict", "alone", "data")
@@ -45,7 +36,7 @@ class BatchFolder(run_folder.RunFolder):
         rows = table(self)
         rows.to_parquet(self.path / "table.parquet", index=False)
         rows.to_csv(self.path / "table.csv", index=False)
-        batch_page.write(self, rows)
+        index.write_batch(self, rows)
         self.save()
 
 
@@ -114,7 +105,8 @@ def reproduce(
     folder = None if fresh else run_folder.find_unfinished(runs, digest, BatchFolder)
     if folder is None:
         made = run.record(digest, profile, source, dict.fromkeys(every, path), every)
-        made |= {"batch": name, "varied": _varied(asked)}
+        varied = [each for each in asked[0] if len({point[each] for point in asked}) > 1]
+        made |= {"batch": name, "varied": varied or list(asked[0])}
         folder = run_folder.create(runs, made, BatchFolder)
         pages.copy_mathjax(folder.path)
     missing = [point for point in every if folder.is_missing(point)]
@@ -124,7 +116,7 @@ def reproduce(
     for point in missing:
         about = run.record(digest, profile, source, {name: path}, {name: every[point]})
         own = run_folder.RunFolder(folder.path / ".cache" / point, {"id": point, **about})
-        title = f"{point} {points.told({k: every[point][k] for k in folder.record['varied']})}"
+        title = f"{point} {told({k: every[point][k] for k in folder.record['varied']})}"
         waiting[title] = Point(own, name, path, every[point], source, limit, folder, point)
     each = {} if at_once else jobs.needs({name: {"changed": True}})
     at_once = at_once or (environment.cores() if profile == "quick" else 1)
@@ -142,12 +134,6 @@ def reproduce(
         folder.close(interrupted=not whole)
         folder.release()
     return run.told(folder, whole)
-
-
-def _varied(points: list[dict[str, str]]) -> list[str]:
-    """The parameters that are not the same at all points; of one point, all."""
-    several = [name for name in points[0] if len({point[name] for point in points}) > 1]
-    return several or list(points[0])
 
 
 def table(folder: BatchFolder) -> pd.DataFrame:
@@ -170,3 +156,57 @@ def table(folder: BatchFolder) -> pd.DataFrame:
             first | {"claim": row["id"]} | {name: row[name] for name in RESULTS} for row in decided
         ] or [first | dict.fromkeys(("claim", *RESULTS))]
     return pd.DataFrame(rows).astype({"value": float, "spread": float})
+
+
+def points(grids: list[str], file: Path | None = None) -> list[dict[str, str]]:
+    """Every point, as texts by parameter: all combinations of the grids' values and the file's
+    lines.
+
+    grids: "SEED=0..9" (whole numbers, both ends) or "RECORD_L1=10,15,25,40".
+    file: CSV, its first line the parameters' names; each further line a point.
+    Refused if there is nothing to combine, or a parameter stands there twice.
+
+    >>> points(["SEED=0..1", "CLIP=.5,1"])[:2]
+    [{'SEED': '0', 'CLIP': '.5'}, {'SEED': '0', 'CLIP': '1'}]
+    """
+    axes = [[{}]] if file is None else [_lines(file)]
+    for grid in grids:
+        name, _, values = grid.partition("=")
+        axes.append([{name.strip(): value} for value in _values(grid, values)])
+    names = [name for axis in axes for name in axis[0]]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise Refused(f"{', '.join(sorted(twice))} stands in the grid twice")
+    return [{k: v for part in parts for k, v in part.items()} for parts in itertools.product(*axes)]
+
+
+def told(point: dict) -> str:
+    """A point as a person reads it.
+
+    >>> told({"SEED": 0, "CLIP": 0.5})
+    'SEED 0, CLIP 0.5'
+    """
+    return ", ".join(f"{name} {value}" for name, value in point.items())
+
+
+def _values(grid: str, values: str) -> list[str]:
+    first, dots, last = values.partition("..")
+    try:
+        found = range(int(first), int(last) + 1) if dots else values.split(",")
+    except ValueError:
+        found = []
+    if not found or "" in found:
+        raise Refused(
+            "--grid takes a parameter and its values, such as SEED=0..9 or CLIP=.5,1,2, "
+            f"got {grid!r}"
+        )
+    return [str(value).strip() for value in found]
+
+
+def _lines(file: Path) -> list[dict[str, str]]:
+    with open(file, encoding="utf-8-sig", newline="") as text:
+        lines = list(csv.DictReader(text, skipinitialspace=True))
+    if not lines or any(None in line or None in line.values() for line in lines):
+        raise Refused(
+            f"{file} must hold a line of parameters' names and, below, as many values in each line"
+        )
+    return lines

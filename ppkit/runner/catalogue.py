@@ -18,12 +18,9 @@ def notebooks(*, solutions: bool = False) -> dict[str, Path]:
     ("kanodia2020", which lies in records/); with `solutions` also "solutions/00_start_here"."""
     folder = project.root() / "notebooks"
     files = [*sorted(folder.glob("*.ipynb")), *sorted(folder.glob("records/*.ipynb"))]
+    more = sorted(folder.glob("solutions/*.ipynb")) if solutions else []
     found = {file.stem: file for file in files}
-    if solutions:
-        found |= {
-            f"solutions/{file.stem}": file for file in sorted(folder.glob("solutions/*.ipynb"))
-        }
-    return found
+    return found | {f"solutions/{file.stem}": file for file in more}
 
 
 def select(wanted: list[str], *, solutions: bool = False) -> dict[str, Path]:
@@ -77,8 +74,11 @@ def n_code_cells(path: Path) -> int:
 def quotes_reference(path: Path) -> bool:
     """Whether a notebook shows rows of figures/claims.json, by `ledger.reference` or a page's
     `beside_reference`."""
-    code = (cell["source"] for cell in cells(path) if cell["cell_type"] == "code")
-    return any(re.search(r"\b(ledger\.|beside_)reference\(", source) for source in code)
+    return any(
+        re.search(r"\b(ledger\.|beside_)reference\(", cell["source"])
+        for cell in cells(path)
+        if cell["cell_type"] == "code"
+    )
 
 
 def parameters(path: Path) -> dict[str, object]:
@@ -145,8 +145,7 @@ def _typed(parameter: str, text: str, default):
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
         value = text
-    if isinstance(default, float) and type(value) is int:
-        value = float(value)
+    value = float(value) if (type(default), type(value)) == (float, int) else value
     if type(value) is not type(default):
         raise Refused(
             f"{parameter} must be of type {type(default).__name__}, "

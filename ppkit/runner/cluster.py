@@ -5,11 +5,10 @@ Dask carries bytes, keeps count of workers and does TLS; what is to be done, and
 worker was lost, is decided here, so that nothing is done twice.  Each worker has one job at a time
 and only it: no job waits at a worker that another could do, none is stolen.  A job is the child
 process that this machine would start, too, in a folder of the worker's; what that leaves comes back
-as one archive with its checksum.
+as one archive.
 """
 
 import io
-import json
 import logging
 import queue
 import shutil
@@ -18,9 +17,8 @@ import time
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from hashlib import sha256
-from ipaddress import ip_address
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -30,6 +28,7 @@ from ppkit.runner import Refused, key, reason, run_folder
 from ppkit.runner.worker import DONE, FAILED, Children
 
 LOOKS_EVERY = 1.0  # seconds between two looks at who is there
+FETCHED_IN = 60.0  # seconds that what a job left may take to come
 LOST_AT_MOST = 3  # workers that may be lost over a job before it is the job that ends them
 TLS_FILES = ("tls_ca_file", "tls_client_cert", "tls_client_key")
 
@@ -44,7 +43,7 @@ def connect(address: str, files: dict[str, Path | None]) -> Client:
     parts = urlsplit(address)
     if parts.scheme not in ("tcp", "tls") or not parts.hostname or not parts.port:
         raise Refused(f"a scheduler is tls://HOST:PORT or tcp://127.0.0.1:PORT, got {address!r}")
-    if parts.scheme == "tcp" and not _is_loopback(parts.hostname):
+    if parts.scheme == "tcp" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
         raise Refused(
             "tcp:// is taken on this machine only, since whoever reaches a scheduler can run code "
             f"there: tls://{parts.netloc}"
@@ -62,19 +61,11 @@ def connect(address: str, files: dict[str, Path | None]) -> Client:
         raise Refused(f"no scheduler answers at {address}") from None
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 @dataclass
 class _Sent:
     """A job that is away: its spec file here, the worker that has it, and Dask's word for it."""
 
     spec: Path
-    token: str
     address: str | None = None
     future: Future | None = None
     lost: int = 0
@@ -144,10 +135,7 @@ class Workers(AbstractContextManager):
 
     def start(self, name: str, spec: Path) -> None:
         """Send the job of a spec file to a free worker."""
-        told = {**run_folder.read_json(spec), "folder": None, "on": self._here}
-        told["notebook"] = Path(told["notebook"]).read_text("utf-8")
-        token = run_folder.digest(json.dumps(told, sort_keys=True).encode())
-        self.running[name] = _Sent(spec, token)
+        self.running[name] = _Sent(spec)
         self._send(name, self.running[name])
 
     def next_event(self, meanwhile=lambda: None) -> tuple[str, dict]:
@@ -185,7 +173,6 @@ class Workers(AbstractContextManager):
         sent.future = self.client.submit(
             work,
             {**told, "text": Path(told["notebook"]).read_text("utf-8")},
-            sent.token,
             workers=[sent.address],
             pure=False,
             key=f"ppkit-{uuid4().hex}",  # an argument that looked like a key would be replaced
@@ -210,69 +197,46 @@ class Workers(AbstractContextManager):
             return _failed(f"{self.fit.get(sent.address)} could not do it: {why}")
         if sent.future.status != "finished":
             return None
-        at = dict(workers=[sent.address], on_error="return")
         try:
-            outcome = dict(sent.future.result())
-            if outcome["status"] == DONE:
-                data = self.client.run(_archive, sent.token, **at).get(sent.address)
-                if not isinstance(data, bytes) or sha256(data).hexdigest() != outcome.pop("sha256"):
-                    return None
-                with tarfile.open(fileobj=io.BytesIO(data)) as files:
-                    files.extractall(run_folder.read_json(sent.spec)["folder"], filter="data")
-                self.client.run(_forget, sent.token, **at)
+            outcome, left = sent.future.result(timeout=FETCHED_IN)
         except (OSError, TimeoutError, CancelledError):  # it ended meanwhile
             return None
+        if left:
+            with tarfile.open(fileobj=io.BytesIO(left)) as files:
+                files.extractall(run_folder.read_json(sent.spec)["folder"], filter="data")
         return {**outcome, "worker": self.fit.get(sent.address, "")}
 
 
-def work(told: dict, token: str) -> dict:
-    """Run on a worker: execute a notebook there as `worker` does, keep what it leaves as an archive
-    under `token`, and say how it went; at once, if that archive is there already.
+def work(told: dict) -> tuple[dict, bytes]:
+    """Run on a worker: execute a notebook there as `worker` does, and say how it went and, as an
+    archive, what it left; that is empty where it failed.
 
     told: a spec, and the notebook's text.  What was cancelled meanwhile is ended.
     """
-    worker = get_worker()
-    mine, folder = worker.get_current_task(), _kept(worker, token)
-    if (folder / "outcome.json").exists():
-        return run_folder.read_json(folder / "outcome.json")
-    shutil.rmtree(folder, ignore_errors=True)
-    run, name = folder / "run", told["name"]
-    for part in (*run_folder.PARTS, f".cache/{name}"):
-        (run / part).mkdir(parents=True)
-    notebook = folder / f"{name}.ipynb"
-    notebook.write_text(told["text"], encoding="utf-8")
-    here = {**told, "notebook": str(notebook), "folder": str(run), "text": None}
-    run_folder.write_json(run / ".cache" / name / "spec.json", here)
+    worker, name, left = get_worker(), told["name"], io.BytesIO()
+    mine = worker.get_current_task()
 
     def is_wanted() -> None:
         task = worker.state.tasks.get(mine)
         if task is None or task.state != "executing":
             raise InterruptedError(f"{name} was cancelled")
 
-    with Children() as child:
-        child.start(name, run / ".cache" / name / "spec.json")
-        while "done" not in (event := child.next_event(meanwhile=is_wanted)[1]):
-            pass
-    outcome = event["done"]
-    if outcome["status"] == DONE:
-        shutil.rmtree(run / ".cache")
-        with tarfile.open(folder / "run.tar", "w") as files:
-            files.add(run, ".")
-        outcome["sha256"] = sha256((folder / "run.tar").read_bytes()).hexdigest()
-        run_folder.write_json(folder / "outcome.json", outcome)
-    return outcome
-
-
-def _kept(worker, token: str) -> Path:
-    return Path(worker.local_directory) / "ppkit" / token
-
-
-def _archive(token: str, dask_worker) -> bytes:
-    return (_kept(dask_worker, token) / "run.tar").read_bytes()
-
-
-def _forget(token: str, dask_worker) -> None:
-    shutil.rmtree(_kept(dask_worker, token), ignore_errors=True)
+    with TemporaryDirectory(dir=worker.local_directory, prefix="ppkit-") as place:
+        run, notebook = Path(place, "run"), Path(place, f"{name}.ipynb")
+        for part in (*run_folder.PARTS, f".cache/{name}"):
+            (run / part).mkdir(parents=True)
+        notebook.write_text(told["text"], encoding="utf-8")
+        here = {**told, "notebook": str(notebook), "folder": str(run), "text": None}
+        run_folder.write_json(run / ".cache" / name / "spec.json", here)
+        with Children() as child:
+            child.start(name, run / ".cache" / name / "spec.json")
+            while "done" not in (event := child.next_event(meanwhile=is_wanted)[1]):
+                pass
+        if event["done"]["status"] == DONE:
+            shutil.rmtree(run / ".cache")
+            with tarfile.open(fileobj=left, mode="w") as files:
+                files.add(run, ".")
+    return event["done"], left.getvalue()
 
 
 def _differs(here: dict, there: dict | BaseException) -> str:

@@ -39,8 +39,7 @@ def draw(row: dict, settings: pd.DataFrame, target: Path) -> None:
         for value in dict.fromkeys(settings[name])
     ]
     figure = Figure(figsize=(7.2, 3.2 + 0.2 * len(lines)), layout="constrained")
-    heights = [2, 0.2 * len(lines)]
-    above, beneath = figure.subplots(2, 1, sharex=True, height_ratios=heights)
+    above, beneath = figure.subplots(2, 1, sharex=True, height_ratios=[2, 0.2 * len(lines)])
     verdicts = ordered["alone"].map(rules.plain)
     for verdict, some in ordered.groupby(verdicts):
         colour = show.COLOURS[COLOURS.get(verdict, "claimed")]

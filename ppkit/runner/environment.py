@@ -42,10 +42,8 @@ def describe() -> dict:
         "memory_gb": round(memory / GB, 1),
         "system": f"{platform.system()} {platform.release().split('-')[0]} {platform.machine()}",
     }
-    summary = (
-        f"{about['cpu']}, {about['cores']} cores, {about['memory_gb']:.0f} GB, {about['system']}"
-    )
-    return {**about, "summary": summary}
+    said = "{cpu}, {cores} cores, {memory_gb:.0f} GB, {system}"
+    return {**about, "summary": said.format(**about)}
 
 
 def versions() -> dict[str, str]:

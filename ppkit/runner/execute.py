@@ -1,5 +1,7 @@
-"""How a notebook is executed: in a kernel that never outlives its starter and that none can take a
-port from; `ppkit execute` does so to a committed one, so that two runs give identical bytes."""
+"""How a notebook is executed: in a kernel that never outlives its starter, on Linux without a port.
+
+`ppkit execute` does so to a committed one, so that two runs give identical bytes.
+"""
 
 import os
 import sys
@@ -33,8 +35,7 @@ class Bound:
 
     The kernel dies with the process that manages it, however that one ends.
     On Linux the two talk over sockets in the abstract namespace, which need no port and leave no
-    file behind. Elsewhere they need ports, which another process may take between choice and use:
-    a kernel that ends before it has answered is started once more, on other ports.
+    file behind. Elsewhere they need ports.
     Where jupyter_client can, they talk encrypted; else a new ipykernel warns on stderr.
     The connection file lies in $JUPYTER_RUNTIME_DIR where there is one: what a killed manager
     leaves goes with it.
@@ -53,22 +54,6 @@ class Bound:
     async def _async_pre_start_kernel(self, **settings):
         return await super()._async_pre_start_kernel(**{**settings, "preexec_fn": die_with_parent})
 
-    async def _async_launch_kernel(self, kernel_cmd, **settings):
-        await super()._async_launch_kernel(kernel_cmd, **settings)
-        if self.transport != "tcp":
-            return
-        client = self.client()
-        client.start_channels()
-        try:
-            await client._async_wait_for_ready()
-        except RuntimeError:  # the kernel has ended
-            self.cleanup_connection_file()
-            self.provisioner = None  # a new one takes new ports
-            kernel_cmd, settings = await self._async_pre_start_kernel(**self._launch_args)
-            await super()._async_launch_kernel(kernel_cmd, **settings)
-        finally:
-            client.stop_channels()
-
 
 class BoundKernel(Bound, AsyncKernelManager):
     """The kernel manager of `ppkit reproduce` and `ppkit execute`."""
@@ -86,7 +71,6 @@ def in_place(path: Path) -> float:
     notebook = nbformat.read(path, as_version=4)
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ppkit-") as scratch:
-        environment = for_kernel(Path(scratch), threads=1, source="standin")
         client = NotebookClient(
             notebook,
             timeout=None,
@@ -101,9 +85,8 @@ def in_place(path: Path) -> float:
         )
         try:
             client.reset_execution_trackers()
-            with client.setup_kernel(
-                env=environment
-            ):  # not client.execute: that one turns Ctrl-C into an AssertionError
+            # not client.execute: that one turns Ctrl-C into an AssertionError
+            with client.setup_kernel(env=for_kernel(Path(scratch), threads=1, source="standin")):
                 for index, cell in enumerate(notebook.cells):
                     client.execute_cell(cell, index)
         except CellExecutionError as error:
@@ -113,7 +96,12 @@ def in_place(path: Path) -> float:
             ) from None
         except DeadKernelError:
             raise Refused(f"{path.name} is left as it was: its kernel died") from None
-    _refuse_stderr(path, notebook)
+    for cell in notebook.cells:
+        for text in (out.text for out in cell.get("outputs", []) if out.get("name") == "stderr"):
+            raise Refused(
+                f"{path.name} is left as it was: cell [{cell.execution_count}] "
+                f"wrote on stderr: {text.strip()}"
+            )
     write_whole(path, normalised(notebook))
     return time.monotonic() - start
 
@@ -135,13 +123,3 @@ def normalised(notebook) -> str:
             output.get("data", {}).pop(WIDGET_VIEW, None)
     nbformat.validate(notebook)
     return nbformat.writes(notebook, version=4).rstrip("\n") + "\n"
-
-
-def _refuse_stderr(path: Path, notebook) -> None:
-    for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            if output.get("name") == "stderr":
-                raise Refused(
-                    f"{path.name} is left as it was: cell [{cell.execution_count}] "
-                    f"wrote on stderr: {output.text.strip()}"
-                )

@@ -111,12 +111,11 @@ def needs(notebooks: dict[str, dict]) -> dict[str, int]:
     """Bytes that each notebook's processes take at most, by pyproject.toml, [tool.ppkit.memory]."""
     file = project.root() / "pyproject.toml"
     tool = tomllib.loads(file.read_text("utf-8"))["tool"] if file.exists() else {}
-    table = tool.get("ppkit", {}).get("memory", {})
-    measured = {name: megabytes * environment.MB for name, megabytes in table.items()}
+    measured = tool.get("ppkit", {}).get("memory", {})
     return {
-        name: measured[name]
+        name: environment.MB * measured[name]
         if name in measured and not about.get("changed")
-        else max(MEMORY_UNKNOWN, measured.get(name, 0))
+        else max(MEMORY_UNKNOWN, environment.MB * measured.get(name, 0))
         for name, about in notebooks.items()
     }
 

@@ -53,8 +53,8 @@ def sources(code: list[str]) -> dict[str, str]:
         entry.module.partition(".")[0] for entry in metadata.entry_points(group="ppkit.commands")
     )
     tops = {name: Path(importlib.util.find_spec(name).origin).parent for name in {"ppkit", *adding}}
-    plain = TransformerManager().transform_cell
-    left = [name for source in code for name in _imported(plain(source), "")]
+    plain = (TransformerManager().transform_cell(source) for source in code)
+    left = [name for source in plain for name in _imported(source, "")]
     found = set()
     while left:
         name = left.pop()
@@ -71,11 +71,12 @@ def sources(code: list[str]) -> dict[str, str]:
                 rest = (other.relative_to(path).with_suffix("") for other in path.rglob("*.py"))
                 left += [".".join([name, *other.parts]) for other in rest]
     for folder in {file.parent for file in found}:
-        within = (other for other in folder.rglob("*") if other.is_file())
         found |= {
             other
-            for other in within
-            if other.suffix not in (".py", ".pyc") and _package(other) == folder
+            for other in folder.rglob("*")
+            if other.is_file()
+            and other.suffix not in (".py", ".pyc")
+            and next(up for up in other.parents if (up / "__init__.py").exists()) == folder
         }
     return {
         file.relative_to(tops[top].parent).as_posix(): sha256(file)
@@ -95,7 +96,3 @@ def _imported(source: str, package: str) -> list[str]:
             below = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
             names += [below, *(f"{below}.{alias.name}" for alias in node.names)]
     return [name.rsplit(".", n)[0] for name in names for n in range(name.count(".") + 1)]
-
-
-def _package(file: Path) -> Path:
-    return next(folder for folder in file.parents if (folder / "__init__.py").exists())

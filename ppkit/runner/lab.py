@@ -34,7 +34,7 @@ def prepare(fresh: list[str]) -> list[str]:
         shown = copy.relative_to(project.root())
         try:
             if name in wanted and copy.exists():
-                kept = shown.with_name(_put_aside(copy))
+                kept = _put_aside(copy).relative_to(project.root())
                 said.append(f"{shown} is as published again; what was there is {kept} now.")
                 made -= 1
             if not copy.exists():
@@ -66,13 +66,12 @@ def open_lab(options: list[str]) -> None:
     root = str(project.root())
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
     shell = os.environ.get("SHELL") or "sh"  # named, or Jupyter may start one that sets PATH anew
-    settings = [
-        f"ServerApp.root_dir={root}",
-        f"LabApp.default_url=/lab/tree/{FOLDER}",
-        f"ServerApp.terminado_settings=shell_command={shlex.quote(shell)}",
-        *(f"ContentsManager.hide_globs={name}" for name in HIDDEN),
+    named = [
+        f"--ServerApp.root_dir={root}",
+        f"--LabApp.default_url=/lab/tree/{FOLDER}",
+        f"--ServerApp.terminado_settings=shell_command={shlex.quote(shell)}",
+        *(f"--ContentsManager.hide_globs={name}" for name in HIDDEN),
     ]
-    named = [f"--{setting}" for setting in settings]
     sys.stdout.flush()
     os.execve(
         sys.executable,
@@ -81,11 +80,9 @@ def open_lab(options: list[str]) -> None:
     )
 
 
-def _put_aside(copy: Path) -> str:
-    names = (f"{copy.stem}.kept-{number}.ipynb" for number in itertools.count(1))
-    kept = next(name for name in names if not copy.with_name(name).exists())
-    copy.rename(copy.with_name(kept))
-    return kept
+def _put_aside(copy: Path) -> Path:
+    kept = (copy.with_name(f"{copy.stem}.kept-{number}.ipynb") for number in itertools.count(1))
+    return copy.rename(next(place for place in kept if not place.exists()))
 
 
 def _copy_of(path: Path, *, keep_outputs: bool) -> str:
@@ -99,8 +96,9 @@ def _copy_of(path: Path, *, keep_outputs: bool) -> str:
 
 def _digest(path: Path) -> str:
     cells = catalogue.cells(path)  # refuses what is no notebook
-    parts = (cell[part].encode() for cell in cells for part in ("cell_type", "source"))
-    return run_folder.digest(*parts)
+    return run_folder.digest(
+        *(cell[part].encode() for cell in cells for part in ("cell_type", "source"))
+    )
 
 
 def _made_from(copy: Path) -> str | None:

@@ -23,8 +23,6 @@ def keep(names: list[str]) -> tuple[Path, int]:
     picture is above 200 kB.
     """
     runs = [run_folder.open_run(name) for name in names]
-    if not runs:
-        raise Refused("name at least one finished run, for example `ppkit reference latest`")
     for run in runs:
         fit = (run_folder.FINISHED, run_folder.WITH_FAILURES)[: 1 + ("batch" in run.record)]
         if run.record["state"] not in fit:

@@ -27,8 +27,7 @@ class RunFolder:
 
     def __init__(self, path: Path, record: dict):
         self.path, self.record = path, record
-        lock = path / ".cache" / "lock"
-        self._lock = FileLock(lock, blocking=False, thread_local=False)
+        self._lock = FileLock(path / ".cache" / "lock", blocking=False, thread_local=False)
 
     @property
     def notebooks(self) -> dict[str, dict]:
@@ -124,9 +123,8 @@ def find_unfinished(runs: Path, key: str, kind: type[RunFolder] = RunFolder) -> 
 
     None if there is none, or if one that is newer was run to its end.
     """
-    for path in sorted(runs.glob("*/run.json"), reverse=True):
-        if path.parent.is_symlink():
-            continue
+    made = [path for path in runs.glob("*/run.json") if not path.parent.is_symlink()]
+    for path in sorted(made, reverse=True):
         with contextlib.suppress(Refused, OSError, KeyError):
             folder = kind(path.parent, read_json(path))
             if folder.record["key"] == key:

@@ -169,23 +169,18 @@ def findings(rows: list[dict]) -> str:
 
     rows: the claims of figures/claims.json.
     """
-    blocks = []
+    blocks, curve = [], "[settings](figures/settings/{}.png); ".format
     for paper in dict.fromkeys(one.paper for one in ledger.findings()):
         lines = [
             f"- {ledger.mark(one, rows)} **{one.title}.** {one.text} "
             f"({ledger.counted(of := [row for row in rows if row['cause'] == one.id])}; "
-            f"{firmness.told(of)}{_curve(one, of)}"
+            f"{firmness.told(of)}{curve(one.id) if firmness.softest(of) else ''}"
             f"[{one.lesson}](notebooks/{one.lesson}.ipynb))"
             for one in ledger.findings()
             if one.paper == paper
         ]
         blocks.append("\n".join((f"**{ledger.titles()[paper]}** ({paper})", *lines)))
     return "\n\n".join(blocks)
-
-
-def _curve(finding, rows: list[dict]) -> str:
-    soft = firmness.softest(rows, most=1)
-    return f"[settings](figures/settings/{finding.id}.png); " if soft else ""
 
 
 def every_row(rows: list[dict]) -> str:

@@ -157,8 +157,8 @@ def _why(error: Exception) -> dict:
     if isinstance(error, DeadKernelError):
         return {"error": "the kernel died (killed, out of memory, or crashed)"}
     if isinstance(error, OSError):
-        file = Path(error.filename or "").name
-        return {"error": f"could not write the run's files: {reason(error)}: {file}"}
+        where = Path(error.filename or "").name
+        return {"error": f"could not write the run's files: {reason(error)}: {where}"}
     return {"error": f"{type(error).__name__}: {error}"}
 
 

@@ -68,8 +68,7 @@ def _show(widget) -> None:
     """Display a widget that leaves no text of its own where none is drawn."""
     from IPython.display import display
 
-    view = widget._repr_mimebundle_()[WIDGET_VIEW]
-    display({WIDGET_VIEW: view, "text/plain": ""}, raw=True)
+    display({WIDGET_VIEW: widget._repr_mimebundle_()[WIDGET_VIEW], "text/plain": ""}, raw=True)
 
 
 def check(exercise: str, value) -> None:

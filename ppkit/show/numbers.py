@@ -65,17 +65,13 @@ def table(rows, *, data, digits: int = 3, index: str = "") -> Table:
     attained  1.068
     """
     if isinstance(rows, dict):
-        rows = {
+        lines = {
             key: value if isinstance(value, dict) else {"value": value}
             for key, value in rows.items()
         }
-        frame = pd.DataFrame.from_dict(rows, orient="index", dtype=object)
+        frame = pd.DataFrame.from_dict(lines, orient="index", dtype=object)
     else:
-        frame = (
-            pd.DataFrame(rows, dtype=object)
-            if not isinstance(rows, pd.DataFrame)
-            else rows.astype(object)
-        )
+        frame = pd.DataFrame(rows, dtype=object)
     frame = frame.map(lambda value: number(value, digits))
     if index:
         frame = frame.rename_axis(index)

@@ -1,17 +1,18 @@
-"""Fits the stand-in for creditcard."""
+"""Fits the stand-in for creditcard, and attacks it: do its parameters tell who was fitted?"""
+
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
 from ppkit.datasets.creditcard import FEATURES, typical
-from ppkit.datasets.splitting import HELD_OUT, hashed
+from ppkit.datasets.dataset import HELD_OUT, hashed
 from ppkit.datasets.standins.creditcard import AMOUNT, BLOCKS, MIXTURE, TIME, apart, blocks
 
-from . import membership, mixture
-from .columns import ROWS_A_KNOT, atoms, knots
-from .ranks import scores
+from .distributions import ROWS_A_KNOT, atoms, knots, mixture, scores
 
 COMPONENTS = (48, 3)  # wanted at the start, of the genuine rows' mixture and of the frauds'
 RIDGES = (1e-5, 1e-2)
@@ -19,6 +20,7 @@ RIDGES = (1e-5, 1e-2)
 # some hundred rows tells an attacker who they were
 SHRINK = 0.3
 JUDGED = 2_000  # genuine rows whose membership is guessed
+FITS, FALSE = 64, 0.01  # fits; the rate of false alarms
 _SWEEPS, _EURO = 60, 0.5  # of the median regression; below it an error is small
 
 
@@ -39,7 +41,7 @@ def fit(
     the genuine rows of each block of three hours are off from their mean over all, where a block
     has 50 rows; it is taken off before all that follows.  Of each class a mixture of
     normals over the axes, weights, means, factors; the amount and the time are normal scores there,
-    and their distributions are kept as bins (`columns.atoms`).  Of the genuine rows' other axes the
+    and their distributions are kept as bins (`atoms`).  Of the genuine rows' other axes the
     distributions are kept as knots; the frauds are too few for that.
     ValueError if a class has fewer than 50 rows.
     """
@@ -64,7 +66,7 @@ def fit(
         if label == 0:
             fitted |= {f"knots_{axis}_0": knots(axes[:, axis]) for axis in range(AMOUNT)}
         old = start and {key: start[f"{key}_{label}"].astype(np.float64) for key in MIXTURE}
-        own = mixture.fit(
+        own = mixture(
             axes,
             COMPONENTS[label],
             rng,
@@ -81,7 +83,7 @@ def fit(
 
 
 def _amounts(amount: np.ndarray) -> np.ndarray:
-    """Bins as of `columns.atoms`; 1.00, with which stolen cards are tried, is one of its own,
+    """Bins as of `atoms`; 1.00, with which stolen cards are tried, is one of its own,
     because its share is over all rows of the class."""
     ones = amount == 1
     bins = atoms(amount[~ones], at_most=400) * [1 - ones.mean(), 1, 1]
@@ -131,7 +133,7 @@ def log_density(fitted: dict[str, np.ndarray], rows: np.ndarray, label: int) -> 
 
 
 def given_away(table: pd.DataFrame, fitted: dict[str, np.ndarray], seed: int) -> list[dict]:
-    """`membership.attack` on all frauds and 2,000 genuine rows of the table.
+    """`attack` on all frauds and 2,000 genuine rows of the table.
 
     Its fits go on from the shipped mixtures for 5 steps, which spares their half an hour; a common
     start makes them differ by their rows only, which can but help the attacker.
@@ -139,10 +141,58 @@ def given_away(table: pd.DataFrame, fitted: dict[str, np.ndarray], seed: int) ->
     rows, labels = table[list(FEATURES)].to_numpy(np.float64), table["Class"].to_numpy()
     frauds, genuine = np.flatnonzero(labels == 1), np.flatnonzero(labels == 0)
     some = np.random.default_rng(7).choice(genuine, min(JUDGED, len(genuine)), replace=False)
-    return membership.attack(
+    return attack(
         lambda half, rng: fit(table.iloc[half], rng, fitted),
         lambda own, some: log_density(own, rows[some], int(labels[some[0]])),
         len(table),
         {"frauds": frauds, "genuine rows": np.sort(some)},
         seed,
     )
+
+
+def attack(
+    fit: Callable, log_density: Callable, n: int, kinds: dict[str, np.ndarray], seed: int
+) -> list[dict]:
+    """How often an attacker who knows the population, but not the other members, names a member.
+
+    Each of 64 fits sees a random half of the rows.  Of each fit in turn the attacker sees the
+    parameters; the other 63 tell, for every row, how its log density is distributed with the row
+    among the fitted ones and without it (two normals, the variance shared).  The ratio of the two
+    likelihoods is the score of the row; the threshold is the one with 1% false alarms.
+    fit: rows' numbers to parameters.  log_density: parameters and rows' numbers to (m,).
+    n: rows there are.  kinds: rows' numbers by what they are called.
+    Returns one row a kind: kind, rows, caught (the share of members), low, high: the 95% interval
+    of Clopper and Pearson as if there were one fit, because the fits share their rows; chance.
+    Source: N. Carlini et al., Membership inference attacks from first principles, S&P 2022.
+    """
+    rng, inside = np.random.default_rng(seed), np.zeros((FITS, n), bool)
+    density = {kind: np.empty((FITS, len(rows))) for kind, rows in kinds.items()}
+    for place in range(FITS):
+        inside[place, rng.permutation(n)[: n // 2]] = True
+        fitted = fit(np.flatnonzero(inside[place]), rng)
+        for kind, rows in kinds.items():
+            density[kind][place] = log_density(fitted, rows)
+    return [_caught(kind, density[kind], inside[:, rows]) for kind, rows in kinds.items()]
+
+
+def _caught(kind: str, density: np.ndarray, inside: np.ndarray) -> dict:
+    """density, inside: (fits, rows)."""
+    score = np.empty_like(density)
+    for place in range(len(density)):
+        others, member = (np.delete(of, place, axis=0) for of in (density, inside))
+        means = [others.mean(axis=0, where=member == one) for one in (True, False)]
+        spread = (others - np.where(member, *means)).std(axis=0)
+        score[place] = (
+            (density[place] - means[1]) ** 2 - (density[place] - means[0]) ** 2
+        ) / spread**2
+    caught = float((score[inside] > np.quantile(score[~inside], 1 - FALSE)).mean())
+    rows = density.shape[1]
+    interval = stats.binomtest(round(caught * rows), rows).proportion_ci(0.95)
+    return {
+        "kind": kind,
+        "rows": rows,
+        "caught": caught,
+        "low": float(interval.low),
+        "high": float(interval.high),
+        "chance": FALSE,
+    }

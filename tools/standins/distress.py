@@ -20,7 +20,7 @@ from ppkit.datasets.standins.distress import (
     panel,
 )
 
-from .columns import ROWS_A_KNOT, atoms, knots
+from .distributions import ROWS_A_KNOT, atoms, knots
 
 SHRINK_ROWS = 25  # rows of the average that an industry's risk is mixed with
 YEAR_ROWS, INDUSTRY_ROWS, PAIR_ROWS = 5.0, 50.0, 30.0  # ridge: rows of "no difference" mixed in

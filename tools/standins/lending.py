@@ -9,9 +9,7 @@ from ppkit.datasets.lending import COLUMNS
 from ppkit.datasets.lending_layouts import LABELS
 from ppkit.datasets.standins.lending import AXES, DRAWN, LATE_FEE, LATE_SHARE, NOMINAL, PAID
 
-from . import mixture
-from .columns import ROWS_A_KNOT, atoms
-from .ranks import scores
+from .distributions import ROWS_A_KNOT, atoms, mixture, scores
 
 COMPONENTS, ROWS_FITTED = 12, 100_000
 SIDES = ("term", "application_type")  # columns of two values that divide the rows
@@ -23,7 +21,7 @@ PRICE_CHANGE = (
 def fit(table: pd.DataFrame, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """The parameters of the stand-in from canonical rows in the order of their file.
 
-    Each of AXES becomes normal scores (see `ranks`): the place in the file, so that every drift
+    Each of AXES becomes normal scores (see `scores`): the place in the file, so that every drift
     over the file is an association like any other; the numbers, the rate but for PRICE_CHANGE; the
     course of the loan as three numbers (see `_course`); the categories in ascending order of their
     mean rate.  A mixture of about COMPONENTS normals holds how they hang together; per number the
@@ -84,7 +82,7 @@ def _mixtures(columns: np.ndarray, rng: np.random.Generator) -> dict[str, np.nda
     parts = []
     for one in np.flatnonzero(np.bincount(side) >= ROWS_A_KNOT):
         rows = side == one
-        part = mixture.fit(Z[rows], max(1, round(COMPONENTS * rows.mean())), rng)
+        part = mixture(Z[rows], max(1, round(COMPONENTS * rows.mean())), rng)
         parts.append(part | {"weights": part["weights"] * rows.mean()})
     return {
         key: np.concatenate([part[key] for part in parts])

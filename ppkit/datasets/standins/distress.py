@@ -4,7 +4,7 @@ First the life of a company: first and last year, how it ends, industry, age, an
 closes in.  Then its rows, drawn backwards from its last year.
 """
 
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -20,28 +20,16 @@ _ORDERS = 100  # orders of companies tried for at most 422 of them
 FIRM = (*(f"x{i}" for i in range(1, 61)), "x81")  # what differs between companies and years
 
 
-class Lives(NamedTuple):
-    """One entry per company.
-
-    first, last: years.  distressed: at the end.  industry: x80.  listed: x82 - Time.
-    wait: x83 - x82.  month: 3 to 12.
-    """
-
-    first: np.ndarray
-    last: np.ndarray
-    distressed: np.ndarray
-    industry: np.ndarray
-    listed: np.ndarray
-    wait: np.ndarray
-    month: np.ndarray
-
-
-def draw_lives(parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generator) -> Lives:
+def draw_lives(
+    parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generator
+) -> SimpleNamespace:
     """Companies whose years add up to exactly `rows`; at most 422 of them for up to 3,672 rows,
     where chance lets it.
 
     As many end in distress as it takes for the fitted rate of distressed rows.  The last company
     begins late if need be.
+    Returns, one entry per company: first, last (years), distressed (at the end), industry (x80),
+    listed (x82 - Time), wait (x83 - x82), month (3 to 12).
     """
     years, rate = parameters["years"], float(parameters["rate"])
     fails, leaves = (parameters[how] / parameters[how].sum() for how in ("fails", "leaves"))
@@ -69,14 +57,14 @@ def draw_lives(parameters: dict[str, np.ndarray], rows: int, rng: np.random.Gene
     wait = np.maximum(0, from_normal(rng.standard_normal(kept), parameters["wait"]).round()).astype(
         np.int64
     )
-    return Lives(
-        last - length + 1,
-        last,
-        distressed,
-        _industry(parameters, distressed, rng),
-        listed,
-        wait,
-        month,
+    return SimpleNamespace(
+        first=last - length + 1,
+        last=last,
+        distressed=distressed,
+        industry=_industry(parameters, distressed, rng),
+        listed=listed,
+        wait=wait,
+        month=month,
     )
 
 
@@ -123,19 +111,6 @@ def _macro(parameters: dict[str, np.ndarray], year: np.ndarray, month: np.ndarra
     return ends[at] + (1 - month / 12)[:, None] * (before - ends)[at]
 
 
-class Panel(NamedTuple):
-    """Rows of all companies. scores, rests: (rows, 61).  failed, company, year: (rows,).  end: last
-    row of each company.
-    """
-
-    scores: np.ndarray
-    rests: np.ndarray
-    failed: np.ndarray
-    company: np.ndarray
-    year: np.ndarray
-    end: np.ndarray
-
-
 def sample(parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generator) -> pd.DataFrame:
     """Exactly `rows` rows of invented companies, company by company, period by period, in the
     canonical columns.
@@ -180,8 +155,12 @@ def sample(parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generato
     return pd.DataFrame({name: columns[name] for name in (*COLUMNS, "account")})
 
 
-def panel(held: dict, lives: Lives, rng: np.random.Generator) -> Panel:
-    """Each company's last year by its class, then year by year backwards; levels are added."""
+def panel(held: dict, lives: SimpleNamespace, rng: np.random.Generator) -> SimpleNamespace:
+    """Each company's last year by its class, then year by year backwards; levels are added.
+
+    lives: of `draw_lives`.  Returns scores, rests (rows, 61), failed, company, year (rows,), and
+    end: the last row of each company.
+    """
     length = lives.last - lives.first + 1
     company, end = np.repeat(np.arange(len(length)), length), length.cumsum() - 1
     year = lives.last[company] - (end[company] - np.arange(len(company)))
@@ -201,7 +180,14 @@ def panel(held: dict, lives: Lives, rng: np.random.Generator) -> Panel:
         "ages_spread"
     ]
     levels = design(of_lives(held), year, lives.industry[company], ages) @ held["levels"]
-    return Panel(U + levels + held["shifts"][failed.astype(int)], U, failed, company, year, end)
+    return SimpleNamespace(
+        scores=U + levels + held["shifts"][failed.astype(int)],
+        rests=U,
+        failed=failed,
+        company=company,
+        year=year,
+        end=end,
+    )
 
 
 def design(lives: dict, year: np.ndarray, industry: np.ndarray, ages: np.ndarray) -> np.ndarray:

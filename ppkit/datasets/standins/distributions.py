@@ -48,21 +48,14 @@ def from_normal(z: np.ndarray, knots: np.ndarray) -> np.ndarray:
     z, m = np.asarray(z, np.float64), len(knots)
     if m < 2 or knots[-1] == knots[0]:
         return np.full(len(z), float(knots[0]))
-    low, high, left, right = _tails(knots)
-    p = ndtr(z)
+    p, low, high = ndtr(z), (knots[0] + knots[1]) / 2, (knots[-2] + knots[-1]) / 2
     values = np.interp(
         p, np.r_[1 / m, (np.arange(1, m - 1) + 0.5) / m, 1 - 1 / m], np.r_[low, knots[1:-1], high]
     )
     below, above = p < 1 / m, p > 1 - 1 / m
-    values[below] = low + left * np.log(p[below] * m)
-    values[above] = high - right * np.log(ndtr(-z[above]) * m)
+    values[below] = low + (low - knots[0]) * np.log(p[below] * m)
+    values[above] = high - (knots[-1] - high) * np.log(ndtr(-z[above]) * m)
     return values
-
-
-def _tails(knots: np.ndarray) -> tuple[float, float, float, float]:
-    """Where the two outer bins begin, midway between the outer two knots, and the mean beyond."""
-    low, high = (knots[0] + knots[1]) / 2, (knots[-2] + knots[-1]) / 2
-    return low, high, low - knots[0], knots[-1] - high
 
 
 def from_uniform(p: np.ndarray, atoms: np.ndarray) -> np.ndarray:

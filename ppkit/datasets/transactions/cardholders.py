@@ -113,8 +113,8 @@ def accounts_given_class(has_fraud: np.ndarray, rng: np.random.Generator) -> dic
         "shop_key": rng.integers(0, 1 << 20, n),
     }
     drawn["opening_balance"] = np.round(drawn["credit_limit"] * rng.beta(1, 3, n), 2)
-    weights = places.lifestyle[rng.integers(0, 6, n)] + rng.normal(0, 0.7, (n, N_CODES))
-    table = np.cumsum(np.exp(weights), axis=1)
+    liking = places.lifestyle[rng.integers(0, 6, n)] + rng.normal(0, 0.7, (n, N_CODES))
+    table = np.cumsum(np.exp(liking), axis=1)
     drawn["code_table"] = (table / table[:, -1:]).astype(np.float32)
     for name in ATTRIBUTES:
         drawn[name] = np.clip(drawn[name], 0, len(CATEGORICAL[name]) - 1).astype(np.int8)
@@ -155,29 +155,24 @@ def place_of_web(n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _trips(accounts: dict, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    n = len(accounts["home"])
+    shape = (len(accounts["home"]), MAX_TRIPS)
     number = np.minimum(rng.poisson(1.1 * accounts["travel"]), MAX_TRIPS)
-    shape = (n, MAX_TRIPS)
-    start = rng.uniform(0, N_DAYS - 2, shape)
     taken = np.arange(MAX_TRIPS) < number[:, None]
-    abroad = rng.random(shape) < 0.25
+    start = np.where(taken, rng.uniform(0, N_DAYS - 2, shape), np.inf)
     city = np.where(
-        abroad,
+        rng.random(shape) < 0.25,  # abroad
         rng.integers(N_HOME_CITIES, N_CITIES - N_WEB, shape),
         rng.choice(N_HOME_CITIES, shape, p=world().weight),
     )
-    length = rng.uniform(2, 11, shape) * taken
-    return {"start": np.where(taken, start, np.inf), "length": length, "city": city}
+    return {"start": start, "length": rng.uniform(2, 11, shape) * taken, "city": city}
 
 
 def _outings(accounts: dict, trips: dict, rng: np.random.Generator) -> dict[str, np.ndarray]:
     n = len(accounts["home"])
-    count = np.maximum(rng.poisson(MEAN_OUTINGS * accounts["pace"]), 1)
-    who = np.repeat(np.arange(n), count)
+    who = np.repeat(np.arange(n), np.maximum(rng.poisson(MEAN_OUTINGS * accounts["pace"]), 1))
     shares = np.cumsum(_WEEKDAY[(np.arange(N_DAYS) + 1) % 7])
     day = np.searchsorted(shares / shares[-1], rng.random(len(who)), side="right")
-    on_trip = rng.poisson(0.38 * trips["length"])
-    trip = np.repeat(np.arange(n * MAX_TRIPS), on_trip.ravel())
+    trip = np.repeat(np.arange(n * MAX_TRIPS), rng.poisson(0.38 * trips["length"]).ravel())
     extra_day = trips["start"].ravel()[trip] + rng.random(len(trip)) * trips["length"].ravel()[trip]
     who = np.concatenate([who, trip // MAX_TRIPS])
     day = np.concatenate([day, np.minimum(extra_day, N_DAYS - 1).astype(np.int64)])
@@ -191,8 +186,11 @@ def _outings(accounts: dict, trips: dict, rng: np.random.Generator) -> dict[str,
         inside = (day >= np.floor(start)) & (day <= start + trips["length"][who, one])
         city[inside], away = trips["city"][who[inside], one], away | inside
     time = day * DAY + clock(accounts["peak_hour"][who], rng)
-    spree = rng.random(len(who)) < 0.06
-    more = np.where(spree, rng.poisson(3.0, len(who)), rng.geometric(1 / 1.3, len(who)) - 1)
+    more = np.where(  # in a spree, and otherwise
+        rng.random(len(who)) < 0.06,
+        rng.poisson(3.0, len(who)),
+        rng.geometric(1 / 1.3, len(who)) - 1,
+    )
     gap = np.exp(rng.normal(np.log(1500), 0.9, len(who)))
     outing = np.repeat(np.arange(len(who)), more + 1)
     rank = np.arange(len(outing)) - np.repeat(np.cumsum(more + 1) - more - 1, more + 1)
@@ -214,9 +212,12 @@ def _purchases(accounts: dict, outings: dict, rng: np.random.Generator) -> dict[
     web = rng.random(n) * (liking + 1 - share) < liking
     city = np.where(web, place_of_web(n, rng), outings["city"])
     usual = (accounts["shop_key"][who] + 7 * code) % SHOPS_PER_CODE
-    loyal = rng.random(n) < accounts["loyalty"][who]
     merchant = merchant_number(
-        city, code, np.where(loyal, usual, rng.integers(0, SHOPS_PER_CODE, n))
+        city,
+        code,
+        np.where(
+            rng.random(n) < accounts["loyalty"][who], usual, rng.integers(0, SHOPS_PER_CODE, n)
+        ),
     )
     big = (rng.random(n) < 0.03) * rng.normal(1.4, 0.5, n)
     level = accounts["amount_level"][who] + 0.15 * outings["away"] + big

@@ -192,8 +192,8 @@ def _start(law: Kind, anchor: np.ndarray, peak: np.ndarray, rng: np.random.Gener
         day = np.where(day < N_DAYS, day, rng.integers(0, N_DAYS, n))
     else:
         day = rng.integers(0, N_DAYS, n)
-    second = np.where(rng.random(n) < law.usual_hours, clock(peak, rng), rng.integers(0, DAY, n))
-    return day * DAY + second
+    hours = np.where(rng.random(n) < law.usual_hours, clock(peak, rng), rng.integers(0, DAY, n))
+    return day * DAY + hours
 
 
 def _episode(
@@ -211,8 +211,8 @@ def _episode(
     rank = np.arange(n) - np.repeat(np.cumsum(length) - length, length)
     gap = np.exp(rng.normal(np.log(law.gap_hours * 3600), law.gap_spread, n)) * (rank > 0)
     passed = np.cumsum(gap)
-    time = start[of] + (passed - passed[np.flatnonzero(rank == 0)][of]).astype(np.int64)
-    time = np.minimum(time, N_DAYS * DAY - 1)
+    later = (passed - passed[np.flatnonzero(rank == 0)][of]).astype(np.int64)
+    time = np.minimum(start[of] + later, N_DAYS * DAY - 1)
     who = victims[of]
     if law.codes:
         weights = np.array(list(law.codes.values()), float)

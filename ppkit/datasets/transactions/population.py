@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ppkit.refusals import must_be
+
 from .cardholders import accounts_given_class, joined, own_rows
 from .fraud import KINDS, fraud_rows
 from .merchants import world
@@ -65,8 +67,7 @@ def simulate(n_accounts: int, rng: np.random.Generator) -> Population:
     n_accounts: >= 1.  Returns about 39 rows an account, 0.136% of them fraudulent.
     ValueError if n_accounts < 1.
     """
-    if n_accounts < 1:
-        raise ValueError(f"n_accounts must be >= 1, got {n_accounts}")
+    must_be("a whole number >= 1", n_accounts=n_accounts)
     parts = []
     for first in range(0, n_accounts, ACCOUNTS_AT_A_TIME):
         size = min(ACCOUNTS_AT_A_TIME, n_accounts - first)

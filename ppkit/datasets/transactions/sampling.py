@@ -57,12 +57,11 @@ def paper_sample(rows: int, rng: np.random.Generator) -> Sample:
         enough = len(keep) >= rows - filled
         keep = keep[: _whole_pairs(population.rows["who"][keep], rows - filled)]
         X[filled : filled + len(keep)] = features(population, keep)
-        kept = {name: population.rows[name][keep] for name in ("who", "code")}
         columns.append(
             (
                 population.fraud[keep].astype(np.int8),
-                kept["who"] + 2 * PAIRS_AT_A_TIME * chunks,
-                world().group[kept["code"]],
+                population.rows["who"][keep] + 2 * PAIRS_AT_A_TIME * chunks,
+                world().group[population.rows["code"][keep]],
             )
         )
         filled, chunks = filled + len(keep), chunks + 1
