@@ -191,7 +191,6 @@ def _psi(curvatures, offsets, owners, loss, bounds, privacy, learning, optimum) 
         np.ndim(privacy.epsilons) != 1
         or (privacy.mechanism, privacy.delta) != ("laplace", None)
         or (learning.weights, learning.all_answers) != ("records", False)
-        or learning.answers is not None
     ):
         raise ValueError(
             "the forecast is for one setting of Laplace noise without delta, "
