@@ -78,11 +78,11 @@ def test_clipping_scales_long_rows_down_and_leaves_short_ones(constant):
         ),
         (
             lambda: Owner("a", np.array([[1.0, np.nan], [1, 2]]), np.zeros(2)),
-            "owner a: X must be finite, .* in 1 of 2 rows",
+            "owner a: X must be finite, got 1 of",
         ),
         (
             lambda: Owner("a", np.zeros((2, 3)), np.array([1.0, np.inf])),
-            "owner a: y must be finite, .* in 1 of 2 rows",
+            "owner a: y must be finite, got 1 of",
         ),
         (lambda: blocks(*rows(), (6, 7)), r"sizes \(6, 7\) ask for 13 records, the data has 12"),
         (lambda: blocks(*rows(), (6, 0)), "the size of owner 2 must be a whole number >= 1, got 0"),
@@ -119,7 +119,7 @@ def test_clipping_scales_long_rows_down_and_leaves_short_ones(constant):
         ),
         (
             lambda: clip_records([[1.0, np.inf]], l1_bound=1.0),
-            "X must be finite, got NaN or infinite values in 1 of 1 rows",
+            "X must be finite, got 1 of 2 values",
         ),
         (lambda: clip_records([1.0, 2.0], l1_bound=1.0), r"X must be \(n, p\), got shape \(2,\)"),
         (lambda: Bounds(0.0, 1.0), "record_l1 must be a finite number > 0, got 0.0"),

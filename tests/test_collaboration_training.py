@@ -362,18 +362,8 @@ def call(**changes):
         ),
         (call(owners=problem(squared())), "owner 1: labels must be -1 or .1 for this loss"),
         (call(owners=()), "there must be at least one owner, got none"),
-        (
-            call(owners=tuple(Owner("a", *one) for one in [(np.ones((2, 2)), np.ones(2))] * 3)),
-            "owners must have different names, got a, a, a",
-        ),
         (call(horizon="5"), "horizon must be a whole number >= 1, got '5'"),
         (call(horizon=None), "horizon must be a whole number >= 1, got None"),
-        (call(rng=3), "rng must be a numpy Generator, such as .*, got 3"),
-        (
-            lambda: trained(problem(hinge()), "hinge", (1.0,) * 3),
-            "loss must be a Loss .* got 'hinge' and Bounds",
-        ),
-        (call(bounds=2.0), "bounds a Bounds, got Loss.* and 2.0"),
         (call(step="x"), "step must be a finite number > 0, got 'x'"),
         (call(dtype="rubbish"), "dtype must be float64 or float32, got rubbish"),
         (call(algorithm=True), "algorithm must be one of 1, 2, got True"),

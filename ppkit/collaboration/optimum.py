@@ -128,8 +128,7 @@ def _least_below(theta, gradient, curved, theta_max) -> float:
     if curved > 0:
         step = np.clip(-gradient / curved, -theta_max - theta, theta_max - theta)
     else:
-        step = np.where(gradient > 0, -theta_max, theta_max) - theta
-        step = np.where(gradient == 0, 0.0, step)
+        step = np.where(gradient == 0, 0.0, -theta_max * np.sign(gradient) - theta)
     return max(0.0, float(-(gradient @ step + curved / 2 * step @ step)))
 
 

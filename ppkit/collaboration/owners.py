@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ppkit.refusals import NUMBER, must_be
+from ppkit.refusals import NUMBER, finite, must_be
 
 _ROWS = 4096  # rows that a pass looks at together
 _ROUNDING = 1e-9  # a clipped record may be above its bound by rounding
@@ -45,12 +45,7 @@ class Owner:
         if not X.size:
             raise ValueError(f"owner {self.name} has no records: X has shape {X.shape}")
         norms = np.abs(X).sum(axis=1)
-        for what, values in (("X", norms), ("y", y)):
-            if not np.isfinite(values).all():
-                raise ValueError(
-                    f"owner {self.name}: {what} must be finite, got NaN or infinite values in "
-                    f"{int((~np.isfinite(values)).sum())} of {len(y)} rows"
-                )
+        finite(**{f"owner {self.name}: X": X, f"owner {self.name}: y": y})
         X, y = X.view(), y.view()
         X.flags.writeable = y.flags.writeable = False
         for name, value in (
@@ -156,12 +151,8 @@ def clip_records(X, *, l1_bound: float, constant: bool = False) -> np.ndarray:
     room = l1_bound - 1.0 if constant else l1_bound
     if X.ndim != 2:
         raise ValueError(f"X must be (n, p), got shape {X.shape}")
+    finite(X=X)
     norms = np.abs(X).sum(axis=1)
-    if not np.isfinite(norms).all():
-        raise ValueError(
-            f"X must be finite, got NaN or infinite values in {int((~np.isfinite(norms)).sum())} "
-            f"of {len(X)} rows"
-        )
     factors = np.divide(room, norms, out=np.ones(len(X)), where=norms > room)
     clipped = np.ones((len(X), X.shape[1] + constant))
     np.multiply(X, factors[:, None], out=clipped[:, : X.shape[1]])

@@ -10,9 +10,10 @@ Nothing here is fitted and nothing is sampled.
 import math
 
 import numpy as np
+from scipy.stats import laplace
 
 from ppkit.collaboration.owners import settings
-from ppkit.refusals import must_be
+from ppkit.refusals import finite, must_be
 
 
 def noise_energy(
@@ -65,19 +66,12 @@ def attained_epsilon(distances, scales) -> float:
     ... )  # Xi 1, n 1,000, T 100, epsilon 1
     0.99
     """
-    if not np.size(distances) or not np.size(scales):
-        raise ValueError(
-            "distances and scales must not be empty, "
-            f"got {np.size(distances)} and {np.size(scales)} numbers"
-        )
     distances, scales = (
         np.atleast_2d(np.asarray(distances, float)),
         np.asarray(scales, float).reshape(-1, 1),
     )
-    if not (np.isfinite(distances).all() and (distances >= 0).all()):
-        raise ValueError(
-            f"distances must be finite and >= 0, got {distances.min()} to {distances.max()}"
-        )
+    if not distances.size or not (np.isfinite(distances).all() and (distances >= 0).all()):
+        raise ValueError(f"distances must be one or more finite numbers >= 0, got {distances}")
     if not (scales > 0).all() or scales.size not in (1, len(distances)):
         raise ValueError(
             f"scales must be > 0, one or one per owner ({len(distances)}), got {scales.ravel()}"
@@ -106,15 +100,10 @@ def chance_outside(
     """
     must_be("a finite number > 0", step=step, scale=scale, radius=radius)
     must_be("a whole number >= 1", horizon=horizon)
-    if not (math.isfinite(start) and math.isfinite(gradient)):
-        raise ValueError(f"start and gradient must be finite, got {start} and {gradient}")
+    finite(start=start, gradient=gradient)
     rate = step / horizon**2
-    middle, spread = start - rate * gradient, rate * scale
-
-    def above(x):
-        return 0.5 * math.exp(-x / spread) if x >= 0 else 1 - 0.5 * math.exp(x / spread)
-
-    return above(radius - middle) + above(radius + middle)
+    after = laplace(start - rate * gradient, rate * scale)
+    return float(after.sf(radius) + after.cdf(-radius))
 
 
 def theorem2_bound(

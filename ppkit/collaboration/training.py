@@ -104,24 +104,13 @@ def train(
     Source: wu2020, Algorithms 1 and 2, (6) and (8), Theorem 1; settings, inverse variance, delta
     are ours.
     """
-    if not isinstance(loss, Loss) or not isinstance(bounds, Bounds):
-        raise ValueError(
-            f"loss must be a Loss such as hinge() and bounds a Bounds, got {loss!r} and {bounds!r}"
-        )
     owners = checked(owners, bounds=bounds, signs=loss.signs)
-    names = [owner.name for owner in owners]
-    if len(set(names)) < len(names):
-        raise ValueError(f"owners must have different names, got {', '.join(map(str, names))}")
     must_be("a whole number >= 1", n_runs=n_runs)
     must_be("a finite number > 0", optimum=optimum)
     one_of(("all", "last"), at=at)
     if dtype not in (np.float64, np.float32):
         raise ValueError(
             f"dtype must be float64 or float32, got {getattr(dtype, '__name__', dtype)}"
-        )
-    if not isinstance(rng, np.random.Generator):
-        raise ValueError(
-            f"rng must be a numpy Generator, such as numpy.random.default_rng(0), got {rng!r}"
         )
     horizon, n_runs, algorithm = int(learning.horizon), int(n_runs), learning.algorithm
     theta = start_within(learning.start, owners[0].X.shape[1], bounds.theta_max)

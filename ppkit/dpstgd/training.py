@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,21 +29,9 @@ from ppkit.refusals import binary, finite, must_be, one_of
 ARM = ("upload", "lr", "start")  # what an arm has of its own
 
 
-class Upload(Protocol):
-    """What a participant sends: called with a model and a Poisson sample, returns a flat direction
-    (P,)."""
-
-    def __call__(
-        self,
-        model: nn.Sequential,
-        X: torch.Tensor,
-        y: torch.Tensor,
-        *,
-        expected_batch: float,
-        rng: np.random.Generator,
-    ) -> torch.Tensor: ...
-
-    def bits(self, size: int) -> int: ...
+# What a participant sends: called with a model and a Poisson sample, `upload(model, X, y, *,
+# expected_batch, rng)`, it returns a flat direction (P,); bits(size) is what that takes.
+Upload = Callable[..., torch.Tensor]
 
 
 @dataclass(frozen=True)

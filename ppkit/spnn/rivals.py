@@ -25,14 +25,9 @@ class _Net(nn.Module):
     ):
         super().__init__()
         self.holders, self.widths = tuple(holders), tuple(hidden)
-        if not self.holders or any(width < 1 for width in self.holders):
-            raise ValueError(
-                f"holders must be the number of columns of each holder, >= 1, got {self.holders}"
-            )
-        if not self.widths or any(width < 1 for width in self.widths):
-            raise ValueError(
-                f"hidden must be the widths of the hidden layers, each >= 1, got {self.widths}"
-            )
+        for name, widths in (("holders", self.holders), ("hidden", self.widths)):
+            if min(widths, default=0) < 1:
+                raise ValueError(f"{name} must be one width or more, each >= 1, got {widths}")
         activations(activation, len(self.widths))
         self._parts: list[torch.Tensor] | None = None
         self.h1 = self.h_last = None

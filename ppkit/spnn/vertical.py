@@ -96,18 +96,14 @@ def vertical(
     file's columns.
 
     The codes of one column of the file ("x80 = 1", "x80 = 2") stay together.
-    fractions: positive numbers that sum to 1, "train" among the keys; its rows give mean and
+    fractions: as ACCURACY, positive numbers that sum to 1; the rows of "train" give mean and
     deviation of numeric columns.
     seed: as in `datasets.train_test` of rows, which cuts off the last key first.
     """
-    if (
-        "train" not in fractions
-        or len(fractions) < 2
-        or min(fractions.values()) <= 0
-        or abs(sum(fractions.values()) - 1) > 1e-9
-    ):
+    shares = list(fractions.values())
+    if "train" not in fractions or min(shares) <= 0 or abs(sum(shares) - 1) > 1e-9:
         raise ValueError(
-            "fractions must be at least two positive numbers that sum to 1, 'train' among them, "
+            "fractions must be positive numbers that sum to 1, 'train' among them, "
             f"got {dict(fractions)}"
         )
     columns = [_column(dataset, name) for name in names]
