@@ -33,11 +33,10 @@ THREATS = {
     "ceiling": "the same m records, and the raw features themselves in place of the hidden ones",
 }
 _NEEDS = {
-    "nothing": "known",
-    "transfer": "shadow",
-    "transfer_own_start": "shadow_own_start",
-    "adaptive": "known",
-    "ceiling": "raw_known",
+    "transfer": ("shadow", "shadow_bits"),
+    "transfer_own_start": ("shadow_own_start", "shadow_bits"),
+    "adaptive": ("known", "known_bits"),
+    "ceiling": ("raw_known", "known_bits"),
 }
 
 
@@ -180,25 +179,19 @@ def attack(
     features" can be read as "transfer" and as "adaptive".
     """
     one_of(THREATS, threat=threat)
-    shadow = threat.startswith("transfer")
-    wanted = [_NEEDS[threat], "shadow_bits" if shadow else "known_bits"] + ["raw"] * (
-        threat == "ceiling"
-    )
-    lacking = [name for name in wanted if getattr(scene, name) is None and threat != "nothing"]
-    if lacking:
-        raise ValueError(f"threat {threat!r} needs {' and '.join(lacking)} in the scene")
-    target = scene.raw if threat == "ceiling" else scene.hidden
+    truth = bits_of(scene.bits, "bits", scene.hidden)
     if threat == "nothing":
-        return leak(
-            bits_of(scene.bits, "bits", target), np.full(len(target), _log_odds(scene.bits))
-        )
-    known, bits = (getattr(scene, name) for name in wanted[:2])
-    known, bits = matrix(wanted[0], known), bits_of(bits, wanted[1], known)
-    if n_known is not None and not shadow:
+        return leak(truth, np.full(len(truth), _log_odds(truth)))
+    wanted = [*_NEEDS[threat], *["raw"] * (threat == "ceiling")]
+    if lacking := [name for name in wanted if getattr(scene, name) is None]:
+        raise ValueError(f"threat {threat!r} needs {' and '.join(lacking)} in the scene")
+    known = matrix(wanted[0], getattr(scene, wanted[0]))
+    bits = bits_of(getattr(scene, wanted[1]), wanted[1], known)
+    if n_known is not None and not threat.startswith("transfer"):
         rows = _drawn(len(known), n_known, rng)
         known, bits = known[rows], bits[rows]
-    scores = infer(known, bits, target, attacker=attacker, rng=rng)
-    return leak(bits_of(scene.bits, "bits", target), scores)
+    target = scene.raw if threat == "ceiling" else scene.hidden
+    return leak(truth, infer(known, bits, target, attacker=attacker, rng=rng))
 
 
 def sweep(

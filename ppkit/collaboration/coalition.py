@@ -96,8 +96,7 @@ def best_coalition(
 
     n_records: (N,) >= 1, public.  epsilons: (N,) > 0, inf without noise.
     n_records need not be whole: a price in records is not.
-    noise, estimation: constants of the two terms of the forecast (head of this file), >= 0,
-    not both 0.
+    noise, estimation: constants of the two terms of the forecast (head of this file), >= 0.
     Returns a Coalition.  Of coalitions with equal forecasts it is one with the most records.
     ValueError if an argument is out of range.
 
@@ -122,7 +121,7 @@ def best_coalition(
     (0, 1, 2)
     """
     n, cost = _checked(n_records, epsilons)
-    noise, estimation = _constants(noise, estimation)
+    must_be("a finite number >= 0", noise=noise, estimation=estimation)
     order = np.argsort(cost / n, kind="stable")
     records = np.cumsum(n[order])
     value = _value(records, np.cumsum(cost[order]), noise, estimation)
@@ -178,11 +177,8 @@ def own_view(
     (1,)
     """
     n, cost = _checked(n_records, epsilons)
-    must_be("a whole number >= 2", **{"the number of owners": n.size})
-    noise, estimation = _constants(noise, estimation)
-    must_be("a whole number >= 0", owner=owner)
-    if owner >= n.size:
-        raise ValueError(f"owner must be below {n.size}, the number of owners, got {owner}")
+    if owner not in range(n.size) or n.size < 2:
+        raise ValueError(f"owner must be one of two or more, 0 to {n.size - 1}, got {owner}")
     own = np.asarray(epsilons, float).copy()
     own[owner] = np.inf
     best = best_coalition(
@@ -205,12 +201,3 @@ def _checked(n_records, epsilons) -> tuple[np.ndarray, np.ndarray]:
     """Records as float64 and 1/eps^2, one of each an owner."""
     n, epsilons = settings(n_records, epsilons, whole=False)
     return n, 1 / epsilons**2
-
-
-def _constants(noise, estimation) -> tuple[float, float]:
-    must_be("a finite number >= 0", noise=noise, estimation=estimation)
-    if noise == 0 == estimation:
-        raise ValueError(
-            "noise and estimation must not both be 0: every coalition would be as good as any other"
-        )
-    return float(noise), float(estimation)

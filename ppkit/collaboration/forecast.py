@@ -77,7 +77,6 @@ def fit(psi, n_records, epsilons, *, exponent: float = 2.0, floor: float = 0.0) 
     300.0
     """
     psi, x = _points(psi, n_records, epsilons)
-    must_be("a finite number > 0", exponent=exponent)
     if not (np.isfinite(floor) and 0 <= floor < psi.min()):
         raise ValueError(
             f"floor must be >= 0 and below every psi (the least is {psi.min():g}), got {floor}"

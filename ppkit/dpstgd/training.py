@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -120,7 +120,7 @@ class PlainSGD:
 
 @dataclass
 class Participant:
-    """One bank: its rows, its own randomness, and how often it was asked.
+    """One bank: its rows, and its own randomness.
 
     X: (N, F) float, N >= 1, finite.  y: (N,) labels in {0, 1}.
     rng: one child of it draws the samples, and copies of another the noise of every arm.
@@ -130,7 +130,6 @@ class Participant:
     X: torch.Tensor
     y: torch.Tensor
     rng: np.random.Generator
-    asked: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self.X, self.y = _tensor(self.X), _tensor(self.y)
@@ -152,7 +151,6 @@ class Participant:
         Drawn as a binomial size and then a uniform subset of that size, which is the same law and
         costs q N, not N.
         """
-        self.asked += 1
         size = self._samples.binomial(len(self.X), sample_rate)
         return self._samples.choice(len(self.X), size=size, replace=False, shuffle=False)
 
@@ -180,14 +178,12 @@ class History:
     """What a training left behind: `values[i]` was evaluated after round `rounds[i]`; 0 is the
     start.
 
-    uploads, bits: sent by all participants together.  answered: uploads of each participant.
+    bits: sent by all participants together.
     """
 
     rounds: tuple[int, ...]
     values: tuple[Any, ...]
-    uploads: int
     bits: int
-    answered: tuple[int, ...]
 
 
 def train(
@@ -262,11 +258,11 @@ def train_together(
                 answer = arm.upload(arm.model, X, y, expected_batch=expected, rng=noise[k])
                 flat.add_(answer, alpha=-rate)
         look(t)
-    asked = tuple(member.asked for member in members)
     rounds = () if evaluate is None else tuple(looks)
-    bits = [sum(asked) * arm.upload.bits(flat.numel()) for arm, flat in zip(arms, flats)]
+    sizes = [arm.upload.bits(flat.numel()) for arm, flat in zip(arms, flats)]
     return [
-        History(rounds, tuple(seen), sum(asked), sent, asked) for seen, sent in zip(values, bits)
+        History(rounds, tuple(seen), n_rounds * len(members) * size)
+        for seen, size in zip(values, sizes)
     ]
 
 

@@ -56,14 +56,11 @@ class _Net(nn.Module):
 
     def _checked(self, parts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         shapes = [tuple(part.shape) for part in parts]
-        if [shape[1:] for shape in shapes] != [(width,) for width in self.holders]:
+        n = shapes[0][0] if shapes and shapes[0] else 0
+        if n == 0 or shapes != [(n, width) for width in self.holders]:
             raise ValueError(
-                f"parts must have {' + '.join(map(str, self.holders))} columns, got shapes {shapes}"
-            )
-        if len({shape[0] for shape in shapes}) > 1 or shapes[0][0] == 0:
-            raise ValueError(
-                "all holders must have the same rows, at least one, got "
-                f"{[shape[0] for shape in shapes]}"
+                f"parts must have {' + '.join(map(str, self.holders))} columns and the same rows, "
+                f"at least one, got shapes {shapes}"
             )
         dtype = next(self.parameters()).dtype
         if any(part.dtype != dtype for part in parts):

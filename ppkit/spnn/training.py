@@ -60,18 +60,14 @@ class SGLD(torch.optim.Optimizer):
         self._rng = rng
 
     @torch.no_grad()
-    def step(self, closure=None):
-        """One step of every parameter that has a gradient; as in torch, returns what closure
-        returns."""
-        with torch.enable_grad():
-            loss = None if closure is None else closure()
+    def step(self):
+        """One step of every parameter that has a gradient."""
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
                     p.add_(p.grad, alpha=-group["lr"] / 2)
                     noise = torch.empty_like(p).normal_(generator=self._rng)
                     p.sub_(noise, alpha=math.sqrt(group["temperature"] * group["lr"]))
-        return loss
 
 
 def equal_drift_lr(lr: float, *, batch: int) -> float:
