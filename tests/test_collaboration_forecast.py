@@ -88,11 +88,11 @@ def test_the_floor_bends_the_line_and_widens_its_interval():
         (lambda: r_squared(Forecast(1.0), [0.1], [10], [1.0]), "R\\^2 needs two settings.*got 1"),
         (
             lambda: r_squared(Forecast(1.0), [0.1, 0.2], [[10], [20], [30]], [1.0]),
-            "of one length, got 2 psi and 3 settings",
+            "could not be broadcast",
         ),
         (
             lambda: r_squared(Forecast(1.0), [0.1, 0.2, 0.3], [[10], [20]], [1.0]),
-            "of one length, got 3 psi and 2 settings",
+            "could not be broadcast",
         ),
         (lambda: spread([1.5], [1.0]), r"n_records must be whole numbers >= 1, got \[1.5\]"),
         (lambda: Forecast(-1, 2, -3), "constant must be a finite number > 0, got -1"),

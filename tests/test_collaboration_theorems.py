@@ -379,11 +379,11 @@ def test_algorithm_2s_bound_written_out_and_above_what_happens():
             lambda: theorems.theorem3_bound(constant=math.inf, gradient_bound=1, **BANKS),
             "constant must be .*got inf",
         ),
-        (lambda: theorems.attained_epsilon([-1.0], 1.0), r"finite numbers >= 0, got \[\[-1.\]\]"),
-        (lambda: theorems.attained_epsilon([1.0], 0.0), r"scales must be > 0.*got \[0.\]"),
+        (lambda: theorems.attained_epsilon([-1.0], 1.0), r"finite numbers >= 0.* got \[\[-1.\]\]"),
+        (lambda: theorems.attained_epsilon([1.0], 0.0), r"scales > 0.* and \[0.\]"),
         (
             lambda: theorems.attained_epsilon([[1.0], [1.0]], [1.0, 1.0, 1.0]),
-            r"one or one per owner \(2\)",
+            "one or one per owner",
         ),
         (
             lambda: theorems.theorem2_bound(gradient_bound=1, strong_convexity=0, step=1, **BANKS),
@@ -405,10 +405,6 @@ def test_algorithm_2s_bound_written_out_and_above_what_happens():
         (
             lambda: theorems.averaging_weights(math.inf),
             "horizon must be a whole number >= 1, got inf",
-        ),
-        (
-            lambda: theorems.averaging_weights(5, n_averaged=2.5),
-            "n_averaged must be a whole number >= 1, got 2.5",
         ),
         (
             lambda: theorems.attained_epsilon([], 1.0),

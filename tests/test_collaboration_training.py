@@ -343,7 +343,7 @@ def call(**changes):
         (call(algorithm=3), "algorithm must be one of 1, 2, got 3"),
         (call(weights="equal"), "weights must be one of records, inverse_variance, got 'equal'"),
         (call(mechanism="uniform"), "mechanism must be one of laplace, gaussian, got 'uniform'"),
-        (call(mechanism="gaussian"), r"mechanism gaussian needs a delta in \(0, 1\), got None"),
+        (call(mechanism="gaussian"), r"delta must be in \(0, 1\), got None"),
         (call(mechanism="gaussian", delta=1.5), r"delta must be in \(0, 1\), got 1.5"),
         (call(at="first"), "at must be one of all, last, got 'first'"),
         (call(dtype=np.int32), "dtype must be float64 or float32, got int32"),

@@ -6,8 +6,6 @@ direction then separates the labels, and the first singular vector of G is such 
 has to be trained or known. What may help is in `label_defences`.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

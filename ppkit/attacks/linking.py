@@ -7,8 +7,6 @@ at; a wrong link shows, because the equations of two different records contradic
 Nothing is told about order: position alone links.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

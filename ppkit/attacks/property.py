@@ -7,8 +7,6 @@ Where the known ones come from is the threat model, and it decides what comes ou
 `property_defences` has what may help.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -5,8 +5,6 @@ The fourth is a smaller width of h1 and needs no code. All of them see arrays; a
 says who would have to do it among zhou2021's parties, where nobody but the server sees h1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -14,8 +14,6 @@ Nets that start from different points may have their hidden neurons in different
 over neurons that do not correspond is another function.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -14,8 +14,6 @@ on, a coalition of independent records pays about estimation / n(S) (p/n in psi 
 with p parameters that fits).  Neither term sees owners whose customers differ.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass

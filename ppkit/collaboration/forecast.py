@@ -106,10 +106,6 @@ def _points(psi, n_records, epsilons) -> tuple[np.ndarray, np.ndarray]:
     if psi.ndim != 1 or psi.size == 0 or not (np.isfinite(psi).all() and (psi > 0).all()):
         raise ValueError(f"psi must be a vector of finite numbers > 0, got {psi}")
     x = np.asarray(spread(n_records, epsilons))
-    if x.shape not in ((), (1,), psi.shape):
-        raise ValueError(
-            f"psi and the settings must be of one length, got {psi.size} psi and {x.size} settings"
-        )
     x = np.broadcast_to(x, psi.shape)
     if not (x > 0).all():
         raise ValueError("every setting needs noise: some have epsilon = inf for all owners")

@@ -122,18 +122,11 @@ class _Squared:
 
     def gradient(self, at, columns):
         A, b, _ = self.owners[at]
-        g = A @ columns
-        g -= b[:, None]
-        g *= 2.0
-        return g
+        return 2.0 * (A @ columns - b[:, None])
 
     def values(self, columns):
-        g = self.A @ columns
-        g -= 2.0 * self.b[:, None]
-        if self.loss.regularisation:
-            g += self.loss.regularisation / 2 * columns
-        g *= columns
-        return g.sum(axis=0) + self.c
+        g = self.A @ columns - 2.0 * self.b[:, None] + self.loss.regularisation / 2 * columns
+        return (g * columns).sum(axis=0) + self.c
 
 
 class _Hinge:

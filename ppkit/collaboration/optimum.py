@@ -10,8 +10,6 @@ whole box |theta|_inf <= theta_max:
               f(t) >= r/2 |t|^2 - q.t + const, least over the box.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -17,8 +17,6 @@ Our reading of what it leaves open, and why:
   so that Xi is public.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

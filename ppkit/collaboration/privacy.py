@@ -38,8 +38,6 @@ class Privacy:
     def __post_init__(self):
         must_be("a whole number >= 1", kappa=self.kappa)
         one_of(("laplace", "gaussian"), mechanism=self.mechanism)
-        if self.mechanism == "gaussian" and self.delta is None:
-            raise ValueError("mechanism gaussian needs a delta in (0, 1), got None")
 
     def scales(self, gradient_bound: float, n_records: Sequence, horizon: int) -> np.ndarray:
         """Noise scale of every owner in every setting, (S, N); 0 for no noise.
@@ -53,8 +51,6 @@ class Privacy:
                 f"epsilons must be ({n_owners},) or (S, {n_owners}) for {n_owners} owners, "
                 f"got shape {table.shape}"
             )
-        if not (table > 0).all():
-            raise ValueError(f"epsilon must be > 0, got {table[~(table > 0)][0]}")
         if self.kappa > n_owners:
             raise ValueError(
                 f"kappa must be at most the number of owners, {n_owners}, got {self.kappa}"

@@ -70,11 +70,11 @@ def attained_epsilon(distances, scales) -> float:
         np.atleast_2d(np.asarray(distances, float)),
         np.asarray(scales, float).reshape(-1, 1),
     )
-    if not distances.size or not (np.isfinite(distances).all() and (distances >= 0).all()):
-        raise ValueError(f"distances must be one or more finite numbers >= 0, got {distances}")
-    if not (scales > 0).all() or scales.size not in (1, len(distances)):
+    fine = ((distances >= 0) & np.isfinite(distances)).all() and (scales > 0).all()
+    if not (fine and distances.size and scales.size in (1, len(distances))):
         raise ValueError(
-            f"scales must be > 0, one or one per owner ({len(distances)}), got {scales.ravel()}"
+            "distances must be one or more finite numbers >= 0, scales > 0, one or one per owner, "
+            f"got {distances} and {scales.ravel()}"
         )
     return float((distances / scales).sum())
 
@@ -199,7 +199,6 @@ def averaging_weights(horizon: int, *, n_averaged: int | None = None) -> np.ndar
     """
     must_be("a whole number >= 1", horizon=horizon)
     K = max(horizon - 1, 1) if n_averaged is None else n_averaged
-    must_be("a whole number >= 1", n_averaged=K)
     h, k = 1 / math.sqrt(horizon), np.arange(1, int(K) + 1)
     after = np.append(np.cumprod(((k[1:] - 1) / (h + k[1:]))[::-1])[::-1], 1.0)
     return (h + 1) / (h + k) * after
@@ -216,7 +215,6 @@ def zeta_step(horizon: int, k: int) -> tuple[float, float]:
     >>> [f"{value:.1e}" for value in zeta_step(100, 2)]
     ['6.6e-04', '2.0e-05']
     """
-    must_be("a whole number >= 1", horizon=horizon)
     if not np.isfinite(k) or k != int(k) or not 2 <= k <= horizon:
         raise ValueError(f"k must be a whole number from 2 to horizon = {horizon}, got {k}")
     zeta = averaging_weights(horizon, n_averaged=horizon)

@@ -4,6 +4,7 @@ runs at once."""
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -121,7 +122,8 @@ def train(
     factors = shares * scales
     n_settings, p = len(scales), len(theta)
     asked = queries(loss, owners, together=n_runs, dtype=dtype)
-    noises = [_noise(child, privacy.mechanism, (p, n_runs)) for child in rng.spawn(n_settings)]
+    draws = {"laplace": _laplace, "gaussian": np.random.Generator.standard_normal}
+    noises = [partial(draws[privacy.mechanism], child) for child in rng.spawn(n_settings)]
 
     theta = np.repeat(theta[:, None], n_settings * n_runs, axis=1)
     bar = theta.copy()
@@ -166,30 +168,20 @@ def _answered(asked, theta, shares, factors, noises, regularisation):
     by_setting = g.reshape(len(g), n_settings, -1)
     for owner in np.flatnonzero(shares.any(axis=0)):
         mean = asked.gradient(owner, theta).reshape(by_setting.shape)
-        mean *= shares[:, owner, None]
-        by_setting += mean
-    for setting, noise in enumerate(noises):
-        noisy = np.flatnonzero(factors[setting])
-        if noisy.size:
-            by_setting[:, setting] += np.tensordot(
-                factors[setting, noisy], noise(noisy.size), axes=1
-            )
+        by_setting += shares[:, owner, None] * mean
+    for setting, draw in enumerate(noises):
+        factor = factors[setting, factors[setting] > 0]
+        if factor.size:
+            drawn = draw((factor.size, *by_setting[:, setting].shape))
+            by_setting[:, setting] += np.tensordot(factor, drawn, axes=1)
     return g
 
 
-def _noise(rng, mechanism, shape):
-    """Draws of one setting, (owners,) + shape: Laplace noise of scale 1, as a difference of
-    exponentials, or Gaussian."""
-
-    def draw(n_owners):
-        size = (n_owners, *shape)
-        if mechanism == "gaussian":
-            return rng.standard_normal(size)
-        noise = rng.standard_exponential(size)
-        noise -= rng.standard_exponential(size)
-        return noise
-
-    return draw
+def _laplace(rng, size):
+    """Laplace noise of scale 1, as a difference of exponentials."""
+    noise = rng.standard_exponential(size)
+    noise -= rng.standard_exponential(size)
+    return noise
 
 
 def _shares(sizes, scales, weights):

@@ -8,8 +8,6 @@ The loop is one for all methods; what a participant uploads is an object that it
     DPSGD     Gaussian noise on the clipped sum (`ppkit.dpsgd`)
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
