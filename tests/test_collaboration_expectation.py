@@ -34,9 +34,7 @@ def by_impulses(monkeypatch, owners, hessian, *, horizon, optimum, **settings):
     for run, place in enumerate(places):
         draws[(*place, run)] = 1.0
     sent = iter(draws)
-    monkeypatch.setattr(
-        training, "_noise", lambda rng, mechanism, shape: lambda n_owners: next(sent)
-    )
+    monkeypatch.setattr(training, "_laplace", lambda rng, size: next(sent))
     run = train(
         owners,
         horizon=horizon,

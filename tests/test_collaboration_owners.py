@@ -84,7 +84,7 @@ def test_clipping_scales_long_rows_down_and_leaves_short_ones(constant):
             lambda: Owner("a", np.zeros((2, 3)), np.array([1.0, np.inf])),
             "owner a: y must be finite, got 1 of",
         ),
-        (lambda: blocks(*rows(), (6, 7)), r"sizes \(6, 7\) ask for 13 records, X has 12 and y 12"),
+        (lambda: blocks(*rows(), (6, 7)), r"sizes \(6, 7\) ask for 13 records, the data has 12"),
         (lambda: blocks(*rows(), (6, 0)), "the size of owner 2 must be a whole number >= 1, got 0"),
         (
             lambda: blocks(*rows(), (1.5, 2)),

@@ -117,9 +117,11 @@ def blocks(X, y, sizes: Sequence[int]) -> tuple[Owner, ...]:
         raise ValueError(f"sizes must be a list, a number of records for each owner, got {sizes!r}")
     for i, size in enumerate(sizes, start=1):
         must_be("a whole number >= 1", **{f"the size of owner {i}": size})
-    if len(X) != len(y) or sum(sizes) > len(X):
+    if X.ndim != 2 or y.shape != X.shape[:1]:
+        raise ValueError(f"X must be (n, p) and y (n,), got {X.shape} and {y.shape}")
+    if sum(sizes) > len(X):
         raise ValueError(
-            f"sizes {tuple(sizes)} ask for {sum(sizes)} records, X has {len(X)} and y {len(y)}"
+            f"sizes {tuple(sizes)} ask for {sum(sizes)} records, the data has {len(X)}"
         )
     ends = np.cumsum(np.asarray(sizes, dtype=np.int64))
     return tuple(
