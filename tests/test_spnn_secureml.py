@@ -507,7 +507,7 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match=r"labels 0 or 1, got shape \(20,\), values \[0, 2\]"):
         made.prepare(parts, 2 * y)
     with pytest.raises(
-        ValueError, match=r"all holders must have the same rows, at least one, got \[20, 19\]"
+        ValueError, match=r"and the same rows, at least one, got shapes \[\(20, 5\), \(19, 3\)\]"
     ):
         made.prepare([parts[0], parts[1][1:]], y)
     with pytest.raises(ValueError, match="X theta may reach .*, outside .*63-bit products"):
