@@ -6,7 +6,7 @@ import torch
 from scipy.stats import norm
 
 from ppkit.attacks.label_defences import auc_limit, randomised, shaped_noise
-from ppkit.attacks.labels import explained, first_direction, norms
+from ppkit.attacks.labels import averaged, explained, first_direction, norms
 from ppkit.evaluation import auc
 from ppkit.models import mlp
 
@@ -76,6 +76,31 @@ def test_directions_that_flip_between_records_hide_labels():
     y, rng = rare(2000, 600), np.random.default_rng(0)
     G = gradients_of(y) * rng.choice([-1, 1], 2000)[:, None]
     assert abs(auc(y, first_direction(G).scores) - 0.5) < 0.1
+
+
+def test_fresh_noise_averages_out_over_steps():
+    y = rare(1000, 30)
+    looks = [gradients_of(y, seed=t, spread=0, noise=2.0) for t in range(60)]
+    assert auc(y, first_direction(looks[0]).scores) < 0.85 < 0.99 < auc(y, averaged(looks).scores)
+
+
+def test_one_step_with_long_gradients_does_not_drown_the_others():
+    y = rare(1000, 30)
+    looks = [
+        gradients_of(y, seed=t, spread=0, noise=2.0) * (1e4 if t == 0 else 1) for t in range(60)
+    ]
+    assert auc(y, averaged(looks).scores) > 0.99
+
+
+def test_averaging_keeps_the_sense_of_a_direction_from_step_to_step():
+    y = rare()
+    turning = [
+        gradients_of(y, seed=t, spread=0) * np.array([1, 1, math.cos(t / 4), math.sin(t / 4)])
+        for t in range(20)
+    ]
+    assert auc(y, averaged(turning).scores) == 1.0
+    one = averaged([turning[0]])
+    assert np.array_equal(one.scores, first_direction(turning[0]).scores)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """What the label holder can do about gradients that tell its labels: noise shaped to them, or
 labels randomised once.
 
-Noise that is drawn anew in each step is averaged away by who can link records over steps; a label
-that is randomised once, before training, costs its epsilon once, whatever is sent afterwards and to
-whom.
+Noise that is drawn anew in each step is averaged away by who can link records over steps
+(`labels.averaged`); a label that is randomised once, before training, costs its epsilon once,
+whatever is sent afterwards and to whom.
 """
 
 import math

@@ -6,20 +6,19 @@ direction then separates the labels, and the first singular vector of G is such 
 has to be trained or known. What may help is in `label_defences`.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.linear_model import Ridge
 
-from ppkit.attacks.arrays import matrix
+from ppkit.attacks.arrays import matrix, views_of
 
 
 class Direction(NamedTuple):
-    """scores: (N,), higher for who seems positive.  share: of the gradients' squared length that
-    lies in this direction."""
+    """scores: (N,), higher for who seems positive."""
 
     scores: np.ndarray
-    share: float
 
 
 def first_direction(gradients) -> Direction:
@@ -41,14 +40,27 @@ def first_direction(gradients) -> Direction:
     >>> first_direction([[0.1, 0.2], [0.2, 0.4], [-0.9, -1.8], [0.1, 0.2]]).scores > 0
     array([False, False,  True, False])
     """
-    G = matrix("gradients", gradients)
-    if not G.any():
-        raise ValueError("all gradients are 0: there is no direction")
-    _, sizes, Vt = np.linalg.svd(G, full_matrices=False)
-    scores = G @ Vt[0]
-    if ((scores - scores.mean()) ** 3).sum() < 0:
-        scores = -scores
-    return Direction(scores, float(sizes[0] ** 2 / (sizes**2).sum()))
+    return averaged([gradients])
+
+
+def averaged(gradients: Sequence) -> Direction:
+    """Scores from several steps on the same records in one order: noise fresh in each step averages
+    out, the label stays.
+
+    scores = s sum_t G_t v_t / sd(G_t v_t),  v_t^T v_(t-1) >= 0
+
+    gradients: T arrays (N, width) as for `first_direction`; the weights behind them change little
+    from one to the next, so that directions keep their sense.  Returns a Direction.
+    """
+    stack, total, before = views_of(gradients, "gradients"), 0.0, None
+    for G in stack:
+        if not G.any():
+            raise ValueError("all gradients are 0: there is no direction")
+        v = np.linalg.svd(G, full_matrices=False)[2][0]
+        v = v if before is None or v @ before >= 0 else -v
+        scores, before = G @ v, v
+        total = total + (scores / scores.std() if len(stack) > 1 and scores.std() > 0 else scores)
+    return Direction(total if ((total - total.mean()) ** 3).sum() >= 0 else -total)
 
 
 def norms(gradients) -> np.ndarray:

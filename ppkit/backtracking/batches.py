@@ -26,13 +26,10 @@ _BLOCK = 8192  # candidates that go through the model at a time
 
 
 class Found(NamedTuple):
-    """rows: (K, F) float64 recovered records, in the order found.  labels: (K,) int64.
-    unexplained: the share of the first layers' gradients (l2 norm) that they do not account for;
-    near 0 where the whole batch fell."""
+    """rows: (K, F) float64 recovered records, in the order found.  labels: (K,) int64."""
 
     rows: np.ndarray
     labels: np.ndarray
-    unexplained: float
 
 
 def isolated(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor) -> np.ndarray:
@@ -136,14 +133,8 @@ def from_rounds(
                 progress = True
                 for rest, (other, _) in zip(left, rounds):
                     rest -= _first_gradient(other, row, label, l2_norm_clip) / n_records
-    whole = sum(float(G.square().sum()) for _, G in rounds)
-    unexplained = sum(float(G.square().sum()) for G in left)
     found = torch.stack(rows) if rows else left[0].new_zeros(0, left[0].shape[1] - 1)
-    return Found(
-        found.double().numpy(),
-        np.array(labels, dtype=np.int64),
-        (unexplained / whole) ** 0.5 if whole else 0.0,
-    )
+    return Found(found.double().numpy(), np.array(labels, dtype=np.int64))
 
 
 def _passing(model, G, n_records, tolerance, l2_norm_clip) -> list[tuple[torch.Tensor, int]]:
