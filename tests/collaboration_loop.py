@@ -8,14 +8,11 @@ import numpy as np
 
 def mean_gradient(owner, loss, theta):
     """An owner's mean gradient of g2 at one theta (p,), wu2020 (5)."""
-    weight = np.where(owner.y > 0, loss.positive_weight, 1.0)
     if loss.kind == "squared":
         return -2 * (owner.y - owner.X @ theta) @ owner.X / owner.n_records
     margins = owner.y * (owner.X @ theta)
-    if loss.kind == "hinge":
-        hit = margins < 1
-        return -((weight[hit] * owner.y[hit]) @ owner.X[hit]) / owner.n_records
-    return -(weight * owner.y / (1 + np.exp(margins))) @ owner.X / owner.n_records
+    hit = margins < 1
+    return -(owner.y[hit] @ owner.X[hit]) / owner.n_records
 
 
 def objective(owners, loss, theta):
@@ -24,12 +21,7 @@ def objective(owners, loss, theta):
     for owner in owners:
         for x, label in zip(owner.X, owner.y):
             m = float(x @ theta)
-            g2 = {
-                "squared": lambda: (label - m) ** 2,
-                "hinge": lambda: max(0.0, 1 - label * m),
-                "logistic": lambda: math.log1p(math.exp(-label * m)),
-            }[loss.kind]()
-            total += g2 * (loss.positive_weight if label > 0 else 1.0)
+            total += (label - m) ** 2 if loss.kind == "squared" else max(0.0, 1 - label * m)
             n += 1
     return loss.regularisation / 2 * float(theta @ theta) + total / n
 
@@ -46,11 +38,9 @@ def run(
     rng,
     start=None,
     all_answers=False,
-    answers=None,
     rounds=None,
 ):
-    """One run: lists of theta[k] and of bar[k] for k = 1, 2, ...; weights n_l / n of those who
-    answer; Laplace noise.
+    """One run: lists of theta[k] and of bar[k] for k = 1, 2, ...; weights n_l / n; Laplace noise.
 
     rounds: stop after so many questions, for timing.
     """
@@ -59,14 +49,13 @@ def run(
     thetas, bars = [theta], [bar]
     asked = horizon if all_answers else horizon - 1
     for k in range(1, 1 + (asked if rounds is None else rounds)):
-        present = [i for i in range(len(owners)) if answers is None or answers[k - 1][i]]
-        n = sum(owners[i].n_records for i in present)
+        n = sum(owner.n_records for owner in owners)
         g = loss.regularisation * theta
-        for i in present:
-            answer = mean_gradient(owners[i], loss, theta)
-            if scales[i]:
-                answer = answer + rng.laplace(scale=scales[i], size=theta.size)
-            g = g + owners[i].n_records / n * answer
+        for owner, scale in zip(owners, scales):
+            answer = mean_gradient(owner, loss, theta)
+            if scale:
+                answer = answer + rng.laplace(scale=scale, size=theta.size)
+            g = g + owner.n_records / n * answer
         bar = (k - 1) / (1 / math.sqrt(horizon) + k) * bar + (1 / math.sqrt(horizon) + 1) / (
             1 / math.sqrt(horizon) + k
         ) * theta

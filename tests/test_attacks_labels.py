@@ -30,12 +30,7 @@ def rare(n=400, n_positive=12, seed=1):
 def test_one_direction_separates_the_labels_and_its_sign_is_the_label():
     y = rare()
     got = first_direction(gradients_of(y))
-    assert (
-        auc(y, got.scores) == 1.0
-        and ((got.scores > 0) == (y == 1)).all()
-        and got.n_positive == 12
-        and got.share > 0.9
-    )
+    assert auc(y, got.scores) == 1.0 and ((got.scores > 0) == (y == 1)).all()
 
 
 def test_the_direction_is_that_of_the_gradients_as_they_are_not_less_their_mean():
@@ -54,11 +49,10 @@ def test_the_rarer_class_settles_the_sign_whatever_the_weights_sign(sign):
     assert auc(y, first_direction(sign * gradients_of(y)).scores) == 1.0
 
 
-def test_where_positives_are_common_the_sign_is_wrong_until_one_positive_is_known():
+def test_where_positives_are_common_the_sign_is_wrong():
     y = 1 - rare()
     G = gradients_of(y)
     assert auc(y, first_direction(G).scores) == 0.0
-    assert auc(y, first_direction(G, known_positive=int(np.flatnonzero(y)[0])).scores) == 1.0
 
 
 def test_a_real_first_batch_of_a_sigmoid_network_gives_its_labels_away():
@@ -106,10 +100,7 @@ def test_averaging_keeps_the_sense_of_a_direction_from_step_to_step():
     ]
     assert auc(y, averaged(turning).scores) == 1.0
     one = averaged([turning[0]])
-    assert (
-        np.array_equal(one.scores, first_direction(turning[0]).scores)
-        and one.share == first_direction(turning[0]).share
-    )
+    assert np.array_equal(one.scores, first_direction(turning[0]).scores)
 
 
 @pytest.mark.parametrize(
@@ -117,10 +108,6 @@ def test_averaging_keeps_the_sense_of_a_direction_from_step_to_step():
     [
         ({"gradients": np.zeros((5, 2))}, "all gradients are 0"),
         ({"gradients": np.full((5, 2), np.inf)}, "gradients must be finite, got 10 of 10"),
-        (
-            {"gradients": np.ones((5, 2)), "known_positive": 5},
-            "known_positive must be a row of 0 to 4, got 5",
-        ),
         ({"gradients": np.ones(5)}, "gradients must be a matrix"),
     ],
 )
@@ -232,10 +219,8 @@ def test_shaped_noise_hides_labels_in_one_look_as_its_bound_says():
     )
     g = (p - y)[:, None] * torch.ones(1, 2)
     got = shaped_noise(g, y, power=4.0, rng=torch.Generator().manual_seed(1))
-    seen = auc(
-        y.numpy(),
-        first_direction(got, known_positive=int(np.argmin((got.sum(1) * y).numpy()))).scores,
-    )
+    scores, positive = first_direction(got).scores, int(np.argmin((got.sum(1) * y).numpy()))
+    seen = auc(y.numpy(), np.sign(scores[positive]) * scores)
     assert (
         0.55 < seen < norm.cdf(1 / math.sqrt(2 * 4.0)) + 0.03
     )  # equal Gaussian noise of variance 4 D

@@ -20,7 +20,6 @@ from ppkit.backtracking.banks import (
     logistic,
     network,
     one_server,
-    pooled,
     scores,
     split_tree,
 )
@@ -34,8 +33,11 @@ def run(X, y, tree, *, rule="add", weights=PAPER_WEIGHTS, send_back=False, **set
     return banks.run(X, y, tree, aggregation=aggregation, **settings)
 
 
-def aggregate(current, starts, trained, *, rule, weights):
-    return Aggregation(rule, weights)(current, starts, trained)
+def pooled(tree):
+    """The same tree with one bank in place of all: in each iteration it holds all banks' rows."""
+    return tree._replace(
+        iterations=tuple((np.sort(np.concatenate(parts)),) for parts in tree.iterations)
+    )
 
 
 PAPER_CUTS = {
@@ -114,18 +116,12 @@ def test_sorting_deals_the_banks_rows_anew_and_leaves_start_and_test():
         np.testing.assert_array_equal(one, two)  # ties stay in file order
 
 
-def test_pooled_and_one_server_hold_the_same_rows():
+def test_one_server_holds_all_rows_but_the_test():
     tree = split_tree(500)
-    together = pooled(tree)
-    for one, many in zip(together.iterations, tree.iterations):
-        assert len(one) == 1
-        np.testing.assert_array_equal(one[0], np.sort(np.concatenate(many)))
     server = one_server(tree)
     assert server.iterations == ()
     np.testing.assert_array_equal(server.start, np.arange(450))
-    for other in (together, server):
-        np.testing.assert_array_equal(other.test, tree.test)
-    np.testing.assert_array_equal(together.start, tree.start)
+    np.testing.assert_array_equal(server.test, tree.test)
 
 
 def test_one_bank_with_all_rows_is_central_training():
@@ -136,28 +132,27 @@ def test_one_bank_with_all_rows_is_central_training():
     data = torch.from_numpy(X), torch.from_numpy(y).long()
     training = Training(n_epochs=2, batch_size=16, optimizer=partial(torch.optim.SGD, lr=0.3))
     for make in (logistic, network):
-        for rule in ("average", "differences"):
-            history = run(
-                X,
-                y,
-                tree,
-                rule=rule,
-                weights=(1,),
-                send_back=True,
-                model=make,
-                training=training,
-                seed=7,
-            )
-            first_shuffle, start = banks._generators(7, 0)
-            then_shuffle, _ = banks._generators(7, 1)
-            central = make(X.shape[1], start)
-            for held, rng in (
-                (tree.start, first_shuffle),
-                (tree.iterations[0][0], then_shuffle),
-                (tree.iterations[1][0], then_shuffle),
-            ):
-                plain_sgd(central, data[0][held], data[1][held], rng, lr=0.3, size=16, n_epochs=2)
-            assert (vector(central) - history.parameters[-1]).abs().max() < 1e-12
+        history = run(
+            X,
+            y,
+            tree,
+            rule="average",
+            weights=(1,),
+            send_back=True,
+            model=make,
+            training=training,
+            seed=7,
+        )
+        first_shuffle, start = banks._generators(7, 0)
+        then_shuffle, _ = banks._generators(7, 1)
+        central = make(X.shape[1], start)
+        for held, rng in (
+            (tree.start, first_shuffle),
+            (tree.iterations[0][0], then_shuffle),
+            (tree.iterations[1][0], then_shuffle),
+        ):
+            plain_sgd(central, data[0][held], data[1][held], rng, lr=0.3, size=16, n_epochs=2)
+        assert (vector(central) - history.parameters[-1]).abs().max() < 1e-12
 
 
 def plain_sgd(model, X, y, rng, *, lr, size, n_epochs):
@@ -194,30 +189,11 @@ def test_one_full_batch_step_of_three_banks_by_rows_is_one_step_of_one_server():
         ).abs().max() > 1e-6  # .55 of 40 rows is not half of them
 
 
-def test_average_and_differences_agree_when_everyone_starts_from_the_global_weights():
-    X, y = rows()
-    arm = partial(run, X, y, split_tree(len(y)), training=Training(n_epochs=1, batch_size=20))
-    for make in (logistic, network):
-        one, two = (
-            arm(rule=rule, send_back=True, model=make) for rule in ("average", "differences")
-        )
-        assert (one.parameters[-1] - two.parameters[-1]).abs().max() < 1e-12
-    apart = [arm(rule=rule).parameters[-1] for rule in ("average", "differences")]
-    assert (apart[0] - apart[1]).abs().max() > 0.1  # from starts of their own they differ
-
-
 def test_equal_models_with_any_weights_stay_what_they_are():
     same = torch.randn(9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     for weights in ((1, 1, 1), PAPER_WEIGHTS, BY_ROWS):
-        torch.testing.assert_close(
-            aggregate(same, [same] * 3, [same] * 3, rule="average", weights=weights), same
-        )
-        torch.testing.assert_close(
-            aggregate(same, [same] * 3, [same] * 3, rule="differences", weights=weights), same
-        )
-        torch.testing.assert_close(
-            aggregate(same, [same] * 3, [same] * 3, rule="add", weights=weights), 2 * same
-        )
+        torch.testing.assert_close(Aggregation("average", weights)(same, [same] * 3), same)
+        torch.testing.assert_close(Aggregation("add", weights)(same, [same] * 3), 2 * same)
 
 
 def test_the_papers_rule_step_by_step():
@@ -522,12 +498,6 @@ def test_the_card_transactions_come_out_as_they_are_loaded():
         (
             lambda X, y: run(np.where(X > 2, np.nan, X), y, split_tree(600)),
             "X must be finite, got [0-9]+ of 2400 values that are NaN",
-        ),
-        (
-            lambda X, y: run(
-                X, y, split_tree(600), model=lambda n, rng: banks.mlp((n, 3), rng=rng)
-            ),
-            r"the model must return \(N, 1\) or \(N, 2\) logits, got \(128, 3\)|\(60, 3\)",
         ),
         (lambda X, y: Training(n_epochs=0), "n_epochs must be a whole number >= 1, got 0"),
         (lambda X, y: Training(batch_size=2.5), "batch_size must be a whole number >= 1, got 2.5"),

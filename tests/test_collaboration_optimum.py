@@ -6,12 +6,12 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
-from ppkit.collaboration.losses import Loss, hinge, logistic, squared
+from ppkit.collaboration.losses import Loss, hinge, squared
 from ppkit.collaboration.optimum import constant_model, optimum
 from ppkit.collaboration.owners import Bounds, Owner, blocks, clip_records
 
 WIDE = Bounds(record_l1=12.0, theta_max=50.0, label=100.0)
-LOSSES = [squared(), squared(0.3), hinge(), hinge(0.05, 7.0), logistic(0.02), logistic(0.02, 5.0)]
+LOSSES = [squared(), squared(0.3), hinge(), hinge(0.05)]
 
 
 def some_owners(loss, *, sizes=(60, 150), p=4, seed=3):
@@ -26,37 +26,23 @@ def plain_value(theta, loss: Loss, owners) -> float:
     total, n = 0.0, 0
     for owner in owners:
         for x, y in zip(owner.X, owner.y):
-            weight = loss.positive_weight if y > 0 else 1.0
             score = float(sum(a * b for a, b in zip(x, theta)))
-            total += {
-                "squared": (y - score) ** 2,
-                "hinge": weight * max(0.0, 1 - y * score),
-                "logistic": weight * np.log1p(np.exp(-y * score)),
-            }[loss.kind]
+            total += {"squared": (y - score) ** 2, "hinge": max(0.0, 1 - y * score)}[loss.kind]
             n += 1
     return loss.regularisation / 2 * sum(t * t for t in theta) + total / n
 
 
 def by_scipy(loss, owners, theta_max):
-    """The least f of a smooth loss over the box, by L-BFGS-B."""
+    """The least f of squared loss over the box, by L-BFGS-B."""
     X, y = np.concatenate([o.X for o in owners]), np.concatenate([o.y for o in owners])
     box = [(-theta_max, theta_max)] * X.shape[1]
-    weight = np.where(y > 0, loss.positive_weight, 1.0)
-    if loss.kind == "squared":
 
-        def both(t):
-            left = X @ t - y
-            return left @ left / len(y) + loss.regularisation / 2 * t @ t, 2 * X.T @ left / len(
-                y
-            ) + loss.regularisation * t
-    else:
-
-        def both(t):
-            heat = -y * (X @ t)
-            return (
-                weight @ np.logaddexp(0, heat) / len(y) + loss.regularisation / 2 * t @ t,
-                -X.T @ (weight * y / (1 + np.exp(-heat))) / len(y) + loss.regularisation * t,
-            )
+    def both(t):
+        left = X @ t - y
+        return (
+            left @ left / len(y) + loss.regularisation / 2 * t @ t,
+            2 * X.T @ left / len(y) + loss.regularisation * t,
+        )
 
     return minimize(
         both,
@@ -110,16 +96,16 @@ def test_a_bad_solution_of_the_library_is_found_out(monkeypatch, theta_max, repe
         optimum(owners, loss=squared(), bounds=bounds)
 
 
-@pytest.mark.parametrize("loss", [hinge(), hinge(0.05, 7.0), hinge(0.0)], ids=str)
+@pytest.mark.parametrize("loss", [hinge(), hinge(0.05), hinge(0.0)], ids=str)
 def test_a_rough_answer_says_how_rough_it_is(loss):
     owners, bounds = some_owners(loss), Bounds(12.0, 1.0)
     fine, rough = (optimum(owners, loss=loss, bounds=bounds, rel_gap=gap) for gap in (1e-8, 0.3))
     assert rough.gap > 1e-4 * rough.value and rough.value - rough.gap <= fine.value <= rough.value
 
 
-@pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss.kind != "hinge"], ids=str)
+@pytest.mark.parametrize("loss", [squared(), squared(0.3)], ids=str)
 @pytest.mark.parametrize("theta_max", [50.0, 0.3])
-def test_smooth_losses_agree_with_scipy(loss, theta_max):
+def test_squared_losses_agree_with_scipy(loss, theta_max):
     owners = some_owners(loss)
     best = optimum(owners, loss=loss, bounds=Bounds(12.0, theta_max, 100.0))
     other = by_scipy(loss, owners, theta_max)
@@ -128,7 +114,7 @@ def test_smooth_losses_agree_with_scipy(loss, theta_max):
     np.testing.assert_allclose(best.theta, other.x, atol=2e-4)
 
 
-@pytest.mark.parametrize("loss", [hinge(), hinge(0.05, 7.0)], ids=str)
+@pytest.mark.parametrize("loss", [hinge(), hinge(0.05)], ids=str)
 def test_the_hinge_agrees_with_liblinear(loss):
     owners = some_owners(loss)
     X, y = np.concatenate([o.X for o in owners]), np.concatenate([o.y for o in owners])
@@ -138,7 +124,6 @@ def test_the_hinge_agrees_with_liblinear(loss):
         C=1 / (len(y) * loss.regularisation),
         tol=1e-9,
         max_iter=1_000_000,
-        class_weight={1: loss.positive_weight, -1: 1.0},
         random_state=0,
     ).fit(X, y)
     best = optimum(owners, loss=loss, bounds=WIDE)
@@ -196,13 +181,6 @@ def test_the_constant_model_of_each_loss_is_the_one_from_the_textbook():
         y.mean(), rel=1e-12
     )
     assert not alone.theta[:-1].any() and len(alone.theta) == owners[0].X.shape[1]
-    labelled = some_owners(logistic())
-    share = np.mean(np.concatenate([o.y for o in labelled]) > 0)
-    flat = constant_model(labelled, loss=logistic(0.0), bounds=WIDE)
-    assert flat.value == pytest.approx(
-        -share * np.log(share) - (1 - share) * np.log(1 - share), rel=1e-9
-    )
-    assert flat.value > optimum(labelled, loss=logistic(0.0), bounds=WIDE).value * 1.1
 
 
 def test_a_perfect_fit_is_certified_up_to_rounding():

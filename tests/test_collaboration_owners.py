@@ -15,8 +15,8 @@ def rows(n=12, p=3, seed=0):
 
 def test_blocks_are_consecutive_and_share_the_memory():
     X, y = rows()
-    owners = blocks(X, y, (5, 1, 4), names=("a", "b", "c"))
-    assert [(owner.name, owner.n_records) for owner in owners] == [("a", 5), ("b", 1), ("c", 4)]
+    owners = blocks(X, y, (5, 1, 4))
+    assert [(owner.name, owner.n_records) for owner in owners] == [("1", 5), ("2", 1), ("3", 4)]
     np.testing.assert_array_equal(np.concatenate([owner.X for owner in owners]), X[:10])
     np.testing.assert_array_equal(np.concatenate([owner.y for owner in owners]), y[:10])
     assert all(np.shares_memory(owner.X, X) for owner in owners)
@@ -78,11 +78,11 @@ def test_clipping_scales_long_rows_down_and_leaves_short_ones(constant):
         ),
         (
             lambda: Owner("a", np.array([[1.0, np.nan], [1, 2]]), np.zeros(2)),
-            "owner a: X must be finite, .* in 1 of 2 rows",
+            "owner a: X must be finite, got 1 of",
         ),
         (
             lambda: Owner("a", np.zeros((2, 3)), np.array([1.0, np.inf])),
-            "owner a: y must be finite, .* in 1 of 2 rows",
+            "owner a: y must be finite, got 1 of",
         ),
         (lambda: blocks(*rows(), (6, 7)), r"sizes \(6, 7\) ask for 13 records, the data has 12"),
         (lambda: blocks(*rows(), (6, 0)), "the size of owner 2 must be a whole number >= 1, got 0"),
@@ -100,11 +100,7 @@ def test_clipping_scales_long_rows_down_and_leaves_short_ones(constant):
         ),
         (lambda: blocks(*rows(), math.nan), "sizes must be a list, .* got nan"),
         (lambda: Bounds("1", 1), "record_l1 must be a finite number > 0, got '1'"),
-        (
-            lambda: blocks(*rows(), ()),
-            "at least one size and a name for each, got 0 sizes and 0 names",
-        ),
-        (lambda: blocks(*rows(), (1, 2), names=("a",)), "got 2 sizes and 1 names"),
+        (lambda: blocks(*rows(), ()), r"sizes must be a list, .* got \(\)"),
         (
             lambda: clip_records(rows()[0], l1_bound=0.0),
             "l1_bound must be a finite number > 0, got 0.0",
@@ -123,7 +119,7 @@ def test_clipping_scales_long_rows_down_and_leaves_short_ones(constant):
         ),
         (
             lambda: clip_records([[1.0, np.inf]], l1_bound=1.0),
-            "X must be finite, got NaN or infinite values in 1 of 1 rows",
+            "X must be finite, got 1 of 2 values",
         ),
         (lambda: clip_records([1.0, 2.0], l1_bound=1.0), r"X must be \(n, p\), got shape \(2,\)"),
         (lambda: Bounds(0.0, 1.0), "record_l1 must be a finite number > 0, got 0.0"),

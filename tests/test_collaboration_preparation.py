@@ -7,10 +7,10 @@ import pytest
 from ppkit.collaboration.losses import hinge, squared
 from ppkit.collaboration.optimum import constant_model, optimum
 from ppkit.collaboration.owners import blocks
-from ppkit.collaboration.preparation import AMOUNT, fit_basis, fraud, lending, project
+from ppkit.collaboration.preparation import AMOUNT, fraud, lending
 from ppkit.datasets import load
 from ppkit.datasets.dataset import subset
-from ppkit.datasets.lending import BEFORE_THE_PRICE, FEATURES
+from ppkit.datasets.lending import FEATURES
 
 
 @pytest.fixture(scope="module")
@@ -124,11 +124,6 @@ def test_zero_per_cent_for_everybody_is_nearly_as_good_as_the_papers_model(loans
     np.testing.assert_array_equal(with_one.X[:, -1], 1.0)
     mean_rate = np.mean(loans.y[10_000:].astype(float))
     np.testing.assert_allclose(level.y, np.clip(loans.y[:10_000] - mean_rate, -20, 20), atol=1e-6)
-    honest = lending(loans, n_public=2_000, level="public", columns=BEFORE_THE_PRICE)
-    assert (
-        optimum(blocks(honest.X, honest.y, [10_000]), loss=squared(), bounds=honest.bounds).value
-        > 5 * public
-    )
 
 
 def test_without_scaling_the_income_is_everything(loans):
@@ -141,11 +136,6 @@ def test_without_scaling_the_income_is_everything(loans):
         condition.append(smooth / strong)
     assert condition[0] < 10 and condition[1] > 1e6
     assert abs(axes[FEATURES.index("annual_income"), 0]) > 0.99
-    basis = fit_basis(loans.X[10_000:], n_components=1)
-    np.testing.assert_allclose(
-        np.abs(project(loans.X, list(range(28)), basis)[:50, 0]),
-        np.abs((loans.X[:50].astype(float) - basis.mean) / basis.deviation @ basis.axes[:, 0]),
-    )
 
 
 @pytest.mark.slow
@@ -197,14 +187,10 @@ def test_psi_of_the_constant_depends_on_whose_hours_they_are():
 def test_bad_input_is_refused_in_one_sentence(loans, cards):
     for wrong, sentence in (
         ({"level": "mean"}, r"level must be one of none, constant, public, got 'mean'"),
-        ({"n_public": 12_000}, r"n_public must be in \[2, 11999\], the rows but one, got 12000"),
-        ({"n_public": 1}, "n_public must be in"),
-        ({"n_components": 29}, r"n_components must be in \[1, 28\]"),
-        ({"n_components": 0}, "n_components must be in"),
-        ({"columns": ("grade", "shoe_size"), "n_components": 1}, "shoe_size"),
+        ({"n_public": 12_000}, r"n_public must be in \[10, 11999\], the rows but one, got 12000"),
+        ({"n_public": 9}, "n_public must be in"),
         ({"record_l1": 0.0}, "l1_bound|record_l1"),
         ({"record_l1": 1.0, "level": "constant"}, "must be a finite number > 1, got 1"),
-        ({"theta_max": -1.0}, "theta_max must be a finite number > 0, got -1"),
     ):
         with pytest.raises(ValueError, match=sentence):
             lending(loans, **({"n_public": 2_000} | wrong))

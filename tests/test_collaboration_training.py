@@ -8,12 +8,12 @@ from collaboration_loop import objective, run
 from collaboration_settings import flat
 from scipy import stats
 
-from ppkit.collaboration.losses import hinge, logistic, squared
+from ppkit.collaboration.losses import hinge, squared
 from ppkit.collaboration.owners import Bounds, Owner, blocks, clip_records
 from ppkit.collaboration.training import train
 
 BOUNDS = Bounds(record_l1=4.0, theta_max=0.4)
-LOSSES = [squared(), squared(0.3), hinge(), hinge(0.2, 4.0), logistic(0.01, 2.0)]
+LOSSES = [squared(), squared(0.3), hinge(), hinge(0.2)]
 INF = math.inf
 
 
@@ -37,7 +37,7 @@ def trained(owners, loss, epsilons, **changes):
 
 
 def same(one, other, tolerance=1e-13):
-    for name in ("psi", "theta", "iterate", "scales", "rounds", "inside"):
+    for name in ("psi", "theta", "iterate", "scales", "rounds"):
         np.testing.assert_allclose(
             getattr(one, name), getattr(other, name), rtol=tolerance, atol=tolerance, err_msg=name
         )
@@ -96,7 +96,7 @@ def test_without_noise_it_is_the_loop(loss, algorithm, step, all_answers):
 def test_with_noise_too_given_the_same_draws(algorithm, step):
     """The loop fed with this module's own draws: exponentials of the setting's child generator,
     (owners, p, runs) a round."""
-    loss, epsilons = hinge(0.2, 4.0), (0.5, 1.0, 30.0)
+    loss, epsilons = hinge(0.2), (0.5, 1.0, 30.0)
     owners = problem(loss)
     got = trained(owners, loss, epsilons, algorithm=algorithm, step=step)
     (child,) = np.random.default_rng(0).spawn(1)
@@ -130,7 +130,7 @@ def test_with_noise_too_given_the_same_draws(algorithm, step):
             got.theta[one], (bars if algorithm == 2 else thetas)[-1], rtol=0, atol=1e-12
         )
     xi = loss.gradient_bound(BOUNDS)
-    assert xi == 16.0
+    assert xi == 4.0
     np.testing.assert_allclose(
         got.scales, [2 * xi * 15 / (n * e) for n, e in zip((40, 90, 60), epsilons)], rtol=1e-15
     )
@@ -145,17 +145,6 @@ def test_three_owners_without_noise_are_one_who_holds_all_rows(loss):
     one, three = trained((whole,), loss, (INF,)), trained(owners, loss, (INF,) * 3)
     for name in ("psi", "theta", "iterate"):
         np.testing.assert_allclose(getattr(one, name), getattr(three, name), rtol=0, atol=1e-12)
-
-
-def test_a_record_that_counts_twice_is_two_records():
-    X, y = np.array([[1.0, 0.5], [-0.5, 1.0], [0.3, -1.0]]), np.array([1.0, -1.0, -1.0])
-    doubled = Owner("d", X[[0, 0, 1, 2]], y[[0, 0, 1, 2]])
-    for loss in (hinge(0.0, 2.0), logistic(0.0, 2.0)):
-        heavy = trained(
-            (Owner("h", X, y),), loss, (INF,), step=0.4
-        )  # a mean over 3 records, weights 2, 1, 1
-        light = trained((doubled,), type(loss)(loss.kind, 0.0), (INF,), step=0.4 * 4 / 3)  # over 4
-        np.testing.assert_allclose(heavy.iterate, light.iterate, rtol=0, atol=1e-13)
 
 
 def test_t_is_1():
@@ -173,42 +162,6 @@ def test_kappa_2_is_half_the_budget():
     loss = squared()
     owners = problem(loss)
     same(trained(owners, loss, (1.0, 2.0, 4.0), kappa=2), trained(owners, loss, (0.5, 1.0, 2.0)), 0)
-
-
-def test_a_schedule_in_which_all_answer_is_none():
-    loss = hinge()
-    owners = problem(loss)
-    same(
-        trained(owners, loss, (1.0, 2.0, 4.0), answers=np.ones((15, 3), dtype=bool)),
-        trained(owners, loss, (1.0, 2.0, 4.0)),
-        0,
-    )
-
-
-def test_a_schedule_weights_those_who_answer_and_counts_their_answers():
-    loss = squared()
-    owners, schedule = problem(loss), np.random.default_rng(5).random((15, 3)) < 0.5
-    schedule[:, 2] = False
-    schedule[~schedule.any(axis=1), 1] = True
-    free = trained(owners, loss, (INF,) * 3, answers=schedule)
-    thetas, bars = run(
-        owners,
-        loss,
-        theta_max=0.4,
-        horizon=15,
-        step=0.5,
-        algorithm=2,
-        scales=(0, 0, 0),
-        rng=None,
-        answers=schedule,
-    )
-    np.testing.assert_allclose(free.theta[0], bars[-1], rtol=0, atol=1e-12)
-    paid = trained(owners, loss, (1.0,) * 3, answers=schedule)
-    xi, counts = loss.gradient_bound(BOUNDS), schedule.sum(axis=0)
-    np.testing.assert_allclose(
-        paid.scales, [2 * xi * counts[0] / 40, 2 * xi * counts[1] / 90, 0.0], rtol=1e-15
-    )
-    assert len(set(counts.tolist())) == 3
 
 
 def test_inverse_variance_is_records_where_all_are_alike():
@@ -349,7 +302,7 @@ def test_two_runs_give_equal_bytes_and_last_is_the_last_of_all(loss):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", [hinge(), hinge(0.2, 4.0), logistic(0.01)], ids=str)
+@pytest.mark.parametrize("loss", [hinge(), hinge(0.2)], ids=str)
 def test_float32_moves_psi_by_less_than_1e_5(loss):
     owners = problem(loss, (400, 900, 600))
     exact, rough = (
@@ -357,26 +310,6 @@ def test_float32_moves_psi_by_less_than_1e_5(loss):
         for dtype in (np.float64, np.float32)
     )
     assert 0 < np.abs(exact.psi - rough.psi).max() < 1e-5
-
-
-def test_algorithm_1_says_where_it_left_the_box():
-    loss = hinge(0.0)
-    owners = problem(loss)
-    made = trained(
-        owners, loss, [(INF,) * 3, (0.05,) * 3], algorithm=1, step=15.0**2 * 0.05, n_runs=20
-    )
-    assert made.inside[0].all() and not made.inside[1].any()
-    assert trained(owners, loss, (0.05,) * 3).inside.all()
-
-
-@pytest.mark.parametrize("second, stays", [(1.5, False), (1.01, False), (0.99, True)])
-def test_inside_means_within_theta_max(second, stays):
-    """One record (1, 0) of label 1: theta[2] = rho / T^2 exactly; it is asked at k = 2,
-    theta[3] at T = 3 is not."""
-    owner = Owner("a", np.array([[1.0, 0.0]]), np.ones(1))
-    made = trained((owner,), hinge(0.0), (INF,), algorithm=1, horizon=3, step=9 * second * 0.4)
-    assert made.inside.tolist() == [stays] * 3
-    assert np.abs(made.iterate).max() > 0.4  # theta[3] lies outside, and is no question
 
 
 def call(**changes):
@@ -410,7 +343,7 @@ def call(**changes):
         (call(algorithm=3), "algorithm must be one of 1, 2, got 3"),
         (call(weights="equal"), "weights must be one of records, inverse_variance, got 'equal'"),
         (call(mechanism="uniform"), "mechanism must be one of laplace, gaussian, got 'uniform'"),
-        (call(mechanism="gaussian"), r"mechanism gaussian needs a delta in \(0, 1\), got None"),
+        (call(mechanism="gaussian"), r"delta must be in \(0, 1\), got None"),
         (call(mechanism="gaussian", delta=1.5), r"delta must be in \(0, 1\), got 1.5"),
         (call(at="first"), "at must be one of all, last, got 'first'"),
         (call(dtype=np.int32), "dtype must be float64 or float32, got int32"),
@@ -419,12 +352,6 @@ def call(**changes):
             r"start must be \(5,\) within theta_max = 0.4, got shape \(5,\) and .* size of 1.0",
         ),
         (call(start=np.zeros(4)), r"got shape \(4,\)"),
-        (
-            call(answers=np.ones((14, 3), dtype=bool)),
-            r"answers must be \(15, 3\) of bool, .* got \(14, 3\) of bool",
-        ),
-        (call(answers=np.ones((15, 3))), r"got \(15, 3\) of float64"),
-        (call(answers=np.arange(15)[:, None] != np.array([[7, 7, 7]])), "nobody does in round 8"),
         (
             call(bounds=Bounds(3.9, 1.0)),
             "owner 1: records are not clipped: an l1 norm of 4 is above record_l1 = 3.9",
@@ -435,18 +362,8 @@ def call(**changes):
         ),
         (call(owners=problem(squared())), "owner 1: labels must be -1 or .1 for this loss"),
         (call(owners=()), "there must be at least one owner, got none"),
-        (
-            call(owners=tuple(Owner("a", *one) for one in [(np.ones((2, 2)), np.ones(2))] * 3)),
-            "owners must have different names, got a, a, a",
-        ),
         (call(horizon="5"), "horizon must be a whole number >= 1, got '5'"),
         (call(horizon=None), "horizon must be a whole number >= 1, got None"),
-        (call(rng=3), "rng must be a numpy Generator, such as .*, got 3"),
-        (
-            lambda: trained(problem(hinge()), "hinge", (1.0,) * 3),
-            "loss must be a Loss .* got 'hinge' and Bounds",
-        ),
-        (call(bounds=2.0), "bounds a Bounds, got Loss.* and 2.0"),
         (call(step="x"), "step must be a finite number > 0, got 'x'"),
         (call(dtype="rubbish"), "dtype must be float64 or float32, got rubbish"),
         (call(algorithm=True), "algorithm must be one of 1, 2, got True"),
@@ -471,6 +388,6 @@ def test_gaussian_noise_hides_the_l2_length_and_laplace_noise_the_l1_length(loss
     for theta in rng.uniform(-0.4, 0.4, (2_000, 5)):
         x, y = owners[0].X, owners[0].y
         residual = x @ theta - y if not loss.signs else None
-        slope = 2 * np.abs(residual) if not loss.signs else loss.record_weights(owners[0])
+        slope = 2 * np.abs(residual) if not loss.signs else 1.0
         gradient = slope * np.linalg.norm(x, axis=1)
         assert gradient.max() <= loss.gradient_bound(both, "gaussian") * (1 + 1e-12)

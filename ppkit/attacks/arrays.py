@@ -1,7 +1,5 @@
 """What attacks take: arrays or tensors of finite numbers, checked at the public edge of each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -115,19 +115,17 @@ def inner_products(
     lr: float,
     n_features: int,
     noise_variance: float = 0.0,
-    momentum: float = 0.0,
     noise: float = 0.0,
 ) -> Recovered:
     """X up to one rotation, hence every inner product of two records, from no known record: the
     holders' updates tell.
 
-    theta_(t+1) = theta_t - lr X^T V_t - eta_t,
-        V_t = momentum V_(t-1) + G_t,  eta_t ~ N(0, noise_variance I);
+    theta_(t+1) = theta_t - lr X^T G_t - eta_t,  eta_t ~ N(0, noise_variance I);
     X = Z R with Z known from the span, phi_t = R theta_t = Z^T H_t / N, M = R R^T:
-        phi_(t+1) - phi_t = -lr M Z^T V_t - R eta_t.
+        phi_(t+1) - phi_t = -lr M Z^T G_t - R eta_t.
 
     Without noise M is the symmetric least-squares solution D = M S (D: all steps of phi side by
-    side, S = -lr Z^T V_t): in the eigenbasis of S S^T = E q E^T it is
+    side, S = -lr Z^T G_t): in the eigenbasis of S S^T = E q E^T it is
         M_ij = (D S^T + S D^T)_ij / (q_i + q_j).
     With noise M maximises the likelihood, whose derivative is 0 where M Q M + n M = P,
     Q = S S^T, P = D D^T, n = noise_variance times the columns of D:
@@ -137,7 +135,6 @@ def inner_products(
     gradients: T - 1 or T arrays (N, width) as the holders get them.  lr: > 0, what the holders
     multiply X^T G with (equation 2: alpha / 2 for a summed loss).
     n_features: d, >= 1.  noise_variance: of the holders' steps, >= 0 (equation 2: alpha).
-    momentum: in [0, 1).
     noise: as in `reconstruct`.
     Returns Recovered with X = Z M^1/2, so that X X^T holds the inner products; X is None if the
     views' rank is below d, or all steps together do not move theta in every direction.
@@ -159,25 +156,16 @@ def inner_products(
         )
     must_be("> 0", lr=lr)
     must_be(">= 0", noise_variance=noise_variance)
-    must_be("in [0, 1)", momentum=momentum)
     must_be("a whole number >= 1", n_features=n_features)
     Z = _span(views, n_features, noise)
     if why := _open_directions(n_features, Z.shape[1], n_features, len(views), views[0].shape[1]):
         return Recovered(None, Z.shape[1], None, why)
     phi = [Z.T @ view / n_rows for view in views]
-    steps, velocity = [], 0.0
-    for gradient in gradients[:n_steps]:
-        velocity = momentum * velocity + Z.T @ gradient
-        steps.append(-lr * velocity)
-    D, S = np.hstack([after - before for before, after in zip(phi, phi[1:])]), np.hstack(steps)
-    if noise_variance == 0 and np.linalg.matrix_rank(S) < n_features:
-        moved = np.linalg.matrix_rank(S)
-        return Recovered(
-            None,
-            n_features,
-            None,
-            f"{n_steps} steps move theta in {moved} of {n_features} directions",
-        )
+    D = np.hstack([after - before for before, after in zip(phi, phi[1:])])
+    S = np.hstack([-lr * (Z.T @ gradient) for gradient in gradients[:n_steps]])
+    if noise_variance == 0 and (moved := np.linalg.matrix_rank(S)) < n_features:
+        why = f"{n_steps} steps move theta in {moved} of {n_features} directions"
+        return Recovered(None, n_features, None, why)
     if noise_variance:
         blurred = 2 * noise**2 / n_rows * D.shape[1]  # what the views' own noise adds to D D^T
         M = _likeliest(D @ D.T - blurred * np.eye(n_features), S @ S.T, noise_variance * D.shape[1])

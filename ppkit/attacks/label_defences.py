@@ -6,8 +6,6 @@ Noise that is drawn anew in each step is averaged away by who can link records o
 whatever is sent afterwards and to whom.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch
@@ -97,15 +95,13 @@ def shaped_noise(
     finite(gradient=gradient)
     binary(labels=y)
     p = float((y == 1).double().mean())
-    if p in (0.0, 1.0):
-        return gradient
     w = torch.linalg.svd(gradient, full_matrices=False).Vh[0]
     along = gradient @ w
     m0, m1 = float(along[y == 0].mean()), float(along[y == 1].mean())
-    s0, s1 = (float(along[y == c].var(unbiased=False)) for c in (0, 1))
     D = (m1 - m0) ** 2
-    if D == 0:
+    if not D > 0:  # alike, or of one class, whose other mean is NaN
         return gradient
+    s0, s1 = (float(along[y == c].var(unbiased=False)) for c in (0, 1))
 
     def divergence(share: float) -> float:
         a, b = s0 + share * power * D / (1 - p), s1 + (1 - share) * power * D / p

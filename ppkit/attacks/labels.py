@@ -6,8 +6,6 @@ direction then separates the labels, and the first singular vector of G is such 
 has to be trained or known. What may help is in `label_defences`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,28 +16,22 @@ from ppkit.attacks.arrays import matrix, views_of
 
 
 class Direction(NamedTuple):
-    """scores: (N,), higher for who seems positive.  share: of the gradients' squared length that
-    lies in this direction.
-    n_positive: records on the positive side of 0."""
+    """scores: (N,), higher for who seems positive."""
 
     scores: np.ndarray
-    share: float
-    n_positive: int
 
 
-def first_direction(gradients, *, known_positive: int | None = None) -> Direction:
+def first_direction(gradients) -> Direction:
     """Scores of the labels: the gradients along their own first singular direction.
 
     scores = s G v,  v = argmax |G v| over |v| = 1,  s = +1 or -1
 
     The sign s of a singular direction is open. Where positives are rarer, p - y has its long tail
-    on their side, so s makes the scores' third moment positive; a record known to be positive
-    settles it otherwise.
+    on their side, so s makes the scores' third moment positive; who knows one positive record knows
+    s anyway.
     gradients: (N, width), one row a record: of h1 (what a holder gets), or of the last hidden layer
-    (what the server gets, (p - y) w: rank one).  known_positive: row number of a record known to be
-    positive, or None.
-    Returns a Direction.  ValueError if a value is not finite, all are 0, or the row number is out
-    of range.
+    (what the server gets, (p - y) w: rank one).
+    Returns a Direction.  ValueError if a value is not finite, or all are 0.
     Guarantee: where v^T c_i has one sign for all i, scores have AUC 1 (0 if s is wrong), and their
     signs are the labels.
     Source: zhou2021, Fig. 4, lines 43-44 hand G to the holders; Li et al. 2022 use the cosine to a
@@ -48,39 +40,27 @@ def first_direction(gradients, *, known_positive: int | None = None) -> Directio
     >>> first_direction([[0.1, 0.2], [0.2, 0.4], [-0.9, -1.8], [0.1, 0.2]]).scores > 0
     array([False, False,  True, False])
     """
-    return averaged([gradients], known_positive=known_positive)
+    return averaged([gradients])
 
 
-def averaged(gradients: Sequence, *, known_positive: int | None = None) -> Direction:
+def averaged(gradients: Sequence) -> Direction:
     """Scores from several steps on the same records in one order: noise fresh in each step averages
     out, the label stays.
 
     scores = s sum_t G_t v_t / sd(G_t v_t),  v_t^T v_(t-1) >= 0
 
     gradients: T arrays (N, width) as for `first_direction`; the weights behind them change little
-    from one to the next, so that directions keep their sense.  known_positive: as there.  Returns a
-    Direction, share being the mean over steps.
+    from one to the next, so that directions keep their sense.  Returns a Direction.
     """
-    stack, total, shares, before = views_of(gradients, "gradients"), 0.0, [], None
-    if known_positive is not None and not 0 <= known_positive < len(stack[0]):
-        raise ValueError(
-            f"known_positive must be a row of 0 to {len(stack[0]) - 1}, got {known_positive}"
-        )
+    stack, total, before = views_of(gradients, "gradients"), 0.0, None
     for G in stack:
         if not G.any():
             raise ValueError("all gradients are 0: there is no direction")
-        _, sizes, Vt = np.linalg.svd(G, full_matrices=False)
-        v = Vt[0] if before is None or Vt[0] @ before >= 0 else -Vt[0]
+        v = np.linalg.svd(G, full_matrices=False)[2][0]
+        v = v if before is None or v @ before >= 0 else -v
         scores, before = G @ v, v
         total = total + (scores / scores.std() if len(stack) > 1 and scores.std() > 0 else scores)
-        shares.append(float(sizes[0] ** 2 / (sizes**2).sum()))
-    side = (
-        ((total - total.mean()) ** 3).sum() >= 0
-        if known_positive is None
-        else total[known_positive] > 0
-    )
-    total = total if side else -total
-    return Direction(total, float(np.mean(shares)), int((total > 0).sum()))
+    return Direction(total if ((total - total.mean()) ** 3).sum() >= 0 else -total)
 
 
 def norms(gradients) -> np.ndarray:

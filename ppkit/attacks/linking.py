@@ -7,8 +7,6 @@ at; a wrong link shows, because the equations of two different records contradic
 Nothing is told about order: position alone links.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -71,13 +69,10 @@ class Solved(Recovered):
     """A Recovered; its expected_r2 takes all links for right, and counts how well the looks tell
     directions apart.
 
-    misfit: (N,), root mean square of what a record's equations leave over; a wrong link is large
-    here.
-    consistent: (N,) bool, misfit within five times what noise and the error of theta explain: the
-    server trusts these links.
+    consistent: (N,) bool, whether what a record's equations leave over, in root mean square, is
+    within five times what noise and the error of theta explain: the server trusts these links.
     """
 
-    misfit: np.ndarray | None = None
     consistent: np.ndarray | None = None
 
 
@@ -157,12 +152,7 @@ def reconstruct_moved(
         damped * np.trace(np.linalg.inv(equations), axis1=1, axis2=2) / d
     )  # variance left per feature, of 1
     return Solved(
-        X,
-        rank,
-        1 - float(unknown.mean()),
-        why,
-        misfit,
-        (misfit <= 5 * expected) & (looks * width > d),
+        X, rank, 1 - float(unknown.mean()), why, (misfit <= 5 * expected) & (looks * width > d)
     )
 
 

@@ -7,8 +7,6 @@ Where the known ones come from is the threat model, and it decides what comes ou
 `property_defences` has what may help.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from scipy.stats import norm, rankdata, t
+from scipy.stats import norm, rankdata
 from sklearn.linear_model import LogisticRegression
 
 from ppkit.attacks.arrays import bits_of, matrix
@@ -33,27 +31,21 @@ THREATS = {
     "ceiling": "the same m records, and the raw features themselves in place of the hidden ones",
 }
 _NEEDS = {
-    "nothing": "known",
-    "transfer": "shadow",
-    "transfer_own_start": "shadow_own_start",
-    "adaptive": "known",
-    "ceiling": "raw_known",
+    "transfer": ("shadow", "shadow_bits"),
+    "transfer_own_start": ("shadow_own_start", "shadow_bits"),
+    "adaptive": ("known", "known_bits"),
+    "ceiling": ("raw_known", "known_bits"),
 }
 
 
 class Leak(NamedTuple):
     """auc: .5 says nothing; under .5 the attacker is wrong more often than right, which is of no
     use to who cannot know it.
-    low, high: DeLong's 95% interval over the attacked records.  accuracy: share of records called
-    right, at odds of one to one.  majority: the accuracy of who says the commoner value every time.
-    n_known: records the attack was fitted on."""
+    low, high: DeLong's 95% interval over the attacked records."""
 
     auc: float
     low: float
     high: float
-    accuracy: float
-    majority: float
-    n_known: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,11 +121,10 @@ def infer(
     return target @ fitted.coef_[0] + fitted.intercept_[0]
 
 
-def leak(bits, scores, *, n_known: int = 0) -> Leak:
+def leak(bits, scores) -> Leak:
     """What an attacker's scores give away, with DeLong's 95% interval of the AUC.
 
-    bits: (N,) in {0, 1}, two of each at least.  scores: (N,) log-odds.  n_known: goes into the Leak
-    as it is.
+    bits: (N,) in {0, 1}, two of each at least.  scores: (N,) log-odds.
     The interval is the normal one; AUC 0 or 1 has width 0.  ValueError as in `evaluation.auc`.
     Source: DeLong, DeLong and Clarke-Pearson 1988; by ranks, Sun and Xu 2014.
 
@@ -142,16 +133,7 @@ def leak(bits, scores, *, n_known: int = 0) -> Leak:
     """
     value, placements = _placements(bits, scores)
     half = float(norm.ppf(0.975) * np.sqrt(sum(p.var(ddof=1) / len(p) for p in placements)))
-    bits, scores = np.asarray(bits), np.asarray(scores, float)
-    share = float(bits.mean())
-    return Leak(
-        value,
-        max(0.0, value - half),
-        min(1.0, value + half),
-        float(np.mean((scores > 0) == (bits == 1))),
-        max(share, 1 - share),
-        n_known,
-    )
+    return Leak(value, max(0.0, value - half), min(1.0, value + half))
 
 
 def difference(bits, scores, other_scores) -> tuple[float, float, float]:
@@ -195,79 +177,37 @@ def attack(
     features" can be read as "transfer" and as "adaptive".
     """
     one_of(THREATS, threat=threat)
-    shadow = threat.startswith("transfer")
-    wanted = [_NEEDS[threat], "shadow_bits" if shadow else "known_bits"] + ["raw"] * (
-        threat == "ceiling"
-    )
-    lacking = [name for name in wanted if getattr(scene, name) is None and threat != "nothing"]
-    if lacking:
-        raise ValueError(f"threat {threat!r} needs {' and '.join(lacking)} in the scene")
-    target = scene.raw if threat == "ceiling" else scene.hidden
+    truth = bits_of(scene.bits, "bits", scene.hidden)
     if threat == "nothing":
-        return leak(
-            bits_of(scene.bits, "bits", target), np.full(len(target), _log_odds(scene.bits))
-        )
-    known, bits = (getattr(scene, name) for name in wanted[:2])
-    known, bits = matrix(wanted[0], known), bits_of(bits, wanted[1], known)
-    if n_known is not None and not shadow:
+        return leak(truth, np.full(len(truth), _log_odds(truth)))
+    wanted = [*_NEEDS[threat], *["raw"] * (threat == "ceiling")]
+    if lacking := [name for name in wanted if getattr(scene, name) is None]:
+        raise ValueError(f"threat {threat!r} needs {' and '.join(lacking)} in the scene")
+    known = matrix(wanted[0], getattr(scene, wanted[0]))
+    bits = bits_of(getattr(scene, wanted[1]), wanted[1], known)
+    if n_known is not None and not threat.startswith("transfer"):
         rows = _drawn(len(known), n_known, rng)
         known, bits = known[rows], bits[rows]
-    return leak(
-        bits_of(scene.bits, "bits", target),
-        infer(known, bits, target, attacker=attacker, rng=rng),
-        n_known=len(bits),
-    )
+    target = scene.raw if threat == "ceiling" else scene.hidden
+    return leak(truth, infer(known, bits, target, attacker=attacker, rng=rng))
 
 
 def sweep(
-    scene: Scene,
-    *,
-    sizes: Sequence[int] = (10, 30, 100, 300, 1_000, 3_000, 10_000),
-    attacker: str = "logistic",
-    repeats: int = 5,
-    rng: np.random.Generator,
+    scene: Scene, *, sizes: Sequence[int], repeats: int, rng: np.random.Generator
 ) -> pd.DataFrame:
     """The adaptive attack by the number m of records that the attacker knows.
 
     sizes: each from 2 to the known records of the scene.  repeats: draws of the known records for
-    each size, >= 2.
-    Returns a DataFrame, one row a size: n_known, auc (mean over the draws), low, high: 95%, half as
-    wide as the root of the squares of `band` over the draws and of DeLong's interval over the
-    attacked records. Draws overlap: at m = M all are one.
-    ValueError as in `attack`, before anything is fitted.
+    each size, >= 1.
+    Returns a DataFrame, one row a size: n_known, and auc, the mean over the draws.
+    ValueError as in `attack`.
     """
-    must_be("a whole number >= 2", repeats=repeats)
-    if scene.known is not None and any(not 2 <= m <= len(scene.known) for m in sizes):
-        raise ValueError(
-            f"sizes must each be 2 to the {len(scene.known)} known records, got {list(sizes)}"
-        )
-    rows = []
-    for m in sizes:
-        found = [
-            attack("adaptive", scene, attacker=attacker, n_known=m, rng=rng) for _ in range(repeats)
-        ]
-        mean, low, _ = band([one.auc for one in found])
-        of_records = np.mean(
-            [max(one.high - one.auc, one.auc - one.low) ** 2 for one in found]
-        )  # an end may be cut
-        half = float(np.sqrt((mean - low) ** 2 + of_records))
-        rows.append((m, mean, max(0.0, mean - half), min(1.0, mean + half)))
-    return pd.DataFrame(rows, columns=["n_known", "auc", "low", "high"])
-
-
-def band(values) -> tuple[float, float, float]:
-    """Mean over seeds or draws, and Student's 95% interval of that mean.
-
-    values: at least two finite numbers.  Returns (mean, low, high).
-
-    >>> [float(round(v, 3)) for v in band([0.6, 0.7, 0.65])]
-    [0.65, 0.526, 0.774]
-    """
-    values = np.asarray(values, float)
-    if values.ndim != 1 or len(values) < 2 or not np.isfinite(values).all():
-        raise ValueError(f"a band needs at least two finite numbers, got {values.tolist()}")
-    half = t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
-    return float(values.mean()), float(values.mean() - half), float(values.mean() + half)
+    must_be("a whole number >= 1", repeats=repeats)
+    mean = [
+        np.mean([attack("adaptive", scene, n_known=m, rng=rng).auc for _ in range(repeats)])
+        for m in sizes
+    ]
+    return pd.DataFrame({"n_known": sizes, "auc": mean})
 
 
 def _perceptron(known, bits, target, rng, *, steps: int = 600, batch: int = 512) -> np.ndarray:

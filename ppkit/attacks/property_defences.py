@@ -5,8 +5,6 @@ The fourth is a smaller width of h1 and needs no code. All of them see arrays; a
 says who would have to do it among zhou2021's parties, where nobody but the server sees h1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -130,9 +128,9 @@ class Defender:
 
     width: H of h1, >= 1.  strength: >= 0, in units of a mean loss (for training on a summed loss
     multiply it by |B|).
-    inner_steps: of Adam, for the perceptron, on every batch, >= 1.
-    rng: torch.Generator of its start.
-    dtype: of h1.  Use: defender.attach(net, bits), then train as always.
+    The perceptron takes three steps of Adam on every batch.
+    rng: torch.Generator of its start.  h1 is float64.
+    Use: defender.attach(net, bits), then train as always.
     ValueError for a setting out of range.  Guarantee: none: it answers the attacker it trained
     against, on one look at h1.
     Source: zhou2021, section 4.6 (Osia et al. 2019), named, not used;
@@ -142,19 +140,10 @@ class Defender:
     or on each holder's X_i theta_i alone.
     """
 
-    def __init__(
-        self,
-        width: int,
-        *,
-        strength: float,
-        rng: torch.Generator,
-        inner_steps: int = 3,
-        dtype: torch.dtype = torch.float64,
-    ):
+    def __init__(self, width: int, *, strength: float, rng: torch.Generator):
         must_be("a finite number >= 0", strength=strength)
-        must_be("a whole number >= 1", inner_steps=inner_steps)
-        self.strength, self._inner_steps = float(strength), inner_steps
-        self._attacker = mlp((width, 16, 1), rng=rng, dtype=dtype)
+        self.strength = float(strength)
+        self._attacker = mlp((width, 16, 1), rng=rng, dtype=torch.float64)
         self._optimiser = torch.optim.Adam(self._attacker.parameters(), lr=1e-2, fused=True)
 
     def attach(self, net: nn.Module, bits) -> None:
@@ -188,7 +177,7 @@ class Defender:
                 "no gradient of it could be changed"
             )
         seen = h1.detach()
-        for _ in range(self._inner_steps):
+        for _ in range(3):
             self._optimiser.zero_grad()
             self._loss(seen, bits).backward()
             self._optimiser.step()

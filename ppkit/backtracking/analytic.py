@@ -5,7 +5,6 @@ delta_j != 0 holds the whole row, x = dW_j / db_j. What the layers behind it are
 Batches are in `batches`, noise is in `noise`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,14 +33,11 @@ class Reconstruction:
     n_neurons: int
 
 
-def shared_gradient(
-    model: nn.Module, X: torch.Tensor, y: torch.Tensor, *, loss: Callable = classification_loss
-) -> tuple[torch.Tensor, ...]:
+def shared_gradient(model: nn.Module, X: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """The gradient of the mean loss that a participant shares, one tensor per parameter of the
     model, in its order.
 
-    model: any torch module.  X: (N, F), N >= 1, finite.  y: (N,).  loss: takes logits and y,
-    returns a scalar.
+    model: any torch module.  X: (N, F), N >= 1, finite.  y: (N,).
     Where the first layer has a bias, the first two are dW (H, F) and db (H,).
     ValueError for an empty batch or features that are not finite.
 
@@ -54,7 +50,9 @@ def shared_gradient(
     if len(X) == 0:
         raise ValueError("the batch is empty: X has 0 records")
     finite(X=X)
-    return torch.autograd.grad(loss(model(X), y), list(model.parameters()), materialize_grads=True)
+    return torch.autograd.grad(
+        classification_loss(model(X), y), list(model.parameters()), materialize_grads=True
+    )
 
 
 def first_layer(model: nn.Module) -> nn.Linear:

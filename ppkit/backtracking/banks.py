@@ -14,8 +14,6 @@ Nets that start from different points may have their hidden neurons in different
 over neurons that do not correspond is another function.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -33,7 +31,7 @@ from ppkit.refusals import binary, finite, must_be, one_of
 PAPER_WEIGHTS = (0.55, 0.35, 0.10)  # section 4.2.3
 BY_ROWS = (20, 15, 5)  # what "based on the amount of data" gives: .5, .375, .125
 READINGS = ("iteration by iteration", "bank by bank")
-RULES = ("add", "average", "differences")
+RULES = ("add", "average")
 _START, _SHARES, _ITERATIONS = 10, (20, 15, 5), 2  # percent of the file; the rest is the test
 
 Gradient = Callable[[nn.Module, torch.Tensor, torch.Tensor], torch.Tensor]
@@ -102,13 +100,6 @@ def split_tree(n_rows: int, *, reading: str = "iteration by iteration", sort_by=
     return tree
 
 
-def pooled(tree: Tree) -> Tree:
-    """The same tree with one bank in place of all: in each iteration it holds all banks' rows."""
-    return tree._replace(
-        iterations=tuple((np.sort(np.concatenate(parts)),) for parts in tree.iterations)
-    )
-
-
 def one_server(tree: Tree) -> Tree:
     """One server with everything, the paper's comparison: all rows but the test are the global
     bank's, no iterations."""
@@ -158,7 +149,6 @@ def fit(
 
     model: (N, F) to logits, (N, 1) with binary cross-entropy or (N, 2) with cross-entropy.
     X: (N, F), N >= 1, in the model's type.  y: (N,) int64 labels.  rng: shuffles, on the cpu.
-    ValueError for another number of logits.
     """
     optimizer, parameters = training.optimizer(model.parameters()), list(model.parameters())
     for _ in range(training.n_epochs):
@@ -168,7 +158,7 @@ def fit(
         ):
             optimizer.zero_grad()
             if training.gradient is None:
-                _loss(model(X_batch), y_batch).backward()
+                classification_loss(model(X_batch), y_batch).backward()
             else:
                 flat = training.gradient(model, X_batch, y_batch)
                 for parameter, part in zip(parameters, flat.split([p.numel() for p in parameters])):
@@ -222,17 +212,14 @@ class History:
 class Aggregation:
     """The server's step of one iteration, and where the banks go on from.
 
-    rule: "add"           current + mean_k trained_k                the paper, section 4.2.3
-          "average"       mean_k trained_k                          FedAvg
-          "differences"   current + mean_k (trained_k - starts_k)   FedAvg on differences:
-                                                                    the same when all
-                                                                    start at `current`
+    rule: "add"       current + mean_k trained_k   the paper, section 4.2.3
+          "average"   mean_k trained_k             FedAvg
     weights: one a bank; mean_k is `federated.average` with them.
     send_back: False (section 4) lets every bank start from weights of its own and train on from its
     own; True (section 3.2) sets all banks to the global weights before each iteration,
     the first included.
-    Called with flat vectors (P,), the global weights and each bank's before and after its training,
-    it returns the new global weights.  ValueError for another rule, and as in `average`.
+    Called with flat vectors (P,), the global weights and each bank's after its training, it returns
+    the new global weights.  ValueError for another rule, and as in `average`.
     """
 
     rule: str = "add"
@@ -242,11 +229,7 @@ class Aggregation:
     def __post_init__(self) -> None:
         one_of(RULES, rule=self.rule)
 
-    def __call__(
-        self, current: torch.Tensor, starts: Sequence[torch.Tensor], trained: Sequence[torch.Tensor]
-    ) -> torch.Tensor:
-        if self.rule == "differences":
-            trained = [after - before for before, after in zip(starts, trained, strict=True)]
+    def __call__(self, current: torch.Tensor, trained: Sequence[torch.Tensor]) -> torch.Tensor:
         mean = average(trained, self.weights)
         return mean if self.rule == "average" else current + mean
 
@@ -292,14 +275,13 @@ def run(
         if aggregation.send_back:
             for bank in banks:
                 nn.utils.vector_to_parameters(parameters[-1].clone(), bank.parameters())
-        starts = [_flat(bank) for bank in banks]
         for k, (bank, rows, rng) in enumerate(
             zip(banks, parts, shuffles[1:], strict=True), start=1
         ):
             fit(bank, X[rows], labels[rows], training=training, rng=rng)
             _check_converged(bank, f"the training of bank {k} in iteration {t}")
         uploads.append(tuple(_flat(bank) for bank in banks))
-        parameters.append(aggregation(parameters[-1], starts, uploads[-1]))
+        parameters.append(aggregation(parameters[-1], uploads[-1]))
         nn.utils.vector_to_parameters(parameters[-1].clone(), server.parameters())
         found.append(judge(server))
         if judge_banks:
@@ -335,14 +317,6 @@ def _check_converged(model: nn.Module, what: str) -> None:
         raise ValueError(
             f"{what} has diverged: weights are NaN or infinite, lower the learning rate"
         )
-
-
-def _loss(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    if logits.ndim != 2 or logits.shape[1] not in (1, 2):
-        raise ValueError(
-            f"the model must return (N, 1) or (N, 2) logits, got {tuple(logits.shape)}"
-        )
-    return classification_loss(logits, y)
 
 
 def _checked(X, y, tree: Tree) -> tuple[np.ndarray, np.ndarray]:

@@ -26,13 +26,10 @@ _BLOCK = 8192  # candidates that go through the model at a time
 
 
 class Found(NamedTuple):
-    """rows: (K, F) float64 recovered records, in the order found.  labels: (K,) int64.
-    unexplained: the share of the first layers' gradients (l2 norm) that they do not account for;
-    near 0 where the whole batch fell."""
+    """rows: (K, F) float64 recovered records, in the order found.  labels: (K,) int64."""
 
     rows: np.ndarray
     labels: np.ndarray
-    unexplained: float
 
 
 def isolated(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor) -> np.ndarray:
@@ -100,14 +97,12 @@ def from_rounds(
     are ours, that a neuron may see one record alone is Geiping et al. 2020
     and Boenisch et al. 2021.
     """
-    if len(models) != len(gradients):
+    if not len(models) == len(gradients) >= 1:
         raise ValueError(
-            "every round needs a model and a gradient, "
+            "every round, at least one, needs a model and a gradient, "
             f"got {len(models)} models and {len(gradients)} gradients"
         )
     rounds = [_round(model, gradient) for model, gradient in zip(models, gradients)]
-    if not rounds:
-        raise ValueError("there must be at least one round, got none")
     must_be("> 0", l2_norm_clip=l2_norm_clip, tolerance=tolerance)
     must_be("a whole number >= 1", n_records=n_records)
     left = [G.clone() for _, G in rounds]
@@ -138,14 +133,8 @@ def from_rounds(
                 progress = True
                 for rest, (other, _) in zip(left, rounds):
                     rest -= _first_gradient(other, row, label, l2_norm_clip) / n_records
-    whole = sum(float(G.square().sum()) for _, G in rounds)
-    unexplained = sum(float(G.square().sum()) for G in left)
     found = torch.stack(rows) if rows else left[0].new_zeros(0, left[0].shape[1] - 1)
-    return Found(
-        found.double().numpy(),
-        np.array(labels, dtype=np.int64),
-        (unexplained / whole) ** 0.5 if whole else 0.0,
-    )
+    return Found(found.double().numpy(), np.array(labels, dtype=np.int64))
 
 
 def _passing(model, G, n_records, tolerance, l2_norm_clip) -> list[tuple[torch.Tensor, int]]:
@@ -230,17 +219,9 @@ def _deltas(model, X, y) -> torch.Tensor:
 
 
 def _round(model, gradient) -> tuple[nn.Sequential, torch.Tensor]:
-    if not isinstance(model, nn.Sequential):
-        raise ValueError(
-            "batches need the model as an nn.Sequential that begins with Linear, "
-            f"got {type(model).__name__}"
-        )
     layer = first_layer(model)
-    if layer is not model[0]:
-        raise ValueError(
-            "batches need an nn.Sequential that begins with Linear itself, "
-            f"got {type(model[0]).__name__} first"
-        )
+    if not isinstance(model, nn.Sequential) or layer is not model[0]:
+        raise ValueError(f"batches need an nn.Sequential that begins with Linear, got {model}")
     if layer.bias is None or len(gradient) < 2 or gradient[1] is None:
         raise ValueError(
             "the attack needs dW and db, and the first layer has no bias gradient: "

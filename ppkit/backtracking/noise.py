@@ -18,6 +18,8 @@ import bisect
 import numpy as np
 from scipy.special import owens_t
 
+from ppkit.refusals import must_be
+
 
 def ratio_cdf(t, *, mean_top, sd_top, mean_bottom, sd_bottom) -> np.ndarray:
     """The chance that a ratio of two independent normal variables is at most t, exactly.
@@ -37,7 +39,14 @@ def ratio_cdf(t, *, mean_top, sd_top, mean_bottom, sd_bottom) -> np.ndarray:
     >>> float(ratio_cdf(1.0, mean_top=0, sd_top=1, mean_bottom=0, sd_bottom=1))  # Cauchy
     0.75
     """
-    t, m_T, s_T, m_B, s_B = _checked(t, mean_top, sd_top, mean_bottom, sd_bottom)
+    t, m_T, s_T, m_B, s_B = (
+        np.asarray(v, dtype=np.float64) for v in (t, mean_top, sd_top, mean_bottom, sd_bottom)
+    )
+    _must("a number", ~np.isnan(t), t=t)
+    _must("finite", np.isfinite(m_T), mean_top=m_T)
+    _must("finite", np.isfinite(m_B), mean_bottom=m_B)
+    _must("finite and > 0", np.isfinite(s_T) & (s_T > 0), sd_top=s_T)
+    _must("finite and > 0", np.isfinite(s_B) & (s_B > 0), sd_bottom=s_B)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         slope = (
             np.where(np.isinf(t), 0.0, t) * s_B / s_T
@@ -75,16 +84,14 @@ def error_cdf(error, *, value, bias_grad, noise_scale, n_rounds=1) -> np.ndarray
     >>> round(float(error_cdf(0.1, value=1.0, bias_grad=0.5, noise_scale=0.01)), 4)
     0.9995
     """
-    error = np.asarray(error, dtype=np.float64)
-    if not (error >= 0).all():
-        raise ValueError(f"error must be >= 0, got {error.min()}")
-    value, bias_grad, scale = _setting(value, bias_grad, noise_scale, n_rounds)
-    law = {
-        "mean_top": value * bias_grad,
-        "sd_top": scale,
-        "mean_bottom": bias_grad,
-        "sd_bottom": scale,
-    }
+    error, value, bias_grad, noise_scale, n_rounds = (
+        np.asarray(v, dtype=np.float64) for v in (error, value, bias_grad, noise_scale, n_rounds)
+    )
+    _must(">= 0", error >= 0, error=error)
+    _must(">= 1", n_rounds >= 1, n_rounds=n_rounds)
+    _must("> 0", noise_scale > 0, noise_scale=noise_scale)
+    scale = noise_scale / np.sqrt(n_rounds)
+    law = dict(mean_top=value * bias_grad, sd_top=scale, mean_bottom=bias_grad, sd_bottom=scale)
     return ratio_cdf(value + error, **law) - ratio_cdf(value - error, **law)
 
 
@@ -100,6 +107,7 @@ def rounds_until(
     >>> rounds_until(0.1, p=0.9, value=1.0, bias_grad=0.1, noise_scale=1.1)
     65755
     """
+    must_be("in (0, 1)", p=p)
     if not (np.isfinite(error) and error > 0 and bias_grad != 0):
         raise ValueError(f"error must be > 0 and bias_grad not 0, got {error} and {bias_grad}")
     law = {"value": value, "bias_grad": bias_grad, "noise_scale": noise_scale}
@@ -108,47 +116,12 @@ def rounds_until(
         return error_cdf(error, n_rounds=n_rounds, **law)
 
     high = 1
-    while reached(high) < _chance(p):
+    while reached(high) < p:
         high *= 2
     return bisect.bisect_left(range(high), p, lo=high // 2 + 1, key=reached)
 
 
-def _chance(p) -> np.ndarray:
-    p = np.asarray(p, dtype=np.float64)
-    if not ((p > 0) & (p < 1)).all():
-        raise ValueError(f"p must be in (0, 1), got {p}")
-    return p
-
-
-def _setting(value, bias_grad, noise_scale, n_rounds) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    n_rounds = np.asarray(n_rounds, dtype=np.float64)
-    if not (n_rounds >= 1).all():
-        raise ValueError(f"n_rounds must be >= 1, got {n_rounds}")
-    _, value, scale, bias_grad, _ = _checked(
-        0.0,
-        value,
-        noise_scale,
-        bias_grad,
-        1.0,
-        names=("t", "value", "noise_scale", "bias_grad", "sd"),
-    )
-    return value, bias_grad, scale / np.sqrt(n_rounds)
-
-
-def _checked(
-    t,
-    mean_top,
-    sd_top,
-    mean_bottom,
-    sd_bottom,
-    names=("t", "mean_top", "sd_top", "mean_bottom", "sd_bottom"),
-) -> tuple[np.ndarray, ...]:
-    arrays = [
-        np.asarray(v, dtype=np.float64) for v in (t, mean_top, sd_top, mean_bottom, sd_bottom)
-    ]
-    if np.isnan(arrays[0]).any():
-        raise ValueError(f"{names[0]} must be a number, got {arrays[0]}")
-    for name, values, positive in zip(names[1:], arrays[1:], (False, True, False, True)):
-        if not (np.isfinite(values).all() and (not positive or (values > 0).all())):
-            raise ValueError(f"{name} must be finite{' and > 0' if positive else ''}, got {values}")
-    return tuple(arrays)
+def _must(accepted: str, fine: np.ndarray, **setting) -> None:
+    ((name, values),) = setting.items()
+    if not fine.all():
+        raise ValueError(f"{name} must be {accepted}, got {values}")

@@ -14,20 +14,15 @@ on, a coalition of independent records pays about estimation / n(S) (p/n in psi 
 with p parameters that fits).  Neither term sees owners whose customers differ.
 """
 
-from __future__ import annotations
-
 import itertools
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from ppkit.collaboration.owners import settings
-from ppkit.refusals import must_be, one_of
+from ppkit.refusals import must_be
 
-METHODS, WEIGHTS = ("exact", "sorted"), ("records", "inverse_variance")
-LARGEST_EXACT = 20
 _TIE = (
     1e-12  # values closer than this are equal: of them the coalition with the most records is taken
 )
@@ -61,59 +56,23 @@ class OwnView:
     invited: tuple[int, ...]
 
 
-def noise_level(n_records, epsilons, *, weights: str = "records", answers=None) -> float:
+def noise_level(n_records, epsilons) -> float:
     """Variance of the noise in the learner's averaged answer,
     up to the factor that all settings share.
 
-    weights "records" (the paper's n_l / n):   (1/n^2) sum_l 1/eps_l^2
-                                               = forecast.spread(n_records, epsilons)^2
-    weights "inverse_variance":                1 / sum_l (n_l eps_l)^2
-                                               = the least that any weights reach
+    (1/n^2) sum_l 1/eps_l^2 = forecast.spread(n_records, epsilons)^2
 
-    An owner's scale is b_l = 2 Xi T / (n_l eps_l); weights v_l that sum to 1 leave sum v_l^2 b_l^2,
-    least at v_l ~ 1/b_l^2 ~ (n_l eps_l)^2.  E|w|^2 is this value times 8 p Xi^2 T^2.
+    An owner's scale is b_l = 2 Xi T / (n_l eps_l); with the paper's weights n_l / n this value
+    times 8 p Xi^2 T^2 is E|w|^2.
     n_records: (N,) >= 1, public.  epsilons: (N,) > 0, inf for an owner without noise.
-    answers: None, or a (T, N) bool schedule: an owner who answers m of T rounds has a scale of m/T
-    as large, and those who answer are weighted anew; the mean over the rounds is returned.
-    Returns a number >= 0.  ValueError if an argument is out of range, or nobody answers in a round.
-    Source: wu2020, Appendix B, first display (without its missing factor p); inverse variance and
-    schedules are ours.
+    Returns a number >= 0.  ValueError if an argument is out of range.
+    Source: wu2020, Appendix B, first display (without its missing factor p).
 
-    >>> noise_level([1000, 1000, 100000], [0.1, 0.1, 10.0]) / noise_level(
-    ...     [1000, 1000, 100000], [0.1, 0.1, 10.0], weights="inverse_variance"
-    ... ) > 19000
-    True
+    >>> noise_level([1000, 1000], [0.5, 1.0])
+    1.25e-06
     """
     n, cost = _checked(n_records, epsilons)
-    one_of(WEIGHTS, weights=weights)
-    asked = answering(answers, n.size)
-    cost = cost * asked.mean(axis=0) ** 2
-    if weights == "records":
-        return float(np.mean(asked @ cost / (asked @ n) ** 2))
-    exact = (asked & (cost == 0)).any(
-        axis=1
-    )  # somebody answers without noise and gets all the weight: no noise is left
-    precision = asked[~exact] @ np.divide(n**2, cost, out=np.zeros_like(n), where=cost > 0)
-    return float(np.sum(1 / precision) / len(asked))
-
-
-def answering(answers, n_owners: int, horizon: int | None = None) -> np.ndarray:
-    """A public plan of who answers in which round as a (T, n_owners) bool array; None: everybody.
-
-    ValueError if it is no such array of T = horizon rounds (None: any number), or in some round
-    nobody answers.
-    """
-    asked = np.ones((horizon or 1, n_owners), bool) if answers is None else np.asarray(answers)
-    if asked.dtype != bool or asked.shape != (horizon or len(asked) or 1, n_owners):
-        raise ValueError(
-            f"answers must be ({horizon or 'T'}, {n_owners}) of bool, a row for each round, "
-            f"got {asked.shape} of {asked.dtype}"
-        )
-    somebody = asked.any(axis=1)
-    if not somebody.all():
-        nobody = int(np.argmin(somebody)) + 1
-        raise ValueError(f"somebody must answer in every round, nobody does in round {nobody}")
-    return asked
+    return float(_value(n.sum(), cost.sum(), 1.0, 0.0))
 
 
 def coalitions(n_owners: int) -> Iterator[tuple[int, ...]]:
@@ -129,23 +88,21 @@ def coalitions(n_owners: int) -> Iterator[tuple[int, ...]]:
 
 
 def best_coalition(
-    n_records, epsilons, *, method: str = "sorted", noise: float = 1.0, estimation: float = 0.0
+    n_records, epsilons, *, noise: float = 1.0, estimation: float = 0.0
 ) -> Coalition:
     """The owners whose coalition has the least forecast, under the paper's weights n_l / n.
 
     n_records: (N,) >= 1, public.  epsilons: (N,) > 0, inf without noise.
     n_records need not be whole: a price in records is not.
-    noise, estimation: constants of the two terms of the forecast (head of this file), >= 0,
-    not both 0.
-    method: "exact" tries all subsets (N <= 20); "sorted" tries N: owners by 1/(n_l eps_l^2), least
-    first, and its prefixes.
+    noise, estimation: constants of the two terms of the forecast (head of this file), >= 0.
     Returns a Coalition.  Of coalitions with equal forecasts it is one with the most records.
     ValueError if an argument is out of range.
 
-    Both find the same minimum.  Proof for "sorted": write c_l = noise / eps_l^2 and
-    r_l = c_l / n_l, let v > 0 be the least value, S a coalition that has it, c and n its sums, and
-    phi(t) = v t^2 - estimation t: strictly convex, phi(0) = 0. A coalition has a value of at least
-    v if and only if its c is at least phi of its n, and S has equality.
+    Of the owners by 1/(n_l eps_l^2), least first, only prefixes are tried.  Proof: write
+    c_l = noise / eps_l^2 and r_l = c_l / n_l, let v > 0 be the least value, S a coalition that has
+    it, c and n its sums, and phi(t) = v t^2 - estimation t: strictly convex, phi(0) = 0. A
+    coalition has a value of at least v if and only if its c is at least phi of its n, and S has
+    equality.
     Without a member l:  c - c_l >= phi(n - n_l),
         so  r_l <= (phi(n) - phi(n - n_l)) / n_l < phi'(n)  (also if S = {l}).
     With an outsider m:  c + c_m >= phi(n + n_m),
@@ -162,43 +119,27 @@ def best_coalition(
     (0, 1, 2)
     """
     n, cost = _checked(n_records, epsilons)
-    one_of(METHODS, method=method)
-    if method == "exact" and n.size > LARGEST_EXACT:
-        raise ValueError(
-            f"method 'exact' tries all subsets of at most {LARGEST_EXACT} owners, got {n.size}"
-        )
-    noise, estimation = _constants(noise, estimation)
+    must_be("a finite number >= 0", noise=noise, estimation=estimation)
     order = np.argsort(cost / n, kind="stable")
-    sums = _subsets if method == "exact" else np.cumsum
-    records = sums(n[order])
-    value = _value(records, sums(cost[order]), noise, estimation)
+    records = np.cumsum(n[order])
+    value = _value(records, np.cumsum(cost[order]), noise, estimation)
     equal = np.flatnonzero(value <= value.min() * (1 + _TIE))
     best = int(equal[np.argmax(records[equal])])
-    members = (
-        [bit for bit in range(n.size) if best + 1 >> bit & 1]
-        if method == "exact"
-        else range(best + 1)
-    )
     return Coalition(
-        tuple(sorted(int(order[i]) for i in members)),
+        tuple(sorted(int(owner) for owner in order[: best + 1])),
         float(value[best]),
         float(_value(n.sum(), cost.sum(), noise, estimation)),
     )
 
 
-def price_in_records(
-    n_records, epsilons, *, epsilon: float, noise: float = 1.0, estimation: float = 0.0
-) -> float:
+def price_in_records(n_records, epsilons, *, epsilon: float) -> float:
     """Records that a newcomer of budget `epsilon` must bring so that the coalition does not lose by
     taking it in.
 
-    n_S (sqrt(1 + (1/epsilon^2) / sum_S 1/eps_l^2) - 1),
-        and with an estimation term the root of value(S and it) = value(S)
+    n_S (sqrt(1 + (1/epsilon^2) / sum_S 1/eps_l^2) - 1)
 
     n_records, epsilons: (N,) of the coalition as it stands.  epsilon: of the newcomer, > 0.
-    noise, estimation: as in `best_coalition`.
-    Returns a number >= 0, not rounded; inf if the coalition has no noise and would get some (and
-    estimation is 0).
+    Returns a number >= 0, not rounded; inf if the coalition has no noise and would get some.
     Under inverse-variance weights the price in noise is 0: nobody can make the average noisier.
     ValueError if an argument is out of range.
 
@@ -209,14 +150,9 @@ def price_in_records(
     """
     n, cost = _checked(n_records, epsilons)
     _, new = _checked([1], [epsilon])
-    noise, estimation = _constants(noise, estimation)
-    value, total = _value(n.sum(), cost.sum(), noise, estimation), noise * (cost.sum() + new[0])
-    if value == 0:
-        return 0.0 if total == 0 else float("inf")
-    needed = (estimation + np.sqrt(estimation**2 + 4 * value * total)) / (
-        2 * value
-    )  # value t^2 - estimation t = total
-    return float(max(needed - n.sum(), 0.0))
+    if not cost.any():
+        return float("inf") if new.any() else 0.0
+    return float(n.sum() * (np.sqrt(1 + new[0] / cost.sum()) - 1))
 
 
 def own_view(
@@ -239,11 +175,8 @@ def own_view(
     (1,)
     """
     n, cost = _checked(n_records, epsilons)
-    must_be("a whole number >= 2", **{"the number of owners": n.size})
-    noise, estimation = _constants(noise, estimation)
-    must_be("a whole number >= 0", owner=owner)
-    if owner >= n.size:
-        raise ValueError(f"owner must be below {n.size}, the number of owners, got {owner}")
+    if owner not in range(n.size) or n.size < 2:
+        raise ValueError(f"owner must be one of two or more, 0 to {n.size - 1}, got {owner}")
     own = np.asarray(epsilons, float).copy()
     own[owner] = np.inf
     best = best_coalition(
@@ -258,65 +191,11 @@ def own_view(
     )
 
 
-def schedule(horizon: int, n_owners: int, *, share: float, rng: np.random.Generator) -> np.ndarray:
-    """A public plan of who answers in which round, for rounds in which only some owners answer.
-
-    Every owner answers m = ceil(share T) rounds, every round gets N m / T answers, rounded down or
-    up: the rounds, in a random order, are dealt out to owner after owner, m to each, over and over.
-    horizon: T >= 1.  n_owners: N >= 1.  share: in (0, 1], and N m >= T, so that no round stays
-    without an answer (1/N does).
-    rng: draws the order of the rounds.  The plan depends on no record: it is made before the first
-    query and is public.
-    Returns a (T, N) bool array for `train(answers=...)` and `noise_level(answers=...)`.  ValueError
-    if out of range.
-    An owner pays for its own answers: its scale is m/T of the scale for T answers.  With N alike
-    owners the noise in a round is then m/T of what it was: a share q of the owners answers with q^2
-    of the variance each.
-    Source: wu2020, section V, names rounds in which "only a subset of the data owners update the ML
-    model" as future work.
-
-    >>> schedule(4, 2, share=0.5, rng=np.random.default_rng(0)).sum(axis=0)
-    array([2, 2])
-    """
-    must_be("a whole number >= 1", horizon=horizon, n_owners=n_owners)
-    must_be("in (0, 1]", share=share)
-    horizon, n_owners = int(horizon), int(n_owners)
-    each = math.ceil(share * horizon * (1 - _TIE))
-    if n_owners * each < horizon:
-        raise ValueError(
-            f"{n_owners} owners with {each} answers each leave rounds of {horizon} without an "
-            "answer: "
-            f"share must be at least 1/{n_owners}, got {share}"
-        )
-    order, answers = rng.permutation(horizon), np.zeros((horizon, n_owners), bool)
-    for owner in range(n_owners):
-        answers[order[np.arange(owner * each, (owner + 1) * each) % horizon], owner] = True
-    return answers
-
-
 def _value(records, costs, noise, estimation):
     return noise * costs / records**2 + estimation / records
-
-
-def _subsets(values):
-    """Sums of all nonempty subsets of values; bit i of the place, counted from 1, says whether
-    value i is in."""
-    sums = np.zeros(1)
-    for value in values:
-        sums = np.concatenate([sums, sums + value])
-    return sums[1:]
 
 
 def _checked(n_records, epsilons) -> tuple[np.ndarray, np.ndarray]:
     """Records as float64 and 1/eps^2, one of each an owner."""
     n, epsilons = settings(n_records, epsilons, whole=False)
     return n, 1 / epsilons**2
-
-
-def _constants(noise, estimation) -> tuple[float, float]:
-    must_be("a finite number >= 0", noise=noise, estimation=estimation)
-    if noise == 0 == estimation:
-        raise ValueError(
-            "noise and estimation must not both be 0: every coalition would be as good as any other"
-        )
-    return float(noise), float(estimation)

@@ -9,25 +9,23 @@ the data.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize
 
 from ppkit.collaboration.owners import settings
 from ppkit.refusals import must_be
 
 
-def spread(n_records, epsilons, kappa: int = 1) -> np.ndarray | float:
-    """(kappa/n) sqrt(sum 1/epsilon_l^2): all that the forecast knows of a setting.
+def spread(n_records, epsilons) -> np.ndarray | float:
+    """(1/n) sqrt(sum 1/epsilon_l^2): all that the forecast knows of a setting.
 
-    n_records: (..., N), >= 1.  epsilons: (..., N), > 0, inf for no noise.  kappa: >= 1, data sets
-    that may share a record.
+    n_records: (..., N), >= 1.  epsilons: (..., N), > 0, inf for no noise.
     Returns (...), per record; a float for one setting.  ValueError if an argument is out of range.
     Source: wu2020, section III: Theorem 2 has its square, Theorem 3 itself.
 
     >>> round(spread([1000] * 3, [0.1, 0.1, 1.0]), 6)
     0.004726
     """
-    n, budgets = settings(n_records, epsilons, kappa)
-    value = kappa * np.sqrt((1 / budgets**2).sum(axis=-1)) / n.sum(axis=-1)
+    n, budgets = settings(n_records, epsilons)
+    value = np.sqrt((1 / budgets**2).sum(axis=-1)) / n.sum(axis=-1)
     return float(value) if value.ndim == 0 else value
 
 
@@ -47,17 +45,17 @@ class Forecast:
         must_be("a finite number > 0", constant=self.constant, exponent=self.exponent)
         must_be("a finite number >= 0", floor=self.floor)
 
-    def psi(self, n_records, epsilons, kappa: int = 1) -> np.ndarray | float:
+    def psi(self, n_records, epsilons) -> np.ndarray | float:
         """The forecast, (...) or a float; arguments as in `spread`."""
-        return self.floor + self.constant * spread(n_records, epsilons, kappa) ** self.exponent
+        return self.floor + self.constant * spread(n_records, epsilons) ** self.exponent
 
-    def bend(self, n_records, kappa: int = 1) -> float:
+    def bend(self, n_records) -> float:
         """The budget at which N equal owners have as much noise as floor: the log-log line bends
         there, its slope halves.
 
         n_records: (N,).  Returns epsilon > 0, or inf if the floor is 0.
         """
-        at_one = spread(n_records, np.ones(len(n_records)), kappa)
+        at_one = spread(n_records, np.ones(len(n_records)))
         return (
             float("inf")
             if self.floor == 0
@@ -65,51 +63,29 @@ class Forecast:
         )
 
 
-def fit(
-    psi, n_records, epsilons, *, exponent: float = 2.0, floor: float | None = 0.0, kappa: int = 1
-) -> Forecast:
-    """The forecast whose logarithm fits best:
-    the mean log ratio, or least squares over constant and floor.
+def fit(psi, n_records, epsilons, *, exponent: float = 2.0, floor: float = 0.0) -> Forecast:
+    """The forecast whose logarithm fits best: the mean log ratio.
 
     psi: (S,) > 0, means over runs.  n_records, epsilons: (S, N) or, the same for all, (N,); some
     noise in every setting.
     exponent: 2, or 1 for Theorem 3's form.  floor: psi without noise, >= 0, from a run with
-    epsilon = inf (psi must lie above it); None fits it too (then S >= 3, spreads that differ).
+    epsilon = inf (psi must lie above it).
     Returns a Forecast.  ValueError if an argument is out of range.
     Departs from the paper, which fits a line to each figure and calls it the bound.
 
     >>> round(fit([0.03, 0.0003], [[100], [1000]], [1.0]).constant, 6)
     300.0
     """
-    psi, x = _points(psi, n_records, epsilons, kappa)
-    must_be("a finite number > 0", exponent=exponent)
-    x = x**exponent
-    if floor is not None:
-        if not (np.isfinite(floor) and 0 <= floor < psi.min()):
-            raise ValueError(
-                f"floor must be >= 0 and below every psi (the least is {psi.min():g}), got {floor}"
-            )
-        return Forecast(
-            float(np.exp(np.log((psi - floor) / x).mean())), float(exponent), float(floor)
-        )
-    if psi.size < 3 or np.ptp(x) == 0:
+    psi, x = _points(psi, n_records, epsilons)
+    if not (np.isfinite(floor) and 0 <= floor < psi.min()):
         raise ValueError(
-            "a floor is fitted on three settings or more with spreads that differ, "
-            f"got {psi.size} settings"
+            f"floor must be >= 0 and below every psi (the least is {psi.min():g}), got {floor}"
         )
-
-    def left_over(
-        log_ratio,
-    ):  # psi = constant (x + ratio): for each ratio the best constant is a mean log ratio
-        return np.log(psi / (x + np.exp(log_ratio))).var()
-
-    found = _least(left_over, np.log(x.min()) - 14, np.log(x.max()) + 7)
-    ratio = np.exp(found) if left_over(found) < left_over(-np.inf) else 0.0
-    constant = float(np.exp(np.log(psi / (x + ratio)).mean()))
-    return Forecast(constant, float(exponent), float(constant * ratio))
+    constant = np.exp(np.log((psi - floor) / x**exponent).mean())
+    return Forecast(float(constant), float(exponent), float(floor))
 
 
-def r_squared(forecast: Forecast, psi, n_records, epsilons, *, kappa: int = 1) -> float:
+def r_squared(forecast: Forecast, psi, n_records, epsilons) -> float:
     """1 - (sum of squared errors)/(sum of squares about the mean), both of log psi, over held-out
     settings.
 
@@ -117,35 +93,19 @@ def r_squared(forecast: Forecast, psi, n_records, epsilons, *, kappa: int = 1) -
     below 0 the mean of the held-out settings would have been the better forecast.  ValueError if an
     argument is out of range.
     """
-    psi, _ = _points(psi, n_records, epsilons, kappa)
+    psi, _ = _points(psi, n_records, epsilons)
     if psi.size < 2 or np.ptp(psi) == 0:
         raise ValueError(f"R^2 needs two settings or more whose psi differ, got {psi.size}")
     logs = np.log(psi)
-    errors = logs - np.log(forecast.psi(n_records, epsilons, kappa))
+    errors = logs - np.log(forecast.psi(n_records, epsilons))
     return float(1 - (errors**2).sum() / ((logs - logs.mean()) ** 2).sum())
 
 
-def _least(function, low: float, high: float) -> float:
-    """The best of a grid, refined between its neighbours."""
-    grid = np.linspace(low, high, 200)
-    best = int(np.argmin([function(value) for value in grid]))
-    between = grid[max(best - 1, 0)], grid[min(best + 1, 199)]
-    return float(
-        optimize.minimize_scalar(
-            function, bounds=between, method="bounded", options={"xatol": 1e-10}
-        ).x
-    )
-
-
-def _points(psi, n_records, epsilons, kappa) -> tuple[np.ndarray, np.ndarray]:
+def _points(psi, n_records, epsilons) -> tuple[np.ndarray, np.ndarray]:
     psi = np.asarray(psi, dtype=float)
     if psi.ndim != 1 or psi.size == 0 or not (np.isfinite(psi).all() and (psi > 0).all()):
         raise ValueError(f"psi must be a vector of finite numbers > 0, got {psi}")
-    x = np.asarray(spread(n_records, epsilons, kappa))
-    if x.shape not in ((), (1,), psi.shape):
-        raise ValueError(
-            f"psi and the settings must be of one length, got {psi.size} psi and {x.size} settings"
-        )
+    x = np.asarray(spread(n_records, epsilons))
     x = np.broadcast_to(x, psi.shape)
     if not (x > 0).all():
         raise ValueError("every setting needs noise: some have epsilon = inf for all owners")

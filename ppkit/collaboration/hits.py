@@ -1,7 +1,7 @@
 """Hinge sums of many models at once: for each model,
 the sum of the records whose margin is below 1.
 
-A record's line is r = s [y x, -1, 0 ...], a model's is t = [theta, 1, 0 ...]: the margin is below 1
+A record's line is r = [y x, -1, 0 ...], a model's is t = [theta, 1, 0 ...]: the margin is below 1
 where r.t < 0, and the sum of those r holds the gradient and the value of the hinge. Two things make
 it fast, and neither changes a sum:
 - Runs of one setting lie close together. Where |r.c| > |r|_2 max |t - c|_2, c their mean, all of
@@ -25,22 +25,21 @@ _COLUMNS = 128
 class Lines:
     """The records of one owner, ready to be summed.
 
-    signed: (n, p) y x.  weights: (n,) s > 0.  dtype: float64, or float32 for sums that are rounded
+    signed: (n, p) y x.  dtype: float64, or float32 for sums that are rounded
     (and no second look).
     """
 
-    def __init__(self, signed, weights, dtype):
+    def __init__(self, signed, dtype):
         n, p = signed.shape
         self.n_features = p
         lines = np.zeros((n, -(-(p + 1) // _REGISTER) * _REGISTER))
-        np.multiply(signed, weights[:, None], out=lines[:, :p])
-        lines[:, p] = -weights
+        lines[:, :p], lines[:, p] = signed, -1.0
         self.norms = np.sqrt(np.einsum("ij,ij->i", lines, lines))
         self.rough = lines.astype(np.float32)
         self.lines = lines if dtype == np.float64 else self.rough
 
     def sums(self, columns, together):
-        """Over the records below margin 1 of each model: sum s y x (p, C), and sum s (C,).
+        """Over the records below margin 1 of each model: sum y x (p, C), and their number (C,).
 
         columns: (p, C) float64, C models.  together: so many consecutive models are close to each
         other.

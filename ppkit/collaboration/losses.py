@@ -1,4 +1,4 @@
-"""The three losses f(theta) = g1(theta) + (1/n) sum g2, their constants, and mean gradients of many
+"""The two losses f(theta) = g1(theta) + (1/n) sum g2, their constants, and mean gradients of many
 models at once."""
 
 import math
@@ -11,9 +11,7 @@ from ppkit.collaboration.hits import Lines
 from ppkit.collaboration.owners import Bounds, Owner, checked
 from ppkit.refusals import must_be, one_of
 
-KINDS = ("squared", "hinge", "logistic")
-_ROWS = 256  # rows whose products with _COLUMNS models stay in the cache
-_COLUMNS = 128
+KINDS = ("squared", "hinge")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,26 +19,17 @@ class Loss:
     """f(theta) = regularisation / 2 |theta|_2^2 + (1/n) sum over all records of g2;
     convex in theta.
 
-    kind, with s = positive_weight for records of y = +1 and 1 for the others:
-    squared: g2 = (y - theta.x)^2;  hinge: g2 = s max(0, 1 - y theta.x);
-    logistic: g2 = s ln(1 + exp(-y theta.x)).
-    regularisation: finite, >= 0: g1 is convex.  positive_weight: finite, > 0; 1 for squared.
-    ValueError if out of range.  Source: wu2020, Remark 1; logistic loss and the weight are ours.
+    kind: squared, g2 = (y - theta.x)^2;  hinge, g2 = max(0, 1 - y theta.x).
+    regularisation: finite, >= 0: g1 is convex.
+    ValueError if out of range.  Source: wu2020, Remark 1.
     """
 
     kind: str
     regularisation: float
-    positive_weight: float = 1.0
 
     def __post_init__(self):
         one_of(KINDS, kind=self.kind)
         must_be("a finite number >= 0", regularisation=self.regularisation)
-        must_be("a finite number > 0", positive_weight=self.positive_weight)
-        if self.kind == "squared" and self.positive_weight != 1:
-            raise ValueError(
-                "positive_weight is for hinge and logistic loss, "
-                f"squared loss got {self.positive_weight}"
-            )
 
     @property
     def signs(self) -> bool:
@@ -64,7 +53,7 @@ class Loss:
         """Xi: the largest norm of the gradient of one record's g2, for any record and model within
         the bounds.
 
-        hinge, logistic: max(1, positive_weight) r;  squared: 2 (theta_max record_l1 + label) r
+        hinge: r;  squared: 2 (theta_max record_l1 + label) r
         mechanism: "laplace", the l1 norm, r = record_l1; "gaussian", the l2 norm, r = record_l2,
         or record_l1 where there is no such bound.
         Source: wu2020, Assumption 3, from public bounds alone.
@@ -74,8 +63,8 @@ class Loss:
         """
         l2 = bounds.record_l2 if mechanism == "gaussian" else None
         longest = bounds.record_l1 if l2 is None else l2
-        if self.signs:
-            return max(1.0, self.positive_weight) * longest
+        if self.kind == "hinge":
+            return longest
         return 2.0 * (bounds.theta_max * bounds.record_l1 + bounds.label) * longest
 
     def curvature(self, owners: Sequence[Owner]) -> tuple[float, float]:
@@ -83,27 +72,15 @@ class Loss:
         gradient, over all theta.
 
         squared: extreme eigenvalues of 2 X'X / n + regularisation;
-        logistic: regularisation, and a quarter of the largest eigenvalue of sum s x x' / n more;
         hinge: regularisation, infinity.
         """
         owners = checked(owners, signs=self.signs)
         if self.kind == "hinge":
             return self.regularisation, math.inf
         n = sum(owner.n_records for owner in owners)
-        if self.kind == "squared":
-            second = sum(owner.n_records / n * owner.moments()[0] for owner in owners)
-            eigenvalues = np.linalg.eigvalsh(2 * second)
-            return self.regularisation + max(
-                0.0, float(eigenvalues[0])
-            ), self.regularisation + float(eigenvalues[-1])
-        second = sum(
-            (owner.X * self.record_weights(owner)[:, None]).T @ owner.X / n for owner in owners
-        )
-        return self.regularisation, self.regularisation + float(np.linalg.eigvalsh(second)[-1]) / 4
-
-    def record_weights(self, owner: Owner) -> np.ndarray:
-        """s of each record, (n,): positive_weight where y = +1, else 1."""
-        return np.where(owner.y > 0, self.positive_weight, 1.0)
+        second = sum(owner.n_records / n * owner.moments()[0] for owner in owners)
+        ends = np.linalg.eigvalsh(2 * second)[[0, -1]]
+        return tuple(self.regularisation + max(0.0, float(end)) for end in ends)
 
 
 def squared(regularisation: float = 0.0) -> Loss:
@@ -111,15 +88,9 @@ def squared(regularisation: float = 0.0) -> Loss:
     return Loss("squared", regularisation)
 
 
-def hinge(regularisation: float = 1.0, positive_weight: float = 1.0) -> Loss:
+def hinge(regularisation: float = 1.0) -> Loss:
     """The linear support vector machine of wu2020, section IV.B: |theta|_2^2 / 2 and the hinge."""
-    return Loss("hinge", regularisation, positive_weight)
-
-
-def logistic(regularisation: float = 1e-3, positive_weight: float = 1.0) -> Loss:
-    """Logistic loss, not in the paper: smooth, with a bounded gradient, and a model worth having on
-    rare classes."""
-    return Loss("logistic", regularisation, positive_weight)
+    return Loss("hinge", regularisation)
 
 
 def queries(loss: Loss, owners: Sequence[Owner], *, together: int = 1, dtype=np.float64):
@@ -132,8 +103,9 @@ def queries(loss: Loss, owners: Sequence[Owner], *, together: int = 1, dtype=np.
     together: so many consecutive models are runs of one setting and close to each other; it is
     about speed only.
     """
-    kinds = {"squared": _Squared, "hinge": _Hinge, "logistic": _Logistic}
-    return kinds[loss.kind](loss, owners, together, np.dtype(dtype))
+    return {"squared": _Squared, "hinge": _Hinge}[loss.kind](
+        loss, owners, together, np.dtype(dtype)
+    )
 
 
 class _Squared:
@@ -150,29 +122,20 @@ class _Squared:
 
     def gradient(self, at, columns):
         A, b, _ = self.owners[at]
-        g = A @ columns
-        g -= b[:, None]
-        g *= 2.0
-        return g
+        return 2.0 * (A @ columns - b[:, None])
 
     def values(self, columns):
-        g = self.A @ columns
-        g -= 2.0 * self.b[:, None]
-        if self.loss.regularisation:
-            g += self.loss.regularisation / 2 * columns
-        g *= columns
-        return g.sum(axis=0) + self.c
+        g = self.A @ columns - 2.0 * self.b[:, None] + self.loss.regularisation / 2 * columns
+        return (g * columns).sum(axis=0) + self.c
 
 
 class _Hinge:
-    """Sums over the records below margin 1: a = sum s y x and b = sum s; the gradient is -a, the
-    value b - a.theta."""
+    """Sums over the records below margin 1: a = sum y x and b their number; the gradient is -a,
+    the value b - a.theta."""
 
     def __init__(self, loss, owners, together, dtype):
         self.loss, self.together = loss, together
-        self.lines = [
-            Lines(owner.X * owner.y[:, None], loss.record_weights(owner), dtype) for owner in owners
-        ]
+        self.lines = [Lines(owner.X * owner.y[:, None], dtype) for owner in owners]
         self.sizes = [owner.n_records for owner in owners]
 
     def gradient(self, at, columns):
@@ -185,49 +148,5 @@ class _Hinge:
             a, b = lines.sums(columns, self.together)
             total = total + b - np.einsum("pc,pc->c", a, columns)
         return total / sum(self.sizes) + self.loss.regularisation / 2 * np.einsum(
-            "pc,pc->c", columns, columns
-        )
-
-
-class _Logistic:
-    """Blocks of rows that stay in the cache: product with all models, what the loss makes of the
-    margins, product back."""
-
-    def __init__(self, loss, owners, together, dtype):
-        self.loss, self.dtype = loss, dtype
-        self.signed = [(owner.X * owner.y[:, None]).astype(dtype, copy=False) for owner in owners]
-        self.weights = [loss.record_weights(owner).astype(dtype) for owner in owners]
-        self.n = sum(owner.n_records for owner in owners)
-
-    def _blocks(self, at, columns):
-        """Margins (rows, models) of each block, its rows, their weights, and which models."""
-        signed, weights = self.signed[at], self.weights[at]
-        for left in range(0, columns.shape[1], _COLUMNS):
-            part = slice(left, left + _COLUMNS)
-            models = np.ascontiguousarray(columns[:, part], dtype=self.dtype)
-            for start in range(0, len(signed), _ROWS):
-                block = signed[start : start + _ROWS]
-                yield block @ models, block, weights[start : start + _ROWS], part
-
-    def gradient(self, at, columns):
-        """-sum s y x / (1 + e^m) / n; margins above 80 have a slope below 1e-34."""
-        g = np.zeros(columns.shape)
-        for margins, block, weights, part in self._blocks(at, columns):
-            np.minimum(margins, 80, out=margins)
-            np.exp(margins, out=margins)
-            margins += 1
-            np.divide(weights[:, None], margins, out=margins)
-            g[:, part] -= block.T @ margins
-        return g / len(self.signed[at])
-
-    def values(self, columns):
-        """ln(1 + e^-m) = max(0, -m) + ln(1 + e^-|m|)."""
-        total = np.zeros(columns.shape[1])
-        for at in range(len(self.signed)):
-            for margins, _, weights, part in self._blocks(at, columns):
-                small = np.exp(-np.abs(margins))
-                small += 1
-                total[part] += weights @ (np.maximum(-margins, 0) + np.log(small))
-        return total / self.n + self.loss.regularisation / 2 * np.einsum(
             "pc,pc->c", columns, columns
         )

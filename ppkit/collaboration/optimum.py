@@ -4,38 +4,34 @@ wu2020 takes theta* from Algorithm 1 without noise, which has not converged afte
 then psi is measured against a number that a good run can undercut. Here a converged solver finds
 theta, and a second computation, which does not use how theta was found, bounds f from below on the
 whole box |theta|_inf <= theta_max:
-    squared           f(t) >= f(theta) + g.(t - theta) + L/2 |t - theta|^2,
-                      least over the box, coordinate by coordinate;
-    hinge, logistic   a dual point: every loss is above its tangents,
-                      f(t) >= r/2 |t|^2 - q.t + const, least over the box.
+    squared   f(t) >= f(theta) + g.(t - theta) + L/2 |t - theta|^2,
+              least over the box, coordinate by coordinate;
+    hinge     a dual point: every loss is above its tangents,
+              f(t) >= r/2 |t|^2 - q.t + const, least over the box.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import lsq_linear
-from scipy.special import entr, expit
+from scipy.special import expit
 
 from ppkit.collaboration.losses import Loss
 from ppkit.collaboration.owners import Bounds, Owner, checked
 from ppkit.refusals import must_be
 
-REL_GAP = {"squared": 1e-9, "logistic": 1e-9, "hinge": 1e-8}
+REL_GAP = {"squared": 1e-9, "hinge": 1e-8}
 _ROUNDING = 1e-14  # of f(0): below it no gap means anything
 _MOST_STEPS, _COOLER = 200, 0.25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Optimum:
-    """theta (p,) in the box; value = f(theta); gap >= 0 with value - gap <= f(theta*) <= value;
-    method, in words."""
+    """theta (p,) in the box; value = f(theta); gap >= 0 with value - gap <= f(theta*) <= value."""
 
     theta: np.ndarray
     value: float
     gap: float
-    method: str
 
 
 def optimum(
@@ -46,14 +42,13 @@ def optimum(
 
     owners: >= 1, of one width p, within the bounds.  loss: its f.
     bounds: its theta_max makes the box.
-    rel_gap: what gap/value must not exceed, > 0; default 1e-9 (squared, logistic), 1e-8 (hinge). A
+    rel_gap: what gap/value must not exceed, > 0; default 1e-9 (squared), 1e-8 (hinge). A
     gap of 1e-14 f(0), which is rounding, will do in any case: where the fit is perfect no relative
     gap is reached.
     Squared loss: bounded least squares on the Gram matrix (scipy's lsq_linear, BVLS).
-    Logistic: projected Newton.
-    Hinge: the same on mu log(1 + exp(z/mu)), which is above max(0, z) by at most mu log 2, with mu
-    cooled towards 0; expit(z/mu) is a dual point. Where the Gram matrix has no full rank there are
-    many theta*: the value is certified.
+    Hinge: projected Newton on mu log(1 + exp(z/mu)), which is above max(0, z) by at most mu log 2,
+    with mu cooled towards 0; expit(z/mu) is a dual point. Where the Gram matrix has no full rank
+    there are many theta*: the value is certified.
     Returns an Optimum; the certificate holds up to the rounding of float64,
     some 1e-13 of the value.
     ValueError if owners do not fit each other or the bounds,
@@ -63,7 +58,7 @@ def optimum(
     rel_gap = REL_GAP[loss.kind] if rel_gap is None else rel_gap
     must_be("> 0", rel_gap=rel_gap)
     owners = checked(owners, bounds=bounds, signs=loss.signs)
-    found = (_squared if loss.kind == "squared" else _margins)(
+    found = (_squared if loss.kind == "squared" else _hinge)(
         owners, loss, bounds.theta_max, rel_gap
     )
     found = replace(found, gap=min(found.gap, max(found.value, 0.0)))  # as no f is below 0
@@ -99,8 +94,7 @@ def constant_model(
         for owner in owners
     )
     found = optimum(last, loss=loss, bounds=bounds, rel_gap=rel_gap)
-    theta = np.append(np.zeros(owners[0].X.shape[1] - 1), found.theta)
-    return Optimum(theta, found.value, found.gap, f"{found.method}, only the constant free")
+    return replace(found, theta=np.append(np.zeros(owners[0].X.shape[1] - 1), found.theta))
 
 
 def _squared(owners, loss, theta_max, rel_gap) -> Optimum:
@@ -123,12 +117,7 @@ def _squared(owners, loss, theta_max, rel_gap) -> Optimum:
     value = float(loss.value(theta, owners))
     gradient = 2 * (gram @ theta - target)
     curved = 2 * max(float(curvature[0]), 0.0) if kept.all() else 0.0
-    return Optimum(
-        theta,
-        value,
-        _least_below(theta, gradient, curved, theta_max),
-        "bounded least squares on the Gram matrix",
-    )
+    return Optimum(theta, value, _least_below(theta, gradient, curved, theta_max))
 
 
 def _least_below(theta, gradient, curved, theta_max) -> float:
@@ -137,51 +126,38 @@ def _least_below(theta, gradient, curved, theta_max) -> float:
     if curved > 0:
         step = np.clip(-gradient / curved, -theta_max - theta, theta_max - theta)
     else:
-        step = np.where(gradient > 0, -theta_max, theta_max) - theta
-        step = np.where(gradient == 0, 0.0, step)
+        step = np.where(gradient == 0, 0.0, -theta_max * np.sign(gradient) - theta)
     return max(0.0, float(-(gradient @ step + curved / 2 * step @ step)))
 
 
-def _margins(owners, loss, theta_max, rel_gap) -> Optimum:
-    """Hinge (mu cooled from 1) and logistic (mu = 1),
-    both as r/2 |theta|^2 + mean c mu log(1 + exp(z/mu))."""
+def _hinge(owners, loss, theta_max, rel_gap) -> Optimum:
+    """r/2 |theta|^2 + mean mu log(1 + exp(z/mu)), mu cooled from 1."""
     signed = np.concatenate([owner.y[:, None] * owner.X for owner in owners])
-    weight = np.concatenate([loss.record_weights(owner) for owner in owners]) / len(signed)
-    hinge, theta, mu, steps, idle = loss.kind == "hinge", np.zeros(signed.shape[1]), 1.0, 0, 0
+    theta, mu, steps, idle = np.zeros(signed.shape[1]), 1.0, 0, 0
     best, least, below = theta, np.inf, -np.inf
-    while least - below > rel_gap * least or least == np.inf:
-        problem = _Smooth(signed, weight, loss.regularisation, float(hinge), mu)
+    while least == np.inf or least - below > rel_gap * least:
+        problem = _Smooth(signed, loss.regularisation, mu)
         theta, used = problem.descend(theta, theta_max, _MOST_STEPS - steps, 0.1 * rel_gap)
         value, under = float(loss.value(theta, owners)), problem.below(theta, theta_max)
         idle = 0 if value < least or under > below else idle + 1
         if value < least:
             best, least = theta, value
         below, steps, mu = max(below, under), steps + used, mu * _COOLER
-        if not hinge or idle == 2 or steps >= _MOST_STEPS:
+        if idle == 2 or steps >= _MOST_STEPS:
             break
-    return Optimum(
-        best,
-        least,
-        max(0.0, least - below),
-        "projected Newton steps" + ", the hinge smoothed ever less" * hinge,
-    )
+    return Optimum(best, least, max(0.0, least - below))
 
 
 class _Smooth:
-    """F(theta) = r/2 |theta|^2 + sum c_i mu log(1 + exp(z_i/mu)), z = margin - signed theta:
+    """F(theta) = r/2 |theta|^2 + mean mu log(1 + exp(z_i/mu)), z = 1 - signed theta:
     value, slope, curvature."""
 
-    def __init__(self, signed, weight, regularisation, margin, mu):
-        self.signed, self.weight, self.regularisation, self.margin, self.mu = (
-            signed,
-            weight,
-            regularisation,
-            margin,
-            mu,
-        )
+    def __init__(self, signed, regularisation, mu):
+        self.signed, self.regularisation, self.mu = signed, regularisation, mu
+        self.weight = np.full(len(signed), 1 / len(signed))
 
     def at(self, theta):
-        heat = (self.margin - self.signed @ theta) / self.mu
+        heat = (1.0 - self.signed @ theta) / self.mu
         return self.regularisation / 2 * theta @ theta + self.mu * (
             self.weight @ np.logaddexp(0, heat)
         ), expit(heat)
@@ -198,10 +174,7 @@ class _Smooth:
 
     def below(self, theta, theta_max) -> float:
         """The dual value at alpha = expit(z/mu):
-        min over the box of r/2 |t|^2 + sum c_i (alpha_i z_i(t) + mu H(alpha_i)).
-
-        H = 0 for the hinge (max(0, z) >= alpha z);
-        for logistic loss H is the entropy, log(1 + e^z) >= alpha z + H(alpha).
+        min over the box of r/2 |t|^2 + mean alpha_i z_i(t), as max(0, z) >= alpha z.
         """
         alpha = self.at(theta)[1]
         pull = (self.weight * alpha) @ self.signed
@@ -209,8 +182,7 @@ class _Smooth:
             least = np.clip(pull / self.regularisation, -theta_max, theta_max)
         else:
             least = np.where(pull == 0, 0.0, np.where(pull > 0, theta_max, -theta_max))
-        own = self.margin * alpha if self.margin else entr(alpha) + entr(1 - alpha)
-        return float(self.regularisation / 2 * least @ least - pull @ least + self.weight @ own)
+        return float(self.regularisation / 2 * least @ least - pull @ least + self.weight @ alpha)
 
     def descend(self, theta, theta_max, most, tolerance):
         """Newton steps on the coordinates that the box does not hold, halved until F falls; until

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ppkit.refusals import NUMBER, must_be
+from ppkit.refusals import NUMBER, finite, must_be
 
 _ROWS = 4096  # rows that a pass looks at together
 _ROUNDING = 1e-9  # a clipped record may be above its bound by rounding
@@ -45,12 +45,7 @@ class Owner:
         if not X.size:
             raise ValueError(f"owner {self.name} has no records: X has shape {X.shape}")
         norms = np.abs(X).sum(axis=1)
-        for what, values in (("X", norms), ("y", y)):
-            if not np.isfinite(values).all():
-                raise ValueError(
-                    f"owner {self.name}: {what} must be finite, got NaN or infinite values in "
-                    f"{int((~np.isfinite(values)).sum())} of {len(y)} rows"
-                )
+        finite(**{f"owner {self.name}: X": X, f"owner {self.name}: y": y})
         X, y = X.view(), y.view()
         X.flags.writeable = y.flags.writeable = False
         for name, value in (
@@ -107,28 +102,21 @@ class Bounds:
         )
 
 
-def blocks(X, y, sizes: Sequence[int], *, names: Sequence[str] | None = None) -> tuple[Owner, ...]:
+def blocks(X, y, sizes: Sequence[int]) -> tuple[Owner, ...]:
     """Owners with consecutive blocks of the rows, from row 0.
 
-    X: (n, p).  y: (n,).  sizes: records of each owner, >= 1, together at most n.  names: one an
-    owner; "1", "2", ... else.
-    Returns the owners, which share X's memory where it is float64 in C order.
+    X: (n, p).  y: (n,).  sizes: records of each owner, >= 1, together at most n.
+    Returns the owners, "1", "2", ..., which share X's memory where it is float64 in C order.
     Source: wu2020, section IV.
 
     >>> [owner.n_records for owner in blocks(np.eye(5), np.ones(5), (2, 3))]
     [2, 3]
     """
     X, y = np.asarray(X), np.asarray(y)
-    if np.ndim(sizes) != 1:
+    if np.ndim(sizes) != 1 or not len(sizes):
         raise ValueError(f"sizes must be a list, a number of records for each owner, got {sizes!r}")
-    names = [str(i + 1) for i in range(len(sizes))] if names is None else list(names)
-    if not len(sizes) or len(names) != len(sizes):
-        raise ValueError(
-            "need at least one size and a name for each, "
-            f"got {len(sizes)} sizes and {len(names)} names"
-        )
-    for name, size in zip(names, sizes):
-        must_be("a whole number >= 1", **{f"the size of owner {name}": size})
+    for i, size in enumerate(sizes, start=1):
+        must_be("a whole number >= 1", **{f"the size of owner {i}": size})
     if X.ndim != 2 or y.shape != X.shape[:1]:
         raise ValueError(f"X must be (n, p) and y (n,), got {X.shape} and {y.shape}")
     if sum(sizes) > len(X):
@@ -137,8 +125,8 @@ def blocks(X, y, sizes: Sequence[int], *, names: Sequence[str] | None = None) ->
         )
     ends = np.cumsum(np.asarray(sizes, dtype=np.int64))
     return tuple(
-        Owner(name, X[end - int(size) : end], y[end - int(size) : end])
-        for name, size, end in zip(names, sizes, ends)
+        Owner(str(i), X[end - int(size) : end], y[end - int(size) : end])
+        for i, (size, end) in enumerate(zip(sizes, ends), start=1)
     )
 
 
@@ -163,12 +151,8 @@ def clip_records(X, *, l1_bound: float, constant: bool = False) -> np.ndarray:
     room = l1_bound - 1.0 if constant else l1_bound
     if X.ndim != 2:
         raise ValueError(f"X must be (n, p), got shape {X.shape}")
+    finite(X=X)
     norms = np.abs(X).sum(axis=1)
-    if not np.isfinite(norms).all():
-        raise ValueError(
-            f"X must be finite, got NaN or infinite values in {int((~np.isfinite(norms)).sum())} "
-            f"of {len(X)} rows"
-        )
     factors = np.divide(room, norms, out=np.ones(len(X)), where=norms > room)
     clipped = np.ones((len(X), X.shape[1] + constant))
     np.multiply(X, factors[:, None], out=clipped[:, : X.shape[1]])

@@ -17,8 +17,6 @@ Our reading of what it leaves open, and why:
   so that Xi is public.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,11 +25,12 @@ from sklearn.preprocessing import StandardScaler
 
 from ppkit.collaboration.owners import Bounds, clip_records
 from ppkit.datasets import Dataset
-from ppkit.datasets.lending import FEATURES
 from ppkit.refusals import one_of
 
-LEVELS = ("none", "constant", "public")
+BOX = {"none": (3.0, 31.0), "constant": (13.0, 31.0), "public": (3.0, 20.0)}  # of theta and y
+LEVELS = tuple(BOX)
 AMOUNT = (88.35, 250.12)  # mean and standard deviation of Amount, as published with the data
+N_COMPONENTS = 10
 _BLOCK = 65_536
 
 
@@ -56,29 +55,20 @@ class Prepared:
 
 
 def lending(
-    dataset: Dataset,
-    *,
-    columns: tuple[str, ...] = FEATURES,
-    n_components: int = 10,
-    n_public: int = 10_000,
-    level: str = "none",
-    record_l1: float = 15.0,
-    theta_max: float | None = None,
-    label: float | None = None,
+    dataset: Dataset, *, n_public: int = 10_000, level: str = "none", record_l1: float = 15.0
 ) -> Prepared:
     """Loans as records of ten principal components, the interest rate in % a year as y.
 
-    dataset: `load("lending", ...)`.  columns: which go in; the paper keeps all, grade and what is
-    known only afterwards too; `datasets.lending.BEFORE_THE_PRICE` is the honest choice.
-    n_components: in [1, len(columns)].
-    n_public: the last rows, >= 2, fewer than all: scaling, PCA and mean rate are fitted there, no
+    dataset: `load("lending", ...)`, with all columns, as the paper has it: grade and what is known
+    only afterwards too.
+    n_public: the last rows, >= 10, fewer than all: scaling, PCA and mean rate are fitted there, no
     owner holds them.
     level: "none" (the paper), "constant" (a 1 as last column) or "public"
     (y minus the public rows' mean rate).
     record_l1: every record is scaled down to this l1 norm, the 1 included;
     > 0, with a constant > 1.
-    theta_max, label: public bounds on |theta|_inf and |y|; labels beyond are moved to the bound.
-    Default 3 and 31, with a constant 13 and 31, with level "public" 3 and 20. The 3 and the 13 come
+    The public bounds on |theta|_inf and |y| are 3 and 31, with a constant 13 and 31, with level
+    "public" 3 and 20; labels beyond are moved to the bound. The 3 and the 13 come
     from public rows: least squares on 10,000 of them alone has |theta|_inf of about 2.5, with a
     constant 12.5. The 31 is the platform's own highest rate, 30.99 %, rounded up: not the largest
     rate seen in these records.
@@ -91,27 +81,16 @@ def lending(
     if dataset.name != "lending":
         raise ValueError(f"expected the data set lending, got {dataset.name}")
     one_of(LEVELS, level=level)
-    if not 2 <= n_public < dataset.n_rows:
+    if not N_COMPONENTS <= n_public < dataset.n_rows:
         raise ValueError(
-            f"n_public must be in [2, {dataset.n_rows - 1}], the rows but one, got {n_public}"
+            f"n_public must be in [{N_COMPONENTS}, {dataset.n_rows - 1}], the rows but one, "
+            f"got {n_public}"
         )
-    unknown = [column for column in columns if column not in dataset.feature_names]
-    if unknown or not 1 <= n_components <= min(len(columns), n_public):
-        raise ValueError(
-            f"n_components must be in [1, {len(columns)}] and columns known, "
-            f"got {n_components} and {unknown}"
-        )
-    places = [dataset.feature_names.index(column) for column in columns]
     first_public = dataset.n_rows - n_public
-    basis = fit_basis(dataset.X[first_public:, places], n_components=n_components)
-    components = project(dataset.X, places, basis)
+    components, explained = _components(dataset.X, first_public)
     mean_rate = float(dataset.y[first_public:].mean(dtype=np.float64)) if level == "public" else 0.0
     rate = dataset.y.astype(np.float64) - mean_rate
-    bounds = Bounds(
-        record_l1,
-        {"constant": 13.0}.get(level, 3.0) if theta_max is None else theta_max,
-        {"public": 20.0}.get(level, 31.0) if label is None else label,
-    )
+    bounds = Bounds(record_l1, *BOX[level])
     X, y = (
         clip_records(components, l1_bound=record_l1, constant=level == "constant"),
         np.clip(rate, -bounds.label, bounds.label),
@@ -120,10 +99,9 @@ def lending(
     room = record_l1 - (level == "constant")
     clipped = float(np.mean(np.abs(components[own]).sum(axis=1) > room))
     steps = (
-        f"{len(columns)} columns, categories as whole numbers",
+        f"{len(dataset.feature_names)} columns, categories as whole numbers",
         f"centred and scaled to deviation 1 by the last {n_public:,} rows, which are public",
-        f"{n_components} principal components of those rows, "
-        f"{basis.explained:.0%} of their variance",
+        f"{N_COMPONENTS} principal components of those rows, {explained:.0%} of their variance",
         {
             "none": "y = theta.x without a constant",
             "constant": "a 1 appended",
@@ -134,53 +112,30 @@ def lending(
     return Prepared(X[own], y[own], bounds, X[first_public:], y[first_public:], clipped, steps)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Basis:
-    """mean, deviation: (F,) of the public rows.  axes: (F, n_components), orthonormal.  explained:
-    share of variance."""
-
-    mean: np.ndarray
-    deviation: np.ndarray
-    axes: np.ndarray
-    explained: float
-
-
-def fit_basis(public: np.ndarray, *, n_components: int) -> Basis:
-    """What the owners are sent: mean and deviation of each column, and the main directions, from
-    public rows (m, F) only."""
+def _components(X: np.ndarray, first_public: int) -> tuple[np.ndarray, float]:
+    """(x - mean)/deviation times the main directions, (N, N_COMPONENTS) float64, and their share of
+    the variance: what owners are sent comes from the public rows only, and each uses it on its own.
+    """
+    public = X[first_public:]
     scaler = StandardScaler().fit(public.astype(np.float64))
     rows = (public - scaler.mean_) / scaler.scale_
-    pca = PCA(n_components=n_components, svd_solver="full").fit(rows)
-    return Basis(
-        scaler.mean_, scaler.scale_, pca.components_.T, float(pca.explained_variance_ratio_.sum())
-    )
-
-
-def project(X: np.ndarray, places: list[int], basis: Basis) -> np.ndarray:
-    """What each owner does with its rows: (x - mean)/deviation times the axes, (N, n_components)
-    float64."""
-    out = np.empty((len(X), basis.axes.shape[1]))
-    for first in range(0, len(X), _BLOCK):
-        rows = slice(first, first + _BLOCK)
-        out[rows] = ((X[rows][:, places] - basis.mean) / basis.deviation) @ basis.axes
-    return out
+    pca = PCA(n_components=N_COMPONENTS, svd_solver="full").fit(rows)
+    parts = (X[first : first + _BLOCK] for first in range(0, len(X), _BLOCK))
+    components = [(part - scaler.mean_) / scaler.scale_ @ pca.components_.T for part in parts]
+    return np.concatenate(components), float(pca.explained_variance_ratio_.sum())
 
 
 def fraud(
-    dataset: Dataset,
-    *,
-    record_l1: float = 10.0,
-    theta_max: float = 2.0,
-    rng: np.random.Generator | None = None,
+    dataset: Dataset, *, record_l1: float = 10.0, rng: np.random.Generator | None = None
 ) -> Prepared:
     """Card transactions as records of V1..V28, the amount and a 1, with labels -1 and +1 (fraud).
 
     dataset: `load("creditcard", ...)`; Time is left out, as in the paper.
     The amount is (amount - 88.35)/250.12, numbers published with the data: as it is, in euros, up
     to 25,691, it would be all of a clipped record.
-    record_l1: every record is scaled down to this l1 norm, the 1 included; > 1.  theta_max: of the
-    box; with the hinge and its |theta|^2/2 the optimum has |theta|_2^2 <= 2 f(0) = 2,
-    so that 2 is never active.
+    record_l1: every record is scaled down to this l1 norm, the 1 included; > 1.
+    The box is |theta|_inf <= 2; with the hinge and its |theta|^2/2 the optimum has
+    |theta|_2^2 <= 2 f(0) = 2, so that it is never active.
     rng: puts the rows in an order of its own, so that consecutive blocks are banks of the same two
     days; None keeps the file's order of time, in which the first owners hold the hours of one
     night. The paper does not say which it takes, and it matters: in the night V1 and V3 are not 0
@@ -195,11 +150,8 @@ def fraud(
     """
     if dataset.name != "creditcard":
         raise ValueError(f"expected the data set creditcard, got {dataset.name}")
-    rows = dataset.X[
-        :,
-        [dataset.feature_names.index(f"V{i}") for i in range(1, 29)]
-        + [dataset.feature_names.index("Amount")],
-    ].astype(np.float64)
+    names = [*(f"V{i}" for i in range(1, 29)), "Amount"]
+    rows = dataset.X[:, [dataset.feature_names.index(name) for name in names]].astype(np.float64)
     rows[:, -1] = (rows[:, -1] - AMOUNT[0]) / AMOUNT[1]
     order = np.arange(dataset.n_rows) if rng is None else rng.permutation(dataset.n_rows)
     rows = rows[order]
@@ -215,7 +167,7 @@ def fraud(
     return Prepared(
         X,
         np.where(dataset.y[order] == 1, 1.0, -1.0),
-        Bounds(record_l1, theta_max),
+        Bounds(record_l1, theta_max=2.0),
         X[:0],
         np.empty(0),
         clipped,

@@ -38,14 +38,12 @@ class Privacy:
     def __post_init__(self):
         must_be("a whole number >= 1", kappa=self.kappa)
         one_of(("laplace", "gaussian"), mechanism=self.mechanism)
-        if self.mechanism == "gaussian" and self.delta is None:
-            raise ValueError("mechanism gaussian needs a delta in (0, 1), got None")
 
-    def scales(self, gradient_bound: float, n_records: Sequence, n_answers: Sequence) -> np.ndarray:
+    def scales(self, gradient_bound: float, n_records: Sequence, horizon: int) -> np.ndarray:
         """Noise scale of every owner in every setting, (S, N); 0 for no noise.
 
-        gradient_bound: Xi > 0.  n_records, n_answers: one number an owner; who never answers adds
-        no noise.  ValueError if the epsilons or kappa do not fit N owners, or are out of range.
+        gradient_bound: Xi > 0.  n_records: one number an owner.  horizon: answers of each.
+        ValueError if the epsilons or kappa do not fit N owners, or are out of range.
         """
         table, n_owners = np.asarray(self.epsilons, dtype=np.float64), len(n_records)
         if table.ndim not in (1, 2) or table.shape[-1] != n_owners or not table.size:
@@ -53,21 +51,19 @@ class Privacy:
                 f"epsilons must be ({n_owners},) or (S, {n_owners}) for {n_owners} owners, "
                 f"got shape {table.shape}"
             )
-        if not (table > 0).all():
-            raise ValueError(f"epsilon must be > 0, got {table[~(table > 0)][0]}")
         if self.kappa > n_owners:
             raise ValueError(
                 f"kappa must be at most the number of owners, {n_owners}, got {self.kappa}"
             )
         scale_of = laplace_scale if self.mechanism == "laplace" else gaussian_scale
-        common = dict(gradient_bound=gradient_bound, kappa=self.kappa, delta=self.delta)
+        common = dict(
+            gradient_bound=gradient_bound, horizon=horizon, kappa=self.kappa, delta=self.delta
+        )
         return np.array(
             [
                 [
-                    scale_of(n_records=n, horizon=int(paid), epsilon=float(epsilon), **common)
-                    if paid
-                    else 0.0
-                    for n, epsilon, paid in zip(n_records, row, n_answers)
+                    scale_of(n_records=n, epsilon=float(epsilon), **common)
+                    for n, epsilon in zip(n_records, row)
                 ]
                 for row in np.atleast_2d(table)
             ]

@@ -10,9 +10,10 @@ Nothing here is fitted and nothing is sampled.
 import math
 
 import numpy as np
+from scipy.stats import laplace
 
 from ppkit.collaboration.owners import settings
-from ppkit.refusals import must_be
+from ppkit.refusals import finite, must_be
 
 
 def noise_energy(
@@ -28,7 +29,7 @@ def noise_energy(
     Returns a number >= 0.  ValueError if an argument is out of range.
     Source: wu2020, Appendix B, with the p restored that it drops: w_l has p coordinates of variance
     2 b_l^2 each. That is not all that is missing there: (14) also loses the lambda/2 before this
-    term, see `algorithm1_bound`.
+    term, see `algorithm1_quadratic`.
 
     >>> round(
     ...     noise_energy(
@@ -65,22 +66,15 @@ def attained_epsilon(distances, scales) -> float:
     ... )  # Xi 1, n 1,000, T 100, epsilon 1
     0.99
     """
-    if not np.size(distances) or not np.size(scales):
-        raise ValueError(
-            "distances and scales must not be empty, "
-            f"got {np.size(distances)} and {np.size(scales)} numbers"
-        )
     distances, scales = (
         np.atleast_2d(np.asarray(distances, float)),
         np.asarray(scales, float).reshape(-1, 1),
     )
-    if not (np.isfinite(distances).all() and (distances >= 0).all()):
+    fine = ((distances >= 0) & np.isfinite(distances)).all() and (scales > 0).all()
+    if not (fine and distances.size and scales.size in (1, len(distances))):
         raise ValueError(
-            f"distances must be finite and >= 0, got {distances.min()} to {distances.max()}"
-        )
-    if not (scales > 0).all() or scales.size not in (1, len(distances)):
-        raise ValueError(
-            f"scales must be > 0, one or one per owner ({len(distances)}), got {scales.ravel()}"
+            "distances must be one or more finite numbers >= 0, scales > 0, one or one per owner, "
+            f"got {distances} and {scales.ravel()}"
         )
     return float((distances / scales).sum())
 
@@ -106,15 +100,10 @@ def chance_outside(
     """
     must_be("a finite number > 0", step=step, scale=scale, radius=radius)
     must_be("a whole number >= 1", horizon=horizon)
-    if not (math.isfinite(start) and math.isfinite(gradient)):
-        raise ValueError(f"start and gradient must be finite, got {start} and {gradient}")
+    finite(start=start, gradient=gradient)
     rate = step / horizon**2
-    middle, spread = start - rate * gradient, rate * scale
-
-    def above(x):
-        return 0.5 * math.exp(-x / spread) if x >= 0 else 1 - 0.5 * math.exp(x / spread)
-
-    return above(radius - middle) + above(radius + middle)
+    after = laplace(start - rate * gradient, rate * scale)
+    return float(after.sf(radius) + after.cdf(-radius))
 
 
 def theorem2_bound(
@@ -157,86 +146,41 @@ def theorem2_bound(
     return once * step / strong_convexity
 
 
-def algorithm1_quadratic(
-    *, horizon: int, step: float, noise: float, start: float = 1.0
-) -> np.ndarray:
-    """E f(theta[k]) - f* of Algorithm 1 for f = |theta|^2/2, exactly, for k = 1..T: the
-    counter-example to Theorem 2.
+def algorithm1_quadratic(*, horizon: int, step: float, noise: float) -> np.ndarray:
+    """E f(theta[k]) - f* of Algorithm 1 for f = |theta|^2/2 and |theta[1]|_2 = 1, exactly, for
+    k = 1..T: the counter-example to Theorem 2.
 
-    e[k+1] = (1 - rho_k)^2 e[k] + rho_k^2 noise/2,   rho_k = rho/(T^2 k),   e[1] = start^2/2
+    e[k+1] = (1 - rho_k)^2 e[k] + rho_k^2 noise/2,   rho_k = rho/(T^2 k),   e[1] = 1/2
 
     The problem is the paper's own kind: g1 = |theta|^2/2, g2 = a_i.theta with |a_i|_1 <= Xi of
     mean 0; so L = lambda = 1, f* = 0, and the gradients of records are bounded for every theta.
-    For rho = 1 no T helps: e[k] >= (1 - H_(T-1)/T^2)^2 start^2/2 >= 9/32 start^2,
-    as H_(T-1)/T^2 <= 1/4 (equality at T = 2).
-    horizon: T >= 1.  step: rho > 0.  noise: E|w|^2 >= 0, from `noise_energy`.  start: |theta[1]|_2.
+    For rho = 1 no T helps: e[k] >= (1 - H_(T-1)/T^2)^2/2 >= 9/32, as H_(T-1)/T^2 <= 1/4 (equality
+    at T = 2).
+    For any L-strongly convex f with a lambda-Lipschitz gradient what does hold is the bound
+        e[k+1] = (1 - L rho_k (2 - lambda rho_k)) e[k] + (lambda/2) rho_k^2 noise, rho_k <= 2/lambda
+    of which this is the case of equality.
+    Proof: f(theta - rho_k (grad + w))
+        <= f - rho_k grad.(grad + w) + (lambda/2) rho_k^2 |grad + w|^2;
+    w has mean 0 and is independent of theta[k], so E f falls by
+    rho_k (1 - lambda rho_k/2) E|grad|^2; and |grad|^2 >= 2 L (f - f*).
+    horizon: T >= 1.  step: rho > 0.  noise: E|w|^2 >= 0 with all p coordinates, from
+    `noise_energy`.
     Returns (T,); twice it is E|theta[k] - theta*|^2.  ValueError if an argument is out of range.
+    Source: wu2020, equation 14 and Theorem 2, whose proof lets k grow without end for a fixed T.
+    (14) has lost the lambda/2 of its last term (and the p in the noise); the display before (15)
+    has a wrong sign: -(L/2) t(t - 1) should be -(L/2) t(1 - t), and as printed it is only weaker
+    than convexity. (15) itself is true, with 2/L in the place of 4/L too.
 
     >>> algorithm1_quadratic(horizon=2, step=1.0, noise=0.0).tolist()
     [0.5, 0.28125]
     """
-    return algorithm1_bound(
-        initial=start**2 / 2,
-        strong_convexity=1.0,
-        smoothness=1.0,
-        step=step,
-        horizon=horizon,
-        noise=noise,
-    )
-
-
-def algorithm1_bound(
-    *,
-    initial: float,
-    strong_convexity: float,
-    smoothness: float,
-    step: float,
-    horizon: int,
-    noise: float,
-) -> np.ndarray:
-    """What does hold for Algorithm 1: a bound on E f(theta[k]) - f* for k = 1..T,
-    its optimisation error included.
-
-    e[k+1] = (1 - L rho_k (2 - lambda rho_k)) e[k] + (lambda/2) rho_k^2 noise,
-    rho_k = rho/(T^2 k),   e[1] = initial
-
-    Proof: f(theta - rho_k (grad + w))
-        <= f - rho_k grad.(grad + w) + (lambda/2) rho_k^2 |grad + w|^2;
-    w has mean 0 and is independent of theta[k], so E f falls by
-    rho_k (1 - lambda rho_k/2) E|grad|^2; and |grad|^2 >= 2 L (f - f*). Where lambda rho_k > 2 the
-    fall is a rise, and |grad|^2 <= 2 lambda (f - f*) gives the factor (1 - lambda rho_k)^2.
-    For rho_k <= 1/lambda the first factor is at most 1 - L rho_k. All of it is an equality for
-    f = |theta|^2/2.
-
-    initial: f(theta[1]) - f* >= 0.  strong_convexity: L > 0.  smoothness: lambda >= L, finite.
-    step: rho > 0.  horizon: T >= 1.  noise: E|w|^2 >= 0 with all p coordinates.  Returns (T,).
-    ValueError if an argument is out of range.
-    Guarantee: no projection, gradients of records bounded by Xi wherever the iterates go.
-    Source: repairs wu2020, equation 14 and Theorem 2, whose proof lets k grow without end for a
-    fixed T. (14) has lost the lambda/2 of its last term (and the p in the noise); the display
-    before (15) has a wrong sign: -(L/2) t(t - 1) should be -(L/2) t(1 - t), and as printed it is
-    only weaker than convexity. (15) itself is true, with 2/L in the place of 4/L too.
-    """
-    must_be("a finite number > 0", strong_convexity=strong_convexity, step=step)
+    must_be("a finite number > 0", step=step)
     must_be("a whole number >= 1", horizon=horizon)
-    must_be("a finite number >= 0", initial=initial, noise=noise)
-    if not (math.isfinite(smoothness) and smoothness >= strong_convexity):
-        raise ValueError(
-            f"smoothness must be finite and >= strong_convexity = {strong_convexity}, "
-            f"got {smoothness}"
-        )
-    horizon = int(horizon)
-    error = np.empty(horizon)
-    error[0] = initial
-    for k in range(1, horizon):
+    must_be("a finite number >= 0", noise=noise)
+    error = np.full(int(horizon), 0.5)
+    for k in range(1, len(error)):
         rate = step / (horizon**2 * k)
-        slow = rate * smoothness <= 2
-        factor = (
-            1 - strong_convexity * rate * (2 - smoothness * rate)
-            if slow
-            else (1 - smoothness * rate) ** 2
-        )
-        error[k] = factor * error[k - 1] + 0.5 * smoothness * rate**2 * noise
+        error[k] = (1 - rate * (2 - rate)) * error[k - 1] + 0.5 * rate**2 * noise
     return error
 
 
@@ -255,7 +199,6 @@ def averaging_weights(horizon: int, *, n_averaged: int | None = None) -> np.ndar
     """
     must_be("a whole number >= 1", horizon=horizon)
     K = max(horizon - 1, 1) if n_averaged is None else n_averaged
-    must_be("a whole number >= 1", n_averaged=K)
     h, k = 1 / math.sqrt(horizon), np.arange(1, int(K) + 1)
     after = np.append(np.cumprod(((k[1:] - 1) / (h + k[1:]))[::-1])[::-1], 1.0)
     return (h + 1) / (h + k) * after
@@ -272,7 +215,6 @@ def zeta_step(horizon: int, k: int) -> tuple[float, float]:
     >>> [f"{value:.1e}" for value in zeta_step(100, 2)]
     ['6.6e-04', '2.0e-05']
     """
-    must_be("a whole number >= 1", horizon=horizon)
     if not np.isfinite(k) or k != int(k) or not 2 <= k <= horizon:
         raise ValueError(f"k must be a whole number from 2 to horizon = {horizon}, got {k}")
     zeta = averaging_weights(horizon, n_averaged=horizon)
@@ -280,21 +222,33 @@ def zeta_step(horizon: int, k: int) -> tuple[float, float]:
 
 
 def theorem3_constant(*, horizon: int, diameter: float, dimension: int) -> float:
-    """A c2 for Theorem 3 by our repair of the proof: `algorithm2_bound` with the gradient left out
-    and c1 at its best.
+    """A c2 for Theorem 3 by our repair of the proof, with the gradient left out and c1 at its best.
 
     c2 = D T sqrt(8 p A B),   A = sqrt(K) zeta_K,   B = sum zeta_k/sqrt(k),   K = T - 1
         (about 4 D sqrt(p T))
+
+    What does hold, for f convex, is E f(bar[T]) - f* <= D^2 A/(2 c1) + (c1/2) G^2 B, G^2 a bound on
+    |xi_f|_2^2 plus the noise's E|w|^2.  Proof: |theta[k+1] - theta*|^2
+        <= |theta[k] - theta*|^2 - 2 rho_k (xi + w).(theta[k] - theta*) + rho_k^2 |xi + w|^2, so
+    E f(theta[k]) - f* <= (d_k - d_(k+1))/(2 rho_k) + rho_k G^2/2 with
+    d_k = E|theta[k] - theta*|^2 <= D^2. Weigh with zeta_k (Jensen) and sum by parts: zeta_k/rho_k
+    rises, so that all d_k have coefficients >= 0 that add up to A/(2 c1).
 
     c1 = D sqrt(A/B)/G is best; the paper's "optimal selection of c", too, depends on G, so on n and
     epsilon, which the theorem says c1 does not. The paper gives no c2: this one is ours. If c2 too
     may depend on n and epsilon, (11) is empty: any number is below c2 Xi/n sqrt(sum 1/epsilon^2)
     for a c2 that is chosen afterwards.
-    Arguments as in `algorithm2_bound`; dimension: p.  Returns c2 > 0.
+    horizon: T >= 2.  diameter: D > 0, of Theta: 2 theta_max sqrt(p) for the box, or any bound on
+    |theta[k] - theta*|_2.  dimension: p.  Returns c2 > 0.  ValueError if an argument is out of
+    range.
+    Source: repairs wu2020, Theorem 3, after Shamir and Zhang (2013);
+    for that average sharper than their constants.
     """
     must_be("a finite number > 0", diameter=diameter)
     must_be("a whole number >= 1", dimension=dimension)
-    A, B = _averaging_sums(horizon)
+    must_be("a whole number >= 2", horizon=horizon)
+    zeta, root = averaging_weights(horizon), np.sqrt(np.arange(1, horizon))
+    A, B = float(zeta[-1] * root[-1]), float((zeta / root).sum())
     return diameter * horizon * math.sqrt(8 * dimension * A * B)
 
 
@@ -313,62 +267,26 @@ def theorem3_bound(
     return constant * gradient_bound / n * math.sqrt(S)
 
 
-def corner_excess(horizon: int, *, slope: float = 1.0, theta_max: float = 1.0) -> float:
-    """An error of Algorithm 2 that no c1, n or epsilon undercuts: 2 theta_max slope zeta_1 > 0.
+def corner_excess(horizon: int, *, theta_max: float = 1.0) -> float:
+    """An error of Algorithm 2 that no c1, n or epsilon undercuts: 2 theta_max zeta_1 > 0.
 
-    f = slope theta on [-theta_max, theta_max] (g1 = 0, g2 = a_i theta with |a_i| <= Xi of mean
-    `slope`), and theta[1] = theta_max. Then theta* = -theta_max, and as no theta[k] lies below it
-    and theta[1] keeps its weight, bar[T] >= theta* + 2 theta_max zeta_1, in every run, whatever the
-    noise. Equality for large c1 and no noise.
+    f = theta on [-theta_max, theta_max] (g1 = 0, g2 = a_i theta with |a_i| <= Xi of mean 1), and
+    theta[1] = theta_max. Then theta* = -theta_max, and as no theta[k] lies below it and theta[1]
+    keeps its weight, bar[T] >= theta* + 2 theta_max zeta_1, in every run, whatever the noise.
+    Equality for large c1 and no noise.
     So for any T, c1 and c2 equation 11 fails once epsilon > c2 Xi sqrt(N)/(n corner_excess);
     at T = 2 bar[2] is theta[1].
-    With g1 = L theta^2/2 and slope >= L theta_max theta* stays in the corner, f - f* stays above
+    With g1 = L theta^2/2 and a slope >= L theta_max theta* stays in the corner, f - f* stays above
         (slope - L theta_max) 2 theta_max zeta_1 + (L/2)(2 theta_max zeta_1)^2,
     and equation 12 fails the same way.
 
-    horizon: T >= 1.  slope: > 0.  theta_max: > 0.  Returns a number > 0, in units of f.
+    horizon: T >= 1.  theta_max: > 0.  Returns a number > 0, in units of f.
 
     >>> corner_excess(2)
     2.0
     """
-    must_be("a finite number > 0", slope=slope, theta_max=theta_max)
-    return 2 * theta_max * slope * float(averaging_weights(horizon)[0])
-
-
-def algorithm2_bound(
-    *, diameter: float, gradient_norm: float, step: float, horizon: int, noise: float
-) -> float:
-    """What does hold for Algorithm 2: a bound on E f(bar[T]) - f* for f convex,
-    its optimisation error included.
-
-    D^2 A/(2 c1) + (c1/2) G^2 B,   A = sqrt(K) zeta_K,   B = sum zeta_k/sqrt(k),   K = T - 1,
-    G^2 = gradient_norm^2 + noise
-
-    Proof: |theta[k+1] - theta*|^2
-        <= |theta[k] - theta*|^2 - 2 rho_k (xi + w).(theta[k] - theta*) + rho_k^2 |xi + w|^2, so
-    E f(theta[k]) - f* <= (d_k - d_(k+1))/(2 rho_k) + rho_k G^2/2 with
-    d_k = E|theta[k] - theta*|^2 <= D^2. Weigh with zeta_k (Jensen) and sum by parts: zeta_k/rho_k
-    rises, so that all d_k have coefficients >= 0 that add up to A/(2 c1).
-
-    diameter: D > 0, of Theta: 2 theta_max sqrt(p) for the box, or any bound on
-    |theta[k] - theta*|_2.
-    gradient_norm: bound > 0 on |xi_f|_2; regularisation theta_max sqrt(p) + Xi serves.
-    step: c1 > 0.  horizon: T >= 2.  noise: E|w|^2 >= 0.  Returns a number > 0, in units of f.
-    ValueError if an argument is out of range.
-    Source: repairs wu2020, Theorem 3, after Shamir and Zhang (2013);
-    for that average sharper than their constants.
-    """
-    must_be("a finite number > 0", diameter=diameter, gradient_norm=gradient_norm, step=step)
-    must_be("a finite number >= 0", noise=noise)
-    A, B = _averaging_sums(horizon)
-    return diameter**2 * A / (2 * step) + step / 2 * (gradient_norm**2 + noise) * B
-
-
-def _averaging_sums(horizon: int) -> tuple[float, float]:
-    must_be("a whole number >= 2", horizon=horizon)
-    zeta = averaging_weights(horizon)
-    root = np.sqrt(np.arange(1, horizon))
-    return float(zeta[-1] * root[-1]), float((zeta / root).sum())
+    must_be("a finite number > 0", theta_max=theta_max)
+    return 2 * theta_max * float(averaging_weights(horizon)[0])
 
 
 def _owners(n_records, epsilons, kappa) -> tuple[float, float]:

@@ -4,10 +4,10 @@ runs at once."""
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from ppkit.collaboration.coalition import WEIGHTS, answering
 from ppkit.collaboration.losses import Loss, queries
 from ppkit.collaboration.owners import Bounds, Owner, checked, start_within
 from ppkit.collaboration.privacy import Privacy
@@ -23,8 +23,6 @@ class Learning:
     weights: "records" for v_l = n_l / n; "inverse_variance" for v_l in proportion to 1 / scale_l^2,
     so that the noise of the sum is least: another objective where owners differ, psi is still that
     of f. Owners without noise share all of it.
-    answers: None, or (T, N) bool, a PUBLIC schedule of who answers when, at least one in every
-    round; an owner pays for its own answers only, and those who answer share the weight 1.
     start: theta[1] (p,), within theta_max; default 0.
     all_answers: the loop as printed leaves the T-th answer unused, and bar[T] ends with theta[T-1];
     True asks it too and returns k up to T + 1. bar[T+1] ends with theta[T]; the T-th answer is seen
@@ -36,7 +34,6 @@ class Learning:
     step: float
     algorithm: int = 2
     weights: str = "records"
-    answers: np.ndarray | None = None
     start: Sequence[float] | None = None
     all_answers: bool = False
 
@@ -44,7 +41,7 @@ class Learning:
         must_be("a whole number >= 1", horizon=self.horizon)
         must_be("a finite number > 0", step=self.step)
         one_of((1, 2), algorithm=self.algorithm)
-        one_of(WEIGHTS, weights=self.weights)
+        one_of(("records", "inverse_variance"), weights=self.weights)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,10 +52,7 @@ class Trajectories:
     k in rounds (K,).
     theta: (S, n_runs, p) the last average (or the last theta[k]).  iterate: (S, n_runs, p) the last
     theta[k].
-    scales: (S, N) noise scale of each owner; 0 for no noise, and for an owner that never answers.
-    inside: (S, n_runs) whether every question of this run was a theta within theta_max: always so
-    in algorithm 2. In algorithm 1 with squared loss Xi was no bound where it is False; True makes
-    no run private, see `train`'s guarantee.
+    scales: (S, N) noise scale of each owner; 0 for no noise.
     """
 
     psi: np.ndarray
@@ -66,7 +60,6 @@ class Trajectories:
     theta: np.ndarray
     iterate: np.ndarray
     scales: np.ndarray
-    inside: np.ndarray
 
 
 def train(
@@ -97,10 +90,10 @@ def train(
     learning: the rounds.  n_runs: >= 1.  optimum: f(theta*) > 0.
     rng: every setting gets a child generator of its own,
     so that its noise does not depend on the other settings.
-    at: "all" for psi at k = 1 ... T, "last" for the last only, which spares hinge and logistic loss
-    a product a round.
-    dtype: numpy.float32 for products that are rounded, 1.5 times as fast for hinge and logistic
-    loss; it moves psi by about 1e-7 f / f* (measured, up to 1e-6 on small data);
+    at: "all" for psi at k = 1 ... T, "last" for the last only, which spares the hinge a product
+    a round.
+    dtype: numpy.float32 for products that are rounded, 1.5 times as fast for the hinge; it
+    moves psi by about 1e-7 f / f* (measured, up to 1e-6 on small data);
     squared loss is always float64.
     Returns Trajectories; bar[1] is taken as theta[1], which (8) never uses, and which is bar[2].
     With one thread two runs give equal bytes.  ValueError for what does not fit, in one sentence
@@ -108,19 +101,11 @@ def train(
     Guarantee: owner l's answers are epsilon_l-DP (or (epsilon_l, delta)-DP) for replace-one
     neighbours, n_l being public.
     It belongs to the mechanism, not to a run: algorithm 1 with squared loss, whose questions no
-    projection keeps where Xi holds, has no pure epsilon at all,
-    not in the runs that stayed `inside` either.
-    Source: wu2020, Algorithms 1 and 2, (6) and (8), Theorem 1; settings, schedule, inverse
-    variance, delta are ours.
+    projection keeps where Xi holds, has no pure epsilon at all, whatever a run asked.
+    Source: wu2020, Algorithms 1 and 2, (6) and (8), Theorem 1; settings, inverse variance, delta
+    are ours.
     """
-    if not isinstance(loss, Loss) or not isinstance(bounds, Bounds):
-        raise ValueError(
-            f"loss must be a Loss such as hinge() and bounds a Bounds, got {loss!r} and {bounds!r}"
-        )
     owners = checked(owners, bounds=bounds, signs=loss.signs)
-    names = [owner.name for owner in owners]
-    if len(set(names)) < len(names):
-        raise ValueError(f"owners must have different names, got {', '.join(map(str, names))}")
     must_be("a whole number >= 1", n_runs=n_runs)
     must_be("a finite number > 0", optimum=optimum)
     one_of(("all", "last"), at=at)
@@ -128,23 +113,20 @@ def train(
         raise ValueError(
             f"dtype must be float64 or float32, got {getattr(dtype, '__name__', dtype)}"
         )
-    if not isinstance(rng, np.random.Generator):
-        raise ValueError(
-            f"rng must be a numpy Generator, such as numpy.random.default_rng(0), got {rng!r}"
-        )
     horizon, n_runs, algorithm = int(learning.horizon), int(n_runs), learning.algorithm
-    answers = answering(learning.answers, len(owners), horizon)
     theta = start_within(learning.start, owners[0].X.shape[1], bounds.theta_max)
     sizes = np.array([owner.n_records for owner in owners], dtype=np.float64)
     longest = loss.gradient_bound(bounds, privacy.mechanism)
-    scales = privacy.scales(longest, sizes, answers.sum(axis=0))
+    scales = privacy.scales(longest, sizes, horizon)
+    shares = _shares(sizes, scales, learning.weights)
+    factors = shares * scales
     n_settings, p = len(scales), len(theta)
     asked = queries(loss, owners, together=n_runs, dtype=dtype)
-    noises = [_noise(child, privacy.mechanism, (p, n_runs)) for child in rng.spawn(n_settings)]
+    draws = {"laplace": _laplace, "gaussian": np.random.Generator.standard_normal}
+    noises = [partial(draws[privacy.mechanism], child) for child in rng.spawn(n_settings)]
 
     theta = np.repeat(theta[:, None], n_settings * n_runs, axis=1)
     bar = theta.copy()
-    inside = np.ones(n_settings * n_runs, dtype=bool)
     last = horizon + bool(learning.all_answers)
     rounds = np.arange(1, last + 1) if at == "all" else np.array([last])
     values = np.empty((len(rounds), n_settings * n_runs))
@@ -153,10 +135,7 @@ def train(
         values[0] = asked.values(shown)
     root = 1 / math.sqrt(horizon)
     for k in range(1, last):
-        if algorithm == 1:
-            inside &= np.abs(theta).max(axis=0) <= bounds.theta_max
-        shares = _shares(sizes, scales, answers[k - 1], learning.weights)
-        g = _answered(asked, theta, shares, shares * scales, noises, loss.regularisation)
+        g = _answered(asked, theta, shares, factors, noises, loss.regularisation)
         if algorithm == 2:
             bar *= (k - 1) / (root + k)
             bar += (root + 1) / (root + k) * theta
@@ -176,7 +155,6 @@ def train(
         theta=np.ascontiguousarray(shown.T).reshape(*shape, p),
         iterate=np.ascontiguousarray(theta.T).reshape(*shape, p),
         scales=scales[0] if single else scales,
-        inside=inside.reshape(shape),
     )
 
 
@@ -190,41 +168,28 @@ def _answered(asked, theta, shares, factors, noises, regularisation):
     by_setting = g.reshape(len(g), n_settings, -1)
     for owner in np.flatnonzero(shares.any(axis=0)):
         mean = asked.gradient(owner, theta).reshape(by_setting.shape)
-        mean *= shares[:, owner, None]
-        by_setting += mean
-    for setting, noise in enumerate(noises):
-        noisy = np.flatnonzero(factors[setting])
-        if noisy.size:
-            by_setting[:, setting] += np.tensordot(
-                factors[setting, noisy], noise(noisy.size), axes=1
-            )
+        by_setting += shares[:, owner, None] * mean
+    for setting, draw in enumerate(noises):
+        factor = factors[setting, factors[setting] > 0]
+        if factor.size:
+            drawn = draw((factor.size, *by_setting[:, setting].shape))
+            by_setting[:, setting] += np.tensordot(factor, drawn, axes=1)
     return g
 
 
-def _noise(rng, mechanism, shape):
-    """Draws of one setting, (owners,) + shape: Laplace noise of scale 1, as a difference of
-    exponentials, or Gaussian."""
-
-    def draw(n_owners):
-        size = (n_owners, *shape)
-        if mechanism == "gaussian":
-            return rng.standard_normal(size)
-        noise = rng.standard_exponential(size)
-        noise -= rng.standard_exponential(size)
-        return noise
-
-    return draw
+def _laplace(rng, size):
+    """Laplace noise of scale 1, as a difference of exponentials."""
+    noise = rng.standard_exponential(size)
+    noise -= rng.standard_exponential(size)
+    return noise
 
 
-def _shares(sizes, scales, answering, weights):
-    """(S, N) weights of the owners who answer, each row with sum 1."""
-    raw = np.broadcast_to(sizes, scales.shape) * answering
+def _shares(sizes, scales, weights):
+    """(S, N) weights of the owners' answers, each row with sum 1."""
+    raw = np.broadcast_to(sizes, scales.shape)
     if weights == "inverse_variance":
-        silent = answering & (scales == 0)
-        exact = silent.any(axis=1, keepdims=True)
-        smallest = np.where(answering & ~silent, scales, np.inf).min(axis=1, keepdims=True)
-        precision = (
-            np.divide(smallest, scales, out=np.zeros(scales.shape), where=answering & ~silent) ** 2
-        )
-        raw = np.where(exact, sizes * silent, precision)
+        silent = scales == 0
+        smallest = np.where(silent, np.inf, scales).min(axis=1, keepdims=True)
+        precision = np.divide(smallest, scales, out=np.zeros(scales.shape), where=~silent) ** 2
+        raw = np.where(silent.any(axis=1, keepdims=True), sizes * silent, precision)
     return raw / raw.sum(axis=1, keepdims=True)

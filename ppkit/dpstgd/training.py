@@ -8,12 +8,10 @@ The loop is one for all methods; what a participant uploads is an object that it
     DPSGD     Gaussian noise on the clipped sum (`ppkit.dpsgd`)
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,21 +27,9 @@ from ppkit.refusals import binary, finite, must_be, one_of
 ARM = ("upload", "lr", "start")  # what an arm has of its own
 
 
-class Upload(Protocol):
-    """What a participant sends: called with a model and a Poisson sample, returns a flat direction
-    (P,)."""
-
-    def __call__(
-        self,
-        model: nn.Sequential,
-        X: torch.Tensor,
-        y: torch.Tensor,
-        *,
-        expected_batch: float,
-        rng: np.random.Generator,
-    ) -> torch.Tensor: ...
-
-    def bits(self, size: int) -> int: ...
+# What a participant sends: called with a model and a Poisson sample, `upload(model, X, y, *,
+# expected_batch, rng)`, it returns a flat direction (P,); bits(size) is what that takes.
+Upload = Callable[..., torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -132,7 +118,7 @@ class PlainSGD:
 
 @dataclass
 class Participant:
-    """One bank: its rows, its own randomness, and how often it was asked.
+    """One bank: its rows, and its own randomness.
 
     X: (N, F) float, N >= 1, finite.  y: (N,) labels in {0, 1}.
     rng: one child of it draws the samples, and copies of another the noise of every arm.
@@ -142,7 +128,6 @@ class Participant:
     X: torch.Tensor
     y: torch.Tensor
     rng: np.random.Generator
-    asked: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self.X, self.y = _tensor(self.X), _tensor(self.y)
@@ -164,7 +149,6 @@ class Participant:
         Drawn as a binomial size and then a uniform subset of that size, which is the same law and
         costs q N, not N.
         """
-        self.asked += 1
         size = self._samples.binomial(len(self.X), sample_rate)
         return self._samples.choice(len(self.X), size=size, replace=False, shuffle=False)
 
@@ -192,14 +176,12 @@ class History:
     """What a training left behind: `values[i]` was evaluated after round `rounds[i]`; 0 is the
     start.
 
-    uploads, bits: sent by all participants together.  answered: uploads of each participant.
+    bits: sent by all participants together.
     """
 
     rounds: tuple[int, ...]
     values: tuple[Any, ...]
-    uploads: int
     bits: int
-    answered: tuple[int, ...]
 
 
 def train(
@@ -274,11 +256,11 @@ def train_together(
                 answer = arm.upload(arm.model, X, y, expected_batch=expected, rng=noise[k])
                 flat.add_(answer, alpha=-rate)
         look(t)
-    asked = tuple(member.asked for member in members)
     rounds = () if evaluate is None else tuple(looks)
-    bits = [sum(asked) * arm.upload.bits(flat.numel()) for arm, flat in zip(arms, flats)]
+    sizes = [arm.upload.bits(flat.numel()) for arm, flat in zip(arms, flats)]
     return [
-        History(rounds, tuple(seen), sum(asked), sent, asked) for seen, sent in zip(values, bits)
+        History(rounds, tuple(seen), n_rounds * len(members) * size)
+        for seen, size in zip(values, sizes)
     ]
 
 

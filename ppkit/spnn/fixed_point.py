@@ -3,6 +3,8 @@ that rounding leaves."""
 
 import torch
 
+from ppkit.refusals import finite
+
 FRACTIONAL_BITS = 16  # l_F of the paper
 
 
@@ -53,14 +55,12 @@ def row_reach(X: torch.Tensor, *, fractional_bits: int = FRACTIONAL_BITS) -> flo
     """What a row of X can do at most to a product, once per data set:
     max_i sum_k (|x_ik| + 2^-(f+1)).
 
-    X: (N, K) finite floats.  Returns a float64 >= 0; the second term is what rounding to f bits may
-    add to an entry.
+    X: (N, K) finite floats, N and K >= 1.  Returns a float64 >= 0; the second term is what
+    rounding to f bits may add to an entry.
 
     >>> row_reach(torch.tensor([[1.0, -2.0], [0.5, 0.5]]), fractional_bits=0)
     4.0
     """
-    if 0 in X.shape:
-        return 0.0
     return float(X.detach().double().abs().sum(dim=1).max()) + X.shape[1] * 2.0 ** -(
         fractional_bits + 1
     )
@@ -112,11 +112,7 @@ def _check_bits(fractional_bits: int, bits: int) -> None:
 
 
 def _refuse(values: torch.Tensor, z: torch.Tensor, fractional_bits: int) -> None:
-    if not bool(torch.isfinite(values).all()):
-        bad = values[~torch.isfinite(values)]
-        raise ValueError(
-            f"values must be finite, got {float(bad[0])} in {len(bad)} of {values.numel()} places"
-        )
+    finite(values=values.detach())
     worst = float(values.flatten()[z.flatten().abs().argmax()])
     limit = 2.0 ** (63 - fractional_bits)
     raise ValueError(

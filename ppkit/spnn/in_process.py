@@ -175,8 +175,7 @@ class _PlainHolder(Holder):
 
 class _PlainServer(Server):
     def step(self, n):
-        parts = list((yield from self.gather("X theta", n, self.dtype)).values())
-        return sum(parts[1:], parts[0])
+        return (yield from self.sum_of("X theta", n, self.dtype))
 
 
 class Plain(Protocol):

@@ -7,7 +7,7 @@ hiding.
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import combinations
 
 import numba
@@ -26,10 +26,6 @@ Ticket = tuple[int, int]
 class MaskReused(ValueError):
     """A mask was asked for twice: the difference of two messages under one mask is
     X_i (theta_t - theta_s) in the clear."""
-
-
-class HolderMissing(ValueError):
-    """A message did not arrive, so the masks of the others do not cancel."""
 
 
 class PairMasks:
@@ -86,27 +82,6 @@ class PairMasks:
         return mask
 
 
-def unmask(messages: Mapping[str, torch.Tensor], holders: Sequence[str]) -> torch.Tensor:
-    """What the server does: add the words of all holders, and read the sum as fixed point.
-
-    2^16 h1 = sum_i words_i mod 2^32, as a signed number
-
-    messages: {holder: words (n, width)}.  holders: all names that take part.
-    Returns 2^16 h1 (n, width), int32.  HolderMissing if a message is not there.
-    Drop-out rule: the server then drops the step; all holders go on with the next ticket, and one
-    that is gone for good is taken out only by preparing anew without it. The server must not ask
-    for the seed or the mask of a missing holder: its message may only be late, and with the mask it
-    would read X_i theta_i in the clear. The words that did arrive are uniform and useless to it.
-    """
-    missing = [name for name in holders if name not in messages]
-    if missing:
-        raise HolderMissing(
-            f"nothing came from {' and '.join(missing)}: the step is dropped, nobody's mask is "
-            "given out; the next step uses new masks"
-        )
-    return sum((messages[name] for name in holders[1:]), messages[holders[0]])
-
-
 class _MaskedHolder(Holder):
     def connect(self):
         """Each pair agrees on a seed once: the first draws it and sends it to the second, over a
@@ -133,10 +108,18 @@ class _MaskedHolder(Holder):
 
 
 class _MaskedServer(Server):
+    """Adds the words of all holders, and reads the sum as fixed point:
+    2^16 h1 = sum_i words_i mod 2^32, as a signed number.
+
+    Drop-out rule: where a message is missing the step is dropped, and all holders go on with the
+    next ticket; a holder that is gone for good is taken out only by preparing anew without it. The
+    server must not ask for the seed or the mask of a missing holder: its message may only be late,
+    and with the mask it would read X_i theta_i in the clear. The words that did arrive are uniform
+    and useless to it.
+    """
+
     def step(self, n):
-        return self.decoded(
-            unmask((yield from self.gather("masked X theta", n, torch.int32)), self.names)
-        )
+        return self.decoded((yield from self.sum_of("masked X theta", n, torch.int32)))
 
 
 class Masked(Protocol):
@@ -167,11 +150,6 @@ class Masked(Protocol):
         ]
 
     _batches = 0, -1  # the step, and the number of its last batch
-
-    @property
-    def masks(self) -> list[PairMasks]:
-        """Of each holder."""
-        return [holder.masks for holder in self.holders]
 
     def _begin(self, rows, thetas):
         step, before = self.transcript.step, self._batches

@@ -74,15 +74,10 @@ class Packing:
     n_terms: int = 2
 
     def __post_init__(self):
-        if not 2 <= self.value_bits <= 63 or self.n_terms < 1:
+        if not 2 <= self.value_bits <= 63 or self.n_terms < 1 or self.field_bits > 64:
             raise ValueError(
-                f"value_bits must be 2 to 63 and n_terms >= 1, got {self.value_bits} and "
-                f"{self.n_terms}"
-            )
-        if self.field_bits > 64:
-            raise ValueError(
-                f"value_bits={self.value_bits} leaves no room for the sum of {self.n_terms} terms "
-                "in 64 bits"
+                "value_bits must be 2 to 63 and n_terms >= 1, with room for their sum in 64 bits, "
+                f"got {self.value_bits} and {self.n_terms}"
             )
 
     @property

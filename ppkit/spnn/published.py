@@ -264,9 +264,7 @@ class PublishedHolder(SharingHolder):
 class PublishedServer(Server):
     def step(self, n):
         # 11: the server adds the shares
-        return self.decoded(
-            ring.total(list((yield from self.gather("<X theta>", n, torch.int64)).values()))
-        )
+        return self.decoded((yield from self.sum_of("<X theta>", n, torch.int64)))
 
 
 class _PublishedDealer(DealerSide):

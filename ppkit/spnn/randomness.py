@@ -129,18 +129,12 @@ class Stream:
         the same keystream would be used twice.
         """
         refuse_forked(self, self._process)
-        if not labels:
-            raise ValueError("derive needs at least one label, got none")
+        if not labels or any(type(label) not in (str, int) for label in labels):
+            raise ValueError(f"labels must be str or int, at least one label, got {labels}")
         text = b"derive"
         for label in labels:
-            if isinstance(label, bool) or not isinstance(label, (str, int)):
-                raise ValueError(f"a label must be a str or an int, got {label!r}")
-            encoded = str(label).encode()
-            text += (
-                (b"s" if isinstance(label, str) else b"i")
-                + len(encoded).to_bytes(8, "big")
-                + encoded
-            )
+            encoded, kind = str(label).encode(), b"s" if isinstance(label, str) else b"i"
+            text += kind + len(encoded).to_bytes(8, "big") + encoded
         key = _prf(self.key, text)
         if key in self._derived:
             raise ValueError(

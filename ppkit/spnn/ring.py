@@ -45,18 +45,12 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 def total(shares: Sequence[torch.Tensor]) -> torch.Tensor:
     """The sum of int64 tensors mod 2^64: what shares reveal."""
-    result = shares[0].clone()
-    for share in shares[1:]:
-        result += share
-    return result
+    return sum(shares[1:], shares[0])
 
 
 def minus(value: torch.Tensor, shares: Sequence[torch.Tensor]) -> torch.Tensor:
     """The share that makes the sum with these shares a value: value - total(shares) mod 2^64."""
-    result = value - shares[0]
-    for share in shares[1:]:
-        result -= share
-    return result
+    return value - total(shares)
 
 
 @numba.njit(nogil=True, cache="NUMBA_CACHE_DIR" in os.environ)

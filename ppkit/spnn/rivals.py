@@ -21,22 +21,13 @@ class _Net(nn.Module):
     """What NN and SplitNN have in common: everything but `first(parts)`, from columns to h1."""
 
     def __init__(
-        self,
-        holders: Sequence[int],
-        hidden: Sequence[int],
-        activation: str | Sequence[str],
-        n_outputs: int,
+        self, holders: Sequence[int], hidden: Sequence[int], activation: str | Sequence[str]
     ):
         super().__init__()
         self.holders, self.widths = tuple(holders), tuple(hidden)
-        if not self.holders or any(width < 1 for width in self.holders):
-            raise ValueError(
-                f"holders must be the number of columns of each holder, >= 1, got {self.holders}"
-            )
-        if not self.widths or any(width < 1 for width in self.widths):
-            raise ValueError(
-                f"hidden must be the widths of the hidden layers, each >= 1, got {self.widths}"
-            )
+        for name, widths in (("holders", self.holders), ("hidden", self.widths)):
+            if min(widths, default=0) < 1:
+                raise ValueError(f"{name} must be one width or more, each >= 1, got {widths}")
         activations(activation, len(self.widths))
         self._parts: list[torch.Tensor] | None = None
         self.h1 = self.h_last = None
@@ -65,14 +56,11 @@ class _Net(nn.Module):
 
     def _checked(self, parts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         shapes = [tuple(part.shape) for part in parts]
-        if [shape[1:] for shape in shapes] != [(width,) for width in self.holders]:
+        n = shapes[0][0] if shapes and shapes[0] else 0
+        if n == 0 or shapes != [(n, width) for width in self.holders]:
             raise ValueError(
-                f"parts must have {' + '.join(map(str, self.holders))} columns, got shapes {shapes}"
-            )
-        if len({shape[0] for shape in shapes}) > 1 or shapes[0][0] == 0:
-            raise ValueError(
-                "all holders must have the same rows, at least one, got "
-                f"{[shape[0] for shape in shapes]}"
+                f"parts must have {' + '.join(map(str, self.holders))} columns and the same rows, "
+                f"at least one, got shapes {shapes}"
             )
         dtype = next(self.parameters()).dtype
         if any(part.dtype != dtype for part in parts):
@@ -92,7 +80,7 @@ class NN(_Net):
     activation: one name for all hidden layers, or one each (`models.ACTIVATIONS`).
     rng: draws the start as `models.mlp` would: U(-1/sqrt(fan_in), 1/sqrt(fan_in)), fan_in of theta
     being sum(holders).
-    bias: whether h1 has one; the paper's has none.  n_outputs: 1 for two classes.  dtype:
+    h1 has no bias, as in the paper.  n_outputs: 1 for two classes.  dtype:
     torch.float32 or torch.float64.
     ValueError for widths < 1 or an unknown activation.
     Guarantee: none; whoever runs it sees everything.
@@ -111,11 +99,10 @@ class NN(_Net):
         *,
         activation: str | Sequence[str] = "sigmoid",
         rng: torch.Generator,
-        bias: bool = False,
         n_outputs: int = 1,
         dtype: torch.dtype = torch.float32,
     ):
-        super().__init__(holders, hidden, activation, n_outputs)
+        super().__init__(holders, hidden, activation)
         net = mlp(
             (sum(self.holders), *self.widths, n_outputs),
             rng=rng,
@@ -126,30 +113,25 @@ class NN(_Net):
             nn.Parameter(part.detach().t().contiguous())
             for part in net[0].weight.split(self.holders, dim=1)
         )
-        self.bias = nn.Parameter(net[0].bias.detach().clone()) if bias else None
         self.hidden, self.output = net[1:-1], net[-1]
 
     def first(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
         """h1 of these rows: (N, hidden[0])."""
-        total = sum(part @ theta for part, theta in zip(parts, self.theta))
-        return total if self.bias is None else total + self.bias
+        return sum(part @ theta for part, theta in zip(parts, self.theta))
 
 
 class SplitNN(_Net):
     """Split learning: each holder encodes its own columns up to the cut; the server has the rest,
     and the labels.
 
-    h1 = [X_1 theta_1, ..., X_k theta_k] side by side;
-        behind it as many layers as `cut` says stay with the holders
+    h1 = [X_1 theta_1, ..., X_k theta_k] side by side; the cut is behind it
 
-    holders, hidden, activation, rng, n_outputs, dtype: as for NN.  The holders share each width
-    before the cut evenly, so that the total is that of NN (`even_widths`); where there are more
-    holders than the width, each has one neuron and the total is the number of holders.
-    cut: hidden layers that a holder computes by itself, 1 to len(hidden).  The first one has no
-    bias, as in NN and SPNN.
+    holders, hidden, activation, rng, n_outputs, dtype: as for NN.  The holders share the width of
+    h1 evenly, so that the total is that of NN (`even_widths`); where there are more holders than
+    the width, each has one neuron and the total is the number of holders.
     Guarantee: none; the server sees every encoding (`h1` through its activation, of known origin)
     and the labels.
-    ValueError as for NN, and for a cut that is not there.
+    ValueError as for NN.
     Source: Vepakomma et al. 2018, and zhou2021, section 6.1, which does not say where it cuts.
 
     >>> [
@@ -166,57 +148,29 @@ class SplitNN(_Net):
         *,
         activation: str | Sequence[str] = "sigmoid",
         rng: torch.Generator,
-        cut: int = 1,
         n_outputs: int = 1,
         dtype: torch.dtype = torch.float32,
     ):
-        super().__init__(holders, hidden, activation, n_outputs)
-        if not 1 <= cut <= len(self.widths):
-            raise ValueError(
-                f"cut must be 1 to {len(self.widths)}, the hidden layers there are, got {cut}"
-            )
+        super().__init__(holders, hidden, activation)
         k = len(self.holders)
-        shares = [even_widths(max(width, k), k) for width in self.widths[:cut]]
+        shares = even_widths(max(self.widths[0], k), k)
         kinds = [activation] * len(self.widths) if isinstance(activation, str) else list(activation)
-        nets = [
-            mlp(
-                (columns, *(share[i] for share in shares)),
-                rng=rng,
-                activation=kinds[: cut - 1],
-                dtype=dtype,
-            )
-            for i, columns in enumerate(self.holders)
+        encoders = [
+            mlp((columns, share), rng=rng, dtype=dtype)[0]
+            for columns, share in zip(self.holders, shares)
         ]
         self.theta = nn.ParameterList(
-            nn.Parameter(net[0].weight.detach().t().contiguous()) for net in nets
+            nn.Parameter(encoder.weight.detach().t().contiguous()) for encoder in encoders
         )
-        rest = mlp(
-            (sum(shares[-1]), *self.widths[cut:], n_outputs),
-            rng=rng,
-            activation=kinds[cut:],
-            dtype=dtype,
-        )
-        deep = _SideBySide([net[1:] for net in nets], shares[0]) if cut > 1 else nn.Identity()
-        self.hidden = nn.Sequential(deep, *activations(kinds[cut - 1 : cut], 1), *rest[:-1])
+        widths = sum(shares), *self.widths[1:], n_outputs
+        rest = mlp(widths, rng=rng, activation=kinds[1:], dtype=dtype)
+        self.hidden = nn.Sequential(*activations(kinds[:1], 1), *rest[:-1])
         self.output = rest[-1]
 
     def first(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
         """h1 of these rows, the holders' neurons side by side: (N, hidden[0]), or (N, k) if that is
         more."""
         return torch.cat([part @ theta for part, theta in zip(parts, self.theta)], dim=1)
-
-
-class _SideBySide(nn.Module):
-    """The holders' further layers, each on its own slice of h1."""
-
-    def __init__(self, encoders: Sequence[nn.Module], widths: Sequence[int]):
-        super().__init__()
-        self.encoders, self._widths = nn.ModuleList(encoders), list(widths)
-
-    def forward(self, h1: torch.Tensor) -> torch.Tensor:
-        return torch.cat(
-            [net(part) for net, part in zip(self.encoders, h1.split(self._widths, dim=1))], dim=1
-        )
 
 
 def even_widths(total: int, k: int) -> list[int]:
@@ -237,7 +191,7 @@ class PiecewiseNet(NN):
     p = f(logit), f(z) = 0 for z < -1/2, z + 1/2 between, 1 above;
     hidden layers f or ReLU; output error (p - y) / |B|
 
-    holders, hidden, rng, bias, dtype: as for `NN`.  activation: "piecewise" or "relu" for all
+    holders, hidden, rng, dtype: as for `NN`.  activation: "piecewise" or "relu" for all
     hidden layers, or one each: ("piecewise", "piecewise", "relu") for distress.  ValueError for
     another activation, or as for NN.
     Records are to be ranked by their logits: p is exactly 0 or 1 for most,
@@ -256,13 +210,12 @@ class PiecewiseNet(NN):
         *,
         activation: str | Sequence[str] = "piecewise",
         rng: torch.Generator,
-        bias: bool = False,
         dtype: torch.dtype = torch.float64,
     ):
         kinds = [activation] * len(hidden) if isinstance(activation, str) else list(activation)
         if set(kinds) - {"piecewise", "relu"}:
             raise ValueError(f"SecureML has the activations piecewise and relu, got {activation!r}")
-        super().__init__(holders, hidden, activation=kinds, rng=rng, bias=bias, dtype=dtype)
+        super().__init__(holders, hidden, activation=kinds, rng=rng, dtype=dtype)
         self.kinds = [*kinds, "piecewise"]
 
     @staticmethod
@@ -288,22 +241,15 @@ class PiecewiseNet(NN):
     def layers(self) -> list[Layer]:
         """theta (d, m) and bias (m,), or None, of every layer from the first to the output: the
         values, not copies."""
-        return [
-            (
-                torch.cat(list(self.theta)).detach(),
-                None if self.bias is None else self.bias.detach(),
-            ),
-            *linear_layers([*self.hidden, self.output]),
-        ]
+        first = torch.cat(list(self.theta)).detach(), None
+        return [first, *linear_layers([*self.hidden, self.output])]
 
     @torch.no_grad()
     def load_layers(self, layers: Sequence[Layer]) -> None:
         """Take over weights in the form that `layers` gives them."""
-        (theta, bias), *rest = layers
+        (theta, _), *rest = layers
         for mine, part in zip(self.theta, theta.split(self.holders)):
             mine.copy_(part)
-        if bias is not None:
-            self.bias.copy_(bias)
         for (theta, bias), (mine, its_bias) in zip(rest, self.layers()[1:], strict=True):
             mine.copy_(theta)
             its_bias.copy_(bias)

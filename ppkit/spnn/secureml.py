@@ -189,7 +189,11 @@ class SecureML:
         dealt.use()
         x, thetas = self._rows(rows), self._open_thetas(dealt)
         inputs, slopes, p, z = self._forward(x, thetas, dealt)
-        delta = self._delta_in_clear(z, rows, lr) if p is None else self._delta(p, rows)
+        delta = (
+            self._delta_in_clear(z, rows, lr)
+            if p is None
+            else [p[0] - self._y[rows][:, None] * ONE, p[1]]
+        )
         gradients = [None] * len(thetas)
         of_biases: list[Shares] = []
         for i in reversed(range(len(thetas))):
@@ -229,9 +233,6 @@ class SecureML:
         ]
         private = [[None if z is None else decode(z) for z in pair] for pair in opened]
         net.load_layers([*private, *linear_layers(self._clear or [])])
-
-    def _delta(self, p: Shares, rows: torch.Tensor) -> Shares:
-        return [p[0] - self._y[rows][:, None] * ONE, p[1]]
 
     def _delta_in_clear(self, z: Shares, rows: torch.Tensor, lr: float) -> Shares:
         """The rest of the network: server and A compute and update it, the server shares out

@@ -215,16 +215,15 @@ class Server(Side):
         shape or type comes."""
         raise NotImplementedError
 
-    def gather(
+    def sum_of(
         self, name: str, n: int, dtype: torch.dtype
-    ) -> Generator[Receive, torch.Tensor, dict[str, torch.Tensor]]:
-        """One payload (n, width) of this name and type from every holder: {holder: payload}."""
-        received = {}
+    ) -> Generator[Receive, torch.Tensor, torch.Tensor]:
+        """The sum of one payload (n, width) of this name and type from every holder."""
+        parts = []
         for holder in self.names:
-            received[holder] = tensor_from(
-                holder, name, (yield Receive(holder, name)), (n, self.width), dtype
-            )
-        return received
+            came = yield Receive(holder, name)
+            parts.append(tensor_from(holder, name, came, (n, self.width), dtype))
+        return sum(parts[1:], parts[0])
 
     def decoded(self, total: torch.Tensor) -> torch.Tensor:
         """The numbers that integers of 2^-16 stand for, in dtype: exact in float64, rounded once in

@@ -60,44 +60,33 @@ class SGLD(torch.optim.Optimizer):
         self._rng = rng
 
     @torch.no_grad()
-    def step(self, closure=None):
-        """One step of every parameter that has a gradient; as in torch, returns what closure
-        returns."""
-        with torch.enable_grad():
-            loss = None if closure is None else closure()
+    def step(self):
+        """One step of every parameter that has a gradient."""
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
                     p.add_(p.grad, alpha=-group["lr"] / 2)
                     noise = torch.empty_like(p).normal_(generator=self._rng)
                     p.sub_(noise, alpha=math.sqrt(group["temperature"] * group["lr"]))
-        return loss
 
 
-def equal_drift_lr(lr: float, *, loss: str = "sum", batch: int | None = None) -> float:
-    """SGLD's alpha at which its drift equals that of equation 1 with learning rate lr.
+def equal_drift_lr(lr: float, *, batch: int) -> float:
+    """SGLD's alpha at which its drift on the summed loss equals that of equation 1 with learning
+    rate lr.
 
-    sum:   alpha |B| / 2 = lr, so alpha = 2 lr / |B|,
-           and the noise of a step has deviation sqrt(2 lr / |B|)
-    mean:  alpha / 2     = lr, so alpha = 2 lr,
-           and the noise of a step has deviation sqrt(2 lr)
+    alpha |B| / 2 = lr, so alpha = 2 lr / |B|, and the noise of a step has deviation
+    sqrt(2 lr / |B|)
 
-    Under the summed loss drifts are equal for full batches only: the last batch of an epoch, of
+    Drifts are equal for full batches only: the last batch of an epoch, of
     b < |B| records, drifts b / |B| as far as under equation 1 (227,845 rows at |B| = 5,000 leave
     b = 2,845, or 57%).
-    lr: > 0.  loss: what SGLD is trained on, "sum" as equation 2 is printed, or "mean".
-    batch: |B| >= 1, for "sum".
-    Returns alpha > 0.  ValueError if an argument is out of range or batch is missing.
+    lr: > 0.  batch: |B| >= 1.  Returns alpha > 0.  ValueError if an argument is out of range.
 
-    >>> equal_drift_lr(0.5, loss="sum", batch=5_000), equal_drift_lr(0.5, loss="mean")
-    (0.0002, 1.0)
+    >>> equal_drift_lr(0.5, batch=5_000)
+    0.0002
     """
     must_be("a finite number > 0", lr=lr)
-    one_of(LOSSES, loss=loss)
-    if loss == "mean":
-        return 2 * lr
-    if batch is None or batch < 1:
-        raise ValueError(f"the summed loss needs the batch size |B| >= 1, got batch={batch}")
+    must_be("a whole number >= 1", batch=batch)
     return 2 * lr / batch
 
 

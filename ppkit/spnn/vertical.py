@@ -45,7 +45,6 @@ def fraud(
     *,
     holders: int = 2,
     with_amount: bool = False,
-    with_time: bool = False,
     fractions: Mapping[str, float] = ACCURACY,
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
@@ -55,7 +54,7 @@ def fraud(
 
     holders: k, 1 to the number of columns; widths differ by at most 1.  with_amount: 29 columns;
     section 6.1 counts 28 features, section 6.3 attacks the amount and does not say whether the
-    network has it.  with_time: one more.
+    network has it.
     fractions: of the rows by key, in order; ACCURACY or LEAKAGE.  seed: of the choice of rows, by
     label in proportion.
     Returns a Vertical, standardised by its "train" rows only.  ValueError for another data set or
@@ -63,42 +62,24 @@ def fraud(
     """
     if dataset.name != "creditcard":
         raise ValueError(f"fraud takes the data set creditcard, got {dataset.name}")
-    wanted = [f"V{i}" for i in range(1, 29)] + ["Amount"] * with_amount + ["Time"] * with_time
-    return vertical(
-        dataset, wanted, holders, fractions=fractions, by="rows", seed=seed, dtype=dtype
-    )
+    wanted = [f"V{i}" for i in range(1, 29)] + ["Amount"] * with_amount
+    return vertical(dataset, wanted, holders, fractions=fractions, seed=seed, dtype=dtype)
 
 
-def distress(
-    dataset: Dataset,
-    *,
-    holders: int = 2,
-    by: str = "rows",
-    test_fraction: float = 0.3,
-    seed: int = 0,
-    dtype: torch.dtype = torch.float32,
-) -> Vertical:
+def distress(dataset: Dataset, *, holders: int = 2, seed: int = 0) -> Vertical:
     """distress for k holders: all inputs of its variant, one-hot ones as they are, in order and cut
     between the file's own columns.
 
     Equal widths would give the first of two holders nothing but codes of the company, and the
     second every number.
-    by: "rows" as the paper; "account" keeps companies apart, "time" tests on the last periods of
-    each (`datasets.train_test`).
-    test_fraction, seed: of that split.  holders: as for `fraud`.
+    holders, seed: as for `fraud`; three tenths of the rows are for the test.
     Returns a Vertical with "train" and "test".  ValueError for another data set or an argument out
     of range.
     """
     if dataset.name != "distress":
         raise ValueError(f"distress takes the data set distress, got {dataset.name}")
     return vertical(
-        dataset,
-        dataset.feature_names,
-        holders,
-        fractions={"train": 1 - test_fraction, "test": test_fraction},
-        by=by,
-        seed=seed,
-        dtype=dtype,
+        dataset, dataset.feature_names, holders, fractions={"train": 0.7, "test": 0.3}, seed=seed
     )
 
 
@@ -108,7 +89,6 @@ def vertical(
     holders: int,
     *,
     fractions: Mapping[str, float],
-    by: str,
     seed: int,
     dtype: torch.dtype = torch.float32,
 ) -> Vertical:
@@ -116,18 +96,14 @@ def vertical(
     file's columns.
 
     The codes of one column of the file ("x80 = 1", "x80 = 2") stay together.
-    fractions: positive numbers that sum to 1, "train" among the keys; its rows give mean and
+    fractions: as ACCURACY, positive numbers that sum to 1; the rows of "train" give mean and
     deviation of numeric columns.
-    by, seed: as in `datasets.train_test`, which cuts off the last key first.
+    seed: as in `datasets.train_test` of rows, which cuts off the last key first.
     """
-    if (
-        "train" not in fractions
-        or len(fractions) < 2
-        or min(fractions.values()) <= 0
-        or abs(sum(fractions.values()) - 1) > 1e-9
-    ):
+    shares = list(fractions.values())
+    if "train" not in fractions or min(shares) <= 0 or abs(sum(shares) - 1) > 1e-9:
         raise ValueError(
-            "fractions must be at least two positive numbers that sum to 1, 'train' among them, "
+            "fractions must be positive numbers that sum to 1, 'train' among them, "
             f"got {dict(fractions)}"
         )
     columns = [_column(dataset, name) for name in names]
@@ -138,7 +114,7 @@ def vertical(
     rows, remaining, rest = {}, np.arange(dataset.n_rows), 1.0
     for key in list(fractions)[:0:-1]:
         part = train_test(
-            subset(dataset, remaining), by=by, test_share=fractions[key] / rest, seed=seed
+            subset(dataset, remaining), by="rows", test_share=fractions[key] / rest, seed=seed
         )
         rows[key], remaining, rest = (
             remaining[part.test],
@@ -160,14 +136,14 @@ def vertical(
     )
 
 
-def above_median(dataset: Dataset, name: str = "Amount") -> torch.Tensor:
-    """The property of section 6.3: 1 where a column is above its median over all rows, else 0;
+def above_median(dataset: Dataset) -> torch.Tensor:
+    """The property of section 6.3: 1 where the amount is above its median over all rows, else 0;
     (n_rows,) int64.
 
     Ties with the median are 0, so the property may be rarer than one half.  ValueError if there is
     no such column.
     """
-    column = dataset.X[:, _column(dataset, name)]
+    column = dataset.X[:, _column(dataset, "Amount")]
     return torch.from_numpy((column > np.median(column)).astype(np.int64))
 
 
