@@ -20,6 +20,7 @@ from spnn_system.settings import (
     Protocol,
     Role,
     Run,
+    Server,
     Training,
     section,
 )
@@ -38,6 +39,8 @@ class Config:
 
     trained: for a prediction, the folder of the training whose parts are used; None: a training.
 
+    layers: the file of the server's own layers, None where this copy names none.
+
     source: where the rows come from.  addresses: host:port of every role that this run has:
     coordinator, server, dealer (for ss), then the holders by name, in the file's order.
     """
@@ -54,6 +57,7 @@ class Config:
     addresses: dict[str, str] = field(hash=False)
     holders: tuple[Holder, ...]
     trained: Path | None = None
+    layers: Path | None = None
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -209,7 +213,7 @@ def _config(path: Path, read: dict) -> Config:
             f"{network.latency}"
         )
     typed, path, holders = shlex.quote(str(path)), path.resolve(), _holders(path.resolve(), read)
-    where = {}
+    where, layers = {}, None
     for role in NOT_HOLDERS:
         is_needed = role != "dealer" or protocol.name == "ss"
         if role not in read and is_needed:
@@ -218,10 +222,16 @@ def _config(path: Path, read: dict) -> Config:
                 "address"
             )
         if role in read:
-            served = section(Role, read[role], f"[{role}]")
+            served = section(Server if role == "server" else Role, read[role], f"[{role}]")
+            layers = getattr(served, "layers", layers)
             where |= {role: served.address} if is_needed else {}
     where |= {holder.name: holder.address for holder in holders}
     _check(where)
+    if layers and not model.layers_sha256:
+        raise ValueError(
+            "[server] layers needs [model] layers_sha256, which all roles compare: `sha256sum "
+            f"{layers}` prints it"
+        )
     network = replace(network, certificates=path.parent / network.certificates)
     return Config(
         path=path,
@@ -235,6 +245,7 @@ def _config(path: Path, read: dict) -> Config:
         training=parts["training"],
         addresses=where,
         holders=holders,
+        layers=layers and path.parent / layers,
     )
 
 
@@ -259,6 +270,11 @@ def _protocol(protocol: Protocol) -> Protocol:
 
 def _model(model: Model) -> Model:
     n = len(model.hidden)
+    if model.layers_sha256 and n != 2:
+        raise ValueError(
+            "[model] hidden must be the widths of h1 and of h_L where the server has its own "
+            f"layers between them, got {list(model.hidden)}"
+        )
     activation = (model.activation,) * n if isinstance(model.activation, str) else model.activation
     if len(activation) != n:
         raise ValueError(

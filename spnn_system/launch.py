@@ -21,7 +21,7 @@ from ppkit.lifeline import end
 from ppkit.writing import write_whole
 from spnn_system import data, preflight
 from spnn_system.config import Config, load
-from spnn_system.run.reports import named
+from spnn_system.run.reports import measured, named
 from spnn_system.run.role_folder import LOG, MESSAGES, METRICS, SCORES, STATUS, private
 
 ROLE = [sys.executable, "-P", "-m", "spnn_system"]
@@ -73,22 +73,17 @@ class Result:
                 f"starting, testing and stopping {rest:.1f}"
             )
         width = max(len(role) for role in self.config.roles)
-        auc = (
-            f"{self.metrics['test_auc']:.3f}"
-            if "test_auc" in self.metrics
-            else "at the label holder's machine"
-        )
-        if "test_positives" in self.metrics:
-            auc += (
-                f" ({self.metrics['test_rows']:,} rows, {self.metrics['test_positives']:,} "
-                "positives)"
+        first = "measured at the label holder's machine"
+        if self.metrics:
+            positives = self.metrics.get("test_positives")
+            first = f"{measured(self.metrics)} ({self.metrics['test_rows']:,} rows" + (
+                ")" if positives is None else f", {positives:,} positives)"
             )
         whose = (
             "all messages"
             if set(self.roles) == set(self.config.roles)
             else f"what {', '.join(self.roles)} sent"
         )
-        first = f"test AUC  {auc}"
         if self.config.trained:
             scores = self.config.folder_of(self.config.label_holder) / SCORES
             first = f"scores    of holder {self.config.label_holder} alone, in {scores}"

@@ -127,7 +127,7 @@ class Coordinator:
         self._tell_the_last({"kind": "end"}, LAST_WORD)
         self._state = "done"
         self._show(now=True)
-        what = "the scores" if self.config.trained else "the test AUC too"
+        what = "the scores" if self.config.trained else "what it measured"
         say(
             f"done: every role has its part in its own folder, holder {self.config.label_holder} "
             f"{what}"

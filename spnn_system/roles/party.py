@@ -21,7 +21,7 @@ from spnn_system.run.checkpoints import Checkpoints, root_secret
 from spnn_system.run.journal import Journal
 from spnn_system.run.message_log import MessageLog
 from spnn_system.run.plan import Plan, Progress, checked
-from spnn_system.run.reports import ORDER, named, notice, say
+from spnn_system.run.reports import ORDER, measured, named, notice, say
 from spnn_system.run.role_folder import MESSAGES, METRICS, RoleFolder
 from spnn_system.transport.endpoint import LinkError, Stopped
 
@@ -181,10 +181,9 @@ class Life:
         self.control.tell("done")
         self.control.order("end")
         self.folder.forget_secrets()
-        measured, metrics = "", self.folder.path / METRICS
-        if metrics.exists():
-            measured = f"; test AUC {json.loads(metrics.read_text('utf-8'))['test_auc']:.3f}"
-        say(f"done: this role's part is in {self.folder.path}{measured}")
+        metrics = self.folder.path / METRICS
+        found = f"; {measured(json.loads(metrics.read_bytes()))}" if metrics.exists() else ""
+        say(f"done: this role's part is in {self.folder.path}{found}")
 
     def _without_coordinator(self, error: BaseException) -> Failure | None:
         """The end of a run whose coordinator is gone: nobody is there to be told; None for any

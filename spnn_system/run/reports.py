@@ -115,3 +115,10 @@ def notice(config: Config) -> str:
         "after the lesson"
     )
     return kept if config.network.record else ""
+
+
+def measured(metrics: dict) -> str:
+    """What the label holder measured on the test rows, in words."""
+    if "test_auc" in metrics:
+        return f"test AUC {metrics['test_auc']:.3f}"
+    return f"test accuracy {metrics['test_accuracy']:.3f}"

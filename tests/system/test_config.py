@@ -315,6 +315,23 @@ WRONG = [
         "[model] activation must be one of sigmoid, relu, piecewise, or a list of them, one a "
         "hidden layer, got ",
     ),
+    ("[8, 4]", "[8, 4]\nclasses = 1", "[model] classes must be a whole number, 2 to 100000, got 1"),
+    (
+        "[8, 4]",
+        '[8, 4]\nlayers_sha256 = "ab"',
+        "[model] layers_sha256 must be 64 hexadecimal digits, or \"\", got 'ab'",
+    ),
+    (
+        'hidden = [8, 4]\nactivation = ["sigmoid", "relu"]',
+        f'hidden = [8]\nlayers_sha256 = "{"ab" * 32}"',
+        "[model] hidden must be the widths of h1 and of h_L where the server has its own layers "
+        "between them, got [8]",
+    ),
+    (
+        '127.0.0.1:50051"',
+        '127.0.0.1:50051"\nlayers = "mine.py"',
+        "[server] layers needs [model] layers_sha256, which all roles compare: `sha256sum mine.py`",
+    ),
     ("train_rows = 8000", "", "[training] has no train_rows: it must be a whole number >= 1"),
     (
         "train_rows = 8000",
@@ -336,8 +353,9 @@ WRONG = [
     ),
     (
         "batch = 3000",
-        'batch = 3000\noptimiser = "adam"',
-        "[training] optimiser must be one of sgd, sgld, got 'adam'",
+        'batch = 3000\noptimiser = "lion"',
+        "[training] optimiser must be one of sgd, sgld, adadelta, adagrad, adam, adamax, adamw, "
+        "nadam, radam, rmsprop, got 'lion'",
     ),
     (
         "batch = 3000",

@@ -115,11 +115,11 @@ def test_labels_that_are_truth_values_or_floats(config):
         ({"fraud": list("010010")}, "labels 'fraud' must be 0 or 1, row 0 (from 0) is not"),
         (
             {"fraud": [0, 0, 0, 0, 1, 0]},
-            "the 4 training rows must have both labels, they have one only",
+            "the 4 training rows must have two labels or more, they have one only",
         ),
         (
             {"fraud": [0, 1, 0, 0, 1, 1]},
-            "the 2 test rows must have both labels, they have one only",
+            "the 2 test rows must have two labels or more, they have one only",
         ),
         (
             {"x": [0, np.nan, 1, 2, np.nan, 3]},

@@ -217,7 +217,7 @@ def test_a_good_run(path):
     assert links.loc["A", "server"][["messages", "n_bytes", "wire_bytes"]].tolist() == [2, 30, 230]
     said = dataclasses.replace(result, seconds=3.0).summary()
     for part in (
-        "test AUC  0.750 (90 rows, 21 positives)\n",
+        "test AUC 0.750 (90 rows, 21 positives)\n",
         " s in all: training 2.8 (triples ahead 0.5), setting up 0.2, starting, "
         "testing and stopping 0.0\n",
         "stand-in: 2,000 rows",
@@ -424,7 +424,7 @@ def test_only_some_roles(path):
     result = launch.run(path, only=["A", "server"])
     assert result.code == 0 and set(started(path)) == {"A", "server"} and len(result.messages) == 1
     assert (
-        "test AUC  at the label holder's machine" in result.summary()
+        "measured at the label holder's machine" in result.summary()
         and "; what server, A sent in messages.csv" in result.summary()
     )
     for only, got in ((["C", "A"], "C"), ([], "none")):
@@ -753,7 +753,7 @@ def test_the_command_line_from_example_to_the_table(ppkit, tmp_path, monkeypatch
     code, out, said = ppkit("spnn", "run", str(path))
     assert (
         (code, said) == (0, "")
-        and "test AUC  0.900" in out
+        and "test AUC 0.900" in out
         and "1,234,567" in out
         and "stand-in: 57,000 rows" in out
     )
