@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,23 +47,20 @@ def check(config: Config, holders: Sequence[str] | None = None) -> int:
     returns how many rows.
 
     holders: names; None for all.  Errors: as `read`, and ValueError that says which holder has
-    other row counts than the first, or from which row on other ids.
+    other ids than the first, and from which row on.
     """
     ids = {
         name: _columns(config, name)[2] for name in (config.names if holders is None else holders)
     }
     first = next(iter(ids), "")
     for name, theirs in ids.items():
-        if len(theirs) != len(ids[first]):
-            raise ValueError(
-                f"all holders must have the same rows in the same order: holder {first} has "
-                f"{len(ids[first]):,} rows, holder {name} {len(theirs):,}"
-            )
         if theirs != ids[first]:
-            row = next(i for i, (one, other) in enumerate(zip(ids[first], theirs)) if one != other)
+            pairs = enumerate(zip_longest(ids[first], theirs))
+            row = next(i for i, (one, other) in pairs if one != other)
             raise ValueError(
-                f"all holders must have the same rows in the same order: the ids of holder {name} "
-                f"differ from holder {first}'s in row {row:,} (from 0) first"
+                f"all holders must have the same rows in the same order: the {len(theirs):,} ids "
+                f"of holder {name} differ from holder {first}'s {len(ids[first]):,} in row {row:,} "
+                "(from 0) first"
             )
     return len(ids.get(first, ()))
 

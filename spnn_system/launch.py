@@ -202,8 +202,7 @@ class _Roles(AbstractContextManager):
     def wait(self, meanwhile: Callable[[], None]) -> None:
         """Until all have ended, or those that have not had their time after another one failed.
 
-        That is timeout + AFTER_ALL seconds; at once where one found bad input, or where only
-        stopped processes are left.
+        That is timeout + AFTER_ALL seconds; at once where one found bad input.
         """
         until = None
         while self._running:
@@ -214,12 +213,7 @@ class _Roles(AbstractContextManager):
             meanwhile()
             if any(self._codes.values()) or "coordinator" in self._codes:
                 until = until or time.monotonic() + self._config.network.timeout + AFTER_ALL
-                late = time.monotonic() > until
-                if (
-                    BAD_INPUT in self._codes.values()
-                    or late
-                    or all(map(_hangs, self._running.values()))
-                ):
+                if BAD_INPUT in self._codes.values() or time.monotonic() > until:
                     self._cut_off = list(self._running)
                     return
             time.sleep(0.05)
@@ -278,20 +272,9 @@ def _bar(
 
 
 def _chosen(config: Config, only: Sequence[str] | None) -> list[str]:
-    unknown = [role for role in only or [] if role not in config.roles]
-    if unknown or (only is not None and not only):
-        raise ValueError(
-            f"{config.typed} has the roles {', '.join(config.roles)}, got "
-            f"{', '.join(unknown) or 'none'}"
-        )
+    for role in only or ():
+        config.check_role(role)
     return [role for role in config.roles if only is None or role in only]
-
-
-def _hangs(process) -> bool:
-    try:
-        return psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
-    except psutil.NoSuchProcess:
-        return True
 
 
 def _interrupted(config: Config, roles: Sequence[str], file: Path) -> str:

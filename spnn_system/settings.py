@@ -129,16 +129,6 @@ class Network:
         float,
         note="that a role may take to start, read its rows and say hello",
     )
-    stuck: float = _setting(
-        "seconds >= 0 (0: for ever)",
-        _number(0),
-        600.0,
-        float,
-        note=(
-            "that a role may compute without sending or waiting for anything before it counts as "
-            "hung"
-        ),
-    )
 
     @property
     def links(self) -> Links:

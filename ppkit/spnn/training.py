@@ -208,8 +208,9 @@ def train(
             f"parts and y must have the same rows, got {[len(part) for part in parts]} for {n} "
             "labels"
         )
+    n_outputs = net.eval().logits([part[:1] for part in parts]).shape[1]
     for labels, features in ((y, parts), *([] if test is None else [(test[1], test[0])])):
-        _check_numbers(labels, features, max(2, net.logits([p[:1] for p in parts]).shape[1]))
+        _check_numbers(labels, features, max(2, n_outputs))
     epochs, n_steps = schedule.epochs, math.ceil(n / schedule.batch)
     if beyond := [step for step in look_at if not 0 <= step < epochs * n_steps]:
         raise ValueError(f"look_at must be steps of 0 to {epochs * n_steps - 1}, got {beyond[0]}")

@@ -54,7 +54,6 @@ class HolderWork:
         party, side = self.party, self.side
         began = time.perf_counter()
         self._compare_rows()
-        party.expect(len(self.X) - self.n)
         key = agreed_key(self.config, party.role, party.root, self.messages)
         order = RowOrder(self.n, self.training.batch, key)
         self.messages.run(side.connect())
@@ -71,7 +70,7 @@ class HolderWork:
                 if party.progress.step % self.training.steps_per_epoch == 0:
                     self.losses.append(self.running / self.n)
                     self.running = 0.0
-                if party.saves_now:
+                if self.training.saves_after(party.progress.step):
                     began = self._spent("online", epoch, began)
                     party.saves.save(losses=self.losses, running=self.running, seconds=self.seconds)
             waits = self._spent("online", epoch, began)

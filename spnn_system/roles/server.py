@@ -40,7 +40,6 @@ def work(party: Party, own: nn.Module | None) -> None:
     optimiser = Optimiser(hidden, training, party.root)
 
     n_test = messages.receive_counts(config.names[0], "test rows", "n")["n"]
-    party.expect(n_test)
     messages.run(side.connect())
     if training.train_rows:
         messages.run(side.prepare(training.train_rows))
@@ -58,7 +57,7 @@ def work(party: Party, own: nn.Module | None) -> None:
             for name in config.names:
                 messages.send(name, "dL/dh1", h1.grad)
             optimiser.step()
-            if party.saves_now:
+            if training.saves_after(party.progress.step):
                 party.saves.save()
 
     party.progress.step += 1
