@@ -274,7 +274,7 @@ def _bar(
 def _chosen(config: Config, only: Sequence[str] | None) -> list[str]:
     for role in only or ():
         config.check_role(role)
-    return [role for role in config.roles if only is None or role in only]
+    return [role for role in config.roles if role in (only or config.roles)]
 
 
 def _interrupted(config: Config, roles: Sequence[str], file: Path) -> str:

@@ -205,7 +205,7 @@ class Model:
         '64 hexadecimal digits, or ""',
         lambda value: isinstance(value, str) and re.fullmatch("(?:[0-9a-f]{64})?", value),
         "",
-        note="of the file of the server's own layers, [server] layers",
+        note="of the file of the server's own layers, if it has any",
     )
 
     @property

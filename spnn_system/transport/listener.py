@@ -53,16 +53,14 @@ class Listener:
     address: where it serves.  accepts: {sender: names of messages it may send here}, None for all.
     latency: seconds from a message's arrival until it may be read.
     clock: of these.
-    record: an open file that keeps all that comes, or None.  failed: told once that cannot be
-    written.
+    record: an open file that keeps all that comes, or None.
     log: takes a line for every refusal.  handlers: {method: what answers calls of it}.
 
     Refused with a gRPC status, logged, and forgotten: a certificate of another role than the sender
     that a frame names (PERMISSION_DENIED), a name that the sender may not send (PERMISSION_DENIED),
     another run's id or another receiver (FAILED_PRECONDITION), a number that is not the link's next
-    (OUT_OF_RANGE; one that was taken already is acknowledged and dropped, it is a retry), a step
-    that `turn` does not allow (OUT_OF_RANGE), a sender's process started anew
-    (FAILED_PRECONDITION), what is no frame (INVALID_ARGUMENT), what this role fails at (ABORTED):
+    (OUT_OF_RANGE; one that was taken already is acknowledged and dropped, it is a retry), a
+    sender's process started anew (FAILED_PRECONDITION), what is no frame (INVALID_ARGUMENT), what this role fails at (ABORTED):
     all of them are final, so that the sender ends with Rejected and the reason. Who has no valid
     certificate of this run's authority does not get through TLS; gRPC's own line on stderr says
     why.

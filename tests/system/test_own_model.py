@@ -20,7 +20,7 @@ from torch import nn
 
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.randomness import Stream
-from spnn_system import config, example, launch
+from spnn_system import config, data, example, launch
 from spnn_system.roles.own_layers import own_layers
 from spnn_system.roles.weights import Optimiser, arrays_of, put
 from spnn_system.settings import TORCH_OPTIMISERS, Training
@@ -218,13 +218,16 @@ def test_a_changed_file_is_refused_before_any_of_it_runs(tmp_path):
 
 
 @pytest.mark.processes
-def test_the_servers_process_says_it_in_one_sentence_with_exit_code_2(tmp_path):
+def test_the_servers_process_says_it_in_one_sentence_with_exit_code_2(tmp_path, forked):
     conf = made(tmp_path / "it", small_rows(), **with_layers(tmp_path / "server"))
     conf.layers.write_text("changed")
     command = [sys.executable, "-m", "spnn_system", "server", str(conf.path)]
     role = subprocess.run(command, capture_output=True, text=True)
     assert role.returncode == 2 and role.stderr.count("\n") == 1
-    assert role.stderr.startswith(f"ppkit: {conf.layers} is not the file that all agreed on")
+    sentence = f"{conf.layers} is not the file that all agreed on"
+    assert role.stderr.startswith(f"ppkit: {sentence}")
+    result = launch.run(conf.path)
+    assert result.code == launch.BAD_INPUT and result.sentence.startswith(sentence)
     assert not conf.layers.with_name("ran").exists()
 
 
@@ -237,6 +240,14 @@ def test_the_checksum_stands_in_all_digests_and_the_path_in_none(tmp_path):
     assert of_others.digest != conf.digest
     for key, value in (("classes = 2", "classes = 3"), ('"adam"', '"adamw"')):
         assert config.parse(text.replace(key, value), conf.path).digest != conf.digest
+
+
+def test_labels_are_0_to_classes_minus_1(tmp_path):
+    conf = config.load(example.write(tmp_path / "it", small_rows(classes=4), classes=4))
+    assert data.read(conf, "A")[1].unique().tolist() == [0, 1, 2, 3]
+    text = conf.path.read_text().replace("classes = 4", "classes = 3")
+    with pytest.raises(ValueError, match=r"labels 'label' must be 0 to 2, row \d+ \(from 0\) is"):
+        data.read(config.parse(text, conf.path), "A")
 
 
 # torch's optimisers
