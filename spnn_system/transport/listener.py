@@ -60,8 +60,9 @@ class Listener:
     that a frame names (PERMISSION_DENIED), a name that the sender may not send (PERMISSION_DENIED),
     another run's id or another receiver (FAILED_PRECONDITION), a number that is not the link's next
     (OUT_OF_RANGE; one that was taken already is acknowledged and dropped, it is a retry), a
-    sender's process started anew (FAILED_PRECONDITION), what is no frame (INVALID_ARGUMENT), what this role fails at (ABORTED):
-    all of them are final, so that the sender ends with Rejected and the reason. Who has no valid
+    sender's process started anew (FAILED_PRECONDITION), what is no frame (INVALID_ARGUMENT), what
+    this role fails at (ABORTED): all of them are final, so that the sender ends with Rejected and
+    the reason. Who has no valid
     certificate of this run's authority does not get through TLS; gRPC's own line on stderr says
     why.
 

@@ -722,7 +722,7 @@ def test_the_command_line_from_example_to_the_table(ppkit, tmp_path, monkeypatch
     for role in read.roles:
         certificates.check(folder / "certificates", role)
     code, _, said = ppkit("spnn", "sign", str(path))
-    assert code == 2 and "there is a key in " in said
+    assert code == 2 and "there are certificates in " in said
     assert ppkit("spnn", "certs", str(path), "--fresh")[0] == 0
     assert (folder / "certificates/A/key.pem").read_bytes() != before
     assert (folder / "certificates/A/key.pem").stat().st_mode & 0o777 == 0o600
