@@ -561,7 +561,7 @@ def test_a_resumed_role_that_would_send_something_else_under_the_same_mask_sends
     at, last = interrupted(conf, EVERY + 3)
     arrays, notes = Checkpoints(conf.folder_of("A"), about={}).load(last)
     about = _about(conf.folder_of("A") / f"step-{last:09d}.checkpoint")
-    arrays["theta"][0, 0] += 0.25
+    arrays["part/theta"][0, 0] += 0.25
     Checkpoints(conf.folder_of("A"), about=about).save(last, arrays, notes)
     roles = started(conf, resume=True)
     codes = {name: role.wait() for name, role in roles.items()}

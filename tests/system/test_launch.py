@@ -726,7 +726,10 @@ def test_the_command_line_from_example_to_the_table(ppkit, tmp_path, monkeypatch
     assert ppkit("spnn", "certs", str(path), "--fresh")[0] == 0
     assert (folder / "certificates/A/key.pem").read_bytes() != before
     assert (folder / "certificates/A/key.pem").stat().st_mode & 0o777 == 0o600
-    play(path, A=[["metrics", {"test_auc": 0.9}], ["send", line("A", "B", 1.0, 1234567)]])
+    play(
+        path,
+        A=[["metrics", {"test_auc": 0.9, "test_rows": 9}], ["send", line("A", "B", 1.0, 1234567)]],
+    )
     code, out, said = ppkit("spnn", "run", str(path))
     assert (
         (code, said) == (0, "")
