@@ -21,6 +21,7 @@ from spnn_system.run.plan import Progress
 from spnn_system.run.role_folder import PARAMETERS
 
 KEPT = 3  # checkpoints of a role that are kept
+NOTHING = nn.Module()  # the dealer's part of the model
 
 
 class Saves:
@@ -40,7 +41,7 @@ class Saves:
     ):
         self._checkpoints, self._journal, self._log = checkpoints, journal, log
         self._control, self._progress = control, progress
-        self._part, self._optimiser = nn.Module(), None
+        self._part, self._optimiser = NOTHING, None
         self._streams: Mapping[str, Stream] = {}
 
     def save(self, *, keep_from: int | None = None, **notes: Any) -> None:
@@ -87,7 +88,7 @@ class Saves:
         self,
         start: int | None,
         side: Side,
-        part: nn.Module | None = None,
+        part: nn.Module = NOTHING,
         optimiser: Optimiser | None = None,
         **notes: Any,
     ) -> dict[str, Any]:
@@ -98,7 +99,7 @@ class Saves:
         connected and prepared anew.  part, optimiser: the role's own, from now on in every
         checkpoint.
         """
-        self._part, self._optimiser, self._streams = part or nn.Module(), optimiser, side.streams
+        self._part, self._optimiser, self._streams = part, optimiser, side.streams
         if start is None:
             self.save(**notes)
             return notes

@@ -34,7 +34,7 @@ def work(party: Party, own: nn.Module | None) -> None:
         party.messages,
         party.side,
     )
-    hidden = own or Start(config, party.root).hidden(party.plan.columns)
+    hidden = Start(config, party.root).hidden(party.plan.columns) if own is None else own
     label_holder, width = config.label_holder, config.model.hidden[-1]
     put_back(config, party.role, hidden)
     optimiser = Optimiser(hidden, training, party.root)
