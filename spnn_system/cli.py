@@ -222,13 +222,11 @@ def holder(
     fresh: Fresh = False,
 ) -> None:
     """Start one data holder, which reads its own file and no other."""
-    _start(config, name, resume, fresh, is_holder=True)
+    _start(config, name, resume, fresh)
 
 
-def _start(config: Path, role: str, resume: bool, fresh: bool, *, is_holder: bool = False) -> None:
+def _start(config: Path, role: str, resume: bool, fresh: bool) -> None:
     from spnn_system.__main__ import start
     from spnn_system.config import load
 
-    loaded = load(config)
-    name = loaded.holder(role).name if is_holder else role
-    raise typer.Exit(start(loaded, name, resume=resume, fresh=fresh))
+    raise typer.Exit(start(load(config), role, resume=resume, fresh=fresh))

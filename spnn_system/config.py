@@ -3,9 +3,7 @@ checked before a start.
 """
 
 import hashlib
-import ipaddress
 import json
-import re
 import shlex
 import tomllib
 from dataclasses import dataclass, field, fields, replace
@@ -20,6 +18,7 @@ from spnn_system.settings import (
     Protocol,
     Role,
     Run,
+    Server,
     Training,
     section,
 )
@@ -38,6 +37,8 @@ class Config:
 
     trained: for a prediction, the folder of the training whose parts are used; None: a training.
 
+    layers: the file of the server's own layers, None where this copy names none.
+
     source: where the rows come from.  addresses: host:port of every role that this run has:
     coordinator, server, dealer (where the protocol has one), then the holders by name, in the
     file's order.
@@ -55,6 +56,7 @@ class Config:
     addresses: dict[str, str] = field(hash=False)
     holders: tuple[Holder, ...]
     trained: Path | None = None
+    layers: Path | None = None
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -72,11 +74,8 @@ class Config:
         return next(holder.name for holder in self.holders if holder.labels)
 
     def holder(self, name: str) -> Holder:
-        """One holder.  ValueError with the holders there are, if it is none of them."""
-        for holder in self.holders:
-            if holder.name == name:
-                return holder
-        raise ValueError(f"{self.typed} has no holder {name!r}: there are {', '.join(self.names)}")
+        """One holder."""
+        return self.holders[self.names.index(name)]
 
     @property
     def kind(self) -> str:
@@ -176,22 +175,9 @@ def parse(text: str, path: Path) -> Config:
     try:
         return _config(path, tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path} is not TOML: {_in_words(error, text)}") from None
+        raise ValueError(f"{path} is not TOML: {error}") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-
-
-def _in_words(error: tomllib.TOMLDecodeError, text: str) -> str:
-    """What the parser says; where a key or table stands twice, which one."""
-    found = re.fullmatch(
-        r"Cannot (overwrite a value|declare .* twice) \(at line (\d+), .*\)", str(error)
-    )
-    if not found:
-        return str(error)
-    return (
-        f"{text.splitlines()[int(found[2]) - 1].split('=')[0].strip()} stands there twice (again "
-        f"in line {found[2]})"
-    )
 
 
 def _config(path: Path, read: dict) -> Config:
@@ -210,7 +196,7 @@ def _config(path: Path, read: dict) -> Config:
             f"{network.latency}"
         )
     typed, path, holders = shlex.quote(str(path)), path.resolve(), _holders(path.resolve(), read)
-    where = {}
+    where, layers = {}, None
     for role in NOT_HOLDERS:
         is_needed = role != "dealer" or protocol.has_dealer
         if role not in read and is_needed:
@@ -219,10 +205,16 @@ def _config(path: Path, read: dict) -> Config:
                 "address"
             )
         if role in read:
-            served = section(Role, read[role], f"[{role}]")
+            served = section(Server if role == "server" else Role, read[role], f"[{role}]")
+            layers = getattr(served, "layers", layers)
             where |= {role: served.address} if is_needed else {}
     where |= {holder.name: holder.address for holder in holders}
     _check(where)
+    if layers and not model.layers_sha256:
+        raise ValueError(
+            "[server] layers needs [model] layers_sha256, which all roles compare: `sha256sum "
+            f"{layers}` prints it"
+        )
     network = replace(network, certificates=path.parent / network.certificates)
     if protocol.form == "dealerless" and ("dealer" in read or len(holders) != 2):
         raise ValueError(
@@ -241,6 +233,7 @@ def _config(path: Path, read: dict) -> Config:
         training=parts["training"],
         addresses=where,
         holders=holders,
+        layers=layers and path.parent / layers,
     )
 
 
@@ -269,6 +262,11 @@ def _protocol(protocol: Protocol) -> Protocol:
 
 def _model(model: Model) -> Model:
     n = len(model.hidden)
+    if model.layers_sha256 and n != 2:
+        raise ValueError(
+            "[model] hidden must be the widths of h1 and of h_L where the server has its own "
+            f"layers between them, got {list(model.hidden)}"
+        )
     activation = (model.activation,) * n if isinstance(model.activation, str) else model.activation
     if len(activation) != n:
         raise ValueError(
@@ -321,7 +319,7 @@ def _check(of_roles: dict[str, str]) -> None:
             where = addresses.parse(address)
         except ValueError as error:
             raise ValueError(f"{role}: {error}") from None
-        if _anywhere(where[0]):
+        if where[0] in ("0.0.0.0", "::"):  # one can listen there, and not dial
             raise ValueError(
                 f"{role}: address must be where the others reach this role, as {address!r} is not: "
                 "name its machine"
@@ -329,13 +327,3 @@ def _check(of_roles: dict[str, str]) -> None:
         if where in seen:
             raise ValueError(f"{seen[where]} and {role} have the same address {address}")
         seen[where] = role
-
-
-def _anywhere(host: str) -> bool:
-    """Whether a host stands for every address of a machine, as 0.0.0.0 and :: do: one can listen
-    there, and not dial.
-    """
-    try:
-        return ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return False

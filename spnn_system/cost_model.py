@@ -64,8 +64,7 @@ def floor(table: pd.DataFrame, bandwidth: float) -> float:
     >>> round(floor(table, bandwidth=8_000), 3)
     0.56
     """
-    _check(bandwidth=bandwidth)
-    return 8 * _along(part(table, "online"))[0] / bandwidth
+    return _seconds(part(table, "online"), bandwidth, 0.0, 0.0)
 
 
 def online_seconds(
@@ -132,7 +131,7 @@ def crossing(
     >>> crossing(masked, 0.001, he, 1.0) is None  # fewer bytes and less computing
     True
     """
-    _check(latency=latency, compute_a=compute_a, compute_b=compute_b)
+    must_be("a finite number >= 0", latency=latency, compute_a=compute_a, compute_b=compute_b)
     (bytes_a, rounds_a), (bytes_b, rounds_b) = (
         _along(part(table, "online")) for table in (table_a, table_b)
     )
@@ -297,11 +296,7 @@ def _along(rows: pd.DataFrame) -> tuple[int, int]:
 
 
 def _seconds(rows: pd.DataFrame, bandwidth: float, latency: float, compute: float) -> float:
-    _check(bandwidth=bandwidth, latency=latency, compute=compute)
+    must_be("a finite number > 0", bandwidth=bandwidth)
+    must_be("a finite number >= 0", latency=latency, compute=compute)
     n_bytes, n_rounds = _along(rows)
     return compute + 8 * n_bytes / bandwidth + n_rounds * latency
-
-
-def _check(bandwidth: float = 1.0, **others: float) -> None:
-    must_be("a finite number > 0", bandwidth=bandwidth)
-    must_be("a finite number >= 0", **others)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,8 @@ def read(config: Config, holder: str) -> tuple[torch.Tensor, torch.Tensor | None
     """What one holder has, from its own file alone: (X, y, ids).
 
     X: (N, d) float32, all columns but the ids and the labels, in the file's order, finite.  y: (N,)
-    int64 in {0, 1} at the label holder, with both labels among the training and among the test
-    rows; None at the others.  ids: N different texts;
+    int64 in {0, ..., classes - 1} at the label holder, with two labels or more among the training
+    and among the test rows; None at the others.  ids: N different texts;
     numbers in a parquet file and the same digits in a csv file are the same id.
     FileNotFoundError or ValueError in one sentence that names the holder, and a column or a row
     (from 0), never a value.
@@ -46,23 +47,20 @@ def check(config: Config, holders: Sequence[str] | None = None) -> int:
     returns how many rows.
 
     holders: names; None for all.  Errors: as `read`, and ValueError that says which holder has
-    other row counts than the first, or from which row on other ids.
+    other ids than the first, and from which row on.
     """
     ids = {
         name: _columns(config, name)[2] for name in (config.names if holders is None else holders)
     }
     first = next(iter(ids), "")
     for name, theirs in ids.items():
-        if len(theirs) != len(ids[first]):
-            raise ValueError(
-                f"all holders must have the same rows in the same order: holder {first} has "
-                f"{len(ids[first]):,} rows, holder {name} {len(theirs):,}"
-            )
         if theirs != ids[first]:
-            row = next(i for i, (one, other) in enumerate(zip(ids[first], theirs)) if one != other)
+            pairs = enumerate(zip_longest(ids[first], theirs))
+            row = next(i for i, (one, other) in pairs if one != other)
             raise ValueError(
-                f"all holders must have the same rows in the same order: the ids of holder {name} "
-                f"differ from holder {first}'s in row {row:,} (from 0) first"
+                f"all holders must have the same rows in the same order: the {len(theirs):,} ids "
+                f"of holder {name} differ from holder {first}'s {len(ids[first]):,} in row {row:,} "
+                "(from 0) first"
             )
     return len(ids.get(first, ()))
 
@@ -146,7 +144,7 @@ def _columns(config: Config, name: str) -> tuple[np.ndarray, np.ndarray | None, 
             )
     y = None
     if holder.labels and not config.trained:
-        y = _labels(table[holder.labels], config.training.train_rows, said)
+        y = _labels(table[holder.labels], config, said)
     return X, y, _ids(table[ID], said)
 
 
@@ -207,18 +205,21 @@ def _ids(column: pd.Series, said: str) -> list[str]:
     return ids.tolist()
 
 
-def _labels(column: pd.Series, train_rows: int, said: str) -> np.ndarray:
-    right = column.isin([0, 1]).to_numpy()
+def _labels(column: pd.Series, config: Config, said: str) -> np.ndarray:
+    classes, train_rows = config.model.classes, config.training.train_rows
+    accepted = "0 or 1" if classes == 2 else f"0 to {classes - 1}"
+    right = column.isin(range(classes)).to_numpy()
     if not right.all():
         raise ValueError(
-            f"{said}: labels {column.name!r} must be 0 or 1, row {int((~right).argmax()):,} (from "
-            "0) is not"
+            f"{said}: labels {column.name!r} must be {accepted}, row {int((~right).argmax()):,} "
+            "(from 0) is not"
         )
     y = column.to_numpy(dtype=np.int64, copy=True)
     for rows, part in ((y[:train_rows], "training"), (y[train_rows:], "test")):
         if rows.min() == rows.max():
             raise ValueError(
-                f"{said}: the {len(rows):,} {part} rows must have both labels, they have one only"
+                f"{said}: the {len(rows):,} {part} rows must have two labels or more, they have "
+                "one only"
             )
     return y
 

@@ -2,6 +2,7 @@
 that are split already.
 """
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import fields
@@ -54,6 +55,7 @@ def write(
     source: str | None = None,
     protocol: str = "masked",
     n_new: int = 0,
+    layers: str | Path | None = None,
     **settings,
 ) -> Path:
     """Write config.toml and one parquet file a holder into a folder; returns the path of the
@@ -66,7 +68,8 @@ def write(
     names: of the holders, default A, B, ...  label_holder: which of them gets the labels, from 0.
     run: the run id.  source: default what the vertical says.
     n_new: so many of the "test" rows go, without labels, into one more file a holder, as new rows
-    for `ppkit spnn predict`.  settings: any key of [network],
+    for `ppkit spnn predict`.  layers: the file of the server's own layers; hidden= are then the
+    widths that they lead from and to.  settings: any key of [network],
     [protocol] (its name is protocol=), [model] and [training], such as epochs=2, bandwidth="100
     Mbps", form="published"; others stay at the default.
     All roles listen on this machine, at ports that are free now.
@@ -83,12 +86,15 @@ def write(
         )
     if target.exists():
         raise ValueError(f"there is a config.toml in {folder} already")
+    if layers is not None:
+        settings["layers_sha256"] = hashlib.sha256(Path(layers).read_bytes()).hexdigest()
     text = _toml(
         names,
         label_holder,
         run=run,
         source=source or vertical.source,
         new=n_new > 0,
+        layers=[] if layers is None else [f"layers = {_value(Path(layers).resolve())}"],
         settings={
             "train_rows": len(vertical.y["train"]),
             "name": protocol,
@@ -114,7 +120,9 @@ def write(
     return target
 
 
-def _toml(names, label_holder: int, *, run: str, source: str, new: bool, settings: dict) -> str:
+def _toml(
+    names, label_holder: int, *, run: str, source: str, new: bool, layers: list[str], settings: dict
+) -> str:
     sections = {name: {f.name: f for f in fields(kind)} for name, kind in SECTIONS.items()}
     accepted = [key for keys in sections.values() for key in keys]
     for key in settings:
@@ -135,6 +143,7 @@ def _toml(names, label_holder: int, *, run: str, source: str, new: bool, setting
     ports = addresses.free_ports(len(roles) + len(names))
     for role, port in zip(roles, ports):
         lines += ["", f"[{role}]", f'address = "127.0.0.1:{port}"']
+        lines += layers * (role == "server")
     for i, (name, port) in enumerate(zip(names, ports[len(roles) :])):
         lines += [
             "",

@@ -21,7 +21,7 @@ from ppkit.lifeline import end
 from ppkit.writing import write_whole
 from spnn_system import data, preflight
 from spnn_system.config import Config, load
-from spnn_system.run.reports import named
+from spnn_system.run.reports import measured, named
 from spnn_system.run.role_folder import LOG, MESSAGES, METRICS, SCORES, STATUS, private
 
 ROLE = [sys.executable, "-P", "-m", "spnn_system"]
@@ -73,22 +73,17 @@ class Result:
                 f"starting, testing and stopping {rest:.1f}"
             )
         width = max(len(role) for role in self.config.roles)
-        auc = (
-            f"{self.metrics['test_auc']:.3f}"
-            if "test_auc" in self.metrics
-            else "at the label holder's machine"
-        )
-        if "test_positives" in self.metrics:
-            auc += (
-                f" ({self.metrics['test_rows']:,} rows, {self.metrics['test_positives']:,} "
-                "positives)"
+        first = "measured at the label holder's machine"
+        if self.metrics:
+            positives = self.metrics.get("test_positives")
+            first = f"{measured(self.metrics)} ({self.metrics['test_rows']:,} rows" + (
+                ")" if positives is None else f", {positives:,} positives)"
             )
         whose = (
             "all messages"
             if set(self.roles) == set(self.config.roles)
             else f"what {', '.join(self.roles)} sent"
         )
-        first = f"test AUC  {auc}"
         if self.config.trained:
             scores = self.config.folder_of(self.config.label_holder) / SCORES
             first = f"scores    of holder {self.config.label_holder} alone, in {scores}"
@@ -207,8 +202,7 @@ class _Roles(AbstractContextManager):
     def wait(self, meanwhile: Callable[[], None]) -> None:
         """Until all have ended, or those that have not had their time after another one failed.
 
-        That is timeout + AFTER_ALL seconds; at once where one found bad input, or where only
-        stopped processes are left.
+        That is timeout + AFTER_ALL seconds; at once where one found bad input.
         """
         until = None
         while self._running:
@@ -219,12 +213,7 @@ class _Roles(AbstractContextManager):
             meanwhile()
             if any(self._codes.values()) or "coordinator" in self._codes:
                 until = until or time.monotonic() + self._config.network.timeout + AFTER_ALL
-                late = time.monotonic() > until
-                if (
-                    BAD_INPUT in self._codes.values()
-                    or late
-                    or all(map(_hangs, self._running.values()))
-                ):
+                if BAD_INPUT in self._codes.values() or time.monotonic() > until:
                     self._cut_off = list(self._running)
                     return
             time.sleep(0.05)
@@ -283,20 +272,9 @@ def _bar(
 
 
 def _chosen(config: Config, only: Sequence[str] | None) -> list[str]:
-    unknown = [role for role in only or [] if role not in config.roles]
-    if unknown or (only is not None and not only):
-        raise ValueError(
-            f"{config.typed} has the roles {', '.join(config.roles)}, got "
-            f"{', '.join(unknown) or 'none'}"
-        )
-    return [role for role in config.roles if only is None or role in only]
-
-
-def _hangs(process) -> bool:
-    try:
-        return psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
-    except psutil.NoSuchProcess:
-        return True
+    for role in only or ():
+        config.check_role(role)
+    return [role for role in config.roles if role in (only or config.roles)]
 
 
 def _interrupted(config: Config, roles: Sequence[str], file: Path) -> str:

@@ -15,6 +15,11 @@ from spnn_system.transport.shaping import Links
 PROTOCOLS = ("plain", "ss", "he", "masked")
 FORMS = ("lean", "published", "dealerless")
 ACTIVATIONS = ("sigmoid", "relu", "piecewise")
+# torch's, by the names that a config gives them; beside them sgd and sgld, zhou2021's equations
+TORCH_OPTIMISERS = {
+    name.lower(): name
+    for name in ("Adadelta", "Adagrad", "Adam", "Adamax", "AdamW", "NAdam", "RAdam", "RMSprop")
+}
 TEACHING_KEY_BITS = 64
 _RATE = re.compile(r"(\d+(?:\.\d+)?) ?(bps|Kbps|Mbps|Gbps)")
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -124,16 +129,6 @@ class Network:
         float,
         note="that a role may take to start, read its rows and say hello",
     )
-    stuck: float = _setting(
-        "seconds >= 0 (0: for ever)",
-        _number(0),
-        600.0,
-        float,
-        note=(
-            "that a role may compute without sending or waiting for anything before it counts as "
-            "hung"
-        ),
-    )
 
     @property
     def links(self) -> Links:
@@ -188,7 +183,10 @@ class Protocol:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """[model].  hidden: widths of the hidden layers, the first is h1's.  activation: one a hidden
-    layer.
+    layer.  classes: of the labels, 0 to classes - 1.
+
+    layers_sha256: of the file of the server's own layers, "" where it has none; hidden is then the
+    widths that they lead from and to, and activation is theirs.
     """
 
     private: int = _setting(
@@ -211,6 +209,18 @@ class Model:
         "sigmoid",
         lambda value: value if isinstance(value, str) else tuple(value),
     )
+    classes: int = _setting("a whole number, 2 to 100000", _whole(2, 10**5), 2)
+    layers_sha256: str = _setting(
+        '64 hexadecimal digits, or ""',
+        lambda value: isinstance(value, str) and re.fullmatch("(?:[0-9a-f]{64})?", value),
+        "",
+        note="of the file of the server's own layers, if it has any",
+    )
+
+    @property
+    def n_outputs(self) -> int:
+        """Logits of a record: one for two classes, else one a class."""
+        return 1 if self.classes == 2 else self.classes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,8 +236,14 @@ class Training:
     )
     epochs: int = _setting("a whole number >= 1", _whole(1), 1)
     batch: int = _setting("a whole number >= 1", _whole(1), 5000)
-    lr: float = _setting("a finite number > 0", _number(0, open_below=True), 5.0, float)
-    optimiser: str = _setting(**_one_of("sgd", "sgld"), default="sgd")
+    lr: float = _setting(
+        "a finite number > 0",
+        _number(0, open_below=True),
+        5.0,
+        float,
+        note="what suits sgd is far too long for adam and its kin: 0.001 there",
+    )
+    optimiser: str = _setting(**_one_of("sgd", "sgld", *TORCH_OPTIMISERS), default="sgd")
     order: str = _setting(
         **_one_of("fixed", "reshuffled"),
         default="fixed",
@@ -269,9 +285,16 @@ class Training:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """[coordinator], [server] and [dealer].  address: host:port where the role listens."""
+    """[coordinator] and [dealer].  address: host:port where the role listens."""
 
     address: str = _setting("host:port", _text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server(Role):
+    """[server].  layers: the file of its own layers, which only the server's copy needs to name."""
+
+    layers: Path | None = _setting("the path of a file", _text, None, Path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

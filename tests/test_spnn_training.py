@@ -497,6 +497,38 @@ def test_labels_may_be_an_array_or_numbers_that_stand_for_labels():
     assert torch.equal(trained[0], trained[1]) and torch.allclose(trained[0], trained[2])
 
 
+def test_several_classes_layers_of_ones_own_and_torchs_optimiser_are_anybodys_loop():
+    """Batch normalisation keeps running means, which measuring must not move."""
+    parts, y = problem()
+    y = y + (parts[1][:, 0] > 0.3)  # 0, 1, 2
+    own = lambda: torch.nn.Sequential(torch.nn.BatchNorm1d(5), torch.nn.Linear(5, 4)).double()
+    nets = [network(make=SPNN, protocol="plain", n_outputs=3) for _ in range(2)]
+    for net in nets:
+        torch.manual_seed(3)
+        net.hidden = own()
+    adam = [torch.optim.Adam(net.parameters(), lr=0.05) for net in nets]
+    record = train(
+        nets[0], parts, y, Schedule(epochs=2, batch=40), optimiser=adam[0], test=(parts, y), every=1
+    )
+    net = nets[1]
+    net.prepare(parts)
+    for rows in [*torch.arange(len(y)).split(40)] * 2:
+        adam[1].zero_grad()
+        functional.cross_entropy(net(rows), y[rows]).backward()
+        adam[1].step()
+    for one, other in zip(nets[0].state_dict().values(), net.state_dict().values()):
+        assert torch.equal(one, other)
+    logits = net.eval().logits(parts)
+    assert np.array_equal(record.test_logits, logits.numpy()) and logits.shape == (len(y), 3)
+    last = record.curve.iloc[-1]
+    assert last["test_accuracy"] == float((logits.argmax(1) == y).double().mean()) > 0.4
+    assert last["test_loss"] == float(functional.cross_entropy(logits, y))
+    with pytest.raises(ValueError, match="there is no AUC: .* several classes"):
+        _ = record.auc
+    with pytest.raises(ValueError, match="labels must be 0 to 2 .*, got 3"):
+        train(net, parts, y + 1, Schedule(epochs=1, batch=40), optimiser=adam[1])
+
+
 def test_a_training_that_diverges_says_so_and_a_record_without_test_rows_too():
     parts, y = problem()
     net = network(activation="relu")

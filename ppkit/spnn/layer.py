@@ -156,11 +156,13 @@ class SPNN(nn.Module):
     holders, protocol, rng, dtype, stream, transcript, choices: as in `FirstLayer`; the start is
     that of `models.mlp` with the same rng, for every protocol and every way to split the columns.
     hidden: widths of the hidden layers, the first is h1's, e.g. (8, 8).  activation: one of
-    models.ACTIVATIONS for all hidden layers, or one each.  n_outputs: logits, 1 for a binary task.
+    models.ACTIVATIONS for all hidden layers, or one each.  n_outputs: logits, 1 for a binary task,
+    else one a class.
     label_holder: number of the holder with the labels.
     first, hidden, output: the three parts; the loss is the label holder's to compute, from the
-    logits. After a forward pass h1 and h_last are what the server and the label holder got, outside
-    autograd; after backward their .grad was sent back.
+    logits. For layers of your own put any module from (n, hidden[0]) to (n, hidden[-1]) in the
+    place of `hidden`. After a forward pass h1 and h_last are what the server and the label holder
+    got, outside autograd; after backward their .grad was sent back.
     ValueError where an argument is out of range, or no holder has the labels.
     Source: zhou2021, Algorithm 1, Fig. 4 and equations 3 and 4.
 

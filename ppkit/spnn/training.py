@@ -139,9 +139,9 @@ class Record:
     """What a training left behind.
 
     curve: one row a measurement: step, epoch (a fraction if measured inside one), train_loss (mean
-    over all training rows) and, with test rows, test_loss and test_auc; the first row is before any
-    step.  looks: as asked for.
-    test_logits: (N,) float64 at the end, or None without test rows.
+    over all training rows) and, with test rows, test_loss and test_auc, of several classes
+    test_accuracy; the first row is before any step.  looks: as asked for.
+    test_logits: (N,) float64 at the end, (N, classes) of several, or None without test rows.
     """
 
     curve: pd.DataFrame = field(repr=False)
@@ -150,9 +150,9 @@ class Record:
 
     @property
     def auc(self) -> float:
-        """AUC on the test rows at the end.  ValueError if train was given none."""
-        if self.test_logits is None:
-            raise ValueError("there is no AUC: train was given no test rows")
+        """AUC on the test rows at the end.  ValueError without test rows or for several classes."""
+        if "test_auc" not in self.curve:
+            raise ValueError("there is no AUC: train was given no test rows, or several classes")
         return float(self.curve["test_auc"].iloc[-1])
 
 
@@ -172,9 +172,9 @@ def train(
     """Train a net for some epochs; the same loop for `rivals.NN`, `rivals.SplitNN`, `layer.SPNN`
     and `rivals.PiecewiseNet`.
 
-    parts: one (N, columns) tensor a holder, finite.  y: (N,) in {0, 1}, or finite floating-point
-    numbers that stand for such labels (`label_defences.randomised`).  optimiser: made on
-    net.parameters().
+    parts: one (N, columns) tensor a holder, finite.  y: (N,) in {0, 1}, or {0, ..., K - 1} for a
+    net with K logits, or finite floating-point numbers that stand for such labels
+    (`label_defences.randomised`).  optimiser: made on net.parameters(), any of torch's.
     criterion: the mean loss of (logits, y), default cross-entropy; `PiecewiseNet.loss` for
     SecureML, in whose units the losses of the record then are.  rng: torch.Generator that
     reshuffles the rows, for that order only.
@@ -197,8 +197,9 @@ def train(
             f"parts and y must have the same rows, got {[len(part) for part in parts]} for {n} "
             "labels"
         )
+    n_outputs = net.eval().logits([part[:1] for part in parts]).shape[1]
     for labels, features in ((y, parts), *([] if test is None else [(test[1], test[0])])):
-        _check_numbers(labels, features)
+        _check_numbers(labels, features, max(2, n_outputs))
     epochs, n_steps = schedule.epochs, math.ceil(n / schedule.batch)
     if beyond := [step for step in look_at if not 0 <= step < epochs * n_steps]:
         raise ValueError(f"look_at must be steps of 0 to {epochs * n_steps - 1}, got {beyond[0]}")
@@ -210,6 +211,7 @@ def train(
         )
         for i, rows in enumerate(ordered.split(schedule.batch)):
             step = epoch * n_steps + i
+            net.train()
             optimiser.zero_grad()
             value = criterion(net(rows), y[rows])
             (value * len(rows) if schedule.loss == "sum" else value).backward()
@@ -220,20 +222,22 @@ def train(
             done = step + 1
             if done % (every or n_steps) == 0 or done == epochs * n_steps:
                 lines.append(_measured(net, parts, y, test, criterion, done, done / n_steps))
-    logits = None if test is None else net.logits(test[0])[:, 0].double().numpy()
+    logits = None if test is None else net.logits(test[0]).squeeze(1).double().numpy()
     return Record(pd.DataFrame(lines), looks, logits)
 
 
-def _check_numbers(y: torch.Tensor, parts: Sequence[torch.Tensor]) -> None:
-    wrong = ~torch.isfinite(y) if y.is_floating_point() else (y != 0) & (y != 1)
+def _check_numbers(y: torch.Tensor, parts: Sequence[torch.Tensor], n_classes: int) -> None:
+    wrong = ~torch.isfinite(y) if y.is_floating_point() else (y < 0) | (y >= n_classes)
     if wrong.any():
+        accepted = "0 or 1" if n_classes == 2 else f"0 to {n_classes - 1}"
         raise ValueError(
-            f"labels must be 0 or 1 (finite, if they stand for such), got {y[wrong][0].item()}"
+            f"labels must be {accepted} (finite, if they stand for such), got {y[wrong][0].item()}"
         )
     finite(**{f"the features of holder {i}": part for i, part in enumerate(parts)})
 
 
 def _measured(net, parts, y, test, criterion, step: int, epoch: float) -> dict:
+    net.eval()  # dropout and the like stay out of it, and running means as they are
     line = {"step": step, "epoch": epoch, "train_loss": float(criterion(net.logits(parts), y))}
     if not math.isfinite(line["train_loss"]):
         raise ValueError(
@@ -242,5 +246,8 @@ def _measured(net, parts, y, test, criterion, step: int, epoch: float) -> dict:
     if test is not None:
         logits = net.logits(test[0])
         line["test_loss"] = float(criterion(logits, test[1]))
-        line["test_auc"] = evaluation.auc(test[1].numpy(), logits[:, 0].numpy())
+        if logits.shape[1] > 1:
+            line["test_accuracy"] = float((logits.argmax(1) == test[1]).double().mean())
+        else:
+            line["test_auc"] = evaluation.auc(test[1].numpy(), logits[:, 0].numpy())
     return line

@@ -1,14 +1,12 @@
 """A role's line to the coordinator: orders, reports, the heartbeat; and when the role finds that it
-hangs, or is alone.
+is alone.
 """
 
-import os
 import queue
 import secrets
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from spnn_system.config import Config
 from spnn_system.run.plan import Progress
@@ -17,7 +15,6 @@ from spnn_system.transport.endpoint import Endpoint, LinkError, Stopped
 from spnn_system.transport.shaping import WallClock
 
 COORDINATOR = "coordinator"
-GIVEN_TO_END = 3.0  # seconds that a hung role gets to end by itself
 GIVING_UP, LAST_WORD = 1.0, 1.5  # seconds to say that a role stops, and to hear what all are told
 
 
@@ -25,30 +22,20 @@ class ControlChannel:
     """One role's side of it; every method but `hear` and the heartbeat is for the thread of the
     work.
 
-    progress: the step that the role is at.  last_words: called before a hung process is ended.
-    clock: of all silence;
-    None for the machine's.  over: set once the run is over for this role, with the sentence.
+    progress: the step that the role is at.  clock: of all silence; None for the machine's.  over:
+    set once the run is over for this role, with the sentence.
     """
 
     def __init__(
-        self,
-        config: Config,
-        role: str,
-        progress: Progress,
-        *,
-        last_words: Callable[[], None],
-        clock: WallClock | None = None,
+        self, config: Config, role: str, progress: Progress, *, clock: WallClock | None = None
     ):
         self.config, self.role, self.progress = config, role, progress
         self.over, self.sentence = threading.Event(), ""
         self.endpoint: Endpoint
-        self._last_words, self._clock = last_words, clock or WallClock(self.over)
+        self._clock = clock or WallClock(self.over)
         self._orders: queue.Queue[dict] = queue.Queue()
         self._session = secrets.token_hex(8)
         self._saved: int | None = None  # the last step that all have saved, as the coordinator said
-        # since when it has neither sent nor waited; None while it waits
-        self._at_work: float | None = None
-        self._work_ended = threading.Event()
         self._beat = threading.Thread(target=self._heartbeat, name="heartbeat", daemon=True)
         # whether Ctrl-C was pressed, False at the end: the one queue that a signal handler may use
         self._pressed: queue.SimpleQueue[bool] = queue.SimpleQueue()
@@ -76,8 +63,7 @@ class ControlChannel:
 
     def order(self, *kinds: str) -> dict:
         """The coordinator's next order, which must be one of these.  Stopped if it is stop."""
-        with self.waiting():
-            said = self._orders.get()
+        said = self._orders.get()
         if self.over.is_set():
             raise Stopped(self.role, self.sentence)
         self.endpoint.check()
@@ -131,7 +117,6 @@ class ControlChannel:
     def end(self) -> None:
         """The work has ended: no more signs of life."""
         self.over.set()
-        self._work_ended.set()
         if self._beat.is_alive():
             self._beat.join()
         if self._ctrl_c.is_alive():
@@ -148,26 +133,6 @@ class ControlChannel:
         if self._pressed.get():
             self.endpoint.interrupt()
             self._orders.put({"kind": "stop"})
-
-    def worked(self) -> None:
-        """Something was sent: this role does not hang."""
-        self._at_work = self._clock.now()
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """While this role waits for another it does not count as hung, however long that takes."""
-        self._at_work = None
-        try:
-            yield
-        finally:
-            self.worked()
-
-    def hangs(self) -> bool:
-        """Whether the work has neither sent nor waited for anything for longer than the config
-        allows.
-        """
-        at_work, allowed = self._at_work, self.config.network.stuck
-        return at_work is not None and 0 < allowed < self._clock.now() - at_work
 
     def without_coordinator(self) -> str:
         """What this role says when the coordinator is gone, as far as it knows how far the others
@@ -199,23 +164,5 @@ class ControlChannel:
             heard = self._clock.now()
             if said.get("stop"):
                 self.stop(str(said["stop"]))
-            if self.hangs():
-                self._give_up_hanging()
             if said.get("saved") is not None:
                 self._saved = said["saved"]
-
-    def _give_up_hanging(self) -> None:
-        """Say so, from the thread of the heartbeat; and end the process if the work does not end by
-        itself.
-        """
-        say(
-            f"nothing was sent or waited for at step {self.progress.step} for "
-            f"{self.config.network.stuck:g} s: "
-            "this role stops"
-        )
-        with suppress(LinkError):
-            self.report("stopped", why="stuck", role=None, timeout=GIVING_UP)
-        self.stop("this role hangs")
-        if not self._work_ended.wait(GIVEN_TO_END):
-            self._last_words()
-            os._exit(1)

@@ -21,8 +21,7 @@ from spnn_system.roles.roster import Roster
 from spnn_system.run.message_log import MessageLog
 from spnn_system.run.reports import ORDER, REPORT, WHY_STOPPED, named, notice, say
 from spnn_system.run.role_folder import MESSAGES, STATUS, RoleFolder
-from spnn_system.transport.admission import Admission
-from spnn_system.transport.endpoint import Endpoint, LinkError, Unrecorded
+from spnn_system.transport.endpoint import Endpoint, LinkError
 from spnn_system.transport.shaping import WallClock
 
 GRACE = 0.6  # seconds in which the report of who is really gone may still come
@@ -38,10 +37,6 @@ class Ended(Exception):
         self.code = code
 
 
-class Missing(Ended):
-    """Not all roles said hello in time."""
-
-
 def main(config: Config, *, resume: bool = False) -> int:
     """Run the coordinator to its end; returns 0 done, 1 stopped, 2 bad input (130 for Ctrl-C), the
     sentence on stderr.
@@ -53,15 +48,15 @@ def main(config: Config, *, resume: bool = False) -> int:
     elif not (folder.path / STATUS).exists():
         raise ValueError("there is nothing to go on from: start without --resume")
     say(notice(config))
-    code, sentence, late = 0, "", False
-    with closing(folder), folder.endpoint(Admission(accepts={}), log.add) as endpoint:
+    code, sentence, seconds = 0, "", LAST_WORD
+    with closing(folder), folder.endpoint({}, log.add) as endpoint:
         coordinator = Coordinator(config, endpoint, resume=resume)
         endpoint.on_call(REPORT, coordinator.roster.hear)
         try:
             coordinator.run()
         except Ended as ended:
-            late = not isinstance(ended, Missing)  # or who is not here has had its time
-            code, sentence = ended.code, str(ended) + ("" if late else _strangers(log))
+            code, sentence = ended.code, str(ended)
+            seconds = LAST_WORD if coordinator.roster.all_here else LATECOMERS
         except KeyboardInterrupt:
             code, sentence = 130, coordinator.sentence_of("the coordinator was interrupted")
         except Exception:
@@ -69,11 +64,9 @@ def main(config: Config, *, resume: bool = False) -> int:
             traceback.print_exc()
         if sentence:
             say(sentence)
-            coordinator.stop(
-                sentence, LATECOMERS if late and not coordinator.roster.all_here else LAST_WORD
-            )
+            coordinator.stop(sentence, seconds)
     with suppress(OSError):
-        log.close()
+        log.write()
     return code
 
 
@@ -127,7 +120,7 @@ class Coordinator:
         self._tell_the_last({"kind": "end"}, LAST_WORD)
         self._state = "done"
         self._show(now=True)
-        what = "the scores" if self.config.trained else "the test AUC too"
+        what = "the scores" if self.config.trained else "what it measured"
         say(
             f"done: every role has its part in its own folder, holder {self.config.label_holder} "
             f"{what}"
@@ -177,28 +170,17 @@ class Coordinator:
         """Take in what the roles say until something holds.  Ended if a role stops, or gives no
         sign of life.
         """
-        began = looked = self._clock.now()
+        began = self._clock.now()
         while not over():
             if report := self.roster.report(self._clock.now() + min(0.05, self._timeout / 20)):
                 self._take(*report)
                 continue
-            try:
-                self._endpoint.check()
-            except Unrecorded as error:
-                raise self._ended(
-                    f"the coordinator could not write to its disk ({error})"
-                ) from None
-            now = self._clock.now()
-            if now - looked > self._timeout / 2:  # it is the coordinator itself that slept
-                self.roster.give_time_again()
-                self._shown = None
-            looked = now
             if silent := self.roster.silent():
                 raise self._ended(f"{_and(silent)} gave no sign of life for {self._timeout:.1f} s")
             start_timeout = self.config.network.start_timeout
-            if at_start and now - began > start_timeout:
+            if at_start and self._clock.now() - began > start_timeout:
                 missing = [role for role, seen in self.roster.roles.items() if not seen.hello]
-                raise Missing(
+                raise Ended(
                     f"{_and(missing)} did not say hello within {start_timeout:g} s: nothing was "
                     "started"
                 )
@@ -336,14 +318,6 @@ class Coordinator:
                 raise self._ended(
                     f"the coordinator could not write to its disk ({error.strerror})"
                 ) from None
-
-
-def _strangers(log: MessageLog) -> str:
-    """How many connections were none of this run's roles: their certificates may be of another
-    making.
-    """
-    n = log.seen["refused", "unknown"]
-    return f"; {n} connections showed no valid certificate of this run's authority" if n else ""
 
 
 def _and(roles: list[str]) -> str:

@@ -22,7 +22,6 @@ def work(party: Party) -> None:
     config, messages, side = party.config, party.messages, party.side
     n_train = config.training.train_rows
     n_test = messages.receive_counts(config.names[0], "test rows", "n")["n"]
-    party.expect(n_test)
     key = agreed_key(config, party.role, party.root, messages)
     order = RowOrder(n_train, config.training.batch, key)
     messages.run(side.connect())
@@ -34,9 +33,9 @@ def work(party: Party) -> None:
         began, batches = party.progress.step, order.epoch(epoch)
         for number in party.steps():
             messages.run(side.deal(batches[number]))
-            if party.saves_now:
+            if config.training.saves_after(party.progress.step):
                 party.saves.save(keep_from=began)
-        messages.flush()
+        messages.endpoint.flush()
 
     party.progress.step += 1
     messages.run(side.prepare(n_test))

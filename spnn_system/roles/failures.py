@@ -11,7 +11,7 @@ from ppkit.spnn.messages import Malformed
 from spnn_system.run.checkpoints import Changed, Damaged
 from spnn_system.run.journal import SentBefore
 from spnn_system.run.plan import OddPlan
-from spnn_system.transport.endpoint import Interrupted, OutOfTurn, Silent, Stopped, Unrecorded
+from spnn_system.transport.endpoint import Interrupted, OutOfTurn, Silent, Stopped
 from spnn_system.transport.links import Rejected
 
 STOPPED, BAD_INPUT, INTERRUPTED = 1, 2, 130  # exit codes
@@ -40,7 +40,6 @@ class Failure:
 # The first kind that fits: RowsDiffer is a Malformed too, and Damaged and others are ValueErrors.
 _KINDS = (
     (Stopped, STOPPED, None),
-    (Unrecorded, STOPPED, "disk"),
     (RowsDiffer, BAD_INPUT, "rows"),
     (Malformed, STOPPED, "malformed"),
     (Silent, STOPPED, "unreachable"),

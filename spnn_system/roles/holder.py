@@ -6,7 +6,9 @@ import json
 import math
 import time
 
+import pandas as pd
 import torch
+from torch import nn
 
 from ppkit.models import classification_loss
 from spnn_system import data
@@ -42,16 +44,16 @@ class HolderWork:
         self.config, self.training, self.side = party.config, party.config.training, party.side
         self.n, self.widths = self.training.train_rows, party.config.model.hidden
         start, columns = Start(party.config, party.root), party.plan.columns
-        self.theta = start.theta(columns, party.config.names.index(party.role))
-        self.is_label_holder = party.role == party.config.label_holder
-        self.output = start.output(columns) if self.is_label_holder else None
+        self.output = start.output(columns) if party.role == self.config.label_holder else None
+        self.theta = start.theta(columns, self.config.names.index(party.role))
+        last = self.output.named_parameters() if self.output else ()
+        self.part = nn.ParameterDict([("theta", self.theta), *last])
 
     def do(self) -> None:
         """All of it, in order."""
         party, side = self.party, self.side
         began = time.perf_counter()
         self._compare_rows()
-        party.expect(len(self.X) - self.n)
         key = agreed_key(self.config, party.role, party.root, self.messages)
         order = RowOrder(self.n, self.training.batch, key)
         self.messages.run(side.connect())
@@ -68,7 +70,7 @@ class HolderWork:
                 if party.progress.step % self.training.steps_per_epoch == 0:
                     self.losses.append(self.running / self.n)
                     self.running = 0.0
-                if party.saves_now:
+                if self.training.saves_after(party.progress.step):
                     began = self._spent("online", epoch, began)
                     party.saves.save(losses=self.losses, running=self.running, seconds=self.seconds)
             waits = self._spent("online", epoch, began)
@@ -118,7 +120,7 @@ class HolderWork:
                 )
 
     def _step(self, rows: torch.Tensor) -> None:
-        messages, gradients = self.messages, []
+        messages = self.messages
         messages.run(self.side.step(rows, self.theta))
         if self.output is not None:
             h_L = messages.receive_tensor(
@@ -133,15 +135,17 @@ class HolderWork:
             self.running += value * len(rows)
             # SGLD is on the summed loss, SGD on the mean one
             lost = loss * len(rows) if self.training.optimiser == "sgld" else loss
-            back, *gradients = torch.autograd.grad(lost, [h_L, *self.output.parameters()])
-            messages.send("server", "dL/dh_L", back)
+            self.output.zero_grad()
+            lost.backward()
+            messages.send("server", "dL/dh_L", h_L.grad)
         G = messages.receive_tensor("server", "dL/dh1", (len(rows), self.widths[0]))
-        self.optimiser.step([(G.T @ self.side.batch).T, *gradients])
+        self.theta.grad = (G.T @ self.side.batch).T
+        self.optimiser.step()
 
     def _test(self, order: RowOrder) -> torch.Tensor | None:
         """The test rows, or those to predict, go through the protocol, forward only.
 
-        Returns their logits (n,) at the label holder, None at the others.
+        Returns their logits (n, n_outputs) at the label holder, None at the others.
         """
         messages, progress, logits = self.messages, self.party.progress, []
         X, began = self.X[self.n :], time.perf_counter()
@@ -153,30 +157,44 @@ class HolderWork:
                 messages.run(self.side.step(rows, self.theta))
                 if self.output is not None:
                     h_L = messages.receive_tensor("server", "h_L", (len(rows), self.widths[-1]))
-                    logits.append(self.output(h_L)[:, 0])
+                    logits.append(self.output(h_L))
                 progress.step += 1
         self.seconds["test"] = time.perf_counter() - began
         return torch.cat(logits).double() if logits else None
 
     def _leave_scores(self, logits: torch.Tensor | None) -> None:
-        """The label holder keeps id and score of every row, the score in (0, 1) as a probability of
-        label 1.
+        """The label holder keeps id and score of every row: the probability of label 1 as "score",
+        or of several classes each one's, as "score_0", "score_1", ...
         """
         if logits is not None:
-            lines = ["id,score"] + [
-                f"{json.dumps(i) if set(i) & set(chr(34) + ',') else i},{score!r}"
-                for i, score in zip(self.ids, logits.sigmoid().tolist())
-            ]
+            several = [f"score_{c}" for c in range(logits.shape[1])]
+            table = pd.DataFrame(
+                logits.softmax(1) if several[1:] else logits.sigmoid(),
+                index=pd.Index(self.ids, name=data.ID),
+                columns=several if several[1:] else ["score"],
+            )
             path = self.config.folder_of(self.party.role) / SCORES
-            write_secret(path, "\n".join([*lines, ""]).encode())
+            write_secret(path, table.to_csv().encode())
 
     def _leave_metrics(self, logits: torch.Tensor | None) -> None:
         if logits is None:
             return
-        from ppkit import evaluation  # here: it brings scikit-learn, which takes seconds to load
+        config, y = self.config, self.y[self.n :]
+        if config.model.classes == 2:
+            from ppkit import (
+                evaluation,
+            )  # here: it brings scikit-learn, which takes seconds to load
 
-        config, y = self.config, self.y[self.n :].numpy()
-        z = logits.numpy()
+            about = {
+                "test_auc": evaluation.auc(y.numpy(), logits[:, 0].numpy()),
+                "test_loss": evaluation.log_loss(y.numpy(), logits[:, 0].numpy()),
+                "test_positives": int(y.sum()),
+            }
+        else:
+            about = {
+                "test_accuracy": float((logits.argmax(1) == y).double().mean()),
+                "test_loss": float(classification_loss(logits, y)),
+            }
         metrics = {
             "run": config.run,
             "source": config.source,
@@ -184,10 +202,8 @@ class HolderWork:
             "epochs": len(self.losses),
             "steps": len(self.losses) * self.training.steps_per_epoch,
             "losses": self.losses,
-            "test_auc": evaluation.auc(y, z),
-            "test_loss": evaluation.log_loss(y, z),
             "test_rows": len(y),
-            "test_positives": int(y.sum()),
+            **about,
             "seconds": self.seconds,
         }
         write_secret(
@@ -206,15 +222,12 @@ class HolderWork:
 
     def _begin(self) -> None:
         """Start, or go on, with what a checkpoint keeps beside the parameters."""
-        parameters = {"theta": self.theta}
-        if self.output is not None:
-            parameters |= dict(self.output.named_parameters())
-        put_back(self.config, self.party.role, parameters)
-        self.optimiser = Optimiser(parameters.values(), self.training, self.party.root)
+        put_back(self.config, self.party.role, self.part)
+        self.optimiser = Optimiser(self.part, self.training, self.party.root)
         notes = self.party.saves.begin(
             self.party.plan.start,
             self.side,
-            parameters,
+            self.part,
             self.optimiser,
             losses=[],
             running=0.0,

@@ -33,7 +33,6 @@ class Messages:
         """
         self.journal.sending(self.progress.step, receiver, name, payload)
         self.endpoint.send(receiver, name, payload, step=self.progress.step, phase=phase)
-        self.control.worked()
 
     def receive(self, sender: str, name: str) -> Any:
         """The next message of a sender, which must be this one of the present step.
@@ -41,13 +40,7 @@ class Messages:
         Waits for as long as the coordinator holds the sender to be alive: a long computation is no
         fault.
         """
-        with self.control.waiting():
-            return self.endpoint.receive(sender, name, step=self.progress.step, timeout=math.inf)
-
-    def flush(self) -> None:
-        """Wait until all that was sent has come to its receivers."""
-        with self.control.waiting():
-            self.endpoint.flush()
+        return self.endpoint.receive(sender, name, step=self.progress.step, timeout=math.inf)
 
     def receive_tensor(self, sender: str, name: str, shape: tuple[int, ...]) -> torch.Tensor:
         """The same, if it is a float32 tensor of this shape, all finite.  Malformed, which names

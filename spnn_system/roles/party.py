@@ -21,7 +21,7 @@ from spnn_system.run.checkpoints import Checkpoints, root_secret
 from spnn_system.run.journal import Journal
 from spnn_system.run.message_log import MessageLog
 from spnn_system.run.plan import Plan, Progress, checked
-from spnn_system.run.reports import ORDER, named, notice, say
+from spnn_system.run.reports import ORDER, measured, named, notice, say
 from spnn_system.run.role_folder import MESSAGES, METRICS, RoleFolder
 from spnn_system.transport.endpoint import LinkError, Stopped
 
@@ -45,13 +45,6 @@ class Party:
     messages: Messages
     saves: Saves
 
-    def expect(self, n_test: int) -> None:
-        """From now on messages of steps that this run does not have are refused; n_test: rows to
-        test on.
-        """
-        training = self.config.training
-        self.messages.endpoint.turn(0, training.last_step + 1 + len(training.sizes(n_test)))
-
     def epochs(self, reached: Callable[[], bool] = lambda: False) -> Iterator[int]:
         """Each epoch that the coordinator lets begin (or go on after a resumption), from 0; ends
         when it says test.
@@ -72,11 +65,6 @@ class Party:
         for batch in range(self.progress.step % n_steps, n_steps):
             self.progress.step += 1
             yield batch
-
-    @property
-    def saves_now(self) -> bool:
-        """Whether every role writes a checkpoint after the present step."""
-        return self.config.training.saves_after(self.progress.step)
 
 
 class Life:
@@ -99,7 +87,7 @@ class Life:
         if config.protocol.secrets == "teaching":
             root = Stream.seeded_for_teaching(config.training.seed)
             self.root = (root.derive("prediction") if config.trained else root).derive(role)
-        self.control = ControlChannel(config, role, self.progress, last_words=self._write_log)
+        self.control = ControlChannel(config, role, self.progress)
 
     def play(self, work: Callable[[Party], None], *, columns: int | None = None) -> int:
         """Hello, the work, goodbye.  Returns the exit code: 0 done, 1 stopped, 2 bad input; says
@@ -156,9 +144,7 @@ class Life:
             timeout=config.network.start_timeout,
         )
         control.begin()
-        plan = checked(
-            control.order("plan"), config, role, columns=columns, resume=self.resume, saved=usable
-        )
+        plan = checked(control.order("plan"), role, saved=usable if self.resume else None)
         self.progress.last = config.training.last_step
         saves = Saves(self.checkpoints, self.journal, self.log, control, self.progress)
         saves.recall(plan.start, usable)
@@ -175,16 +161,14 @@ class Life:
         )
 
     def _finish(self) -> None:
-        with self.control.waiting():
-            self.control.endpoint.flush()
+        self.control.endpoint.flush()
         self.log.write()
         self.control.tell("done")
         self.control.order("end")
         self.folder.forget_secrets()
-        measured, metrics = "", self.folder.path / METRICS
-        if metrics.exists():
-            measured = f"; test AUC {json.loads(metrics.read_text('utf-8'))['test_auc']:.3f}"
-        say(f"done: this role's part is in {self.folder.path}{measured}")
+        metrics = self.folder.path / METRICS
+        found = f"; {measured(json.loads(metrics.read_bytes()))}" if metrics.exists() else ""
+        say(f"done: this role's part is in {self.folder.path}{found}")
 
     def _without_coordinator(self, error: BaseException) -> Failure | None:
         """The end of a run whose coordinator is gone: nobody is there to be told; None for any
@@ -203,4 +187,4 @@ class Life:
 
     def _write_log(self) -> None:
         with suppress(OSError):
-            self.log.close()
+            self.log.write()

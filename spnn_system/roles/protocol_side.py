@@ -16,9 +16,6 @@ from ppkit.spnn.sides import Side
 from ppkit.writing import read_secret
 from spnn_system.config import Config
 from spnn_system.run.checkpoints import write_secret
-from spnn_system.transport.admission import Admission
-
-SMALL = 1 << 20  # bytes: no small word is longer
 
 
 def side_of(
@@ -73,13 +70,9 @@ def warm_up(config: Config, role: str) -> None:
     protocol.forward([0, 1], [torch.zeros(1, config.model.hidden[0])] * k)
 
 
-def admission(config: Config, role: str) -> Admission:
-    """Which messages a role takes from whom: those of the protocol, and those of the steps around
-    it; and how large.
-
-    To the server come at most a batch of the widest layer, 8 bytes a number or a ciphertext each;
-    to the dealer small words only. A holder does not know how wide the others are, so there is no
-    limit.
+def admission(config: Config, role: str) -> dict[str, set[str]]:
+    """Which messages a role takes from whom, by sender: those of the protocol, and those of the
+    steps around it.
     """
     first, names = config.names[0], {other: set() for other in config.roles if other != role}
     received = protocols.names_received(
@@ -91,16 +84,9 @@ def admission(config: Config, role: str) -> Admission:
     )
     for sender, more in received.items():
         names[sender] |= more
-    largest = SMALL
     if role in config.names:
-        largest = None
         for other in set(config.names) - {role}:
             names[other] |= {"rows and ids"} | ({"order"} if other == first else set())
     else:
         names[first] |= {"test rows"} | ({"order"} if role == "dealer" else set())
-    if role == "server":
-        per_number = config.protocol.choices["key_bits"] // 4 if config.protocol.name == "he" else 8
-        largest = max(SMALL, config.training.batch * max(config.model.hidden) * per_number)
-    return Admission(
-        accepts={sender: some for sender, some in names.items() if some}, largest=largest
-    )
+    return {sender: some for sender, some in names.items() if some}

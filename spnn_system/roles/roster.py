@@ -73,10 +73,6 @@ class Roster:
             if not seen.session and said["kind"] != "stopped":
                 raise ValueError(f"{named(role)} must say hello first")
             return seen
-        if (said["columns"] is None) == (role in self.config.names):
-            raise ValueError(
-                f"{named(role)} must say how many features it has if it is a holder, and only then"
-            )
         with self._hearing:
             if seen.session:
                 raise ValueError(
@@ -119,11 +115,6 @@ class Roster:
             for role, seen in self.roles.items()
             if seen.hello and not seen.done and seen.at < latest
         ]
-
-    def give_time_again(self) -> None:
-        """The coordinator itself slept: everybody has spoken just now."""
-        for seen in self.roles.values():
-            seen.at = None if seen.at is None else self._clock.now()
 
     def patience(self, role: str) -> float:
         """Seconds until a role has said nothing for half the timeout; 0 if it said no hello, or

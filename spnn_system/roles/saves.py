@@ -4,16 +4,16 @@ from.
 
 import io
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.sides import Side
 from spnn_system.roles.control_channel import ControlChannel
-from spnn_system.roles.weights import Optimiser
+from spnn_system.roles.weights import Optimiser, arrays_of, put
 from spnn_system.run.checkpoints import Checkpoints, write_secret
 from spnn_system.run.journal import SET_UP, Journal
 from spnn_system.run.message_log import MessageLog
@@ -21,13 +21,14 @@ from spnn_system.run.plan import Progress
 from spnn_system.run.role_folder import PARAMETERS
 
 KEPT = 3  # checkpoints of a role that are kept
+NOTHING = nn.Module()  # the dealer's part of the model
 
 
 class Saves:
     """What one role keeps to go on, each checkpoint with the journal of what was sent after it.
 
-    A checkpoint has the role's parameters, where its optimiser's noise and the streams of its side
-    of the protocol stand, and notes.
+    A checkpoint has the role's part of the model, what its optimiser remembers, where torch's
+    generator and the streams of its side of the protocol stand, and notes.
     """
 
     def __init__(
@@ -40,8 +41,7 @@ class Saves:
     ):
         self._checkpoints, self._journal, self._log = checkpoints, journal, log
         self._control, self._progress = control, progress
-        self._parameters: Mapping[str, torch.Tensor] = {}
-        self._optimiser: Optimiser | None = None
+        self._part, self._optimiser = NOTHING, None
         self._streams: Mapping[str, Stream] = {}
 
     def save(self, *, keep_from: int | None = None, **notes: Any) -> None:
@@ -51,14 +51,18 @@ class Saves:
         keep_from: keep all from this step on (the dealer is ahead of the others), besides the last
         ones before.  notes: what JSON can say.
         """
-        step, noise = self._progress.step, self._optimiser.state if self._optimiser else {}
+        step = self._progress.step
         # first: a checkpoint without its part of the journal is of no use
         self._journal.begin(step)
         notes |= {
             "streams": {name: stream.position for name, stream in self._streams.items()},
             "journal": self._journal.sizes(),
         }
-        self._checkpoints.save(step, self._arrays() | noise, notes)
+        arrays = {f"part/{name}": value for name, value in arrays_of(self._part).items()}
+        if self._optimiser is not None:
+            arrays |= {f"optimiser/{name}": value for name, value in self._optimiser.state.items()}
+        arrays["generator"] = torch.get_rng_state().numpy()
+        self._checkpoints.save(step, arrays, notes)
         self._log.write()
         self._control.tell("saved", step=step)
         there = self._checkpoints.steps()
@@ -84,7 +88,7 @@ class Saves:
         self,
         start: int | None,
         side: Side,
-        parameters: Mapping[str, torch.Tensor] = MappingProxyType({}),
+        part: nn.Module = NOTHING,
         optimiser: Optimiser | None = None,
         **notes: Any,
     ) -> dict[str, Any]:
@@ -92,20 +96,23 @@ class Saves:
         a resumed one goes on; returns the notes, these or those of then.
 
         start: the step to go on from, which becomes the present one; None: a new run.  side: was
-        connected and prepared anew.  parameters, optimiser: the role's own, from now on in every
+        connected and prepared anew.  part, optimiser: the role's own, from now on in every
         checkpoint.
         """
-        self._parameters, self._optimiser, self._streams = parameters, optimiser, side.streams
+        self._part, self._optimiser, self._streams = part, optimiser, side.streams
         if start is None:
             self.save(**notes)
             return notes
         arrays, kept = self._checkpoints.load(start)
         self._checkpoints.keep({step for step in self._checkpoints.steps() if step <= start})
         self._progress.step = start
-        for name, value in parameters.items():
-            value.detach().copy_(torch.from_numpy(arrays[name]))
+        of = lambda group: {
+            name.removeprefix(group): arrays[name] for name in arrays if name.startswith(group)
+        }
+        put(self._part, of("part/"))
+        torch.set_rng_state(torch.from_numpy(arrays["generator"]))
         if optimiser is not None:
-            optimiser.state = arrays
+            optimiser.state = of("optimiser/")
         for name, stream in self._streams.items():
             stream.seek(kept["streams"][name])
         return kept
@@ -113,8 +120,5 @@ class Saves:
     def leave(self) -> None:
         """This role's own part of the model: parameters.npz in its own folder."""
         packed = io.BytesIO()
-        np.savez(packed, **self._arrays())
+        np.savez(packed, **arrays_of(self._part))
         write_secret(self._checkpoints.folder / PARAMETERS, packed.getvalue())
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return {name: value.detach().numpy() for name, value in self._parameters.items()}

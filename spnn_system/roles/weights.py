@@ -3,7 +3,8 @@ another's.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from ppkit.models import activations, mlp
 from ppkit.spnn.randomness import Stream
 from spnn_system.config import Config
 from spnn_system.run.role_folder import PARAMETERS
-from spnn_system.settings import Training
+from spnn_system.settings import TORCH_OPTIMISERS, Training
 
 
 class Start:
@@ -47,14 +48,15 @@ class Start:
         return nn.Sequential(first, *self._own(rest[:-1]))
 
     def output(self, columns: Sequence[int]) -> nn.Linear:
-        """The label holder's part: from h_L to one logit."""
+        """The label holder's part: from h_L to the logits."""
         return self._own(self._all(columns)[1][-1:])[0]
 
     def _all(self, columns: Sequence[int]) -> tuple[nn.Linear, nn.Sequential]:
         """The whole network as one process starts it from the seed: the first layer, the others."""
         rng, hidden = torch.Generator().manual_seed(self._seed or 0), self._model.hidden
         [first] = mlp((sum(columns), hidden[0]), rng=rng)
-        return first, mlp((*hidden, 1), rng=rng, activation=list(self._model.activation)[1:])
+        sizes = *hidden, self._model.n_outputs
+        return first, mlp(sizes, rng=rng, activation=list(self._model.activation)[1:])
 
     @torch.no_grad()
     def _own(self, layers: nn.Sequential) -> nn.Sequential:
@@ -69,8 +71,18 @@ class Start:
         return ((2 * share - 1) / math.sqrt(fan_in)).float()
 
 
-def put_back(config: Config, role: str, parameters: Mapping[str, torch.Tensor]) -> None:
-    """For a prediction: give a role's parameters the values that its training left; else nothing.
+def arrays_of(part: nn.Module) -> dict[str, np.ndarray]:
+    """A role's part of the model as arrays by name: parameters, and buffers like running means."""
+    return {name: value.numpy() for name, value in part.state_dict().items()}
+
+
+def put(part: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
+    """The other way round.  RuntimeError for other names or shapes."""
+    part.load_state_dict({name: torch.from_numpy(value) for name, value in arrays.items()})
+
+
+def put_back(config: Config, role: str, part: nn.Module) -> None:
+    """For a prediction: give a role's part the values that its training left; else nothing.
 
     ValueError if the training has left no part here, or one of another shape.
     """
@@ -79,51 +91,57 @@ def put_back(config: Config, role: str, parameters: Mapping[str, torch.Tensor]) 
     path = config.trained / role / PARAMETERS
     if not path.is_file():
         raise ValueError(f"there is no trained network in {path.parent}: train it first")
-    with np.load(path, allow_pickle=False) as kept:
-        shapes = {name: kept[name].shape for name in kept.files}
-        if shapes != {name: tuple(value.shape) for name, value in parameters.items()}:
-            raise ValueError(f"{path} is of another network than {config.typed} describes")
-        for name, value in parameters.items():
-            value.detach().copy_(torch.from_numpy(kept[name]))
+    try:
+        with np.load(path, allow_pickle=False) as kept:
+            put(part, kept)
+    except RuntimeError:
+        raise ValueError(f"{path} is of another network than {config.typed} describes") from None
 
 
 class Optimiser:
-    """One role's optimiser of its own parameters: equation 1 ("sgd") or 2 ("sgld", on the summed
-    loss) of zhou2021.
+    """One role's optimiser of its own part: equation 1 ("sgd") or 2 ("sgld", on the summed loss)
+    of zhou2021, or one of torch's with torch's defaults.
 
-    stream: the role's own root secret; SGLD's noise starts from it (of which torch's generator uses
-    32 bits).
+    stream: the role's own root secret; SGLD's noise starts from it, in torch's global generator (of
+    which 32 bits count).
     Equation 1 is written out: torch.optim.SGD, with the same numbers, loads torch's compiler, a
     second in every process.
     """
 
-    def __init__(self, parameters: Iterable[nn.Parameter], training: Training, stream: Stream):
-        self._parameters, self._lr, self._rng = list(parameters), training.lr, None
-        if training.optimiser == "sgld":
+    def __init__(self, part: nn.Module, training: Training, stream: Stream):
+        self._parameters = [each for each in part.parameters() if each.requires_grad]
+        self._lr, self._torch = training.lr, None
+        if training.optimiser == "sgld" and self._parameters:
             # here: it brings scikit-learn, which takes seconds to load
             from ppkit.spnn.training import SGLD
 
-            seed = int(stream.derive("noise of SGLD").words(1)) & (2**63 - 1)
-            self._rng = torch.Generator().manual_seed(seed)
-            self._sgld = SGLD(self._parameters, lr=self._lr, rng=self._rng)
+            torch.manual_seed(int(stream.derive("noise of SGLD").words(1)) & (2**63 - 1))
+            self._torch = SGLD(self._parameters, lr=self._lr, rng=torch.default_generator)
+        elif training.optimiser in TORCH_OPTIMISERS and self._parameters:
+            kind = getattr(torch.optim, TORCH_OPTIMISERS[training.optimiser])
+            self._torch = kind(self._parameters, lr=self._lr)
 
     @torch.no_grad()
-    def step(self, gradients: Sequence[torch.Tensor]) -> None:
-        """Move every parameter along its gradient."""
-        for parameter, gradient in zip(self._parameters, gradients, strict=True):
-            if self._rng is None:
-                parameter.add_(gradient, alpha=-self._lr)
-            else:
-                parameter.grad = gradient
-        if self._rng is not None:
-            self._sgld.step()
+    def step(self) -> None:
+        """Move every parameter that has a gradient."""
+        if self._torch is not None:
+            self._torch.step()
+            return
+        for parameter in self._parameters:
+            if parameter.grad is not None:
+                parameter.add_(parameter.grad, alpha=-self._lr)
 
     @property
-    def state(self) -> dict:
-        """What a checkpoint keeps of it: where the noise stands."""
-        return {} if self._rng is None else {"noise": self._rng.get_state().numpy()}
+    def state(self) -> dict[str, np.ndarray]:
+        """What a checkpoint keeps of it, by number of the parameter and name: "0 exp_avg"."""
+        kept = {} if self._torch is None else self._torch.state_dict()["state"]
+        return {f"{i} {name}": kept[i][name].numpy() for i in kept for name in kept[i]}
 
     @state.setter
-    def state(self, kept: dict) -> None:
-        if self._rng is not None:
-            self._rng.set_state(torch.from_numpy(kept["noise"].copy()))
+    def state(self, arrays: Mapping[str, np.ndarray]) -> None:
+        state: dict[int, dict] = defaultdict(dict)
+        for key, value in arrays.items():
+            i, name = key.split(" ")
+            state[int(i)][name] = torch.from_numpy(value)
+        if self._torch is not None:
+            self._torch.load_state_dict(self._torch.state_dict() | {"state": dict(state)})

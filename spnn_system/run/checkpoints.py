@@ -88,10 +88,6 @@ class Checkpoints:
                     f"the {what} changed since the checkpoint of step {step} was written: start "
                     "without --resume"
                 )
-        if said["step"] != step:
-            raise Damaged(
-                f"the checkpoint of step {step} is that of step {said['step']} under another name"
-            )
         return arrays, said["notes"]
 
     def usable(self) -> tuple[list[int], list[int]]:

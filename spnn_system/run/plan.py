@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spnn_system.config import Config
 from spnn_system.run.reports import named
 
 
@@ -23,42 +22,18 @@ class Plan:
     start: int | None
 
 
-def checked(
-    said: dict,
-    config: Config,
-    role: str,
-    *,
-    columns: int | None,
-    resume: bool,
-    saved: Sequence[int],
-) -> Plan:
-    """The plan that the coordinator's words tell, if they fit what the role knows itself.
+def checked(said: dict, role: str, *, saved: Sequence[int] | None) -> Plan:
+    """The plan that the coordinator's words tell, if the role can go on from where they say.
 
-    columns: the role's own features, None where it has none.  saved: the steps that it has a
-    checkpoint of and said so.
-    OddPlan otherwise. Everything else a role takes from its own config, so the coordinator can
-    change nothing of it; and it cannot make a role start again under masks that were used.
+    saved: the steps that it has a checkpoint of and said so, None where it was started anew.
+    OddPlan otherwise: the coordinator cannot make a role start again under masks that were used.
+    Everything else but the others' columns a role takes from its own config.
     """
-    if set(said) != {"kind", "columns", "start"}:
-        raise OddPlan(f"a plan has kind, columns and start, this one {', '.join(sorted(said))}")
-    theirs, start = said["columns"], said["start"]
-    if not (
-        isinstance(theirs, list)
-        and len(theirs) == len(config.names)
-        and all(type(n) is int and n >= 1 for n in theirs)
-    ):
-        raise OddPlan(f"the plan has no number of features for each of {len(config.names)} holders")
-    if columns is not None and (mine := theirs[config.names.index(role)]) != columns:
-        raise OddPlan(f"the plan has {mine} features for holder {role}, which has {columns}")
-    if resume and (type(start) is not int or start not in saved):
-        raise OddPlan(
-            f"the plan goes on from step {start}, of which {named(role)} has no checkpoint"
-        )
-    if not resume and start is not None:
-        raise OddPlan(
-            f"the plan goes on from step {start}, and {named(role)} was started without --resume"
-        )
-    return Plan(tuple(theirs), start)
+    start = said["start"]
+    if start not in ([None] if saved is None else saved):
+        why = "was started without --resume" if saved is None else "has no checkpoint of it"
+        raise OddPlan(f"the plan goes on from step {start}, and {named(role)} {why}")
+    return Plan(tuple(said["columns"]), start)
 
 
 @dataclass(slots=True)

@@ -26,10 +26,6 @@ WHY_STOPPED = {
     "refused": "sent something that {role} refused",
     "out of turn": "got a message out of turn from {role}",
     "malformed": "got something malformed from {role}",
-    "stuck": (
-        "neither sends nor waits for anything: it computes for longer than [network] stuck "
-        "allows, or hangs"
-    ),
     "disk": "could not write to its disk",
     "changed": "has another config or other data than when the run stopped",
     "plan": "got a plan that is not as its config says",
@@ -115,3 +111,10 @@ def notice(config: Config) -> str:
         "after the lesson"
     )
     return kept if config.network.record else ""
+
+
+def measured(metrics: dict) -> str:
+    """What the label holder measured on the test rows, in words."""
+    if "test_auc" in metrics:
+        return f"test AUC {metrics['test_auc']:.3f}"
+    return f"test accuracy {metrics['test_accuracy']:.3f}"

@@ -3,14 +3,13 @@ leaves there.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from filelock import FileLock
 
 from spnn_system.config import Config
 from spnn_system.run.reports import named
-from spnn_system.transport.admission import Admission
 from spnn_system.transport.endpoint import Endpoint
 
 SECRETS = ("secret.key", "paillier.key")  # kept for as long as a run can go on
@@ -59,7 +58,7 @@ class RoleFolder:
         for name in SECRETS:
             (self.path / name).unlink(missing_ok=True)
 
-    def endpoint(self, admission: Admission, log: Callable[[dict], None]) -> Endpoint:
+    def endpoint(self, accepts: Mapping[str, set[str]], log: Callable[[dict], None]) -> Endpoint:
         """The role's endpoint, as its config has it; where the config wants it, with a record of
         all that comes.
         """
@@ -71,7 +70,7 @@ class RoleFolder:
             run=config.run,
             certificates=network.certificates,
             links=network.links,
-            admission=admission,
+            accepts=accepts,
             record=record,
             log=log,
         )

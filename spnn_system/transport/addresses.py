@@ -6,6 +6,7 @@ import getpass
 import random
 import socket
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock
@@ -60,13 +61,11 @@ def free_ports(n: int) -> list[int]:
     folder.mkdir(mode=0o700, exist_ok=True)
     for port in random.SystemRandom().sample(PORTS, len(PORTS)):
         lock = FileLock(folder / str(port), blocking=False, thread_local=False)
-        try:
+        with suppress(OSError):  # a Timeout of the lock is one too
             lock.acquire()
             listening(f"127.0.0.1:{port}").close()
-        except OSError:  # a Timeout of the lock is one too
-            continue
-        _DRAWN.append(lock)
-        found.append(port)
+            _DRAWN.append(lock)
+            found.append(port)
         if len(found) == n:
             return found
     raise OSError(f"there are no {n} free ports of {PORTS.start} to {PORTS.stop - 1}")

@@ -128,16 +128,9 @@ def make(
     Who makes all keys can read all messages and speak as any role. Arguments and errors: as those
     two.
     """
-    folder = Path(folder)
-    there = [role for role in roles if any((folder / role / file).exists() for file in FILES)]
-    if there and not fresh:
-        raise ValueError(
-            f"there are certificates in {folder} already: "
-            "--fresh replaces them, and then every role needs its new ones"
-        )
     _check_days(days)
     for role in roles:
-        request(folder, role, fresh=True)
+        request(folder, role, fresh=fresh)
     sign(folder, roles, days=days, start=start)
 
 
@@ -193,16 +186,10 @@ def check(folder: Path | str, role: str, *, config: str = "CONFIG") -> None:
             )
 
 
-def serving(folder: Path | str, role: str, on_handshake) -> grpc.ServerCredentials:
-    """What the role's server shows; who calls must show a certificate of the same authority.
-
-    on_handshake: called, with nothing, whenever a connection begins to shake hands.
-    """
+def serving(folder: Path | str, role: str) -> grpc.ServerCredentials:
+    """What the role's server shows; who calls must show a certificate of the same authority."""
     authority, certificate, key = (_content(Path(folder) / role / file) for file in FILES)
-    pairs = grpc.ssl_server_certificate_configuration([(key, certificate)], authority)
-    return grpc.dynamic_ssl_server_credentials(
-        pairs, lambda: on_handshake(), require_client_authentication=True
-    )
+    return grpc.ssl_server_credentials([(key, certificate)], authority, require_client_auth=True)
 
 
 def dialling(folder: Path | str, role: str) -> grpc.ChannelCredentials:
@@ -319,11 +306,6 @@ def _request(path: Path, role: str) -> x509.CertificateSigningRequest:
         raise ValueError(f"{path} is no signing request in PEM form") from None
     if _role_in(asked) != role:
         raise ValueError(f"{path} is for {_role_in(asked)!r}, not for {role!r}")
-    key = asked.public_key()
-    if not (isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1)):
-        raise ValueError(
-            f"{path} must be for a key of ECDSA on P-256, as `ppkit spnn request` makes"
-        )
     if not asked.is_signature_valid:
         raise ValueError(f"{path} was not signed by the key that it asks for")
     return asked

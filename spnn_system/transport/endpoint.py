@@ -16,7 +16,6 @@ import grpc
 
 from spnn_system.transport import certificates as certs
 from spnn_system.transport import frames
-from spnn_system.transport.admission import Admission, Identity
 from spnn_system.transport.links import (
     Inbox,
     Interrupted,
@@ -29,19 +28,13 @@ from spnn_system.transport.links import (
     growing_pauses,
     raise_if_final,
 )
-from spnn_system.transport.listener import SERVICE, SESSION, Listener
+from spnn_system.transport.listener import SERVICE, SESSION, Identity, Listener
 from spnn_system.transport.shaping import Links, WallClock, piece_bytes
 
 if TYPE_CHECKING:
     import torch
 
 LOOK_SECONDS = 0.5  # from one look at all links to the next
-
-
-class Unrecorded(LinkError):
-    """What came here could not be written into the record that was asked for: the endpoint takes no
-    more messages.
-    """
 
 
 class Endpoint:
@@ -51,10 +44,10 @@ class Endpoint:
     own, where it serves.
     run: the run's id, in every message.  certificates: the folder that holds <me>/, as
     `certificates.make` leaves it.
-    links: bandwidth, latency and timeout.  admission: which messages it takes, and how large.
-    record: a file that keeps every message and call taken, to be read with `frames.recorded`. Where
-    it cannot be written (a full disk) the endpoint stops with Unrecorded and takes no more
-    messages; calls still work.
+    links: bandwidth, latency and timeout.  accepts: {sender: names of messages it may send here},
+    None for all.
+    record: a file that keeps every message and call taken, to be read with `frames.recorded`;
+    where it cannot be written, none is taken.
     log: gets a dict for every message sent, once it is acknowledged: at, sent_at (time.time() when
     it was given to `send` and when its acknowledgement came), step, phase, sender, receiver, name,
     n_bytes (payload), wire_bytes (frame); and for every refusal: event="refused", at, from, why,
@@ -78,7 +71,7 @@ class Endpoint:
         run: str,
         certificates: Path | str,
         links: Links = Links(),
-        admission: Admission = Admission(),
+        accepts: Mapping[str, set[str]] | None = None,
         record: Path | str | None = None,
         log: Callable[[dict], None] | None = None,
         clock: WallClock | None = None,
@@ -105,14 +98,11 @@ class Endpoint:
             Identity(me, run, self._certificates),
             addresses[me],
             inbox=self._inbox,
-            admission=admission,
+            accepts=accepts,
             latency=links.latency,
             clock=self._clock,
             record=self._record,
             log=self._tell,
-            failed=lambda error: self._fail(
-                Unrecorded(me, f"received.frames: {error.strerror or error}")
-            ),
         )
 
     def __enter__(self) -> Endpoint:
@@ -149,12 +139,11 @@ class Endpoint:
             frame = frames.Frame(
                 self.run, self.me, receiver, link.number, step, phase, name, payload
             )
-            parts = frames.pieces(frame, piece_bytes(self._bandwidth))
-            head = frames.opening(parts[0])
+            content, size = frames.pack(frame), piece_bytes(self._bandwidth)
             with self._change:
                 self._unacknowledged += 1
             link.put(
-                parts,
+                [content[at : at + size] for at in range(0, len(content), size)],
                 {
                     "at": time.time(),
                     "sent_at": None,
@@ -163,8 +152,8 @@ class Endpoint:
                     "sender": self.me,
                     "receiver": receiver,
                     "name": name,
-                    "n_bytes": head.body_bytes,
-                    "wire_bytes": head.total_bytes,
+                    "n_bytes": len(frames.body(payload)[1]),
+                    "wire_bytes": len(content),
                 },
             )
 
@@ -201,20 +190,13 @@ class Endpoint:
                 self._clock.wait(self._change, until)
             frame = link.waiting[0][1]
             if (frame.name, frame.step) == (name, step):
-                return link.read().payload
+                return link.waiting.popleft()[1].payload
         why = (
             f"{sender} sent {frame.name!r} of step {frame.step} where {self.me} waits for "
             f"{name!r} of step {step}"
         )
         self._tell({"event": "out of turn", "at": time.time(), "from": sender, "why": why})
         raise OutOfTurn(sender, why)
-
-    def turn(self, low: int, high: float) -> None:
-        """From now on refuse new messages of other steps than low, ..., high; math.inf for no end.
-        Before the first call: none.
-        """
-        with self._change:
-            self._inbox.steps = (low, high)
 
     def flush(self) -> None:
         """Wait until all that was sent is acknowledged, for as long as it takes: a role that takes
@@ -225,9 +207,7 @@ class Endpoint:
             self.check()
 
     def check(self) -> None:
-        """Stopped, Silent, Rejected or Unrecorded if this endpoint was stopped, or could not go
-        on.
-        """
+        """Stopped, Silent or Rejected if this endpoint was stopped, or could not go on."""
         if self._failure is not None:
             raise type(self._failure)(self._failure.role, str(self._failure))
 
@@ -315,13 +295,10 @@ class Endpoint:
             self._record.close()
 
     def _link(self, receiver: str) -> Outgoing:
-        deliver, metadata = (
-            self._channel(receiver).stream_stream(f"/{SERVICE}/Deliver"),
-            ((SESSION, self._session),),
-        )
+        deliver = self._channel(receiver).stream_unary(f"/{SERVICE}/Deliver")
         self._outgoing[receiver] = Outgoing(
             receiver,
-            lambda parts: deliver(parts, metadata=metadata),
+            lambda parts: deliver.future(parts, metadata=((SESSION, self._session),)),
             bandwidth=self._bandwidth,
             timeout=self.timeout,
             stopped=self._stopped,
@@ -350,9 +327,8 @@ class Endpoint:
             self._change.notify_all()
 
     def _watch(self) -> None:
-        """Give up receivers that take nothing, and count who dialled without a certificate."""
+        """Give up receivers that take nothing."""
         while not self._stopped.wait(min(LOOK_SECONDS, self.timeout / 8)):
-            self._listener.handshakes.count_failed()
             for link in list(self._outgoing.values()):
                 link.end_if_silent()
 

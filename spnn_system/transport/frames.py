@@ -12,7 +12,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import torch
 
 PIECE_BYTES = 1 << 20  # a piece on the wire is never longer
-MAX_BYTES = 1 << 32  # nor a frame
-_HEAD_BYTES, _JSON_BYTES, _TEXT = 1 << 14, 1 << 20, 200
 _START = b"PPK1" + (b"<" if sys.byteorder == "little" else b">")
 _OPENING = len(_START) + 4
 ROWS, COLUMNS = "C", "F"  # which lie one after the other in a body
@@ -37,7 +35,7 @@ class Frame:
     """One message.  run: the run's id.  number: 0, 1, 2, ... on this directed link.  step: >= 0, 0
     for what is sent once.
 
-    sender, receiver, phase, name: texts of 1 to 200 characters.
+    sender, receiver, phase, name: printable texts.
     payload: a tensor (float32, float64, int32, int64, uint8), bytes, or a small dict of what JSON
     knows; not in repr.
     """
@@ -52,26 +50,6 @@ class Frame:
     payload: torch.Tensor | bytes | dict = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """What stands before the body: a frame but for its payload, the body's kind and form, and how
-    long all is.
-    """
-
-    frame: Frame
-    kind: str
-    shape: tuple[int, ...]
-    dtype: str
-    order: str
-    body_bytes: int
-    head_bytes: int
-
-    @property
-    def total_bytes(self) -> int:
-        """Bytes of the whole frame."""
-        return self.head_bytes + self.body_bytes
-
-
 def pack(frame: Frame) -> bytes:
     """A frame as bytes; a tensor keeps dtype and shape, and a matrix whose columns lie one after
     the other keeps that too, so that products with it round as in one process.
@@ -83,80 +61,35 @@ def pack(frame: Frame) -> bytes:
     >>> frame.sender, frame.name, frame.payload
     ('A', 'words', b'abc')
     """
-    return b"".join(pieces(frame))
-
-
-def pieces(frame: Frame, size: int = PIECE_BYTES) -> list[bytes]:
-    """The same bytes cut into pieces of at most `size`; the head is whole in the first.  Copies the
-    payload once.
-
-    size: 1 to PIECE_BYTES; a first piece with a longer head is longer.
-    """
     about, held = body(frame.payload)
     texts = [frame.run, frame.sender, frame.receiver, frame.phase, frame.name]
-    problem = _wrong(texts, [frame.number, frame.step])
-    if problem:
+    if problem := _wrong(texts, [frame.number, frame.step]):
         raise ValueError(problem)
-    head = json.dumps(
-        [*texts, frame.number, frame.step, *about, len(held)], separators=(",", ":")
-    ).encode()
-    first = _START + len(head).to_bytes(4, "big") + head
-    room = max(0, size - len(first))
-    return [
-        first + bytes(held[:room]),
-        *(bytes(held[i : i + size]) for i in range(room, len(held), size)),
-    ]
+    fields = [*texts, frame.number, frame.step, *about, len(held)]
+    head = json.dumps(fields, separators=(",", ":")).encode()
+    return b"".join([_START, len(head).to_bytes(4, "big"), head, held])
 
 
-def unpack(*parts: bytes) -> Frame:
-    """The frame of these bytes, whole or in its pieces; the payload is the receiver's own copy.
+def unpack(content: bytes) -> Frame:
+    """The frame of these bytes; the payload is the receiver's own copy.
 
-    Malformed, with the reason, for anything that `pieces` did not make.
+    Malformed, with the reason, for anything that `pack` did not make.
     """
-    head = opening(parts[0])
-    found = sum(map(len, parts))
-    if found != head.total_bytes:
-        raise Malformed(f"the frame says {head.total_bytes} bytes and has {found}")
-    bodies = [memoryview(parts[0])[head.head_bytes :], *parts[1:]]
-    payload = _tensor(head, bodies) if head.kind == "tensor" else b"".join(bodies)
-    if head.kind == "json":
-        try:
-            payload = json.loads(payload)
-        except (ValueError, RecursionError) as error:
-            raise Malformed(f"the body is no JSON: {error}") from None
-        if not isinstance(payload, dict):
-            raise Malformed("the JSON body is no dict")
-    return replace(head.frame, payload=payload)
-
-
-def opening(part: bytes) -> Head:
-    """The head, out of a frame's first piece; every field is checked.  Malformed if it is none."""
-    if part[: len(_START)] != _START:
-        raise Malformed(f"a frame begins with {_START!r}, got {bytes(part[: len(_START)])!r}")
-    length = int.from_bytes(part[len(_START) : _OPENING], "big")
-    if length > _HEAD_BYTES or len(part) < _OPENING + length:
-        raise Malformed(f"a head of {length} bytes is too long or not all there")
+    if content[: len(_START)] != _START:
+        raise Malformed(f"a frame begins with {_START!r}, got {content[: len(_START)]!r}")
+    end = _OPENING + int.from_bytes(content[len(_START) : _OPENING], "big")
     try:
-        fields = json.loads(bytes(part[_OPENING : _OPENING + length]))
-        *texts, number, step, kind, dtype, shape, order, size = fields
+        *texts, number, step, kind, dtype, shape, order, size = json.loads(content[_OPENING:end])
+        run, sender, receiver, phase, name = texts
     except (ValueError, TypeError, RecursionError):
         raise Malformed("the head is no list of fields in JSON") from None
-    problem = (
-        "five texts stand in a head" if len(texts) != 5 else _wrong(texts, [number, step, size])
-    )
-    if problem or size > MAX_BYTES:
-        raise Malformed(problem or f"a body has at most {MAX_BYTES} bytes, this one says {size}")
-    _check_form(kind, dtype, shape, order, size)
-    run, sender, receiver, phase, name = texts
-    return Head(
-        Frame(run, sender, receiver, number, step, phase, name, b""),
-        kind,
-        tuple(shape),
-        dtype,
-        order,
-        size,
-        _OPENING + length,
-    )
+    held = memoryview(content)[end:]
+    if problem := _wrong(texts, [number, step]):
+        raise Malformed(problem)
+    if size != len(held):
+        raise Malformed(f"the frame says {size!r:.60} bytes of a body and has {len(held)}")
+    payload = _payload(kind, dtype, shape, order, held)
+    return Frame(run, sender, receiver, number, step, phase, name, payload)
 
 
 def recorded(path: Path | str) -> Iterator[Frame]:
@@ -173,42 +106,11 @@ def recorded(path: Path | str) -> Iterator[Frame]:
 
 def _wrong(texts: list[Any], counts: list[Any]) -> str | None:
     """What is wrong with a head's texts and whole numbers, in one sentence, or None."""
-    for text in texts:
-        if not isinstance(text, str) or not 1 <= len(text) <= _TEXT or not text.isprintable():
-            return (
-                f"run, sender, receiver, phase and name are texts of 1 to {_TEXT} printable "
-                f"characters, got {text!r:.60}"
-            )
-    for count in counts:
-        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < 1 << 63:
-            return f"number and step are whole numbers >= 0, got {count!r:.60}"
+    if not all(isinstance(text, str) and text.isprintable() and text for text in texts):
+        return f"run, sender, receiver, phase and name are printable texts, got {texts!r:.200}"
+    if not all(type(count) is int and 0 <= count < 1 << 63 for count in counts):
+        return f"number and step are whole numbers >= 0, got {counts!r:.60}"
     return None
-
-
-def _check_form(kind: Any, dtype: Any, shape: Any, order: Any, size: int) -> None:
-    """Malformed unless kind and form make sense and a tensor of them fills the body exactly."""
-    if kind not in ("tensor", "bytes", "json"):
-        raise Malformed(f"a body is tensor, bytes or json, got {kind!r:.60}")
-    if kind != "tensor":
-        if (dtype, shape, order) != ("", [], "") or (kind == "json" and size > _JSON_BYTES):
-            raise Malformed(
-                f"a body of kind {kind} has no shape, and JSON at most {_JSON_BYTES} bytes"
-            )
-        return
-    right = isinstance(shape, list) and len(shape) <= 8 and not _wrong([], shape)
-    if not (
-        right
-        and isinstance(dtype, str)
-        and dtype in _DTYPES
-        and (order == ROWS or order == COLUMNS and len(shape) == 2)
-    ):
-        raise Malformed(
-            f"no tensor has dtype {dtype!r:.60}, shape {shape!r:.60}, order {order!r:.60}"
-        )
-    # torch multiplies lengths, also those beside one of 0
-    too_long = math.prod(length or 1 for length in shape) > 1 << 32
-    if too_long or math.prod(shape) * _DTYPES[dtype] != size:
-        raise Malformed(f"shape {shape} does not fill {size} bytes of {dtype}")
 
 
 def body(payload: Any) -> tuple[list, memoryview | bytes]:
@@ -224,10 +126,6 @@ def body(payload: Any) -> tuple[list, memoryview | bytes]:
             raise ValueError(
                 f"a dict can be sent if JSON knows all that is in it: {error}"
             ) from None
-        if len(held) > _JSON_BYTES:
-            raise ValueError(
-                f"a dict takes at most {_JSON_BYTES} bytes as JSON, this one {len(held)}"
-            )
         return ["json", "", [], ""], held
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(payload, torch.Tensor):
@@ -244,16 +142,29 @@ def body(payload: Any) -> tuple[list, memoryview | bytes]:
     return ["tensor", dtype, list(tensor.shape), COLUMNS if turned else ROWS], held
 
 
-def _tensor(head: Head, bodies: list[bytes | memoryview]) -> torch.Tensor:
+def _payload(kind: Any, dtype: Any, shape: Any, order: Any, held: memoryview) -> Any:
+    """What a body of this kind and form stands for.  Malformed if it is none."""
+    if kind == "bytes":
+        return bytes(held)
+    try:
+        return (
+            _tensor(dtype, shape, order, held)
+            if kind == "tensor"
+            else dict(json.loads(bytes(held)))
+        )
+    except (ValueError, TypeError, KeyError, RuntimeError, RecursionError) as error:
+        raise Malformed(f"the body is no {kind!r:.60}: {error}") from None
+
+
+def _tensor(dtype: str, shape: list[int], order: str, held: memoryview) -> torch.Tensor:
     """A tensor of this form with these bytes, in memory of torch's own: aligned as in one process,
     so products are too.
     """
     import torch
 
-    flat = torch.empty(math.prod(head.shape), dtype=getattr(torch, head.dtype))
-    if head.body_bytes:
-        room, at = memoryview(flat.numpy()).cast("B"), 0
-        for body in bodies:
-            room[at : at + len(body)] = body
-            at += len(body)
-    return flat.view(head.shape[::-1]).t() if head.order == COLUMNS else flat.view(head.shape)
+    if min(shape, default=0) < 0 or math.prod(shape) * _DTYPES[dtype] != len(held):
+        raise ValueError(f"shape {shape} does not fill {len(held)} bytes of {dtype}")
+    flat = torch.empty(len(held) // _DTYPES[dtype], dtype=getattr(torch, dtype))
+    if len(flat):
+        memoryview(flat.numpy()).cast("B")[:] = held
+    return flat.view(shape[::-1]).t() if order == COLUMNS else flat.view(shape)

@@ -65,30 +65,28 @@ class Refused(Exception):
 
 @dataclass(slots=True)
 class _Item:
-    """A message on its way: its number, its pieces, when it was there to be sent, its line for the
-    log.
+    """A message on its way: its pieces, when it was there to be sent, its line for the log, and how
+    often it was tried in vain.
     """
 
-    number: int
     parts: Sequence[bytes]
     since: float
     about: dict
+    tries: int = 0
 
 
 class Outgoing:
-    """The sender's end: one stream of pieces that stays open, and every message kept until it is
-    acknowledged.
+    """The sender's end: one call a message, in pieces, and every message kept until its call is
+    answered.
 
-    deliver: opens the stream: takes an iterator of pieces, gives an iterator of acknowledgements
-    (numbers, 8 bytes each).
-    timeout: seconds without a sign of life after which the receiver is Silent: an acknowledgement,
-    or a piece that goes through; a piece that went through before counts only on the first stream
-    after a cut, so that nothing is repeated for ever.
+    deliver: begins a call: takes an iterator of pieces, gives a grpc.Future of the answer.
+    timeout: seconds without a sign of life after which the receiver is Silent: an answer, or a
+    piece that goes through; after two tries in vain pieces of a message no longer count, so that
+    nothing is repeated for ever.
     stopped: set, it ends all waiting.  clock: of all seconds here.  sent(about): after each
-    acknowledgement.
-    failed(error): once, with Silent or Rejected; nothing is sent after that.
-    Guarantee: messages go in the order of `put`. When the connection is lost all that is not
-    acknowledged is sent again, and its number lets the receiver drop what it has.
+    answer.  failed(error): once, with Silent or Rejected; nothing is sent after that.
+    Guarantee: messages go in the order of `put`. When the connection is lost the one on its way is
+    sent again, and its number lets the receiver drop what it has.
     """
 
     def __init__(
@@ -107,13 +105,9 @@ class Outgoing:
         self._stopped, self._sent, self._failed = stopped, sent, failed
         self._bucket, self._clock = TokenBucket(bandwidth), clock
         self._change = threading.Condition()
-        # not acknowledged; the first `_next` of them are on this stream already
-        self._kept: deque[_Item] = deque()
-        self._next = self._stream = 0
+        self._kept: deque[_Item] = deque()  # not answered; the first one is on its way
         self.number = 0  # of the message that `put` takes next
-        self._alive, self._is_silent, self._call = 0.0, False, None
-        # the last new piece; the stream that repeated some since the last sign
-        self._furthest, self._repeats = (-1, 0), None
+        self._alive, self._call = 0.0, None
         self._thread = threading.Thread(target=self._run, name=f"to {receiver}", daemon=True)
         self._thread.start()
 
@@ -125,7 +119,7 @@ class Outgoing:
             now = self._clock.now()
             if not self._kept:
                 self._alive = now
-            self._kept.append(_Item(self.number, parts, now, about))
+            self._kept.append(_Item(parts, now, about))
             self.number += 1
             self._change.notify_all()
 
@@ -147,117 +141,64 @@ class Outgoing:
         """To be called now and then: gives up a receiver that took nothing for `timeout`
         seconds.
         """
-        with self._change:
-            if self._kept and self._clock.now() > self._alive + self._timeout:
-                self._is_silent = True
-                if self._call is not None:
-                    self._call.cancel()
+        if self._is_silent():
+            self.wake()
+
+    def _is_silent(self) -> bool:
+        return bool(self._kept) and self._clock.now() > self._alive + self._timeout
 
     def _run(self) -> None:
-        """Open the stream while there is something to send, read acknowledgements, open it again if
-        it breaks.
-        """
+        """Send one message after the other, each again if the connection breaks."""
         pauses = growing_pauses()
         while True:
             with self._change:
                 self._change.wait_for(lambda: self._kept or self._stopped.is_set())
                 if self._stopped.is_set():
                     return
-                self._stream, self._next = self._stream + 1, 0
-                for item in self._kept if self._stream > 1 else ():
-                    # the time without a connection is not made good by a burst
-                    item.since = self._clock.now()
-                self._call = self._deliver(self._pieces(self._stream))
-            problem = None
-            try:
-                for word in self._call:
-                    self._acknowledged(int.from_bytes(word, "big"))
-                    pauses = growing_pauses()
-            except grpc.RpcError as error:
-                problem = error
-            with self._change:
-                # ends the iterator of pieces that the broken stream still reads from
-                self._stream += 1
-                self._change.notify_all()
-                remaining = (
-                    self._alive + self._timeout - self._clock.now()
-                    if self._kept and not self._is_silent
-                    else 0.0
-                )
-                kept = bool(self._kept)
+                item = self._kept[0]
+                self._call = self._deliver(self._pieces(item))
+            if self._call.code() is grpc.StatusCode.OK:
+                pauses, self._alive = growing_pauses(), self._clock.now()
+                self._kept.popleft()
+                self._sent(item.about)
+                continue
             if self._stopped.is_set():
                 return
             try:
-                if problem is not None:
-                    raise_if_final(self.receiver, problem)
-                if kept and remaining <= 0:
+                raise_if_final(self.receiver, self._call)
+                if self._is_silent():
                     raise Silent(
                         self.receiver,
                         f"{self.receiver} could not be reached, or took nothing, for "
-                        f"{self._timeout:g} s{detail(problem)}",
+                        f"{self._timeout:g} s{detail(self._call)}",
                     )
             except LinkError as error:
                 self._failed(error)
                 return
-            if kept:
-                self._stopped.wait(min(next(pauses), remaining))
+            item.tries += 1
+            self._stopped.wait(next(pauses))
+            # the time without a connection is not made good by a burst
+            item.since = self._clock.now()
 
-    def _pieces(self, stream: int) -> Iterator[bytes]:
-        """The pieces of all that is kept and still to come, each when the link lets it through, for
-        as long as the stream lasts.
-        """
-        while True:
-            with self._change:
-                self._change.wait_for(
-                    lambda: (
-                        self._stream != stream
-                        or self._stopped.is_set()
-                        or self._next < len(self._kept)
-                    )
-                )
-                if self._stream != stream or self._stopped.is_set():
-                    return
-                item = self._kept[self._next]
-                self._next += 1
-            for at, part in enumerate(paced(item.parts, self._bucket, item.since, self._clock)):
-                yield part
-                if self._stream != stream:
-                    return
-                # gRPC asks for the next piece when this one has gone
-                self._through((item.number, at), stream)
-
-    def _through(self, piece: tuple[int, int], stream: int) -> None:
-        """Take note of a piece (of a message's number, and its place in it) that went through."""
-        with self._change:
-            if piece > self._furthest:
-                self._furthest, self._repeats = piece, None
-            elif self._repeats is None:
-                self._repeats = stream
-            if self._repeats in (None, stream):
+    def _pieces(self, item: _Item) -> Iterator[bytes]:
+        """The pieces of a message, each when the link lets it through."""
+        for part in paced(item.parts, self._bucket, item.since, self._clock):
+            yield part
+            # gRPC asks for the next piece when this one has gone
+            if item.tries < 2:
                 self._alive = self._clock.now()
-
-    def _acknowledged(self, number: int) -> None:
-        with self._change:
-            if not self._kept or self._kept[0].number != number:
-                return
-            self._alive, self._repeats = self._clock.now(), None
-            about = self._kept.popleft().about
-            self._next -= 1
-        self._sent(about)
 
 
 class Inbox:
     """What came to a role and was not read yet, of every sender.
 
-    senders: {role: the receiver's end of its link}.  steps: the least and the largest that a
-    message may be of.
+    senders: {role: the receiver's end of its link}.
     change: the lock that guards both; told of every arrival.  closed: set once this role has
     stopped taking messages.
     """
 
     def __init__(self, roles: Iterable[str]):
         self.senders = {role: Incoming() for role in roles}
-        self.steps: tuple[int, float] = (0, math.inf)
         self.change, self.closed = threading.Condition(), threading.Event()
 
     def heard(self, role: str, now: float) -> None:
@@ -269,23 +210,18 @@ class Inbox:
 class Incoming:
     """The receiver's end: the number that comes next, and what has come and was not read yet.
 
-    Not safe by itself: whoever uses it holds the inbox's lock.
+    session: of the sender's process; one that was started anew begins at 0 again.  waiting: when it
+    may be read, and the message.  Not safe by itself: whoever uses it holds the inbox's lock.
     """
 
     def __init__(self):
-        # of the sender's process: one that was started anew begins at 0 again
         self.session: str | None = None
-        self.next_number = 0
-        self.heard_at = -math.inf
-        # when it may be read, the message, what it counts
-        self.waiting: deque[tuple[float, Frame, int]] = deque()
-        self.unread_bytes = 0
-        # the stream that is in the middle of a message
-        self.arriving: grpc.ServicerContext | None = None
+        self.next_number, self.heard_at = 0, -math.inf
+        self.waiting: deque[tuple[float, Frame]] = deque()
 
-    def check(self, number: int, session: str) -> None:
-        """Refused if a message of this number cannot be taken; one that was taken before can: it
-        came again.
+    def is_new(self, number: int, session: str) -> bool:
+        """Whether a message of this number comes for the first time.  Refused if it cannot come
+        now.
         """
         if session != (self.session or session):
             raise Refused(
@@ -297,23 +233,7 @@ class Incoming:
                 grpc.StatusCode.OUT_OF_RANGE,
                 f"message {number} came before message {self.next_number} of this link",
             )
-
-    def take(self, frame: Frame, session: str, readable_at: float, n_bytes: int) -> bool:
-        """Keep a message for its reader; False, and nothing kept, if it was taken before.  n_bytes:
-        what it counts as unread.
-        """
-        if frame.number < self.next_number:
-            return False
-        self.session, self.next_number = session, frame.number + 1
-        self.waiting.append((readable_at, frame, n_bytes))
-        self.unread_bytes += n_bytes
-        return True
-
-    def read(self) -> Frame:
-        """The first message that waits, and no longer keep it."""
-        _, frame, n_bytes = self.waiting.popleft()
-        self.unread_bytes -= n_bytes
-        return frame
+        return number == self.next_number
 
 
 def growing_pauses() -> Iterator[float]:

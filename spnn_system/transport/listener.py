@@ -5,25 +5,24 @@ before it counts.
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import BinaryIO
 
 import grpc
 
 from spnn_system.transport import addresses, certificates, frames
-from spnn_system.transport.admission import Admission, Identity
-from spnn_system.transport.frames import Frame, Head, Malformed
-from spnn_system.transport.handshakes import Handshakes
-from spnn_system.transport.links import Inbox, Incoming, LinkError, Refused
+from spnn_system.transport.frames import Frame, Malformed
+from spnn_system.transport.links import Inbox, LinkError, Refused
 from spnn_system.transport.shaping import WallClock
 
 SERVICE, SESSION = "ppkit.spnn", "ppkit-session"
 CUT_SECONDS = 0.25  # in which gRPC says that a stream which brings no more was cut
 CLOSING_SECONDS = 0.5  # that calls get to end which are being answered when a role closes
 _REPLIES_KEPT = 64
-_KEEPING_BYTES = 4096  # what a message that waits takes beside its bytes, at most
 _OPTIONS = [
     ("grpc.so_reuseport", 0),
     ("grpc.max_receive_message_length", 2 * frames.PIECE_BYTES),
@@ -36,44 +35,36 @@ _OPTIONS = [
 _Code = grpc.StatusCode
 
 
-class _Threads(Executor):
-    """A thread for every call, that does not hold up the process's end (a ThreadPoolExecutor's
-    would, for ever).
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who an endpoint is.  run: the run's id.  certificates: the folder that holds <role>/, as
+    `certificates.make` leaves it.
     """
 
-    def submit(self, work, /, *args, **kwargs):
-        done = Future()
-
-        def run():
-            try:
-                done.set_result(work(*args, **kwargs))
-            except BaseException as error:
-                done.set_exception(error)
-
-        threading.Thread(target=run, name="listener", daemon=True).start()
-        return done
+    role: str
+    run: str
+    certificates: Path
 
 
 class Listener:
     """The server of one role.  It puts what may come in into an inbox, answers calls, and refuses
     and logs the rest.
 
-    address: where it serves.  latency: seconds from a message's arrival until it may be read.
+    address: where it serves.  accepts: {sender: names of messages it may send here}, None for all.
+    latency: seconds from a message's arrival until it may be read.
     clock: of these.
-    record: an open file that keeps all that comes, or None.  failed: told once that cannot be
-    written.
+    record: an open file that keeps all that comes, or None.
     log: takes a line for every refusal.  handlers: {method: what answers calls of it}.
 
     Refused with a gRPC status, logged, and forgotten: a certificate of another role than the sender
     that a frame names (PERMISSION_DENIED), a name that the sender may not send (PERMISSION_DENIED),
     another run's id or another receiver (FAILED_PRECONDITION), a number that is not the link's next
-    (OUT_OF_RANGE; one that was taken already is acknowledged and dropped, it is a retry), a step
-    that `turn` does not allow (OUT_OF_RANGE), a sender's process started anew
-    (FAILED_PRECONDITION), what is no frame or too large (INVALID_ARGUMENT), what there is no room
-    for (FAILED_PRECONDITION), what this role fails at (ABORTED): all of them are final, so that the
-    sender ends with Rejected and the reason. Who has no valid certificate of this run's authority
-    does not get through TLS: gRPC sees no more of it than that a handshake began, so the log says
-    that one did and led to nothing; gRPC's own line on stderr says why.
+    (OUT_OF_RANGE; one that was taken already is acknowledged and dropped, it is a retry), a
+    sender's process started anew (FAILED_PRECONDITION), what is no frame (INVALID_ARGUMENT), what
+    this role fails at (ABORTED): all of them are final, so that the sender ends with Rejected and
+    the reason. Who has no valid
+    certificate of this run's authority does not get through TLS; gRPC's own line on stderr says
+    why.
 
     ValueError, in one sentence, if nobody can serve at this address.
     """
@@ -84,40 +75,32 @@ class Listener:
         address: str,
         *,
         inbox: Inbox,
-        admission: Admission,
+        accepts: Mapping[str, set[str]] | None,
         latency: float,
         clock: WallClock,
         record: BinaryIO | None,
         log: Callable[[dict], None],
-        failed: Callable[[OSError], None],
     ):
-        self.me, self.run, self._inbox, self._admission = (
-            identity.role,
-            identity.run,
-            inbox,
-            admission,
-        )
+        self.me, self.run, self._inbox, self._accepts = identity.role, identity.run, inbox, accepts
         self._latency, self._clock, self._record = latency, clock, record
-        self._log, self._failed = log, failed
-        self.handlers: dict[str, Callable[[str, dict], dict]] = {}
-        self.handshakes = Handshakes(clock, log)
+        self._log, self.handlers = log, {}
         self._replies: dict[tuple[str, str, int], Future] = {}
-        self._streams: set[grpc.ServicerContext] = set()
+        # a long message takes a thread for as long as it comes
         self._server = grpc.server(
-            _Threads(), options=_OPTIONS, maximum_concurrent_rpcs=32 + 8 * len(inbox.senders)
+            ThreadPoolExecutor(8 + 4 * len(inbox.senders), "listener"), options=_OPTIONS
         )
         self._server.add_generic_rpc_handlers(
             [
                 grpc.method_handlers_generic_handler(
                     SERVICE,
                     {
-                        "Deliver": grpc.stream_stream_rpc_method_handler(self._on_deliver),
+                        "Deliver": grpc.stream_unary_rpc_method_handler(self._on_deliver),
                         "Call": grpc.unary_unary_rpc_method_handler(self._on_call),
                     },
                 )
             ]
         )
-        shown = certificates.serving(identity.certificates, self.me, self.handshakes.begin)
+        shown = certificates.serving(identity.certificates, self.me)
         try:
             addresses.listening(address).close()
             self._server.add_secure_port(address, shown)
@@ -127,125 +110,51 @@ class Listener:
         self.start = self._server.start
 
     def close(self) -> None:
-        """End the streams at once, let calls that are being answered end, and serve no more."""
-        with self._inbox.change:
-            streams = list(self._streams)
-        for context in streams:
-            context.cancel()
+        """Let what is being answered end, and serve no more."""
         self._server.stop(CLOSING_SECONDS).wait()
 
-    def _on_deliver(self, parts: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        """Take messages, each in its pieces, and acknowledge each by its number."""
-        with self._inbox.change:
-            self._streams.add(context)
-        try:
-            with self._guarded(context, "message"):
-                while first := next(parts, b""):
-                    yield self._taken(first, parts, context)
-        except grpc.RpcError:  # the connection was cut: the sender will try again
-            return
-        finally:
-            with self._inbox.change:
-                self._streams.discard(context)
-
-    def _taken(self, first: bytes, parts: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
-        """One message: checked by its head, then by all of it, and kept; its number, as the
-        acknowledgement.
-        """
-        role, head = self._admitted(first, context)
-        number, session, link = head.frame.number, _session_of(context), self._inbox.senders[role]
-        accepts = self._admission.accepts
-        if accepts is not None and head.frame.name not in accepts.get(role, ()):
-            raise Refused(
-                _Code.PERMISSION_DENIED, f"{role} may not send {head.frame.name!r} to {self.me}"
-            )
-        with self._inbox.change:
-            link.check(number, session)
-            is_new = number >= link.next_number
-            if is_new:
-                self._refuse_unwanted(role, head)
-            before = None
-            if len(first) < head.total_bytes:
-                before, link.arriving = link.arriving, context
-        # the sender has opened another stream: nobody waits for the end of that one
-        if before is not None:
-            before.cancel()
-        try:
-            pieces = self._gathered(head, first, parts, context, is_new)
-        finally:
-            with self._inbox.change:
-                if link.arriving is context:
-                    link.arriving = None
-        if is_new:
-            self._put(link, frames.unpack(*pieces), session, pieces)
-        return number.to_bytes(8, "big")
-
-    def _refuse_unwanted(self, role: str, head: Head) -> None:
-        """Refuse a message that is the next of its link by its head; nothing is kept for it
-        before.
-        """
-        frame, (low, high) = head.frame, self._inbox.steps
-        if not low <= frame.step <= high:
-            raise Refused(
-                _Code.OUT_OF_RANGE,
-                f"{frame.name!r} of step {frame.step} is out of turn: "
-                f"{self.me} takes {low} to {high}",
-            )
-        largest, backlog = self._admission.largest, self._admission.backlog
-        if largest is not None and head.body_bytes > largest:
-            raise Refused(
-                _Code.INVALID_ARGUMENT,
-                f"a message to {self.me} has at most {largest} bytes, this one {head.body_bytes}",
-            )
-        if self._inbox.senders[role].unread_bytes + head.total_bytes + _KEEPING_BYTES > backlog:
-            raise Refused(
-                _Code.FAILED_PRECONDITION,
-                f"{self.me} keeps at most {backlog} bytes of {role} that it has not "
-                f"read, and has no room for {head.total_bytes}",
-            )
-
-    def _gathered(
-        self,
-        head: Head,
-        first: bytes,
-        parts: Iterator[bytes],
-        context: grpc.ServicerContext,
-        is_new: bool,
-    ) -> list[bytes]:
-        """All pieces of a message as they come; none kept of one that was taken before."""
-        pieces, missing = [first], head.total_bytes - len(first)
-        while missing > 0 and (part := next(parts, b"")):
-            if is_new:
+    def _on_deliver(self, parts: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+        """Take one message in its pieces, and keep it for its reader."""
+        with self._guarded(context, "message"):
+            role, pieces = self._caller(context), []
+            for part in parts:
                 pieces.append(part)
-            missing -= len(part)
-            self._inbox.heard(head.frame.sender, self._clock.now())
-        if missing > 0 and _is_over_soon(context):
-            raise grpc.RpcError("cut in the middle of a message")
-        return pieces
+                self._inbox.heard(role, self._clock.now())
+            content = b"".join(pieces)
+            frame = self._admitted(content, role)
+            if self._accepts is not None and frame.name not in self._accepts.get(role, ()):
+                raise Refused(
+                    _Code.PERMISSION_DENIED, f"{role} may not send {frame.name!r} to {self.me}"
+                )
+            with self._inbox.change:
+                self._put(role, frame, content, _session_of(context))
+        return b""
 
-    def _put(self, link: Incoming, frame: Frame, session: str, pieces: list[bytes]) -> None:
-        """Leave a whole message to its reader, unless it came on another stream meanwhile."""
-        n_bytes = sum(map(len, pieces)) + _KEEPING_BYTES
-        with self._inbox.change:
-            if self._inbox.closed.is_set():
-                raise Refused(_Code.UNAVAILABLE, f"{self.me} has stopped", logged=False)
-            link.check(frame.number, session)
-            if link.take(frame, session, self._clock.now() + self._latency, n_bytes):
-                self._keep(pieces)
-                self._inbox.change.notify_all()
+    def _put(self, role: str, frame: Frame, content: bytes, session: str) -> None:
+        """Leave a message to its reader, unless it came before."""
+        link = self._inbox.senders[role]
+        if not link.is_new(frame.number, session):
+            return
+        if self._inbox.closed.is_set():
+            raise Refused(_Code.UNAVAILABLE, f"{self.me} has stopped", logged=False)
+        self._keep(content)
+        link.session, link.next_number = session, frame.number + 1
+        link.waiting.append((self._clock.now() + self._latency, frame))
+        self._inbox.change.notify_all()
 
     def _on_call(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         """Answer one call; one that came before gets the answer it got, or is about to get."""
         with self._guarded(context, "call"):
-            role, head = self._admitted(request, context)
-            frame = frames.unpack(request)
+            role = self._caller(context)
+            frame = self._admitted(request, role)
+            self._inbox.heard(role, self._clock.now())
             handler, key = self.handlers.get(frame.name), (role, _session_of(context), frame.number)
-            if handler is None or head.kind != "json":
+            if handler is None or not isinstance(frame.payload, dict):
                 raise Refused(_Code.UNIMPLEMENTED, f"{self.me} answers no call {frame.name!r}")
             with self._inbox.change:
                 is_first = key not in self._replies
                 if is_first:
-                    self._keep([request])
+                    self._keep(request)
                     self._replies[key] = Future()
                 reply = self._replies[key]
                 answered = [old for old, earlier in self._replies.items() if earlier.done()]
@@ -274,16 +183,16 @@ class Listener:
             )
             return _Code.ABORTED, f"{self.me} failed to answer {frame.name!r} ({kind})"
 
-    def _admitted(self, first: bytes, context: grpc.ServicerContext) -> tuple[str, Head]:
-        """The caller's role and its frame's head; Refused or Malformed for no frame, one not from
-        there or not for here.
-        """
+    def _caller(self, context: grpc.ServicerContext) -> str:
+        """The role whose certificate the connection shows.  Refused if it has no part in this."""
         role = certificates.peer(context)
-        self.handshakes.succeed(context.peer())
         if role not in self._inbox.senders:
             raise Refused(_Code.PERMISSION_DENIED, f"{role} is no role that {self.me} talks with")
-        head = frames.opening(first)
-        frame = head.frame
+        return role
+
+    def _admitted(self, content: bytes, role: str) -> Frame:
+        """A frame; Refused or Malformed for no frame, one not from this role or not for here."""
+        frame = frames.unpack(content)
         if frame.sender != role:
             raise Refused(
                 _Code.PERMISSION_DENIED,
@@ -297,8 +206,7 @@ class Listener:
             raise Refused(
                 _Code.FAILED_PRECONDITION, f"this is {self.me}, the frame is for {frame.receiver}"
             )
-        self._inbox.heard(role, self._clock.now())
-        return role, head
+        return frame
 
     @contextmanager
     def _guarded(self, context: grpc.ServicerContext, what: str) -> Iterator[None]:
@@ -314,7 +222,10 @@ class Listener:
             raise
         except Exception as error:
             if isinstance(error, Malformed):
-                error = Refused(_Code.INVALID_ARGUMENT, str(error))
+                # a message of which a cut left the beginning is nobody's fault
+                error = Refused(
+                    _Code.INVALID_ARGUMENT, str(error), logged=not _is_over_soon(context)
+                )
             event = "refused"
             if not isinstance(error, Refused):  # its text may hold values
                 event, kind = "failed", type(error).__name__
@@ -330,18 +241,11 @@ class Listener:
                 )
             context.abort(error.code, error.why)
 
-    def _keep(self, pieces: list[bytes]) -> None:
-        """Into the record; where it cannot be written this role stops, and the sender is not to
-        blame: it may try again.
-        """
-        if self._record is not None and not self._record.closed:
-            try:
-                self._record.write(sum(map(len, pieces)).to_bytes(8, "big") + b"".join(pieces))
-                self._record.flush()
-            except OSError as error:
-                self._record = None  # orders and calls still come in
-                self._failed(error)
-                raise Refused(_Code.UNAVAILABLE, f"{self.me} has stopped", logged=False) from None
+    def _keep(self, content: bytes) -> None:
+        """Into the record, if there is one."""
+        if self._record is not None:
+            self._record.write(len(content).to_bytes(8, "big") + content)
+            self._record.flush()
 
 
 def _session_of(context: grpc.ServicerContext) -> str:

@@ -86,9 +86,8 @@ def piece_bytes(bits_per_second: float) -> int:
     >>> piece_bytes(0), piece_bytes(100e6), piece_bytes(100e3)
     (1048576, 250000, 4096)
     """
-    if not bits_per_second:
-        return PIECE_BYTES
-    return int(min(PIECE_BYTES, max(_SMALLEST_PIECE, bits_per_second / 8 * _PIECE_SECONDS)))
+    bits = bits_per_second or math.inf
+    return int(min(PIECE_BYTES, max(_SMALLEST_PIECE, bits / 8 * _PIECE_SECONDS)))
 
 
 def paced(

@@ -7,7 +7,6 @@ import threading
 from waiting import FAR
 
 from spnn_system.transport import addresses, certificates
-from spnn_system.transport.admission import Admission
 from spnn_system.transport.endpoint import Endpoint, Stopped
 from spnn_system.transport.shaping import Links
 
@@ -20,14 +19,10 @@ def loopback(*roles):
 
 
 def opened(me, addresses, **settings):
-    """An Endpoint from settings without their groups, and with the certificates in a folder."""
-    for group, kind in (("links", Links), ("admission", Admission)):
-        inside = {
-            name: settings.pop(name) for name in list(settings) if name in kind.__dataclass_fields__
-        }
-        if inside:
-            settings[group] = kind(**inside)
-    return Endpoint(me, addresses, **settings)
+    """An Endpoint from settings without their group, and with the certificates in a folder."""
+    names = [name for name in settings if name in Links.__dataclass_fields__]
+    links = Links(**{name: settings.pop(name) for name in names})
+    return Endpoint(me, addresses, links=links, **settings)
 
 
 class Pair:

@@ -19,12 +19,12 @@ from waiting import FAR, until
 # What each forked process does before it begins.
 PATIENT = f"""
 from spnn_system.roles import control_channel, coordinator
-from spnn_system.transport import handshakes, listener
+from spnn_system.transport import listener
 # to tell all why a run stops, those too that still start
 coordinator.LAST_WORD = coordinator.LATECOMERS = {FAR}
 # to tell the coordinator, and to hear it
 control_channel.GIVING_UP = control_channel.LAST_WORD = {FAR}
-handshakes.ENOUGH_SECONDS = listener.CLOSING_SECONDS = listener.CUT_SECONDS = {FAR}
+listener.CLOSING_SECONDS = listener.CUT_SECONDS = {FAR}
 """
 
 

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spnn_system.transport import frames
-from spnn_system.transport.frames import Frame, Malformed, opening, pack, pieces, unpack
+from spnn_system.transport.frames import Frame, Malformed, pack, unpack
 
 
 def frame(payload, **changes):
@@ -102,13 +102,10 @@ def in_columns(tensor):
 
 
 @every
-@given(every_frame, st.integers(1, 5000))
-def test_what_arrives_is_what_was_sent_to_the_bit_in_pieces_of_any_size(sent, size):
-    parts = pieces(sent, size)
-    head, got = opening(parts[0]), unpack(*parts)
-    assert b"".join(parts) == pack(sent) == pack(got) and head.total_bytes == len(pack(sent))
-    assert max(map(len, parts[1:]), default=0) <= size
-    assert len(parts[0]) <= max(size, head.head_bytes)
+@given(every_frame)
+def test_what_arrives_is_what_was_sent_to_the_bit(sent):
+    got = unpack(pack(sent))
+    assert pack(sent) == pack(got)
     for field in ("run", "sender", "receiver", "number", "step", "phase", "name"):
         assert getattr(got, field) == getattr(sent, field)
     if isinstance(sent.payload, torch.Tensor):
@@ -123,11 +120,11 @@ def test_what_arrives_is_what_was_sent_to_the_bit_in_pieces_of_any_size(sent, si
 @given(every_frame, st.data())
 def test_a_torn_frame_is_malformed(sent, data):
     good = pack(sent)
-    cut = data.draw(st.integers(0, len(good) - 1))
+    cut = data.draw(st.integers(1, len(good) - 1))
     more = data.draw(st.binary(min_size=1, max_size=20))
-    for parts in [(good[:cut],), (good, more), (good[:cut], good), (more, good), (b"", good)]:
+    for torn in (good[:cut], good + more, good[:cut] + good, more + good):
         with pytest.raises(Malformed):
-            unpack(*parts)
+            unpack(torn)
 
 
 @every
@@ -149,7 +146,7 @@ def test_a_damaged_frame_is_a_frame_or_malformed_and_nothing_else(sent, damages)
 def test_a_product_with_what_arrived_is_the_product_with_what_was_sent_to_the_bit():
     rng = torch.Generator().manual_seed(1)
     X, G = torch.randn(500, 14, generator=rng), torch.randn(8, 500, generator=rng).T
-    got = unpack(*pieces(frame(G), 1000)).payload
+    got = unpack(pack(frame(G))).payload
     assert torch.equal((got.T @ X).T, (G.T @ X).T) and got.data_ptr() % 64 == 0
 
 
@@ -169,12 +166,12 @@ def test_the_bytes_are_these():
 
 def test_what_is_sent_is_what_was_there_when_it_was_sent():
     tensor = torch.zeros(4)
-    parts = pieces(frame(tensor))
+    content = pack(frame(tensor))
     tensor += 1
-    got = unpack(*parts).payload
+    got = unpack(content).payload
     assert torch.equal(got, torch.zeros(4))
     got += 1  # nor do receiver and record share memory
-    assert torch.equal(unpack(*parts).payload, torch.zeros(4))
+    assert torch.equal(unpack(content).payload, torch.zeros(4))
 
 
 @pytest.mark.parametrize(
@@ -187,7 +184,6 @@ def test_what_is_sent_is_what_was_there_when_it_was_sent():
         (None, "got NoneType"),
         ({"x": float("nan")}, "JSON"),
         ({"x": object()}, "JSON knows"),
-        ({"x": "y" * (1 << 20)}, "at most 1048576 bytes"),
     ],
 )
 def test_what_cannot_be_sent_is_refused(payload, says):
@@ -200,7 +196,6 @@ def test_what_cannot_be_sent_is_refused(payload, says):
     [
         ("run", ""),
         ("sender", "A\n"),
-        ("name", "x" * 201),
         ("phase", 3),
         ("receiver", None),
         ("number", -1),
@@ -211,7 +206,7 @@ def test_what_cannot_be_sent_is_refused(payload, says):
     ],
 )
 def test_a_field_out_of_range_is_refused(field, value):
-    with pytest.raises(ValueError, match="texts of 1 to 200|whole numbers >= 0"):
+    with pytest.raises(ValueError, match="printable texts|whole numbers >= 0"):
         pack(frame(b"", **{field: value}))
 
 
@@ -222,32 +217,6 @@ def with_head(change):
     fields = json.loads(good[9 : 9 + length])
     head = json.dumps(change(fields)).encode()
     return good[:5] + len(head).to_bytes(4, "big") + head + good[9 + length :]
-
-
-def is_number(value):
-    return type(value) is int and 0 <= value < 1 << 63
-
-
-def fits(fields) -> bool:
-    """Whether 48 bytes may follow a head of these fields: what a frame is, said the slow way."""
-    if not isinstance(fields, list) or len(fields) != 12:
-        return False
-    *said, number, step, kind, dtype, shape, order, size = fields
-    if not all(type(text) is str and 1 <= len(text) <= 200 and text.isprintable() for text in said):
-        return False
-    if not (is_number(number) and is_number(step) and type(size) is int and size == 48):
-        return False
-    if kind == "bytes":
-        return (dtype, shape, order) == ("", [], "")
-    if kind != "tensor" or type(dtype) is not str or order not in ("C", "F"):
-        return False
-    if type(shape) is not list or len(shape) > 8 or not all(map(is_number, shape)):
-        return False
-    elements = 1
-    for length in shape:
-        elements *= length
-    widths = {"float32": 4, "float64": 8, "int32": 4, "int64": 8, "uint8": 1}
-    return elements * widths.get(dtype, 0) == 48 and (order == "C" or len(shape) == 2)
 
 
 GOOD = ["first-try", "A", "server", "online", "x", 3, 2, "tensor", "float32", [4, 3], "C", 48]
@@ -264,18 +233,22 @@ near = (
 @example({7: "bytes", 8: "", 9: [], 10: ""})
 @example({10: "F"})
 @example({8: "uint8", 9: [2, 3, 8], 10: "F"})
-@example({0: "x" * 201})
 @example({5: True})
 @example({5: 1 << 63})
 @example({11: 1 << 40})
-def test_a_head_is_taken_if_it_says_what_follows_and_is_malformed_if_not(changes):
+def test_a_changed_head_is_a_frames_or_malformed_and_nothing_else(changes):
     fields = [changes.get(place, value) for place, value in enumerate(GOOD)]
-    bad = with_head(lambda _: fields)
-    if fits(fields):
-        assert unpack(bad).name == fields[4]
-    else:
-        with pytest.raises(Malformed):
-            unpack(bad)
+    try:
+        got = unpack(with_head(lambda _: fields))
+    except Malformed:
+        assert changes
+        return
+    assert [got.name, got.number, got.step] == fields[4:7] and fields[11] == 48
+    if isinstance(got.payload, torch.Tensor):
+        assert [str(got.payload.dtype), list(got.payload.shape)] == [
+            f"torch.{fields[8]}",
+            fields[9],
+        ]
 
 
 @every
@@ -301,24 +274,15 @@ def test_what_begins_otherwise_is_no_frame(opens):
     ],
 )
 def test_json_that_python_cannot_read_is_malformed(body):
-    with pytest.raises(Malformed, match="the body is no JSON"):
-        unpack(of_json(body))
-    with pytest.raises(Malformed, match="no dict"):
-        unpack(of_json(b"[1, 2]"))
+    for wrong in (body, b"[1, 2]"):
+        with pytest.raises(Malformed, match="the body is no 'json'"):
+            unpack(of_json(wrong))
 
 
 def of_json(body):
     said = ["r", "A", "B", "control", "s", 0, 7, "json", "", [], "", len(body)]
     head = json.dumps(said).encode()
     return b"PPK1<" + len(head).to_bytes(4, "big") + head + body
-
-
-@pytest.mark.parametrize(
-    "shape", [[0, 1 << 60], [0, 1 << 62], [0, 1 << 40, 1 << 40], [0] + 7 * [1 << 31]]
-)
-def test_a_tensor_of_nothing_with_lengths_that_torch_cannot_multiply_is_malformed(shape):
-    with pytest.raises(Malformed, match="does not fill 0 bytes"):
-        unpack(with_head(lambda fields: [*fields[:9], shape, "C", 0])[:-48])
 
 
 def test_a_record_gives_its_frames_back_and_says_where_it_is_cut(tmp_path):

@@ -131,15 +131,10 @@ def leave(sizes, rate):
         def __init__(self, parts):
             self.parts = parts
 
-        def __iter__(self):
-            """Every piece is taken when it comes, the last one of a message acknowledged."""
-            missing, number = list(sizes), 0
-            for piece in self.parts:
-                left.append((clock.now(), len(piece)))
-                missing[number] -= len(piece)
-                if not missing[number]:
-                    yield number.to_bytes(8, "big")
-                    number += 1
+        def code(self):
+            """Every piece is taken when it comes, then the message is answered."""
+            left.extend((clock.now(), len(piece)) for piece in self.parts)
+            return grpc.StatusCode.OK
 
         def cancel(self):
             pass
@@ -182,22 +177,22 @@ def test_what_a_break_makes_come_again_takes_its_time_again_which_may_be_longer_
     """
     clock, stopped, left, done, first = Imagined(), Event(), [], [], []
 
-    class Broken(grpc.RpcError):
-        code = details = lambda self: grpc.StatusCode.UNAVAILABLE
-
     class Call:
         def __init__(self, parts):
             self.parts = parts
 
-        def __iter__(self):
+        def code(self):
+            if self in first:
+                return grpc.StatusCode.UNAVAILABLE
             for at, _ in enumerate(self.parts):
                 left.append(clock.now())
                 link.end_if_silent()
                 if not first and at == 2:
-                    first.append(clock.now())
-                    raise Broken
-                if at == 3:
-                    yield bytes(8)
+                    first.append(self)
+                    return grpc.StatusCode.UNAVAILABLE
+            return grpc.StatusCode.OK
+
+        details = lambda self: "broken"
 
         def cancel(self):
             done.append("the receiver is given up")
@@ -226,7 +221,7 @@ def test_what_a_break_makes_come_again_takes_its_time_again_which_may_be_longer_
 
 def waiting_at(end, sender):
     """When each message that came from this sender may be read."""
-    return [when for when, _, _ in end._inbox.senders[sender].waiting]
+    return [when for when, _ in end._inbox.senders[sender].waiting]
 
 
 def test_both_directions_of_a_link_are_full_at_once_and_latency_comes_once_after_the_last_byte(

@@ -12,7 +12,7 @@ from spnn_system.roles.messages import Messages
 from spnn_system.roles.party import Life
 from spnn_system.run.checkpoints import Changed
 from spnn_system.run.journal import SET_UP, SentBefore
-from spnn_system.transport.endpoint import Silent, Unrecorded
+from spnn_system.transport.endpoint import Silent
 
 
 def promised(sentence):
@@ -28,25 +28,6 @@ def a_role(tmp_path, clock, **settings):
     one = Life(made(tmp_path / "it", small_rows(), **settings), "A", resume=False)
     one.control._clock = clock
     return one
-
-
-def test_only_work_counts_as_hanging(tmp_path):
-    clock = Simulated()
-    control = a_role(tmp_path, clock, stuck=5.0).control
-    assert not control.hangs()  # it has not begun
-    with control.waiting():
-        clock.time = 10.0
-        assert not control.hangs()
-    clock.time = 15.0
-    assert not control.hangs()
-    clock.time = 15.1
-    assert control.hangs()
-    control.worked()
-    assert not control.hangs()
-    clock.time = 100.0
-    for allowed, hangs in ((0.0, False), (200.0, False), (80.0, True)):
-        object.__setattr__(control.config.network, "stuck", allowed)
-        assert control.hangs() == hangs
 
 
 class Unheard:
@@ -106,16 +87,6 @@ def test_who_says_nothing_for_longer_than_the_timeout_is_named_and_nobody_else(t
         coordinator._wait(lambda: False)
     # at 102.0 it has had its time, and no more
     assert 102.0 < clock.time < 102.1
-
-
-def test_a_coordinator_that_slept_itself_gives_all_their_time_again(tmp_path):
-    coordinator, clock = all_here(tmp_path)
-    clock.at(100.5, lambda: setattr(clock, "time", 150.5))
-    with pytest.raises(
-        Ended, match=r"^the server and holder A and holder B gave no sign of life for 2\.0 s: "
-    ):
-        coordinator._wait(lambda: False)
-    assert 152.5 < clock.time < 152.6
 
 
 def test_who_does_not_come_is_named_after_the_time_to_start(tmp_path):
@@ -228,18 +199,6 @@ def test_nothing_leaves_before_the_journal_has_it(tmp_path):
         others.send("server", "masked X theta", b"two")
     again.journal.close()
     assert (messages.endpoint.payloads, others.endpoint.payloads) == ([b"one"], [])
-
-
-def test_a_full_disk_under_the_coordinators_record_is_its_own_fault(tmp_path):
-    coordinator, _ = all_here(tmp_path)
-
-    def check():
-        raise Unrecorded("coordinator", "received.frames: No space left on device")
-
-    coordinator._endpoint.check = check
-    sentence = r"^the coordinator could not write to its disk \(received.frames: No space left"
-    with pytest.raises(Ended, match=sentence):
-        coordinator._wait(lambda: False)
 
 
 # what goes on, and from where

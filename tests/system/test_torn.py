@@ -1,7 +1,6 @@
-"""What is left half written holds up no run; junk does not fill messages.jsonl."""
+"""What is left half written holds up no run."""
 
 import json
-import socket
 import stat
 import threading
 from collections import Counter
@@ -10,18 +9,11 @@ import pytest
 from network_runs import alone, made, same, small_rows, started
 
 from spnn_system import launch
-from spnn_system.roles.coordinator import Coordinator
-from spnn_system.roles.party import Life
-from spnn_system.roles.protocol_side import admission
 from spnn_system.run.journal import SET_UP, Journal, SentBefore
-from spnn_system.run.message_log import MOST, MessageLog, cut_to_lines
-from spnn_system.transport import addresses
-from spnn_system.transport.endpoint import Endpoint
-from spnn_system.transport.links import Rejected
+from spnn_system.run.message_log import MessageLog, cut_to_lines
 
 pytestmark = pytest.mark.processes
 
-FAR = 600  # seconds, beyond any machine
 TORN = b'{"at": 1, "sen'
 
 
@@ -79,7 +71,7 @@ def test_lines_after_a_torn_one_are_lines(tmp_path):
     for number in range(3):  # three processes of one role, each torn
         log = MessageLog(path)
         log.add(sent(number))
-        log.close()
+        log.write()
         path.write_bytes(path.read_bytes() + TORN)
     log.add(sent(3))  # and one that goes on after a full disk
     log.write()
@@ -188,40 +180,6 @@ def test_a_torn_line_at_every_role_and_the_run_goes_on_to_the_bit(tmp_path, ppki
 # junk
 
 
-def test_of_every_kind_and_role_the_first_have_lines_and_the_rest_a_count(tmp_path):
-    log = MessageLog(tmp_path / "messages.jsonl")
-    kinds = [("refused", "A"), ("failed", "A"), ("refused", "server"), ("out of turn", "server")]
-    for number in range(1000):
-        log.add(sent(number))
-        for event, role in kinds:
-            log.add(refused(role, event))
-    log.add(refused("B"))
-    log.close()
-    found = read(tmp_path / "messages.jsonl")
-    assert [line for line in found if "event" not in line] == list(map(sent, range(1000)))
-    events = [line for line in found if "event" in line]
-    told = Counter((line["event"], line["from"]) for line in events if line["event"] != "left out")
-    assert told == {**dict.fromkeys(kinds, MOST), ("refused", "B"): 1}
-    left = {(line["why"], line["from"], line["times"]) for line in events[-len(kinds) :]}
-    more = 1000 - MOST
-    assert left == {
-        (f"{more} more {event!r}: only the first {MOST} have their lines", role, more)
-        for event, role in kinds
-    }
-    assert log.seen["refused", "A"] == 1000
-
-
-def test_a_line_for_several_connections_counts_as_many(tmp_path):
-    log = MessageLog(tmp_path / "messages.jsonl")
-    for times in (MOST - 1, 5, 7):  # told, told, only counted
-        log.add(refused("unknown", times=times))
-    log.close()
-    log.close()  # there is nothing new to say
-    assert [line["times"] for line in read(tmp_path / "messages.jsonl")] == [MOST - 1, 5, 7]
-    assert read(tmp_path / "messages.jsonl")[-1]["event"] == "left out"
-    assert log.seen["refused", "unknown"] == MOST + 11
-
-
 def test_nothing_is_lost_between_threads(tmp_path):
     log = MessageLog(tmp_path / "messages.jsonl")
 
@@ -235,67 +193,7 @@ def test_nothing_is_lost_between_threads(tmp_path):
         thread.start()
     while any(thread.is_alive() for thread in threads):
         log.write()
-    log.close()
+    log.write()
     found = read(tmp_path / "messages.jsonl")
     steps = Counter(line["step"] for line in found if "event" not in line)
-    assert steps == dict.fromkeys(range(4), 500)
-    assert found[-1]["times"] == 2000 - MOST
-
-
-def test_reports_that_are_none_do_not_fill_the_coordinators_log(tmp_path):
-    conf = made(tmp_path / "it", small_rows())
-    here = dict(run=conf.run, links=conf.network.links)
-    here["certificates"] = conf.network.certificates
-    log = MessageLog(tmp_path / "messages.jsonl")
-    with (
-        Endpoint("coordinator", conf.addresses, log=log.add, **here) as endpoint,
-        Endpoint("A", conf.addresses, **here) as a,
-    ):
-        endpoint.on_call("report", Coordinator(conf, endpoint).roster.hear)
-        for number in range(2 * MOST):
-            with pytest.raises(Rejected, match="kind must be one of"):
-                a.call("coordinator", "report", {"kind": f"junk {number}"})
-    log.close()
-    found = read(tmp_path / "messages.jsonl")
-    assert len(found) == MOST + 1 and found[-1]["times"] == MOST
-
-
-KNOCKED = 60
-
-
-def test_junk_connections_do_not_fill_the_log_of_a_role(tmp_path, monkeypatch):
-    """One connection after the other: each is noticed by itself, and would have its own line."""
-    monkeypatch.setattr("spnn_system.transport.handshakes.ENOUGH_SECONDS", 0.0)
-    monkeypatch.setattr("spnn_system.transport.endpoint.LOOK_SECONDS", 0.001)
-    conf = made(tmp_path / "it", small_rows())
-    life = Life(conf, "A", resume=False)
-    try:
-        with life.folder.endpoint(admission(conf, "A"), life.log.add):
-            host, port = addresses.parse(conf.addresses["A"])
-            counted = threading.Condition()
-            life.log.seen = seen = Noticed(counted)
-            for number in range(1, KNOCKED + 1):
-                with socket.create_connection((host, port)) as junk:
-                    junk.sendall(b"GET / HTTP/1.0\r\n\r\n" + bytes(100))
-                with counted:
-                    assert counted.wait_for(lambda: seen["refused", "unknown"] >= number, FAR)
-    finally:
-        life.log.close()
-        life.folder.close()
-    found = read(life.folder.path / "messages.jsonl")
-    assert len(found) == MOST + 1
-    assert sum(line["times"] for line in found) == seen["refused", "unknown"] == KNOCKED
-    assert found[-1]["event"] == "left out" and found[-1]["from"] == "unknown"
-
-
-class Noticed(Counter):
-    """A Counter that tells of every change."""
-
-    def __init__(self, changed):
-        super().__init__()
-        self.changed = changed
-
-    def __setitem__(self, key, value):
-        with self.changed:
-            super().__setitem__(key, value)
-            self.changed.notify_all()
+    assert steps == dict.fromkeys(range(4), 500) and len(found) == 4000
