@@ -173,7 +173,7 @@ def test_an_earlier_example_is_not_overwritten(cards, tmp_path):
 def test_every_key_of_the_file_says_what_it_accepts(cards, tmp_path):
     lines = example.write(tmp_path, fraud(cards)).read_text("utf-8").splitlines()
     keys = [line for line in lines[: lines.index("[coordinator]")] if " = " in line][2:]
-    assert len(keys) == 22 and all("# " in line for line in keys)
+    assert len(keys) == 23 and all("# " in line for line in keys)
     assert any(line.startswith("secrets = ") and "NOT SECRET" in line for line in keys)
 
 
