@@ -533,8 +533,8 @@ def scoreboard(rows: list[dict]) -> pd.DataFrame:
     frame["decided on"] = [
         f"{row['data']}, {row['profile']} profile" if row["data"] else None for row in rows
     ]
-    by_paper = frame.groupby("paper")
-    counts = pd.crosstab(frame["paper"], frame["what"]).rename_axis(columns=None)
+    by_paper = frame.groupby("paper", sort=False)
+    counts = by_paper["what"].value_counts().unstack(fill_value=0).rename_axis(columns=None)
     counts["causes of refuted"] = by_paper["cause"].nunique()
     order = [*rules.VERDICTS, "causes of refuted", "questions", "checks"]
     counts = counts.reindex(columns=order, fill_value=0).loc[:, lambda every: every.any()]

@@ -138,6 +138,7 @@ def scoreboard(rows: list[dict]) -> str:
 
     rows: the claims of figures/claims.json.
     """
+    rows = [row for paper in ledger.titles() for row in rows if row["paper"] == paper]
     counts = ledger.scoreboard(rows)
     heads = [f"{ledger.SYMBOLS.get(name, '')} {name}".strip() for name in counts]
     other = {
