@@ -141,6 +141,8 @@ class History:
         self.n = len(who)
         self.who = np.asarray(who, np.int64)
         self._key = self.who * _SPAN + np.asarray(time, np.int64)
+        if self.n and (np.diff(self._key) < 0).any():
+            raise ValueError("rows must be sorted by account and time")
         new = np.ones(self.n, bool)
         new[1:] = self.who[1:] != self.who[:-1]
         self.first = np.maximum.accumulate(np.where(new, np.arange(self.n), 0))
