@@ -135,7 +135,8 @@ def measured() -> dict[str, dict]:
 
 
 def _at(row: dict, every: list[Choice]) -> dict:
-    changed = [one for one in every if row[one.parameter] != str(one.settings[0])]
+    may = [one for one in every if one.moves(row["claim"])]
+    changed = [one for one in may if row[one.parameter] != str(one.settings[0])]
     told = ", ".join(f"{one.name} {row[one.parameter]}" for one in changed).replace("_", " ")
     names = [one.name for one in changed]
     return {"choices": names, "at": told, "verdict": rules.plain(row["alone"])}

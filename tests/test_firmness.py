@@ -115,8 +115,8 @@ def batch(folder, profile, points):
     run_folder.write_json(folder / "run.json", record | {"profile": profile, "notebooks": about})
     fixed = {"claim": "wu2020.theorem1.scale", "value": 1.0, "alone": "reproduced"}
     table = [
-        at | row | {"data": "stand-in"}
-        for at in points
+        {"point": f"{k:04d}"} | row | {"data": "stand-in"}
+        for k, at in enumerate(points)
         for row in (
             fixed,
             {

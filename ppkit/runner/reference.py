@@ -88,7 +88,11 @@ def _settings(batch, folder: Path) -> None:
     """Keep what a batch found at each setting, in figures/settings/<record>.<data>.csv; at the
     paper's size, of the most disputed claim, in <record>.paper.<data>.csv."""
     record, data = batch.record["batch"], batch.record["data"]
-    rows = firmness.moved(record, pd.read_parquet(batch.path / "table.parquet"))
+    table = pd.read_parquet(batch.path / "table.parquet")
+    for choice in firmness.choices(record):  # the table has what differs between its points
+        given = {k: about["parameters"] for k, about in batch.record["notebooks"].items()}
+        table[choice.parameter] = [str(given[k][choice.parameter]) for k in table["point"]]
+    rows = firmness.moved(record, table)
     if batch.record["profile"] == "paper":
         rows = rows[rows["claim"] == firmness.disputed(record)["claim"].iloc[0]]
         data = f"paper.{data}"
