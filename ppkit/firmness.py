@@ -130,13 +130,14 @@ def measured() -> dict[str, dict]:
     for _, every, table in _kept("paper."):
         for id, rows in table.groupby("claim"):
             if id in firm:
-                firm[id]["paper_size"] = [_at(row, every) for row in rows.to_dict("records")]
+                turned = [turn["choice"] for turn in firm[id]["turns"]]
+                may = [one for one in every if one.moves(id) or one.name in turned]
+                firm[id]["paper_size"] = [_at(row, may) for row in rows.to_dict("records")]
     return firm
 
 
 def _at(row: dict, every: list[Choice]) -> dict:
-    may = [one for one in every if one.moves(row["claim"])]
-    changed = [one for one in may if row[one.parameter] != str(one.settings[0])]
+    changed = [one for one in every if row[one.parameter] != str(one.settings[0])]
     told = ", ".join(f"{one.name} {row[one.parameter]}" for one in changed).replace("_", " ")
     names = [one.name for one in changed]
     return {"choices": names, "at": told, "verdict": rules.plain(row["alone"])}
