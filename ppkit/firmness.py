@@ -145,12 +145,13 @@ def _at(row: dict, every: list[Choice]) -> dict:
 
 def found(id: str) -> pd.DataFrame:
     """Of a row, a line a setting, the main one first: `FOUND`, and a column for each choice that
-    may move it, or did, by its name; of several data the first."""
+    may move it, or did, by its name; of several data the first that decided the main one."""
     for _, every, table in _kept():
-        if (rows := table[table["claim"] == id]).size:
-            counted = {turn["choice"] for turn in (of(id, rows, every) or {"turns": ()})["turns"]}
-            some = [one for one in every if one.moves(id) or one.name in counted] or every
-            names = {one.parameter: one.name for one in some}
+        rows = table[table["claim"] == id]
+        if one := of(id, rows, every):
+            counted = {turn["choice"] for turn in one["turns"]}
+            some = [choice for choice in every if choice.moves(id) or choice.name in counted]
+            names = {choice.parameter: choice.name for choice in some or every}
             return rows[[*FOUND, *names]].rename(columns=names)
     raise ValueError(f"{id} was tried at no setting")
 
