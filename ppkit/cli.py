@@ -124,12 +124,10 @@ def cluster(
     if scheduler is None:
         print(HOW_TO_START)
     else:
-        from ppkit.runner import catalogue
         from ppkit.runner.cluster import Workers
 
         client = _connected(scheduler, tls_ca_file, tls_client_cert, tls_client_key)
-        cells = [cell for path in catalogue.notebooks().values() for cell in catalogue.cells(path)]
-        with Workers(client, cells, None) as workers:
+        with Workers(client, None) as workers:
             workers.look()
             for name in workers.fit.values():
                 print(f"{name}: ready")

@@ -94,45 +94,42 @@ def test_looking_at_the_memory_costs_a_hundredth_of_a_core_at_most(monkeypatch):
         while now.wall < 100:
             measured._measure()
             now.wall += 0.01
-        assert measured.memory == measured.peak == {"a": 7}
+        assert measured.peak == {"a": 7}
         assert 2 <= len(looks) <= at_most and now.spent <= 0.01 * 100 + cost
 
 
-def running(**memory):
-    return SimpleNamespace(running=dict.fromkeys(memory), memory=memory)
-
-
 @pytest.mark.parametrize(
-    "free, now, chosen",
+    "free, at_most, several",
     [
-        (1.9 * GB, {}, "large"),  # one always runs, whatever it needs
-        (1.9 * GB, {"other": 0.5 * GB}, None),  # the other may take 0.5 more: too little is left
-        (2.0 * GB, {"other": 1.0 * GB}, "small"),  # the other has all that it takes
-        (2.0 * GB, {"other": 0.5 * GB}, "small"),
-        (2.9 * GB, {"other": 0.4 * GB}, "small"),
-        (3.2 * GB, {"other": 0.4 * GB}, "large"),
-        (2.5 * GB, {"other": 1.7 * GB}, "large"),  # it takes more than was measured already
-        (0.0, {"unknown": 0.0, "other": 0.0}, None),
+        (0.0, 9, 1),  # one always runs, whatever it needs
+        (2.4, 9, 1),
+        (2.5, 9, 1),
+        (3.9, 9, 1),
+        (4.0, 9, 2),  # the two largest have room together, whichever run
+        (4.9, 9, 2),
+        (5.0, 9, 3),
+        (64.0, 9, 3),
+        (64.0, 2, 2),
     ],
 )
-def test_a_notebook_starts_only_if_what_is_free_suffices_for_it_and_the_growth_of_those_that_run(
-    monkeypatch, free, now, chosen
+def test_as_many_run_at_once_as_fit_should_the_largest_run_together(
+    project, monkeypatch, free, at_most, several
 ):
-    needs = {"large": int(2.5 * GB), "small": int(1.5 * GB), "other": 1 * GB}
-    monkeypatch.setattr(environment, "memory_available", lambda: int(free))
-    assert jobs.here(9, needs)(["large", "small"], running(**now)) == chosen
-    assert jobs.here(9, needs)([], running(**now)) is None
-    # --jobs: the person decides
-    assert jobs.here(9, {})(["large", "small"], running(**now)) == "large"
+    (project.folder / "pyproject.toml").write_text(
+        "[tool.ppkit.memory]\nsmall = 1024\nlarge = 2560\nmiddle = 1536\n"
+    )
+    monkeypatch.setattr(environment, "memory_available", lambda: int(free * GB))
+    asked = [("small", False), ("large", False), ("middle", False)]
+    assert jobs.at_once(asked, at_most) == several
 
 
 class FakeChildren(Children):
     """Workers that grow in four cells to what they need; what they held together, at most."""
 
-    total, needs, at_most, together, order = 0, {}, 0, 0, []
+    needs, at_most, together, order = {}, 0, 0, []
 
     def start(self, name, spec):
-        self.running[name], self.memory[name], self.peak[name] = SimpleNamespace(cells=0), 0, 0
+        self.running[name] = SimpleNamespace(cells=0, memory=0)
         type(self).together = max(self.together, len(self.running))
         self.order.append(name)
 
@@ -142,18 +139,18 @@ class FakeChildren(Children):
         if self.running[name].cells == 5:
             del self.running[name]
             return name, {"done": {"status": "done", "seconds": 0.0, "peak_memory_mb": 1}}
-        self.memory[name] += self.needs[name] // 4
+        self.running[name].memory += self.needs[name] // 4
         type(self).at_most = max(self.at_most, self.used())
         return name, {"cell": self.running[name].cells}
 
     def used(self):
-        return sum(self.memory[name] for name in self.running)
+        return sum(child.memory for child in self.running.values())
 
     def __exit__(self, *_):
         pass
 
 
-@pytest.mark.parametrize("gigabytes, together", [(1, 1), (3, 2), (4, 2), (64, 2)])
+@pytest.mark.parametrize("gigabytes, together", [(1, 1), (3, 1), (4, 1), (5, 2), (64, 2)])
 def test_a_small_machine_never_holds_two_too_large_together(
     project, monkeypatch, gigabytes, together
 ):
@@ -163,25 +160,17 @@ def test_a_small_machine_never_holds_two_too_large_together(
     (project.folder / "pyproject.toml").write_text(
         "[tool.ppkit.memory]\n" + "".join(f"{name} = {size}\n" for name, size in megabytes.items())
     )
-    made = []
 
     class Fake(FakeChildren):
-        total, order = gigabytes * GB, []
+        order = []
         needs = {name: size * MB for name, size in megabytes.items()}
-
-        def __init__(self):
-            super().__init__()
-            made.append(self)
 
     monkeypatch.setattr(run, "Children", Fake)
     monkeypatch.setattr(environment, "cores", lambda: 8)
-    monkeypatch.setattr(
-        environment, "memory_available", lambda: max(0, Fake.total - made[0].used())
-    )
+    monkeypatch.setattr(environment, "memory_available", lambda: gigabytes * GB)
     run.reproduce([])
-    [fake] = made
-    assert sorted(fake.order) == list(megabytes) and fake.together == together
-    assert fake.at_most <= max(Fake.total, 2300 * MB)
+    assert Fake.order == list(megabytes) and Fake.together == together
+    assert Fake.at_most <= max(gigabytes * GB, 2300 * MB)
 
 
 def test_as_many_at_once_as_the_profile_and_the_cores_allow(project, monkeypatch):
@@ -208,23 +197,22 @@ def test_as_many_at_once_as_the_profile_and_the_cores_allow(project, monkeypatch
     assert list(seen.values()) == [2, 1, 1, 3, 3]
 
 
-def test_a_notebook_without_a_measured_peak_or_with_other_parameters_is_planned_as_unknown(project):
-    known = {
-        "a": {"changed": []},
-        "b": {"changed": ["SEED"]},
-        "c": {"changed": ["N_ROWS"]},
-        "d": {},
-    }
-    assert jobs.needs(known) == dict.fromkeys(known, jobs.MEMORY_UNKNOWN)
-    (project.folder / "pyproject.toml").write_text(
-        "[tool.ppkit.memory]\na = 700\nb = 700\nc = 9000\n"
-    )
-    assert jobs.needs(known) == {
-        "a": 700 * MB,
-        "b": jobs.MEMORY_UNKNOWN,
-        "c": 9000 * MB,
-        "d": jobs.MEMORY_UNKNOWN,
-    }
+def test_a_notebook_without_a_measured_peak_or_with_other_parameters_is_planned_as_unknown(
+    project, monkeypatch
+):
+    def fit(megabytes, *notebooks):
+        monkeypatch.setattr(environment, "memory_available", lambda: megabytes * MB)
+        return jobs.at_once(list(notebooks), 9) == len(notebooks)
+
+    unknown = jobs.MEMORY_UNKNOWN
+    for changed in (False, True):
+        assert fit(2 * unknown, *[("a", changed)] * 2)
+        assert not fit(2 * unknown - 1, *[("a", changed)] * 2)
+    (project.folder / "pyproject.toml").write_text("[tool.ppkit.memory]\na = 700\nc = 9000\n")
+    assert fit(1400, *[("a", False)] * 2) and not fit(1399, *[("a", False)] * 2)
+    assert not fit(2 * unknown - 1, *[("a", True)] * 2)
+    assert not fit(17_999, *[("c", True)] * 2) and fit(18_000, *[("c", True)] * 2)
+    assert not fit(2 * unknown - 1, *[("d", False)] * 2)
 
 
 def test_every_notebook_has_a_measured_peak_and_no_other_has():

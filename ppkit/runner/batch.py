@@ -118,18 +118,16 @@ def reproduce(
         own = run_folder.RunFolder(folder.path / ".cache" / point, {"id": point, **about})
         title = f"{point} {told({k: every[point][k] for k in folder.record['varied']})}"
         waiting[title] = Point(own, name, path, every[point], source, limit, folder, point)
-    each = {} if at_once else jobs.needs({name: {"changed": True}})
-    at_once = at_once or (environment.cores() if profile == "quick" else 1)
-    workers = Children()
-    choose = jobs.here(at_once, {title: each.get(name, 0) for title in waiting})
     if client:
         from ppkit.runner.cluster import Workers
 
-        workers = Workers(client, catalogue.cells(path), source)
-        choose = workers.choose
+        workers = Workers(client, source)
+    else:
+        cores = environment.cores() if profile == "quick" else 1
+        workers = Children(at_once or jobs.at_once([(name, True)] * len(waiting), cores))
     whole = False
     try:
-        whole = jobs.work_off(waiting, workers, choose)
+        whole = jobs.work_off(waiting, workers)
     finally:
         folder.close(interrupted=not whole)
         folder.release()

@@ -74,16 +74,14 @@ class _Sent:
 class Workers(AbstractContextManager):
     """The workers of a scheduler, as `worker.Children` are those of this machine.
 
-    client: as `connect` gives it.  cells: of the notebook that they are to run, as
-    `catalogue.cells`.  source: as `jobs.Job`.
+    client: as `connect` gives it.  source: as `jobs.Job`.
     running: the jobs that are away.  fit, refused: workers by address, and what there is to say.
     Each worker is asked what it has before it gets its first job; one with another Python, lock,
-    data, or other sources of ours that the notebook imports, gets none.
+    data, or other sources of ours, gets none.
     """
 
-    def __init__(self, client: Client, cells: list[dict], source: str | None):
-        self.client, self._cells, self._source = client, cells, source
-        self._here = key.surroundings(cells, source)
+    def __init__(self, client: Client, source: str | None):
+        self.client, self._source, self._here = client, source, key.surroundings(source)
         self.running: dict[str, _Sent] = {}
         self.fit: dict[str, str] = {}
         self.refused: dict[str, str] = {}
@@ -104,9 +102,7 @@ class Workers(AbstractContextManager):
             there = self.client.scheduler_info(n_workers=-1)["workers"]
             new = [one for one in there if one not in self.fit and one not in self.refused]
             asked = dict(workers=new, on_error="return")
-            answers = (
-                self.client.run(key.surroundings, self._cells, self._source, **asked) if new else {}
-            )
+            answers = self.client.run(key.surroundings, self._source, **asked) if new else {}
         except (OSError, TimeoutError, KeyError):  # it knows of no workers when it is cut off
             raise Refused(
                 "the scheduler has gone: what was finished stays, the same command goes on"
@@ -127,11 +123,11 @@ class Workers(AbstractContextManager):
                 self._send(name, sent)
         self._look_at = time.monotonic() + LOOKS_EVERY
 
-    def choose(self, waiting: list[str], _=None) -> str | None:
-        """The job to start now: the first that waits, if a worker is free."""
+    def has_room(self) -> bool:
+        """Whether a worker is free."""
         if not self._look_at:
             self.look()
-        return waiting[0] if waiting and self._free() else None
+        return bool(self._free())
 
     def start(self, name: str, spec: Path) -> None:
         """Send the job of a spec file to a free worker."""

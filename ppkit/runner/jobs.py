@@ -1,9 +1,9 @@
 """Jobs, each one notebook in one child process, and this machine, which works them off; `cluster`
 has others do it."""
 
+import itertools
 import shutil
 import tomllib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +12,10 @@ from tqdm import tqdm
 from ppkit import project
 from ppkit.lifeline import terminated_like_interrupted
 from ppkit.runner import catalogue, environment, pages, run_folder
-from ppkit.runner.worker import DONE, RUNNING, Children
+from ppkit.runner.worker import DONE, RUNNING
 
 # For a notebook without a measured peak in pyproject.toml, or with other parameters.
-MEMORY_UNKNOWN = 2560 * environment.MB
+MEMORY_UNKNOWN = 2560  # MB
 # Quick: one, as the committed values were computed; small networks do not gain from more, and on a
 # busy machine a second thread made them four to ten times slower. Paper: all cores, which the
 # notebook shares out itself.
@@ -65,18 +65,17 @@ class Job:
             shutil.rmtree(self.folder.path / ".cache" / self.name)
 
 
-def work_off(jobs: dict[str, Job], workers, choose: Callable) -> bool:
-    """Have workers execute jobs, each as soon as `choose` allows it; False if interrupted.
+def work_off(jobs: dict[str, Job], workers) -> bool:
+    """Have workers execute jobs, each as soon as there is room for it; False if interrupted.
 
     jobs: by what a person is told of each.  workers: `Children`, or what does the same elsewhere.
-    choose: (names that wait, workers) -> the name to start now, or None.
     """
     waiting, cells = list(jobs), {name: job.n_cells for name, job in jobs.items()}
     with terminated_like_interrupted(), workers, _Bar(cells) as bar:
         try:
             while waiting or workers.running:
-                while (name := choose(waiting, workers)) is not None:
-                    waiting.remove(name)
+                while waiting and workers.has_room():
+                    name = waiting.pop(0)
                     workers.start(name, jobs[name].begin())
                 name, event = workers.next_event(meanwhile=bar.draw)
                 if "cell" in event:
@@ -89,35 +88,23 @@ def work_off(jobs: dict[str, Job], workers, choose: Callable) -> bool:
     return True
 
 
-def here(at_once: int, needs: dict[str, int]) -> Callable:
-    """What `work_off` starts on this machine: the first job that fits beside the running ones,
-    which may still grow; one always runs.
+def at_once(notebooks: list[tuple[str, bool]], at_most: int) -> int:
+    """How many notebooks this machine runs at once, 1 to at_most: as many as fit into the memory
+    that is free now, should the largest of them run together.
 
-    at_once: jobs, at most.  needs: bytes of memory by job; {} where a person said how many.
+    notebooks: by name, and whether its parameters are others than its own.  What it takes at most
+    stands in pyproject.toml, [tool.ppkit.memory].
     """
-
-    def choose(waiting: list[str], children: Children) -> str | None:
-        to_come = sum(
-            max(0, needs.get(name, 0) - children.memory[name]) for name in children.running
-        )
-        left = environment.memory_available() - to_come
-        fits = (name for name in waiting if not children.running or needs.get(name, 0) <= left)
-        return next(fits, None) if len(children.running) < at_once else None
-
-    return choose
-
-
-def needs(notebooks: dict[str, dict]) -> dict[str, int]:
-    """Bytes that each notebook's processes take at most, by pyproject.toml, [tool.ppkit.memory]."""
     file = project.root() / "pyproject.toml"
     tool = tomllib.loads(file.read_text("utf-8"))["tool"] if file.exists() else {}
     measured = tool.get("ppkit", {}).get("memory", {})
-    return {
-        name: environment.MB * measured[name]
-        if name in measured and not about.get("changed")
-        else max(MEMORY_UNKNOWN, environment.MB * measured.get(name, 0))
-        for name, about in notebooks.items()
-    }
+    peaks = [
+        max(measured.get(name, 0), MEMORY_UNKNOWN if changed or name not in measured else 0)
+        for name, changed in notebooks
+    ]
+    together = itertools.accumulate(sorted(peaks, reverse=True)[:at_most])
+    free = environment.memory_available() / environment.MB
+    return max(1, sum(megabytes <= free for megabytes in together))
 
 
 class _Bar(tqdm):

@@ -27,7 +27,7 @@ def reproduce(
     wanted: names, none for all.  profile, source, given: as `catalogue.assign`.
     at_once: notebooks at a time, >= 1; None for as many as cores and memory allow, two at most
     (paper profile: one).
-    Memory allows what the notebooks' measured peaks leave room for; one notebook always runs.
+    Memory allows as many as `jobs.at_once` says; one notebook always runs.
     fresh: begin a new folder even if an unfinished one fits.  runs: None for the project's runs/.
     Returns the exit code: 0, 1 if a notebook failed, 130 if interrupted.  Refused on bad input,
     before anything runs.
@@ -50,10 +50,11 @@ def reproduce(
         for name, path in chosen.items()
         if folder.is_missing(name)
     }
-    needs = {} if at_once else jobs.needs(folder.notebooks)
-    at_once = at_once or min(AT_ONCE[profile], environment.cores())
+    if at_once is None:
+        asked = [(name, bool(folder.notebooks[name].get("changed"))) for name in missing]
+        at_once = jobs.at_once(asked, min(AT_ONCE[profile], environment.cores()))
     try:
-        whole = jobs.work_off(missing, Children(), jobs.here(at_once, needs))
+        whole = jobs.work_off(missing, Children(at_once))
         folder.close(interrupted=not whole)
         index.write(folder)
         return told(folder, whole)

@@ -165,12 +165,13 @@ def _why(error: Exception) -> dict:
 class Children(AbstractContextManager):
     """Workers by name. Leaving the block ends those that still run, and their kernels, in seconds.
 
-    memory, peak: bytes that each worker and all below it hold now, and that they have held at most.
+    at_once: how many there is room for.
+    peak: bytes that each worker and all below it have held at most.
     """
 
-    def __init__(self):
+    def __init__(self, at_once: int = 1):
+        self.at_once = at_once
         self.running: dict[str, subprocess.Popen] = {}
-        self.memory: dict[str, int] = {}
         self.peak: dict[str, int] = {}
         self._measure_at = 0.0
         self._events = queue.Queue()
@@ -181,6 +182,10 @@ class Children(AbstractContextManager):
             child.kill()
             child.wait()
         self.running.clear()
+
+    def has_room(self) -> bool:
+        """Whether one more may be started now."""
+        return len(self.running) < self.at_once
 
     def start(self, name: str, spec: Path) -> None:
         """Start a worker on the spec file; what it says on stderr is kept beside the spec.
@@ -197,7 +202,7 @@ class Children(AbstractContextManager):
                 cwd=Path(json.loads(spec.read_text("utf-8"))["notebook"]).parent,
                 start_new_session=True,
             )
-        self.running[name], self.memory[name], self.peak[name] = child, 0, 0
+        self.running[name], self.peak[name] = child, 0
         threading.Thread(target=self._listen, args=(name, child, spec), daemon=True).start()
 
     def next_event(self, meanwhile=lambda: None) -> tuple[str, dict]:
@@ -227,8 +232,7 @@ class Children(AbstractContextManager):
             return
         began = time.thread_time()
         for name, child in self.running.items():
-            self.memory[name] = environment.memory_of(child.pid)
-            self.peak[name] = max(self.peak[name], self.memory[name])
+            self.peak[name] = max(self.peak[name], environment.memory_of(child.pid))
         spent = time.thread_time() - began
         self._measure_at = time.monotonic() + max(MEASURED_EVERY, spent / MEASURED_SHARE)
 
