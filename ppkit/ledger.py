@@ -417,11 +417,12 @@ def decided(claim: Claim, results: list[dict]) -> dict:
 
 
 def _order(one: dict) -> tuple[bool, ...]:
-    """Tried, on what can be had or is complete, in the paper profile, on the paper's own file."""
+    """Tried, on what can be had or is complete, in the paper profile (a formula: in any), on the
+    paper's own file."""
     return (
         rules.plain(one["alone"]) != rules.NOT_TRIED,
         one["standing"] != "partial",
-        one["profile"] == "paper",
+        one["profile"] == "paper" or one["data"] == FORMULA.source,
         one["standing"] == "complete",
     )
 
@@ -520,7 +521,8 @@ def ours(row: dict) -> str:
 
 def scoreboard(rows: list[dict]) -> pd.DataFrame:
     """How many claims of each paper stand where: one row a paper, one column a verdict (its
-    addition is left out), and the data that they were decided on.
+    addition is left out), and the data that they were decided on, with the profile (a formula has
+    none).
 
     "causes of refuted" counts rows with one cause once; questions and checks are no claims and are
     counted apart.
@@ -531,7 +533,10 @@ def scoreboard(rows: list[dict]) -> pd.DataFrame:
     frame["what"] = plain.where(frame["kind"] == "claim", frame["kind"] + "s")
     frame["cause"] = frame["cause"].fillna(frame["id"]).where(frame["what"] == rules.REFUTED)
     frame["decided on"] = [
-        f"{row['data']}, {row['profile']} profile" if row["data"] else None for row in rows
+        f"{row['data']}, {row['profile']} profile"
+        if row["data"] not in (None, FORMULA.source)
+        else row["data"]
+        for row in rows
     ]
     by_paper = frame.groupby("paper", sort=False)
     counts = by_paper["what"].value_counts().unstack(fill_value=0).rename_axis(columns=None)

@@ -9,6 +9,7 @@ import numpy as np
 REPRODUCED = "reproduced"
 DIRECTION = "direction only"
 NOT_REPRODUCED = "not reproduced"
+GAP = f"{NOT_REPRODUCED}: the proof has a gap"
 REFUTED = "refuted"
 UNDECIDED = "undecided"
 DEPENDS = "depends on"
@@ -186,9 +187,16 @@ def claim_fails_if_attained(evidence: Evidence) -> Outcome:
         return Outcome(
             REPRODUCED, evidence.proven, why=f"a bound of {evidence.proven:.4g} holds by proof"
         )
-    return Outcome(
-        f"{NOT_REPRODUCED}: the proof has a gap", attained, why=f"attained {attained:.4g}, no proof"
-    )
+    return Outcome(GAP, attained, why=f"attained {attained:.4g}, no proof")
+
+
+def proof_step(evidence: Evidence) -> Outcome:
+    """A line inside a proof: as `bound`, but a false line is a gap of the proof and no refutation,
+    since what it should prove may still be true."""
+    found = bound(evidence)
+    if found.verdict == REPRODUCED:
+        return found
+    return replace(found, verdict=GAP)
 
 
 RULES = {
@@ -203,6 +211,7 @@ RULES = {
         at_most,
         bound,
         claim_fails_if_attained,
+        proof_step,
     )
 }
 
@@ -216,7 +225,7 @@ def possible(name: str | None, evidence: Evidence, halfwidth: float = 0.0) -> li
     In an ordering every step may be off by as much, all in one direction.
     Returns an empty list where no interval is known: one number without a half-width, exact or
     not, and rules whose values are points and not seeds (digits, flat, bound,
-    claim_fails_if_attained).
+    claim_fails_if_attained, proof_step).
     """
     if name == "slope":
         value, _, high = _fitted(evidence.values)

@@ -26,7 +26,7 @@ def test_scoreboard_counts_and_names_the_data():
         head
         == "| paper | ● reproduced | ✕ refuted | · not tried | causes of refuted | decided on |"
     )
-    on = "formula, paper profile; simulated, paper profile"
+    on = "formula; simulated, paper profile"
     assert last == f"| wang2018 | 1 | 1 | {len(rows) - 2} | 1 | {on} |"
     assert "on other data: 0;" in twice and "**depend on the data: 0**" in twice
     assert "leaves open: 0; the same in every setting: 0; **depend on a choice" in twice

@@ -226,6 +226,12 @@ def test_a_guarantee_is_refuted_supported_or_left_with_a_gap():
     )
 
 
+def test_a_false_line_of_a_proof_is_a_gap_and_no_refutation():
+    assert verdict("proof_step", [0.5, 1.0], against=1.0) == "reproduced"
+    assert verdict("proof_step", [0.5, 1.1], against=1.0) == rules.GAP
+    assert rules.possible("proof_step", Evidence(1.1, against=1.0)) == []
+
+
 @pytest.mark.parametrize("name", sorted(set(rules.RULES) - {"bound", "claim_fails_if_attained"}))
 def test_empirical_rules_cannot_refute(name):
     rng = np.random.default_rng(0)
