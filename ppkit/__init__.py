@@ -3,5 +3,3 @@
 The package backs the notebooks; each module says one thing and imports only from modules below it
 (see README).
 """
-
-__version__ = "0.1.0"

@@ -145,8 +145,13 @@ def budgets(
     one_of(MECHANISMS, mechanism=mechanism)
     one_of(NEIGHBOURING, neighbouring=neighbouring)
     must_be("in (0, 1]", sample_rate=sample_rate)
-    whole = dict(n_uploads=n_uploads, n_parameters=n_parameters)
-    must_be("a whole number >= 1", n_rounds=n_rounds, rows_per_unit=rows_per_unit, **whole)
+    must_be(
+        "a whole number >= 1",
+        n_rounds=n_rounds,
+        rows_per_unit=rows_per_unit,
+        n_uploads=n_uploads,
+        n_parameters=n_parameters,
+    )
     if n_uploads > n_parameters:
         raise ValueError(
             f"n_uploads must be at most n_parameters = {n_parameters}, got {n_uploads}"
@@ -194,12 +199,10 @@ def _bounds(
     found = [(n_rounds * each, 0.0, "pure")]
     if 1 < n_rounds <= 20_000:
         found.append((kov_epsilon(each, n_rounds, delta), delta, "pure, rounds KOV"))
+    basic = ", rounds basic" if n_rounds > 1 else ""
     for bound in ("KOV", "Renyi"):
-        if n_rounds == 1:
-            found.append((one(bound, delta), delta, bound))
-            continue
-        found.append((n_rounds * one(bound, delta / n_rounds), delta, f"{bound}, rounds basic"))
-        if n_rounds <= 20_000:
+        found.append((n_rounds * one(bound, delta / n_rounds), delta, f"{bound}{basic}"))
+        if 1 < n_rounds <= 20_000:
             each = one(bound, delta / (2 * n_rounds))
             found.append((kov_epsilon(each, n_rounds, delta / 2), delta, f"{bound}, rounds KOV"))
     whole = _curve(epsilon, mechanism, neighbouring, n_uploads, n_parameters)
@@ -220,9 +223,9 @@ def _few_samples(epsilon, q, delta, mechanism, neighbouring, n, d, n_rounds, row
     one_round[np.arange(rows + 1) ** 2] = stats.binom.pmf(np.arange(rows + 1), rows, q)
     law = np.fft.irfft(np.fft.rfft(one_round) ** n_rounds, one_round.size)
     above = np.append(np.cumsum(law[:0:-1])[::-1], 0.0) + 1e-12  # P(sum > s); the FFT's rounding
-    enough = int(np.argmax(above <= delta / 2)) if above[-1] <= delta / 2 else None
-    if enough is None:
+    if above[-1] > delta / 2:
         return math.inf, delta, "few samples"
+    enough = int(np.argmax(above <= delta / 2))
     total = curve_epsilon(lambda orders: orders * rho * enough, delta - above[enough])
     if neighbouring == "add_remove":
         total = max(total, -rows * n_rounds * math.log1p(-q))
@@ -438,7 +441,7 @@ def _one_upload(epsilon, mechanism, neighbouring, q, n, d, bound, delta):
             return kov_epsilon(width / 2, 2 * n if mechanism == "gumbel" else d, delta / q)
         return curve_epsilon(_curve(epsilon, mechanism, relation, n, d), delta / q)
 
-    joint = _amplified(before(neighbouring), q)
+    joint = amplified(before(neighbouring), q)
     if neighbouring == "add_remove" or q == 1:
         return joint
     add = before("add_remove")
@@ -448,7 +451,11 @@ def _one_upload(epsilon, mechanism, neighbouring, q, n, d, bound, delta):
     return min(joint, float(np.logaddexp(0.0, math.log(q) - stay + add)))
 
 
-def _amplified(epsilon, q):
+def amplified(epsilon: float, q: float) -> float:
+    """ln(1 + q (e^epsilon - 1)): an epsilon-DP mechanism on a Poisson sample of rate q, add/remove.
+
+    epsilon: >= 0.  q: in (0, 1].
+    """
     if epsilon < 30:
         return math.log1p(q * math.expm1(epsilon))
     return float(np.logaddexp(math.log1p(-q) if q < 1 else -math.inf, math.log(q) + epsilon))

@@ -6,7 +6,6 @@ drawn again, within each label, and both models are scored on what was drawn (`w
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize, stats
@@ -66,42 +65,33 @@ def log_loss(y, logit) -> float:
     return float(np.mean(np.logaddexp(0, np.where(y == 1, -logit, logit))))
 
 
-class Calibration(NamedTuple):
-    """slope: 1 if the logits are as spread as the truth, under 1 if too confident.  expected:
-    positives announced (the sum of all probabilities) for every one that came; 1 if the level is
-    right."""
+def calibration_slope(y, logit) -> float:
+    """Whether probabilities mean what they say: 1 if the logits are as spread as the truth, under
+    1 if too confident.
 
-    slope: float
-    expected: float
-
-
-def calibration(y, logit) -> Calibration:
-    """Whether probabilities mean what they say, in two numbers.
-
-    slope b of the fit P(y = 1) = expit(a + b z);  expected = sum_i expit(z_i) / sum_i y_i
+    slope b of the fit P(y = 1) = expit(a + b z)
 
     Multiplying all logits by c divides the slope by c and leaves AUC as it is. A binned calibration
     error would say little here: at .17% fraud nearly all rows lie in its first bin, whatever the
     model.
     y: (N,) labels in {0, 1}, both present.  logit: (N,) finite z = log(p / (1 - p)).
-    Returns a Calibration.  The slope is infinite where the logits separate the classes (no
-    likelihood is largest then), 0 where all logits are equal.  ValueError if y holds one class only
-    or a logit is not finite.
+    Returns the slope: infinite where the logits separate the classes (no likelihood is largest
+    then), 0 where all logits are equal.  ValueError if y holds one class only or a logit is not
+    finite.
     Source: Cox 1958.
 
     >>> z = np.repeat([-1.0, 1.0], 100)
     >>> y = np.r_[np.arange(100) < 27, np.arange(100) < 73]
-    >>> [round(value, 3) for value in calibration(y, z)], round(calibration(y, 3 * z).slope, 3)
-    ([0.995, 1.0], 0.332)
+    >>> round(calibration_slope(y, z), 3), round(calibration_slope(y, 3 * z), 3)
+    (0.995, 0.332)
     """
     y, logit = _both_classes(y, logit, "calibration")
-    expected = float(expit(logit).sum() / y.sum())
     spread = logit.std()
     if spread <= 1e-12 * max(1.0, abs(logit.mean())):
-        return Calibration(0.0, expected)
+        return 0.0
     low, high = logit[y == 1], logit[y == 0]
     if low.min() >= high.max() or low.max() <= high.min():
-        return Calibration(float(np.copysign(np.inf, low.mean() - high.mean())), expected)
+        return float(np.copysign(np.inf, low.mean() - high.mean()))
     columns = np.column_stack([np.ones(len(y)), (logit - logit.mean()) / spread])
     fitted = optimize.minimize(
         lambda ab: log_loss(y, columns @ ab),
@@ -111,7 +101,7 @@ def calibration(y, logit) -> Calibration:
         method="trust-exact",
         options={"gtol": 1e-12},
     )
-    return Calibration(float(fitted.x[1] / spread), expected)
+    return float(fitted.x[1] / spread)
 
 
 def auc_halfwidth(value: float, *, n_positives: int, n_negatives: int) -> float:
@@ -126,8 +116,7 @@ def auc_halfwidth(value: float, *, n_positives: int, n_negatives: int) -> float:
     >>> round(auc_halfwidth(0.95, n_positives=66, n_negatives=404), 3)
     0.037
     """
-    if not 0 <= value <= 1:
-        raise ValueError(f"an AUC lies in [0, 1], got {value}")
+    must_be("in [0, 1]", value=value)
     must_be("a whole number >= 1", n_positives=n_positives, n_negatives=n_negatives)
     both, neither = value / (2 - value) - value**2, 2 * value**2 / (1 + value) - value**2
     variance = value * (1 - value) + (n_positives - 1) * both + (n_negatives - 1) * neither

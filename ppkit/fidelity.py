@@ -6,7 +6,6 @@ rows and trained and tested on sampled ones, and the gap is held against a bar.
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -17,7 +16,7 @@ from sklearn.svm import LinearSVC
 
 from ppkit.collaboration import losses, optimum, owners, preparation
 from ppkit.datasets import Dataset, creditcard, lending, load, standins, train_test
-from ppkit.datasets.dataset import HELD_OUT, hashed, subset
+from ppkit.datasets.dataset import Parts, subset
 from ppkit.evaluation import weighted_score
 from ppkit.refusals import one_of
 
@@ -64,13 +63,6 @@ TRANSFERRED = ("fraud,", "distress", "R² of the rate")  # how measures begin th
 TRANSFER = ", trained on the stand-in, tested on real"  # so
 
 
-class Parts(NamedTuple):
-    """Rows of one kind, real or sampled."""
-
-    train: Dataset
-    test: Dataset
-
-
 def measured(name: str, sampled: Callable[..., Dataset] | None = None) -> list[dict]:
     """A stand-in beside the real file that is here; rows as `compared` gives them.
 
@@ -115,14 +107,8 @@ def markdown(rows: list[dict]) -> str:
 def folds(real: Dataset) -> Parts:
     """creditcard's four folds and the fifth; the first night is thinned where the file is a
     subset."""
-    fold, chance = hashed(real.X[:, 1:])
-    kept = creditcard.typical(real.time, real.y, chance)
-    return Parts(
-        *(
-            subset(real, np.flatnonzero(kept & (held == (fold == HELD_OUT))))
-            for held in (False, True)
-        )
-    )
+    masks = creditcard.folds(real.X[:, 1:], real.time, real.y)
+    return Parts(*(subset(real, np.flatnonzero(mask)) for mask in masks))
 
 
 def _split(dataset: Dataset, by: str, seed: int) -> Parts:

@@ -200,8 +200,13 @@ def of(id: str, rows: pd.DataFrame, every: list[Choice]) -> dict | None:
     if not tried:
         return None
     same, together = tried - int((turned & counted).sum()), int((turned & (many > 1)).sum())
-    about = {"tried": tried, "same": same, "turns": turns, "together": together}
-    return about | {"main": mine.iloc[0]}
+    return {
+        "tried": tried,
+        "same": same,
+        "turns": turns,
+        "together": together,
+        "main": mine.iloc[0],
+    }
 
 
 def settled(rows: list[dict]) -> list[dict]:
@@ -218,9 +223,8 @@ def settled(rows: list[dict]) -> list[dict]:
 
 def _turned(row: dict, firm: Mapping[str, dict]) -> dict:
     one, mine = firm.get(row["id"]), rules.plain(row["verdict"])
-    if not one or row["kind"] != "claim":
-        return {}
-    if mine not in CREDIT or (row["rule"] in STAYS and mine == rules.REFUTED):
+    stays = mine not in CREDIT or (row["rule"] in STAYS and mine == rules.REFUTED)
+    if not one or row["kind"] != "claim" or stays:
         return {}
     alone, extremes = rules.plain(row["alone"]), one.get("paper_size", ())
     larger = [name for at in extremes if at["verdict"] != alone for name in at["choices"]]

@@ -79,24 +79,6 @@ class Claim(Statement):
     to_come: str | None = None
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What several rows say together, for a visitor who knows none: it leads README and the page of
-    a run.
-
-    the_paper_is: a key of MARKS; "open" where no row of it has a verdict yet.
-    picture: its name in figures/.  lesson: a notebook.
-    """
-
-    id: str
-    paper: str
-    title: str
-    text: str
-    the_paper_is: str
-    picture: str
-    lesson: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class Row(Statement):
     """One decided (or not tried) claim, as it stands in claims.json.
@@ -140,9 +122,17 @@ def titles() -> dict[str, str]:
     return _read("findings")["titles"]
 
 
-def findings() -> list[Finding]:
-    """The findings of all papers, in the order of their file."""
-    return [Finding(id=id, **table) for id, table in _read("findings").items() if id != "titles"]
+def findings() -> list[SimpleNamespace]:
+    """What several rows say together, for a visitor who knows none: it leads README and the page of
+    a run.
+
+    Returns, in the order of their file, id, paper, title, text, the_paper_is (a key of MARKS;
+    "open" where no row of it has a verdict yet), picture (its name in figures/) and lesson (a
+    notebook).
+    """
+    return [
+        SimpleNamespace(id=id, **table) for id, table in _read("findings").items() if id != "titles"
+    ]
 
 
 def claims(paper: str) -> dict[str, Claim]:
@@ -448,7 +438,7 @@ def beside(row: dict) -> list[str]:
     return said
 
 
-def mark(finding: Finding, rows) -> str:
+def mark(finding: SimpleNamespace, rows) -> str:
     """The mark of a finding; one of its rows that depends on the data or on what the paper leaves
     open takes it away.
 

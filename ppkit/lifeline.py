@@ -87,7 +87,7 @@ class VanishingFolder(tempfile.TemporaryDirectory):
 
     A shell waits until the writing end of a pipe is closed, which only this process has, and then
     removes the folder. The shell is no child of this process: who ends a family of processes does
-    not end it. Only a machine that stops leaves the folder.
+    not end it, nor does `end_marked`. Only a machine that stops leaves the folder.
     """
 
     _WATCH = (
@@ -99,16 +99,13 @@ class VanishingFolder(tempfile.TemporaryDirectory):
         super().__init__(prefix=prefix)
         reading, writing = os.pipe()  # no program that starts inherits them
         weakref.finalize(self, os.close, writing).atexit = False
-        unmarked = {
-            name: value for name, value in os.environ.items() if name != MARK
-        }  # `end_marked` leaves it
         with open(reading, "rb") as stdin:
             subprocess.run(
                 ["sh", "-c", self._WATCH, "sh", self.name],
                 stdin=stdin,
                 check=True,
                 start_new_session=True,
-                env=unmarked,
+                env={name: value for name, value in os.environ.items() if name != MARK},
             )
 
 

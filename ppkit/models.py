@@ -8,8 +8,6 @@ from torch import nn
 
 from ppkit.refusals import one_of
 
-STARTS = ("random", "zero")
-
 
 class PiecewiseSigmoid(nn.Module):
     """The sigmoid of three straight pieces that can be computed on shares: min(1, max(0, z + 1/2)).
@@ -78,7 +76,7 @@ def mlp(
     sizes = tuple(sizes)
     if len(sizes) < 2 or any(size < 1 for size in sizes):
         raise ValueError(f"sizes must be at least two widths >= 1, got {sizes}")
-    one_of(STARTS, start=start)
+    one_of(("random", "zero"), start=start)
     layers: list[nn.Module] = []
     between = activations(activation, len(sizes) - 2)
     for fan_in, fan_out, after in zip(sizes[:-1], sizes[1:], [*between, nn.Identity()]):

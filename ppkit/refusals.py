@@ -16,6 +16,7 @@ ACCEPTED: dict[str, Callable[[float], bool]] = {
     "in (0, 1)": lambda value: 0 < value < 1,
     "in (0, 1]": lambda value: 0 < value <= 1,
     "in [0, 1)": lambda value: 0 <= value < 1,
+    "in [0, 1]": lambda value: 0 <= value <= 1,
     "a whole number >= 0": lambda value: value >= 0 and value % 1 == 0,
     "a whole number >= 1": lambda value: value >= 1 and value % 1 == 0,
     "a whole number >= 2": lambda value: value >= 2 and value % 1 == 0,

@@ -152,7 +152,7 @@ def test_gumbel_rows_of_table_1(i):
     )
     rho = row.n_uploads * row.epsilon**2 / 2
     whole = accounting.curve_epsilon(lambda alpha: alpha * rho, DELTA / row.sample_rate)
-    convexity = accounting._amplified(whole, row.sample_rate)
+    convexity = accounting.amplified(whole, row.sample_rate)
     assert convexity == pytest.approx(
         READING["replace_one"][i], abs=half_digit(READING["replace_one"][i])
     )
@@ -171,10 +171,10 @@ def test_gumbel_rows_of_table_1(i):
 
 
 def test_other_values_of_the_reading():
-    assert accounting._amplified(kov_epsilon(0.1, 2862, DELTA / 0.01), 0.01) == pytest.approx(
+    assert accounting.amplified(kov_epsilon(0.1, 2862, DELTA / 0.01), 0.01) == pytest.approx(
         36.8, abs=0.05
     )
-    assert accounting._amplified(kov_epsilon(0.2, 1431, DELTA / 0.01), 0.01) == pytest.approx(
+    assert accounting.amplified(kov_epsilon(0.2, 1431, DELTA / 0.01), 0.01) == pytest.approx(
         62.2, abs=0.05
     )
     assert table_budget(TABLE_1[0], mechanism="laplace").epsilon == pytest.approx(43.7, abs=0.05)
@@ -183,7 +183,7 @@ def test_other_values_of_the_reading():
         0.0367, abs=5e-5
     )  # .0185 by convexity
     rho = 1431 * 0.0185**2 / 2
-    by_convexity = accounting._amplified(
+    by_convexity = accounting.amplified(
         accounting.curve_epsilon(lambda alpha: alpha * rho, DELTA / 0.01), 0.01
     )
     assert by_convexity == pytest.approx(0.37, abs=5e-3)

@@ -43,7 +43,7 @@ def test_largest_l1_is_the_largest_over_all_rows_also_across_blocks_of_the_pass(
 
 def test_moments_are_the_gram_matrices_per_record():
     X, y = rows(9_001)
-    A, b, c = Owner("a", X, y).moments()
+    A, b, c = Owner("a", X, y).moments
     np.testing.assert_allclose(A, sum(np.outer(x, x) for x in X) / 9_001, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(b, sum(x * t for x, t in zip(X, y)) / 9_001, rtol=1e-11, atol=1e-13)
     assert c == pytest.approx(sum(t * t for t in y) / 9_001, rel=1e-12)

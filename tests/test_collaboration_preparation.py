@@ -194,9 +194,9 @@ def test_bad_input_is_refused_in_one_sentence(loans, cards):
     ):
         with pytest.raises(ValueError, match=sentence):
             lending(loans, **({"n_public": 2_000} | wrong))
-    with pytest.raises(ValueError, match="expected the data set lending, got creditcard"):
+    with pytest.raises(ValueError, match="dataset must be one of lending, got 'creditcard'"):
         lending(cards)
-    with pytest.raises(ValueError, match="expected the data set creditcard, got lending"):
+    with pytest.raises(ValueError, match="dataset must be one of creditcard, got 'lending'"):
         fraud(loans)
     with pytest.raises(ValueError, match="must be a finite number > 1, got 0.5"):
         fraud(cards, record_l1=0.5)

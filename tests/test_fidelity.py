@@ -14,7 +14,7 @@ from ppkit import datasets, fidelity, project
 from ppkit.cli import main as ppkit_main
 from ppkit.collaboration import losses, optimum, owners, preparation
 from ppkit.datasets import creditcard, lending, standins
-from ppkit.datasets.dataset import subset
+from ppkit.datasets.dataset import HELD_OUT, hashed, subset
 from ppkit.fidelity import Parts
 from tools.standins import fitting
 from tools.standins.__main__ import main
@@ -165,7 +165,7 @@ def test_the_folds_of_creditcard_are_disjoint_and_the_held_out_one_is_the_hash_s
     assert not set(folds.train.time) & set(folds.test.time)
     # binomial: a fifth of 2,000 with a spread of 18, so 120 off has chance below 1e-9
     assert abs(folds.test.n_rows - 400) < 120
-    assert (fidelity.hashed(folds.test.X[:, 1:])[0] == fidelity.HELD_OUT).all()
+    assert (hashed(folds.test.X[:, 1:])[0] == HELD_OUT).all()
 
 
 def test_companies_are_held_back_whole_and_ranked_by_plain_scores():

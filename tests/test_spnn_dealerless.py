@@ -10,7 +10,7 @@ import uniform_bytes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ppkit.spnn import dealerless, ring
+from ppkit.spnn import ring
 from ppkit.spnn.dealerless import MASK_BITS, Fields, answer, offer, opened
 from ppkit.spnn.messages import Mailroom, Malformed, Transcript
 from ppkit.spnn.paillier_keys import generate_keys
@@ -69,7 +69,7 @@ def test_no_field_runs_over_and_the_mask_is_long_enough(d):
 def test_the_largest_sums_stay_in_their_fields(monkeypatch):
     """All factors and all of R as large as they can be."""
     monkeypatch.setattr(
-        dealerless, "_drawn", lambda stream, n_bytes: b"\xff" * n_bytes
+        Stream, "random_bytes", lambda stream, n_bytes: b"\xff" * n_bytes
     )  # the randomness of ciphertexts too, which changes no plaintext
     U, V = words([[LARGEST] * 3] * 2), words([[LARGEST] * 5] * 3)
     first, second, seen = triple(U, V)

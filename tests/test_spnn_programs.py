@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from ppkit.models import classification_loss
-from ppkit.spnn.encrypted import key_in, key_out
+from ppkit.spnn.encrypted import key_from, key_out
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.messages import Mailroom, Malformed, Receive, Send, Transcript, nothing
 from ppkit.spnn.paillier_keys import generate_keys
@@ -412,10 +412,10 @@ def test_messages_of_one_link_stay_in_order_between_runs():
 def test_sizes_and_phases_are_written_down_as_said():
     transcript = Transcript()
     Mailroom(transcript).run(
-        {"dealer": says(Send("A", "<W>", one(1), "offline", 7), Send("A", "seed", b"abc"))}
+        {"dealer": says(Send("A", "<W>", one(1), "offline"), Send("A", "seed", b"abc"))}
     )
     assert [(m.name, m.phase, m.n_bytes) for m in transcript.messages] == [
-        ("<W>", "offline", 7),
+        ("<W>", "offline", 8),
         ("seed", "online", 3),
     ]
     assert "tensor" not in repr(Send("A", "<W>", one(1)))
@@ -641,8 +641,8 @@ def test_a_dealer_without_data_and_rows_that_are_not_there_are_refused():
             "<theta>",
             r"'<theta>' of holder B must have shape \(2, 4\), got \(1, 1\)",
         ),
-        ("masked", "A", "B", "seed", "the key that A sent: key must be 32 bytes, got 0 bytes"),
-        ("lean", "dealer", "B", "seed", "the key that dealer sent: key must be 32 bytes"),
+        ("masked", "A", "B", "seed", "'seed' of holder A must be 32 bytes, got Tensor"),
+        ("lean", "dealer", "B", "seed", "'seed' of the dealer must be 32 bytes, got Tensor"),
         (
             "he",
             "A",
@@ -662,7 +662,7 @@ def test_a_dealer_without_data_and_rows_that_are_not_there_are_refused():
             "server",
             "B",
             "public key",
-            "'public key' of the server: a public key of 256 bits is 32 bytes, got Tensor",
+            "'public key' of the server must be 32 bytes, a key of 256 bits, got Tensor",
         ),
     ],
 )
@@ -718,8 +718,9 @@ def test_a_payload_of_another_type_or_no_tensor_or_not_finite_is_refused_with_it
 
 
 def test_a_public_key_travels_as_n_alone():
-    assert key_in(key_out(KEYS.public), 256) == KEYS.public and len(key_out(KEYS.public)) == 32
-    for payload in (b"", b"1234", key_out(KEYS.public) + b"5"):
-        said = f"a public key of 256 bits is 32 bytes, got {len(payload)} bytes"
-        with pytest.raises(ValueError, match=said):
-            key_in(payload, 256)
+    sent = key_out(KEYS.public)
+    assert key_from("server", sent, 256) == KEYS.public and len(sent) == 32
+    for payload in (b"", b"1234", sent + b"5"):
+        said = f"must be 32 bytes, a key of 256 bits, got {len(payload)} bytes"
+        with pytest.raises(Malformed, match=said):
+            key_from("server", payload, 256)

@@ -151,7 +151,7 @@ def test_seeds_and_one_correction_are_all_that_the_dealer_sends(n_parties):
     dealer = Dealer()
     triple = dealer.matmul_triple(7, 3, 2, n_parties)
     pair = dealer.truncation_pair(5, 16, n_parties)
-    own = [Stream(dealer.seed(party, n_parties)) for party in range(n_parties)]
+    own = [Stream(each.key) for each in dealer.streams(n_parties)]
     expected = [
         (triple.U, (7, 3)),
         (triple.V, (3, 2)),
@@ -164,7 +164,7 @@ def test_seeds_and_one_correction_are_all_that_the_dealer_sends(n_parties):
         corrected = any(shares is each for each in (triple.W, pair.high, pair.top))
         for party in range(n_parties - corrected):
             assert torch.equal(shares[party], own[party].words(shape))
-    assert len({dealer.seed(party, n_parties) for party in range(n_parties)}) == n_parties
+    assert len({each.key for each in dealer.streams(n_parties)}) == n_parties
 
 
 def test_dealt_pairs_satisfy_their_relation():
@@ -322,7 +322,9 @@ def test_a_local_truncation_of_a_large_number_fails_as_often_as_derived(how, z):
 def test_bad_input_is_refused():
     x, one = share(tensor(EDGES)), tensor(EDGES)
     for n_parties in (1, 0):
-        with pytest.raises(ValueError, match=f"n_parties must be >= 2, got {n_parties}"):
+        with pytest.raises(
+            ValueError, match=f"n_parties must be a whole number >= 2, got {n_parties}"
+        ):
             share(one, n_parties=n_parties)
     with pytest.raises(ValueError, match="secret must be an int64 tensor, got torch.float32"):
         share(torch.ones(3))

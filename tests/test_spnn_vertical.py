@@ -135,9 +135,9 @@ def test_bad_settings_are_named(cards, wrong, said):
 
 
 def test_another_data_set_is_refused(cards, companies):
-    with pytest.raises(ValueError, match="fraud takes the data set creditcard, got distress"):
+    with pytest.raises(ValueError, match="dataset must be one of creditcard, got 'distress'"):
         fraud(companies)
-    with pytest.raises(ValueError, match="distress takes the data set distress, got creditcard"):
+    with pytest.raises(ValueError, match="dataset must be one of distress, got 'creditcard'"):
         distress(cards)
     with pytest.raises(ValueError, match="distress has no column 'Amount'"):
         above_median(companies)

@@ -252,9 +252,9 @@ def test_the_sample_has_the_papers_rates(sample):
 @pytest.mark.parametrize("rows", [100, 777, 9_000, 20_000])
 def test_the_number_of_rows_is_what_was_asked_for_within_a_pair_of_accounts_or_one_percent(rows):
     taken = paper_sample(rows, np.random.default_rng(1))
-    pair = np.bincount(taken.account // 2).max()
-    assert abs(len(taken.y) - rows) <= max(0.01 * rows, pair)
-    assert (np.diff(taken.account) >= 0).all()
+    pair = np.bincount(taken["account"] // 2).max()
+    assert abs(len(taken["y"]) - rows) <= max(0.01 * rows, pair)
+    assert (np.diff(taken["account"]) >= 0).all()
     with pytest.raises(ValueError, match="rows must be >= 100 for transactions, got 99"):
         paper_sample(99, np.random.default_rng(1))
 
@@ -263,12 +263,12 @@ def test_the_sample_is_all_frauds_and_some_of_the_rest_with_features_of_the_whol
     taken = paper_sample(3_000, np.random.default_rng(9))
     rng = np.random.default_rng(9)
     people = pairs_of_accounts(PAIRS_AT_A_TIME, rng)
-    keep = kept_rows(people, rng)[: len(taken.y)]
-    whole = people.rows["who"] < taken.account.max() + 1
-    np.testing.assert_array_equal(taken.X, features(people)[keep])
-    np.testing.assert_array_equal(taken.y, people.fraud[keep])
-    assert people.fraud[whole].sum() == taken.y.sum()
-    np.testing.assert_array_equal(taken.category, world().group[people.rows["code"][keep]])
+    keep = kept_rows(people, rng)[: len(taken["y"])]
+    whole = people.rows["who"] < taken["account"].max() + 1
+    np.testing.assert_array_equal(taken["X"], features(people)[keep])
+    np.testing.assert_array_equal(taken["y"], people.fraud[keep])
+    assert people.fraud[whole].sum() == taken["y"].sum()
+    np.testing.assert_array_equal(taken["category"], world().group[people.rows["code"][keep]])
 
 
 def test_seeds_decide_and_fewer_rows_are_the_first_of_more():

@@ -56,10 +56,9 @@ def steps(lock: Path, further: list[Path]) -> list[tuple[str, list[str]]]:
         return [("everything", ["-e", str(ROOT)])] + [
             (file.name, ["-r", str(file)]) for file in further
         ]
-    torch = TORCH.search(lock.read_text("utf-8"))[1]
     return [
         ("the locked packages", ["--no-deps", "-r", str(lock)]),
-        ("PyTorch", [torch]),
+        ("PyTorch", [TORCH.search(lock.read_text("utf-8"))[1]]),
         *((str(file.relative_to(ROOT)), ["-r", str(file)]) for file in further),
         ("ppkit", ["--no-deps", "-e", str(ROOT)]),
     ]
@@ -74,8 +73,11 @@ def install(python: Path, what: str, arguments: list[str], log) -> None:
     pip = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT)
     print(f"{time.monotonic() - start:.0f} s", flush=True)
     if pip.returncode:
-        lines = Path(log.name).read_text("utf-8", errors="replace").splitlines()
-        said = [line for line in lines if not line.startswith(("WARNING", "DEPRECATION"))]
+        said = [
+            line
+            for line in Path(log.name).read_text("utf-8", errors="replace").splitlines()
+            if not line.startswith(("WARNING", "DEPRECATION"))
+        ]
         sys.exit(
             f"pip could not install {what}; the end of what it said:\n"
             + "\n".join([*said[-LINES_SHOWN:], f"All of it is in {log.name}."])

@@ -64,25 +64,20 @@ def resolved(python: str, pins: list[str]) -> tuple[str, dict[tuple[str, str], s
 def main(pythons: list[str]) -> None:
     """Resolve with every interpreter and write the lock; its header of comments stays."""
     text = LOCK.read_text("utf-8")
-    hashes, needed_by = defaultdict(set), defaultdict(list)
+    found = defaultdict(dict)  # by (name, version): the hash of the wheel for each Python
     for python in pythons:
         version, wheels = resolved(python, PIN.findall(text))
         for package, sha256 in wheels.items():
-            hashes[package].add(sha256)
-            needed_by[package].append(version)
+            found[package][version] = sha256
     lines = [line for line in text.splitlines() if line.startswith("#")]
-    for (name, version), found in sorted(hashes.items(), key=lambda item: item[0][0].lower()):
-        versions = needed_by[name, version]
+    for (name, version), by_python in sorted(found.items(), key=lambda item: item[0][0].lower()):
         only = (
             ""
-            if len(versions) == len(pythons)
-            else " ; " + " or ".join(f'python_version == "{v}"' for v in versions)
+            if len(by_python) == len(pythons)
+            else " ; " + " or ".join(f'python_version == "{v}"' for v in by_python)
         )
-        lines.append(
-            " \\\n    ".join(
-                [f"{name}=={version}{only}", *(f"--hash=sha256:{one}" for one in sorted(found))]
-            )
-        )
+        hashes = (f"--hash=sha256:{one}" for one in sorted({*by_python.values()}))
+        lines.append(" \\\n    ".join([f"{name}=={version}{only}", *hashes]))
     LOCK.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -175,7 +175,6 @@ class Scores(NamedTuple):
     accuracy: float
     log_loss: float
     slope: float
-    expected: float
 
 
 def scores(model: nn.Module, X: torch.Tensor, y: np.ndarray) -> Scores:
@@ -188,7 +187,7 @@ def scores(model: nn.Module, X: torch.Tensor, y: np.ndarray) -> Scores:
         evaluation.average_precision(y, z),
         float(np.mean((z > 0) == y)),
         evaluation.log_loss(y, z),
-        *evaluation.calibration(y, z),
+        evaluation.calibration_slope(y, z),
     )
 
 

@@ -111,9 +111,9 @@ def from_rounds(
         for _, G in rounds
     ]
     rows, labels = [], []
-    progress = True
-    while progress and len(rows) < n_records:
-        progress = False
+    before = -1
+    while before < len(rows) < n_records:
+        before = len(rows)
         for at, (model, _) in enumerate(rounds):
             for row, label in _passing(model, left[at], n_records, tolerance, l2_norm_clip):
                 if len(rows) == n_records:
@@ -130,7 +130,6 @@ def from_rounds(
                     continue
                 rows.append(row)
                 labels.append(label)
-                progress = True
                 for rest, (other, _) in zip(left, rounds):
                     rest -= _first_gradient(other, row, label, l2_norm_clip) / n_records
     found = torch.stack(rows) if rows else left[0].new_zeros(0, left[0].shape[1] - 1)

@@ -129,7 +129,7 @@ def expected_psi(
     owners = checked(owners, bounds=bounds)
     n = sum(owner.n_records for owner in owners)
     gram, target = (
-        sum(owner.n_records / n * owner.moments()[part] for owner in owners) for part in (0, 1)
+        sum(owner.n_records / n * owner.moments[part] for owner in owners) for part in (0, 1)
     )
     h, vectors = np.linalg.eigh(2 * gram + loss.regularisation * np.eye(len(target)))
     h = np.maximum(h, 0.0)

@@ -105,8 +105,7 @@ def _points(psi, n_records, epsilons) -> tuple[np.ndarray, np.ndarray]:
     psi = np.asarray(psi, dtype=float)
     if psi.ndim != 1 or psi.size == 0 or not (np.isfinite(psi).all() and (psi > 0).all()):
         raise ValueError(f"psi must be a vector of finite numbers > 0, got {psi}")
-    x = np.asarray(spread(n_records, epsilons))
-    x = np.broadcast_to(x, psi.shape)
+    x = np.broadcast_to(spread(n_records, epsilons), psi.shape)
     if not (x > 0).all():
         raise ValueError("every setting needs noise: some have epsilon = inf for all owners")
     return psi, x

@@ -31,7 +31,6 @@ class Lines:
 
     def __init__(self, signed, dtype):
         n, p = signed.shape
-        self.n_features = p
         lines = np.zeros((n, -(-(p + 1) // _REGISTER) * _REGISTER))
         lines[:, :p], lines[:, p] = signed, -1.0
         self.norms = np.sqrt(np.einsum("ij,ij->i", lines, lines))

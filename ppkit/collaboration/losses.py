@@ -78,7 +78,7 @@ class Loss:
         if self.kind == "hinge":
             return self.regularisation, math.inf
         n = sum(owner.n_records for owner in owners)
-        second = sum(owner.n_records / n * owner.moments()[0] for owner in owners)
+        second = sum(owner.n_records / n * owner.moments[0] for owner in owners)
         ends = np.linalg.eigvalsh(2 * second)[[0, -1]]
         return tuple(self.regularisation + max(0.0, float(end)) for end in ends)
 
@@ -113,7 +113,7 @@ class _Squared:
 
     def __init__(self, loss, owners, together, dtype):
         self.loss = loss
-        self.owners = [owner.moments() for owner in owners]
+        self.owners = [owner.moments for owner in owners]
         sizes = np.array([owner.n_records for owner in owners], dtype=np.float64)
         shares = sizes / sizes.sum()
         self.A, self.b, self.c = (

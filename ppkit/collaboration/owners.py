@@ -4,6 +4,7 @@ clipped to."""
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -13,7 +14,7 @@ _ROWS = 4096  # rows that a pass looks at together
 _ROUNDING = 1e-9  # a clipped record may be above its bound by rounding
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Owner:
     """One owner's records. They are not copied where they are float64 in C order already, and must
     not change any more.
@@ -31,7 +32,6 @@ class Owner:
     y: np.ndarray
     largest_l1: float = field(init=False, repr=False)
     largest_label: float = field(init=False, repr=False)
-    _moments: list = field(init=False, repr=False)
 
     def __post_init__(self):
         X, y = (
@@ -53,7 +53,6 @@ class Owner:
             ("y", y),
             ("largest_l1", float(norms.max())),
             ("largest_label", float(np.abs(y).max())),
-            ("_moments", []),
         ):
             object.__setattr__(self, name, value)
 
@@ -62,19 +61,17 @@ class Owner:
         """n_l, which is public: neighbours replace one record."""
         return len(self.y)
 
+    @cached_property
     def moments(self) -> tuple[np.ndarray, np.ndarray, float]:
-        """A = X'X / n (p, p), b = X'y / n (p,) and c = y'y / n: all that squared loss needs;
-        computed once."""
-        if not self._moments:
-            n, p = self.X.shape
-            A, b, c = np.zeros((p, p)), np.zeros(p), 0.0
-            for start in range(0, n, _ROWS):  # rows that stay in the cache for both products
-                X, y = self.X[start : start + _ROWS], self.y[start : start + _ROWS]
-                A += X.T @ X
-                b += y @ X
-                c += float(y @ y)
-            self._moments.extend((A / n, b / n, c / n))
-        return tuple(self._moments)
+        """A = X'X / n (p, p), b = X'y / n (p,) and c = y'y / n: all that squared loss needs."""
+        n, p = self.X.shape
+        A, b, c = np.zeros((p, p)), np.zeros(p), 0.0
+        for start in range(0, n, _ROWS):  # rows that stay in the cache for both products
+            X, y = self.X[start : start + _ROWS], self.y[start : start + _ROWS]
+            A += X.T @ X
+            b += y @ X
+            c += float(y @ y)
+        return A / n, b / n, c / n
 
 
 @dataclass(frozen=True, slots=True)

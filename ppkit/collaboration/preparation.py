@@ -78,8 +78,7 @@ def lending(
     Source: wu2020, section IV-A.  Departures: the three readings above, the clipping,
     the bound on y.
     """
-    if dataset.name != "lending":
-        raise ValueError(f"expected the data set lending, got {dataset.name}")
+    one_of(("lending",), dataset=dataset.name)
     one_of(LEVELS, level=level)
     if not N_COMPONENTS <= n_public < dataset.n_rows:
         raise ValueError(
@@ -148,8 +147,7 @@ def fraud(
     Source: wu2020, section IV-B.  Departures: the amount's scale, which the paper does not give,
     and the clipping.
     """
-    if dataset.name != "creditcard":
-        raise ValueError(f"expected the data set creditcard, got {dataset.name}")
+    one_of(("creditcard",), dataset=dataset.name)
     names = [*(f"V{i}" for i in range(1, 29)), "Amount"]
     rows = dataset.X[:, [dataset.feature_names.index(name) for name in names]].astype(np.float64)
     rows[:, -1] = (rows[:, -1] - AMOUNT[0]) / AMOUNT[1]

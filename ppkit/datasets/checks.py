@@ -19,8 +19,14 @@ class Checked(NamedTuple):
     layout: str = ""
 
 
-def present(table: pd.DataFrame, wanted: tuple[str, ...], file: str, expected: str) -> None:
-    """Refuse a table that lacks a column; the sentence says what is there and what was expected."""
+def columns_and_rows(
+    table: pd.DataFrame, wanted: tuple[str, ...], file: str, *, expected: str, at_most: int
+) -> None:
+    """Refuse a table that lacks a column, has no rows, or more than there are.
+
+    wanted: the columns.  expected: the same in words, for the sentence, which also says what is
+    there.  at_most: rows.
+    """
     for column in wanted:
         if column not in table.columns:
             others = sorted(set(map(str, table.columns)) - set(wanted))
@@ -30,19 +36,13 @@ def present(table: pd.DataFrame, wanted: tuple[str, ...], file: str, expected: s
                 else ""
             )
             raise ValueError(f"{file}: column {column!r} is missing{hint}, expected {expected}")
-
-
-def some_rows(table: pd.DataFrame, file: str, at_most: int) -> None:
-    """Refuse a table without rows, or with more than there are."""
     if len(table) == 0:
         raise ValueError(f"{file}: no rows below the header, expected up to {at_most:,}")
     if len(table) > at_most:
         raise ValueError(f"{file}: {len(table):,} rows, expected at most {at_most:,}")
 
 
-def numbers(
-    values: pd.Series, file: str, *, low: float = -np.inf, high: float = np.inf
-) -> np.ndarray:
+def numbers(values: pd.Series, file: str, low: float, high: float) -> np.ndarray:
     """The column as float64, if it holds finite numbers from low to high only.
 
     ValueError with file, column, row (from 1), value and expectation for text, truth values, gaps,
@@ -58,13 +58,11 @@ def numbers(
         )
     held = values.to_numpy(np.float64, na_value=np.nan)
     more = f" of {len(held):,} (a file cut short ends like this)"
-    unbounded = ~np.isfinite(held)
-    refuse(unbounded, file, column, "hold finite numbers", lambda row: f"{held[row]}", more)
-    expected = f"between {low:,} and {high:,}"
-    if np.inf in (high, -low):
-        expected = f"at least {low:,}" if high == np.inf else f"at most {high:,}"
-    outside = (held < low) | (held > high)
-    refuse(outside, file, column, f"be {expected}", lambda row: f"{held[row]:g}")
+    refuse(
+        ~np.isfinite(held), file, column, "hold finite numbers", lambda row: f"{held[row]}", more
+    )
+    expected, outside = f"be between {low:,} and {high:,}", (held < low) | (held > high)
+    refuse(outside, file, column, expected, lambda row: f"{held[row]:g}")
     return held
 
 
@@ -82,8 +80,9 @@ def refuse(
     """
     if wrong.any():
         row = int(np.argmax(wrong))
-        where = f"in row {row + 1}{more}"
-        raise ValueError(f"{file}: column {column!r} must {expected}, got {got(row)} {where}")
+        raise ValueError(
+            f"{file}: column {column!r} must {expected}, got {got(row)} in row {row + 1}{more}"
+        )
 
 
 def means(table: pd.DataFrame, published: dict[str, float], file: str) -> None:
@@ -116,10 +115,3 @@ def repeats(rows: pd.DataFrame, file: str, *, known: float = np.inf) -> None:
             f"{file}: {found:,} of {len(rows):,} rows repeat an earlier row exactly, "
             f"expected at most {allowed:,}: this is a copied or oversampled file"
         )
-
-
-def labels(values: pd.Series, file: str) -> np.ndarray:
-    """The column as int8, if it holds 0 and 1 only; ValueError as `numbers` gives it."""
-    held = numbers(values, file)
-    refuse(~np.isin(held, (0, 1)), file, values.name, "be 0 or 1", lambda row: f"{held[row]:g}")
-    return held.astype(np.int8)

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from .checks import Checked, labels, means, numbers, present, repeats, some_rows
-from .dataset import Dataset, made
+from .checks import Checked, columns_and_rows, means, numbers, refuse, repeats
+from .dataset import HELD_OUT, Dataset, Parts, hashed, made
 
 STEMS = ("creditcard",)
 VARIANTS = ()
@@ -32,11 +32,12 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     1).  At most 284,807 rows, 492 frauds and 1,081 repeats (see `checks.repeats`); of 284,807 rows
     exactly 492 frauds, and the published means of Time and Amount.  Labels as `_told_by_v14` asks.
     """
-    present(table, COLUMNS, file, _EXPECTED)
-    some_rows(table, file, FULL_ROWS)
+    columns_and_rows(table, COLUMNS, file, expected=_EXPECTED, at_most=FULL_ROWS)
     for column, (low, high) in RANGES.items():
-        numbers(table[column], file, low=low, high=high)
-    frauds, all_rows = int(labels(table["Class"], file).sum()), len(table) == FULL_ROWS
+        numbers(table[column], file, low, high)
+    labels = numbers(table["Class"], file, -np.inf, np.inf)
+    refuse(~np.isin(labels, (0, 1)), file, "Class", "be 0 or 1", lambda row: f"{labels[row]:g}")
+    frauds, all_rows = int(labels.sum()), len(table) == FULL_ROWS
     if frauds > FULL_FRAUDS or all_rows and frauds != FULL_FRAUDS:
         raise ValueError(
             f"{file}: column 'Class' counts {frauds:,} frauds in {len(table):,} rows, "
@@ -111,3 +112,15 @@ def typical(time: np.ndarray, y: np.ndarray, chance: np.ndarray) -> np.ndarray:
     if len(y) == FULL_ROWS or min(first, rest_2) == 0:
         return np.ones(len(y), bool)
     return (y == 1) | late | ~within | (chance < (second * rest / rest_2 / first))
+
+
+def folds(components: np.ndarray, time: np.ndarray, y: np.ndarray) -> Parts:
+    """The rows that a stand-in may be fitted to, and those that judge it, as masks (N,).
+
+    They are four folds and the fifth, as `dataset.hashed` tells them apart, the first night thinned
+    as in `typical`.
+    components: (N, 29), V1 to V28 and the amount.  time, y: (N,).
+    """
+    fold, chance = hashed(components)
+    kept = typical(time, y, chance)
+    return Parts(kept & (fold != HELD_OUT), kept & (fold == HELD_OUT))

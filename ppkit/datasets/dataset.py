@@ -169,10 +169,11 @@ def undersample(dataset: Dataset, share: float, seed: int) -> Dataset:
 
 
 class Parts(NamedTuple):
-    """train, test: ascending index arrays, disjoint, together all rows."""
+    """Rows to learn from and rows to test on, as index arrays or masks, or as data sets of
+    their own."""
 
-    train: np.ndarray
-    test: np.ndarray
+    train: np.ndarray | Dataset
+    test: np.ndarray | Dataset
 
 
 def train_test(
@@ -186,6 +187,7 @@ def train_test(
     test_share: in (0, 1), met by "rows" to the nearest row of each label, by "account" to the
     nearest account, and by "time" to the nearest row of each account.  seed: of "rows" and
     "account".
+    Returns ascending index arrays, disjoint, together all rows.
     ValueError if an argument is out of range, the data set has no accounts or no time, or a part
     would be empty.
     """

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from .checks import Checked, means, numbers, present, repeats, some_rows
+from .checks import Checked, columns_and_rows, means, numbers, repeats
 from .dataset import Dataset, made
 
 STEMS = ("Financial Distress", "Financial%20Distress")  # as Kaggle's client calls it
@@ -49,11 +49,10 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     table: as read.  file: its name, for the message.  ValueError naming file, column and
     expectation.
     """
-    present(table, COLUMNS, file, _EXPECTED)
-    some_rows(table, file, FULL_ROWS)
+    columns_and_rows(table, COLUMNS, file, expected=_EXPECTED, at_most=FULL_ROWS)
     for column in COLUMNS:
         low, high = (1, _WHOLE[column]) if column in _WHOLE else (-_LARGEST, _LARGEST)
-        numbers(table[column], file, low=low, high=high)
+        numbers(table[column], file, low, high)
     distressed, all_rows = int((table[TARGET] <= THRESHOLD).sum()), len(table) == FULL_ROWS
     if distressed > FULL_DISTRESSED or all_rows and distressed != FULL_DISTRESSED:
         raise ValueError(

@@ -13,7 +13,7 @@ the state is in alphabetical order, so a linear model can make little of it.
 import numpy as np
 import pandas as pd
 
-from .checks import Checked, means, present, repeats, some_rows
+from .checks import Checked, columns_and_rows, means, repeats
 from .dataset import Dataset, made
 from .lending_layouts import JOINT_RATIO, KAGGLE, LIENS, OPENINTRO, canonical
 
@@ -67,10 +67,14 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     ValueError, one sentence with file, column, row and expectation, for the first thing that is
     wrong.
     """
-    if "interest_rate" in table.columns and "int_rate" not in table.columns:
-        layout, names, extra = "OpenIntro", OPENINTRO, (LIENS, JOINT_RATIO["OpenIntro"])
-    elif "int_rate" in table.columns:
-        layout, names, extra = "Kaggle", KAGGLE, ()
+    if "int_rate" in table.columns:
+        layout, wanted, of = "Kaggle", tuple(KAGGLE.values()), "Kaggle's loan.csv"
+        later = len(table) > KAGGLE_ROWS[0] or "hardship_flag" in table.columns
+        names, full, known = KAGGLE, KAGGLE_ROWS[int(later)], np.inf
+    elif "interest_rate" in table.columns:
+        layout, of = "OpenIntro", "OpenIntro's loans_full_schema.csv"
+        wanted = (*OPENINTRO.values(), LIENS, JOINT_RATIO["OpenIntro"])
+        names, full, known = OPENINTRO, FULL_ROWS, 0
     else:
         others = ", ".join(repr(str(column)) for column in table.columns[:3])
         raise ValueError(
@@ -78,16 +82,11 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
             "columns of OpenIntro's loans_full_schema.csv, or int_rate and the others of Kaggle's "
             "loan.csv"
         )
-    of = "OpenIntro's loans_full_schema.csv" if layout == "OpenIntro" else "Kaggle's loan.csv"
-    present(table, (*names.values(), *extra), file, f"the columns of {of}")
-    full = FULL_ROWS if layout == "OpenIntro" else KAGGLE_ROWS[0]
-    if layout == "Kaggle" and (len(table) > full or "hardship_flag" in table.columns):
-        full = KAGGLE_ROWS[1]
-    some_rows(table, file, full)
+    columns_and_rows(table, wanted, file, expected=f"the columns of {of}", at_most=full)
     checked = canonical(table, names, layout, file)
     if layout == "OpenIntro" and len(table) == FULL_ROWS:
         means(checked, PUBLISHED_MEANS, file)
-    repeats(checked, file, known=0 if layout == "OpenIntro" else np.inf)
+    repeats(checked, file, known=known)
     _fits_the_instalment(checked, file)
     return Checked(checked, full, layout)
 

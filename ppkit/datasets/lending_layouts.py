@@ -148,8 +148,8 @@ def canonical(table: pd.DataFrame, names: dict[str, str], layout: str, file: str
     """
     out = {column: _column(table, column, names[column], layout, file) for column in KAGGLE}
     if layout == "OpenIntro":
-        out["public_records"] = out["public_records"] + _numbers(
-            _filled(table[LIENS], 0.0, file), "public_records", file
+        out["public_records"] = out["public_records"] + numbers(
+            _filled(table[LIENS], 0.0, file), file, *RANGES["public_records"]
         )
     return pd.DataFrame(out, copy=False)
 
@@ -164,15 +164,10 @@ def _column(table: pd.DataFrame, column: str, name: str, layout: str, file: str)
         values = _read(values, *_TEXTS[column], file)
     if column in MISSING:
         values = _filled(values, MISSING[column], file)
-    held = _numbers(values, column, file)
+    held = numbers(values, file, *RANGES[column])
     wrong = ~np.isin(held, (36, 60)) & (column == "term")
     refuse(wrong, file, name, "be 36 or 60 months", lambda row: f"{held[row]:g}")
     return np.maximum(held, 0.0) if column == "paid_late_fees" else held
-
-
-def _numbers(values: pd.Series, column: str, file: str) -> np.ndarray:
-    low, high = RANGES[column]
-    return numbers(values, file, low=low, high=high)
 
 
 def _is_number(values: pd.Series) -> bool:
@@ -251,5 +246,5 @@ def _joint_where_missing(table: pd.DataFrame, own: pd.Series, joint: str, file: 
     if joint not in table.columns or not own.isna().any() or table[joint].isna().all():
         return own
     return own.fillna(
-        pd.Series(numbers(table[joint].fillna(0.0), file, low=0, high=10_000), index=own.index)
+        pd.Series(numbers(table[joint].fillna(0.0), file, 0, 10_000), index=own.index)
     )

@@ -177,13 +177,10 @@ def _transactions(source: str, rows: int | None, seed: int) -> Dataset:
     sample = paper_sample(PAPER_ROWS if rows is None else rows, np.random.default_rng(seed))
     return made(
         name="transactions",
-        X=sample.X,
-        y=sample.y,
+        **sample,
         feature_names=FEATURE_NAMES,
         numeric=np.array(IS_NUMERIC),
         kind="simulated",
-        account=sample.account,
-        category=sample.category,
         note="simulated card transactions in place of wang2018's bank data: all accounts "
         "with fraud, as many others, all fraud, a fifth of the rest",
     )

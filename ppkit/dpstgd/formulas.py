@@ -4,33 +4,32 @@ Budgets that hold are in `ppkit.accounting`, what the upload gives away at least
 """
 
 import math
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 
+from ppkit.accounting import amplified
 from ppkit.refusals import must_be
 
-
-@dataclass(frozen=True)
-class Row:
-    """One row of Table I, budgets as printed."""
-
-    epsilon: float
-    sample_rate: float
-    n_uploads: int
-    printed_basic: str
-    printed_advanced: str
-
-
-TABLE_1 = (
-    Row(0.1, 0.01, 1431, "3.01", "0.37"),
-    Row(0.1, 0.01, 2862, "6.02", "0.52"),
-    Row(0.1, 0.05, 1431, "15.01", "1.88"),
-    Row(0.1, 1.0, 14312, "2862.4", "410.1"),
-    Row(0.5, 0.01, 1431, "18.50", "2.35"),
-    Row(0.5, 0.01, 2862, "37.01", "3.39"),
-    Row(0.5, 0.05, 1431, "91.35", "13.97"),
-    Row(0.5, 1.0, 14312, "14312.4", "9830.1"),
+# Table I, budgets as printed
+TABLE_1 = tuple(
+    SimpleNamespace(
+        epsilon=epsilon,
+        sample_rate=sample_rate,
+        n_uploads=n_uploads,
+        printed_basic=basic,
+        printed_advanced=advanced,
+    )
+    for epsilon, sample_rate, n_uploads, basic, advanced in (
+        (0.1, 0.01, 1431, "3.01", "0.37"),
+        (0.1, 0.01, 2862, "6.02", "0.52"),
+        (0.1, 0.05, 1431, "15.01", "1.88"),
+        (0.1, 1.0, 14312, "2862.4", "410.1"),
+        (0.5, 0.01, 1431, "18.50", "2.35"),
+        (0.5, 0.01, 2862, "37.01", "3.39"),
+        (0.5, 0.05, 1431, "91.35", "13.97"),
+        (0.5, 1.0, 14312, "14312.4", "9830.1"),
+    )
 )
 
 
@@ -47,10 +46,7 @@ def sampled_epsilon(epsilon: float, sample_rate: float) -> float:
     0.1586
     """
     _check(epsilon, sample_rate)
-    if epsilon < 30.0:
-        return math.log1p(sample_rate * math.expm1(epsilon))
-    stay = math.log1p(-sample_rate) if sample_rate < 1.0 else -math.inf
-    return float(np.logaddexp(stay, math.log(sample_rate) + epsilon))
+    return amplified(epsilon, sample_rate)
 
 
 def basic_budget(epsilon: float, *, sample_rate: float, n_uploads: int) -> float:

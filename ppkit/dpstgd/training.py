@@ -228,9 +228,9 @@ def train_together(
     with n_rounds = a participant's uploads; of several arms, all their uploads.
     Source: wang2018, Algorithm 1.
     """
-    for arm in arms:
-        size = n_parameters(arm.model)
-        _check_settings(participants, arm.upload, sample_rate, n_rounds, every, size=size)
+    must_be("in (0, 1]", sample_rate=sample_rate)
+    must_be("a whole number >= 1", n_participants=len(participants), n_rounds=n_rounds, every=every)
+    sizes = [arm.upload.bits(n_parameters(arm.model)) for arm in arms]  # refuses n > d
     members = []
     for k, ((X, y), child) in enumerate(zip(participants, rng.spawn(len(participants)))):
         try:
@@ -257,7 +257,6 @@ def train_together(
                 flat.add_(answer, alpha=-rate)
         look(t)
     rounds = () if evaluate is None else tuple(looks)
-    sizes = [arm.upload.bits(flat.numel()) for arm, flat in zip(arms, flats)]
     return [
         History(rounds, tuple(seen), n_rounds * len(members) * size)
         for seen, size in zip(values, sizes)
@@ -338,15 +337,3 @@ def _tensor(values) -> torch.Tensor:
         if isinstance(values, torch.Tensor)
         else torch.from_numpy(np.require(values, requirements="CW"))
     )
-
-
-def _check_settings(participants, upload, sample_rate, n_rounds, every, *, size: int) -> None:
-    if len(participants) == 0:
-        raise ValueError("participants must not be empty")
-    must_be("in (0, 1]", sample_rate=sample_rate)
-    must_be("a whole number >= 1", n_rounds=n_rounds, every=every)
-    n_uploads = getattr(upload, "n_uploads", 1)
-    if n_uploads > size:
-        raise ValueError(
-            f"n_uploads must be at most the {size} parameters of the model, got {n_uploads}"
-        )

@@ -7,7 +7,7 @@ kernel; what is said about it, in a widget.
 import string
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -17,32 +17,23 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 NOT_YET = (None, ...)  # what stands in a stub
 
 
-@dataclass(frozen=True)
-class Guess:
-    """What `predict` asked.  options: by their letters.  buttons: an ipywidget; its value is the
-    letter that was chosen, None until then.
-    """
-
-    id: str
-    options: dict[str, str]
-    buttons: object
-
-
-def predict(id: str, options: Sequence[str]) -> Guess:
+def predict(id: str, options: Sequence[str]) -> SimpleNamespace:
     """Print a question's options, show a button for each, and return what `judge` takes.
 
     id: the question's name in its lesson.  options: 2 to 26 different texts.
+    Returns id, options by their letters, and buttons: an ipywidget whose value is the letter that
+    was chosen, None until then.
     """
     import ipywidgets
 
     lettered = dict(zip(string.ascii_lowercase, options))
     print("\n".join(f"{letter}  {option}" for letter, option in lettered.items()))
-    guess = Guess(id, lettered, ipywidgets.ToggleButtons(options=[*lettered], value=None))
-    _show(guess.buttons)
-    return guess
+    buttons = ipywidgets.ToggleButtons(options=[*lettered], value=None)
+    _show(buttons)
+    return SimpleNamespace(id=id, options=lettered, buttons=buttons)
 
 
-def judge(guess: Guess, *, right: int, why: str) -> None:
+def judge(guess: SimpleNamespace, *, right: int, why: str) -> None:
     """Print the option that is right and why; say in a widget whether it was chosen.
 
     guess: of `predict`.  right: index of the option that is right, computed by the lesson.

@@ -28,6 +28,7 @@ s z = e z + (1 - 2e)(c q - r q), with r q shared by the dealer.
 
 from dataclasses import dataclass
 from functools import reduce
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -123,35 +124,13 @@ def below(
     return c, [g[0] ^ signs, g[1]]
 
 
-@dataclass(frozen=True)
-class ActivationMasks:
-    """What is dealt for one activation of n numbers: masks of the comparison, and of the bits that
-    become numbers.
-
-    flips: packed random bits q, one row a threshold.  numbers: shares mod 2^64 of the same bits,
-    (T, n).
-    with_r: of q_0 r.  u, with_u: a second mask for the backward pass and shares of q_0 u, None
-    where there is none.
-    """
-
-    kind: str
-    comparison: Masks
-    flips: Shares
-    numbers: Shares
-    with_r: Shares
-    u: Shares | None
-    with_u: Shares | None
-
-
 @dataclass
 class Slope(Once):
     """The shared slope s of each number, in {0, 1}, ready to multiply one more vector: e is public,
-    q is shared."""
+    q_0 is shared in the masks."""
 
     e: torch.Tensor
-    u: Shares | None
-    with_u: Shares | None
-    q: Shares
+    masks: SimpleNamespace
 
     def times(self, pair: TwoParties, shares: Shares) -> Shares:
         """Shares of s d for shares of d: (n,) each.  Opens d - u, 8 bytes a number and party, one
@@ -160,19 +139,25 @@ class Slope(Once):
         ValueError the second time.
         """
         self.use()
-        seen = pair.open("delta + u", [d + u for d, u in zip(shares, self.u)])
+        seen = pair.open("delta + u", [d + u for d, u in zip(shares, self.masks.u)])
         pair.next_round()
         return [
-            _times(self.e, d, seen, q, product)
-            for d, q, product in zip(shares, self.q, self.with_u)
+            _times(self.e, d, seen, q[0], product)
+            for d, q, product in zip(shares, self.masks.numbers, self.masks.with_u)
         ]
 
 
 def deal_activation(
     dealer: TwoPartyDealer, n: int, kind: str, *, backward: bool
-) -> ActivationMasks:
-    """Masks for one activation of n numbers.  kind: "piecewise" or "relu".  backward: whether its
-    slope will be used."""
+) -> SimpleNamespace:
+    """What is dealt for one activation of n numbers: masks of the comparison, and of the bits that
+    become numbers.
+
+    kind: "piecewise" or "relu".  backward: whether its slope will be used.
+    Returns kind; comparison, of `deal_masks`; flips: packed random bits q, one row a threshold;
+    numbers: shares mod 2^64 of the same bits, (T, n); with_r: of q_0 r; u, with_u: a second mask
+    for the backward pass and shares of q_0 u, None where there is none.
+    """
     n_thresholds = len(THRESHOLDS[kind])
     r, comparison = deal_masks(dealer, n, n_thresholds)
     flips = dealer.bits((n_thresholds, -(-n // 8)), torch.uint8)
@@ -180,10 +165,18 @@ def deal_activation(
     numbers, with_r = dealer.share("q", q), dealer.share("q r", q[0] * r)
     u = dealer.mask(n) if backward else None
     with_u = dealer.share("q u", q[0] * (u[0] + u[1])) if backward else None
-    return ActivationMasks(kind, comparison, flips, numbers, with_r, u, with_u)
+    return SimpleNamespace(
+        kind=kind,
+        comparison=comparison,
+        flips=flips,
+        numbers=numbers,
+        with_r=with_r,
+        u=u,
+        with_u=with_u,
+    )
 
 
-def activate(pair: TwoParties, shares: Shares, masks: ActivationMasks) -> tuple[Shares, Slope]:
+def activate(pair: TwoParties, shares: Shares, masks: SimpleNamespace) -> tuple[Shares, Slope]:
     """Shares of f(z), and of its slope, from shares of z with FRACTIONAL_BITS; exact, no rounding.
 
     shares: (n,) int64 each.  masks: of `deal_activation`, fresh.  Returns shares (n,) and the
@@ -211,7 +204,7 @@ def activate(pair: TwoParties, shares: Shares, masks: ActivationMasks) -> tuple[
             out += slope * (ONE // 2) - under * ONE
             out += ONE if party == 0 else 0
         made.append(out)
-    return made, Slope(e[0], masks.u, masks.with_u, [q[0] for q in masks.numbers])
+    return made, Slope(e[0], masks)
 
 
 def _planes(words: torch.Tensor) -> list[torch.Tensor]:

@@ -77,11 +77,6 @@ class Dealer:
         self._stream = stream if stream is not None else Stream()
         self._parties: list[Stream] = []
 
-    def seed(self, party: int, n_parties: int = 2) -> bytes:
-        """The 32 bytes from which party 0, 1, ... draws its shares: `Stream(seed)`, in the order of
-        the calls."""
-        return self.streams(n_parties)[party].key
-
     def mask(self, shape: int | tuple[int, ...], n_parties: int = 2) -> list[torch.Tensor]:
         """Shares of a uniform tensor.  No correction."""
         return [stream.words(shape) for stream in self.streams(n_parties)]
@@ -117,8 +112,9 @@ class Dealer:
         return TruncationPair(bits, mask, self._fix(high, n_parties), self._fix(top, n_parties))
 
     def streams(self, n_parties: int = 2) -> list[Stream]:
-        """Where the parties' shares come from, one Stream a party: for who keeps their
-        positions."""
+        """Where the parties' shares come from, one Stream a party: for who keeps their positions,
+        or hands out their keys, from which each party draws its shares in the order of the
+        calls."""
         while len(self._parties) < n_parties:
             self._parties.append(self._stream.derive("party", len(self._parties)))
         return self._parties[:n_parties]
@@ -145,8 +141,8 @@ class TwoPartyDealer(Dealer):
     def __init__(self, transcript: Transcript, *, stream: Stream | None = None):
         super().__init__(stream)
         self._transcript = transcript
-        for party, name in enumerate(NAMES):
-            transcript.send(DEALER, name, "seed", self.seed(party), phase="offline")
+        for name, own in zip(NAMES, self.streams()):
+            transcript.send(DEALER, name, "seed", own.key, phase="offline")
 
     def bits(self, shape: Sequence[int], dtype: torch.dtype) -> Shares:
         """Uniform words of packed bits, one tensor a party: shares of their exclusive or.  dtype:

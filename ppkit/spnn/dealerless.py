@@ -22,8 +22,8 @@ import torch
 from gmpy2 import mpz
 
 from . import ring
-from .encrypted import key_in, key_out
-from .messages import Malformed, Receive, Send, tensor_from
+from .encrypted import key_from, key_out
+from .messages import Malformed, Receive, Send, bytes_from, said_of, tensor_from
 from .paillier_keys import SECURE_BITS, PrivateKey, PublicKey, generate_keys, powers
 from .published import Published, PublishedHolder, PublishedServer
 from .randomness import Stream
@@ -98,7 +98,7 @@ class Fields:
 def offer(public: PublicKey, V: torch.Tensor, fields: Fields, *, stream: Stream) -> list[int]:
     """The second holder's ciphertexts of V (d, width) int64, under its own key, row by row."""
     packed = fields.pack(V.numpy().view(np.uint64).tolist())
-    return public.encrypt_integers(packed, _random_bytes(stream, public, len(packed)))
+    return public.encrypt_integers(packed, stream.random_bytes(public.exponent_bytes * len(packed)))
 
 
 def answer(
@@ -111,11 +111,13 @@ def answer(
     The powers Enc(V_k)^(U_ik) come from a table of each base, one entry for every byte.
     """
     n, square, blocks = len(U), mpz(public.n) ** 2, fields.n_plaintexts
-    drawn = _drawn(stream, n * fields.width * fields.mask_bytes)
+    drawn = stream.random_bytes(n * fields.width * fields.mask_bytes)
     R = np.frombuffer(drawn, np.uint8).reshape(n, fields.width, fields.mask_bytes)
     rows = [[int.from_bytes(r.tobytes(), "little") for r in row] for row in R]
     packed = fields.pack(rows)
-    masks = public.encrypt_integers(packed, _random_bytes(stream, public, len(packed)))
+    masks = public.encrypt_integers(
+        packed, stream.random_bytes(public.exponent_bytes * len(packed))
+    )
     sums, digits = [mpz(c) for c in masks], U.contiguous().numpy().view(np.uint8).reshape(n, -1, 8)
     for number, base in enumerate(offered):
         k, block = divmod(number, blocks)
@@ -162,43 +164,37 @@ class _DealerlessHolder(PublishedHolder):
     def connect(self):
         mine = self._private.public
         yield Send(self.other, "public key", key_out(mine))
-        came = yield Receive(self.other, "public key")
-        try:
-            self._public = key_in(came, mine.bits)
-            if self._public == mine:
-                raise ValueError(f"it is the key of holder {self.name}, who needs another's")
-        except ValueError as error:
-            raise Malformed(f"'public key' of holder {self.other}: {error}", self.other) from None
+        self._public = key_from(self.other, (yield Receive(self.other, "public key")), mine.bits)
+        if self._public == mine:
+            raise Malformed(
+                f"{said_of(self.other, 'public key')}: it is the key of holder {self.name}, who "
+                "needs another's",
+                self.other,
+            )
 
     def _dealt(self, n, width):
         fields = Fields(self.d, width, self._private.public.bits)
         U, V = self._own.words((n, self.d)), self._own.words((self.d, width))
         mine, theirs = self._private.public, self._public
         offered = offer(mine, V, fields, stream=self._own)
-        yield Send(self.other, OFFERED, _payload(mine, offered), "offline")
+        yield Send(self.other, OFFERED, mine.payload(offered), "offline")
         came = yield Receive(self.other, OFFERED)
         offered = self._integers(OFFERED, came, self.d * fields.n_plaintexts, theirs)
         answered, W_first = answer(theirs, offered, U, fields, stream=self._own)
-        yield Send(self.other, ANSWERED, _payload(theirs, answered), "offline")
+        yield Send(self.other, ANSWERED, theirs.payload(answered), "offline")
         came = yield Receive(self.other, ANSWERED)
         answered = self._integers(ANSWERED, came, n * fields.n_plaintexts, mine)
         try:
             W_second = opened(self._private, answered, fields)
         except ValueError as error:
-            raise Malformed(f"{ANSWERED!r} of holder {self.other}: {error}", self.other) from None
+            raise Malformed(f"{said_of(self.other, ANSWERED)}: {error}", self.other) from None
         return (U, W_first, V, W_second), None
 
     def _integers(self, name: str, payload: object, size: int, public: PublicKey) -> list[int]:
-        width = public.ciphertext_bytes
-        if not isinstance(payload, bytes) or len(payload) != width * size:
-            got = f"{len(payload)} bytes" if isinstance(payload, bytes) else type(payload).__name__
-            raise Malformed(
-                f"{name!r} of holder {self.other} must be {width * size} bytes, got {got}",
-                self.other,
-            )
-        came = [int.from_bytes(payload[i : i + width]) for i in range(0, len(payload), width)]
+        payload = bytes_from(self.other, name, payload, size * public.ciphertext_bytes)
+        came = public.integers(payload)
         if not all(0 < c < public.n**2 for c in came):
-            raise Malformed(f"{name!r} of holder {self.other} is no ciphertext", self.other)
+            raise Malformed(f"{said_of(self.other, name)} is no ciphertext", self.other)
         return came
 
     def _cross_products(self, X, T, triple):
@@ -254,15 +250,3 @@ def _words(rows: list[list[int]]) -> torch.Tensor:
     """Whole numbers mod 2^64, int64."""
     words = np.array([[m % 2**64 for m in row] for row in rows], dtype=np.uint64)
     return torch.from_numpy(words.view(np.int64))
-
-
-def _drawn(stream: Stream, n_bytes: int) -> bytes:
-    return stream.words(-(-n_bytes // 8)).numpy().tobytes()[:n_bytes]
-
-
-def _random_bytes(stream: Stream, public: PublicKey, n_ciphertexts: int) -> bytes:
-    return _drawn(stream, public.exponent_bytes * n_ciphertexts)
-
-
-def _payload(public: PublicKey, ciphertexts: list[int]) -> bytes:
-    return b"".join(c.to_bytes(public.ciphertext_bytes) for c in ciphertexts)

@@ -7,7 +7,7 @@ import torch
 
 from .fixed_point import FRACTIONAL_BITS
 from .in_process import Protocol
-from .messages import SERVER, Malformed, Program, Receive, Send
+from .messages import SERVER, Malformed, Program, Receive, Send, bytes_from, said_of
 from .paillier import Ciphertexts, Packing, add, decrypt, encrypt, first_layer_elementwise, phe_keys
 from .paillier_keys import SECURE_BITS, PrivateKey, PublicKey, generate_keys
 from .sides import Holder, Server, check_room
@@ -38,11 +38,8 @@ class _EncryptedHolder(Holder):
 
     def connect(self):
         came = yield Receive(SERVER, "public key")  # line 1
-        try:
-            self.public = key_in(came, self._key_bits)
-            self.packing.n_fields(self.public)  # refuses a key that is too small
-        except ValueError as error:
-            raise Malformed(f"'public key' of the server: {error}", SERVER) from None
+        self.public = key_from(SERVER, came, self._key_bits)
+        self.packing.n_fields(self.public)  # refuses a key that is too small
 
     def part(self, rows, theta: torch.Tensor) -> torch.Tensor:
         """round(2^16 X_i theta_i) on the batch, halves to even, int64; refused where a field of a
@@ -175,9 +172,7 @@ def _ciphertexts(
 ):
     """What came, if it is as many bytes as that many numbers take.  Malformed if not."""
     n_bytes = -(-torch.Size(shape).numel() // packing.n_fields(public)) * public.ciphertext_bytes
-    if not isinstance(payload, bytes) or len(payload) != n_bytes:
-        got = f"{len(payload)} bytes" if isinstance(payload, bytes) else type(payload).__name__
-        raise Malformed(f"{NAME!r} of holder {sender} must be {n_bytes} bytes, got {got}", sender)
+    payload = bytes_from(sender, NAME, payload, n_bytes)
     return Ciphertexts(payload, public, shape, packing, n_terms)
 
 
@@ -186,11 +181,13 @@ def key_out(public: PublicKey) -> bytes:
     return public.n.to_bytes(public.bits // 8, "big")
 
 
-def key_in(payload: object, bits: int) -> PublicKey:
-    """The key that came, if it can be one of this length.  ValueError if not."""
-    if not isinstance(payload, bytes) or len(payload) != bits // 8:
-        got = f"{len(payload)} bytes" if isinstance(payload, bytes) else type(payload).__name__
-        raise ValueError(f"a public key of {bits:,} bits is {bits // 8} bytes, got {got}")
-    public = PublicKey(int.from_bytes(payload, "big"))
-    public.check(bits)
+def key_from(sender: str, payload: object, bits: int) -> PublicKey:
+    """The public key that came, if it can be one of this length.  Malformed if not."""
+    why = f", a key of {bits:,} bits"
+    n = bytes_from(sender, "public key", payload, bits // 8, why)
+    public = PublicKey(int.from_bytes(n, "big"))
+    try:
+        public.check(bits)
+    except ValueError as error:
+        raise Malformed(f"{said_of(sender, 'public key')}: {error}", sender) from None
     return public

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from ppkit.models import activations, mlp
+from ppkit.refusals import one_of
 
 from .messages import DEALER, SERVER, Transcript
 from .protocols import protocol_of
@@ -195,11 +196,7 @@ class SPNN(nn.Module):
                 f"{n_outputs}"
             )
         kinds = activations(activation, len(widths))
-        if label_holder not in range(len(holders)):
-            raise ValueError(
-                "one of the holders must have the labels: label_holder must be 0 to "
-                f"{len(holders) - 1}, got {label_holder!r}"
-            )
+        one_of(range(len(holders)), label_holder=label_holder)
         self.first = FirstLayer(
             holders,
             widths[0],
@@ -274,9 +271,8 @@ def costs(
     >>> table.loc["masked", ["between holders", "to server", "rounds", "once"]].tolist()
     [0, 320, 1, 32]
     """
-    unknown = [kind for kind in kinds if kind not in KINDS]
-    if unknown:
-        raise ValueError(f"kinds must be some of {tuple(KINDS)}, got {unknown[0]!r}")
+    for kind in kinds:
+        one_of(KINDS, kind=kind)
     return pd.DataFrame(
         {kind: _counted(kind, holders, width, n_rows, he_choices) for kind in kinds}
     ).T

@@ -111,8 +111,8 @@ class _LeanDealer(DealerSide):
         }
 
     def connect(self):
-        for i, name in enumerate(self.names):
-            yield Send(name, "seed", self._dealer.seed(i, len(self.names)), "offline")
+        for name, own in zip(self.names, self._dealer.streams(len(self.names))):
+            yield Send(name, "seed", own.key, "offline")
 
     def prepare(self, n_rows):
         self._U = total(self._dealer.mask((n_rows, sum(self.columns)), len(self.names)))

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from .randomness import Stream
+from .randomness import KEY_BYTES, Stream
 
 SERVER, DEALER = "server", "dealer"
 COLUMNS = ["step", "round", "phase", "sender", "receiver", "name", "n_bytes"]
@@ -123,15 +123,13 @@ class Send:
     """Hand a payload over to another party.
 
     name: what it is, as in the Transcript.  phase: "online" or "offline" (from the dealer).
-    n_bytes: what it takes on the wire; None: its own size.  payload: not changed by the sender
-    afterwards; not in repr.
+    payload: not changed by the sender afterwards; not in repr.
     """
 
     receiver: str
     name: str
     payload: torch.Tensor | bytes = field(repr=False)
     phase: str = "online"
-    n_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +158,11 @@ class Malformed(ValueError):
         self.role = role
 
 
+def said_of(sender: str, name: str) -> str:
+    """How a sentence names a message and who sent it."""
+    return f"{name!r} of {'the ' if sender in (SERVER, DEALER) else 'holder '}{sender}"
+
+
 def tensor_from(
     sender: str, name: str, payload: object, shape: tuple[int, ...], dtype: torch.dtype
 ) -> torch.Tensor:
@@ -170,7 +173,7 @@ def tensor_from(
     Traceback (most recent call last):
     ppkit.spnn.messages.Malformed: 'words' of holder B must be torch.int32, got torch.float32
     """
-    what = f"{name!r} of {'the ' if sender in (SERVER, DEALER) else 'holder '}{sender}"
+    what = said_of(sender, name)
     if not isinstance(payload, torch.Tensor):
         raise Malformed(f"{what} must be a tensor, got {type(payload).__name__}", sender)
     if payload.shape != shape:
@@ -184,12 +187,22 @@ def tensor_from(
     return payload
 
 
+def bytes_from(sender: str, name: str, payload: object, n_bytes: int, why: str = "") -> bytes:
+    """A payload that came, if it is that many bytes; Malformed if not.  why: so many, in words.
+
+    >>> bytes_from("A", "seed", b"123", 32)
+    Traceback (most recent call last):
+    ppkit.spnn.messages.Malformed: 'seed' of holder A must be 32 bytes, got 3 bytes
+    """
+    if not isinstance(payload, bytes) or len(payload) != n_bytes:
+        got = f"{len(payload)} bytes" if isinstance(payload, bytes) else type(payload).__name__
+        raise Malformed(f"{said_of(sender, name)} must be {n_bytes} bytes{why}, got {got}", sender)
+    return payload
+
+
 def seed_from(sender: str, payload: object) -> Stream:
-    """The Stream of a seed, or of another key, that came.  Malformed if it is none."""
-    try:
-        return Stream(payload if isinstance(payload, bytes) else b"")
-    except ValueError as error:
-        raise Malformed(f"the key that {sender} sent: {error}", sender) from None
+    """The Stream of a seed that came.  Malformed if it is none."""
+    return Stream(bytes_from(sender, "seed", payload, KEY_BYTES))
 
 
 class Mailroom:
@@ -278,5 +291,5 @@ class Mailroom:
                 if later and not sent:
                     self._transcript.next_round()
                 what = asked.receiver, asked.name, asked.payload
-                self._transcript.send(party, *what, n_bytes=asked.n_bytes, phase=asked.phase)
+                self._transcript.send(party, *what, phase=asked.phase)
                 sent.append((asked, party))

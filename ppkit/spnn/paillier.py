@@ -153,11 +153,7 @@ class Ciphertexts:
 
     def integers(self) -> list[int]:
         """The ciphertexts as integers modulo n^2."""
-        width = self.public.ciphertext_bytes
-        return [
-            int.from_bytes(self.payload[i : i + width], "big")
-            for i in range(0, len(self.payload), width)
-        ]
+        return self.public.integers(self.payload)
 
 
 def encrypt(
@@ -196,11 +192,7 @@ def encrypt(
     plaintexts = packing.pack(public, values)
     width = public.exponent_bytes
     needed = width * len(plaintexts)
-    exponents = (
-        secrets.token_bytes(needed)
-        if stream is None
-        else stream.words(-(-needed // 8)).numpy().tobytes()[:needed]
-    )
+    exponents = secrets.token_bytes(needed) if stream is None else stream.random_bytes(needed)
     parts = range(0, len(plaintexts), _CHUNK)
     spread = map if pool is None else pool.map
     encrypted = spread(
@@ -209,7 +201,7 @@ def encrypt(
         [exponents[i * width : (i + _CHUNK) * width] for i in parts],
     )
     return Ciphertexts(
-        _payload(public, [c for part in encrypted for c in part]),
+        public.payload([c for part in encrypted for c in part]),
         public,
         tuple(values.shape),
         packing,
@@ -237,7 +229,7 @@ def add(public: PublicKey, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
         )
     square = mpz(public.n) ** 2
     products = [mpz(x) * y % square for x, y in zip(a.integers(), b.integers(), strict=True)]
-    return replace(a, payload=_payload(public, products), n_terms=n_terms)
+    return replace(a, payload=public.payload(products), n_terms=n_terms)
 
 
 def decrypt(private: PrivateKey, c: Ciphertexts, *, pool: Executor | None = None) -> torch.Tensor:
@@ -302,7 +294,3 @@ def first_layer_elementwise(
     return torch.tensor([round(h * 2**FRACTIONAL_BITS) for h in h1], dtype=torch.int64).reshape(
         products[0].shape
     )
-
-
-def _payload(public: PublicKey, ciphertexts: list[int]) -> bytes:
-    return b"".join(int(c).to_bytes(public.ciphertext_bytes, "big") for c in ciphertexts)

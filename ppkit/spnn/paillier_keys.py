@@ -116,6 +116,15 @@ class PublicKey:
         """Bytes of one ciphertext on the wire: always twice the key's length, whatever it holds."""
         return self.bits // 4
 
+    def payload(self, ciphertexts: list[int]) -> bytes:
+        """Ciphertexts as they travel: one after the other, big-endian."""
+        return b"".join(int(c).to_bytes(self.ciphertext_bytes, "big") for c in ciphertexts)
+
+    def integers(self, payload: bytes) -> list[int]:
+        """The ciphertexts of a payload."""
+        starts = range(0, len(payload), self.ciphertext_bytes)
+        return [int.from_bytes(payload[i : i + self.ciphertext_bytes], "big") for i in starts]
+
     def encrypt_integers(self, plaintexts: list[int], exponents: bytes) -> list[int]:
         """One ciphertext for each integer: (1 + n m) h_n^a mod n^2.
 

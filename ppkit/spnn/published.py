@@ -118,11 +118,9 @@ class SharingProtocol(Protocol):
 
     def _begin(self, rows, thetas):
         programs = super()._begin(rows, thetas)
-        if not self._dealt and self.dealer is None:
-            for holder in self.holders:
-                holder.width = thetas[0].shape[1]
-            return programs
         if not self._dealt:
+            if self.dealer is None:
+                return programs
             self.dealer.width = thetas[0].shape[1]
             return {DEALER: self.dealer.deal(rows)} | programs
         dealt_for = self._dealt[0]

@@ -115,6 +115,10 @@ class Stream:
             self._position += size // 8
         return drawn
 
+    def random_bytes(self, n: int) -> bytes:
+        """The next n uniform bytes; what is left of the last word is dropped."""
+        return self.words(-(-n // 8)).numpy().tobytes()[:n]
+
     def derive(self, *labels: str | int, remember: bool = True) -> "Stream":
         """An independent Stream for these labels (a purpose, a pair of holders, a step), the same
         for all with the key.

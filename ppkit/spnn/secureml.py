@@ -17,13 +17,14 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import torch
 from torch import nn
 
 from ppkit.refusals import must_be, one_of
 
-from .comparison import ONE, ActivationMasks, Slope, activate, deal_activation
+from .comparison import ONE, Slope, activate, deal_activation
 from .dealer import NAMES, Once, Shares, TruncationPair, TwoPartyDealer
 from .fixed_point import FRACTIONAL_BITS, check_product, decode, encode, row_reach
 from .messages import SERVER, Transcript
@@ -35,33 +36,12 @@ from .sides import check_rows
 _ROOM = 63  # bits of a product that every truncation takes
 
 
-@dataclass(frozen=True)
-class LayerMasks:
-    """What is dealt for one layer of one batch: masks u of its input, v of theta, d of delta, and
-    shares of products.
-
-    forward: of u v.  gradient: of u^T d.  back: of d v^T.  cut, cut_back: to truncate z, and delta
-    theta^T; None where a local truncation needs nothing.  Backward masks are None where nothing
-    goes backward, activation where only logits are wanted.
-    """
-
-    u: Shares
-    v: Shares
-    forward: Shares
-    cut: TruncationPair | None
-    activation: ActivationMasks | None
-    d: Shares | None
-    gradient: Shares | None
-    back: Shares | None
-    cut_back: TruncationPair | None
-
-
 @dataclass
 class StepMasks(Once):
-    """All that is dealt for one batch.  The rest is for training: rows, lr, and shift, the bits by
-    which lr/|B| is scaled up."""
+    """All that is dealt for one batch, layer by layer as `SecureML._deal_layers` says.  The rest is
+    for training: rows, lr, and shift, the bits by which lr/|B| is scaled up."""
 
-    layers: list[LayerMasks]
+    layers: list[SimpleNamespace]
     rows: torch.Tensor | None = None
     lr: float = 0.0
     shift: int = 0
@@ -303,7 +283,14 @@ class SecureML:
             for target, step in zip(targets, steps.split(sizes)):
                 target[party] = target[party] - step.view(target[party].shape)
 
-    def _deal_layers(self, u: Shares, *, backward: bool) -> list[LayerMasks]:
+    def _deal_layers(self, u: Shares, *, backward: bool) -> list[SimpleNamespace]:
+        """For each layer of one batch masks u of its input, v of theta, d of delta, and shares of
+        products.
+
+        forward: of u v.  gradient: of u^T d.  back: of d v^T.  cut, cut_back: to truncate z, and
+        delta theta^T; None where a local truncation needs nothing.  Backward masks are None where
+        nothing goes backward, activation where only logits are wanted.
+        """
         n, dealt, dealer, last = len(u[0]), [], self._dealer, len(self._thetas) - 1
         for i, (theta, kind) in enumerate(zip(self._thetas, self.kinds)):
             out, hidden = (n, theta[0].shape[1]), backward and i > 0
@@ -314,16 +301,16 @@ class SecureML:
                 else None
             )
             dealt.append(
-                LayerMasks(
-                    u,
-                    v,
-                    dealer.product(u, v),
-                    self._cut(out, FRACTIONAL_BITS),
-                    activation,
-                    d,
-                    dealer.product([m.t() for m in u], d) if backward else None,
-                    dealer.product(d, [m.t() for m in v]) if hidden else None,
-                    self._cut((n, theta[0].shape[0]), FRACTIONAL_BITS) if hidden else None,
+                SimpleNamespace(
+                    u=u,
+                    v=v,
+                    forward=dealer.product(u, v),
+                    cut=self._cut(out, FRACTIONAL_BITS),
+                    activation=activation,
+                    d=d,
+                    gradient=dealer.product([m.t() for m in u], d) if backward else None,
+                    back=dealer.product(d, [m.t() for m in v]) if hidden else None,
+                    cut_back=self._cut((n, theta[0].shape[0]), FRACTIONAL_BITS) if hidden else None,
                 )
             )
             u = dealer.mask(out) if i < last else u

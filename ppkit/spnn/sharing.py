@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ppkit.refusals import one_of
+from ppkit.refusals import must_be, one_of
 
 from . import ring
 from .dealer import NAMES, Shares, Triple, TruncationPair
@@ -44,7 +44,7 @@ def share(
     if not isinstance(secret, torch.Tensor) or secret.dtype != torch.int64:
         got = getattr(secret, "dtype", type(secret).__name__)
         raise ValueError(f"secret must be an int64 tensor, got {got}")
-    _parties(n_parties)
+    must_be("a whole number >= 2", n_parties=n_parties)
     if stream is None or isinstance(stream, Stream):
         streams = [stream if stream is not None else Stream()] * (n_parties - 1)
     else:
@@ -169,7 +169,7 @@ def truncate(
     >>> reveal(truncate(share(torch.tensor([3 << 16, -5 << 16])), 16)).tolist()
     [3, -5]
     """
-    _parties(len(shares))
+    must_be("a whole number >= 2", n_parties=len(shares))
     _same_shapes(shares)
     one_of(TRUNCATIONS, how=how)
     if not 1 <= bits <= 62:
@@ -291,11 +291,6 @@ def _minus(x_shares, u_shares):
             f"got {len(x_shares)} shares of shape {tuple(x_shares[0].shape)}"
         )
     return [x - u for x, u in zip(x_shares, u_shares)]
-
-
-def _parties(n_parties):
-    if n_parties < 2:
-        raise ValueError(f"n_parties must be >= 2, got {n_parties}")
 
 
 def _same_shapes(shares):

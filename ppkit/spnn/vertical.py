@@ -10,6 +10,7 @@ import torch
 
 from ppkit.datasets import Dataset, standardise, train_test
 from ppkit.datasets.dataset import subset
+from ppkit.refusals import one_of
 
 from .rivals import even_widths
 
@@ -60,8 +61,7 @@ def fraud(
     Returns a Vertical, standardised by its "train" rows only.  ValueError for another data set or
     wrong fractions.
     """
-    if dataset.name != "creditcard":
-        raise ValueError(f"fraud takes the data set creditcard, got {dataset.name}")
+    one_of(("creditcard",), dataset=dataset.name)
     wanted = [f"V{i}" for i in range(1, 29)] + ["Amount"] * with_amount
     return vertical(dataset, wanted, holders, fractions=fractions, seed=seed, dtype=dtype)
 
@@ -76,8 +76,7 @@ def distress(dataset: Dataset, *, holders: int = 2, seed: int = 0) -> Vertical:
     Returns a Vertical with "train" and "test".  ValueError for another data set or an argument out
     of range.
     """
-    if dataset.name != "distress":
-        raise ValueError(f"distress takes the data set distress, got {dataset.name}")
+    one_of(("distress",), dataset=dataset.name)
     return vertical(
         dataset, dataset.feature_names, holders, fractions={"train": 0.7, "test": 0.3}, seed=seed
     )

@@ -138,15 +138,15 @@ encrypted.key_out = dealerless.key_out = lambda public: {payload}
 WRONG = {
     "a power": (
         "((2**256 - 189) ** 2).to_bytes(64, 'big')",
-        "a public key must be a product of two large primes, 512 bits long: this one",
+        ": a public key must be a product of two large primes, 512 bits long: this one",
     ),
     "too short": (
         "public.n.to_bytes(64, 'big')[:32]",
-        "a public key of 512 bits is 64 bytes, got 32 bytes",
+        " must be 64 bytes, a key of 512 bits, got 32 bytes",
     ),
     "with h_n": (
         "public.n.to_bytes(64, 'big') + bytes(127) + b'\\x01'",
-        "a public key of 512 bits is 64 bytes, got 192 bytes",
+        " must be 64 bytes, a key of 512 bits, got 192 bytes",
     ),
 }
 
@@ -160,7 +160,7 @@ def test_a_role_with_a_wrong_public_key_ends_the_run_and_is_named(tmp_path, what
     roles = started(conf, first={wrong: WRONG_KEY.format(payload=payload)})
     assert {role: each.wait() for role, each in roles.items()} == dict.fromkeys(roles, 1)
     assert "Traceback" not in roles[wrong].said()
-    assert any(f"'public key' of {named(wrong)}: {why}" in each.said() for each in roles.values())
+    assert any(f"'public key' of {named(wrong)}{why}" in each.said() for each in roles.values())
     sentence = f"got something malformed from {named(wrong)}"
     assert all(sentence in each.said() for each in roles.values())
     assert not (conf.folder_of("A") / "parameters.npz").exists()

@@ -8,8 +8,7 @@ from scipy import stats
 from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
-from ppkit.datasets.creditcard import FEATURES, typical
-from ppkit.datasets.dataset import HELD_OUT, hashed
+from ppkit.datasets.creditcard import FEATURES, folds
 from ppkit.datasets.standins.creditcard import AMOUNT, BLOCKS, MIXTURE, TIME, apart, blocks
 
 from .distributions import ROWS_A_KNOT, atoms, knots, mixture, scores
@@ -27,9 +26,8 @@ _SWEEPS, _EURO = 60, 0.5  # of the median regression; below it an error is small
 def four_folds(table: pd.DataFrame) -> pd.DataFrame:
     """The rows that parameters may come from: not those of the held-out fold, and the first night
     thinned where the table is a subset."""
-    fold, chance = hashed(table[list(FEATURES[1:])].to_numpy())
-    kept = typical(table["Time"].to_numpy(), table["Class"].to_numpy(), chance)
-    return table[kept & (fold != HELD_OUT)]
+    numbers = table[list(FEATURES[1:])].to_numpy()
+    return table[folds(numbers, table["Time"].to_numpy(), table["Class"].to_numpy()).train]
 
 
 def fit(

@@ -95,9 +95,7 @@ def _enough(table: pd.DataFrame) -> pd.DataFrame:
 
 def _scores(values: np.ndarray, ties: np.ndarray) -> np.ndarray:
     """Normal scores of the ranks; equal values in the order of `ties`, one for all columns."""
-    ranks = np.empty(len(values))
-    ranks[np.lexsort((ties, values))] = np.arange(len(values))
-    return ndtri((ranks + 0.5) / len(values))
+    return ndtri((np.argsort(np.lexsort((ties, values))) + 0.5) / len(values))
 
 
 def _levels(Z, table, lives, ages, low) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -5,6 +5,7 @@ columns, and mixtures of normals that hold how these hang together.
 import warnings
 
 import numpy as np
+import pandas as pd
 from scipy.special import ndtr, ndtri
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
@@ -49,37 +50,30 @@ def atoms(values: np.ndarray, *, at_most: int = 200) -> np.ndarray:
     """
     levels, counts = np.unique(np.asarray(values, np.float64), return_counts=True)
     wanted = max(ROWS_A_KNOT, -(-len(values) // at_most))
-    groups, is_open = [], False  # [first level, behind the last level, a stretch?]
-    for place, count in enumerate(counts):
-        if count >= wanted:
-            groups.append([place, place + 1, False])
-            is_open = False
-        elif is_open and counts[groups[-1][0] : groups[-1][1]].sum() < wanted:
+    groups = []  # [first level, behind the last level, a stretch?]
+    for place, rare in enumerate(counts < wanted):
+        if rare and groups and groups[-1][2] and counts[groups[-1][0] : place].sum() < wanted:
             groups[-1][1] = place + 1
         else:
-            groups.append([place, place + 1, True])
-            is_open = True
+            groups.append([place, place + 1, rare])
     while (
         len(groups) > 1 and counts[groups[-1][0] :].sum() < ROWS_A_KNOT
     ):  # the upper tail keeps its rows
         groups[-2:] = [[groups[-2][0], groups[-1][1], True]]
-    bins, waiting = [], 0
+    bins, waiting = [], 0  # rows of the lowest stretch, for the bin above it
     for first, end, stretch in groups:
-        rows, held = counts[first:end].sum(), levels[first:end]
-        if rows < ROWS_A_KNOT and len(groups) > 1:
-            waiting += rows
-            if bins:
-                bins[-1][0], waiting = bins[-1][0] + waiting, 0
-            continue
-        mean = np.average(held, weights=counts[first:end])
-        spread = (
-            np.sqrt(np.average((held - mean) ** 2, weights=counts[first:end])) if stretch else 0.0
-        )
-        bins.append([rows + waiting, mean, spread])
-        waiting = 0
-    table = np.array(bins)
-    table[:, 0] /= len(values)
-    return table
+        rows, held = counts[first:end], levels[first:end]
+        few = rows.sum() < ROWS_A_KNOT and len(groups) > 1
+        if few and bins:
+            bins[-1][0] += rows.sum()
+        elif few:
+            waiting = rows.sum()
+        else:
+            mean = np.average(held, weights=rows)
+            spread = np.sqrt(np.average((held - mean) ** 2, weights=rows)) if stretch else 0.0
+            bins.append([rows.sum() + waiting, mean, spread])
+            waiting = 0
+    return np.array(bins) / [len(values), 1, 1]
 
 
 def scores(
@@ -105,7 +99,7 @@ def scores(
     bounds = [_bounds(values) for values in columns.T]
     Z = np.column_stack(
         [
-            ndtri(low + (high - low) * _within(values, low, rng))
+            ndtri(low + (high - low) * _within(values, rng))
             for values, (low, high, _) in zip(columns.T, bounds, strict=True)
         ]
     )
@@ -120,27 +114,18 @@ def _bounds(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
     """Per row the probabilities between which its score lies, and whether it is redrawn (few
     levels, or gaps).
     """
-    known = ~np.isnan(values)
-    levels, place, counts = np.unique(values[known], return_inverse=True, return_counts=True)
-    edges = np.r_[0, np.cumsum(counts)] / max(known.sum(), 1)
-    low, high = np.zeros(len(values)), np.ones(len(values))
-    low[known], high[known] = edges[place], edges[place + 1]
-    return low, high, 1 < len(levels) <= MANY or (len(levels) > 1 and not known.all())
+    column = pd.Series(values)
+    known, levels = max(column.count(), 1), column.nunique()
+    low = ((column.rank(method="min") - 1) / known).fillna(0.0).to_numpy()
+    high = (column.rank(method="max") / known).fillna(1.0).to_numpy()
+    return low, high, 1 < levels <= MANY or (levels > 1 and column.hasnans)
 
 
-def _within(values: np.ndarray, low: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Places in (0, 1) inside each row's bounds: the rows of a tie evenly spaced, at random."""
-    order = np.lexsort((rng.random(len(values)), values, low, np.isnan(values)))
-    _, first, place, counts = np.unique(
-        np.column_stack([low, np.isnan(values)])[order],
-        axis=0,
-        return_index=True,
-        return_inverse=True,
-        return_counts=True,
-    )
-    within = np.empty(len(values))
-    within[order] = (np.arange(len(values)) - first[place.ravel()] + 0.5) / counts[place.ravel()]
-    return within
+def _within(values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Places in (0, 1) inside each row's bounds: the rows of a tie, as those of a gap, evenly
+    spaced, at random."""
+    ties = pd.Series(rng.random(len(values))).groupby(values, dropna=False)
+    return ((ties.rank() - 0.5) / ties.transform("size")).to_numpy()
 
 
 def _redrawn(

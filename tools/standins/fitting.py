@@ -15,13 +15,11 @@ from ppkit.datasets.standins import FOLDER, SAMPLERS
 from ppkit.fidelity import markdown, measured
 from ppkit.writing import write_whole
 
-from . import creditcard as of_creditcard
-from .distress import fit as fit_distress
-from .lending import fit as fit_lending
+from . import creditcard, distress, lending
 
 SEED = 2018
 LARGEST = 300_000  # bytes of parameters a data set
-FITS = {"creditcard": of_creditcard.fit, "distress": fit_distress, "lending": fit_lending}
+FITS = {"creditcard": creditcard.fit, "distress": distress.fit, "lending": lending.fit}
 
 
 def fit(name: str) -> dict:
@@ -35,7 +33,7 @@ def fit(name: str) -> dict:
     if file is None:
         raise FileNotFoundError(missing(name))
     checked = REAL[name].checked_table(read_table(file)[0], file.path.name)
-    table = of_creditcard.four_folds(checked.table) if name == "creditcard" else checked.table
+    table = creditcard.four_folds(checked.table) if name == "creditcard" else checked.table
     fitted = FITS[name](table, rng)
     content = packed(fitted)
 
@@ -45,7 +43,7 @@ def fit(name: str) -> dict:
 
     found: dict = {"fidelity": measured(name, sampled)}
     if name == "creditcard":
-        found["membership"] = of_creditcard.given_away(table, fitted, SEED)
+        found["membership"] = creditcard.given_away(table, fitted, SEED)
     about = {
         "fitted_on": f"{len(checked.table):,} of {checked.of_rows:,} real "
         f"rows{checked.layout and f' ({checked.layout})'}",
@@ -86,16 +84,16 @@ def lost(rows: list[dict]) -> str:
     """What the stand-in loses, from the measured table: the card's first lines."""
     missed = [row for row in rows if not row["met"]]
     near = [row for row in rows if row["met"] and abs(row["gap"]) > row["number"]]
-    said = [
-        f"- {row['measure']}: {row['real']:.3f} on real rows, {row['standin']:.3f} on the stand-in"
-        for row in missed
-    ]
     return "\n".join(
         [
             f"**What the stand-in loses.** {len(missed)} of {len(rows)} measures are further from "
             f"real rows than allowed{':' if missed else '.'}",
             "",
-            *said,
+            *(
+                f"- {row['measure']}: {row['real']:.3f} on real rows, {row['standin']:.3f} on the "
+                "stand-in"
+                for row in missed
+            ),
             *([""] if missed else []),
             f"{len(near)} more are off by more than their bar, but within two bootstrap deviations "
             "of the real side: the real rows are too few to tell. The whole table is below.",
@@ -121,10 +119,10 @@ def table(about: dict) -> str:
             "",
             "| rows | how many | members named | 95% interval | by chance |",
             "|---|---|---|---|---|",
-        ]
-        lines += [
-            f"| {row['kind']} | {row['rows']:,} | {row['caught']:.1%} | {row['low']:.1%} to "
-            f"{row['high']:.1%} | {row['chance']:.0%} |"
-            for row in about["membership"]
+            *(
+                f"| {row['kind']} | {row['rows']:,} | {row['caught']:.1%} | {row['low']:.1%} to "
+                f"{row['high']:.1%} | {row['chance']:.0%} |"
+                for row in about["membership"]
+            ),
         ]
     return "\n".join(lines)

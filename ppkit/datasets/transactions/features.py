@@ -76,6 +76,11 @@ def raw_attributes(population: Population, keep: np.ndarray) -> tuple[dict, dict
     who, city, merchant, time = rows["who"], rows["city"], rows["merchant"], rows["time"]
     day = time // DAY
     month = np.searchsorted(_MONTH_STARTS, day, side="right") - 1
+    now = time / DAY
+    home = accounts["home"][who]
+    ticket = (
+        places.log_amount[np.arange(len(places.price)) // SHOPS_PER_CODE % N_CODES] + places.price
+    )
     found = {
         "merchant_code": rows["code"],
         "merchant_country": places.country[city],
@@ -87,17 +92,6 @@ def raw_attributes(population: Population, keep: np.ndarray) -> tuple[dict, dict
         "weekday": (day + 1) % 7,
         "month": month,
         "holiday": np.isin(day, _HOLIDAYS).astype(np.int8),
-    }
-    categories = {
-        name: found[name] if name in found else rows[name] if name in rows else accounts[name][who]
-        for name in CATEGORICAL
-    }
-    now = time / DAY
-    home = accounts["home"][who]
-    ticket = (
-        places.log_amount[np.arange(len(places.price)) // SHOPS_PER_CODE % N_CODES] + places.price
-    )
-    found = {
         "account_age_days": day - accounts["opened"][who],
         "cash_limit": accounts["credit_limit"][who] * accounts["cash_share"][who],
         "days_since_card_issue": day - accounts["issued"][who],
@@ -115,11 +109,12 @@ def raw_attributes(population: Population, keep: np.ndarray) -> tuple[dict, dict
         ),
         "day_of_month": day - _MONTH_STARTS[month] + 1,
     }
-    numbers = {
+    raw = {
         name: found[name] if name in found else rows[name] if name in rows else accounts[name][who]
-        for name in NUMERIC
+        for name in (*CATEGORICAL, *NUMERIC)
     }
-    return categories, {name: np.asarray(values, np.float64) for name, values in numbers.items()}
+    categories = {name: raw[name] for name in CATEGORICAL}
+    return categories, {name: np.asarray(raw[name], np.float64) for name in NUMERIC}
 
 
 def _since_change(now: np.ndarray, accounts: dict, what: str, who: np.ndarray) -> np.ndarray:
@@ -143,9 +138,7 @@ class History:
         self._key = self.who * _SPAN + np.asarray(time, np.int64)
         if self.n and (np.diff(self._key) < 0).any():
             raise ValueError("rows must be sorted by account and time")
-        new = np.ones(self.n, bool)
-        new[1:] = self.who[1:] != self.who[:-1]
-        self.first = np.maximum.accumulate(np.where(new, np.arange(self.n), 0))
+        self.first = np.searchsorted(self.who, self.who)
 
     def since(self, seconds: int) -> np.ndarray:
         """(N,) index of the first row of the account that lies less than `seconds` before each
@@ -158,8 +151,7 @@ class History:
         """(N,) sum of whole numbers over the past rows from index `since` (default: the account's
         first row) on.
         """
-        prefix = np.zeros(self.n + 1, np.int64)
-        np.cumsum(values, dtype=np.int64, out=prefix[1:])
+        prefix = np.append(0, np.cumsum(values, dtype=np.int64))
         return prefix[:-1] - prefix[self.first if since is None else since]
 
     def alike(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

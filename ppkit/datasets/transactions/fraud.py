@@ -1,42 +1,12 @@
 """What thieves do: six kinds of fraud episodes, each told by a few public parameters."""
 
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 
 from .cardholders import DAY, N_DAYS, cents, clock, joined, place_of_web
 from .merchants import N_CODES, N_HOME_CITIES, SHOPS_PER_CODE, merchant_number, world
 from .schema import CODE_INDEX
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One kind of episode.
-
-    share: of all episodes.  lengths: chance of 1, 2, 3, ... frauds.  gap_hours: median of the
-    lognormal gap between two of them, gap_spread its log deviation.  web: chance that a purchase is
-    made without the card.
-    place: "near" (home or a neighbour), "far" (any domestic city), "usual" (as the customer).
-    codes: where, with weights; empty: as the customer.  tests: the first purchase is a small trial.
-    level: shift of the log amount above what the code and the customer would give.  usual_hours:
-    chance that an episode starts at the customer's own hours instead of any hour.  changes: contact
-    data were changed shortly before.  repeating: chance that a charge is sent as a recurring one.
-    """
-
-    name: str
-    share: float
-    lengths: tuple[float, ...]
-    gap_hours: float
-    gap_spread: float
-    web: float
-    place: str
-    codes: dict[str, float]
-    tests: bool = False
-    level: float = 0.0
-    usual_hours: float = 0.5
-    changes: bool = False
-    repeating: float = 0.0
-
 
 _GOODS = {
     "electronics": 2,
@@ -66,87 +36,100 @@ _COUNTER = {
     "fast food": 1,
     "jewellery": 0.2,
 }
-KINDS = (
-    Kind(
-        "stolen number, tested then drained",
-        0.22,
-        (0.0, 0.35, 0.35, 0.30),
-        1.2,
-        1.5,
-        1.0,
-        "usual",
-        _GOODS,
-        tests=True,
-        level=0.35,
-        usual_hours=0.4,
-    ),
-    Kind(
-        "lost or stolen card",
-        0.17,
-        (0.30, 0.30, 0.20, 0.20),
-        1.5,
-        1.2,
-        0.0,
-        "near",
-        _COUNTER,
-        level=0.15,
-        usual_hours=0.6,
-    ),
-    Kind(
-        "compromised merchant, card copied",
-        0.23,
-        (0.35, 0.30, 0.20, 0.15),
-        4.0,
-        1.5,
-        0.0,
-        "far",
-        _COUNTER,
-        level=0.3,
-        usual_hours=0.6,
-    ),
-    Kind(
-        "account take-over",
-        0.11,
-        (0.10, 0.25, 0.25, 0.20, 0.20),
-        14.0,
-        1.2,
-        0.95,
-        "usual",
-        _GOODS,
-        level=0.45,
-        changes=True,
-    ),
-    Kind(
-        "someone in the household",
-        0.14,
-        (0.35, 0.30, 0.20, 0.15),
-        40.0,
-        1.0,
-        0.35,
-        "usual",
-        {},
-        level=0.1,
-        usual_hours=1.0,
-    ),
-    Kind(
-        "unwanted small charges",
-        0.13,
-        (0.15, 0.25, 0.25, 0.35),
-        150.0,
-        0.8,
-        1.0,
-        "usual",
-        {
-            "digital goods": 3,
-            "games": 1,
-            "books": 1,
-            "telecom": 0.7,
-            "beauty": 0.7,
-            "professional": 0.3,
-        },
-        level=-0.1,
-        repeating=0.5,
-    ),
+_SMALL_CHARGES = {
+    "digital goods": 3,
+    "games": 1,
+    "books": 1,
+    "telecom": 0.7,
+    "beauty": 0.7,
+    "professional": 0.3,
+}
+# What a kind has where KINDS does not say otherwise.
+_USUAL = dict(codes={}, tests=False, level=0.0, usual_hours=0.5, changes=False, repeating=0.0)
+# share: of all episodes.  lengths: chance of 1, 2, 3, ... frauds.  gap_hours: median of the
+# lognormal gap between two of them, gap_spread its log deviation.  web: chance that a purchase is
+# made without the card.
+# place: "near" (home or a neighbour), "far" (any domestic city), "usual" (as the customer).
+# codes: where, with weights; empty: as the customer.  tests: the first purchase is a small trial.
+# level: shift of the log amount above what the code and the customer would give.  usual_hours:
+# chance that an episode starts at the customer's own hours instead of any hour.  changes: contact
+# data were changed shortly before.  repeating: chance that a charge is sent as a recurring one.
+KINDS = tuple(
+    SimpleNamespace(**_USUAL | kind)
+    for kind in (
+        dict(
+            name="stolen number, tested then drained",
+            share=0.22,
+            lengths=(0.0, 0.35, 0.35, 0.30),
+            gap_hours=1.2,
+            gap_spread=1.5,
+            web=1.0,
+            place="usual",
+            codes=_GOODS,
+            tests=True,
+            level=0.35,
+            usual_hours=0.4,
+        ),
+        dict(
+            name="lost or stolen card",
+            share=0.17,
+            lengths=(0.30, 0.30, 0.20, 0.20),
+            gap_hours=1.5,
+            gap_spread=1.2,
+            web=0.0,
+            place="near",
+            codes=_COUNTER,
+            level=0.15,
+            usual_hours=0.6,
+        ),
+        dict(
+            name="compromised merchant, card copied",
+            share=0.23,
+            lengths=(0.35, 0.30, 0.20, 0.15),
+            gap_hours=4.0,
+            gap_spread=1.5,
+            web=0.0,
+            place="far",
+            codes=_COUNTER,
+            level=0.3,
+            usual_hours=0.6,
+        ),
+        dict(
+            name="account take-over",
+            share=0.11,
+            lengths=(0.10, 0.25, 0.25, 0.20, 0.20),
+            gap_hours=14.0,
+            gap_spread=1.2,
+            web=0.95,
+            place="usual",
+            codes=_GOODS,
+            level=0.45,
+            changes=True,
+        ),
+        dict(
+            name="someone in the household",
+            share=0.14,
+            lengths=(0.35, 0.30, 0.20, 0.15),
+            gap_hours=40.0,
+            gap_spread=1.0,
+            web=0.35,
+            place="usual",
+            level=0.1,
+            usual_hours=1.0,
+        ),
+        dict(
+            name="unwanted small charges",
+            share=0.13,
+            lengths=(0.15, 0.25, 0.25, 0.35),
+            gap_hours=150.0,
+            gap_spread=0.8,
+            web=1.0,
+            place="usual",
+            codes=_SMALL_CHARGES,
+            level=-0.1,
+            repeating=0.5,
+        ),
+    )
 )
 
 
@@ -178,7 +161,9 @@ def fraud_rows(accounts: dict, own: dict, rng: np.random.Generator) -> dict[str,
     return joined(parts)
 
 
-def _start(law: Kind, anchor: np.ndarray, peak: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _start(
+    law: SimpleNamespace, anchor: np.ndarray, peak: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
     """Near-home theft follows one of the customer's own purchases within hours, a copied card
     within weeks.
     """
@@ -197,7 +182,7 @@ def _start(law: Kind, anchor: np.ndarray, peak: np.ndarray, rng: np.random.Gener
 
 
 def _episode(
-    law: Kind,
+    law: SimpleNamespace,
     index: int,
     accounts: dict,
     victims: np.ndarray,

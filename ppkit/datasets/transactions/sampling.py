@@ -4,7 +4,7 @@ And what one record is in it: how far a single transaction, and a single account
 table that is learned from.
 """
 
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -21,29 +21,19 @@ SMALLEST = 100
 PAIRS_AT_A_TIME = 500
 
 
-class Sample(NamedTuple):
-    """X float32 (N, 264) unscaled, y int8 (N,), account int64 (N,), category int16 (N,), number of
-    the merchant's group.
-    """
-
-    X: np.ndarray
-    y: np.ndarray
-    account: np.ndarray
-    category: np.ndarray
-
-
 def kept_rows(population: Population, rng: np.random.Generator, kept: float = KEPT) -> np.ndarray:
     """Ascending indices of all frauds and of each genuine row with chance `kept`."""
     return np.flatnonzero(population.fraud | (rng.random(len(population.rows["who"])) < kept))
 
 
-def paper_sample(rows: int, rng: np.random.Generator) -> Sample:
+def paper_sample(rows: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """The paper's sample, drawn from the law of `simulate` conditioned on the accounts' classes.
 
     rows: how many are wanted, >= 100; whole pairs of accounts (one with fraud, one without) are
     taken, so the number comes out within 1% or one pair.  Features are computed on all rows of an
     account before any is left out.
-    Returns rows by account and time.  ValueError if rows is too small.
+    Returns rows by account and time: X float32 (N, 264) unscaled, y int8 (N,), account int64 (N,),
+    category int16 (N,), number of the merchant's group.  ValueError if rows is too small.
     Source: wang2018, section V (700,000 rows, 14% fraud).  The same seed with fewer rows gives the
     first of the rows.
     """
@@ -66,7 +56,7 @@ def paper_sample(rows: int, rng: np.random.Generator) -> Sample:
         )
         filled, chunks = filled + len(keep), chunks + 1
     y, account, category = (np.concatenate(parts) for parts in zip(*columns))
-    return Sample(X[:filled], y, account, category)
+    return {"X": X[:filled], "y": y, "account": account, "category": category}
 
 
 def pairs_of_accounts(n_pairs: int, rng: np.random.Generator) -> Population:
@@ -84,24 +74,17 @@ def _whole_pairs(who: np.ndarray, wanted: int) -> int:
     return int(edges[np.argmin(np.abs(edges - wanted))])
 
 
-class Touched(NamedTuple):
-    """Rows of the sample per removal, int64 (A,) each: later rows changed by one transaction, rows
-    of one account.
-    """
-
-    by_transaction: np.ndarray
-    by_account: np.ndarray
-
-
-def rows_touched(n_accounts: int, rng: np.random.Generator, *, kept: float = KEPT) -> Touched:
+def rows_touched(
+    n_accounts: int, rng: np.random.Generator, *, kept: float = KEPT
+) -> SimpleNamespace:
     """Count, by computing the features again, which rows change when one transaction of an account
     never happened.
 
     n_accounts: even, >= 2, half of them with fraud as in the paper's sample; one random transaction
     of each is removed.  kept: share of genuine rows in the sample, in (0, 1]; 1 counts all rows.
-    Returns for each account the number of the sample's rows, the removed one not counted, in which
-    any of the 264 features changes, and the number of its rows in the sample, all of which go with
-    the account.
+    Returns by_transaction: for each account the number of the sample's rows, the removed one not
+    counted, in which any of the 264 features changes; and by_account: the number of its rows in the
+    sample, all of which go with the account.  Both int64 (n_accounts,).
     Statistics fitted on all rows (standardising) are not counted: they touch every row a little.
     ValueError if an argument is out of range.
     """
@@ -118,7 +101,7 @@ def rows_touched(n_accounts: int, rng: np.random.Generator, *, kept: float = KEP
     before = features(population, compared)
     after = features(select(population, left), np.searchsorted(left, compared))
     changed = (before != after).any(axis=1)
-    return Touched(
-        np.bincount(who[compared[changed]], minlength=n_accounts),
-        np.bincount(who[keep], minlength=n_accounts),
+    return SimpleNamespace(
+        by_transaction=np.bincount(who[compared[changed]], minlength=n_accounts),
+        by_account=np.bincount(who[keep], minlength=n_accounts),
     )
