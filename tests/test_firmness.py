@@ -166,6 +166,17 @@ def test_the_reference_keeps_settings_firmness_and_curve(project):
     assert said.startswith("same in ") and "turns at box 5.0 (not reproduced)" in said
 
 
+def test_a_row_whose_choice_was_taken_back_has_its_verdict_again(project):
+    reference.keep(["b"])
+    (file,) = (project / "figures/settings").glob("*.csv")
+    table = pd.read_csv(file, dtype={"BOX": str})
+    table[table["BOX"] != "5.0"].to_csv(file, index=False)
+    reference.keep([])
+    kept = json.loads((project / "figures/claims.json").read_text())["claims"]
+    [order] = [row for row in kept if row["id"] == "wu2020.fig2.order"]
+    assert order["verdict"] == "reproduced" and not order["firmness"]["turns"]
+
+
 def test_a_batch_at_other_points_is_no_reference(project):
     file = project / "runs/b/run.json"
     record = json.loads(file.read_text())

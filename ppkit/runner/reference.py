@@ -62,7 +62,8 @@ def keep(names: list[str]) -> tuple[Path, int]:
             "pictures": _pictures(run, kept["pictures"], folder),
             "claims": ledger.best(kept["claims"], rows),
         }
-    kept["claims"] = firmness.settled(kept["claims"])
+    # from what was found, not from the last verdict: a choice may have been taken back
+    kept["claims"] = firmness.settled(ledger.best([], kept["claims"]))
     if (folder / "settings").exists():
         curves.draw_all(kept["claims"], folder / "settings")
     run_folder.write_json(target, kept)
