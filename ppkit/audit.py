@@ -243,7 +243,8 @@ def returned_values(epsilon: float, *, n_parameters: int) -> float:
     Event: the largest noisy value is below 0, so all are. One record moves every value from 0 to
     lambda (replace-one).
     epsilon: > 0.  n_parameters: d >= 1.  Returns ln(P(Lap < 0)^d / P(epsilon + Lap < 0)^d).
-    Source: counter-example to wang2018, Appendix B, first claim (2 n epsilon): n = 1, d = 3.
+    Source: counter-example to wang2018, Appendix B, first claim (2 n epsilon), at n = 1 and d = 3;
+    under add/remove a value moves half as far (epsilon / 2), and d = 5 is one.
 
     >>> round(returned_values(1.0, n_parameters=3), 12)
     3.0
