@@ -18,9 +18,8 @@ from contextlib import closing, suppress
 from ppkit.writing import write_whole
 from spnn_system.config import Config
 from spnn_system.roles.roster import Roster
-from spnn_system.run.message_log import MessageLog
 from spnn_system.run.reports import ORDER, REPORT, WHY_STOPPED, named, notice, say
-from spnn_system.run.role_folder import MESSAGES, STATUS, RoleFolder
+from spnn_system.run.role_folder import STATUS, RoleFolder
 from spnn_system.transport.endpoint import Endpoint, LinkError
 from spnn_system.transport.shaping import WallClock
 
@@ -42,14 +41,13 @@ def main(config: Config, *, resume: bool = False) -> int:
     sentence on stderr.
     """
     folder = RoleFolder(config, "coordinator")
-    log = MessageLog(folder.path / MESSAGES)
     if not resume:
         folder.clear()
     elif not (folder.path / STATUS).exists():
         raise ValueError("there is nothing to go on from: start without --resume")
     say(notice(config))
     code, sentence, seconds = 0, "", LAST_WORD
-    with closing(folder), folder.endpoint({}, log.add) as endpoint:
+    with closing(folder), folder.endpoint({}) as endpoint:
         coordinator = Coordinator(config, endpoint, resume=resume)
         endpoint.on_call(REPORT, coordinator.roster.hear)
         try:
@@ -66,7 +64,7 @@ def main(config: Config, *, resume: bool = False) -> int:
             say(sentence)
             coordinator.stop(sentence, seconds)
     with suppress(OSError):
-        log.write()
+        folder.log.write()
     return code
 
 

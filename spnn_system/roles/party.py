@@ -2,75 +2,45 @@
 done with.
 """
 
+from __future__ import annotations
+
 import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 
+from ppkit.spnn.messages import Malformed, Program, Send, tensor_from
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.sides import Side
 from spnn_system.config import Config
 from spnn_system.roles.control_channel import COORDINATOR, ControlChannel
 from spnn_system.roles.failures import STOPPED, Failure, failure_of
-from spnn_system.roles.messages import Messages
 from spnn_system.roles.protocol_side import admission, side_of, warm_up
 from spnn_system.roles.saves import Saves
 from spnn_system.run.checkpoints import Checkpoints, root_secret
 from spnn_system.run.journal import Journal
-from spnn_system.run.message_log import MessageLog
 from spnn_system.run.plan import Plan, Progress, checked
 from spnn_system.run.reports import ORDER, measured, named, notice, say
-from spnn_system.run.role_folder import MESSAGES, METRICS, RoleFolder
+from spnn_system.run.role_folder import METRICS, RoleFolder
 from spnn_system.transport.endpoint import LinkError, Stopped
 
 
-@dataclass(frozen=True, slots=True)
 class Party:
-    """What one role works with, once all are here and the plan is known, and the epochs and steps
-    through which the coordinator leads it.
+    """One role's process: it takes its folder, says hello, gets its plan, works, says how it ended;
+    and what the work is done with: messages, saves, epochs and steps.
 
     root: the Stream that all its secrets come from; with secrets = "teaching" that of the config's
     seed, NOT SECRET.
-    side: its side of the protocol.  progress: the step it is at, which all it sends carries.
+    progress: the step it is at, which all it sends carries.
+    Once all are here: plan, side (its side of the protocol) and saves.
     """
 
-    config: Config
-    role: str
-    root: Stream
     plan: Plan
     side: Side
-    progress: Progress
-    messages: Messages
     saves: Saves
-
-    def epochs(self, reached: Callable[[], bool] = lambda: False) -> Iterator[int]:
-        """Each epoch that the coordinator lets begin (or go on after a resumption), from 0; ends
-        when it says test.
-
-        reached: asked at the end of every epoch: whether the label holder's rule to stop holds.
-        """
-        while True:
-            self.messages.control.tell("ready", step=self.progress.step, reached=reached())
-            if self.messages.control.order("go", "test")["kind"] == "test":
-                return
-            yield self.progress.step // self.config.training.steps_per_epoch
-
-    def steps(self) -> Iterator[int]:
-        """The batches of an epoch that were not gone through, from 0; the step of each is the
-        present one while it runs.
-        """
-        n_steps = self.config.training.steps_per_epoch
-        for batch in range(self.progress.step % n_steps, n_steps):
-            self.progress.step += 1
-            yield batch
-
-
-class Life:
-    """One role's process: it takes its folder, says hello, gets its plan, works, says how it
-    ended.
-    """
 
     def __init__(self, config: Config, role: str, *, resume: bool, data_digest: str = ""):
         self.config, self.role, self.resume, self.progress = config, role, resume, Progress()
@@ -80,7 +50,7 @@ class Life:
             path,
             about={"run": config.run, "role": role, "config": config.digest, "data": data_digest},
         )
-        self.journal, self.log = Journal(path), MessageLog(path / MESSAGES)
+        self.journal = Journal(path)
         if not resume:
             self.folder.clear()
         self.root = Stream(root_secret(path, resume=resume))
@@ -97,15 +67,15 @@ class Life:
         """
         torch.set_num_threads(self.config.training.threads)
         say(notice(self.config))
-        endpoint = self.control.endpoint = self.folder.endpoint(
-            admission(self.config, self.role), self.log.add
-        )
+        accepts = admission(self.config, self.role)
+        endpoint = self.control.endpoint = self.folder.endpoint(accepts)
         endpoint.on_call(ORDER, self.control.hear)
         code = 0
         try:
             with endpoint:
                 try:
-                    work(self._begun(columns))
+                    self._begin(columns)
+                    work(self)
                     self._finish()
                 except (Exception, KeyboardInterrupt) as error:
                     failure = self._without_coordinator(error) or failure_of(
@@ -119,12 +89,86 @@ class Life:
         finally:
             self.control.end()
             self.journal.close()
-            self._write_log()
+            with suppress(OSError):  # the disk is full
+                self.folder.log.write()
             self.folder.close()
         return code
 
-    def _begun(self, columns: int | None) -> Party:
-        """Once all are here: what the role works with."""
+    def epochs(self, reached: Callable[[], bool] = lambda: False) -> Iterator[int]:
+        """Each epoch that the coordinator lets begin (or go on after a resumption), from 0; ends
+        when it says test.
+
+        reached: asked at the end of every epoch: whether the label holder's rule to stop holds.
+        """
+        while True:
+            self.control.tell("ready", step=self.progress.step, reached=reached())
+            if self.control.order("go", "test")["kind"] == "test":
+                return
+            yield self.progress.step // self.config.training.steps_per_epoch
+
+    def steps(self) -> Iterator[int]:
+        """The batches of an epoch that were not gone through, from 0; the step of each is the
+        present one while it runs.
+        """
+        n_steps = self.config.training.steps_per_epoch
+        for batch in range(self.progress.step % n_steps, n_steps):
+            self.progress.step += 1
+            yield batch
+
+    def send(self, receiver: str, name: str, payload: Any, *, phase: str = "online") -> None:
+        """Send at the present step, after the journal has it.  SentBefore, OSError: then nothing
+        was sent.
+        """
+        step = self.progress.step
+        self.journal.sending(step, receiver, name, payload)
+        self.control.endpoint.send(receiver, name, payload, step=step, phase=phase)
+
+    def receive(self, sender: str, name: str) -> Any:
+        """The next message of a sender, which must be this one of the present step.
+
+        Waits for as long as the coordinator holds the sender to be alive: a long computation is no
+        fault.
+        """
+        return self.control.endpoint.receive(
+            sender, name, step=self.progress.step, timeout=math.inf
+        )
+
+    def receive_tensor(self, sender: str, name: str, shape: tuple[int, ...]) -> torch.Tensor:
+        """The same, if it is a float32 tensor of this shape, all finite.  Malformed, which names
+        the sender, if not.
+        """
+        return tensor_from(sender, name, self.receive(sender, name), shape, torch.float32)
+
+    def receive_counts(self, sender: str, name: str, *keys: str) -> dict:
+        """The same, if it is a dict with a whole number >= 0 under each of these keys.  Malformed
+        if not.
+        """
+        came = self.receive(sender, name)
+        if not (
+            isinstance(came, dict)
+            and all(type(came.get(key)) is int and came[key] >= 0 for key in keys)
+        ):
+            raise Malformed(
+                f"{name!r} of {sender} must have {' and '.join(keys)}, whole numbers", sender
+            )
+        return came
+
+    def run(self, program: Program) -> Any:
+        """A protocol's program on real messages; returns what it returns."""
+        payload = None
+        while True:
+            try:
+                asked = program.send(payload)
+            except StopIteration as end:
+                return end.value
+            payload = None
+            if isinstance(asked, Send):
+                self.send(asked.receiver, asked.name, asked.payload, phase=asked.phase)
+            else:
+                payload = self.receive(asked.sender, asked.name)
+
+    def _begin(self, columns: int | None) -> None:
+        """Say hello, and wait until all are here and the plan is known."""
         config, role, control = self.config, self.role, self.control
         warm_up(config, role)
         say(
@@ -144,25 +188,16 @@ class Life:
             timeout=config.network.start_timeout,
         )
         control.begin()
-        plan = checked(control.order("plan"), role, saved=usable if self.resume else None)
+        self.plan = checked(control.order("plan"), role, saved=usable if self.resume else None)
         self.progress.last = config.training.last_step
-        saves = Saves(self.checkpoints, self.journal, self.log, control, self.progress)
-        saves.recall(plan.start, usable)
+        self.saves = Saves(self.checkpoints, self.journal, self.folder.log, control, self.progress)
+        self.saves.recall(self.plan.start, usable)
         say(f"all roles are here: the {config.kind} begins")
-        return Party(
-            config,
-            role,
-            self.root,
-            plan,
-            side_of(config, role, plan.columns, self.root, resume=self.resume),
-            self.progress,
-            Messages(control.endpoint, self.journal, control, self.progress),
-            saves,
-        )
+        self.side = side_of(config, role, self.plan.columns, self.root, resume=self.resume)
 
     def _finish(self) -> None:
         self.control.endpoint.flush()
-        self.log.write()
+        self.folder.log.write()
         self.control.tell("done")
         self.control.order("end")
         self.folder.forget_secrets()
@@ -184,7 +219,3 @@ class Life:
         return Failure(
             STOPPED, None, None, self.control.sentence or self.control.without_coordinator()
         )
-
-    def _write_log(self) -> None:
-        with suppress(OSError):
-            self.log.write()

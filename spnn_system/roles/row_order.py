@@ -6,8 +6,7 @@ import torch
 
 from ppkit.spnn.messages import seed_from
 from ppkit.spnn.randomness import Stream
-from spnn_system.config import Config
-from spnn_system.roles.messages import Messages
+from spnn_system.roles.party import Party
 
 
 class RowOrder:
@@ -33,21 +32,21 @@ class RowOrder:
         return list(torch.arange(n_rows).split(self._batch))
 
 
-def agreed_key(config: Config, role: str, root: Stream, messages: Messages) -> bytes | None:
-    """The key that all agree on who go through rows in a secret order: the first holder draws it
-    and sends it.
+def agreed_order(party: Party) -> RowOrder:
+    """The order in which all go through the rows who are to know it; a secret one hangs on a key
+    that the first holder draws and sends.
 
-    None where rows are in the order of the files, and at a dealer whose triples are for no rows of
-    a data set.
-    root: of the role's own secrets.
+    Without the key, as the files have the rows: where the config says so, and at a dealer whose
+    triples are for no rows of a data set.
     """
-    if config.training.order != "reshuffled":
-        return None
+    config, role, key = party.config, party.role, None
     first, *others = config.names
     is_told = [*others, *(["dealer"] if config.protocol.form == "lean" else [])]
-    if role == first:
-        key = root.derive("order of the rows").key
-        for receiver in is_told:
-            messages.send(receiver, "order", key)
-        return key
-    return seed_from(first, messages.receive(first, "order")).key if role in is_told else None
+    if config.training.order == "reshuffled":
+        if role == first:
+            key = party.root.derive("order of the rows").key
+            for receiver in is_told:
+                party.send(receiver, "order", key)
+        elif role in is_told:
+            key = seed_from(first, party.receive(first, "order")).key
+    return RowOrder(config.training.train_rows, config.training.batch, key)

@@ -16,9 +16,8 @@ from spnn_system.roles.control_channel import ControlChannel
 from spnn_system.roles.weights import Optimiser, arrays_of, put
 from spnn_system.run.checkpoints import Checkpoints, write_secret
 from spnn_system.run.journal import SET_UP, Journal
-from spnn_system.run.message_log import MessageLog
 from spnn_system.run.plan import Progress
-from spnn_system.run.role_folder import PARAMETERS
+from spnn_system.run.role_folder import PARAMETERS, MessageLog
 
 KEPT = 3  # checkpoints of a role that are kept
 NOTHING = nn.Module()  # the dealer's part of the model

@@ -2,9 +2,13 @@
 leaves there.
 """
 
+import json
+import mmap
 import os
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from filelock import FileLock
 
@@ -28,6 +32,8 @@ class RoleFolder:
     """A role's folder made its own: nobody else may read it (0700), and no second process of the
     role may use it.
 
+    log: of the messages that it sends.
+
     Until `close`, or until the process ends, however that is.  ValueError if another process of the
     role has it: then nothing in there was touched.
     """
@@ -45,6 +51,7 @@ class RoleFolder:
                 f"{self.path.name}/ in "
                 f"{self.path.parent}"
             ) from None
+        self.log = MessageLog(self.path / MESSAGES)
 
     def clear(self) -> None:
         """Remove what an earlier run left, for one that starts anew."""
@@ -58,9 +65,9 @@ class RoleFolder:
         for name in SECRETS:
             (self.path / name).unlink(missing_ok=True)
 
-    def endpoint(self, accepts: Mapping[str, set[str]], log: Callable[[dict], None]) -> Endpoint:
-        """The role's endpoint, as its config has it; where the config wants it, with a record of
-        all that comes.
+    def endpoint(self, accepts: Mapping[str, set[str]]) -> Endpoint:
+        """The role's endpoint, as its config has it, with the log; where the config wants it, with
+        a record of all that comes.
         """
         config, network = self.config, self.config.network
         record = private(self.path / RECORD) if network.record else None
@@ -72,11 +79,34 @@ class RoleFolder:
             links=network.links,
             accepts=accepts,
             record=record,
-            log=log,
+            log=self.log.add,
         )
 
     def close(self) -> None:
         self._lock.release()
+
+
+class MessageLog:
+    """What an Endpoint logs, kept until `write`; may be added to from several threads.
+
+    Events are what was refused, failed or came out of turn.
+    """
+
+    def __init__(self, path: Path):
+        self._path, self._lines, self._lock = path, [], threading.Lock()
+
+    def add(self, line: dict) -> None:
+        """Take a line."""
+        with self._lock:
+            self._lines.append(json.dumps(line).encode() + b"\n")
+
+    def write(self) -> None:
+        """Append all that was added since the last time.  OSError where the disk is full."""
+        with self._lock:
+            lines, self._lines = self._lines, []
+        with open(private(self._path), "a+b") as file:
+            cut_to_lines(file)
+            file.writelines(lines)
 
 
 def private(path: Path) -> Path:
@@ -84,3 +114,14 @@ def private(path: Path) -> Path:
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
     path.chmod(0o600)
     return path
+
+
+def cut_to_lines(file: BinaryIO) -> None:
+    """Cut off what a killed process or a full disk left behind a file's last newline.
+
+    file: open for reading and appending.
+    """
+    if file.seek(0, os.SEEK_END):
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            whole = content.rfind(b"\n") + 1
+        file.truncate(whole)
