@@ -78,8 +78,9 @@ class Endpoint:
     ):
         certs.check(certificates, me)
         self.me, self.run, self.timeout = me, run, links.timeout
-        self._addresses, self._certificates, self._log = dict(addresses), Path(certificates), log
+        self._addresses, self._certificates = dict(addresses), Path(certificates)
         self._bandwidth, self._session = links.bandwidth, secrets.token_hex(16)
+        self._log = log or (lambda line: None)
         self._inbox = Inbox(set(addresses) - {me}, latency=links.latency, clock=clock)
         self._change, self._stopped = self._inbox.change, self._inbox.closed
         self._clock = self._inbox.clock
@@ -353,6 +354,5 @@ class Endpoint:
             link.wake()
 
     def _tell(self, line: dict[str, Any]) -> None:
-        if self._log is not None:
-            with self._writing:
-                self._log(line)
+        with self._writing:
+            self._log(line)

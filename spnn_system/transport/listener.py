@@ -206,9 +206,11 @@ class Listener:
         except Refused as error:
             refusal = error
         except Malformed as error:
-            # a message of which a cut left the beginning is nobody's fault
-            is_fault = not _is_over_soon(context)
-            refusal = Refused(_Code.INVALID_ARGUMENT, str(error), logged=is_fault)
+            # a message of which a cut left the beginning is nobody's fault; gRPC may say only a
+            # moment later that the connection was lost
+            over = threading.Event()
+            is_cut = not context.add_callback(over.set) or over.wait(CUT_SECONDS)
+            refusal = Refused(_Code.INVALID_ARGUMENT, str(error), logged=not is_cut)
         except Exception as error:  # its text may hold values
             event, why = "failed", f"could not take this {what} ({type(error).__name__})"
             refusal = Refused(_Code.ABORTED, f"{self.me} {why}")
@@ -227,11 +229,3 @@ class Listener:
 def _session_of(context: grpc.ServicerContext) -> str:
     """Which process of the caller's role this is."""
     return str(dict(context.invocation_metadata()).get(SESSION, ""))
-
-
-def _is_over_soon(context: grpc.ServicerContext) -> bool:
-    """Whether a stream that brings no more has lost its connection; gRPC may say so only a moment
-    later.
-    """
-    over = threading.Event()
-    return not context.add_callback(over.set) or over.wait(CUT_SECONDS)
