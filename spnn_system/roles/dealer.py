@@ -4,7 +4,6 @@ data.
 
 from spnn_system.config import Config
 from spnn_system.roles.party import Party
-from spnn_system.roles.row_order import agreed_order
 
 
 def main(config: Config, *, resume: bool = False) -> int:
@@ -22,7 +21,7 @@ def work(party: Party) -> None:
     config, side = party.config, party.side
     n_train = config.training.train_rows
     n_test = party.receive_counts(config.names[0], "test rows", "n")["n"]
-    order = agreed_order(party)
+    order = party.row_order()
     party.run(side.connect())
     if n_train:
         party.run(side.prepare(n_train))

@@ -13,9 +13,7 @@ from torch import nn
 from ppkit.models import classification_loss
 from spnn_system import data
 from spnn_system.config import Config
-from spnn_system.roles.failures import RowsDiffer
-from spnn_system.roles.party import Party
-from spnn_system.roles.row_order import RowOrder, agreed_order
+from spnn_system.roles.party import Party, RowOrder, RowsDiffer
 from spnn_system.roles.weights import Optimiser, Start, put_back
 from spnn_system.run.checkpoints import write_secret
 from spnn_system.run.role_folder import FEATURES, METRICS, SCORES
@@ -54,7 +52,7 @@ class HolderWork:
         party, side = self.party, self.side
         began = time.perf_counter()
         self._compare_rows()
-        order = agreed_order(party)
+        order = party.row_order()
         party.run(side.connect())
         if self.n:
             side.load(self.X[: self.n])
@@ -74,13 +72,14 @@ class HolderWork:
                     party.saves.save(losses=self.losses, running=self.running, seconds=self.seconds)
             waits = self._spent("online", epoch, began)
         logits = self._test(order)
-        if self.config.trained is not None:
-            self._leave_scores(logits)
-            return
-        self._leave_metrics(logits)
-        party.saves.leave()
-        names = json.dumps(data.features(self.config, party.role))
-        write_secret(self.config.folder_of(party.role) / FEATURES, names.encode())
+        is_training = self.config.trained is None
+        if logits is not None:
+            leave = self._leave_metrics if is_training else self._leave_scores
+            leave(logits)
+        if is_training:
+            party.saves.leave()
+            names = json.dumps(data.features(self.config, party.role))
+            write_secret(self.config.folder_of(party.role) / FEATURES, names.encode())
 
     def _spent(self, on: str, epoch: int, since: float) -> float:
         """Add the seconds since then to those of an epoch, over all resumptions; returns the time
@@ -160,23 +159,20 @@ class HolderWork:
         self.seconds["test"] = time.perf_counter() - began
         return torch.cat(logits).double() if logits else None
 
-    def _leave_scores(self, logits: torch.Tensor | None) -> None:
+    def _leave_scores(self, logits: torch.Tensor) -> None:
         """The label holder keeps id and score of every row: the probability of label 1 as "score",
         or of several classes each one's, as "score_0", "score_1", ...
         """
-        if logits is not None:
-            several = [f"score_{c}" for c in range(logits.shape[1])]
-            table = pd.DataFrame(
-                logits.softmax(1) if several[1:] else logits.sigmoid(),
-                index=pd.Index(self.ids, name=data.ID),
-                columns=several if several[1:] else ["score"],
-            )
-            path = self.config.folder_of(self.party.role) / SCORES
-            write_secret(path, table.to_csv().encode())
+        several = [f"score_{c}" for c in range(logits.shape[1])]
+        table = pd.DataFrame(
+            logits.softmax(1) if several[1:] else logits.sigmoid(),
+            index=pd.Index(self.ids, name=data.ID),
+            columns=several if several[1:] else ["score"],
+        )
+        path = self.config.folder_of(self.party.role) / SCORES
+        write_secret(path, table.to_csv().encode())
 
-    def _leave_metrics(self, logits: torch.Tensor | None) -> None:
-        if logits is None:
-            return
+    def _leave_metrics(self, logits: torch.Tensor) -> None:
         config, y = self.config, self.y[self.n :]
         if config.model.classes == 2:
             from ppkit import (

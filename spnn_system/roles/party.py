@@ -2,45 +2,104 @@
 done with.
 """
 
-from __future__ import annotations
-
+import errno
 import json
 import math
+import traceback
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from ppkit.spnn.messages import Malformed, Program, Send, tensor_from
+from ppkit.spnn.messages import Malformed, Program, Send, seed_from, tensor_from
 from ppkit.spnn.randomness import Stream
-from ppkit.spnn.sides import Side
 from spnn_system.config import Config
-from spnn_system.roles.control_channel import COORDINATOR, ControlChannel
-from spnn_system.roles.failures import STOPPED, Failure, failure_of
+from spnn_system.roles.control_channel import COORDINATOR, ControlChannel, Progress
 from spnn_system.roles.protocol_side import admission, side_of, warm_up
 from spnn_system.roles.saves import Saves
-from spnn_system.run.checkpoints import Checkpoints, root_secret
-from spnn_system.run.journal import Journal
-from spnn_system.run.plan import Plan, Progress, checked
-from spnn_system.run.reports import ORDER, measured, named, notice, say
+from spnn_system.run.checkpoints import Changed, Checkpoints, Damaged, root_secret
+from spnn_system.run.journal import Journal, SentBefore
+from spnn_system.run.reports import ORDER, OddPlan, measured, named, notice, plan_of, say
 from spnn_system.run.role_folder import METRICS, RoleFolder
-from spnn_system.transport.endpoint import LinkError, Stopped
+from spnn_system.transport.links import Interrupted, LinkError, OutOfTurn, Rejected, Silent, Stopped
+
+STOPPED, BAD_INPUT, INTERRUPTED = 1, 2, 130  # exit codes
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT)
+
+
+class RowsDiffer(Malformed):
+    """Two holders do not have the same rows.  role: the other one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """code: the exit code.  why: a word of `reports.WHY_STOPPED`, None where the coordinator is
+    told nothing.  role: whom it is about.
+
+    sentence: what this role says on its own stderr, which may hold values; the coordinator never
+    gets it.
+    """
+
+    code: int
+    why: str | None
+    role: str | None
+    sentence: str
+
+
+# The first kind that fits: RowsDiffer is a Malformed too, and Damaged and others are ValueErrors.
+_KINDS = (
+    (Stopped, STOPPED, None),
+    (RowsDiffer, BAD_INPUT, "rows"),
+    (Malformed, STOPPED, "malformed"),
+    (Silent, STOPPED, "unreachable"),
+    (Rejected, STOPPED, "refused"),
+    (OutOfTurn, STOPPED, "out of turn"),
+    (SentBefore, STOPPED, "repeated"),
+    (Changed, BAD_INPUT, "changed"),
+    (Damaged, BAD_INPUT, "damaged"),
+    (OddPlan, STOPPED, "plan"),
+    (ValueError, STOPPED, "values"),
+    (Interrupted, INTERRUPTED, "interrupted"),
+    (KeyboardInterrupt, INTERRUPTED, "interrupted"),
+)
+_ABOUT_ANOTHER = (Malformed, Silent, Rejected, OutOfTurn)
+
+
+class RowOrder:
+    """The batches of every epoch.
+
+    key: 32 bytes, or None for rows in the order of the files. Epoch e is then the order in which
+    its 64-bit words of Stream(key) sort: every holder finds the same, and who has not the key
+    nothing (computational, as the Stream).
+    """
+
+    def __init__(self, n_rows: int, batch: int, key: bytes | None = None):
+        self._n, self._batch, self._key = n_rows, batch, key
+
+    def epoch(self, number: int) -> list[torch.Tensor]:
+        """The batches of one epoch, from 0: int64 row numbers each."""
+        if self._key is None:
+            return self.in_turn(self._n)
+        words = Stream(self._key).derive("epoch", number).words(self._n)
+        return list(words.argsort(stable=True).split(self._batch))
+
+    def in_turn(self, n_rows: int) -> list[torch.Tensor]:
+        """Batches of consecutive rows."""
+        return list(torch.arange(n_rows).split(self._batch))
 
 
 class Party:
     """One role's process: it takes its folder, says hello, gets its plan, works, says how it ended;
-    and what the work is done with: messages, saves, epochs and steps.
+    and what the work is done with: messages, saves, epochs, steps and the order of the rows.
 
     root: the Stream that all its secrets come from; with secrets = "teaching" that of the config's
     seed, NOT SECRET.
     progress: the step it is at, which all it sends carries.
-    Once all are here: plan, side (its side of the protocol) and saves.
+    Once all are here: plan, side (a Side: of the protocol) and saves.
     """
-
-    plan: Plan
-    side: Side
-    saves: Saves
 
     def __init__(self, config: Config, role: str, *, resume: bool, data_digest: str = ""):
         self.config, self.role, self.resume, self.progress = config, role, resume, Progress()
@@ -59,7 +118,7 @@ class Party:
             self.root = (root.derive("prediction") if config.trained else root).derive(role)
         self.control = ControlChannel(config, role, self.progress)
 
-    def play(self, work: Callable[[Party], None], *, columns: int | None = None) -> int:
+    def play(self, work: Callable[["Party"], None], *, columns: int | None = None) -> int:
         """Hello, the work, goodbye.  Returns the exit code: 0 done, 1 stopped, 2 bad input; says
         why on stderr.
 
@@ -70,29 +129,20 @@ class Party:
         accepts = admission(self.config, self.role)
         endpoint = self.control.endpoint = self.folder.endpoint(accepts)
         endpoint.on_call(ORDER, self.control.hear)
-        code = 0
-        try:
-            with endpoint:
-                try:
-                    self._begin(columns)
-                    work(self)
-                    self._finish()
-                except (Exception, KeyboardInterrupt) as error:
-                    failure = self._without_coordinator(error) or failure_of(
-                        error, self.folder.path
-                    )
-                    code = failure.code
-                    say(failure.sentence)
-                    if failure.why is not None:
-                        self.control.give_up(failure.why, failure.role)
-                    endpoint.stop("this role has stopped")
-        finally:
-            self.control.end()
-            self.journal.close()
-            with suppress(OSError):  # the disk is full
-                self.folder.log.write()
-            self.folder.close()
-        return code
+        folder, log = closing(self.folder), closing(self.folder.log)
+        with folder, log, closing(self.journal), closing(self.control), endpoint:
+            try:
+                self._begin(columns)
+                work(self)
+                self._finish()
+            except (Exception, KeyboardInterrupt) as error:
+                failure = self._without_coordinator(error) or failure_of(error, self.folder.path)
+                say(failure.sentence)
+                if failure.why is not None:
+                    self.control.give_up(failure.why, failure.role)
+                endpoint.stop("this role has stopped")
+                return failure.code
+        return 0
 
     def epochs(self, reached: Callable[[], bool] = lambda: False) -> Iterator[int]:
         """Each epoch that the coordinator lets begin (or go on after a resumption), from 0; ends
@@ -167,6 +217,25 @@ class Party:
             else:
                 payload = self.receive(asked.sender, asked.name)
 
+    def row_order(self) -> RowOrder:
+        """The order in which all go through the rows who are to know it; a secret one hangs on a
+        key that the first holder draws and sends.
+
+        Without the key, as the files have the rows: where the config says so, and at a dealer whose
+        triples are for no rows of a data set.
+        """
+        config, role, key = self.config, self.role, None
+        first, *others = config.names
+        is_told = [*others, *(["dealer"] if config.protocol.form == "lean" else [])]
+        if config.training.order == "reshuffled":
+            if role == first:
+                key = self.root.derive("order of the rows").key
+                for receiver in is_told:
+                    self.send(receiver, "order", key)
+            elif role in is_told:
+                key = seed_from(first, self.receive(first, "order")).key
+        return RowOrder(config.training.train_rows, config.training.batch, key)
+
     def _begin(self, columns: int | None) -> None:
         """Say hello, and wait until all are here and the plan is known."""
         config, role, control = self.config, self.role, self.control
@@ -188,7 +257,7 @@ class Party:
             timeout=config.network.start_timeout,
         )
         control.begin()
-        self.plan = checked(control.order("plan"), role, saved=usable if self.resume else None)
+        self.plan = plan_of(control.order("plan"), role, saved=usable if self.resume else None)
         self.progress.last = config.training.last_step
         self.saves = Saves(self.checkpoints, self.journal, self.folder.log, control, self.progress)
         self.saves.recall(self.plan.start, usable)
@@ -219,3 +288,17 @@ class Party:
         return Failure(
             STOPPED, None, None, self.control.sentence or self.control.without_coordinator()
         )
+
+
+def failure_of(error: BaseException, folder: Path) -> Failure:
+    """What an error means for the run.  folder: the role's own, named where its disk is what
+    failed.
+    """
+    if isinstance(error, OSError) and error.errno in DISK:
+        return Failure(STOPPED, "disk", None, f"{folder}: {error.strerror or error}")
+    for kind, code, why in _KINDS:
+        if isinstance(error, kind):
+            return Failure(
+                code, why, error.role if isinstance(error, _ABOUT_ANOTHER) else None, str(error)
+            )
+    return Failure(STOPPED, "error", None, "".join(traceback.format_exception(error)))

@@ -5,8 +5,9 @@ leaves there.
 import json
 import mmap
 import os
-import threading
+from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -76,7 +77,7 @@ class RoleFolder:
             config.addresses,
             run=config.run,
             certificates=network.certificates,
-            links=network.links,
+            links=network,
             accepts=accepts,
             record=record,
             log=self.log.add,
@@ -87,26 +88,30 @@ class RoleFolder:
 
 
 class MessageLog:
-    """What an Endpoint logs, kept until `write`; may be added to from several threads.
+    """What an Endpoint logs, kept until `write`; may be added to from several threads, and
+    is written by one.
 
     Events are what was refused, failed or came out of turn.
     """
 
     def __init__(self, path: Path):
-        self._path, self._lines, self._lock = path, [], threading.Lock()
+        self._path, self._lines = path, deque()
 
     def add(self, line: dict) -> None:
         """Take a line."""
-        with self._lock:
-            self._lines.append(json.dumps(line).encode() + b"\n")
+        self._lines.append(json.dumps(line).encode() + b"\n")
 
     def write(self) -> None:
         """Append all that was added since the last time.  OSError where the disk is full."""
-        with self._lock:
-            lines, self._lines = self._lines, []
+        lines = [self._lines.popleft() for _ in range(len(self._lines))]
         with open(private(self._path), "a+b") as file:
             cut_to_lines(file)
             file.writelines(lines)
+
+    def close(self) -> None:
+        """Write at the end what can be written: the disk may be full."""
+        with suppress(OSError):
+            self.write()
 
 
 def private(path: Path) -> Path:

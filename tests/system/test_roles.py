@@ -42,9 +42,7 @@ from spnn_system.launch import run as launch
 from spnn_system.roles.coordinator import Coordinator
 from spnn_system.roles.party import Party
 from spnn_system.roles.protocol_side import admission
-from spnn_system.run import plan as plans
-from spnn_system.run.plan import OddPlan, Plan
-from spnn_system.run.reports import HEARD, checked, notice
+from spnn_system.run.reports import HEARD, OddPlan, Plan, checked, notice, plan_of
 from spnn_system.run.role_folder import RoleFolder
 from spnn_system.transport import frames
 from spnn_system.transport.links import Rejected
@@ -557,10 +555,10 @@ def test_a_role_goes_on_from_no_step_that_it_did_not_say(tmp_path):
     """Or a coordinator could let masks repeat: a resumed role that starts again at 0."""
     for saved, start, others in ((None, None, (0, 4)), ([0, 2, 4], 2, (None, 6, "2", [2]))):
         plan = {"kind": "plan", "columns": [3, 2], "start": start}
-        assert plans.checked(plan, "B", saved=saved) == Plan((3, 2), start)
+        assert plan_of(plan, "B", saved=saved) == Plan((3, 2), start)
         for other in others:
             with pytest.raises(OddPlan, match="the plan goes on from step .*, and holder B "):
-                plans.checked({**plan, "start": other}, "B", saved=saved)
+                plan_of({**plan, "start": other}, "B", saved=saved)
 
 
 def test_the_coordinator_starts_without_torch():

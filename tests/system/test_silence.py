@@ -7,8 +7,7 @@ from waiting import FAR, Simulated
 from spnn_system import config
 from spnn_system.roles import coordinator as coordinators
 from spnn_system.roles.coordinator import Coordinator, Ended
-from spnn_system.roles.failures import BAD_INPUT, failure_of
-from spnn_system.roles.party import Party
+from spnn_system.roles.party import BAD_INPUT, Party, failure_of
 from spnn_system.run.checkpoints import Changed
 from spnn_system.run.journal import SET_UP, SentBefore
 from spnn_system.transport.endpoint import Silent
