@@ -29,9 +29,9 @@ SECURE_KEY_BITS = 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
-    """A run as its file says it.  path: of the file.  folder: each role leaves its part in
-    folder/<role>/.
+class Config(Run):
+    """A run as its file says it: the keys above all tables, and the tables.  path: of the file.
+    folder: each role leaves its part in folder/<role>/.
 
     typed: the file as its user named it, quoted as a shell wants it, for sentences.
 
@@ -39,16 +39,13 @@ class Config:
 
     layers: the file of the server's own layers, None where this copy names none.
 
-    source: where the rows come from.  addresses: host:port of every role that this run has:
+    addresses: host:port of every role that this run has:
     coordinator, server, dealer (where the protocol has one), then the holders by name, in the
     file's order.
     """
 
     path: Path
     typed: str
-    run: str
-    folder: Path
-    source: str
     network: Network
     protocol: Protocol
     model: Model

@@ -142,7 +142,9 @@ def run(
     """
     config = load(path).prediction() if predict else load(path)
     fresh = fresh or predict
-    roles = _chosen(config, only)
+    for role in only or ():
+        config.check_role(role)
+    roles = [role for role in config.roles if role in (only or config.roles)]
     preflight.check(config, roles, resume=resume, fresh=fresh)
     data.check(config, [name for name in config.names if name in roles])
     status = config.folder_of("coordinator") / STATUS
@@ -174,13 +176,13 @@ class _Roles(AbstractContextManager):
         # as its user named it: roles say it so too
         self._path = path
         self._config, self._roles, self._resume = config, roles, resume
-        self._running: dict[str, subprocess.Popen] = {}
-        self._codes: dict[str, int] = {}
-        self._cut_off: list[str] = []
+        self._processes: dict[str, subprocess.Popen] = {}
+        # exit codes, None of a role that did not end by itself
+        self._codes: dict[str, int | None] = {}
 
     def __exit__(self, *_) -> None:
-        end(psutil.Process(role.pid) for role in self._running.values() if role.poll() is None)
-        for process in self._running.values():
+        end(psutil.Process(role.pid) for role in self._processes.values() if role.poll() is None)
+        for process in self._processes.values():
             process.wait()
 
     def start(self) -> None:
@@ -191,7 +193,7 @@ class _Roles(AbstractContextManager):
             command += ["--predict"] if self._config.trained else []
             log = private(self._config.folder_of(role) / LOG)
             with open(log, "ab" if self._resume else "wb") as said:
-                self._running[role] = subprocess.Popen(
+                self._processes[role] = subprocess.Popen(
                     command,
                     stdin=subprocess.DEVNULL,
                     stdout=said,
@@ -205,16 +207,15 @@ class _Roles(AbstractContextManager):
         That is timeout + AFTER_ALL seconds; at once where one found bad input.
         """
         until = None
-        while self._running:
-            for role, process in list(self._running.items()):
-                if process.poll() is not None:
-                    self._codes[role] = process.returncode
-                    del self._running[role]
+        while True:
+            self._codes = {role: process.poll() for role, process in self._processes.items()}
             meanwhile()
-            if any(self._codes.values()) or "coordinator" in self._codes:
+            codes = self._codes.values()
+            if None not in codes or BAD_INPUT in codes:
+                return
+            if any(codes) or self._codes.get("coordinator") is not None:
                 until = until or time.monotonic() + self._config.network.timeout + AFTER_ALL
-                if BAD_INPUT in self._codes.values() or time.monotonic() > until:
-                    self._cut_off = list(self._running)
+                if time.monotonic() > until:
                     return
             time.sleep(0.05)
 
@@ -225,19 +226,19 @@ class _Roles(AbstractContextManager):
         for role, code in self._codes.items():
             if code == BAD_INPUT:
                 return BAD_INPUT, _last_words(self._config, role)
-        failed = [role for role in self._roles if self._codes.get(role) != DONE]
+        failed = [role for role in self._roles if self._codes[role] != DONE]
         if not failed:
             return DONE, ""
         # who ended by itself first: the others only waited for it
-        failed.sort(key=self._cut_off.__contains__)
+        failed.sort(key=lambda role: self._codes[role] is None)
         return STOPPED, status.get("sentence") or "; ".join(
             self._about(role) for role in failed[:3]
         )
 
     def _about(self, role: str) -> str:
-        code, log = self._codes.get(role), self._config.folder_of(role) / LOG
+        code, log = self._codes[role], self._config.folder_of(role) / LOG
         where = f"(more in {log.relative_to(self._config.folder.parent)})"
-        if role in self._cut_off:
+        if code is None:
             return f"{named(role)} did not end by itself {where}"
         how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
         words = _last_words(self._config, role) if code > 0 else ""
@@ -269,12 +270,6 @@ def _bar(
                 bar.set_description_str(status["state"])
 
         yield show
-
-
-def _chosen(config: Config, only: Sequence[str] | None) -> list[str]:
-    for role in only or ():
-        config.check_role(role)
-    return [role for role in config.roles if role in (only or config.roles)]
 
 
 def _interrupted(config: Config, roles: Sequence[str], file: Path) -> str:

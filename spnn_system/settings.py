@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from spnn_system.transport.shaping import Links
-
 # as ppkit.spnn.protocols has them, without loading torch
 PROTOCOLS = ("plain", "ss", "he", "masked")
 FORMS = ("lean", "published", "dealerless")
@@ -95,7 +93,7 @@ class Run:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
     """[network].  bandwidth: bits per second of a link in one direction, 0: no limit.  latency,
-    timeout: seconds.
+    timeout: seconds.  These three are what an Endpoint wants of its links.
     """
 
     certificates: Path = _setting("a folder", _text, "certificates", Path)
@@ -129,11 +127,6 @@ class Network:
         float,
         note="that a role may take to start, read its rows and say hello",
     )
-
-    @property
-    def links(self) -> Links:
-        """What every link of a role is like."""
-        return Links(bandwidth=self.bandwidth, latency=self.latency, timeout=self.timeout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,15 +7,31 @@ import secrets
 import signal
 import threading
 from contextlib import suppress
+from dataclasses import dataclass
 
 from spnn_system.config import Config
-from spnn_system.run.plan import Progress
 from spnn_system.run.reports import REPORT, say
 from spnn_system.transport.endpoint import Endpoint, LinkError, Stopped
 from spnn_system.transport.shaping import WallClock
 
 COORDINATOR = "coordinator"
 GIVING_UP, LAST_WORD = 1.0, 1.5  # seconds to say that a role stops, and to hear what all are told
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where a role is: its training step, 0 while it sets up, beyond the last one while it tests.
+
+    last: the last step of the training, 0 until the plan is known.
+    """
+
+    step: int = 0
+    last: int = 0
+
+    @property
+    def trained(self) -> int:
+        """The step, as far as the coordinator counts."""
+        return min(self.step, self.last)
 
 
 class ControlChannel:
@@ -114,7 +130,7 @@ class ControlChannel:
         self._ctrl_c.start()
         signal.signal(signal.SIGINT, self._note_ctrl_c)
 
-    def end(self) -> None:
+    def close(self) -> None:
         """The work has ended: no more signs of life."""
         self.over.set()
         if self._beat.is_alive():

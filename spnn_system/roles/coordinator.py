@@ -13,14 +13,14 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 
 from ppkit.writing import write_whole
 from spnn_system.config import Config
 from spnn_system.roles.roster import Roster
-from spnn_system.run.message_log import MessageLog
 from spnn_system.run.reports import ORDER, REPORT, WHY_STOPPED, named, notice, say
-from spnn_system.run.role_folder import MESSAGES, STATUS, RoleFolder
+from spnn_system.run.role_folder import STATUS, RoleFolder
 from spnn_system.transport.endpoint import Endpoint, LinkError
 from spnn_system.transport.shaping import WallClock
 
@@ -42,14 +42,13 @@ def main(config: Config, *, resume: bool = False) -> int:
     sentence on stderr.
     """
     folder = RoleFolder(config, "coordinator")
-    log = MessageLog(folder.path / MESSAGES)
     if not resume:
         folder.clear()
     elif not (folder.path / STATUS).exists():
         raise ValueError("there is nothing to go on from: start without --resume")
     say(notice(config))
     code, sentence, seconds = 0, "", LAST_WORD
-    with closing(folder), folder.endpoint({}, log.add) as endpoint:
+    with closing(folder), closing(folder.log), folder.endpoint({}) as endpoint:
         coordinator = Coordinator(config, endpoint, resume=resume)
         endpoint.on_call(REPORT, coordinator.roster.hear)
         try:
@@ -65,8 +64,6 @@ def main(config: Config, *, resume: bool = False) -> int:
         if sentence:
             say(sentence)
             coordinator.stop(sentence, seconds)
-    with suppress(OSError):
-        log.write()
     return code
 
 
@@ -155,16 +152,12 @@ class Coordinator:
         """Tell everyone, all at the same time: within these seconds; longer who spoke just now and
         may be slow.
         """
-        given = {role: max(seconds, self.roster.patience(role)) for role in self._others}
-        threads = [
-            threading.Thread(target=self._try_to_tell, args=(role, said, given[role]), daemon=True)
-            for role in given
-        ]
-        for thread in threads:
-            thread.start()
-        end = self._clock.now() + max(given.values())
-        for thread in threads:
-            thread.join(max(0.0, end - self._clock.now()))
+        with ThreadPoolExecutor(len(self._others)) as at_once:
+            for role in self._others:
+                given = max(seconds, self.roster.patience(role))
+                # nobody asks what came of it: who cannot be reached is gone, or will see that the
+                # coordinator is
+                at_once.submit(self._endpoint.call, role, ORDER, said, timeout=given)
 
     def _wait(self, over: Callable[[], bool], *, at_start: bool = False) -> None:
         """Take in what the roles say until something holds.  Ended if a role stops, or gives no
@@ -292,10 +285,6 @@ class Coordinator:
                 raise self._ended(
                     f"{named(role)} could not be reached for {self._timeout:.1f} s"
                 ) from error
-
-    def _try_to_tell(self, role: str, said: dict, seconds: float) -> None:
-        with suppress(LinkError):  # it is gone, or will see that the coordinator is
-            self._endpoint.call(role, ORDER, said, timeout=seconds)
 
     def _show(self, *, now: bool = False, sentence: str = "") -> None:
         """Renew status.json, at most ten times a second: state, step, steps, epoch, seconds, the

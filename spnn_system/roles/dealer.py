@@ -3,13 +3,12 @@ data.
 """
 
 from spnn_system.config import Config
-from spnn_system.roles.party import Life, Party
-from spnn_system.roles.row_order import RowOrder, agreed_key
+from spnn_system.roles.party import Party
 
 
 def main(config: Config, *, resume: bool = False) -> int:
-    """Run the dealer to its end; returns the exit code of `Life.play`."""
-    return Life(config, "dealer", resume=resume).play(work)
+    """Run the dealer to its end; returns the exit code of `Party.play`."""
+    return Party(config, "dealer", resume=resume).play(work)
 
 
 def work(party: Party) -> None:
@@ -19,26 +18,25 @@ def work(party: Party) -> None:
     own while it deals, so that all can go on from the same step. With secretly reshuffled rows and
     triples for rows of a data set (the lean form) it is told the order, by the first holder.
     """
-    config, messages, side = party.config, party.messages, party.side
+    config, side = party.config, party.side
     n_train = config.training.train_rows
-    n_test = messages.receive_counts(config.names[0], "test rows", "n")["n"]
-    key = agreed_key(config, party.role, party.root, messages)
-    order = RowOrder(n_train, config.training.batch, key)
-    messages.run(side.connect())
+    n_test = party.receive_counts(config.names[0], "test rows", "n")["n"]
+    order = party.row_order()
+    party.run(side.connect())
     if n_train:
-        messages.run(side.prepare(n_train))
+        party.run(side.prepare(n_train))
     party.saves.begin(party.plan.start, side)
 
     for epoch in party.epochs():
         began, batches = party.progress.step, order.epoch(epoch)
         for number in party.steps():
-            messages.run(side.deal(batches[number]))
+            party.run(side.deal(batches[number]))
             if config.training.saves_after(party.progress.step):
                 party.saves.save(keep_from=began)
-        messages.endpoint.flush()
+        party.control.endpoint.flush()
 
     party.progress.step += 1
-    messages.run(side.prepare(n_test))
+    party.run(side.prepare(n_test))
     for rows in order.in_turn(n_test):
-        messages.run(side.deal(rows))
+        party.run(side.deal(rows))
         party.progress.step += 1

@@ -13,22 +13,20 @@ from torch import nn
 from ppkit.models import classification_loss
 from spnn_system import data
 from spnn_system.config import Config
-from spnn_system.roles.failures import RowsDiffer
-from spnn_system.roles.party import Life, Party
-from spnn_system.roles.row_order import RowOrder, agreed_key
+from spnn_system.roles.party import Party, RowOrder, RowsDiffer
 from spnn_system.roles.weights import Optimiser, Start, put_back
 from spnn_system.run.checkpoints import write_secret
 from spnn_system.run.role_folder import FEATURES, METRICS, SCORES
 
 
 def main(config: Config, name: str, *, resume: bool = False) -> int:
-    """Run one holder to its end; returns the exit code of `Life.play`.
+    """Run one holder to its end; returns the exit code of `Party.play`.
 
     ValueError or FileNotFoundError in one sentence if its file is not right: before it says hello.
     """
     X, y, ids = data.read(config, name)
-    life = Life(config, name, resume=resume, data_digest=data.data_digest(X, y, ids))
-    return life.play(lambda party: HolderWork(party, X, y, ids).do(), columns=X.shape[1])
+    party = Party(config, name, resume=resume, data_digest=data.data_digest(X, y, ids))
+    return party.play(lambda party: HolderWork(party, X, y, ids).do(), columns=X.shape[1])
 
 
 class HolderWork:
@@ -40,7 +38,7 @@ class HolderWork:
     """
 
     def __init__(self, party: Party, X: torch.Tensor, y: torch.Tensor | None, ids: list[str]):
-        self.party, self.messages, self.X, self.y, self.ids = party, party.messages, X, y, ids
+        self.party, self.X, self.y, self.ids = party, X, y, ids
         self.config, self.training, self.side = party.config, party.config.training, party.side
         self.n, self.widths = self.training.train_rows, party.config.model.hidden
         start, columns = Start(party.config, party.root), party.plan.columns
@@ -54,12 +52,11 @@ class HolderWork:
         party, side = self.party, self.side
         began = time.perf_counter()
         self._compare_rows()
-        key = agreed_key(self.config, party.role, party.root, self.messages)
-        order = RowOrder(self.n, self.training.batch, key)
-        self.messages.run(side.connect())
+        order = party.row_order()
+        party.run(side.connect())
         if self.n:
             side.load(self.X[: self.n])
-            self.messages.run(side.prepare())
+            party.run(side.prepare())
         self._begin()
         self.seconds["once"] = time.perf_counter() - began
         waits = time.perf_counter()
@@ -75,13 +72,14 @@ class HolderWork:
                     party.saves.save(losses=self.losses, running=self.running, seconds=self.seconds)
             waits = self._spent("online", epoch, began)
         logits = self._test(order)
-        if self.config.trained is not None:
-            self._leave_scores(logits)
-            return
-        self._leave_metrics(logits)
-        party.saves.leave()
-        names = json.dumps(data.features(self.config, party.role))
-        write_secret(self.config.folder_of(party.role) / FEATURES, names.encode())
+        is_training = self.config.trained is None
+        if logits is not None:
+            leave = self._leave_metrics if is_training else self._leave_scores
+            leave(logits)
+        if is_training:
+            party.saves.leave()
+            names = json.dumps(data.features(self.config, party.role))
+            write_secret(self.config.folder_of(party.role) / FEATURES, names.encode())
 
     def _spent(self, on: str, epoch: int, since: float) -> float:
         """Add the seconds since then to those of an epoch, over all resumptions; returns the time
@@ -101,12 +99,12 @@ class HolderWork:
         mine = {"rows": len(self.X), "ids": data.ids_digest(self.ids)}
         others = [name for name in config.names if name != me]
         for name in others:
-            self.messages.send(name, "rows and ids", mine)
+            self.party.send(name, "rows and ids", mine)
         if me == config.names[0]:
             for receiver in (role for role in ("server", "dealer") if role in config.roles):
-                self.messages.send(receiver, "test rows", {"n": len(self.X) - self.n})
+                self.party.send(receiver, "test rows", {"n": len(self.X) - self.n})
         for name in others:
-            theirs = self.messages.receive_counts(name, "rows and ids", "rows")
+            theirs = self.party.receive_counts(name, "rows and ids", "rows")
             if theirs != mine:
                 what = (
                     f"{mine['rows']:,} and {theirs['rows']:,} rows"
@@ -120,25 +118,24 @@ class HolderWork:
                 )
 
     def _step(self, rows: torch.Tensor) -> None:
-        messages = self.messages
-        messages.run(self.side.step(rows, self.theta))
+        party = self.party
+        party.run(self.side.step(rows, self.theta))
         if self.output is not None:
-            h_L = messages.receive_tensor(
+            h_L = party.receive_tensor(
                 "server", "h_L", (len(rows), self.widths[-1])
             ).requires_grad_()
             loss = classification_loss(self.output(h_L), self.y[rows])
             if not math.isfinite(value := float(loss.detach())):
                 raise ValueError(
-                    f"the loss is {value} at step {self.party.progress.step}: lower the learning "
-                    "rate"
+                    f"the loss is {value} at step {party.progress.step}: lower the learning rate"
                 )
             self.running += value * len(rows)
             # SGLD is on the summed loss, SGD on the mean one
             lost = loss * len(rows) if self.training.optimiser == "sgld" else loss
             self.output.zero_grad()
             lost.backward()
-            messages.send("server", "dL/dh_L", h_L.grad)
-        G = messages.receive_tensor("server", "dL/dh1", (len(rows), self.widths[0]))
+            party.send("server", "dL/dh_L", h_L.grad)
+        G = party.receive_tensor("server", "dL/dh1", (len(rows), self.widths[0]))
         self.theta.grad = (G.T @ self.side.batch).T
         self.optimiser.step()
 
@@ -147,38 +144,35 @@ class HolderWork:
 
         Returns their logits (n, n_outputs) at the label holder, None at the others.
         """
-        messages, progress, logits = self.messages, self.party.progress, []
+        party, logits = self.party, []
         X, began = self.X[self.n :], time.perf_counter()
-        progress.step += 1
+        party.progress.step += 1
         self.side.load(X)
-        messages.run(self.side.prepare())
+        party.run(self.side.prepare())
         with torch.no_grad():
             for rows in order.in_turn(len(X)):
-                messages.run(self.side.step(rows, self.theta))
+                party.run(self.side.step(rows, self.theta))
                 if self.output is not None:
-                    h_L = messages.receive_tensor("server", "h_L", (len(rows), self.widths[-1]))
+                    h_L = party.receive_tensor("server", "h_L", (len(rows), self.widths[-1]))
                     logits.append(self.output(h_L))
-                progress.step += 1
+                party.progress.step += 1
         self.seconds["test"] = time.perf_counter() - began
         return torch.cat(logits).double() if logits else None
 
-    def _leave_scores(self, logits: torch.Tensor | None) -> None:
+    def _leave_scores(self, logits: torch.Tensor) -> None:
         """The label holder keeps id and score of every row: the probability of label 1 as "score",
         or of several classes each one's, as "score_0", "score_1", ...
         """
-        if logits is not None:
-            several = [f"score_{c}" for c in range(logits.shape[1])]
-            table = pd.DataFrame(
-                logits.softmax(1) if several[1:] else logits.sigmoid(),
-                index=pd.Index(self.ids, name=data.ID),
-                columns=several if several[1:] else ["score"],
-            )
-            path = self.config.folder_of(self.party.role) / SCORES
-            write_secret(path, table.to_csv().encode())
+        several = [f"score_{c}" for c in range(logits.shape[1])]
+        table = pd.DataFrame(
+            logits.softmax(1) if several[1:] else logits.sigmoid(),
+            index=pd.Index(self.ids, name=data.ID),
+            columns=several if several[1:] else ["score"],
+        )
+        path = self.config.folder_of(self.party.role) / SCORES
+        write_secret(path, table.to_csv().encode())
 
-    def _leave_metrics(self, logits: torch.Tensor | None) -> None:
-        if logits is None:
-            return
+    def _leave_metrics(self, logits: torch.Tensor) -> None:
         config, y = self.config, self.y[self.n :]
         if config.model.classes == 2:
             from ppkit import (

@@ -2,48 +2,147 @@
 done with.
 """
 
+import errno
 import json
+import math
+import traceback
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 
+from ppkit.spnn.messages import Malformed, Program, Send, seed_from, tensor_from
 from ppkit.spnn.randomness import Stream
-from ppkit.spnn.sides import Side
 from spnn_system.config import Config
-from spnn_system.roles.control_channel import COORDINATOR, ControlChannel
-from spnn_system.roles.failures import STOPPED, Failure, failure_of
-from spnn_system.roles.messages import Messages
+from spnn_system.roles.control_channel import COORDINATOR, ControlChannel, Progress
 from spnn_system.roles.protocol_side import admission, side_of, warm_up
 from spnn_system.roles.saves import Saves
-from spnn_system.run.checkpoints import Checkpoints, root_secret
-from spnn_system.run.journal import Journal
-from spnn_system.run.message_log import MessageLog
-from spnn_system.run.plan import Plan, Progress, checked
-from spnn_system.run.reports import ORDER, measured, named, notice, say
-from spnn_system.run.role_folder import MESSAGES, METRICS, RoleFolder
-from spnn_system.transport.endpoint import LinkError, Stopped
+from spnn_system.run.checkpoints import Changed, Checkpoints, Damaged, root_secret
+from spnn_system.run.journal import Journal, SentBefore
+from spnn_system.run.reports import ORDER, OddPlan, measured, named, notice, plan_of, say
+from spnn_system.run.role_folder import METRICS, RoleFolder
+from spnn_system.transport.links import Interrupted, LinkError, OutOfTurn, Rejected, Silent, Stopped
+
+STOPPED, BAD_INPUT, INTERRUPTED = 1, 2, 130  # exit codes
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT)
+
+
+class RowsDiffer(Malformed):
+    """Two holders do not have the same rows.  role: the other one."""
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """code: the exit code.  why: a word of `reports.WHY_STOPPED`, None where the coordinator is
+    told nothing.  role: whom it is about.
+
+    sentence: what this role says on its own stderr, which may hold values; the coordinator never
+    gets it.
+    """
+
+    code: int
+    why: str | None
+    role: str | None
+    sentence: str
+
+
+# The first kind that fits: RowsDiffer is a Malformed too, and Damaged and others are ValueErrors.
+_KINDS = (
+    (Stopped, STOPPED, None),
+    (RowsDiffer, BAD_INPUT, "rows"),
+    (Malformed, STOPPED, "malformed"),
+    (Silent, STOPPED, "unreachable"),
+    (Rejected, STOPPED, "refused"),
+    (OutOfTurn, STOPPED, "out of turn"),
+    (SentBefore, STOPPED, "repeated"),
+    (Changed, BAD_INPUT, "changed"),
+    (Damaged, BAD_INPUT, "damaged"),
+    (OddPlan, STOPPED, "plan"),
+    (ValueError, STOPPED, "values"),
+    (Interrupted, INTERRUPTED, "interrupted"),
+    (KeyboardInterrupt, INTERRUPTED, "interrupted"),
+)
+_ABOUT_ANOTHER = (Malformed, Silent, Rejected, OutOfTurn)
+
+
+class RowOrder:
+    """The batches of every epoch.
+
+    key: 32 bytes, or None for rows in the order of the files. Epoch e is then the order in which
+    its 64-bit words of Stream(key) sort: every holder finds the same, and who has not the key
+    nothing (computational, as the Stream).
+    """
+
+    def __init__(self, n_rows: int, batch: int, key: bytes | None = None):
+        self._n, self._batch, self._key = n_rows, batch, key
+
+    def epoch(self, number: int) -> list[torch.Tensor]:
+        """The batches of one epoch, from 0: int64 row numbers each."""
+        if self._key is None:
+            return self.in_turn(self._n)
+        words = Stream(self._key).derive("epoch", number).words(self._n)
+        return list(words.argsort(stable=True).split(self._batch))
+
+    def in_turn(self, n_rows: int) -> list[torch.Tensor]:
+        """Batches of consecutive rows."""
+        return list(torch.arange(n_rows).split(self._batch))
+
+
 class Party:
-    """What one role works with, once all are here and the plan is known, and the epochs and steps
-    through which the coordinator leads it.
+    """One role's process: it takes its folder, says hello, gets its plan, works, says how it ended;
+    and what the work is done with: messages, saves, epochs, steps and the order of the rows.
 
     root: the Stream that all its secrets come from; with secrets = "teaching" that of the config's
     seed, NOT SECRET.
-    side: its side of the protocol.  progress: the step it is at, which all it sends carries.
+    progress: the step it is at, which all it sends carries.
+    Once all are here: plan, side (a Side: of the protocol) and saves.
     """
 
-    config: Config
-    role: str
-    root: Stream
-    plan: Plan
-    side: Side
-    progress: Progress
-    messages: Messages
-    saves: Saves
+    def __init__(self, config: Config, role: str, *, resume: bool, data_digest: str = ""):
+        self.config, self.role, self.resume, self.progress = config, role, resume, Progress()
+        self.folder = RoleFolder(config, role)  # before anything of an earlier run is removed
+        path = self.folder.path
+        self.checkpoints = Checkpoints(
+            path,
+            about={"run": config.run, "role": role, "config": config.digest, "data": data_digest},
+        )
+        self.journal = Journal(path)
+        if not resume:
+            self.folder.clear()
+        self.root = Stream(root_secret(path, resume=resume))
+        if config.protocol.secrets == "teaching":
+            root = Stream.seeded_for_teaching(config.training.seed)
+            self.root = (root.derive("prediction") if config.trained else root).derive(role)
+        self.control = ControlChannel(config, role, self.progress)
+
+    def play(self, work: Callable[["Party"], None], *, columns: int | None = None) -> int:
+        """Hello, the work, goodbye.  Returns the exit code: 0 done, 1 stopped, 2 bad input; says
+        why on stderr.
+
+        columns: the role's own features, None where it has none.
+        """
+        torch.set_num_threads(self.config.training.threads)
+        say(notice(self.config))
+        accepts = admission(self.config, self.role)
+        endpoint = self.control.endpoint = self.folder.endpoint(accepts)
+        endpoint.on_call(ORDER, self.control.hear)
+        folder, log = closing(self.folder), closing(self.folder.log)
+        with folder, log, closing(self.journal), closing(self.control), endpoint:
+            try:
+                self._begin(columns)
+                work(self)
+                self._finish()
+            except (Exception, KeyboardInterrupt) as error:
+                failure = self._without_coordinator(error) or failure_of(error, self.folder.path)
+                say(failure.sentence)
+                if failure.why is not None:
+                    self.control.give_up(failure.why, failure.role)
+                endpoint.stop("this role has stopped")
+                return failure.code
+        return 0
 
     def epochs(self, reached: Callable[[], bool] = lambda: False) -> Iterator[int]:
         """Each epoch that the coordinator lets begin (or go on after a resumption), from 0; ends
@@ -52,8 +151,8 @@ class Party:
         reached: asked at the end of every epoch: whether the label holder's rule to stop holds.
         """
         while True:
-            self.messages.control.tell("ready", step=self.progress.step, reached=reached())
-            if self.messages.control.order("go", "test")["kind"] == "test":
+            self.control.tell("ready", step=self.progress.step, reached=reached())
+            if self.control.order("go", "test")["kind"] == "test":
                 return
             yield self.progress.step // self.config.training.steps_per_epoch
 
@@ -66,65 +165,79 @@ class Party:
             self.progress.step += 1
             yield batch
 
-
-class Life:
-    """One role's process: it takes its folder, says hello, gets its plan, works, says how it
-    ended.
-    """
-
-    def __init__(self, config: Config, role: str, *, resume: bool, data_digest: str = ""):
-        self.config, self.role, self.resume, self.progress = config, role, resume, Progress()
-        self.folder = RoleFolder(config, role)  # before anything of an earlier run is removed
-        path = self.folder.path
-        self.checkpoints = Checkpoints(
-            path,
-            about={"run": config.run, "role": role, "config": config.digest, "data": data_digest},
-        )
-        self.journal, self.log = Journal(path), MessageLog(path / MESSAGES)
-        if not resume:
-            self.folder.clear()
-        self.root = Stream(root_secret(path, resume=resume))
-        if config.protocol.secrets == "teaching":
-            root = Stream.seeded_for_teaching(config.training.seed)
-            self.root = (root.derive("prediction") if config.trained else root).derive(role)
-        self.control = ControlChannel(config, role, self.progress)
-
-    def play(self, work: Callable[[Party], None], *, columns: int | None = None) -> int:
-        """Hello, the work, goodbye.  Returns the exit code: 0 done, 1 stopped, 2 bad input; says
-        why on stderr.
-
-        columns: the role's own features, None where it has none.
+    def send(self, receiver: str, name: str, payload: Any, *, phase: str = "online") -> None:
+        """Send at the present step, after the journal has it.  SentBefore, OSError: then nothing
+        was sent.
         """
-        torch.set_num_threads(self.config.training.threads)
-        say(notice(self.config))
-        endpoint = self.control.endpoint = self.folder.endpoint(
-            admission(self.config, self.role), self.log.add
-        )
-        endpoint.on_call(ORDER, self.control.hear)
-        code = 0
-        try:
-            with endpoint:
-                try:
-                    work(self._begun(columns))
-                    self._finish()
-                except (Exception, KeyboardInterrupt) as error:
-                    failure = self._without_coordinator(error) or failure_of(
-                        error, self.folder.path
-                    )
-                    code = failure.code
-                    say(failure.sentence)
-                    if failure.why is not None:
-                        self.control.give_up(failure.why, failure.role)
-                    endpoint.stop("this role has stopped")
-        finally:
-            self.control.end()
-            self.journal.close()
-            self._write_log()
-            self.folder.close()
-        return code
+        step = self.progress.step
+        self.journal.sending(step, receiver, name, payload)
+        self.control.endpoint.send(receiver, name, payload, step=step, phase=phase)
 
-    def _begun(self, columns: int | None) -> Party:
-        """Once all are here: what the role works with."""
+    def receive(self, sender: str, name: str) -> Any:
+        """The next message of a sender, which must be this one of the present step.
+
+        Waits for as long as the coordinator holds the sender to be alive: a long computation is no
+        fault.
+        """
+        return self.control.endpoint.receive(
+            sender, name, step=self.progress.step, timeout=math.inf
+        )
+
+    def receive_tensor(self, sender: str, name: str, shape: tuple[int, ...]) -> torch.Tensor:
+        """The same, if it is a float32 tensor of this shape, all finite.  Malformed, which names
+        the sender, if not.
+        """
+        return tensor_from(sender, name, self.receive(sender, name), shape, torch.float32)
+
+    def receive_counts(self, sender: str, name: str, *keys: str) -> dict:
+        """The same, if it is a dict with a whole number >= 0 under each of these keys.  Malformed
+        if not.
+        """
+        came = self.receive(sender, name)
+        if not (
+            isinstance(came, dict)
+            and all(type(came.get(key)) is int and came[key] >= 0 for key in keys)
+        ):
+            raise Malformed(
+                f"{name!r} of {sender} must have {' and '.join(keys)}, whole numbers", sender
+            )
+        return came
+
+    def run(self, program: Program) -> Any:
+        """A protocol's program on real messages; returns what it returns."""
+        payload = None
+        while True:
+            try:
+                asked = program.send(payload)
+            except StopIteration as end:
+                return end.value
+            payload = None
+            if isinstance(asked, Send):
+                self.send(asked.receiver, asked.name, asked.payload, phase=asked.phase)
+            else:
+                payload = self.receive(asked.sender, asked.name)
+
+    def row_order(self) -> RowOrder:
+        """The order in which all go through the rows who are to know it; a secret one hangs on a
+        key that the first holder draws and sends.
+
+        Without the key, as the files have the rows: where the config says so, and at a dealer whose
+        triples are for no rows of a data set.
+        """
+        config, role, key = self.config, self.role, None
+        first, *others = config.names
+        is_told = [*others, *(["dealer"] if config.protocol.form == "lean" else [])]
+        if config.training.order == "reshuffled":
+            if role == first:
+                key = self.root.derive("order of the rows").key
+                for receiver in is_told:
+                    self.send(receiver, "order", key)
+            elif role in is_told:
+                key = seed_from(first, self.receive(first, "order")).key
+        return RowOrder(config.training.train_rows, config.training.batch, key)
+
+    def _begin(self, columns: int | None) -> None:
+        """Say hello, and wait until all are here and the plan is known."""
         config, role, control = self.config, self.role, self.control
         warm_up(config, role)
         say(
@@ -144,25 +257,16 @@ class Life:
             timeout=config.network.start_timeout,
         )
         control.begin()
-        plan = checked(control.order("plan"), role, saved=usable if self.resume else None)
+        self.plan = plan_of(control.order("plan"), role, saved=usable if self.resume else None)
         self.progress.last = config.training.last_step
-        saves = Saves(self.checkpoints, self.journal, self.log, control, self.progress)
-        saves.recall(plan.start, usable)
+        self.saves = Saves(self.checkpoints, self.journal, self.folder.log, control, self.progress)
+        self.saves.recall(self.plan.start, usable)
         say(f"all roles are here: the {config.kind} begins")
-        return Party(
-            config,
-            role,
-            self.root,
-            plan,
-            side_of(config, role, plan.columns, self.root, resume=self.resume),
-            self.progress,
-            Messages(control.endpoint, self.journal, control, self.progress),
-            saves,
-        )
+        self.side = side_of(config, role, self.plan.columns, self.root, resume=self.resume)
 
     def _finish(self) -> None:
         self.control.endpoint.flush()
-        self.log.write()
+        self.folder.log.write()
         self.control.tell("done")
         self.control.order("end")
         self.folder.forget_secrets()
@@ -185,6 +289,16 @@ class Life:
             STOPPED, None, None, self.control.sentence or self.control.without_coordinator()
         )
 
-    def _write_log(self) -> None:
-        with suppress(OSError):
-            self.log.write()
+
+def failure_of(error: BaseException, folder: Path) -> Failure:
+    """What an error means for the run.  folder: the role's own, named where its disk is what
+    failed.
+    """
+    if isinstance(error, OSError) and error.errno in DISK:
+        return Failure(STOPPED, "disk", None, f"{folder}: {error.strerror or error}")
+    for kind, code, why in _KINDS:
+        if isinstance(error, kind):
+            return Failure(
+                code, why, error.role if isinstance(error, _ABOUT_ANOTHER) else None, str(error)
+            )
+    return Failure(STOPPED, "error", None, "".join(traceback.format_exception(error)))

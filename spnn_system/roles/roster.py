@@ -41,13 +41,28 @@ class Roster:
         self.roles = {role: Seen() for role in config.roles if role != "coordinator"}
         self.last_step = config.training.last_step
         self._reports: deque[tuple[str, dict]] = deque()
-        self._change, self._hearing = threading.Condition(), threading.Lock()
+        self._change = threading.Condition()
 
     def hear(self, role: str, said: dict) -> dict:
         """The control calls of all roles end here, each in a thread of the transport.  ValueError
         refuses one.
+
+        A hello is taken once: its process is the one that counts.
         """
-        seen = self._admitted(role, said)
+        if role not in self.roles:
+            raise ValueError(f"there is no role {role!r} in this run")
+        checked(said, self.config.roles, steps=self.last_step)
+        seen = self.roles[role]
+        if said["kind"] == "hello":
+            with self._change:
+                if seen.session:
+                    raise ValueError(
+                        f"{named(role)} has said hello already: another process of it takes no part"
+                    )
+                seen.session = said["session"]
+        # which it may before it says hello: its data changed
+        elif not seen.session and said["kind"] != "stopped":
+            raise ValueError(f"{named(role)} must say hello first")
         # a process that hung, and woke up after a resumption
         if seen.session and said["session"] != seen.session:
             return {"stop": "this run was started anew without this process"}
@@ -59,27 +74,6 @@ class Roster:
             self._reports.append((role, said))
             self._change.notify_all()
         return {}
-
-    def _admitted(self, role: str, said: dict) -> Seen:
-        """What is known of this role, if it may say this.  A hello is taken once: its process is
-        the one that counts.
-        """
-        if role not in self.roles:
-            raise ValueError(f"there is no role {role!r} in this run")
-        checked(said, self.config.roles, steps=self.last_step)
-        seen = self.roles[role]
-        if said["kind"] != "hello":
-            # which it may before it says hello: its data changed
-            if not seen.session and said["kind"] != "stopped":
-                raise ValueError(f"{named(role)} must say hello first")
-            return seen
-        with self._hearing:
-            if seen.session:
-                raise ValueError(
-                    f"{named(role)} has said hello already: another process of it takes no part"
-                )
-            seen.session = said["session"]
-        return seen
 
     def report(self, until: float) -> tuple[str, dict] | None:
         """The next report that somebody has to act on; None if none has come until then, or a

@@ -2,23 +2,19 @@
 from.
 """
 
-import io
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.sides import Side
-from spnn_system.roles.control_channel import ControlChannel
+from spnn_system.roles.control_channel import ControlChannel, Progress
 from spnn_system.roles.weights import Optimiser, arrays_of, put
-from spnn_system.run.checkpoints import Checkpoints, write_secret
+from spnn_system.run.checkpoints import Checkpoints, packed, write_secret
 from spnn_system.run.journal import SET_UP, Journal
-from spnn_system.run.message_log import MessageLog
-from spnn_system.run.plan import Progress
-from spnn_system.run.role_folder import PARAMETERS
+from spnn_system.run.role_folder import PARAMETERS, MessageLog
 
 KEPT = 3  # checkpoints of a role that are kept
 NOTHING = nn.Module()  # the dealer's part of the model
@@ -119,6 +115,4 @@ class Saves:
 
     def leave(self) -> None:
         """This role's own part of the model: parameters.npz in its own folder."""
-        packed = io.BytesIO()
-        np.savez(packed, **arrays_of(self._part))
-        write_secret(self._checkpoints.folder / PARAMETERS, packed.getvalue())
+        write_secret(self._checkpoints.folder / PARAMETERS, packed(arrays_of(self._part)))

@@ -2,23 +2,24 @@
 neither X, theta nor labels.
 """
 
+import hashlib
+
 import torch
 from torch import nn
 
 from spnn_system.config import Config
-from spnn_system.roles.own_layers import own_layers
-from spnn_system.roles.party import Life, Party
-from spnn_system.roles.weights import Optimiser, Start, put_back
+from spnn_system.roles.party import Party
+from spnn_system.roles.weights import Optimiser, Start, arrays_of, put_back
 
 
 def main(config: Config, *, resume: bool = False) -> int:
-    """Run the server to its end; returns the exit code of `Life.play`.
+    """Run the server to its end; returns the exit code of `Party.play`.
 
     ValueError or FileNotFoundError in one sentence if its own layers are not right: before it says
     hello.
     """
     own = own_layers(config) if config.model.layers_sha256 else None
-    return Life(config, "server", resume=resume).play(lambda party: work(party, own))
+    return Party(config, "server", resume=resume).play(lambda party: work(party, own))
 
 
 def work(party: Party, own: nn.Module | None) -> None:
@@ -28,44 +29,85 @@ def work(party: Party, own: nn.Module | None) -> None:
     holder, before the server moves its own layers.
     own: f, where it is the server's own; None for the layers that the config describes.
     """
-    config, training, messages, side = (
-        party.config,
-        party.config.training,
-        party.messages,
-        party.side,
-    )
+    config, training, side = party.config, party.config.training, party.side
     hidden = Start(config, party.root).hidden(party.plan.columns) if own is None else own
     label_holder, width = config.label_holder, config.model.hidden[-1]
     put_back(config, party.role, hidden)
     optimiser = Optimiser(hidden, training, party.root)
 
-    n_test = messages.receive_counts(config.names[0], "test rows", "n")["n"]
-    messages.run(side.connect())
+    n_test = party.receive_counts(config.names[0], "test rows", "n")["n"]
+    party.run(side.connect())
     if training.train_rows:
-        messages.run(side.prepare(training.train_rows))
+        party.run(side.prepare(training.train_rows))
     party.saves.begin(party.plan.start, side, hidden, optimiser)
 
     sizes = training.sizes(training.train_rows)
     hidden.train()
     for _ in party.epochs():
         for batch in party.steps():
-            h1 = messages.run(side.step(sizes[batch])).requires_grad_()
+            h1 = party.run(side.step(sizes[batch])).requires_grad_()
             hidden.zero_grad()
             h_L = hidden(h1)
-            messages.send(label_holder, "h_L", h_L.detach())
-            h_L.backward(messages.receive_tensor(label_holder, "dL/dh_L", (len(h1), width)))
+            party.send(label_holder, "h_L", h_L.detach())
+            h_L.backward(party.receive_tensor(label_holder, "dL/dh_L", (len(h1), width)))
             for name in config.names:
-                messages.send(name, "dL/dh1", h1.grad)
+                party.send(name, "dL/dh1", h1.grad)
             optimiser.step()
             if training.saves_after(party.progress.step):
                 party.saves.save()
 
     party.progress.step += 1
-    messages.run(side.prepare(n_test))
+    party.run(side.prepare(n_test))
     hidden.eval()
     with torch.no_grad():
         for n in training.sizes(n_test):
-            messages.send(label_holder, "h_L", hidden(messages.run(side.step(n))))
+            party.send(label_holder, "h_L", hidden(party.run(side.step(n))))
             party.progress.step += 1
     if config.trained is None:
         party.saves.leave()
+
+
+def own_layers(config: Config) -> nn.Module:
+    """What `layers(n_in)` of the server's own file returns: any module from h1 to h_L.
+
+    It maps (n, hidden[0]) to (n, hidden[1]), float32 both; dropout, batch normalisation and the
+    like may be in it. Its start is drawn from torch's global generator, which is seeded here: by
+    training.seed with secrets = "teaching", as `torch.manual_seed(seed)` does in one process.
+    ValueError or FileNotFoundError in one sentence: no path, no file, another checksum (then
+    nothing of it has run), no such function, a module that does not fit, or an error of its own.
+    """
+    path, (n_in, n_out) = config.layers, config.model.hidden
+    if path is None:
+        raise ValueError(
+            f"{config.typed}: [model] layers_sha256 is of the server's own layers, and [server] "
+            "has no layers: it must be the path of their file"
+        )
+    if not path.is_file():
+        raise FileNotFoundError(f"the file of the server's own layers is not there: {path}")
+    content = path.read_bytes()
+    if (found := hashlib.sha256(content).hexdigest()) != config.model.layers_sha256:
+        raise ValueError(
+            f"{path} is not the file that all agreed on: its SHA-256 is {found}, and [model] "
+            f"layers_sha256 is {config.model.layers_sha256}"
+        )
+    if config.protocol.secrets == "teaching":
+        torch.manual_seed(config.training.seed)
+    else:
+        torch.seed()
+    names = {"__name__": "layers", "__file__": str(path)}
+    try:
+        exec(compile(content, path, "exec"), names)
+        if not callable(names.get("layers")):
+            raise TypeError("it has no function layers")
+        made = names["layers"](n_in)
+        out = made.eval()(torch.zeros(2, n_in, requires_grad=True))
+        if (out.shape, out.dtype) != ((2, n_out), torch.float32):
+            raise TypeError(f"it gives {tuple(out.shape)} in {out.dtype} for 2 rows")
+        arrays_of(made)
+    except Exception as error:
+        said = (str(error).splitlines() or [""])[0]
+        raise ValueError(
+            f"{path} must have a function layers(n_in) that returns a torch.nn.Module from "
+            f"(n, {n_in}) to (n, {n_out}) in float32: {type(error).__name__}: {said}"
+        ) from None
+    return made

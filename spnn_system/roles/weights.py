@@ -33,42 +33,35 @@ class Start:
 
     def theta(self, columns: Sequence[int], holder: int) -> nn.Parameter:
         """One holder's part (columns[holder], hidden[0]) of the first layer."""
-        if self._seed is None:
-            shape = columns[holder], self._model.hidden[0]
-            return nn.Parameter(self._uniform(shape, sum(columns)))
-        first, _ = self._all(columns)
-        return nn.Parameter(
-            first.weight.detach().split(list(columns), dim=1)[holder].T.contiguous()
-        )
+        first, *_ = self._all(columns)
+        part = first.weight.detach().split(list(columns), dim=1)[holder]
+        return nn.Parameter(part.T.contiguous())
 
     def hidden(self, columns: Sequence[int]) -> nn.Sequential:
         """The server's part: from h1 to h_L, an activation after every layer."""
         _, rest = self._all(columns)
         first, *_ = activations(self._model.activation, len(self._model.hidden))
-        return nn.Sequential(first, *self._own(rest[:-1]))
+        return nn.Sequential(first, *rest[:-1])
 
     def output(self, columns: Sequence[int]) -> nn.Linear:
         """The label holder's part: from h_L to the logits."""
-        return self._own(self._all(columns)[1][-1:])[0]
+        return self._all(columns)[1][-1]
 
+    @torch.no_grad()
     def _all(self, columns: Sequence[int]) -> tuple[nn.Linear, nn.Sequential]:
-        """The whole network as one process starts it from the seed: the first layer, the others."""
+        """A whole network, the first layer and the others: as one process starts it from the seed,
+        or from this role's own secrets.
+        """
         rng, hidden = torch.Generator().manual_seed(self._seed or 0), self._model.hidden
         [first] = mlp((sum(columns), hidden[0]), rng=rng)
         sizes = *hidden, self._model.n_outputs
-        return first, mlp(sizes, rng=rng, activation=list(self._model.activation)[1:])
-
-    @torch.no_grad()
-    def _own(self, layers: nn.Sequential) -> nn.Sequential:
-        """The same layers, with a start of this role's own unless it repeats from the seed."""
-        for layer in layers if self._seed is None else ():
+        rest = mlp(sizes, rng=rng, activation=list(self._model.activation)[1:])
+        for layer in (first, *rest) if self._seed is None else ():
             for parameter in layer.parameters():
-                parameter.copy_(self._uniform(tuple(parameter.shape), layer.in_features))
-        return layers
-
-    def _uniform(self, shape: tuple[int, ...], fan_in: int) -> torch.Tensor:
-        share = ((self._stream.words(shape) >> 11) & (2**53 - 1)).double() * 2.0**-53
-        return ((2 * share - 1) / math.sqrt(fan_in)).float()
+                words = self._stream.words(tuple(parameter.shape))
+                share = ((words >> 11) & (2**53 - 1)).double() * 2.0**-53
+                parameter.copy_((2 * share - 1) / math.sqrt(layer.in_features))
+        return first, rest
 
 
 def arrays_of(part: nn.Module) -> dict[str, np.ndarray]:

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,13 @@ def write_secret(path: Path, content: bytes) -> None:
     OSError: disk full.
     """
     write_whole(path, content, mode=0o600, durable=True)
+
+
+def packed(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """Arrays by name as an .npz archive."""
+    archive = io.BytesIO()
+    np.savez(archive, **arrays)
+    return archive.getvalue()
 
 
 class Checkpoints:
@@ -61,9 +69,7 @@ class Checkpoints:
         arrays: parameters and the like.  notes: positions of streams, losses; what JSON can say.
         """
         said = json.dumps({"step": step, "about": self._about, "notes": notes}).encode()
-        packed = io.BytesIO()
-        np.savez(packed, notes=np.frombuffer(said, np.uint8), **arrays)
-        content = packed.getvalue()
+        content = packed({"notes": np.frombuffer(said, np.uint8), **arrays})
         write_secret(
             self.path(step), _MAGIC + hashlib.sha256(content).hexdigest().encode() + b"\n" + content
         )

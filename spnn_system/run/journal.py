@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from spnn_system.run.checkpoints import Damaged
-from spnn_system.run.message_log import cut_to_lines
+from spnn_system.run.role_folder import cut_to_lines
 from spnn_system.transport.frames import body
 
 _LINE = re.compile(rb"\d+\t[^\t]+\t\d+\t[^\t]+\t[0-9a-f]{64}\n")

@@ -1,11 +1,12 @@
 """What a role says: to the coordinator what it may report, and nothing else; to the person who
-started it sentences on stderr.
+started it sentences on stderr.  And the plan, which is what only the coordinator can tell a role.
 """
 
 import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from spnn_system.config import NOT_HOLDERS, Config
 
@@ -54,17 +55,22 @@ def checked(said: dict, roles: Sequence[str], *, steps: int) -> dict:
     kind = said.get("kind")
     if type(kind) is not str or kind not in HEARD:
         raise ValueError(f"kind must be one of {', '.join(HEARD)}")
+    is_hex = lambda value: isinstance(value, str) and _HEX.fullmatch(value)
+    is_step = lambda value: type(value) is int and 0 <= value <= steps
+    are_steps = lambda value: (
+        isinstance(value, list) and len(value) <= steps + 1 and all(map(is_step, value))
+    )
     right = {
         "kind": lambda _: True,
-        "session": _is_hex,
-        "config": _is_hex,
-        "saved": lambda value: _are_steps(value, steps),
-        "damaged": lambda value: _are_steps(value, steps),
+        "session": is_hex,
+        "config": is_hex,
+        "saved": are_steps,
+        "damaged": are_steps,
         "resume": lambda value: type(value) is bool,
         "reached": lambda value: type(value) is bool,
         "why": lambda value: type(value) is str and value in WHY_STOPPED,
         "role": lambda value: value is None or value in roles,
-        "step": lambda value: _is_step(value, steps),
+        "step": is_step,
         "columns": lambda value: value is None or type(value) is int and 1 <= value <= MOST_COLUMNS,
     }
     for key, value in said.items():
@@ -79,20 +85,34 @@ def checked(said: dict, roles: Sequence[str], *, steps: int) -> dict:
     return said
 
 
-def _is_step(value: object, steps: int) -> bool:
-    return type(value) is int and 0 <= value <= steps
+class OddPlan(ValueError):
+    """The coordinator's plan does not fit what this role knows itself."""
 
 
-def _are_steps(value: object, steps: int) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) <= steps + 1
-        and all(_is_step(step, steps) for step in value)
-    )
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a role's own config does not say.
+
+    columns: of all holders, in the config's order: the widths of the parts of the first layer.
+    start: the step to go on from; None: a new run.
+    """
+
+    columns: tuple[int, ...]
+    start: int | None
 
 
-def _is_hex(value: object) -> bool:
-    return isinstance(value, str) and _HEX.fullmatch(value) is not None
+def plan_of(said: dict, role: str, *, saved: Sequence[int] | None) -> Plan:
+    """The plan that the coordinator's words tell, if the role can go on from where they say.
+
+    saved: the steps that it has a checkpoint of and said so, None where it was started anew.
+    OddPlan otherwise: the coordinator cannot make a role start again under masks that were used.
+    Everything else but the others' columns a role takes from its own config.
+    """
+    start = said["start"]
+    if start not in ([None] if saved is None else saved):
+        why = "was started without --resume" if saved is None else "has no checkpoint of it"
+        raise OddPlan(f"the plan goes on from step {start}, and {named(role)} {why}")
+    return Plan(tuple(said["columns"]), start)
 
 
 def say(sentence: str) -> None:

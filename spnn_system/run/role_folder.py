@@ -2,9 +2,14 @@
 leaves there.
 """
 
+import json
+import mmap
 import os
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from filelock import FileLock
 
@@ -28,6 +33,8 @@ class RoleFolder:
     """A role's folder made its own: nobody else may read it (0700), and no second process of the
     role may use it.
 
+    log: of the messages that it sends.
+
     Until `close`, or until the process ends, however that is.  ValueError if another process of the
     role has it: then nothing in there was touched.
     """
@@ -45,6 +52,7 @@ class RoleFolder:
                 f"{self.path.name}/ in "
                 f"{self.path.parent}"
             ) from None
+        self.log = MessageLog(self.path / MESSAGES)
 
     def clear(self) -> None:
         """Remove what an earlier run left, for one that starts anew."""
@@ -58,9 +66,9 @@ class RoleFolder:
         for name in SECRETS:
             (self.path / name).unlink(missing_ok=True)
 
-    def endpoint(self, accepts: Mapping[str, set[str]], log: Callable[[dict], None]) -> Endpoint:
-        """The role's endpoint, as its config has it; where the config wants it, with a record of
-        all that comes.
+    def endpoint(self, accepts: Mapping[str, set[str]]) -> Endpoint:
+        """The role's endpoint, as its config has it, with the log; where the config wants it, with
+        a record of all that comes.
         """
         config, network = self.config, self.config.network
         record = private(self.path / RECORD) if network.record else None
@@ -69,14 +77,41 @@ class RoleFolder:
             config.addresses,
             run=config.run,
             certificates=network.certificates,
-            links=network.links,
+            links=network,
             accepts=accepts,
             record=record,
-            log=log,
+            log=self.log.add,
         )
 
     def close(self) -> None:
         self._lock.release()
+
+
+class MessageLog:
+    """What an Endpoint logs, kept until `write`; may be added to from several threads, and
+    is written by one.
+
+    Events are what was refused, failed or came out of turn.
+    """
+
+    def __init__(self, path: Path):
+        self._path, self._lines = path, deque()
+
+    def add(self, line: dict) -> None:
+        """Take a line."""
+        self._lines.append(json.dumps(line).encode() + b"\n")
+
+    def write(self) -> None:
+        """Append all that was added since the last time.  OSError where the disk is full."""
+        lines = [self._lines.popleft() for _ in range(len(self._lines))]
+        with open(private(self._path), "a+b") as file:
+            cut_to_lines(file)
+            file.writelines(lines)
+
+    def close(self) -> None:
+        """Write at the end what can be written: the disk may be full."""
+        with suppress(OSError):
+            self.write()
 
 
 def private(path: Path) -> Path:
@@ -84,3 +119,14 @@ def private(path: Path) -> Path:
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
     path.chmod(0o600)
     return path
+
+
+def cut_to_lines(file: BinaryIO) -> None:
+    """Cut off what a killed process or a full disk left behind a file's last newline.
+
+    file: open for reading and appending.
+    """
+    if file.seek(0, os.SEEK_END):
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            whole = content.rfind(b"\n") + 1
+        file.truncate(whole)

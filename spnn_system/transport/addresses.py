@@ -38,16 +38,8 @@ def listening(address: str) -> socket.socket:
     ValueError for what is no address, OSError where nobody can listen here and now. Connections
     that the last process there has closed do not count.
     """
-    family, kind, _, _, where = socket.getaddrinfo(*parse(address), type=socket.SOCK_STREAM)[0]
-    probe = socket.socket(family, kind)
-    try:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(where)
-        probe.listen()
-    except OSError:
-        probe.close()
-        raise
-    return probe
+    family, *_, where = socket.getaddrinfo(*parse(address), type=socket.SOCK_STREAM)[0]
+    return socket.create_server(where, family=family)
 
 
 def free_ports(n: int) -> list[int]:

@@ -25,10 +25,10 @@ from spnn_system.transport.links import (
     Silent,
     Stopped,
     detail,
-    growing_pauses,
+    pause,
     raise_if_final,
 )
-from spnn_system.transport.listener import SERVICE, SESSION, Identity, Listener
+from spnn_system.transport.listener import SERVICE, SESSION, Listener
 from spnn_system.transport.shaping import Links, WallClock, piece_bytes
 
 if TYPE_CHECKING:
@@ -78,10 +78,12 @@ class Endpoint:
     ):
         certs.check(certificates, me)
         self.me, self.run, self.timeout = me, run, links.timeout
-        self._addresses, self._certificates, self._log = dict(addresses), Path(certificates), log
+        self._addresses, self._certificates = dict(addresses), Path(certificates)
         self._bandwidth, self._session = links.bandwidth, secrets.token_hex(16)
-        self._inbox = Inbox(set(addresses) - {me})
+        self._log = log or (lambda line: None)
+        self._inbox = Inbox(set(addresses) - {me}, latency=links.latency, clock=clock)
         self._change, self._stopped = self._inbox.change, self._inbox.closed
+        self._clock = self._inbox.clock
         # this and the next line are guarded by the inbox's lock
         self._failure: LinkError | None = None
         self._unacknowledged = self._calls = 0
@@ -92,15 +94,14 @@ class Endpoint:
         )
         self._outgoing: dict[str, Outgoing] = {}
         self._channels: dict[str, grpc.Channel] = {}
-        self._clock = clock or WallClock(self._stopped)
         self._record = open(record, "ab") if record is not None else None
         self._listener = Listener(
-            Identity(me, run, self._certificates),
+            me,
             addresses[me],
+            run=run,
+            folder=self._certificates,
             inbox=self._inbox,
             accepts=accepts,
-            latency=links.latency,
-            clock=self._clock,
             record=self._record,
             log=self._tell,
         )
@@ -255,7 +256,7 @@ class Endpoint:
                 frames.Frame(self.run, self.me, receiver, self._calls, 0, "control", method, body)
             )
             ask = self._channel(receiver).unary_unary(f"/{SERVICE}/Call")
-        deadline, pauses, problem = self._clock.now() + timeout, growing_pauses(), None
+        deadline, tries, problem = self._clock.now() + timeout, 0, None
         while (
             (remaining := deadline - self._clock.now()) > 0
             and not self._closed.is_set()
@@ -268,7 +269,8 @@ class Endpoint:
             except grpc.RpcError as error:
                 problem = error
                 raise_if_final(receiver, problem)
-                self._closed.wait(min(next(pauses), max(0.0, deadline - self._clock.now())))
+                self._closed.wait(min(pause(tries), max(0.0, deadline - self._clock.now())))
+                tries += 1
             # gRPC's word for a channel that was closed meanwhile
             except ValueError:
                 break
@@ -310,12 +312,22 @@ class Endpoint:
 
     def _channel(self, receiver: str) -> grpc.Channel:
         if receiver not in self._channels:
+            # tried again soon, and given up when the other end answers no ping; no proxy between
+            ping = int(1000 * max(1.0, self.timeout / 4))
             self._channels[receiver] = grpc.secure_channel(
                 self._addresses[receiver],
                 certs.dialling(self._certificates, self.me),
                 [
                     ("grpc.ssl_target_name_override", certs.target(receiver)),
-                    *_dialling_options(self.timeout),
+                    ("grpc.enable_http_proxy", 0),
+                    ("grpc.use_local_subchannel_pool", 1),
+                    ("grpc.max_receive_message_length", 2 * frames.PIECE_BYTES),
+                    ("grpc.initial_reconnect_backoff_ms", 50),
+                    ("grpc.max_reconnect_backoff_ms", 500),
+                    ("grpc.min_reconnect_backoff_ms", 2000),
+                    ("grpc.keepalive_time_ms", ping),
+                    ("grpc.keepalive_timeout_ms", ping),
+                    ("grpc.http2.max_pings_without_data", 0),
                 ],
             )
         return self._channels[receiver]
@@ -342,24 +354,5 @@ class Endpoint:
             link.wake()
 
     def _tell(self, line: dict[str, Any]) -> None:
-        if self._log is not None:
-            with self._writing:
-                self._log(line)
-
-
-def _dialling_options(timeout: float) -> list[tuple[str, int]]:
-    """Connections that are tried again soon, and given up when the other end answers no ping; no
-    proxy stands between roles.
-    """
-    ping = int(1000 * max(1.0, timeout / 4))
-    return [
-        ("grpc.enable_http_proxy", 0),
-        ("grpc.use_local_subchannel_pool", 1),
-        ("grpc.max_receive_message_length", 2 * frames.PIECE_BYTES),
-        ("grpc.initial_reconnect_backoff_ms", 50),
-        ("grpc.max_reconnect_backoff_ms", 500),
-        ("grpc.min_reconnect_backoff_ms", 2000),
-        ("grpc.keepalive_time_ms", ping),
-        ("grpc.keepalive_timeout_ms", ping),
-        ("grpc.http2.max_pings_without_data", 0),
-    ]
+        with self._writing:
+            self._log(line)

@@ -14,7 +14,6 @@ import grpc
 from spnn_system.transport.frames import Frame
 from spnn_system.transport.shaping import TokenBucket, WallClock, paced
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0  # seconds between two tries to reach a role
 _FINAL = {
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.PERMISSION_DENIED,
@@ -149,7 +148,6 @@ class Outgoing:
 
     def _run(self) -> None:
         """Send one message after the other, each again if the connection breaks."""
-        pauses = growing_pauses()
         while True:
             with self._change:
                 self._change.wait_for(lambda: self._kept or self._stopped.is_set())
@@ -158,7 +156,7 @@ class Outgoing:
                 item = self._kept[0]
                 self._call = self._deliver(self._pieces(item))
             if self._call.code() is grpc.StatusCode.OK:
-                pauses, self._alive = growing_pauses(), self._clock.now()
+                self._alive = self._clock.now()
                 self._kept.popleft()
                 self._sent(item.about)
                 continue
@@ -175,8 +173,8 @@ class Outgoing:
             except LinkError as error:
                 self._failed(error)
                 return
+            self._stopped.wait(pause(item.tries))
             item.tries += 1
-            self._stopped.wait(next(pauses))
             # the time without a connection is not made good by a burst
             item.since = self._clock.now()
 
@@ -192,19 +190,22 @@ class Outgoing:
 class Inbox:
     """What came to a role and was not read yet, of every sender.
 
+    latency: seconds from a message's arrival until it may be read.  clock: of these; None for the
+    machine's own.
     senders: {role: the receiver's end of its link}.
     change: the lock that guards both; told of every arrival.  closed: set once this role has
     stopped taking messages.
     """
 
-    def __init__(self, roles: Iterable[str]):
-        self.senders = {role: Incoming() for role in roles}
+    def __init__(self, roles: Iterable[str], *, latency: float, clock: WallClock | None):
+        self.senders, self.latency = {role: Incoming() for role in roles}, latency
         self.change, self.closed = threading.Condition(), threading.Event()
+        self.clock = clock or WallClock(self.closed)
 
-    def heard(self, role: str, now: float) -> None:
+    def heard(self, role: str) -> None:
         """A role gave a sign of life."""
         with self.change:
-            self.senders[role].heard_at = now
+            self.senders[role].heard_at = self.clock.now()
 
 
 class Incoming:
@@ -236,16 +237,13 @@ class Incoming:
         return number == self.next_number
 
 
-def growing_pauses() -> Iterator[float]:
-    """0.05, 0.1, 0.2, ... up to 1 second.
+def pause(tries: int) -> float:
+    """Seconds before a role is tried again, after so many tries in vain before the last one.
 
-    >>> [next(pauses) for pauses in [growing_pauses()] for _ in range(6)]
-    [0.05, 0.1, 0.2, 0.4, 0.8, 1.0]
+    >>> [pause(tries) for tries in (0, 1, 2, 3, 4, 5, 6)]
+    [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
     """
-    pause = _FIRST_PAUSE
-    while True:
-        yield pause
-        pause = min(2 * pause, _LONGEST_PAUSE)
+    return min(0.05 * 2 ** min(tries, 5), 1.0)
 
 
 def raise_if_final(role: str, problem: grpc.RpcError) -> None:

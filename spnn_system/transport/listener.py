@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,7 +16,6 @@ import grpc
 from spnn_system.transport import addresses, certificates, frames
 from spnn_system.transport.frames import Frame, Malformed
 from spnn_system.transport.links import Inbox, LinkError, Refused
-from spnn_system.transport.shaping import WallClock
 
 SERVICE, SESSION = "ppkit.spnn", "ppkit-session"
 CUT_SECONDS = 0.25  # in which gRPC says that a stream which brings no more was cut
@@ -35,24 +33,13 @@ _OPTIONS = [
 _Code = grpc.StatusCode
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Who an endpoint is.  run: the run's id.  certificates: the folder that holds <role>/, as
-    `certificates.make` leaves it.
-    """
-
-    role: str
-    run: str
-    certificates: Path
-
-
 class Listener:
     """The server of one role.  It puts what may come in into an inbox, answers calls, and refuses
     and logs the rest.
 
-    address: where it serves.  accepts: {sender: names of messages it may send here}, None for all.
-    latency: seconds from a message's arrival until it may be read.
-    clock: of these.
+    me: the role.  address: where it serves.  run: the run's id.  folder: of the certificates, that
+    holds <me>/, as `certificates.make` leaves it.
+    accepts: {sender: names of messages it may send here}, None for all.
     record: an open file that keeps all that comes, or None.
     log: takes a line for every refusal.  handlers: {method: what answers calls of it}.
 
@@ -71,19 +58,18 @@ class Listener:
 
     def __init__(
         self,
-        identity: Identity,
+        me: str,
         address: str,
         *,
+        run: str,
+        folder: Path,
         inbox: Inbox,
         accepts: Mapping[str, set[str]] | None,
-        latency: float,
-        clock: WallClock,
         record: BinaryIO | None,
         log: Callable[[dict], None],
     ):
-        self.me, self.run, self._inbox, self._accepts = identity.role, identity.run, inbox, accepts
-        self._latency, self._clock, self._record = latency, clock, record
-        self._log, self.handlers = log, {}
+        self.me, self.run, self._inbox, self._accepts = me, run, inbox, accepts
+        self._record, self._log, self.handlers = record, log, {}
         self._replies: dict[tuple[str, str, int], Future] = {}
         # a long message takes a thread for as long as it comes
         self._server = grpc.server(
@@ -100,13 +86,13 @@ class Listener:
                 )
             ]
         )
-        shown = certificates.serving(identity.certificates, self.me)
+        shown = certificates.serving(folder, me)
         try:
             addresses.listening(address).close()
             self._server.add_secure_port(address, shown)
         except (OSError, ValueError, RuntimeError) as error:
             why = getattr(error, "strerror", None) or str(error).split(";")[0]
-            raise ValueError(f"{self.me} cannot serve at {address!r}: {why}") from None
+            raise ValueError(f"{me} cannot serve at {address!r}: {why}") from None
         self.start = self._server.start
 
     def close(self) -> None:
@@ -119,7 +105,7 @@ class Listener:
             role, pieces = self._caller(context), []
             for part in parts:
                 pieces.append(part)
-                self._inbox.heard(role, self._clock.now())
+                self._inbox.heard(role)
             content = b"".join(pieces)
             frame = self._admitted(content, role)
             if self._accepts is not None and frame.name not in self._accepts.get(role, ()):
@@ -127,27 +113,22 @@ class Listener:
                     _Code.PERMISSION_DENIED, f"{role} may not send {frame.name!r} to {self.me}"
                 )
             with self._inbox.change:
-                self._put(role, frame, content, _session_of(context))
+                link, session = self._inbox.senders[role], _session_of(context)
+                if link.is_new(frame.number, session):
+                    if self._inbox.closed.is_set():
+                        raise Refused(_Code.UNAVAILABLE, f"{self.me} has stopped", logged=False)
+                    self._keep(content)
+                    link.session, link.next_number = session, frame.number + 1
+                    link.waiting.append((self._inbox.clock.now() + self._inbox.latency, frame))
+                    self._inbox.change.notify_all()
         return b""
-
-    def _put(self, role: str, frame: Frame, content: bytes, session: str) -> None:
-        """Leave a message to its reader, unless it came before."""
-        link = self._inbox.senders[role]
-        if not link.is_new(frame.number, session):
-            return
-        if self._inbox.closed.is_set():
-            raise Refused(_Code.UNAVAILABLE, f"{self.me} has stopped", logged=False)
-        self._keep(content)
-        link.session, link.next_number = session, frame.number + 1
-        link.waiting.append((self._clock.now() + self._latency, frame))
-        self._inbox.change.notify_all()
 
     def _on_call(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         """Answer one call; one that came before gets the answer it got, or is about to get."""
         with self._guarded(context, "call"):
             role = self._caller(context)
             frame = self._admitted(request, role)
-            self._inbox.heard(role, self._clock.now())
+            self._inbox.heard(role)
             handler, key = self.handlers.get(frame.name), (role, _session_of(context), frame.number)
             if handler is None or not isinstance(frame.payload, dict):
                 raise Refused(_Code.UNIMPLEMENTED, f"{self.me} answers no call {frame.name!r}")
@@ -216,30 +197,27 @@ class Listener:
         Every one of these statuses is final for who sent it, but UNAVAILABLE: what failed once
         would fail again.
         """
+        event = "refused"
         try:
             yield
+            return
         except grpc.RpcError:
             raise
-        except Exception as error:
-            if isinstance(error, Malformed):
-                # a message of which a cut left the beginning is nobody's fault
-                error = Refused(
-                    _Code.INVALID_ARGUMENT, str(error), logged=not _is_over_soon(context)
-                )
-            event = "refused"
-            if not isinstance(error, Refused):  # its text may hold values
-                event, kind = "failed", type(error).__name__
-                error = Refused(_Code.ABORTED, f"{self.me} could not take this {what} ({kind})")
-            if error.logged:
-                self._log(
-                    {
-                        "event": event,
-                        "at": time.time(),
-                        "from": certificates.peer(context),
-                        "why": error.why,
-                    }
-                )
-            context.abort(error.code, error.why)
+        except Refused as error:
+            refusal = error
+        except Malformed as error:
+            # a message of which a cut left the beginning is nobody's fault; gRPC may say only a
+            # moment later that the connection was lost
+            over = threading.Event()
+            is_cut = not context.add_callback(over.set) or over.wait(CUT_SECONDS)
+            refusal = Refused(_Code.INVALID_ARGUMENT, str(error), logged=not is_cut)
+        except Exception as error:  # its text may hold values
+            event, why = "failed", f"could not take this {what} ({type(error).__name__})"
+            refusal = Refused(_Code.ABORTED, f"{self.me} {why}")
+        if refusal.logged:
+            role = certificates.peer(context)
+            self._log({"event": event, "at": time.time(), "from": role, "why": refusal.why})
+        context.abort(refusal.code, refusal.why)
 
     def _keep(self, content: bytes) -> None:
         """Into the record, if there is one."""
@@ -251,11 +229,3 @@ class Listener:
 def _session_of(context: grpc.ServicerContext) -> str:
     """Which process of the caller's role this is."""
     return str(dict(context.invocation_metadata()).get(SESSION, ""))
-
-
-def _is_over_soon(context: grpc.ServicerContext) -> bool:
-    """Whether a stream that brings no more has lost its connection; gRPC may say so only a moment
-    later.
-    """
-    over = threading.Event()
-    return not context.add_callback(over.set) or over.wait(CUT_SECONDS)

@@ -180,9 +180,9 @@ def clocks(log: Path) -> None:
     import time
 
     from spnn_system.roles import control_channel
-    from spnn_system.transport import endpoint, shaping
+    from spnn_system.transport import links, shaping
 
-    for module, which in ((endpoint, "links"), (control_channel, "signs")):
+    for module, which in ((links, "links"), (control_channel, "signs")):
 
         class Ahead(shaping.WallClock):
             file = ahead(log, which)

@@ -72,9 +72,9 @@ on_request = pytest.mark.skipif(
 AT_STEP = """
 import os, signal, threading, time
 from pathlib import Path
-from spnn_system.roles.messages import Messages
+from spnn_system.roles.party import Party
 
-send, came = Messages.send, []
+send, came = Party.send, []
 
 def at_step(self, *what, **how):
     if self.progress.step == {step} and not came:
@@ -84,7 +84,7 @@ def at_step(self, *what, **how):
         {do}
     return send(self, *what, **how)
 
-Messages.send = at_step
+Party.send = at_step
 """
 # When all have said that they saved what lies before, and the coordinator has heard of this step (a
 # sign of life of the step before may be all that it knows), and until the test or the end of the

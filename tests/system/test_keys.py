@@ -7,7 +7,7 @@ import pytest
 from network_runs import alone, made, parts_of, same, small_rows, started
 
 from spnn_system import config, example, launch, preflight
-from spnn_system.roles.party import Life
+from spnn_system.roles.party import Party
 from spnn_system.roles.protocol_side import kept_key
 from spnn_system.run.checkpoints import root_secret
 from spnn_system.run.reports import named
@@ -65,7 +65,7 @@ def test_keys_stay_while_a_run_can_go_on_and_go_when_it_has_ended(tmp_path, fork
         if role == "dealer":  # who has no part of the model
             says = "there is nothing to go on from: start without --resume"
         with pytest.raises(ValueError, match=f"^{says}$"):
-            Life(conf, role, resume=True)
+            Party(conf, role, resume=True)
     assert not keys_of(conf) and parts_of(conf)  # and the refusal has changed nothing
 
 
@@ -84,7 +84,7 @@ def test_a_new_run_takes_away_the_keys_and_all_else_of_one_that_never_ended(tmp_
     ]
     for name in left:
         (conf.folder_of("server") / name).write_text("0" * 64)
-    part = Life(conf, "server", resume=False)
+    part = Party(conf, "server", resume=False)
     part.folder.close()
     assert {path.name for path in part.folder.path.iterdir()} == {"lock", "secret.key"}
     assert keys_of(conf).keys() == {"server/secret.key"}

@@ -21,7 +21,7 @@ from torch import nn
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.randomness import Stream
 from spnn_system import config, data, example, launch
-from spnn_system.roles.own_layers import own_layers
+from spnn_system.roles.server import own_layers
 from spnn_system.roles.weights import Optimiser, arrays_of, put
 from spnn_system.settings import TORCH_OPTIMISERS, Training
 

@@ -40,12 +40,9 @@ from ppkit.spnn.training import SGLD
 from spnn_system import data
 from spnn_system.launch import run as launch
 from spnn_system.roles.coordinator import Coordinator
-from spnn_system.roles.messages import Messages
-from spnn_system.roles.party import Life
+from spnn_system.roles.party import Party
 from spnn_system.roles.protocol_side import admission
-from spnn_system.run import plan as plans
-from spnn_system.run.plan import OddPlan, Plan
-from spnn_system.run.reports import HEARD, checked, notice
+from spnn_system.run.reports import HEARD, OddPlan, Plan, checked, notice, plan_of
 from spnn_system.run.role_folder import RoleFolder
 from spnn_system.transport import frames
 from spnn_system.transport.links import Rejected
@@ -316,7 +313,7 @@ def test_secrets_of_a_seed_are_said_by_every_role_and_with_the_result(done):
 
 def test_a_second_process_of_a_role_touches_nothing(tmp_path):
     conf = made(tmp_path / "it", small_rows())
-    first = Life(conf, "A", resume=False)
+    first = Party(conf, "A", resume=False)
     first.checkpoints.save(2, {}, {})
     mine = first.folder.path
     before = {path.name: path.read_bytes() for path in mine.iterdir()}
@@ -325,7 +322,7 @@ def test_a_second_process_of_a_role_touches_nothing(tmp_path):
             ValueError,
             match="^holder A of this run is running already: another process has A/ in .*run$",
         ):
-            Life(conf, "A", resume=resume)
+            Party(conf, "A", resume=resume)
     assert {
         path.name: path.read_bytes() for path in mine.iterdir()
     } == before and "secret.key" in before
@@ -337,7 +334,7 @@ def test_a_second_process_of_a_role_touches_nothing(tmp_path):
             "coordinator/ in "
         )
     first.folder.close()  # as when its process ends
-    Life(conf, "A", resume=False)
+    Party(conf, "A", resume=False)
 
 
 def test_what_is_not_secret_or_keeps_secrets_is_said(tmp_path):
@@ -558,10 +555,10 @@ def test_a_role_goes_on_from_no_step_that_it_did_not_say(tmp_path):
     """Or a coordinator could let masks repeat: a resumed role that starts again at 0."""
     for saved, start, others in ((None, None, (0, 4)), ([0, 2, 4], 2, (None, 6, "2", [2]))):
         plan = {"kind": "plan", "columns": [3, 2], "start": start}
-        assert plans.checked(plan, "B", saved=saved) == Plan((3, 2), start)
+        assert plan_of(plan, "B", saved=saved) == Plan((3, 2), start)
         for other in others:
             with pytest.raises(OddPlan, match="the plan goes on from step .*, and holder B "):
-                plans.checked({**plan, "start": other}, "B", saved=saved)
+                plan_of({**plan, "start": other}, "B", saved=saved)
 
 
 def test_the_coordinator_starts_without_torch():
@@ -682,9 +679,10 @@ def test_a_role_takes_only_the_messages_of_its_protocol(tmp_path):
     assert server.wait() == -signal.SIGKILL
 
 
-def messages_of(conf, role, endpoint):
-    life = Life(conf, role, resume=False)
-    return Messages(endpoint, life.journal, life.control, life.progress)
+def party_with(conf, role, endpoint):
+    party = Party(conf, role, resume=False)
+    party.control.endpoint = endpoint
+    return party
 
 
 class Received:
@@ -709,11 +707,11 @@ class Received:
     ],
 )
 def test_what_a_step_waits_for_is_checked_and_its_sender_named(tmp_path, payload, says):
-    part = messages_of(made(tmp_path / "it", small_rows()), "B", Received(payload))
+    part = party_with(made(tmp_path / "it", small_rows()), "B", Received(payload))
     with pytest.raises(Malformed, match=f"^'dL/dh1' of the server {says}") as refused:
         part.receive_tensor("server", "dL/dh1", (3, 2))
     assert refused.value.role == "server"
-    part.endpoint = Received(torch.ones(3, 2))
+    part.control.endpoint = Received(torch.ones(3, 2))
     assert torch.equal(part.receive_tensor("server", "dL/dh1", (3, 2)), torch.ones(3, 2))
 
 
@@ -721,19 +719,19 @@ def test_what_a_step_waits_for_is_checked_and_its_sender_named(tmp_path, payload
     "payload", [{}, {"n": 0.5}, {"n": -1}, {"n": True}, {"rows": 3}, b"3", torch.ones(1)]
 )
 def test_a_number_of_rows_is_a_whole_number(tmp_path, payload):
-    part = messages_of(made(tmp_path / "it", small_rows()), "server", Received(payload))
+    part = party_with(made(tmp_path / "it", small_rows()), "server", Received(payload))
     with pytest.raises(Malformed, match="'test rows' of A must have n, whole numbers"):
         part.receive_counts("A", "test rows", "n")
 
 
 ROGUE = """
-from spnn_system.roles.messages import Messages
-send = Messages.send
+from spnn_system.roles.party import Party
+send = Party.send
 def spoiled(self, receiver, name, payload, **how):
     if name == "dL/dh1" and self.progress.step == 3:
         payload = payload[:, :1].contiguous()
     return send(self, receiver, name, payload, **how)
-Messages.send = spoiled
+Party.send = spoiled
 """
 
 

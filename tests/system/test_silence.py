@@ -7,9 +7,7 @@ from waiting import FAR, Simulated
 from spnn_system import config
 from spnn_system.roles import coordinator as coordinators
 from spnn_system.roles.coordinator import Coordinator, Ended
-from spnn_system.roles.failures import BAD_INPUT, failure_of
-from spnn_system.roles.messages import Messages
-from spnn_system.roles.party import Life
+from spnn_system.roles.party import BAD_INPUT, Party, failure_of
 from spnn_system.run.checkpoints import Changed
 from spnn_system.run.journal import SET_UP, SentBefore
 from spnn_system.transport.endpoint import Silent
@@ -25,7 +23,7 @@ def promised(sentence):
 
 def a_role(tmp_path, clock, **settings):
     """Holder A before its hello, by a simulated clock."""
-    one = Life(made(tmp_path / "it", small_rows(), **settings), "A", resume=False)
+    one = Party(made(tmp_path / "it", small_rows(), **settings), "A", resume=False)
     one.control._clock = clock
     return one
 
@@ -181,24 +179,25 @@ def test_nothing_leaves_before_the_journal_has_it(tmp_path):
             self.payloads.append(payload)
 
     def opened(resume):
-        one = Life(conf, "A", resume=resume)
+        one = Party(conf, "A", resume=resume)
         one.progress.step = 1
         if resume:
             one.journal.recall(0)
         one.journal.begin(SET_UP)
         one.journal.begin(0)
-        return one, Messages(Taken(), one.journal, one.control, one.progress)
+        one.control.endpoint = Taken()
+        return one
 
     conf = made(tmp_path / "it", small_rows())
-    first, messages = opened(False)
-    messages.send("server", "masked X theta", b"one")
+    first = opened(False)
+    first.send("server", "masked X theta", b"one")
     first.journal.close()
     first.folder.close()
-    again, others = opened(True)
+    again = opened(True)
     with pytest.raises(SentBefore):
-        others.send("server", "masked X theta", b"two")
+        again.send("server", "masked X theta", b"two")
     again.journal.close()
-    assert (messages.endpoint.payloads, others.endpoint.payloads) == ([b"one"], [])
+    assert [one.control.endpoint.payloads for one in (first, again)] == [[b"one"], []]
 
 
 # what goes on, and from where
@@ -229,13 +228,13 @@ def test_a_run_does_not_go_on_where_a_role_has_no_checkpoint(tmp_path):
 @pytest.mark.parametrize("what", ["config", "data"])
 def test_a_role_whose_config_or_data_changed_does_not_go_on(tmp_path, what):
     conf = made(tmp_path / "it", small_rows())
-    before = Life(conf, "B", resume=False, data_digest="one")
+    before = Party(conf, "B", resume=False, data_digest="one")
     before.checkpoints.save(0, {}, {})
     before.folder.close()
     if what == "config":
         conf.path.write_text(conf.path.read_text().replace("lr = 1.5", "lr = 1.25"))
     digest = "two" if what == "data" else "one"
-    after = Life(config.load(conf.path), "B", resume=True, data_digest=digest)
+    after = Party(config.load(conf.path), "B", resume=True, data_digest=digest)
     with pytest.raises(
         Changed, match=f"the {what} changed since the checkpoint of step 0"
     ) as changed:
@@ -253,4 +252,4 @@ def test_where_nothing_is_nothing_goes_on(tmp_path):
             if role == "coordinator":
                 coordinators.main(conf, resume=True)
             else:
-                Life(conf, role, resume=True)
+                Party(conf, role, resume=True)

@@ -10,7 +10,7 @@ from network_runs import alone, made, same, small_rows, started
 
 from spnn_system import launch
 from spnn_system.run.journal import SET_UP, Journal, SentBefore
-from spnn_system.run.message_log import MessageLog, cut_to_lines
+from spnn_system.run.role_folder import MessageLog, cut_to_lines
 
 pytestmark = pytest.mark.processes
 
@@ -125,14 +125,14 @@ def test_what_cannot_be_read_is_skipped(tmp_path, end):
 
 LIMITED = """
 import resource
-from spnn_system.run import message_log
-write = message_log.MessageLog.write
+from spnn_system.run import role_folder
+write = role_folder.MessageLog.write
 def full(self):                                             # its disk is full in mid-line
     if self._path.exists() and self._path.stat().st_size > 1000:
         most = self._path.stat().st_size + 100
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
     return write(self)
-message_log.MessageLog.write = full
+role_folder.MessageLog.write = full
 """
 
 
