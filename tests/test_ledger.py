@@ -326,14 +326,17 @@ def test_the_reference_prefers_decided_then_paper_then_new(claims_of):
     claims_of(kind="claim", **AT_LEAST)
     [untried] = ledger.merge([])
 
-    def row(alone, profile, value):
-        found = dict(data="formula", standing="rerunnable", note="")
+    def row(alone, profile, value, data="simulated"):
+        found = dict(data=data, standing="rerunnable", note="")
         return untried | found | dict(verdict=alone, alone=alone, profile=profile, value=value)
 
     quick, paper = row("reproduced", "quick", 1), row("not reproduced", "paper", 2)
     for old, new in ((quick, paper), (paper, quick), (paper, untried)):
         assert ledger.best([old], [new]) == [paper]
     assert ledger.best([quick], [row("refuted", "quick", 3)])[0]["value"] == 3
+    quick, paper = (row("reproduced", profile, 1, "formula") for profile in ("quick", "paper"))
+    assert ledger.best([paper], [quick]) == [quick]  # a formula is the same in every profile
+    assert ledger.best([quick], [paper]) == [paper]
     assert ledger.best([], [untried]) == ledger.best([untried], [untried]) == [untried]
 
 

@@ -235,7 +235,7 @@ def test_a_worker_that_ends_early_is_a_failed_notebook_with_its_last_words(tmp_p
     assert done["traceback"][-1] == "KeyError: 'threads'"
 
 
-def decided(value, profile):
+def decided(value, profile, data="formula"):
     from ppkit import ledger
 
     return [
@@ -245,7 +245,7 @@ def decided(value, profile):
             "verdict": "reproduced",
             "alone": "reproduced",
             "profile": profile,
-            "data": "formula",
+            "data": data,
             "standing": "rerunnable",
             "notebook": "01_a",
         }
@@ -263,7 +263,7 @@ def finished(project, value, profile, picture=b"png", data="simulated"):
     run_folder.write_json(folder.path / "figures" / "fig.json", about)
     run_folder.write_json(
         folder.path / "claims" / "01_a.json",
-        [row for row in decided(value, profile) if row["value"]],
+        [row for row in decided(value, profile, data) if row["value"]],
     )
     (folder.path / "figures" / "fig.png").write_bytes(picture)
     folder.close()
