@@ -116,7 +116,7 @@ bench: environment
 	.venv/bench/bin/python benchmarks
 
 clean:
-	rm -rf .venv .cache build .pytest_cache *.egg-info
+	rm -rf .venv .cache build .pytest_cache .ruff_cache .hypothesis *.egg-info
 	find . -name __pycache__ -type d -not -path './runs/*' -prune -exec rm -rf {} +
 
 environment:

@@ -62,7 +62,7 @@ def main() -> int:
     target.parent.mkdir(exist_ok=True)
     write_whole(target, json.dumps(report, indent=2) + "\n")
     tables.renew(root())
-    print(f"written: {target.relative_to(root())}, and the table in README.md")
+    print(f"written: {target.relative_to(root())}, and the table in benchmarks/README.md")
     return 0 if all(bar.met for bar in bars) else 1
 
 

@@ -1,5 +1,5 @@
-"""The command line, `ppkit`: first, reproduce, lab, execute, reference, claims, data, and what
-other packages add."""
+"""The command line, `ppkit`: first, reproduce, lab, execute, reference, claims, cluster, data, and
+what other packages add."""
 
 import sys
 from importlib import metadata

@@ -69,8 +69,15 @@ def test_a_thousand_random_nets_and_the_cause_of_every_refusal():
     causes = set()
     for _ in range(1000):
         model, kind, x, y = random_net(rng)
-        dW, *rest = shared_gradient(model, torch.tensor(x[None]), torch.tensor([y]))
-        found = reconstruct(dW, None if model[0].bias is None else rest[0])
+        X, label = torch.tensor(x[None]), torch.tensor([y])
+        if model[0].bias is None:
+            with pytest.raises(ValueError, match="the weight and the bias of its first layer"):
+                shared_gradient(model, X, label)
+            loss = classification_loss(model(X), label)
+            dW, rest = torch.autograd.grad(loss, model[0].weight)[0], [None]
+        else:
+            dW, *rest = shared_gradient(model, X, label)
+        found = reconstruct(dW, rest[0])
         delta, factors = first_delta(model, kind, x, y)
         if model[0].bias is None:
             assert found.row is None and "no bias" in found.why
@@ -268,6 +275,56 @@ def test_adams_first_step_is_undone_in_float64_and_not_in_float32():
         from_adam_step(before, after, lr=1e-4)
     with pytest.raises(ValueError, match="lr must be > 0, got 0"):
         from_adam_step(before, after, lr=0)
+
+
+def plain(*layers):
+    return nn.Sequential(*layers, nn.ReLU(), nn.Linear(4, 2))
+
+
+class Scaled(nn.Module):
+    """An own module; with `scaled`, a parameter of its own comes before those of its layer."""
+
+    def __init__(self, scaled):
+        super().__init__()
+        if scaled:
+            self.scale = nn.Parameter(torch.ones(1))
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, X):
+        return self.layer(X)
+
+
+@pytest.mark.parametrize(
+    "model, said",
+    [
+        (plain(nn.Linear(3, 4, bias=False)), "its first layer, got 0.weight and 2.weight"),
+        (nn.Linear(3, 2, bias=False), "its first layer, got weight"),
+        (Scaled(True), "its first layer, got scale and layer.weight"),
+        (nn.utils.parametrizations.weight_norm(nn.Linear(3, 2)), "is Linear, got _WeightNorm"),
+        (plain(nn.BatchNorm1d(3), nn.Linear(3, 4)), "is Linear, got BatchNorm1d"),
+        (plain(nn.Conv1d(1, 2, 3), nn.Flatten(), nn.Linear(2, 4)), "is Linear, got Conv1d"),
+    ],
+)
+def test_a_model_that_begins_otherwise_has_no_gradient_to_take_apart(model, said):
+    """Batch normalisation refuses a single record by itself: ours speaks first."""
+    with pytest.raises(ValueError, match="the attack needs a model whose first .*" + said):
+        shared_gradient(model, torch.ones(1, 3), torch.tensor([1]))
+
+
+@pytest.mark.parametrize("model", [Scaled(False), plain(nn.Flatten(), nn.Linear(3, 4))])
+def test_an_own_module_and_layers_without_parameters_are_taken(model):
+    X = torch.tensor([[1.0, 2.0, 4.0]])
+    found = reconstruct(*shared_gradient(model, X, torch.tensor([1]))[:2])
+    np.testing.assert_allclose(found.row, X[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("n_logits, y", [(1, [0.3, 2.5]), (1, [0.0, 1.0]), (2, [0.5, 0.5])])
+def test_a_target_that_is_no_class_is_refused(n_logits, y):
+    """One logit and float targets would pass torch in silence, as binary cross-entropy."""
+    with pytest.raises(ValueError, match="y must be integer class labels, got a tensor of torch.f"):
+        shared_gradient(nn.Linear(3, n_logits), torch.ones(2, 3), torch.tensor(y))
+    for kind in (torch.int8, torch.int64, torch.bool):
+        assert shared_gradient(nn.Linear(3, n_logits), torch.ones(2, 3), torch.ones(2).to(kind))
 
 
 def test_bad_input_is_named():

@@ -37,9 +37,11 @@ def shared_gradient(model: nn.Module, X: torch.Tensor, y: torch.Tensor) -> tuple
     """The gradient of the mean loss that a participant shares, one tensor per parameter of the
     model, in its order.
 
-    model: any torch module.  X: (N, F), N >= 1, finite.  y: (N,).
-    Where the first layer has a bias, the first two are dW (H, F) and db (H,).
-    ValueError for an empty batch or features that are not finite.
+    model: a torch module whose first two parameters are the weight and the bias of its first layer,
+    a Linear one.  X: (N, F), N >= 1, finite.  y: (N,) integer classes.
+    The first two are dW (H, F) and db (H,).
+    ValueError for an empty batch, features that are not finite, labels that are not integers, a
+    model whose first two parameters are others; as in `first_layer`.
 
     >>> dW, db = shared_gradient(
     ...     nn.Linear(3, 1), torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([1])
@@ -50,6 +52,14 @@ def shared_gradient(model: nn.Module, X: torch.Tensor, y: torch.Tensor) -> tuple
     if len(X) == 0:
         raise ValueError("the batch is empty: X has 0 records")
     finite(X=X)
+    if y.is_floating_point():
+        raise ValueError(f"y must be integer class labels, got a tensor of {y.dtype}")
+    named, first = dict(model.named_parameters()), first_layer(model)
+    if [*map(id, named.values())][:2] != [id(first.weight), id(first.bias)]:
+        raise ValueError(
+            "the attack needs a model whose first two parameters are the weight and the bias of "
+            f"its first layer, got {' and '.join([*named][:2])}"
+        )
     return torch.autograd.grad(
         classification_loss(model(X), y), list(model.parameters()), materialize_grads=True
     )
@@ -150,10 +160,9 @@ def reconstruct(weight_grad, bias_grad) -> Reconstruction:
             "count as one, and there is no second one to check the row by",
             2,
         )
-    odd = confidence < 1 - _EXACT
     why = (
         "no single row explains all neurons: several records, noise, or clipping by element"
-        if odd
+        if confidence < 1 - _EXACT
         else ""
     )
     return Reconstruction(row, confidence, why, int((db != 0).sum()))
