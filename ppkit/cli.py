@@ -108,7 +108,7 @@ def reproduce(
         files = (tls_ca_file, tls_client_cert, tls_client_key)
         asked |= dict(limit=limit, client=_connected(scheduler, *files) if scheduler else None)
         raise typer.Exit(batch.reproduce(notebooks or [], every, **asked))
-    if scheduler or limit:
+    if scheduler or limit is not None:
         raise Refused("--scheduler and --limit are for a batch: give --grid, --points, --settings")
     raise typer.Exit(run.reproduce(notebooks or [], given=given, **asked))
 

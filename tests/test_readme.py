@@ -102,12 +102,12 @@ def test_bars_of_both_sides():
 def test_only_what_stands_between_the_marks_changes(tmp_path):
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures/claims.json").write_text('{"claims": []}')
-    for file, name in (("README.md", "findings"), ("figures/README.md", "rows")):
+    for file, name in (("README.md", "softest"), ("figures/README.md", "rows")):
         (tmp_path / file).write_text(
             f"above\n<!-- begin {name} -->\nold\n<!-- end {name} -->\nbelow\n"
         )
     tables.renew(tmp_path)
-    for file, name in (("README.md", "findings"), ("figures/README.md", "rows")):
+    for file, name in (("README.md", "softest"), ("figures/README.md", "rows")):
         text = (tmp_path / file).read_text("utf-8")
         assert text.startswith(f"above\n<!-- begin {name} -->\n") and text.endswith(
             f"<!-- end {name} -->\nbelow\n"

@@ -23,7 +23,7 @@ def draw_all(rows: list[dict], folder: Path) -> None:
     for finding in ledger.findings():
         of = [row for row in rows if row["cause"] == finding.id]
         for row in firmness.softest(of, most=1):
-            draw(row, firmness.found(row["id"]), folder / f"{finding.id}.png")
+            draw(row, firmness.found(row), folder / f"{finding.id}.png")
 
 
 def draw(row: dict, settings: pd.DataFrame, target: Path) -> None:

@@ -45,7 +45,7 @@ LEGEND = {
     "data say otherwise",
     rules.DEPENDS: "other rows, or a setting that the paper leaves open, turn it: no credit either "
     "way",
-    rules.OPEN: "only other data can settle it",
+    rules.OPEN: "other data, or a choice that the paper leaves to its reader, must settle it",
     rules.NOT_TRIED: "no notebook measures it yet; the row says what will",
     rules.ANSWERED: "a question of ours, which the paper does not claim: an answer, no verdict",
     rules.PASSED: "a check of our own code or data, no verdict on the paper",
@@ -54,12 +54,14 @@ LEGEND = {
 
 def write(folder) -> Path:
     """Write the index of a run from its run.json, claims.json and figures/; returns its path."""
-    claims = tables.beside_reference(run_folder.read_json(folder.path / "claims.json")["claims"])
+    rows = run_folder.read_json(folder.path / "claims.json")["claims"]
+    claims = tables.beside_reference(rows, folder.notebooks)
     verdicts = {rules.plain(row["verdict"]) for row in claims}
     pictures = map(run_folder.read_json, sorted((folder.path / "figures").glob("*.json")))
     page = PAGES.get_template("index.html.j2").render(
         run=folder.record,
-        papers=_papers(claims),
+        papers=(papers := _papers(claims)),
+        softest=firmness.shown([row for of in papers for row in of["rows"] if row["notebook"]]),
         findings=_findings(claims, folder.path),
         legend=[
             {"verdict": name, "css": CLASSES[name], "symbol": ledger.SYMBOLS[name], "means": means}
@@ -94,8 +96,7 @@ def _papers(claims: list[dict]) -> list[dict]:
                 "ours": ledger.ours(row),
                 "why": ledger.reason(row),
                 "beside": ledger.beside(row),
-                "firm": ledger.firm(row) if row["firmness"] else "",
-                "turning": ledger.turning(row["firmness"]["turns"]) if row["firmness"] else "",
+                "firm": ledger.firm(row),
                 "short": row["id"].split(".", 1)[1],
             }
             for row in claims
@@ -109,7 +110,6 @@ def _papers(claims: list[dict]) -> list[dict]:
                     "title": title,
                     "rows": here,
                     "elsewhere": len(rows) - len(here),
-                    "softest": firmness.softest([row for row in here if row["notebook"]]),
                     "counts": [
                         {
                             "name": name,
@@ -125,19 +125,19 @@ def _papers(claims: list[dict]) -> list[dict]:
 
 
 def _findings(claims: list[dict], path: Path) -> list[dict]:
-    """The findings that this run has decided rows of, with the reference's mark, and their picture
-    if the run drew it."""
+    """The findings that this run has decided rows of, with the reference's mark, how firm they
+    are, and their picture if the run drew it."""
     decided = [row for row in claims if row["notebook"]]
     marked = ledger.reference() if (project.root() / tables.REFERENCE).exists() else claims
     return [
         {
             **vars(finding),
             "mark": ledger.mark(finding, marked),
-            "counted": ledger.counted([row for row in decided if row["cause"] == finding.id]),
+            "counted": firmness.told(of) + ledger.counted(of),
             "drawn": (path / "figures" / f"{finding.picture}.png").exists(),
         }
         for finding in ledger.findings()
-        if any(row["cause"] == finding.id for row in decided)
+        if (of := [row for row in decided if row["cause"] == finding.id])
     ]
 
 

@@ -35,16 +35,21 @@ def show(run: str | None, beginning: str = "", since: str | None = None) -> None
     """Print the rows of a run, or of the reference if `run` is None, whose ids have this
     beginning, and beside them what was found on other data; with `since`, a run, only the rows
     whose verdict was another there, and that verdict.  Refused if there are none."""
+    notebooks = run_folder.open_run(run).notebooks if run else {}
     rows = [row for row in _rows(run) if row["id"].startswith(beginning)]
     if not rows:
         raise Refused(f"no row begins with {beginning!r}: there are {', '.join(ledger.papers())}")
+    rows = beside_reference(rows, notebooks)
     if since:
         before = {row["id"]: row for row in _rows(since)}
-        rows = [row | {"also": [before.get(row["id"], row)]} for row in rows]
-        rows = [row for row in rows if row["also"][0]["alone"] != row["alone"]]
+        rows = [
+            row | {"also": [then]}
+            for row in rows
+            if (then := before.get(row["id"]))
+            and then["alone"] != row["alone"]
+            and None not in (then["data"], row["data"])
+        ]
         print(f"{len(rows)} rows have another verdict than in {since}, which stands under the data")
-    else:
-        rows = beside_reference(rows)
     table = Table(box=box.SIMPLE_HEAD)
     for heading in ("row", "paper", "ours", "verdict", "firmness", "why", "data"):
         table.add_column(heading, no_wrap=heading in ("row", "ours"))
@@ -70,23 +75,30 @@ def show(run: str | None, beginning: str = "", since: str | None = None) -> None
         console.print(f"{paper}: {said}", soft_wrap=True)
 
 
-def beside_reference(rows: list[dict]) -> list[dict]:
-    """Rows of a run, and beside what it decided what the reference found on other data, and how
-    firm it found the verdict."""
+def beside_reference(rows: list[dict], notebooks: dict[str, dict]) -> list[dict]:
+    """Rows of a run as `firmness.settled`, and beside what it decided what the reference found on
+    other data.
+
+    notebooks: of the run, as in its run.json; one whose parameters were changed has rows of which
+    choices are not weighed.
+    """
     kept = _rows(None) if (project.root() / REFERENCE).exists() else []
     found = {row["id"]: ledger.results(row) for row in kept}
-    firm = {row["id"]: row.get("firmness") for row in kept}
-    return [
+    rows = [
         row
         | {
             "also": [
                 one
                 for one in found.get(row["id"], ())
                 if None not in (row["data"], one["data"]) and one["standing"] != row["standing"]
-            ],
-            "firmness": firm.get(row["id"]),
+            ]
         }
         for row in rows
+    ]
+    changed = {name for name, about in notebooks.items() if about.get("changed")}
+    return [
+        row | firmness.CHANGED if row["notebook"] in changed else settled
+        for row, settled in zip(rows, firmness.settled(rows))
     ]
 
 
@@ -184,6 +196,26 @@ def findings(rows: list[dict]) -> str:
     return "\n\n".join(blocks)
 
 
+def softest(rows: list[dict]) -> str:
+    """The softest claims of each paper, and why they are soft, as a Markdown table.
+
+    rows: the claims of figures/claims.json.
+    """
+    heads = ("paper", "claim", "verdict", "at other settings", "turned by", "why that is open")
+    cells = [
+        (
+            row["paper"],
+            f"{row['says']} (`{row['id'].partition('.')[2]}`)",
+            f"{ledger.symbol(row['verdict'])} {row['verdict']}",
+            row["alike"],
+            row["turning"],
+            row["left_open"],
+        )
+        for row in firmness.shown(rows)
+    ]
+    return _markdown(heads, cells)
+
+
 def every_row(rows: list[dict]) -> str:
     """Every row of every paper as Markdown tables.
 
@@ -255,6 +287,7 @@ def renewed(root: Path) -> dict[Path, str]:
     blocks = {
         "README.md": {
             "findings": findings(rows),
+            "softest": softest(rows),
             "which one": which_one(measured.reference("which_one").values),
             "scoreboard": scoreboard(rows),
         },
