@@ -194,9 +194,8 @@ def execute(
     from ppkit.runner import catalogue
     from ppkit.runner import execute as executing
 
-    for name, path in catalogue.select(notebooks or [], solutions=True).items():
-        if quoting and not catalogue.quotes_reference(path):
-            continue
+    chosen = catalogue.select(notebooks or [], solutions=True).items()
+    for name, path in ((n, p) for n, p in chosen if not quoting or catalogue.quotes_reference(p)):
         print(f"{name:<24} {executing.in_place(path):7.1f} s", flush=True)
 
 

@@ -20,10 +20,6 @@ FOUND = ("value", "alone", "data")
 JOINT = 16  # settings in which all choices are drawn at once
 UNFIT = (rules.NOT_TRIED, rules.UNDECIDED)  # verdicts that say nothing
 CREDIT = (rules.REPRODUCED, rules.DIRECTION, rules.NOT_REPRODUCED, rules.REFUTED)
-UNTRIED = "not tried at other settings"
-NO_CHOICE = "no open choice reaches it"
-DECIDES_NOTHING = "tried, but the main setting decides nothing at that size"
-CHANGED = {"firmness": None, "unweighed": "parameters were changed: choices are not weighed"}
 STAYS = ("claim_fails_if_attained", "bound")  # one counter-example is enough, wherever it is found
 
 
@@ -44,7 +40,8 @@ class Choice:
 
     def moves(self, id: str) -> bool:
         """Whether the row with this id is one of its rows."""
-        return id.partition(".")[2].startswith(tuple(self.rows))
+        paper, _, rest = id.partition(".")
+        return self.record.startswith(paper) and rest.startswith(tuple(self.rows))
 
 
 def choices(record: str = "") -> list[Choice]:
@@ -137,9 +134,11 @@ def _names(one: dict) -> list[str]:
 
 def _at(row: dict, every: list[Choice]) -> dict:
     changed = [one for one in every if row[one.parameter] != str(one.settings[0])]
-    told = ", ".join(f"{one.name} {row[one.parameter]}" for one in changed).replace("_", " ")
-    names = [one.name for one in changed]
-    return {"choices": names, "at": told, "verdict": rules.plain(row["alone"])}
+    return {
+        "choices": [one.name for one in changed],
+        "at": ", ".join(f"{one.name} {row[one.parameter]}".replace("_", " ") for one in changed),
+        "verdict": rules.plain(row["alone"]),
+    }
 
 
 def found(row: dict) -> pd.DataFrame:
@@ -196,12 +195,11 @@ def of(id: str, rows: pd.DataFrame, every: list[Choice]) -> dict | None:
     tried = int(counted.sum())
     if not tried:
         return None
-    same, together = tried - int((turned & counted).sum()), int((turned & (many > 1)).sum())
     return {
         "tried": tried,
-        "same": same,
+        "same": tried - int((turned & counted).sum()),
         "turns": turns,
-        "together": together,
+        "together": int((turned & (many > 1)).sum()),
         "main": mine.iloc[0],
     }
 
@@ -233,9 +231,13 @@ def _weighed(row: dict, found: dict[str, dict | None], every: list[Choice]) -> d
     }
     if one := found.get(data):
         return {"firmness": one | {"other_data": others}} | _turned(row, one)
-    of_paper = (each for each in every if each.record.startswith(row["paper"]))
-    reached = any(each.moves(row["id"]) for each in of_paper)
-    why = DECIDES_NOTHING if data in found else UNTRIED if reached else NO_CHOICE
+    why = (
+        "tried, but the main setting decides nothing at that size"
+        if data in found
+        else "not tried at other settings"
+        if any(choice.moves(row["id"]) for choice in every)
+        else "no open choice reaches it"
+    )
     return {"unweighed": why + ledger.elsewhere(others)}
 
 
@@ -275,9 +277,8 @@ def softest(rows: list[dict], most: int | None = 3) -> list[dict]:
 def shown(rows: list[dict]) -> list[dict]:
     """The three softest claims of each paper, first those that are neither open nor undecided; each
     with `alike`, `turning`, where it turns, and `left_open`, why the paper leaves that open."""
-    soft = softest(rows, most=None)
-    soft.sort(key=lambda row: rules.plain(row["verdict"]) in (rules.OPEN, rules.UNDECIDED))
-    of_papers = ([row for row in soft if row["paper"] == paper] for paper in ledger.titles())
+    waits = rules.OPEN, rules.UNDECIDED
+    soft = sorted(softest(rows, None), key=lambda row: rules.plain(row["verdict"]) in waits)
     return [
         row
         | {
@@ -285,12 +286,15 @@ def shown(rows: list[dict]) -> list[dict]:
             "turning": ledger.turning(row["firmness"]["turns"]) or "several choices together",
             "left_open": _left_open(row),
         }
-        for of in of_papers
-        for row in of[:3]
+        for paper in ledger.titles()
+        for row in [one for one in soft if one["paper"] == paper][:3]
     ]
 
 
 def _left_open(row: dict) -> str:
-    of_paper = [one for one in choices() if one.record.startswith(row["paper"])]
-    why = {one.name: f"{one.name.replace('_', ' ')}: {one.why}" for one in of_paper}
+    why = {
+        one.name: f"{one.name.replace('_', ' ')}: {one.why}"
+        for one in choices()
+        if one.record.startswith(row["paper"])
+    }
     return "; ".join(why[name] for name in _names(row["firmness"]))

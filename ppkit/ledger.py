@@ -374,8 +374,7 @@ def best(old: list[dict], new: list[dict]) -> list[dict]:
             for one in sorted(both, key=_order)
             if one["data"]
         }
-        decisions = decided(claim, list(found.values())) if found else {}
-        kept.append(untried[claim.id] | decisions)
+        kept.append(untried[claim.id] | (decided(claim, list(found.values())) if found else {}))
     return kept
 
 
@@ -427,8 +426,10 @@ def _order(one: dict) -> tuple[bool, ...]:
 
 def results(row: dict) -> list[dict]:
     """What was found on each source of data, apart from what is the same for all."""
-    same = {*(one.name for one in fields(Statement)), "rule", "verdict", "also", "firmness"}
-    mine = {*(one.name for one in fields(Row)), "run"} - same
+    mine = {*(one.name for one in fields(Row)), "run"} - {
+        *(one.name for one in fields(Statement)),
+        *("rule", "verdict", "also", "firmness"),
+    }
     return [{key: row[key] for key in row if key in mine}, *row["also"]] if row else []
 
 
@@ -479,9 +480,9 @@ def firm(row: dict) -> str:
     """
     if not (one := row.get("firmness")):
         return row.get("unweighed", "")
-    together = one["together"] and f"{one['together']} of several changes"
-    turns = ", ".join(filter(None, (turning(one["turns"]), together)))
     where = "turns at" if one["main"] == rules.plain(row["alone"]) else "elsewhere"
+    several = one["together"] and f"{one['together']} of several changes"
+    turns = ", ".join(filter(None, (turning(one["turns"]), several)))
     extremes = ", ".join(f"{at['verdict']} at {at['at']}" for at in one.get("paper_size", ()))
     parts = (
         f"{alike(row)} settings tried",
@@ -500,8 +501,8 @@ def alike(row: dict) -> str:
     "at the settings' size: not reproduced, same in 7 of 9"
     """
     one = row["firmness"]
-    smaller = one["main"] != rules.plain(row["alone"])
-    size = f"at the settings' size: {one['main']}, " if smaller else ""
+    as_decided = one["main"] == rules.plain(row["alone"])
+    size = "" if as_decided else f"at the settings' size: {one['main']}, "
     return f"{size}same in {one['same']} of {one['tried']}"
 
 
@@ -535,8 +536,8 @@ def turning(turns: list[dict]) -> str:
     """
     grouped: dict[tuple, list[str]] = {}
     for turn in turns:
-        choice = turn["choice"].replace("_", " ")
-        grouped.setdefault((choice, turn["verdict"]), []).append(turn["at"])
+        key = turn["choice"].replace("_", " "), turn["verdict"]
+        grouped.setdefault(key, []).append(turn["at"])
     return ", ".join(f"{choice} {', '.join(at)} ({v})" for (choice, v), at in grouped.items())
 
 

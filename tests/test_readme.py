@@ -61,7 +61,9 @@ def test_findings_and_rows_say_what_they_rest_on():
 
 
 def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
+    text = (ROOT / "README.md").read_text("utf-8")
+    by_hand = re.sub(r"<!-- begin (.*?) -->.*?<!-- end \1 -->", "", text, flags=re.DOTALL)
+    assert len(by_hand.splitlines()) <= 100 and len(text.splitlines()) <= 180
 
 
 def test_the_attacks_on_modules_of_ones_own_run_as_printed():

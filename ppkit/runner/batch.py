@@ -91,8 +91,8 @@ def reproduce(
     gives it; None for this machine.
     Everything else, what is returned and what is refused: as `run.reproduce`.
     """
-    given = {"jobs": at_once, "limit": limit}
-    must_be("> 0", **{name: value for name, value in given.items() if value is not None})
+    asked_for = (("jobs", at_once), ("limit", limit))
+    must_be("> 0", **{name: value for name, value in asked_for if value is not None})
     if len(wanted) != 1:
         raise Refused("a batch is of one notebook: name one, such as wang2018")
     chosen = catalogue.select(wanted)

@@ -16,7 +16,7 @@ from ppkit.runner import Refused, run_folder
 from ppkit.writing import write_whole
 
 REFERENCE = "figures/claims.json"
-STYLES = {
+STYLES = {  # of a verdict: its colour in the terminal, and its class on a page
     rules.REPRODUCED: "green",
     rules.DIRECTION: "cyan",
     rules.NOT_REPRODUCED: "yellow",
@@ -54,12 +54,14 @@ def show(run: str | None, beginning: str = "", since: str | None = None) -> None
     for heading in ("row", "paper", "ours", "verdict", "firmness", "why", "data"):
         table.add_column(heading, no_wrap=heading in ("row", "ours"))
     for row in rows:
-        style = STYLES[rules.plain(row["verdict"])]
         table.add_row(
             row["id"],
             row["printed"] or "",
             ledger.ours(row),
-            Text(f"{ledger.symbol(row['verdict'])} {row['verdict']}", style=style),
+            Text(
+                f"{ledger.symbol(row['verdict'])} {row['verdict']}",
+                style=STYLES[rules.plain(row["verdict"])],
+            ),
             ledger.firm(row),
             ledger.reason(row),
             "\n".join((row["data"] or "", *ledger.beside(row))),
@@ -97,7 +99,9 @@ def beside_reference(rows: list[dict], notebooks: dict[str, dict]) -> list[dict]
     ]
     changed = {name for name, about in notebooks.items() if about.get("changed")}
     return [
-        row | firmness.CHANGED if row["notebook"] in changed else settled
+        row | {"firmness": None, "unweighed": "parameters were changed: choices are not weighed"}
+        if row["notebook"] in changed
+        else settled
         for row, settled in zip(rows, firmness.settled(rows))
     ]
 
@@ -201,8 +205,7 @@ def softest(rows: list[dict]) -> str:
 
     rows: the claims of figures/claims.json.
     """
-    heads = ("paper", "claim", "verdict", "at other settings", "turned by", "why that is open")
-    cells = [
+    cells = (
         (
             row["paper"],
             f"{row['says']} (`{row['id'].partition('.')[2]}`)",
@@ -212,8 +215,10 @@ def softest(rows: list[dict]) -> str:
             row["left_open"],
         )
         for row in firmness.shown(rows)
-    ]
-    return _markdown(heads, cells)
+    )
+    return _markdown(
+        ("paper", "claim", "verdict", "at other settings", "turned by", "why that is open"), cells
+    )
 
 
 def every_row(rows: list[dict]) -> str:
@@ -221,8 +226,10 @@ def every_row(rows: list[dict]) -> str:
 
     rows: the claims of figures/claims.json.
     """
-    heads = "where", "what the paper says, or we ask", "paper", "ours", "what ours is"
-    heads += "verdict", "firmness", "why", "data"
+    heads = (
+        *("where", "what the paper says, or we ask", "paper", "ours", "what ours is", "verdict"),
+        *("firmness", "why", "data"),
+    )
     tables = []
     for paper, title in ledger.titles().items():
         cells = [
@@ -250,8 +257,8 @@ def bars(bench: dict) -> str:
     for bar in bench["bars"]:
         least = bar["at_least"]
         wanted = f"at most {bar['at_most']:g}" if least is None else f"at least {least:g}"
-        spread = "{:.2f} to {:.2f}".format(*bar["spread"])
-        lines.append((bar["what"], wanted, f"{bar['ratio']:.2f}", spread, str(bar["threads"])))
+        ratio, low, high = (f"{one:.2f}" for one in (bar["ratio"], *bar["spread"]))
+        lines.append((bar["what"], wanted, ratio, f"{low} to {high}", str(bar["threads"])))
     return _markdown(("bar", "wanted", "measured", "lowest to highest of 7", "threads"), lines)
 
 
@@ -262,11 +269,11 @@ def which_one(kept: dict) -> str:
     """
     heads = ("I hold", "I fear", "I run", "one party sends, in all", "test AUC", "an attacker")
     columns = ("I hold", "I fear", "run", "a party sends", "AUC", "it finds")
-    lines, above = [], ""
-    for row in kept["rows"]:
-        cells = [row[column] for column in columns]
-        lines.append(cells if row["I hold"] != above else ["", "", *cells[2:]])
-        above = row["I hold"]
+    rows = [[row[column] for column in columns] for row in kept["rows"]]
+    above = ["", *(cells[0] for cells in rows)]
+    lines = [
+        ["", "", *cells[2:]] if cells[0] == held else cells for cells, held in zip(rows, above)
+    ]
     about = f"epsilon {kept['epsilon']:g} where there is noise; {kept['profile']} profile"
     return f"{_markdown(heads, lines)}\n\n({about}; {kept['source']}.)"
 
