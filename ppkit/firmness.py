@@ -292,9 +292,9 @@ def shown(rows: list[dict]) -> list[dict]:
 
 
 def _left_open(row: dict) -> str:
-    why = {
-        one.name: f"{one.name.replace('_', ' ')}: {one.why}"
+    turned, of = _names(row["firmness"]), row["paper"]
+    return "; ".join(
+        f"{one.name.replace('_', ' ')}: {one.why}"
         for one in choices()
-        if one.record.startswith(row["paper"])
-    }
-    return "; ".join(why[name] for name in _names(row["firmness"]))
+        if (one.record.startswith(of) and one.name in turned if turned else one.moves(row["id"]))
+    )

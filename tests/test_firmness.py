@@ -174,6 +174,12 @@ def test_the_softest_of_a_paper_are_first_those_that_are_decided():
     [box] = [one for one in firmness.choices("wu2020") if one.name == "box"]
     assert found[0]["turning"] == "box 5.0 (direction only)"
     assert found[0]["alike"] == "same in 5 of 9" and found[0]["left_open"] == f"box: {box.why}"
+    together = soft("wu2020.fig2.order", 5)
+    together["firmness"] |= {"turns": [], "together": 4}
+    [found] = firmness.shown([together])
+    assert (
+        found["turning"] == "several choices together" and f"box: {box.why}" in found["left_open"]
+    )
     line = tables.softest(rows).splitlines()[2]
     assert line.startswith(
         "| wu2020 | It is. (`c`) | ● reproduced | same in 5 of 9 | box 5.0 (direction only) | box: "
