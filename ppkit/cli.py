@@ -108,7 +108,7 @@ def reproduce(
         files = (tls_ca_file, tls_client_cert, tls_client_key)
         asked |= dict(limit=limit, client=_connected(scheduler, *files) if scheduler else None)
         raise typer.Exit(batch.reproduce(notebooks or [], every, **asked))
-    if scheduler or limit:
+    if scheduler or limit is not None:
         raise Refused("--scheduler and --limit are for a batch: give --grid, --points, --settings")
     raise typer.Exit(run.reproduce(notebooks or [], given=given, **asked))
 
@@ -194,9 +194,8 @@ def execute(
     from ppkit.runner import catalogue
     from ppkit.runner import execute as executing
 
-    for name, path in catalogue.select(notebooks or [], solutions=True).items():
-        if quoting and not catalogue.quotes_reference(path):
-            continue
+    chosen = catalogue.select(notebooks or [], solutions=True).items()
+    for name, path in ((n, p) for n, p in chosen if not quoting or catalogue.quotes_reference(p)):
         print(f"{name:<24} {executing.in_place(path):7.1f} s", flush=True)
 
 

@@ -8,7 +8,7 @@ is committed before the settings are run.  `ppkit reproduce RECORD --settings` r
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -40,18 +40,19 @@ class Choice:
 
     def moves(self, id: str) -> bool:
         """Whether the row with this id is one of its rows."""
-        return id.partition(".")[2].startswith(tuple(self.rows))
+        paper, _, rest = id.partition(".")
+        return self.record.startswith(paper) and rest.startswith(tuple(self.rows))
 
 
-def choices(record: str) -> list[Choice]:
-    """The choices of a record; none if no file has any."""
+def choices(record: str = "") -> list[Choice]:
+    """The choices of a record, or of all records; none if no file has any."""
     every = []
     for file in sorted(ledger.CLAIMS.iterdir(), key=lambda file: file.name):
         paper, _, kind = file.name.partition(".")
         if kind == "choices.toml":
             for name, table in tomllib.loads(file.read_text("utf-8")).items():
                 every.append(Choice(**({"name": name, "record": paper} | table)))
-    return [choice for choice in every if choice.record == record]
+    return [choice for choice in every if record in ("", choice.record)]
 
 
 def points(record: str, profile: str = "quick") -> list[dict[str, str]]:
@@ -85,9 +86,9 @@ def disputed(record: str) -> pd.DataFrame:
     """
     paper = record.partition("_")[0]
     [row] = softest([row for row in ledger.reference() if row["paper"] == paper], most=1) or [{}]
-    for of, _, table in _kept():
-        if of == record and (table["claim"] == row.get("id")).any():
-            return table[table["claim"] == row["id"]]
+    for of, _, id, _, rows in _kept():
+        if (of, id) == (record, row.get("id")):
+            return rows
     raise ValueError(f"{record} did not try the most disputed claim of {paper}, {row.get('id')}")
 
 
@@ -106,9 +107,9 @@ def moved(record: str, table: pd.DataFrame) -> pd.DataFrame:
     return kept[may].astype(dict.fromkeys(names, str)).sort_values(["claim"], kind="stable")
 
 
-def measured() -> dict[str, dict]:
-    """The firmness of every row that was tried at several settings, by id, from figures/settings/;
-    of several data the settings are added up.
+def measured() -> dict[str, dict[str, dict | None]]:
+    """The firmness of every row that was tried at several settings, from figures/settings/: by id,
+    then by the kind of data (`ledger.kind`); None where `of` says nothing.
 
     tried: settings, but for the main one, that decided the row: of the choices that may move it,
     or did.  same: of them, those with the main setting's verdict.  turns: the choices, their
@@ -117,58 +118,53 @@ def measured() -> dict[str, dict]:
     was tried at the paper's size, too: the choices changed, their settings, the verdict there.
     """
     firm: dict[str, dict] = {}
-    for _, every, table in _kept():
-        for id, rows in table.groupby("claim"):
-            one = of(id, rows, every)
-            if one and id in firm:
-                counts = ("tried", "same", "together")
-                turns = [turn for turn in one["turns"] if turn not in firm[id]["turns"]]
-                one |= {name: one[name] + firm[id][name] for name in counts}
-                one |= {"turns": firm[id]["turns"] + turns}
-            if one:
-                firm[id] = one
-    for _, every, table in _kept("paper."):
-        for id, rows in table.groupby("claim"):
-            if id in firm:
-                turned = [turn["choice"] for turn in firm[id]["turns"]]
-                may = [one for one in every if one.moves(id) or one.name in turned]
-                firm[id]["paper_size"] = [_at(row, may) for row in rows.to_dict("records")]
+    for _, every, id, data, rows in _kept():
+        firm.setdefault(id, {}).setdefault(data, of(id, rows, every))
+    for _, every, id, data, rows in _kept("paper."):
+        if one := firm.get(id, {}).get(data):
+            some = [choice for choice in every if choice.moves(id) or choice.name in _names(one)]
+            one["paper_size"] = [_at(row, some) for row in rows.to_dict("records")]
     return firm
+
+
+def _names(one: dict) -> list[str]:
+    """The choices that turn a row by themselves."""
+    return list(dict.fromkeys(turn["choice"] for turn in one["turns"]))
 
 
 def _at(row: dict, every: list[Choice]) -> dict:
     changed = [one for one in every if row[one.parameter] != str(one.settings[0])]
-    told = ", ".join(f"{one.name} {row[one.parameter]}" for one in changed).replace("_", " ")
-    names = [one.name for one in changed]
-    return {"choices": names, "at": told, "verdict": rules.plain(row["alone"])}
+    return {
+        "choices": [one.name for one in changed],
+        "at": ", ".join(f"{one.name} {row[one.parameter]}".replace("_", " ") for one in changed),
+        "verdict": rules.plain(row["alone"]),
+    }
 
 
-def found(id: str) -> pd.DataFrame:
-    """Of a row, a line a setting, the main one first: `FOUND`, and a column for each choice that
-    may move it, or did, by its name; of several data the first that decided the main one."""
-    for _, every, table in _kept():
-        rows = table[table["claim"] == id]
-        if one := of(id, rows, every):
-            counted = {turn["choice"] for turn in one["turns"]}
-            some = [choice for choice in every if choice.moves(id) or choice.name in counted]
+def found(row: dict) -> pd.DataFrame:
+    """Of a row of the ledger, a line a setting on the data that decide it, the main one first:
+    `FOUND`, and a column for each choice that may move it, or did, by its name."""
+    for _, every, id, data, rows in _kept():
+        if (id, data) == (row["id"], ledger.kind(row["data"])) and (one := of(id, rows, every)):
+            some = [choice for choice in every if choice.moves(id) or choice.name in _names(one)]
             names = {choice.parameter: choice.name for choice in some or every}
             return rows[[*FOUND, *names]].rename(columns=names)
-    raise ValueError(f"{id} was tried at no setting")
+    raise ValueError(f"{row['id']} was tried at no setting on the data that decide it")
 
 
-def _kept(size: str = "") -> list[tuple[str, list[Choice], pd.DataFrame]]:
-    """The files of figures/settings/, each with its record and the record's choices.
+def _kept(size: str = "") -> Iterator[tuple[str, list[Choice], str, str, pd.DataFrame]]:
+    """Of each row in each file of figures/settings/: the record, its choices, the row's id, the
+    kind of data, a line a setting.
 
-    size: "paper." for those at the paper's size.
+    size: "paper." for the files at the paper's size.
     """
-    kept = []
     for file in sorted((project.root() / "figures/settings").glob("*.csv"), reverse=True):
         record, _, rest = file.name.partition(".")
         if rest.startswith("paper.") == bool(size):
             every = choices(record)
-            texts = {one.parameter: str for one in every}
-            kept.append((record, every, pd.read_csv(file, dtype=texts)))
-    return kept
+            table = pd.read_csv(file, dtype={one.parameter: str for one in every})
+            for (id, data), rows in table.groupby(["claim", table["data"].map(ledger.kind)]):
+                yield record, every, id, data, rows
 
 
 def of(id: str, rows: pd.DataFrame, every: list[Choice]) -> dict | None:
@@ -199,51 +195,76 @@ def of(id: str, rows: pd.DataFrame, every: list[Choice]) -> dict | None:
     tried = int(counted.sum())
     if not tried:
         return None
-    same, together = tried - int((turned & counted).sum()), int((turned & (many > 1)).sum())
     return {
         "tried": tried,
-        "same": same,
+        "same": tried - int((turned & counted).sum()),
         "turns": turns,
-        "together": together,
+        "together": int((turned & (many > 1)).sum()),
         "main": mine.iloc[0],
     }
 
 
 def settled(rows: list[dict]) -> list[dict]:
-    """Rows of the reference, each with its `firmness` (None where none was measured); a claim that
-    a setting turns "depends on" it, whichever way, and has no credit.
+    """Rows of the ledger, each with its `firmness` on the data that decide it, or with `unweighed`,
+    why it has none. A claim that a setting turns "depends on" it, whichever way: it has no credit.
+
+    other_data: how many settings were the same, and tried, on each other kind of data; they cost
+    nothing.  A question has no verdict that could turn, so it has no firmness.
 
     Where the main setting has another verdict at the size of the settings, the row was decided at
     a larger size: then only settings of that size can turn it.  What was refuted by one
     counter-example stays: at another setting it is still one.
     """
-    firm = measured()
-    return [row | {"firmness": firm.get(row["id"])} | _turned(row, firm) for row in rows]
+    firm, every = measured(), choices()
+    return [
+        row
+        | {"firmness": None}
+        | (_weighed(row, firm.get(row["id"], {}), every) if row["kind"] != "question" else {})
+        for row in rows
+    ]
 
 
-def _turned(row: dict, firm: Mapping[str, dict]) -> dict:
-    one, mine = firm.get(row["id"]), rules.plain(row["verdict"])
+def _weighed(row: dict, found: dict[str, dict | None], every: list[Choice]) -> dict:
+    data = ledger.kind(row["data"])
+    others = {
+        name: [one["same"], one["tried"]] for name, one in found.items() if one and name != data
+    }
+    if one := found.get(data):
+        return {"firmness": one | {"other_data": others}} | _turned(row, one)
+    why = (
+        "tried, but the main setting decides nothing at that size"
+        if data in found
+        else "not tried at other settings"
+        if any(choice.moves(row["id"]) for choice in every)
+        else "no open choice reaches it"
+    )
+    return {"unweighed": why + ledger.elsewhere(others)}
+
+
+def _turned(row: dict, one: dict) -> dict:
+    mine = rules.plain(row["verdict"])
     stays = mine not in CREDIT or (row["rule"] in STAYS and mine == rules.REFUTED)
-    if not one or row["kind"] != "claim" or stays:
+    if row["kind"] != "claim" or stays:
         return {}
-    alone, extremes = rules.plain(row["alone"]), one.get("paper_size", ())
+    alone = rules.plain(row["alone"])
+    extremes = one.get("paper_size", ()) if row["profile"] == "paper" else ()
     larger = [name for at in extremes if at["verdict"] != alone for name in at["choices"]]
     smaller = one["main"] == alone and one["tried"] > one["same"]
     if not larger and not smaller:
         return {}
-    turns = [turn["choice"] for turn in one["turns"]] if smaller else []
+    turns = _names(one) if smaller else []
     names = [name.replace("_", " ") for name in dict.fromkeys(turns + larger)]
     return {"verdict": f"{rules.DEPENDS} {' and '.join(names) or 'several choices together'}"}
 
 
 def told(rows: list[dict]) -> str:
-    """How firm the rows of a finding are, in words that end with "; ", or nothing."""
-    tried = [row["firmness"] for row in rows if row.get("firmness")]
+    """How firm the claims of a finding are, in words that end with "; ", or nothing."""
+    tried = [row["firmness"] for row in rows if row["kind"] == "claim" and row.get("firmness")]
     alike = sum(one["tried"] == one["same"] for one in tried)
     return f"{alike} of {len(tried)} the same in every setting tried; " if tried else ""
 
 
-def softest(rows: list[dict], most: int = 3) -> list[dict]:
+def softest(rows: list[dict], most: int | None = 3) -> list[dict]:
     """Of the claims that some setting turns, the ones with the smallest share of settings alike."""
     soft = [
         row
@@ -251,3 +272,29 @@ def softest(rows: list[dict], most: int = 3) -> list[dict]:
         if row["kind"] == "claim" and (one := row.get("firmness")) and one["same"] < one["tried"]
     ]
     return sorted(soft, key=lambda row: row["firmness"]["same"] / row["firmness"]["tried"])[:most]
+
+
+def shown(rows: list[dict]) -> list[dict]:
+    """The three softest claims of each paper, first those that are neither open nor undecided; each
+    with `alike`, `turning`, where it turns, and `left_open`, why the paper leaves that open."""
+    waits = rules.OPEN, rules.UNDECIDED
+    soft = sorted(softest(rows, None), key=lambda row: rules.plain(row["verdict"]) in waits)
+    return [
+        row
+        | {
+            "alike": ledger.alike(row),
+            "turning": ledger.turning(row["firmness"]["turns"]) or "several choices together",
+            "left_open": _left_open(row),
+        }
+        for paper in ledger.titles()
+        for row in [one for one in soft if one["paper"] == paper][:3]
+    ]
+
+
+def _left_open(row: dict) -> str:
+    turned, of = _names(row["firmness"]), row["paper"]
+    return "; ".join(
+        f"{one.name.replace('_', ' ')}: {one.why}"
+        for one in choices()
+        if (one.record.startswith(of) and one.name in turned if turned else one.moves(row["id"]))
+    )

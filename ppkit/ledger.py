@@ -59,7 +59,6 @@ class Statement:
     measure: str | None = None
     printed: str | None = None
     figure: str | None = None
-    choices: tuple = ()
     amended: str | None = None
 
 
@@ -86,7 +85,7 @@ class Row(Statement):
     verdict: what `decided` says of all its data.  alone: what the rule says of `data` alone.
     possible: the verdicts in its interval, none where that is not known.  standing: of the data.
     also: what was found on other data, the same fields but for the statement, rule and verdict.
-    firmness: in how many settings the verdict was the same (`firmness.measured`); None in a run.
+    firmness: in how many settings the verdict was the same (`firmness.settled`); None in a run.
     """
 
     value: float | None = None
@@ -360,14 +359,22 @@ def best(old: list[dict], new: list[dict]) -> list[dict]:
     """What the reference keeps of two lists of merged rows: for each standing of the data decided
     over not tried, paper profile over quick, new over old; of these, the verdict of `decided`.
 
-    What is no result (picture, cause, measure, kind) is taken from the claims' files as they are
-    now; a row that they no longer have is left out.
+    What is no result (picture, cause, measure, kind, rule) is taken from the claims' files as they
+    are now; a row that they no longer have is left out, and a question that was tried is answered.
     """
     about, before, kept = _every_claim(), {row["id"]: row for row in old}, []
+    untried = {row["id"]: row for row in merge([])}
     for row in (row for row in new if row["id"] in about):
         claim, both = about[row["id"]], (*results(before.get(row["id"], {})), *results(row))
-        found = {one["standing"]: one for one in sorted(both, key=_order) if one["data"]}
-        kept.append(row | _about(claim) | (decided(claim, list(found.values())) if found else {}))
+        # it may have been a claim in its run
+        answered = {"alone": rules.ANSWERED, "possible": []} if claim.kind == "question" else {}
+        found = {
+            one["standing"]: one
+            | (answered if rules.plain(one["alone"]) != rules.NOT_TRIED else {})
+            for one in sorted(both, key=_order)
+            if one["data"]
+        }
+        kept.append(untried[claim.id] | (decided(claim, list(found.values())) if found else {}))
     return kept
 
 
@@ -419,8 +426,11 @@ def _order(one: dict) -> tuple[bool, ...]:
 
 def results(row: dict) -> list[dict]:
     """What was found on each source of data, apart from what is the same for all."""
-    same = {*(one.name for one in fields(Statement)), "rule", "verdict", "also", "firmness"}
-    return [{key: row[key] for key in row if key not in same}, *row["also"]] if row else []
+    mine = {*(one.name for one in fields(Row)), "run"} - {
+        *(one.name for one in fields(Statement)),
+        *("rule", "verdict", "also", "firmness"),
+    }
+    return [{key: row[key] for key in row if key in mine}, *row["also"]] if row else []
 
 
 def beside(row: dict) -> list[str]:
@@ -468,17 +478,53 @@ def firm(row: dict) -> str:
     >>> firm({"firmness": one, "alone": "reproduced"})
     'same in 7 of 9 settings tried; turns at first step 2.0 (not reproduced), 1 of several changes'
     """
-    one = row.get("firmness")
-    if not one:
-        return "not measured"
-    turns = [turning(one["turns"])] if one["turns"] else []
-    turns += [f"{one['together']} of several changes"] if one["together"] else []
-    said = f"same in {one['same']} of {one['tried']} settings tried"
-    said += f"; turns at {', '.join(turns)}" if turns else ""
-    smaller = one["main"] != rules.plain(row["alone"])
-    said += f"; at their size the main one is {one['main']}" if smaller else ""
+    if not (one := row.get("firmness")):
+        return row.get("unweighed", "")
+    where = "turns at" if one["main"] == rules.plain(row["alone"]) else "elsewhere"
+    several = one["together"] and f"{one['together']} of several changes"
+    turns = ", ".join(filter(None, (turning(one["turns"]), several)))
     extremes = ", ".join(f"{at['verdict']} at {at['at']}" for at in one.get("paper_size", ()))
-    return f"{said}; at the paper's size {extremes}" if extremes else said
+    parts = (
+        f"{alike(row)} settings tried",
+        turns and f"{where} {turns}",
+        extremes and f"at the paper's size {extremes}",
+    )
+    return "; ".join(filter(None, parts)) + elsewhere(one.get("other_data", {}))
+
+
+def alike(row: dict) -> str:
+    """In how many settings a row's verdict was the same, and which one, if it is another than the
+    row's because the settings ran at a smaller size.
+
+    >>> one = {"tried": 9, "same": 7, "main": "not reproduced"}
+    >>> alike({"firmness": one, "alone": "reproduced"})
+    "at the settings' size: not reproduced, same in 7 of 9"
+    """
+    one = row["firmness"]
+    as_decided = one["main"] == rules.plain(row["alone"])
+    size = "" if as_decided else f"at the settings' size: {one['main']}, "
+    return f"{size}same in {one['same']} of {one['tried']}"
+
+
+def elsewhere(others: dict[str, list[int]]) -> str:
+    """How many settings were the same on other kinds of data, as text.
+
+    >>> elsewhere({"real subset": [3, 4]})
+    '; on other data (real subset): same in 3 of 4'
+    """
+    return "".join(
+        f"; on other data ({data}): same in {same} of {tried}"
+        for data, (same, tried) in others.items()
+    )
+
+
+def kind(data: str | None) -> str:
+    """The kind of data that a row names: what stands before the number of rows.
+
+    >>> kind("real subset, unverified: 44,212 of 284,807 rows")
+    'real subset, unverified'
+    """
+    return (data or "").partition(":")[0]
 
 
 def turning(turns: list[dict]) -> str:
@@ -490,8 +536,8 @@ def turning(turns: list[dict]) -> str:
     """
     grouped: dict[tuple, list[str]] = {}
     for turn in turns:
-        choice = turn["choice"].replace("_", " ")
-        grouped.setdefault((choice, turn["verdict"]), []).append(turn["at"])
+        key = turn["choice"].replace("_", " "), turn["verdict"]
+        grouped.setdefault(key, []).append(turn["at"])
     return ", ".join(f"{choice} {', '.join(at)} ({v})" for (choice, v), at in grouped.items())
 
 
@@ -541,7 +587,7 @@ def counted(rows: list[dict]) -> str:
     """How many rows have which verdict, and the kinds of data they were decided on, in words:
     "14 refuted, 2 reproduced; data: formula, stand-in"."""
     verdicts = [rules.plain(row["verdict"]) for row in rows]
-    kinds = sorted({row["data"].partition(":")[0] for row in rows if row["data"]})
+    kinds = sorted({kind(row["data"]) for row in rows if row["data"]})
     said = ", ".join(f"{verdicts.count(name)} {name}" for name in SYMBOLS if name in verdicts)
     return f"{said}; data: {', '.join(kinds)}" if kinds else said
 

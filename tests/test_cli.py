@@ -33,6 +33,13 @@ REFUSED = [
     (["reproduce", "-p", "PROFILE", "huge"], "unknown profile 'huge': there are quick, paper"),
     (["reproduce", "-p", "SEED"], "-p takes a name and a value, for example `-p SEED 1`"),
     (["reproduce", "--jobs", "0"], "jobs must be >= 1, got 0"),
+    (["reproduce", "01_paper", "--grid", "SEED=0..1", "--jobs", "0"], "jobs must be > 0, got 0"),
+    (["reproduce", "01_paper", "--grid", "SEED=0..1", "--jobs", "-1"], "jobs must be > 0, got -1"),
+    (["reproduce", "01_paper", "--grid", "SEED=0", "--limit", "0"], "limit must be > 0, got 0.0"),
+    (
+        ["reproduce", "01_paper", "--limit", "0"],
+        "--scheduler and --limit are for a batch: give --grid, --points, --settings",
+    ),
     (
         ["claims"],
         "there is no figures/claims.json yet: name a run, for example `ppkit claims latest`",
@@ -128,15 +135,22 @@ def test_claims_of_a_run_are_listed_and_counted(ppkit, project, monkeypatch):
     assert "● reproduced, ours 7 (real subset, quick)" in ppkit("claims")[1]
     for name, verdict in (("then", "reproduced"), ("now", "refuted")):
         (project.folder / "runs" / name).mkdir(parents=True)
-        run_folder.write_json(project.folder / "runs" / name / "run.json", {})
-        turned = [rows[0] | {"verdict": verdict, "alone": verdict}, *rows[1:]]
+        about = {"notebooks": {"01_paper": {"changed": ["SEED"] if name == "now" else []}}}
+        run_folder.write_json(project.folder / "runs" / name / "run.json", about)
+        turned = [
+            rows[0] | {"verdict": verdict, "alone": verdict, "notebook": "01_paper"},
+            rows[1] | ({"alone": "reproduced"} | found if name == "now" else {}),  # not run then
+            *rows[2:],
+        ]
         run_folder.write_json(
             project.folder / "runs" / name / "claims.json", {"run": {}, "claims": turned}
         )
     code, said, _ = ppkit("claims", "now", "--diff", "then")
     assert code == 0 and said.startswith("1 rows have another verdict than in then")
     assert "✕ refuted" in said and "● reproduced, ours 14,312 (formula, quick)" in said
-    assert rows[1]["id"] not in said
+    assert rows[1]["id"] not in said and "choices are not weighed" in said
+    code, said, _ = ppkit("claims", "then", "--diff", "now")
+    assert code == 0 and "not tried at other settings" in said and "0 rows" not in said
     code, _, said = ppkit("claims", "--rows", "wu2021")
     assert code == 2 and "no row begins with 'wu2021': there are kanodia2020" in said
 

@@ -1,5 +1,6 @@
 """Firmness: which settings are tried, when a verdict counts as the same, and what a turn costs."""
 
+import html
 import json
 
 import pandas as pd
@@ -7,10 +8,13 @@ import pytest
 
 from ppkit import firmness, ledger
 from ppkit.firmness import Choice
-from ppkit.runner import Refused, curves, reference, run_folder
+from ppkit.runner import Refused, curves, index, reference, run_folder, tables
 
 CLIP = Choice("clip", "made2026", "CLIP", [1.0, 0.5, 2.0], "not printed", ["fig"])
 STEP = Choice("step", "made2026", "STEP", [0.1, 1.0, 10.0], "not printed", ["fig1."])
+ROW = {"id": "made2026.a", "kind": "claim", "paper": "made2026", "rule": "at_least"}
+ROW |= {"verdict": "reproduced", "alone": "reproduced", "data": "stand-in: 9 rows"}
+ROW |= {"profile": "paper"}
 MAIN = {"CLIP": "1.0", "STEP": "0.1"}
 
 
@@ -98,13 +102,88 @@ def test_a_main_setting_that_decides_nothing_has_no_firmness():
 def test_what_turns_has_no_credit_whichever_way(monkeypatch, kind, rule, verdict, turned):
     turn = {"choice": "clip", "at": "2.0", "verdict": "direction only"}
     firm = {"tried": 4, "same": 3, "turns": [turn], "together": 0, "main": verdict.split(":")[0]}
-    monkeypatch.setattr(firmness, "measured", lambda: {"made2026.a": firm})
-    row = {"id": "made2026.a", "kind": kind, "rule": rule, "verdict": verdict}
-    row["alone"] = verdict.split(":")[0]
+    monkeypatch.setattr(firmness, "measured", lambda: {"made2026.a": {"stand-in": firm}})
+    row = ROW | {"kind": kind, "rule": rule, "verdict": verdict, "alone": verdict.split(":")[0]}
     [settled] = firmness.settled([row])
-    assert settled["verdict"] == turned and settled["firmness"] == firm
+    assert settled["verdict"] == turned
+    assert settled["firmness"] == (None if kind == "question" else firm | {"other_data": {}})
     firm["main"] = "undecided"  # at the settings' size: they cannot judge it
     assert firmness.settled([row])[0]["verdict"] == verdict
+
+
+def test_only_the_data_that_decide_a_row_can_take_its_credit(monkeypatch):
+    turn = {"choice": "clip", "at": "2.0", "verdict": "direction only"}
+    soft = {"tried": 4, "same": 3, "turns": [turn], "together": 0, "main": "reproduced"}
+    hard = soft | {"same": 4, "turns": []}
+    found = {"stand-in": hard, "real subset, unverified": soft}
+    monkeypatch.setattr(firmness, "measured", lambda: {"made2026.a": found})
+    [row] = firmness.settled([ROW])
+    assert row["verdict"] == "reproduced" and not row["firmness"]["turns"]
+    said = "same in 4 of 4 settings tried; on other data (real subset, unverified): same in 3 of 4"
+    assert ledger.firm(row) == said
+    [row] = firmness.settled([ROW | {"data": "real subset, unverified: 4 of 9 rows"}])
+    assert row["verdict"] == "depends on clip" and row["firmness"]["other_data"] == {
+        "stand-in": [4, 4]
+    }
+
+
+@pytest.mark.parametrize(
+    "id, found, said",
+    [
+        ("wu2020.theorem1.scale", {}, "no open choice reaches it"),
+        ("wu2020.fig2.order", {}, "not tried at other settings"),
+        (
+            "wu2020.fig2.order",
+            {"stand-in": None, "real": {"same": 1, "tried": 2}},
+            "tried, but the main setting decides nothing at that size; "
+            "on other data (real): same in 1 of 2",
+        ),
+    ],
+)
+def test_a_row_without_firmness_says_why(monkeypatch, id, found, said):
+    monkeypatch.setattr(firmness, "measured", lambda: {id: found})
+    [row] = firmness.settled([ROW | {"id": id, "paper": "wu2020"}])
+    assert row["firmness"] is None and ledger.firm(row) == said
+    [row] = firmness.settled([ROW | {"id": id, "paper": "wu2020", "kind": "question"}])
+    assert row["firmness"] is None and ledger.firm(row) == ""
+
+
+def soft(id, same, **given):
+    turn = {"choice": "box", "at": "5.0", "verdict": "direction only"}
+    one = {"tried": 9, "same": same, "turns": [turn], "together": 0, "main": "reproduced"}
+    return ROW | {"id": id, "paper": "wu2020", "says": "It is.", "firmness": one} | given
+
+
+def test_a_finding_is_as_firm_as_its_claims_not_its_questions():
+    rows = [soft("wu2020.a", 9), soft("wu2020.b", 3), soft("wu2020.c", 9, kind="question")]
+    assert firmness.told(rows) == "1 of 2 the same in every setting tried; "
+
+
+def test_the_softest_of_a_paper_are_first_those_that_are_decided():
+    waits = {"verdict": "open: other data"}
+    rows = [
+        soft("wu2020.a", 1, **waits),
+        soft("wu2020.b", 7),
+        soft("wu2020.c", 5),
+        soft("wu2020.d", 2, **waits),
+        soft("wu2020.e", 9),
+    ]
+    assert [row["id"][-1] for row in firmness.softest(rows, most=1)] == ["a"]  # what is run large
+    found = firmness.shown(rows)
+    assert [row["id"][-1] for row in found] == ["c", "b", "a"]
+    [box] = [one for one in firmness.choices("wu2020") if one.name == "box"]
+    assert found[0]["turning"] == "box 5.0 (direction only)"
+    assert found[0]["alike"] == "same in 5 of 9" and found[0]["left_open"] == f"box: {box.why}"
+    together = soft("wu2020.fig2.order", 5)
+    together["firmness"] |= {"turns": [], "together": 4}
+    [found] = firmness.shown([together])
+    assert (
+        found["turning"] == "several choices together" and f"box: {box.why}" in found["left_open"]
+    )
+    line = tables.softest(rows).splitlines()[2]
+    assert line.startswith(
+        "| wu2020 | It is. (`c`) | ● reproduced | same in 5 of 9 | box 5.0 (direction only) | box: "
+    )
 
 
 def batch(folder, profile, points):
@@ -139,7 +218,7 @@ def project(tmp_path, monkeypatch):
     rows = ledger.merge([])
     for row in rows:
         if row["id"] in ("wu2020.fig2.order", "wu2020.theorem1.scale"):
-            found = {"alone": "reproduced", "possible": [], "data": "stand-in", "profile": "quick"}
+            found = {"alone": "reproduced", "possible": [], "data": "stand-in", "profile": "paper"}
             row |= found | {"verdict": "reproduced", "standing": "rerunnable"}
     run = {"pictures": {}, "claims": rows, "run": {"id": "a"}}
     run_folder.write_json(tmp_path / "figures/claims.json", run)
@@ -177,6 +256,39 @@ def test_a_row_whose_choice_was_taken_back_has_its_verdict_again(project):
     assert order["verdict"] == "reproduced" and not order["firmness"]["turns"]
 
 
+def a_run(project, **about):
+    """A finished run of the record wu2020 that decided the row which the box turns."""
+    rows = json.loads((project / "figures/claims.json").read_text())["claims"]
+    for row in rows:
+        row |= {"firmness": None, "verdict": row["alone"]}
+        row["notebook"] = "wu2020" if row["id"] == "wu2020.fig2.order" else None
+    record = {"id": "r", "state": "finished", "profile": "quick", "data": "standin"}
+    record |= {"machine": {"summary": "a machine"}, "versions": {}}
+    record |= {"notebooks": {"wu2020": {"status": "done"} | about}}
+    folder = run_folder.RunFolder(project / "runs/r", record)
+    folder.make()
+    run_folder.write_json(folder.path / "claims.json", {"run": {}, "claims": rows})
+    return folder
+
+
+def test_the_page_of_a_run_gives_no_credit_back_and_says_how_firm_its_findings_are(project):
+    reference.keep(["b"])
+    page = index.write(a_run(project)).read_text("utf-8")
+    assert "◇ depends on box" in page and "● reproduced <b>" not in page
+    assert "0 of 1 the same in every setting tried; 1 depends on" in page
+    assert page.index("The softest verdicts") < page.index("<h2>Findings")
+    [box] = [one for one in firmness.choices("wu2020") if one.name == "box"]
+    assert "box 5.0 (not reproduced)" in page and f"box: {box.why}" in html.unescape(page)
+
+
+def test_choices_are_not_weighed_where_a_run_changed_parameters(project):
+    reference.keep(["b"])
+    page = index.write(a_run(project, changed=["BOX"])).read_text("utf-8")
+    assert "depends on box" not in page and "● reproduced <b>1</b>" in page
+    assert "parameters were changed: choices are not weighed" in page
+    assert "The softest verdicts" not in page
+
+
 def test_a_batch_at_other_points_is_no_reference(project):
     file = project / "runs/b/run.json"
     record = json.loads(file.read_text())
@@ -212,9 +324,8 @@ def test_what_turns_at_the_papers_size_has_no_credit_even_if_the_small_settings_
 ):
     at = {"choices": ["first_step"], "at": "first step .3", "verdict": "direction only"}
     firm = {"tried": 4, "same": 4, "turns": [], "together": 0, "main": "not reproduced"}
-    row = {"id": "made2026.a", "kind": "claim", "rule": "at_least"}
-    row |= {"verdict": "reproduced", "alone": "reproduced"}
-    monkeypatch.setattr(firmness, "measured", lambda: {"made2026.a": firm})
-    assert firmness.settled([row])[0]["verdict"] == "reproduced"
+    monkeypatch.setattr(firmness, "measured", lambda: {"made2026.a": {"stand-in": firm}})
+    assert firmness.settled([ROW])[0]["verdict"] == "reproduced"
     firm["paper_size"] = [at]
-    assert firmness.settled([row])[0]["verdict"] == "depends on first step"
+    assert firmness.settled([ROW])[0]["verdict"] == "depends on first step"
+    assert firmness.settled([ROW | {"profile": "quick"}])[0]["verdict"] == "reproduced"

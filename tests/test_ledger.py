@@ -211,7 +211,7 @@ def test_a_row_keeps_paper_number_ours_and_verdict(book, tmp_path, monkeypatch):
         "wang2018.model.parameters",
     ]
     keys = (
-        "id kind paper where says cause measure printed figure choices amended "
+        "id kind paper where says cause measure printed figure amended "
         "value spread rule verdict alone possible data standing profile notebook note also firmness"
     ).split()
     assert list(written[0]) == keys
@@ -338,6 +338,38 @@ def test_the_reference_prefers_decided_then_paper_then_new(claims_of):
     assert ledger.best([paper], [quick]) == [quick]  # a formula is the same in every profile
     assert ledger.best([quick], [paper]) == [paper]
     assert ledger.best([], [untried]) == ledger.best([untried], [untried]) == [untried]
+
+
+def test_what_was_a_claim_in_its_run_and_is_a_question_now_is_answered(claims_of):
+    claims_of(kind="question", says="Is it?", **MEASURED)
+    [untried] = ledger.merge([])
+    old = {"kind": "claim", "says": "It is.", "rule": "at_least", "choices": [], "run": "a"}
+    old |= {"verdict": "reproduced", "alone": "reproduced", "possible": ["reproduced"]}
+    old |= {"data": "stand-in: 9 rows", "standing": "rerunnable", "profile": "paper", "value": 1.0}
+    other = ledger.results(untried | old)[0] | {"standing": "partial", "alone": "not tried: needs"}
+    [row] = ledger.best([untried | old], [untried | old | {"also": [other]}])
+    found = ("kind", "says", "rule", "verdict", "alone", "possible", "value", "run")
+    answered = ["question", "Is it?", None, "answered", "answered", [], 1.0, "a"]
+    assert [row[name] for name in found] == answered
+    assert row["also"][0]["alone"] == "not tried: needs" and "choices" not in row
+
+
+@pytest.mark.parametrize(
+    "main, said",
+    [
+        ("reproduced", "same in 7 of 9 settings tried; turns at first step 2.0 (reproduced)"),
+        (
+            "not reproduced",
+            "at the settings' size: not reproduced, same in 7 of 9 settings tried; "
+            "elsewhere first step 2.0 (reproduced)",
+        ),
+    ],
+)
+def test_a_verdict_is_not_said_to_turn_into_itself(main, said):
+    turn = {"choice": "first_step", "at": "2.0", "verdict": "reproduced"}
+    one = {"tried": 9, "same": 7, "turns": [turn], "together": 0, "main": main}
+    row = {"firmness": one | {"other_data": {"real": [3, 4]}}, "alone": "reproduced"}
+    assert ledger.firm(row) == f"{said}; on other data (real): same in 3 of 4"
 
 
 def test_the_scoreboard_counts_claims_and_causes_and_sets_questions_apart():

@@ -323,7 +323,7 @@ def test_a_stand_in_run_and_a_real_run_make_one_reference_with_both_verdicts(pro
     )
     assert (project.folder / "figures" / "fig.png").read_bytes() == b"png"  # the stand-in's
     alone = finished(project, 18.5, "quick").path.name
-    [shown] = [row for row in tables.beside_reference(tables._rows(alone)) if row["data"]]
+    [shown] = [row for row in tables.beside_reference(tables._rows(alone), {}) if row["data"]]
     assert [one["run"] for one in shown["also"]] == [runs[1].path.name]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from ppkit import project, rules
+from ppkit.refusals import must_be
 from ppkit.runner import Refused, catalogue, environment, index, jobs, key, pages, run, run_folder
 from ppkit.runner.worker import DONE, RUNNING, Children
 
@@ -90,6 +91,8 @@ def reproduce(
     gives it; None for this machine.
     Everything else, what is returned and what is refused: as `run.reproduce`.
     """
+    asked_for = (("jobs", at_once), ("limit", limit))
+    must_be("> 0", **{name: value for name, value in asked_for if value is not None})
     if len(wanted) != 1:
         raise Refused("a batch is of one notebook: name one, such as wang2018")
     chosen = catalogue.select(wanted)

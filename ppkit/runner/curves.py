@@ -23,7 +23,7 @@ def draw_all(rows: list[dict], folder: Path) -> None:
     for finding in ledger.findings():
         of = [row for row in rows if row["cause"] == finding.id]
         for row in firmness.softest(of, most=1):
-            draw(row, firmness.found(row["id"]), folder / f"{finding.id}.png")
+            draw(row, firmness.found(row), folder / f"{finding.id}.png")
 
 
 def draw(row: dict, settings: pd.DataFrame, target: Path) -> None:
@@ -32,29 +32,34 @@ def draw(row: dict, settings: pd.DataFrame, target: Path) -> None:
     row: of the ledger.  settings: of `firmness.found`: value, alone, and a column for each choice.
     """
     ordered = settings.sort_values("value", kind="stable").reset_index(drop=True)
-    names = [name for name in ordered if name not in firmness.FOUND]
     lines = [
         (f"{name.replace('_', ' ')} {value}", ordered.index[ordered[name] == value])
-        for name in names
+        for name in settings.columns.drop([*firmness.FOUND])
         for value in dict.fromkeys(settings[name])
     ]
     figure = Figure(figsize=(7.2, 3.2 + 0.2 * len(lines)), layout="constrained")
     above, beneath = figure.subplots(2, 1, sharex=True, height_ratios=[2, 0.2 * len(lines)])
-    verdicts = ordered["alone"].map(rules.plain)
-    for verdict, some in ordered.groupby(verdicts):
+    for verdict, some in ordered.groupby(ordered["alone"].map(rules.plain)):
         colour = show.COLOURS[COLOURS.get(verdict, "claimed")]
         above.plot(some.index, some["value"], "o", ms=5, color=colour, label=verdict)
     main = settings.index[0]
-    at_main = ordered.index[ordered["value"] == settings["value"][main]][:1]
-    above.plot(at_main, [settings["value"][main]], "o", ms=11, mfc="none", mec="black")
+    above.plot(
+        ordered.index[ordered["value"] == settings["value"][main]][:1],
+        [settings["value"][main]],
+        "o",
+        ms=11,
+        mfc="none",
+        mec="black",
+    )
     above.set_title(row["id"], loc="left", fontsize=10)
     above.set_ylabel("ours", fontsize=9)
     above.legend(fontsize=8)
     for height, (_, places) in enumerate(reversed(lines)):
         beneath.plot(places, [height] * len(places), "o", ms=3, color=show.COLOURS["plain"])
     beneath.set_yticks(range(len(lines)), [label for label, _ in reversed(lines)], fontsize=7)
-    said = f"{row['measure']}. Quick profile, {settings['data'][main]}."
-    order = "settings, sorted by our number; the ring is the main one"
-    beneath.set_xlabel(f"{order}\n{textwrap.fill(said, 110)}", fontsize=8)
+    said = textwrap.fill(f"{row['measure']}. Quick profile, {settings['data'][main]}.", 110)
+    beneath.set_xlabel(
+        f"settings, sorted by our number; the ring is the main one\n{said}", fontsize=8
+    )
     beneath.tick_params(axis="x", labelbottom=False)
     figure.savefig(target, dpi=110, metadata={"Software": None})

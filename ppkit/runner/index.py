@@ -23,19 +23,6 @@ PAGES = jinja2.Environment(
     lstrip_blocks=True,
 )
 PAGES.filters["urlquote"] = quote
-CLASSES = {
-    rules.REPRODUCED: "reproduced",
-    rules.DIRECTION: "direction",
-    rules.NOT_REPRODUCED: "not",
-    rules.REFUTED: "refuted",
-    rules.UNDECIDED: "open",
-    rules.DEPENDS: "open",
-    rules.OPEN: "open",
-    rules.NOT_TRIED: "untried",
-    rules.ANSWERED: "answer",
-    rules.PASSED: "untried",
-    rules.FAILED: "refuted",
-}
 LEGEND = {
     rules.REPRODUCED: "our number agrees with the paper's, by the rule that stands in the row",
     rules.DIRECTION: "the sign of the paper's difference holds, its size does not",
@@ -45,7 +32,7 @@ LEGEND = {
     "data say otherwise",
     rules.DEPENDS: "other rows, or a setting that the paper leaves open, turn it: no credit either "
     "way",
-    rules.OPEN: "only other data can settle it",
+    rules.OPEN: "other data, or a choice that the paper leaves to its reader, must settle it",
     rules.NOT_TRIED: "no notebook measures it yet; the row says what will",
     rules.ANSWERED: "a question of ours, which the paper does not claim: an answer, no verdict",
     rules.PASSED: "a check of our own code or data, no verdict on the paper",
@@ -54,15 +41,23 @@ LEGEND = {
 
 def write(folder) -> Path:
     """Write the index of a run from its run.json, claims.json and figures/; returns its path."""
-    claims = tables.beside_reference(run_folder.read_json(folder.path / "claims.json")["claims"])
+    claims = tables.beside_reference(
+        run_folder.read_json(folder.path / "claims.json")["claims"], folder.notebooks
+    )
     verdicts = {rules.plain(row["verdict"]) for row in claims}
     pictures = map(run_folder.read_json, sorted((folder.path / "figures").glob("*.json")))
     page = PAGES.get_template("index.html.j2").render(
         run=folder.record,
-        papers=_papers(claims),
+        papers=(papers := _papers(claims)),
+        softest=firmness.shown([row for of in papers for row in of["rows"] if row["notebook"]]),
         findings=_findings(claims, folder.path),
         legend=[
-            {"verdict": name, "css": CLASSES[name], "symbol": ledger.SYMBOLS[name], "means": means}
+            {
+                "verdict": name,
+                "css": tables.STYLES[name],
+                "symbol": ledger.SYMBOLS[name],
+                "means": means,
+            }
             for name, means in LEGEND.items()
             if name in verdicts
         ],
@@ -83,68 +78,62 @@ def write(folder) -> Path:
 def _papers(claims: list[dict]) -> list[dict]:
     """The papers of which this run decided something: their rows, decided, to come, and left to
     other notebooks."""
-    papers = []
-    for paper, title in ledger.titles().items():
-        rows = [
-            {
-                **row,
-                "css": CLASSES[rules.plain(row["verdict"])],
-                "symbol": ledger.symbol(row["verdict"]),
-                "plain": rules.plain(row["verdict"]),
-                "ours": ledger.ours(row),
-                "why": ledger.reason(row),
-                "beside": ledger.beside(row),
-                "firm": ledger.firm(row) if row["firmness"] else "",
-                "turning": ledger.turning(row["firmness"]["turns"]) if row["firmness"] else "",
-                "short": row["id"].split(".", 1)[1],
-            }
-            for row in claims
-            if row["paper"] == paper
-        ]
-        here = [row for row in rows if row["notebook"] or row["note"].startswith(ledger.TO_COME)]
-        if any(row["notebook"] for row in rows):
-            papers.append(
+    rows = [
+        {
+            **row,
+            "css": tables.STYLES[rules.plain(row["verdict"])],
+            "symbol": ledger.symbol(row["verdict"]),
+            "plain": rules.plain(row["verdict"]),
+            "ours": ledger.ours(row),
+            "why": ledger.reason(row),
+            "beside": ledger.beside(row),
+            "firm": ledger.firm(row),
+            "short": row["id"].split(".", 1)[1],
+        }
+        for row in claims
+        if row["notebook"] or row["note"].startswith(ledger.TO_COME)
+    ]
+    return [
+        {
+            "name": paper,
+            "title": title,
+            "rows": (here := [row for row in rows if row["paper"] == paper]),
+            "elsewhere": sum(row["paper"] == paper for row in claims) - len(here),
+            "counts": [
                 {
-                    "name": paper,
-                    "title": title,
-                    "rows": here,
-                    "elsewhere": len(rows) - len(here),
-                    "softest": firmness.softest([row for row in here if row["notebook"]]),
-                    "counts": [
-                        {
-                            "name": name,
-                            "css": CLASSES.get(name, ""),
-                            "symbol": ledger.SYMBOLS.get(name, ""),
-                            "count": count,
-                        }
-                        for name, count in ledger.scoreboard(here).iloc[0, :-1].items()
-                    ],
+                    "name": name,
+                    "css": tables.STYLES.get(name, ""),
+                    "symbol": ledger.SYMBOLS.get(name, ""),
+                    "count": count,
                 }
-            )
-    return papers
+                for name, count in ledger.scoreboard(here).iloc[0, :-1].items()
+            ],
+        }
+        for paper, title in ledger.titles().items()
+        if any(row["paper"] == paper and row["notebook"] for row in rows)
+    ]
 
 
 def _findings(claims: list[dict], path: Path) -> list[dict]:
-    """The findings that this run has decided rows of, with the reference's mark, and their picture
-    if the run drew it."""
+    """The findings that this run has decided rows of, with the reference's mark, how firm they
+    are, and their picture if the run drew it."""
     decided = [row for row in claims if row["notebook"]]
     marked = ledger.reference() if (project.root() / tables.REFERENCE).exists() else claims
     return [
         {
             **vars(finding),
             "mark": ledger.mark(finding, marked),
-            "counted": ledger.counted([row for row in decided if row["cause"] == finding.id]),
+            "counted": firmness.told(of) + ledger.counted(of),
             "drawn": (path / "figures" / f"{finding.picture}.png").exists(),
         }
         for finding in ledger.findings()
-        if any(row["cause"] == finding.id for row in decided)
+        if (of := [row for row in decided if row["cause"] == finding.id])
     ]
 
 
 def write_batch(folder, rows: pd.DataFrame) -> None:
     """Write index.html into the folder of a batch; rows: its table."""
     decided = rows.dropna(subset=["claim"])
-    marks = {name: (CLASSES[name], ledger.SYMBOLS[name]) for name in CLASSES}
     varied = folder.record["varied"]
     page = PAGES.get_template("batch.html.j2").render(
         batch=folder.record,
@@ -152,8 +141,10 @@ def write_batch(folder, rows: pd.DataFrame) -> None:
         points=folder.notebooks,
         rows=decided.to_dict("records"),
         plain=rules.plain,
-        shown=[name for name in CLASSES if (decided["verdict"].map(rules.plain) == name).any()],
-        marks=marks,
+        shown=[
+            name for name in tables.STYLES if (decided["verdict"].map(rules.plain) == name).any()
+        ],
+        marks={name: (css, ledger.SYMBOLS[name]) for name, css in tables.STYLES.items()},
         pictures=[(claim, _picture(some, varied)) for claim, some in decided.groupby("claim")],
         turned=[claim for claim, some in decided.groupby("claim") if some["verdict"].nunique() > 1],
     )

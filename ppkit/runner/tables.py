@@ -16,7 +16,7 @@ from ppkit.runner import Refused, run_folder
 from ppkit.writing import write_whole
 
 REFERENCE = "figures/claims.json"
-STYLES = {
+STYLES = {  # of a verdict: its colour in the terminal, and its class on a page
     rules.REPRODUCED: "green",
     rules.DIRECTION: "cyan",
     rules.NOT_REPRODUCED: "yellow",
@@ -35,26 +35,33 @@ def show(run: str | None, beginning: str = "", since: str | None = None) -> None
     """Print the rows of a run, or of the reference if `run` is None, whose ids have this
     beginning, and beside them what was found on other data; with `since`, a run, only the rows
     whose verdict was another there, and that verdict.  Refused if there are none."""
+    notebooks = run_folder.open_run(run).notebooks if run else {}
     rows = [row for row in _rows(run) if row["id"].startswith(beginning)]
     if not rows:
         raise Refused(f"no row begins with {beginning!r}: there are {', '.join(ledger.papers())}")
+    rows = beside_reference(rows, notebooks)
     if since:
         before = {row["id"]: row for row in _rows(since)}
-        rows = [row | {"also": [before.get(row["id"], row)]} for row in rows]
-        rows = [row for row in rows if row["also"][0]["alone"] != row["alone"]]
+        rows = [
+            row | {"also": [then]}
+            for row in rows
+            if (then := before.get(row["id"]))
+            and then["alone"] != row["alone"]
+            and None not in (then["data"], row["data"])
+        ]
         print(f"{len(rows)} rows have another verdict than in {since}, which stands under the data")
-    else:
-        rows = beside_reference(rows)
     table = Table(box=box.SIMPLE_HEAD)
     for heading in ("row", "paper", "ours", "verdict", "firmness", "why", "data"):
         table.add_column(heading, no_wrap=heading in ("row", "ours"))
     for row in rows:
-        style = STYLES[rules.plain(row["verdict"])]
         table.add_row(
             row["id"],
             row["printed"] or "",
             ledger.ours(row),
-            Text(f"{ledger.symbol(row['verdict'])} {row['verdict']}", style=style),
+            Text(
+                f"{ledger.symbol(row['verdict'])} {row['verdict']}",
+                style=STYLES[rules.plain(row["verdict"])],
+            ),
             ledger.firm(row),
             ledger.reason(row),
             "\n".join((row["data"] or "", *ledger.beside(row))),
@@ -70,23 +77,32 @@ def show(run: str | None, beginning: str = "", since: str | None = None) -> None
         console.print(f"{paper}: {said}", soft_wrap=True)
 
 
-def beside_reference(rows: list[dict]) -> list[dict]:
-    """Rows of a run, and beside what it decided what the reference found on other data, and how
-    firm it found the verdict."""
+def beside_reference(rows: list[dict], notebooks: dict[str, dict]) -> list[dict]:
+    """Rows of a run as `firmness.settled`, and beside what it decided what the reference found on
+    other data.
+
+    notebooks: of the run, as in its run.json; one whose parameters were changed has rows of which
+    choices are not weighed.
+    """
     kept = _rows(None) if (project.root() / REFERENCE).exists() else []
     found = {row["id"]: ledger.results(row) for row in kept}
-    firm = {row["id"]: row.get("firmness") for row in kept}
-    return [
+    rows = [
         row
         | {
             "also": [
                 one
                 for one in found.get(row["id"], ())
                 if None not in (row["data"], one["data"]) and one["standing"] != row["standing"]
-            ],
-            "firmness": firm.get(row["id"]),
+            ]
         }
         for row in rows
+    ]
+    changed = {name for name, about in notebooks.items() if about.get("changed")}
+    return [
+        row | {"firmness": None, "unweighed": "parameters were changed: choices are not weighed"}
+        if row["notebook"] in changed
+        else settled
+        for row, settled in zip(rows, firmness.settled(rows))
     ]
 
 
@@ -184,13 +200,36 @@ def findings(rows: list[dict]) -> str:
     return "\n\n".join(blocks)
 
 
+def softest(rows: list[dict]) -> str:
+    """The softest claims of each paper, and why they are soft, as a Markdown table.
+
+    rows: the claims of figures/claims.json.
+    """
+    cells = (
+        (
+            row["paper"],
+            f"{row['says']} (`{row['id'].partition('.')[2]}`)",
+            f"{ledger.symbol(row['verdict'])} {row['verdict']}",
+            row["alike"],
+            row["turning"],
+            row["left_open"],
+        )
+        for row in firmness.shown(rows)
+    )
+    return _markdown(
+        ("paper", "claim", "verdict", "at other settings", "turned by", "why that is open"), cells
+    )
+
+
 def every_row(rows: list[dict]) -> str:
     """Every row of every paper as Markdown tables.
 
     rows: the claims of figures/claims.json.
     """
-    heads = "where", "what the paper says, or we ask", "paper", "ours", "what ours is"
-    heads += "verdict", "firmness", "why", "data"
+    heads = (
+        *("where", "what the paper says, or we ask", "paper", "ours", "what ours is", "verdict"),
+        *("firmness", "why", "data"),
+    )
     tables = []
     for paper, title in ledger.titles().items():
         cells = [
@@ -218,8 +257,8 @@ def bars(bench: dict) -> str:
     for bar in bench["bars"]:
         least = bar["at_least"]
         wanted = f"at most {bar['at_most']:g}" if least is None else f"at least {least:g}"
-        spread = "{:.2f} to {:.2f}".format(*bar["spread"])
-        lines.append((bar["what"], wanted, f"{bar['ratio']:.2f}", spread, str(bar["threads"])))
+        ratio, low, high = (f"{one:.2f}" for one in (bar["ratio"], *bar["spread"]))
+        lines.append((bar["what"], wanted, ratio, f"{low} to {high}", str(bar["threads"])))
     return _markdown(("bar", "wanted", "measured", "lowest to highest of 7", "threads"), lines)
 
 
@@ -230,11 +269,11 @@ def which_one(kept: dict) -> str:
     """
     heads = ("I hold", "I fear", "I run", "one party sends, in all", "test AUC", "an attacker")
     columns = ("I hold", "I fear", "run", "a party sends", "AUC", "it finds")
-    lines, above = [], ""
-    for row in kept["rows"]:
-        cells = [row[column] for column in columns]
-        lines.append(cells if row["I hold"] != above else ["", "", *cells[2:]])
-        above = row["I hold"]
+    rows = [[row[column] for column in columns] for row in kept["rows"]]
+    above = ["", *(cells[0] for cells in rows)]
+    lines = [
+        ["", "", *cells[2:]] if cells[0] == held else cells for cells, held in zip(rows, above)
+    ]
     about = f"epsilon {kept['epsilon']:g} where there is noise; {kept['profile']} profile"
     return f"{_markdown(heads, lines)}\n\n({about}; {kept['source']}.)"
 
@@ -255,6 +294,7 @@ def renewed(root: Path) -> dict[Path, str]:
     blocks = {
         "README.md": {
             "findings": findings(rows),
+            "softest": softest(rows),
             "which one": which_one(measured.reference("which_one").values),
             "scoreboard": scoreboard(rows),
         },
