@@ -276,13 +276,14 @@ def softest(rows: list[dict], most: int | None = 3) -> list[dict]:
 
 def shown(rows: list[dict]) -> list[dict]:
     """The three softest claims of each paper, first those that are neither open nor undecided; each
-    with `alike`, `turning`, where it turns, and `left_open`, why the paper leaves that open."""
+    with `alike`, `turning`, where it turns, and `left_open`, in short why the paper leaves that
+    open."""
     waits = rules.OPEN, rules.UNDECIDED
     soft = sorted(softest(rows, None), key=lambda row: rules.plain(row["verdict"]) in waits)
     return [
         row
         | {
-            "alike": ledger.alike(row),
+            "alike": "; ".join(filter(None, (ledger.alike(row), ledger.extremes(row["firmness"])))),
             "turning": ledger.turning(row["firmness"]["turns"]) or "several choices together",
             "left_open": _left_open(row),
         }
@@ -294,7 +295,7 @@ def shown(rows: list[dict]) -> list[dict]:
 def _left_open(row: dict) -> str:
     turned, of = _names(row["firmness"]), row["paper"]
     return "; ".join(
-        f"{one.name.replace('_', ' ')}: {one.why}"
+        f"{one.name.replace('_', ' ')}: {one.why.partition(';')[0]}"
         for one in choices()
         if (one.record.startswith(of) and one.name in turned if turned else one.moves(row["id"]))
     )

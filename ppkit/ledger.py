@@ -483,12 +483,7 @@ def firm(row: dict) -> str:
     where = "turns at" if one["main"] == rules.plain(row["alone"]) else "elsewhere"
     several = one["together"] and f"{one['together']} of several changes"
     turns = ", ".join(filter(None, (turning(one["turns"]), several)))
-    extremes = ", ".join(f"{at['verdict']} at {at['at']}" for at in one.get("paper_size", ()))
-    parts = (
-        f"{alike(row)} settings tried",
-        turns and f"{where} {turns}",
-        extremes and f"at the paper's size {extremes}",
-    )
+    parts = f"{alike(row)} settings tried", turns and f"{where} {turns}", extremes(one)
     return "; ".join(filter(None, parts)) + elsewhere(one.get("other_data", {}))
 
 
@@ -504,6 +499,18 @@ def alike(row: dict) -> str:
     as_decided = one["main"] == rules.plain(row["alone"])
     size = "" if as_decided else f"at the settings' size: {one['main']}, "
     return f"{size}same in {one['same']} of {one['tried']}"
+
+
+def extremes(one: dict) -> str:
+    """The verdicts at the paper's size, where the settings came out least and largest, as text.
+
+    one: a firmness.
+
+    >>> extremes({"paper_size": [{"verdict": "reproduced", "at": "seed 1"}]})
+    "at the paper's size: reproduced at seed 1"
+    """
+    told = ", ".join(f"{at['verdict']} at {at['at']}" for at in one.get("paper_size", ()))
+    return told and f"at the paper's size: {told}"
 
 
 def elsewhere(others: dict[str, list[int]]) -> str:

@@ -316,7 +316,7 @@ def test_the_most_disputed_claim_is_tried_at_the_papers_size_where_it_lies_furth
     least, largest = order["firmness"]["paper_size"]
     assert least["verdict"] == "reproduced" and "box 0.7" in least["at"]
     assert largest["verdict"] == "not reproduced" and "box" in largest["choices"]
-    assert "at the paper's size reproduced at " in ledger.firm(order)
+    assert "at the paper's size: reproduced at " in ledger.firm(order)
 
 
 def test_what_turns_at_the_papers_size_has_no_credit_even_if_the_small_settings_cannot_judge(

@@ -259,7 +259,7 @@ def bars(bench: dict) -> str:
         wanted = f"at most {bar['at_most']:g}" if least is None else f"at least {least:g}"
         ratio, low, high = (f"{one:.2f}" for one in (bar["ratio"], *bar["spread"]))
         lines.append((bar["what"], wanted, ratio, f"{low} to {high}", str(bar["threads"])))
-    return _markdown(("bar", "wanted", "measured", "lowest to highest of 7", "threads"), lines)
+    return _markdown(("bar", "wanted", "measured", "lowest to highest", "threads"), lines)
 
 
 def which_one(kept: dict) -> str:
