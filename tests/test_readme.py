@@ -61,9 +61,7 @@ def test_findings_and_rows_say_what_they_rest_on():
 
 
 def test_the_readme_is_short():
-    text = (ROOT / "README.md").read_text("utf-8")
-    by_hand = re.sub(r"<!-- begin (.*?) -->.*?<!-- end \1 -->", "", text, flags=re.DOTALL)
-    assert len(by_hand.splitlines()) <= 100 and len(text.splitlines()) <= 180
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
 
 
 def test_the_attacks_on_modules_of_ones_own_run_as_printed():
@@ -104,12 +102,12 @@ def test_bars_of_both_sides():
 def test_only_what_stands_between_the_marks_changes(tmp_path):
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures/claims.json").write_text('{"claims": []}')
-    for file, name in (("README.md", "softest"), ("figures/README.md", "rows")):
+    for file, name in (("README.md", "findings"), ("figures/README.md", "rows")):
         (tmp_path / file).write_text(
             f"above\n<!-- begin {name} -->\nold\n<!-- end {name} -->\nbelow\n"
         )
     tables.renew(tmp_path)
-    for file, name in (("README.md", "softest"), ("figures/README.md", "rows")):
+    for file, name in (("README.md", "findings"), ("figures/README.md", "rows")):
         text = (tmp_path / file).read_text("utf-8")
         assert text.startswith(f"above\n<!-- begin {name} -->\n") and text.endswith(
             f"<!-- end {name} -->\nbelow\n"

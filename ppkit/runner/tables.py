@@ -294,11 +294,10 @@ def renewed(root: Path) -> dict[Path, str]:
     blocks = {
         "README.md": {
             "findings": findings(rows),
-            "softest": softest(rows),
             "which one": which_one(measured.reference("which_one").values),
             "scoreboard": scoreboard(rows),
         },
-        "figures/README.md": {"rows": every_row(rows)},
+        "figures/README.md": {"softest": softest(rows), "rows": every_row(rows)},
         "benchmarks/README.md": {"bars": bars(json.loads(bench.read_text("utf-8")))}
         if bench.exists()
         else {},
