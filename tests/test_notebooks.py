@@ -73,7 +73,8 @@ def test_committed_outputs_are_of_stand_ins_and_no_notebook_makes_data_of_its_ow
     )
     source = "\n".join(cell.source for cell in code)
     assert not re.search(
-        r"\bmade\(|_TOKEN|object\.__setattr__|__new__|\bDataset\(|datasets\.dataset\b|\barranged\(|\bkind=|setattr\(|\broot="
+        r"\bmade\(|_TOKEN|object\.__setattr__|__new__|\bDataset\(|datasets\.dataset\b"
+        r"|\barranged\(|\bkind=|setattr\(|\broot="
         r"|\bto_(csv|parquet)\(",
         source,
     )

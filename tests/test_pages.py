@@ -13,7 +13,8 @@ VIEW = {
     "text/plain": "FloatSlider()",
 }
 FROM_OUTSIDE = re.compile(
-    r"""(?:src|href)\s*=\s*["']?(?:https?:)?//|url\(\s*["']?(?:https?:)?//|@import|\bimport\s.*from"""
+    r"""(?:src|href)\s*=\s*["']?(?:https?:)?//|url\(\s*["']?(?:https?:)?//"""
+    r"|@import|\bimport\s.*from"
 )
 
 
