@@ -83,6 +83,7 @@ def ratios(
 
 
 def bar(name: str, what: str, measured: list[float], *, threads: int, **side: float) -> Bar:
+    measured = [float(one) for one in measured]  # numpy's numbers are not JSON
     return Bar(
         name,
         what,
