@@ -1,5 +1,5 @@
 # Everything a person needs: `make reproduce` reruns the papers, `make test` checks the kit. Each makes .venv first.
-# PYTHON=python3.12 chooses an interpreter, PIP_FLAGS="..." goes to every pip call, ARGS="..." to ppkit reproduce.
+# PYTHON=python3.12 chooses an interpreter, PIP_FLAGS="..." goes to every pip call, ARGS="..." to the command.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -113,7 +113,7 @@ endif
 bench: environment
 	@PIP_FLAGS='$(PIP_FLAGS)' $(PYTHON) tools/environment.py .venv/bench benchmarks/requirements.lock
 	.venv/bench/bin/python -m pip install $(PIP_FLAGS) -q --no-deps crypten==0.4.1
-	.venv/bench/bin/python benchmarks
+	.venv/bench/bin/python benchmarks $(ARGS)
 
 clean:
 	rm -rf .venv .cache build .pytest_cache .ruff_cache .hypothesis *.egg-info

@@ -11,7 +11,7 @@ import numpy
 from bars import Bar, bar
 from threadpoolctl import threadpool_limits
 
-from ppkit.runner import catalogue, execute
+from ppkit.runner import execute
 
 # Turns of the calibration loop that a notebook may take: half as many again as it took at first.
 AT_MOST = {
@@ -37,23 +37,20 @@ AT_MOST = {
 AT_MOST_SOLUTION = 30
 
 
-def run() -> list[Bar]:
-    """Execute a copy of every notebook once, between two turns of the loop: the spread."""
-    bars = []
-    for name, path in catalogue.notebooks(solutions=True).items():
-        before = turn()
-        seconds = _execute(path)
-        after = turn()
-        bars.append(
-            bar(
-                f"notebook_{name}",
-                f"notebook {name}, over one turn of the calibration loop",
-                [seconds / before, seconds / after],
-                threads=1,
-                at_most=_at_most(name),
-            )
+def run(name: str, path: Path) -> list[Bar]:
+    """Execute a copy of a notebook once, between two turns of the loop: the spread."""
+    before = turn()
+    seconds = _execute(path)
+    after = turn()
+    return [
+        bar(
+            f"notebook_{name}",
+            f"notebook {name}, over one turn of the calibration loop",
+            [seconds / before, seconds / after],
+            threads=1,
+            at_most=_at_most(name),
         )
-    return bars
+    ]
 
 
 def turn() -> float:
