@@ -57,23 +57,28 @@ def choices(record: str = "") -> list[Choice]:
 
 def points(record: str, profile: str = "quick") -> list[dict[str, str]]:
     """The settings of a record as texts by parameter. In the quick profile all: the main one, each
-    other setting by itself, and JOINT in which a Latin hypercube sets all choices at once. In the
-    paper profile two: where `disputed` came out least and largest.
+    other setting by itself, and those of JOINT drawn by a Latin hypercube, all choices at once,
+    that are new. In the paper profile two: of the settings that differ from the main one in a
+    choice that moves `disputed`, where it came out least and largest.
 
     ValueError if the record has no choices, or not its paper's most disputed claim.
     """
     every = choices(record)
     if not every:
         raise ValueError(f"{record} has no choices: no claims/*.choices.toml names it")
-    if profile != "quick":
-        found = disputed(record).sort_values("value", kind="stable").iloc[[0, -1]]
-        return found[[choice.parameter for choice in every]].to_dict("records")
     main = {choice.parameter: choice.settings[0] for choice in every}
+    if profile != "quick":
+        found = disputed(record).sort_values("value", kind="stable")
+        may = [one.parameter for one in every if one.moves(found["claim"].iloc[0])] or list(main)
+        other = (found[may] != [str(main[name]) for name in may]).any(axis=1)
+        return [
+            {name: str(value) for name, value in (main | at).items()}
+            for at in found[other].iloc[[0, -1]][may].to_dict("records")
+        ]
     alone = [main | {one.parameter: value} for one in every for value in one.settings[1:]]
-    drawn = qmc.LatinHypercube(len(every), rng=0).random(JOINT)
     joint = [
         {one.parameter: one.settings[int(at * len(one.settings))] for one, at in zip(every, line)}
-        for line in drawn
+        for line in qmc.LatinHypercube(len(every), rng=0).random(JOINT)
     ]
     texts = [{name: str(value) for name, value in at.items()} for at in (main, *alone, *joint)]
     return [at for k, at in enumerate(texts) if at not in texts[:k]]
@@ -112,10 +117,11 @@ def measured() -> dict[str, dict[str, dict | None]]:
     then by the kind of data (`ledger.kind`); None where `of` says nothing.
 
     tried: settings, but for the main one, that decided the row: of the choices that may move it,
-    or did.  same: of them, those with the main setting's verdict.  turns: the choices, their
-    settings and the verdicts there, of those that were changed by themselves.  together: how many
-    joint settings turned it.  main: the main setting's verdict, at that size.  paper_size: where it
-    was tried at the paper's size, too: the choices changed, their settings, the verdict there.
+    or did; the same setting of these counts once.  same: of them, those with the main setting's
+    verdict.  turns: the choices, their settings and the verdicts there, of those that were changed
+    by themselves.  together: how many joint settings turned it.  main: the main setting's verdict,
+    at that size.  paper_size: where it was tried at the paper's size, too: the choices changed,
+    their settings, the verdict there.
     """
     firm: dict[str, dict] = {}
     for _, every, id, data, rows in _kept():
@@ -123,7 +129,8 @@ def measured() -> dict[str, dict[str, dict | None]]:
     for _, every, id, data, rows in _kept("paper."):
         if one := firm.get(id, {}).get(data):
             some = [choice for choice in every if choice.moves(id) or choice.name in _names(one)]
-            one["paper_size"] = [_at(row, some) for row in rows.to_dict("records")]
+            told = [_at(row, some) for row in rows.to_dict("records")]
+            one["paper_size"] = [at for at in told if at["choices"]]
     return firm
 
 
@@ -148,7 +155,8 @@ def found(row: dict) -> pd.DataFrame:
         if (id, data) == (row["id"], ledger.kind(row["data"])) and (one := of(id, rows, every)):
             some = [choice for choice in every if choice.moves(id) or choice.name in _names(one)]
             names = {choice.parameter: choice.name for choice in some or every}
-            return rows[[*FOUND, *names]].rename(columns=names)
+            told = rows[[*FOUND, *names]].rename(columns=names)
+            return told.drop_duplicates([*names.values(), "alone"])
     raise ValueError(f"{row['id']} was tried at no setting on the data that decide it")
 
 
@@ -180,13 +188,16 @@ def of(id: str, rows: pd.DataFrame, every: list[Choice]) -> dict | None:
         return None
     decided = ~verdict.isin(UNFIT)
     turned, alone = decided & (verdict != mine.iloc[0]), many == 1
-    may = pd.Series(False, rows.index)
-    for one, differs in differ:
-        if one.moves(id) or (turned & differs & alone).any():
-            may |= differs
-    if turned.any() and not may.any():  # by several together, and by none of them alone
-        may = many > 0
-    counted = (many > 0) & decided & (may | turned)
+    may = [
+        (one, differs)
+        for one, differs in differ
+        if one.moves(id) or (turned & differs & alone).any()
+    ]
+    if turned.any() and not may:  # by several together, and by none of them alone
+        may = differ
+    ran = [*(one.parameter for one, _ in may), "alone"]  # the same of these is the same setting
+    new = ~rows.assign(alone=verdict).duplicated(ran)
+    counted = new & decided & ((sum(differs for _, differs in may) > 0) | turned)
     turns = [
         {"choice": one.name, "at": rows[one.parameter][at], "verdict": verdict[at]}
         for one, differs in differ
@@ -199,7 +210,7 @@ def of(id: str, rows: pd.DataFrame, every: list[Choice]) -> dict | None:
         "tried": tried,
         "same": tried - int((turned & counted).sum()),
         "turns": turns,
-        "together": int((turned & (many > 1)).sum()),
+        "together": int((turned & counted & (many > 1)).sum()),
         "main": mine.iloc[0],
     }
 
@@ -212,8 +223,8 @@ def settled(rows: list[dict]) -> list[dict]:
     nothing.  A question has no verdict that could turn, so it has no firmness.
 
     Where the main setting has another verdict at the size of the settings, the row was decided at
-    a larger size: then only settings of that size can turn it.  What was refuted by one
-    counter-example stays: at another setting it is still one.
+    a larger size. If settings of that size, too, were tried, only they can turn it.  What was
+    refuted by one counter-example stays: at another setting it is still one.
     """
     firm, every = measured(), choices()
     return [
@@ -231,37 +242,53 @@ def _weighed(row: dict, found: dict[str, dict | None], every: list[Choice]) -> d
     }
     if one := found.get(data):
         return {"firmness": one | {"other_data": others}} | _turned(row, one)
-    why = (
-        "tried, but the main setting decides nothing at that size"
-        if data in found
-        else "not tried at other settings"
-        if any(choice.moves(row["id"]) for choice in every)
-        else "no open choice reaches it"
-    )
-    return {"unweighed": why + ledger.elsewhere(others)}
+    return {
+        "unweighed": (
+            "tried, but the main setting decides nothing at that size"
+            if data in found
+            else "not tried at other settings"
+            if any(choice.moves(row["id"]) for choice in every)
+            else "no open choice reaches it"
+        )
+        + ledger.elsewhere(others)
+    }
 
 
 def _turned(row: dict, one: dict) -> dict:
     mine = rules.plain(row["verdict"])
-    stays = mine not in CREDIT or (row["rule"] in STAYS and mine == rules.REFUTED)
-    if row["kind"] != "claim" or stays:
+    stays = row["rule"] in STAYS and mine == rules.REFUTED
+    if row["kind"] != "claim" or mine not in CREDIT or stays:
         return {}
     alone = rules.plain(row["alone"])
     extremes = one.get("paper_size", ()) if row["profile"] == "paper" else ()
     larger = [name for at in extremes if at["verdict"] != alone for name in at["choices"]]
-    smaller = one["main"] == alone and one["tried"] > one["same"]
+    smaller = one["tried"] > one["same"] and (one["main"] == alone or not extremes)
     if not larger and not smaller:
         return {}
-    turns = _names(one) if smaller else []
-    names = [name.replace("_", " ") for name in dict.fromkeys(turns + larger)]
-    return {"verdict": f"{rules.DEPENDS} {' and '.join(names) or 'several choices together'}"}
+    names = dict.fromkeys([*(_names(one) if smaller else ()), *larger])
+    on = " and ".join(name.replace("_", " ") for name in names) or "several choices together"
+    return {"verdict": f"{rules.DEPENDS} {on}"}
 
 
 def told(rows: list[dict]) -> str:
-    """How firm the claims of a finding are, in words that end with "; ", or nothing."""
-    tried = [row["firmness"] for row in rows if row["kind"] == "claim" and row.get("firmness")]
+    """How firm the claims of a finding are, and the least firm one, in words that end with "; "; if
+    it has none that was tried, why; nothing if it has no claim."""
+    claims = [row for row in rows if row["kind"] == "claim"]
+    tried = [row["firmness"] for row in claims if row.get("firmness")]
+    if not tried:
+        return "".join(f"{why}; " for why in dict.fromkeys(map(ledger.firm, claims)) if why)
+    least = "".join(
+        f", least firm `{row['id'].partition('.')[2]}`: {ledger.alike(row)}, turned by "
+        + ", ".join(filter(None, (turning(row), ledger.extremes(row["firmness"]))))
+        for row in softest(claims, most=1)
+    )
     alike = sum(one["tried"] == one["same"] for one in tried)
-    return f"{alike} of {len(tried)} the same in every setting tried; " if tried else ""
+    return f"{alike} of {len(tried)} the same in every setting tried{least}; "
+
+
+def turning(row: dict) -> str:
+    """Where a claim that a setting turns is turned, as text."""
+    return ledger.turning(row["firmness"]["turns"]) or "several choices together"
 
 
 def softest(rows: list[dict], most: int | None = 3) -> list[dict]:
@@ -284,7 +311,7 @@ def shown(rows: list[dict]) -> list[dict]:
         row
         | {
             "alike": "; ".join(filter(None, (ledger.alike(row), ledger.extremes(row["firmness"])))),
-            "turning": ledger.turning(row["firmness"]["turns"]) or "several choices together",
+            "turning": turning(row),
             "left_open": _left_open(row),
         }
         for paper in ledger.titles()

@@ -280,8 +280,8 @@ class Ledger:
 
     def table(self, prefix: str = "") -> pd.DataFrame:
         """This notebook's verdicts so far, those whose id starts with `prefix`, as text: paper's
-        number, ours, verdict."""
-        begins = f"{self.paper}.{prefix}"
+        number, ours, verdict, and how firm the reference's is."""
+        begins, kept = f"{self.paper}.{prefix}", {row["id"]: row for row in reference()}
         rows = [asdict(row) for id, row in self._rows.items() if id.startswith(begins)]
         return pd.DataFrame(
             {
@@ -290,6 +290,7 @@ class Ledger:
                 "ours": [ours(row) for row in rows],
                 "what ours is": [row["measure"] or "" for row in rows],
                 "verdict": [f"{symbol(row['verdict'])} {row['verdict']}" for row in rows],
+                "firmness": [firm(kept.get(row["id"], {})) for row in rows],
                 "data": [row["data"] for row in rows],
                 "why": [reason(row) for row in rows],
             },

@@ -107,7 +107,10 @@ def test_what_turns_has_no_credit_whichever_way(monkeypatch, kind, rule, verdict
     [settled] = firmness.settled([row])
     assert settled["verdict"] == turned
     assert settled["firmness"] == (None if kind == "question" else firm | {"other_data": {}})
-    firm["main"] = "undecided"  # at the settings' size: they cannot judge it
+    firm["main"] = "no verdict of the row's"  # at the settings' size, and it turns there
+    assert firmness.settled([row])[0]["verdict"] == turned
+    at = {"choices": ["clip"], "at": "clip 2.0", "verdict": row["alone"]}
+    firm["paper_size"] = [at]  # but at the paper's size it does not
     assert firmness.settled([row])[0]["verdict"] == verdict
 
 
@@ -156,7 +159,13 @@ def soft(id, same, **given):
 
 def test_a_finding_is_as_firm_as_its_claims_not_its_questions():
     rows = [soft("wu2020.a", 9), soft("wu2020.b", 3), soft("wu2020.c", 9, kind="question")]
-    assert firmness.told(rows) == "1 of 2 the same in every setting tried; "
+    assert firmness.told(rows) == (
+        "1 of 2 the same in every setting tried, least firm `b`: same in 3 of 9, "
+        "turned by box 5.0 (direction only); "
+    )
+    untried = {"firmness": None, "unweighed": "no open choice reaches it"}
+    assert firmness.told([row | untried for row in rows[:2]]) == "no open choice reaches it; "
+    assert firmness.told(rows[2:]) == ""
 
 
 def test_the_softest_of_a_paper_are_first_those_that_are_decided():
@@ -279,7 +288,7 @@ def test_the_page_of_a_run_gives_no_credit_back_and_says_how_firm_its_findings_a
     reference.keep(["b"])
     page = index.write(a_run(project)).read_text("utf-8")
     assert "◇ depends on box" in page and "● reproduced <b>" not in page
-    assert "0 of 1 the same in every setting tried; 1 depends on" in page
+    assert "0 of 1 the same in every setting tried, least firm `fig2.order`: same in " in page
     assert page.index("The softest verdicts") < page.index("<h2>Findings")
     [box] = [one for one in firmness.choices("wu2020") if one.name == "box"]
     assert "box 5.0 (not reproduced)" in page and "box: " + box.why.partition(";")[
@@ -310,6 +319,11 @@ def test_the_most_disputed_claim_is_tried_at_the_papers_size_where_it_lies_furth
     reference.keep(["b"])
     extremes = firmness.points("wu2020", "paper")
     assert [at["BOX"] for at in extremes] == ["0.7", "5.0"]
+    main = firmness.points("wu2020")[0]
+    may = [one.parameter for one in firmness.choices("wu2020") if one.moves("wu2020.fig2.order")]
+    for at in extremes:  # what cannot move the claim stays as it is, what can does not all stay
+        changed = {name for name in main if at[name] != main[name]}
+        assert changed and changed <= {*may}
     batch(project / "runs/p", "paper", extremes[:1])
     with pytest.raises(Refused, match="is not at the settings"):
         reference.keep(["p"])
@@ -335,3 +349,18 @@ def test_what_turns_at_the_papers_size_has_no_credit_even_if_the_small_settings_
     firm["paper_size"] = [at]
     assert firmness.settled([ROW])[0]["verdict"] == "depends on first step"
     assert firmness.settled([ROW | {"profile": "quick"}])[0]["verdict"] == "reproduced"
+
+
+def test_a_setting_of_what_may_move_a_row_counts_once_whatever_else_was_changed():
+    order = [
+        "reproduced",
+        ({"CLIP": "5.0"}, "not reproduced"),
+        ({"STEP": "0.3"}, "reproduced"),
+        ({"CLIP": "5.0", "STEP": "0.3"}, "not reproduced"),
+        ({"CLIP": "9.0", "STEP": "0.3"}, "reproduced"),
+    ]
+    clip = Choice("clip", "made2026", "CLIP", [1.0, 5.0, 9.0], "open", ["fig1."])
+    step = Choice("step", "made2026", "STEP", [0.1, 0.3], "open", ["fig2."])
+    firm = firmness.of("made2026.fig1.order", lines("made2026.fig1.order", order), [clip, step])
+    assert (firm["tried"], firm["same"], firm["together"]) == (2, 1, 0)
+    assert [turn["at"] for turn in firm["turns"]] == ["5.0"]

@@ -5,7 +5,7 @@ import re
 import nbformat
 import pytest
 
-from ppkit import ledger
+from ppkit import ledger, show
 from ppkit.runner import index, pages, run_folder
 
 VIEW = {
@@ -136,7 +136,7 @@ def test_the_index_names_the_failed_cell_the_verdict_and_what_is_missing(folder)
     assert "<b>Not run to the end:</b> 03_c" in text
     assert re.search(
         r'18\.51<br><span class="soft">[^<]+</span></td>\s*'
-        r'<td><span class="verdict green">●\u00a0reproduced</span>',
+        rf'<td><span class="verdict" style="--verdict: {show.COLOURS["reproduced"]}">●\u00a0repro',
         text,
     )
     assert 'alt="A &lt; B"' in text and "2.0 GB" in text and ">12<" in text

@@ -1,6 +1,7 @@
 """Settings resolve as the parameters cell asks, and shown digits are the same everywhere."""
 
 import json
+import re
 
 import ipywidgets
 import matplotlib
@@ -8,8 +9,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from ppkit import profile, show
+from ppkit import profile, project, rules, show
 from ppkit.ledger import FORMULA
+from ppkit.runner import catalogue
 
 SIZES = {"quick": {"n_rounds": 10, "seeds": 3}, "paper": {"n_rounds": 300, "seeds": 10}}
 
@@ -132,7 +134,21 @@ def test_a_control_draws_nothing_until_a_slider_moves():
     assert drawn == [2.0]
 
 
-def test_no_method_shares_another_s_colour_by_accident():
+def test_no_name_shares_another_s_colour_but_two_verdicts_that_say_the_same():
     assert all(matplotlib.colors.is_color_like(colour) for colour in show.COLOURS.values())
-    methods = [show.COLOURS[name] for name in ("plain", "DPSTGD", "DP-SGD", "holds")]
-    assert len(set(methods)) == len(methods)
+    same = {"reproduced": "holds", "refuted": "attained"}
+    assert all(show.COLOURS[verdict] == show.COLOURS[name] for verdict, name in same.items())
+    others = [colour for name, colour in show.COLOURS.items() if name not in same]
+    assert len(set(others)) == len(others)
+
+
+def test_every_verdict_has_its_colour_in_the_order_of_the_rules():
+    verdicts = [*rules.VERDICTS, rules.ANSWERED, rules.PASSED, rules.FAILED]
+    assert [*show.COLOURS][-len(verdicts) :] == verdicts
+
+
+def test_lessons_take_their_colours_from_the_one_palette():
+    lessons = sorted((project.root() / "notebooks").glob("0*.ipynb"))
+    cells = "\n".join(cell["source"] for path in lessons for cell in catalogue.cells(path))
+    assert lessons and "show.COLOURS[" in cells
+    assert not re.findall(r"#(?!(..)\1\1)[0-9A-Fa-f]{6}\b", cells)  # but shades of grey

@@ -72,10 +72,10 @@ def n_code_cells(path: Path) -> int:
 
 
 def quotes_reference(path: Path) -> bool:
-    """Whether a notebook shows rows of figures/claims.json, by `ledger.reference` or a page's
-    `beside_reference`."""
+    """Whether a notebook shows something of figures/claims.json: rows, by `ledger.reference` or a
+    page's `beside_reference`, or how firm they are, by a page's `table`."""
     return any(
-        re.search(r"\b(ledger\.|beside_)reference\(", cell["source"])
+        re.search(r"\b(beside_reference|ledger\.(reference|table))\(", cell["source"])
         for cell in cells(path)
         if cell["cell_type"] == "code"
     )

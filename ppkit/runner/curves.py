@@ -9,8 +9,6 @@ from matplotlib.figure import Figure
 
 from ppkit import firmness, ledger, rules, show
 
-COLOURS = {rules.REPRODUCED: "holds", rules.DIRECTION: "DPSTGD", rules.NOT_REPRODUCED: "attained"}
-
 
 def draw_all(rows: list[dict], folder: Path) -> None:
     """Draw the softest row of each finding that has one into `folder`, as <finding>.png; what is
@@ -40,8 +38,8 @@ def draw(row: dict, settings: pd.DataFrame, target: Path) -> None:
     figure = Figure(figsize=(7.2, 3.2 + 0.2 * len(lines)), layout="constrained")
     above, beneath = figure.subplots(2, 1, sharex=True, height_ratios=[2, 0.2 * len(lines)])
     for verdict, some in ordered.groupby(ordered["alone"].map(rules.plain)):
-        colour = show.COLOURS[COLOURS.get(verdict, "claimed")]
-        above.plot(some.index, some["value"], "o", ms=5, color=colour, label=verdict)
+        look = {"color": show.COLOURS[verdict], "mec": "black", "mew": 0.4, "label": verdict}
+        above.plot(some.index, some["value"], "o", ms=5, **look)
     main = settings.index[0]
     above.plot(
         ordered.index[ordered["value"] == settings["value"][main]][:1],

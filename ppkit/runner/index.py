@@ -11,7 +11,7 @@ from urllib.parse import quote
 import jinja2
 import pandas as pd
 
-from ppkit import firmness, ledger, project, rules
+from ppkit import firmness, ledger, project, rules, show
 from ppkit.runner import run_folder, tables
 from ppkit.runner.worker import DONE
 from ppkit.writing import write_whole
@@ -54,7 +54,7 @@ def write(folder) -> Path:
         legend=[
             {
                 "verdict": name,
-                "css": tables.STYLES[name],
+                "colour": show.COLOURS[name],
                 "symbol": ledger.SYMBOLS[name],
                 "means": means,
             }
@@ -81,7 +81,7 @@ def _papers(claims: list[dict]) -> list[dict]:
     rows = [
         {
             **row,
-            "css": tables.STYLES[rules.plain(row["verdict"])],
+            "colour": show.COLOURS[rules.plain(row["verdict"])],
             "symbol": ledger.symbol(row["verdict"]),
             "plain": rules.plain(row["verdict"]),
             "ours": ledger.ours(row),
@@ -102,7 +102,7 @@ def _papers(claims: list[dict]) -> list[dict]:
             "counts": [
                 {
                     "name": name,
-                    "css": tables.STYLES.get(name, ""),
+                    "colour": show.COLOURS.get(name),
                     "symbol": ledger.SYMBOLS.get(name, ""),
                     "count": count,
                 }
@@ -142,9 +142,9 @@ def write_batch(folder, rows: pd.DataFrame) -> None:
         rows=decided.to_dict("records"),
         plain=rules.plain,
         shown=[
-            name for name in tables.STYLES if (decided["verdict"].map(rules.plain) == name).any()
+            name for name in ledger.SYMBOLS if (decided["verdict"].map(rules.plain) == name).any()
         ],
-        marks={name: (css, ledger.SYMBOLS[name]) for name, css in tables.STYLES.items()},
+        marks={name: (show.COLOURS[name], symbol) for name, symbol in ledger.SYMBOLS.items()},
         pictures=[(claim, _picture(some, varied)) for claim, some in decided.groupby("claim")],
         turned=[claim for claim, some in decided.groupby("claim") if some["verdict"].nunique() > 1],
     )
@@ -160,8 +160,8 @@ def _picture(rows: pd.DataFrame, varied: list[str]) -> str:
     for axes, name in zip(figure.subplots(1, len(varied), squeeze=False)[0], varied):
         shown = rows[name] if pd.api.types.is_numeric_dtype(rows[name]) else rows[name].map(str)
         for verdict, some in rows.groupby(rows["verdict"].map(rules.plain)):
-            colour = tables.STYLES[verdict].replace("dim", "grey").replace("yellow", "goldenrod")
-            axes.plot(shown[some.index], some["value"], "o", ms=4, color=colour, label=verdict)
+            look = {"color": show.COLOURS[verdict], "mec": "black", "mew": 0.4, "label": verdict}
+            axes.plot(shown[some.index], some["value"], "o", ms=4, **look)
         axes.set_xlabel(name, fontsize=8)
         axes.tick_params(labelsize=7)
     text = io.StringIO()

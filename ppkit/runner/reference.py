@@ -86,20 +86,21 @@ def _refuse_other_points(batch) -> None:
 
 
 def _settings(batch, folder: Path) -> None:
-    """Keep what a batch found at each setting, in figures/settings/<record>.<data>.csv; at the
-    paper's size, of the most disputed claim, in <record>.paper.<data>.csv."""
+    """Keep what a batch found at each setting, in figures/settings/<record>.<data>.csv, and at the
+    paper's size in <record>.paper.<data>.csv."""
     record, data = batch.record["batch"], batch.record["data"]
     table = pd.read_parquet(batch.path / "table.parquet")
     for choice in firmness.choices(record):  # the table has what differs between its points
         given = {k: about["parameters"] for k, about in batch.record["notebooks"].items()}
         table[choice.parameter] = [str(given[k][choice.parameter]) for k in table["point"]]
-    rows = firmness.moved(record, table)
-    if batch.record["profile"] == "paper":
-        rows = rows[rows["claim"] == firmness.disputed(record)["claim"].iloc[0]]
-        data = f"paper.{data}"
+    size = "paper." if batch.record["profile"] == "paper" else ""
     (folder / "settings").mkdir(exist_ok=True)
-    file = folder / "settings" / f"{record}.{data}.csv"
-    rows.to_csv(file, index=False, float_format="%.4g", lineterminator="\n")
+    firmness.moved(record, table).to_csv(
+        folder / "settings" / f"{record}.{size}{data}.csv",
+        index=False,
+        float_format="%.4g",
+        lineterminator="\n",
+    )
 
 
 def _measured(run, about: dict, folder: Path) -> None:

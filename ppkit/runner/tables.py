@@ -16,7 +16,7 @@ from ppkit.runner import Refused, run_folder
 from ppkit.writing import write_whole
 
 REFERENCE = "figures/claims.json"
-STYLES = {  # of a verdict: its colour in the terminal, and its class on a page
+STYLES = {  # of a verdict: its colour in the terminal
     rules.REPRODUCED: "green",
     rules.DIRECTION: "cyan",
     rules.NOT_REPRODUCED: "yellow",
@@ -168,7 +168,6 @@ def scoreboard(rows: list[dict]) -> str:
     turned = sum(row["verdict"] == ledger.OTHER_DATA for row in rows)
     chosen = sum(rules.plain(row["verdict"]) == rules.DEPENDS for row in rows) - turned
     tried = [row["firmness"] for row in rows if row["kind"] == "claim" and row.get("firmness")]
-    alike = sum(one["tried"] == one["same"] for one in tried)
     return (
         f"{_markdown(('paper', *heads), (map(str, line) for line in counts.itertuples()))}\n\n"
         f"Claims decided a second time, on other data: {len(twice)}; alike: "
@@ -176,7 +175,8 @@ def scoreboard(rows: list[dict]) -> str:
         f"interval or a choice leaves room: {len(differ) - turned}{names}. "
         f"{len(other) - len(twice)} more need more real rows than are at hand. "
         f"Claims tried at other settings of what the paper leaves open: {len(tried)}; the same in "
-        f"every setting: {alike}; **depend on a choice, and have no credit: {chosen}**."
+        f"every setting: {sum(one['tried'] == one['same'] for one in tried)}; "
+        f"**depend on a choice, and have no credit: {chosen}**."
     )
 
 

@@ -13,17 +13,33 @@ import numpy as np
 from ppkit.show.numbers import sources
 from ppkit.writing import write_whole
 
-# Okabe and Ito's colours, told apart also by colour-blind readers; a method keeps its colour in
-# every notebook.
+# A name means one thing in every notebook and has a colour of its own (Okabe and Ito's, and four
+# more), told apart also by colour-blind readers. Numbers in order are shades of viridis instead.
 COLOURS = {
-    "plain": "#000000",
+    "plain": "#000000",  # without protection: plain SGD, data in the clear
     "DPSTGD": "#0072B2",
-    "DP-SGD": "#D55E00",
-    "claimed": "#999999",
-    "holds": "#009E73",
-    "attained": "#D55E00",
-    "paper": "#999999",
-    "other": "#CC79A7",
+    "DP-SGD": "#882255",
+    "claimed": "#999999",  # printed in a paper
+    "holds": "#009E73",  # proved, or what is kept
+    "attained": "#D55E00",  # what an attacker gets
+    "shares": "#332288",
+    "masks": "#56B4E9",
+    "ciphertexts": "#E69F00",
+    "level": "#666666",  # to compare with: a guess, a floor, zero
+    "first": "#999933",  # series that are none of these, with no meaning beyond their picture
+    "second": "#CC79A7",
+    "third": "#7A4B1F",
+    "reproduced": "#009E73",  # of verdicts, in every figure and on every page: as "holds"
+    "direction only": "#99D6F5",
+    "not reproduced": "#F0E442",
+    "refuted": "#D55E00",  # as "attained": we attained a contradiction
+    "undecided": "#404040",
+    "depends on": "#6E6E6E",
+    "open": "#C4C4C4",
+    "not tried": "#EEEEEE",
+    "answered": "#7D8FD6",
+    "passed": "#A5ADB6",
+    "failed": "#7D2F00",
 }
 plt.style.use(resources.files("ppkit.show").joinpath("ppkit.mplstyle"))  # from the import on
 
@@ -55,7 +71,7 @@ def paper_marks(ax, x, y, *, label: str = "printed in the paper", **settings) ->
         marker="o",
         markersize=9,
         markerfacecolor="none",
-        markeredgecolor=COLOURS["paper"],
+        markeredgecolor=COLOURS["claimed"],
         markeredgewidth=1.8,
         label=label,
         **settings,
