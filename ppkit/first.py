@@ -65,7 +65,7 @@ def _drawn(names, truth, found, cards: Dataset) -> Path:
     ax.bar(
         places,
         truth[:-1],
-        color=show.COLOURS["claimed"],
+        color=show.COLOURS["plain"],
         label="the transaction, which the bank keeps",
     )
     ax.plot(
