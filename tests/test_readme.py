@@ -75,6 +75,9 @@ def test_which_one_is_a_row_a_way_to_run():
     for hold, run in (("rows", "a"), ("rows", "b"), ("columns", "c")):
         kept["rows"].append(dict(zip(names, (hold, "somebody", run, "0", ".9", "nothing"))))
     lines = tables.which_one(kept).splitlines()
+    assert lines[0] == (
+        "| I hold | I fear | I run | one bank or holder sends, in all | test AUC | an attacker |"
+    )
     assert lines[2:5] == [
         "| rows | somebody | a | 0 | .9 | nothing |",
         "|  |  | b | 0 | .9 | nothing |",

@@ -267,7 +267,8 @@ def which_one(kept: dict) -> str:
 
     kept: its values in figures/measured.
     """
-    heads = ("I hold", "I fear", "I run", "one party sends, in all", "test AUC", "an attacker")
+    sends = "one bank or holder sends, in all"
+    heads = ("I hold", "I fear", "I run", sends, "test AUC", "an attacker")
     columns = ("I hold", "I fear", "run", "a party sends", "AUC", "it finds")
     rows = [[row[column] for column in columns] for row in kept["rows"]]
     above = ["", *(cells[0] for cells in rows)]
