@@ -223,8 +223,8 @@ def settled(rows: list[dict]) -> list[dict]:
     nothing.  A question has no verdict that could turn, so it has no firmness.
 
     Where the main setting has another verdict at the size of the settings, the row was decided at
-    a larger size. If settings of that size, too, were tried, only they can turn it.  What was
-    refuted by one counter-example stays: at another setting it is still one.
+    a larger size. If two settings of that size, the extremes, were tried, too, only they can turn
+    it.  What was refuted by one counter-example stays: at another setting it is still one.
     """
     firm, every = measured(), choices()
     return [
@@ -262,7 +262,7 @@ def _turned(row: dict, one: dict) -> dict:
     alone = rules.plain(row["alone"])
     extremes = one.get("paper_size", ()) if row["profile"] == "paper" else ()
     larger = [name for at in extremes if at["verdict"] != alone for name in at["choices"]]
-    smaller = one["tried"] > one["same"] and (one["main"] == alone or not extremes)
+    smaller = one["tried"] > one["same"] and (one["main"] == alone or len(extremes) < 2)
     if not larger and not smaller:
         return {}
     names = dict.fromkeys([*(_names(one) if smaller else ()), *larger])

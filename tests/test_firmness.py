@@ -110,7 +110,9 @@ def test_what_turns_has_no_credit_whichever_way(monkeypatch, kind, rule, verdict
     firm["main"] = "no verdict of the row's"  # at the settings' size, and it turns there
     assert firmness.settled([row])[0]["verdict"] == turned
     at = {"choices": ["clip"], "at": "clip 2.0", "verdict": row["alone"]}
-    firm["paper_size"] = [at]  # but at the paper's size it does not
+    firm["paper_size"] = [at]  # but at the paper's size it does not: one extreme is too few
+    assert firmness.settled([row])[0]["verdict"] == turned
+    firm["paper_size"] = [at, at | {"at": "clip 0.5"}]
     assert firmness.settled([row])[0]["verdict"] == verdict
 
 

@@ -424,3 +424,12 @@ def test_the_picture_of_a_row_is_the_claim_s_own_as_it_is_now():
         for paper in ledger.papers()
         for claim in ledger.claims(paper).values()
     }
+
+
+def test_a_table_of_verdicts_says_how_firm_the_reference_is(book, monkeypatch):
+    firmness = {"tried": 4, "same": 3, "turns": [], "together": 1, "main": "reproduced"}
+    row = {"id": "wang2018.table1.row5.basic", "alone": "reproduced", "firmness": firmness}
+    monkeypatch.setattr(ledger, "reference", lambda: [row])
+    book.record("table1.row5.basic", 18.5, data=FORMULA)
+    book.record("table1.row5.advanced", 2.35, data=FORMULA)
+    assert [*book.table()["firmness"]] == [ledger.firm(row), ""]

@@ -139,4 +139,5 @@ def test_what_quotes_the_reference_is_found():
 
     there = catalogue.notebooks(solutions=True)
     assert catalogue.quotes_reference(there["00_start_here"])
+    assert catalogue.quotes_reference(there["wu2020"])  # its tables say how firm a verdict is
     assert not catalogue.quotes_reference(there["solutions/03c_spnn_system_solution"])
