@@ -29,9 +29,12 @@ from ppkit.writing import write_whole
 
 
 def machine() -> dict[str, str | int]:
-    """What the figures were measured on: processor, cores and versions; no names, no paths."""
+    """What the figures were measured on: processor, its widest instructions (a processor's name may
+    be any of several), cores and versions; no names, no paths.
+    """
     return {
         "processor": environment.cpu_model(),
+        "instructions": numpy.show_config(mode="dicts")["SIMD Extensions"]["found"][-1],
         "cores": os.cpu_count() or 1,
         "python": platform.python_version(),
         "torch": torch.__version__.split("+")[0],

@@ -7,9 +7,9 @@ from threading import Condition
 FAR = 600.0  # seconds: guards against hanging for ever, and judges nothing
 
 
-def until(condition, what: str = ""):
-    """Wait until a condition holds; returns what it gave.  AssertionError after FAR seconds."""
-    end = time.monotonic() + FAR
+def until(condition, what: str = "", *, seconds: float = FAR):
+    """Wait until a condition holds; returns what it gave.  AssertionError after so many seconds."""
+    end = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < end, f"it did not come: {what or condition}"
         time.sleep(0.005)

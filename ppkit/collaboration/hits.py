@@ -18,7 +18,7 @@ import numpy as np
 
 _REGISTER = 8  # a line has a multiple of so many numbers
 _LOOK = 1024  # records that are looked at together
-_ROWS = 256  # records whose products with _COLUMNS models stay in the cache
+_ROWS = 512  # records whose products with _COLUMNS models stay in the cache
 _COLUMNS = 128
 
 

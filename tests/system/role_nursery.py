@@ -7,13 +7,16 @@ where a test says so.
 """
 
 import contextlib
+import faulthandler
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 from waiting import FAR, until
 
 # What each forked process does before it begins.
@@ -26,6 +29,9 @@ coordinator.LAST_WORD = coordinator.LATECOMERS = {FAR}
 control_channel.GIVING_UP = control_channel.LAST_WORD = {FAR}
 listener.CLOSING_SECONDS = listener.CUT_SECONDS = {FAR}
 """
+# A process is forked safely while it has one thread: a lock that another one holds stays locked in
+# the child. pyarrow, which pandas brings, starts a thread for its allocator.
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 
 
 class Role:
@@ -42,7 +48,7 @@ class Role:
 
     def wait(self) -> int:
         """The exit code, once it has ended."""
-        until(lambda: self.code() is not None, f"the end of {self.name}")
+        self._nursery.until(lambda: self.code() is not None, f"the end of {self.name}")
         return self._code
 
     def signal(self, number: int) -> None:
@@ -67,7 +73,7 @@ class Nursery:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            env={**os.environ, **ONE_THREAD},
         )
         self._roles = []
         assert self.ask("ready") == "ready"
@@ -87,6 +93,23 @@ class Nursery:
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
 
+    def until(self, condition, what: str, *, seconds: float = FAR) -> None:
+        """`waiting.until`; in vain, it says what the roles said in every run that goes on, and
+        where the threads of those stand that live.
+        """
+        try:
+            until(condition, what, seconds=seconds)
+        except AssertionError as error:
+            alive = [role for role in self._roles if role.code() is None]
+            runs = {role.log.parents[1] for role in alive}
+            for role in alive:
+                role.signal(signal.SIGUSR1)
+            time.sleep(5)  # for all to have said it; one that was stopped says nothing
+            said = [str(error)]
+            for role in (role for role in self._roles if role.log.parents[1] in runs):
+                said.append(f"{role.name}, exit code {role.code()}:\n{role.said()}")
+            raise AssertionError("\n\n".join(said)) from None
+
     def start(
         self,
         config,
@@ -102,6 +125,7 @@ class Nursery:
         """
         log = config.folder_of(name) / "log.txt"
         log.parent.mkdir(parents=True, exist_ok=True)
+        log.touch()
         for which in ("signs", "links"):
             ahead(log, which).write_bytes(b"")
         pid = self.ask(
@@ -130,6 +154,7 @@ def main() -> None:
         warm = protocols.protocol_of(name, [1, 1], form=form, transcript=Transcript("sizes"))
         warm.prepare([torch.zeros(2, 1)] * 2)
         warm.forward([0, 1], [torch.zeros(1, 4)] * 2)
+    assert psutil.Process().num_threads() == 1
     ended = {}
 
     def reap(*_):
@@ -177,8 +202,6 @@ def clocks(log: Path) -> None:
     """In the new process: the clock of the signs of life, and that of the links, go ahead as
     `Role.later` says.
     """
-    import time
-
     from spnn_system.roles import control_channel
     from spnn_system.transport import links, shaping
 
@@ -206,6 +229,7 @@ def become(log: str) -> None:
     os.dup2(nothing, 0)
     os.dup2(file, 1)
     os.dup2(file, 2)
+    faulthandler.register(signal.SIGUSR1, file=2)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from network_runs import (
     heard,
     made,
     metrics_of,
+    nursery,
     parts_of,
     same,
     small_rows,
@@ -171,7 +172,7 @@ def hold(step: int) -> str:
 
 
 def held(conf, role: str) -> None:
-    until((conf.folder_of(role) / "held").exists, f"{role} at its step")
+    nursery().until((conf.folder_of(role) / "held").exists, f"{role} at its step")
 
 
 def go_on(conf, role: str) -> None:

@@ -481,6 +481,15 @@ def test_a_role_that_comes_after_the_end_is_told_why(tmp_path):
     assert "holder B has another config than the coordinator: nothing was started" in late.said()
 
 
+def test_a_wait_in_vain_says_where_every_role_stands(tmp_path):
+    conf = made(tmp_path / "it", small_rows())
+    lonely = nursery().start(conf, "server")
+    until(lambda: "waits for the coordinator" in lonely.said())
+    with pytest.raises(AssertionError, match="(?s)never: this.*server, exit code None.*in _begin"):
+        nursery().until(lambda: False, "never: this", seconds=0.0)
+    lonely.signal(signal.SIGKILL)
+
+
 def test_a_role_that_still_starts_when_another_is_interrupted_is_told_why(tmp_path):
     conf = made(tmp_path / "it", small_rows(), record=True)
     first = (
