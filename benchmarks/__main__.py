@@ -32,9 +32,10 @@ def machine() -> dict[str, str | int]:
     """What the figures were measured on: processor, its widest instructions (a processor's name may
     be any of several), cores and versions; no names, no paths.
     """
+    simd = numpy.show_config(mode="dicts")["SIMD Extensions"]
     return {
         "processor": environment.cpu_model(),
-        "instructions": numpy.show_config(mode="dicts")["SIMD Extensions"]["found"][-1],
+        "instructions": [*simd["baseline"], *simd["found"]][-1],
         "cores": os.cpu_count() or 1,
         "python": platform.python_version(),
         "torch": torch.__version__.split("+")[0],

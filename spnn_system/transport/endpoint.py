@@ -297,10 +297,17 @@ class Endpoint:
             self._record.close()
 
     def _link(self, receiver: str) -> Outgoing:
-        deliver = self._channel(receiver).stream_unary(f"/{SERVICE}/Deliver")
+        channel, name = self._channel(receiver), f"/{SERVICE}/Deliver"
+        # the same on the wire: but gRPC starts a thread for every iterator
+        whole, in_pieces = channel.unary_unary(name), channel.stream_unary(name)
+        about = ((SESSION, self._session),)
         self._outgoing[receiver] = Outgoing(
             receiver,
-            lambda parts: deliver.future(parts, metadata=((SESSION, self._session),)),
+            lambda parts: (
+                whole.future(*parts, metadata=about)
+                if isinstance(parts, list)
+                else in_pieces.future(parts, metadata=about)
+            ),
             bandwidth=self._bandwidth,
             timeout=self.timeout,
             stopped=self._stopped,

@@ -78,7 +78,8 @@ class Outgoing:
     """The sender's end: one call a message, in pieces, and every message kept until its call is
     answered.
 
-    deliver: begins a call: takes an iterator of pieces, gives a grpc.Future of the answer.
+    deliver: begins a call: takes a list of the only piece, which leaves at once, or an iterator of
+    several, and gives a grpc.Future of the answer.
     timeout: seconds without a sign of life after which the receiver is Silent: an answer, or a
     piece that goes through; after two tries in vain pieces of a message no longer count, so that
     nothing is repeated for ever.
@@ -154,7 +155,13 @@ class Outgoing:
                 if self._stopped.is_set():
                     return
                 item = self._kept[0]
-                self._call = self._deliver(self._pieces(item))
+            pieces = self._pieces(item)
+            if len(item.parts) == 1:
+                pieces = [next(pieces, b"")]
+            with self._change:
+                if self._stopped.is_set():
+                    return
+                self._call = self._deliver(pieces)
             if self._call.code() is grpc.StatusCode.OK:
                 self._alive = self._clock.now()
                 self._kept.popleft()
