@@ -249,8 +249,8 @@ def _weighed(row: dict, found: dict[str, dict | None], every: list[Choice]) -> d
             else "not tried at other settings"
             if any(choice.moves(row["id"]) for choice in every)
             else "no open choice reaches it"
-        )
-        + ledger.elsewhere(others)
+        ),
+        "other_data": others,
     }
 
 
@@ -276,7 +276,8 @@ def told(rows: list[dict]) -> str:
     claims = [row for row in rows if row["kind"] == "claim"]
     tried = [row["firmness"] for row in claims if row.get("firmness")]
     if not tried:
-        return "".join(f"{why}; " for why in dict.fromkeys(map(ledger.firm, claims)) if why)
+        reasons = dict.fromkeys(row.get("unweighed") for row in claims)
+        return "".join(f"{why}; " for why in reasons if why)
     least = "".join(
         f", least firm `{row['id'].partition('.')[2]}`: {ledger.alike(row)}, turned by "
         + ", ".join(filter(None, (turning(row), ledger.extremes(row["firmness"]))))

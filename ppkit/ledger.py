@@ -480,7 +480,7 @@ def firm(row: dict) -> str:
     'same in 7 of 9 settings tried; turns at first step 2.0 (not reproduced), 1 of several changes'
     """
     if not (one := row.get("firmness")):
-        return row.get("unweighed", "")
+        return row.get("unweighed", "") + elsewhere(row.get("other_data", {}))
     where = "turns at" if one["main"] == rules.plain(row["alone"]) else "elsewhere"
     several = one["together"] and f"{one['together']} of several changes"
     turns = ", ".join(filter(None, (turning(one["turns"]), several)))

@@ -166,7 +166,8 @@ def test_a_finding_is_as_firm_as_its_claims_not_its_questions():
         "turned by box 5.0 (direction only); "
     )
     untried = {"firmness": None, "unweighed": "no open choice reaches it"}
-    assert firmness.told([row | untried for row in rows[:2]]) == "no open choice reaches it; "
+    untried = [row | untried | {"other_data": {"real": [same, 3]}} for same, row in enumerate(rows)]
+    assert firmness.told(untried[:2]) == "no open choice reaches it; "
     assert firmness.told(rows[2:]) == ""
 
 

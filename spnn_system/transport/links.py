@@ -157,7 +157,7 @@ class Outgoing:
                 item = self._kept[0]
             pieces = self._pieces(item)
             if len(item.parts) == 1:
-                pieces = [next(pieces, b"")]
+                pieces = list(pieces)  # which waits until it may leave
             with self._change:
                 if self._stopped.is_set():
                     return

@@ -103,7 +103,8 @@ class Nursery:
             alive = [role for role in self._roles if role.code() is None]
             runs = {role.log.parents[1] for role in alive}
             for role in alive:
-                role.signal(signal.SIGUSR1)
+                with contextlib.suppress(ProcessLookupError):  # it ends just now
+                    role.signal(signal.SIGUSR1)
             time.sleep(5)  # for all to have said it; one that was stopped says nothing
             said = [str(error)]
             for role in (role for role in self._roles if role.log.parents[1] in runs):

@@ -216,6 +216,33 @@ def test_what_a_break_makes_come_again_takes_its_time_again_which_may_be_longer_
     link.end()
 
 
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_a_piece_that_left_is_a_sign_of_life_also_where_it_is_the_only_one(pieces):
+    """The message takes 2 s of the link and the answer 1 s more; the timeout is 2.5 s."""
+    clock, stopped, done = Imagined(), Event(), []
+
+    class Call:
+        def __init__(self, parts):
+            self.parts = parts
+
+        def code(self):
+            assert sum(map(len, self.parts)) == 2_000
+            clock.wait_until(clock.now() + 1.0)
+            link.end_if_silent()
+            return grpc.StatusCode.OK
+
+        def cancel(self):
+            done.append("the receiver is given up")
+
+    settings = dict(stopped=stopped, clock=clock, sent=done.append, failed=done.append)
+    link = Outgoing("B", Call, bandwidth=8_000, timeout=2.5, **settings)
+    link.put([bytes(2_000 // pieces)] * pieces, "it came")
+    until(lambda: "it came" in done)
+    assert done == ["it came"] and clock.now() == 3.0
+    stopped.set()
+    link.end()
+
+
 # the same over TLS, by a clock that only the test moves
 
 
