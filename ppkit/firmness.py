@@ -276,8 +276,9 @@ def told(rows: list[dict]) -> str:
     claims = [row for row in rows if row["kind"] == "claim"]
     tried = [row["firmness"] for row in claims if row.get("firmness")]
     if not tried:
-        reasons = dict.fromkeys(row.get("unweighed") for row in claims)
-        return "".join(f"{why}; " for why in reasons if why)
+        return "".join(
+            f"{why}; " for why in dict.fromkeys(row.get("unweighed") for row in claims) if why
+        )
     least = "".join(
         f", least firm `{row['id'].partition('.')[2]}`: {ledger.alike(row)}, turned by "
         + ", ".join(filter(None, (turning(row), ledger.extremes(row["firmness"]))))
