@@ -115,8 +115,8 @@ def test_pieces_are_short_on_slow_links_and_never_above_a_megabyte():
         PIECE_BYTES,
         4096,
         4096,
-        25_000,
-        PIECE_BYTES,
+        6_250,
+        625_000,
         PIECE_BYTES,
     ]
 
