@@ -83,7 +83,9 @@ def test_which_one_is_a_row_a_way_to_run():
         "|  |  | b | 0 | .9 | nothing |",
         "| columns | somebody | c | 0 | .9 | nothing |",
     ]
-    assert lines[-1] == "(epsilon 2 where there is noise; paper profile; stand-in: 9 rows.)"
+    assert (
+        lines[-1] == "(epsilon 2 for a training, SGLD has none; paper profile; stand-in: 9 rows.)"
+    )
 
 
 def test_bars_of_both_sides():

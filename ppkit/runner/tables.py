@@ -275,7 +275,7 @@ def which_one(kept: dict) -> str:
     lines = [
         ["", "", *cells[2:]] if cells[0] == held else cells for cells, held in zip(rows, above)
     ]
-    about = f"epsilon {kept['epsilon']:g} where there is noise; {kept['profile']} profile"
+    about = f"epsilon {kept['epsilon']:g} for a training, SGLD has none; {kept['profile']} profile"
     return f"{_markdown(heads, lines)}\n\n({about}; {kept['source']}.)"
 
 
