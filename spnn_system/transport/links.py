@@ -81,8 +81,8 @@ class Outgoing:
     deliver: begins a call: takes a list of the only piece, which leaves at once, or an iterator of
     several, and gives a grpc.Future of the answer.
     timeout: seconds without a sign of life after which the receiver is Silent: an answer, or a
-    piece that goes through; after two tries in vain pieces of a message no longer count, so that
-    nothing is repeated for ever.
+    piece that goes through; after two tries in vain (one, if it is the only piece) pieces of a
+    message no longer count, so that nothing is repeated for ever.
     stopped: set, it ends all waiting.  clock: of all seconds here.  sent(about): after each
     answer.  failed(error): once, with Silent or Rejected; nothing is sent after that.
     Guarantee: messages go in the order of `put`. When the connection is lost the one on its way is
@@ -189,8 +189,9 @@ class Outgoing:
         """The pieces of a message, each when the link lets it through."""
         for part in paced(item.parts, self._bucket, item.since, self._clock):
             yield part
-            # gRPC asks for the next piece when this one has gone
-            if item.tries < 2:
+            # gRPC asks for the next piece when this one has gone; of an only one nobody knows, and
+            # it takes so little time that it counts once
+            if item.tries < min(2, len(item.parts)):
                 self._alive = self._clock.now()
 
 

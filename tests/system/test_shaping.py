@@ -13,7 +13,7 @@ from waiting import FAR, Hand, until
 
 from spnn_system.transport import certificates
 from spnn_system.transport.frames import PIECE_BYTES, Frame, pack
-from spnn_system.transport.links import Outgoing
+from spnn_system.transport.links import Outgoing, Silent
 from spnn_system.transport.shaping import TokenBucket, paced, piece_bytes
 
 KBPS, MBPS, GBPS = 1e3, 1e6, 1e9
@@ -239,6 +239,38 @@ def test_a_piece_that_left_is_a_sign_of_life_also_where_it_is_the_only_one(piece
     link.put([bytes(2_000 // pieces)] * pieces, "it came")
     until(lambda: "it came" in done)
     assert done == ["it came"] and clock.now() == 3.0
+    stopped.set()
+    link.end()
+
+
+def test_an_only_piece_that_is_tried_again_is_no_new_sign_of_life():
+    """The receiver is gone; 2 s pass between two tries, the timeout is 1.5 s."""
+    clock, calls, failed = Imagined(), [], []
+
+    class Pauses(Event):
+        def wait(self, timeout=None):
+            clock.wait_until(clock.now() + 2.0)
+            return self.is_set()
+
+    class Lost:
+        def __init__(self, parts):
+            calls.append(list(parts))
+
+        def code(self):
+            return grpc.StatusCode.UNAVAILABLE
+
+        def details(self):
+            return "connection refused"
+
+        def cancel(self):
+            pass
+
+    stopped = Pauses()
+    settings = dict(stopped=stopped, clock=clock, sent=failed.append, failed=failed.append)
+    link = Outgoing("B", Lost, bandwidth=8_000, timeout=1.5, **settings)
+    link.put([bytes(10)], "m")
+    until(lambda: failed)
+    assert len(calls) == 2 and isinstance(failed[0], Silent)
     stopped.set()
     link.end()
 
