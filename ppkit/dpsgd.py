@@ -384,8 +384,7 @@ def _allocation_losses(s: float, n_batches: int, tail: float, discretisation: fl
     size = fft.next_fast_len(2 * len(grid), real=True)
 
     def added(a, b):  # the law of a sum; what exceeds the grid is dropped
-        whole = fft.irfft(fft.rfft(a, size) * fft.rfft(b, size), size)
-        return np.maximum(whole[: len(grid)], 0)
+        return fft.irfft(fft.rfft(a, size) * fft.rfft(b, size), size)[: len(grid)].clip(0)
 
     others, power, left = np.ones(1), one, n_batches - 1
     while left:

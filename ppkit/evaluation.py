@@ -141,12 +141,13 @@ def weighted_score(name: str, y: np.ndarray, logit: np.ndarray) -> Callable[[np.
         loss = np.logaddexp(0, np.where(y == 1, -logit, logit))
         mean = lambda w: float(w @ loss / w.sum())
         return mean if name == "log_loss" else lambda w: float(np.log(mean(w)))
-    levels, level = np.unique(-logit, return_inverse=True)  # highest first; ties are one level
-    fraud_level = level[y == 1]
+    level = np.unique(-logit, return_inverse=True)[1]  # highest first; ties are one level
+    holds = np.bincount(level, y == 1) > 0  # levels between two of these count as one
+    positive, level = np.flatnonzero(y == 1), np.cumsum(holds | np.r_[False, holds[:-1]])[level]
 
     def by_rank(w: np.ndarray) -> float:
-        rows = np.bincount(level, w, minlength=len(levels))
-        hits = np.bincount(fraud_level, w[y == 1], minlength=len(levels))
+        rows = np.bincount(level, w)
+        hits = np.bincount(level[positive], w[positive], minlength=len(rows))
         reached, others = np.cumsum(hits), np.cumsum(rows - hits)
         if name == "average_precision":
             passed = np.maximum(reached + others, 1e-300)  # 0 before the first row that counts
@@ -224,8 +225,7 @@ def fitted_slope(x, y_runs) -> tuple[float, float, float]:
             f"got points {x} and means {means}"
         )
     line = stats.linregress(np.log(x), np.log(means))
-    error = line.stderr if np.ptp(means) > 0 else 0.0  # of a flat line scipy says nan
-    half = stats.t.ppf(0.975, x.size - 2) * error
+    half = stats.t.ppf(0.975, x.size - 2) * line.stderr if np.ptp(means) > 0 else 0.0  # else nan
     return float(line.slope), float(line.slope - half), float(line.slope + half)
 
 

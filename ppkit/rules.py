@@ -194,9 +194,7 @@ def proof_step(evidence: Evidence) -> Outcome:
     """A line inside a proof: as `bound`, but a false line is a gap of the proof and no refutation,
     since what it should prove may still be true."""
     found = bound(evidence)
-    if found.verdict == REPRODUCED:
-        return found
-    return replace(found, verdict=GAP)
+    return found if found.verdict == REPRODUCED else replace(found, verdict=GAP)
 
 
 RULES = {

@@ -94,12 +94,10 @@ def reconstruct(views: Sequence, known, X_known, *, noise: float = 0.0) -> Recov
     widths = sorted(
         {min(q, rank) for q in range(views[0].shape[1], d + views[0].shape[1], views[0].shape[1])}
     )
-    if (
-        noise == 0 and m == rank == d
-    ):  # as many records as unknowns: one solution, nothing to check it by
-        A, expected = np.linalg.solve(Z[known], X_known), None
-    else:
-        A, expected = _fit(Z[known], X_known, widths)
+    exact = noise == 0 and m == rank == d  # one solution, and nothing to check it by
+    A, expected = (
+        (np.linalg.solve(Z[known], X_known), None) if exact else _fit(Z[known], X_known, widths)
+    )
     return Recovered(
         Z[:, : len(A)] @ A,
         rank,

@@ -54,12 +54,13 @@ def track(theta, view, X_known, *, spread: float, share: float, rng: np.random.G
     now, S = theta, spread**2 * np.eye(d)
     for _ in range(_ROUNDS):
         variance = (spread**2 + np.einsum("ki,ij,kj->k", known, S, known))[:, None]
-        off = ((known @ now) ** 2).sum(axis=1)[:, None] - 2 * known @ now @ view.T
-        off += (view**2).sum(axis=1)
-        odds = -0.5 * off / variance - width / 2 * np.log(2 * np.pi * variance) - density
-        odds += math.log(share / n / (1 - share))
+        odds = ((known @ now) ** 2).sum(axis=1)[:, None] - 2 * known @ now @ view.T
+        odds += (view**2).sum(axis=1)
+        odds /= -2 * variance  # in place: known records times rows is the largest array here
+        odds -= width / 2 * np.log(2 * np.pi * variance)
+        odds -= density - math.log(share / n / (1 - share))
         top = np.maximum(odds.max(axis=1, keepdims=True), 0)
-        match = np.exp(odds - top)
+        match = np.exp(np.subtract(odds, top, out=odds), out=odds)
         match /= match.sum(axis=1, keepdims=True) + np.exp(-top)
         weights = match.sum(axis=1)
         S = np.linalg.inv(np.eye(d) / spread**2 + (known.T * weights) @ known / spread**2)

@@ -206,8 +206,7 @@ def _last_at_most_0(excess, low, high, epsilon, delta):
         )
     if excess(high) <= 0:
         return high
-    root = optimize.brentq(excess, low, high, xtol=1e-13, rtol=1e-13)
-    return root - 1e-12
+    return optimize.brentq(excess, low, high, xtol=1e-13, rtol=1e-13) - 1e-12
 
 
 def _check(gradient_bound, n_records, horizon, epsilon, kappa, delta):

@@ -80,9 +80,7 @@ def fetch(name: str, into: str | os.PathLike | None = None) -> tuple[bool, str]:
             "transactions is simulated, because wang2018's bank data cannot be had by anyone: "
             "nothing is to be fetched",
         )
-    if name in BY_HAND:
-        return by_hand(name, into)
-    return True, obtain(PUBLIC[name], *_folder(into))
+    return by_hand(name, into) if name in BY_HAND else (True, obtain(PUBLIC[name], *_folder(into)))
 
 
 def obtain(public: Public, folder: Path, label: str) -> str:
@@ -115,8 +113,7 @@ def obtain(public: Public, folder: Path, label: str) -> str:
                 urls={public.file: public.address},
                 retry_if_failed=TRIES - 1,
             )
-            watched = sys.stderr.isatty()
-            request = pooch.HTTPDownloader(watched, chunk_size=1 << 16, timeout=TIMEOUT)
+            request = pooch.HTTPDownloader(sys.stderr.isatty(), chunk_size=1 << 16, timeout=TIMEOUT)
             came = Path(store.fetch(public.file, downloader=request))
             said = _accepted(came, public)
             came.chmod(0o644)  # pooch makes it for its owner alone

@@ -47,10 +47,8 @@ def judge(guess: SimpleNamespace, *, right: int, why: str) -> None:
     chosen = guess.buttons.value
     if chosen is None:
         said = "You have not chosen yet. Choose above, then run this cell again."
-    elif chosen == letter:
-        said = f"You chose {chosen}: right."
     else:
-        said = f"You chose {chosen}: not what came out."
+        said = f"You chose {chosen}: " + ("right." if chosen == letter else "not what came out.")
     _show(ipywidgets.Label(said))
     print(f"{letter}  {guess.options[letter]}: {why}")
 

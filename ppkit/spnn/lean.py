@@ -85,8 +85,7 @@ class _LeanHolder(SharingHolder):
             if self._ahead
             else (self._from_dealer.words((self.d, width)), None)
         )
-        T = self._share_of_all(theta, dim=0)
-        own = T - V
+        own = self._share_of_all(theta, dim=0) - V
         for other in self.others:
             yield Send(other, "theta - V", own)
         if W is None:

@@ -7,7 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numba
 import torch
+from llvmlite import ir
+from numba.extending import intrinsic
 
+_TILE = 8  # rows and columns that are multiplied together: 8 words are the widest vector
 _WORTH_THREADS = 1 << 23  # multiplications: milliseconds, far more than starting threads takes
 
 
@@ -30,17 +33,22 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         raise ValueError(
             f"shapes must be (N, K) and (K, M), got {tuple(a.shape)} and {tuple(b.shape)}"
         )
-    product = torch.empty((a.shape[0], b.shape[1]), dtype=torch.int64)
-    rows, columns, out = a.contiguous().numpy(), b.contiguous().numpy(), product.numpy()
-    n_threads = torch.get_num_threads() if a.numel() * b.shape[1] >= _WORTH_THREADS else 1
+    n, m = len(a), b.shape[1]
+    if not a.numel() * m:
+        return torch.zeros((n, m), dtype=torch.int64)
+    a = a if n >= _TILE else torch.nn.functional.pad(a, (0, 0, 0, _TILE - n))
+    tiles = torch.nn.functional.pad(b, (0, -m % _TILE)).reshape(len(b), -1, _TILE).transpose(0, 1)
+    product = torch.empty((len(a), len(tiles) * _TILE), dtype=torch.int64)
+    arrays = a.contiguous().numpy(), tiles.contiguous().numpy(), product.numpy()
+    n_threads = torch.get_num_threads() if a.numel() * m >= _WORTH_THREADS else 1
     if n_threads == 1:
-        _multiply(rows, columns, out)
+        _multiply(*arrays, 0, len(a))
     else:
-        size = len(rows) // n_threads + 1
-        blocks = [slice(start, start + size) for start in range(0, len(rows), size)]
+        size = len(a) // n_threads + 1
         with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(lambda block: _multiply(rows[block], columns, out[block]), blocks))
-    return product
+            starts = range(0, len(a), size)
+            list(pool.map(lambda i: _multiply(*arrays, i, min(i + size, len(a))), starts))
+    return product[:n, :m].contiguous()
 
 
 def total(shares: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -53,42 +61,61 @@ def minus(value: torch.Tensor, shares: Sequence[torch.Tensor]) -> torch.Tensor:
     return value - total(shares)
 
 
-@numba.njit(nogil=True, cache="NUMBA_CACHE_DIR" in os.environ)
-def _multiply(a, b, c):
-    """c = a b; a (N, K), b (K, M), c (N, M), contiguous int64.
+@intrinsic
+def _multiply_tile(_, a, b, c, k, stride):
+    """c = a b of one tile, by vectors of eight words; k at least 1.
 
-    Two rows of `a` and four of `b` at a time, so that a row of `c` is read and written once for
-    four multiplications; with more rows the check that none overlap costs more than it saves at 8
-    columns.
+    a, b, c: addresses of (8, k), (k, 8) and (8, 8) words, the rows of c `stride` words apart. The
+    eight sums stay in registers for all k. LLVM does not find these vectors in a loop by itself,
+    or takes half of the width.
     """
-    n, n_inner = a.shape
-    n_columns = b.shape[1]
-    i = 0
-    while i + 2 <= n:
-        c0, c1 = c[i], c[i + 1]
-        c0[:] = 0
-        c1[:] = 0
-        k = 0
-        while k + 4 <= n_inner:
-            p0, p1, p2, p3 = a[i, k], a[i, k + 1], a[i, k + 2], a[i, k + 3]
-            q0, q1, q2, q3 = a[i + 1, k], a[i + 1, k + 1], a[i + 1, k + 2], a[i + 1, k + 3]
-            b0, b1, b2, b3 = b[k], b[k + 1], b[k + 2], b[k + 3]
-            for j in range(n_columns):
-                x0, x1, x2, x3 = b0[j], b1[j], b2[j], b3[j]
-                c0[j] += p0 * x0 + p1 * x1 + p2 * x2 + p3 * x3
-                c1[j] += q0 * x0 + q1 * x1 + q2 * x2 + q3 * x3
-            k += 4
-        while k < n_inner:
-            p0, q0, b0 = a[i, k], a[i + 1, k], b[k]
-            for j in range(n_columns):
-                c0[j] += p0 * b0[j]
-                c1[j] += q0 * b0[j]
-            k += 1
-        i += 2
-    if i < n:
-        c0 = c[i]
-        c0[:] = 0
-        for k in range(n_inner):
-            p0, b0 = a[i, k], b[k]
-            for j in range(n_columns):
-                c0[j] += p0 * b0[j]
+
+    def build(context, code, _, given):
+        a, b, c, k, stride = given
+        word, index = ir.IntType(64), ir.IntType(32)
+        vector = ir.VectorType(word, _TILE)
+        entry, loop, end = code.block, code.append_basic_block(), code.append_basic_block()
+
+        def row(start, i, n_words, kind):
+            return code.inttoptr(code.add(start, code.mul(n_words, word(8 * i))), kind.as_pointer())
+
+        code.branch(loop)
+        code.position_at_end(loop)
+        old = [code.phi(kind) for kind in [word] + _TILE * [vector]]
+        right = code.load(code.gep(row(b, 0, k, vector), old[:1]), align=8)
+        new = [code.add(old[0], word(1))]
+        for i, partial in enumerate(old[1:]):
+            left = code.load(code.gep(row(a, i, k, word), old[:1]))
+            left = code.insert_element(vector(ir.Undefined), left, index(0))
+            left = code.shuffle_vector(left, left, ir.VectorType(index, _TILE)(None))
+            new.append(code.add(partial, code.mul(left, right)))
+        for before, after in zip(old, new):
+            before.add_incoming(before.type(None), entry)
+            before.add_incoming(after, loop)
+        code.cbranch(code.icmp_signed("<", new[0], k), loop, end)
+        code.position_at_end(end)
+        for i, value in enumerate(new[1:]):
+            code.store(value, row(c, i, stride, vector), align=8)
+        return context.get_dummy_value()
+
+    return numba.types.void(a, b, c, k, stride), build
+
+
+@numba.njit(nogil=True, cache="NUMBA_CACHE_DIR" in os.environ)
+def _multiply(a, b, c, first, last):
+    """Rows first to last of c = a b, and up to seven before them; contiguous int64.
+
+    a (N, K), b (T, K, 8): its tiles of eight columns, c (N, 8 T); N at least 8.
+    """
+    n, k = a.shape
+    stride = c.shape[1]
+    for start in range(first, last, _TILE):
+        i = min(start, n - _TILE)
+        for t in range(len(b)):
+            _multiply_tile(
+                a.ctypes.data + 8 * k * i,
+                b.ctypes.data + 8 * k * _TILE * t,
+                c.ctypes.data + 8 * (stride * i + _TILE * t),
+                k,
+                stride,
+            )

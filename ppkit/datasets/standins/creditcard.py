@@ -39,16 +39,19 @@ def _axes(kept: dict, label: int, n: int, rng: np.random.Generator) -> np.ndarra
     drawn, deviations = draw_mixture(own, n, rng), np.sqrt((own["factors"] ** 2).sum(axis=2))
     moved = np.zeros((n, drift.shape[1]))
     for axis in reversed(range(drawn.shape[1])):  # the time first
-        values = drawn[:, axis]
         bins, knots = (kept.get(f"{what}_{axis}_{label}") for what in ("atoms", "knots"))
         if n and not (bins is None and knots is None):
+            order = np.argsort(drawn[:, axis])  # in order, interpolation is several times faster
+            values = drawn[order, axis]
             grid = np.quantile(values, np.linspace(0, 1, min(n, 2_001)))
             p = mixture_cdf(
                 values, own["weights"], own["means"][:, axis], deviations[:, axis], grid
             ).clip(1e-12, 1 - 1e-12)
             if axis == AMOUNT:
-                p = ndtr(ndtri(p) * np.sqrt(1 - moved[:, AMOUNT].var()) + moved[:, AMOUNT])
-            drawn[:, axis] = from_normal(ndtri(p), knots) if bins is None else from_uniform(p, bins)
+                p = ndtr(ndtri(p) * np.sqrt(1 - moved[:, AMOUNT].var()) + moved[order, AMOUNT])
+            drawn[order, axis] = (
+                from_normal(ndtri(p), knots) if bins is None else from_uniform(p, bins)
+            )
         if axis == TIME:
             moved = drift[blocks(drawn[:, TIME])]
     drawn[:, :AMOUNT] += moved[:, :AMOUNT]

@@ -144,8 +144,7 @@ class History:
         """(N,) index of the first row of the account that lies less than `seconds` before each
         row.
         """
-        start = np.searchsorted(self._key, self._key - seconds, side="right")
-        return np.maximum(start, self.first)
+        return np.searchsorted(self._key, self._key - seconds, side="right").clip(self.first)
 
     def total(self, values: np.ndarray, since: np.ndarray | None = None) -> np.ndarray:
         """(N,) sum of whole numbers over the past rows from index `since` (default: the account's

@@ -56,8 +56,7 @@ def population_given_class(has_fraud: np.ndarray, rng: np.random.Generator) -> P
     """Draw one account per entry of has_fraud (A,), and all that happens on it in eight months."""
     accounts = accounts_given_class(np.asarray(has_fraud, bool), rng)
     own = _sorted(own_rows(accounts, rng))
-    stolen = fraud_rows(accounts, own, rng)
-    rows = _sorted(joined([own, stolen]))
+    rows = _sorted(joined([own, fraud_rows(accounts, own, rng)]))
     return Population(accounts, rows | authorise(rows, accounts, rng))
 
 
