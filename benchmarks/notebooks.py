@@ -55,8 +55,9 @@ def run(name: str, path: Path) -> list[Bar]:
 
 
 def turns() -> float:
-    """The median seconds of REPEATS turns: single ones were up to 1.7 times apart."""
-    return statistics.median(turn() for _ in range(REPEATS))
+    """The mean seconds of REPEATS turns: on a machine that others use, too, single ones lie up to
+    1.7 times apart, and a notebook meets them all."""
+    return statistics.fmean(turn() for _ in range(REPEATS))
 
 
 def turn() -> float:
