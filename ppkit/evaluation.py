@@ -142,7 +142,7 @@ def weighted_score(name: str, y: np.ndarray, logit: np.ndarray) -> Callable[[np.
         mean = lambda w: float(w @ loss / w.sum())
         return mean if name == "log_loss" else lambda w: float(np.log(mean(w)))
     level = np.unique(-logit, return_inverse=True)[1]  # highest first; ties are one level
-    holds = np.bincount(level, y == 1) > 0  # levels between two of these count as one
+    holds = np.bincount(level, y == 1) > 0  # levels between two of these score as one
     positive, level = np.flatnonzero(y == 1), np.cumsum(holds | np.r_[False, holds[:-1]])[level]
 
     def by_rank(w: np.ndarray) -> float:
@@ -224,8 +224,8 @@ def fitted_slope(x, y_runs) -> tuple[float, float, float]:
             "a slope needs three points > 0 or more, not all equal, and as many means of runs > 0, "
             f"got points {x} and means {means}"
         )
-    line = stats.linregress(np.log(x), np.log(means))
-    half = stats.t.ppf(0.975, x.size - 2) * line.stderr if np.ptp(means) > 0 else 0.0  # else nan
+    line = stats.linregress(np.log(x), np.log(means))  # whose stderr is nan where all are equal
+    half = stats.t.ppf(0.975, x.size - 2) * line.stderr if np.ptp(means) > 0 else 0.0
     return float(line.slope), float(line.slope - half), float(line.slope + half)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 from scipy.stats import qmc
 
-from ppkit import ledger, project, rules
+from ppkit import in_words, ledger, project, rules
 
 FOUND = ("value", "alone", "data")
 JOINT = 16  # settings in which all choices are drawn at once
@@ -114,7 +114,7 @@ def moved(record: str, table: pd.DataFrame) -> pd.DataFrame:
 
 def measured() -> dict[str, dict[str, dict | None]]:
     """The firmness of every row that was tried at several settings, from figures/settings/: by id,
-    then by the kind of data (`ledger.kind`); None where `of` says nothing.
+    then by the kind of data (`in_words.kind`); None where `of` says nothing.
 
     tried: settings, but for the main one, that decided the row: of the choices that may move it,
     or did; the same setting of these counts once.  same: of them, those with the main setting's
@@ -152,7 +152,7 @@ def found(row: dict) -> pd.DataFrame:
     """Of a row of the ledger, a line a setting on the data that decide it, the main one first:
     `FOUND`, and a column for each choice that may move it, or did, by its name."""
     for _, every, id, data, rows in _kept():
-        if (id, data) == (row["id"], ledger.kind(row["data"])) and (one := of(id, rows, every)):
+        if (id, data) == (row["id"], in_words.kind(row["data"])) and (one := of(id, rows, every)):
             some = [choice for choice in every if choice.moves(id) or choice.name in _names(one)]
             names = {choice.parameter: choice.name for choice in some or every}
             told = rows[[*FOUND, *names]].rename(columns=names)
@@ -171,7 +171,7 @@ def _kept(size: str = "") -> Iterator[tuple[str, list[Choice], str, str, pd.Data
         if rest.startswith("paper.") == bool(size):
             every = choices(record)
             table = pd.read_csv(file, dtype={one.parameter: str for one in every})
-            for (id, data), rows in table.groupby(["claim", table["data"].map(ledger.kind)]):
+            for (id, data), rows in table.groupby(["claim", table["data"].map(in_words.kind)]):
                 yield record, every, id, data, rows
 
 
@@ -236,7 +236,7 @@ def settled(rows: list[dict]) -> list[dict]:
 
 
 def _weighed(row: dict, found: dict[str, dict | None], every: list[Choice]) -> dict:
-    data = ledger.kind(row["data"])
+    data = in_words.kind(row["data"])
     others = {
         name: [one["same"], one["tried"]] for name, one in found.items() if one and name != data
     }
@@ -280,8 +280,8 @@ def told(rows: list[dict]) -> str:
             f"{why}; " for why in dict.fromkeys(row.get("unweighed") for row in claims) if why
         )
     least = "".join(
-        f", least firm `{row['id'].partition('.')[2]}`: {ledger.alike(row)}, turned by "
-        + ", ".join(filter(None, (turning(row), ledger.extremes(row["firmness"]))))
+        f", least firm `{row['id'].partition('.')[2]}`: {in_words.alike(row)}, turned by "
+        + ", ".join(filter(None, (turning(row), in_words.extremes(row["firmness"]))))
         for row in softest(claims, most=1)
     )
     alike = sum(one["tried"] == one["same"] for one in tried)
@@ -290,7 +290,7 @@ def told(rows: list[dict]) -> str:
 
 def turning(row: dict) -> str:
     """Where a claim that a setting turns is turned, as text."""
-    return ledger.turning(row["firmness"]["turns"]) or "several choices together"
+    return in_words.turning(row["firmness"]["turns"]) or "several choices together"
 
 
 def softest(rows: list[dict], most: int | None = 3) -> list[dict]:
@@ -312,7 +312,9 @@ def shown(rows: list[dict]) -> list[dict]:
     return [
         row
         | {
-            "alike": "; ".join(filter(None, (ledger.alike(row), ledger.extremes(row["firmness"])))),
+            "alike": "; ".join(
+                filter(None, (in_words.alike(row), in_words.extremes(row["firmness"])))
+            ),
             "turning": turning(row),
             "left_open": _left_open(row),
         }

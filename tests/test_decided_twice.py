@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ppkit import datasets, ledger, rules
+from ppkit import datasets, in_words, ledger, rules
 from ppkit.datasets.dataset import made
 from ppkit.rules import Evidence
 
@@ -103,8 +103,8 @@ def test_two_runs_make_one_row_that_keeps_both_whatever_their_order():
     [both] = ledger.best(ledger.best([], [standin]), [real])
     assert both == ledger.best([real], [standin])[0] == ledger.best([both], [untried])[0]
     assert (both["alone"], [one["alone"] for one in both["also"]]) == (YES, [NO])
-    assert ledger.beside(both) == [f"○ {NO}, ours 0.5 (partial, quick)"]
-    assert ledger.beside(standin) == []
+    assert in_words.beside(both) == [f"○ {NO}, ours 0.5 (partial, quick)"]
+    assert in_words.beside(standin) == []
     [renewed] = ledger.best([both], [real | {"alone": YES, "possible": [YES]}])
     assert (renewed["verdict"], len(renewed["also"])) == (YES, 1)
 
@@ -114,7 +114,7 @@ def test_beside_a_row_stands_undecided_what_its_interval_leaves_open():
     for one, said in zip(
         real, (f"≈ undecided ({NO}), ours 0.5", "≈ undecided: 28 positives, ours")
     ):
-        [line] = ledger.beside(ledger.decided(CLAIM, [found(YES), one]))
+        [line] = in_words.beside(ledger.decided(CLAIM, [found(YES), one]))
         assert line.startswith(said)
 
 
@@ -122,10 +122,10 @@ def test_a_finding_loses_its_mark_with_a_claim_that_depends_on_the_data():
     finding = ledger.findings()[0]
     row = {"cause": finding.id, "kind": "claim", "verdict": "refuted"}
     turned = row | {"verdict": "depends on the data"}
-    assert ledger.mark(finding, [row]) == ledger.MARKS[finding.the_paper_is]
-    assert ledger.mark(finding, [row, turned]) == "◇"
-    assert ledger.mark(finding, [row, turned | {"cause": "another"}]) != "◇"
-    assert ledger.mark(finding, [row, turned | {"kind": "question"}]) != "◇"
+    assert in_words.mark(finding, [row]) == in_words.MARKS[finding.the_paper_is]
+    assert in_words.mark(finding, [row, turned]) == "◇"
+    assert in_words.mark(finding, [row, turned | {"cause": "another"}]) != "◇"
+    assert in_words.mark(finding, [row, turned | {"kind": "question"}]) != "◇"
 
 
 class TestRecord:

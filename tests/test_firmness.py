@@ -6,7 +6,7 @@ import json
 import pandas as pd
 import pytest
 
-from ppkit import firmness, ledger
+from ppkit import firmness, in_words, ledger
 from ppkit.firmness import Choice
 from ppkit.runner import Refused, curves, index, reference, run_folder, tables
 
@@ -125,7 +125,7 @@ def test_only_the_data_that_decide_a_row_can_take_its_credit(monkeypatch):
     [row] = firmness.settled([ROW])
     assert row["verdict"] == "reproduced" and not row["firmness"]["turns"]
     said = "same in 4 of 4 settings tried; on other data (real subset, unverified): same in 3 of 4"
-    assert ledger.firm(row) == said
+    assert in_words.firm(row) == said
     [row] = firmness.settled([ROW | {"data": "real subset, unverified: 4 of 9 rows"}])
     assert row["verdict"] == "depends on clip" and row["firmness"]["other_data"] == {
         "stand-in": [4, 4]
@@ -148,9 +148,9 @@ def test_only_the_data_that_decide_a_row_can_take_its_credit(monkeypatch):
 def test_a_row_without_firmness_says_why(monkeypatch, id, found, said):
     monkeypatch.setattr(firmness, "measured", lambda: {id: found})
     [row] = firmness.settled([ROW | {"id": id, "paper": "wu2020"}])
-    assert row["firmness"] is None and ledger.firm(row) == said
+    assert row["firmness"] is None and in_words.firm(row) == said
     [row] = firmness.settled([ROW | {"id": id, "paper": "wu2020", "kind": "question"}])
-    assert row["firmness"] is None and ledger.firm(row) == ""
+    assert row["firmness"] is None and in_words.firm(row) == ""
 
 
 def soft(id, same, **given):
@@ -257,7 +257,7 @@ def test_the_reference_keeps_settings_firmness_and_curve(project):
     curve = (project / "figures/settings" / f"{order['cause']}.png").read_bytes()
     curves.draw_all(kept, project / "figures/settings")
     assert (project / "figures/settings" / f"{order['cause']}.png").read_bytes() == curve
-    said = ledger.firm(order)
+    said = in_words.firm(order)
     assert said.startswith("same in ") and "turns at box 5.0 (not reproduced)" in said
 
 
@@ -339,7 +339,7 @@ def test_the_most_disputed_claim_is_tried_at_the_papers_size_where_it_lies_furth
     least, largest = order["firmness"]["paper_size"]
     assert least["verdict"] == "reproduced" and "box 0.7" in least["at"]
     assert largest["verdict"] == "not reproduced" and "box" in largest["choices"]
-    assert "at the paper's size: reproduced at " in ledger.firm(order)
+    assert "at the paper's size: reproduced at " in in_words.firm(order)
 
 
 def test_what_turns_at_the_papers_size_has_no_credit_even_if_the_small_settings_cannot_judge(

@@ -20,6 +20,7 @@ FLOORS = {
         "fidelity": 4,
         "runner": 4,
         "show": 4,
+        "in_words": 4,
         "ledger": 4,
         "firmness": 4,
         "rules": 4,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ppkit import datasets, ledger, rules
+from ppkit import datasets, in_words, ledger, rules
 from ppkit.dpstgd import TABLE_1
 from ppkit.ledger import FORMULA, Ledger
 
@@ -175,7 +175,7 @@ def test_a_check_passes_or_fails(claims_of, value, verdict):
 def test_an_open_row_stays_open_and_says_what_the_rule_says_here(claims_of, value, here):
     row = recorded(claims_of, value, kind="claim", open="depends on the data", **AT_LEAST)
     assert (row.verdict, row.alone) == ("open: depends on the data", here)
-    assert ledger.reason(vars(row)).startswith(f"on this data: {here}")
+    assert in_words.reason(vars(row)).startswith(f"on this data: {here}")
 
 
 def test_what_is_to_come_cannot_be_recorded_and_says_why_it_is_not_tried(claims_of):
@@ -189,7 +189,7 @@ def test_an_amendment_stands_in_the_reason_of_its_row(claims_of):
     row = recorded(
         claims_of, 0.6, kind="claim", amended="2026-11-22: asked for .5 before", **AT_LEAST
     )
-    assert ledger.reason(vars(row)).endswith("amended 2026-11-22: asked for .5 before")
+    assert in_words.reason(vars(row)).endswith("amended 2026-11-22: asked for .5 before")
 
 
 def test_a_row_keeps_paper_number_ours_and_verdict(book, tmp_path, monkeypatch):
@@ -369,7 +369,7 @@ def test_a_verdict_is_not_said_to_turn_into_itself(main, said):
     turn = {"choice": "first_step", "at": "2.0", "verdict": "reproduced"}
     one = {"tried": 9, "same": 7, "turns": [turn], "together": 0, "main": main}
     row = {"firmness": one | {"other_data": {"real": [3, 4]}}, "alone": "reproduced"}
-    assert ledger.firm(row) == f"{said}; on other data (real): same in 3 of 4"
+    assert in_words.firm(row) == f"{said}; on other data (real): same in 3 of 4"
 
 
 def test_the_scoreboard_counts_claims_and_causes_and_sets_questions_apart():
@@ -403,9 +403,9 @@ def test_the_scoreboard_counts_claims_and_causes_and_sets_questions_apart():
         "checks": 1,
         "decided on": "simulated: 9 rows, paper profile",
     }
-    assert ledger.counted(rows[:4]) == "1 not reproduced, 3 refuted; data: simulated"
+    assert in_words.counted(rows[:4]) == "1 not reproduced, 3 refuted; data: simulated"
     assert [
-        ledger.symbol(v) for v in ("reproduced", "not reproduced (better)", "refuted", "open: x")
+        in_words.symbol(v) for v in ("reproduced", "not reproduced (better)", "refuted", "open: x")
     ] == ["●", "○", "✕", "□"]
 
 
@@ -432,4 +432,4 @@ def test_a_table_of_verdicts_says_how_firm_the_reference_is(book, monkeypatch):
     monkeypatch.setattr(ledger, "reference", lambda: [row])
     book.record("table1.row5.basic", 18.5, data=FORMULA)
     book.record("table1.row5.advanced", 2.35, data=FORMULA)
-    assert [*book.table()["firmness"]] == [ledger.firm(row), ""]
+    assert [*book.table()["firmness"]] == [in_words.firm(row), ""]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from ppkit import cli, ledger
+from ppkit import cli, in_words, ledger
 from ppkit.runner import tables
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,7 +50,7 @@ def test_findings_and_rows_say_what_they_rest_on():
     of_it = [row for row in rows if row["cause"] == finding.id]
     for row in of_it:
         row |= {"verdict": "refuted", "value": 6.5192, "data": "formula"}
-    line = f"- {ledger.MARKS[finding.the_paper_is]} **{finding.title}.** {finding.text} "
+    line = f"- {in_words.MARKS[finding.the_paper_is]} **{finding.title}.** {finding.text} "
     assert f"{line}({len(of_it)} refuted; data: formula; [{finding.lesson}]" in tables.findings(
         rows
     )

@@ -94,7 +94,7 @@ def reconstruct(views: Sequence, known, X_known, *, noise: float = 0.0) -> Recov
     widths = sorted(
         {min(q, rank) for q in range(views[0].shape[1], d + views[0].shape[1], views[0].shape[1])}
     )
-    exact = noise == 0 and m == rank == d  # one solution, and nothing to check it by
+    exact = noise == 0 and m == rank == d  # as many as unknowns: nothing to check it by
     A, expected = (
         (np.linalg.solve(Z[known], X_known), None) if exact else _fit(Z[known], X_known, widths)
     )

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import jinja2
 import pandas as pd
 
-from ppkit import firmness, ledger, project, rules, show
+from ppkit import firmness, in_words, ledger, project, rules, show
 from ppkit.runner import run_folder, tables
 from ppkit.runner.worker import DONE
 from ppkit.writing import write_whole
@@ -55,7 +55,7 @@ def write(folder) -> Path:
             {
                 "verdict": name,
                 "colour": show.COLOURS[name],
-                "symbol": ledger.SYMBOLS[name],
+                "symbol": in_words.SYMBOLS[name],
                 "means": means,
             }
             for name, means in LEGEND.items()
@@ -82,12 +82,12 @@ def _papers(claims: list[dict]) -> list[dict]:
         {
             **row,
             "colour": show.COLOURS[rules.plain(row["verdict"])],
-            "symbol": ledger.symbol(row["verdict"]),
+            "symbol": in_words.symbol(row["verdict"]),
             "plain": rules.plain(row["verdict"]),
-            "ours": ledger.ours(row),
-            "why": ledger.reason(row),
-            "beside": ledger.beside(row),
-            "firm": ledger.firm(row),
+            "ours": in_words.ours(row),
+            "why": in_words.reason(row),
+            "beside": in_words.beside(row),
+            "firm": in_words.firm(row),
             "short": row["id"].split(".", 1)[1],
         }
         for row in claims
@@ -103,7 +103,7 @@ def _papers(claims: list[dict]) -> list[dict]:
                 {
                     "name": name,
                     "colour": show.COLOURS.get(name),
-                    "symbol": ledger.SYMBOLS.get(name, ""),
+                    "symbol": in_words.SYMBOLS.get(name, ""),
                     "count": count,
                 }
                 for name, count in ledger.scoreboard(here).iloc[0, :-1].items()
@@ -122,8 +122,8 @@ def _findings(claims: list[dict], path: Path) -> list[dict]:
     return [
         {
             **vars(finding),
-            "mark": ledger.mark(finding, marked),
-            "counted": firmness.told(of) + ledger.counted(of),
+            "mark": in_words.mark(finding, marked),
+            "counted": firmness.told(of) + in_words.counted(of),
             "drawn": (path / "figures" / f"{finding.picture}.png").exists(),
         }
         for finding in ledger.findings()
@@ -142,9 +142,9 @@ def write_batch(folder, rows: pd.DataFrame) -> None:
         rows=decided.to_dict("records"),
         plain=rules.plain,
         shown=[
-            name for name in ledger.SYMBOLS if (decided["verdict"].map(rules.plain) == name).any()
+            name for name in in_words.SYMBOLS if (decided["verdict"].map(rules.plain) == name).any()
         ],
-        marks={name: (show.COLOURS[name], symbol) for name, symbol in ledger.SYMBOLS.items()},
+        marks={name: (show.COLOURS[name], symbol) for name, symbol in in_words.SYMBOLS.items()},
         pictures=[(claim, _picture(some, varied)) for claim, some in decided.groupby("claim")],
         turned=[claim for claim, some in decided.groupby("claim") if some["verdict"].nunique() > 1],
     )

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ppkit import firmness, ledger, measured, project, rules
+from ppkit import firmness, in_words, ledger, measured, project, rules
 from ppkit.runner import Refused, run_folder
 from ppkit.writing import write_whole
 
@@ -57,20 +57,20 @@ def show(run: str | None, beginning: str = "", since: str | None = None) -> None
         table.add_row(
             row["id"],
             row["printed"] or "",
-            ledger.ours(row),
+            in_words.ours(row),
             Text(
-                f"{ledger.symbol(row['verdict'])} {row['verdict']}",
+                f"{in_words.symbol(row['verdict'])} {row['verdict']}",
                 style=STYLES[rules.plain(row["verdict"])],
             ),
-            ledger.firm(row),
-            ledger.reason(row),
-            "\n".join((row["data"] or "", *ledger.beside(row))),
+            in_words.firm(row),
+            in_words.reason(row),
+            "\n".join((row["data"] or "", *in_words.beside(row))),
         )
     console = _console(140)
     console.print(table)
     for paper, of_paper in ledger.scoreboard(rows).iterrows():
         said = ", ".join(
-            f"{ledger.SYMBOLS.get(name, '')} {name} {n}".strip()
+            f"{in_words.SYMBOLS.get(name, '')} {name} {n}".strip()
             for name, n in of_paper.iloc[:-1].items()
             if n
         )
@@ -156,7 +156,7 @@ def scoreboard(rows: list[dict]) -> str:
     """
     rows = [row for paper in ledger.titles() for row in rows if row["paper"] == paper]
     counts = ledger.scoreboard(rows)
-    heads = [f"{ledger.SYMBOLS.get(name, '')} {name}".strip() for name in counts]
+    heads = [f"{in_words.SYMBOLS.get(name, '')} {name}".strip() for name in counts]
     other = {
         row["id"]: (rules.plain(row["alone"]), {rules.plain(one["alone"]) for one in row["also"]})
         for row in rows
@@ -189,8 +189,8 @@ def findings(rows: list[dict]) -> str:
     blocks, curve = [], "[settings](figures/settings/{}.png); ".format
     for paper in dict.fromkeys(one.paper for one in ledger.findings()):
         lines = [
-            f"- {ledger.mark(one, rows)} **{one.title}.** {one.text} "
-            f"({ledger.counted(of := [row for row in rows if row['cause'] == one.id])}; "
+            f"- {in_words.mark(one, rows)} **{one.title}.** {one.text} "
+            f"({in_words.counted(of := [row for row in rows if row['cause'] == one.id])}; "
             f"{firmness.told(of)}{curve(one.id) if firmness.softest(of) else ''}"
             f"[{one.lesson}](notebooks/{one.lesson}.ipynb))"
             for one in ledger.findings()
@@ -209,7 +209,7 @@ def softest(rows: list[dict]) -> str:
         (
             row["paper"],
             f"{row['says']} (`{row['id'].partition('.')[2]}`)",
-            f"{ledger.symbol(row['verdict'])} {row['verdict']}",
+            f"{in_words.symbol(row['verdict'])} {row['verdict']}",
             row["alike"],
             row["turning"],
             row["left_open"],
@@ -237,12 +237,12 @@ def every_row(rows: list[dict]) -> str:
                 row["where"],
                 row["says"],
                 row["printed"] or "",
-                ledger.ours(row),
+                in_words.ours(row),
                 row["measure"] or "",
-                f"{ledger.symbol(row['verdict'])} {row['verdict']}",
-                ledger.firm(row),
-                ledger.reason(row),
-                "; ".join(filter(None, (row["data"], *ledger.beside(row)))),
+                f"{in_words.symbol(row['verdict'])} {row['verdict']}",
+                in_words.firm(row),
+                in_words.reason(row),
+                "; ".join(filter(None, (row["data"], *in_words.beside(row)))),
             )
             for row in rows
             if row["paper"] == paper

@@ -46,8 +46,8 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     else:
         size = len(a) // n_threads + 1
         with ThreadPoolExecutor(n_threads) as pool:
-            starts = range(0, len(a), size)
-            list(pool.map(lambda i: _multiply(*arrays, i, min(i + size, len(a))), starts))
+            rows = lambda i: _multiply(*arrays, i, min(i + size, len(a)))
+            list(pool.map(rows, range(0, len(a), size)))
     return product[:n, :m].contiguous()
 
 
@@ -103,19 +103,19 @@ def _multiply_tile(_, a, b, c, k, stride):
 
 @numba.njit(nogil=True, cache="NUMBA_CACHE_DIR" in os.environ)
 def _multiply(a, b, c, first, last):
-    """Rows first to last of c = a b, and up to seven before them; contiguous int64.
+    """Rows first to last of c = a b, and up to seven before them, which another thread may write,
+    too, with the same values.
 
-    a (N, K), b (T, K, 8): its tiles of eight columns, c (N, 8 T); N at least 8.
+    a (N, K), b (T, K, 8): its tiles of eight columns, c (N, 8 T), contiguous int64; N at least 8.
     """
     n, k = a.shape
-    stride = c.shape[1]
     for start in range(first, last, _TILE):
         i = min(start, n - _TILE)
         for t in range(len(b)):
             _multiply_tile(
                 a.ctypes.data + 8 * k * i,
                 b.ctypes.data + 8 * k * _TILE * t,
-                c.ctypes.data + 8 * (stride * i + _TILE * t),
+                c.ctypes.data + 8 * (c.shape[1] * i + _TILE * t),
                 k,
-                stride,
+                c.shape[1],
             )

@@ -1,0 +1,171 @@
+"""A row of the ledger in words, for tables, pages and notebooks: verdict, number, reason, firmness.
+
+A row is a dict, as in figures/claims.json.
+"""
+
+from types import SimpleNamespace
+
+from ppkit import rules
+
+SYMBOLS = {
+    rules.REPRODUCED: "●",
+    rules.DIRECTION: "◐",
+    rules.NOT_REPRODUCED: "○",
+    rules.REFUTED: "✕",
+    rules.UNDECIDED: "≈",
+    rules.DEPENDS: "◇",
+    rules.OPEN: "□",
+    rules.NOT_TRIED: "·",
+    rules.ANSWERED: "?",
+    rules.PASSED: "✓",
+    rules.FAILED: "!",
+}
+MARKS = {"right": "✓", "not right": "✕", "open": "□"}  # of a finding
+
+
+def beside(row: dict) -> list[str]:
+    """What was found on each other source: a verdict, our number, the source.
+
+    A verdict that its interval leaves open is "undecided", with what it looks like in brackets.
+    """
+    said = []
+    for one in row["also"]:
+        verdict, mine = one["alone"], rules.plain(row["alone"])
+        if rules.plain(verdict) != mine and mine in one["possible"]:
+            verdict = f"{rules.UNDECIDED} ({verdict})"
+        parts = f"{symbol(verdict)} {verdict}", ours(one) and f"ours {ours(one)}"
+        said.append(f"{', '.join(filter(None, parts))} ({one['data']}, {one['profile']})")
+    return said
+
+
+def mark(finding: SimpleNamespace, rows) -> str:
+    """The mark of a finding; one of its rows that depends on the data or on what the paper leaves
+    open takes it away.
+
+    rows: any rows, as dicts.
+    """
+    turned = any(
+        rules.plain(row["verdict"]) == rules.DEPENDS
+        for row in rows
+        if (row["cause"], row["kind"]) == (finding.id, "claim")
+    )
+    return SYMBOLS[rules.DEPENDS] if turned else MARKS[finding.the_paper_is]
+
+
+def reason(row: dict) -> str:
+    """Why a row has its verdict, and what was changed in it after a run was seen."""
+    alone = row["verdict"] != row["alone"] and f"on this data: {row['alone']}"
+    amended = row["amended"] and f"amended {row['amended']}"
+    return "; ".join(filter(None, (alone, row["note"], amended)))
+
+
+def firm(row: dict) -> str:
+    """In how many settings of what the paper leaves open a row's verdict was the same, and where
+    it turns, as text.
+
+    >>> turn = {"choice": "first_step", "at": "2.0", "verdict": "not reproduced"}
+    >>> one = {"tried": 9, "same": 7, "turns": [turn], "together": 1, "main": "reproduced"}
+    >>> firm({"firmness": one, "alone": "reproduced"})
+    'same in 7 of 9 settings tried; turns at first step 2.0 (not reproduced), 1 of several changes'
+    """
+    if not (one := row.get("firmness")):
+        return row.get("unweighed", "") + elsewhere(row.get("other_data", {}))
+    where = "turns at" if one["main"] == rules.plain(row["alone"]) else "elsewhere"
+    several = one["together"] and f"{one['together']} of several changes"
+    turns = ", ".join(filter(None, (turning(one["turns"]), several)))
+    parts = f"{alike(row)} settings tried", turns and f"{where} {turns}", extremes(one)
+    return "; ".join(filter(None, parts)) + elsewhere(one.get("other_data", {}))
+
+
+def alike(row: dict) -> str:
+    """In how many settings a row's verdict was the same, and which one, if it is another than the
+    row's because the settings ran at a smaller size.
+
+    >>> one = {"tried": 9, "same": 7, "main": "not reproduced"}
+    >>> alike({"firmness": one, "alone": "reproduced"})
+    "at the settings' size: not reproduced, same in 7 of 9"
+    """
+    one = row["firmness"]
+    as_decided = one["main"] == rules.plain(row["alone"])
+    size = "" if as_decided else f"at the settings' size: {one['main']}, "
+    return f"{size}same in {one['same']} of {one['tried']}"
+
+
+def extremes(one: dict) -> str:
+    """The verdicts at the paper's size, where the settings came out least and largest, as text.
+
+    one: a firmness.
+
+    >>> extremes({"paper_size": [{"verdict": "reproduced", "at": "seed 1"}]})
+    "at the paper's size: reproduced at seed 1"
+    """
+    told = ", ".join(f"{at['verdict']} at {at['at']}" for at in one.get("paper_size", ()))
+    return told and f"at the paper's size: {told}"
+
+
+def elsewhere(others: dict[str, list[int]]) -> str:
+    """How many settings were the same on other kinds of data, as text.
+
+    >>> elsewhere({"real subset": [3, 4]})
+    '; on other data (real subset): same in 3 of 4'
+    """
+    return "".join(
+        f"; on other data ({data}): same in {same} of {tried}"
+        for data, (same, tried) in others.items()
+    )
+
+
+def kind(data: str | None) -> str:
+    """The kind of data that a row names: what stands before the number of rows.
+
+    >>> kind("real subset, unverified: 44,212 of 284,807 rows")
+    'real subset, unverified'
+    """
+    return (data or "").partition(":")[0]
+
+
+def turning(turns: list[dict]) -> str:
+    """Where a verdict turns, as text: each choice once, with its settings that lead to one verdict.
+
+    >>> at = {"choice": "first_step", "verdict": "not reproduced"}
+    >>> turning([at | {"at": "2.0"}, at | {"at": "5.0"}])
+    'first step 2.0, 5.0 (not reproduced)'
+    """
+    grouped: dict[tuple, list[str]] = {}
+    for turn in turns:
+        key = turn["choice"].replace("_", " "), turn["verdict"]
+        grouped.setdefault(key, []).append(turn["at"])
+    return ", ".join(f"{choice} {', '.join(at)} ({v})" for (choice, v), at in grouped.items())
+
+
+def ours(row: dict) -> str:
+    """Our number in a row, as text: four digits, or as many decimals as the spread over seeds
+    leaves meaning to."""
+    value, spread = row["value"], row["spread"]
+    if value is None:
+        return ""
+    if spread is not None:
+        decimals = 2 if spread >= 0.01 else 3
+        return f"{value:.{decimals}f} ± {spread:.{decimals}f}"
+    return (
+        f"{value:.4g}" if abs(value) < 1_000 else f"{value:,.1f}" if value % 1 else f"{value:,.0f}"
+    )
+
+
+def counted(rows: list[dict]) -> str:
+    """How many rows have which verdict, and the kinds of data they were decided on, in words:
+    "14 refuted, 2 reproduced; data: formula, stand-in"."""
+    verdicts = [rules.plain(row["verdict"]) for row in rows]
+    kinds = sorted({kind(row["data"]) for row in rows if row["data"]})
+    said = ", ".join(f"{verdicts.count(name)} {name}" for name in SYMBOLS if name in verdicts)
+    return f"{said}; data: {', '.join(kinds)}" if kinds else said
+
+
+def symbol(verdict: str) -> str:
+    """The mark that stands for a verdict, also where colour is missing."""
+    return SYMBOLS[rules.plain(verdict)]
+
+
+def in_short(row: dict) -> str:
+    """A row's verdict with its symbol, and our number."""
+    return f"{symbol(row['verdict'])} {row['verdict']}: {ours(row)}"
