@@ -48,9 +48,10 @@ def main(config: Config, *, resume: bool = False) -> int:
         raise ValueError("there is nothing to go on from: start without --resume")
     say(notice(config))
     code, sentence, seconds = 0, "", LAST_WORD
-    with closing(folder), closing(folder.log), folder.endpoint({}) as endpoint:
-        coordinator = Coordinator(config, endpoint, resume=resume)
-        endpoint.on_call(REPORT, coordinator.roster.hear)
+    endpoint = folder.endpoint({})
+    coordinator = Coordinator(config, endpoint, resume=resume)
+    endpoint.on_call(REPORT, coordinator.roster.hear)
+    with closing(folder), closing(folder.log), endpoint:
         try:
             coordinator.run()
         except Ended as ended:

@@ -92,6 +92,7 @@ class Endpoint:
             threading.Lock(),
             threading.Event(),
         )
+        self._serves = False
         self._outgoing: dict[str, Outgoing] = {}
         self._channels: dict[str, grpc.Channel] = {}
         self._record = open(record, "ab") if record is not None else None
@@ -107,6 +108,7 @@ class Endpoint:
         )
 
     def __enter__(self) -> Endpoint:
+        self._serves = True
         self._listener.start()
         threading.Thread(target=self._watch, name=f"watch of {self.me}", daemon=True).start()
         return self
@@ -226,11 +228,14 @@ class Endpoint:
         """Answer calls of this method with handler(caller, body); the caller is the role its
         certificate carries.
 
-        Give all handlers before the endpoint is entered. They run in threads, several at a time,
-        and may wait. Each call is answered by one run of the handler, however often the connection
-        failed. A ValueError or LinkError that it raises becomes Rejected at the caller, with its
-        sentence; of any other only the kind is told.
+        Handlers run in threads, several at a time, and may wait. Each call is answered by one run
+        of the handler, however often the connection failed. A ValueError or LinkError that it
+        raises becomes Rejected at the caller, with its sentence; of any other only the kind is
+        told.
+        RuntimeError once the endpoint is entered: a call that came before would have been refused.
         """
+        if self._serves:
+            raise RuntimeError(f"{self.me} lets calls in already: {method!r} comes too late")
         self._listener.handlers[method] = handler
 
     def call(

@@ -120,11 +120,12 @@ class Forked:
 def finished(conf, **how) -> dict:
     """Run all roles to their end, which must be a good one."""
     roles = started(conf, **how)
-    codes = {name: role.wait() for name, role in roles.items()}
-    assert not any(code != 0 for code in codes.values()), (
-        codes,
-        {name: role.said() for name, role in roles.items()},
+    codes = lambda: {name: role.code() for name, role in roles.items()}
+    nursery().until(
+        lambda: None not in codes().values() or any(codes().values()), "the end of all roles"
     )
+    # one that stopped may leave others waiting
+    assert not any(codes().values()), (codes(), {name: role.said() for name, role in roles.items()})
     return roles
 
 

@@ -67,7 +67,7 @@ class Lines(list):
 def place(folder):
     """server, which A may send "good" and B "other"; its address and its log."""
     addresses, lines = loopback("A", "B", "server"), Lines()
-    with opened(
+    server = opened(
         "server",
         addresses,
         run="r",
@@ -75,8 +75,9 @@ def place(folder):
         timeout=FAR,
         log=lines.append,
         accepts={"A": {"good"}, "B": {"other"}},
-    ) as server:
-        server.on_call("double", lambda caller, body: {"caller": caller, "twice": 2 * body["x"]})
+    )
+    server.on_call("double", lambda caller, body: {"caller": caller, "twice": 2 * body["x"]})
+    with server:
         yield server, addresses, lines
 
 
@@ -549,8 +550,9 @@ def test_silence_names_the_role_and_takes_as_long_as_agreed(tmp_path):
 def test_a_piece_or_a_call_is_a_sign_of_life(tmp_path):
     # a piece of 4 KiB takes a quarter of a second
     clock, bandwidth = Hand(), 4 * 8 * 4096
-    with Pair(tmp_path, timeout=0.4, bandwidth=bandwidth, clock=clock) as pair:
-        pair.server.on_call("alive", lambda caller, body: {})
+    pair = Pair(tmp_path, timeout=0.4, bandwidth=bandwidth, clock=clock)
+    pair.server.on_call("alive", lambda caller, body: {})
+    with pair:
         link = pair.server._inbox.senders["A"]
         pair.A.send("server", "slow", bytes(15_000), step=0)
         ended, thread = waits(lambda: pair.server.receive("A", "slow", step=0))
@@ -573,8 +575,9 @@ def test_a_piece_or_a_call_is_a_sign_of_life(tmp_path):
 
 def test_stop_ends_every_wait_with_its_reason_and_calls_go_on(tmp_path):
     clock = Hand()
-    with Pair(tmp_path, clock=clock) as pair:
-        pair.A.on_call("who", lambda caller, body: {"caller": caller})
+    pair = Pair(tmp_path, clock=clock)
+    pair.A.on_call("who", lambda caller, body: {"caller": caller})
+    with pair:
         waiting = [
             waits(lambda: pair.server.receive("A", "x", step=0, timeout=math.inf)) for _ in range(3)
         ]
@@ -608,15 +611,16 @@ def test_a_refused_message_ends_the_senders_run_with_the_reason(tmp_path):
 
 def test_a_handler_can_refuse_and_its_mishaps_are_not_told(tmp_path):
     lines = []
-    with Pair(tmp_path, log=lines.append) as pair:
 
-        def no(caller, body):
-            raise ValueError(f"{caller} came too late")
+    def no(caller, body):
+        raise ValueError(f"{caller} came too late")
 
-        def mishap(caller, body):
-            raise KeyError("a value that the caller must not see")
+    def mishap(caller, body):
+        raise KeyError("a value that the caller must not see")
 
-        pair.server.on_call("no", no), pair.server.on_call("mishap", mishap)
+    pair = Pair(tmp_path, log=lines.append)
+    pair.server.on_call("no", no), pair.server.on_call("mishap", mishap)
+    with pair:
         with pytest.raises(Rejected, match="server refused: A came too late"):
             pair.A.call("server", "no", {})
         with pytest.raises(Rejected, match=r"failed to answer 'mishap' \(KeyError\)") as rejected:
@@ -631,6 +635,13 @@ def test_a_handler_can_refuse_and_its_mishaps_are_not_told(tmp_path):
             pair.A.call("server", "what", {})
 
 
+def test_no_handler_comes_after_the_first_call_may_have_come(place):
+    """That call would have been refused, and a refusal ends a run."""
+    server, *_ = place
+    with pytest.raises(RuntimeError, match="server lets calls in already: 'late' comes too late"):
+        server.on_call("late", lambda caller, body: {})
+
+
 # connections that are lost
 
 
@@ -641,10 +652,12 @@ def cuttable(folder):
     wire = Wire(addresses["server"])
     made = []
 
-    def make(**settings):
+    def make(*, answers=(), **settings):
         server = opened(
             "server", addresses, run="r", certificates=folder, log=servers.append, **settings
         )
+        for answer in answers:
+            server.on_call(answer.__name__, answer)
         a = opened(
             "A",
             addresses | {"server": wire.address},
@@ -708,15 +721,14 @@ def test_a_cut_in_the_middle_of_a_long_message_sends_it_again_whole(cuttable):
 
 @pytest.mark.slow
 def test_a_call_is_answered_by_one_run_of_its_handler_however_often_it_is_asked(cuttable):
-    a, server, wire, _ = cuttable(timeout=FAR)
     counted, go_on = [], threading.Event()
 
-    def handler(caller, body):
+    def count(caller, body):
         counted.append(body["n"])
         assert go_on.wait(FAR)
         return {"count": len(counted)}
 
-    server.on_call("count", handler)
+    a, server, wire, _ = cuttable(timeout=FAR, answers=[count])
     asked, admitted = [], server._listener._admitted
     server._listener._admitted = lambda *given: (asked.append(1), admitted(*given))[1]
     ended, thread = waits(lambda: a.call("server", "count", {"n": 7}))
