@@ -6,10 +6,14 @@ from __future__ import annotations
 import torch
 from bars import Bar, bar, ratios
 
+from ppkit.runner import environment
 from ppkit.spnn import ring
 from ppkit.spnn.randomness import Stream
 
 WIDE, NARROW = (2570, 556, 400), (5000, 28, 8)
+# Intel's vectors take three steps to multiply 64-bit integers and one to add, where a double's
+# product and sum are one step: the kernel alone is 2.9 there, see README.md.
+NARROW_AT_MOST = 4.0 if environment.cpu_model().startswith("Intel") else 2.0
 
 
 def run() -> list[Bar]:
@@ -17,7 +21,7 @@ def run() -> list[Bar]:
     return [
         _measured("ring_product_wide_1", WIDE, threads=1, at_most=4.0, calls=3),
         _measured("ring_product_wide_2", WIDE, threads=2, at_most=6.0, calls=3),
-        _measured("ring_product_narrow_1", NARROW, threads=1, at_most=2.0, calls=40),
+        _measured("ring_product_narrow_1", NARROW, threads=1, at_most=NARROW_AT_MOST, calls=40),
     ]
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy import optimize, stats
 from scipy.special import expit
-from sklearn.metrics import average_precision_score, roc_auc_score
 
 from ppkit.refusals import binary, finite, must_be, one_of
 
@@ -27,8 +26,9 @@ def auc(y, score) -> float:
     >>> auc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
     0.75
     """
-    y, score = _both_classes(y, score, "AUC")
-    return float(roc_auc_score(y, score))
+    others, positives = _by_label(y, score, "AUC")
+    both = (np.searchsorted(others, positives, side).sum() for side in ("left", "right"))
+    return float(sum(both) / (2 * len(others) * len(positives)))
 
 
 def average_precision(y, score) -> float:
@@ -44,8 +44,9 @@ def average_precision(y, score) -> float:
     >>> round(average_precision([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]), 4)
     0.8333
     """
-    y, score = _both_classes(y, score, "average precision")
-    return float(average_precision_score(y, score))
+    others, positives = _by_label(y, score, "average precision")
+    reached, false = (len(one) - np.searchsorted(one, positives) for one in (positives, others))
+    return float(np.mean(reached / (reached + false)))
 
 
 def log_loss(y, logit) -> float:
@@ -239,8 +240,14 @@ def _paired(y, score) -> tuple[np.ndarray, np.ndarray]:
     return y, score
 
 
+def _by_label(y, score, what: str) -> list[np.ndarray]:
+    """The scores of the negatives and of the positives, each ascending."""
+    y, score = _both_classes(y, score, what)
+    return [np.sort(score[y == label]) for label in (0, 1)]
+
+
 def _both_classes(y, score, what: str) -> tuple[np.ndarray, np.ndarray]:
     y, score = _paired(y, score)
-    if np.unique(y).size < 2:
-        raise ValueError(f"{what} needs both classes, got only label {np.unique(y)}")
+    if y.min() == y.max():
+        raise ValueError(f"{what} needs both classes, got only label {y[:1]}")
     return y, score

@@ -155,8 +155,11 @@ def found(row: dict) -> pd.DataFrame:
         if (id, data) == (row["id"], in_words.kind(row["data"])) and (one := of(id, rows, every)):
             some = [choice for choice in every if choice.moves(id) or choice.name in _names(one)]
             names = {choice.parameter: choice.name for choice in some or every}
-            told = rows[[*FOUND, *names]].rename(columns=names)
-            return told.drop_duplicates([*names.values(), "alone"])
+            return (
+                rows[[*FOUND, *names]]
+                .rename(columns=names)
+                .drop_duplicates([*names.values(), "alone"])
+            )
     raise ValueError(f"{row['id']} was tried at no setting on the data that decide it")
 
 

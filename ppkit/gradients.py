@@ -196,7 +196,9 @@ def _linear_layers(model: nn.Sequential) -> list[nn.Linear]:
     layers = list(model) if type(model) is nn.Sequential else []
     kinds = [nn.ReLU if k % 2 else nn.Linear for k in range(len(layers))]
     fits = len(layers) % 2 and [type(layer) for layer in layers] == kinds
-    if not fits or len({p for layer in layers for p in layer.parameters()}) != len(layers) + 1:
+    if not fits or len(layers) + 1 != len(
+        {p for layer in layers[::2] for p in (layer.weight, layer.bias)} - {None}
+    ):
         raise ValueError(
             "model must be an nn.Sequential of Linear (with bias), ReLU, ..., Linear, no layer "
             f"twice, got {model}"

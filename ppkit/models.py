@@ -80,11 +80,11 @@ def mlp(
     layers: list[nn.Module] = []
     between = activations(activation, len(sizes) - 2)
     for fan_in, fan_out, after in zip(sizes[:-1], sizes[1:], [*between, nn.Identity()]):
-        linear = nn.utils.skip_init(nn.Linear, fan_in, fan_out, dtype=dtype)
+        linear = nn.Linear(fan_in, fan_out, device="meta", dtype=dtype)  # draws nothing
         bound = fan_in**-0.5 if start == "random" else 0.0
-        with torch.no_grad():
-            linear.weight.uniform_(-bound, bound, generator=rng)
-            linear.bias.uniform_(-bound, bound, generator=rng)
+        for name, value in list(linear.named_parameters()):
+            drawn = torch.empty(value.shape, dtype=dtype).uniform_(-bound, bound, generator=rng)
+            setattr(linear, name, nn.Parameter(drawn))
         layers += [linear, after]
     return nn.Sequential(*layers[:-1])
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from ppkit.attacks import features, tracking
 
@@ -36,6 +37,25 @@ def test_theta_is_tracked_from_batch_to_batch(trained):
     for theta, view in zip(flat[1:], [v for epoch in views for v in epoch][1:]):
         last = tracking.track(last, view, X[known], **about)
         assert last is not None and np.abs(last - theta).max() < 1e-3
+
+
+def test_chances_are_bayes_rule_on_the_normal_density_of_each_row():
+    """More known records than one block holds, some of them far from every row."""
+    rng = np.random.default_rng(4)
+    d, width, n, m, spread = 4, 3, 40, tracking._BLOCK + 6, 0.4
+    known, theta = rng.standard_normal((m, d)), rng.standard_normal((d, width))
+    known[:7] *= 20
+    S, against = np.cov(rng.standard_normal((d, 9))), rng.normal(-2, 1, n)
+    view = known[rng.permutation(m)[:n]] @ theta + spread * rng.standard_normal((n, width))
+    chance, mean, likeliest = tracking._expected(known, theta, S, view, against, spread=spread)
+    for k, x in enumerate(known):
+        density = stats.multivariate_normal(x @ theta, (x @ S @ x + spread**2) * np.eye(width))
+        odds = density.pdf(view) / np.exp(against)
+        each = odds / (1 + odds.sum())
+        assert chance[k] == pytest.approx(each.sum(), rel=1e-9, abs=1e-12)
+        assert mean[k] == pytest.approx(each @ view, rel=1e-9, abs=1e-12)
+        assert likeliest[k] == odds.argmax()
+    assert chance.min() < 0.1 and chance.max() > 0.7
 
 
 def test_without_landmarks_in_the_batch_theta_is_lost(trained):

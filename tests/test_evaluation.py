@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from scipy import integrate, optimize
+from sklearn import metrics
 
 from ppkit.evaluation import (
     SCORES,
@@ -28,6 +29,18 @@ def test_auc_is_the_share_of_ordered_pairs():
     y, score = rng.integers(2, size=200), rng.integers(20, size=200)
     pairs = [(p > n) + 0.5 * (p == n) for p in score[y == 1] for n in score[y == 0]]
     assert auc(y, score) == pytest.approx(np.mean(pairs), abs=1e-12)
+
+
+@pytest.mark.parametrize("digits", [0, 1, 15])
+def test_scores_by_rank_are_scikit_learns(digits):
+    """One row of each label and more; with few digits most scores are ties."""
+    rng = np.random.default_rng(7)
+    for n in (2, 3, 10, 500):
+        y = np.r_[0, 1, rng.integers(2, size=n - 2)]
+        score = rng.standard_normal(n).round(digits) + y
+        assert auc(y, score) == pytest.approx(metrics.roc_auc_score(y, score), abs=1e-12)
+        expected = metrics.average_precision_score(y, score)
+        assert average_precision(y, score) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.slow

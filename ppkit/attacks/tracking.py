@@ -15,11 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.spatial import cKDTree
+from scipy.special import softmax
 
 from ppkit.attacks.arrays import matrix
 
 _NEIGHBOURS = 10  # of the cloud, for its density
 _ROUNDS = 20  # of expectation and maximisation
+_BLOCK = 64  # known records that are matched together, so that their odds stay in cache
 _TRIES = 1_000  # of the search for matches that agree
 _REACH = 1e-3  # of a landmark that theta puts right
 _FITS = 100.0  # squared deviations of the last look of a record, at most; chi-squared of its width
@@ -41,7 +43,7 @@ def track(theta, view, X_known, *, spread: float, share: float, rng: np.random.G
     Source: ours; the registration is that of coherent point drift (Myronenko and Song 2010).
     """
     view, known = matrix("view", view), matrix("X_known", X_known)
-    (d, width), n = theta.shape, len(view)
+    d, width = theta.shape
     if known.shape[1] != d or view.shape[1] != width:
         raise ValueError(
             f"theta {theta.shape} needs a view of width {width} and known records of {d} features, "
@@ -50,23 +52,32 @@ def track(theta, view, X_known, *, spread: float, share: float, rng: np.random.G
     cloud = cKDTree(view)
     far = cloud.query(view, _NEIGHBOURS + 1)[0][:, -1]
     ball = width / 2 * math.log(math.pi) - math.lgamma(width / 2 + 1)
-    density = math.log(_NEIGHBOURS / n) - ball - width * np.log(far)
+    against = math.log(_NEIGHBOURS * (1 - share) / share) - ball - width * np.log(far)
     now, S = theta, spread**2 * np.eye(d)
     for _ in range(_ROUNDS):
-        variance = (spread**2 + np.einsum("ki,ij,kj->k", known, S, known))[:, None]
-        odds = ((known @ now) ** 2).sum(axis=1)[:, None] - 2 * known @ now @ view.T
-        odds += (view**2).sum(axis=1)
-        odds /= -2 * variance  # in place: known records times rows is the largest array here
-        odds -= width / 2 * np.log(2 * np.pi * variance)
-        odds -= density - math.log(share / n / (1 - share))
-        top = np.maximum(odds.max(axis=1, keepdims=True), 0)
-        match = np.exp(np.subtract(odds, top, out=odds), out=odds)
-        match /= match.sum(axis=1, keepdims=True) + np.exp(-top)
-        weights = match.sum(axis=1)
+        weights, seen, at = _expected(known, now, S, view, against, spread=spread)
         S = np.linalg.inv(np.eye(d) / spread**2 + (known.T * weights) @ known / spread**2)
-        now = S @ (theta + known.T @ (match @ view)) / spread**2
+        now = S @ (theta + known.T @ seen) / spread**2
     there = weights > 0.5
-    return _agreed(known[there], view[match[there].argmax(axis=1)], known, cloud, rng)
+    return _agreed(known[there], view[at[there]], known, cloud, rng)
+
+
+def _expected(known, theta, S, view, against, *, spread: float):
+    """Of each known record the chance that it is in the view (m,), its mean there times that chance
+    (m, width), and its likeliest row (m,).
+
+    Odds of row j: N(h_j; x theta, (x S x^T + spread^2) I) over exp(against_j), to 1 for no row.
+    """
+    variance = (spread**2 + np.einsum("ki,ij,kj->k", known, S, known))[:, None]
+    h1, width = known @ theta, view.shape[1]
+    own = (h1**2).sum(axis=1, keepdims=True) / variance + width * np.log(2 * np.pi * variance)
+    each = np.hstack([h1 / variance, -0.5 / variance, -own / 2, -np.ones_like(own)])
+    rows, found = np.vstack([view.T, (view**2).sum(axis=1), np.ones(len(view)), against]), []
+    rows = np.pad(rows, ((0, 0), (0, 1)))  # no row: log-odds of 0
+    for part in np.array_split(each, range(_BLOCK, len(each), _BLOCK)):
+        match = softmax(part @ rows, axis=1)[:, :-1]
+        found.append((match.sum(axis=1), match @ view, match.argmax(axis=1)))
+    return map(np.concatenate, zip(*found))
 
 
 def _agreed(x, h, known, cloud, rng):
@@ -146,8 +157,9 @@ def rejoin(
                     x[mine].repeat(k, axis=0)
                     + (view[j] - guess[:, None]).reshape(-1, width) @ gain.T
                 )
-                told = score[mine].repeat(k) - 0.5 * off.ravel() ** 2
-                told -= 0.5 * np.linalg.slogdet(cov)[1]
+                told = (
+                    score[mine].repeat(k) - 0.5 * off.ravel() ** 2 - 0.5 * np.linalg.slogdet(cov)[1]
+                )
                 trail = np.c_[at[mine].repeat(k, axis=0), places[e][b] + j.ravel()]
                 new = (who[mine].repeat(k), told, more, trail, off.ravel() ** 2)
                 left = S - gain @ cov @ gain.T
@@ -173,8 +185,9 @@ def _likeliest(grown, beams: int) -> dict:
 
 
 def _best(paths: dict, m: int) -> Rejoined:
-    parts = [np.concatenate([path[i] for path in paths.values()]) for i in range(1, 6)]
-    who, told, x, at, off = parts
+    who, told, x, at, off = (
+        np.concatenate([path[i] for path in paths.values()]) for i in range(1, 6)
+    )
     order = np.lexsort((-told, who))
     best = order[np.searchsorted(who[order], np.arange(m))]
     return Rejoined(at[best], x[best], off[best] <= _FITS)

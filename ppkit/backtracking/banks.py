@@ -265,9 +265,10 @@ def run(
         average([torch.zeros(1)] * n_banks, aggregation.weights)
     shuffles, starting = zip(*(_generators(seed, holder) for holder in range(n_banks + 1)))
     server, *banks = (model(X.shape[1], rng) for rng in starting)
-    X, labels = torch.tensor(X, dtype=next(server.parameters()).dtype), torch.tensor(y)
-    judge = partial(scores, X=X[tree.test], y=y[tree.test])
-    fit(server, X[tree.start], labels[tree.start], training=training, rng=shuffles[0])
+    like = next(server.parameters())
+    of = lambda rows: (torch.from_numpy(X[rows]).to(like), torch.from_numpy(y[rows]))
+    judge = partial(scores, X=of(tree.test)[0], y=y[tree.test])
+    fit(server, *of(tree.start), training=training, rng=shuffles[0])
     _check_converged(server, "the global bank's own training")
     parameters, found, uploads, alone = [_flat(server)], [judge(server)], [], []
     for t, parts in enumerate(tree.iterations, start=1):
@@ -277,7 +278,7 @@ def run(
         for k, (bank, rows, rng) in enumerate(
             zip(banks, parts, shuffles[1:], strict=True), start=1
         ):
-            fit(bank, X[rows], labels[rows], training=training, rng=rng)
+            fit(bank, *of(rows), training=training, rng=rng)
             _check_converged(bank, f"the training of bank {k} in iteration {t}")
         uploads.append(tuple(_flat(bank) for bank in banks))
         parameters.append(aggregation(parameters[-1], uploads[-1]))
@@ -303,8 +304,10 @@ def _parts(tree: Tree) -> dict[str, np.ndarray]:
 
 def _generators(seed: int, holder: int) -> list[torch.Generator]:
     """Two generators of one holder (0 is the global bank): for the shuffles and for the start."""
-    states = np.random.SeedSequence([seed, holder]).generate_state(2)
-    return [torch.Generator().manual_seed(int(state)) for state in states]
+    return [
+        torch.Generator().manual_seed(int(state))
+        for state in np.random.SeedSequence([seed, holder]).generate_state(2)
+    ]
 
 
 def _flat(model: nn.Module) -> torch.Tensor:

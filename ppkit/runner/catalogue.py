@@ -19,8 +19,7 @@ def notebooks(*, solutions: bool = False) -> dict[str, Path]:
     folder = project.root() / "notebooks"
     files = [*sorted(folder.glob("*.ipynb")), *sorted(folder.glob("records/*.ipynb"))]
     more = sorted(folder.glob("solutions/*.ipynb")) if solutions else []
-    found = {file.stem: file for file in files}
-    return found | {f"solutions/{file.stem}": file for file in more}
+    return {file.stem: file for file in files} | {f"solutions/{file.stem}": file for file in more}
 
 
 def select(wanted: list[str], *, solutions: bool = False) -> dict[str, Path]:

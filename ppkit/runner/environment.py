@@ -42,8 +42,7 @@ def describe() -> dict:
         "memory_gb": round(memory / GB, 1),
         "system": f"{platform.system()} {platform.release().split('-')[0]} {platform.machine()}",
     }
-    said = "{cpu}, {cores} cores, {memory_gb:.0f} GB, {system}"
-    return {**about, "summary": said.format(**about)}
+    return about | {"summary": "{cpu}, {cores} cores, {memory_gb:.0f} GB, {system}".format(**about)}
 
 
 def versions() -> dict[str, str]:

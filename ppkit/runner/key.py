@@ -22,8 +22,9 @@ def of(notebooks: dict[str, Path], source: str | None, **asked) -> str:
     cells = {
         name: [cell["source"] for cell in catalogue.cells(path)] for name, path in notebooks.items()
     }
-    held = [cells, asked, surroundings(source)]
-    return run_folder.digest(json.dumps(held, sort_keys=True).encode())
+    return run_folder.digest(
+        json.dumps([cells, asked, surroundings(source)], sort_keys=True).encode()
+    )
 
 
 def surroundings(source: str | None) -> dict:

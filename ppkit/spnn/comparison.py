@@ -70,8 +70,7 @@ def deal_masks(dealer: TwoPartyDealer, n: int, n_thresholds: int) -> tuple[torch
     has, and the masks."""
     shares = dealer.mask(n)
     r = torch.add(*shares)
-    planes = _planes(r & torch.iinfo(torch.int64).max)
-    products = _products(planes)
+    products = _products(_planes(r & torch.iinfo(torch.int64).max))
     bits = dealer.share_bits("bits of r", torch.stack([products[s] for s in _SETS]))
     top = dealer.share_bits("top bit of r", (r >> 63).to(torch.uint8) & _LANES)
     folds = [

@@ -180,5 +180,4 @@ class TwoPartyDealer(Dealer):
 
 def _uniform(stream: Stream, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
     size = math.prod(shape)
-    words = stream.words(-(-size * dtype.itemsize // 8))
-    return words.view(dtype)[:size].reshape(tuple(shape))
+    return stream.words(-(-size * dtype.itemsize // 8)).view(dtype)[:size].reshape(tuple(shape))

@@ -9,7 +9,9 @@ import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 KEY_BYTES = 32
-_ZEROS = bytes(1 << 18)  # encrypted over and over: counter mode XORs it with the keystream
+_ZEROS = memoryview(
+    bytes(1 << 18)
+)  # encrypted over and over: counter mode XORs it with the keystream
 
 
 class Stream:
@@ -109,9 +111,7 @@ class Stream:
             room = memoryview(drawn.view(-1).numpy()).cast("B")
             for start in range(0, size, len(_ZEROS)):
                 part = min(len(_ZEROS), size - start)
-                self._cipher.update_into(
-                    _ZEROS if part == len(_ZEROS) else _ZEROS[:part], room[start : start + part]
-                )
+                self._cipher.update_into(_ZEROS[:part], room[start : start + part])
             self._position += size // 8
         return drawn
 

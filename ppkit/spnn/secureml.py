@@ -101,8 +101,7 @@ class SecureML:
         self.kinds, self.truncation = net.kinds, truncation
         self._clear: nn.Sequential | None = None  # at the server, but the last layer, which is A's
         if private is not None:  # net.hidden is an activation, a layer, an activation, ...
-            behind = [*net.hidden[2 * (private - 1) :], net.output]
-            self._clear = nn.Sequential(*copy.deepcopy(behind))
+            self._clear = copy.deepcopy(nn.Sequential(*net.hidden[2 * (private - 1) :], net.output))
         self.transcript = transcript if transcript is not None else Transcript(keep="sizes")
         self._checked, self._pair = net._checked, TwoParties(self.transcript)
         self._dealer = TwoPartyDealer(
