@@ -228,7 +228,7 @@ class Server(Side):
     def decoded(self, total: torch.Tensor) -> torch.Tensor:
         """The numbers that integers of 2^-16 stand for, in dtype: exact in float64, rounded once in
         float32."""
-        return total * torch.tensor(2.0**-FRACTIONAL_BITS, dtype=self.dtype)
+        return total.to(self.dtype, copy=True).mul_(2.0**-FRACTIONAL_BITS)
 
 
 class DealerSide(Side):
