@@ -95,10 +95,10 @@ def calibration_slope(y, logit) -> float:
         return float(np.copysign(np.inf, low.mean() - high.mean()))
     columns = np.column_stack([np.ones(len(y)), (logit - logit.mean()) / spread])
     fitted = optimize.minimize(
-        lambda ab: log_loss(y, columns @ ab),
+        lambda ab: np.logaddexp(0, (1 - 2 * y) * (columns @ ab)).mean(),
         [np.log(y.mean() / (1 - y.mean())), 0.0],
         jac=lambda ab: columns.T @ (expit(columns @ ab) - y) / len(y),
-        hess=lambda ab: columns.T * (expit(columns @ ab) * expit(-columns @ ab)) @ columns / len(y),
+        hess=lambda ab: columns.T * ((p := expit(columns @ ab)) * (1 - p)) @ columns / len(y),
         method="trust-exact",
         options={"gtol": 1e-12},
     )
@@ -151,8 +151,8 @@ def weighted_score(name: str, y: np.ndarray, logit: np.ndarray) -> Callable[[np.
         hits = np.bincount(level[positive], w[positive], minlength=len(rows))
         reached, others = np.cumsum(hits), np.cumsum(rows - hits)
         if name == "average_precision":
-            passed = np.maximum(reached + others, 1e-300)  # 0 before the first row that counts
-            return float(hits @ (reached / passed) / reached[-1])
+            # no row is passed before the first one that counts
+            return float(hits @ (reached / np.maximum(reached + others, 1e-300)) / reached[-1])
         under = others[-1] - others + (rows - hits) / 2
         return float(hits @ under / (reached[-1] * others[-1]))
 

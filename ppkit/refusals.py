@@ -70,6 +70,6 @@ def finite(**arrays) -> None:
 def binary(**arrays) -> None:
     """Refuse every array or tensor that holds anything but 0 and 1; errors as in `must_be`."""
     for name, values in arrays.items():
-        odd = np.asarray(values)[~np.isin(values, (0, 1))]
+        odd = (values := np.asarray(values))[(values != 0) & (values != 1)]
         if odd.size:
             raise ValueError(f"{name} must be 0 or 1, got {odd[0]}")

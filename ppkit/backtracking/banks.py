@@ -154,7 +154,7 @@ def fit(
     for _ in range(training.n_epochs):
         shuffled = torch.randperm(len(y), generator=rng)
         for X_batch, y_batch in zip(
-            X[shuffled].split(training.batch_size), y[shuffled].split(training.batch_size)
+            *(of.index_select(0, shuffled).split(training.batch_size) for of in (X, y))
         ):
             optimizer.zero_grad()
             if training.gradient is None:

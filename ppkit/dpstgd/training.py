@@ -251,9 +251,12 @@ def train_together(
         rates = [arm.rate(t) for arm in arms]
         for k, member in enumerate(members):
             rows = torch.from_numpy(member.sample(sample_rate))
-            X, y, expected = member.X[rows], member.y[rows], sample_rate * len(member.X)
+            # index_select is faster than X[rows]
+            X, y = (of.index_select(0, rows) for of in (member.X, member.y))
             for arm, flat, rate, noise in zip(arms, flats, rates, noises):
-                answer = arm.upload(arm.model, X, y, expected_batch=expected, rng=noise[k])
+                answer = arm.upload(
+                    arm.model, X, y, expected_batch=sample_rate * len(member.X), rng=noise[k]
+                )
                 flat.add_(answer, alpha=-rate)
         look(t)
     rounds = () if evaluate is None else tuple(looks)

@@ -100,9 +100,7 @@ class _MaskedHolder(Holder):
         self.take(rows)
         part = self.product(theta * 2.0**FRACTIONAL_BITS)
         words, k = self.masks.mask(part.shape, ticket), len(self.names)
-        if not _add_rounded(
-            part.T.view(-1).numpy(), words.T.view(-1).numpy(), 2.0 ** (WORD_BITS - 1) / k - 1
-        ):
+        if not _add_rounded(part.T.numpy(), words.T.numpy(), 2.0 ** (WORD_BITS - 1) / k - 1):
             check_room(self.name, part.round(), WORD_BITS, n_terms=k)
         return self.to_server("masked X theta", words)
 
@@ -163,16 +161,16 @@ class Masked(Protocol):
 def _words(stream: Stream, shape: tuple[int, int]) -> torch.Tensor:
     """Uniform words of 32 bits, column by column as products come; two come out of one of 64."""
     n, width = shape
-    return stream.words((n * width + 1) // 2).view(torch.int32)[: n * width].view(width, n).T
+    return stream.words((n * width + 1) // 2).view(torch.int32).as_strided(shape, (1, n))
 
 
 @numba.njit(nogil=True, cache="NUMBA_CACHE_DIR" in os.environ)
 def _add_rounded(part, words, room):
     """words += round(part) mod 2^w in one pass, halves to even; False, for a caller that must not
     send, outside +-room."""
-    fits = True
-    for i in range(part.size):
-        whole = np.rint(part[i])
+    parts, sums, fits = part.reshape(-1), words.reshape(-1), True
+    for i in range(parts.size):
+        whole = np.rint(parts[i])
         fits &= abs(whole) <= room  # a NaN fits nowhere
-        words[i] += words.dtype.type(whole)
+        sums[i] += sums.dtype.type(whole)
     return fits

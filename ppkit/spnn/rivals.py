@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from ppkit.models import activations, mlp
+from ppkit.spnn.sides import rows_of
 
 Layer = tuple[torch.Tensor, torch.Tensor | None]
 
@@ -42,7 +43,7 @@ class _Net(nn.Module):
         behind."""
         if self._parts is None:
             raise ValueError("the net has no rows yet: call prepare(parts) first")
-        self.h1 = self.first([part[rows] for part in self._parts])
+        self.h1 = self.first([rows_of(part, rows) for part in self._parts])
         self.h_last = self.hidden(self.h1)
         for seen in (self.h1, self.h_last):
             if seen.requires_grad:
