@@ -442,7 +442,7 @@ def noise_multiplier_for(
     low = high - 1
     while excess(low) <= 0:
         low, high = low - 1, low
-    found = optimize.brentq(excess, low, high, xtol=5e-4)
+    found = optimize.brentq(excess, low, high, xtol=5e-4)  # 5e-4 doublings are .035%
     while excess(found) > 0:
         found += 2e-4
     return 2.0**found
