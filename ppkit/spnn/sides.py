@@ -178,7 +178,7 @@ class Holder(Side):
                 f"theta of holder {self.name} must be ({self.n_columns}, width), got "
                 f"{tuple(theta.shape)}"
             )
-        if not math.isfinite(float(theta.sum())) and not torch.isfinite(theta).all():
+        if not math.isfinite(theta.detach().sum().item()) and not torch.isfinite(theta).all():
             raise ValueError(
                 f"theta of holder {self.name} is not finite: has the training diverged?"
             )
