@@ -64,3 +64,6 @@ def test_arrays_and_tensors_are_looked_through(kind):
         finite(X=kind([math.inf, -math.inf]))
     with pytest.raises(ValueError, match="^labels must be 0 or 1, got 2$"):
         binary(labels=kind([0, 2, 1]))
+    for odd in (-1.0, 0.5, math.nan, math.inf):
+        with pytest.raises(ValueError, match=f"^labels must be 0 or 1, got {odd}$"):
+            binary(labels=kind([0.0, odd, 1.0]))

@@ -9,9 +9,8 @@ import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 KEY_BYTES = 32
-_ZEROS = memoryview(
-    bytes(1 << 18)
-)  # encrypted over and over: counter mode XORs it with the keystream
+# encrypted over and over: counter mode XORs it with the keystream
+_ZEROS = memoryview(bytes(1 << 18))
 
 
 class Stream:
