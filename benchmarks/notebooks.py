@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
-import statistics
+import contextlib
+import operator
+import os
 import tempfile
 import time
 from pathlib import Path
 
+import nbformat
 import numpy
-from bars import REPEATS, Bar, bar
+from bars import Bar, bar
+from nbclient import NotebookClient
 from threadpoolctl import threadpool_limits
 
-from ppkit.runner import execute
+from ppkit.runner import ANSWER_SECONDS, execute
+from ppkit.runner.environment import for_kernel
 
 # Turns of the calibration loop that a notebook may take: half as many again as it took at first.
 AT_MOST = {
@@ -36,28 +40,73 @@ AT_MOST = {
     "zhou2021_system": 150,
 }
 AT_MOST_SOLUTION = 30
+ON_ALL_CORES = {"03c_spnn_system", "zhou2021_system"}  # they start processes
+STRETCH = 3.0  # seconds of a notebook between two turns, at least: a cell is not interrupted
 
 
 def run(name: str, path: Path) -> list[Bar]:
-    """Execute a copy of a notebook once, between turns of the loop, which make the spread."""
-    before = turns()
-    seconds = _execute(path)
-    after = turns()
+    """Execute a notebook once as `ppkit execute` does, a turn of the loop after every STRETCH
+    seconds. Each stretch is divided by the turn before it and by the one after it; the two sums
+    make the spread, and their mean the ratio.
+    """
+    with contextlib.nullcontext() if name in ON_ALL_CORES else _on_one_core():
+        stretches, turns = _execute(nbformat.read(path, as_version=4))
     return [
         bar(
             f"notebook_{name}",
             f"notebook {name}, over one turn of the calibration loop",
-            [seconds / before, seconds / after],
+            [sum(map(operator.truediv, stretches, side)) for side in (turns[:-1], turns[1:])],
             threads=1,
             at_most=_at_most(name),
         )
     ]
 
 
-def turns() -> float:
-    """The mean seconds of REPEATS turns: on a machine that others use, too, single ones lie up to
-    1.7 times apart, and a notebook meets them all."""
-    return statistics.fmean(turn() for _ in range(REPEATS))
+def _execute(notebook: nbformat.NotebookNode) -> tuple[list[float], list[float]]:
+    """Seconds of the stretches, and of the turns around and between them: one more.
+
+    On a machine that others use, too, a core's speed changes within seconds, and not as the next
+    one's. So the loop runs where and when the notebook does; its kernel waits, between two cells.
+    """
+    stretches, turns = [], [turn()]
+
+    def end_stretch() -> float:
+        stretches.append(time.perf_counter() - start)
+        turns.append(turn())
+        return time.perf_counter()
+
+    with tempfile.TemporaryDirectory(prefix="ppkit-bench-") as scratch:
+        client = NotebookClient(
+            notebook,
+            timeout=None,
+            startup_timeout=ANSWER_SECONDS,
+            iopub_timeout=ANSWER_SECONDS,
+            kernel_name="python3",
+            kernel_manager_class=execute.BoundKernel,
+            resources={"metadata": {"path": scratch}},
+        )
+        start = time.perf_counter()
+        with client.setup_kernel(env=for_kernel(Path(scratch), threads=1, source="standin")):
+            for index, cell in enumerate(notebook.cells):
+                client.execute_cell(cell, index)
+                if time.perf_counter() - start > STRETCH:
+                    start = end_stretch()
+        end_stretch()
+    return stretches, turns
+
+
+@contextlib.contextmanager
+def _on_one_core():
+    """This process and those that it starts on one core, where the system lets one choose."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 def turn() -> float:
@@ -71,11 +120,6 @@ def turn() -> float:
     for number in range(4_000_000):
         total += number & 7
     return time.perf_counter() - start
-
-
-def _execute(path: Path) -> float:
-    with tempfile.TemporaryDirectory(prefix="ppkit-bench-") as folder:
-        return execute.in_place(Path(shutil.copy(path, folder)))
 
 
 def _at_most(name: str) -> int:

@@ -145,7 +145,7 @@ class DPOptimizer:
         the batch, the parameters are others, or a gradient is not finite.
         """
         trained = {p for group in self.optimizer.param_groups for p in group["params"]}
-        if trained != set(model.parameters()):
+        if trained != set(parameters := list(model.parameters())):
             raise ValueError("the optimiser must hold the parameters of the model, and no others")
         pairs = gradients.capture(model, X, y)
         divisor = self.num_microbatches or len(X)
@@ -165,8 +165,7 @@ class DPOptimizer:
         if self.noise_multiplier:
             noise = torch.empty_like(flat).normal_(generator=self.rng)
             flat.add_(noise, alpha=self.noise_multiplier * self.l2_norm_clip / divisor)
-        parts = flat.split([p.numel() for p in model.parameters()])
-        for p, part in zip(model.parameters(), parts):
+        for p, part in zip(parameters, flat.split([p.numel() for p in parameters])):
             p.grad = part.view(p.shape)
 
 
@@ -177,7 +176,7 @@ def fixed_batch(n_records: int, *, batch_size: int, rng: torch.Generator) -> tor
     ValueError unless 1 <= batch_size <= n_records.  Guarantee: `epsilon_for_fixed_batches`.
     """
     _check_batch_size(batch_size, n_records)
-    return torch.randperm(n_records, generator=rng)[:batch_size]
+    return torch.randperm(n_records, generator=rng)[:batch_size].clone()  # without the others
 
 
 def epsilon_for(

@@ -93,7 +93,7 @@ def calibration_slope(y, logit) -> float:
     low, high = logit[y == 1], logit[y == 0]
     if low.min() >= high.max() or low.max() <= high.min():
         return float(np.copysign(np.inf, low.mean() - high.mean()))
-    columns = np.column_stack([np.ones(len(y)), (logit - logit.mean()) / spread])
+    columns = np.array([np.ones(len(y)), (logit - logit.mean()) / spread]).T
     fitted = optimize.minimize(
         lambda ab: np.logaddexp(0, (1 - 2 * y) * (columns @ ab)).mean(),
         [np.log(y.mean() / (1 - y.mean())), 0.0],
@@ -192,12 +192,11 @@ def difference_halfwidth(
     Returns a number > 0 (at least 1e-6).  ValueError for an unknown score or n_draws < 2.
     """
     must_be("a whole number >= 2", n_draws=n_draws)
-    y, (first, second) = np.asarray(y), (weighted_score(name, y, z) for z in pairs[0])
-    labels = [np.flatnonzero(y == k) for k in (0, 1)]
-    drawn, w = [], np.empty(len(y))
+    by_label = np.argsort(y, kind="stable")
+    first, second = (weighted_score(name, y[by_label], z[by_label]) for z in pairs[0])
+    sizes, drawn = np.bincount(y), []
     for _ in range(n_draws):
-        for rows in labels:
-            w[rows] = np.bincount(rng.integers(0, len(rows), len(rows)), minlength=len(rows))
+        w = np.hstack([np.bincount(rng.integers(0, n, n), minlength=n) for n in sizes], dtype=float)
         drawn.append(first(w) - second(w))
     seeds = difference(name, y, pairs)
     between = seeds.var(ddof=1) / len(seeds) if len(seeds) > 1 else 0.0

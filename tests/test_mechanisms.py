@@ -94,6 +94,26 @@ def test_laplace_selection_has_the_law_found_by_quadrature():
     assert_same_law(lambda: drawn("laplace", g, 1, 0.7, rng), laplace_first_of_two(g, 0.7), 40_000)
 
 
+@pytest.mark.parametrize("shape", [(), (3, 5), (100_000,)])
+def test_laplace_noise_is_that_of_numpys_generator(shape):
+    ours, numpys = np.random.default_rng(8), np.random.default_rng(8)
+    values = np.full(shape, 2.0)
+    noisy = mechanisms.laplace(values, scale=0.5, rng=ours)
+    assert noisy.shape == shape
+    np.testing.assert_allclose(noisy, values + numpys.laplace(scale=0.5, size=shape), rtol=1e-13)
+    assert ours.random() == numpys.random()
+
+
+def test_laplace_noise_is_finite_where_the_draw_is_0():
+    class Zero:
+        def random(self, size):
+            return np.zeros(size)
+
+    assert mechanisms.laplace(np.zeros(2), scale=1.0, rng=Zero()) == pytest.approx(
+        [-53 * math.log(2)] * 2
+    )
+
+
 @pytest.mark.parametrize("name", ["gumbel", "laplace", "laplace_true_sign"])
 @pytest.mark.parametrize("n", [1, 7, 40])
 def test_without_noise_the_largest_coordinates_leave_with_their_sign(name, n):

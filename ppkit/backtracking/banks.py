@@ -152,10 +152,8 @@ def fit(
     """
     optimizer, parameters = training.optimizer(model.parameters()), list(model.parameters())
     for _ in range(training.n_epochs):
-        shuffled = torch.randperm(len(y), generator=rng)
-        for X_batch, y_batch in zip(
-            *(of.index_select(0, shuffled).split(training.batch_size) for of in (X, y))
-        ):
+        for rows in torch.randperm(len(y), generator=rng).split(training.batch_size):
+            X_batch, y_batch = X.index_select(0, rows), y.index_select(0, rows)
             optimizer.zero_grad()
             if training.gradient is None:
                 classification_loss(model(X_batch), y_batch).backward()

@@ -65,8 +65,7 @@ def ratio_cdf(t, *, mean_top, sd_top, mean_bottom, sd_bottom) -> np.ndarray:
         apart = (h * k < 0) | ((h * k == 0) & (h + k < 0))
         chance = 2 * (owens_t(h, p) + owens_t(k, q)) + apart
         chance = np.where((h == 0) & (k == 0), 0.5 + np.arctan(slope) / np.pi, chance)
-    chance = np.where(np.isinf(t), t > 0, chance)
-    return np.clip(chance, 0.0, 1.0)
+    return np.clip(np.where(np.isinf(t), t > 0, chance), 0.0, 1.0)
 
 
 def error_cdf(error, *, value, bias_grad, noise_scale, n_rounds=1) -> np.ndarray:

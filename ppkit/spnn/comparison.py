@@ -190,7 +190,13 @@ def activate(pair: TwoParties, shares: Shares, masks: SimpleNamespace) -> tuple[
         rows = [(~word if party == 0 else word)[None] & 1 for party, word in enumerate(bits)]
     else:
         rows = [torch.stack([(word ^ (word >> 4)) & 1, (word >> 4) & 1]) for word in bits]
-    flipped = pair.open_bits("s ^ q", [_packed(row) ^ mask for row, mask in zip(rows, masks.flips)])
+    flipped = pair.open_bits(
+        "s ^ q",
+        [
+            torch.from_numpy(np.packbits(row.numpy(), axis=1)) ^ mask
+            for row, mask in zip(rows, masks.flips)
+        ],
+    )
     pair.next_round()
     e = _unpacked(flipped, len(c)).bool()
     made = []
@@ -299,10 +305,6 @@ def _times(
     """One party's share of s x = e x + (1 - 2e) q x, where q x = seen q - (mask q)."""
     product = seen * q - with_mask
     return torch.where(e, x - product, product)
-
-
-def _packed(bits: torch.Tensor) -> torch.Tensor:
-    return torch.from_numpy(np.packbits(bits.numpy(), axis=1))
 
 
 def _unpacked(words: torch.Tensor, n: int) -> torch.Tensor:
