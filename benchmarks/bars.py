@@ -3,11 +3,14 @@ must lie."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import operator
+import os
 import statistics
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import torch
@@ -58,6 +61,22 @@ def on_one_thread(measure: Callable[[], list[Bar]]) -> Callable[[], list[Bar]]:
     return alone
 
 
+@contextlib.contextmanager
+def on_one_core() -> Iterator[None]:
+    """This process, and those that it starts, on one core, where the system lets one choose: two
+    cores of a machine that others use, too, are not equally fast.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
 def one_step() -> tuple[torch.nn.Sequential, torch.Tensor, torch.Tensor]:
     """What every step is timed on: the model, X (1166, 264) and y (1166,) of a fixed seed."""
     rng = torch.Generator().manual_seed(0)
@@ -70,16 +89,22 @@ def one_step() -> tuple[torch.nn.Sequential, torch.Tensor, torch.Tensor]:
 
 
 def ratios(
-    numerator: Callable[[], object], denominator: Callable[[], object], *, calls: int = 20
+    numerator: Callable[[], object],
+    denominator: Callable[[], object],
+    *,
+    calls: int = 20,
+    of: Callable[[Sequence[float]], float] = statistics.median,
 ) -> list[float]:
-    """REPEATS ratios of the two medians over `calls` calls, the two timed alternately, after a
-    warm-up of both."""
-    for function in (numerator, denominator) * 3:
+    """REPEATS ratios of the two medians over `calls` calls, or of what else `of` takes of them,
+    the two called in turn, after a warm-up of both."""
+    both = numerator, denominator
+    for function in both * 3:
         function()
-    return [
-        _median_seconds(numerator, calls) / _median_seconds(denominator, calls)
-        for _ in range(REPEATS)
-    ]
+    found = []
+    for _ in range(REPEATS):
+        seconds = [[_seconds(function) for function in both] for _ in range(calls)]
+        found.append(operator.truediv(*map(of, zip(*seconds))))
+    return found
 
 
 def bar(name: str, what: str, measured: list[float], *, threads: int, **side: float) -> Bar:
@@ -94,10 +119,7 @@ def bar(name: str, what: str, measured: list[float], *, threads: int, **side: fl
     )
 
 
-def _median_seconds(function: Callable[[], object], calls: int) -> float:
-    seconds = []
-    for _ in range(calls):
-        start = time.perf_counter()
-        function()
-        seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds)
+def _seconds(function: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start

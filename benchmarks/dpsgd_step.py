@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 
 import torch
-from bars import BATCH, Bar, bar, on_one_thread, one_step, ratios
+from bars import BATCH, Bar, bar, on_one_core, on_one_thread, one_step, ratios
 from opacus.grad_sample import GradSampleModuleFastGradientClipping
 from opacus.optimizers import DPOptimizerFastGradientClipping
 from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
@@ -17,6 +17,7 @@ from ppkit.dpsgd import DPOptimizer
 L2_NORM_CLIP, NOISE_MULTIPLIER, LR = 1.0, 1.1, 0.05
 
 
+@on_one_core()
 @on_one_thread
 def run() -> list[Bar]:
     """Time the bar; both routes take ten noiseless steps and are compared before anything is

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
-from bars import BATCH, SIZES, Bar, bar, on_one_thread, one_step, ratios
+from bars import BATCH, SIZES, Bar, bar, on_one_core, on_one_thread, one_step, ratios
 from opacus import GradSampleModule
 from torch.nn import functional
 
@@ -20,6 +20,7 @@ from ppkit.mechanisms import SELECTIONS
 CLIP_BOUND, N_UPLOADS = 0.01, 1431
 
 
+@on_one_core()
 @on_one_thread
 def run() -> list[Bar]:
     """Time all bars; the results of the two routes are compared before anything is timed."""

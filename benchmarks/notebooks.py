@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import operator
-import os
 import tempfile
 import time
 from pathlib import Path
 
 import nbformat
 import numpy
-from bars import Bar, bar
+from bars import Bar, bar, on_one_core
 from nbclient import NotebookClient
 from threadpoolctl import threadpool_limits
 
@@ -49,7 +48,7 @@ def run(name: str, path: Path) -> list[Bar]:
     seconds. Each stretch is divided by the turn before it and by the one after it; the two sums
     make the spread, and their mean the ratio.
     """
-    with contextlib.nullcontext() if name in ON_ALL_CORES else _on_one_core():
+    with contextlib.nullcontext() if name in ON_ALL_CORES else on_one_core():
         stretches, turns = _execute(nbformat.read(path, as_version=4))
     return [
         bar(
@@ -67,6 +66,7 @@ def _execute(notebook: nbformat.NotebookNode) -> tuple[list[float], list[float]]
 
     On a machine that others use, too, a core's speed changes within seconds, and not as the next
     one's. So the loop runs where and when the notebook does; its kernel waits, between two cells.
+    A run in which numba compiled, once on a machine, was the warm-up of another one.
     """
     stretches, turns = [], [turn()]
 
@@ -85,28 +85,17 @@ def _execute(notebook: nbformat.NotebookNode) -> tuple[list[float], list[float]]
             kernel_manager_class=execute.BoundKernel,
             resources={"metadata": {"path": scratch}},
         )
-        start = time.perf_counter()
-        with client.setup_kernel(env=for_kernel(Path(scratch), threads=1, source="standin")):
+        environment = for_kernel(Path(scratch), threads=1, source="standin")
+        compiled = lambda: {*Path(environment["NUMBA_CACHE_DIR"]).rglob("*.nbc")}
+        before, start = compiled(), time.perf_counter()
+        with client.setup_kernel(env=environment):
             for index, cell in enumerate(notebook.cells):
                 client.execute_cell(cell, index)
                 if time.perf_counter() - start > STRETCH:
                     start = end_stretch()
         end_stretch()
-    return stretches, turns
-
-
-@contextlib.contextmanager
-def _on_one_core():
-    """This process and those that it starts on one core, where the system lets one choose."""
-    if not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(allowed)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)
+        is_warm = compiled() == before
+    return (stretches, turns) if is_warm else _execute(notebook)
 
 
 def turn() -> float:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 
 import torch
-from bars import Bar, bar, on_one_thread, ratios
+from bars import Bar, bar, on_one_core, on_one_thread, ratios
 
 from ppkit.models import classification_loss, mlp
 from ppkit.spnn.layer import SPNN
@@ -21,6 +21,7 @@ BARS = {
 }
 
 
+@on_one_core()
 @on_one_thread
 def run() -> list[Bar]:
     """Time all bars; triples are dealt before each call of ss and not timed. Losses are compared
