@@ -11,10 +11,9 @@ from pathlib import Path
 import nbformat
 import numpy
 from bars import Bar, bar, on_one_core
-from nbclient import NotebookClient
 from threadpoolctl import threadpool_limits
 
-from ppkit.runner import ANSWER_SECONDS, execute
+from ppkit.runner import execute
 from ppkit.runner.environment import for_kernel
 
 # Turns of the calibration loop that a notebook may take: half as many again as it took at first.
@@ -76,15 +75,7 @@ def _execute(notebook: nbformat.NotebookNode) -> tuple[list[float], list[float]]
         return time.perf_counter()
 
     with tempfile.TemporaryDirectory(prefix="ppkit-bench-") as scratch:
-        client = NotebookClient(
-            notebook,
-            timeout=None,
-            startup_timeout=ANSWER_SECONDS,
-            iopub_timeout=ANSWER_SECONDS,
-            kernel_name="python3",
-            kernel_manager_class=execute.BoundKernel,
-            resources={"metadata": {"path": scratch}},
-        )
+        client = execute.client_of(notebook, Path(scratch))
         environment = for_kernel(Path(scratch), threads=1, source="standin")
         compiled = lambda: {*Path(environment["NUMBA_CACHE_DIR"]).rglob("*.nbc")}
         before, start = compiled(), time.perf_counter()

@@ -27,8 +27,7 @@ def laplace(values, *, scale: float, rng: np.random.Generator) -> np.ndarray:
     values = _checked(values, scale)
     # the draws of rng.laplace, to the last bits of a logarithm, in a third of its time
     u = rng.random(values.size)
-    tail = 2 - u
-    tail -= u
+    tail = (2 - u) - u
     np.maximum(np.minimum(u + u, tail, out=tail), 2.0**-53, out=tail)
     noise = np.copysign(np.log(tail, out=tail), u - 0.5, out=tail)
     return values + scale * noise.reshape(values.shape)

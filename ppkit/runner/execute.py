@@ -59,6 +59,23 @@ class BoundKernel(Bound, AsyncKernelManager):
     """The kernel manager of `ppkit reproduce` and `ppkit execute`."""
 
 
+def client_of(notebook: nbformat.NotebookNode, folder: Path) -> NotebookClient:
+    """What executes the cells of a notebook, for as long as they take, in a safe kernel that works
+    in `folder`."""
+    return NotebookClient(
+        notebook,
+        timeout=None,
+        startup_timeout=ANSWER_SECONDS,
+        iopub_timeout=ANSWER_SECONDS,
+        kernel_name="python3",
+        kernel_manager_class=BoundKernel,
+        record_timing=False,
+        store_widget_state=False,
+        shutdown_kernel="immediate",
+        resources={"metadata": {"path": str(folder)}},
+    )
+
+
 def in_place(path: Path) -> float:
     """Execute the notebook in file `path` as committed (quick profile, stand-ins, one thread) and
     write it back.
@@ -71,18 +88,7 @@ def in_place(path: Path) -> float:
     notebook = nbformat.read(path, as_version=4)
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ppkit-") as scratch:
-        client = NotebookClient(
-            notebook,
-            timeout=None,
-            startup_timeout=ANSWER_SECONDS,
-            iopub_timeout=ANSWER_SECONDS,
-            kernel_name="python3",
-            kernel_manager_class=BoundKernel,
-            record_timing=False,
-            store_widget_state=False,
-            shutdown_kernel="immediate",
-            resources={"metadata": {"path": str(path.parent)}},
-        )
+        client = client_of(notebook, path.parent)
         try:
             client.reset_execution_trackers()
             # not client.execute: that one turns Ctrl-C into an AssertionError

@@ -71,8 +71,7 @@ def check(exercise: str, value) -> None:
     value: the answer; None or ... for none yet.  KeyError if there is no such exercise.
     """
     lesson, _, name = exercise.partition(".")
-    key = exercises(lesson)[name]
-    print(f"{name}: {_verdict(key, value)}")
+    print(f"{name}: {_verdict(exercises(lesson)[name], value)}")
 
 
 def exercises(lesson: str) -> dict[str, dict]:
