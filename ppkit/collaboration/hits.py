@@ -17,9 +17,9 @@ import numba
 import numpy as np
 
 _REGISTER = 8  # a line has a multiple of so many numbers
-_LOOK = 1024  # records that are looked at together
-_ROWS = 512  # records whose products with _COLUMNS models stay in the cache
-_COLUMNS = 128
+_LOOK = 4096  # records that are looked at together
+_COLUMNS = 128  # models that are multiplied together, at most
+_PRODUCTS = 128 * _COLUMNS  # numbers r.t that stay in the cache
 
 
 class Lines:
@@ -63,10 +63,8 @@ class Lines:
         # of additions
         reach = (models.shape[1] + 4) * 2.0**-24 * largest if coarse is not self.lines else 0.0
         coarse_models = np.ascontiguousarray(models.T, dtype=coarse.dtype)
-        centre, weights = (
-            centre.astype(self.lines.dtype),
-            np.empty((_ROWS, len(models)), self.lines.dtype),
-        )
+        centre, rows = centre.astype(self.lines.dtype), _PRODUCTS // len(models)
+        weights = np.empty((rows, len(models)), self.lines.dtype)
         total, common = np.zeros(models.shape), np.zeros(models.shape[1])
         for first in range(0, len(self.lines), _LOOK):
             look = slice(first, first + _LOOK)
@@ -78,8 +76,8 @@ class Lines:
                 agreed[split] = 0
                 common += agreed @ lines
                 lines, rough, norms = lines[split], rough[split], norms[split]
-            for start in range(0, len(lines), _ROWS):
-                block = slice(start, start + _ROWS)
+            for start in range(0, len(lines), rows):
+                block = slice(start, start + rows)
                 hit = weights[: len(lines[block])]
                 _below(
                     rough[block] @ coarse_models, lines[block], models, norms[block] * reach, hit
@@ -93,8 +91,7 @@ def _below(found, lines, models, reach, hit):
     """hit (rows, C) = 1 where line.model < 0, else 0; found holds the products within reach (rows,)
     of them."""
     for row in range(len(found)):
-        near = 0
-        limit = reach[row]
+        near, limit = 0, reach[row]
         for c in range(found.shape[1]):
             value = found[row, c]
             hit[row, c] = 1 if value < 0 else 0
