@@ -62,15 +62,15 @@ def on_one_thread(measure: Callable[[], list[Bar]]) -> Callable[[], list[Bar]]:
 
 
 @contextlib.contextmanager
-def on_one_core() -> Iterator[None]:
-    """This process, and those that it starts, on one core, where the system lets one choose: two
-    cores of a machine that others use, too, are not equally fast.
+def on_one_core(which: int = 0) -> Iterator[None]:
+    """This process, and those that it starts, on one core, number `which`, around and around, where
+    the system lets one choose: two cores of a machine that others use, too, are not equally fast.
     """
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
     allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(allowed)})
+    os.sched_setaffinity(0, {sorted(allowed)[which % len(allowed)]})
     try:
         yield
     finally:

@@ -92,17 +92,19 @@ def sign_count(
     must_be("in [0, 1)", delta=delta)
     up, given_away = _sign_chances(epsilon, n_uploads, n_parameters, mechanism)
     k = np.arange(n_uploads + 1)
-    choose = gammaln(n_uploads + 1) - gammaln(k + 1) - gammaln(n_uploads - k + 1)
+    choose = _log_choose(n_uploads, k)
     fair = choose - n_uploads * math.log(2)
     stay, go = _log_rates(sample_rate)
     record = np.logaddexp(
         stay + fair, go + choose + k * math.log(up) + (n_uploads - k) * math.log1p(-up)
     )
-    other = fair
-    if neighbouring == "replace_one":
-        other = np.logaddexp(
+    other = (
+        np.logaddexp(
             stay + fair, go + choose + (n_uploads - k) * math.log(up) + k * math.log1p(-up)
         )
+        if neighbouring == "replace_one"
+        else fair
+    )
     if (
         delta == 0.0
     ):  # the event of the largest ratio, "all n signs are +", in logarithms: its chances are tiny
@@ -216,7 +218,7 @@ def _agree(epsilon, n, d, mechanism, pushed):
     with it, and with its opposite."""
     up, given_away = _sign_chances(epsilon, n, d, mechanism)
     k = np.arange(max(0, n - (d - pushed)), min(n, pushed) + 1)  # how many of the pushed are sent
-    weight = stats.hypergeom.pmf(k, d, pushed, n)
+    weight = np.exp(_log_choose(pushed, k) + _log_choose(d - pushed, n - k) - _log_choose(d, n))
     need = np.ceil((k[:, None] + np.arange(1, n + 1, 1 if len(k) == 1 else 1 + n // 256)) / 2)
     luck, seen, against = (stats.binom.sf(need - 1, k[:, None], p) for p in (0.5, up, 1 - up))
     seen = np.minimum.accumulate(seen[::-1])[::-1]  # more of them sent, more chance
@@ -227,12 +229,16 @@ def _agree(epsilon, n, d, mechanism, pushed):
     )
 
 
+def _log_choose(n, k):
+    return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+
+
 def _at_least(log_chance, trials):
     """ln P(at least j of `trials`), j = 1 ... trials, for each ln chance: (m, trials)."""
     i = np.arange(trials + 1)
-    choose = gammaln(trials + 1) - gammaln(i + 1) - gammaln(trials - i + 1)
     off = np.log(-np.expm1(np.minimum(log_chance, -1e-15)))
-    terms = choose + np.multiply.outer(log_chance, i) + np.multiply.outer(off, trials - i)
+    terms = np.multiply.outer(log_chance, i) + np.multiply.outer(off, trials - i)
+    terms += _log_choose(trials, i)
     return np.minimum(np.logaddexp.accumulate(terms[:, ::-1], axis=1)[:, ::-1][:, 1:], 0.0)
 
 
