@@ -147,6 +147,28 @@ def test_rounds_attain_less_than_holds_and_more_in_more_rounds(relation, epsilon
             assert attained == pytest.approx(audit.sign_count(epsilon, **about), rel=0.01)
 
 
+@pytest.mark.parametrize("n, d, pushed", [(5, 12, 7), (40, 300, 90), (9, 10, 4)])
+def test_pushed_entries_attain_what_scipys_hypergeometric_counts(n, d, pushed):
+    """Oracle: j and c by loops, the number of pushed entries that are sent by scipy's law."""
+    epsilon, q, n_rounds = 2.0, 0.2, 3
+    sent = np.arange(max(0, n - (d - pushed)), min(n, pushed) + 1)
+    weight, up = stats.hypergeom.pmf(sent, d, pushed, n), 1 / (1 + math.exp(-epsilon))
+    largest = 0.0
+    for c in range(1, n + 1):
+        need = [math.ceil((k + c) / 2) for k in sent]
+        luck = weight @ [stats.binom.sf(m - 1, k, 0.5) for m, k in zip(need, sent)]
+        seen = [stats.binom.sf(m - 1, k, up) for m, k in zip(need, sent)]
+        record = (1 - q) * luck + q * (weight @ [min(seen[i:]) for i in range(len(seen))])
+        for j in range(1, n_rounds + 1):
+            chance = stats.binom.sf(j - 1, n_rounds, record) - DELTA
+            if chance > 0:
+                largest = max(largest, math.log(chance / stats.binom.sf(j - 1, n_rounds, luck)))
+    where = dict(sample_rate=q, n_uploads=n, n_parameters=d, neighbouring="add_remove")
+    where |= dict(mechanism="gumbel", delta=DELTA, n_rounds=n_rounds, pushed=pushed)
+    assert audit.rounds_attained(epsilon, **where) == pytest.approx(largest, rel=1e-9)
+    assert largest > 0.1
+
+
 def test_fewer_pushed_entries_attain_less_and_wrong_numbers_are_refused():
     where = dict(sample_rate=0.01, n_uploads=1431, n_parameters=14312, neighbouring="add_remove")
     by_pushed = [

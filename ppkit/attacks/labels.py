@@ -56,7 +56,7 @@ def averaged(gradients: Sequence) -> Direction:
     for G in stack:
         if not G.any():
             raise ValueError("all gradients are 0: there is no direction")
-        v = np.linalg.eigh(G.T @ G)[1][:, -1]
+        v = np.linalg.eigh(G.T @ (G / np.abs(G).max()))[1][:, -1]
         v = v if before is None or v @ before >= 0 else -v
         scores, before = G @ v, v
         total = total + (scores / scores.std() if len(stack) > 1 and scores.std() > 0 else scores)
