@@ -74,24 +74,6 @@ def test_a_verdict_that_turned_says_why(name):
     assert "the record" in shown and ledger.TURNED not in shown
 
 
-@lessons
-def test_a_lesson_is_one_sitting(name):
-    notebook = nbformat.read(FORM[name], as_version=4)
-    words = sum(len(cell.source.split()) for cell in cells(FORM[name], "markdown"))
-    figures = [
-        output
-        for cell in cells(FORM[name], "code")
-        for output in cell.outputs
-        if "image/png" in output.get("data", {})
-    ]
-    assert len(notebook.cells) <= 50 and words <= 1_800 and len(figures) <= 6
-
-
-@pytest.mark.parametrize("name", RECORDS)
-def test_a_record_has_at_most_90_cells(name):
-    assert len(nbformat.read(RECORDS[name], as_version=4).cells) <= 90
-
-
 @pytest.mark.parametrize("path", [*FORM.values(), *RECORDS.values()], ids=lambda path: path.stem)
 def test_no_line_of_code_is_longer_than_the_page(path):
     assert [

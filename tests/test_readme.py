@@ -60,10 +60,6 @@ def test_findings_and_rows_say_what_they_rest_on():
     assert table.count("\n| ") == len(rows) + len(ledger.papers()) and "| 6.519 |" in table
 
 
-def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
-
-
 def test_the_attacks_on_modules_of_ones_own_run_as_printed():
     failed, tried = doctest.testfile(str(ROOT / "CONTRIBUTING.md"), module_relative=False)
     assert tried > 20 and failed == 0
