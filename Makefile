@@ -15,10 +15,11 @@ LOWERED := ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Nehalem MKL_ENABLE_INST
 # The limit only guards against a cell that hangs for ever; seconds are printed, never judged: budgets are `make bench`'s.
 NBVAL := -p notebook_times -p notebook_kernels --nbval --nbval-cell-timeout 1800 --nbval-kernel-startup-timeout 600 -q
 # It starts processes of its own, so it gets both cores.
-SYSTEM := notebooks/03c_spnn_system.ipynb notebooks/records/zhou2021_system.ipynb
+SYSTEM := notebooks/records/zhou2021_system.ipynb
 REAL_DATA := $(wildcard ../shared/data)
 
-.PHONY: help first reproduce paper check lint test test-unit test-notebooks test-lowered test-batch test-papermill test-real lab data \
+.PHONY: help first reproduce paper check lint test test-unit test-lessons test-papermill test-records test-lowered test-batch \
+        test-one-parameter test-real lab data \
         test-browser fit-standins bench clean environment
 
 help:
@@ -64,24 +65,35 @@ lint: environment
 	$(BIN)/ruff format --quiet --check .
 
 test: environment lint
-	$(MAKE) test-notebooks
+	$(MAKE) -j 2 --output-sync=target test-lessons test-papermill
+	$(MAKE) test-records
 	$(MAKE) -j 2 --output-sync=target test-lowered test-batch
 	$(MAKE) test-unit
 
 test-unit: environment
 	$(PINNED) $(BIN)/python -m pytest -p no:nbval -q --doctest-modules --durations=8 -n 2 --dist loadfile tests ppkit spnn_system tools
 
-test-notebooks: environment
-	$(PINNED) $(BIN)/python -m pytest $(NBVAL) -n 2 --dist loadscope notebooks $(addprefix --ignore=,$(SYSTEM))
+# As a reader would: plain pytest and plain papermill, with no plugin and no variable of ours.
+test-lessons: environment
+	$(BIN)/pytest --nbval -q notebooks/*.ipynb
+
+test-papermill: environment
+	mkdir -p .cache/papermill
+	for lesson in notebooks/*.ipynb; do \
+	  $(BIN)/papermill --no-progress-bar $$lesson .cache/papermill/$$(basename $$lesson) -p SEED 1 || exit 1; \
+	done
+
+test-records: environment
+	$(PINNED) $(BIN)/python -m pytest $(NBVAL) -n 2 notebooks/records notebooks/solutions --ignore=$(SYSTEM)
 	$(PINNED) $(BIN)/python -m pytest $(NBVAL) $(SYSTEM)
 
 test-lowered: environment
 	$(PINNED) $(LOWERED) $(BIN)/python -m pytest $(NBVAL) notebooks/01b_dpstgd_training.ipynb
 
-test-batch: test-papermill
+test-batch: test-one-parameter
 	$(MAKE) test-real
 
-test-papermill: environment
+test-one-parameter: environment
 	PPKIT_SOURCE=standin $(BIN)/ppkit reproduce wang2018 -p SEED 1 --fresh --runs .cache/runs
 
 test-real: environment

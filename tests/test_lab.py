@@ -310,7 +310,7 @@ def test_a_lesson_run_and_saved_in_lab_changes_no_tracked_file(tree, tmp_path):
             os.devnull,
             f"--rootdir={tree}",
             f"--nbval-cell-timeout={LIMIT}",
-            "notebooks/99_small.ipynb",  # 00 stands in `make test-notebooks`
+            "notebooks/99_small.ipynb",  # 00 stands in `make test-lessons`
         ],
         cwd=tree,
         env=environment,

@@ -4,14 +4,19 @@ stale."""
 import ast
 import json
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
 import pytest
+from waiting import FAR
 
 from ppkit import ledger, project, rules, show
 from ppkit.datasets import standins
 from ppkit.runner import tables
+from ppkit.runner.execute import KERNEL
 
 ROOT = project.root()
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -229,3 +234,21 @@ def test_the_readmes_show_the_reference_and_the_bars():
         assert file.read_text("utf-8") == text, (
             f"{file.name} is stale: run `ppkit reference` or `make bench`"
         )
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+def test_two_workers_of_nbval_share_notebooks_not_cells(tmp_path):
+    """`pytest --nbval -n 2 notebooks`: cells that were dealt out singly would miss each other's
+    names."""
+    shutil.copy(ROOT / "notebooks/conftest.py", tmp_path)
+    for name in ("a", "b"):
+        code = [nbformat.v4.new_code_cell("x = 1", execution_count=1)]
+        code += [nbformat.v4.new_code_cell("x += 1", execution_count=k) for k in (2, 3, 4)]
+        shown = nbformat.v4.new_output("stream", name="stdout", text="4\n")
+        code += [nbformat.v4.new_code_cell("print(x)", execution_count=5, outputs=[shown])]
+        notebook = nbformat.v4.new_notebook(cells=code, metadata=KERNEL)
+        nbformat.write(notebook, tmp_path / f"{name}.ipynb")
+    command = [sys.executable, "-m", "pytest", "--nbval", "-n", "2", "-q", "."]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=FAR)
+    assert done.returncode == 0 and "10 passed" in done.stdout, done.stdout[-2_000:]

@@ -3,7 +3,9 @@ compiler's luck."""
 
 import importlib.metadata
 import importlib.util
+import os
 import re
+import subprocess
 import sys
 import tomllib
 import venv
@@ -70,18 +72,38 @@ def test_what_was_asked_for_is_there(ranges):
     assert [name for name in ASKED_FOR if name not in ranges] == []
 
 
-def test_conda_brings_python_and_pip_and_pip_the_lock():
-    lines = [line.strip() for line in (ROOT / "environment.yml").read_text("utf-8").splitlines()]
-    assert lines[lines.index("dependencies:") + 1 :] == [
-        "- python=3.11",
-        "- pip",
-        "- pip:",
-        "- -r requirements.lock",
-    ]
+def pip_part() -> list[str]:
+    """What environment.yml has pip install, line by line."""
+    recipe = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))
+    return recipe["dependencies"][-1]["pip"]
 
 
-def test_conda_users_are_told_the_torch_of_the_lock(pins):
-    assert f"pip install torch{pins['torch']} " in (ROOT / "environment.yml").read_text("utf-8")
+def test_conda_brings_python_and_pip_and_pip_the_packages_of_the_card_and_the_kit(ranges):
+    recipe = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert recipe["dependencies"][:-1] == [f"python{project['requires-python']},<3.14", "pip"]
+    *packages, kit = pip_part()
+    assert kit == "-e ."
+    assert requirements(packages) == {name: ranges[name] for name in ASKED_FOR}
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+def test_the_pip_part_of_environment_yml_ends_in_a_working_command(pins, tmp_path):
+    """In a bare environment, in the lock's versions: a new release elsewhere must not fail this."""
+    (tmp_path / "requirements.txt").write_text("\n".join(pip_part()), "utf-8")
+    constraints = "\n".join(f"{name}{version}" for name, version in pins.items())
+    (tmp_path / "constraints.txt").write_text(constraints, "utf-8")
+    venv.create(tmp_path / "venv", with_pip=True, symlinks=True)
+    pip = [tmp_path / "venv/bin/python", "-m", "pip", "install", "-q"]
+    pip += ["-r", tmp_path / "requirements.txt", "-c", tmp_path / "constraints.txt"]
+    bare = {name: value for name, value in os.environ.items() if "PYTHON" not in name}
+    installed = subprocess.run(pip, cwd=ROOT, env=bare, capture_output=True, text=True)
+    assert installed.returncode == 0, installed.stderr[-2_000:]
+    ppkit = [tmp_path / "venv/bin/ppkit", "first"]
+    first = subprocess.run(ppkit, cwd=ROOT, env=bare, capture_output=True, text=True)
+    assert first.returncode == 0, first.stderr[-2_000:]
+    assert "29 of 29 numbers come back" in first.stdout
 
 
 def test_every_locked_wheel_has_a_hash_and_serves_every_python_that_needs_it(lock):
