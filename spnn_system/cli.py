@@ -182,10 +182,11 @@ def predict(
 def _launch(config: Path, **how) -> None:
     from ppkit.lifeline import terminated_like_interrupted
     from spnn_system import launch
+    from spnn_system.run.reports import say
 
     with terminated_like_interrupted():
         try:
-            result = launch.run(config, **how)
+            result = launch.run(config, tell=say, **how)
         except launch.Interrupted as interrupted:
             print(f"ppkit: {interrupted}", file=sys.stderr)
             raise typer.Exit(130) from None

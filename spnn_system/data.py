@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from spnn_system import columns
 from spnn_system.config import Config
 from spnn_system.run.role_folder import FEATURES
 
@@ -23,13 +24,17 @@ if TYPE_CHECKING:
 ID = "id"
 
 
-def read(config: Config, holder: str) -> tuple[torch.Tensor, torch.Tensor | None, list[str]]:
+def read(
+    config: Config, holder: str, *, tell: Callable[[str], None] | None = None
+) -> tuple[torch.Tensor, torch.Tensor | None, list[str]]:
     """What one holder has, from its own file alone: (X, y, ids).
 
     X: (N, d) float32, all columns but the ids and the labels, in the file's order, finite.  y: (N,)
     int64 in {0, ..., classes - 1} at the label holder, with two labels or more among the training
     and among the test rows; None at the others.  ids: N different texts;
     numbers in a parquet file and the same digits in a csv file are the same id.
+    tell: called with each sentence about features that go on, such as constants
+    (`columns.remarks`).
     FileNotFoundError or ValueError in one sentence that names the holder, and a column or a row
     (from 0), never a value.
     For a prediction: one row or more with the features that were trained on, by name, in whatever
@@ -38,19 +43,25 @@ def read(config: Config, holder: str) -> tuple[torch.Tensor, torch.Tensor | None
     # here, so that the launcher checks files without it
     import torch
 
-    X, y, ids = _columns(config, holder)
+    X, y, ids = _columns(config, holder, tell)
     return torch.from_numpy(X), None if y is None else torch.from_numpy(y), ids
 
 
-def check(config: Config, holders: Sequence[str] | None = None) -> int:
+def check(
+    config: Config,
+    holders: Sequence[str] | None = None,
+    *,
+    tell: Callable[[str], None] | None = None,
+) -> int:
     """Read the files of these holders, which must lie on this machine, and compare their rows;
     returns how many rows.
 
-    holders: names; None for all.  Errors: as `read`, and ValueError that says which holder has
-    other ids than the first, and from which row on.
+    holders: names; None for all.  tell: as for `read`.  Errors: as `read`, and ValueError that says
+    which holder has other ids than the first, and from which row on.
     """
     ids = {
-        name: _columns(config, name)[2] for name in (config.names if holders is None else holders)
+        name: _columns(config, name, tell)[2]
+        for name in (config.names if holders is None else holders)
     }
     first = next(iter(ids), "")
     for name, theirs in ids.items():
@@ -85,10 +96,13 @@ def data_digest(X: torch.Tensor, y: torch.Tensor | None, ids: Sequence[str]) -> 
     return digest.hexdigest()
 
 
-def _columns(config: Config, name: str) -> tuple[np.ndarray, np.ndarray | None, list[str]]:
+def _columns(
+    config: Config, name: str, tell: Callable[[str], None] | None
+) -> tuple[np.ndarray, np.ndarray | None, list[str]]:
     holder = config.holder(name)
     said = f"holder {name}'s file {holder.data.name}"
     table = _table(holder.data, said)
+    columns.refuse_row_names(table, holder.data, ID, said)
     if not table.columns.is_unique:
         raise ValueError(
             f"{said} has two columns with the name {table.columns[table.columns.duplicated()][0]!r}"
@@ -98,9 +112,8 @@ def _columns(config: Config, name: str) -> tuple[np.ndarray, np.ndarray | None, 
         *([(holder.labels, "the labels")] if holder.labels and not config.trained else []),
     ):
         if column not in table:
-            raise ValueError(
-                f"{said} has no column {column!r} for {what}: it has {_some(table.columns)}"
-            )
+            there = columns.listed(table.columns)
+            raise ValueError(f"{said} has no column {column!r} for {what}: it has {there}")
     labels = config.holder(config.label_holder).labels
     if not holder.labels and labels in table:
         raise ValueError(
@@ -113,8 +126,12 @@ def _columns(config: Config, name: str) -> tuple[np.ndarray, np.ndarray | None, 
         len(table),
         [column for column in table.columns if column not in (ID, holder.labels)],
     )
-    if config.trained:
-        features = _as_trained(config.trained / name / FEATURES, features, said)
+    trained = _trained(config.trained / name / FEATURES, said) if config.trained else None
+    for column in features:
+        if column not in (trained or ()):
+            columns.refuse_index(table, column, table[ID], said)
+    if trained is not None:
+        features = _as_trained(trained, features, said)
     if not features:
         raise ValueError(
             f"{said} has no features: no column beside {', '.join(map(repr, table.columns))}"
@@ -145,28 +162,51 @@ def _columns(config: Config, name: str) -> tuple[np.ndarray, np.ndarray | None, 
     y = None
     if holder.labels and not config.trained:
         y = _labels(table[holder.labels], config, said)
-    return X, y, _ids(table[ID], said)
+    ids = _ids(table[ID], said)
+    if tell is not None:
+        for sentence in _remarks(config, X, y, features, said):
+            tell(sentence)
+    return X, y, ids
 
 
 def features(config: Config, name: str) -> list[str]:
     """The names of a holder's features, in the order of the columns of X."""
     holder = config.holder(name)
-    table = _table(holder.data, f"holder {name}'s file {holder.data.name}")
+    said = f"holder {name}'s file {holder.data.name}"
+    if config.trained:
+        return _trained(config.trained / name / FEATURES, said)
+    table = _table(holder.data, said)
     return [column for column in table.columns if column not in (ID, holder.labels)]
 
 
-def _as_trained(kept: Path, features: list[str], said: str) -> list[str]:
-    """The features that were trained on, if these are the same.  ValueError for others."""
+def _remarks(
+    config: Config, X: np.ndarray, y: np.ndarray | None, names: list[str], said: str
+) -> list[str]:
+    """Of the training rows; of new rows that they are far from standardised, where there are enough
+    to tell.
+    """
+    if config.trained is None:
+        n = config.training.train_rows
+        return columns.remarks(X[:n], None if y is None else y[:n], names, said)
+    return columns.unscaled(X, names, said) if len(X) >= columns.ENOUGH else []
+
+
+def _trained(kept: Path, said: str) -> list[str]:
+    """The features that were trained on.  ValueError where nothing was."""
     if not kept.is_file():
         raise ValueError(f"{said}: there is no trained network in {kept.parent}: train it first")
-    trained = json.loads(kept.read_text("utf-8"))
+    return json.loads(kept.read_text("utf-8"))
+
+
+def _as_trained(trained: list[str], features: list[str], said: str) -> list[str]:
+    """The features that were trained on, if these are the same.  ValueError for others."""
     for wrong, what in (
         ([column for column in trained if column not in features], "has no column"),
         ([column for column in features if column not in trained], "has a column too many,"),
     ):
         if wrong:
             raise ValueError(
-                f"{said} {what} {_some(pd.Index(wrong))}: new rows must have the features that "
+                f"{said} {what} {columns.listed(wrong)}: new rows must have the features that "
                 "were trained on"
             )
     return trained
@@ -222,8 +262,3 @@ def _labels(column: pd.Series, config: Config, said: str) -> np.ndarray:
                 "one only"
             )
     return y
-
-
-def _some(names: pd.Index, at_most: int = 6) -> str:
-    listed = ", ".join(repr(name) for name in names[:at_most])
-    return listed + (f" and {len(names) - at_most} more" if len(names) > at_most else "")

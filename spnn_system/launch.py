@@ -123,6 +123,7 @@ def run(
     progress: Callable[[int, int], None] | None = None,
     only: Sequence[str] | None = None,
     predict: bool = False,
+    tell: Callable[[str], None] | None = None,
 ) -> Result:
     """Start the roles of a config on this machine, each a process of its own, and wait for their
     end.
@@ -146,7 +147,7 @@ def run(
         config.check_role(role)
     roles = [role for role in config.roles if role in (only or config.roles)]
     preflight.check(config, roles, resume=resume, fresh=fresh)
-    data.check(config, [name for name in config.names if name in roles])
+    data.check(config, [name for name in config.names if name in roles], tell=tell)
     status = config.folder_of("coordinator") / STATUS
     metrics = config.folder_of(config.label_holder) / METRICS
     if not resume:

@@ -56,6 +56,7 @@ FLOORS = {
         "run": 2,
         "cost_model": 2,
         "data": 2,
+        "columns": 1,
         "config": 1,
         "settings": 0,
         "transport": 0,

@@ -19,7 +19,7 @@ from contextlib import closing, suppress
 from ppkit.writing import write_whole
 from spnn_system.config import Config
 from spnn_system.roles.roster import Roster
-from spnn_system.run.reports import ORDER, REPORT, WHY_STOPPED, named, notice, say
+from spnn_system.run.reports import ORDER, REPORT, VALUES_AT_START, WHY_STOPPED, named, notice, say
 from spnn_system.run.role_folder import STATUS, RoleFolder
 from spnn_system.transport.endpoint import Endpoint, LinkError
 from spnn_system.transport.shaping import WallClock
@@ -231,10 +231,12 @@ class Coordinator:
                 raise self._ended(f"{named(about)} gave no sign of life for {self._timeout:.1f} s")
         about = named(said["role"]) if said["role"] else "another role"
         words = WHY_STOPPED[said["why"]].format(role=about, timeout=f"{self._timeout:.1f}")
-        raise self._ended(
-            f"{named(role)} {words} (more in {self.config.folder.name}/{role}/log.txt)",
-            2 if said["why"] in ("rows", "changed", "damaged") else 1,
-        )
+        if said["why"] == "values" and self.roster.step <= 1:
+            words = VALUES_AT_START
+        what = f"{named(role)} {words} (more in {self.config.folder.name}/{role}/log.txt)"
+        if said["why"] == "features":  # the file will change, so nothing goes on from here
+            raise Ended(f"{what}: the run stops at step {self.roster.step}", 2)
+        raise self._ended(what, 2 if said["why"] in ("rows", "changed", "damaged") else 1)
 
     def _ended(self, what: str, code: int = 1) -> Ended:
         return Ended(self.sentence_of(what), code)

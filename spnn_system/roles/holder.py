@@ -5,17 +5,20 @@ the last layer too.
 import json
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pandas as pd
 import torch
 from torch import nn
 
 from ppkit.models import classification_loss
-from spnn_system import data
+from spnn_system import columns, data
 from spnn_system.config import Config
-from spnn_system.roles.party import Party, RowOrder, RowsDiffer
+from spnn_system.roles.party import FeaturesTooLarge, Party, RowOrder, RowsDiffer
 from spnn_system.roles.weights import Optimiser, Start, put_back
 from spnn_system.run.checkpoints import write_secret
+from spnn_system.run.reports import say
 from spnn_system.run.role_folder import FEATURES, METRICS, SCORES
 
 
@@ -24,7 +27,7 @@ def main(config: Config, name: str, *, resume: bool = False) -> int:
 
     ValueError or FileNotFoundError in one sentence if its file is not right: before it says hello.
     """
-    X, y, ids = data.read(config, name)
+    X, y, ids = data.read(config, name, tell=say)
     party = Party(config, name, resume=resume, data_digest=data.data_digest(X, y, ids))
     return party.play(lambda party: HolderWork(party, X, y, ids).do(), columns=X.shape[1])
 
@@ -55,8 +58,9 @@ class HolderWork:
         order = party.row_order()
         party.run(side.connect())
         if self.n:
-            side.load(self.X[: self.n])
-            party.run(side.prepare())
+            with self._naming_features(self.X[: self.n]):
+                side.load(self.X[: self.n])
+                party.run(side.prepare())
         self._begin()
         self.seconds["once"] = time.perf_counter() - began
         waits = time.perf_counter()
@@ -119,16 +123,18 @@ class HolderWork:
 
     def _step(self, rows: torch.Tensor) -> None:
         party = self.party
-        party.run(self.side.step(rows, self.theta))
+        with self._naming_features(self.X[: self.n]):
+            party.run(self.side.step(rows, self.theta))
         if self.output is not None:
             h_L = party.receive_tensor(
                 "server", "h_L", (len(rows), self.widths[-1])
             ).requires_grad_()
             loss = classification_loss(self.output(h_L), self.y[rows])
             if not math.isfinite(value := float(loss.detach())):
-                raise ValueError(
-                    f"the loss is {value} at step {party.progress.step}: lower the learning rate"
-                )
+                cause = "lower the learning rate"
+                if party.progress.step == 1:
+                    cause = "nothing was learnt yet, so features of a holder are far too large"
+                raise ValueError(f"the loss is {value} at step {party.progress.step}: {cause}")
             self.running += value * len(rows)
             # SGLD is on the summed loss, SGD on the mean one
             lost = loss * len(rows) if self.training.optimiser == "sgld" else loss
@@ -147,17 +153,40 @@ class HolderWork:
         party, logits = self.party, []
         X, began = self.X[self.n :], time.perf_counter()
         party.progress.step += 1
-        self.side.load(X)
-        party.run(self.side.prepare())
+        with self._naming_features(X):
+            self.side.load(X)
+            party.run(self.side.prepare())
         with torch.no_grad():
             for rows in order.in_turn(len(X)):
-                party.run(self.side.step(rows, self.theta))
+                with self._naming_features(X):
+                    party.run(self.side.step(rows, self.theta))
                 if self.output is not None:
                     h_L = party.receive_tensor("server", "h_L", (len(rows), self.widths[-1]))
                     logits.append(self.output(h_L))
                 party.progress.step += 1
         self.seconds["test"] = time.perf_counter() - began
         return torch.cat(logits).double() if logits else None
+
+    @contextmanager
+    def _naming_features(self, X: torch.Tensor) -> Iterator[None]:
+        """Say whose fault it is if the protocol refuses this holder's numbers.
+
+        X: what they are made from.  In the first step, and where new rows go through, the weights
+        are not what is too large: FeaturesTooLarge, which names the columns here and nowhere else.
+        """
+        try:
+            yield
+        except ValueError as error:
+            step, last = self.party.progress.step, self.party.progress.last
+            has_learnt = 1 < step <= last
+            if type(error) is not ValueError or has_learnt:
+                raise
+            names = data.features(self.config, self.party.role)
+            largest = columns.listed(columns.largest(X.numpy(), names))
+            raise FeaturesTooLarge(
+                f"holder {self.party.role} has columns that are far too large to send: {largest}; "
+                f"{columns.STANDARDISE}: a smaller lr does not help"
+            ) from None
 
     def _leave_scores(self, logits: torch.Tensor) -> None:
         """The label holder keeps id and score of every row: the probability of label 1 as "score",

@@ -34,6 +34,10 @@ class RowsDiffer(Malformed):
     """Two holders do not have the same rows.  role: the other one."""
 
 
+class FeaturesTooLarge(ValueError):
+    """A holder's own features make numbers that the protocol cannot send."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """code: the exit code.  why: a word of `reports.WHY_STOPPED`, None where the coordinator is
@@ -53,6 +57,7 @@ class Failure:
 _KINDS = (
     (Stopped, STOPPED, None),
     (RowsDiffer, BAD_INPUT, "rows"),
+    (FeaturesTooLarge, BAD_INPUT, "features"),
     (Malformed, STOPPED, "malformed"),
     (Silent, STOPPED, "unreachable"),
     (Rejected, STOPPED, "refused"),

@@ -31,11 +31,19 @@ WHY_STOPPED = {
     "changed": "has another config or other data than when the run stopped",
     "plan": "got a plan that is not as its config says",
     "damaged": "has lost a part of the journal of what it sent",
-    "values": "met numbers that it must not send (a smaller lr helps where the training diverges)",
+    "values": "met numbers that it must not send: the training diverges, so take a smaller lr, and "
+    "standardise the features that each holder's own log names",
+    "features": "has features that are far too large to send: it must standardise them, and a "
+    "smaller lr does not help",
     "repeated": "was about to send another message than before the resumption",
     "interrupted": "was interrupted",
     "error": "failed",
 }
+# what "values" means before anything was learnt: the weights are as small as they were drawn
+VALUES_AT_START = (
+    "met numbers that it must not send before anything was learnt: features of a holder are far "
+    "too large, and a smaller lr does not help; each holder's own log names its columns"
+)
 MOST_COLUMNS = 10**6
 _HEX = re.compile("[0-9a-f]{16,64}")
 

@@ -46,7 +46,7 @@ def a_table(**columns) -> pd.DataFrame:
         {
             "id": IDS,
             "x": [0.5, 1.5, -2.0, 3.0, 4.0, 5.0],
-            "n": [1, 2, 3, 4, 5, 6],
+            "n": [1, 2, 3, 5, 4, 6],
             "fraud": [0, 1, 0, 0, 1, 0],
             **columns,
         }
@@ -78,7 +78,7 @@ def test_features_labels_and_ids_in_the_files_order(config):
     assert (
         X.dtype == torch.float32
         and X.is_contiguous()
-        and X.tolist() == [[0.5, 1], [1.5, 2], [-2, 3], [3, 4], [4, 5], [5, 6]]
+        and X.tolist() == [[0.5, 1], [1.5, 2], [-2, 3], [3, 5], [4, 4], [5, 6]]
     )
     assert (
         y.dtype == torch.int64

@@ -1,0 +1,178 @@
+"""The columns of a holder's file: one that only numbers the rows is refused, one that can tell the
+network little is named and goes on.
+
+A sentence names a column and never a value.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+# an index that pandas, R, polars or DuckDB wrote along, by the name that they give it
+_NO_NAME = re.compile(r"\s*|Unnamed: \d+(\.\d+)*(_level_\d+)?")
+_AN_INDEX = re.compile(
+    r"index|(__index_)?level_\d+(__)?|row_?names?|row_?(nr|id|number|index)|file_row_number",
+    re.IGNORECASE,
+)
+FEWEST = 5  # fewer rows count by chance
+ENOUGH = 20  # this many sorted values lie half a step beside a straight line once in 10^7 files
+# a standardised column has mean 0 and standard deviation 1
+LARGE, SMALL = 5.0, 0.02
+COPIES = 0.999
+STANDARDISE = "subtract the mean of its training rows from each and divide by their deviation"
+_OUT = "(pandas: to_csv(index=False), R: row.names = FALSE)"
+
+
+def refuse_row_names(table: pd.DataFrame, path: Path, ids: str, said: str) -> None:
+    """Refuse a file with an index that pandas has read as its own.
+
+    A CSV file whose rows have one field more than its header is one: R's write.table names no
+    column of row names, and a comma at the end of each row moves all columns by one. In a parquet
+    file the ids may be the index.
+    table: as pandas read it.  path: of the file.  ids: the name of their column.  said: the file in
+    words.  ValueError in one sentence.
+    """
+    if ids in table.index.names:
+        raise ValueError(
+            f"{said} keeps {ids!r} as pandas' index: write it again after reset_index()"
+        )
+    with open(path, "rb") as file:
+        is_parquet = file.read(4) == b"PAR1"
+    if not is_parquet and not isinstance(table.index, pd.RangeIndex):
+        raise ValueError(
+            f"{said} has one field more in its rows than names in its header: write it without "
+            f"row names {_OUT} and without a comma at the end of a row"
+        )
+
+
+def refuse_index(table: pd.DataFrame, column: str, ids: pd.Series, said: str) -> None:
+    """Refuse a column that is no feature but a number of the row: it has no name, counts the rows
+    in the file's order, equals the ids, or has the name and the values of an index.
+
+    table: a file's columns.  column: one of them.  ids: the rows' ids.  said: the file in words.
+    Counting is by any step, up or down; standardised too. Equal are ids as numbers, shifted or
+    scaled too. A sorted column that does not go in equal steps is a feature like others.
+    ValueError in one sentence that says what to do.
+    """
+    values = table[column]
+    if not isinstance(column, str) or _NO_NAME.fullmatch(column):
+        place = table.columns.get_loc(column) + 1
+        raise ValueError(
+            f"{said}: column {place} has no name ({column!r}), like an index that was written "
+            f"along: take it out {_OUT}, or name it if it is a feature"
+        )
+    if not pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
+        return
+    numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    if not np.isfinite(numbers).all():
+        return
+    if _counts_rows(numbers):
+        what = "counts the rows of the file"
+    elif _equals(numbers, ids):
+        what = "equals the ids"
+    elif _AN_INDEX.fullmatch(column) and _numbers_rows(numbers):
+        what = "has the name and the values of an index"
+    else:
+        return
+    raise ValueError(f"{said}: column {column!r} {what} and is no feature: take it out {_OUT}")
+
+
+def remarks(X: np.ndarray, y: np.ndarray | None, names: Sequence[str], said: str) -> list[str]:
+    """What to say of features that go on to be trained on: one sentence for each kind.
+
+    X: (n, d) float32, the training rows.  y: their labels, where the holder has them.  names: of
+    the d columns.  said: the file in words.
+    Named are columns of one value; copies of the labels (the same up to shift, scale and sign, or
+    one value for each label); and columns far from standardised.
+    """
+    constant = [name for name, x in zip(names, X.T) if x.min() == x.max()]
+    copies = [name for name, x in zip(names, X.T) if y is not None and _copies(x, y)]
+    sentences = []
+    if constant:
+        sentences.append(
+            f"{said} has columns with one value in all training rows, which tell the network "
+            f"nothing: {listed(constant)}"
+        )
+    if copies:
+        sentences.append(
+            f"{said} has columns that copy the labels: {listed(copies)}; take out what is not "
+            "known before the label is"
+        )
+    return sentences + unscaled(X, names, said)
+
+
+def unscaled(X: np.ndarray, names: Sequence[str], said: str) -> list[str]:
+    """One sentence about the features that are far from standardised, or none.
+
+    Far is a mean or a standard deviation over LARGE, or a deviation under SMALL where there are
+    more than two values.
+    """
+    far = [name for name, x in zip(names, X.T) if _is_far(x.astype(np.float64))]
+    if not far:
+        return []
+    return [
+        f"{said} has columns that are far from standardised: {listed(far)}; {STANDARDISE}, or the "
+        "network learns little from them and the run may stop"
+    ]
+
+
+def largest(X: np.ndarray, names: Sequence[str]) -> list[str]:
+    """The features whose largest value is within a factor of ten of the largest of all."""
+    sizes = np.abs(X).max(axis=0, initial=0.0)
+    return [names[j] for j in np.flatnonzero(sizes >= sizes.max(initial=0.0) / 10)]
+
+
+def listed(names: Sequence[str], at_most: int = 6) -> str:
+    """Names in a sentence; of many the first ones and how many more."""
+    shown = ", ".join(repr(name) for name in names[:at_most])
+    return shown + (f" and {len(names) - at_most} more" if len(names) > at_most else "")
+
+
+def _counts_rows(numbers: np.ndarray) -> bool:
+    """Whether the numbers go up, or down, by one step from row to row, but for rounding."""
+    n = len(numbers)
+    if n < FEWEST:
+        return False
+    step = (numbers[-1] - numbers[0]) / (n - 1)
+    beside = np.abs(numbers - (numbers[0] + step * np.arange(n))).max()
+    return bool(step != 0 and beside <= abs(step) * (0.5 if n >= ENOUGH else 1e-6))
+
+
+def _equals(numbers: np.ndarray, ids: pd.Series) -> bool:
+    """Whether the numbers are the ids, or on a straight line over them, but for float32."""
+    keys = pd.to_numeric(ids, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    if len(keys) < FEWEST or not np.isfinite(keys).all() or keys.min() == keys.max():
+        return False
+    first, last = keys.argmin(), keys.argmax()
+    slope = (numbers[last] - numbers[first]) / (keys[last] - keys[first])
+    beside = np.abs(numbers - (numbers[first] + slope * (keys - keys[first]))).max()
+    return bool(slope != 0 and beside <= 1e-6 * abs(numbers[last] - numbers[first]))
+
+
+def _numbers_rows(numbers: np.ndarray) -> bool:
+    """Whether all are whole numbers and differ, as an index of rows that were chosen or mixed."""
+    return bool((numbers == np.rint(numbers)).all() and len(np.unique(numbers)) == len(numbers))
+
+
+def _copies(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether x is the labels, shifted, scaled or negated, or has one value for each label."""
+    if x.min() == x.max():
+        return False
+    classes = np.unique(y)
+    if len(np.unique(x)) == len(classes):
+        of_each = [x[y == label] for label in classes]
+        if all(values.min() == values.max() for values in of_each):
+            return True
+    return abs(float(np.corrcoef(x.astype(np.float64), y)[0, 1])) > COPIES
+
+
+def _is_far(x: np.ndarray) -> bool:
+    """Whether a column is far from mean 0 and standard deviation 1."""
+    spread = float(x.std())
+    if spread == 0:
+        return False
+    is_small = spread < SMALL and len(np.unique(x)) > 2
+    return abs(float(x.mean())) > LARGE or spread > LARGE or is_small
