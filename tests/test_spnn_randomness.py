@@ -1,12 +1,15 @@
 import copy
 import hashlib
 import hmac
+import math
 import os
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from scipy.stats import norm
 from uniform_bytes import unusual_bytes
 
 from ppkit.spnn.randomness import Stream
@@ -217,3 +220,34 @@ def test_a_word_that_came_before_does_not_come_after_seeking():
     parts.append(stream.words(20))
     words = torch.cat(parts)
     assert len(words.unique()) == len(words)
+
+
+def test_normals_have_the_normal_distribution_function():
+    """Dvoretzky-Kiefer-Wolfowitz: n = 400,000 true normals lie further than eps from it with chance
+    2 exp(-2 n eps^2) = 1e-9.
+    """
+    n, chance = 400_000, 1e-9
+    eps = math.sqrt(math.log(2 / chance) / (2 * n))
+    drawn = Stream().normals(n).sort().values.numpy()
+    expected, steps = norm.cdf(drawn), np.arange(n + 1) / n
+    assert max(np.abs(expected - steps[1:]).max(), np.abs(expected - steps[:-1]).max()) < eps
+
+
+def test_normals_take_a_word_each_and_reach_their_tails(monkeypatch):
+    """The words of the ends and of the middle, against scipy's distribution function."""
+    first = {0: 2.0**-53, 1: 1.5 * 2.0**-52, 2**51: 0.5 + 2.0**-53, 2**40: (2**40 + 0.5) / 2.0**52}
+    for v, share in first.items():
+        word = torch.tensor([(v << 12) + 4095 - 2**64 * (v >= 2**51)])
+        monkeypatch.setattr(Stream, "words", lambda self, shape, word=word: word)
+        [z] = Stream().normals(1).tolist()
+        assert z == pytest.approx(norm.ppf(share), rel=1e-12, abs=1e-15)
+    word = torch.tensor([-1])  # all bits
+    monkeypatch.setattr(Stream, "words", lambda self, shape: word)
+    assert Stream().normals(1).item() == pytest.approx(norm.isf(2.0**-53), rel=1e-12)
+
+
+def test_normals_move_the_stream_on_by_a_word_each():
+    stream, other = Stream(bytes(32)), Stream(bytes(32))
+    assert stream.normals((3, 5)).dtype == torch.float64 and stream.position == 15
+    other.seek(15)
+    assert torch.equal(stream.words(4), other.words(4))

@@ -25,6 +25,7 @@ from torch import nn
 from ppkit import evaluation
 from ppkit.models import classification_loss
 from ppkit.refusals import finite, must_be, one_of
+from ppkit.spnn.randomness import Stream
 
 LOSSES = ("mean", "sum")
 ORDERS = ("fixed", "reshuffled")
@@ -38,8 +39,9 @@ class SGLD(torch.optim.Optimizer):
     params: as for any torch optimiser; .grad is that of the summed loss in equation 2, and of the
     mean loss in the other reading: whoever calls backward decides.
     lr: alpha > 0; a schedule may change it in param_groups.
-    rng: torch.Generator of the noise, on the parameters' device; each holder would draw its own
-    part by itself.
+    rng: of the noise: a Stream, as the roles of a run have it, each for its own part; or a
+    torch.Generator on the parameters' device, whose few bits of state can be guessed: for studies
+    in one process. A Stream draws in float64, and the product with the scale is rounded once.
     temperature: >= 0; 1 is equation 2, and 0 leaves the drift alone: torch.optim.SGD at lr / 2.
     ValueError for a setting out of range.  Guarantee: none; the paper states no epsilon, and there
     is none without clipping.
@@ -53,7 +55,9 @@ class SGLD(torch.optim.Optimizer):
     [3.75, 2.25]
     """
 
-    def __init__(self, params, *, lr: float, rng: torch.Generator, temperature: float = 1.0):
+    def __init__(
+        self, params, *, lr: float, rng: torch.Generator | Stream, temperature: float = 1.0
+    ):
         must_be("a finite number > 0", lr=lr)
         must_be("a finite number >= 0", temperature=temperature)
         super().__init__(params, {"lr": lr, "temperature": temperature})
@@ -66,8 +70,11 @@ class SGLD(torch.optim.Optimizer):
             for p in group["params"]:
                 if p.grad is not None:
                     p.add_(p.grad, alpha=-group["lr"] / 2)
-                    noise = torch.empty_like(p).normal_(generator=self._rng)
-                    p.sub_(noise, alpha=math.sqrt(group["temperature"] * group["lr"]))
+                    scale = math.sqrt(group["temperature"] * group["lr"])
+                    if isinstance(self._rng, Stream):
+                        p.sub_(scale * self._rng.normals(tuple(p.shape)))
+                    else:
+                        p.sub_(torch.empty_like(p).normal_(generator=self._rng), alpha=scale)
 
 
 def equal_drift_lr(lr: float, *, batch: int) -> float:

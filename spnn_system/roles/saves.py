@@ -24,7 +24,8 @@ class Saves:
     """What one role keeps to go on, each checkpoint with the journal of what was sent after it.
 
     A checkpoint has the role's part of the model, what its optimiser remembers, where torch's
-    generator and the streams of its side of the protocol stand, and notes.
+    generator (for dropout), the streams of its side of the protocol and that of SGLD's noise stand,
+    and notes.
     """
 
     def __init__(
@@ -95,7 +96,9 @@ class Saves:
         connected and prepared anew.  part, optimiser: the role's own, from now on in every
         checkpoint.
         """
-        self._part, self._optimiser, self._streams = part, optimiser, side.streams
+        self._part, self._optimiser, self._streams = part, optimiser, dict(side.streams)
+        if optimiser is not None:
+            self._streams |= optimiser.streams
         if start is None:
             self.save(**notes)
             return notes

@@ -95,8 +95,8 @@ class Optimiser:
     """One role's optimiser of its own part: equation 1 ("sgd") or 2 ("sgld", on the summed loss)
     of zhou2021, or one of torch's with torch's defaults.
 
-    stream: the role's own root secret; SGLD's noise starts from it, in torch's global generator (of
-    which 32 bits count).
+    stream: the role's own root secret, from which SGLD's noise is derived.
+    streams: what it draws from, whose positions a checkpoint keeps: of SGLD the noise, else none.
     Equation 1 is written out: torch.optim.SGD, with the same numbers, loads torch's compiler, a
     second in every process.
     """
@@ -104,12 +104,14 @@ class Optimiser:
     def __init__(self, part: nn.Module, training: Training, stream: Stream):
         self._parameters = [each for each in part.parameters() if each.requires_grad]
         self._lr, self._torch = training.lr, None
+        self.streams: dict[str, Stream] = {}
         if training.optimiser == "sgld" and self._parameters:
             # here: it brings scikit-learn, which takes seconds to load
             from ppkit.spnn.training import SGLD
 
-            torch.manual_seed(int(stream.derive("noise of SGLD").words(1)) & (2**63 - 1))
-            self._torch = SGLD(self._parameters, lr=self._lr, rng=torch.default_generator)
+            noise = stream.derive("noise of SGLD")
+            self.streams = {"noise of SGLD": noise}
+            self._torch = SGLD(self._parameters, lr=self._lr, rng=noise)
         elif training.optimiser in TORCH_OPTIMISERS and self._parameters:
             kind = getattr(torch.optim, TORCH_OPTIMISERS[training.optimiser])
             self._torch = kind(self._parameters, lr=self._lr)

@@ -393,10 +393,8 @@ def test_sgld_moves_every_part_by_its_own_noise(tmp_path):
     }
     optimisers = []
     for role, parameters in own.items():
-        seed = int(Stream.seeded_for_teaching(3).derive(role).derive("noise of SGLD").words(1)) & (
-            2**63 - 1
-        )
-        optimisers.append(SGLD(parameters, lr=0.002, rng=torch.Generator().manual_seed(seed)))
+        noise = Stream.seeded_for_teaching(3).derive(role).derive("noise of SGLD")
+        optimisers.append(SGLD(parameters, lr=0.002, rng=noise))
     parts, y = vertical["train"]
     net.prepare(parts)
     for rows in torch.arange(230).split(100):
