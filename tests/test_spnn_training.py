@@ -10,8 +10,8 @@ from torch.nn import functional
 
 from ppkit import evaluation
 from ppkit.spnn.layer import SPNN
-from ppkit.spnn.rivals import NN, PiecewiseNet, SplitNN
 from ppkit.spnn.randomness import Stream
+from ppkit.spnn.rivals import NN, PiecewiseNet, SplitNN
 from ppkit.spnn.training import SGLD, Schedule, equal_drift_lr, train
 
 HOLDERS, HIDDEN = [4, 3], (5, 4)
