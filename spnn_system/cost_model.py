@@ -30,6 +30,8 @@ from ppkit.spnn.rivals import PiecewiseNet, even_widths
 from ppkit.spnn.secureml import SecureML
 
 PARTS = ("once", "offline", "online")
+# what a step sends beside the forward pass of the first layer
+BEYOND = ("h_L", "dL/dh_L", "dL/dh1")
 FLOAT = 4  # bytes of a number that a rival sends in the clear
 
 
@@ -184,6 +186,25 @@ def epoch_table(
         return net.transcript
 
     return _of_an_epoch(run, n_rows, batch, ciphertexts=numbers)
+
+
+def first_layer_bytes(
+    holders: Sequence[int], width: int, *, n_rows: int, key_bits: int = SECURE_BITS, **choices
+) -> tuple[int, int]:
+    """Bytes of the forward pass of the first layer in one step: (for triples ahead, online).
+
+    holders: columns of each.  width: of h1.  n_rows: of the batch, >= 1.  key_bits, choices: as for
+    `epoch_table`, such as protocol="ss", form="dealerless".
+    What is sent once per data set is not in it.  ValueError as there.
+
+    >>> first_layer_bytes((14, 14), 8, n_rows=5_000, protocol="ss", form="published")
+    (5767168, 6248960)
+    """
+    table = epoch_table(
+        holders, (width,), n_rows=n_rows, batch=n_rows, key_bits=key_bits, **choices
+    )
+    forward = table[(table["step"] == 1) & ~table["name"].isin(BEYOND)]
+    return tuple(int(part(forward, name)["n_bytes"].sum()) for name in ("offline", "online"))
 
 
 def secureml_table(

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from ppkit.spnn.layer import SPNN
+from ppkit.spnn.layer import SPNN, FirstLayer
 from ppkit.spnn.messages import COLUMNS, Transcript
 from ppkit.spnn.paillier_keys import generate_keys
 from ppkit.spnn.rivals import PiecewiseNet, SplitNN
@@ -17,6 +17,7 @@ from ppkit.spnn.secureml import SecureML
 from spnn_system.cost_model import (
     crossing,
     epoch_table,
+    first_layer_bytes,
     floor,
     offline_seconds,
     once_seconds,
@@ -327,3 +328,46 @@ def test_tables_and_sizes_that_cannot_be_are_refused():
             ValueError, match=f"n_rows and batch must be >= 1, got {n_rows} and {batch}"
         ):
             epoch_table((1, 1), (2,), n_rows=n_rows, batch=batch, protocol="masked")
+
+
+FORWARD = {
+    "plain": {"protocol": "plain"},
+    "masked": {"protocol": "masked"},
+    "lean": {"protocol": "ss", "form": "lean"},
+    "published": {"protocol": "ss", "form": "published"},
+    "dealerless": {"protocol": "ss", "form": "dealerless", "key_bits": 512},
+    "he": {"protocol": "he", "key_bits": 512},
+    "he, one number a ciphertext": {"protocol": "he", "key_bits": 512, "elementwise": True},
+}
+
+
+@pytest.mark.parametrize("kind", FORWARD)
+def test_bytes_of_the_first_layer_are_those_that_its_forward_pass_really_sends(kind):
+    """Oracle: the layer alone, run on all rows, without a backward pass, message by message."""
+    choices = dict(FORWARD[kind])
+    short = {"teaching": True} if "key_bits" in choices else {}
+    layer = FirstLayer([3, 2], 4, rng=torch.Generator().manual_seed(0), **choices, **short)
+    layer.prepare([torch.zeros(N_ROWS, columns) for columns in (3, 2)])
+    layer(slice(None))
+    ahead = online = 0
+    for message in layer.transcript.table().itertuples():
+        if message.step == 1 and message.phase == "offline":
+            ahead += message.n_bytes
+        elif message.step == 1:
+            online += message.n_bytes
+    assert first_layer_bytes((3, 2), 4, n_rows=N_ROWS, **choices) == (ahead, online)
+
+
+def test_without_a_dealer_the_same_step_sends_less_online():
+    """28 columns, width 8, 5,000 rows of 8 bytes a word, counted by hand: each holder opens its
+    X - U and Y - V once and not twice, since it knows one factor of each triple whole.
+    """
+    n, d, w = 5_000, 28, 8
+    shares = n * d + d * w  # of X and theta, half of it from each holder
+    opened = 2 * (n * d + d * w)
+    to_server = 2 * n * w
+    choices = {"n_rows": n, "protocol": "ss"}
+    _, published = first_layer_bytes((14, 14), w, form="published", **choices)
+    _, dealerless = first_layer_bytes((14, 14), w, form="dealerless", key_bits=512, **choices)
+    assert published == 8 * (shares + 2 * opened + to_server) == 6_248_960
+    assert dealerless == 8 * (shares + opened + to_server) == 4_005_376
