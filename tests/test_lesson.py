@@ -1,5 +1,7 @@
 """What a lesson asks, and how it answers."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from ipywidgets import Label
@@ -8,6 +10,11 @@ from ppkit import in_words, ledger, show
 from ppkit.show import lesson
 
 OPTIONS = ["three times", "less", "more"]
+
+
+@pytest.fixture(autouse=True)
+def no_misses(monkeypatch):
+    monkeypatch.setattr(lesson, "_misses", Counter())
 
 
 @pytest.fixture
@@ -30,6 +37,7 @@ answer = 0.223
 tolerance = 0.002
 near = 0.02
 hint = "Which seed did you take?"
+help = "Sort the numbers first."
 mistakes = [{ value = 0.206, hint = "That is the mean, not the median." }]
 
 [E2]
@@ -46,16 +54,53 @@ answer = true
     monkeypatch.setenv("PPKIT_HOME", str(tmp_path))
 
 
+REASONS = ["each has a sample of its own", "few see the row", "they stand or fall together"]
+
+
 @pytest.mark.parametrize("chosen", [None, "a", "c"])
 def test_a_judged_prediction_prints_the_same_whatever_was_chosen(chosen, displayed, capsys):
     guess = show.predict("three_selections", OPTIONS)
     assert capsys.readouterr().out == "a  three times\nb  less\nc  more\n"
-    [buttons] = displayed
-    buttons.value = chosen
-    show.judge(guess, right=2, why="they stand or fall together")
+    guess.buttons.value = chosen
+    show.judge(guess, right=2, why=REASONS)
     assert capsys.readouterr().out == "c  more: they stand or fall together\n"
-    said = {None: "You have not chosen yet", "a": "You chose a: not what", "c": "c: right"}[chosen]
-    assert isinstance(displayed[1], Label) and said in displayed[1].value
+    said = {
+        None: "You have not chosen yet. Choose above: the answer appears at once.",
+        "a": "You chose a, which is not what came out: each has a sample of its own.",
+        "c": "You chose c, which is right: they stand or fall together.",
+    }[chosen]
+    assert said in guess.said.value
+
+
+def test_a_choice_is_judged_at_once_beneath_its_buttons_and_beneath_the_verdict(displayed, capsys):
+    guess = show.predict("q", OPTIONS)
+    [asked] = displayed
+    assert asked.children == (guess.buttons, guess.said) and guess.said.value.count("You") == 0
+    guess.buttons.value = "b"
+    assert "You chose b. Run the next cells" in guess.said.value
+    show.judge(guess, right=2, why=REASONS)
+    assert displayed[1] is guess.said  # one widget, in two places
+    printed = capsys.readouterr().out
+    for letter, verdict in (("a", "not what came out: each"), ("c", "right: they stand")):
+        guess.buttons.value = letter  # a click, after all cells were run
+        assert f"You chose {letter}, which is {verdict}" in guess.said.value
+    assert printed and capsys.readouterr().out == ""
+
+
+def test_a_cell_that_judges_again_judges_by_what_came_out_then(displayed, capsys):
+    guess = show.predict("q", OPTIONS)
+    show.judge(guess, right=2, why=REASONS)
+    show.judge(guess, right=np.int64(0), why=REASONS)
+    guess.buttons.value = "c"
+    assert "c, which is not what came out" in guess.said.value
+    assert capsys.readouterr().out.endswith("a  three times: each has a sample of its own\n")
+
+
+def test_an_option_is_shown_as_it_is_written(displayed):
+    guess = show.predict("q", ["a < b", "a & b"])
+    guess.buttons.value = "a"
+    show.judge(guess, right=0, why=["p < 1 & q", "<b>no</b>"])
+    assert "p &lt; 1 &amp; q" in guess.said.value
 
 
 def test_what_is_displayed_leaves_no_text_where_no_widget_is_drawn(monkeypatch):
@@ -70,7 +115,16 @@ def test_an_option_that_is_not_there_cannot_be_right(displayed):
     guess = show.predict("q", OPTIONS)
     for right in (3, -1, "c", None):
         with pytest.raises(ValueError, match="q has options 0 to 2, got "):
-            show.judge(guess, right=right, why="")
+            show.judge(guess, right=right, why=REASONS)
+
+
+@pytest.mark.parametrize(
+    "why, given", [(REASONS[:2], "2"), ([*REASONS, "more"], "4"), ([], "0"), ("why", "one text")]
+)
+def test_each_option_needs_a_reason(why, given, displayed):
+    guess = show.predict("q", OPTIONS)
+    with pytest.raises(ValueError, match=f"q needs 3 reasons, one an option, got {given}"):
+        show.judge(guess, right=0, why=why)
 
 
 @pytest.mark.parametrize(
@@ -80,17 +134,54 @@ def test_an_option_that_is_not_there_cannot_be_right(displayed):
         (..., "not yet. Put your answer in its place, and run this cell again."),
         (0.2249, "right."),
         (np.float32(0.223), "right."),
+        ([0.223], "right."),
         (0.2065, "not right. That is the mean, not the median."),
         (0.235, "near. Which seed did you take?"),
         (0.3, "not right."),
-        ([0.223], "not right."),
-        ("0.223 or so", "not right."),
-        (float("nan"), "not right."),
+        ("0.223 or so", "right."),
+        ("about .223", "not right. One number is expected, got 'about .223'."),
+        (float("nan"), "not right. One number is expected, got nan."),
     ],
 )
 def test_an_answer_is_right_near_or_met_with_a_hint(value, said, exercises, capsys):
-    show.check("07a.E1", value)
+    found = show.check("07a.E1", value)
     assert capsys.readouterr().out == f"E1: {said}\n"
+    assert (found.right, found.text) == (said == "right.", said)
+
+
+def test_the_verdict_leaves_no_second_output_in_a_cell(exercises):
+    from IPython.core.formatters import DisplayFormatter
+
+    assert DisplayFormatter().format(show.check("07a.E1", 0.3)) == ({}, {})
+
+
+@pytest.mark.parametrize("value", [None, 0.3, 0.235, 0.206, "none"])
+def test_an_answer_that_is_not_right_is_an_error_where_it_is_graded(
+    value, exercises, monkeypatch, capsys
+):
+    monkeypatch.setenv("PPKIT_GRADING", "1")
+    with pytest.raises(AssertionError) as failed:
+        show.check("07a.E1", value)
+    monkeypatch.delenv("PPKIT_GRADING")
+    lesson._misses.clear()
+    assert capsys.readouterr().out == ""
+    show.check("07a.E1", value)
+    assert capsys.readouterr().out == f"{failed.value}\n"
+
+
+def test_a_right_answer_is_none_where_it_is_graded(exercises, monkeypatch, capsys):
+    monkeypatch.setenv("PPKIT_GRADING", "1")
+    assert show.check("07a.E1", 0.223).right
+    assert capsys.readouterr().out == "E1: right.\n"
+
+
+def test_the_second_miss_is_helped(exercises, capsys):
+    for value in (None, 0.4, None, 0.5, 0.6, 0.223, 0.4):
+        show.check("07a.E1", value)
+    said = capsys.readouterr().out.splitlines()
+    helped = "E1: not right. Sort the numbers first."
+    assert said[1::2] == ["E1: not right.", helped, "E1: right."]
+    assert said[4] == helped and said[6] == "E1: not right."
 
 
 @pytest.mark.parametrize(
@@ -98,11 +189,14 @@ def test_an_answer_is_right_near_or_met_with_a_hint(value, said, exercises, caps
     [
         ("E2", "the sum", "right."),
         ("E2", "a share", "not right. One share alone is uniform."),
-        ("E2", 3, "not right."),
+        ("E2", " The  sum", "right."),
+        ("E2", "the product", "not right."),
+        ("E2", 3, "not right. A text is expected, got 3."),
         ("E3", np.array([1, 2]), "right."),
         ("E3", [2, 1], "not right."),
         ("E4", np.True_, "right."),
-        ("E4", 1, "not right."),
+        ("E4", [True], "right."),
+        ("E4", 1, "not right. True or False is expected, got 1."),
         ("E4", False, "not right."),
     ],
 )

@@ -9,7 +9,7 @@ import nbformat
 import pytest
 
 from ppkit import ledger, project
-from ppkit.show import lesson
+from ppkit.show import answers, lesson
 
 FOLDER = project.root() / "notebooks"
 # A part of a paper, "02a_backtracking_attack"; what has no letter is still to be split, but for 00.
@@ -65,7 +65,7 @@ def test_every_exercise_has_a_stub_a_solution_that_passes_and_hints_that_are_met
         assert f"{key}: not yet." in said and f"{key}: right." in solved, f"{name}, {key}"
         assert re.search(rf"\*\*{key}\*\* \((easy|medium|hard), \d+ minutes\)", text)
         for mistake in about.get("mistakes", ()):
-            assert lesson._verdict(about, mistake["value"]) == f"not right. {mistake['hint']}"
+            assert answers.verdict(about, mistake["value"]).text == f"not right. {mistake['hint']}"
 
 
 @pytest.mark.parametrize("name", LESSONS)
@@ -83,3 +83,26 @@ def test_no_line_of_code_is_longer_than_the_page(path):
 
 def test_every_notebook_but_the_first_has_a_key():
     assert {path.stem for path in FOLDER.glob("*.ipynb")} == {*LESSONS, "00_start_here"}
+
+
+@lessons
+def test_judge_cells_are_folded_and_give_a_reason_for_each_option(name):
+    """Nothing that spoils a prediction is on the screen before it was made."""
+    for cell in nbformat.read(FORM[name], as_version=4).cells:
+        if cell.cell_type == "code" and "show.judge(" in cell.source:
+            assert cell.metadata.get("jupyter", {}).get("source_hidden") is True, cell.source
+    for _, call in calls(FORM[name], "judge"):
+        why = next(one.value for one in call.keywords if one.arg == "why")
+        assert isinstance(why, ast.List), f"{name}: why={ast.unparse(why)}"
+
+
+# To read and to predict; the exercises come on top.
+READING = {"00_start_here": 45, "04b_collaboration_scenarios": 80}
+
+
+@lessons
+def test_the_minutes_of_a_lesson_are_those_of_its_reading_and_of_its_exercises(name):
+    first, *others = [cell.source for cell in cells(FORM[name], "markdown")]
+    plan = re.search(r"Plan (\d+) minutes to read and predict, and (\d+) for the exercises", first)
+    minutes = re.findall(r"\*\*E\d\*\* \(\w+, (\d+) minutes\)", "\n".join(others))
+    assert [*map(int, plan.groups())] == [READING.get(name, 60), sum(map(int, minutes))]

@@ -252,3 +252,21 @@ def test_two_workers_of_nbval_share_notebooks_not_cells(tmp_path):
     command = [sys.executable, "-m", "pytest", "--nbval", "-n", "2", "-q", "."]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=FAR)
     assert done.returncode == 0 and "10 passed" in done.stdout, done.stdout[-2_000:]
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_nothing_of_a_notebook_is_lost_on_a_round_trip_through_jupytext(path):
+    """Its old filters would drop folded cells, tags and the kernel; without them all are kept."""
+    notebook = nbformat.read(path, as_version=4)
+    assert notebook.metadata == KERNEL
+    keys = {key for cell in notebook.cells for key in cell.metadata}
+    assert keys <= {"jupyter", "tags"}
+    hidden = [cell.metadata.jupyter for cell in notebook.cells if "jupyter" in cell.metadata]
+    assert all(one == {"source_hidden": True} for one in hidden)
+
+
+def test_a_notebook_becomes_a_script_of_its_language(tmp_path):
+    from nbconvert.exporters import ScriptExporter
+
+    text, resources = ScriptExporter().from_filename(str(LESSONS[0]))
+    assert resources["output_extension"] == ".py" and "profile.of(" in text

@@ -26,8 +26,17 @@ from ppkit.writing import write_whole
 
 KERNEL = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
-    "language_info": {"name": "python"},
+    "language_info": {  # without the version, which differs from Python to Python
+        "codemirror_mode": {"name": "ipython", "version": 3},
+        "file_extension": ".py",
+        "mimetype": "text/x-python",
+        "name": "python",
+        "nbconvert_exporter": "python",
+        "pygments_lexer": "ipython3",
+    },
 }
+# What an old jupytext left: its filters would drop folded cells and the kernel on a round trip.
+JUPYTEXT = ("jupytext", "lines_to_next_cell", "lines_to_end_of_cell_marker")
 
 
 class Bound:
@@ -118,12 +127,12 @@ def normalised(notebook) -> str:
     kept = {
         key: value
         for key, value in notebook.metadata.items()
-        if key not in ("papermill", "widgets", *KERNEL)
+        if key not in ("papermill", "widgets", *JUPYTEXT, *KERNEL)
     }
     notebook.metadata = nbformat.from_dict({**kept, **KERNEL})
     CoalesceStreamsPreprocessor().preprocess(notebook, {})
     for cell in notebook.cells:
-        for key in ("execution", "papermill", "ExecuteTime"):
+        for key in ("execution", "papermill", "ExecuteTime", *JUPYTEXT):
             cell.metadata.pop(key, None)
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(WIDGET_VIEW, None)

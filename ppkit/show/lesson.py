@@ -4,53 +4,91 @@ A cell prints the same text whether a person answered or not.  What a person cho
 kernel; what is said about it, in a widget.
 """
 
+import os
 import string
 import tomllib
+from collections import Counter
 from collections.abc import Sequence
-from types import SimpleNamespace
-
-import numpy as np
+from dataclasses import dataclass, field
+from html import escape
 
 from ppkit import project
+from ppkit.show.answers import Verdict, verdict
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-NOT_YET = (None, ...)  # what stands in a stub
+GRADING = "PPKIT_GRADING"  # 1: an answer that is not right is an error
+
+_misses: Counter = Counter()  # by exercise, since its last right answer
 
 
-def predict(id: str, options: Sequence[str]) -> SimpleNamespace:
+@dataclass
+class Guess:
+    """A question that was asked: its options by letter, and what is on the screen for it.
+
+    buttons: an ipywidget whose value is the letter that was chosen, None until then.
+    said: an ipywidget beneath the buttons, and beneath the verdict once there is one.
+    outcome: the letter that is right and a reason for each option, None until `judge`.
+    """
+
+    id: str
+    options: dict[str, str]
+    buttons: object = field(repr=False)
+    said: object = field(repr=False)
+    outcome: tuple[str, dict[str, str]] | None = None
+
+    def speak(self, _change=None) -> None:
+        """Say of the choice what is known by now."""
+        self.said.value = f'<div style="line-height: 1.5">{escape(self._sentence())}</div>'
+
+    def _sentence(self) -> str:
+        chosen = self.buttons.value
+        if self.outcome is None:
+            return (
+                f"You chose {chosen}. Run the next cells to see what comes out." if chosen else ""
+            )
+        if chosen is None:
+            return "You have not chosen yet. Choose above: the answer appears at once."
+        right, reasons = self.outcome
+        judged = "which is right" if chosen == right else "which is not what came out"
+        return f"You chose {chosen}, {judged}: {reasons[chosen]}."
+
+
+def predict(id: str, options: Sequence[str]) -> Guess:
     """Print a question's options, show a button for each, and return what `judge` takes.
 
     id: the question's name in its lesson.  options: 2 to 26 different texts.
-    Returns id, options by their letters, and buttons: an ipywidget whose value is the letter that
-    was chosen, None until then.
     """
     import ipywidgets
 
     lettered = dict(zip(string.ascii_lowercase, options))
     print("\n".join(f"{letter}  {option}" for letter, option in lettered.items()))
     buttons = ipywidgets.ToggleButtons(options=[*lettered], value=None)
-    _show(buttons)
-    return SimpleNamespace(id=id, options=lettered, buttons=buttons)
+    guess = Guess(id, lettered, buttons, ipywidgets.HTML())
+    buttons.observe(guess.speak, names="value")
+    _show(ipywidgets.VBox([buttons, guess.said]))
+    return guess
 
 
-def judge(guess: SimpleNamespace, *, right: int, why: str) -> None:
-    """Print the option that is right and why; say in a widget whether it was chosen.
+def judge(guess: Guess, *, right: int, why: Sequence[str]) -> None:
+    """Print the option that is right and its reason; say in a widget, as soon as a person has
+    chosen, whether the choice is right.
 
     guess: of `predict`.  right: index of the option that is right, computed by the lesson.
-    why: one sentence.  ValueError if there is no such option.
+    why: for each option when it comes out, or what it overlooks, without a full stop; true
+    whichever option is right, since other parameters may change that.
+    ValueError if there is no such option, or not one reason for each.
     """
-    import ipywidgets
-
-    if right not in range(len(guess.options)):
-        raise ValueError(f"{guess.id} has options 0 to {len(guess.options) - 1}, got {right!r}")
-    letter = [*guess.options][right]
-    chosen = guess.buttons.value
-    if chosen is None:
-        said = "You have not chosen yet. Choose above, then run this cell again."
-    else:
-        said = f"You chose {chosen}: " + ("right." if chosen == letter else "not what came out.")
-    _show(ipywidgets.Label(said))
-    print(f"{letter}  {guess.options[letter]}: {why}")
+    letters = [*guess.options]
+    if right not in range(len(letters)):
+        raise ValueError(f"{guess.id} has options 0 to {len(letters) - 1}, got {right!r}")
+    if isinstance(why, str) or len(why) != len(letters):
+        given = "one text" if isinstance(why, str) else len(why)
+        raise ValueError(f"{guess.id} needs {len(letters)} reasons, one an option, got {given}")
+    letter = letters[int(right)]
+    guess.outcome = letter, dict(zip(letters, why))
+    guess.speak()
+    _show(guess.said)
+    print(f"{letter}  {guess.options[letter]}: {guess.outcome[1][letter]}")
 
 
 def _show(widget) -> None:
@@ -60,18 +98,33 @@ def _show(widget) -> None:
     display({WIDGET_VIEW: widget._repr_mimebundle_()[WIDGET_VIEW], "text/plain": ""}, raw=True)
 
 
-def check(exercise: str, value) -> None:
+def check(exercise: str, value) -> Verdict:
     """Print whether an exercise's answer is right: "not yet", right, near, or not right with a
-    hint where the mistake is a known one.
+    hint where the mistake is a known one, where only the unit is wrong, and at the second miss.
 
     exercise: lesson and exercise, "02a.E1"; the answer stands in the TOML file of that lesson in
     notebooks/solutions: `answer` (a number, a list of numbers, a text or a truth value),
-    `tolerance` (of right, absolute, 0 if left out), `near` (of nearly right) with its `hint`, and
-    `mistakes`, each with the `value` that it leads to and a `hint`.
-    value: the answer; None or ... for none yet.  KeyError if there is no such exercise.
+    `tolerance` (of right, absolute, 0 if left out), `near` (of nearly right) with its `hint`,
+    `unit` (of the answer), `any_order` (a list whose order does not matter), `help` (a hint at the
+    second miss), and `mistakes`, each with the `value` that it leads to and a `hint`.
+    value: the answer in any form, for example an array of any shape, a tensor or a text like
+    "9,000"; None or ... for none yet.
+    Returns the verdict: `.right`, and `.text`, which was printed.
+    AssertionError with that sentence, in place of a line, where the environment variable
+    PPKIT_GRADING is 1 and the answer is not right or is not there yet: a cell of nbgrader then
+    loses its mark.  KeyError if there is no such exercise.
     """
     lesson, _, name = exercise.partition(".")
-    print(f"{name}: {_verdict(exercises(lesson)[name], value)}")
+    given = verdict(exercises(lesson)[name], value, misses=_misses[exercise])
+    if given.right:
+        del _misses[exercise]
+    elif not given.text.startswith("not yet"):
+        _misses[exercise] += 1
+    sentence = f"{name}: {given.text}"
+    if os.environ.get(GRADING) == "1" and not given.right:
+        raise AssertionError(sentence)
+    print(sentence)
+    return given
 
 
 def exercises(lesson: str) -> dict[str, dict]:
@@ -83,30 +136,3 @@ def exercises(lesson: str) -> dict[str, dict]:
     for file in folder.glob(f"{lesson}_*.toml"):
         return tomllib.loads(file.read_text("utf-8"))
     raise FileNotFoundError(f"{folder.name} has no exercises for lesson {lesson!r}")
-
-
-def _verdict(key: dict, value) -> str:
-    if any(value is empty for empty in NOT_YET):
-        return "not yet. Put your answer in its place, and run this cell again."
-    tolerance = key.get("tolerance", 0.0)
-    if _is_within(value, key["answer"], tolerance):
-        return "right."
-    for mistake in key.get("mistakes", ()):
-        if _is_within(value, mistake["value"], mistake.get("tolerance", tolerance)):
-            return f"not right. {mistake['hint']}"
-    if "near" in key and _is_within(value, key["answer"], key["near"]):
-        return f"near. {key['hint']}"
-    return "not right."
-
-
-def _is_within(value, answer, tolerance: float) -> bool:
-    """Texts and truth values are the same; numbers, one or many, at most `tolerance` apart."""
-    if isinstance(answer, (str, bool)):
-        return type(value) in (type(answer), np.bool_) and value == answer
-    try:
-        found = np.asarray(value, np.float64)
-    except (TypeError, ValueError):
-        return False
-    return found.shape == np.shape(answer) and bool(
-        np.all(np.abs(found - np.asarray(answer)) <= tolerance)
-    )

@@ -1,0 +1,299 @@
+"""Each judge cell of the lessons: what it calls right for outcomes that its parameters can bring,
+and that no reason contradicts one."""
+
+import re
+from types import SimpleNamespace
+
+import nbformat
+import numpy as np
+import pytest
+import torch
+
+from ppkit import project, show
+from ppkit.show import lesson
+
+FOLDER = project.root() / "notebooks"
+
+
+def cells_of(name: str) -> list[str]:
+    [path] = FOLDER.glob(f"{name}_*.ipynb")
+    return [
+        cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"
+    ]
+
+
+def pairs() -> dict[tuple[str, str], tuple[str, str]]:
+    """The cell that asks and the cell that judges, by lesson and question."""
+    found = {}
+    for path in sorted(FOLDER.glob("*.ipynb")):
+        name = path.stem.partition("_")[0]
+        asked = None
+        for source in cells_of(name):
+            if "show.predict(" in source:
+                asked = source
+            if "show.judge(" in source:
+                id = re.search(r'show\.predict\(\s*"(\w+)"', asked)[1]
+                found[name, id] = asked, source
+    return found
+
+
+PAIRS = pairs()
+
+
+def columns(best: float) -> dict:
+    return dict(
+        top=[0], strength=np.array([best]), transactions=SimpleNamespace(feature_names=["amount"])
+    )
+
+
+def night_rates(highest: int) -> dict:
+    """Blocks of three hours in two days, one with more frauds than the others."""
+    n_frauds = np.where(np.arange(16) % 8 == highest, 9, 1)
+    y = np.array([0, 0, 0, 1])
+    return dict(n_rows=np.full(16, 10), n_frauds=n_frauds, cards=SimpleNamespace(y=y))
+
+
+def loans(spread: float) -> dict:
+    """Two grades two points apart, with a spread inside each."""
+    y = np.array([1 - spread, 1 + spread, 3 - spread, 3 + spread])
+    return dict(loans=SimpleNamespace(y=y), sub_grade=np.array([0, 0, 1, 1]))
+
+
+def falls(adaptive: float) -> dict:
+    leaks = {("SGD", "carried"): 0.69, ("SGLD", "carried"): 0.46}
+    leaks |= {("SGD", "adaptive"): 0.72, ("SGLD", "adaptive"): 0.72 - adaptive}
+    return dict(leaks={key: np.array([value]) for key, value in leaks.items()})
+
+
+def auc_of_the_signs(value: float) -> dict:
+    return dict(ends={"0.1": value})
+
+
+def totals(signs: float, rival: float) -> dict:
+    return dict(at={"DPSTGD": {8.0: np.array([signs])}, "DP-SGD": {8.0: np.array([rival])}})
+
+
+def rebuilt(value: float) -> dict:
+    return dict(explained=lambda arm, T: value, by_looks={1: 0.1, 16: 1.0}, n_epochs=16)
+
+
+def outlier(points: float, content: float) -> dict:
+    return dict(hidden={"clip 1": {"pointed at": points, "comes back": content}})
+
+
+def worth(plain: float, clip: float, noise: float) -> dict:
+    return dict(worth={"plain": [plain], "clip only": [clip], "clip and noise": [noise]})
+
+
+def mail(holder: str | None) -> dict:
+    columns_at = {role: int(role == holder) for role in ("coordinator", "server", "A", "B")}
+    return dict(found={"columns of A": columns_at, "h_L, first batch": {"A": 3_999, "B": 0}})
+
+
+def attacker(right: float, answers: int) -> dict:
+    return dict(T=answers, right={f"{answers} answers, noise for {answers}": right})
+
+
+def flagged(rate: float) -> dict:
+    score = np.where(np.arange(100) < 100 * rate, 1.0, -1.0)
+    return dict(views={"random": (0.1, score, np.full(100, True))})
+
+
+def pushed_row(shown: int) -> dict:
+    words = dict(a=7, b=11, e=63, f=232)
+    return words | dict(total=7 * 11 + shown * 63 * 232)
+
+
+# Lesson and question: outcomes, and the letter that each makes right.
+OUTCOMES = {
+    ("00", "best_column"): [(columns(0.55), "a"), (columns(0.69), "b"), (columns(0.9), "c")],
+    ("00", "time_of_fraud"): [(night_rates(1), "a"), (night_rates(3), "b"), (night_rates(7), "c")],
+    ("00", "sub_grade"): [(loans(2.0), "a"), (loans(1.0), "b"), (loans(0.1), "c")],
+    ("01a", "top"): [
+        (dict(hits={0.1: n}), letter) for n, letter in zip((144, 480, 900, 1_400), "abcd")
+    ],
+    ("01a", "ten"): [
+        (dict(ten_answers=ratio), letter) for ratio, letter in zip((1.105, 2.718, 11.05), "abc")
+    ],
+    ("01a", "three"): [
+        (dict(one_sign=0.1, three_signs=all_three), letter)
+        for all_three, letter in zip((0.2, 0.3, 0.4), "abc")
+    ],
+    ("01a", "count"): [
+        (dict(by_counting=value), letter) for value, letter in zip((2, 5, 20, 85), "abcd")
+    ],
+    ("01b", "signs"): [
+        (auc_of_the_signs(value), letter) for value, letter in zip((0.5, 0.6, 0.8, 0.95), "abcd")
+    ],
+    ("01b", "rounds"): [
+        (dict(holds={1: 1.0, 200: price}), letter)
+        for price, letter in zip((190, 90, 9.8, 1.1), "abcd")
+    ],
+    ("01b", "rival"): [(totals(0.8, 0.6), "a"), (totals(0.7, 0.85), "b"), (totals(0.8, 0.81), "c")],
+    ("02a", "one_row"): [
+        (dict(computed=torch.tensor(shown), row=torch.tensor([1.0, -2.0]), error=error), letter)
+        for shown, error, letter in (
+            ([-1.0, -2.0], 2.0, "a"),
+            ([2.0, -4.0], 2.0, "b"),
+            ([1.0, -2.0], 0.0, "c"),
+        )
+    ],
+    ("02a", "from_weights"): [
+        (dict(three={"bank 1": True, "bank 2": False}), "a"),
+        (dict(three={"bank 1": True, "bank 2": True}), "c"),
+    ],
+    ("02a", "twelve"): [
+        (dict(ours=None, rows=None, share_found=lambda ours, rows, share=share: share), letter)
+        for share, letter in zip((0, 1 / 12, 0.5, 1), "abcd")
+    ],
+    ("02a", "rounds"): [
+        (dict(means={1: 4.0, 8: rows}), letter) for rows, letter in zip((4, 5, 9), "abc")
+    ],
+    ("02b", "outlier"): [
+        (outlier(0.1, 0.0), "a"),
+        (outlier(0.1, 1.0), "b"),
+        (outlier(0.9, 0.0), "c"),
+        (outlier(0.9, 1.0), "d"),
+    ],
+    ("02b", "one_look"): [
+        (dict(NOISE_MULTIPLIER=noise, attained=rate), letter)
+        for noise, rate, letter in (
+            (10, 0.001, "a"),
+            (1.1, 0.008, "b"),
+            (0.5, 0.06, "c"),
+            (0.2, 0.9, "d"),
+        )
+    ],
+    ("02b", "looks"): [
+        (dict(by_looks={"the same weights": [2.0, error]}, guessed=0.44), letter)
+        for error, letter in zip((0.5, 0.3, 0.12), "abc")
+    ],
+    ("02b", "price"): [
+        (worth(0.8, 0.6, 0.59), "a"),
+        (worth(0.83, 0.82, 0.76), "b"),
+        (worth(0.8, 0.8, 0.79), "c"),
+    ],
+    ("02b", "samplers"): [
+        (dict(prices={"shuffled": {"attained": price}, "coins": {"holds": 2.2}}), letter)
+        for price, letter in zip((1.0, 3.0, 7.8), "abc")
+    ],
+    ("03a", "share"): [(dict(largest=1), "a"), (dict(largest=0), "c")],
+    ("03a", "sign"): [(pushed_row(times), letter) for times, letter in enumerate("abc")],
+    ("03a", "lean"): [
+        (dict(lean={"both down": mean}), letter) for mean, letter in zip((0, -0.5, -0.875), "abc")
+    ],
+    ("03a", "triples"): [
+        (dict(by_transfer=lambda n, d, w, times=times: times, published=1), letter)
+        for times, letter in zip((1, 9, 93), "abc")
+    ],
+    ("03b", "labels"): [
+        (dict(auc=lambda y, scores, quality=quality: quality, y0=None, scores=None), letter)
+        for quality, letter in zip((0.5, 0.9, 1.0), "abc")
+    ],
+    ("03b", "looks"): [
+        (dict(by_looks=by_looks), letter)
+        for by_looks, letter in (
+            ({1: 1.0}, "a"),
+            ({1: 0.1, 4: 1.0}, "b"),
+            ({1: 0.1, 16: 1.0}, "c"),
+            ({1: 0.1, 16: 0.5}, "d"),
+        )
+    ],
+    ("03b", "noise"): [(rebuilt(0.1), "a"), (rebuilt(0.5), "b"), (rebuilt(1.0), "c")],
+    ("03b", "table2"): [(falls(0.3), "a"), (falls(0.02), "b")],
+    ("03c", "messages"): [
+        (dict(step=[None] * n), letter) for n, letter in zip((2, 6, 1_000), "abc")
+    ],
+    ("03c", "words"): [(dict(heights=np.array([1.0, 9.0])), "a"), (dict(heights=np.ones(9)), "b")],
+    ("03c", "mail"): [
+        (mail(None), "a"),
+        (mail("server"), "b"),
+        (mail("B"), "c"),
+        (mail("coordinator"), "d"),
+    ],
+    ("03c", "resume"): [(dict(same=False), "a"), (dict(same=True), "b")],
+    ("03c", "scores"): [
+        (dict(has_scores=set(who)), letter)
+        for who, letter in (("ABs", "a"), ("As", "b"), ("A", "c"))
+    ],
+    ("03c", "seconds"): [
+        (dict(floor={"masks": seconds}), letter) for seconds, letter in zip((0.2, 2.3, 23), "abc")
+    ],
+    ("04a", "tenfold"): [
+        (dict(once=factor, tenfold=1), letter) for factor, letter in zip((3, 10, 74), "abc")
+    ],
+    ("04a", "attacker"): [
+        (attacker(0.519, 100), "a"),
+        (attacker(0.6, 10), "b"),
+        (attacker(0.7, 10), "c"),
+    ],
+    ("04a", "records"): [(dict(falls=by), letter) for by, letter in zip((1.2, 10, 56), "abc")],
+    ("04a", "flagged"): [(flagged(0.9), "a"), (flagged(0.5), "b"), (flagged(0.0), "c")],
+    ("04b", "small"): [
+        (dict(together=np.array([psi]), alone=np.array([1.0])), letter)
+        for psi, letter in zip((0.5, 2.0, 700.0), "abc")
+    ],
+    ("04b", "invited"): [(dict(chosen=(0, 1, 3)), "a"), (dict(chosen=(0, 1, 2)), "b")],
+    ("04b", "weights"): [
+        (dict(weighed=np.array([psi]), alone=np.array([1.0])), letter)
+        for psi, letter in zip((0.5, 1.0, 2.0), "abc")
+    ],
+    ("04b", "learner"): [
+        (dict(right=rate), letter) for rate, letter in zip((0.5, 0.8, 1.0), "abc")
+    ],
+}
+
+
+def judged(question: tuple[str, str], outcome: dict, monkeypatch, capsys):
+    """The guess after its judge cell ran with this outcome, and the line that the cell prints."""
+    monkeypatch.setattr(lesson, "_show", lambda widget: None)
+    asked, judge = PAIRS[question]
+    names = {"np": np, "show": show, **outcome}
+    exec(asked, names)
+    capsys.readouterr()
+    exec(judge, names)
+    [guess] = [value for value in names.values() if isinstance(value, lesson.Guess)]
+    return guess, capsys.readouterr().out
+
+
+def test_every_judge_cell_is_tried():
+    assert set(OUTCOMES) == set(PAIRS)
+
+
+@pytest.mark.parametrize("question", OUTCOMES, ids="-".join)
+def test_a_judge_cell_follows_what_came_out(question, monkeypatch, capsys):
+    for outcome, letter in OUTCOMES[question]:
+        guess, printed = judged(question, outcome, monkeypatch, capsys)
+        right, reasons = guess.outcome
+        assert printed == f"{letter}  {guess.options[letter]}: {reasons[letter]}\n"
+        assert right == letter and len(set(reasons.values())) == len(guess.options)
+        assert not any(reason.endswith(".") for reason in reasons.values())
+
+
+def test_a_reason_that_names_a_number_names_the_one_that_came_out(monkeypatch, capsys):
+    for outcome, number in (
+        (attacker(0.519, 100), "100 times the noise; 100 answers win back only a factor of 10"),
+        (attacker(0.51, 400), "400 times the noise; 400 answers win back only a factor of 20"),
+    ):
+        assert number in judged(("04a", "attacker"), outcome, monkeypatch, capsys)[1]
+
+
+def test_a_large_clip_is_not_praised(monkeypatch, capsys):
+    """01b asks for RIVAL_CLIP = 200, with which the signs win."""
+    guess, printed = judged(("01b", "rival"), totals(0.8, 0.6), monkeypatch, capsys)
+    assert printed.startswith("a  the signs: DP-SGD's noise grows with its clip")
+    guess.buttons.value = "b"
+    assert "which is not what came out: with a fitting clip" in guess.said.value
+
+
+@pytest.mark.parametrize(
+    "noise, text",
+    [
+        (0.5, "c  about 1 in 10: this happens if the noise is about half as large as the clip"),
+        (1.1, "b  about 1 in 100: this happens if the noise is about as large as the clip"),
+    ],
+)
+def test_another_noise_multiplier_has_its_own_reason(noise, text, monkeypatch, capsys):
+    outcome = dict(NOISE_MULTIPLIER=noise, attained={0.5: 0.06, 1.1: 0.008}[noise])
+    printed = judged(("02b", "one_look"), outcome, monkeypatch, capsys)[1]
+    assert printed.startswith(text) and f"at noise multiplier {noise:g} the rate is" in printed
