@@ -45,9 +45,9 @@ def capture(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor) -> list[Pair
     """The (input, delta) pair of every Linear layer, for the cross-entropy of each record,
     in one pass.
 
-    model: nn.Sequential of Linear and ReLU that begins and ends with Linear, logits (N, n_classes);
-    a single logit is that of class 1 of two, and its loss the binary cross-entropy (logistic
-    regression is mlp((F, 1))).
+    model: nn.Sequential, nested or not, of Linear and ReLU that begins and ends with Linear, logits
+    (N, n_classes); a single logit is that of class 1 of two, and its loss the binary cross-entropy
+    (logistic regression is mlp((F, 1))).
     X: (N, F), N >= 1, finite, in the model's dtype.  y: (N,) integer classes 0..n_classes-1.
     Returns one Pair per Linear layer, first layer first; delta is not divided by N.
     ValueError for an empty batch, features that are not finite, labels outside the classes, another
@@ -193,17 +193,32 @@ def _row_squares(rows: torch.Tensor) -> torch.Tensor:
 
 
 def _linear_layers(model: nn.Sequential) -> list[nn.Linear]:
-    layers = list(model) if type(model) is nn.Sequential else []
+    layers = _nested(model)
     kinds = [nn.ReLU if k % 2 else nn.Linear for k in range(len(layers))]
-    fits = len(layers) % 2 and [type(layer) for layer in layers] == kinds
+    fits = (
+        type(model) is nn.Sequential
+        and len(layers) % 2
+        and [type(layer) for layer in layers] == kinds
+    )
     if not fits or len(layers) + 1 != len(
         {p for layer in layers[::2] for p in (layer.weight, layer.bias)} - {None}
     ):
         raise ValueError(
             "model must be an nn.Sequential of Linear (with bias), ReLU, ..., Linear, no layer "
-            f"twice, got {model}"
+            f"twice, got {', '.join(_kind(layer) for layer in layers) or 'no layer'}"
         )
     return layers[::2]
+
+
+def _nested(model: nn.Module) -> list[nn.Module]:
+    if type(model) is not nn.Sequential:
+        return [model]
+    return [layer for child in model for layer in _nested(child)]
+
+
+def _kind(layer: nn.Module) -> str:
+    without = isinstance(layer, nn.Linear) and layer.bias is None
+    return type(layer).__name__ + (" without bias" if without else "")
 
 
 def _check_batch(X: torch.Tensor, y: torch.Tensor, first: nn.Linear, *, n_classes: int) -> None:

@@ -177,6 +177,58 @@ def test_element_wise_clipping_disturbs_and_in_the_end_leaves_signs():
     assert found.confidence is None and "only its signs are known" in found.why
 
 
+ONE_HOT = np.eye(12)[[3]]
+PLAIN_ROWS = {
+    "one-hot": ONE_HOT,
+    "several ones": ONE_HOT + np.eye(12)[[7]] + np.eye(12)[[0]],
+    "ones and minus ones": np.where(np.arange(12) % 2, 1.0, -1.0)[None],
+    "all ones": np.ones((1, 12)),
+    "zeros": np.zeros((1, 12)),
+    "constant": np.full((1, 12), 2.5),
+    "sparse": 7 * ONE_HOT,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("sizes", [(12, 64, 2), (12, 16, 8, 1), (12, 3)])
+@pytest.mark.parametrize("name", PLAIN_ROWS)
+def test_a_row_of_zeros_and_ones_is_known_where_its_gradient_is_no_sign(name, sizes, dtype):
+    rng = torch.Generator().manual_seed(8)
+    X = torch.tensor(PLAIN_ROWS[name], dtype=dtype)
+    model = mlp(sizes, rng=rng, dtype=dtype)
+    found = reconstruct(*shared_gradient(model, X, torch.tensor([0]))[:2])
+    np.testing.assert_allclose(found.row, X[0], atol=1e-5)
+    assert found.why == "" and found.confidence > 1 - 1e-6
+
+
+@pytest.mark.parametrize("n_logits", [1, 2])
+def test_one_neuron_cannot_tell_a_one_hot_row_from_a_sign(n_logits):
+    """One line +-delta (x, 1): clipped below |delta| any row of the same signs gives the same."""
+    model = mlp((12, n_logits), rng=torch.Generator().manual_seed(8), dtype=torch.float64)
+    of_one_hot = shared_gradient(model, torch.tensor(ONE_HOT), torch.tensor([0]))
+    of_sparse = shared_gradient(model, torch.tensor(7 * ONE_HOT), torch.tensor([0]))
+    bound = 0.9 * float(min(g.abs().max() for g in (*of_one_hot, *of_sparse)))
+    clipped = [[g.clamp(-bound, bound) for g in grads] for grads in (of_one_hot, of_sparse)]
+    assert all(torch.allclose(one, other) for one, other in zip(*clipped))
+    for grads in (of_one_hot, *clipped):
+        found = reconstruct(*grads)
+        assert found.confidence is None and "either the row has no entry but -1, 0" in found.why
+        np.testing.assert_allclose(found.row, ONE_HOT[0], atol=1e-12)
+
+
+@pytest.mark.parametrize("settings", [{"foreach": True}, {}])
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop])
+def test_steps_that_are_signs_are_said_to_be_signs(kind, settings):
+    if kind is torch.optim.RMSprop:
+        settings = {"alpha": 0.0}
+    if kind is torch.optim.AdamW:
+        settings = {**settings, "weight_decay": 0.0}
+    before, after, x = trained((30, 64, 2), optimiser=kind, n_steps=1, lr=1e-3, **settings)
+    found = from_snapshots(before, after)
+    assert found.confidence is None and "only its signs are known" in found.why
+    np.testing.assert_allclose(found.row, np.sign(x), atol=1e-3)
+
+
 def trained(sizes, *, optimiser, n_steps, seed=6, dtype=torch.float64, **settings):
     """A net before and after n_steps of an optimiser on one record, and the record."""
     rng = torch.Generator().manual_seed(seed)
@@ -323,6 +375,66 @@ def test_an_own_module_and_layers_without_parameters_are_taken(make):
     np.testing.assert_allclose(found.row, X[0], rtol=1e-5)
 
 
+def first_layers():
+    """Every layer of torch.nn that is made without arguments or with a few sizes."""
+    sizes = {"GroupNorm": (1, 3), "Threshold": (0.1, 0), "Unflatten": (1, (1, 3)), "Fold": (3, 1)}
+    for kind in dir(nn):
+        layer = getattr(nn, kind)
+        if not (isinstance(layer, type) and issubclass(layer, nn.Module)) or "Loss" in kind:
+            continue
+        for arguments in (sizes.get(kind, ()), (3,), (3, 3), (3, 3, 1), (3, 1, 1), (2, 3, 4, 5)):
+            try:
+                yield kind, layer(*arguments)
+                break
+            except (TypeError, ValueError, AssertionError):
+                pass
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # torch's about layers of odd sizes
+def test_whatever_layer_comes_first_is_taken_or_named_in_a_line():
+    refused = set()
+    for kind, layer in first_layers():
+        model = nn.Sequential(layer, nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+        try:
+            shared_gradient(model, torch.ones(1, 3), torch.tensor([1]))
+        except ValueError as error:
+            refused.add(kind)
+            assert "first layer" in str(error) and "\n" not in str(error), kind
+            assert len(str(error)) < 300
+    assert {"Conv1d", "LSTM", "Embedding", "BatchNorm1d", "LayerNorm", "Dropout"} <= refused
+    assert not refused & {"Flatten", "Identity", "Linear", "Sequential"}
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (lambda X, y: (X.double(), y), "X must be of the model's torch.float32, got torch.float64"),
+        (lambda X, y: (X[:, :2], y), r"X must have the 3 features of the .* got \(2, 2\)"),
+        (lambda X, y: (X, y[:1]), r"y must be 2 classes from 0 to 1, got shape \(1,\)"),
+        (lambda X, y: (X, y + 1), r"y must be 2 classes from 0 to 1, .* values 1 to 2"),
+        (lambda X, y: (X, y - 1), r"y must be 2 classes from 0 to 1, .* values -1 to 0"),
+        (lambda X, y: (X[:, None], y), r"must return logits \(2, n_classes\), got \(2, 1, 2\)"),
+    ],
+)
+def test_a_batch_that_does_not_fit_the_model_is_refused_in_our_words(change, said):
+    model = plain(nn.Linear(3, 4))
+    with pytest.raises(ValueError, match=said):
+        shared_gradient(model, *change(torch.ones(2, 3), torch.tensor([0, 1])))
+
+
+def test_a_single_record_under_batch_normalisation_in_training_is_refused():
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2))
+    with pytest.raises(ValueError, match="BatchNorm1d is in training and a single record has no"):
+        shared_gradient(model, torch.ones(1, 3), torch.tensor([1]))
+    X = torch.tensor([[1.0, 2.0, 4.0]])
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
+    found = reconstruct(*shared_gradient(model.eval(), X, torch.tensor([1]))[:2])
+    np.testing.assert_allclose(found.row, X[0], rtol=1e-4)
+
+
 @pytest.mark.parametrize("n_logits, y", [(1, [0.3, 2.5]), (1, [0.0, 1.0]), (2, [0.5, 0.5])])
 def test_a_target_that_is_no_class_is_refused(n_logits, y):
     """One logit and float targets would pass torch in silence, as binary cross-entropy."""
@@ -361,7 +473,7 @@ def test_bad_input_is_named():
         from_snapshots(convolution, convolution)
     with pytest.raises(ValueError, match="a model whose first layer is Linear, got ReLU"):
         first_layer(nn.Sequential(nn.ReLU(), nn.Linear(3, 2)))
-    with pytest.raises(ValueError, match="a model whose first layer is Linear, got None"):
+    with pytest.raises(ValueError, match="a model whose first layer is Linear, got no layer"):
         first_layer(nn.Sequential(nn.Flatten()))
     assert first_layer(nn.Sequential(nn.Flatten(), nn.Sequential(nn.Linear(3, 2)))).in_features == 3
     with pytest.raises(

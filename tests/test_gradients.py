@@ -180,5 +180,12 @@ def test_a_diverged_model_is_told_from_bad_features():
 )
 def test_other_models_are_refused(model):
     _, X, y = problem(dtype=torch.float32)
-    with pytest.raises(ValueError, match="model must be an nn.Sequential of Linear"):
+    said = "model must be an nn.Sequential of Linear .*, got Linear[^\n]*$"
+    with pytest.raises(ValueError, match=said):
         mean_plain(model, X, y)
+
+
+def test_a_nested_sequential_is_the_flat_one():
+    model, X, y = problem(dtype=torch.float64)
+    nested = torch.nn.Sequential(torch.nn.Sequential(*model[:2]), torch.nn.Sequential(model[2:]))
+    assert torch.equal(mean_plain(nested, X, y), mean_plain(model, X, y))

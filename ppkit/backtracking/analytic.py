@@ -16,6 +16,7 @@ from ppkit.refusals import finite, must_be
 
 _MIRROR = 1e-6  # two neurons closer than this to each other's negative count as one
 _EXACT = 1e-6  # a residual share above this is no rounding
+_DROPOUT = nn.modules.dropout._DropoutNd  # all kinds of nn.Dropout
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +39,12 @@ def shared_gradient(model: nn.Module, X: torch.Tensor, y: torch.Tensor) -> tuple
     model, in its order.
 
     model: a torch module whose first two parameters are the weight and the bias of its first layer,
-    a Linear one.  X: (N, F), N >= 1, finite.  y: (N,) integer classes.
+    a Linear one, and whose output is one line of logits a record.  X: (N, F), N >= 1, finite, in
+    the model's dtype.  y: (N,) integer classes, from 0; of a single logit 0 and 1.
     The first two are dW (H, F) and db (H,).
-    ValueError for an empty batch, features that are not finite, labels that are not integers, a
-    model whose first two parameters are others; as in `first_layer`.
+    ValueError for an empty batch, features that are not finite or of another shape or dtype, labels
+    that are not integers or no classes of the model, batch normalisation in training with a single
+    record, a model whose first two parameters are others; as in `first_layer`.
 
     >>> dW, db = shared_gradient(
     ...     nn.Linear(3, 1), torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([1])
@@ -60,24 +63,92 @@ def shared_gradient(model: nn.Module, X: torch.Tensor, y: torch.Tensor) -> tuple
             "the attack needs a model whose first two parameters are the weight and the bias of "
             f"its first layer, got {' and '.join([*named][:2])}"
         )
+    _check_rows(X, first)
+    layer = training_layer(model)
+    if len(X) == 1 and layer.startswith("BatchNorm"):
+        raise ValueError(f"{layer} is in training and a single record has no variance: call eval()")
+    logits = model(X)
+    _check_logits(logits, y, len(X))
     return torch.autograd.grad(
-        classification_loss(model(X), y), list(model.parameters()), materialize_grads=True
+        classification_loss(logits, y), list(model.parameters()), materialize_grads=True
     )
+
+
+def _check_rows(X: torch.Tensor, first: nn.Linear) -> None:
+    if X.dtype != first.weight.dtype:
+        raise ValueError(f"X must be of the model's {first.weight.dtype}, got {X.dtype}")
+    if X.flatten(1).shape[1] != first.in_features:
+        raise ValueError(
+            f"X must have the {first.in_features} features of the model's first layer, "
+            f"got {tuple(X.shape)}"
+        )
+
+
+def _check_logits(logits, y: torch.Tensor, n_records: int) -> None:
+    if not isinstance(logits, torch.Tensor) or logits.ndim != 2 or len(logits) != n_records:
+        raise ValueError(
+            f"the model must return logits ({n_records}, n_classes), got "
+            f"{tuple(getattr(logits, 'shape', [type(logits).__name__]))}"
+        )
+    n_classes = max(2, logits.shape[1])
+    if y.shape != (n_records,) or int(y.min()) < 0 or int(y.max()) >= n_classes:
+        raise ValueError(
+            f"y must be {n_records} classes from 0 to {n_classes - 1}, "
+            f"got shape {tuple(y.shape)} with values {int(y.min())} to {int(y.max())}"
+        )
+
+
+def flat(model: nn.Module) -> list[nn.Module]:
+    """The layers of nested nn.Sequential and of wrappers around one module, in order, without those
+    that change nothing: nn.Flatten, nn.Identity, and nn.Dropout in evaluation.
+
+    >>> flat(nn.Sequential(nn.Flatten(), nn.Sequential(nn.Linear(3, 2), nn.Dropout().eval())))
+    [Linear(in_features=3, out_features=2, bias=True)]
+    """
+    children = list(model.children())
+    if isinstance(model, nn.Sequential) or len(children) == 1:
+        return [layer for child in children for layer in flat(child)]
+    return [] if _changes_nothing(model) else [model]
+
+
+def training_layer(model: nn.Module) -> str:
+    """The kind of the first layer whose output for a record depends on chance or on the other
+    records, as Dropout's and BatchNorm's does in training; "" if there is none."""
+    for layer in model.modules():
+        random = isinstance(layer, _DROPOUT) and layer.p > 0 or isinstance(layer, nn.RReLU)
+        batch = isinstance(layer, nn.modules.batchnorm._BatchNorm)
+        if layer.training and (random or batch):
+            return type(layer).__name__
+    return ""
+
+
+def _changes_nothing(layer: nn.Module) -> bool:
+    off = isinstance(layer, _DROPOUT) and not (layer.training and layer.p > 0)
+    empty = isinstance(layer, nn.Sequential) and len(layer) == 0
+    return off or empty or isinstance(layer, nn.Flatten | nn.Identity)
 
 
 def first_layer(model: nn.Module) -> nn.Linear:
     """The Linear layer that sees the row itself.
 
-    model: its first module without children, nn.Flatten and nn.Identity aside, must be nn.Linear.
-    ValueError that names the first layer found, if it is another one.
+    model: its first module without children must be nn.Linear; nn.Flatten, nn.Identity and
+    nn.Dropout in evaluation may stand before it.
+    ValueError that names the first layer found, if it is another one, or has no weights yet.
 
     >>> first_layer(nn.Sequential(nn.Linear(30, 8), nn.ReLU(), nn.Linear(8, 2)))
     Linear(in_features=30, out_features=8, bias=True)
     """
     leaves = [module for module in model.modules() if not list(module.children())]
-    first = next((leaf for leaf in leaves if not isinstance(leaf, nn.Flatten | nn.Identity)), None)
+    first = next((leaf for leaf in leaves if not _changes_nothing(leaf)), "no layer")
+    if isinstance(first, _DROPOUT):
+        raise ValueError(
+            f"the attack needs a model whose first layer is Linear, got {first} in training first: "
+            "call eval()"
+        )
     if not isinstance(first, nn.Linear):
         raise ValueError(f"the attack needs a model whose first layer is Linear, got {first} first")
+    if nn.parameter.is_lazy(first.weight):
+        raise ValueError(f"the model's first layer has no weights yet: run it once, got {first}")
     return first
 
 
@@ -95,7 +166,8 @@ def reconstruct(weight_grad, bias_grad) -> Reconstruction:
     1 is necessary for a single record, not sufficient: records of one activation pattern and one
     output also give 1, an affine combination of them. None if one neuron only has a gradient, or
     two that mirror each other (softmax over two classes, no hidden layer): any batch would look the
-    same; and if every entry is -1, 0 or 1: clipping by element and Adam make any row look so.
+    same; and if every entry is -1, 0 or 1 and most neurons' db_j are of one size: clipping by
+    element and Adam make any row look so.  A one-hot row's db_j differ in size.
 
     weight_grad: dW (H, F), tensor or array.  bias_grad: db (H,), or None for a layer without bias.
     Returns a Reconstruction; its row is None if the layer has no bias (dW = delta x^T still shows
@@ -136,7 +208,17 @@ def reconstruct(weight_grad, bias_grad) -> Reconstruction:
             "the bias gradient is too small beside the weight gradient: "
             "the row would not be a finite number"
         )
-    if row.any() and np.abs(np.abs(row) - (row != 0)).max() < 1e-3:
+    heard = np.flatnonzero((db != 0) | dW.any(axis=1))
+    alone = len(heard) == 1 or (len(heard) == 2 and _mirrored(dW[heard], db[heard]))
+    if _signs(row) and alone:
+        return Reconstruction(
+            row,
+            None,
+            "all entries of the gradient are of one size: either the row has no entry but -1, 0 "
+            "and 1, or after clipping by element or a step of Adam only its signs are known",
+            int((db != 0).sum()),
+        )
+    if _signs(row) and np.median(np.abs(db[db != 0])) > 1 - 1e-3:
         return Reconstruction(
             row,
             None,
@@ -144,7 +226,6 @@ def reconstruct(weight_grad, bias_grad) -> Reconstruction:
             "looks so, and only its signs are known",
             int((db != 0).sum()),
         )
-    heard = np.flatnonzero((db != 0) | dW.any(axis=1))
     if len(heard) == 1:
         return Reconstruction(
             row,
@@ -152,7 +233,7 @@ def reconstruct(weight_grad, bias_grad) -> Reconstruction:
             "one neuron only has a gradient: there is no second one to check the row by",
             1,
         )
-    if len(heard) == 2 and _mirrored(dW[heard], db[heard]):
+    if alone:
         return Reconstruction(
             row,
             None,
@@ -234,6 +315,10 @@ def _least_squares(dW: np.ndarray, db: np.ndarray) -> tuple[np.ndarray, float]:
 
 def _nothing(why: str) -> Reconstruction:
     return Reconstruction(None, None, why, 0)
+
+
+def _signs(row: np.ndarray) -> bool:
+    return bool(row.any()) and float(np.abs(np.abs(row) - (row != 0)).max()) < 1e-3
 
 
 def _mirrored(dW: np.ndarray, db: np.ndarray) -> bool:
