@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from ppkit.reading import read_rows
 from spnn_system import columns
 from spnn_system.config import Config
 from spnn_system.run.role_folder import FEATURES
@@ -213,19 +214,12 @@ def _as_trained(trained: list[str], features: list[str], said: str) -> list[str]
 
 
 def _table(path, said: str) -> pd.DataFrame:
+    """The rows of a CSV or parquet file, as its first bytes tell; ids are texts as they stand."""
+    if path.is_dir():
+        raise ValueError(f"{said} is a folder: name one file, with all rows in it")
     if not path.is_file():
         raise FileNotFoundError(f"{said} is not there: looked in {path.parent}")
-    if not path.stat().st_size:
-        raise ValueError(f"{said} is empty")
-    try:
-        return (
-            pd.read_parquet(path)
-            if path.suffix == ".parquet"
-            else pd.read_csv(path, dtype={ID: "str"}, low_memory=False)
-        )
-    # pyarrow's and pandas' own errors are both; the first line says it
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{said} cannot be read: {str(error).splitlines()[0]}") from None
+    return read_rows(path, said=said, texts=(ID,)).table
 
 
 def _ids(column: pd.Series, said: str) -> list[str]:

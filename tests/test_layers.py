@@ -41,6 +41,7 @@ FLOORS = {
         "audit": 1,
         "datasets": 1,
         "project": 0,
+        "reading": 0,
         "refusals": 0,
         "lifeline": 0,
         "writing": 0,

@@ -11,12 +11,13 @@ import pandas as pd
 
 class Checked(NamedTuple):
     """A table that passed: canonical columns; the rows of the full file; which of several files it
-    is ("" if one only).
+    is ("" if one only); what was left out, in words.
     """
 
     table: pd.DataFrame
     of_rows: int
     layout: str = ""
+    note: str = ""
 
 
 def columns_and_rows(
@@ -30,11 +31,9 @@ def columns_and_rows(
     for column in wanted:
         if column not in table.columns:
             others = sorted(set(map(str, table.columns)) - set(wanted))
-            hint = (
-                f" (found {', '.join(repr(one[:40]) for one in others[:3])} instead)"
-                if others
-                else ""
-            )
+            near = [one for one in others if one.strip().casefold() == column.casefold()]
+            shown = ", ".join(repr(one[:40]) for one in (near or others)[:3])
+            hint = f" (found {shown} instead)" if others else ""
             raise ValueError(f"{file}: column {column!r} is missing{hint}, expected {expected}")
     if len(table) == 0:
         raise ValueError(f"{file}: no rows below the header, expected up to {at_most:,}")
@@ -42,9 +41,12 @@ def columns_and_rows(
         raise ValueError(f"{file}: {len(table):,} rows, expected at most {at_most:,}")
 
 
-def numbers(values: pd.Series, file: str, low: float, high: float) -> np.ndarray:
+def numbers(
+    values: pd.Series, file: str, low: float, high: float, *, whole: bool = False
+) -> np.ndarray:
     """The column as float64, if it holds finite numbers from low to high only.
 
+    whole: whether they must be whole numbers.
     ValueError with file, column, row (from 1), value and expectation for text, truth values, gaps,
     infinities, and numbers out of range.
     """
@@ -53,7 +55,8 @@ def numbers(values: pd.Series, file: str, low: float, high: float) -> np.ndarray
         texts, kind = values.astype(str), "truth value" if is_truth else "text"
         row = int(np.argmax(pd.to_numeric(texts, errors="coerce").isna().to_numpy()))
         raise ValueError(
-            f"{file}: column {str(column)[:40]!r} must hold numbers, got {kind} "
+            f"{file}: column {str(column)[:40]!r} must hold numbers"
+            f"{', 0 and 1 for truth values' if is_truth else ''}, got {kind} "
             f"{texts.iloc[row][:40]!r} in row {row + 1}"
         )
     held = values.to_numpy(np.float64, na_value=np.nan)
@@ -63,6 +66,8 @@ def numbers(values: pd.Series, file: str, low: float, high: float) -> np.ndarray
     )
     expected, outside = f"be between {low:,} and {high:,}", (held < low) | (held > high)
     refuse(outside, file, column, expected, lambda row: f"{held[row]:g}")
+    broken = (held % 1 != 0) & whole
+    refuse(broken, file, column, "hold whole numbers", lambda row: f"{held[row]:g}")
     return held
 
 

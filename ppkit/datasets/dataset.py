@@ -109,6 +109,12 @@ def verified(dataset: Dataset) -> Dataset:
     return replace(dataset, verified=True, token=_TOKEN)
 
 
+def noted(dataset: Dataset, *notes: str) -> Dataset:
+    """The dataset with more to say on its rows, such as what was left out; "" says nothing."""
+    said = "; ".join((dataset.note, *filter(None, notes)))
+    return replace(dataset, note=said, token=_TOKEN)
+
+
 def subset(dataset: Dataset, rows: np.ndarray) -> Dataset:
     """The dataset with only the rows of an ascending index array; its source says how many."""
     picked = {

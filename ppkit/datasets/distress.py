@@ -7,6 +7,7 @@ from .checks import Checked, columns_and_rows, means, numbers, repeats
 from .dataset import Dataset, made
 
 STEMS = ("Financial Distress", "Financial%20Distress")  # as Kaggle's client calls it
+BEGINNINGS: dict[str, str] = {}
 VARIANTS = ("paper", "no_lag", "forecast")
 FULL_ROWS, FULL_DISTRESSED, FULL_REPEATS = 3_672, 136, 2
 LARGEST = 7_000_000  # bytes, unpacked: three times the published file
@@ -52,7 +53,7 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     columns_and_rows(table, COLUMNS, file, expected=_EXPECTED, at_most=FULL_ROWS)
     for column in COLUMNS:
         low, high = (1, _WHOLE[column]) if column in _WHOLE else (-_LARGEST, _LARGEST)
-        numbers(table[column], file, low, high)
+        numbers(table[column], file, low, high, whole=column in _WHOLE)
     distressed, all_rows = int((table[TARGET] <= THRESHOLD).sum()), len(table) == FULL_ROWS
     if distressed > FULL_DISTRESSED or all_rows and distressed != FULL_DISTRESSED:
         raise ValueError(

@@ -1,28 +1,27 @@
-"""Finding a real file and reading it as a table, whatever it is packed in."""
+"""Finding a real file, and one that almost has its name."""
 
-import gzip
 import hashlib
 import os
-import zipfile
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
 from itertools import product
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, NamedTuple
-
-import pandas as pd
+from typing import NamedTuple
 
 from ppkit import project
+from ppkit.reading import UNREADABLE, Rows, all_missing, members, named, read_rows
 
-ENDINGS = (".csv", ".csv.gz", ".parquet")
-UNREADABLE = (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error)
+ENDINGS = (".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zst", ".parquet")
+_ANY_ENDING = re.compile(
+    r"(\.(csv|tsv|txt|dat|gz|gzip|bz2|xz|zst|zstd|zip|7z|rar|tar|tgz|parquet|pq|feather|arrow|"
+    r"xlsx?|ods|json|jsonl|db|sqlite|duckdb|pkl|rds|part|crdownload|download|html?))+$"
+)
+_COPY = re.compile(r"%20|\(\d+\)|\bcopy( of)?\b|[\s_\-+.,]")
 
 
 class Found(NamedTuple):
     """A file and how to name it to a person without telling where this machine keeps it.
 
-    member: which file of a zip it is, "" if it is none.
+    member: which file of a zip it is, "" if it is none, or if the zip has one file only.
     """
 
     path: Path
@@ -55,20 +54,65 @@ def find(stems: tuple[str, ...], root: str | os.PathLike | None = None) -> Found
     """The first file called one of the stems with one of ENDINGS, or None.
 
     The order is that of places, then of stems, then of ENDINGS.  Last come zips of any name that
-    hold a CSV of such a name (Kaggle's archive.zip).
-    ValueError for a zip that cannot be opened, as one whose download was cut off.
+    hold a file of such a name (Kaggle's archive.zip), and zips that are called a stem themselves.
+    ValueError for a zip that cannot be opened, as one whose download was cut off, and for one that
+    holds two files of one name.
     """
     for folder, label in places(root):
         for stem, ending in product(stems, ENDINGS):
             if (folder / (stem + ending)).is_file():
                 return Found(folder / (stem + ending), f"{label}/{stem}{ending}")
         for path in sorted(folder.glob("*.zip")):
-            with _named(path), zipfile.ZipFile(path) as archive:
-                held = {PurePosixPath(name).name: name for name in archive.namelist()}
-            for stem in stems:
-                if f"{stem}.csv" in held:
-                    return Found(path, f"{label}/{path.name}", held[f"{stem}.csv"])
+            with named(path):
+                inside = members(path)
+            for stem, ending in product(stems, ENDINGS):
+                held = _of_name(inside, stem + ending, path.name)
+                if held:
+                    return Found(path, f"{label}/{path.name}", held)
+            if len(inside) == 1 and path.name in {f"{stem}.zip" for stem in stems}:
+                return Found(path, f"{label}/{path.name}", inside[0])
     return None
+
+
+def alike(
+    stems: tuple[str, ...], root: str | os.PathLike | None, beginnings: dict[str, str]
+) -> str:
+    """Which file lies there whose name is almost one of the stems, in half a sentence; "" if none.
+
+    beginnings: of names that the publisher gives to parts of the data, with the stem that is meant.
+    "creditcard (1).csv", "creditcard.CSV", "Credit_Card.csv.crdownload" are almost "creditcard"; a
+    folder is, too, and a file of such a name inside a zip.
+    """
+    wanted = {_bare(stem): stem for stem in stems}
+    for folder, label in places(root):
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            inside = _inside(path) if path.suffix.casefold() == ".zip" else []
+            for name in (path.name, *(PurePosixPath(member).name for member in inside)):
+                stem = wanted.get(_bare(name), "")
+                for word in beginnings:
+                    stem = beginnings[word] if name.startswith(word) else stem
+                if stem:
+                    held = "" if name == path.name else f" (it holds {name})"
+                    here = f"{label}/{path.name}{held}"
+                    return f"a file like it lies there: {here}, {_do(path, stem)}"
+    return ""
+
+
+def _do(path: Path, stem: str) -> str:
+    if not path.is_dir():
+        return f"call it {stem}.csv to have it taken"
+    parts = [part for part in path.iterdir() if part.name.startswith(("part-", "data_"))]
+    if not parts:
+        return f"a folder: move the file in it here and call it {stem}.csv"
+    return (
+        f"a folder of {len(parts)} parts, as Spark and DuckDB write them: write one part (Spark: "
+        f"coalesce(1)), move it here and call it {stem}.csv or {stem}.parquet"
+    )
+
+
+def _bare(name: str) -> str:
+    """What is left of a name without endings, marks of copies, blanks and a plural."""
+    return _COPY.sub("", _ANY_ENDING.sub("", name.casefold())).removesuffix("s")
 
 
 def sha256(path: Path) -> str:
@@ -77,42 +121,34 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def read_table(found: Found, largest: int) -> tuple[pd.DataFrame, str]:
-    """The file's rows as they stand, and the SHA-256 of the CSV, unpacked; "" of a parquet file.
+def read_table(found: Found, largest: int) -> Rows:
+    """The file's rows as they stand, without lines that hold nothing; other text than UTF-8 is read
+    as Latin-1, and the notes say so.
 
-    largest: bytes that the CSV of a zip may declare, looked at before it is unpacked.
-    ValueError, naming the file, if it cannot be read to its end, or declares more.
+    largest: bytes that the CSV may have, unpacked; a zip is asked before it is unpacked.
+    ValueError, one sentence with the file's name, as `read_rows`, or if there are more bytes.
     """
-    with _named(found.path):
-        if found.path.suffix == ".parquet":
-            return pd.read_parquet(found.path), ""
-        with _csv(found, largest) as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            file.seek(0)
-            return pd.read_csv(file, low_memory=False), digest
+    rows = read_rows(found.path, member=found.member, largest=largest, otherwise="latin-1")
+    table = rows.table.reset_index(drop=True)
+    empty = all_missing(table, table.columns)
+    if not empty.any():
+        return rows._replace(table=table)
+    said = f"left out: {int(empty.sum()):,} lines without a value"
+    return rows._replace(table=table[~empty].reset_index(drop=True), notes=(*rows.notes, said))
 
 
-@contextmanager
-def _csv(found: Found, largest: int) -> Iterator[BinaryIO]:
-    """The CSV, unpacked as it is read."""
-    if found.member:
-        with zipfile.ZipFile(found.path) as archive:
-            if (declared := archive.getinfo(found.member).file_size) > largest:
-                raise ValueError(f"it declares {declared:,} bytes, expected at most {largest:,}")
-            with archive.open(found.member) as file:
-                yield file
-    else:
-        with (gzip.open if found.path.suffix == ".gz" else open)(found.path, "rb") as file:
-            yield file
-
-
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """One sentence with the file's name, not its path, for whatever keeps it from being read."""
+def _inside(path: Path) -> list[str]:
     try:
-        yield
-    except UNREADABLE as error:
-        why = getattr(error, "strerror", None) or str(error).strip().split("\n")[0]
+        return members(path)
+    except UNREADABLE:
+        return []
+
+
+def _of_name(inside: list[str], name: str, archive: str) -> str:
+    held = [member for member in inside if PurePosixPath(member).name == name]
+    if len(held) > 1:
         raise ValueError(
-            f"{path.name} cannot be read to its end: {why.replace(str(path), path.name)}"
-        ) from error
+            f"{archive} holds {len(held)} files with the name {name!r} "
+            f"({', '.join(map(repr, held[:3]))}): take out the one that is meant"
+        )
+    return held[0] if held else ""

@@ -13,11 +13,13 @@ the state is in alphabetical order, so a linear model can make little of it.
 import numpy as np
 import pandas as pd
 
+from ppkit.reading import all_missing
+
 from .checks import Checked, columns_and_rows, means, repeats
 from .dataset import Dataset, made
 from .lending_layouts import JOINT_RATIO, KAGGLE, LIENS, OPENINTRO, canonical
 
-STEMS_OF = {"OpenIntro": ("loans_full_schema",), "Kaggle": ("loan",)}
+STEMS_OF = {"OpenIntro": ("loans_full_schema",), "Kaggle": ("loan", "accepted_2007_to_2018Q4")}
 STEMS = (*STEMS_OF["OpenIntro"], *STEMS_OF["Kaggle"])
 FULL_ROWS = 10_000
 LARGEST = 2_000_000_000  # bytes, unpacked: Kaggle's later edition has over 1 GB
@@ -30,6 +32,7 @@ PUBLISHED_MEANS = {  # OpenIntro's
 }
 KAGGLE_ROWS = (887_379, 2_260_668)  # the edition of wu2020's time, and a later one
 VARIANTS = ("OpenIntro", "Kaggle")  # which file
+BEGINNINGS = {"LoanStats": "loan"}  # the platform's own files, a few months each
 HOW = (
     "`ppkit data fetch lending` brings loans_full_schema.csv from www.openintro.org; the paper's "
     "loan.csv is at www.kaggle.com/datasets/wendykan/lending-club-loan-data: put it into data/raw"
@@ -57,6 +60,8 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     loan_amount is what was paid out, Kaggle's funded_amnt, because OpenIntro means that by it and
     the instalment belongs to it; public_records is Kaggle's pub_rec, and OpenIntro's bankruptcies
     and tax liens together, which is nearly the same.
+    Of Kaggle's layout, lines that are a sentence and no loan are left out, and `note` says so: the
+    platform writes "Total amount funded in policy code 1: ..." between and below the loans.
     Missing values: emp_length 0; debt_to_income the joint one where there is one, else 0;
     earliest_credit_line 2007; annual_income and the counts 0 (`lending_layouts.MISSING`); nothing
     else may be missing.
@@ -67,7 +72,9 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     ValueError, one sentence with file, column, row and expectation, for the first thing that is
     wrong.
     """
+    note = ""
     if "int_rate" in table.columns:
+        table, note = _loans_only(table, file)
         layout, wanted, of = "Kaggle", tuple(KAGGLE.values()), "Kaggle's loan.csv"
         later = len(table) > KAGGLE_ROWS[0] or "hardship_flag" in table.columns
         names, full, known = KAGGLE, KAGGLE_ROWS[int(later)], np.inf
@@ -88,7 +95,30 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
         means(checked, PUBLISHED_MEANS, file)
     repeats(checked, file, known=known)
     _fits_the_instalment(checked, file)
-    return Checked(checked, full, layout)
+    return Checked(checked, full, layout, note)
+
+
+def _loans_only(table: pd.DataFrame, file: str) -> tuple[pd.DataFrame, str]:
+    """The table without its sentences, and what was left out.
+
+    A sentence is a line without any column that we read, in which another one, often the id, holds
+    a text of three words or more.
+    """
+    known = [column for column in KAGGLE.values() if column in table.columns]
+    empty = np.flatnonzero(all_missing(table, known))
+    texts = [column for column in table.columns if column not in known]
+    sentences = {}
+    for row in empty:
+        for value in table[texts].iloc[row].dropna():
+            if isinstance(value, str) and len(value.split()) >= 3:
+                sentences.setdefault(int(row), value)
+    if not sentences:
+        return table, ""
+    kept = np.ones(len(table), bool)
+    kept[list(sentences)] = False
+    first = next(iter(sentences.values()))[:60]
+    said = f"left out: {len(sentences):,} lines that are no loans, such as {first!r}"
+    return table[kept].reset_index(drop=True), said
 
 
 def _fits_the_instalment(loans: pd.DataFrame, file: str) -> None:

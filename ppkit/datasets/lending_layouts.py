@@ -127,6 +127,16 @@ KAGGLE = {
     # canonical column -> column of the Kaggle file
     "paid_late_fees": "total_rec_late_fee",
 }
+WHOLE = (  # how many, or which year
+    "emp_length",
+    "delinq_2y",
+    "earliest_credit_line",
+    "total_credit_lines",
+    "open_credit_lines",
+    "num_collections_last_12m",
+    "current_accounts_delinq",
+    "public_records",
+)
 OPENINTRO = {column: column for column in KAGGLE} | {
     "purpose": "loan_purpose",
     "public_records": "public_record_bankrupt",
@@ -149,7 +159,7 @@ def canonical(table: pd.DataFrame, names: dict[str, str], layout: str, file: str
     out = {column: _column(table, column, names[column], layout, file) for column in KAGGLE}
     if layout == "OpenIntro":
         out["public_records"] = out["public_records"] + numbers(
-            _filled(table[LIENS], 0.0, file), file, *RANGES["public_records"]
+            _filled(table[LIENS], 0.0, file), file, *RANGES["public_records"], whole=True
         )
     return pd.DataFrame(out, copy=False)
 
@@ -162,12 +172,21 @@ def _column(table: pd.DataFrame, column: str, name: str, layout: str, file: str)
         values = _joint_where_missing(table, values, JOINT_RATIO[layout], file)
     if column == "issue_month" or column in _TEXTS and not _is_number(values):
         values = _read(values, *_TEXTS[column], file)
+    if column == "interest_rate" and not _is_number(values):
+        values = _without_percent(values)
     if column in MISSING:
         values = _filled(values, MISSING[column], file)
-    held = numbers(values, file, *RANGES[column])
+    held = numbers(values, file, *RANGES[column], whole=column in WHOLE)
     wrong = ~np.isin(held, (36, 60)) & (column == "term")
     refuse(wrong, file, name, "be 36 or 60 months", lambda row: f"{held[row]:g}")
     return np.maximum(held, 0.0) if column == "paid_late_fees" else held
+
+
+def _without_percent(values: pd.Series) -> pd.Series:
+    """Rates such as " 10.65%", as the platform writes them, as numbers; another text stays text."""
+    texts = values.astype(str).str.strip().str.removesuffix("%").where(values.notna())
+    read = pd.to_numeric(texts, errors="coerce")
+    return texts if (read.isna() & values.notna()).any() else read
 
 
 def _is_number(values: pd.Series) -> bool:

@@ -8,8 +8,8 @@ import numpy as np
 from ppkit.refusals import one_of
 
 from . import creditcard, distress, lending, standins
-from .dataset import Dataset, made, subset, verified
-from .files import Found, find, places, read_table, sha256
+from .dataset import Dataset, made, noted, subset, verified
+from .files import Found, alike, find, places, read_table, sha256
 from .transactions.sampling import PAPER_ROWS, paper_sample
 from .transactions.schema import FEATURE_NAMES, IS_NUMERIC
 
@@ -61,12 +61,13 @@ def load(
     if variant == "Kaggle":
         raise ValueError(
             "the stand-in of lending is in the likeness of OpenIntro's file: variant "
-            "'Kaggle' needs loan.csv"
+            f"'Kaggle' needs loan.csv{_in_brackets(almost(name, root))}"
         )
     table = standins.sample(
         name, module.FULL_ROWS if rows is None else rows, np.random.default_rng(seed)
     )
-    return module.arranged(table, kind="stand-in", of_rows=None, variant=variant)
+    dataset = module.arranged(table, kind="stand-in", of_rows=None, variant=variant)
+    return dataset if wish == "standin" else noted(dataset, almost(name, root))
 
 
 def decided(source: str) -> str:
@@ -82,7 +83,17 @@ def missing(name: str, root: str | os.PathLike | None = None) -> str:
     """One sentence: which file is missing, where it was looked for, how to get it."""
     where = " and ".join(label for _, label in places(root))
     kinds = f"{REAL[name].STEMS[0]}.csv (or .csv.gz, .zip, .parquet)"
-    return f"{kinds} is missing in {where}: {REAL[name].HOW}"
+    near = _in_brackets(almost(name, root))
+    return f"{kinds} is missing in {where}{near}: {REAL[name].HOW}"
+
+
+def almost(name: str, root: str | os.PathLike | None = None) -> str:
+    """Which file lies there under almost the real one's name, in half a sentence, "" if none."""
+    return alike(REAL[name].STEMS, root, REAL[name].BEGINNINGS)
+
+
+def _in_brackets(text: str) -> str:
+    return text and f" ({text})"
 
 
 def real_file(name: str, root: str | os.PathLike | None = None, variant: str = "") -> Found | None:
@@ -138,8 +149,8 @@ def _variant(name: str, variant: str) -> str:
 
 
 def _real(module: ModuleType, found: Found, rows: int | None, seed: int, variant: str) -> Dataset:
-    table, digest = read_table(found, module.LARGEST)
-    checked = module.checked_table(table, found.path.name)
+    read = read_table(found, module.LARGEST)
+    checked = module.checked_table(read.table, found.path.name)
     if checked.layout and variant not in ("", checked.layout):
         raise ValueError(
             f"{found.path.name} is {checked.layout}'s file by its columns, variant "
@@ -148,7 +159,8 @@ def _real(module: ModuleType, found: Found, rows: int | None, seed: int, variant
     dataset = module.arranged(
         checked.table, kind="real", of_rows=checked.of_rows, variant=variant or checked.layout
     )
-    if digest == module.FULL_SHA256:
+    dataset = noted(dataset, *read.notes, checked.note)
+    if read.sha256 == module.FULL_SHA256:
         dataset = verified(dataset)
     if rows is None:
         return dataset

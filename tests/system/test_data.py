@@ -192,9 +192,12 @@ def test_a_file_that_is_not_there_or_none_of_its_kind(config):
         data.read(config, "B")
     config.holder("B").data.write_bytes(b"\xff\xfe\x00 not a table, but secret")
     said = refused(config, "B")
-    assert "cannot be read: " in said or "has no column" in said
+    assert said.endswith(" is no text in UTF-16: save it as a CSV in UTF-8")
     config.holder("B").data.write_bytes(b"")
-    assert refused(config, "B").endswith(f"holder B's file {config.holder('B').data.name} is empty")
+    assert refused(config, "B") == (
+        f"holder B's file {config.holder('B').data.name} is empty, expected a CSV or parquet file: "
+        "download or write it again"
+    )
 
 
 def test_other_rows_are_named_by_holder_and_row(config):

@@ -1,0 +1,167 @@
+"""How a CSV is laid out, as its first lines tell: encoding, lines above the header, what stands
+between two columns, the decimal mark; and what makes its columns uncertain.
+"""
+
+import csv
+import io
+import re
+from dataclasses import dataclass
+
+from .first_bytes import HEAD, encoding_of
+
+SEPARATORS = (",", ";", "\t", "|")
+SAMPLE = 100  # rows that are looked at
+_SEP_LINE = re.compile(r'^"?sep=(.)"?[,;\s]*$', re.IGNORECASE)  # Excel's own first line
+_WITH_POINT = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?%?")
+_WITH_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+")
+
+
+class Unfit(ValueError):
+    """Why a file is not read: the end of a sentence that begins with its name."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How to read a CSV; `notes` say what was no plain CSV in UTF-8 with commas.
+
+    skip: lines above the header.
+    """
+
+    encoding: str
+    header: tuple[str, ...]
+    skip: int = 0
+    separator: str = ","
+    decimal: str = "."
+    notes: tuple[str, ...] = ()
+
+
+def layout_of(head: bytes) -> Layout:
+    """The layout of a CSV by its first HEAD bytes, all of it where it is shorter.
+
+    A separator is taken where the header has no comma; a decimal comma only beside another
+    separator, where no number has a point, and where it cannot be a mark of thousands.
+    Lines above the header are left out if they hold one sentence and the next line has columns.
+    Unfit, the end of a sentence that begins with the file's name: a header of numbers, two
+    columns with one name, rows with other numbers of fields than the header.
+    """
+    encoding = encoding_of(head)
+    lines = io.StringIO(head.decode(encoding, errors="replace"), newline="").readlines()
+    if len(head) >= HEAD:
+        lines = lines[:-1]  # the last one may be cut
+    notes = [f"read as {encoding.upper()}"] if encoding.startswith("utf-16") else []
+    skip, separator = _above(lines)
+    if skip:
+        notes.append(f"left out above the header: {' '.join(lines[:skip]).strip()[:60]!r}")
+    separator = separator or _separator(lines[skip:])
+    rows = _rows(lines[skip:], separator)
+    header = tuple(rows[0]) if rows else ()
+    _refuse_numbers(header)
+    _refuse_twins(header)
+    _refuse_longer(header, rows[1:], lines)
+    decimal = _decimal(rows[1:]) if separator != "," else "."
+    if separator != ",":
+        notes.append(f"{separator!r} stands between its columns")
+    if decimal != ".":
+        notes.append("its decimal mark is a comma")
+    return Layout(encoding, header, skip, separator, decimal, tuple(notes))
+
+
+def _above(lines: list[str]) -> tuple[int, str]:
+    """How many lines stand above the header, and the separator that they name, if any."""
+    first = next((i for i, line in enumerate(lines) if line.strip()), 0)
+    if first < len(lines) and (named := _SEP_LINE.match(lines[first].rstrip("\r\n"))):
+        return first + 1, named[1]
+    skip, full = 0, [i for i, line in enumerate(lines) if line.strip()]
+    for here, below in zip(full, full[1:]):
+        if not (is_sentence(lines[here]) and _columns(lines[below]) > 1):
+            break
+        skip = here + 1
+    return skip, ""
+
+
+def is_sentence(line: str) -> bool:
+    """Whether a line of a CSV holds one text of three words or more and nothing else.
+
+    >>> is_sentence("Notes offered by Prospectus,,,"), is_sentence("id,amount"), is_sentence("id")
+    (True, False, False)
+    """
+    fields = [field for row in csv.reader([line]) for field in row if field.strip()]
+    return len(fields) == 1 and _columns(fields[0]) == 1 and len(fields[0].split()) >= 3
+
+
+def _columns(line: str) -> int:
+    return max(len(next(csv.reader([line], delimiter=one), [])) for one in SEPARATORS)
+
+
+def _separator(lines: list[str]) -> str:
+    header = next((line for line in lines if line.strip()), "")
+    counts = {one: len(next(csv.reader([header], delimiter=one), [])) for one in SEPARATORS}
+    if counts[","] > 1:
+        return ","
+    return max(SEPARATORS, key=lambda one: counts[one])
+
+
+def _rows(lines: list[str], separator: str) -> list[list[str]]:
+    """The header and the first rows, without empty lines."""
+    rows = []
+    for row in csv.reader(lines, delimiter=separator):
+        if row:
+            rows.append(row)
+        if len(rows) > SAMPLE:
+            break
+    return rows
+
+
+def _refuse_numbers(header: tuple[str, ...]) -> None:
+    """Names 0, 1, 2, ... are pandas' own; numbers with a decimal point are a row."""
+    if any(_WITH_POINT.fullmatch(name.strip()) for name in header):
+        raise Unfit(
+            "has no header: its first line holds numbers, expected the names of its columns"
+        )
+
+
+def _refuse_twins(header: tuple[str, ...]) -> None:
+    seen: set[str] = set()
+    for name in header:
+        if name.strip() and name in seen:
+            raise Unfit(f"has two columns with the name {name[:40]!r}: take one out or rename it")
+        seen.add(name)
+
+
+def _refuse_longer(header: tuple[str, ...], rows: list[list[str]], lines: list[str]) -> None:
+    """Rows with one field more than the header pass only if the first one is the row's name, as in
+    R: all differ, and the last field holds something.
+    """
+    longer = [row for row in rows if len(row) > len(header)]
+    if not longer:
+        return
+    by_one = {len(row) for row in rows} == {len(header) + 1}
+    ends_empty = not any(row[-1].strip() for row in rows)
+    if by_one and ends_empty:
+        raise Unfit(
+            "has one field more in its rows than names in its header: write it without row names "
+            "(pandas: to_csv(index=False), R: row.names = FALSE) and without a comma at the end of "
+            "a row"
+        )
+    if by_one and len({row[0] for row in rows}) == len(rows) > 1:
+        return
+    escaped = any('\\"' in line for line in lines)
+    remedy = (
+        "write quotes inside a text twice, in Spark by option('escape', '\"')"
+        if escaped
+        else "put texts that hold the separator between quotes"
+    )
+    raise Unfit(
+        f"has {len(longer[0])} fields in a row below a header of {len(header)} columns, so that "
+        f"its columns are uncertain: {remedy}"
+    )
+
+
+def _decimal(rows: list[list[str]]) -> str:
+    fields = [field.strip() for row in rows for field in row]
+    if any(_WITH_POINT.fullmatch(field) for field in fields):
+        return "."
+    with_comma = [field for field in fields if _WITH_COMMA.fullmatch(field)]
+    certain = [field for field in with_comma if not _THOUSANDS.fullmatch(field)]
+    return "," if certain else "."
