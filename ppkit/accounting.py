@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import optimize, stats
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
 
 from ppkit.refusals import must_be, one_of
 
@@ -26,6 +26,11 @@ Curve = Callable[[np.ndarray], np.ndarray]
 ORDERS = np.r_[1:65, 68:129:4, 144:257:16, 288:513:32, 576:1025:64]
 FINE_ORDERS = 1 + np.logspace(-4, 5, 2_000)
 MECHANISMS = ("gumbel", "laplace", "laplace_signed_values")
+EPSILONS = (1e-9, 1e6)  # of one selection: what is priced, and where the inverse looks
+MOST = 10**9  # rounds, rows, uploads, parameters
+MOST_KOV = 2_000_000  # mechanisms composed by `kov_epsilon`: its memory grows with them
+LEAST_DELTA = 1e-300
+LEAST_RATE = 1e-12  # a smaller one is priced as this
 
 
 @dataclass(frozen=True)
@@ -51,16 +56,18 @@ def valid_budget(
 ) -> Budget:
     """The smallest budget that we can prove for `n_rounds` uploads of one participant.
 
-    epsilon: > 0; the noise scale is sensitivity / epsilon
+    epsilon: from 1e-9 to 1e6; the noise scale is sensitivity / epsilon
     (sensitivity 2 B on the sum of clipped gradients).
     mechanism: "gumbel", "laplace" or "laplace_signed_values" (ppkit.mechanisms).
     neighbouring: "add_remove" or "replace_one".  sample_rate: q in (0, 1], Poisson, a fresh sample
-    each round, ONE sample for the n selections.
-    n_uploads: n, n_parameters: d, 1 <= n <= d.  delta: in (0, q).
+    each round, ONE sample for the n selections; below 1e-12 it is priced as 1e-12.
+    n_uploads: n, n_parameters: d, 1 <= n <= d.  delta: from 1e-300 to below q.
     n_rounds: >= 1, this participant's uploads.
     rows_per_unit: k >= 1, the rows that the protected thing touches (one transaction, one account).
-    Returns a Budget; its delta is 0 where the pure bound is the best.  ValueError if an argument is
-    out of range.
+    n, d, n_rounds and k are at most 10^9.
+    Returns a Budget, finite; its delta is 0 where the pure bound is the best.  It grows with
+    epsilon, q, n, n_rounds and k, up to one part in a hundred.  ValueError if an argument is out of
+    range.
     Guarantee: (epsilon, delta)-DP over the real numbers for k rows of the participant's data,
     adaptive rounds included.
     Source: corrects wang2018, Theorem 4.2; the bounds and their proofs are in `budgets`.
@@ -142,11 +149,12 @@ def budgets(
     (E, delta') for one is (k E, delta' (e^(k E) - 1) / (e^E - 1)) for k.
     """
     must_be("a finite number > 0", epsilon=epsilon)
+    if not EPSILONS[0] <= epsilon <= EPSILONS[1]:
+        raise ValueError(f"epsilon must be from 1e-9 to 1e6, got {epsilon}")
     one_of(MECHANISMS, mechanism=mechanism)
     one_of(NEIGHBOURING, neighbouring=neighbouring)
     must_be("in (0, 1]", sample_rate=sample_rate)
-    must_be(
-        "a whole number >= 1",
+    n_rounds, rows_per_unit, n_uploads, n_parameters = _counts(
         n_rounds=n_rounds,
         rows_per_unit=rows_per_unit,
         n_uploads=n_uploads,
@@ -156,17 +164,19 @@ def budgets(
         raise ValueError(
             f"n_uploads must be at most n_parameters = {n_parameters}, got {n_uploads}"
         )
-    if not 0.0 < delta < sample_rate:
+    must_be("> 0", delta=delta)
+    if not LEAST_DELTA <= delta < sample_rate:
         raise ValueError(
-            f"delta must be above 0 and below sample_rate = {sample_rate:g}, got {delta}"
+            f"delta must be at least 1e-300 and below sample_rate = {sample_rate:g}, got {delta}"
         )
+    sample_rate = max(sample_rate, LEAST_RATE)
     rate, settings = sample_rate, (mechanism, neighbouring, n_uploads, n_parameters, n_rounds)
     if rows_per_unit > 1 and sample_rate < 1:
         rate = -math.expm1(rows_per_unit * math.log1p(-sample_rate))
     found = _bounds(rows_per_unit * epsilon, rate, delta, *settings)
-    at_most = max(1, int(stats.binom.isf(delta / (2 * n_rounds), rows_per_unit, sample_rate)))
+    at_most = max(1, _exceeded_rarely(delta / (2 * n_rounds), rows_per_unit, sample_rate))
     if at_most < rows_per_unit:
-        tau = stats.binom.sf(at_most, rows_per_unit, sample_rate)
+        tau = float(stats.binom.sf(at_most, rows_per_unit, sample_rate))
         found += [
             (
                 total - n_rounds * math.log1p(-tau),
@@ -185,7 +195,25 @@ def budgets(
                 lambda at: min(_bounds(epsilon, sample_rate, at, *settings)), rows_per_unit, delta
             )
         )
-    return [Budget(*one) for one in found]
+    return [Budget(*one) for one in found if one[0] < math.inf]
+
+
+def _counts(**counts) -> list[int]:
+    """The counts as whole numbers; ValueError for one that is none, or is above MOST."""
+    must_be("a whole number >= 1", **counts)
+    for name, count in counts.items():
+        if count > MOST:
+            raise ValueError(f"{name} must be at most 1,000,000,000, got {count}")
+    return [int(count) for count in counts.values()]
+
+
+def _exceeded_rarely(chance: float, rows: int, q: float) -> int:
+    """The least m that is exceeded by Binomial(rows, q) with at most this chance.
+
+    scipy's binom.isf takes 1 - chance, which is 1 below 1.1e-16: so the tail itself is searched."""
+    return bisect.bisect_left(
+        range(rows + 1), -chance, key=lambda m: -float(stats.binom.sf(m, rows, q))
+    )
 
 
 def _bounds(
@@ -202,8 +230,8 @@ def _bounds(
     basic = ", rounds basic" if n_rounds > 1 else ""
     for bound in ("KOV", "Renyi"):
         found.append((n_rounds * one(bound, delta / n_rounds), delta, f"{bound}{basic}"))
-        if 1 < n_rounds <= 20_000:
-            each = one(bound, delta / (2 * n_rounds))
+        each = one(bound, delta / (2 * n_rounds))
+        if 1 < n_rounds <= 20_000 and each < math.inf:
             found.append((kov_epsilon(each, n_rounds, delta / 2), delta, f"{bound}, rounds KOV"))
     whole = _curve(epsilon, mechanism, neighbouring, n_uploads, n_parameters)
     found.append((curve_epsilon(whole, delta, n_rounds), delta, "Renyi, sampling ignored"))
@@ -219,17 +247,52 @@ def _few_samples(epsilon, q, delta, mechanism, neighbouring, n, d, n_rounds, row
     """(total, delta, name) by how often the rows are sampled: `budgets` has the proof."""
     width = epsilon * (2 if neighbouring == "replace_one" else 1)
     rho = (n if mechanism == "gumbel" else d) * width**2 / 8
-    one_round = np.zeros(rows**2 * n_rounds + 1)
-    one_round[np.arange(rows + 1) ** 2] = stats.binom.pmf(np.arange(rows + 1), rows, q)
-    law = np.fft.irfft(np.fft.rfft(one_round) ** n_rounds, one_round.size)
-    above = np.append(np.cumsum(law[:0:-1])[::-1], 0.0) + 1e-12  # P(sum > s); the FFT's rounding
-    if above[-1] > delta / 2:
-        return math.inf, delta, "few samples"
-    enough = int(np.argmax(above <= delta / 2))
-    total = curve_epsilon(lambda orders: orders * rho * enough, delta - above[enough])
+
+    def total(sum_of_squares, delta):
+        return curve_epsilon(lambda orders: orders * rho * sum_of_squares, delta)
+
+    largest = rows**2 * n_rounds
+    sums = [*range(min(largest, 10_000))]
+    if largest > 10_000:  # in steps of 1%
+        sums += map(int, np.geomspace(1e4, float(largest), 3_000))
+    chance_above = _chance_above(q, n_rounds, rows)
+    first = bisect.bisect_right(sums, -delta, key=lambda at: -chance_above(at))
+    best = total(largest, delta)
+    for at in sums[first:]:
+        if total(at, delta) >= best:  # and all that come after cost no less
+            break
+        best = min(best, total(at, delta - chance_above(at)))
     if neighbouring == "add_remove":
-        total = max(total, -rows * n_rounds * math.log1p(-q))
-    return total, delta, "few samples"
+        best = max(best, -rows * n_rounds * math.log1p(-q))
+    return best, delta, "few samples"
+
+
+def _chance_above(q: float, n_rounds: int, rows: int) -> Callable[[int], float]:
+    """An upper bound on P(sum_t j_t^2 > s) as a function of s, j_t of Binomial(rows, q),
+    t = 1 ... n_rounds.
+
+    One row: a binomial tail. More rows: Chernoff, min over h of E[e^(h j^2)]^n_rounds / e^(h s),
+    and by Fourier transform where that is small enough; 1 where there are too many rows for both.
+    """
+    if rows == 1:
+        return lambda at: float(stats.binom.sf(at, n_rounds, q)) * (1 + 1e-9)
+    if rows > 10_000:
+        return lambda at: 1.0
+    j, h = np.arange(rows + 1), np.geomspace(1e-12, 100.0, 400)
+    moments = logsumexp(stats.binom.logpmf(j, rows, q) + h[:, None] * j**2, axis=1)
+    above = None
+    if rows**2 * n_rounds <= 2**18:
+        one_round = np.zeros(rows**2 * n_rounds + 1)
+        one_round[j**2] = stats.binom.pmf(j, rows, q)
+        law = np.fft.irfft(np.fft.rfft(one_round) ** n_rounds, one_round.size)
+        rounding = 1e-12 + 1e-15 * n_rounds  # of the transform
+        above = np.append(np.cumsum(law[:0:-1])[::-1], 0.0) + rounding
+
+    def chance_above(at):
+        chernoff = math.exp(min(0.0, float(np.min(n_rounds * moments - h * at))))
+        return chernoff if above is None else min(chernoff, float(above[at]))
+
+    return chance_above
 
 
 def kov_epsilon(epsilon: float, k: int, delta: float) -> float:
@@ -238,17 +301,19 @@ def kov_epsilon(epsilon: float, k: int, delta: float) -> float:
 
     delta(E) = sum over l with (k - 2 l) epsilon > E of
                C(k, l) (e^((k - l) epsilon) - e^(E + l epsilon)) / (1 + e^epsilon)^k
-    epsilon: >= 0.  k: >= 1.  delta: in (0, 1).  The sum is linear in e^E between its corners and is
-    solved there: no grid.
+    epsilon: >= 0, finite.  k: from 1 to 10^7, a whole number.  delta: in (0, 1).  The sum is linear
+    in e^E between its corners and is solved there: no grid.
     Source: Kairouz, Oh and Viswanath (2015), Theorem 3.3.
 
     >>> kov_epsilon(1.0, 1, 1e-9) < 1.0 and kov_epsilon(1.0, 1, 0.5) == 0.0
     True
     """
-    if not (epsilon >= 0 and k >= 1 and 0 < delta < 1):
-        raise ValueError(
-            f"need epsilon >= 0, k >= 1 and delta in (0, 1), got {epsilon}, {k}, {delta}"
-        )
+    must_be("a finite number >= 0", epsilon=epsilon)
+    must_be("a whole number >= 1", k=k)
+    must_be("in (0, 1)", delta=delta)
+    if k > 10**7:
+        raise ValueError(f"k must be at most 10,000,000, got {k}")
+    k = int(k)
     l = np.arange(k // 2 + 1)  # the other half has a loss below 0
     loss = (k - 2 * l) * epsilon
     log_p = (
@@ -277,7 +342,7 @@ def epsilon_for(total: float, **settings) -> float:
     """The epsilon for the noise scale with which `valid_budget` is `total`: its inverse.
 
     total: > 0, the budget wanted.  settings: all other arguments of `valid_budget`.  Returns
-    epsilon > 0, with valid_budget <= total.
+    epsilon > 0, with valid_budget <= total, and hardly any larger one has it.
     ValueError if no epsilon in [1e-9, 1e6] does it.
 
     >>> round(epsilon_for(0.37, sample_rate=0.01, n_uploads=1431, n_parameters=14312), 3)
@@ -288,23 +353,27 @@ def epsilon_for(total: float, **settings) -> float:
     def excess(log_epsilon):
         return valid_budget(math.exp(log_epsilon), **settings).epsilon - total
 
-    low, high = math.log(1e-9), math.log(1e6)
+    low, high = map(math.log, EPSILONS)
+    low, high = low + 1e-12, high - 1e-12  # exp may round to outside
     if excess(low) > 0 or excess(high) < 0:
         raise ValueError(f"no epsilon between 1e-9 and 1e6 gives a total of {total}")
-    root = optimize.brentq(excess, low, high, xtol=1e-9)
-    return math.exp(root if excess(root) <= 0 else root - 2e-9)
+    root, step = optimize.brentq(excess, low, high, xtol=1e-9), 2e-9
+    while excess(root) > 0:  # a bound may jump there
+        root, step = max(root - step, low), 2 * step
+    return math.exp(root)
 
 
 def rounds_within(total: float, *, epsilon: float, at_most: int = 10**6, **settings) -> int:
     """How many uploads a participant may make before `total` is spent: the largest n_rounds with
     valid_budget <= total.
 
-    total: > 0.  at_most: >= 1, where the search ends.  epsilon, settings: the arguments of
-    `valid_budget`, but for n_rounds.  Returns 0 ... at_most.
+    total: > 0.  at_most: from 1 to 10^9, a whole number, where the search ends.
+    epsilon, settings: the arguments of `valid_budget`, but for n_rounds.  Returns 0 ... at_most.
     Fixed before the first round, so the budget of all rounds together holds (no adaptive choice of
     its size is needed).
     """
     must_be("a finite number > 0", total=total)
+    (at_most,) = _counts(at_most=at_most)
 
     def spent(n_rounds):
         return valid_budget(epsilon, n_rounds=n_rounds, **settings).epsilon
@@ -316,9 +385,11 @@ def bounded_range_curve(width: float, n_selections: int) -> Curve:
     """D_alpha <= alpha n width^2 / 8 for n adaptive selections whose log-ratios lie in an interval
     of length `width`.
 
-    width: > 0.  n_selections: n >= 1.
+    width: > 0, finite.  n_selections: n >= 1.  ValueError if an argument is out of range.
     Source: Cesar and Rogers (2021): bounded range is (width^2 / 8)-zCDP.
     """
+    must_be("a finite number > 0", width=width)
+    must_be("a whole number >= 1", n_selections=n_selections)
     return lambda orders: orders * (n_selections * width**2 / 8)
 
 
@@ -328,8 +399,11 @@ def laplace_curve(shift: float, n_values: int) -> Curve:
 
     D_alpha = n / (alpha - 1) ln(alpha / (2 alpha - 1) e^((alpha - 1) shift)
                                  + (alpha - 1) / (2 alpha - 1) e^(-alpha shift))
-    shift: > 0.  n_values: n >= 1.  Source: Mironov (2017), Table II.
+    shift: > 0, finite.  n_values: n >= 1.  ValueError if an argument is out of range.
+    Source: Mironov (2017), Table II.
     """
+    must_be("a finite number > 0", shift=shift)
+    must_be("a whole number >= 1", n_values=n_values)
 
     def curve(orders):
         up = np.log(orders / (2 * orders - 1)) + (orders - 1) * shift
@@ -349,23 +423,29 @@ def to_epsilon(orders: np.ndarray, log_moments: np.ndarray, delta: float) -> flo
     min over alpha of (K(alpha) - ln delta - ln alpha) / (alpha - 1) + ln(1 - 1 / alpha),
     and at least 0
     orders, log_moments: (m,), alpha > 1.  delta: in (0, 1).  Every order is valid, so a coarse grid
-    is only looser.
+    is only looser.  ValueError if delta is out of range, or no log-moment is finite.
     Source: Canonne, Kamath and Steinke (2020), Proposition 12.
     """
+    must_be("in (0, 1)", delta=delta)
     values = (log_moments - np.log(delta) - np.log(orders)) / (orders - 1) + np.log1p(-1 / orders)
     return max(0.0, float(np.min(values)))
 
 
 def curve_epsilon(curve: Curve, delta: float, n_rounds: int = 1) -> float:
-    """Epsilon at `delta` of `n_rounds` uploads of this curve, without any gain from sampling."""
+    """Epsilon at `delta` of `n_rounds` uploads of this curve, without any gain from sampling.
+
+    delta: in (0, 1).  n_rounds: >= 1.  ValueError if an argument is out of range.
+    """
+    must_be("a whole number >= 1", n_rounds=n_rounds)
     return to_epsilon(FINE_ORDERS, n_rounds * (FINE_ORDERS - 1) * curve(FINE_ORDERS), delta)
 
 
 def sampled_log_moments(curve: Curve, sample_rate: float, neighbouring: str) -> np.ndarray:
     """Upper bounds on K(alpha) at ORDERS for an upload computed on ONE Poisson sample.
 
-    curve: add/remove curve of the upload before sampling.  sample_rate: q in (0, 1).
-    Returns (len(ORDERS),), >= 0.
+    curve: add/remove curve of the upload before sampling.  sample_rate: q in (0, 1), priced as
+    1e-12 below that.  neighbouring: "add_remove" or "replace_one".
+    Returns (len(ORDERS),), >= 0.  ValueError if an argument is out of range.
     Guarantee: for any mechanism with that curve, both directions,
     neighbouring "add_remove" or "replace_one".
     Proof. Write M0 for the upload without the record, a = M1 / M0 for its ratio with it (x in,
@@ -383,7 +463,9 @@ def sampled_log_moments(curve: Curve, sample_rate: float, neighbouring: str) -> 
     Source: (1) as in Mironov, Talwar and Zhang (2019); (2) and (3) are ours, checked against
     enumeration in the tests.
     """
-    q = sample_rate
+    must_be("in (0, 1)", sample_rate=sample_rate)
+    one_of(NEIGHBOURING, neighbouring=neighbouring)
+    q = max(sample_rate, LEAST_RATE)
     whole = np.arange(2.0, 2 * ORDERS[-1] + 1)
     pieces = np.append([-np.inf, -np.inf], _log_expm1((whole - 1) * curve(whole)))  # ln(E[a^l] - 1)
     orders = ORDERS[1:]
@@ -406,7 +488,11 @@ def sampled_log_moments(curve: Curve, sample_rate: float, neighbouring: str) -> 
 
 def sampled_epsilon(log_moments: np.ndarray, delta: float, n_rounds: int) -> float:
     """Epsilon at `delta` of `n_rounds` rounds of these log-moments at ORDERS; chords between orders
-    are valid bounds."""
+    are valid bounds.
+
+    delta: in (0, 1).  n_rounds: >= 1.  ValueError if an argument is out of range.
+    """
+    must_be("a whole number >= 1", n_rounds=n_rounds)
     orders = np.unique(np.r_[np.arange(1.02, 12, 0.02), ORDERS[1:]])
     return to_epsilon(orders, n_rounds * np.interp(orders, ORDERS, log_moments), delta)
 
@@ -438,7 +524,8 @@ def _one_upload(epsilon, mechanism, neighbouring, q, n, d, bound, delta):
             moved = d if mechanism == "laplace_signed_values" else min(2 * n, d)
             return n * width if mechanism == "gumbel" else moved * width / 2
         if bound == "KOV":
-            return kov_epsilon(width / 2, 2 * n if mechanism == "gumbel" else d, delta / q)
+            times = 2 * n if mechanism == "gumbel" else d
+            return kov_epsilon(width / 2, times, delta / q) if times <= MOST_KOV else math.inf
         return curve_epsilon(_curve(epsilon, mechanism, relation, n, d), delta / q)
 
     joint = amplified(before(neighbouring), q)
@@ -454,8 +541,10 @@ def _one_upload(epsilon, mechanism, neighbouring, q, n, d, bound, delta):
 def amplified(epsilon: float, q: float) -> float:
     """ln(1 + q (e^epsilon - 1)): an epsilon-DP mechanism on a Poisson sample of rate q, add/remove.
 
-    epsilon: >= 0.  q: in (0, 1].
+    epsilon: >= 0, infinity included.  q: in (0, 1].  ValueError if an argument is out of range.
     """
+    must_be(">= 0", epsilon=epsilon)
+    must_be("in (0, 1]", q=q)
     if epsilon < 30:
         return math.log1p(q * math.expm1(epsilon))
     return float(np.logaddexp(math.log1p(-q) if q < 1 else -math.inf, math.log(q) + epsilon))
