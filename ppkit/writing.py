@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+PART = ".part"  # how the name of what is not whole yet ends
+
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
@@ -16,15 +18,21 @@ def whole(path: Path) -> Iterator[Path]:
 
     A file, a link, or a folder where there is none yet of that name.  The name changes in one step.
     If the block fails, `path` stays as it was and nothing lies beside it.  Each process has a place
-    of its own.
+    of its own; what a killed one of the same number left there goes first.
     """
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part = path.with_name(f"{path.name}.{os.getpid()}{PART}")
+    remove(part)
     try:
         yield part
         os.replace(part, path)
     finally:
-        shutil.rmtree(part, ignore_errors=True)  # a folder
-        part.unlink(missing_ok=True)
+        remove(part)
+
+
+def remove(path: Path) -> None:
+    """Take away a file, a link or a folder with all that is in it, where there is one."""
+    shutil.rmtree(path, ignore_errors=True)  # a folder; of a link nothing goes
+    path.unlink(missing_ok=True)
 
 
 def write_whole(

@@ -131,3 +131,19 @@ def ppkit(project, monkeypatch, capsys):
 def shared_project(tmp_path_factory) -> Project:
     """A project that the tests of a module share, for runs that take seconds."""
     return Project(tmp_path_factory.mktemp("shared") / "project")
+
+
+@pytest.fixture
+def full(monkeypatch):
+    """Makes the disk full for files of one name that are written whole: they open, and take no
+    byte."""
+    honest = os.open
+
+    def fill(name: str) -> None:
+        def opened(path, *more, **settings):
+            beside = Path(os.fsdecode(path)).name.startswith(f"{name}.")
+            return honest("/dev/full" if beside else path, *more, **settings)
+
+        monkeypatch.setattr(os, "open", opened)
+
+    return fill

@@ -140,7 +140,7 @@ def test_the_key_changes_with_source_parameters_data_and_lock_only(project, monk
     assert of() not in seen
 
 
-def test_a_full_disk_gives_one_sentence_and_keeps_what_is_there(project):
+def test_a_full_disk_gives_one_sentence_and_keeps_what_is_there(project, full):
     project.add("01_a", "print(1)", parameters=None)
     folder = new(project, **{"01_a": "waiting"})
     folder.record["key"] = key.of(
@@ -148,7 +148,7 @@ def test_a_full_disk_gives_one_sentence_and_keeps_what_is_there(project):
     )
     folder.save()
     folder.release()
-    (folder.path / f"run.json.{os.getpid()}.part").symlink_to("/dev/full")
+    full("run.json")
     with pytest.raises(
         Refused,
         match=f"cannot write into runs/{folder.path.name}: No space left on device; "

@@ -4,7 +4,6 @@ table and one page over all of them."""
 import csv
 import itertools
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from ppkit import project, rules
 from ppkit.refusals import must_be
 from ppkit.runner import Refused, catalogue, environment, index, jobs, key, pages, run, run_folder
 from ppkit.runner.worker import DONE, RUNNING, Children
+from ppkit.writing import remove, write_whole
 
 RESULTS = ("value", "spread", "verdict", "alone", "data")
 
@@ -22,23 +22,33 @@ class BatchFolder(run_folder.RunFolder):
     """The folder of a batch: its record names points where a run's names notebooks, and each
     finished point is a run folder, points/<name>."""
 
-    def make(self) -> None:
-        (self.path / "points").mkdir()
-        (self.path / ".cache").mkdir()
-        self.save()
+    parts, mathjax_in = ("points", ".cache"), "."
+
+    def prepare(self) -> None:
+        """As of a run; and a point that is there is done, whatever the record knew when a process
+        was stopped."""
+        super().prepare()
+        for point in self.notebooks:
+            self.notebooks[point].update(self._there(point) or {})
 
     def is_missing(self, name: str) -> bool:
-        """True if the point's run folder is not there."""
-        return not (self.path / "points" / name / "run.json").exists()
+        """True if the point's run folder is not there, or damaged."""
+        return self._there(name) is None
 
-    def close(self, *, interrupted: bool = False) -> None:
-        """Set the batch's state from its points, write its table and its page."""
-        self.settle(interrupted)
+    def write_results(self) -> None:
+        """Write the table and the page."""
         rows = table(self)
-        rows.to_parquet(self.path / "table.parquet", index=False)
-        rows.to_csv(self.path / "table.csv", index=False)
+        write_whole(self.path / "table.parquet", rows.to_parquet(None, index=False))
+        write_whole(self.path / "table.csv", rows.to_csv(None, index=False))
         index.write_batch(self, rows)
-        self.save()
+
+    def _there(self, point: str) -> dict | None:
+        """What the run folder of a finished point says of its notebook."""
+        file = self.path / "points" / point / "run.json"
+        try:
+            return run_folder.read_json(file)["notebooks"][self.record["batch"]]
+        except (Refused, OSError, LookupError, TypeError):
+            return None
 
 
 @dataclass(frozen=True)
@@ -53,7 +63,7 @@ class Point(jobs.Job):
     point: str = ""
 
     def begin(self) -> Path:
-        shutil.rmtree(self.folder.path, ignore_errors=True)
+        remove(self.folder.path)
         self.folder.make()
         (self.folder.path / "html" / pages.MATHJAX).symlink_to(f"../../../{pages.MATHJAX}")
         self.batch.notebooks[self.point].update(status=RUNNING)
@@ -65,7 +75,9 @@ class Point(jobs.Job):
         self.batch.notebooks[self.point].update(self.folder.notebooks[self.name])
         if outcome["status"] == DONE:
             self.folder.close()
-            os.replace(self.folder.path, self.batch.path / "points" / self.point)
+            place = self.batch.path / "points" / self.point
+            remove(place)  # damaged, or it were not done again
+            os.replace(self.folder.path, place)
         self.batch.save()
 
 
@@ -111,10 +123,8 @@ def reproduce(
         varied = [each for each in asked[0] if len({point[each] for point in asked}) > 1]
         made |= {"batch": name, "varied": varied or list(asked[0])}
         folder = run_folder.create(runs, made, BatchFolder)
-        pages.copy_mathjax(folder.path)
     missing = [point for point in every if folder.is_missing(point)]
     print(f"{folder.title}: {len(every) - len(missing)} of {len(every)} points are there")
-    run_folder.point_latest(folder.path)
     waiting = {}
     for point in missing:
         about = run.record(digest, profile, source, {name: path}, {name: every[point]})
@@ -128,13 +138,7 @@ def reproduce(
     else:
         cores = environment.cores() if profile == "quick" else 1
         workers = Children(at_once or jobs.at_once([(name, True)] * len(waiting), cores))
-    whole = False
-    try:
-        whole = jobs.work_off(waiting, workers)
-    finally:
-        folder.close(interrupted=not whole)
-        folder.release()
-    return run.told(folder, whole)
+    return run.carry_out(folder, waiting, workers)
 
 
 def table(folder: BatchFolder) -> pd.DataFrame:

@@ -5,6 +5,7 @@ import os
 import platform
 import sys
 from contextlib import suppress
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -45,6 +46,7 @@ def describe() -> dict:
     return about | {"summary": "{cpu}, {cores} cores, {memory_gb:.0f} GB, {system}".format(**about)}
 
 
+@cache
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that numbers depend on; one that is missing is left
     out."""

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from ppkit import project
 from ppkit.lifeline import terminated_like_interrupted
-from ppkit.runner import catalogue, environment, pages, run_folder
+from ppkit.runner import catalogue, environment, run_folder
 from ppkit.runner.worker import DONE, RUNNING
 
 # For a notebook without a measured peak in pyproject.toml, or with other parameters.
@@ -44,7 +44,6 @@ class Job:
 
     def begin(self) -> Path:
         """Note that it runs; returns the file of what its child process is told."""
-        pages.copy_mathjax(self.folder.path / "html")
         self.folder.clear(self.name)
         self.folder.notebooks[self.name].update(status=RUNNING)
         self.folder.save()

@@ -51,6 +51,10 @@ def copy_mathjax(folder: Path) -> None:
     """Put MathJax beside the pages in `folder`, once a run."""
     target = folder / MATHJAX
     if not target.exists():
-        static = Path(util.find_spec("jupyter_server_mathjax").origin).parent / "static"
         with whole(target) as part:
-            shutil.copytree(static, part, ignore=shutil.ignore_patterns(*NOT_NEEDED))
+            shutil.copytree(mathjax(), part, ignore=shutil.ignore_patterns(*NOT_NEEDED))
+
+
+def mathjax() -> Path:
+    """The folder of MathJax, as its package has it."""
+    return Path(util.find_spec("jupyter_server_mathjax").origin).parent / "static"

@@ -11,6 +11,14 @@ from ppkit.runner.worker import FAILED, RUNNING, Children
 AT_ONCE = {"quick": 2, "paper": 1}
 
 
+class Run(run_folder.RunFolder):
+    """The folder of a run, with the page that a person opens first."""
+
+    def write_results(self) -> None:
+        super().write_results()
+        index.write(self)
+
+
 def reproduce(
     wanted: list[str],
     *,
@@ -38,13 +46,12 @@ def reproduce(
     parameters = catalogue.assign(chosen, profile=profile, source=source, given=list(given))
     digest = key.of(chosen, source, profile=profile, parameters=parameters)
     runs = (runs or project.root() / "runs").resolve()
-    folder = None if fresh else run_folder.find_unfinished(runs, digest)
+    folder = None if fresh else run_folder.find_unfinished(runs, digest, Run)
     if folder is None:
-        folder = run_folder.create(runs, record(digest, profile, source, chosen, parameters))
+        folder = run_folder.create(runs, record(digest, profile, source, chosen, parameters), Run)
     else:
         there = sum(not folder.is_missing(name) for name in chosen)
         print(f"going on in {folder.title}: {there} of {len(chosen)} notebooks are there")
-        run_folder.point_latest(folder.path)
     missing = {
         name: jobs.Job(folder, name, path, parameters[name], source)
         for name, path in chosen.items()
@@ -53,10 +60,21 @@ def reproduce(
     if at_once is None:
         asked = [(name, bool(folder.notebooks[name].get("changed"))) for name in missing]
         at_once = jobs.at_once(asked, min(AT_ONCE[profile], environment.cores()))
+    return carry_out(folder, missing, Children(at_once))
+
+
+def carry_out(folder: run_folder.RunFolder, missing: dict[str, jobs.Job], workers) -> int:
+    """Work off the jobs that a folder misses, write its results, say how it ended; returns the exit
+    code.
+
+    folder: locked for this process, which leaves it to others at the end.  missing, workers: as
+    `jobs.work_off`.
+    Refused if the folder cannot be written, with the first reason, or if the scheduler has gone.
+    """
     try:
-        whole = jobs.work_off(missing, Children(at_once))
+        folder.prepare()
+        whole = _worked_off(folder, missing, workers)
         folder.close(interrupted=not whole)
-        index.write(folder)
         return told(folder, whole)
     except OSError as error:
         raise Refused(
@@ -65,6 +83,14 @@ def reproduce(
         ) from None
     finally:
         folder.release()
+
+
+def _worked_off(folder: run_folder.RunFolder, missing: dict[str, jobs.Job], workers) -> bool:
+    try:
+        return jobs.work_off(missing, workers)
+    except Refused:
+        folder.close(interrupted=True)
+        raise
 
 
 def told(folder, whole: bool) -> int:

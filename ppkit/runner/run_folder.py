@@ -11,9 +11,9 @@ from pathlib import Path
 from filelock import FileLock
 
 from ppkit import ledger, project
-from ppkit.runner import Refused, reason
+from ppkit.runner import Refused, pages, reason
 from ppkit.runner.worker import DONE, RUNNING
-from ppkit.writing import whole, write_whole
+from ppkit.writing import PART, remove, whole, write_whole
 
 FINISHED, WITH_FAILURES, INTERRUPTED = "finished", "with failures", "interrupted"
 PARTS = ("notebooks", "html", "figures", "claims", ".cache")
@@ -23,7 +23,11 @@ class RunFolder:
     """One folder under runs/: `path`, and `record`, which is what run.json holds.
 
     The process that works in it holds a lock on it, so that no second one resumes it meanwhile.
+    parts: its places, one for each kind of file.  mathjax_in: the place beside whose pages MathJax
+    lies.
     """
+
+    parts, mathjax_in = PARTS, "html"
 
     def __init__(self, path: Path, record: dict):
         self.path, self.record = path, record
@@ -45,10 +49,19 @@ class RunFolder:
         write_json(self.path / "run.json", self.record)
 
     def make(self) -> None:
-        """Make the folder, with a place for each kind of file, and write run.json."""
-        for part in PARTS:
-            (self.path / part).mkdir(parents=True)
+        """Make what is not there of the folder and its places, and write run.json."""
+        for part in self.parts:
+            (self.path / part).mkdir(parents=True, exist_ok=True)
         self.save()
+
+    def prepare(self) -> None:
+        """Make ready to work in the folder, wherever an earlier process was stopped: its places,
+        MathJax, nothing half written, `latest`."""
+        for left in (*self.path.glob(f"*{PART}"), *self.path.glob(f"*/*{PART}")):
+            remove(left)
+        self.make()
+        pages.copy_mathjax(self.path / self.mathjax_in)
+        point_latest(self.path)
 
     def is_missing(self, name: str) -> bool:
         """True if the notebook has not been run to its end in this folder."""
@@ -76,8 +89,14 @@ class RunFolder:
         )
 
     def close(self, *, interrupted: bool = False) -> None:
-        """Set the run's state, merge the claims of its notebooks, write both."""
+        """Write what the run found, then its state: who is stopped in between has no finished run
+        without results."""
         self.settle(interrupted)
+        self.write_results()
+        self.save()
+
+    def write_results(self) -> None:
+        """Merge the claims of the notebooks."""
         rows = [
             row for file in sorted((self.path / "claims").glob("*.json")) for row in read_json(file)
         ]
@@ -85,12 +104,16 @@ class RunFolder:
         about = {name: self.record[name] for name in kept}
         about["machine"] = self.record["machine"]["summary"]
         write_json(self.path / "claims.json", {"run": about, "claims": ledger.merge(rows)})
-        self.save()
+
+    def lock(self) -> None:
+        """Take the folder for this process.  OSError if another one works in it, or as the disk
+        says."""
+        self._lock.acquire()
 
     def try_lock(self) -> bool:
         """Take the folder for this process; False if another one works in it."""
         try:
-            self._lock.acquire()
+            self.lock()
         except OSError:
             return False
         return True
@@ -110,8 +133,8 @@ def create(runs: Path, record: dict, kind: type[RunFolder] = RunFolder) -> RunFo
         runs.mkdir(parents=True, exist_ok=True)
         path = _fresh(runs, f"{time.strftime('%Y%m%d-%H%M%S')}-{record['profile']}")
         folder = kind(path, {"id": path.name, **record})
+        folder.lock()  # before anybody can find it
         folder.make()
-        folder.try_lock()
         point_latest(path)
     except OSError as error:
         raise Refused(f"cannot write into {runs}: {reason(error)}") from None
