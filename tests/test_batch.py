@@ -186,6 +186,14 @@ def test_a_notebook_outside_the_project_that_hangs_ends_at_its_limit(project, tm
 
 
 @pytest.mark.processes
+def test_a_limit_that_passes_before_the_kernel_runs_ends_it_all_the_same(project):
+    project.add("01_a", "import time\ntime.sleep(7777)", parameters="SEED = 0")
+    done = project.run("reproduce", "01_a", "--grid", "SEED=1", "--limit", ".01")
+    assert done.returncode == 1
+    assert "0000 failed before its first cell: ended at its limit of 0.01 s" in done.stderr
+
+
+@pytest.mark.processes
 def test_ctrl_c_keeps_the_finished_points_and_the_same_command_goes_on(project):
     waits = (
         "import pathlib, time\nwhile SEED and not pathlib.Path('go').exists():\n    time.sleep(.05)"

@@ -49,7 +49,8 @@ class Job:
         self.folder.save()
         scratch = self.folder.path / ".cache" / self.name
         scratch.mkdir(parents=True, exist_ok=True)
-        told = {name: getattr(self, name) for name in ("name", "parameters", "source", "limit")}
+        told = {name: getattr(self, name) for name in ("name", "source", "limit")}
+        told |= {"parameters": {name: repr(value) for name, value in self.parameters.items()}}
         told |= {"notebook": str(self.path), "folder": str(self.folder.path)}
         told["threads"] = THREADS[self.folder.record["profile"]]
         run_folder.write_json(scratch / "spec.json", told)

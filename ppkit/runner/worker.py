@@ -5,11 +5,13 @@ Whoever starts a worker holds its stdin open: when that ends, so does the worker
 started.
 
 The spec says everything: {"notebook": its path, "folder": of the run, "name": in it, "parameters":
-{}, "source": as `environment.for_kernel`, "threads": of its kernel, "limit": seconds, or null}.
+{}, each value as Python writes it, since JSON has no tuple, "source": as `environment.for_kernel`,
+"threads": of its kernel, "limit": seconds, or null}.
 Lines: {"cell": k} when code cell k (from 1) begins; last {"done": {"status", "seconds",
 "peak_memory_mb", ...}}.
 """
 
+import ast
 import json
 import os
 import queue
@@ -28,6 +30,7 @@ from ppkit.writing import write_whole
 RUNNING, DONE, FAILED = "running", "done", "failed"
 LINES_KEPT = 12
 MEASURED_EVERY = 0.25  # seconds between two looks at the memory of all, or more, so that they cost
+LOOKS_EVERY = 0.1  # seconds between two looks for what began after its limit
 MEASURED_SHARE = 0.01  # at most this share of one core
 
 
@@ -48,15 +51,35 @@ def main(spec_file: str) -> None:
     def say(event: dict) -> None:
         print(json.dumps(event), file=events, flush=True)
 
-    seconds = spec["limit"] or threading.TIMEOUT_MAX
-    limit = threading.Timer(seconds, lifeline.end_marked, [spec_file])
-    limit.daemon = True
+    limit = Limit(spec["limit"] or threading.TIMEOUT_MAX, spec_file)
     limit.start()
     outcome = run(spec, say)
-    if outcome["status"] == FAILED and limit.finished.is_set():
-        outcome["error"] = f"ended at its limit of {seconds:g} s"
+    limit.over.set()
+    if outcome["status"] == FAILED and limit.passed.is_set():
+        outcome["error"] = f"ended at its limit of {limit.seconds:g} s"
     lifeline.end_marked(spec_file)
     say({"done": outcome})
+
+
+class Limit(threading.Thread):
+    """After so many seconds ends all that was started with a mark, also what starts only then,
+    until `over` is set.
+
+    passed: set once the limit has passed.
+    """
+
+    def __init__(self, seconds: float, mark: str):
+        super().__init__(daemon=True)
+        self.seconds, self.mark = min(seconds, threading.TIMEOUT_MAX), mark
+        self.passed, self.over = threading.Event(), threading.Event()
+
+    def run(self) -> None:
+        if self.over.wait(self.seconds):
+            return
+        self.passed.set()
+        while not self.over.is_set():
+            lifeline.end_marked(self.mark)
+            self.over.wait(LOOKS_EVERY)
 
 
 def _end_with_parent(spec_file: str) -> None:
@@ -92,9 +115,11 @@ def run(spec: dict, say) -> dict:
 def _execute(spec: dict, say, at: dict) -> None:
     import nbformat
     import papermill
+    from papermill import translators
 
-    from ppkit.runner.execute import BoundKernel
+    from ppkit.runner.execute import BoundKernel, Literals
 
+    translators.papermill_translators.register("python", Literals)
     notebook = nbformat.read(spec["notebook"], as_version=4)
 
     def begins(cell, cell_index):
@@ -109,7 +134,7 @@ def _execute(spec: dict, say, at: dict) -> None:
         notebook,
         # papermill formats paths with the parameters
         _unfinished(spec).replace("{", "{{").replace("}", "}}"),
-        parameters=spec["parameters"],
+        parameters={name: ast.literal_eval(text) for name, text in spec["parameters"].items()},
         kernel_name="python3",
         language="python",
         progress_bar=False,
