@@ -74,7 +74,7 @@ def write(
     Mbps", form="published"; others stay at the default.
     All roles listen on this machine, at ports that are free now.
     ValueError, before anything is written, for an unknown setting or a value out of range, or if
-    the folder has a config.toml.
+    the folder has a file that would be written over.
     """
     folder, names = Path(folder), list(names or holder_names(len(vertical.holders)))
     target = folder / "config.toml"
@@ -84,8 +84,10 @@ def write(
             "one of them, "
             f"got {names} and {label_holder}"
         )
-    if target.exists():
-        raise ValueError(f"there is a config.toml in {folder} already")
+    written = [target.name, *(f"{name}.parquet" for name in names)]
+    written += [f"new-{name}.parquet" for name in names if n_new]
+    if there := [name for name in written if (folder / name).exists()]:
+        raise ValueError(f"there is a {there[0]} in {folder} already: name a new folder")
     if layers is not None:
         settings["layers_sha256"] = hashlib.sha256(Path(layers).read_bytes()).hexdigest()
     text = _toml(

@@ -203,9 +203,10 @@ class _Roles(AbstractContextManager):
                 )
 
     def wait(self, meanwhile: Callable[[], None]) -> None:
-        """Until all have ended, or those that have not had their time after another one failed.
+        """Until all have ended, or those that have not had their time after the first one.
 
-        That is timeout + AFTER_ALL seconds; at once where one found bad input.
+        That is timeout + AFTER_ALL seconds; at once where one found bad input. All end together: a
+        role that ends long before is gone, whatever its exit code.
         """
         until = None
         while True:
@@ -214,7 +215,7 @@ class _Roles(AbstractContextManager):
             codes = self._codes.values()
             if None not in codes or BAD_INPUT in codes:
                 return
-            if any(codes) or self._codes.get("coordinator") is not None:
+            if any(code is not None for code in codes):
                 until = until or time.monotonic() + self._config.network.timeout + AFTER_ALL
                 if time.monotonic() > until:
                     return
@@ -230,6 +231,8 @@ class _Roles(AbstractContextManager):
         failed = [role for role in self._roles if self._codes[role] != DONE]
         if not failed:
             return DONE, ""
+        if self._codes.get("coordinator", DONE) is None:  # it waited for who ended without a word
+            failed = list(self._roles)
         # who ended by itself first: the others only waited for it
         failed.sort(key=lambda role: self._codes[role] is None)
         return STOPPED, status.get("sentence") or "; ".join(

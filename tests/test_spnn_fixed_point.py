@@ -90,11 +90,17 @@ def test_wrong_types_and_widths_are_refused():
     with pytest.raises(ValueError, match="z must be an int64 tensor, got torch.float32"):
         decode(torch.tensor([1.0]))
     for bits in (1, 65):
-        with pytest.raises(ValueError, match=f"bits must be 2 to 64, got {bits}"):
+        with pytest.raises(
+            ValueError, match=f"must be a whole number from 2 to 64, got {bits}"
+        ):
             check_product(1.0, torch.ones(2, 2), bits=bits)
-    with pytest.raises(ValueError, match="fractional_bits must be 0 to 31, got 32"):
+    with pytest.raises(
+        ValueError, match="bits must be a whole number from 0 to 31, got 32"
+    ):
         check_product(1.0, torch.ones(2, 2), bits=32, fractional_bits=32)
-    with pytest.raises(ValueError, match="fractional_bits must be 0 to 63, got -1"):
+    with pytest.raises(
+        ValueError, match="bits must be a whole number from 0 to 63, got -1"
+    ):
         encode(torch.ones(2), fractional_bits=-1)
 
 
@@ -201,3 +207,20 @@ def test_the_error_bound_is_attained_before_truncation_and_nearly_after():
     for sign in (1, -1):  # the sign of theta turns the error round
         h = through_shares(X, sign * theta, "secureml").item()
         assert 0.99 * with_truncation < sign * float(Fraction(h) - sign * exact) < with_truncation
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (4,)])
+def test_the_reach_of_no_row_is_refused(shape):
+    with pytest.raises(ValueError, match="X must have a row or more and a column or more, got"):
+        row_reach(torch.zeros(shape))
+
+
+@pytest.mark.parametrize("bits", [16.5, 16.0, "16"])
+def test_fractional_bits_are_a_whole_number(bits):
+    for refuses in (
+        lambda: encode(torch.zeros(2), fractional_bits=bits),
+        lambda: decode(torch.zeros(2, dtype=torch.int64), fractional_bits=bits),
+        lambda: check_product(1.0, torch.zeros(1, 1), fractional_bits=bits),
+    ):
+        with pytest.raises(ValueError, match="fractional_bits must be a whole number from 0 to"):
+            refuses()

@@ -354,3 +354,29 @@ def test_a_plaintext_that_is_no_packed_sum_is_refused(keys):
         forged = Ciphertexts(c.to_bytes(public.ciphertext_bytes, "big"), public, (2,), packing, 1)
         with pytest.raises(ValueError, match="no sum of 1 packings with value_bits=40"):
             decrypt(private, forged)
+
+
+@pytest.mark.parametrize(
+    "products, got",
+    [
+        ([], "products must have a tensor of each holder, got none"),
+        ([(2, 3), (3, 2)], r"of one shape, got \(2, 3\) torch.int64, \(3, 2\) torch.int64"),
+        ([(2, 3), (6,)], r"of one shape, got \(2, 3\) torch.int64, \(6,\) torch.int64"),
+        ([(2,), (3,)], r"of one shape, got \(2,\) torch.int64, \(3,\) torch.int64"),
+    ],
+)
+def test_the_elements_of_algorithm_3_are_of_one_shape(keys, products, got):
+    tensors = [torch.zeros(shape, dtype=torch.int64) for shape in products]
+    with pytest.raises(ValueError, match=got):
+        first_layer_elementwise(*paillier.phe_keys(keys[1]), tensors)
+
+
+def test_the_elements_of_algorithm_3_are_fixed_point_numbers(keys):
+    with pytest.raises(ValueError, match=r"must be int64 tensors .* got \(2,\) torch.float32"):
+        first_layer_elementwise(*paillier.phe_keys(keys[1]), [torch.zeros(2)])
+
+
+@pytest.mark.parametrize("wrong", [dict(value_bits=40.5), dict(value_bits=40.0), dict(n_terms=1.5)])
+def test_bits_of_a_packing_are_whole_numbers(wrong):
+    with pytest.raises(ValueError, match=f"whole numbers .* got .*{next(iter(wrong.values()))}"):
+        Packing(**wrong)

@@ -148,3 +148,46 @@ def test_bad_integers_are_refused(keys):
             PrivateKey(public, p, q)
     with pytest.raises(ValueError, match="p and q must be"):
         PrivateKey(PublicKey(49), 7, 7)
+
+
+def a_key_of(bits: int) -> PrivateKey:
+    """As another library may make it, which leaves n as long as it comes out."""
+    p = int(gmpy2.next_prime(3 << (bits // 2 - 1)))
+    q = int(gmpy2.next_prime((1 << (bits - 1)) // p + 1))
+    assert (p * q).bit_length() == bits
+    return PrivateKey(PublicKey(p * q), p, q)
+
+
+@pytest.mark.parametrize("bits", [1023, 1021, 1025, 1030, 130])
+def test_keys_of_any_length_encrypt_and_phe_reads_it(bits):
+    private = a_key_of(bits)
+    public, (_, phe_private) = private.public, by_phe(private)
+    assert 1 < public.h_n < public.n**2
+    plaintexts = [0, 1, public.n - 1]
+    exponents = secrets.token_bytes(3 * public.exponent_bytes)
+    ciphertexts = public.encrypt_integers(plaintexts, exponents)
+    assert 8 * public.exponent_bytes >= bits / 2  # half the key's length, not one bit less
+    assert public.integers(public.payload(ciphertexts)) == ciphertexts
+    assert private.decrypt_integers(ciphertexts) == plaintexts
+    assert [phe_private.raw_decrypt(c) for c in ciphertexts] == plaintexts
+
+
+def test_lengths_of_our_own_keys_are_as_before():
+    public = PublicKey((1 << 2047) + 1)
+    assert (public.exponent_bytes, public.ciphertext_bytes) == (128, 512)
+
+
+@pytest.mark.parametrize("bits", [2048.0, "2048", None])
+def test_a_length_is_a_whole_number(bits):
+    with pytest.raises(ValueError, match="bits must be a multiple of 16 and at least 2,048, got"):
+        generate_keys(bits)
+
+
+def test_the_published_vectors_of_phe():
+    """python-paillier, its own tests of regression: n = 126869 = 293 * 433, m = 10100 with r =
+    74384, and m = 1 with r = 1.
+    """
+    private = PrivateKey(PublicKey(126869), 293, 433)
+    assert private.decrypt_integers([935906717, 126870]) == [10100, 1]
+    for m, r, c in ((10100, 74384, 935906717), (1, 1, 126870)):
+        assert pow(1 + 126869, m, 126869**2) * pow(r, 126869, 126869**2) % 126869**2 == c

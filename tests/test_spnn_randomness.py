@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy.stats import norm
 from uniform_bytes import unusual_bytes
 
+from ppkit.spnn import randomness
 from ppkit.spnn.randomness import Stream
 
 
@@ -251,3 +252,39 @@ def test_normals_move_the_stream_on_by_a_word_each():
     assert stream.normals((3, 5)).dtype == torch.float64 and stream.position == 15
     other.seek(15)
     assert torch.equal(stream.words(4), other.words(4))
+
+
+def test_the_keystream_has_the_vector_of_sp_800_38a(monkeypatch):
+    """NIST SP 800-38A, F.5.5: CTR-AES256, from the counter of the document on."""
+    key = "603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4"
+    counter = "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff"
+    plaintext = (
+        "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51"
+        "30c81c46a35ce411e5fbc1191a0a52eff69f2445df4f9b17ad2b417be66c3710"
+    )
+    ciphertext = (
+        "601ec313775789a5b7a7f504bbf3d228f443e3ca4d62b59aca84e990cacaf5c5"
+        "2b0930daa23de94ce87017ba2d84988ddfc9c58db67aada613c2dd08457941a6"
+    )
+    monkeypatch.setattr(randomness, "_prf", lambda key, text: key)  # no key of its own for words
+    encryptor = Stream(bytes.fromhex(key))._at_block(int(counter, 16))
+    assert encryptor.update(bytes.fromhex(plaintext)).hex() == ciphertext
+
+
+@pytest.mark.parametrize(
+    "key, text, mac",
+    [
+        (
+            b"\x0b" * 20,
+            b"Hi There",
+            "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7",
+        ),
+        (
+            b"Jefe",
+            b"what do ya want for nothing?",
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
+        ),
+    ],
+)
+def test_keys_are_made_by_the_hmac_of_rfc_4231(key, text, mac):
+    assert randomness._prf(key, text).hex() == mac

@@ -588,3 +588,21 @@ def test_as_many_private_layers_as_there_are_is_secureml_itself():
     for private in (0, 3, 1.5, True):
         with pytest.raises(ValueError, match="private must be one of None, 1, 2, got"):
             SecureML(net, private=private)
+
+
+@pytest.mark.parametrize("lr", [1e10, 1e15])
+def test_weights_that_ran_away_are_refused_where_they_are_opened(lr):
+    """In plaintext they reach 5e8 and 5e13: products have gone round the ring long before."""
+    rng = torch.Generator().manual_seed(0)
+    X = torch.randn(200, 5, generator=rng, dtype=torch.float64)
+    parts, y = [X[:, :3], X[:, 3:]], (X.sum(dim=1) > 0).long()
+    net = PiecewiseNet([3, 2], (4,), rng=torch.Generator().manual_seed(0))
+    start = net.theta[0].detach().clone()
+    shared = SecureML(net, stream=Stream.seeded_for_teaching(0))
+    shared.prepare(parts, y)
+    for step in range(20):
+        shared.step(torch.arange(200).split(50)[step % 4], lr=lr)
+    for opens in (lambda: shared.logits(parts), lambda: shared.copy_to(net)):
+        with pytest.raises(ValueError, match="the training has run away, take a smaller lr"):
+            opens()
+    assert torch.equal(net.theta[0], start)

@@ -1,6 +1,8 @@
 """Decimal numbers as 64-bit integers: encoding, decoding, the head-room of products and the error
 that rounding leaves."""
 
+from numbers import Integral
+
 import torch
 
 from ppkit.refusals import finite
@@ -46,6 +48,7 @@ def decode(z: torch.Tensor, *, fractional_bits: int = FRACTIONAL_BITS) -> torch.
     >>> decode(torch.tensor([98304, -131072])).tolist()
     [1.5, -2.0]
     """
+    _check_bits(fractional_bits, 64)
     if not isinstance(z, torch.Tensor) or z.dtype != torch.int64:
         raise ValueError(f"z must be an int64 tensor, got {getattr(z, 'dtype', type(z).__name__)}")
     return z.double() * 2.0**-fractional_bits
@@ -56,11 +59,15 @@ def row_reach(X: torch.Tensor, *, fractional_bits: int = FRACTIONAL_BITS) -> flo
     max_i sum_k (|x_ik| + 2^-(f+1)).
 
     X: (N, K) finite floats, N and K >= 1.  Returns a float64 >= 0; the second term is what
-    rounding to f bits may add to an entry.
+    rounding to f bits may add to an entry.  ValueError for another shape.
 
     >>> row_reach(torch.tensor([[1.0, -2.0], [0.5, 0.5]]), fractional_bits=0)
     4.0
     """
+    if X.ndim != 2 or not X.numel():
+        raise ValueError(
+            f"X must have a row or more and a column or more, got shape {tuple(X.shape)}"
+        )
     return float(X.detach().double().abs().sum(dim=1).max()) + X.shape[1] * 2.0 ** -(
         fractional_bits + 1
     )
@@ -105,10 +112,12 @@ def check_product(
 
 
 def _check_bits(fractional_bits: int, bits: int) -> None:
-    if not 2 <= bits <= 64:
-        raise ValueError(f"bits must be 2 to 64, got {bits}")
-    if not 0 <= fractional_bits < bits:
-        raise ValueError(f"fractional_bits must be 0 to {bits - 1}, got {fractional_bits}")
+    if not isinstance(bits, Integral) or not 2 <= bits <= 64:
+        raise ValueError(f"bits must be a whole number from 2 to 64, got {bits}")
+    if not isinstance(fractional_bits, Integral) or not 0 <= fractional_bits < bits:
+        raise ValueError(
+            f"fractional_bits must be a whole number from 0 to {bits - 1}, got {fractional_bits}"
+        )
 
 
 def _refuse(values: torch.Tensor, z: torch.Tensor, fractional_bits: int) -> None:

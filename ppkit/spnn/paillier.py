@@ -24,6 +24,7 @@ import operator
 import secrets
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 
 import gmpy2
 import phe
@@ -74,10 +75,16 @@ class Packing:
     n_terms: int = 2
 
     def __post_init__(self):
-        if not 2 <= self.value_bits <= 63 or self.n_terms < 1 or self.field_bits > 64:
+        are_whole = isinstance(self.value_bits, Integral) and isinstance(self.n_terms, Integral)
+        if (
+            not are_whole
+            or not 2 <= self.value_bits <= 63
+            or self.n_terms < 1
+            or self.field_bits > 64
+        ):
             raise ValueError(
-                "value_bits must be 2 to 63 and n_terms >= 1, with room for their sum in 64 bits, "
-                f"got {self.value_bits} and {self.n_terms}"
+                "value_bits must be 2 to 63 and n_terms >= 1, whole numbers with room for their "
+                f"sum in 64 bits, got {self.value_bits} and {self.n_terms}"
             )
 
     @property
@@ -270,7 +277,7 @@ def first_layer_elementwise(
 
     products: X_i theta_i of each holder as `fixed_point.encode` gives it, int64, all of one shape.
     Returns their sum, int64, what the server decrypts; exact below 2^53.
-    ValueError if there is no holder or the shapes differ.
+    ValueError if there is no holder, the shapes differ or a tensor is not int64.
     Source: zhou2021, Algorithm 3.  Departs from it: the exponent is fixed (16^-4 = 2^-16), since
     phe sends it in the clear.
 
@@ -280,6 +287,11 @@ def first_layer_elementwise(
     ... ).tolist()
     [32768, -2]
     """
+    if not products:
+        raise ValueError("products must have a tensor of each holder, got none")
+    if any(z.shape != products[0].shape or z.dtype != torch.int64 for z in products):
+        shapes = ", ".join(f"{tuple(z.shape)} {z.dtype}" for z in products)
+        raise ValueError(f"products must be int64 tensors of one shape, got {shapes}")
     encrypted = [
         [
             public_key.encrypt(phe.EncodedNumber(public_key, v % public_key.n, EXPONENT))

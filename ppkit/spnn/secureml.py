@@ -34,6 +34,7 @@ from .sharing import TRUNCATIONS, Opened, TwoParties, flat, shaped, share, trunc
 from .sides import check_rows
 
 _ROOM = 63  # bits of a product that every truncation takes
+_HEAD_ROOM = 2.0**29  # of a sum of products and of a weight
 
 
 @dataclass
@@ -66,7 +67,8 @@ class SecureML:
     copy_to(net) reveals.
     Error against PiecewiseNet: inputs, weights and every product are rounded to 2^-16; a |z| that
     close to 1/2 may fall on the other side of the slope's jump.  Head-room: |z| and |sum over the
-    batch of a delta| < 2^29, which is checked at the start and nobody can check on shares.
+    batch of a delta| < 2^29, which is checked at the start and nobody can check on shares: weights
+    that left it on the way are refused where `logits` or `copy_to` opens something.
     Guarantee: each holder receives uniform numbers only, besides what `logits` and `copy_to` open
     by name; with `private` A also gets the last hidden layer, and the server z_(i-1) and dL/dh_L:
     nothing is promised about what these give away.
@@ -191,7 +193,7 @@ class SecureML:
 
     def logits(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
         """Logits (N, 1) float64 of any rows, such as the test rows, revealed to A; the weights stay
-        shared."""
+        shared.  ValueError for logits beyond the head-room."""
         self.transcript.next_step()
         x = self._open_inputs(self._checked(parts))
         dealt = StepMasks(self._deal_layers(x.u, backward=False))
@@ -199,10 +201,14 @@ class SecureML:
         if self._clear is not None:
             with torch.no_grad():
                 return self._clear[-1](self._to_last_layer(self._to_server(z)))
-        return decode(z[0] + self.transcript.send(NAMES[1], NAMES[0], "share of logits", z[1]))
+        opened = z[0] + self.transcript.send(NAMES[1], NAMES[0], "share of logits", z[1])
+        return _in_room("the logits", decode(opened))
 
     def copy_to(self, net: PiecewiseNet) -> None:
-        """Reveal the weights to both parties, and put them into a net of the same shape."""
+        """Reveal the weights to both parties, and put them into a net of the same shape.
+
+        ValueError, and the net stays as it is, for weights beyond the head-room.
+        """
         opened = [
             [
                 None if shares is None else self._pair.open("share of weights", shares)
@@ -210,7 +216,10 @@ class SecureML:
             ]
             for pair in zip(self._thetas, self._biases)
         ]
-        private = [[None if z is None else decode(z) for z in pair] for pair in opened]
+        private = [
+            [None if z is None else _in_room("the weights", decode(z)) for z in pair]
+            for pair in opened
+        ]
         net.load_layers([*private, *linear_layers(self._clear or [])])
 
     def _delta_in_clear(self, z: Shares, rows: torch.Tensor, lr: float) -> Shares:
@@ -358,3 +367,15 @@ class SecureML:
         shares = share(encode(weights), stream=self._own)
         self.transcript.send(NAMES[0], NAMES[1], "share of weights", shares[1])
         return shares
+
+
+def _in_room(what: str, values: torch.Tensor) -> torch.Tensor:
+    """The same values.  ValueError for one beyond the head-room: on the way there products went
+    round the ring."""
+    largest = float(values.abs().max())
+    if largest >= _HEAD_ROOM:
+        raise ValueError(
+            f"{what} reach {largest:.3g}, and shares have room below {_HEAD_ROOM:.3g} only: the "
+            "training has run away, take a smaller lr"
+        )
+    return values

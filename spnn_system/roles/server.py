@@ -106,7 +106,7 @@ def own_layers(config: Config) -> nn.Module:
         if (out.shape, out.dtype) != ((2, n_out), torch.float32):
             raise TypeError(f"it gives {tuple(out.shape)} in {out.dtype} for 2 rows")
         arrays_of(made)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a file may end its process as it is loaded
         said = (str(error).splitlines() or [""])[0]
         raise ValueError(
             f"{path} must have a function layers(n_in) that returns a torch.nn.Module from "

@@ -170,6 +170,15 @@ def test_an_earlier_example_is_not_overwritten(cards, tmp_path):
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("name", ["A.parquet", "B.parquet", "new-A.parquet"])
+def test_no_file_of_somebody_elses_is_written_over(cards, tmp_path, name):
+    (tmp_path / name).write_bytes(b"theirs")
+    with pytest.raises(ValueError, match=f"there is a {name} in .* already: name a new folder"):
+        example.write(tmp_path, fraud(cards), n_new=5)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_bytes() == b"theirs"
+
+
 def test_every_key_of_the_file_says_what_it_accepts(cards, tmp_path):
     lines = example.write(tmp_path, fraud(cards)).read_text("utf-8").splitlines()
     keys = [line for line in lines[: lines.index("[coordinator]")] if " = " in line][2:]

@@ -312,6 +312,28 @@ def test_a_role_killed_before_it_says_hello_is_the_one_that_is_named(path, monke
     )
 
 
+def test_a_role_that_ends_without_a_word_is_not_waited_for(path, monkeypatch):
+    """As a server's own layers could end it: with exit code 0, before it says hello."""
+    monkeypatch.setattr(launch, "time", Clock(lambda: ended(path, "server")))
+    play(path, coordinator=[["status", 0, "starting"], *FOREVER], A=FOREVER, B=FOREVER)
+    result = launch.run(path)
+    assert result.code == 1 and result.sentence.startswith(
+        "the server ended with code 0 (more in run/server/log.txt); "
+    )
+
+
+def test_what_is_said_of_columns_is_said_before_any_role_starts(path):
+    rows = pd.read_parquet(path.parent / "B.parquet")
+    rows.assign(income=np.random.default_rng(0).lognormal(10, 1, len(rows))).to_parquet(
+        path.parent / "B.parquet", index=False
+    )
+    heard = []
+    launch.run(path, tell=lambda sentence: heard.append((sentence, started(path))))
+    [(sentence, roles)] = heard
+    assert "holder B's file B.parquet has columns that are far from standardised: 'in" in sentence
+    assert roles == {}
+
+
 def test_who_does_not_end_in_time_is_ended_even_if_deaf(path, monkeypatch):
     monkeypatch.setattr(
         launch, "time", Clock(lambda: ended(path, "B", "server") and log_of(path, "A"))

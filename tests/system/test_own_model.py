@@ -169,6 +169,8 @@ WRONG = {
     "no function": ("x = 1", "TypeError: it has no function layers"),
     "no module": ("def layers(n_in): return 3", "AttributeError: 'int' object has no"),
     "no Python": ("def layers(n_in", "SyntaxError: '\\(' was never closed"),
+    "its own end": ("import sys\nsys.exit()", "SystemExit: $"),
+    "its own end in layers": ("def layers(n_in): exit('no GPU here')", "SystemExit: no GPU here"),
     "an error": ("def layers(n_in): return 1 / 0", "ZeroDivisionError: division by zero"),
     "input": (
         "from torch import nn\nlayers = lambda n: nn.Linear(n + 1, 3)",
