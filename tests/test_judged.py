@@ -1,10 +1,10 @@
 """Each judge cell of the lessons: what it calls right for outcomes that its parameters can bring,
 and that no reason contradicts one."""
 
+import json
 import re
 from types import SimpleNamespace
 
-import nbformat
 import numpy as np
 import pytest
 import torch
@@ -15,11 +15,9 @@ from ppkit.show import lesson
 FOLDER = project.root() / "notebooks"
 
 
-def cells_of(name: str) -> list[str]:
-    [path] = FOLDER.glob(f"{name}_*.ipynb")
-    return [
-        cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"
-    ]
+def cells_of(path) -> list[str]:
+    notebook = json.loads(path.read_text("utf-8"))
+    return ["".join(one["source"]) for one in notebook["cells"] if one["cell_type"] == "code"]
 
 
 def pairs() -> dict[tuple[str, str], tuple[str, str]]:
@@ -28,7 +26,7 @@ def pairs() -> dict[tuple[str, str], tuple[str, str]]:
     for path in sorted(FOLDER.glob("*.ipynb")):
         name = path.stem.partition("_")[0]
         asked = None
-        for source in cells_of(name):
+        for source in cells_of(path):
             if "show.predict(" in source:
                 asked = source
             if "show.judge(" in source:

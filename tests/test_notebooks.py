@@ -265,6 +265,7 @@ def test_nothing_of_a_notebook_is_lost_on_a_round_trip_through_jupytext(path):
     assert all(one == {"source_hidden": True} for one in hidden)
 
 
+@pytest.mark.slow
 def test_a_notebook_becomes_a_script_of_its_language(tmp_path):
     from nbconvert.exporters import ScriptExporter
 

@@ -98,3 +98,16 @@ def test_streams_that_arrived_in_pieces_are_one():
     assert [output["text"] for output in kept["outputs"]] == [["a\n", "bc\n"]] and kept[
         "metadata"
     ] == {}
+
+
+def test_what_an_old_jupytext_left_goes_and_the_language_says_its_extension():
+    cell = nbformat.v4.new_code_cell(
+        "1", metadata={"lines_to_next_cell": 1, "jupyter": {"source_hidden": True}}
+    )
+    filters = {"cell_metadata_filter": "tags,-all", "notebook_metadata_filter": "-all"}
+    notebook = nbformat.v4.new_notebook(cells=[cell], metadata={"jupytext": filters})
+    kept = json.loads(normalised(notebook))
+    assert set(kept["metadata"]) == {"kernelspec", "language_info"}
+    assert kept["metadata"]["language_info"]["file_extension"] == ".py"
+    assert "version" not in kept["metadata"]["language_info"]
+    assert kept["cells"][0]["metadata"] == {"jupyter": {"source_hidden": True}}
