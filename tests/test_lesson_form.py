@@ -85,12 +85,16 @@ def test_every_notebook_but_the_first_has_a_key():
     assert {path.stem for path in FOLDER.glob("*.ipynb")} == {*LESSONS, "00_start_here"}
 
 
+FIRST_LINE = "# The verdict on your prediction.\n"
+
+
 @lessons
 def test_judge_cells_are_folded_and_give_a_reason_for_each_option(name):
     """Nothing that spoils a prediction is on the screen before it was made."""
     for cell in nbformat.read(FORM[name], as_version=4).cells:
         if cell.cell_type == "code" and "show.judge(" in cell.source:
             assert cell.metadata.get("jupyter", {}).get("source_hidden") is True, cell.source
+            assert cell.source.startswith(FIRST_LINE)  # JupyterLab shows it of a folded cell
     for _, call in calls(FORM[name], "judge"):
         why = next(one.value for one in call.keywords if one.arg == "why")
         assert isinstance(why, ast.List), f"{name}: why={ast.unparse(why)}"

@@ -1,9 +1,9 @@
 """JupyterLab as a person meets it, in a Chromium without a window: `make test-browser`.
 
 No test of pytest, and none that `make test` runs: it needs a browser, and a driver with a lock of
-its own.  It opens `ppkit lab` on a copy of the tree, runs 01a_dpstgd_upload from the menu, moves
-its slider, saves, follows the link to the solution, types a command into a terminal, and looks at
-what is left.
+its own.  It opens `ppkit lab` on a copy of the tree, runs 01a_dpstgd_upload from the menu, answers
+a question, moves its slider, saves, follows the link to the solution, types a command into a
+terminal, and looks at what is left.
 
     python tests/browser/lab_in_chromium.py PPKIT CHROMIUM [FOLDER FOR SCREENSHOTS]
 """
@@ -57,6 +57,19 @@ def run_the_lesson(page, address: str) -> None:
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_text("Run All Cells", exact=True).click()
     page.wait_for_function(RAN, polling=500, timeout=6_000 * LIMIT)
+
+
+def answer_a_question(page) -> None:
+    """After all cells ran: a click is judged at once, beneath the buttons and beneath the verdict;
+    of the cell that judges only its first line is on the screen."""
+    page.evaluate(SHOW_CELL, 'show.predict("top"')
+    asked = page.locator(".jp-CodeCell", has_text='show.predict("top"').first
+    for letter, judged in (("d", "which is not what came out"), ("a", "which is right")):
+        asked.get_by_role("button", name=letter, exact=True).click()
+        asked.get_by_text(f"You chose {letter}, {judged}").wait_for()
+    page.evaluate(SHOW_CELL, "hits[0.1]")
+    page.locator(".jp-CodeCell", has_text="You chose a, which is right").nth(1).wait_for()
+    assert page.get_by_text("hits[0.1]").count() == 0, "the judge cell is not folded"
 
 
 def move_the_slider(page) -> None:
@@ -161,6 +174,8 @@ def main(ppkit: str, chromium: str, screenshots: str | None = None) -> None:
         try:
             run_the_lesson(page, address)
             picture("run")
+            answer_a_question(page)
+            picture("question")
             move_the_slider(page)
             picture("slider")
             open_the_solution(page)
@@ -174,7 +189,9 @@ def main(ppkit: str, chromium: str, screenshots: str | None = None) -> None:
         changed = [path.name for path, content in before.items() if path.read_bytes() != content]
         assert not changed, f"tracked lessons changed: {changed}"
         assert not found, "on the browser's console:\n" + "\n".join(found)
-    print(f"JupyterLab in Chromium: {LESSON} run, its slider moved, the console free of errors")
+    print(
+        f"JupyterLab in Chromium: {LESSON} run, answered, slider moved, the console free of errors"
+    )
 
 
 if __name__ == "__main__":
