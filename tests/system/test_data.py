@@ -2,7 +2,13 @@
 it in the sentence.
 """
 
+import csv
 import dataclasses
+import gzip
+import io
+import pickle
+import zipfile
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -264,3 +270,114 @@ def test_a_table_without_rows_is_empty(config):
         file, index=False
     )
     assert refused(config, "B").endswith(f"{file.name} is empty: it has columns and no row")
+
+
+# what other programs write, whatever the file is called
+
+
+X_OF_B = [0.5, -1.25, 3.0, 0.125, 7.0, -2.0]
+
+
+def of_b(write, tmp_path):
+    table = pd.DataFrame({"id": [f"k{number}" for number in IDS], "x": X_OF_B})
+    content = write(table)
+    file = tmp_path / "B.parquet"
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    return configs.parse(TEXT.format(kind="parquet"), tmp_path / "run.toml")
+
+
+def decimals(table):
+    """As DuckDB, Spark and Snowflake write what is DECIMAL there, whole ids too."""
+    return pd.DataFrame(
+        {"id": [Decimal(number) for number in IDS], "x": [Decimal(str(x)) for x in X_OF_B]}
+    ).to_parquet(index=False)
+
+
+def semicolons(table):
+    return "sep=;\r\n" + table.to_csv(index=False, sep=";", decimal=",")
+
+
+def categories(table):
+    return table.astype("category").to_parquet(index=False)
+
+
+WRITERS = {
+    "a CSV": lambda table: table.to_csv(index=False),
+    "parquet": lambda table: table.to_parquet(index=False),
+    "gzip": lambda table: gzip.compress(table.to_csv(index=False).encode()),
+    "Excel's semicolons": lambda table: (
+        "sep=;\r\n" + table.to_csv(index=False, sep=";", decimal=",")
+    ),
+    "Excel's Unicode text": lambda table: table.to_csv(index=False, sep="\t").encode("utf-16"),
+    "quoted fields": lambda table: table.to_csv(index=False, quoting=csv.QUOTE_ALL),
+    "decimals": decimals,
+    "categories": categories,
+}
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS.keys())
+def test_what_other_programs_write_is_read_by_its_first_bytes(write, tmp_path):
+    X, _, ids = data.read(of_b(write, tmp_path), "B")
+    assert X[:, 0].tolist() == X_OF_B
+    digits = [str(number) for number in IDS]
+    assert ids == (digits if write is decimals else [f"k{number}" for number in digits])
+
+
+UNREADABLE = {
+    "zip of two": "is a zip of 2 files ('a.csv', 'b.csv'), expected one: take out the one that is",
+    "web page": "is a web page, expected a CSV or parquet file: log in where it lies and download",
+    "JSON": "is JSON, expected a CSV or parquet file: pandas.read_json(...).to_csv(..., index=F",
+    "pickle": "is a pickle, which can run code, expected a CSV or parquet file: write the table",
+    "LFS": "is a Git LFS pointer, expected a CSV or parquet file: `git lfs pull` brings the file",
+    "Latin-1": "is no text in UTF-8: save it as a CSV in UTF-8",
+    "no header": "has no header: its first line holds numbers, expected the names of its columns",
+    "a name twice": "has two columns with the name 'x': take one out or rename it",
+    "Spark's quotes": "has 3 fields in a row below a header of 2 columns, so that its columns are",
+}
+
+
+def unreadable(kind: str, table: pd.DataFrame) -> str | bytes:
+    if kind == "zip of two":
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w") as archive:
+            for name in ("a.csv", "b.csv"):
+                archive.writestr(name, table.to_csv(index=False))
+        return file.getvalue()
+    return {
+        "web page": "<html>secret</html>",
+        "JSON": table.to_json(orient="records"),
+        "pickle": pickle.dumps(table.to_dict()),
+        "LFS": "version https://git-lfs.github.com/spec/v1\n",
+        "Latin-1": "id,x\ncaf\xe9,1\n".encode("latin-1"),
+        "no header": table[["x", "id"]].to_csv(index=False, header=False),
+        "a name twice": table.assign(y=1.0).to_csv(index=False, header=["id", "x", "x"]),
+        "Spark's quotes": 'id,x\n"a\\"secret, b",1.5\nc,2.5\n',
+    }[kind]
+
+
+@pytest.mark.parametrize("kind, sentence", UNREADABLE.items(), ids=UNREADABLE.keys())
+def test_what_cannot_be_read_is_named_without_a_value(kind, sentence, tmp_path):
+    config = of_b(lambda table: unreadable(kind, table), tmp_path)
+    said = refused(config, "B")
+    assert said.startswith(f"holder B's file B.parquet {sentence}")
+    assert "secret" not in said and "k10" not in said and "0.5" not in said
+
+
+@pytest.mark.parametrize("name", ["NA", "null", "None", "nan", "N/A"])
+def test_an_id_that_reads_like_a_gap_is_an_id(name, tmp_path):
+    def renamed(table):
+        return table.assign(id=[name, *table["id"][1:]]).to_csv(index=False)
+
+    X, _, ids = data.read(of_b(renamed, tmp_path), "B")
+    assert ids[0] == name and X[:, 0].tolist() == X_OF_B
+    said = refused(of_b(lambda table: renamed(table).replace(name, ""), tmp_path), "B")
+    assert said.endswith("every row needs an id, row 0 (from 0) has none")
+
+
+def test_a_folder_of_parts_is_refused(tmp_path):
+    config = of_b(lambda table: "", tmp_path)
+    config.holder("B").data.unlink()
+    config.holder("B").data.mkdir()
+    assert refused(config, "B") == (
+        "holder B's file B.parquet is a folder: name one file, with all rows in it"
+    )
