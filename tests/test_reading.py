@@ -321,6 +321,7 @@ def test_a_zip_of_several_files_is_refused_unless_one_has_its_name(table, file):
 
 UNCERTAIN = {
     "Spark without a header": ("0,1.5,2\n1,2.5,3\n", "has no header: its first line holds numbers"),
+    "whole numbers without a header": ("7,1,234\n8,0,5\n", "has no header: its first line holds"),
     "a name twice": ("id,x,y,x\n1,2,3,4\n", "has two columns with the name 'x': take one out or"),
     "a comma at the end": ("id,x\na,1,\nb,2,\n", "has one field more in its rows than names in"),
     "Spark's quotes": (

@@ -14,6 +14,7 @@ SAMPLE = 100  # rows that are looked at
 _SEP_LINE = re.compile(r'^"?sep=(.)"?[,;\s]*$', re.IGNORECASE)  # Excel's own first line
 _WITH_POINT = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?%?")
 _WITH_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
+_WHOLE = re.compile(r"[-+]?\d+")
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+")
 
 
@@ -116,8 +117,11 @@ def _rows(lines: list[str], separator: str) -> list[list[str]]:
 
 
 def _refuse_numbers(header: tuple[str, ...]) -> None:
-    """Names 0, 1, 2, ... are pandas' own; numbers with a decimal point are a row."""
-    if any(_WITH_POINT.fullmatch(name.strip()) for name in header):
+    """Names 0, 1, 2, ... are pandas' own; other numbers are a row."""
+    names = [name.strip() for name in header]
+    whole = bool(names) and all(_WHOLE.fullmatch(name) for name in names)
+    counted = whole and sorted(map(int, names)) == list(range(len(names)))
+    if any(_WITH_POINT.fullmatch(name) for name in names) or whole and not counted:
         raise Unfit(
             "has no header: its first line holds numbers, expected the names of its columns"
         )
