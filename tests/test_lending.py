@@ -7,6 +7,7 @@ import os
 import numpy as np
 import pandas as pd
 import pytest
+import standin_tables
 from scipy import stats
 
 from ppkit import datasets, project
@@ -22,7 +23,7 @@ from ppkit.datasets.lending import (
 )
 from ppkit.datasets.lending_layouts import LABELS, MISSING, RANGES
 from ppkit.datasets.standins import lending as standin
-from ppkit.datasets.standins.distributions import from_uniform, mixture_cdf
+from ppkit.datasets.standins.distributions import from_uniform, looked_up, mixture_cdfs
 from tools.standins import lending as fitting
 from tools.standins.distributions import atoms, scores
 
@@ -190,7 +191,7 @@ def fitted(table):
 
 @pytest.fixture(scope="module")
 def drawn(fitted):
-    return standin.sample(fitted, 10_000, np.random.default_rng(1))
+    return standin_tables.loans(fitted, 10_000, np.random.default_rng(1))
 
 
 # one table of two layouts
@@ -605,6 +606,7 @@ def test_rows_are_arranged_in_file_order_with_the_month_as_time(table):
         and data.X.dtype == data.y.dtype == np.float32
     )
     assert data.account is None and data.numeric.all() and data.time.dtype == np.float64
+    assert data.time.base is None  # no view that would hold the whole table as long as it lives
     np.testing.assert_array_equal(data.X, table[list(FEATURES)].astype(np.float32))
     np.testing.assert_array_equal(data.y, table["interest_rate"].astype(np.float32))
     np.testing.assert_array_equal(data.time, table["issue_month"])
@@ -679,18 +681,18 @@ def test_the_last_stretch_has_its_mean_and_deviation_whether_it_ends_or_not(spre
     )
 
 
-@pytest.mark.slow
 def test_the_mixtures_own_distribution_is_the_sum_over_components():
-    weights, means, deviations = np.array([0.2, 0.8]), np.array([-1.0, 0.5]), np.array([0.05, 1.5])
+    mixture = {
+        "weights": np.array([0.2, 0.8]),
+        "means": np.array([[-1.0], [0.5]]),
+        "factors": np.array([[[0.05]], [[1.5]]]),
+    }
     z = np.linspace(-7, 7, 333)
     slow = [
-        sum(
-            w * stats.norm(m, d).cdf(one)
-            for w, m, d in zip(weights, means, deviations, strict=True)
-        )
-        for one in z
+        0.2 * stats.norm(-1.0, 0.05).cdf(one) + 0.8 * stats.norm(0.5, 1.5).cdf(one) for one in z
     ]
-    np.testing.assert_allclose(mixture_cdf(z, weights, means, deviations), slow, atol=2e-4)
+    [table] = mixture_cdfs(mixture)
+    np.testing.assert_allclose(looked_up(z, table), slow, atol=2e-5)
 
 
 def test_scores_keep_the_order_and_the_association_that_ties_hide():
@@ -727,10 +729,10 @@ def test_scores_keep_the_order_and_the_association_that_ties_hide():
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_rows_and_any_number_can_be_had(fitted, drawn):
     for rows in (1, 7, 10_000):
-        one = standin.sample(fitted, rows, np.random.default_rng(1))
+        one = standin_tables.loans(fitted, rows, np.random.default_rng(1))
         assert len(one) == rows and tuple(one.columns) == COLUMNS
     pd.testing.assert_frame_equal(one, drawn)
-    assert not standin.sample(fitted, 10_000, np.random.default_rng(2)).equals(drawn)
+    assert not standin_tables.loans(fitted, 10_000, np.random.default_rng(2)).equals(drawn)
 
 
 @pytest.mark.slow
@@ -872,7 +874,7 @@ def test_a_columns_distribution_does_not_depend_on_where_the_mixture_stands(fitt
         "means": fitted["means"] + np.arange(fitted["means"].shape[1], dtype=np.float32) / 16
     }
     assert (
-        standin.sample(moved, 10_000, np.random.default_rng(1)) == drawn
+        standin_tables.loans(moved, 10_000, np.random.default_rng(1)) == drawn
     ).mean().min() > 0.95  # the rest: rounding
 
 
@@ -913,7 +915,7 @@ def test_the_drift_over_the_months_is_kept_and_a_price_changed_by_a_hundredth_is
     ).round() * 5 - 0.01 * month  # few prices, a little lower each month
     for rate in (coarse, coarse + month):
         changed = table.assign(interest_rate=rate)
-        got = standin.sample(
+        got = standin_tables.loans(
             fitting.fit(changed, np.random.default_rng(0)), 20_000, np.random.default_rng(1)
         )
         # six standard errors of a correlation of 20,000 rows are .042; ranks alone would make -.26
@@ -928,7 +930,7 @@ def test_the_drift_over_the_months_is_kept_and_a_price_changed_by_a_hundredth_is
 @pytest.mark.slow
 def test_without_drift_the_thirds_are_alike():
     flat = checked_table(as_openintro(invented(3_000)), "x.csv").table
-    got = standin.sample(
+    got = standin_tables.loans(
         fitting.fit(flat, np.random.default_rng(0)), 10_000, np.random.default_rng(1)
     )
     thirds = [part.mean() for part in np.array_split(got["interest_rate"].to_numpy(), 3)]
@@ -940,7 +942,7 @@ def test_without_drift_the_thirds_are_alike():
 def test_few_rows_and_the_kaggle_layout_can_be_fitted_too(rows):
     table = checked_table(as_kaggle(invented(rows)), "loan.csv").table
     table = table.assign(application_type=0.0, issue_month=59.0)
-    got = standin.sample(
+    got = standin_tables.loans(
         fitting.fit(table, np.random.default_rng(0)), 500, np.random.default_rng(0)
     )
     assert (
@@ -977,7 +979,7 @@ def test_the_real_development_files_pass_the_checks():
         r = table["interest_rate"] / 1200
         annuity = table["loan_amount"] * r / (1 - (1 + r) ** -table["term"])
         assert (abs(annuity - table["installment"]) < 0.011).mean() > 0.99
-        got = standin.sample(
+        got = standin_tables.loans(
             fitting.fit(table, np.random.default_rng(0)), 2_000, np.random.default_rng(1)
         )
         assert abs(got["interest_rate"].mean() - table["interest_rate"].mean()) < 0.5

@@ -77,21 +77,38 @@ def _told_by_v14(table: pd.DataFrame, frauds: int, file: str) -> None:
 
 
 def arranged(table: pd.DataFrame, *, kind: str, of_rows: int | None, variant: str = "") -> Dataset:
-    """The Dataset of a checked or sampled table: 30 features, Class as y, Time as time.
+    """The Dataset of a checked table: 30 features, Class as y, Time as time.
 
     kind, of_rows, variant: as on a Dataset.
     """
-    features = np.ascontiguousarray(table[list(FEATURES)].to_numpy(np.float32))
+    X = np.ascontiguousarray(table[list(FEATURES)].to_numpy(np.float32))
+    y, time = table["Class"].to_numpy(), table["Time"].to_numpy()
+    return assembled(X, y, time, kind=kind, of_rows=of_rows, variant=variant)
+
+
+def assembled(
+    X: np.ndarray,
+    y: np.ndarray,
+    time: np.ndarray,
+    *,
+    kind: str,
+    of_rows: int | None,
+    variant: str = "",
+) -> Dataset:
+    """The Dataset of features, X float32 (N, 30), labels, y (N,), and seconds, time (N,).
+
+    kind, of_rows, variant: as on a Dataset, which takes X as it is and copies the rest.
+    """
     return made(
         name="creditcard",
-        X=features,
-        y=table["Class"].to_numpy().astype(np.int8),
+        X=X,
+        y=y.astype(np.int8),
         feature_names=FEATURES,
         numeric=np.ones(len(FEATURES), bool),
         kind=kind,
         of_rows=of_rows,
         variant=variant,
-        time=table["Time"].to_numpy(np.float64, copy=True),
+        time=time.astype(np.float64),
         note="card transactions of two days in September 2013 in Europe: 28 principal "
         "components, time, amount",
     )

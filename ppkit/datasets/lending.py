@@ -144,22 +144,40 @@ def arranged(table: pd.DataFrame, *, kind: str, of_rows: int | None, variant: st
     """The canonical table as a Dataset: 28 features as float32, the rate in % a year as float32, in
     the table's order.
 
-    table: as `checked_table` gives it, or as the stand-in samples it.  kind: "real" or "stand-in".
+    table: as `checked_table` gives it.  kind: "real" or "stand-in".
     of_rows: rows of the full real file, or None.  variant: the layout, "OpenIntro" or "Kaggle".
+    """
+    X = np.ascontiguousarray(table[list(FEATURES)].to_numpy(np.float32))
+    y, issued = table["interest_rate"].to_numpy(), table["issue_month"].to_numpy()
+    return assembled(X, y, issued, kind=kind, of_rows=of_rows, variant=variant)
+
+
+def assembled(
+    X: np.ndarray,
+    y: np.ndarray,
+    issued: np.ndarray,
+    *,
+    kind: str,
+    of_rows: int | None,
+    variant: str,
+) -> Dataset:
+    """The Dataset of features, X float32 (N, 28), rates, y (N,), and months of issue, (N,).
+
+    kind, of_rows, variant: as on a Dataset, which takes X as it is and copies the rest.
     All columns count as numeric, the codes of categories too; time is the month of issue, from
     January 2007.
     """
     return made(
         name="lending",
-        X=np.ascontiguousarray(table[list(FEATURES)].to_numpy(np.float32)),
-        y=table["interest_rate"].to_numpy(np.float32),
+        X=X,
+        y=y.astype(np.float32),
         feature_names=FEATURES,
         numeric=np.ones(len(FEATURES), bool),
         kind=kind,
         target="interest rate, % a year",
         of_rows=of_rows,
         variant=variant,
-        time=table["issue_month"].to_numpy(np.float64),
+        time=issued.astype(np.float64),
         note="loans of Lending Club, categories as whole numbers; columns known only "
         "afterwards are among them",
     )

@@ -63,10 +63,8 @@ def load(
             "the stand-in of lending is in the likeness of OpenIntro's file: variant "
             f"'Kaggle' needs loan.csv{_in_brackets(almost(name, root))}"
         )
-    table = standins.sample(
-        name, module.FULL_ROWS if rows is None else rows, np.random.default_rng(seed)
-    )
-    dataset = module.arranged(table, kind="stand-in", of_rows=None, variant=variant)
+    wanted = module.FULL_ROWS if rows is None else rows
+    dataset = standins.sample(name, wanted, np.random.default_rng(seed), variant)
     return dataset if wish == "standin" else noted(dataset, almost(name, root))
 
 

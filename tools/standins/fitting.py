@@ -38,8 +38,8 @@ def fit(name: str) -> dict:
     content = packed(fitted)
 
     def sampled(seed: int, variant: str = "") -> Dataset:
-        drawn = SAMPLERS[name](fitted, REAL[name].FULL_ROWS, np.random.default_rng(seed))
-        return REAL[name].arranged(drawn, kind="stand-in", of_rows=None, variant=variant)
+        rows = REAL[name].FULL_ROWS
+        return SAMPLERS[name](fitted, rows, np.random.default_rng(seed), variant)
 
     found: dict = {"fidelity": measured(name, sampled)}
     if name == "creditcard":

@@ -8,24 +8,25 @@ from collections.abc import Callable
 from importlib import resources
 
 import numpy as np
-import pandas as pd
 
+from ..dataset import Dataset
 from . import creditcard, distress, lending
 
-SAMPLERS: dict[str, Callable] = {
-    "creditcard": creditcard.sample,
-    "distress": distress.sample,
-    "lending": lending.sample,
+SAMPLERS: dict[str, Callable[..., Dataset]] = {
+    "creditcard": creditcard.dataset,
+    "distress": distress.dataset,
+    "lending": lending.dataset,
 }
 FOLDER = resources.files("ppkit.datasets.standins").joinpath("parameters")
 
 
-def sample(name: str, rows: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Rows of a stand-in, in the checked layout of the real file and in its order of time.
+def sample(name: str, rows: int, rng: np.random.Generator, variant: str = "") -> Dataset:
+    """Rows of a stand-in, in the real file's order of time.
 
-    name: a key of SAMPLERS.  rows: how many, >= 1.  Returns a table of that many rows.
+    name: a key of SAMPLERS.  rows: how many, >= 1.  variant: as of `load`, of distress not "".
+    Guarantee: the same rng and rows give the same rows; fewer rows are not the first of more.
     """
-    return SAMPLERS[name](parameters(name), rows, rng)
+    return SAMPLERS[name](parameters(name), rows, rng, variant)
 
 
 def parameters(name: str) -> dict[str, np.ndarray]:

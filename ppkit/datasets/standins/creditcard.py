@@ -1,61 +1,98 @@
 """The stand-in for creditcard: a mixture of normals for each class, and columns' distributions."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
-import pandas as pd
 from scipy.special import ndtr, ndtri
 
-from ..creditcard import COLUMNS, FEATURES, FULL_FRAUDS, FULL_ROWS, RANGES
-from .distributions import draw_mixture, from_normal, from_uniform, mixture_cdf
+from .. import creditcard
+from ..creditcard import FEATURES, FULL_FRAUDS, FULL_ROWS, RANGES
+from ..dataset import Dataset
+from .blocks import Block, in_order, streams
+from .distributions import Table, draw_mixture, from_normal, from_uniform, looked_up, mixture_cdfs
 
 LARGEST_AMOUNT, TWO_DAYS = 26_000, 172_800  # the published maxima are 25,691.16 and 172,792
 AMOUNT, TIME, BLOCKS = 29, 30, 16  # axes; of three hours each
 MIXTURE = ("weights", "means", "factors")
 
 
-def sample(parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generator) -> pd.DataFrame:
+def dataset(
+    parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generator, variant: str = ""
+) -> Dataset:
     """Rows in order of time, fraud at the full file's rate of 492 in 284,807 (rounded), amounts in
     whole cents.
 
-    parameters: as `tools/standins/creditcard.py` fits them.  rows: >= 1.
-    Returns a table in the checked layout.
+    parameters: as `tools/standins/creditcard.py` fits them.  rows: >= 1.  variant: "".
     """
+    drawn = draw_blocks(parameters, rows, rng)
+    X, y = in_order(drawn, rows=rows, features=len(FEATURES), target=np.int8)
+    return creditcard.assembled(X, y, X[:, 0], kind="stand-in", of_rows=None, variant=variant)
+
+
+def draw_blocks(
+    parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generator
+) -> Iterator[Block]:
+    """The same rows block by block, those of the genuine ones first; a block's place is the time
+    before it is rounded to a second."""
     kept = {key: value.astype(np.float64) for key, value in parameters.items()}
     frauds = round(rows * FULL_FRAUDS / FULL_ROWS)
-    labels = np.repeat(np.array([0, 1], np.int8), [rows - frauds, frauds])
-    values = together(
-        np.vstack([_axes(kept, label, int((labels == label).sum()), rng) for label in (0, 1)]), kept
-    )
-    order = np.argsort(values[:, 0], kind="stable")
-    return pd.DataFrame(values[order], columns=list(FEATURES)).assign(Class=labels[order])[
-        list(COLUMNS)
-    ]
+    for label, of_class, own in zip((0, 1), (rows - frauds, frauds), rng.spawn(2), strict=True):
+        law = _law(kept, label)
+        for size, stream in streams(of_class, own):
+            axes = _axes(law, size, stream)
+            yield Block(together(axes.T, kept), np.full(size, label), axes[TIME])
 
 
-def _axes(kept: dict, label: int, n: int, rng: np.random.Generator) -> np.ndarray:
-    """n draws from a class's mixture, (n, 31); an axis whose distribution is kept gets it, and what
-    a block of three hours is off from the mean over all is added (to the amount as a normal
-    score)."""
-    own, drift = {key: kept[f"{key}_{label}"] for key in MIXTURE}, kept[f"drift_{label}"]
-    drawn, deviations = draw_mixture(own, n, rng), np.sqrt((own["factors"] ** 2).sum(axis=2))
-    moved = np.zeros((n, drift.shape[1]))
-    for axis in reversed(range(drawn.shape[1])):  # the time first
-        bins, knots = (kept.get(f"{what}_{axis}_{label}") for what in ("atoms", "knots"))
-        if n and not (bins is None and knots is None):
-            order = np.argsort(drawn[:, axis])  # in order, interpolation is several times faster
-            values = drawn[order, axis]
-            grid = np.quantile(values, np.linspace(0, 1, min(n, 2_001)))
-            p = mixture_cdf(
-                values, own["weights"], own["means"][:, axis], deviations[:, axis], grid
-            ).clip(1e-12, 1 - 1e-12)
-            if axis == AMOUNT:
-                p = ndtr(ndtri(p) * np.sqrt(1 - moved[:, AMOUNT].var()) + moved[order, AMOUNT])
-            drawn[order, axis] = (
-                from_normal(ndtri(p), knots) if bins is None else from_uniform(p, bins)
-            )
-        if axis == TIME:
-            moved = drift[blocks(drawn[:, TIME])]
-    drawn[:, :AMOUNT] += moved[:, :AMOUNT]
-    return drawn
+@dataclass(frozen=True)
+class _Law:
+    """What the axes of one class are drawn from.
+
+    mixture: of normals over the 31 axes.  amount, time: their distributions in the mixture and the
+    bins of their own.  tables: the other axes' own values by those of the mixture, by axis.
+    drift: what each block of three hours is off from the mean over all, (30, 16).
+    undrifted: the deviation that is left to an amount's normal score beside its drift.
+    """
+
+    mixture: dict[str, np.ndarray]
+    amount: tuple[Table, np.ndarray]
+    time: tuple[Table, np.ndarray]
+    tables: dict[int, Table]
+    drift: np.ndarray
+    undrifted: float
+
+
+def _law(kept: dict[str, np.ndarray], label: int) -> _Law:
+    mixture = {key: kept[f"{key}_{label}"] for key in MIXTURE}
+    cdfs = mixture_cdfs(mixture)
+    amount, time = ((cdfs[axis], kept[f"atoms_{axis}_{label}"]) for axis in (AMOUNT, TIME))
+    tables = {}
+    for axis in range(AMOUNT):
+        name = f"knots_{axis}_{label}"
+        if name in kept:
+            points, below = cdfs[axis]
+            tables[axis] = points, from_normal(ndtri(below), kept[name])
+    drift = kept[f"drift_{label}"].T
+    evenly = (np.arange(100_000) + 0.5) / 100_000
+    of_block = np.bincount(blocks(from_uniform(evenly, time[1])), minlength=BLOCKS) / len(evenly)
+    variance = of_block @ (drift[AMOUNT] - of_block @ drift[AMOUNT]) ** 2
+    return _Law(mixture, amount, time, tables, drift, undrifted=np.sqrt(1 - variance))
+
+
+def _axes(law: _Law, n: int, rng: np.random.Generator) -> np.ndarray:
+    """n draws from a class, (31, n); an axis whose distribution is kept gets it, and what a block
+    of three hours is off from the mean over all is added (to the amount as a normal score)."""
+    axes = draw_mixture(law.mixture, n, rng)
+    cdf, bins = law.time
+    axes[TIME] = from_uniform(looked_up(axes[TIME], cdf), bins)
+    moved = law.drift[:, blocks(axes[TIME])]
+    cdf, bins = law.amount
+    score = ndtri(looked_up(axes[AMOUNT], cdf)) * law.undrifted + moved[AMOUNT]
+    axes[AMOUNT] = from_uniform(ndtr(score), bins)
+    for axis, table in law.tables.items():
+        axes[axis] = looked_up(axes[axis], table)
+    axes[:AMOUNT] += moved[:AMOUNT]
+    return axes
 
 
 def blocks(time: np.ndarray) -> np.ndarray:

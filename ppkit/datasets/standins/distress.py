@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
+from .. import distress
+from ..dataset import Dataset
 from ..distress import COLUMNS, COMPANIES, FULL_ROWS, INDUSTRIES, TARGET, THRESHOLD
 from .distributions import from_normal
 
@@ -109,6 +111,14 @@ def _macro(parameters: dict[str, np.ndarray], year: np.ndarray, month: np.ndarra
     ends, at = parameters["macro"], year - parameters["years"][0]
     before = np.vstack([2 * ends[:1] - ends[1:2] if len(ends) > 1 else ends[:1], ends[:-1]])
     return ends[at] + (1 - month / 12)[:, None] * (before - ends)[at]
+
+
+def dataset(
+    parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generator, variant: str
+) -> Dataset:
+    """The rows of `sample` in one of the three forms of `distress.arranged`."""
+    drawn = sample(parameters, rows, rng)
+    return distress.arranged(drawn, kind="stand-in", of_rows=None, variant=variant)
 
 
 def sample(parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generator) -> pd.DataFrame:

@@ -3,39 +3,56 @@
 import numpy as np
 from scipy.special import ndtr
 
+Table = tuple[np.ndarray, np.ndarray]  # points, ascending, and values
+_POINTS = 1_200  # of a distribution function's table, at least
+
 
 def draw_mixture(parameters: dict[str, np.ndarray], n: int, rng: np.random.Generator) -> np.ndarray:
-    """n draws from the mixture, in random order of components.
+    """n draws from the mixture, component after component.
 
     parameters: weights (K,), means (K, D), factors (K, D, D), lower Cholesky factors of the
-    covariances.  n: >= 0.  Returns (n, D) float64.
+    covariances.  n: >= 0.  Returns (D, n) float64, an axis in each row.
     """
     weights, means, factors = (
         np.asarray(parameters[key], np.float64) for key in ("weights", "means", "factors")
     )
-    component = rng.choice(len(weights), n, p=weights / weights.sum())
-    drawn = rng.standard_normal((n, means.shape[1]))
-    for k in range(len(weights)):
-        mine = np.flatnonzero(component == k)
-        drawn[mine] = drawn[mine] @ factors[k].T + means[k]
+    counts = rng.multinomial(n, weights / weights.sum())
+    drawn = rng.standard_normal((means.shape[1], n))
+    ends = np.cumsum(counts)
+    for mean, factor, end, count in zip(means, factors, ends, counts, strict=True):
+        own = drawn[:, end - count : end]
+        own[:] = factor @ own + mean[:, None]
     return drawn
 
 
-def mixture_cdf(
-    z: np.ndarray,
-    weights: np.ndarray,
-    means: np.ndarray,
-    deviations: np.ndarray,
-    grid: np.ndarray | None = None,
-) -> np.ndarray:
-    """Probabilities below z under a mixture of normals, by a table over the grid.
+def mixture_cdfs(parameters: dict[str, np.ndarray]) -> list[Table]:
+    """Each axis' distribution under a mixture of normals, as points and the probabilities below.
 
-    z: (N,).  weights, means, deviations: (K,).  grid: ascending, default 4,001 points from -8 to 8.
-    Returns (N,) in (0, 1).
+    `looked_up(z, mixture_cdfs(parameters)[axis])` is the probability below z.
+    parameters: as of `draw_mixture`.
+    Returns D pairs, ascending, with probabilities from 1e-12 to 1 - 1e-12.  The points lie around
+    every component, evenly from -6.5 to 6.5 of its deviations.
+    Guarantee: exact at the points.  Between them off by at most h^2 / 8 times .242, the largest
+    slope of the normal density; h is their distance, .2 deviations, or less if components are few.
     """
-    grid = np.linspace(-8, 8, 4001) if grid is None else grid
-    below = ndtr((grid[:, None] - means) / deviations) @ (weights / weights.sum())
-    return np.interp(z, grid, below)
+    weights, means, factors = (
+        np.asarray(parameters[key], np.float64) for key in ("weights", "means", "factors")
+    )
+    shares, deviations = weights / weights.sum(), np.sqrt((factors**2).sum(axis=2))
+    around = np.linspace(-6.5, 6.5, max(66, _POINTS // len(shares)))[:, None]
+    tables = []
+    for mean, deviation in zip(means.T, deviations.T, strict=True):
+        points = np.unique(mean + deviation * around)
+        below = ndtr((points[:, None] - mean) / deviation) @ shares
+        tables.append((points, below.clip(1e-12, 1 - 1e-12)))
+    return tables
+
+
+def looked_up(z: np.ndarray, table: Table) -> np.ndarray:
+    """The table's values at z, (N,), linear between its points; in order it is twice as fast."""
+    order, values = np.argsort(z), np.empty(len(z))
+    values[order] = np.interp(z[order], *table)
+    return values
 
 
 def from_normal(z: np.ndarray, knots: np.ndarray) -> np.ndarray:

@@ -1,11 +1,15 @@
 """The stand-in of lending: a mixture of normals, columns' distributions, loans' arithmetic."""
 
-import numpy as np
-import pandas as pd
+from collections.abc import Iterator
 
-from ..lending import COLUMNS
+import numpy as np
+
+from .. import lending
+from ..dataset import Dataset
+from ..lending import FEATURES
 from ..lending_layouts import LABELS, RANGES
-from .distributions import draw_mixture, from_uniform, mixture_cdf
+from .blocks import Block, in_order, streams
+from .distributions import Table, draw_mixture, from_uniform, looked_up, mixture_cdfs
 
 NOMINAL = (
     "homeownership",
@@ -43,39 +47,59 @@ CHARGED_OFF, PAID = (
 LATE_FEE, LATE_SHARE = 15.0, 0.05  # a fee is $15, or 5% of the instalment if that is more
 
 
-def sample(parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generator) -> pd.DataFrame:
-    """So many rows of the stand-in, in the canonical layout and in the file's order.
+def dataset(
+    parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generator, variant: str = ""
+) -> Dataset:
+    """So many rows of the stand-in, in the file's order.
 
     parameters: as `tools/standins/lending.py` fits them.  rows: >= 1.  rng: of the draw.
-    Returns float64 columns in the order of COLUMNS.
+    variant: "" or "OpenIntro".
+    Guarantee: as of `draw_blocks`, but for the rounding to float32.
+    """
+    drawn = draw_blocks(parameters, rows, rng)
+    X, y = in_order(drawn, rows=rows, features=len(FEATURES), target=np.float32)
+    issued = X[:, FEATURES.index("issue_month")]
+    return lending.assembled(X, y, issued, kind="stand-in", of_rows=None, variant=variant)
+
+
+def draw_blocks(
+    parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generator
+) -> Iterator[Block]:
+    """The same rows block by block, as float64.
+
     Guarantee: the instalment is the annuity of amount, term and rate;
     paid_principal + balance = loan_amount unless the loan is charged off (then the balance is 0, as
     in the files); paid_total is the sum of what was paid; grade is sub_grade // 5;
     all in the ranges of `lending_layouts.RANGES`.
     """
-    Z = draw_mixture(parameters, rows, rng)
-    Z = Z[np.argsort(Z[:, 0], kind="stable")]
-    deviations = np.sqrt((np.asarray(parameters["factors"], np.float64) ** 2).sum(axis=2))
+    kept = {name: value.astype(np.float64) for name, value in parameters.items()}
+    cdfs = mixture_cdfs(kept)
+    for size, stream in streams(rows, rng):
+        yield _block(kept, cdfs, draw_mixture(kept, size, stream))
+
+
+def _block(kept: dict[str, np.ndarray], cdfs: list[Table], axes: np.ndarray) -> Block:
+    """The loans of draws on AXES, axes (25, m)."""
     out = {}
     for axis, name in enumerate(AXES[1:], start=1):
-        p = mixture_cdf(
-            Z[:, axis], parameters["weights"], parameters["means"][:, axis], deviations[:, axis]
-        )
+        below = looked_up(axes[axis], cdfs[axis])
         if name in NOMINAL:
-            share = np.cumsum(parameters[f"share_{name}"], dtype=np.float64)
-            place = np.minimum(np.searchsorted(share[:-1], p, side="right"), len(share) - 1)
-            out[name] = parameters[f"order_{name}"][place].astype(np.float64)
+            ends = np.cumsum(kept[f"share_{name}"])
+            out[name] = kept[f"order_{name}"][np.searchsorted(ends[:-1], below, side="right")]
         else:
-            out[name] = from_uniform(p, parameters[f"atoms_{name}"]).round(DECIMALS.get(name, 0))
-            out[name] = np.clip(out[name], *RANGES.get(name, (-np.inf, np.inf))) + 0.0  # no -0
+            values = from_uniform(below, kept[f"atoms_{name}"]).round(DECIMALS.get(name, 0))
+            out[name] = np.clip(values, *RANGES.get(name, (-np.inf, np.inf))) + 0.0  # no -0
     out["loan_amount"] = (out["loan_amount"] / 25).round() * 25
     out["debt_to_income"] = np.maximum(out["debt_to_income"], 0.0)
     out["term"] = np.where(out["term"] < 48, 36.0, 60.0)
     out["sub_grade"] = np.interp(
-        out["interest_rate"], parameters["atoms_interest_rate"][:, 1], parameters["sub_grade"]
+        out["interest_rate"], kept["atoms_interest_rate"][:, 1], kept["sub_grade"]
     ).round()
     out["grade"] = out["sub_grade"] // 5
-    return pd.DataFrame(_paid(out))[list(COLUMNS)]
+    loans = _paid(out)
+    return Block(
+        np.column_stack([loans[name] for name in FEATURES]), loans["interest_rate"], axes[0]
+    )
 
 
 def _paid(out: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
