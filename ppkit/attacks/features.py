@@ -30,14 +30,19 @@ class Recovered:
     X: (N, d) float64, or None where it has nothing.  rank: directions of X that the views hold, at
     most d.
     expected_r2: the `r_squared` that the server itself expects, by leaving known records out one at
-    a time (spread: theirs about their mean); None where it cannot check.
+    a time (spread: theirs about their mean); where the views have directions that no known record
+    has, at most the fraction of columns in which known records differ, and at most what is left if
+    each such direction varies as much as the largest known one.  None where it cannot check.
     why: "" where nothing stands in the way, else one sentence.
+    exact: (N,) bool, the rows that come back exactly, up to the views' noise: their views are
+    combinations of known ones, and the fit is exact on those; None where that was not looked for.
     """
 
     X: np.ndarray | None
     rank: int
     expected_r2: float | None
     why: str
+    exact: np.ndarray | None = None
 
 
 def r_squared(X, guess) -> float:
@@ -65,14 +70,18 @@ def reconstruct(views: Sequence, known, X_known, *, noise: float = 0.0) -> Recov
     H = U S V^T;  Z = sqrt(N) U[:, :q];  A = argmin |Z_known A - X_known|^2 + m ridge |A|^2;
     X = Z A
 
-    q and ridge are those under which known records, left out one at a time, are predicted best.
-    Singular values up to noise (sqrt(N) + sqrt(width T)) are noise's own and are dropped. With rank
-    d, d known records and no noise X is exact.
+    q and ridge are those under which known records, left out one at a time, are predicted best; but
+    where the fit of least norm on all of U S predicts some of them exactly, it is that one.
+    Singular values up to noise (sqrt(N) + sqrt(width T)) are noise's own and are dropped. Without
+    noise, and where the views hold all that X varies in, X is exact for every record whose view is
+    a combination of known ones: for all records, if the known ones have X's rank. X may have a rank
+    below d, as one-hot columns do.
     views: T arrays (N, width), row i the same record in each.  known: (m,) row numbers.
     X_known: (m, d), their features.
     noise: standard deviation of the error of one entry of a view, >= 0:
     ROUNDED_16 for 16 fractional bits.
-    Returns Recovered; rank < d or m < d leave directions open, and `why` says so.
+    Returns Recovered; `why` says which directions are open: those that the views do not hold, and
+    those that the known records do not have.
     ValueError if shapes do not match, a value is not finite, or a row is named twice.
     Guarantee: none needed; with rank r at most r of d directions are found, r/d of the variance
     where X is white.
@@ -80,29 +89,31 @@ def reconstruct(views: Sequence, known, X_known, *, noise: float = 0.0) -> Recov
     >>> rng = np.random.default_rng(0)
     >>> X, thetas = rng.normal(size=(50, 6)), rng.normal(size=(3, 6, 2))
     >>> got = reconstruct([X @ theta for theta in thetas], range(8), X[:8])
-    >>> got.rank, bool(np.abs(got.X - X).max() < 1e-9), got.why
-    (6, True, '')
+    >>> got.rank, bool(np.abs(got.X - X).max() < 1e-9), got.exact.all(), got.why
+    (6, True, np.True_, '')
     """
     views, X_known = views_of(views), matrix("X_known", X_known)
     known, (m, d) = known_rows(known, X_known, len(views[0])), X_known.shape
-    Z = _span(views, d, noise)
-    rank = Z.shape[1]
-    if rank == 0:
+    span = _span(views, d, noise)
+    if span.rank == 0:
         return Recovered(
             None, 0, None, f"nothing in the views is larger than the noise of {noise:g}"
         )
-    widths = sorted(
-        {min(q, rank) for q in range(views[0].shape[1], d + views[0].shape[1], views[0].shape[1])}
-    )
-    exact = noise == 0 and m == rank == d  # as many as unknowns: nothing to check it by
-    A, expected = (
-        (np.linalg.solve(Z[known], X_known), None) if exact else _fit(Z[known], X_known, widths)
-    )
+    width = views[0].shape[1]
+    widths = sorted({min(q, span.rank) for q in range(width, d + width, width)})
+    least = _least_norm(span, known, X_known)
+    unchecked = noise == 0 and m == span.rank == d and least.n_open == 0  # as many as unknowns
+    A, loss = _fit(span.Z[known], X_known, widths)
+    X, exact = span.Z[:, : len(A)] @ A, None
+    if unchecked or least.fits or least.loss <= loss:
+        X, loss = least.X, least.loss
+        exact = least.within if least.fits or unchecked else None
     return Recovered(
-        Z[:, : len(A)] @ A,
-        rank,
-        expected,
-        _open_directions(m, rank, d, len(views), views[0].shape[1]),
+        X,
+        span.rank,
+        None if unchecked else _expected(loss, X_known, least),
+        _open_directions(X_known, least, span.rank, len(views), width),
+        exact,
     )
 
 
@@ -132,11 +143,11 @@ def inner_products(
     views: T arrays (N, width) of all records that the holders step on, in one order.
     gradients: T - 1 or T arrays (N, width) as the holders get them.  lr: > 0, what the holders
     multiply X^T G with (equation 2: alpha / 2 for a summed loss).
-    n_features: d, >= 1.  noise_variance: of the holders' steps, >= 0 (equation 2: alpha).
-    noise: as in `reconstruct`.
-    Returns Recovered with X = Z M^1/2, so that X X^T holds the inner products; X is None if the
-    views' rank is below d, or all steps together do not move theta in every direction.
-    expected_r2 is None.
+    n_features: d, >= 1; X may have a lower rank.  noise_variance: of the holders' steps, >= 0
+    (equation 2: alpha).  noise: as in `reconstruct`.
+    Returns Recovered with X = Z M^1/2, so that X X^T holds the inner products; X is None if all
+    steps together do not move theta in every direction that the views hold, or if the views' rank
+    is below d and the steps contradict a span of that rank. expected_r2 is None.
     ValueError if shapes do not match, a value is not finite or a setting is out of range.
     Source: none; zhou2021's equations 1 and 2, seen from the server.
     """
@@ -155,22 +166,29 @@ def inner_products(
     must_be("> 0", lr=lr)
     must_be(">= 0", noise_variance=noise_variance)
     must_be("a whole number >= 1", n_features=n_features)
-    Z = _span(views, n_features, noise)
-    if why := _open_directions(n_features, Z.shape[1], n_features, len(views), views[0].shape[1]):
-        return Recovered(None, Z.shape[1], None, why)
+    span, width = _span(views, n_features, noise), views[0].shape[1]
+    Z, rank = span.Z, span.rank
     phi = [Z.T @ view / n_rows for view in views]
     D = np.hstack([after - before for before, after in zip(phi, phi[1:])])
     S = np.hstack([-lr * (Z.T @ gradient) for gradient in gradients[:n_steps]])
-    if noise_variance == 0 and (moved := np.linalg.matrix_rank(S)) < n_features:
-        why = f"{n_steps} steps move theta in {moved} of {n_features} directions"
-        return Recovered(None, n_features, None, why)
+    unseen = _unseen_directions(rank, n_features, n_steps + 1, width)
     if noise_variance:
+        if (n_steps + 1) * width < n_features:
+            return Recovered(None, rank, None, unseen)
         blurred = 2 * noise**2 / n_rows * D.shape[1]  # what the views' own noise adds to D D^T
-        M = _likeliest(D @ D.T - blurred * np.eye(n_features), S @ S.T, noise_variance * D.shape[1])
+        M = _likeliest(D @ D.T - blurred * np.eye(rank), S @ S.T, noise_variance * D.shape[1])
     else:
+        moved = int(np.linalg.matrix_rank(S)) if S.any() else 0
+        if moved < rank:
+            why = f"{n_steps} steps move theta in {moved} of {rank} directions"
+            return Recovered(None, rank, None, unseen or why)
         M = _symmetric(D, S)
+        rounding = 1e-6 * np.linalg.norm(D) + 3 * noise * (2 * D.size / n_rows) ** 0.5
+        if rank < n_features and np.linalg.norm(D - M @ S) > rounding:
+            return Recovered(None, rank, None, unseen)
     q, E = np.linalg.eigh((M + M.T) / 2)
-    return Recovered(Z @ (E * np.sqrt(np.maximum(q, 0))), n_features, None, "")
+    why = f"X has rank {rank} of {n_features}: the steps agree with that" if unseen else ""
+    return Recovered(Z @ (E * np.sqrt(np.maximum(q, 0))), rank, None, why)
 
 
 def whitened(views: Sequence, *, n_features: int, noise: float = 0.0) -> Recovered:
@@ -183,9 +201,12 @@ def whitened(views: Sequence, *, n_features: int, noise: float = 0.0) -> Recover
     rank is below d.
     """
     views = views_of(views)
-    Z = _span(views, n_features, noise)
-    why = _open_directions(n_features, Z.shape[1], n_features, len(views), views[0].shape[1])
-    return Recovered(None if why else Z, Z.shape[1], None, why)
+    must_be("a whole number >= 1", n_features=n_features)
+    span = _span(views, n_features, noise)
+    why = _unseen_directions(span.rank, n_features, len(views), views[0].shape[1])
+    if why:
+        why += f", or X has rank {span.rank} and its columns are correlated"
+    return Recovered(None if why else span.Z, span.rank, None, why)
 
 
 def categories(views: Sequence, *, noise: float = 0.0, most: int = 60) -> list[np.ndarray]:
@@ -209,7 +230,7 @@ def categories(views: Sequence, *, noise: float = 0.0, most: int = 60) -> list[n
     views = views_of(views)
     n = len(views[0])
     must_be("a whole number >= 2", most=most)
-    Z = _span([view - view.mean(axis=0) for view in views], n, noise)
+    Z = _span([view - view.mean(axis=0) for view in views], n, noise).Z
     P = Z @ Z.T / n
     np.fill_diagonal(P, -np.inf)
     nearest = np.argsort(-P, axis=1)[:, : min(most, n - 1)]
@@ -219,9 +240,22 @@ def categories(views: Sequence, *, noise: float = 0.0, most: int = 60) -> list[n
     return [np.array(group) for group, times in named.items() if times == len(group)]
 
 
-def _span(views: list[np.ndarray], most: int, noise: float) -> np.ndarray:
-    """Z (N, r), Z^T Z = N I: the views' column space, its directions by size, those of noise left
-    out, at most `most`."""
+@dataclass(frozen=True, eq=False)
+class _Span:
+    """Z (N, r), Z^T Z = N I: the views' column space, its directions by size.  scale (r,): Z scale
+    are the views, turned.  noise: of one entry of a view, rounding at least."""
+
+    Z: np.ndarray
+    scale: np.ndarray
+    noise: float
+
+    @property
+    def rank(self) -> int:
+        return self.Z.shape[1]
+
+
+def _span(views: list[np.ndarray], most: int, noise: float) -> _Span:
+    """The directions of the views above noise, at most `most`."""
     must_be(">= 0", noise=noise)
     n_rows, width = views[0].shape
     kept = views[:: -(-len(views) * width // _WIDEST)]
@@ -234,16 +268,80 @@ def _span(views: list[np.ndarray], most: int, noise: float) -> np.ndarray:
             U = np.linalg.qr(H @ (H.T @ U))[0]
         inner, sizes, _ = np.linalg.svd(U.T @ H, full_matrices=False)
         U = U @ inner
-    floor = max(noise, 2 * np.finfo(float).eps * sizes[0] / n_rows**0.5) * (
-        n_rows**0.5 + columns**0.5
+    noise = max(noise, 2 * np.finfo(float).eps * sizes[0] / n_rows**0.5)
+    rank = min(most, int((sizes > noise * (n_rows**0.5 + columns**0.5)).sum()))
+    return _Span(U[:, :rank] * n_rows**0.5, sizes[:rank] / n_rows**0.5, noise)
+
+
+@dataclass(frozen=True, eq=False)
+class _LeastNorm:
+    """The fit of least norm on all that the known records' views hold.
+
+    X: (N, d).  loss: summed squares over known records, each left out.  energies (k,): variance
+    that the directions of known rows add to X, at their size.  n_open: directions of the views
+    that no known row has.  fits: whether the known records, more than the rank, are fitted exactly,
+    up to noise.  within: (N,) bool, the rows whose views are combinations of known ones."""
+
+    X: np.ndarray
+    loss: float
+    energies: np.ndarray
+    n_open: int
+    fits: bool
+    within: np.ndarray
+
+
+def _least_norm(span: _Span, known: np.ndarray, X_known: np.ndarray) -> _LeastNorm:
+    """Which directions the known rows have is seen in the views' own scale, where noise is alike in
+    all; directions near it are left out; the norm is that of Z.  Where the span holds a constant,
+    as that of one-hot columns does, all is taken from the known rows' mean.  A row that alone holds
+    a direction, free_i = 0, is predicted from what is left of it: the error is q_i A / |q_i|^2,
+    q_i = u_i / s, A = (u / s)^T X_known."""
+    clear = span.scale > 100 * span.noise
+    span = _Span(span.Z[:, clear], span.scale[clear], span.noise)
+    m, constant = len(known), float((span.Z.mean(axis=0) ** 2).sum()) > 0.99
+    center = constant * span.Z[known].mean(axis=0)
+    middle = constant * X_known.mean(axis=0)
+    Z, X = span.Z - center, X_known - middle
+    basis = np.linalg.qr(_directions(span, Z[known]).T / span.scale[:, None])[0]
+    inner = Z @ basis
+    U, sizes, Vt = np.linalg.svd(inner[known], full_matrices=False)
+    q = U / sizes
+    left = X - U @ (U.T @ X)
+    free = 1 - constant / m - (U**2).sum(axis=1)
+    spare = free > max(1e-9, 1e3 * (span.noise / span.scale.min(initial=1.0)) ** 2)
+    errors = np.empty_like(left)
+    errors[spare] = left[spare] / free[spare, None]
+    errors[~spare] = q[~spare] @ (q.T @ X) / (q[~spare] ** 2).sum(axis=1)[:, None]
+    A = Vt.T @ (q.T @ X)
+    outside = (Z - inner @ basis.T) * span.scale
+    blurred = _rms(span.noise / span.scale[:, None] * (basis @ A)) * span.rank**0.5
+    exact = _rms(left) <= 1e-8 * _rms(X_known) + 3 * blurred and blurred <= 0.01 * _rms(X)
+    near = (5 * span.noise * span.rank**0.5) ** 2 + 1e-16 * ((Z * span.scale) ** 2).sum(axis=1)
+    return _LeastNorm(
+        middle + inner @ A,
+        float((errors**2).sum()),
+        np.linalg.svd(A, compute_uv=False) ** 2,
+        len(_directions(span, outside / span.scale)),
+        bool(spare.any() and exact),
+        (outside**2).sum(axis=1) <= near,
     )
-    return U[:, : min(most, int((sizes > floor).sum()))] * n_rows**0.5
 
 
-def _fit(Z: np.ndarray, X: np.ndarray, widths: list[int]) -> tuple[np.ndarray, float | None]:
-    """The ridge regression of X on the first columns of Z that predicts left-out rows best, and how
-    well it does."""
-    m, spread, best = len(Z), float(((X - X.mean(axis=0)) ** 2).sum()), (np.inf, None)
+def _directions(span: _Span, Z: np.ndarray) -> np.ndarray:
+    """The directions of some rows in the views' scale, one a line, those above noise."""
+    _, sizes, Vt = np.linalg.svd(Z * span.scale, full_matrices=False)
+    rounding = 1e3 * np.finfo(float).eps * span.scale[0] * len(span.Z) ** 0.5
+    return Vt[sizes > max(span.noise * (len(Z) ** 0.5 + span.rank**0.5), rounding)]
+
+
+def _rms(values: np.ndarray) -> float:
+    return float(np.sqrt((values**2).mean())) if values.size else 0.0
+
+
+def _fit(Z: np.ndarray, X: np.ndarray, widths: list[int]) -> tuple[np.ndarray, float]:
+    """The ridge regression of X on the first columns of Z that predicts left-out rows best, and the
+    summed squares that they are missed by."""
+    m, best = len(Z), (np.inf, None)
     for q in widths:
         U, sizes, Vt = np.linalg.svd(Z[:, :q], full_matrices=False)
         for ridge in _RIDGES:
@@ -255,7 +353,19 @@ def _fit(Z: np.ndarray, X: np.ndarray, widths: list[int]) -> tuple[np.ndarray, f
             loss = float((left**2).sum())
             if loss < best[0]:
                 best = (loss, (Vt.T * (shrunk / sizes)) @ (U.T @ X))
-    return best[1], 1 - best[0] / spread if m > 1 and spread else None
+    return best[1], best[0]
+
+
+def _expected(loss: float, X_known: np.ndarray, fit: _LeastNorm) -> float | None:
+    spread = float(((X_known - X_known.mean(axis=0)) ** 2).sum())
+    m = len(X_known)
+    if m < 2 or spread == 0:
+        return None
+    if fit.n_open == 0:
+        return 1 - loss / spread
+    varied = float((np.ptp(X_known, axis=0) > 0).mean())
+    unknown = fit.n_open * float(fit.energies.max(initial=0.0)) if fit.fits else 0.0
+    return min(1 - loss / spread, varied, 1 - m * unknown / spread)
 
 
 def _symmetric(D: np.ndarray, S: np.ndarray) -> np.ndarray:
@@ -278,9 +388,33 @@ def _likeliest(P: np.ndarray, Q: np.ndarray, n: float) -> np.ndarray:
     return (back * (k / (np.sqrt(k + n * n / 4) + n / 2))) @ back.T
 
 
-def _open_directions(m: int, rank: int, d: int, n_steps: int, width: int) -> str:
-    if rank < d:
-        why = "too few steps" if n_steps * width < d else "theta has moved too little"
-        seen = f"{n_steps} views of width {width} hold {rank} of {d} directions"
-        return f"{seen} above rounding and noise: {why}"
-    return f"{m} known records fix {m} of {d} directions" if m < d else ""
+def _open_directions(
+    X_known: np.ndarray, fit: _LeastNorm, rank: int, n_steps: int, width: int
+) -> str:
+    """What `reconstruct` says, of views of that rank."""
+    m, d = X_known.shape
+    unseen = _unseen_directions(rank, d, n_steps, width)
+    of_known = int(np.linalg.matrix_rank(X_known))
+    if unseen and (of_known > rank or not fit.fits):
+        return unseen
+    if m < d and fit.n_open:
+        return f"{m} known records fix {rank - fit.n_open} of {d} directions"
+    if fit.n_open:
+        return (
+            f"the known rows have rank {of_known} of {d}, and {fit.n_open} directions of the views "
+            f"have no known row: {int(fit.within.sum())} of {len(fit.within)} rows are exact"
+        )
+    if unseen:
+        return (
+            f"the known rows have rank {of_known} of {d}, and so have the views: "
+            "every row is a combination of known ones"
+        )
+    return ""
+
+
+def _unseen_directions(rank: int, d: int, n_steps: int, width: int) -> str:
+    if rank >= d:
+        return ""
+    why = "too few steps" if n_steps * width < d else "theta has moved too little"
+    seen = f"{n_steps} views of width {width} hold {rank} of {d} directions"
+    return f"{seen} above rounding and noise: {why}"

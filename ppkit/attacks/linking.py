@@ -152,7 +152,11 @@ def reconstruct_moved(
         damped * np.trace(np.linalg.inv(equations), axis1=1, axis2=2) / d
     )  # variance left per feature, of 1
     return Solved(
-        X, rank, 1 - float(unknown.mean()), why, (misfit <= 5 * expected) & (looks * width > d)
+        X,
+        rank,
+        1 - float(unknown.mean()),
+        why,
+        consistent=(misfit <= 5 * expected) & (looks * width > d),
     )
 
 
