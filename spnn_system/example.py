@@ -1,5 +1,5 @@
 """An example to start from: the config file of a run, and one parquet file a holder, made from rows
-that are split already.
+that are split already, creditcard's or one's own.
 """
 
 import hashlib
@@ -43,6 +43,54 @@ def creditcard(rows: int | None = None, *, holders: int = 2, source: str = "stan
             "have 20 among the test rows, or all"
         )
     return fraud(datasets.load("creditcard", source=source, rows=rows), holders=holders)
+
+
+def own_rows(
+    tables: Sequence[pd.DataFrame],
+    y: Sequence[int],
+    *,
+    train_rows: int,
+    source: str = "rows of one's own",
+) -> Vertical:
+    """Rows of one's own for a run: the features of each holder, standardised by the training rows.
+
+    tables: one a holder, with the same rows in the same order, numbers only.  y: their labels, from
+    0.  train_rows: so many rows from the first on are trained on, and the others tested on; at
+    least one each.  source: what the results call these rows.
+    A column with one value among the training rows has its mean subtracted only.
+    ValueError for tables that do not fit together, or with a column called id or label.
+
+    >>> shop = pd.DataFrame({"age": [20.0, 40.0, 60.0], "visits": [1.0, 3.0, 8.0]})
+    >>> bank = pd.DataFrame({"income": [30e3, 10e3, 20e3]})
+    >>> rows = own_rows([shop, bank], [0, 1, 1], train_rows=2)
+    >>> rows.parts["train"][1].flatten().tolist(), rows.parts["test"][1].item()
+    ([1.0, -1.0], 0.0)
+    """
+    n = len(y)
+    if any(len(table) != n for table in tables) or not 1 <= train_rows < n:
+        raise ValueError(
+            f"all tables must have the {n:,} rows of y, and train_rows leave one or more to test "
+            f"on, got tables of {[len(table) for table in tables]} rows and {train_rows:,}"
+        )
+    names = [str(name) for table in tables for name in table.columns]
+    if taken := [name for name in (ID, LABELS) if name in names]:
+        raise ValueError(f"{taken[0]!r} is what the holders' files call something else: rename it")
+    parts = {"train": [], "test": []}
+    for table in tables:
+        X = table.to_numpy(dtype=np.float64)
+        spread = X[:train_rows].std(axis=0)
+        X = (X - X[:train_rows].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+        parts["train"].append(torch.from_numpy(X[:train_rows]).float())
+        parts["test"].append(torch.from_numpy(X[train_rows:]).float())
+    labels = torch.as_tensor(np.asarray(y, dtype=np.int64))
+    return Vertical(
+        parts=parts,
+        y={"train": labels[:train_rows], "test": labels[train_rows:]},
+        rows={"train": np.arange(train_rows), "test": np.arange(train_rows, n)},
+        holders=[table.shape[1] for table in tables],
+        feature_names=tuple(names),
+        source=source,
+    )
 
 
 def write(

@@ -162,6 +162,37 @@ def test_nothing_is_written_for_settings_that_are_refused(cards, tmp_path, setti
     assert not (tmp_path / "run").exists()
 
 
+def test_rows_of_ones_own_become_a_run(tmp_path):
+    rng = np.random.default_rng(0)
+    shop = pd.DataFrame({"age": rng.normal(40, 12, 60), "one": 3.0})
+    bank = pd.DataFrame({"income": rng.lognormal(10, 1, 60)})
+    y = rng.integers(2, size=60)
+    rows = example.own_rows([shop, bank], y, train_rows=45, source="mine")
+    conf = config.load(example.write(tmp_path / "it", rows, names=["shop", "bank"]))
+    assert (conf.source, conf.training.train_rows, data.check(conf)) == ("mine", 45, 60)
+    X, labels, ids = data.read(conf, "shop")
+    assert labels.tolist() == y.tolist() and ids == [str(i) for i in range(60)]
+    age = shop["age"].to_numpy()
+    expected = (age - age[:45].mean()) / age[:45].std()
+    assert np.allclose(X[:, 0].numpy(), expected, atol=1e-6) and not X[:, 1].any()
+    assert data.features(conf, "bank") == ["income"]
+
+
+@pytest.mark.parametrize(
+    "columns, train_rows, sentence",
+    [
+        ({"x": [1.0, 2.0]}, 2, r"must have the 3 rows of y, .* got tables of \[3, 2\] rows and 2"),
+        ({"x": [1.0, 2.0, 3.0]}, 3, "train_rows leave one or more to test on, .* and 3"),
+        ({"id": [1.0, 2.0, 3.0]}, 2, "'id' is what the holders' files call something else"),
+        ({"label": [1.0, 2.0, 3.0]}, 2, "'label' is what the holders' files call something else"),
+    ],
+)
+def test_tables_that_do_not_fit_together_are_refused(columns, train_rows, sentence):
+    tables = [pd.DataFrame({"z": [0.0, 1.0, 2.0]}), pd.DataFrame(columns)]
+    with pytest.raises(ValueError, match=sentence):
+        example.own_rows(tables, [0, 1, 1], train_rows=train_rows)
+
+
 def test_an_earlier_example_is_not_overwritten(cards, tmp_path):
     path = example.write(tmp_path, fraud(cards))
     before = path.read_bytes()
