@@ -593,6 +593,15 @@ def test_the_sentences_of_a_compilation_are_left_out_wherever_they_stand(column,
     assert plain.note == "" and checked.of_rows == plain.of_rows
 
 
+def test_a_loan_that_was_cut_short_is_no_sentence(loans):
+    """Beside sentences, pandas reads the ids as texts."""
+    table = as_kaggle(loans)
+    table["id"] = table["id"].astype(str)
+    lines = pd.DataFrame({"id": [POLICY, "1077501"]})
+    with pytest.raises(ValueError, match="got nan in row 401 of 401 .a file cut short"):
+        checked_table(pd.concat([table, lines]), "x.csv")
+
+
 # the Dataset
 
 

@@ -188,11 +188,8 @@ def members(path: Path) -> list[str]:
     """The files of a zip, without folders and what macOS adds.  One of UNREADABLE if it is none."""
     with zipfile.ZipFile(path) as archive:
         names = [one.filename for one in archive.infolist() if not one.is_dir()]
-    return [
-        name
-        for name in names
-        if not name.startswith("__MACOSX/") and not PurePosixPath(name).name.startswith(".")
-    ]
+    # macOS adds files that begin with a point
+    return [name for name in names if not PurePosixPath(name).name.startswith(".")]
 
 
 def _unwrapped(path: Path, member: str, largest: int | None) -> tuple[Source, bytes]:
