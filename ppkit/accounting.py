@@ -390,7 +390,7 @@ def bounded_range_curve(width: float, n_selections: int) -> Curve:
     """
     must_be("a finite number > 0", width=width)
     must_be("a whole number >= 1", n_selections=n_selections)
-    return lambda orders: orders * (n_selections * width**2 / 8)
+    return lambda orders: orders * (n_selections * (width * width) / 8)
 
 
 def laplace_curve(shift: float, n_values: int) -> Curve:
@@ -411,7 +411,7 @@ def laplace_curve(shift: float, n_values: int) -> Curve:
         rounding = 4 * np.finfo(float).eps
         exact = (np.maximum(np.logaddexp(up, down), 0.0) + rounding) / (orders - 1)
         return n_values * np.minimum(
-            exact, orders * shift**2 / 2
+            exact, orders * (shift * shift) / 2
         )  # a shift-DP release is (shift^2 / 2)-zCDP
 
     return curve
@@ -427,6 +427,16 @@ def to_epsilon(orders: np.ndarray, log_moments: np.ndarray, delta: float) -> flo
     Source: Canonne, Kamath and Steinke (2020), Proposition 12.
     """
     must_be("in (0, 1)", delta=delta)
+    orders, log_moments = np.asarray(orders, float), np.asarray(log_moments, float)
+    if not ((orders > 1) & (orders < math.inf)).all():
+        raise ValueError(f"orders must be finite and above 1, got {orders.min()} to {orders.max()}")
+    if orders.shape != log_moments.shape or np.isnan(log_moments).any():
+        raise ValueError(
+            "orders and log_moments must be as many numbers, "
+            f"got {orders.shape} and {log_moments.shape}"
+        )
+    if not (log_moments < math.inf).any():
+        raise ValueError("log_moments must be finite at one order at least, got infinite ones")
     values = (log_moments - np.log(delta) - np.log(orders)) / (orders - 1) + np.log1p(-1 / orders)
     return max(0.0, float(np.min(values)))
 
@@ -434,9 +444,9 @@ def to_epsilon(orders: np.ndarray, log_moments: np.ndarray, delta: float) -> flo
 def curve_epsilon(curve: Curve, delta: float, n_rounds: int = 1) -> float:
     """Epsilon at `delta` of `n_rounds` uploads of this curve, without any gain from sampling.
 
-    delta: in (0, 1).  n_rounds: >= 1.  ValueError if an argument is out of range.
+    delta: in (0, 1).  n_rounds: from 1 to 10^9.  ValueError if an argument is out of range.
     """
-    must_be("a whole number >= 1", n_rounds=n_rounds)
+    _counts(n_rounds=n_rounds)
     return to_epsilon(FINE_ORDERS, n_rounds * (FINE_ORDERS - 1) * curve(FINE_ORDERS), delta)
 
 
@@ -490,9 +500,14 @@ def sampled_epsilon(log_moments: np.ndarray, delta: float, n_rounds: int) -> flo
     """Epsilon at `delta` of `n_rounds` rounds of these log-moments at ORDERS; chords between orders
     are valid bounds.
 
-    delta: in (0, 1).  n_rounds: >= 1.  ValueError if an argument is out of range.
+    delta: in (0, 1).  n_rounds: from 1 to 10^9.  ValueError if an argument is out of range.
     """
-    must_be("a whole number >= 1", n_rounds=n_rounds)
+    _counts(n_rounds=n_rounds)
+    log_moments = np.asarray(log_moments, float)
+    if log_moments.shape != ORDERS.shape:
+        raise ValueError(
+            f"log_moments must be {ORDERS.shape}, one for each of ORDERS, got {log_moments.shape}"
+        )
     orders = np.unique(np.r_[np.arange(1.02, 12, 0.02), ORDERS[1:]])
     return to_epsilon(orders, n_rounds * np.interp(orders, ORDERS, log_moments), delta)
 

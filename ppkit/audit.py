@@ -10,12 +10,15 @@ import functools
 import math
 
 import numpy as np
+from dp_accounting.pld import privacy_loss_distribution
 from scipy import optimize, stats
-from scipy.special import expit, gammaln, log_expit, logsumexp
+from scipy.special import gammaln, log_expit, log_ndtr, logsumexp
 
 from ppkit.refusals import must_be, one_of
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
+MOST = 10**6  # entries sent, rounds
+CELLS = 2**23  # numbers at a time
 
 
 def exact_top_n(
@@ -36,7 +39,7 @@ def exact_top_n(
     record against none:
     add/remove ln(1 - q + q e^r); replace-one ln(1 - q + q e^r) - ln(1 - q + q e^r').
 
-    epsilon: > 0.  sample_rate: q in (0, 1].  n, d: 1 <= n <= d.
+    epsilon: from 1e-9 to 1e3.  sample_rate: q in (0, 1].  n, d: 1 <= n <= d, n at most 10^6.
     neighbouring: "add_remove" or "replace_one".
     mechanism: "laplace" or "gumbel".
     Returns the attained epsilon, > 0; the suprema are min(2 n, d) epsilon / 2 (Laplace) and
@@ -47,9 +50,16 @@ def exact_top_n(
     >>> round(exact_top_n(1.0, sample_rate=0.1, n=3, d=8, neighbouring="add_remove"), 3)
     1.068
     """
-    _check(epsilon, n, d, sample_rate, mechanism, neighbouring)
+    sizes = dict(n=n, d=d)
+    n, d = _check(epsilon, sizes, sample_rate, mechanism, neighbouring, largest=1e3)
     log_chance = _LOG_CHANCES[mechanism]
-    none, record, other = (log_chance(shift, n, d) for shift in (0.0, epsilon / 2, -epsilon / 2))
+    limit = dict(height=max(60.0, 50.0 + epsilon / 2))
+    if mechanism == "gumbel":
+        depth = max(30.0, 20.0 + epsilon / 2)
+        limit = dict(depth=depth, height=3 * depth)
+    none, record, other = (
+        log_chance(shift, n, d, **limit) for shift in (0.0, epsilon / 2, -epsilon / 2)
+    )
     stay, go = _log_rates(sample_rate)
     attained = np.logaddexp(stay, go + record - none)
     return float(
@@ -75,7 +85,7 @@ def sign_count(
     is chosen; the chance of that (a binomial tail) is given away; at n = d all are chosen, and the
     chance of + is 1 - e^(-epsilon / 2) / 2.
 
-    Arguments as in `accounting.valid_budget`; delta may be 0:
+    Arguments as in `accounting.valid_budget`, n at most 10^6; delta may be 0:
     then the event is "all n signs are +".
     Returns the largest E with sum_k (P(k) - e^E P'(k))_+ >= delta, or 0.
     Source: counter-example to wang2018, Table I.
@@ -88,41 +98,27 @@ def sign_count(
     ... )
     6.5
     """
-    _check(epsilon, n_uploads, n_parameters, sample_rate, mechanism, neighbouring)
+    sizes = dict(n_uploads=n_uploads, n_parameters=n_parameters)
+    n, d = _check(epsilon, sizes, sample_rate, mechanism, neighbouring)
     must_be("in [0, 1)", delta=delta)
-    up, given_away = _sign_chances(epsilon, n_uploads, n_parameters, mechanism)
-    k = np.arange(n_uploads + 1)
-    choose = _log_choose(n_uploads, k)
-    fair = choose - n_uploads * math.log(2)
+    log_up, log_down, log_off = _sign_chances(epsilon, n, d, mechanism)
+    k = np.arange(n + 1)
+    choose = _log_choose(n, k)
+    fair = choose - n * math.log(2)
     stay, go = _log_rates(sample_rate)
-    record = np.logaddexp(
-        stay + fair, go + choose + k * math.log(up) + (n_uploads - k) * math.log1p(-up)
-    )
-    other = (
-        np.logaddexp(
-            stay + fair, go + choose + (n_uploads - k) * math.log(up) + k * math.log1p(-up)
-        )
-        if neighbouring == "replace_one"
-        else fair
-    )
-    if (
-        delta == 0.0
-    ):  # the event of the largest ratio, "all n signs are +", in logarithms: its chances are tiny
-        log_up, log_down = n_uploads * math.log(up), n_uploads * math.log1p(-up)
-        log_off = -math.inf
-        if mechanism == "laplace" and n_uploads < n_parameters:
-            log_off = float(
-                stats.binom.logcdf(n_uploads - 1, n_parameters, 0.5 + 0.5 * math.exp(-epsilon))
-            )
-        seen = log_up + math.log1p(-math.exp(log_off - log_up)) if log_off < log_up else -math.inf
-        against = np.logaddexp(log_down, log_off) if neighbouring == "replace_one" else fair[-1]
-        return max(
-            0.0,
-            float(
-                np.logaddexp(stay + fair[-1], go + seen)
-                - np.logaddexp(stay + fair[-1], go + against)
-            ),
-        )
+    replaced = neighbouring == "replace_one"
+    if delta == 0.0:
+        # the event of the largest ratio, "all n signs are +", in logarithms: its chances are tiny
+        seen = n * log_up
+        seen = seen + math.log(-math.expm1(log_off - seen)) if log_off < seen else -math.inf
+        against = np.logaddexp(n * log_down, log_off) if replaced else fair[-1]
+        by_luck = stay + fair[-1]
+        gained = np.logaddexp(by_luck, go + seen) - np.logaddexp(by_luck, go + against)
+        return max(0.0, float(gained))
+    record = np.logaddexp(stay + fair, go + choose + k * log_up + (n - k) * log_down)
+    other = fair
+    if replaced:
+        other = np.logaddexp(stay + fair, go + choose + (n - k) * log_up + k * log_down)
     loss = record - other
 
     def log_delta(total):
@@ -131,9 +127,9 @@ def sign_count(
             return -math.inf
         return logsumexp(record[above] + np.log(-np.expm1(total - loss[above])))
 
-    def excess(total):  # both laws may be off by sample_rate * given_away
-        price = delta + sample_rate * given_away * (1 + math.exp(min(total, 700.0)))
-        return max(log_delta(total), -1e4) - math.log(price)
+    def excess(total):  # both laws may be off by sample_rate * e^log_off
+        off = math.log(sample_rate) + log_off + np.logaddexp(0.0, total)
+        return max(log_delta(total), -1e9) - float(np.logaddexp(math.log(delta), off))
 
     if excess(0.0) <= 0:
         return 0.0
@@ -163,7 +159,7 @@ def rounds_attained(
     replacement finds; a is bounded from above and b from below (as in `sign_count`).
 
     Arguments as in `sign_count`; at delta 0 it is n_rounds times `sign_count`, for pushed = d.
-    n_rounds: T >= 1.  pushed: 1 ... d, None for d; fewer than d for add_remove only.
+    n_rounds: T, from 1 to 10^6.  pushed: 1 ... d, None for d; fewer than d for add_remove only.
     Returns the attained epsilon, >= 0.
     Source: counter-example to wang2018, Theorem 4.2 with Theorems 2.4 and 2.5.
 
@@ -176,51 +172,74 @@ def rounds_attained(
     """
     pushed = n_parameters if pushed is None else pushed
     must_be("a whole number >= 1", n_rounds=n_rounds, pushed=pushed)
-    if pushed > n_parameters or (pushed < n_parameters and neighbouring != "add_remove"):
+    if n_rounds > MOST:
+        raise ValueError(f"n_rounds must be at most 1,000,000, got {n_rounds}")
+    sizes = dict(n_uploads=n_uploads, n_parameters=n_parameters)
+    n, d = _check(epsilon, sizes, sample_rate, mechanism, neighbouring)
+    if pushed > d or (pushed < d and neighbouring != "add_remove"):
         raise ValueError(
-            f"pushed must be at most n_parameters = {n_parameters}, and less for add_remove only, "
-            f"got {pushed}"
+            f"pushed must be at most n_parameters = {d}, and less for add_remove only, got {pushed}"
         )
-    one = dict(sample_rate=sample_rate, n_uploads=n_uploads, n_parameters=n_parameters)
-    one |= dict(neighbouring=neighbouring, mechanism=mechanism)
-    pure = sign_count(epsilon, delta=0.0, **one)  # checks the arguments, too
     must_be("in [0, 1)", delta=delta)
     if delta == 0.0:
-        if pushed < n_parameters:
+        if pushed < d:
             raise ValueError(f"delta must be > 0 where pushed is not all, got {pushed}")
-        return n_rounds * pure
-    by_luck, seen, against = _agree(epsilon, n_uploads, n_parameters, mechanism, pushed)
+        one = dict(sample_rate=sample_rate, n_uploads=n, n_parameters=d)
+        one |= dict(neighbouring=neighbouring, mechanism=mechanism)
+        return n_rounds * sign_count(epsilon, delta=0.0, **one)
+    by_luck, seen, against = _agree(epsilon, n, d, mechanism, int(pushed))
+    if by_luck.size * (n_rounds + 1) > CELLS:  # fewer events: less may be attained
+        few = np.linspace(0, by_luck.size - 1, max(1, CELLS // int(n_rounds))).astype(int)
+        by_luck, seen, against = by_luck[few], seen[few], against[few]
     if neighbouring == "add_remove":
         against = by_luck
     stay, go = _log_rates(sample_rate)
+    with np.errstate(divide="ignore"):
+        log_seen = np.log(seen)
     least = np.log(np.maximum(by_luck, 1e-300))
-    with_it = np.logaddexp(stay + least, go + np.log(np.maximum(seen, 1e-300)))
+    with_it = np.logaddexp(stay + least, go + log_seen)
     without = np.logaddexp(stay + least, go + np.log(np.maximum(against, 1e-300)))
-    chance, luck = _at_least(with_it, n_rounds), _at_least(without, n_rounds)
+    chance, luck = _at_least(with_it, int(n_rounds)), _at_least(without, int(n_rounds))
     enough = chance > math.log(delta) + 1e-9
     gained = chance[enough] + np.log(-np.expm1(math.log(delta) - chance[enough])) - luck[enough]
     return max(0.0, float(gained.max(initial=0.0)))
 
 
 def _sign_chances(epsilon, n, d, mechanism):
-    """The chance of + on a coordinate that was pushed, and what may be wrong with it: the chance
-    that fewer than n coordinates lie beyond epsilon / 2."""
+    """ln of the chances of + and of - on a coordinate that was pushed, and ln of what may be wrong
+    with them: the chance that fewer than n coordinates lie beyond epsilon / 2."""
+    if mechanism == "laplace" and n == d:
+        log_down = -epsilon / 2 - math.log(2)
+        return math.log1p(-math.exp(log_down)), log_down, -math.inf
+    log_up, log_down = float(log_expit(epsilon)), float(log_expit(-epsilon))
     if mechanism == "gumbel":
-        return expit(epsilon), 0.0
-    if n == d:
-        return 1 - 0.5 * math.exp(-epsilon / 2), 0.0
-    return expit(epsilon), stats.binom.cdf(n - 1, d, 0.5 + 0.5 * math.exp(-epsilon))
+        return log_up, log_down, -math.inf
+    return log_up, log_down, _log_binomial_cdf(n - 1, d, 0.5 + 0.5 * math.exp(-epsilon))
+
+
+def _log_binomial_cdf(k, n, p):
+    """ln P(Binomial(n, p) <= k), or more where scipy's is no number: Chernoff's bound."""
+    chance = float(stats.binom.cdf(k, n, p))
+    if chance > 1e-290:
+        return math.log(chance)
+    if p == 1.0:
+        return -math.inf
+    part = k / n
+    lost = (1 - part) * math.log((1 - part) / (1 - p)) + (part * math.log(part / p) if k else 0.0)
+    return -n * lost
 
 
 @functools.lru_cache(maxsize=64)
 def _agree(epsilon, n, d, mechanism, pushed):
     """Chances that at least c more signs agree than not, c = 1 ... n in steps: without the record,
     with it, and with its opposite."""
-    up, given_away = _sign_chances(epsilon, n, d, mechanism)
+    log_up, log_down, log_off = _sign_chances(epsilon, n, d, mechanism)
+    up, down, given_away = math.exp(log_up), math.exp(log_down), math.exp(log_off)
     k = np.arange(max(0, n - (d - pushed)), min(n, pushed) + 1)  # how many of the pushed are sent
     weight = np.exp(_log_choose(pushed, k) + _log_choose(d - pushed, n - k) - _log_choose(d, n))
-    need = np.ceil((k[:, None] + np.arange(1, n + 1, 1 if len(k) == 1 else 1 + n // 256)) / 2)
-    luck, seen, against = (stats.binom.sf(need - 1, k[:, None], p) for p in (0.5, up, 1 - up))
+    step = 1 if len(k) == 1 else max(1 + n // 256, len(k) * n // CELLS)
+    need = np.ceil((k[:, None] + np.arange(1, n + 1, step)) / 2)
+    luck, seen, against = (stats.binom.sf(need - 1, k[:, None], p) for p in (0.5, up, down))
     seen = np.minimum.accumulate(seen[::-1])[::-1]  # more of them sent, more chance
     return (
         weight @ luck,
@@ -237,6 +256,7 @@ def _at_least(log_chance, trials):
     """ln P(at least j of `trials`), j = 1 ... trials, for each ln chance: (m, trials)."""
     i = np.arange(trials + 1)
     off = np.log(-np.expm1(np.minimum(log_chance, -1e-15)))
+    log_chance = np.maximum(log_chance, -1e300)  # for 0 times it
     terms = np.multiply.outer(log_chance, i) + np.multiply.outer(off, trials - i)
     terms += _log_choose(trials, i)
     return np.minimum(np.logaddexp.accumulate(terms[:, ::-1], axis=1)[:, ::-1][:, 1:], 0.0)
@@ -248,15 +268,16 @@ def returned_values(epsilon: float, *, n_parameters: int) -> float:
 
     Event: the largest noisy value is below 0, so all are. One record moves every value from 0 to
     lambda (replace-one).
-    epsilon: > 0.  n_parameters: d >= 1.  Returns ln(P(Lap < 0)^d / P(epsilon + Lap < 0)^d).
+    epsilon: > 0.  n_parameters: d >= 1.
+    Returns ln(P(Lap < 0)^d / P(epsilon + Lap < 0)^d) = d ln((1 / 2) / (e^-epsilon / 2)).
     Source: counter-example to wang2018, Appendix B, first claim (2 n epsilon), at n = 1 and d = 3;
     under add/remove a value moves half as far (epsilon / 2), and d = 5 is one.
 
     >>> round(returned_values(1.0, n_parameters=3), 12)
     3.0
     """
-    _check(epsilon, 1, n_parameters)
-    return float(n_parameters * (stats.laplace.logcdf(0.0) - stats.laplace.logcdf(-epsilon)))
+    _check(epsilon, dict(n_parameters=n_parameters))
+    return float(n_parameters * epsilon)
 
 
 def laplace_l2(epsilon: float, *, n_parameters: int) -> float:
@@ -271,36 +292,49 @@ def laplace_l2(epsilon: float, *, n_parameters: int) -> float:
     >>> round(laplace_l2(1.0, n_parameters=100), 12)
     10.0
     """
-    _check(epsilon, 1, n_parameters)
-    shift = epsilon / math.sqrt(n_parameters)  # in noise scales
-    return float(n_parameters * (stats.laplace.logpdf(0.0) - stats.laplace.logpdf(-shift)))
+    _check(epsilon, dict(n_parameters=n_parameters))
+    shift = epsilon / math.sqrt(n_parameters)  # in noise scales: what one value tells
+    return float(n_parameters * shift)
 
 
 def selection_probability(magnitudes) -> np.ndarray:
     """Exact chances that each |g_i| + Laplace noise is the largest:
     P_i = int f(t - v_i) prod_(j != i) F(t - v_j) dt.
 
-    magnitudes: (d,) v_i = |g_i| epsilon / lambda, finite, d >= 2.  Returns (d,), summing to 1 up to
-    quadrature error 1e-10.
+    magnitudes: (d,) v_i = |g_i| epsilon / lambda, finite, d from 2 to 5,000.  Returns (d,), summing
+    to 1 up to quadrature error 1e-10; 0 where a chance is below 1e-300.
+    ValueError if they are no such vector.
     Source: the exact side of wang2018, Theorem 4.3;
     `dpstgd.selection_probability_product` is the paper's.
 
     >>> float(selection_probability([1.0] + [0.0] * 9)[0].round(3))
     0.257
     """
-    values = np.asarray(magnitudes, dtype=np.float64)
-    if values.ndim != 1 or values.size < 2 or not np.isfinite(values).all():
-        raise ValueError(
-            f"magnitudes must be a vector of at least 2 finite numbers, got {magnitudes}"
-        )
+    values = magnitudes_of(magnitudes)
+    chances = np.zeros(values.size)
+    near = values > values.max() - 800.0  # behind these, a value never wins
+    values = values[near]
     kinks = np.unique(values)
     far = 40.0 + math.log(values.size)
     t, log_w = _panels(np.concatenate([[kinks[0] - far], kinks, [kinks[-1] + far]]), 0.5)
-    log_cdf = stats.laplace.logcdf(t[:, None] - values)
-    log_pdf = stats.laplace.logpdf(t[:, None] - values)
-    return np.exp(
-        logsumexp(log_w[:, None] + log_pdf - log_cdf + log_cdf.sum(axis=1, keepdims=True), axis=0)
-    )
+    parts = []
+    for at in np.array_split(np.arange(t.size), 1 + t.size * values.size // CELLS):
+        gap = t[at, None] - values
+        log_pdf = -np.abs(gap) - math.log(2)
+        log_cdf = np.where(gap < 0, log_pdf, np.log1p(-np.exp(log_pdf)))
+        all_below = log_cdf.sum(axis=1, keepdims=True)
+        parts.append(logsumexp(log_w[at, None] + log_pdf - log_cdf + all_below, axis=0))
+    chances[near] = np.exp(logsumexp(parts, axis=0))
+    return chances
+
+
+def magnitudes_of(magnitudes) -> np.ndarray:
+    """Magnitudes as float64, (d,).  ValueError if they are not 2 to 5,000 finite numbers."""
+    vector = np.asarray(magnitudes, dtype=np.float64)
+    if vector.ndim != 1 or not 2 <= vector.size <= 5_000 or not np.isfinite(vector).all():
+        got = magnitudes if vector.size < 10 else f"shape {vector.shape}"
+        raise ValueError(f"magnitudes must be a vector of 2 to 5,000 finite numbers, got {got}")
+    return vector
 
 
 def empirical_epsilon(
@@ -318,15 +352,13 @@ def empirical_epsilon(
     >>> empirical_epsilon(10, 1000, 12, 1000)
     0.0
     """
-    if not (
-        0 <= hits <= trials
-        and 0 <= other_hits <= other_trials
-        and min(trials, other_trials) >= 1
-        and 0 < failure < 1
-    ):
+    must_be("a whole number >= 0", hits=hits, other_hits=other_hits)
+    must_be("a whole number >= 1", trials=trials, other_trials=other_trials)
+    must_be("in (0, 1)", failure=failure)
+    if hits > trials or other_hits > other_trials:
         raise ValueError(
-            f"need 0 <= hits <= trials and failure in (0, 1), got {hits} of {trials}, "
-            f"{other_hits} of {other_trials}, {failure}"
+            f"hits and other_hits must be at most trials and other_trials, "
+            f"got {hits} of {trials} and {other_hits} of {other_trials}"
         )
     lower = stats.beta.ppf(failure / 2, hits, trials - hits + 1) if hits else 0.0
     upper = (
@@ -335,6 +367,82 @@ def empirical_epsilon(
         else 1.0
     )
     return max(0.0, math.log(lower / upper)) if lower > 0 else 0.0
+
+
+def told_apart(without, with_it, *, n_times: int, delta: float) -> float:
+    """Epsilon that `n_times` independent outcomes attain at `delta`, each of one of two laws.
+
+    without, with_it: (m,) the chances of the outcomes in the two worlds, > 0 at least in one; a
+    chance `without` that is no more than rounding must be given as what it can be at most.
+    n_times: from 1 to 10,000.  delta: from 1e-12 to below 1, for a float64 cannot tell less.
+    Returns epsilon >= 0, at most .005 n_times below what is attained (the grid of the losses).
+    ValueError if an argument is out of range.
+    Source: dp_accounting's privacy loss distributions, rounded down.
+    """
+    must_be("a whole number >= 1", n_times=n_times)
+    must_be("in (0, 1)", delta=delta)
+    if n_times > 10_000 or delta < 1e-12:
+        raise ValueError(
+            f"n_times must be at most 10,000 and delta at least 1e-12, got {n_times} and {delta}"
+        )
+    low, high = (np.asarray(law, dtype=np.float64) for law in (without, with_it))
+    chances = all(((0 <= law) & (law <= 1)).all() for law in (low, high))
+    if low.ndim != 1 or low.shape != high.shape or not chances:
+        raise ValueError(
+            "without and with_it must be vectors of chances of one length, "
+            f"got shapes {low.shape} and {high.shape}"
+        )
+    logs = (np.log(np.maximum(law, 1e-300)).tolist() for law in (low, high))
+    one = privacy_loss_distribution.from_two_probability_mass_functions(
+        *(dict(enumerate(law)) for law in logs),
+        pessimistic_estimate=False,
+        value_discretization_interval=0.005,
+    )
+    return float(one.self_compose(int(n_times)).get_epsilon_for_delta(delta))
+
+
+def largest_sum(
+    noise_multiplier: float, *, n_batches: int, n_epochs: int, delta: float, without: float = 0.0
+) -> float:
+    """Epsilon that the largest noisy sum of each epoch attains, where batches are shuffled.
+
+    All other rows pull by -C along one direction, the row by +C: of n_batches sums, in units of C
+    and counted from what the others give, the row moves one by 2. In the other world it moves the
+    same one by `without`: 0 where the row is replaced by one like the others, 1 where its gradient
+    is 0 and its place is kept. The attacker keeps the largest sum, in one of 501 cells:
+        P(largest <= e) = Phi(e / s)^(n_batches - 1) Phi((e - moved) / s), s = noise_multiplier.
+    noise_multiplier: from .05 to 1,000.  n_batches: >= 1, of an epoch.
+    n_epochs: from 1 to 10,000, whole ones.  delta: from 1e-12 to below 1.  without: from 0 to 2.
+    Returns the attained epsilon, >= 0.  ValueError if an argument is out of range.
+    Source: the batches of Chua et al. 2024; the attack is ours.
+
+    >>> round(largest_sum(1.1, n_batches=50, n_epochs=4, delta=1e-5), 1)
+    7.8
+    """
+    must_be("a finite number > 0", noise_multiplier=noise_multiplier)
+    if not 0.05 <= noise_multiplier <= 1_000:
+        raise ValueError(f"noise_multiplier must be from 0.05 to 1,000, got {noise_multiplier}")
+    must_be("a whole number >= 1", n_batches=n_batches, n_epochs=n_epochs)
+    if n_epochs > 10_000:
+        raise ValueError(f"n_epochs must be at most 10,000, got {n_epochs}")
+    must_be("a finite number >= 0", without=without)
+    if without > 2:
+        raise ValueError(f"without must be from 0 to 2, got {without}")
+    s = noise_multiplier
+    edges = np.linspace(0, 2 + 8 * s, 500)
+    laws = (
+        _in_cells((n_batches - 1) * log_ndtr(edges / s) + log_ndtr((edges - moved) / s))
+        for moved in (without, 2.0)
+    )
+    return told_apart(*laws, n_times=n_epochs, delta=delta)
+
+
+def _in_cells(log_cdf):
+    """The chances between the edges, from ln P(<= edge): by the lower tails up to the median, and
+    by the upper ones from there, for near 1 the differences cancel."""
+    below = np.r_[0.0, np.exp(log_cdf), 1.0]
+    above = np.r_[1.0, -np.expm1(log_cdf), 0.0]
+    return np.where(below[:-1] < 0.5, np.diff(below), -np.diff(above))
 
 
 def _laplace_log_chance(shift, n, d, height=60.0):
@@ -348,7 +456,8 @@ def _laplace_log_chance(shift, n, d, height=60.0):
     if n == d:
         return n * shift
     m = height - shift
-    t, log_w = _panels(np.array([0.0, m, m + 60.0 + 2 * math.log(d)]), 0.05)
+    width = 0.05 if n <= 20_000 else 1_000 / n
+    t, log_w = _panels(np.array([0.0, m, m + 60.0 + 2 * math.log(d)]), width)
     inside = np.log(-np.expm1(-2 * t)) + t - math.log(2) - m  # ln(e^-m sinh t), |noisy| below t < m
     outside = np.log1p(-0.5 * np.exp(np.minimum(m - t, 0.0)) * (1 + math.exp(-2 * m)))
     log_cdf = np.where(t < m, inside, outside)
@@ -388,10 +497,30 @@ def _log_rates(q):
     return (math.log1p(-q) if q < 1 else -math.inf), math.log(q)
 
 
-def _check(epsilon, n, d, sample_rate=1.0, mechanism="laplace", neighbouring="add_remove"):
+def _check(
+    epsilon,
+    sizes: dict,
+    sample_rate=1.0,
+    mechanism="laplace",
+    neighbouring="add_remove",
+    largest=1e6,
+) -> list[int]:
+    """The sizes, n and d or d alone, as whole numbers; ValueError if any is out of range."""
     must_be("a finite number > 0", epsilon=epsilon)
+    if not 1e-9 <= epsilon <= largest:
+        raise ValueError(f"epsilon must be from 1e-9 to {largest:,.0f}, got {epsilon}")
     must_be("in (0, 1]", sample_rate=sample_rate)
+    if sample_rate < 1e-12:
+        raise ValueError(f"sample_rate must be at least 1e-12, got {sample_rate}")
     one_of(_LOG_CHANCES, mechanism=mechanism)
     one_of(("add_remove", "replace_one"), neighbouring=neighbouring)
-    if n != int(n) or d != int(d) or not 1 <= n <= d:
-        raise ValueError(f"need whole numbers 1 <= n <= d, got n = {n} and d = {d}")
+    must_be("a whole number >= 1", **sizes)
+    for (name, size), most in zip(sizes.items(), (MOST, 1_000 * MOST)[-len(sizes) :]):
+        if size > most:
+            raise ValueError(f"{name} must be at most {most:,}, got {size}")
+    names, values = list(sizes), [int(size) for size in sizes.values()]
+    if values[0] > values[-1]:
+        raise ValueError(
+            f"{names[0]} must be at most {names[-1]} = {values[-1]}, got {names[0]} = {values[0]}"
+        )
+    return values

@@ -13,6 +13,7 @@ import pandas as pd
 
 from ppkit import in_words, project, rules
 from ppkit.datasets import Dataset
+from ppkit.refusals import not_above
 from ppkit.writing import write_whole
 
 TO_COME = "to come: "  # begins the note of a row that no notebook measures yet
@@ -176,13 +177,15 @@ class Ledger:
         values: a number, one per seed, or a dict from arm to either, as the claim's rule takes it.
         data: a Dataset from `load`, or FORMULA.  against: what the paper claims, if it is computed
         and not printed.
-        proven: an upper bound that holds by proof (claim_fails_if_attained).
+        proven: an upper bound that holds by proof (claim_fails_if_attained); where data is FORMULA
+        the values must not be above it.
         positives: positives in the test set; under 100 `halfwidth` must be given and the interval
         decides: where it holds more than one verdict (`rules.possible`), the row is undecided.
         needs: rows of data that this row takes, None for what the ledger was told; with fewer the
         verdict is "not tried: needs N rows".
         Returns the row; its repr is one line.
-        ValueError on an unknown id, data that is neither, or few positives without an interval.
+        ValueError on an unknown id, data that is neither, few positives without an interval, or
+        more attained than is proved.
         """
         claim = self._claims.get(f"{self.paper}.{id}")
         if claim is None:
@@ -199,6 +202,11 @@ class Ledger:
                 f"{id} is to come, says {self.paper}.toml: "
                 "what is measured has a measure and a rule"
             )
+        if proven is not None and data is FORMULA:  # both are exact
+            try:
+                not_above(values, proven)
+            except ValueError as error:
+                raise ValueError(f"{id}: {error}") from None
         few = positives is not None and positives < FEW_POSITIVES
         if few and not halfwidth > 0:
             raise ValueError(

@@ -69,7 +69,7 @@ def gumbel_top_n(
     >>> gumbel_top_n([0.1, -3.0, 2.0], 2, scale=0.0, rng=np.random.default_rng(0))
     (array([1, 2]), array([-1,  1], dtype=int8))
     """
-    g = _checked_selection(g, n, scale)
+    g, n = _checked_selection(g, n, scale)
     size = np.abs(g)
     with np.errstate(over="ignore"):  # scale 0 is the limit: exp(-infinity) = 0
         twin = np.exp(-2.0 * size / max(scale, np.finfo(float).tiny))
@@ -89,7 +89,8 @@ def laplace_top_n(
     before sampling.
     Source: wang2018, Algorithms 2 and 3, with the noise on the signed gradient.
     """
-    noisy = laplace(_checked_selection(g, n, scale), scale=scale, rng=rng)
+    g, n = _checked_selection(g, n, scale)
+    noisy = laplace(g, scale=scale, rng=rng)
     indices = _largest(np.abs(noisy), n)
     return indices, _sign(noisy[indices])
 
@@ -104,7 +105,8 @@ def laplace_signed_values(
     under add/remove (post-processing of P Laplace releases).  Source: wang2018, Algorithm 3 to the
     letter; it hardly sends a minus.
     """
-    noisy = laplace(_checked_selection(g, n, scale), scale=scale, rng=rng)
+    g, n = _checked_selection(g, n, scale)
+    noisy = laplace(g, scale=scale, rng=rng)
     indices = _largest(noisy, n)
     return indices, _sign(noisy[indices])
 
@@ -120,7 +122,7 @@ def laplace_true_sign(
     Source: wang2018, lambda of Algorithm 2 ("of the absolute value of each gradient") and a literal
     sign(G).
     """
-    g = _checked_selection(g, n, scale)
+    g, n = _checked_selection(g, n, scale)
     indices = _largest(laplace(np.abs(g), scale=scale, rng=rng), n)
     return indices, _sign(g[indices])
 
@@ -140,14 +142,15 @@ def _checked(values, scale) -> np.ndarray:
     return values
 
 
-def _checked_selection(g, n, scale) -> np.ndarray:
+def _checked_selection(g, n, scale) -> tuple[np.ndarray, int]:
     g = _checked(g, scale)
-    if g.ndim != 1 or n != int(n) or not 1 <= n <= g.size:
+    must_be("a whole number >= 1", n=n)
+    if g.ndim != 1 or n > g.size:
         raise ValueError(
             f"g must be a vector and n a whole number from 1 to its length, got shape {g.shape} "
             f"and n = {n}"
         )
-    return g
+    return g, int(n)
 
 
 def _largest(score: np.ndarray, n: int) -> np.ndarray:

@@ -1,5 +1,5 @@
 """What a setting may be; another value is refused in one sentence that names the setting, what is
-accepted and the value.
+accepted and the value.  And bounds that contradict each other.
 """
 
 import math
@@ -50,6 +50,25 @@ def one_of(accepted: Collection, **settings) -> None:
         if isinstance(value, bool) or value not in accepted:
             raise ValueError(
                 f"{name} must be one of {', '.join(map(str, accepted))}, got {value!r}"
+            )
+
+
+def not_above(attained, holds) -> None:
+    """Refuse a lower bound above an upper one: one of the two computations is wrong.
+
+    attained, holds: numbers, or arrays of one shape; a billionth is left for rounding.
+    ValueError for the first pair that contradicts, NaN included.
+
+    >>> not_above(7.8, 21.5)
+    >>> not_above(696.4, 65.3)
+    Traceback (most recent call last):
+    ValueError: 696.4 is attained, but 65.3 is proved to hold: one of the two is wrong
+    """
+    lower, upper = np.broadcast_arrays(*(np.asarray(v, float) for v in (attained, holds)))
+    for low, high in zip(lower.ravel().tolist(), upper.ravel().tolist()):
+        if not low <= high + 1e-9 * abs(high):
+            raise ValueError(
+                f"{low:.6g} is attained, but {high:.6g} is proved to hold: one of the two is wrong"
             )
 
 

@@ -361,7 +361,7 @@ COUNT = dict(sample_rate=0.1, n_uploads=1, n_parameters=2, neighbouring="add_rem
             lambda: audit.exact_top_n(1, **SMALL | dict(sample_rate=2)),
             "sample_rate must be .*got 2",
         ),
-        (lambda: audit.exact_top_n(1, **SMALL | dict(n=3)), "got n = 3 and d = 2"),
+        (lambda: audit.exact_top_n(1, **SMALL | dict(n=3)), "n must be at most d = 2, got n = 3"),
         (
             lambda: audit.exact_top_n(1, **SMALL | dict(neighbouring="swap")),
             "neighbouring must be .*got 'swap'",

@@ -186,8 +186,8 @@ def test_rounds_until_is_the_least_number(error, p):
 
 def test_bad_input_is_named():
     for settings, message in (
-        ({"sd_top": 0.0}, r"sd_top must be finite and > 0, got 0.0"),
-        ({"sd_bottom": -1.0}, r"sd_bottom must be finite and > 0, got -1.0"),
+        ({"sd_top": 0.0}, r"sd_top must be finite and at least 1e-300, got 0.0"),
+        ({"sd_bottom": -1.0}, r"sd_bottom must be finite and at least 1e-300, got -1.0"),
         ({"mean_top": math.inf}, r"mean_top must be finite, got inf"),
         ({"mean_bottom": math.nan}, r"mean_bottom must be finite, got nan"),
     ):

@@ -1,4 +1,4 @@
-"""`valid_budget` over the whole range of its arguments: finite, growing, above an exact enumeration;
+"""`valid_budget` over the whole range of its arguments: finite, growing, above an enumeration;
 and its tails where scipy's inverses end."""
 
 import functools
@@ -151,9 +151,7 @@ def test_rare_numbers_of_rows_where_scipys_inverse_ends(chance, rows, q):
     """Oracle: exact fractions; scipy's isf gives all rows for a chance below 1.1e-16."""
     found = accounting._exceeded_rarely(chance, rows, q)
     exact = Fraction(q)
-    pmf = [
-        math.comb(rows, k) * exact**k * (1 - exact) ** (rows - k) for k in range(rows + 1)
-    ]
+    pmf = [math.comb(rows, k) * exact**k * (1 - exact) ** (rows - k) for k in range(rows + 1)]
     assert sum(pmf[found + 1 :]) <= chance * (1 + 1e-9)
     assert found == 0 or sum(pmf[found:]) > chance * (1 - 1e-9)
 

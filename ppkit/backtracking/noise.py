@@ -30,7 +30,8 @@ def ratio_cdf(t, *, mean_top, sd_top, mean_bottom, sd_bottom) -> np.ndarray:
 
     h = -(m_T - t m_B) / s,  k = -m_B / s_B,  p = (k - t m_T s_B / s_T^2) s_T / (s h),
     q = -m_T / (s_T k),  s^2 = s_T^2 + t^2 s_B^2.
-    t: any real, -inf and inf included.  mean_top, mean_bottom: finite.  sd_top, sd_bottom: > 0.
+    t: any real, -inf and inf included.  mean_top, mean_bottom: finite.
+    sd_top, sd_bottom: >= 1e-300.
     Returns chances in [0, 1], float64, within about 1e-15.
     ValueError if an argument is out of range.
     Source: Hinkley 1969, equation (4), for correlation 0, with the bivariate normal integral
@@ -45,8 +46,8 @@ def ratio_cdf(t, *, mean_top, sd_top, mean_bottom, sd_bottom) -> np.ndarray:
     _must("a number", ~np.isnan(t), t=t)
     _must("finite", np.isfinite(m_T), mean_top=m_T)
     _must("finite", np.isfinite(m_B), mean_bottom=m_B)
-    _must("finite and > 0", np.isfinite(s_T) & (s_T > 0), sd_top=s_T)
-    _must("finite and > 0", np.isfinite(s_B) & (s_B > 0), sd_bottom=s_B)
+    _must("finite and at least 1e-300", np.isfinite(s_T) & (s_T >= 1e-300), sd_top=s_T)
+    _must("finite and at least 1e-300", np.isfinite(s_B) & (s_B >= 1e-300), sd_bottom=s_B)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         slope = (
             np.where(np.isinf(t), 0.0, t) * s_B / s_T
@@ -76,8 +77,8 @@ def error_cdf(error, *, value, bias_grad, noise_scale, n_rounds=1) -> np.ndarray
 
     error: e >= 0, in the unit of the feature.  value: a, the true feature.  bias_grad: db as it is
     shared, after clipping.
-    noise_scale: s > 0, in the unit of the gradient.  n_rounds: R >= 1 rounds with the same gradient
-    and fresh noise.
+    noise_scale: s >= 1e-100, finite, in the unit of the gradient.  n_rounds: R from 1 to 1e100
+    rounds with the same gradient and fresh noise.
     Returns chances.  ValueError if an argument is out of range.
 
     >>> round(float(error_cdf(0.1, value=1.0, bias_grad=0.5, noise_scale=0.01)), 4)
@@ -87,8 +88,11 @@ def error_cdf(error, *, value, bias_grad, noise_scale, n_rounds=1) -> np.ndarray
         np.asarray(v, dtype=np.float64) for v in (error, value, bias_grad, noise_scale, n_rounds)
     )
     _must(">= 0", error >= 0, error=error)
-    _must(">= 1", n_rounds >= 1, n_rounds=n_rounds)
-    _must("> 0", noise_scale > 0, noise_scale=noise_scale)
+    _must("finite", np.isfinite(value), value=value)
+    _must("finite", np.isfinite(bias_grad), bias_grad=bias_grad)
+    _must("from 1 to 1e100", (n_rounds >= 1) & (n_rounds <= 1e100), n_rounds=n_rounds)
+    enough = np.isfinite(noise_scale) & (noise_scale >= 1e-100)
+    _must("finite and at least 1e-100", enough, noise_scale=noise_scale)
     scale = noise_scale / np.sqrt(n_rounds)
     law = dict(mean_top=value * bias_grad, sd_top=scale, mean_bottom=bias_grad, sd_bottom=scale)
     return ratio_cdf(value + error, **law) - ratio_cdf(value - error, **law)
@@ -101,13 +105,14 @@ def rounds_until(
 
     error: > 0.  p: in (0, 1).  value, bias_grad (not 0), noise_scale: as in `error_cdf`, single
     numbers.
-    Returns R >= 1.  ValueError if an argument is out of range.
+    Returns R, from 1 to 2^100.  ValueError if an argument is out of range, or no such R is enough.
 
     >>> rounds_until(0.1, p=0.9, value=1.0, bias_grad=0.1, noise_scale=1.1)
     65755
     """
     must_be("in (0, 1)", p=p)
-    if not (np.isfinite(error) and error > 0 and bias_grad != 0):
+    must_be("a finite number > 0", error=error)
+    if bias_grad == 0:
         raise ValueError(f"error must be > 0 and bias_grad not 0, got {error} and {bias_grad}")
     law = {"value": value, "bias_grad": bias_grad, "noise_scale": noise_scale}
 
@@ -116,6 +121,11 @@ def rounds_until(
 
     high = 1
     while reached(high) < p:
+        if high >= 2**100:
+            raise ValueError(
+                f"no n_rounds up to 2^100 brings the error to {error:g} with chance {p:g} "
+                f"at bias_grad {bias_grad:g} and noise_scale {noise_scale:g}"
+            )
         high *= 2
     return bisect.bisect_left(range(high), p, lo=high // 2 + 1, key=reached)
 

@@ -86,8 +86,8 @@ def laplace_scale(
 
     gradient_bound: Xi > 0, on the l1 norm of one record's gradient; public.
     n_records: n >= 1, public.
-    horizon: T >= 1 answers.  epsilon: > 0; infinity gives 0, no noise.  kappa: >= 1, data sets that
-    may hold one record.
+    horizon: T, from 1 to 10^9 answers.  epsilon: > 0; infinity gives 0, no noise.
+    kappa: >= 1, data sets that may hold one record.
     delta: None for pure epsilon; else in (0, 1), and the scale is the smallest that basic
     composition or Renyi composition proves for (epsilon / kappa, delta / kappa), never above the
     pure one. Renyi: a vector of Laplace noise with an l1 shift s costs at most one coordinate
@@ -173,7 +173,9 @@ def zcdp_budget(epsilon: float, delta: float) -> float:
     ]
 
     def excess(log_rho):
-        return to_epsilon(orders, (orders - 1) * orders * math.exp(log_rho), delta) - epsilon
+        with np.errstate(over="ignore"):  # an order that overflows is not the best one
+            moments = (orders - 1) * orders * math.exp(min(log_rho, 709.0))
+        return to_epsilon(orders, moments, delta) - epsilon
 
     # for small epsilon the best order is about 1/delta, and rho about delta^2
     ends = math.log(epsilon), 2 * math.log(delta)
@@ -212,6 +214,8 @@ def _last_at_most_0(excess, low, high, epsilon, delta):
 def _check(gradient_bound, n_records, horizon, epsilon, kappa, delta):
     must_be("a finite number > 0", gradient_bound=gradient_bound)
     must_be("a whole number >= 1", n_records=n_records, horizon=horizon, kappa=kappa)
+    if horizon > 10**9:
+        raise ValueError(f"horizon must be at most 1,000,000,000, got {horizon}")
     must_be("> 0", epsilon=epsilon)
     if delta is not None:
         must_be("in (0, 1)", delta=delta)

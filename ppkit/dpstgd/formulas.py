@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from ppkit.accounting import amplified
+from ppkit.audit import magnitudes_of
 from ppkit.refusals import must_be
 
 # Table I, budgets as printed
@@ -73,7 +74,8 @@ def advanced_budget(
     sqrt(4 n ln(1 / delta)) eps_g + 2 n eps_g (e^eps_g - 1)
 
     epsilon: > 0, of one selection.  sample_rate: q in (0, 1].  n_uploads: n >= 1.
-    delta: in (0, 1).  Returns the budget, > 0.  Guarantee: none for q < 1, as in `basic_budget`.
+    delta: in (0, 1).  Returns the budget, > 0, infinity where no float64 holds it.
+    Guarantee: none for q < 1, as in `basic_budget`.
     Source: wang2018, Theorem 4.2.
 
     >>> round(advanced_budget(0.1, sample_rate=0.01, n_uploads=1431), 2)
@@ -82,16 +84,16 @@ def advanced_budget(
     _check(epsilon, sample_rate, n_uploads=n_uploads)
     must_be("in (0, 1)", delta=delta)
     each = sampled_epsilon(epsilon, sample_rate)
-    return math.sqrt(
-        4 * n_uploads * math.log(1 / delta)
-    ) * each + 2 * n_uploads * each * math.expm1(each)
+    with np.errstate(over="ignore"):  # infinite from about 709 on
+        growth = float(np.expm1(each))
+    return math.sqrt(-4 * n_uploads * math.log(delta)) * each + 2 * n_uploads * each * growth
 
 
 def selection_ratio_bound(gap: float) -> float:
     """Theorem 4.3's lower bound on P(largest selected) / P(second selected):
     e^x / (x / 4 + 1 / 2) - 1.
 
-    gap: x = Delta epsilon / lambda >= 0, between the two largest |gradients|,
+    gap: x = Delta epsilon / lambda, from 0 to 700, between the two largest |gradients|,
     in units of the Laplace scale.
     Returns the bound, >= 1.  Source: wang2018, Theorem 4.3; the text says "larger by", its proof
     shows the ratio.
@@ -100,6 +102,8 @@ def selection_ratio_bound(gap: float) -> float:
     1.0
     """
     must_be("a finite number >= 0", gap=gap)
+    if gap > 700:
+        raise ValueError(f"gap must be at most 700, for e^gap must be a float64, got {gap}")
     return math.exp(gap) / (gap / 4 + 0.5) - 1
 
 
@@ -107,7 +111,7 @@ def selection_probability_product(magnitudes) -> np.ndarray:
     """The proof's P_i: the chances that i beats each j in a pair, multiplied as if they were
     independent.
 
-    magnitudes: (d,) |gradients| in units of the Laplace scale, finite, d >= 2.
+    magnitudes: (d,) |gradients| in units of the Laplace scale, finite, d from 2 to 5,000.
     Returns (d,) "probabilities" that need not sum to 1; `audit.selection_probability` has the exact
     ones.
     Source: wang2018, Appendix C, equations 2 and 3.
@@ -115,11 +119,7 @@ def selection_probability_product(magnitudes) -> np.ndarray:
     >>> float(selection_probability_product([1.0] + [0.0] * 9)[0].round(3))
     0.055
     """
-    values = np.asarray(magnitudes, dtype=np.float64)
-    if values.ndim != 1 or values.size < 2 or not np.isfinite(values).all():
-        raise ValueError(
-            f"magnitudes must be a vector of at least 2 finite numbers, got {magnitudes}"
-        )
+    values = magnitudes_of(magnitudes)
     gap = values[None, :] - values[:, None]  # row i, column j: |g_j| - |g_i|
     behind = np.exp(-np.abs(gap)) * (np.abs(gap) / 4 + 0.5)  # the smaller of two beats the larger
     pair = np.where(gap > 0, behind, 1.0 - behind)
@@ -136,17 +136,18 @@ def upload_bits(n_uploads: int, n_parameters: int) -> int:
     >>> upload_bits(1431, 14312), dense_bits(14312)
     (21465, 457984)
     """
-    if not 1 <= n_uploads <= n_parameters:
+    must_be("a whole number >= 1", n_uploads=n_uploads, n_parameters=n_parameters)
+    if n_uploads > n_parameters:
         raise ValueError(
             f"n_uploads must be from 1 to n_parameters = {n_parameters}, got {n_uploads}"
         )
-    return n_uploads * ((n_parameters - 1).bit_length() + 1)
+    return int(n_uploads) * ((int(n_parameters) - 1).bit_length() + 1)
 
 
 def dense_bits(n_parameters: int) -> int:
     """Bits of a gradient sent whole in 32-bit floats: 32 d.  n_parameters: d >= 1."""
     must_be("a whole number >= 1", n_parameters=n_parameters)
-    return 32 * n_parameters
+    return 32 * int(n_parameters)
 
 
 def _check(epsilon, sample_rate, n_uploads=1):

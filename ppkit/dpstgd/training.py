@@ -230,6 +230,7 @@ def train_together(
     """
     must_be("in (0, 1]", sample_rate=sample_rate)
     must_be("a whole number >= 1", n_participants=len(participants), n_rounds=n_rounds, every=every)
+    n_rounds, every = int(n_rounds), int(every)
     sizes = [arm.upload.bits(n_parameters(arm.model)) for arm in arms]  # refuses n > d
     members = []
     for k, ((X, y), child) in enumerate(zip(participants, rng.spawn(len(participants)))):

@@ -4,11 +4,12 @@ a lesson asks and answers."""
 from ppkit.show.controls import control, progress
 from ppkit.show.figures import COLOURS, band, finish, new, paper_marks
 from ppkit.show.lesson import check, judge, predict
-from ppkit.show.numbers import number, source, sources, table
+from ppkit.show.numbers import between, number, source, sources, table
 
 __all__ = [
     "COLOURS",
     "band",
+    "between",
     "check",
     "control",
     "finish",

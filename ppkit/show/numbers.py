@@ -2,6 +2,9 @@
 
 import numpy as np
 import pandas as pd
+from scipy import stats
+
+from ppkit.refusals import must_be, not_above
 
 pd.set_option(
     "display.max_colwidth",
@@ -32,6 +35,26 @@ def number(value, digits: int = 3) -> str:
         return "infinite" if value > 0 else "minus infinite"
     text = f"{value:,.{digits}f}"
     return text.lstrip("-") if float(text.replace(",", "")) == 0 else text
+
+
+def between(attained, holds, *, trials: int | None = None) -> dict:
+    """What is attained and what holds, for a line of a table; a contradiction is not shown.
+
+    attained: what an attack reaches; holds: what is proved for all attacks; numbers, or arrays of
+    one shape.  trials: None where `attained` is exact; else it is how often something happened in
+    so many trials, and may lie above by chance: up to where that chance is below 1e-9.
+    Returns {"attained": ..., "holds": ...}.  ValueError if more is attained than holds.
+
+    >>> between(7.85, 21.46)
+    {'attained': 7.85, 'holds': 21.46}
+    """
+    least = attained
+    if trials is not None:  # the smallest chance for which so many hits are not a miracle
+        must_be("a whole number >= 1", trials=trials)
+        hits = np.rint(np.asarray(attained, dtype=float) * trials)
+        least = np.where(hits > 0, stats.beta.ppf(1e-9, np.maximum(hits, 1), trials - hits + 1), 0)
+    not_above(least, holds)
+    return {"attained": attained, "holds": holds}
 
 
 class Table(pd.DataFrame):
