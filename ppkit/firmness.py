@@ -227,7 +227,9 @@ def settled(rows: list[dict]) -> list[dict]:
 
     Where the main setting has another verdict at the size of the settings, the row was decided at
     a larger size. If two settings of that size, the extremes, were tried, too, only they can turn
-    it.  What was refuted by one counter-example stays: at another setting it is still one.
+    it, in a run of a smaller size as well: there they turn it if they differ, so that every page
+    says the same.  What was refuted by one counter-example stays: at another setting it is still
+    one.
     """
     firm, every = measured(), choices()
     return [
@@ -251,7 +253,7 @@ def _weighed(row: dict, found: dict[str, dict | None], every: list[Choice]) -> d
             if data in found
             else "not tried at other settings"
             if any(choice.moves(row["id"]) for choice in every)
-            else "no open choice reaches it"
+            else "no other settings were set up for it"
         ),
         "other_data": others,
     }
@@ -262,10 +264,15 @@ def _turned(row: dict, one: dict) -> dict:
     stays = row["rule"] in STAYS and mine == rules.REFUTED
     if row["kind"] != "claim" or mine not in CREDIT or stays:
         return {}
-    alone = rules.plain(row["alone"])
-    extremes = one.get("paper_size", ()) if row["profile"] == "paper" else ()
+    alone, extremes = rules.plain(row["alone"]), one.get("paper_size", ())
+    decided_larger = row["profile"] != "paper" and len(extremes) >= 2
+    if decided_larger:  # the row itself waits for that size: do its extremes agree there?
+        alone = extremes[0]["verdict"]
+    elif row["profile"] != "paper":
+        extremes = ()
     larger = [name for at in extremes if at["verdict"] != alone for name in at["choices"]]
     smaller = one["tried"] > one["same"] and (one["main"] == alone or len(extremes) < 2)
+    smaller = smaller and not decided_larger
     if not larger and not smaller:
         return {}
     names = dict.fromkeys([*(_names(one) if smaller else ()), *larger])

@@ -201,9 +201,9 @@ def test_bad_input_is_named():
             rounds_until(0.1, p=p, **given)
     with pytest.raises(ValueError, match="error must be >= 0, got -1.0"):
         error_cdf(-1.0, **given)
-    with pytest.raises(ValueError, match="n_rounds must be >= 1, got 0"):
+    with pytest.raises(ValueError, match="n_rounds must be from 1 to 1e100, got 0"):
         error_cdf(0.5, **given, n_rounds=0)
-    with pytest.raises(ValueError, match="noise_scale must be > 0, got 0.0"):
+    with pytest.raises(ValueError, match="noise_scale must be finite and at least 1e-100, got 0.0"):
         error_cdf(0.5, **{**given, "noise_scale": 0.0})
     with pytest.raises(ValueError, match="error must be > 0 and bias_grad not 0, got 0.1 and 0"):
         rounds_until(0.1, p=0.5, value=1.0, bias_grad=0, noise_scale=1.0)

@@ -114,6 +114,13 @@ def test_what_turns_has_no_credit_whichever_way(monkeypatch, kind, rule, verdict
     assert firmness.settled([row])[0]["verdict"] == turned
     firm["paper_size"] = [at, at | {"at": "clip 0.5"}]
     assert firmness.settled([row])[0]["verdict"] == verdict
+    small = row | {"profile": "quick"}  # and a run of a smaller size says the same as the reference
+    firm["main"] = row["alone"]
+    assert firmness.settled([small])[0]["verdict"] == verdict
+    firm["paper_size"] = [at, at | {"verdict": "no verdict"}]
+    assert firmness.settled([small])[0]["verdict"] == turned
+    firm["paper_size"] = [at]
+    assert firmness.settled([small])[0]["verdict"] == turned
 
 
 def test_only_the_data_that_decide_a_row_can_take_its_credit(monkeypatch):
@@ -135,7 +142,7 @@ def test_only_the_data_that_decide_a_row_can_take_its_credit(monkeypatch):
 @pytest.mark.parametrize(
     "id, found, said",
     [
-        ("wu2020.theorem1.scale", {}, "no open choice reaches it"),
+        ("wu2020.theorem1.scale", {}, "no other settings were set up for it"),
         ("wu2020.fig2.order", {}, "not tried at other settings"),
         (
             "wu2020.fig2.order",
@@ -165,9 +172,9 @@ def test_a_finding_is_as_firm_as_its_claims_not_its_questions():
         "1 of 2 the same in every setting tried, least firm `b`: same in 3 of 9, "
         "turned by box 5.0 (direction only); "
     )
-    untried = {"firmness": None, "unweighed": "no open choice reaches it"}
+    untried = {"firmness": None, "unweighed": "no other settings were set up for it"}
     untried = [row | untried | {"other_data": {"real": [same, 3]}} for same, row in enumerate(rows)]
-    assert firmness.told(untried[:2]) == "no open choice reaches it; "
+    assert firmness.told(untried[:2]) == "no other settings were set up for it; "
     assert firmness.told(rows[2:]) == ""
 
 
