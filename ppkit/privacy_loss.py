@@ -68,7 +68,8 @@ class SampledGaussian:
         lower one."""
         half = log_tail - math.log(2)
         reach = -self.noise_multiplier * float(ndtri_exp(half))
-        seldom = -self.noise_multiplier * float(ndtri_exp(min(half - math.log(self.sample_rate), 0)))
+        rare = min(half - math.log(self.sample_rate), 0)
+        seldom = -self.noise_multiplier * float(ndtri_exp(rare))
         upper = max(reach, 1 + seldom)
         return -(upper if self.replaced else reach), upper
 
@@ -147,18 +148,44 @@ class Search:
 DIRECTIONS = ("forth", "back", "both")  # P to Q; Q to P; "both" is the worse of the two, as a pair
 
 
-def epsilon(pair: SampledGaussian, direction: str, *, delta: float, n_rounds: int) -> float:
+def both_ways(
+    pair: SampledGaussian, *, delta: float, n_rounds: int, accuracy: float = ACCURACY
+) -> float:
+    """The larger epsilon of the two directions; arguments and guarantee as in `epsilon`.
+
+    Replaced, the two are alike. Else Q / P is at most 1 / (1 - q) a round, which is often enough.
+    """
+    settings = dict(delta=delta, n_rounds=n_rounds, accuracy=accuracy)
+    forth = epsilon(pair, "forth", **settings)
+    if pair.replaced:
+        return forth
+    most = -n_rounds * math.log1p(-pair.sample_rate)
+    if most <= forth:
+        return forth
+    return max(forth, min(most, epsilon(pair, "back", **settings)))
+
+
+def epsilon(
+    pair: SampledGaussian,
+    direction: str,
+    *,
+    delta: float,
+    n_rounds: int,
+    accuracy: float = ACCURACY,
+) -> float:
     """The epsilon of n_rounds rounds at delta, from above.
 
     direction: "forth" (P to Q), "back" (Q to P), or "both": a pair whose delta is forth's at
     epsilon >= 0, and that is the same in both directions.
-    delta: in (0, 1).  n_rounds: >= 1.  Returns epsilon >= 0.
-    Guarantee: at least the truth, up to rounding (CUT of delta is set aside for it); above it by a
-    few ACCURACY of epsilon, unless more than MOST_POINTS points were needed.
+    delta: in (0, 1).  n_rounds: >= 1.  accuracy: > 0, what the grid may add, as a share of epsilon.
+    Returns epsilon >= 0.
+    Guarantee: at least the truth over the real numbers (the most negative mass that rounding left
+    is added to every mass); above it by a few times accuracy, unless more than MOST_POINTS points
+    were needed.
     """
     log_tail = math.log(delta) + math.log(CUT) - math.log(n_rounds)
     sketch = _sketch(pair, direction, log_tail)
-    search = _search(sketch, delta, n_rounds)
+    search = _search(sketch, delta, n_rounds, accuracy)
     if search.epsilon <= 0:
         return 0.0
     low, high = _ends(pair, direction, log_tail, search.floor)
@@ -170,7 +197,7 @@ def epsilon(pair: SampledGaussian, direction: str, *, delta: float, n_rounds: in
 
     found = at(search.step)
     if found < search.epsilon / 4:  # the step was chosen for a larger epsilon
-        found = min(found, at(search.step * math.sqrt(max(found / search.epsilon, 0.01))))
+        found = min(found, at(search.step * math.sqrt(max(found / search.epsilon, 1 / 16))))
     return found
 
 
@@ -188,7 +215,7 @@ def _sketch(pair: SampledGaussian, direction: str, log_tail: float) -> Sketch:
     return Sketch(values[p > 0], p[p > 0])
 
 
-def _search(sketch: Sketch, delta: float, n_rounds: int) -> Search:
+def _search(sketch: Sketch, delta: float, n_rounds: int, accuracy: float) -> Search:
     """Chernoff's bound, delta <= E e^(tilt (L_1 + ... + L_T - epsilon)), at its best tilt."""
 
     def bound(log_tilt):
@@ -198,7 +225,7 @@ def _search(sketch: Sketch, delta: float, n_rounds: int) -> Search:
     found = optimize.minimize_scalar(bound, bounds=(-20, 35), method="bounded")
     tilt, most = math.exp(found.x), float(found.fun)
     if most > 0:  # beyond it the bound gets hardly better
-        tilt = min(tilt, -math.log(delta) / (ACCURACY * most))
+        tilt = min(tilt, -math.log(delta) / (accuracy * most))
     law, moment = sketch.tilted(tilt), sketch.log_moment(tilt)
     mean = float(law @ sketch.values)
     variance = float(law @ (sketch.values - mean) ** 2)
@@ -214,9 +241,9 @@ def _search(sketch: Sketch, delta: float, n_rounds: int) -> Search:
     def excess(log_step):
         step = math.exp(log_step)
         spread = float(law @ np.minimum(step**2 / 4, step * np.abs(sketch.values)))
-        return n_rounds * spread * (tilt + 1) / 2 - ACCURACY * most
+        return n_rounds * spread * (tilt + 1) / 2 - accuracy * most
 
-    step = math.sqrt(8 * ACCURACY * max(most, 1e-300) / (n_rounds * (tilt + 1)))
+    step = math.sqrt(8 * accuracy * max(most, 1e-300) / (n_rounds * (tilt + 1)))
     if excess(math.log(step) + 10) > 0:
         step = math.exp(optimize.brentq(excess, math.log(step) - 0.01, math.log(step) + 10))
     middle = n_rounds * mean
@@ -280,7 +307,7 @@ def _upper_share(pair, at, x, p, q, difference):
 
 
 def _solve(losses: Losses, search: Search, delta: float, n_rounds: int) -> float:
-    """The smallest epsilon in the stretch of the search at which the sum's delta is small enough."""
+    """The smallest epsilon in the search's stretch at which the sum's delta is small enough."""
     first = math.floor(search.low / losses.step)
     n_points = math.ceil(search.high / losses.step) - first + 1
     n_points = fft.next_fast_len(max(n_points, 16), real=True)

@@ -38,6 +38,7 @@ FLOORS = {
         "profile": 2,
         "mechanisms": 1,
         "accounting": 1,
+        "privacy_loss": 1,
         "audit": 1,
         "datasets": 1,
         "project": 0,

@@ -93,7 +93,6 @@ def test_it_lies_within_the_published_bounds(s, n_batches, n_epochs, low, high):
         delta=DELTA,
         sample_rate=1 / n_batches,
         n_rounds=n_batches * n_epochs,
-        discretisation=1e-3,
     )
     assert ours < min(poisson, epsilon_for_epochs(s, neighbouring="zero_out", **settings))
 
@@ -139,12 +138,9 @@ def test_an_attacker_attains_nearly_all_of_it_and_less_than_is_held_for_a_replac
     assert ours < attained(1.1, 50, 4, 1.0, -1.0) <= replaced < 2.7
 
 
-def test_more_batches_and_more_noise_cost_less_and_a_coarser_grid_never_reports_less():
-    at = lambda s, n, gap=1e-3: epsilon_for_random_allocation(
-        s, delta=DELTA, n_batches=n, n_epochs=2, discretisation=gap
-    )
+def test_more_batches_and_more_noise_cost_less():
+    at = lambda s, n: epsilon_for_random_allocation(s, delta=DELTA, n_batches=n, n_epochs=2)
     assert at(1.1, 200) < at(1.1, 20) < at(1.1, 2) < at(0.8, 2)
-    assert at(1.1, 20) <= at(1.1, 20, 1e-2) + 1e-6 and at(1.1, 20, 1e-2) < at(1.1, 20) + 0.01
 
 
 @pytest.mark.parametrize("neighbouring", ["add_remove", "replace_one"])
