@@ -44,7 +44,9 @@ dask worker tls://HOST:8786 $T --nthreads 1 --nworkers 4  # on each, same commit
 def first() -> None:
     """Read one card transaction out of one gradient, and draw it: a first result in seconds."""
     from ppkit import first as reading
+    from ppkit import project
 
+    project.root()  # refused before anything is computed: the picture goes there
     print(f"Picture: {reading.run()}")
 
 
@@ -104,6 +106,10 @@ def reproduce(
         asked_for = (
             firmness.points(notebooks[0], profile) if settings else batch.points(grid or [], points)
         )
+        if set_twice := sorted({name for name, _ in given} & set(asked_for[0])):
+            raise Refused(
+                f"-p sets {set_twice[0]} for all points, and the points vary it: not both"
+            )
         every = [dict(given) | point for point in asked_for]
         files = (tls_ca_file, tls_client_cert, tls_client_key)
         asked |= dict(limit=limit, client=_connected(scheduler, *files) if scheduler else None)
@@ -305,22 +311,16 @@ def paired(arguments: list[str]) -> list[str]:
 
 def main() -> None:
     """Run the command line; what was asked for wrongly ends in one sentence and exit code 2
-    (Ctrl-C, in typer, with 130)."""
+    (Ctrl-C, in typer, with 130).
+
+    A sign that the terminal or file has no room for, such as a tick in ASCII, is written as
+    Python does."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")
     try:
         app(paired(sys.argv[1:]))
-    except (
-        Refused,
-        ValueError,
-        FileNotFoundError,
-        FileExistsError,
-        NotADirectoryError,
-        PermissionError,
-    ) as error:
-        from_system = isinstance(error, OSError) and error.errno
-        print(
-            f"ppkit: cannot use {error.filename}: {error.strerror}"
-            if from_system
-            else f"ppkit: {error}",
-            file=sys.stderr,
-        )
+    except (Refused, ValueError, OSError) as error:
+        if isinstance(error, OSError) and error.errno:
+            error = f"cannot use {error.filename or 'its output'}: {error.strerror}"
+        print(f"ppkit: {error}", file=sys.stderr)
         sys.exit(2)

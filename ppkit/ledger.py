@@ -325,7 +325,8 @@ class Ledger:
             target = Path(folder, "claims", f"{self.notebook}.json")
             target.parent.mkdir(parents=True, exist_ok=True)
             rows = map(asdict, self._rows.values())
-            write_whole(target, json.dumps(list(rows), indent=1, ensure_ascii=False))
+            text = json.dumps(list(rows), indent=1, ensure_ascii=False, allow_nan=False)
+            write_whole(target, text)
 
 
 def reference() -> list[dict]:

@@ -32,7 +32,7 @@ def keep(name: str, values: dict) -> None:
     if folder:
         target = Path(folder, "measured", f"{name}.json")
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(json.dumps(values, indent=1), encoding="utf-8")
+        target.write_text(json.dumps(values, indent=1, allow_nan=False), encoding="utf-8")
 
 
 def reference(name: str) -> Measured:

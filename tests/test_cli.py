@@ -1,7 +1,13 @@
 """The command line: what it refuses, in one sentence on stderr, with exit code 2 and no
 traceback."""
 
+import io
+import sys
+
 import pytest
+
+from ppkit import cli, ledger
+from ppkit.runner import run_folder
 
 
 @pytest.fixture
@@ -30,12 +36,34 @@ REFUSED = [
         ["reproduce", "-p", "RATE", "nan"],
         "RATE must be of type float, as its default 0.5, got 'nan'",
     ),
+    (
+        ["reproduce", "-p", "RATE", "1e999"],
+        "RATE must hold finite numbers, texts, True, False or None, and lists of them, got '1e999'",
+    ),
+    (["reproduce", "-p", "SEED", "1", "-p", "SEED", "2"], "SEED is given twice: once is enough"),
+    (
+        ["reproduce", "01_paper", "--grid", "SEED=0..1", "-p", "SEED", "3"],
+        "-p sets SEED for all points, and the points vary it: not both",
+    ),
+    (
+        ["reproduce", "01_paper", "--grid", "SEED=0..1", "--limit", "inf"],
+        "limit must be a finite number > 0, got inf",
+    ),
     (["reproduce", "-p", "PROFILE", "huge"], "unknown profile 'huge': there are quick, paper"),
     (["reproduce", "-p", "SEED"], "-p takes a name and a value, for example `-p SEED 1`"),
     (["reproduce", "--jobs", "0"], "jobs must be >= 1, got 0"),
-    (["reproduce", "01_paper", "--grid", "SEED=0..1", "--jobs", "0"], "jobs must be > 0, got 0"),
-    (["reproduce", "01_paper", "--grid", "SEED=0..1", "--jobs", "-1"], "jobs must be > 0, got -1"),
-    (["reproduce", "01_paper", "--grid", "SEED=0", "--limit", "0"], "limit must be > 0, got 0.0"),
+    (
+        ["reproduce", "01_paper", "--grid", "SEED=0..1", "--jobs", "0"],
+        "jobs must be a finite number > 0, got 0",
+    ),
+    (
+        ["reproduce", "01_paper", "--grid", "SEED=0..1", "--jobs", "-1"],
+        "jobs must be a finite number > 0, got -1",
+    ),
+    (
+        ["reproduce", "01_paper", "--grid", "SEED=0", "--limit", "0"],
+        "limit must be a finite number > 0, got 0.0",
+    ),
     (
         ["reproduce", "01_paper", "--limit", "0"],
         "--scheduler and --limit are for a batch: give --grid, --points, --settings",
@@ -108,9 +136,6 @@ def test_data_status_names_every_data_set(ppkit):
 
 
 def test_claims_of_a_run_are_listed_and_counted(ppkit, project, monkeypatch):
-    from ppkit import ledger
-    from ppkit.runner import run_folder
-
     rows = sorted(ledger.merge([]), key=lambda row: row["kind"] != "claim")
     found = {"data": "formula", "standing": "rerunnable", "profile": "quick"}
     rows[0] |= {"verdict": "not reproduced (better)", "alone": "not reproduced (better)"} | found
@@ -153,6 +178,35 @@ def test_claims_of_a_run_are_listed_and_counted(ppkit, project, monkeypatch):
     assert code == 0 and "not tried at other settings" in said and "0 rows" not in said
     code, _, said = ppkit("claims", "--rows", "wu2021")
     assert code == 2 and "no row begins with 'wu2021': there are kanodia2020" in said
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_output_that_has_no_room_for_a_sign_gets_it_as_python_writes_it(
+    project, monkeypatch, encoding
+):
+    rows = [row | {"verdict": "reproduced", "alone": "reproduced"} for row in ledger.merge([])[:2]]
+    run_folder.write_json(project.folder / "figures" / "claims.json", {"run": {}, "claims": rows})
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "argv", ["ppkit", "claims"])
+    narrow = io.TextIOWrapper(written, encoding)
+    with monkeypatch.context() as here, pytest.raises(SystemExit) as ended:
+        here.setattr(sys, "stdout", narrow)
+        cli.main()
+    narrow.flush()
+    assert not ended.value.code and rows[0]["id"] in written.getvalue().decode(encoding)
+
+
+def test_without_a_project_the_first_result_is_refused_before_it_is_computed(ppkit, monkeypatch):
+    def outside() -> None:
+        raise FileNotFoundError("no ppkit project at or above /here: change into the clone")
+
+    monkeypatch.setattr("ppkit.project.root", outside)
+    monkeypatch.setattr("ppkit.first.run", None)
+    assert ppkit("first") == (
+        2,
+        "",
+        "ppkit: no ppkit project at or above /here: change into the clone\n",
+    )
 
 
 def test_help_is_the_answer_to_nothing(ppkit):

@@ -1,8 +1,10 @@
 """What a notebook's parameters cell holds and what a run sets in it."""
 
+import json
+
 import pytest
 
-from ppkit.runner import Refused, catalogue
+from ppkit.runner import Refused, catalogue, run_folder
 from ppkit.runner.environment import for_kernel
 
 
@@ -80,3 +82,85 @@ def test_all_notebooks_in_order_solutions_only_on_demand(project):
 def test_an_empty_project_is_refused(project):
     with pytest.raises(Refused, match="holds no notebook"):
         catalogue.select([])
+
+
+NO_JSON = [
+    "1e999",
+    "-1e999",
+    "[1, 1e999]",
+    "[[0.5, [-1e999]]]",
+    "{'a': 1e999}",
+    "(1e999,)",
+    "1e999j",
+]
+
+
+@pytest.mark.parametrize("text", [*NO_JSON, "b'a'", "{1, 2}", "[..., 1]"])
+def test_a_value_that_json_cannot_hold_is_refused_wherever_it_stands(project, text):
+    """Given by hand as the default's type asks, and as a default of a notebook's own."""
+    project.add("01_a", parameters="RATE = 0.5\nRATES = [1]\nNESTED = {}\nPAIR = (1, 2)")
+    chosen, said = catalogue.select([]), []
+    for name in ("RATE", "RATES", "NESTED", "PAIR"):
+        with pytest.raises(Refused) as refused:
+            catalogue.assign(chosen, profile="quick", source=None, given=[(name, text)])
+        said.append(str(refused.value))
+    assert all(f"got '{text}'" in one or f'got "{text}"' in one for one in said)
+    if text in NO_JSON[:6]:
+        assert sum("must hold finite numbers" in one for one in said) == 1
+    path = project.add("02_b", parameters=f"VALUE = {text}")
+    with pytest.raises(Refused, match="02_b.ipynb: VALUE must hold finite numbers"):
+        catalogue.parameters(path)
+
+
+def test_a_text_that_is_no_unicode_is_refused(project):
+    project.add("01_a", parameters="NAME = ''")
+    given = [("NAME", b"\xff".decode("utf-8", "surrogateescape"))]  # as a shell hands it on
+    with pytest.raises(Refused, match=r"NAME must hold finite numbers, texts, .* got '.udcff'"):
+        catalogue.assign(catalogue.select([]), profile="quick", source=None, given=given)
+
+
+@pytest.mark.parametrize(
+    "text, said", [("9" * 5_000, "(5,000 characters)"), ("(" * 50_000, "(50,000 characters)")]
+)
+def test_a_value_too_long_to_read_is_refused_and_cut(project, text, said):
+    project.add("01_a", parameters="N = 1")
+    with pytest.raises(Refused, match="N must be of type int") as refused:
+        catalogue.assign(catalogue.select([]), profile="quick", source=None, given=[("N", text)])
+    assert said in str(refused.value) and len(str(refused.value)) < 250
+
+
+@pytest.mark.parametrize("source", ["N = = 1", "%matplotlib inline\nN = 1", "N = 1\x00", "N = ("])
+def test_a_parameters_cell_that_is_no_python_is_one_sentence(project, source):
+    path = project.add("01_a", parameters=source)
+    with pytest.raises(Refused, match="01_a.ipynb: the parameters cell is not Python: "):
+        catalogue.parameters(path)
+
+
+@pytest.mark.parametrize(
+    "metadata, language",
+    [
+        ({"kernelspec": {"name": "julia-1.10", "language": "julia"}}, "julia"),
+        ({"kernelspec": {"name": "ir", "language": "R"}}, "R"),
+        ({"language_info": {"name": "R"}}, "R"),
+        ({"kernelspec": {"name": "mine", "language": "python"}}, None),
+        ({"language_info": {"name": "ipython"}}, None),
+        ({"kernelspec": {"name": "python3"}}, None),
+        ({}, None),
+    ],
+)
+def test_a_notebook_in_another_language_is_refused(project, metadata, language):
+    path = project.add("01_a", "1", parameters=None)
+    notebook = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps(notebook | {"metadata": metadata}), encoding="utf-8")
+    if language is None:
+        assert catalogue.n_code_cells(path) == 1
+        return
+    with pytest.raises(Refused, match=f"01_a.ipynb is a notebook in {language}; ppkit runs"):
+        catalogue.cells(path)
+
+
+def test_no_json_of_a_run_holds_a_word_that_json_does_not_have(tmp_path):
+    for value in (float("nan"), [float("inf")], {"a": -float("inf")}):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            run_folder.write_json(tmp_path / "run.json", value)
+    assert not list(tmp_path.iterdir())

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from workers_at_once import AtOnce
 
 from ppkit import ledger
 from ppkit.runner import Refused, batch, key, pages, run
-from ppkit.runner.worker import DONE
 
 TAKES_ROOM = {"os.mkdir", "os.symlink"}
 CHANGES = TAKES_ROOM | {"os.rename", "os.remove", "os.rmdir"}
@@ -67,30 +67,6 @@ def stopped(folder: Path, at: int, error=Killed, kinds=CHANGES):
         yield Steps.watching
     finally:
         Steps.watching = None
-
-
-class AtOnce(contextlib.nullcontext):
-    """Workers that have done a job as soon as it is started; `started` by name, over all tries."""
-
-    started: list[str] = []
-
-    def __init__(self, at_once: int = 1):
-        super().__init__()
-        self.running = {}
-
-    def has_room(self) -> bool:
-        return not self.running
-
-    def start(self, name: str, spec: Path) -> None:
-        told = json.loads(spec.read_text("utf-8"))
-        for kind, ending in (("notebooks", "ipynb"), ("html", "html")):
-            Path(told["folder"], kind, f"{told['name']}.{ending}").write_text("{}")
-        self.running[name] = spec
-        AtOnce.started.append(name)
-
-    def next_event(self, meanwhile) -> tuple[str, dict]:
-        name, _ = self.running.popitem()
-        return name, {"done": {"status": DONE, "seconds": 1.0, "peak_memory_mb": 1}}
 
 
 @pytest.fixture

@@ -14,6 +14,15 @@ class Refused(Exception):
     with 2."""
 
 
+def cut(text: str, at: int = 100) -> str:
+    """A text as a person is shown it: of a long one the beginning, and how long it is.
+
+    >>> cut("a" * 20_000, at=5)
+    'aaaaa... (20,000 characters)'
+    """
+    return text if len(text) <= at else f"{text[:at]}... ({len(text):,} characters)"
+
+
 def reason(error: OSError) -> str:
     """Why the system refused, in its own words.
 

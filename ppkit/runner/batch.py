@@ -3,7 +3,10 @@ table and one page over all of them."""
 
 import csv
 import itertools
+import math
 import os
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +14,25 @@ import pandas as pd
 
 from ppkit import project, rules
 from ppkit.refusals import must_be
-from ppkit.runner import Refused, catalogue, environment, index, jobs, key, pages, run, run_folder
+from ppkit.runner import (
+    Refused,
+    catalogue,
+    cut,
+    environment,
+    index,
+    jobs,
+    key,
+    pages,
+    reason,
+    run,
+    run_folder,
+)
 from ppkit.runner.worker import DONE, RUNNING, Children
 from ppkit.writing import remove, write_whole
 
+POINTS_AT_MOST = 10_000  # their names have four digits
+WHOLE_NUMBERS = re.compile(r"\s*(-?\d{1,18})\s*\.\.\s*(-?\d{1,18})\s*")
+IN_A_TABLE = range(-(2**63), 2**63)  # the whole numbers that a column of a parquet file takes
 RESULTS = ("value", "spread", "verdict", "alone", "data")
 
 
@@ -96,7 +114,8 @@ def reproduce(
     """Run one notebook at every point into a folder under `runs`; go on in an unfinished one.
 
     wanted: one notebook, of the project or any other with a parameters cell.
-    asked: by point, what parameters are set to, as texts; what differs is varied.
+    asked: by point, what parameters are set to, as texts; what differs is varied.  Points that are
+    equal, such as .5 and .50, run once.
     at_once: points at a time, >= 1; None for as many as cores and memory allow, in the paper
     profile for one.
     limit: seconds that a point may take, > 0.  client: of a scheduler, as `cluster.connect`
@@ -104,23 +123,27 @@ def reproduce(
     Everything else, what is returned and what is refused: as `run.reproduce`.
     """
     asked_for = (("jobs", at_once), ("limit", limit))
-    must_be("> 0", **{name: value for name, value in asked_for if value is not None})
+    given = {name: value for name, value in asked_for if value is not None}
+    must_be("a finite number > 0", **given)
     if len(wanted) != 1:
         raise Refused("a batch is of one notebook: name one, such as wang2018")
     chosen = catalogue.select(wanted)
     [(name, path)] = chosen.items()
-    every = {
-        f"{number:04d}": catalogue.assign(
-            chosen, profile=profile, source=source, given=list(point.items())
-        )[name]
-        for number, point in enumerate(asked)
-    }
+    set_to = [
+        catalogue.assign(chosen, profile=profile, source=source, given=list(point.items()))[name]
+        for point in asked
+    ]
+    unlike = {repr(values): values for values in set_to}.values()
+    every = {f"{number:04d}": values for number, values in enumerate(unlike)}
+    if len(every) < len(set_to):
+        print(f"{len(set_to) - len(every)} of {len(set_to)} points equal another one: run once")
     digest = key.of(chosen, source, profile=profile, points=every)
     runs = (runs or project.root() / "runs").resolve()
     folder = None if fresh else run_folder.find_unfinished(runs, digest, BatchFolder)
     if folder is None:
         made = run.record(digest, profile, source, dict.fromkeys(every, path), every)
-        varied = [each for each in asked[0] if len({point[each] for point in asked}) > 1]
+        seen = {each: {repr(values[each]) for values in unlike} for each in asked[0]}
+        varied = [each for each in asked[0] if len(seen[each]) > 1]
         made |= {"batch": name, "varied": varied or list(asked[0])}
         folder = run_folder.create(runs, made, BatchFolder)
     missing = [point for point in every if folder.is_missing(point)]
@@ -144,15 +167,22 @@ def reproduce(
 def table(folder: BatchFolder) -> pd.DataFrame:
     """One row a point and claim: point, status, its varied parameters, seconds, peak memory (MB),
     then claim, value, spread, verdict, the verdict on that data alone, and data; a point without
-    a verdict has one row."""
+    a verdict has one row.
+
+    A parameter that no column of a table can hold, such as a list, stands there as Python writes
+    it."""
     rows = []
-    for point, about in folder.notebooks.items():
+    columns = {
+        name: _column([about["parameters"][name] for about in folder.notebooks.values()])
+        for name in folder.record["varied"]
+    }
+    for number, (point, about) in enumerate(folder.notebooks.items()):
         place = folder.path / "points" / point / "claims.json"
         claims = run_folder.read_json(place)["claims"] if place.exists() else []
         decided = [row for row in claims if row["verdict"] != rules.NOT_TRIED]
         first = {
             "point": point,
-            **{name: about["parameters"][name] for name in folder.record["varied"]},
+            **{name: column[number] for name, column in columns.items()},
             "status": about["status"],
             "seconds": about.get("seconds"),
             "memory_mb": about.get("peak_memory_mb"),
@@ -163,25 +193,36 @@ def table(folder: BatchFolder) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"value": float, "spread": float})
 
 
+def _column(values: list) -> list:
+    kinds = {type(value) for value in values}
+    whole = kinds == {int} and all(value in IN_A_TABLE for value in values)
+    return values if whole or kinds in ({bool}, {float}, {str}) else [repr(one) for one in values]
+
+
 def points(grids: list[str], file: Path | None = None) -> list[dict[str, str]]:
     """Every point, as texts by parameter: all combinations of the grids' values and the file's
     lines.
 
-    grids: "SEED=0..9" (whole numbers, both ends) or "RECORD_L1=10,15,25,40".
-    file: CSV, its first line the parameters' names; each further line a point.
-    Refused if there is nothing to combine, or a parameter stands there twice.
+    grids: "SEED=0..9" (whole numbers, both ends), "RECORD_L1=10,15,25,40" or "WIDTHS=(32, 4),(8,)".
+    file: CSV in UTF-8, its first line the parameters' names; each further line a point.
+    Refused if there is nothing to combine, a parameter stands there twice, or there are more points
+    than POINTS_AT_MOST.
 
     >>> points(["SEED=0..1", "CLIP=.5,1"])[:2]
     [{'SEED': '0', 'CLIP': '.5'}, {'SEED': '0', 'CLIP': '1'}]
     """
-    axes = [[{}]] if file is None else [_lines(file)]
+    lines = [{}] if file is None else _lines(file)
+    axes = {}
     for grid in grids:
-        name, _, values = grid.partition("=")
-        axes.append([{name.strip(): value} for value in _values(grid, values)])
-    names = [name for axis in axes for name in axis[0]]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise Refused(f"{', '.join(sorted(twice))} stands in the grid twice")
-    return [{k: v for part in parts for k, v in part.items()} for parts in itertools.product(*axes)]
+        name = grid.partition("=")[0].strip()
+        if name in axes or name in lines[0]:
+            raise Refused(f"{cut(name)} stands in the grid twice")
+        axes[name] = _values(grid)
+    count = math.prod(map(len, axes.values())) * len(lines)
+    if count > POINTS_AT_MOST:
+        raise Refused(f"a batch has at most {POINTS_AT_MOST:,} points, and these are {count:,}")
+    combined = itertools.product(lines, *axes.values())
+    return [line | {n: str(v) for n, v in zip(axes, values)} for line, *values in combined]
 
 
 def told(point: dict) -> str:
@@ -190,28 +231,53 @@ def told(point: dict) -> str:
     >>> told({"SEED": 0, "CLIP": 0.5})
     'SEED 0, CLIP 0.5'
     """
-    return ", ".join(f"{name} {value}" for name, value in point.items())
+    return ", ".join(f"{name} {cut(str(value), at=40)}" for name, value in point.items())
 
 
-def _values(grid: str, values: str) -> list[str]:
-    first, dots, last = values.partition("..")
-    try:
-        found = range(int(first), int(last) + 1) if dots else values.split(",")
-    except ValueError:
-        found = []
-    if not found or "" in found:
+def _values(grid: str) -> Sequence:
+    """A grid's values: a range, or texts."""
+    _, _, values = grid.partition("=")
+    if ends := WHOLE_NUMBERS.fullmatch(values):
+        found = range(int(ends[1]), int(ends[2]) + 1)
+    else:
+        found = [] if ".." in values else _between_commas(values)
+        found = [] if "" in found else found
+    if not found:
         raise Refused(
             "--grid takes a parameter and its values, such as SEED=0..9 or CLIP=.5,1,2, "
-            f"got {grid!r}"
+            f"got {cut(grid)!r}"
         )
-    return [str(value).strip() for value in found]
+    return found
+
+
+def _between_commas(text: str) -> list[str]:
+    """The parts of a text between the commas that stand in no bracket; none if one stays open.
+
+    >>> _between_commas("(32, 4), (8,)")
+    ['(32, 4)', '(8,)']
+    """
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts] if depth == 0 else []
 
 
 def _lines(file: Path) -> list[dict[str, str]]:
-    with open(file, encoding="utf-8-sig", newline="") as text:
-        lines = list(csv.DictReader(text, skipinitialspace=True))
-    if not lines or any(None in line or None in line.values() for line in lines):
+    try:
+        with open(file, encoding="utf-8-sig", newline="") as text:
+            rows = [row for row in csv.reader(text, skipinitialspace=True) if row]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        why = reason(error) if isinstance(error, OSError) else error
+        raise Refused(f"{file} is no CSV file in UTF-8 that can be read: {why}") from None
+    names, lines = [name.strip() for name in rows[0]] if rows else [], rows[1:]
+    if not lines or any(len(line) != len(names) for line in lines):
         raise Refused(
             f"{file} must hold a line of parameters' names and, below, as many values in each line"
         )
-    return lines
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise Refused(f"{file} has two columns called {cut(twice[0])!r}")
+    return [dict(zip(names, line)) for line in lines]

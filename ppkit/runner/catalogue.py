@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from ppkit import project
-from ppkit.runner import Refused
+from ppkit.runner import Refused, cut
 
 PROFILES = ("quick", "paper")
 DATA = {"available": "auto", "real": "real", "standin": "standin"}  # and what SOURCE is then
@@ -48,21 +48,32 @@ def select(wanted: list[str], *, solutions: bool = False) -> dict[str, Path]:
 
 def cells(path: Path) -> list[dict]:
     """The cells of the notebook in file `path`: {"cell_type", "source" (one string), "tags"};
-    Refused if it is no notebook."""
+    Refused if it is no notebook, or says that it is in another language than Python."""
     try:
-        found = json.loads(path.read_text("utf-8"))["cells"]
-        return [
+        notebook = json.loads(path.read_text("utf-8"))
+        language = _language(notebook.get("metadata", {}))
+        found = [
             {
                 "cell_type": cell["cell_type"],
                 "source": "".join(cell["source"]),
                 "tags": cell["metadata"].get("tags", []),
             }
-            for cell in found
+            for cell in notebook["cells"]
         ]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise Refused(
-            f"{path.name} is not a notebook that can be read: {type(error).__name__}: {error}"
+            f"{path.name} is not a notebook that can be read: "
+            f"{type(error).__name__}: {cut(str(error))}"
         ) from None
+    if language and "python" not in language.lower():
+        raise Refused(f"{path.name} is a notebook in {cut(language)}; ppkit runs those in Python")
+    return found
+
+
+def _language(metadata: dict) -> str:
+    """What a notebook says that it is written in; "" if it does not say."""
+    kernel, info = metadata.get("kernelspec", {}), metadata.get("language_info", {})
+    return kernel.get("language") or info.get("name") or ""
 
 
 def n_code_cells(path: Path) -> int:
@@ -85,19 +96,26 @@ def parameters(path: Path) -> dict[str, object]:
     `parameters`.
 
     An empty dict if there is no such cell.  Refused if a value in it is not a literal: it would go
-    stale.
+    stale; or if JSON cannot hold it.
     """
     tagged = [cell["source"] for cell in cells(path) if "parameters" in cell["tags"]]
     found = {}
-    for line in (line for source in tagged for line in ast.parse(source).body):
+    try:
+        lines = [line for source in tagged for line in ast.parse(source).body]
+    except (SyntaxError, ValueError) as error:
+        raise Refused(
+            f"{path.name}: the parameters cell is not Python: {cut(str(error))}"
+        ) from None
+    for line in lines:
         target = line.targets[0] if isinstance(line, ast.Assign) else getattr(line, "target", None)
         try:
             found[target.id] = ast.literal_eval(line.value)
         except (AttributeError, ValueError):
             raise Refused(
                 f"{path.name}: the parameters cell may hold literals only, "
-                f"got {ast.unparse(line)!r}"
+                f"got {cut(ast.unparse(line))!r}"
             ) from None
+        _can_be_kept(f"{path.name}: {target.id}", found[target.id], ast.unparse(line.value))
     return found
 
 
@@ -111,9 +129,13 @@ def assign(
     notebook's own.
     given: (parameter, text) pairs; the text is read as the type that the parameter's default has.
     Returns, per notebook, only the parameters that its own cell has.
-    Refused on a profile, source or parameter that does not exist, or a value of another type; which
-    values of the type are accepted, the notebook says in its settings cell (`ppkit.profile`).
+    Refused on a profile, source or parameter that does not exist, a parameter that is given twice,
+    or a value of another type or that JSON cannot hold, such as 1e999; which values of the type are
+    accepted, the notebook says in its settings cell (`ppkit.profile`).
     """
+    names = [parameter for parameter, _ in given]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise Refused(f"{', '.join(twice)} is given twice: once is enough")
     defaults = {name: parameters(path) for name, path in chosen.items()}
     known = sorted({parameter for cell in defaults.values() for parameter in cell})
     choices = {"PROFILE": ("profile", PROFILES), "SOURCE": ("data", DATA)}
@@ -121,10 +143,12 @@ def assign(
     for parameter, text in asked:
         if (parameter, text) in given and parameter not in known:
             have = f"{next(iter(chosen))} has" if len(chosen) == 1 else "the chosen notebooks have"
-            raise Refused(f"unknown parameter {parameter!r}: {have} {', '.join(known) or 'none'}")
+            raise Refused(
+                f"unknown parameter {cut(parameter)!r}: {have} {', '.join(known) or 'none'}"
+            )
         what, allowed = choices.get(parameter, ("", (text,)))
         if text not in allowed:
-            raise Refused(f"unknown {what} {text!r}: there are {', '.join(allowed)}")
+            raise Refused(f"unknown {what} {cut(text)!r}: there are {', '.join(allowed)}")
     return {
         name: {
             parameter: DATA[text]
@@ -138,16 +162,26 @@ def assign(
 
 
 def _typed(parameter: str, text: str, default):
-    if isinstance(default, str):
-        return text
     try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+        value = text if isinstance(default, str) else ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
         value = text
     value = float(value) if (type(default), type(value)) == (float, int) else value
     if type(value) is not type(default):
         raise Refused(
             f"{parameter} must be of type {type(default).__name__}, "
-            f"as its default {default!r}, got {text!r}"
+            f"as its default {cut(repr(default))}, got {cut(text)!r}"
         )
+    _can_be_kept(parameter, value, text)
     return value
+
+
+def _can_be_kept(parameter: str, value, text: str) -> None:
+    """Refuse what JSON has no word for: run.json and the executed notebook are JSON."""
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, TypeError):
+        raise Refused(
+            f"{parameter} must hold finite numbers, texts, True, False or None, and lists of "
+            f"them, got {cut(ascii(text))}"
+        ) from None

@@ -12,7 +12,7 @@ import jinja2
 import pandas as pd
 
 from ppkit import firmness, in_words, ledger, project, rules, show
-from ppkit.runner import run_folder, tables
+from ppkit.runner import cut, run_folder, tables
 from ppkit.runner.worker import DONE
 from ppkit.writing import write_whole
 
@@ -23,6 +23,7 @@ PAGES = jinja2.Environment(
     lstrip_blocks=True,
 )
 PAGES.filters["urlquote"] = quote
+PAGES.filters["cut"] = lambda value: cut(str(value))
 LEGEND = {
     rules.REPRODUCED: "our number agrees with the paper's, by the rule that stands in the row",
     rules.DIRECTION: "the sign of the paper's difference holds, its size does not",
@@ -158,7 +159,8 @@ def _picture(rows: pd.DataFrame, varied: list[str]) -> str:
 
     figure = Figure(figsize=(2.6 * len(varied), 1.9), layout="constrained")
     for axes, name in zip(figure.subplots(1, len(varied), squeeze=False)[0], varied):
-        shown = rows[name] if pd.api.types.is_numeric_dtype(rows[name]) else rows[name].map(str)
+        numbers = pd.api.types.is_numeric_dtype(rows[name])
+        shown = rows[name] if numbers else rows[name].map(lambda value: cut(str(value), at=20))
         for verdict, some in rows.groupby(rows["verdict"].map(rules.plain)):
             look = {"color": show.COLOURS[verdict], "mec": "black", "mew": 0.4, "label": verdict}
             axes.plot(shown[some.index], some["value"], "o", ms=4, **look)

@@ -91,7 +91,7 @@ def _copy_of(path: Path, *, keep_outputs: bool) -> str:
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code" and not keep_outputs:
             cell |= {"outputs": [], "execution_count": None}
-    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(notebook, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _digest(path: Path) -> str:

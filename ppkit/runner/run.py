@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from ppkit import project
-from ppkit.runner import Refused, catalogue, environment, index, jobs, key, reason, run_folder
+from ppkit.runner import Refused, catalogue, cut, environment, index, jobs, key, reason, run_folder
 from ppkit.runner.worker import FAILED, RUNNING, Children
 
 AT_ONCE = {"quick": 2, "paper": 1}
@@ -106,7 +106,7 @@ def told(folder, whole: bool) -> int:
     for name in failed:
         about = folder.notebooks[name]
         where = f"in code cell [{about['cell']}]" if about["cell"] else "before its first cell"
-        print(f"{name} failed {where}: {about['error']}", file=sys.stderr)
+        print(f"{name} failed {where}: {cut(about['error'], at=500)}", file=sys.stderr)
     latest = f"{os.path.dirname(folder.title)}/latest/index.html"
     print(f"open {folder.title}/index.html, which is also {latest}")
     return 1 if failed else 0

@@ -186,8 +186,10 @@ def digest(*parts: bytes) -> str:
 
 
 def write_json(path: Path, content) -> None:
-    """Write `content` as JSON, whole or not at all."""
-    write_whole(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    """Write `content` as JSON, whole or not at all.  ValueError if it holds NaN or infinity, for
+    which JSON has no word."""
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+    write_whole(path, text + "\n")
 
 
 def read_json(path: Path):

@@ -49,7 +49,7 @@ def main(spec_file: str) -> None:
     os.dup2(2, 1)  # whatever else prints must not mix with the events
 
     def say(event: dict) -> None:
-        print(json.dumps(event), file=events, flush=True)
+        print(json.dumps(event, allow_nan=False), file=events, flush=True)
 
     limit = Limit(spec["limit"] or threading.TIMEOUT_MAX, spec_file)
     limit.start()
