@@ -33,7 +33,8 @@ help:
 	@echo "make lab         JupyterLab on copies of the lessons, in work/"
 	@echo "make test-browser  a lesson in JupyterLab in a Chromium, where there is one"
 	@echo "make data        which real data files are here, and how to get the others"
-	@echo "make fit-standins  fit and measure the stand-ins on the real files that are here (a quarter of an hour)"
+	@echo "make fit-standins  fit and measure the stand-ins on the real files that are here (a quarter of an hour);"
+	@echo "                   with ARGS='--measure lending' that one is measured again and keeps its parameters"
 	@echo "make bench       our speed beside the peers' (figures/bench.json)"
 	@echo "make clean       remove .venv and caches; runs/ stays"
 

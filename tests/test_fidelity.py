@@ -1,9 +1,12 @@
 """How a stand-in is measured: the same rows meet every bar, torn ones miss those they should, a row
 that counts twice is a row that stands twice, and the cards say what was measured."""
 
+import hashlib
+
 import numpy as np
 import pandas as pd
 import pytest
+import test_lending
 from scipy import stats
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import average_precision_score, r2_score, roc_auc_score
@@ -269,3 +272,61 @@ def test_fitting_is_refused_in_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setenv("PPKIT_DATA", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="creditcard.csv .* is missing"):
         fitting.fit("creditcard")
+
+
+@pytest.fixture
+def workshop(tmp_path, monkeypatch):
+    """A folder with 400 invented loans as the real file, and places that a fit may write to."""
+    for folder in ("raw", "parameters", "data/cards"):
+        (tmp_path / folder).mkdir(parents=True)
+    loans = test_lending.as_openintro(test_lending.invented(400))
+    loans.to_csv(tmp_path / "raw" / "loans_full_schema.csv", index=False)
+    card = "\n".join(f"<!-- begin {name} -->\n<!-- end {name} -->" for name in ("lost", "fidelity"))
+    (tmp_path / "data" / "cards" / "lending.md").write_text(card)
+    monkeypatch.setenv("PPKIT_DATA", str(tmp_path / "raw"))
+    monkeypatch.setattr(project, "root", lambda: tmp_path)
+    for module in (fitting, standins):
+        monkeypatch.setattr(module, "FOLDER", tmp_path / "parameters")
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_what_is_fitted_is_written_and_measured_again_without_a_fit(workshop, monkeypatch):
+    first, second = (
+        [fidelity._row("R² of the rate", 0.9, 0.01, [found])] for found in (0.7123456789, 0.9)
+    )
+    drawn = {}
+
+    def measured(name, sampled=None):
+        drawn[name] = sampled(3)
+        return first
+
+    monkeypatch.setattr(fidelity, "measured", measured)
+    about = fitting.fit("lending")
+    assert drawn["lending"].source == "stand-in: 10,000 rows"
+    np.testing.assert_array_equal(drawn["lending"].X, datasets.load("lending", "standin", seed=3).X)
+    assert about == standins.measured("lending")
+    assert about["fidelity"][0]["standin"] == 0.71235 and about["rows_used"] == 400
+    content = (workshop / "parameters" / "lending.npz").read_bytes()
+    assert about["parameters"] == hashlib.sha256(content).hexdigest()
+
+    monkeypatch.setattr(fidelity, "measured", lambda name: second)
+    again = fitting.measure("lending")
+    assert again == standins.measured("lending") and again["fidelity"][0]["met"]
+    assert again | {"fidelity": None} == about | {"fidelity": None}
+    assert (workshop / "parameters" / "lending.npz").read_bytes() == content
+    page = (workshop / "data" / "cards" / "lending.md").read_text("utf-8")
+    assert all(written in page for written in fitting.blocks(again).values())
+
+
+def test_only_the_file_that_was_fitted_measures_again(workshop, monkeypatch, capsys):
+    monkeypatch.setattr(fitting.standins, "measured", lambda name: {"file": "0" * 64})
+    assert main(["--measure", "lending"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("fit-standins: loans_full_schema.csv has the SHA-256 ")
+    assert "expected 000000000000..., on which the stand-in of lending was fitted" in said
+    (workshop / "raw" / "loans_full_schema.csv").unlink()
+    assert main(["--measure", "lending"]) == 2
+    assert (
+        "loans_full_schema.csv (or .csv.gz, .zip, .parquet) is missing" in capsys.readouterr().err
+    )

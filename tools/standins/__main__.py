@@ -13,12 +13,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "names", metavar="NAME", nargs="*", help=f"{', '.join(fitting.FITS)}; none for all"
     )
-    names = parser.parse_args(arguments).names
+    parser.add_argument(
+        "--measure", action="store_true", help="keep the parameters, only measure them again"
+    )
+    given = parser.parse_args(arguments)
+    names, done = given.names, fitting.measure if given.measure else fitting.fit
     try:
         for name in names:
             one_of(fitting.FITS, name=name)
         for name in names or fitting.FITS:
-            about = fitting.fit(name)
+            about = done(name)
             print(
                 f"{name}: {about['bytes']:,} bytes from {about['fitted_on']}, data/cards/{name}.md "
                 "renewed",

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ppkit import project
-from ppkit.datasets import Dataset
+from ppkit import fidelity, project
+from ppkit.datasets import Dataset, standins
 from ppkit.datasets.files import read_table, sha256
 from ppkit.datasets.loading import REAL, missing, real_file
 from ppkit.datasets.standins import FOLDER, SAMPLERS
-from ppkit.fidelity import markdown, measured
+from ppkit.fidelity import markdown
 from ppkit.writing import write_whole
 
 from . import creditcard, distress, lending
@@ -32,7 +32,7 @@ def fit(name: str) -> dict:
     rng, file = np.random.default_rng(SEED), real_file(name)
     if file is None:
         raise FileNotFoundError(missing(name))
-    checked = REAL[name].checked_table(read_table(file)[0], file.path.name)
+    checked = REAL[name].checked_table(read_table(file, REAL[name].LARGEST)[0], file.path.name)
     table = creditcard.four_folds(checked.table) if name == "creditcard" else checked.table
     fitted = FITS[name](table, rng)
     content = packed(fitted)
@@ -41,7 +41,7 @@ def fit(name: str) -> dict:
         rows = REAL[name].FULL_ROWS
         return SAMPLERS[name](fitted, rows, np.random.default_rng(seed), variant)
 
-    found: dict = {"fidelity": measured(name, sampled)}
+    found: dict = {"fidelity": fidelity.measured(name, sampled)}
     if name == "creditcard":
         found["membership"] = creditcard.given_away(table, fitted, SEED)
     about = {
@@ -51,16 +51,48 @@ def fit(name: str) -> dict:
         "file": sha256(file.path),
         "parameters": hashlib.sha256(content).hexdigest(),
         "bytes": len(content),
-        **json.loads(json.dumps(found), parse_float=lambda text: round(float(text), 5) + 0.0),
+        **rounded(found),
     }
-    folder, page = Path(str(FOLDER)), project.root() / "data" / "cards" / f"{name}.md"
+    write_whole(Path(str(FOLDER)) / f"{name}.npz", content)
+    write(name, about)
+    return about
+
+
+def measure(name: str) -> dict:
+    """Measure a shipped stand-in again, as after a change of how it is drawn; write its measurement
+    and its data card.  The parameters stay, and with them what an attack on them finds.
+
+    name: a key of FITS.
+    Returns what was measured.  FileNotFoundError if the real file is not here, ValueError if it is
+    not the one that the parameters were fitted on.
+    """
+    about, file = standins.measured(name), real_file(name)
+    if file is None:
+        raise FileNotFoundError(missing(name))
+    digest = sha256(file.path)
+    if digest != about["file"]:
+        raise ValueError(
+            f"{file.path.name} has the SHA-256 {digest[:12]}..., expected {about['file'][:12]}..., "
+            f"on which the stand-in of {name} was fitted: measure on that file, or fit again"
+        )
+    about |= rounded({"fidelity": fidelity.measured(name)})
+    write(name, about)
+    return about
+
+
+def rounded(found: dict) -> dict:
+    """The same with five decimals."""
+    return json.loads(json.dumps(found), parse_float=lambda text: round(float(text), 5) + 0.0)
+
+
+def write(name: str, about: dict) -> None:
+    """The measurement beside the parameters, and the blocks of the data card that it fills."""
+    page = project.root() / "data" / "cards" / f"{name}.md"
     text = page.read_text("utf-8")
     for block, written in blocks(about).items():
         text = project.with_block(text, block, written)
-    write_whole(folder / f"{name}.npz", content)
-    write_whole(folder / f"{name}.json", f"{json.dumps(about, indent=1)}\n")
+    write_whole(Path(str(FOLDER)) / f"{name}.json", f"{json.dumps(about, indent=1)}\n")
     write_whole(page, text)
-    return about
 
 
 def packed(fitted: dict[str, np.ndarray]) -> bytes:
