@@ -425,7 +425,7 @@ def _order(one: dict) -> tuple[bool, ...]:
 
 def results(row: dict) -> list[dict]:
     """What was found on each source of data, apart from what is the same for all."""
-    mine = {*(one.name for one in fields(Row)), "run"} - {
+    mine = {*(one.name for one in fields(Row)), "run", "commit"} - {
         *(one.name for one in fields(Statement)),
         *("rule", "verdict", "also", "firmness"),
     }

@@ -258,7 +258,7 @@ def decided(value, profile, data="formula"):
 def finished(project, value, profile, picture=b"png", data="simulated"):
     project.add("01_a")
     folder = new(project, **{"01_a": "done"})
-    folder.record["profile"] = profile
+    folder.record |= {"profile": profile, "commit": f"of {profile}"}
     about = {"name": "fig", "caption": "What to see.", "notebook": "01_a", "data": data}
     run_folder.write_json(folder.path / "figures" / "fig.json", about)
     run_folder.write_json(
@@ -283,6 +283,7 @@ def test_the_reference_keeps_the_paper_profile_over_a_later_quick_run(project):
     kept = json.loads(target.read_text())
     [row] = [row for row in kept["claims"] if row["value"]]
     assert (row["value"], row["profile"], row["run"]) == (18.5, "paper", paper.path.name)
+    assert row["commit"] == "of paper"
     assert (
         kept["run"]["id"] == quick.path.name and kept["pictures"]["fig"]["run"] == paper.path.name
     )

@@ -3,6 +3,8 @@ environment variables of a notebook's kernel."""
 
 import os
 import platform
+import shutil
+import subprocess
 import sys
 from contextlib import suppress
 from functools import cache
@@ -55,6 +57,17 @@ def versions() -> dict[str, str]:
         with suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
     return found
+
+
+def commit() -> str:
+    """The commit of the project's clone that a run runs, with "+" where files were changed since;
+    "" outside a clone."""
+    if not (project.root() / ".git").exists() or not shutil.which("git"):
+        return ""
+    git = ["git", "-C", str(project.root())]
+    head = subprocess.run([*git, "rev-parse", "--short=10", "HEAD"], capture_output=True)
+    changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True)
+    return head.stdout.decode().strip() + ("+" if changed.stdout.strip() else "")
 
 
 def cores() -> int:

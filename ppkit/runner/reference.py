@@ -54,7 +54,7 @@ def keep(names: list[str]) -> tuple[Path, int]:
         new = run_folder.read_json(run.path / "claims.json")
         _measured(run, new["run"], folder)
         rows = [
-            {**row, "run": new["run"]["id"]} if row["verdict"] != rules.NOT_TRIED else row
+            row if row["verdict"] == rules.NOT_TRIED else {**row, **_origin(new["run"])}
             for row in new["claims"]
         ]
         kept = {
@@ -70,6 +70,11 @@ def keep(names: list[str]) -> tuple[Path, int]:
     if (project.root() / "README.md").exists():
         tables.renew(project.root())
     return target, sum(rules.plain(row["verdict"]) != rules.NOT_TRIED for row in kept["claims"])
+
+
+def _origin(run: dict) -> dict:
+    """Which run found a row, and the commit that the run ran."""
+    return {"run": run["id"], "commit": run.get("commit", "")}
 
 
 def _refuse_other_points(batch) -> None:

@@ -134,6 +134,7 @@ def record(
         "data": source or os.environ.get("PPKIT_SOURCE", "available"),
         "key": key,
         "seeds": sorted({one["SEED"] for one in values if "SEED" in one}),
+        "commit": environment.commit(),
         "versions": environment.versions(),
         "machine": environment.describe(),
         "notebooks": notebooks,

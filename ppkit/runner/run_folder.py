@@ -102,6 +102,7 @@ class RunFolder:
         ]
         kept = ("id", "state", "profile", "data", "seeds", "versions")
         about = {name: self.record[name] for name in kept}
+        about["commit"] = self.record.get("commit", "")  # a run of before 2026-11-27 has none
         about["machine"] = self.record["machine"]["summary"]
         write_json(self.path / "claims.json", {"run": about, "claims": ledger.merge(rows)})
 

@@ -228,7 +228,7 @@ def every_row(rows: list[dict]) -> str:
     """
     heads = (
         *("where", "what the paper says, or we ask", "paper", "ours", "what ours is", "verdict"),
-        *("firmness", "why", "data"),
+        *("firmness", "why", "data", "commit"),
     )
     tables = []
     for paper, title in ledger.titles().items():
@@ -243,6 +243,7 @@ def every_row(rows: list[dict]) -> str:
                 in_words.firm(row),
                 in_words.reason(row),
                 "; ".join(filter(None, (row["data"], *in_words.beside(row)))),
+                row.get("commit", ""),
             )
             for row in rows
             if row["paper"] == paper
