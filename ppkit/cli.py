@@ -36,8 +36,10 @@ HOW_TO_START = """\
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=ppkit \\
         -keyout key.pem -out cert.pem  # once, copied to each machine: who has them runs code there
 T="--tls-ca-file cert.pem --tls-cert cert.pem --tls-key key.pem"
-dask scheduler --protocol tls $T  # on one machine, in a clone, its .venv active
-dask worker tls://HOST:8786 $T --nthreads 1 --nworkers 4  # on each, same commit"""
+T="$T --protocol tls --no-dashboard --dashboard-address 127.0.0.1:0"  # no HTTP beyond loopback
+dask scheduler $T  # on one machine, in a clone, its .venv active
+dask worker tls://HOST:8786 $T --nthreads 1 --nworkers 4  # on each, same commit
+# Workers end with their scheduler. Start both again, and the same `ppkit reproduce` goes on."""
 
 
 @app.command()
@@ -137,17 +139,20 @@ def cluster(
             workers.look()
             for name in workers.fit.values():
                 print(f"{name}: ready")
+            if not workers.fit:
+                print(workers.nobody())
         raise typer.Exit(0 if workers.fit and not workers.refused else 1)
 
 
 def _connected(scheduler: str, *files: Path | None):
     try:
         from ppkit.runner import cluster as machines
+        from ppkit.runner import tls
     except ModuleNotFoundError as error:
         raise Refused(
             f"{error}: pip install -e '.[cluster]' brings what a scheduler needs"
         ) from None
-    return machines.connect(scheduler, dict(zip(machines.TLS_FILES, files)))
+    return machines.connect(scheduler, dict(zip(tls.FILES, files)))
 
 
 @app.command()

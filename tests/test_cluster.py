@@ -7,17 +7,22 @@ import re
 import resource
 import shutil
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import uuid
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pandas as pd
 import psutil
 import pytest
 from waiting import FAR, until
 
+from ppkit import cli
 from ppkit.runner import cluster
+from ppkit.runner.tls import FILES
 
 pytestmark = pytest.mark.processes
 
@@ -27,18 +32,19 @@ import pathlib, time
 from ppkit import ledger
 page = ledger.Ledger("wang2018", notebook="01_grid", profile=PROFILE)
 page.record("table1.row5.basic", 18.506 + .01 * SEED, data=ledger.FORMULA)"""
+READS = "print(int(pathlib.Path('beside.csv').read_text()) + 1)"
 WAITS = "while not pathlib.Path({go!r}).exists():\n    time.sleep(.05)"
 
 
 class Cluster:
     """A scheduler and workers, each started by its own command line."""
 
-    def __init__(self, folder: Path, protocol: str = "tcp", tls: tuple = ()):
-        self.folder, self.tls, self.workers = folder, tls, []
+    def __init__(
+        self, folder: Path, options: tuple = ("--no-dashboard",), *, host: str = "127.0.0.1"
+    ):
+        self.folder, self.options, self.workers = folder, options, []
         folder.mkdir()
-        self.scheduler = self._started(
-            "scheduler", f"--protocol={protocol}", "--host=127.0.0.1", "--port=0"
-        )
+        self.scheduler = self._started("scheduler", f"--host={host}", "--port=0")
         log = folder / "scheduler.log"
         found = until(lambda: re.search(r"Scheduler at: +(t\w+://[\d.]+:\d+)", log.read_text()))
         self.address = found[1]
@@ -48,7 +54,7 @@ class Cluster:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PPKIT_")}
         with open(self.folder / f"{name}.log", "w") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "dask", what, "--no-dashboard", *self.tls, *options],
+                [sys.executable, "-m", "dask", what, *self.options, *options],
                 env={**kept, **environment},
                 stdout=log,
                 stderr=log,
@@ -193,24 +199,60 @@ def certificate(folder: Path) -> tuple[Path, Path]:
     return folder / "cert.pem", folder / "key.pem"
 
 
+def told_options(cert: Path, private: Path) -> list[str]:
+    """The options of scheduler and worker in what `ppkit cluster` says."""
+    given = " ".join(re.findall(r'^T="(?:\$T )?(.*)"', cli.HOW_TO_START, re.MULTILINE))
+    paths = {"cert.pem": str(cert), "key.pem": str(private)}
+    return [paths.get(word, word) for word in given.split()]
+
+
+def listening(process: subprocess.Popen) -> set[tuple[str, int]]:
+    """Addresses and ports at which a process and all below it can be reached from elsewhere."""
+    top = psutil.Process(process.pid)
+    lines = [
+        line for each in (top, *top.children(recursive=True)) for line in each.net_connections()
+    ]
+    ends = {(line.laddr.ip, line.laddr.port) for line in lines if line.status == "LISTEN"}
+    return {(ip, port) for ip, port in ends if not ip.startswith("127.") and ip != "::1"}
+
+
+def speaks_tls(ip: str, port: int) -> bool:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    here = "127.0.0.1" if ip in ("0.0.0.0", "::") else ip
+    with socket.create_connection((here, port), timeout=10) as plain:  # plain HTTP waits for more
+        try:
+            with context.wrap_socket(plain) as line:
+                return line.version().startswith("TLS")
+        except (ssl.SSLError, OSError):
+            return False
+
+
 def test_over_tls_a_point_is_done_and_who_has_no_file_is_not_let_in(project, tmp_path):
+    """As `ppkit cluster` says, so that nothing beyond this machine is answered without TLS."""
     cert, private = certificate(tmp_path)
-    tls = (f"--tls-ca-file={cert}", f"--tls-cert={cert}", f"--tls-key={private}")
-    machines = Cluster(tmp_path / "machines", "tls", tls)
+    machines = Cluster(tmp_path / "machines", told_options(cert, private), host="0.0.0.0")
     try:
-        project.add("01_grid", RECORDS, parameters=PARAMETERS)
-        machines.add(project)
+        project.add("01_grid", RECORDS, READS, parameters=PARAMETERS)
+        (project.folder / "notebooks" / "beside.csv").write_text("41\n")
+        worker = machines.add(project, nanny=True)
         asked = ("--scheduler", machines.address, f"--tls-ca-file={cert}")
         asked += (f"--tls-client-cert={cert}", f"--tls-client-key={private}")
         done = project.run("reproduce", "01_grid", "--grid", "SEED=3", "--data", "standin", *asked)
         assert done.returncode == 0, done.stderr
         assert list(table(project).value) == [18.536]
+        done = project.latest / "points" / "0000" / "notebooks" / "01_grid.ipynb"
+        assert '"42\\n"' in done.read_text("utf-8")  # of the file beside it
+        ports = listening(machines.scheduler) | listening(worker)
+        assert len(ports) >= 3  # scheduler, nanny, worker
+        assert all(speaks_tls(*port) for port in ports), ports
+        host = urlsplit(machines.address).hostname
         shown = project.run("cluster", *asked, PPKIT_SOURCE="standin")
-        assert (shown.returncode, shown.stdout) == (0, "worker number-1 on 127.0.0.1: ready\n")
+        assert (shown.returncode, shown.stdout) == (0, f"worker number-1 on {host}: ready\n")
         (tmp_path / "others").mkdir()
         strange, key = certificate(tmp_path / "others")
-        files = dict(zip(cluster.TLS_FILES, (strange, strange, key)))
-        with pytest.raises(cluster.Refused, match="no scheduler answers at tls://127.0.0.1"):
+        files = dict(zip(FILES, (strange, strange, key)))
+        with pytest.raises(cluster.Refused, match="shows a certificate that .* does not vouch for"):
             cluster.connect(machines.address, files)
     finally:
         machines.end()
@@ -272,3 +314,24 @@ def test_a_point_that_a_worker_has_no_room_for_fails_alone_and_is_done_elsewhere
     said = started(project, *asked).communicate(timeout=FAR)[0]
     assert "2 of 3 points are there" in said
     assert list(table(project).status) == ["done"] * 3
+
+
+def test_without_a_worker_that_is_said_and_one_that_comes_does_it(
+    project, machines, monkeypatch, capsys
+):
+    """In this process: the worker is one that is refused, then one that fits comes."""
+    monkeypatch.setattr(cluster, "ALONE_AFTER", 0.5)
+    client = cluster.connect(machines.address, {})
+    with cluster.Workers(client, None) as workers:
+        assert not workers.has_room()
+        until(lambda: workers.look() or workers._alone_at == float("inf"))
+        workers.look()
+        said = "the scheduler has no worker: `ppkit cluster` says how to start one; this waits"
+        assert capsys.readouterr().out.count(said) == 1
+        machines.add(project)
+        until(lambda: workers.look() or workers.refused or workers.fit)
+    shown = project.run("cluster", "--scheduler", machines.address, PPKIT_SOURCE="real")
+    assert shown.returncode == 1
+    assert "the scheduler has no worker but 1 that cannot be taken: `ppkit cluster` says" in (
+        shown.stdout
+    )

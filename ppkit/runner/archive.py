@@ -4,7 +4,7 @@ anything of it is written."""
 import io
 import os
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from ppkit.runner import Refused, cut
@@ -30,10 +30,11 @@ def packed(files: Mapping[str, bytes]) -> bytes:
     return made.getvalue()
 
 
-def of_folder(folder: Path) -> bytes:
-    """All files of a folder as one archive; links are left out."""
-    files = [file for file in sorted(folder.rglob("*")) if file.is_file() and not file.is_symlink()]
-    return packed({file.relative_to(folder).as_posix(): file.read_bytes() for file in files})
+def of_folders(folder: Path, places: Iterable[str]) -> dict[str, bytes]:
+    """The files in some places of a folder by name; links are left out."""
+    files = [file for place in places for file in sorted(folder.glob(f"{place}/*"))]
+    plain = (file for file in files if file.is_file() and not file.is_symlink())
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in plain}
 
 
 def beside(notebook: Path) -> bytes:
@@ -51,7 +52,7 @@ def beside(notebook: Path) -> bytes:
             size += file.stat().st_size
             if size > BESIDE_AT_MOST or len(files) == FILES_AT_MOST:
                 raise Refused(
-                    f"a worker gets the files beside {notebook.name} with it, and {notebook.parent} "
+                    f"a worker gets the files beside {notebook.name}, and {notebook.parent} "
                     f"holds more than {BESIDE_AT_MOST / 1e6:g} MB: put the notebook into a folder "
                     "that holds what it reads and nothing else"
                 )

@@ -16,6 +16,7 @@ from ppkit import project, rules
 from ppkit.refusals import must_be
 from ppkit.runner import (
     Refused,
+    archive,
     catalogue,
     cut,
     environment,
@@ -137,6 +138,7 @@ def reproduce(
     every = {f"{number:04d}": values for number, values in enumerate(unlike)}
     if len(every) < len(set_to):
         print(f"{len(set_to) - len(every)} of {len(set_to)} points equal another one: run once")
+    beside = archive.beside(path) if client else b""
     digest = key.of(chosen, source, profile=profile, points=every)
     runs = (runs or project.root() / "runs").resolve()
     folder = None if fresh else run_folder.find_unfinished(runs, digest, BatchFolder)
@@ -157,7 +159,7 @@ def reproduce(
     if client:
         from ppkit.runner.cluster import Workers
 
-        workers = Workers(client, source)
+        workers = Workers(client, source, beside)
     else:
         cores = environment.cores() if profile == "quick" else 1
         workers = Children(at_once or jobs.at_once([(name, True)] * len(waiting), cores))

@@ -5,14 +5,14 @@ Dask carries bytes, keeps count of workers and does TLS; what is to be done, and
 worker was lost, is decided here, so that nothing is done twice.  Each worker has one job at a time
 and only it: no job waits at a worker that another could do, none is stolen.  A job is the child
 process that this machine would start, too, in a folder of the worker's; what that leaves comes back
-as one archive.
+as one archive of bytes, which is looked at before it is unpacked.  Dask itself deserialises what
+its peers send: scheduler, workers and asker trust each other, and TLS keeps out the rest.
 """
 
-import io
+import json
 import logging
+import math
 import queue
-import shutil
-import tarfile
 import time
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, suppress
@@ -24,13 +24,24 @@ from uuid import uuid4
 
 from distributed import Client, Future, Security, get_worker
 
-from ppkit.runner import Refused, key, reason, run_folder
+from ppkit.runner import Refused, archive, cut, key, reason, run_folder, tls
 from ppkit.runner.worker import DONE, FAILED, Children
 
 LOOKS_EVERY = 1.0  # seconds between two looks at who is there
 FETCHED_IN = 60.0  # seconds that what a job left may take to come
 LOST_AT_MOST = 3  # workers that may be lost over a job before it is the job that ends them
-TLS_FILES = ("tls_ca_file", "tls_client_cert", "tls_client_key")
+ALONE_AFTER = 10.0  # seconds without a worker after which that is said
+OUTCOME = "outcome.json"  # how a job went, in the archive that it leaves
+KINDS = {  # what that says, and of which kind
+    "status": str,
+    "seconds": (int, float),
+    "peak_memory_mb": int,
+    "cell": int,
+    "heading": str,
+    "error": str,
+    "traceback": list,
+}
+PLACES = ("notebooks", "html", "figures", "claims", "measured")  # where a job leaves files
 
 
 def connect(address: str, files: dict[str, Path | None]) -> Client:
@@ -38,20 +49,22 @@ def connect(address: str, files: dict[str, Path | None]) -> Client:
     safe.
 
     Whoever reaches a scheduler can have code run by its workers.  So tcp:// is taken on this
-    machine alone; elsewhere tls://, with the files of TLS_FILES by path.
+    machine alone; elsewhere tls://, with the files of `tls.FILES` by path, which are looked at
+    first.
     """
-    parts = urlsplit(address)
-    if parts.scheme not in ("tcp", "tls") or not parts.hostname or not parts.port:
+    parts, port = urlsplit(address), None
+    with suppress(ValueError):  # a port that is none
+        port = parts.port
+    if parts.scheme not in ("tcp", "tls") or not parts.hostname or not port:
         raise Refused(f"a scheduler is tls://HOST:PORT or tcp://127.0.0.1:PORT, got {address!r}")
     if parts.scheme == "tcp" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
         raise Refused(
             "tcp:// is taken on this machine only, since whoever reaches a scheduler can run code "
             f"there: tls://{parts.netloc}"
         )
-    missing = [name for name in TLS_FILES if not (files.get(name) and files[name].is_file())]
-    if parts.scheme == "tls" and missing:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in missing)
-        raise Refused(f"tls:// needs a file that is there for {options}")
+    if parts.scheme == "tls":
+        tls.check(files)
+        tls.knock(parts.hostname, port, files)
     paths = {name: str(file) for name, file in files.items() if file}
     security = Security(require_encryption=True, **paths) if parts.scheme == "tls" else None
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said here
@@ -74,13 +87,15 @@ class _Sent:
 class Workers(AbstractContextManager):
     """The workers of a scheduler, as `worker.Children` are those of this machine.
 
-    client: as `connect` gives it.  source: as `jobs.Job`.
+    client: as `connect` gives it.  source: as `jobs.Job`.  beside: files that a notebook reads, as
+    `archive.beside` gives them.
     running: the jobs that are away.  fit, refused: workers by address, and what there is to say.
     Each worker is asked what it has before it gets its first job; one with another Python, lock,
     data, or other sources of ours, gets none.
     """
 
-    def __init__(self, client: Client, source: str | None):
+    def __init__(self, client: Client, source: str | None, beside: bytes = b""):
+        self.beside, self._alone_at = beside, time.monotonic() + ALONE_AFTER
         self.client, self._source, self._here = client, source, key.surroundings(source)
         self.running: dict[str, _Sent] = {}
         self.fit: dict[str, str] = {}
@@ -102,10 +117,11 @@ class Workers(AbstractContextManager):
             there = self.client.scheduler_info(n_workers=-1)["workers"]
             new = [one for one in there if one not in self.fit and one not in self.refused]
             asked = dict(workers=new, on_error="return")
-            answers = self.client.run(key.surroundings, self._source, **asked) if new else {}
+            answers = self.client.run(surroundings, self._source, **asked) if new else {}
         except (OSError, TimeoutError, KeyError):  # it knows of no workers when it is cut off
             raise Refused(
-                "the scheduler has gone: what was finished stays, the same command goes on"
+                "the scheduler has gone: what was finished stays; its workers end with it, so "
+                "start both again, as `ppkit cluster` says, and the same command goes on"
             ) from None
         for address, has in answers.items():
             name = f"worker {there[address]['name']} on {urlsplit(address).hostname}"
@@ -121,7 +137,21 @@ class Workers(AbstractContextManager):
         for name, sent in self.running.items():
             if sent.future is None and sent.lost <= LOST_AT_MOST and self._free():
                 self._send(name, sent)
+        self._say_if_alone()
         self._look_at = time.monotonic() + LOOKS_EVERY
+
+    def _say_if_alone(self) -> None:
+        """Say once that nobody is there, each time that it lasts."""
+        if self.fit:
+            self._alone_at = time.monotonic() + ALONE_AFTER
+        elif time.monotonic() > self._alone_at:
+            print(f"{self.nobody()}; this waits for one, Ctrl-C stops", flush=True)
+            self._alone_at = math.inf
+
+    def nobody(self) -> str:
+        """That no worker is there who could do anything, in words."""
+        others = f" but {len(self.refused)} that cannot be taken" if self.refused else ""
+        return f"the scheduler has no worker{others}: `ppkit cluster` says how to start one"
 
     def has_room(self) -> bool:
         """Whether a worker is free."""
@@ -168,7 +198,7 @@ class Workers(AbstractContextManager):
         told = run_folder.read_json(sent.spec)
         sent.future = self.client.submit(
             work,
-            {**told, "text": Path(told["notebook"]).read_text("utf-8")},
+            {**told, "text": Path(told["notebook"]).read_text("utf-8"), "beside": self.beside},
             workers=[sent.address],
             pure=False,
             key=f"ppkit-{uuid4().hex}",  # an argument that looked like a key would be replaced
@@ -193,23 +223,63 @@ class Workers(AbstractContextManager):
             return _failed(f"{self.fit.get(sent.address)} could not do it: {why}")
         if sent.future.status != "finished":
             return None
+        told, worker = run_folder.read_json(sent.spec), self.fit.get(sent.address, "")
         try:
-            outcome, left = sent.future.result(timeout=FETCHED_IN)
+            left = sent.future.result(timeout=FETCHED_IN)
         except (OSError, TimeoutError, CancelledError):  # it ended meanwhile
             return None
-        if left:
-            with tarfile.open(fileobj=io.BytesIO(left)) as files:
-                files.extractall(run_folder.read_json(sent.spec)["folder"], filter="data")
-        return {**outcome, "worker": self.fit.get(sent.address, "")}
+        try:
+            outcome, files = taken(left, told["name"])
+        except ValueError as error:
+            return _failed(f"{worker} sent what cannot be taken: {cut(str(error), at=300)}")
+        archive.put(files, Path(told["folder"]))
+        return {**outcome, "worker": worker}
 
 
-def work(told: dict) -> tuple[dict, bytes]:
-    """Run on a worker: execute a notebook there as `worker` does, and say how it went and, as an
-    archive, what it left; that is empty where it failed.
+def taken(left: bytes, name: str) -> tuple[dict, dict[str, bytes]]:
+    """How a job on the notebook `name` went, and the files that it left, from the archive that
+    `work` returned; nothing is written.
 
-    told: a spec, and the notebook's text.  What was cancelled meanwhile is ended.
+    ValueError if it is no such archive, says what no job says, or is done without a notebook and
+    its page.
     """
-    worker, name, left = get_worker(), told["name"], io.BytesIO()
+    files = archive.unpacked(left)
+    outcome = json.loads(files.pop(OUTCOME, b"{}"), parse_constant=_no_number)
+    if not isinstance(outcome, dict) or not {"status", "seconds", "peak_memory_mb"} <= set(outcome):
+        raise ValueError("it does not say how the job went")
+    for what, value in outcome.items():
+        if what not in KINDS or not isinstance(value, KINDS[what]):
+            raise ValueError(f"it says {cut(what)!r}: {cut(repr(value))}")
+    if outcome["status"] not in (DONE, FAILED):
+        raise ValueError(f"it says that the job is {cut(outcome['status'])!r}")
+    outcome["traceback"] = [str(line) for line in outcome.get("traceback", [])]
+    for file in files:
+        place, _, below = file.partition("/")
+        if place not in PLACES or not below or "/" in below:
+            raise ValueError(f"it holds {cut(file)!r}, which no job leaves")
+    needed = {f"notebooks/{name}.ipynb", f"html/{name}.html"}
+    if outcome["status"] == DONE and not needed <= set(files):
+        raise ValueError(f"it lacks {', '.join(sorted(needed - set(files)))}")
+    return outcome, files
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number")
+
+
+def surroundings(source: str | None) -> str:
+    """Run on a worker: `key.surroundings` there, as JSON."""
+    return json.dumps(key.surroundings(source))
+
+
+def work(told: dict) -> bytes:
+    """Run on a worker: execute a notebook there as `worker` does, and return one archive of how it
+    went and what it left; of files, nothing where it failed.
+
+    told: a spec, the notebook's text, and an archive of the files beside it.  What was cancelled
+    meanwhile is ended.
+    """
+    worker, name = get_worker(), told["name"]
     mine = worker.get_current_task()
 
     def is_wanted() -> None:
@@ -218,28 +288,32 @@ def work(told: dict) -> tuple[dict, bytes]:
             raise InterruptedError(f"{name} was cancelled")
 
     with TemporaryDirectory(dir=worker.local_directory, prefix="ppkit-") as place:
-        run, notebook = Path(place, "run"), Path(place, f"{name}.ipynb")
+        run, notebook = Path(place, "run"), Path(place, "beside", f"{name}.ipynb")
+        notebook.parent.mkdir()
+        archive.put(archive.unpacked(told["beside"]), notebook.parent)
         for part in (*run_folder.PARTS, f".cache/{name}"):
             (run / part).mkdir(parents=True)
         notebook.write_text(told["text"], encoding="utf-8")
-        here = {**told, "notebook": str(notebook), "folder": str(run), "text": None}
+        here = {**told, "notebook": str(notebook), "folder": str(run)}
+        here = {what: value for what, value in here.items() if what not in ("text", "beside")}
         run_folder.write_json(run / ".cache" / name / "spec.json", here)
         with Children() as child:
             child.start(name, run / ".cache" / name / "spec.json")
             while "done" not in (event := child.next_event(meanwhile=is_wanted)[1]):
                 pass
+        files = {OUTCOME: json.dumps(event["done"]).encode()}
         if event["done"]["status"] == DONE:
-            shutil.rmtree(run / ".cache")
-            with tarfile.open(fileobj=left, mode="w") as files:
-                files.add(run, ".")
-    return event["done"], left.getvalue()
+            files |= archive.of_folders(run, PLACES)
+    return archive.packed(files)
 
 
-def _differs(here: dict, there: dict | BaseException) -> str:
+def _differs(here: dict, answer: str | BaseException) -> str:
     """In what a worker differs, in words; "" if in nothing."""
-    if isinstance(there, BaseException):
-        return f"it cannot say what it has: {there}"
-    others = [name for name in here if here[name] != there[name]]
+    try:
+        there = json.loads(answer)
+        others = [name for name in here if here[name] != there[name]]
+    except (ValueError, TypeError, LookupError):
+        return f"it cannot say what it has: {cut(str(answer))}"
     files = here["sources"].items() ^ there["sources"].items()
     which = f" ({', '.join(sorted({file for file, _ in files})[:3])})" if files else ""
     return f"its {', its '.join(others)} differ{which}" if others else ""
