@@ -223,6 +223,7 @@ def test_a_word_that_came_before_does_not_come_after_seeking():
     assert len(words.unique()) == len(words)
 
 
+@pytest.mark.slow
 def test_normals_have_the_normal_distribution_function():
     """Dvoretzky-Kiefer-Wolfowitz: n = 400,000 true normals lie further than eps from it with chance
     2 exp(-2 n eps^2) = 1e-9.

@@ -590,6 +590,7 @@ def test_as_many_private_layers_as_there_are_is_secureml_itself():
             SecureML(net, private=private)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lr", [1e10, 1e15])
 def test_weights_that_ran_away_are_refused_where_they_are_opened(lr):
     """In plaintext they reach 5e8 and 5e13: products have gone round the ring long before."""

@@ -358,6 +358,7 @@ def test_bytes_of_the_first_layer_are_those_that_its_forward_pass_really_sends(k
     assert first_layer_bytes((3, 2), 4, n_rows=N_ROWS, **choices) == (ahead, online)
 
 
+@pytest.mark.slow
 def test_without_a_dealer_the_same_step_sends_less_online():
     """28 columns, width 8, 5,000 rows of 8 bytes a word, counted by hand: each holder opens its
     X - U and Y - V once and not twice, since it knows one factor of each triple whole.
