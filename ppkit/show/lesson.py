@@ -112,7 +112,8 @@ def check(exercise: str, value) -> Verdict:
     Returns the verdict: `.right`, and `.text`, which was printed.
     AssertionError with that sentence, in place of a line, where the environment variable
     PPKIT_GRADING is 1 and the answer is not right or is not there yet: a cell of nbgrader then
-    loses its mark.  KeyError if there is no such exercise.
+    loses its mark.  Without the switch `assert show.check(...).right` does the same.
+    KeyError if there is no such exercise.
     """
     lesson, _, name = exercise.partition(".")
     given = verdict(exercises(lesson)[name], value, misses=_misses[exercise])
