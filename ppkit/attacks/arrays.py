@@ -4,13 +4,20 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 
 from ppkit.refusals import binary, finite
 
 
 def matrix(name: str, values) -> np.ndarray:
-    """A float64 matrix of finite values, at least one; ValueError that names it, otherwise."""
-    values = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, dtype=float)
+    """A float64 matrix of finite values, at least one, of an array, a tensor, a table or a sparse
+    matrix (as scikit-learn's encoders make); ValueError that names it, otherwise."""
+    values = values.detach().cpu() if hasattr(values, "detach") else values
+    values = values.toarray() if issparse(values) else values
+    try:
+        values = np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers only, got {error}") from None
     if values.ndim != 2 or values.size == 0:
         raise ValueError(f"{name} must be a matrix with rows and columns, got shape {values.shape}")
     finite(**{name: values})

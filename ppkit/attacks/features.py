@@ -10,6 +10,7 @@ H_(t+1) - H_t = -lr X X^T G_t. Linking by position is in `linking`.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class Recovered:
     expected_r2: the `r_squared` that the server itself expects, by leaving known records out one at
     a time (spread: theirs about their mean); where the views have directions that no known record
     has, at most the fraction of columns in which known records differ, and at most what is left if
-    each such direction varies as much as the largest known one.  None where it cannot check.
+    each such direction varies twice as much as the largest known one.  None where it cannot check.
     why: "" where nothing stands in the way, else one sentence.
     exact: (N,) bool, the rows that come back exactly, up to the views' noise: their views are
     combinations of known ones, and the fit is exact on those; None where that was not looked for.
@@ -187,7 +188,7 @@ def inner_products(
         if rank < n_features and np.linalg.norm(D - M @ S) > rounding:
             return Recovered(None, rank, None, unseen)
     q, E = np.linalg.eigh((M + M.T) / 2)
-    why = f"X has rank {rank} of {n_features}: the steps agree with that" if unseen else ""
+    why = f"X has rank {rank} of {n_features}, as far as views and steps tell" if unseen else ""
     return Recovered(Z @ (E * np.sqrt(np.maximum(q, 0))), rank, None, why)
 
 
@@ -209,35 +210,61 @@ def whitened(views: Sequence, *, n_features: int, noise: float = 0.0) -> Recover
     return Recovered(None if why else span.Z, span.rank, None, why)
 
 
-def categories(views: Sequence, *, noise: float = 0.0, most: int = 60) -> list[np.ndarray]:
+class Categories(NamedTuple):
+    """groups: sorted row numbers of each.  why: "" unless there is no group, else one sentence."""
+
+    groups: list[np.ndarray]
+    why: str
+
+
+def categories(views: Sequence, *, noise: float = 0.0, most: int = 60) -> Categories:
     """Records that share a category, where X has one-hot columns: no known record, no step.
 
     P = Z Z^T / N, Z^T Z = N I a basis of the views' columns, centred.  A one-hot column of m
     records that lies in that span adds 1/m - 1/N to P at every two of them.  Each record names
-    those whose P is before the widest gap; a group counts if all its members name the same one.
+    those whose P is before the widest gap.  A group counts if all its members name the same one,
+    and if its own column of 0 and 1, centred, lies in the span: what is outside must be less than
+    half of what is outside of any column of chance, 1 - r / (N - 1) of its square for r directions.
 
     views: as in `inner_products`; one will do if it is as wide as X's rank, and a narrower one
     finds less.  noise: as there.  most: records of a category at most, >= 2.
-    Returns the row numbers of each group, sorted.  Which category it is, nothing tells; groups that
-    come from columns of numbers are rare, and not told apart.
+    Returns Categories.  Which category it is, nothing tells, nor whether a group is the union of
+    several.  Records that are near each other in columns of numbers only are no group; in views
+    narrower than X's rank a few such may pass.
     Source: ours, after Ye et al. 2024 (binary columns fix the rotation that inner products leave).
 
     >>> rng = np.random.default_rng(0)
     >>> X = np.repeat(np.eye(4), 3, axis=0)
-    >>> [group.tolist() for group in categories([X @ rng.standard_normal((4, 9))])]
+    >>> [group.tolist() for group in categories([X @ rng.standard_normal((4, 9))]).groups]
     [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
     """
     views = views_of(views)
     n = len(views[0])
     must_be("a whole number >= 2", most=most)
     Z = _span([view - view.mean(axis=0) for view in views], n, noise).Z
+    r = Z.shape[1]
+    if not 0 < r < n - 1:
+        return Categories([], f"the views hold {r} of {n - 1} directions in which {n} records vary")
     P = Z @ Z.T / n
     np.fill_diagonal(P, -np.inf)
     nearest = np.argsort(-P, axis=1)[:, : min(most, n - 1)]
     values = np.maximum(np.take_along_axis(P, nearest, axis=1), 0)
     ends = 1 + np.argmax(values[:, :-1] - values[:, 1:], axis=1)
     named = Counter(tuple(sorted((i, *nearest[i, : ends[i]]))) for i in range(n))
-    return [np.array(group) for group, times in named.items() if times == len(group)]
+    alike = [np.array(group) for group, times in named.items() if times == len(group)]
+    groups = [group for group in alike if _outside(Z, group) < (1 - r / (n - 1)) / 2]
+    if groups:
+        return Categories(groups, "")
+    near = f"{len(alike)} groups of records are near each other, " if alike else ""
+    return Categories([], near + f"no column of 0 and 1 was found in {r} directions of the views")
+
+
+def _outside(Z: np.ndarray, group: np.ndarray) -> float:
+    """Fraction of a group's column of 0 and 1, centred, that lies outside the span of Z."""
+    column = np.zeros(len(Z))
+    column[group] = 1
+    column -= column.mean()
+    return 1 - float(((Z.T @ column) ** 2).sum()) / len(Z) / float(column @ column)
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,13 +344,14 @@ def _least_norm(span: _Span, known: np.ndarray, X_known: np.ndarray) -> _LeastNo
     blurred = _rms(span.noise / span.scale[:, None] * (basis @ A)) * span.rank**0.5
     exact = _rms(left) <= 1e-8 * _rms(X_known) + 3 * blurred and blurred <= 0.01 * _rms(X)
     near = (5 * span.noise * span.rank**0.5) ** 2 + 1e-16 * ((Z * span.scale) ** 2).sum(axis=1)
+    within = (outside**2).sum(axis=1) <= near
     return _LeastNorm(
         middle + inner @ A,
         float((errors**2).sum()),
         np.linalg.svd(A, compute_uv=False) ** 2,
-        len(_directions(span, outside / span.scale)),
+        0 if within.all() else len(_directions(span, outside / span.scale)),
         bool(spare.any() and exact),
-        (outside**2).sum(axis=1) <= near,
+        within,
     )
 
 
@@ -364,7 +392,7 @@ def _expected(loss: float, X_known: np.ndarray, fit: _LeastNorm) -> float | None
     if fit.n_open == 0:
         return 1 - loss / spread
     varied = float((np.ptp(X_known, axis=0) > 0).mean())
-    unknown = fit.n_open * float(fit.energies.max(initial=0.0)) if fit.fits else 0.0
+    unknown = 2 * fit.n_open * float(fit.energies.max(initial=0.0)) if fit.fits else 0.0
     return min(1 - loss / spread, varied, 1 - m * unknown / spread)
 
 
@@ -397,7 +425,7 @@ def _open_directions(
     of_known = int(np.linalg.matrix_rank(X_known))
     if unseen and (of_known > rank or not fit.fits):
         return unseen
-    if m < d and fit.n_open:
+    if fit.n_open and not fit.fits:
         return f"{m} known records fix {rank - fit.n_open} of {d} directions"
     if fit.n_open:
         return (

@@ -24,10 +24,11 @@ class Linked:
     """positions: T arrays (N,): where in views[t] the record stands that is row i of views[0]; a
     guess for every row.
     sure: (N,) bool, whether in every matching the two were each other's nearest: what the server
-    itself can go by."""
+    itself can go by.  why: "" unless none is sure, then one sentence."""
 
     positions: list[np.ndarray]
     sure: np.ndarray
+    why: str
 
 
 def follow(views: Sequence) -> Linked:
@@ -61,7 +62,8 @@ def follow(views: Sequence) -> Linked:
         positions.append(nearest)
         sure &= both
         here = view[nearest]
-    return Linked(positions, sure)
+    why = "in no link of all views were the two rows each other's nearest: records move too far"
+    return Linked(positions, sure, "" if sure.any() else why)
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,11 +41,13 @@ _NEEDS = {
 class Leak(NamedTuple):
     """auc: .5 says nothing; under .5 the attacker is wrong more often than right, which is of no
     use to who cannot know it.
-    low, high: DeLong's 95% interval over the attacked records."""
+    low, high: DeLong's 95% interval over the attacked records.  why: "" unless the attacker could
+    learn nothing, then one sentence."""
 
     auc: float
     low: float
     high: float
+    why: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,8 +173,8 @@ def attack(
     that the threat needs.
     n_known: of "adaptive" and "ceiling", how many of the known records he has, drawn by rng;
     default all of them.
-    Returns a Leak.  ValueError if the threat is unknown, the scene lacks its arrays, or n_known is
-    out of range.
+    Returns a Leak; `why` says if the known records are all alike.  ValueError if the threat is
+    unknown, the scene lacks its arrays, or n_known is out of range.
     Source: zhou2021, section 6.3, whose "somehow gets the amount and the corresponding hidden
     features" can be read as "transfer" and as "adaptive".
     """
@@ -189,7 +191,10 @@ def attack(
         rows = _drawn(len(known), n_known, rng)
         known, bits = known[rows], bits[rows]
     target = scene.raw if threat == "ceiling" else scene.hidden
-    return leak(truth, infer(known, bits, target, attacker=attacker, rng=rng))
+    found = leak(truth, infer(known, bits, target, attacker=attacker, rng=rng))
+    if bits.min() < bits.max():
+        return found
+    return found._replace(why=f"all {len(bits)} known records have the property {bits[0]}")
 
 
 def sweep(

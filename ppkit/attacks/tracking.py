@@ -12,6 +12,7 @@ h_t = x theta_t with one x: more than d numbers say so.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -27,8 +28,17 @@ _REACH = 1e-3  # of a landmark that theta puts right
 _FITS = 100.0  # squared deviations of the last look of a record, at most; chi-squared of its width
 
 
-def track(theta, view, X_known, *, spread: float, share: float, rng: np.random.Generator):
-    """The theta of a batch from that of the step before, or None where it is lost.
+class Tracked(NamedTuple):
+    """theta: (d, width), or None where it is lost.  why: "" or one sentence."""
+
+    theta: np.ndarray | None
+    why: str
+
+
+def track(
+    theta, view, X_known, *, spread: float, share: float, rng: np.random.Generator
+) -> Tracked:
+    """The theta of a batch from that of the step before.
 
     Expectation: a known record k is row j of the view with odds of
         share/n N(h_j; x_k theta, x_k S x_k^T + spread^2) to 1 - share times the cloud's density,
@@ -38,7 +48,8 @@ def track(theta, view, X_known, *, spread: float, share: float, rng: np.random.G
     theta: (d, width) of the step before.  view: (n, width), h1 of the batch.  X_known: (m, d),
     standardised, of whom some are in the batch.  spread: deviation of an entry of theta's move.
     share: of the known records in the batch, in (0, 1).
-    Guarantee: none; what is returned puts at least d + 4 known records on rows of the view.
+    Returns Tracked.  Guarantee: none; a theta that is returned puts at least d + 4 known records on
+    rows of the view.
     ValueError if shapes do not match.
     Source: ours; the registration is that of coherent point drift (Myronenko and Song 2010).
     """
@@ -80,12 +91,12 @@ def _expected(known, theta, S, view, against, *, spread: float):
     return map(np.concatenate, zip(*found))
 
 
-def _agreed(x, h, known, cloud, rng):
+def _agreed(x, h, known, cloud, rng) -> Tracked:
     """theta of the largest set of matches that agree, then of all known records that it puts on a
     row of the cloud."""
     d, most = x.shape[1], np.zeros(len(x), bool)
     if len(x) < d + 4:
-        return None
+        return _lost(len(x), d, "were found in the batch")
     reach = _REACH * (1 + np.linalg.norm(x, axis=1))
     for _ in range(_TRIES):
         some = rng.choice(len(x), d + 1, replace=False)
@@ -95,25 +106,31 @@ def _agreed(x, h, known, cloud, rng):
         if most.mean() > 0.9:
             break
     if most.sum() < d + 4:
-        return None
+        return _lost(int(most.sum()), d, "agree with one theta")
     theta = np.linalg.lstsq(x[most], h[most], rcond=None)[0]
     for _ in range(3):
         near, at = cloud.query(known @ theta)
         there = near < _REACH
         if there.sum() < d + 4:
-            return None
+            return _lost(int(there.sum()), d, "lie on a row of the batch under one theta")
         theta = np.linalg.lstsq(known[there], cloud.data[at[there]], rcond=None)[0]
-    return theta
+    return Tracked(theta, "")
+
+
+def _lost(n: int, d: int, what: str) -> Tracked:
+    return Tracked(None, f"{n} known records {what}, and a theta takes {d + 4}")
 
 
 @dataclass(frozen=True, eq=False)
 class Rejoined:
     """Of each record that was searched: positions (m, T), the row in each epoch's views one below
-    the other; X (m, d), the features; sure (m,) bool, whether its last look fits to rounding."""
+    the other; X (m, d), the features; sure (m,) bool, whether its last look fits to rounding; why:
+    "" unless none is sure, then one sentence."""
 
     positions: np.ndarray
     X: np.ndarray
     sure: np.ndarray
+    why: str
 
 
 def rejoin(
@@ -165,7 +182,14 @@ def rejoin(
                 left = S - gain @ cov @ gain.T
                 grown.append(((*path, b), (left + left.T) / 2, new))
         paths = _likeliest(grown, beams)
-    return _best(paths, len(rows))
+    positions, X, sure = _best(paths, len(rows))
+    n_numbers = len(views) * width
+    few = (
+        f"{n_numbers} numbers of a record cannot check its {d} features and its {width} first ones"
+    )
+    none = f"no record's last look is what its other looks foretell to {noise:g}"
+    why = "" if sure.any() else few if n_numbers <= d + width else none
+    return Rejoined(positions, X, sure, why)
 
 
 def _likeliest(grown, beams: int) -> dict:
@@ -184,10 +208,10 @@ def _likeliest(grown, beams: int) -> dict:
     return paths
 
 
-def _best(paths: dict, m: int) -> Rejoined:
+def _best(paths: dict, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     who, told, x, at, off = (
         np.concatenate([path[i] for path in paths.values()]) for i in range(1, 6)
     )
     order = np.lexsort((-told, who))
     best = order[np.searchsorted(who[order], np.arange(m))]
-    return Rejoined(at[best], x[best], off[best] <= _FITS)
+    return at[best], x[best], off[best] <= _FITS
