@@ -256,6 +256,8 @@ def test_a_later_edition_of_the_kaggle_file_is_known_by_its_columns(loans):
         ("loan_status", "loan_status", "Default", "Default"),
         ("application_type", "application_type", "Joint App", "joint"),
         ("application_type", "application_type", "Individual", "individual"),
+        ("initial_listing_status", "initial_list_status", False, "fractional"),  # DuckDB's
+        ("initial_listing_status", "initial_list_status", "false", "fractional"),
         ("homeownership", "home_ownership", "ANY", "ANY"),
         ("purpose", "purpose", "educational", "educational"),
     ],

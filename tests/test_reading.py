@@ -14,6 +14,7 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
@@ -172,6 +173,20 @@ def test_decimals_and_categories_of_parquet_become_what_they_stand_for(file):
     assert rows.table["count"].tolist() == [4, 5, 4] and rows.table["count"].dtype == np.int64
     assert rows.table["word"].tolist() == ["a", "b", "a"]
     assert not isinstance(rows.table["word"].dtype, pd.CategoricalDtype)
+
+
+def test_an_empty_text_is_missing_in_parquet_as_in_a_csv(file):
+    """pyarrow.csv reads an empty field of a column of texts as an empty text, and writes it so."""
+    lines = b"id,word,x\nk1,a,1\n,b,2\nk3,,\n"
+    sink = io.BytesIO()
+    pq.write_table(pyarrow.csv.read_csv(io.BytesIO(lines)), sink)
+    table = read(file, sink.getvalue(), texts=("id",)).table
+    pd.testing.assert_frame_equal(table, read(file, lines, texts=("id",)).table, check_dtype=False)
+    assert table.isna().to_numpy().tolist() == [
+        [False, False, False],
+        [True, False, False],
+        [False, True, True],
+    ]
 
 
 @pytest.mark.parametrize("missing", ["NA", "null", "None", "nan", "N/A", "NULL", "n/a"])

@@ -54,6 +54,7 @@ _ALIASES = {
     "joint app": "joint",
     "w": "whole",
     "f": "fractional",
+    "false": "fractional",  # DuckDB takes a column of "f" for truth values
     "does not meet the credit policy. status:fully paid": "fully paid",
     "does not meet the credit policy. status:charged off": "charged off",
 }

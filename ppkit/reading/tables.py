@@ -79,7 +79,8 @@ def read_rows(
 
     Read are parquet, and CSV in UTF-8 or UTF-16, alone or in gzip, bz2, xz, zstd or zip; with
     commas, semicolons (then also with a decimal comma), tabs or bars; below a line "sep=;" or a
-    sentence.  Of a parquet file, decimals become numbers, and categories the values they stand for.
+    sentence.  Of a parquet file, decimals become numbers, categories the values they stand for, and
+    an empty text is missing, as in a CSV.
     said: how a person knows the file, default its name.  member: of a zip, "" for its only file.
     texts: columns of which "NA", "null" and the like are texts, and digits too.
     largest: bytes that the CSV may have, unpacked; None for any number.
@@ -148,6 +149,9 @@ def _parquet(file: BinaryIO) -> pd.DataFrame:
             table[field.name] = _decimals(table[field.name], field.type.scale)
         elif isinstance(table[field.name].dtype, pd.CategoricalDtype):
             table[field.name] = pd.Series(table[field.name].tolist(), index=table.index)
+        if pd.api.types.is_string_dtype(table[field.name]):
+            # pyarrow keeps an empty field of a CSV as an empty text
+            table[field.name] = table[field.name].mask(table[field.name] == "")
     return table
 
 
