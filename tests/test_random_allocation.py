@@ -12,6 +12,7 @@ from scipy.special import ndtr
 
 from ppkit.dpsgd import (
     _allocation_losses,
+    budget_for_random_allocation,
     epsilon_for,
     epsilon_for_epochs,
     epsilon_for_random_allocation,
@@ -88,13 +89,42 @@ def test_it_lies_within_the_published_bounds(s, n_batches, n_epochs, low, high):
     settings = dict(delta=DELTA, n_epochs=n_epochs)
     ours = epsilon_for_random_allocation(s, n_batches=n_batches, **settings)
     assert low <= ours <= high
-    poisson = epsilon_for(
-        s,
-        delta=DELTA,
-        sample_rate=1 / n_batches,
-        n_rounds=n_batches * n_epochs,
-    )
+    poisson = epsilon_for(s, delta=DELTA, sample_rate=1 / n_batches, n_rounds=n_batches * n_epochs)
     assert ours < min(poisson, epsilon_for_epochs(s, neighbouring="zero_out", **settings))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "s, n_batches, n_epochs, delta, low, high",
+    [  # brackets of PLD_accounting 2.0; a known order costs 24.38, 30.58, 10.0 and 53.88
+        (0.5, 10, 4, 1e-5, 15.51, 15.59),
+        (0.5, 50, 5, 1e-6, 12.9, 13.0),
+        (0.5, 10, 1, 1e-5, 7.6, 7.75),
+        (0.45, 100, 10, 1e-5, 16.6, 17.0),
+    ],
+)
+def test_little_noise_is_priced_as_others_bracket_it(s, n_batches, n_epochs, delta, low, high):
+    found = budget_for_random_allocation(s, delta=delta, n_batches=n_batches, n_epochs=n_epochs)
+    assert low <= found.epsilon <= high and found.bound == "PLD"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        dict(noise_multiplier=0.2, n_batches=3, n_epochs=1, delta=1e-5),
+        dict(noise_multiplier=0.05, n_batches=10, n_epochs=1, delta=1e-5),
+        dict(noise_multiplier=1.0, n_batches=50, n_epochs=4, delta=2.0**-60),
+    ],
+)
+def test_it_says_when_it_is_the_price_of_a_known_order(settings):
+    found = budget_for_random_allocation(**settings)
+    known = epsilon_for_epochs(
+        settings["noise_multiplier"],
+        delta=settings["delta"],
+        n_epochs=settings["n_epochs"],
+        neighbouring="zero_out",
+    )
+    assert found.bound == "known order" and found.epsilon == known < math.inf
 
 
 def attained(s, n_batches, n_epochs, moved, without=0.0):
