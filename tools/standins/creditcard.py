@@ -9,7 +9,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
 from ppkit.datasets.creditcard import FEATURES, folds
-from ppkit.datasets.standins.creditcard import AMOUNT, BLOCKS, MIXTURE, TIME, apart, blocks
+from ppkit.datasets.standins.creditcard import AMOUNT, MIXTURE, SPANS, TIME, apart, spans
 
 from .distributions import ROWS_A_KNOT, atoms, knots, mixture, scores
 
@@ -36,7 +36,7 @@ def fit(
     """What the sampler needs, from checked rows; start: parameters whose mixtures are gone on from.
 
     centre, spread, b, level, pull: of the genuine rows, see `apart`.  drift: what the axes of
-    the genuine rows of each block of three hours are off from their mean over all, where a block
+    the genuine rows of each span of three hours are off from their mean over all, where a span
     has 50 rows; it is taken off before all that follows.  Of each class a mixture of
     normals over the axes, weights, means, factors; the amount and the time are normal scores there,
     and their distributions are kept as bins (`atoms`).  Of the genuine rows' other axes the
@@ -54,13 +54,13 @@ def fit(
         axes = apart(rows[labels == label], fitted)
         fitted[f"atoms_{AMOUNT}_{label}"] = _amounts(axes[:, AMOUNT])
         fitted[f"atoms_{TIME}_{label}"] = atoms(axes[:, TIME], at_most=400)
-        fitted[f"drift_{label}"] = np.zeros((BLOCKS, TIME))
-        block = blocks(axes[:, TIME])
+        fitted[f"drift_{label}"] = np.zeros((SPANS, TIME))
+        span = spans(axes[:, TIME])
         axes[:, AMOUNT:] = scores(axes[:, AMOUNT:], rng, sweeps=0)
         means = axes[:, :TIME].mean(axis=0)
-        for one in np.flatnonzero(np.bincount(block) >= ROWS_A_KNOT) if label == 0 else ():
-            fitted["drift_0"][one] = axes[block == one, :TIME].mean(axis=0) - means
-        axes[:, :TIME] -= fitted[f"drift_{label}"][block]
+        for one in np.flatnonzero(np.bincount(span) >= ROWS_A_KNOT) if label == 0 else ():
+            fitted["drift_0"][one] = axes[span == one, :TIME].mean(axis=0) - means
+        axes[:, :TIME] -= fitted[f"drift_{label}"][span]
         if label == 0:
             fitted |= {f"knots_{axis}_0": knots(axes[:, axis]) for axis in range(AMOUNT)}
         old = start and {key: start[f"{key}_{label}"].astype(np.float64) for key in MIXTURE}
@@ -117,7 +117,7 @@ def log_density(fitted: dict[str, np.ndarray], rows: np.ndarray, label: int) -> 
     normal scores of their places among these rows."""
     kept = {key: value.astype(np.float64) for key, value in fitted.items()}
     axes = apart(rows, kept)
-    moved = kept[f"drift_{label}"][blocks(axes[:, TIME])]
+    moved = kept[f"drift_{label}"][spans(axes[:, TIME])]
     axes[:, AMOUNT:] = scores(axes[:, AMOUNT:], np.random.default_rng(0), sweeps=0)
     axes[:, :TIME] -= moved
     weights, means, factors = (kept[f"{key}_{label}"] for key in MIXTURE)

@@ -13,7 +13,7 @@ from .blocks import Block, in_order, streams
 from .distributions import Table, draw_mixture, from_normal, from_uniform, looked_up, mixture_cdfs
 
 LARGEST_AMOUNT, TWO_DAYS = 26_000, 172_800  # the published maxima are 25,691.16 and 172,792
-AMOUNT, TIME, BLOCKS = 29, 30, 16  # axes; of three hours each
+AMOUNT, TIME, SPANS = 29, 30, 16  # axes; of three hours each
 MIXTURE = ("weights", "means", "factors")
 
 
@@ -50,7 +50,7 @@ class _Law:
 
     mixture: of normals over the 31 axes.  amount, time: their distributions in the mixture and the
     bins of their own.  tables: the other axes' own values by those of the mixture, by axis.
-    drift: what each block of three hours is off from the mean over all, (30, 16).
+    drift: what each span of three hours is off from the mean over all, (30, 16).
     undrifted: the deviation that is left to an amount's normal score beside its drift.
     """
 
@@ -74,18 +74,18 @@ def _law(kept: dict[str, np.ndarray], label: int) -> _Law:
             tables[axis] = points, from_normal(ndtri(below), kept[name])
     drift = kept[f"drift_{label}"].T
     evenly = (np.arange(100_000) + 0.5) / 100_000
-    of_block = np.bincount(blocks(from_uniform(evenly, time[1])), minlength=BLOCKS) / len(evenly)
-    variance = of_block @ (drift[AMOUNT] - of_block @ drift[AMOUNT]) ** 2
+    of_span = np.bincount(spans(from_uniform(evenly, time[1])), minlength=SPANS) / len(evenly)
+    variance = of_span @ (drift[AMOUNT] - of_span @ drift[AMOUNT]) ** 2
     return _Law(mixture, amount, time, tables, drift, undrifted=np.sqrt(1 - variance))
 
 
 def _axes(law: _Law, n: int, rng: np.random.Generator) -> np.ndarray:
-    """n draws from a class, (31, n); an axis whose distribution is kept gets it, and what a block
+    """n draws from a class, (31, n); an axis whose distribution is kept gets it, and what a span
     of three hours is off from the mean over all is added (to the amount as a normal score)."""
     axes = draw_mixture(law.mixture, n, rng)
     cdf, bins = law.time
     axes[TIME] = from_uniform(looked_up(axes[TIME], cdf), bins)
-    moved = law.drift[:, blocks(axes[TIME])]
+    moved = law.drift[:, spans(axes[TIME])]
     cdf, bins = law.amount
     score = ndtri(looked_up(axes[AMOUNT], cdf)) * law.undrifted + moved[AMOUNT]
     axes[AMOUNT] = from_uniform(ndtr(score), bins)
@@ -95,9 +95,9 @@ def _axes(law: _Law, n: int, rng: np.random.Generator) -> np.ndarray:
     return axes
 
 
-def blocks(time: np.ndarray) -> np.ndarray:
-    """Of the 16 blocks of three hours the one of each time, (N,)."""
-    return (time // 10_800).astype(int).clip(0, BLOCKS - 1)
+def spans(time: np.ndarray) -> np.ndarray:
+    """Of the 16 spans of three hours the one of each time, (N,)."""
+    return (time // 10_800).astype(int).clip(0, SPANS - 1)
 
 
 def apart(rows: np.ndarray, kept: dict[str, np.ndarray]) -> np.ndarray:
