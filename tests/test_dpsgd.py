@@ -248,10 +248,7 @@ def test_the_poisson_price_is_too_low_for_shuffled_batches():
     """
     n_batches, noise_multiplier, delta = 10_000, 0.5, 1e-6
     priced = epsilon_for(
-        noise_multiplier,
-        delta=delta,
-        sample_rate=1 / n_batches,
-        n_rounds=n_batches,
+        noise_multiplier, delta=delta, sample_rate=1 / n_batches, n_rounds=n_batches
     )
     held = epsilon_for_epochs(noise_multiplier, delta=delta, n_epochs=1, neighbouring="zero_out")
 

@@ -90,17 +90,11 @@ def test_wrong_types_and_widths_are_refused():
     with pytest.raises(ValueError, match="z must be an int64 tensor, got torch.float32"):
         decode(torch.tensor([1.0]))
     for bits in (1, 65):
-        with pytest.raises(
-            ValueError, match=f"must be a whole number from 2 to 64, got {bits}"
-        ):
+        with pytest.raises(ValueError, match=f"must be a whole number from 2 to 64, got {bits}"):
             check_product(1.0, torch.ones(2, 2), bits=bits)
-    with pytest.raises(
-        ValueError, match="bits must be a whole number from 0 to 31, got 32"
-    ):
+    with pytest.raises(ValueError, match="bits must be a whole number from 0 to 31, got 32"):
         check_product(1.0, torch.ones(2, 2), bits=32, fractional_bits=32)
-    with pytest.raises(
-        ValueError, match="bits must be a whole number from 0 to 63, got -1"
-    ):
+    with pytest.raises(ValueError, match="bits must be a whole number from 0 to 63, got -1"):
         encode(torch.ones(2), fractional_bits=-1)
 
 
