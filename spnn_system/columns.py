@@ -101,22 +101,36 @@ def remarks(X: np.ndarray, y: np.ndarray | None, names: Sequence[str], said: str
             f"{said} has columns that copy the labels: {listed(copies)}; take out what is not "
             "known before the label is"
         )
-    return sentences + unscaled(X, names, said)
+    far = unscaled(X, names)
+    if far:
+        sentences.append(
+            f"{said} has columns that are far from standardised: {listed(far)}; {STANDARDISE}, or "
+            "the network learns little from them and the run may stop"
+        )
+    return sentences
 
 
-def unscaled(X: np.ndarray, names: Sequence[str], said: str) -> list[str]:
-    """One sentence about the features that are far from standardised, or none.
+def remarks_on_new_rows(X: np.ndarray, names: Sequence[str], said: str) -> list[str]:
+    """The same for rows to predict: whether they are standardised as the training rows should be.
+
+    Fewer than ENOUGH rows say nothing of that.
+    """
+    far = unscaled(X, names) if len(X) >= ENOUGH else []
+    if not far:
+        return []
+    return [
+        f"{said} has columns that are far from standardised: {listed(far)}; if the training rows "
+        "were standardised, these need the same two numbers, or their scores are worth little"
+    ]
+
+
+def unscaled(X: np.ndarray, names: Sequence[str]) -> list[str]:
+    """The features that are far from standardised.
 
     Far is a mean or a standard deviation over LARGE, or a deviation under SMALL where there are
     more than two values.
     """
-    far = [name for name, x in zip(names, X.T) if _is_far(x.astype(np.float64))]
-    if not far:
-        return []
-    return [
-        f"{said} has columns that are far from standardised: {listed(far)}; {STANDARDISE}, or the "
-        "network learns little from them and the run may stop"
-    ]
+    return [name for name, x in zip(names, X.T) if _is_far(x.astype(np.float64))]
 
 
 def largest(X: np.ndarray, names: Sequence[str]) -> list[str]:

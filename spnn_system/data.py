@@ -183,13 +183,11 @@ def features(config: Config, name: str) -> list[str]:
 def _remarks(
     config: Config, X: np.ndarray, y: np.ndarray | None, names: list[str], said: str
 ) -> list[str]:
-    """Of the training rows; of new rows that they are far from standardised, where there are enough
-    to tell.
-    """
-    if config.trained is None:
-        n = config.training.train_rows
-        return columns.remarks(X[:n], None if y is None else y[:n], names, said)
-    return columns.unscaled(X, names, said) if len(X) >= columns.ENOUGH else []
+    """What there is to say of the training rows, or of those to predict."""
+    if config.trained:
+        return columns.remarks_on_new_rows(X, names, said)
+    n = config.training.train_rows
+    return columns.remarks(X[:n], None if y is None else y[:n], names, said)
 
 
 def _trained(kept: Path, said: str) -> list[str]:

@@ -299,7 +299,10 @@ def test_new_rows_that_were_not_standardised_are_named_and_constants_are_not(pre
     assert said(predicting) == []
     new_rows(x=rng().normal(900, 3, size=N)).to_csv(predicting.holder("B").data, index=False)
     [sentence] = said(predicting)
-    assert "holder B's file new.csv has columns that are far from standardised: 'x'; " in sentence
+    assert sentence == (
+        "holder B's file new.csv has columns that are far from standardised: 'x'; if the training "
+        "rows were standardised, these need the same two numbers, or their scores are worth little"
+    )
     new_rows(x=rng().normal(900, 3, size=N)).head(1).to_csv(
         predicting.holder("B").data, index=False
     )
