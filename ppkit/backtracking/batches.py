@@ -333,7 +333,7 @@ def _deltas(model, X, y) -> torch.Tensor:
     if len(seen) != 1 or not torch.equal(seen[0][0], X.flatten(1)):
         raise ValueError(
             "the model's first Linear layer must see the records themselves, once, "
-            f"got {len(seen)} calls of it"
+            f"got {len(seen)} calls of it" + ("" if seen else " (a compiled model hides it)")
         )
     return torch.autograd.grad(classification_loss(logits, y), seen[0][1], materialize_grads=True)[
         0
