@@ -9,6 +9,7 @@ import os
 import platform
 import sys
 
+import accountants
 import batch
 import collaboration
 import dpsgd_step
@@ -55,6 +56,7 @@ STEPS = {
         secureml_step,
         network_epoch,
         collaboration,
+        accountants,
         batch,
     )
 } | {

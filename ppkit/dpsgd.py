@@ -443,7 +443,8 @@ def _allocation_losses(s: float, n_batches: int, tail: float, step: float = 1e-3
         # the share of P above the grid: lost for "forth", taken for the grid's end for "back"
         above = tail / 1_000 if direction == "forth" else 1e-4 if s >= 0.5 else 1e-2
         ratio, p, q = _allocation_ratio(s, n_batches, above, capped=direction == "back")
-        n_points = math.ceil(math.log(ratio[-1]) / step)
+        widest = math.log(ratio[-1]) if direction == "forth" else -math.log(ratio[1])
+        n_points = math.ceil(widest / step)
         e = np.exp(np.arange(-n_points, n_points + 1) * step)
         if direction == "forth":
             at = np.searchsorted(ratio, e)

@@ -46,12 +46,12 @@ def test_the_noise_has_the_stated_spread_and_leaves_an_empty_sample_too(n_record
     assert low < ((noise / (2.0 * 0.5)) ** 2).sum() < high
 
 
-def test_float32_stays_float32():
-    model, X, y = problem(dtype=torch.float32)
-    assert (
-        DPSGD(1.0, 1.0)(model, X, y, expected_batch=40, rng=np.random.default_rng(0)).dtype
-        == torch.float32
-    )
+def test_float32_stays_float32_and_its_noise_is_drawn_in_float64():
+    model, X, y = problem(0, dtype=torch.float32)
+    upload = DPSGD(2.0, 1.0)(model, X, y, expected_batch=1.0, rng=np.random.default_rng(0))
+    assert upload.dtype == torch.float32
+    drawn = 2.0 * np.random.default_rng(0).standard_normal(len(upload))
+    assert np.array_equal(upload.numpy(), drawn.astype(np.float32))
 
 
 @pytest.mark.slow

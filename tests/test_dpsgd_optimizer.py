@@ -309,3 +309,20 @@ def test_models_that_do_not_fit_are_named():
     layer = nn.Linear(30, 30).double()
     with pytest.raises(ValueError, match="no layer twice"):
         defend(twice := nn.Sequential(layer, nn.ReLU(), layer)).step(twice, X, y)
+
+
+def test_noise_of_float32_models_is_drawn_in_float64_and_rounded():
+    """A float32 normal of torch ends at 5.77 standard deviations, a float64 one at 8.57."""
+    model = mlp((30, 24, 6, 3), rng=torch.Generator().manual_seed(0))
+    X, y = torch.zeros(24, 30), torch.zeros(24, dtype=torch.int64)
+    defend(model).backward(model, X, y)
+    signal = flat(model)
+    defend(model, noise_multiplier=1e6).backward(model, X, y)
+    drawn = torch.empty(len(signal), dtype=torch.float64).normal_(
+        generator=torch.Generator().manual_seed(5)
+    )
+    wanted = (signal.double() + drawn * 1e6 / 24).float()
+    assert flat(model).dtype == torch.float32
+    assert torch.equal(flat(model), wanted)
+    assert math.sqrt(2 * 24 * math.log(2)) == pytest.approx(5.77, abs=0.01)  # by Box and Muller
+    assert math.sqrt(2 * 53 * math.log(2)) == pytest.approx(8.57, abs=0.01)
