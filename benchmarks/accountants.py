@@ -20,7 +20,6 @@ import json, resource, sys, time
 from ppkit.dpsgd import epsilon_for, noise_multiplier_for
 what, first, delta, rate, rounds = json.loads(sys.argv[1])
 call = epsilon_for if what == "epsilon" else noise_multiplier_for
-
 start = time.process_time()
 call(first, delta=delta, sample_rate=rate, n_rounds=rounds)
 seconds = time.process_time() - start

@@ -444,7 +444,7 @@ def _allocation_losses(s: float, n_batches: int, tail: float, step: float = 1e-3
         above = tail / 1_000 if direction == "forth" else 1e-4 if s >= 0.5 else 1e-2
         ratio, p, q = _allocation_ratio(s, n_batches, above, capped=direction == "back")
         widest = math.log(ratio[-1]) if direction == "forth" else -math.log(ratio[1])
-        n_points = math.ceil(widest / step)
+        n_points = max(1, math.ceil(widest / step))  # 1: a grid too coarse for any loss
         e = np.exp(np.arange(-n_points, n_points + 1) * step)
         if direction == "forth":
             at = np.searchsorted(ratio, e)
