@@ -3,6 +3,7 @@
 import re
 
 import nbformat
+import pandas as pd
 import pytest
 
 from ppkit import ledger, show
@@ -70,6 +71,45 @@ def test_the_mathjax_that_a_page_loads_lies_beside_it_with_its_fonts(page):
 def test_widgets_go_and_the_still_stays(page):
     text, _ = page
     assert "FloatSlider" not in text and "widget-state" not in text and "the still" in text
+
+
+HARMFUL = (
+    "<script>alert(1)</script><p onclick='alert(2)'>words<a href='javascript:alert(3)'>link</a>"
+    "<iframe srcdoc='alert(4)'></iframe><img src=x onerror='alert(5)'></p>"
+)
+KINDS = ("text/html", "text/markdown", "application/javascript", "application/unknown")
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "a markdown cell"])
+def test_no_script_and_no_link_that_is_one_gets_onto_a_page(tmp_path, kind):
+    new = nbformat.v4
+    output = new.new_output("display_data", data={kind: HARMFUL, "text/plain": "the text"})
+    cells = [new.new_code_cell("1", outputs=[output])]
+    if kind == "a markdown cell":
+        cells = [new.new_markdown_cell(HARMFUL + "\n\n[more](javascript:alert(6))")]
+    nbformat.write(new.new_notebook(cells=cells), tmp_path / "a.ipynb", version=nbformat.NO_CONVERT)
+    pages.write(tmp_path / "a.ipynb", tmp_path / "a.html")
+    body = (tmp_path / "a.html").read_text("utf-8").split("<main")[1]
+    for what in ("alert(", "javascript:", "onclick", "onerror", "<iframe", "srcdoc"):
+        assert what not in body
+    assert "words" in body or "the text" in body
+
+
+def test_a_page_keeps_what_text_tables_pictures_and_formulas_need(tmp_path):
+    """nbconvert's own filter, which is on at nbviewer, takes headings and heads of tables away."""
+    new = nbformat.v4
+    frame = pd.DataFrame({"a < b": [1.5]}).style.set_caption("c").to_html()
+    picture = "<img alt='p' src='data:image/png;base64,iVBORw0KGgo='>"
+    table = new.new_output("execute_result", data={"text/html": frame + picture}, execution_count=1)
+    text = "# Head\n\n- one\n\n$a < b \\& c$, $$\\begin{aligned}x &= y\\end{aligned}$$\n\n|h|\n|-|\n|v|"
+    cells = [new.new_markdown_cell(text), new.new_code_cell("1", outputs=[table])]
+    nbformat.write(new.new_notebook(cells=cells), tmp_path / "a.ipynb")
+    pages.write(tmp_path / "a.ipynb", tmp_path / "a.html")
+    body = (tmp_path / "a.html").read_text("utf-8").split("<main")[1]
+    for kept in ("<h1 id=", "<li>", "<th>h</th>", "<caption>c</caption>", "data:image/png;base64,"):
+        assert kept in body, kept
+    assert "$a &lt; b \\&amp; c$" in body and "x &amp;= y" in body
+    assert 'class="col_heading level0 col0"' in body and "1.500000" in body
 
 
 def test_a_link_to_a_file_leaves_its_words_and_one_to_the_web_stays():

@@ -12,18 +12,44 @@ MATHJAX = "mathjax"
 # What TeX in, HTML out in STIX-Web never asks for; all else of MathJax is copied.
 NOT_NEEDED = ("SVG", "localization", "mathmaps", "asciimath2jax.js")
 TEMPLATES = Path(__file__).with_name("templates")
+SHOWN = (  # kinds of output that a page shows; all others go
+    *("text/html", "text/markdown", "text/latex", "text/plain"),
+    *("image/png", "image/jpeg", "image/svg+xml"),
+)
+TAGS = (
+    "a abbr b blockquote br caption code col colgroup dd del details div dl dt em figcaption "
+    "figure h1 h2 h3 h4 h5 h6 hr i img input ins kbd li mark ol p pre s samp small span strong sub "
+    "summary sup table tbody td tfoot th thead tr u ul var"
+).split()
+ATTRIBUTES = {
+    "*": ["class", "id", "style", "title", "align", "aria-hidden"],
+    "a": ["href", "rel", "target"],
+    "img": ["src", "alt", "width", "height"],
+    "input": ["type", "checked", "disabled"],
+    "ol": ["start"],
+    "table": ["border"],
+    "td": ["colspan", "rowspan"],
+    "th": ["colspan", "rowspan", "scope"],
+}
+WITHOUT_WORDS = re.compile(r"<(script|style)\b.*?</\1\s*>", re.DOTALL | re.IGNORECASE)
 
 
 def write(notebook: Path, page: Path) -> None:
     """Write the notebook in file `notebook` as HTML to `page`, which expects MathJax in the folder
-    beside it."""
+    beside it.
+
+    Scripts, and links that are scripts, do not get onto the page, whoever put them into a cell or
+    an output.
+    """
     import nbformat  # slow to import, and the process that only copies MathJax needs neither
     from nbconvert import HTMLExporter
 
     content = nbformat.read(notebook, as_version=4)
     drop_widgets(content)
     drop_links_to_files(content)
-    exporter = HTMLExporter(template_file=str(TEMPLATES / "notebook.html.j2"))
+    drop_what_is_not_shown(content)
+    exporter = HTMLExporter(template_file=str(TEMPLATES / "notebook.html.j2"), sanitize_html=True)
+    exporter.register_filter("clean_html", harmless)
     exporter.mathjax_url = f"{MATHJAX}/MathJax.js?config=TeX-AMS-MML_HTMLorMML-full,Safe"
     text, _ = exporter.from_notebook_node(content, resources={"metadata": {"name": notebook.stem}})
     write_whole(page, text)
@@ -38,6 +64,38 @@ def drop_widgets(notebook) -> None:
             cell.outputs = [
                 output for output in cell.outputs if WIDGET_VIEW not in output.get("data", {})
             ]
+
+
+def drop_what_is_not_shown(notebook) -> None:
+    """Take kinds of output out of a notebook that no page shows, such as scripts, and what an
+    output says of its size."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if "data" in output:
+                output.data = {kind: one for kind, one in output.data.items() if kind in SHOWN}
+                output.metadata = {}
+
+
+def harmless(html: str) -> str:
+    """HTML without scripts and styles, with the tags and attributes that text, tables and pictures
+    need.
+
+    nbconvert's own filter takes headings, table heads and paragraphs away, too.
+
+    >>> harmless('<h1>A</h1><script>b()</script><a href="javascript:c()">d</a>')
+    '<h1>A</h1><a>d</a>'
+    """
+    import bleach
+    from bleach.css_sanitizer import CSSSanitizer
+
+    return bleach.clean(
+        WITHOUT_WORDS.sub("", str(html)),
+        tags=TAGS,
+        attributes=ATTRIBUTES,
+        protocols=[*bleach.ALLOWED_PROTOCOLS, "data"],
+        css_sanitizer=CSSSanitizer(),
+        strip=True,
+    )
 
 
 def drop_links_to_files(notebook) -> None:
