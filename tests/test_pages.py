@@ -101,7 +101,8 @@ def test_a_page_keeps_what_text_tables_pictures_and_formulas_need(tmp_path):
     frame = pd.DataFrame({"a < b": [1.5]}).style.set_caption("c").to_html()
     picture = "<img alt='p' src='data:image/png;base64,iVBORw0KGgo='>"
     table = new.new_output("execute_result", data={"text/html": frame + picture}, execution_count=1)
-    text = "# Head\n\n- one\n\n$a < b \\& c$, $$\\begin{aligned}x &= y\\end{aligned}$$\n\n|h|\n|-|\n|v|"
+    text = "# Head\n\n- one\n\n$a < b \\& c$, $$\\begin{aligned}x &= y\\end{aligned}$$"
+    text += "\n\n|h|\n|-|\n|v|"
     cells = [new.new_markdown_cell(text), new.new_code_cell("1", outputs=[table])]
     nbformat.write(new.new_notebook(cells=cells), tmp_path / "a.ipynb")
     pages.write(tmp_path / "a.ipynb", tmp_path / "a.html")
