@@ -126,6 +126,7 @@ def test_odd_values_are_answered_or_refused_in_one_sentence(function, name):
             assert name in said or MADE_OF.get(name, name) in said, said
             assert "\n" not in said and len(said) < 250, said
         else:
+            assert value != "word", "any word was taken"
             found = numbers_in(answer)
             assert not np.isnan(found).any(), (value, found)
             assert function in INFINITE or np.isfinite(found).all(), (value, found)
