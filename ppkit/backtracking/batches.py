@@ -109,8 +109,8 @@ def from_batch(
     >>> X = torch.tensor([[1.0, 2.0, 4.0], [1.0, 2.0, 4.0], [0.0, -1.0, 0.0]]).double()
     >>> loss = classification_loss(net(X), torch.tensor([0, 1, 1]))
     >>> found = from_batch(*torch.autograd.grad(loss, net[0].parameters()), model=net, n_records=3)
-    >>> found.rows.round(6).tolist(), found.labels.tolist(), found.times.tolist()
-    ([[-0.0, -1.0, 0.0], [1.0, 2.0, 4.0], [1.0, 2.0, 4.0]], [1, 0, 1], [1, 2, 2])
+    >>> (found.rows.round(6) + 0.0).tolist(), found.labels.tolist(), found.times.tolist()
+    ([[0.0, -1.0, 0.0], [1.0, 2.0, 4.0], [1.0, 2.0, 4.0]], [1, 0, 1], [1, 2, 2])
     """
     return from_rounds(
         [model],
