@@ -331,6 +331,7 @@ def looks_at(X, steps=12, width=8, noise=0.0):
     return [np.floor(view * 65536) / 65536 for view in views] if noise else views
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.0, ROUNDED_16])
 @pytest.mark.parametrize("sort", [False, True])
 @pytest.mark.parametrize("m", [50, 100, 250])
@@ -439,6 +440,7 @@ def test_steps_that_contradict_a_span_of_lower_rank_give_no_inner_products():
     assert got.X is None and "8 views of width 4 hold 6 of 10 directions" in got.why
 
 
+@pytest.mark.slow
 def test_langevin_steps_on_one_hot_rows_tell_their_inner_products():
     X = ENCODINGS["61 columns"](applicants(300, seed=1))
     views, gradients = moved_by(X, steps=100, lr=0.05, noise_variance=0.01)

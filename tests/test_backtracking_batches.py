@@ -141,6 +141,7 @@ def test_a_repeated_row_that_was_clipped_is_found_but_for_two_that_cancel(labels
         assert records(found.rows, found.labels) == records(X, y) and found.why == ""
 
 
+@pytest.mark.slow
 def test_a_mean_of_two_records_is_not_taken_for_two_copies_of_one():
     """Two neurons differ by two records whose errors are nearly equal: twice the error of their
     mean is their sum to the square of the difference, and the rank of many rows does not tell."""
@@ -161,6 +162,7 @@ def one_hot_batch(n, sizes, seed):
     return model, X, torch.tensor(rng.integers(max(2, sizes[-1]), size=n))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(12, 64, 2), (12, 64, 1)])
 @pytest.mark.parametrize("n", [1, 4, 16])
 def test_a_batch_of_one_hot_rows_falls_though_its_rows_depend_on_each_other(sizes, n):
@@ -178,6 +180,7 @@ def test_rows_of_zeros_constants_and_a_single_one_are_rows(row):
     assert records(found.rows, found.labels) == records(X, y)
 
 
+@pytest.mark.slow
 def test_no_false_row_where_the_rank_of_the_gradient_is_full():
     """In float32 some of 2,080 ratios pass a test at 1e-3 by chance, and no rank says which."""
     for seed in range(2):
