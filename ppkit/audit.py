@@ -416,8 +416,8 @@ def largest_sum(
     Returns the attained epsilon, >= 0.  ValueError if an argument is out of range.
     Source: the batches of Chua et al. 2024; the attack is ours.
 
-    >>> round(largest_sum(1.1, n_batches=50, n_epochs=4, delta=1e-5), 1)
-    7.8
+    >>> round(largest_sum(1.1, n_batches=50, n_epochs=4, delta=1e-5), 2)
+    7.85
     """
     must_be("a finite number > 0", noise_multiplier=noise_multiplier)
     if not 0.05 <= noise_multiplier <= 1_000:
