@@ -145,6 +145,15 @@ def test_what_the_server_expects_takes_no_credit_for_the_columns_means():
     assert truth < 0.2 and abs(got.expected_r2 - truth) < 0.1 * (1 - truth)
 
 
+def test_views_that_are_not_clear_of_their_noise_are_fitted_and_nothing_is_called_exact():
+    X, views = linear(n=1000, steps=6, noise=0.5)
+    got = reconstruct(views, range(60), X[:60], noise=0.5)
+    assert got.rank == 7 and got.exact is None
+    assert abs(r_squared(X[60:], got.X[60:]) - got.expected_r2) < 0.1
+    one = reconstruct(views[:1], [0], 0 * X[:1], noise=0.0)
+    assert one.expected_r2 is None and not one.X.any()
+
+
 def test_a_view_of_nothing_but_noise_gives_nothing():
     got = reconstruct(
         [np.random.default_rng(0).normal(size=(200, 3))], range(9), np.ones((9, 4)), noise=5.0

@@ -324,12 +324,18 @@ def _least_norm(span: _Span, known: np.ndarray, X_known: np.ndarray) -> _LeastNo
     a direction, free_i = 0, is predicted from what is left of it: the error is q_i A / |q_i|^2,
     q_i = u_i / s, A = (u / s)^T X_known."""
     clear = span.scale > 100 * span.noise
+    none = np.zeros(len(span.Z), bool)
+    if not clear.any():
+        return _LeastNorm(0 * span.Z, np.inf, np.zeros(0), 0, False, none)
     span = _Span(span.Z[:, clear], span.scale[clear], span.noise)
     m, constant = len(known), float((span.Z.mean(axis=0) ** 2).sum()) > 0.99
     center = constant * span.Z[known].mean(axis=0)
     middle = constant * X_known.mean(axis=0)
     Z, X = span.Z - center, X_known - middle
-    basis = np.linalg.qr(_directions(span, Z[known]).T / span.scale[:, None])[0]
+    of_known = _directions(span, Z[known])
+    if len(of_known) == 0:
+        return _LeastNorm(0 * span.Z, np.inf, np.zeros(0), 0, False, none)
+    basis = np.linalg.qr(of_known.T / span.scale[:, None])[0]
     inner = Z @ basis
     U, sizes, Vt = np.linalg.svd(inner[known], full_matrices=False)
     q = U / sizes
