@@ -13,7 +13,7 @@ CORNERS = {  # noise multiplier (a budget for "inverse"), delta, sample rate, ro
     "little noise": ("epsilon", 0.001, 1e-5, 0.01, 1_000_000),
     "rare samples": ("epsilon", 1.059, 2.0**-70, 2.4e-5, 1_000_000),
     "much noise": ("epsilon", 1e4, 2.0**-128, 0.3, 1_000_000),
-    "inverse": ("noise", 1.0, 2.0**-60, 0.01, 100),
+    "inverse": ("noise", 1.0, 0.1, 1e-5, 1_000_000),
 }
 CALL = """
 import json, resource, sys, time

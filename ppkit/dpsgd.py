@@ -34,7 +34,9 @@ that it takes part in, at noise multiplier 1 and m = 1. Add it to delta where de
 What the last bits of a float give away (Mironov 2012) is not covered at all.
 """
 
+import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import dp_accounting
@@ -517,26 +519,56 @@ def noise_multiplier_for(
             f"{delta:g}: this budget holds without any noise"
         )
 
+    n_rounds = int(n_rounds)
+
+    @functools.cache
     def excess(log_noise: float, accuracy: float) -> float:
         noise = math.exp(log_noise)
-        spent = _poisson(noise, delta, sample_rate, int(n_rounds), "add_remove", accuracy).epsilon
+        spent = _poisson(noise, delta, sample_rate, n_rounds, "add_remove", accuracy).epsilon
         return math.log(max(spent, epsilon / 100) / epsilon)
+
+    def closed_form_excess(log_noise: float) -> float:
+        found = _closed_forms(math.exp(log_noise), sample_rate, n_rounds, delta)
+        return math.log(max(_smallest(found).epsilon, epsilon / 100) / epsilon)
 
     # with the record in every batch the inverse is a closed form, and enough noise
     with np.errstate(divide="ignore"):
         enough = dp_accounting.get_sigma_gaussian(epsilon, delta) * math.sqrt(n_rounds)
-    high, stride = math.log(enough) + 1e-6, 0.5
-    for accuracy, tolerance in ((5e-3, 2e-3), (privacy_loss.ACCURACY, 1e-4)):
-        while excess(high, accuracy) > 0:
-            high += stride
-        low = high - stride
-        while excess(low, accuracy) <= 0:
-            low, high, stride = low - 2 * stride, low, 2 * stride
-        found = optimize.brentq(excess, low, high, args=(accuracy,), xtol=tolerance)
-        high, stride = found + tolerance, 5 * tolerance
-    while excess(found, accuracy) > 0:
-        found += 2e-4
-    return math.exp(found)
+    _, high = _bracket(closed_form_excess, math.log(enough) + 1e-6)
+    high = optimize.brentq(closed_form_excess, *_bracket(closed_form_excess, high), xtol=1e-3)
+    coarse = functools.partial(excess, accuracy=5e-3)
+    rough = optimize.brentq(coarse, *_bracket(coarse, high + 2e-3), xtol=2e-3)
+    slope = min((coarse(rough + 0.01) - coarse(rough - 0.01)) / 0.02, -0.5)
+    fine = functools.partial(excess, accuracy=privacy_loss.ACCURACY)
+    return math.exp(_narrow(fine, rough, slope))
+
+
+def _bracket(falling: Callable[[float], float], high: float) -> tuple[float, float]:
+    """An interval with falling(low) > 0 >= falling(high), sought from `high` in growing strides."""
+    stride = 0.125
+    while falling(high) > 0:
+        high, stride = high + stride, 2 * stride
+    low, stride = high - stride, 2 * stride
+    while falling(low) <= 0:
+        low, high, stride = low - stride, low, 2 * stride
+    return low, high
+
+
+def _narrow(falling: Callable[[float], float], at: float, slope: float) -> float:
+    """The upper end of an interval of at most 7e-4 with falling(low) > 0 >= falling(high).
+
+    By few calls, from a point near the root: it aims at either side of where the root should be.
+    """
+    low, high, aside = -math.inf, math.inf, 3e-4
+    while high - low > 7e-4:
+        gap = falling(at)
+        low, high = (at, high) if gap > 0 else (low, at)
+        root = at - gap / slope
+        at = root - aside if gap <= 0 else root + aside
+        if not low < at < high:
+            at = (low + high) / 2
+        aside *= 1.5
+    return high
 
 
 def _poisson(
