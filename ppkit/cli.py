@@ -98,9 +98,10 @@ def reproduce(
     """Run notebooks headless into runs/<time>-<profile>/, with an index.html to open first; with
     --grid, --points or --settings one notebook, once a point."""
     from ppkit import firmness
-    from ppkit.runner import batch, run
+    from ppkit.runner import batch, catalogue, run
 
     given = [tuple(pair.split("=", 1)) for pair in p or []]
+    catalogue.refuse_twice([name for name, _ in given])
     asked = dict(profile=profile, source=data, at_once=jobs, fresh=fresh, runs=runs)
     if grid or points or settings:
         if settings and (grid or points or len(notebooks or []) != 1):

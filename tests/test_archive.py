@@ -5,6 +5,7 @@ import io
 import json
 import tarfile
 
+import nbformat
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,8 @@ from ppkit.runner import Refused, archive, cluster
 from ppkit.runner.worker import DONE, FAILED
 
 WENT = {"status": DONE, "seconds": 1.5, "peak_memory_mb": 7}
-FILES = {"notebooks/01_a.ipynb": b"{}", "html/01_a.html": b"<p>", "claims/01_a.json": b"[]"}
+NOTEBOOK = nbformat.writes(nbformat.v4.new_notebook()).encode()
+FILES = {"notebooks/01_a.ipynb": NOTEBOOK, "html/01_a.html": b"<p>", "claims/01_a.json": b"[]"}
 
 
 def made(*members: tarfile.TarInfo, content: bytes = b"") -> bytes:
@@ -96,7 +98,18 @@ def test_a_job_s_answer_is_taken_as_it_is():
     "bad, sentence",
     [
         (answer({}), "it lacks html/01_a.html, notebooks/01_a.ipynb"),
-        (answer({"notebooks/01_a.ipynb": b"{}"}), "it lacks html/01_a.html"),
+        (answer({"notebooks/01_a.ipynb": NOTEBOOK}), "it lacks html/01_a.html"),
+        (answer(FILES | {"html/01_a.html": b""}), "it lacks html/01_a.html"),
+        (answer(FILES | {"notebooks/01_a.ipynb": b"{}"}), "01_a.ipynb is no notebook"),
+        (answer(FILES | {"claims/01_a.json": b"[{}]"}), "is no row of the ledger"),
+        (answer(FILES | {"claims/01_a.json": b"{}"}), "is no row of the ledger"),
+        (answer(FILES | {"claims/01_a.json": b"no"}), "Expecting value"),
+        (answer(FILES | {"measured/a.json": b"[1e999]"}), "1e999 is no number"),
+        (archive.packed({cluster.OUTCOME: b"[" * 100_000}), "nested too deep"),
+        (archive.packed({cluster.OUTCOME: b'{"seconds": 1e999}'}), "1e999 is no number"),
+        (answer({}, status=FAILED), "that the job failed, and not why"),
+        (answer(FILES, seconds=-1.0), "it says 'seconds': -1.0"),
+        (answer(FILES, peak_memory_mb=True), "it says 'peak_memory_mb': True"),
         (archive.packed({}), "it does not say how the job went"),
         (archive.packed({cluster.OUTCOME: b"[1]"}), "it does not say how the job went"),
         (archive.packed({cluster.OUTCOME: b"{"}), "property name"),

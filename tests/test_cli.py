@@ -42,6 +42,10 @@ REFUSED = [
     ),
     (["reproduce", "-p", "SEED", "1", "-p", "SEED", "2"], "SEED is given twice: once is enough"),
     (
+        ["reproduce", "01_a", "-p", "X", "1", "-p", "X", "2", "--grid", "SEED=0..1"],
+        "X is given twice: once is enough",
+    ),
+    (
         ["reproduce", "01_paper", "--grid", "SEED=0..1", "-p", "SEED", "3"],
         "-p sets SEED for all points, and the points vary it: not both",
     ),

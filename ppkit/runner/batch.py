@@ -217,8 +217,10 @@ def points(grids: list[str], file: Path | None = None) -> list[dict[str, str]]:
     axes = {}
     for grid in grids:
         name = grid.partition("=")[0].strip()
-        if name in axes or name in lines[0]:
+        if name in axes:
             raise Refused(f"{cut(name)} stands in the grid twice")
+        if name in lines[0]:
+            raise Refused(f"{cut(name)} stands in the grid and in the file of points: not both")
         axes[name] = _values(grid)
     count = math.prod(map(len, axes.values())) * len(lines)
     if count > POINTS_AT_MOST:

@@ -119,6 +119,12 @@ def parameters(path: Path) -> dict[str, object]:
     return found
 
 
+def refuse_twice(names: list[str]) -> None:
+    """Refused if a parameter is given twice."""
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise Refused(f"{', '.join(twice)} is given twice: once is enough")
+
+
 def assign(
     chosen: dict[str, Path], *, profile: str, source: str | None, given: list[tuple[str, str]]
 ) -> dict[str, dict[str, object]]:
@@ -129,13 +135,10 @@ def assign(
     notebook's own.
     given: (parameter, text) pairs; the text is read as the type that the parameter's default has.
     Returns, per notebook, only the parameters that its own cell has.
-    Refused on a profile, source or parameter that does not exist, a parameter that is given twice,
-    or a value of another type or that JSON cannot hold, such as 1e999; which values of the type are
-    accepted, the notebook says in its settings cell (`ppkit.profile`).
+    Refused on a profile, source or parameter that does not exist, or a value of another type or
+    that JSON cannot hold, such as 1e999; which values of the type are accepted, the notebook says
+    in its settings cell (`ppkit.profile`).
     """
-    names = [parameter for parameter, _ in given]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise Refused(f"{', '.join(twice)} is given twice: once is enough")
     defaults = {name: parameters(path) for name, path in chosen.items()}
     known = sorted({parameter for cell in defaults.values() for parameter in cell})
     choices = {"PROFILE": ("profile", PROFILES), "SOURCE": ("data", DATA)}

@@ -16,14 +16,16 @@ import queue
 import time
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+import nbformat
 from distributed import Client, Future, Security, get_worker
 
+from ppkit import ledger
 from ppkit.runner import Refused, archive, cut, key, reason, run_folder, tls
 from ppkit.runner.worker import DONE, FAILED, Children
 
@@ -240,27 +242,68 @@ def taken(left: bytes, name: str) -> tuple[dict, dict[str, bytes]]:
     """How a job on the notebook `name` went, and the files that it left, from the archive that
     `work` returned; nothing is written.
 
-    ValueError if it is no such archive, says what no job says, or is done without a notebook and
-    its page.
+    ValueError if it is no such archive, says what no job says, is done without a notebook and its
+    page, or holds a file that cannot be read.
     """
     files = archive.unpacked(left)
-    outcome = json.loads(files.pop(OUTCOME, b"{}"), parse_constant=_no_number)
-    if not isinstance(outcome, dict) or not {"status", "seconds", "peak_memory_mb"} <= set(outcome):
-        raise ValueError("it does not say how the job went")
-    for what, value in outcome.items():
-        if what not in KINDS or not isinstance(value, KINDS[what]):
-            raise ValueError(f"it says {cut(what)!r}: {cut(repr(value))}")
-    if outcome["status"] not in (DONE, FAILED):
-        raise ValueError(f"it says that the job is {cut(outcome['status'])!r}")
-    outcome["traceback"] = [str(line) for line in outcome.get("traceback", [])]
+    outcome = _said(files.pop(OUTCOME, b"{}"))
     for file in files:
         place, _, below = file.partition("/")
         if place not in PLACES or not below or "/" in below:
             raise ValueError(f"it holds {cut(file)!r}, which no job leaves")
     needed = {f"notebooks/{name}.ipynb", f"html/{name}.html"}
-    if outcome["status"] == DONE and not needed <= set(files):
-        raise ValueError(f"it lacks {', '.join(sorted(needed - set(files)))}")
+    if outcome["status"] == DONE and not needed <= {file for file in files if files[file]}:
+        raise ValueError(f"it lacks {', '.join(sorted(needed - set(files)) or sorted(needed))}")
+    for file, content in files.items():
+        if file.endswith((".json", ".ipynb")):
+            _must_be_readable(file, _parsed(content))
     return outcome, files
+
+
+def _said(content: bytes) -> dict:
+    """How a job went, as its worker says it; ValueError if no job says so."""
+    outcome = _parsed(content)
+    if not isinstance(outcome, dict) or not {"status", "seconds", "peak_memory_mb"} <= set(outcome):
+        raise ValueError("it does not say how the job went")
+    for what, value in outcome.items():
+        if what not in KINDS or not isinstance(value, KINDS[what]) or isinstance(value, bool):
+            raise ValueError(f"it says {cut(what)!r}: {cut(repr(value))}")
+        if isinstance(value, (int, float)) and not 0 <= value < math.inf:
+            raise ValueError(f"it says {cut(what)!r}: {cut(repr(value))}")
+    if outcome["status"] not in (DONE, FAILED):
+        raise ValueError(f"it says that the job is {cut(outcome['status'])!r}")
+    if outcome["status"] == FAILED and not outcome.get("error"):
+        raise ValueError("it says that the job failed, and not why")
+    outcome["traceback"] = [str(line) for line in outcome.get("traceback", [])]
+    return outcome
+
+
+def _parsed(content: bytes):
+    """What JSON holds; ValueError if it is none."""
+    try:
+        return json.loads(content, parse_constant=_no_number, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("it holds JSON that is nested too deep") from None
+
+
+def _must_be_readable(file: str, content) -> None:
+    """ValueError unless a notebook is one, and claims are rows of the ledger."""
+    if file.endswith(".ipynb"):
+        try:
+            nbformat.validate(nbformat.from_dict(content))
+        except (nbformat.ValidationError, AttributeError, TypeError, KeyError) as error:
+            raise ValueError(f"{file} is no notebook: {cut(str(error))}") from None
+    rows = content if file.startswith("claims/") else []
+    names = {one.name for one in fields(ledger.Row)}
+    if not isinstance(rows, list) or not all(
+        isinstance(row, dict) and set(row) == names for row in rows
+    ):
+        raise ValueError(f"{file} holds what is no row of the ledger")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_number(text)
 
 
 def _no_number(text: str) -> None:
@@ -278,7 +321,19 @@ def work(told: dict) -> bytes:
 
     told: a spec, the notebook's text, and an archive of the files beside it.  What was cancelled
     meanwhile is ended.
+    An error of the worker's own is an outcome in words, too: Dask would send it as an object, and
+    what cannot be read at the other end is waited for without end.
     """
+    try:
+        return _worked(told)
+    except Exception as error:
+        why = reason(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+        return archive.packed(
+            {OUTCOME: json.dumps(_failed(f"its worker could not do it: {why}")).encode()}
+        )
+
+
+def _worked(told: dict) -> bytes:
     worker, name = get_worker(), told["name"]
     mine = worker.get_current_task()
 
