@@ -143,12 +143,12 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(lessons, ppkit, monkeyp
     assert (code, said) == (2, f"ppkit: cannot write {target}: Read-only file system; {advice}\n")
 
 
-def test_a_full_disk_leaves_no_half_of_a_copy(lessons):
+def test_a_full_disk_leaves_no_half_of_a_copy(lessons, full):
     if not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full, a disk that is always full")
     copy = work(lessons, "01_a")
     copy.parent.mkdir()
-    copy.with_name(f"{copy.name}.{os.getpid()}.part").symlink_to("/dev/full")
+    full(copy.name)
     with pytest.raises(Refused, match="No space left on device"):
         lab.prepare([])
     assert not list(copy.parent.iterdir())

@@ -476,14 +476,24 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_is_taken(tmp_path, role
     assert f"the checkpoint of step {2 * EVERY} is damaged" in resumed[role].said()
 
 
+# The role's disk is full for the checkpoint of one step: its file opens, and takes no byte.
+FULL = """
+import os
+honest = os.open
+def opened(path, *more, **settings):
+    beside = os.path.basename(os.fsdecode(path)).startswith("step-{step:09d}.checkpoint.")
+    return honest("/dev/full" if beside else path, *more, **settings)
+os.open = opened
+"""
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
 @pytest.mark.parametrize("role", ["B", pytest.param("server", marks=on_request)])
 def test_a_full_disk(tmp_path, role):
     conf = made(tmp_path / "it", rows(), **SMALL)
-    roles = begun(conf, first={"A": hold(EVERY + 1)})
-    full = conf.folder_of(role) / f"step-{2 * EVERY:09d}.checkpoint.{roles[role].pid}.part"
+    full = FULL.replace("{step:09d}", f"{2 * EVERY:09d}")
+    roles = begun(conf, first={"A": hold(EVERY + 1), role: full})
     held(conf, "A")
-    full.symlink_to("/dev/full")
     go_on(conf, "A")
     who = "the server" if role == "server" else "holder B"
     sentence = all_stop(roles, (), f"{who} could not write to its disk")
