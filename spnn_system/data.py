@@ -187,7 +187,8 @@ def _remarks(
     if config.trained:
         return columns.remarks_on_new_rows(X, names, said)
     n = config.training.train_rows
-    return columns.remarks(X[:n], None if y is None else y[:n], names, said)
+    of_training = columns.remarks(X[:n], None if y is None else y[:n], names, said)
+    return of_training + columns.remarks_on_order(X, names, said)
 
 
 def _trained(kept: Path, said: str) -> list[str]:

@@ -15,6 +15,7 @@ import torch
 from ppkit import datasets
 from ppkit.spnn.messages import holder_names
 from ppkit.spnn.vertical import Vertical, fraud
+from spnn_system import columns
 from spnn_system import config as configs
 from spnn_system.data import ID
 from spnn_system.run.role_folder import private
@@ -58,7 +59,9 @@ def own_rows(
     0.  train_rows: so many rows from the first on are trained on, and the others tested on; at
     least one each.  source: what the results call these rows.
     A column with one value among the training rows has its mean subtracted only.
-    ValueError for tables that do not fit together, or with a column called id or label.
+    ValueError for tables that do not fit together, with a column called id or label, with two
+    columns of one name, or with a column that only numbers the rows (`columns.refuse_index`): they
+    are looked at before they are scaled.
 
     >>> shop = pd.DataFrame({"age": [20.0, 40.0, 60.0], "visits": [1.0, 3.0, 8.0]})
     >>> bank = pd.DataFrame({"income": [30e3, 10e3, 20e3]})
@@ -75,6 +78,8 @@ def own_rows(
     names = [str(name) for table in tables for name in table.columns]
     if taken := [name for name in (ID, LABELS) if name in names]:
         raise ValueError(f"{taken[0]!r} is what the holders' files call something else: rename it")
+    for place, table in enumerate(tables):
+        _refuse_indices(table.rename(columns=str), f"tables[{place}]")
     parts = {"train": [], "test": []}
     for table in tables:
         X = table.to_numpy(dtype=np.float64)
@@ -91,6 +96,16 @@ def own_rows(
         feature_names=tuple(names),
         source=source,
     )
+
+
+def _refuse_indices(table: pd.DataFrame, said: str) -> None:
+    """Refuse a table with a column that only numbers the rows, or with two of one name."""
+    if not table.columns.is_unique:
+        twin = table.columns[table.columns.duplicated()][0]
+        raise ValueError(f"{said} has two columns with the name {twin!r}: rename one")
+    ids = pd.Series(np.arange(len(table)))
+    for column in table.columns:
+        columns.refuse_index(table, column, ids, said)
 
 
 def write(

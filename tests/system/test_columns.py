@@ -173,8 +173,8 @@ def test_an_index_of_chosen_rows_by_its_name(config, name):
     numbers = rng().permutation(300)[:N]
     table(**{name: numbers}).to_csv(config.holder("B").data, index=False)
     assert refused(config) == (
-        f"holder B's file B.csv: column {name!r} has the name and the values of an index and is no "
-        f"feature: {ADVICE}"
+        f"holder B's file B.csv: column {name!r} has the name and the values of an index: {ADVICE}"
+        "; if it is a feature, rename it"
     )
 
 
@@ -201,8 +201,8 @@ COUNTS = {
 def test_a_column_that_counts_rows_under_any_name(config, numbers):
     table(customer=numbers).to_csv(config.holder("B").data, index=False)
     assert refused(config) == (
-        f"holder B's file B.csv: column 'customer' counts the rows of the file and is no feature: "
-        f"{ADVICE}"
+        f"holder B's file B.csv: column 'customer' counts the rows of the file: {ADVICE}; if it is "
+        "a feature, shuffle the rows of all holders in the same way"
     )
 
 
@@ -217,10 +217,7 @@ EQUAL = {
 @pytest.mark.parametrize("of", EQUAL.values(), ids=EQUAL)
 def test_a_column_that_equals_the_ids(config, of):
     table(key=of(table()["id"].to_numpy())).to_csv(config.holder("B").data, index=False)
-    assert (
-        refused(config)
-        == f"holder B's file B.csv: column 'key' equals the ids and is no feature: {ADVICE}"
-    )
+    assert refused(config) == f"holder B's file B.csv: column 'key' equals the ids: {ADVICE}"
 
 
 def test_ids_kept_as_pandas_index_in_a_parquet_file(parquet):
@@ -262,6 +259,110 @@ def test_few_rows_count_by_chance():
         columns.refuse_index(five, "x", five["id"], "it")
     nearly = five.assign(x=[1, 2, 3, 4.2, 5])
     columns.refuse_index(nearly, "x", five["id"], "it")
+
+
+# ---------------------------------------- an index that was standardised, with gaps or in parts
+
+MANY = 2_000
+IN_ORDER = {
+    "without a tenth of the rows": np.sort(rng().permutation(MANY)[: MANY * 9 // 10]),
+    "in pairs": np.arange(MANY) // 2,
+    "a level of two": np.arange(MANY) // 50,
+    "four parts": np.tile(np.arange(MANY // 4), 4),
+    "three parts of other lengths": np.concatenate([np.arange(n) for n in (700, 900, 400)]),
+}
+NAMES = (
+    "index Index idx rn rownum row_num row-nr level_0 X X.1 ...1 V1 column0 _c0 Column1 ID no Row"
+).split()
+
+
+def float32(numbers) -> np.ndarray:
+    """As `own_rows` writes a feature."""
+    numbers = np.asarray(numbers, dtype=np.float64)
+    train = numbers[: len(numbers) * 3 // 4]
+    return ((numbers - train.mean()) / train.std()).astype(np.float32)
+
+
+def refusal(name: str, numbers: np.ndarray) -> str:
+    """What a column beside other ids is refused for, "" if it is not."""
+    ids = pd.Series(np.random.default_rng(7).permutation(10 * len(numbers))[: len(numbers)])
+    try:
+        columns.refuse_index(pd.DataFrame({name: numbers}), name, ids, "it")
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("of", [np.asarray, float32, lambda numbers: -float32(numbers)])
+@pytest.mark.parametrize("numbers", IN_ORDER.values(), ids=IN_ORDER)
+def test_counts_with_gaps_or_in_parts_are_refused_in_the_files_order(numbers, of):
+    assert "'customer' counts the rows of the file" in refusal("customer", of(numbers))
+
+
+@pytest.mark.parametrize("numbers", IN_ORDER.values(), ids=IN_ORDER)
+def test_the_same_counts_are_refused_in_any_order_by_the_name_of_an_index(numbers):
+    mixed = rng().permutation(numbers)
+    said = "has the name and the values of an index"
+    for name in ("index", "level_0", "X"):
+        assert said in refusal(name, mixed) and said in refusal(name, float32(mixed))
+    assert refusal("customer", mixed) == refusal("customer", float32(mixed)) == ""
+
+
+@pytest.mark.parametrize("name", [*NAMES, "row number", " index "])
+def test_an_index_that_was_standardised_by_its_name(name):
+    assert "the values of an index" in refusal(name, float32(rng().permutation(MANY)))
+    for feature in (
+        rng().normal(size=MANY),
+        rng().normal(size=MANY).round(2),
+        rng().integers(80, size=MANY),
+        float32(rng().integers(10**6, size=MANY)),
+    ):
+        if name != "level_0" or len(np.unique(feature)) != 80:  # pandas alone calls columns so
+            assert refusal(name, feature) == ""
+
+
+def test_a_large_index_of_chosen_rows_in_float32():
+    """float32 rounds these numbers by up to a hundredth of a step."""
+    cards = rng().permutation(284_807)
+    assert refusal("index", float32(cards)) and refusal("index", float32(cards[:5_000]))
+
+
+SORTED = {
+    "ages": np.sort(rng().integers(18, 90, size=MANY)),
+    "ages with a normal distribution": np.sort(rng().normal(40, 12, size=MANY).round()),
+    "working days": np.flatnonzero(np.arange(MANY) % 7 < 5),
+    "amounts": -np.sort(rng().lognormal(size=MANY)),
+}
+PERIODS = {
+    "hours": np.tile(np.arange(24), 80),
+    "days of a month": np.tile(np.arange(1, 31), 9),
+    "two blocks": np.repeat([0, 1], MANY // 2),
+    "classes in blocks": np.repeat(np.arange(10), MANY // 10),
+}
+
+
+@pytest.mark.parametrize("numbers", SORTED.values(), ids=SORTED)
+def test_a_sorted_feature_is_named_and_goes_on(numbers):
+    assert refusal("x1", numbers) == ""
+    [sentence] = columns.remarks_on_order(float32(numbers)[:, None], ["x1"], "it")
+    assert "rise or fall with the rows of the file, like a count: 'x1'; take out what" in sentence
+
+
+@pytest.mark.parametrize("numbers", PERIODS.values(), ids=PERIODS)
+def test_periods_and_blocks_are_features(numbers):
+    assert refusal("x1", numbers) == refusal("x1", float32(numbers)) == ""
+    assert columns.remarks_on_order(float32(numbers)[:, None], ["x1"], "it") == []
+
+
+def test_a_count_in_another_order_without_such_a_name_is_named_and_goes_on(config):
+    table(customer=np.random.default_rng(1).permutation(N) / 11.5 - 1.7).to_csv(
+        config.holder("B").data, index=False
+    )
+    [sentence] = said(config)
+    assert sentence == (
+        "holder B's file B.csv has columns with another number in each row and hardly a gap, like "
+        "a count of rows that were shuffled later: 'customer'; take out what only numbers the rows"
+    )
 
 
 # ---------------------------------------- for a prediction

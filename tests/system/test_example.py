@@ -193,6 +193,30 @@ def test_tables_that_do_not_fit_together_are_refused(columns, train_rows, senten
         example.own_rows(tables, [0, 1, 1], train_rows=train_rows)
 
 
+@pytest.mark.parametrize("name", ["index", "X", "level_0"])
+def test_own_rows_refuses_an_index_before_it_is_scaled(name):
+    """Normal rows, then frauds, joined and shuffled: the index that is left tells the label."""
+    rng = np.random.default_rng(5)
+    joined = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
+    mixed = joined.sample(frac=1, random_state=1).reset_index(names=name)
+    tables = [mixed[["c"]], mixed[[name, "a", "b"]]]
+    y = (mixed[name] >= 40).astype(int).tolist()
+    with pytest.raises(ValueError, match=rf"tables\[1\]: column '{name}' has the name and the"):
+        example.own_rows(tables, y, train_rows=45)
+    rows = example.own_rows([tables[0], tables[1].drop(columns=name)], y, train_rows=45)
+    assert rows.holders == [1, 2]
+
+
+def test_own_rows_refuses_two_columns_of_one_name_and_takes_whole_numbers_as_names():
+    rng = np.random.default_rng(0)
+    tables = [pd.DataFrame(rng.normal(size=(60, 2))), pd.DataFrame(rng.normal(size=(60, 1)))]
+    y = rng.integers(2, size=60)
+    assert example.own_rows(tables, y, train_rows=45).feature_names == ("0", "1", "0")
+    tables[0].columns = ["x", "x"]
+    with pytest.raises(ValueError, match=r"tables\[0\] has two columns with the name 'x'"):
+        example.own_rows(tables, y, train_rows=45)
+
+
 def test_an_earlier_example_is_not_overwritten(cards, tmp_path):
     path = example.write(tmp_path, fraud(cards))
     before = path.read_bytes()
