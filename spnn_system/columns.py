@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from sklearn.metrics import roc_auc_score
 
 # an index that pandas, R, polars or DuckDB wrote along, by the name that they give it
 _NO_NAME = re.compile(r"\s*|Unnamed: \d+(\.\d+)*(_level_\d+)?")
@@ -29,7 +30,8 @@ PARTS = 10  # files that are joined, at most
 LONG = 100  # numbers of the longest of them, at least: days of a month and years are features
 # a standardised column has mean 0 and standard deviation 1
 LARGE, SMALL = 5.0, 0.02
-COPIES = 0.999
+COPIES = 0.999  # a correlation with the label
+SPLITS = 0.999  # an AUC for the label
 STANDARDISE = "subtract the mean of its training rows from each and divide by their deviation"
 _OUT = "(pandas: to_csv(index=False), R: row.names = FALSE)"
 
@@ -98,7 +100,8 @@ def remarks(X: np.ndarray, y: np.ndarray | None, names: Sequence[str], said: str
     X: (n, d) float32, the training rows.  y: their labels, where the holder has them.  names: of
     the d columns.  said: the file in words.
     Named are columns of one value; copies of the labels (the same up to shift, scale and sign, or
-    one value for each label); and columns far from standardised.
+    one value for each label); columns that split two labels, with an AUC of SPLITS or more; and
+    columns far from standardised.
     """
     constant = [name for name, x in zip(names, X.T) if x.min() == x.max()]
     copies = [name for name, x in zip(names, X.T) if y is not None and _copies(x, y)]
@@ -112,6 +115,16 @@ def remarks(X: np.ndarray, y: np.ndarray | None, names: Sequence[str], said: str
         sentences.append(
             f"{said} has columns that copy the labels: {listed(copies)}; take out what is not "
             "known before the label is"
+        )
+    splits = [
+        name
+        for name, x in zip(names, X.T)
+        if y is not None and name not in constant + copies and _splits(x, y)
+    ]
+    if splits:
+        sentences.append(
+            f"{said} has columns that tell the labels by themselves, with an AUC of {SPLITS} or "
+            f"more: {listed(splits)}; take out what is not known before the label is"
         )
     far = unscaled(X, names)
     if far:
@@ -312,6 +325,17 @@ def _copies(x: np.ndarray, y: np.ndarray) -> bool:
         if all(values.min() == values.max() for values in of_each):
             return True
     return abs(float(np.corrcoef(x.astype(np.float64), y)[0, 1])) > COPIES
+
+
+def _splits(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether x puts nearly all rows of one label above nearly all of the other; of few rows it
+    does so by chance.
+    """
+    labels, n_rows = np.unique(y, return_counts=True)
+    if len(labels) != 2 or n_rows.min() < FEWEST:
+        return False
+    auc = roc_auc_score(y == labels[1], x)
+    return bool(max(auc, 1 - auc) >= SPLITS)
 
 
 def _is_far(x: np.ndarray) -> bool:

@@ -470,10 +470,37 @@ def test_a_copy_of_several_labels_in_any_order_of_names(tmp_path):
 
 def test_a_feature_that_nearly_tells_the_label_is_no_copy(config):
     rows = labelled()
-    rows.assign(z=rows["fraud"] + 0.1 * rng().normal(size=N)).to_csv(
+    rows.assign(z=rows["fraud"] + 0.5 * rng().normal(size=N)).to_csv(
         config.holder("A").data, index=False
     )
     assert said(config, "A") == []
+
+
+SPLITS = {
+    "the label and some noise": lambda y: y + 0.1 * rng().normal(size=N),
+    "the label negated and some noise": lambda y: 0.1 * rng().normal(size=N) - y,
+    "a score in whole numbers": lambda y: np.where(
+        y == 1, rng().choice([3, 4, 6], size=N), rng().choice([-3, 0, 1], size=N)
+    ),
+}
+
+
+@pytest.mark.parametrize("of", SPLITS.values(), ids=SPLITS)
+def test_a_column_that_splits_the_labels_is_named_at_their_holder(config, of):
+    rows = labelled()
+    rows.assign(z=of(rows["fraud"].to_numpy())).to_csv(config.holder("A").data, index=False)
+    assert said(config, "A") == [
+        "holder A's file A.csv has columns that tell the labels by themselves, with an AUC of 0.999 "
+        "or more: 'z'; take out what is not known before the label is"
+    ]
+
+
+def test_few_rows_of_one_label_are_split_by_chance():
+    x, y = np.arange(30, dtype=np.float32), (np.arange(30) > 25).astype(int)
+    assert y.sum() == 4
+    assert not any("AUC" in sentence for sentence in columns.remarks(x[:, None], y, ["x"], "it"))
+    y[25] = 1
+    assert any("AUC" in sentence for sentence in columns.remarks(x[:, None], y, ["x"], "it"))
 
 
 FAR = {
