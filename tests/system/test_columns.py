@@ -490,8 +490,8 @@ def test_a_column_that_splits_the_labels_is_named_at_their_holder(config, of):
     rows = labelled()
     rows.assign(z=of(rows["fraud"].to_numpy())).to_csv(config.holder("A").data, index=False)
     assert said(config, "A") == [
-        "holder A's file A.csv has columns that tell the labels by themselves, with an AUC of 0.999 "
-        "or more: 'z'; take out what is not known before the label is"
+        "holder A's file A.csv has columns that tell the labels by themselves, with an AUC of 0.999"
+        " or more: 'z'; take out what is not known before the label is"
     ]
 
 
