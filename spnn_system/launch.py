@@ -18,7 +18,7 @@ import psutil
 from tqdm import tqdm
 
 from ppkit.lifeline import end
-from ppkit.writing import write_whole
+from ppkit.writing import whole, write_whole
 from spnn_system import data, preflight
 from spnn_system.config import Config, load
 from spnn_system.run.reports import measured, named
@@ -27,6 +27,7 @@ from spnn_system.run.role_folder import LOG, MESSAGES, METRICS, SCORES, STATUS, 
 ROLE = [sys.executable, "-P", "-m", "spnn_system"]
 COLUMNS = ["step", "phase", "sender", "receiver", "name", "n_bytes", "wire_bytes", "at", "sent_at"]
 DONE, STOPPED, BAD_INPUT = 0, 1, 2  # the exit codes of a role, and of a run
+STOPS = ": the run stops at step "  # of each role's sentence, what each knows for itself
 # seconds beyond the timeout that roles get to end after the first one failed
 AFTER_ALL = 3.0
 
@@ -134,8 +135,8 @@ def run(
     this machine, where others are started elsewhere; None for all.
     predict: do not train, but score the holders' new rows by the network that was trained; an
     earlier prediction is deleted.
-    Returns the Result, whatever the end was; folder/messages.csv then has the messages,
-    folder/<role>/log.txt what a role said.
+    Returns the Result, whatever the end was; folder/messages.csv then has the messages, unless the
+    disk is full, folder/<role>/log.txt what a role said.
     ValueError or FileNotFoundError, in one sentence and before anything starts, for a config,
     certificate, address or data file that is not right; for a run that is in the folder already,
     without resume or fresh; for one resumed with another config. KeyboardInterrupt ends all roles,
@@ -166,7 +167,7 @@ def run(
         raise Interrupted(_interrupted(config, roles, status)) from None
     code, sentence = started.ended(_read(status) if "coordinator" in roles else {})
     messages = _messages(config, roles)
-    messages.to_csv(config.folder / "messages.csv", index=False)
+    _keep(messages, config.folder / "messages.csv", tell)
     return Result(code, sentence, config, roles, messages, _read(metrics), seconds)
 
 
@@ -235,9 +236,25 @@ class _Roles(AbstractContextManager):
             failed = list(self._roles)
         # who ended by itself first: the others only waited for it
         failed.sort(key=lambda role: self._codes[role] is None)
-        return STOPPED, status.get("sentence") or "; ".join(
-            self._about(role) for role in failed[:3]
-        )
+        return STOPPED, status.get("sentence") or self._without_coordinator(failed[:3], status)
+
+    def _without_coordinator(self, failed: Sequence[str], status: dict) -> str:
+        """Who failed, at which step, and how it goes on, where the coordinator could not say so.
+
+        Each role that ended knows a step of its own: the coordinator's last one counts, else the
+        first that is named.
+        """
+        said = [self._about(role).partition(STOPS) for role in failed]
+        who = "; ".join(words for words, _, _ in said)
+        if self._config.trained:
+            return f"{who}; give the same command again"
+        if status.get("saved") is not None:
+            return (
+                f"{who}{STOPS}{status['step']}; `ppkit spnn run {self._config.typed} --resume` "
+                f"goes on from step {status['saved']} or later"
+            )
+        step = next((rest for _, _, rest in said if rest), "")
+        return f"{who}{STOPS}{step}" if step else who
 
     def _about(self, role: str) -> str:
         code, log = self._codes[role], self._config.folder_of(role) / LOG
@@ -293,11 +310,20 @@ def _interrupted(config: Config, roles: Sequence[str], file: Path) -> str:
             f"interrupted at step {status['step']}; `{command} --resume{only}` goes on from step "
             f"{status['saved']}"
         )
-    write_whole(
-        file,
-        json.dumps({"step": 0, "steps": 0, **status, "state": "stopped", "sentence": sentence}),
-    )
+    stopped = {"step": 0, "steps": 0, **status, "state": "stopped", "sentence": sentence}
+    with suppress(OSError):  # a full disk: the person is told all the same
+        write_whole(file, json.dumps(stopped))
     return sentence
+
+
+def _keep(messages: pd.DataFrame, path: Path, tell: Callable[[str], None] | None) -> None:
+    """Write messages.csv; where that fails it is said, and how the run ended is still told."""
+    try:
+        with whole(path) as part:
+            messages.to_csv(part, index=False)
+    except OSError as error:
+        if tell is not None:
+            tell(f"{path} could not be written: {error.strerror or error}")
 
 
 def _read(path: Path) -> dict:

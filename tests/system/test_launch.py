@@ -3,6 +3,7 @@ as a test tells them.
 """
 
 import dataclasses
+import errno
 import json
 import os
 import shlex
@@ -295,6 +296,56 @@ def test_without_the_coordinators_word_the_log_of_who_failed_says_it(path):
     )
     play(path, A=[["end", 1]])
     assert launch.run(path).sentence == "holder A ended with code 1 (more in run/A/log.txt)"
+
+
+def test_without_the_coordinators_word_one_step_is_named(path):
+    """Each role that ended knows a step of its own: the coordinator's last one counts."""
+    sentence = "the coordinator gave no sign of life for 9.0 s: the run stops at step {}; " + (
+        f"`ppkit spnn run {typed(path)} --resume` goes on from step 2 or later"
+    )
+    parts = {
+        role: [["say", f"ppkit: {sentence.format(step)}"], ["end", 1]]
+        for role, step in (("server", 3), ("A", 4))
+    }
+    play(path, coordinator=[["status", 3, "training", "", 1], ["signal", signal.SIGKILL]], **parts)
+    assert launch.run(path).sentence == (
+        "the coordinator was killed by signal 9 (more in run/coordinator/log.txt); the server "
+        "ended with code 1: the coordinator gave no sign of life for 9.0 s; holder A ended with "
+        "code 1: the coordinator gave no sign of life for 9.0 s: the run stops at step 3; "
+        f"`ppkit spnn run {typed(path)} --resume` goes on from step 1 or later"
+    )
+    play(path, **parts)
+    said = launch.run(path, only=["server", "A"]).sentence
+    assert said == (
+        "the server ended with code 1: the coordinator gave no sign of life for 9.0 s; holder A "
+        f"ended with code 1: {sentence.format(3)}"
+    )
+
+
+def full(*_, **__):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_hides_no_sentence(path, ppkit, monkeypatch):
+    """Neither of a run that stopped nor of one that was interrupted; a good run stays one."""
+    monkeypatch.setattr(pd.DataFrame, "to_csv", full)
+    sentence = "holder A could not write to its disk: the run stops at step 2; `...` goes on"
+    play(path, coordinator=[["status", 2, "stopped", sentence], ["end", 1]])
+    csv = path.parent / "run/messages.csv"
+    kept = f"ppkit: {csv} could not be written: No space left on device\n"
+    assert ppkit("spnn", "run", str(path)) == (1, "", f"{kept}ppkit: {sentence}\n")
+    assert not list(csv.parent.glob("messages*"))
+    play(path)
+    code, out, said = ppkit("spnn", "run", str(path))
+    assert (code, said) == (0, kept) and "in all" in out
+    monkeypatch.setattr(launch, "write_whole", full)
+    play(path, coordinator=[["status", 3, "training", "", 2], *FOREVER])
+
+    def pressed(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(launch.Interrupted, match="interrupted at step 3; `.*` goes on from step 2"):
+        launch.run(path, progress=pressed)
 
 
 def test_a_role_killed_before_it_says_hello_is_the_one_that_is_named(path, monkeypatch):
