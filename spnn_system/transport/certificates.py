@@ -16,6 +16,7 @@ from pathlib import Path
 
 import grpc
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -24,6 +25,8 @@ from ppkit.writing import read_secret, write_whole
 
 FILES = ("ca.pem", "certificate.pem", "key.pem")
 REQUEST = "request.pem"
+# what reading one raises that was changed on its way: as a whole, or in its name or key
+UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion)
 _CLOCK_SKEW = timedelta(minutes=5)
 _PEM = serialization.Encoding.PEM
 
@@ -288,8 +291,10 @@ def _read(path: Path):
     try:
         if is_key:
             return serialization.load_pem_private_key(content, password=None)
-        return x509.load_pem_x509_certificate(content)
-    except (ValueError, TypeError):
+        certificate = x509.load_pem_x509_certificate(content)
+        _role_in(certificate)  # a damaged name is read only when it is asked for
+        return certificate
+    except UNREADABLE:
         raise ValueError(f"{path} is no {'key' if is_key else 'certificate'} in PEM form") from None
 
 
@@ -302,10 +307,20 @@ def _request(path: Path, role: str) -> x509.CertificateSigningRequest:
         )
     try:
         asked = x509.load_pem_x509_csr(path.read_bytes())
-    except ValueError:
-        raise ValueError(f"{path} is no signing request in PEM form") from None
-    if _role_in(asked) != role:
-        raise ValueError(f"{path} is for {_role_in(asked)!r}, not for {role!r}")
-    if not asked.is_signature_valid:
-        raise ValueError(f"{path} was not signed by the key that it asks for")
+        name = _role_in(asked)
+    except UNREADABLE:
+        raise ValueError(
+            f"{path} is no signing request in PEM form: {role} sends it again"
+        ) from None
+    if name != role:
+        raise ValueError(f"{path} is for {name!r}, not for {role!r}")
+    try:
+        is_signed = asked.is_signature_valid
+    except UNREADABLE:  # a key that is none
+        is_signed = False
+    if not is_signed:
+        raise ValueError(
+            f"{path} was not signed by the key that it asks for, or was changed on its way: {role} "
+            "sends it again"
+        )
     return asked

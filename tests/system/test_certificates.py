@@ -245,6 +245,34 @@ def test_a_wrong_request_is_refused_and_nobody_is_signed(tmp_path, spoil, says):
     assert "\n" not in str(refused.value) and not list(authority.rglob("ca.pem"))
 
 
+def one_letter_changed(pem: bytes, place: int) -> bytes:
+    """The same file with another letter at one place of its base64."""
+    first, *lines, last = pem.decode().splitlines()
+    body = "".join(lines)
+    other = "A" if body[place] != "A" else "B"
+    return "\n".join([first, body[:place] + other + body[place + 1 :], last, ""]).encode()
+
+
+@pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["request.pem", "certificate.pem", "key.pem"])
+def test_one_letter_that_was_changed_is_refused_by_the_files_name(tmp_path, file):
+    """At every place, and whatever the reader trips over: its key, its curve, its name."""
+    certificates.make(tmp_path, ["A"])
+    certificates.request(tmp_path / "own", "A")
+    path = (tmp_path / "own" if file == "request.pem" else tmp_path) / "A" / file
+    good = path.read_bytes()
+    n_letters = sum(map(len, good.decode().splitlines()[1:-1]))
+    for place in range(0, n_letters, 1 if file == "request.pem" else 2):
+        path.write_bytes(one_letter_changed(good, place))
+        with pytest.raises(ValueError) as refused:
+            if file == "request.pem":
+                certificates.sign(tmp_path / "own", ["A"], fresh=True)
+            else:
+                certificates.check(tmp_path, "A")
+        assert str(path) in str(refused.value) and "\n" not in str(refused.value)
+
+
 def test_two_roles_with_one_key_are_refused(tmp_path):
     key = ec.generate_private_key(ec.SECP256R1())
     for role in ("A", "Bank B"):
