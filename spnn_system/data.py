@@ -72,9 +72,16 @@ def check(
             raise ValueError(
                 f"all holders must have the same rows in the same order: the {len(theirs):,} ids "
                 f"of holder {name} differ from holder {first}'s {len(ids[first]):,} in row {row:,} "
-                "(from 0) first"
+                f"(from 0) first{_only_zeros(theirs, ids[first])}"
             )
     return len(ids.get(first, ()))
+
+
+def _only_zeros(ids: Sequence[str], others: Sequence[str]) -> str:
+    """A hint where ids differ in their leading zeros only."""
+    if [one.lstrip("0") for one in ids] != [one.lstrip("0") for one in others]:
+        return ""
+    return ": they differ in leading zeros only, so one file lost them: write its ids as text"
 
 
 def ids_digest(ids: Sequence[str]) -> str:
@@ -150,15 +157,16 @@ def _columns(
         ):
             raise ValueError(
                 f"{said}: feature {column!r} must be numbers, got a column of type "
-                f"{table[column].dtype}"
+                f"{table[column].dtype}{_first_text(table[column])}"
             )
         # what is too large for float32 becomes infinite, and is refused
         with np.errstate(over="ignore"):
             X[:, j] = table[column].to_numpy(dtype=np.float64, na_value=np.nan)
-        if bad := int((~np.isfinite(X[:, j])).sum()):
+        bad = ~np.isfinite(X[:, j])
+        if bad.any():
             raise ValueError(
-                f"{said}: feature {column!r} must be finite in float32, got {bad:,} of {n:,} "
-                "values that are not"
+                f"{said}: feature {column!r} must be finite in float32, got {bad.sum():,} of {n:,} "
+                f"values that are not, row {bad.argmax():,} (from 0) first"
             )
     y = None
     if holder.labels and not config.trained:
@@ -221,6 +229,20 @@ def _table(path, said: str) -> pd.DataFrame:
     return read_rows(path, said=said, texts=(ID,)).table
 
 
+def _first_text(column: pd.Series) -> str:
+    """Which row of a column of text is the first that is no number, and what to do."""
+    if not pd.api.types.is_string_dtype(column):
+        return ""
+    is_text = (pd.to_numeric(column, errors="coerce").isna() & column.notna()).to_numpy()
+    if not is_text.any():
+        return ": write its numbers as numbers, not as text"
+    return (
+        f": row {is_text.argmax():,} (from 0) is the first that is no number; write digits with a "
+        "decimal point, no per cent or currency sign, no separator of thousands, no error of a "
+        "spreadsheet"
+    )
+
+
 def _ids(column: pd.Series, said: str) -> list[str]:
     if column.isna().any():
         raise ValueError(
@@ -241,7 +263,14 @@ def _ids(column: pd.Series, said: str) -> list[str]:
 def _labels(column: pd.Series, config: Config, said: str) -> np.ndarray:
     classes, train_rows = config.model.classes, config.training.train_rows
     accepted = "0 or 1" if classes == 2 else f"0 to {classes - 1}"
-    right = column.isin(range(classes)).to_numpy()
+    is_text = pd.api.types.is_string_dtype(column)
+    numbers = pd.to_numeric(column, errors="coerce") if is_text else column
+    right = numbers.isin(range(classes)).to_numpy()
+    if is_text and right.all():
+        raise ValueError(
+            f"{said}: labels {column.name!r} must be {accepted} as numbers, they are text: write "
+            "them as whole numbers"
+        )
     if not right.all():
         raise ValueError(
             f"{said}: labels {column.name!r} must be {accepted}, row {int((~right).argmax()):,} "

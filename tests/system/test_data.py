@@ -118,7 +118,15 @@ def test_labels_that_are_truth_values_or_floats(config):
     [
         ({"fraud": [0, 1, 0, 2, 1, 0]}, "labels 'fraud' must be 0 or 1, row 3 (from 0) is not"),
         ({"fraud": [0, 1, 0, 0, 1, None]}, "labels 'fraud' must be 0 or 1, row 5 (from 0) is not"),
-        ({"fraud": list("010010")}, "labels 'fraud' must be 0 or 1, row 0 (from 0) is not"),
+        (
+            {"fraud": list("010010")},
+            "labels 'fraud' must be 0 or 1 as numbers, they are text: write them as whole numbers",
+        ),
+        (
+            {"fraud": ["0", "1", "0", "True", "1", "0"]},
+            "labels 'fraud' must be 0 or 1, row 3 (from 0) is not",
+        ),
+        ({"fraud": list("010210")}, "labels 'fraud' must be 0 or 1, row 3 (from 0) is not"),
         (
             {"fraud": [0, 0, 0, 0, 1, 0]},
             "the 4 training rows must have two labels or more, they have one only",
@@ -129,7 +137,7 @@ def test_labels_that_are_truth_values_or_floats(config):
         ),
         (
             {"x": [0, np.nan, 1, 2, np.nan, 3]},
-            "feature 'x' must be finite in float32, got 2 of 6 values that are not",
+            "feature 'x' must be finite in float32, got 2 of 6 values that are not, row 1 (from 0)",
         ),
         (
             {"x": [0, np.inf, 1, 2, 3, 3]},
@@ -140,6 +148,11 @@ def test_labels_that_are_truth_values_or_floats(config):
             "feature 'x' must be finite in float32, got 1 of 6 values that are not",
         ),
         ({"x": list("secret")}, "feature 'x' must be numbers, got a column of type "),
+        *(
+            ({"x": ["0.5", "7", wrong, "1", "x", "2"]}, ": row 2 (from 0) is the first that is no ")
+            for wrong in ("#DIV/0!", "12.3%", "$5", "1,234.50")
+        ),
+        ({"x": list("123567")}, ": write its numbers as numbers, not as text"),
         (
             {"id": [10, 7, 30, 40, 30, 60]},
             "ids must differ, row 4 (from 0) has one that came before",
@@ -156,7 +169,7 @@ def test_wrong_values_are_named_by_column_and_row_and_never_shown(tmp_path, colu
     put(config, "A", a_table(**columns))
     said = refused(config, "A")
     assert said.startswith("holder A's file A.parquet: ") and sentence in said
-    assert not any(value in said for value in ("30.5", "7.25", "inf,", "nan", "secret"))
+    assert not any(value in said for value in ("30.5", "7.25", "inf,", "nan", "secret", "DIV"))
 
 
 def test_columns_that_are_not_there_or_too_many(config):
@@ -219,6 +232,29 @@ def test_other_rows_are_named_by_holder_and_row(config):
     ):
         data.check(config)
     assert data.check(config, ["B"]) == data.check(config, ["A"]) == 6
+
+
+def test_ids_that_differ_in_leading_zeros_only_are_said_so(tmp_path):
+    config = configs.parse(TEXT.format(kind="csv"), tmp_path / "run.toml")
+    put(config, "A", a_table(id=[f"{number:07}" for number in IDS]))
+    put(config, "B", b_table())
+    hint = ": they differ in leading zeros only, so one file lost them: write its ids as text"
+    with pytest.raises(ValueError, match=rf"in row 0 \(from 0\) first{hint}$"):
+        data.check(config)
+    put(config, "B", b_table(id=IDS[::-1]))
+    with pytest.raises(ValueError, match=r"in row 0 \(from 0\) first$"):
+        data.check(config)
+
+
+@pytest.mark.parametrize("wrong", ["#DIV/0!", "12.3%", "$5", '"1,234.50"'])
+def test_a_number_that_a_spreadsheet_wrote_is_named_by_its_row_in_a_csv(tmp_path, wrong):
+    config = configs.parse(TEXT.format(kind="csv"), tmp_path / "run.toml")
+    values = ["0.25", "3", "1", wrong, "2", "5"]
+    lines = [f"{number},{value}" for number, value in zip(IDS, values)]
+    config.holder("B").data.write_text("\n".join(["id,z", *lines]) + "\n")
+    said = refused(config, "B")
+    assert ": row 3 (from 0) is the first that is no number; write digits with a dec" in said
+    assert wrong.strip('"') not in said
 
 
 def test_ids_of_text_keep_their_zeros(tmp_path):
