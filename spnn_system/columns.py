@@ -40,8 +40,9 @@ def refuse_row_names(table: pd.DataFrame, path: Path, ids: str, said: str) -> No
     """Refuse a file with an index that pandas has read as its own.
 
     A CSV file whose rows have one field more than its header is one: R's write.table names no
-    column of row names, and a comma at the end of each row moves all columns by one. In a parquet
-    file the ids may be the index.
+    column of row names, and a comma at the end of each row moves all columns by one. Only names 0,
+    1, 2, ... in this order pass, which pandas cannot tell from no names. In a parquet file the ids
+    may be the index.
     table: as pandas read it.  path: of the file.  ids: the name of their column.  said: the file in
     words.  ValueError in one sentence.
     """
@@ -51,7 +52,8 @@ def refuse_row_names(table: pd.DataFrame, path: Path, ids: str, said: str) -> No
         )
     with open(path, "rb") as file:
         is_parquet = file.read(4) == b"PAR1"
-    if not is_parquet and not isinstance(table.index, pd.RangeIndex):
+    # pandas makes names that go in equal steps a RangeIndex too
+    if not is_parquet and not table.index.equals(pd.RangeIndex(len(table))):
         raise ValueError(
             f"{said} has one field more in its rows than names in its header: write it without "
             f"row names {_OUT} and without a comma at the end of a row"

@@ -247,7 +247,7 @@ class _Roles(AbstractContextManager):
         said = [self._about(role).partition(STOPS) for role in failed]
         who = "; ".join(words for words, _, _ in said)
         if self._config.trained:
-            return f"{who}; give the same command again"
+            return f"{who}: the prediction stops; the same command starts it again"
         if status.get("saved") is not None:
             return (
                 f"{who}{STOPS}{status['step']}; `ppkit spnn run {self._config.typed} --resume` "

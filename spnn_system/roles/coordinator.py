@@ -243,6 +243,8 @@ class Coordinator:
 
     def sentence_of(self, what: str) -> str:
         """What everyone is told: what happened, where the run stops, and how it goes on."""
+        if self.config.trained:
+            return f"{what}: the prediction stops; the same command starts it again"
         stops, saved = f"the run stops at step {self.roster.step}", self.roster.resumable
         if self._state in ("starting", "setting up"):
             stops = "nothing was trained"

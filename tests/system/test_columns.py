@@ -139,12 +139,18 @@ def test_rs_write_csv_names_its_row_names_nothing(config):
     assert "column 1 has no name ('Unnamed: 0')" in refused(config)
 
 
-@pytest.mark.parametrize("form", ['"r{i}",{id},{x}', "{id},{x},"])
+@pytest.mark.parametrize(
+    "form", ['"r{i}",{id},{x}', '"{one}",{id},{x}', '"{other}",{id},{x}', "{id},{x},"]
+)
 def test_rows_with_one_field_more_than_the_header_would_move_all_columns(config, form):
     """R's write.table, and a comma at the end of each row: pandas takes the first field for its
     index without a word.
     """
-    rows = [form.format(i=i, id=row.id, x=row.x) for i, row in enumerate(table().itertuples())]
+    mixed = np.random.default_rng(1).permutation(N)
+    rows = [
+        form.format(i=i, one=i + 1, other=mixed[i], id=row.id, x=row.x)
+        for i, row in enumerate(table().itertuples())
+    ]
     config.holder("B").data.write_text("\n".join(["id,x", *rows]) + "\n")
     assert refused(config) == (
         "holder B's file B.csv has one field more in its rows than names in its header: write it "
@@ -153,8 +159,8 @@ def test_rows_with_one_field_more_than_the_header_would_move_all_columns(config,
     )
 
 
-def test_numbers_as_rs_row_names_move_no_column(config):
-    rows = [f'"{i + 1}",{row.id},{row.x}' for i, row in enumerate(table().itertuples())]
+def test_row_names_from_0_which_pandas_takes_for_its_own_move_no_column(config):
+    rows = [f'"{i}",{row.id},{row.x}' for i, row in enumerate(table().itertuples())]
     config.holder("B").data.write_text("\n".join(['"id","x"', *rows]) + "\n")
     X, _, ids = data.read(config, "B")
     assert X[:, 0].tolist() == table()["x"].astype(np.float32).tolist()

@@ -322,6 +322,19 @@ def test_without_the_coordinators_word_one_step_is_named(path):
     )
 
 
+def test_a_prediction_whose_holder_was_killed_says_how_it_is_started_again(path):
+    trained = dataclasses.replace(config.load(path), trained=path.parent / "run")
+    log = trained.folder_of("server") / "log.txt"
+    log.parent.mkdir(parents=True)
+    log.write_text("ppkit: holder B gave no sign of life for 9.0 s: the run stops at step 3; ...\n")
+    roles = launch._Roles(trained, str(path), trained.roles, resume=False)
+    roles._codes = {"coordinator": None, "server": 1, "A": 0, "B": -9}
+    code, sentence = roles.ended({"step": 3, "saved": 1})
+    assert (code, sentence.count("the run stops")) == (1, 0)
+    assert sentence.startswith("the server ended with code 1: holder B gave no sign of life for 9")
+    assert sentence.endswith(": the prediction stops; the same command starts it again")
+
+
 def full(*_, **__):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

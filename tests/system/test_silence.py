@@ -1,5 +1,7 @@
 """Who is found silent, hung or at fault, and what does not go on: on simulated time."""
 
+import dataclasses
+
 import pytest
 from network_runs import made, small_rows
 from waiting import FAR, Simulated
@@ -85,6 +87,20 @@ def test_who_says_nothing_for_longer_than_the_timeout_is_named_and_nobody_else(t
         coordinator._wait(lambda: False)
     # at 102.0 it has had its time, and no more
     assert 102.0 < clock.time < 102.1
+
+
+def test_a_prediction_that_stops_is_started_again_by_the_same_command(tmp_path):
+    coordinator, clock = all_here(tmp_path)
+    coordinator.config = dataclasses.replace(coordinator.config, trained=tmp_path)
+    for role in ("server", "A"):
+        alive = {"kind": "alive", "step": 0, "session": SESSION}
+        clock.at(100.5, lambda role=role: coordinator.roster.hear(role, alive), every=0.5)
+    with pytest.raises(Ended) as ended:
+        coordinator._wait(lambda: False)
+    assert str(ended.value) == (
+        "holder B gave no sign of life for 2.0 s: the prediction stops; the same command starts it "
+        "again"
+    )
 
 
 def test_who_does_not_come_is_named_after_the_time_to_start(tmp_path):
