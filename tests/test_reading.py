@@ -344,6 +344,30 @@ UNCERTAIN = {
         "has 4 fields in a row below a header of 3 columns, so that its columns are uncertain: "
         "write quotes inside a text twice, in Spark by option('escape', '\"')",
     ),
+    "Spark's quotes in each row": (
+        "id,x,y\n" + "".join(f'{i},"he said \\"a, b\\"",{i}\n' for i in range(5)),
+        "has 4 fields in a row below a header of 3 columns, so that its columns are uncertain: "
+        "write quotes inside a text twice, in Spark by option('escape', '\"')",
+    ),
+    "Spark's quotes over two lines": (
+        "id,x,y\n" + '1,"he said \\"a, b\\"\n2 lines",3\n' * 5,
+        "has 2 fields in a row below a header of 3 columns, so that its columns are uncertain: "
+        "write quotes inside a text twice, in Spark by option('escape', '\"')",
+    ),
+    "a longer row after a hundred": (
+        "id,x\n" + "1,2\n" * 200 + "1,2,3\n",
+        "has 3 fields in a row below a header of 2 columns, so that its columns are uncertain: "
+        "put texts that hold the separator between quotes",
+    ),
+    "a longer row after all that is looked at": (
+        "id,x\n" + "1,2\n" * (HEAD // 4) + "1,2,3\n",
+        f"has 3 fields in line {HEAD // 4 + 2:,} below a header of 2 columns, so that its columns "
+        "are uncertain: put texts that hold the separator between quotes, and write quotes",
+    ),
+    "a quote that is not closed": (
+        'id,x\na,"1\n' + "b,2\n" * 50_000,
+        "has a text of more than 131,072 characters, as where a quote is not closed: write quotes",
+    ),
     "thousands unquoted": (
         "id,x,y\na,1,234,2\nb,3,4\n",
         "has 4 fields in a row below a header of 3 columns, so that its columns are uncertain: "
@@ -384,6 +408,88 @@ def test_a_number_with_a_point_among_decimal_commas_stays_a_text(file):
     """Else 1.234 would be a thousandth of what Excel meant."""
     content = "id;x\n" + "a;1,5\n" * 200 + "b;1.234\n"
     assert not pd.api.types.is_numeric_dtype(read(file, content).table["x"])
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_a_comma_in_the_name_of_a_column_is_no_separator(separator, file):
+    header = separator.join(["id", "income, EUR", "x", "y", "z"])
+    row = separator.join(["a", "{}", "1", "2", "3"])
+    for numbers in (["950.5", "1.25"], ["950,5", "1,25"]):
+        lines = "".join(f"{row}\n".format(number) for number in numbers)
+        table = read(file, f"{header}\n{lines}").table
+        assert table["income, EUR"].tolist() == [950.5, 1.25] and table.shape == (2, 5)
+
+
+def test_a_comma_in_each_name_and_a_decimal_comma_in_each_number(file):
+    """By commas, too, each row has as many fields as the header."""
+    table = read(file, "id;a, EUR;b, EUR\n1;1,5;2,5\n2;3,5;4,5\n").table
+    assert table.to_dict("list") == {"id": [1, 2], "a, EUR": [1.5, 3.5], "b, EUR": [2.5, 4.5]}
+    assert read(file, "id;a, EUR;b\n").table.shape == (0, 3)
+
+
+def test_another_separator_in_the_name_of_a_column_is_none(file):
+    table = read(file, "id,a;b,c|d\nx,1,2\ny,3,4\n").table
+    assert table.columns.tolist() == ["id", "a;b", "c|d"] and table["a;b"].tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        ["950", "1.200", "12.500", "999", "45.000"],
+        ["1.200"],
+        ["-1.200", "", "0"],
+        ["950"] * 200 + ["1.200"],
+        pytest.param(["950"] * (HEAD // 6) + ["1.200"], id="after all that is looked at"),
+    ],
+    ids=lambda fields: " ".join(fields[-3:]),
+)
+def test_points_that_may_mark_thousands_are_refused(fields, separator, file):
+    lines = "".join(separator.join(["a", field, "1.5"]) + "\n" for field in fields)
+    assert refused(file, separator.join(["id", "income", "x"]) + "\n" + lines) == (
+        "holds numbers such as 1.200 in column 'income', which may be 1200 or 1.2: write it "
+        "without marks of thousands, or with a comma as the separator"
+    )
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        ["0.123", "1.200"],
+        ["1.200", "1.25"],
+        ["1.200", "2.5"],
+        ["1200.500", "1.200"],
+        ["1.200e0", "1.200"],
+        ["950", "1200"],
+        ["1.2", "12.5"],
+    ],
+    ids=" ".join,
+)
+def test_points_that_are_certainly_decimal_are_read(fields, file):
+    lines = "".join(f"a;{field}\n" for field in fields)
+    table = read(file, "id;x\n" + lines).table
+    assert table["x"].tolist() == [float(field) for field in fields]
+
+
+def test_three_decimals_between_commas_are_read(file):
+    assert read(file, "id,x\na,1.200\nb,12.500\n").table["x"].tolist() == [1.2, 12.5]
+
+
+@pytest.mark.parametrize("mark", ["'", "\u2019", " ", "\u00a0", "\u2009", "\u202f"])
+def test_another_mark_of_thousands_makes_a_text(mark, file):
+    table = read(file, f"id;x;y\na;1{mark}200;1{mark}200.50\nb;950;12.5\n").table
+    assert table["x"].tolist() == [f"1{mark}200", "950"]
+    assert table["y"].tolist() == [f"1{mark}200.50", "12.5"]
+
+
+def test_decimal_commas_that_begin_late_are_read(file):
+    table = read(file, "id;x\n" + "a;1\n" * 500 + "b;2,5\n").table
+    assert table["x"].tolist() == [1.0] * 500 + [2.5]
+
+
+def test_a_text_that_ends_with_a_backslash_is_no_escaped_quote(file):
+    table = read(file, '"x","y"\n"1","C:\\",2\n"2","D:\\",3\n').table  # R's names of rows
+    assert table["x"].tolist() == ["C:\\", "D:\\"] and table["y"].tolist() == [2, 3]
 
 
 def test_a_name_that_pandas_itself_would_make_is_no_twin(file):

@@ -5,17 +5,19 @@ between two columns, the decimal mark; and what makes its columns uncertain.
 import csv
 import io
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .first_bytes import HEAD, encoding_of
 
 SEPARATORS = (",", ";", "\t", "|")
-SAMPLE = 100  # rows that are looked at
 _SEP_LINE = re.compile(r'^"?sep=(.)"?[,;\s]*$', re.IGNORECASE)  # Excel's own first line
 _WITH_POINT = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?%?")
 _WITH_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
 _WHOLE = re.compile(r"[-+]?\d+")
+_NUMBERS = (_WITH_POINT, _WITH_COMMA, _WHOLE)
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+")
+_POINTED_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")  # or three decimals
 
 
 class Unfit(ValueError):
@@ -40,8 +42,9 @@ class Layout:
 def layout_of(head: bytes) -> Layout:
     """The layout of a CSV by its first HEAD bytes, all of it where it is shorter.
 
-    A separator is taken where the header has no comma; a decimal comma only beside another
-    separator, where no number has a point, and where it cannot be a mark of thousands.
+    The separator is the one by which most rows have as many fields as the header; a decimal comma
+    is taken only beside another one than the comma, where no number has a point, and where it
+    cannot be a mark of thousands.
     Lines above the header are left out if they hold one sentence and the next line has columns.
     Unfit, the end of a sentence that begins with the file's name: a header of numbers, two
     columns with one name, rows with other numbers of fields than the header.
@@ -56,10 +59,12 @@ def layout_of(head: bytes) -> Layout:
         notes.append(f"left out above the header: {' '.join(lines[:skip]).strip()[:60]!r}")
     separator = separator or _separator(lines[skip:])
     rows = _rows(lines[skip:], separator)
+    if len(head) >= HEAD:
+        rows = rows[:-1]  # a text of several lines may be cut
     header = tuple(rows[0]) if rows else ()
     _refuse_numbers(header)
     _refuse_twins(header)
-    _refuse_longer(header, rows[1:], lines)
+    _refuse_uneven(header, rows[1:], escaped=_escapes(lines, separator))
     decimal = _decimal(rows[1:]) if separator != "," else "."
     if separator != ",":
         notes.append(f"{separator!r} stands between its columns")
@@ -98,22 +103,37 @@ def _columns(line: str) -> int:
 
 
 def _separator(lines: list[str]) -> str:
+    """The one of those in the header that fits the rows best; the header alone may hold a comma in
+    the name of a column.
+    """
     header = next((line for line in lines if line.strip()), "")
-    counts = {one: len(next(csv.reader([header], delimiter=one), [])) for one in SEPARATORS}
-    if counts[","] > 1:
-        return ","
-    return max(SEPARATORS, key=lambda one: counts[one])
+    possible = [one for one in SEPARATORS if len(next(csv.reader([header], delimiter=one), [])) > 1]
+    if len(possible) < 2:
+        return possible[0] if possible else ","
+    return max(possible, key=lambda one: _fit(lines, one))
+
+
+def _fit(lines: list[str], separator: str) -> tuple[float, float, int]:
+    """Of the rows, the share with as many fields as the header; of their fields, the share of
+    numbers; the fields of the header.
+    """
+    header, *rows = _rows(lines, separator)
+    n_columns = len(header)
+    agree = [row for row in rows if len(row) == n_columns]
+    fields = [field.strip() for row in agree for field in row]
+    numeric = sum(any(form.fullmatch(field) for form in _NUMBERS) for field in fields)
+    return len(agree) / max(len(rows), 1), numeric / max(len(fields), 1), n_columns
 
 
 def _rows(lines: list[str], separator: str) -> list[list[str]]:
-    """The header and the first rows, without empty lines."""
-    rows = []
-    for row in csv.reader(lines, delimiter=separator):
-        if row:
-            rows.append(row)
-        if len(rows) > SAMPLE:
-            break
-    return rows
+    """The header and the rows, without empty lines."""
+    try:
+        return [row for row in csv.reader(lines, delimiter=separator) if row]
+    except csv.Error as error:
+        raise Unfit(
+            f"has a text of more than {csv.field_size_limit():,} characters, as where a quote is "
+            "not closed: write quotes inside a text twice"
+        ) from error
 
 
 def _refuse_numbers(header: tuple[str, ...]) -> None:
@@ -135,11 +155,23 @@ def _refuse_twins(header: tuple[str, ...]) -> None:
         seen.add(name)
 
 
-def _refuse_longer(header: tuple[str, ...], rows: list[list[str]], lines: list[str]) -> None:
+def _escapes(lines: list[str], separator: str) -> bool:
+    """Whether quotes stand inside texts behind a backslash, as Spark writes them: then neither a
+    separator nor an end follows, as it does where a text itself ends with a backslash.
+    """
+    inside = re.compile(rf'\\"[^"\r\n{re.escape(separator)}]')
+    return any(inside.search(line) for line in lines)
+
+
+def _refuse_uneven(header: tuple[str, ...], rows: list[list[str]], *, escaped: bool) -> None:
     """Rows with one field more than the header pass only if the first one is the row's name, as in
-    R: all differ, and the last field holds something.
+    R: all differ, and the last field holds something.  Shorter rows pass, as a file's last lines
+    are.  Beside quotes behind a backslash neither passes.
     """
     longer = [row for row in rows if len(row) > len(header)]
+    shorter = [row for row in rows if len(row) < len(header)]
+    if escaped and (longer or shorter):
+        raise Unfit(uneven_row(len((longer or shorter)[0]), len(header), DOUBLED))
     if not longer:
         return
     by_one = {len(row) for row in rows} == {len(header) + 1}
@@ -152,15 +184,18 @@ def _refuse_longer(header: tuple[str, ...], rows: list[list[str]], lines: list[s
         )
     if by_one and len({row[0] for row in rows}) == len(rows) > 1:
         return
-    escaped = any('\\"' in line for line in lines)
-    remedy = (
-        "write quotes inside a text twice, in Spark by option('escape', '\"')"
-        if escaped
-        else "put texts that hold the separator between quotes"
-    )
-    raise Unfit(
-        f"has {len(longer[0])} fields in a row below a header of {len(header)} columns, so that "
-        f"its columns are uncertain: {remedy}"
+    raise Unfit(uneven_row(len(longer[0]), len(header), QUOTED))
+
+
+QUOTED = "put texts that hold the separator between quotes"
+DOUBLED = "write quotes inside a text twice, in Spark by option('escape', '\"')"
+
+
+def uneven_row(n_fields: int, n_columns: int, remedy: str, where: str = "a row") -> str:
+    """Why a file whose rows do not fit its header is not read: the end of a sentence."""
+    return (
+        f"has {n_fields} fields in {where} below a header of {n_columns} columns, so that its "
+        f"columns are uncertain: {remedy}"
     )
 
 
@@ -171,3 +206,16 @@ def _decimal(rows: list[list[str]]) -> str:
     with_comma = [field for field in fields if _WITH_COMMA.fullmatch(field)]
     certain = [field for field in with_comma if not _THOUSANDS.fullmatch(field)]
     return "," if certain else "."
+
+
+def may_be_thousands(fields: Iterable[str]) -> bool:
+    """Whether each number with a point may be a whole number with marks of thousands.
+
+    It may where one to three digits, not beginning with 0, stand before it and three behind it:
+    "1.200" is 1200 in German and 1.2 in English.
+
+    >>> may_be_thousands(["950", "1.200"]), may_be_thousands(["1.200", "0.125"])
+    (True, False)
+    """
+    with_point = [field.strip() for field in fields if "." in field]
+    return bool(with_point) and all(_POINTED_THOUSANDS.fullmatch(field) for field in with_point)

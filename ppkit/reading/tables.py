@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import lzma
+import re
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator
@@ -18,7 +19,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from .csv_layout import Layout, Unfit, layout_of
+from .csv_layout import DOUBLED, QUOTED, Layout, Unfit, layout_of, may_be_thousands, uneven_row
 from .first_bytes import HEAD, NEITHER, PACKED, kind_of, neither, spreadsheet
 
 UNREADABLE = (
@@ -32,6 +33,7 @@ UNREADABLE = (
     zlib.error,
 )
 _CHUNK = 1 << 20  # bytes
+_TOO_MANY_FIELDS = re.compile(r"Expected (\d+) fields in line (\d+), saw (\d+)")  # pandas' words
 
 
 class Rows(NamedTuple):
@@ -121,15 +123,58 @@ def _csv(source: Source, layout: Layout, encoding: str, texts: tuple[str, ...]) 
         skiprows=layout.skip,
         low_memory=False,
     )
-    with source.opened() as file:
-        table = pd.read_csv(file, dtype=dict.fromkeys(texts, "str"), **settings)
+    try:
+        with source.opened() as file:
+            table = pd.read_csv(file, dtype=dict.fromkeys(texts, "str"), **settings)
+    except pd.errors.ParserError as error:
+        raise _said_by_pandas(error) from error
+    # what pandas reads as missing, such as "NA" and "null", stays here as it stands in the file
+    as_written = settings | dict(dtype="str", keep_default_na=False, na_values=[""])
     for column in texts:
         if column in table and table[column].isna().any():
-            # again, because pandas reads "NA" and "null" as missing
-            as_written = settings | dict(dtype="str", keep_default_na=False, na_values=[""])
             with source.opened() as file:
                 table[column] = pd.read_csv(file, **as_written)[column].to_numpy()
+    if layout.separator != "," and layout.decimal == ".":
+        _refuse_thousands(table, source, as_written)
     return table
+
+
+def _said_by_pandas(error: pd.errors.ParserError) -> ValueError:
+    """A row that is longer than the header in our words, something else in pandas'."""
+    longer = _TOO_MANY_FIELDS.search(str(error))
+    if not longer:
+        return error
+    n_columns, line, n_fields = map(int, longer.groups())
+    remedy = f"{QUOTED}, and {DOUBLED}"
+    return Unfit(uneven_row(n_fields, n_columns, remedy, f"line {line:,}"))
+
+
+def _refuse_thousands(table: pd.DataFrame, source: Source, as_written: dict) -> None:
+    """Refuse a column all of whose points may mark thousands, as Excel writes them in German.
+
+    Beside a comma as the separator a point is the decimal one.
+    """
+    possible = [i for i, kind in enumerate(table.dtypes) if kind == np.float64]
+    possible = [i for i in possible if _in_thousandths(table.iloc[:, i].to_numpy())]
+    if not possible:
+        return
+    with source.opened() as file:
+        texts = pd.read_csv(file, **as_written)
+    for i in possible:
+        if may_be_thousands(texts.iloc[:, i].dropna()):
+            raise Unfit(
+                f"holds numbers such as 1.200 in column {str(table.columns[i])[:40]!r}, which may "
+                "be 1200 or 1.2: write it without marks of thousands, or with a comma as the "
+                "separator"
+            )
+
+
+def _in_thousandths(values: np.ndarray) -> bool:
+    """Whether the values are whole thousandths below 1000, and all but 0 at least 1."""
+    held = np.abs(values[np.isfinite(values)])
+    broken = held[held % 1 != 0]
+    few_digits = np.abs(broken * 1000 - np.rint(broken * 1000)) < 1e-6
+    return bool(len(held)) and bool(np.all(few_digits & (broken >= 1) & (broken < 1000)))
 
 
 def _parquet(file: BinaryIO) -> pd.DataFrame:
