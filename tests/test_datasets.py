@@ -29,6 +29,8 @@ from ppkit.datasets.creditcard import (
 )
 from ppkit.datasets.files import read_table
 
+COMPONENTS = list(FEATURES[1:29])
+WIDTHS = np.geomspace(2.0, 0.3, 28)  # of the components, in falling order as in the file
 PLAIN_FRAUDS = 285  # of the 492 have V14 < -2, at least: so many were counted
 
 
@@ -43,6 +45,7 @@ def table():
     """Invented rows in the layout of the real file: 400 rows, 20 frauds."""
     rng = np.random.default_rng(7)
     made = pd.DataFrame({name: rng.normal(size=400) for name in FEATURES})
+    made[COMPONENTS] *= WIDTHS
     made["Time"] = np.arange(400) * 3.0
     made["Amount"] = np.round(rng.gamma(1, 80, 400), 2)
     made["Class"] = (np.arange(400) % 20 == 5).astype(int)
@@ -122,10 +125,18 @@ def test_a_file_is_looked_for_under_root_then_ppkit_data_then_data_raw(
     assert datasets.load("creditcard").n_rows == 300
 
 
+def of_two(mean, step, n):
+    """n multiples of the step, the two next to the mean, which they have to half a step / n."""
+    low = np.floor(mean / step)
+    return (low + (np.arange(n) < round((mean / step - low) * n))) * step
+
+
 @pytest.mark.slow
 def test_the_full_file_is_called_full_and_must_have_492_frauds(home, tmp_path):
     full = pd.DataFrame(0.0, index=range(FULL_ROWS), columns=[*FEATURES, "Class"])
-    full = full.assign(**PUBLISHED_MEANS, V1=np.linspace(-100, 100, FULL_ROWS))
+    full["Time"] = of_two(PUBLISHED_MEANS["Time"], 1, FULL_ROWS)
+    full["Amount"] = of_two(PUBLISHED_MEANS["Amount"], 0.01, FULL_ROWS)
+    full["V1"] = np.linspace(-100, 100, FULL_ROWS)
     full["Class"] = (np.arange(FULL_ROWS) < FULL_FRAUDS) * 1.0
     full["V14"] = -5 * full["Class"]
     written(full, tmp_path, "creditcard.parquet")
@@ -446,6 +457,7 @@ def invented(n_rows, n_frauds, seed=0):
     """Rows in the layout of the real file; a fraud's V14 is low."""
     rng = np.random.default_rng(seed)
     made = pd.DataFrame(rng.normal(size=(n_rows, 30)), columns=FEATURES)
+    made[COMPONENTS] *= WIDTHS
     made["Time"] = np.sort(rng.integers(0, 172_801, n_rows))
     made["Amount"] = np.round(rng.gamma(1, 80, n_rows), 2)
     made["Class"] = np.isin(np.arange(n_rows), rng.permutation(n_rows)[:n_frauds]).astype(int)
@@ -465,6 +477,7 @@ def inverted(table):
 
 
 NO_FRAUD = r"column 'Class' counts no fraud in \d+,\d+ rows, expected about \d+$"
+SCALED = ": these rows were scaled, put the file there as it was published$"
 FOREIGN = (
     r"column 'Class' does not belong to these rows: \d+ of \d+ frauds have V14 below -2, "
     "expected at least a quarter$"
@@ -488,6 +501,49 @@ ALTERED = {
     ),
     "no fraud": (lambda t: t[t["Class"] == 0], NO_FRAUD),
     "labels wiped": (lambda t: t.assign(Class=0), NO_FRAUD),
+}
+INPUTS = [*COMPONENTS, "Amount", "Time"]
+
+
+def changed(columns, change):
+    """The table with these columns changed together."""
+    return lambda table: table.assign(**change(table[list(columns)].astype(float)))
+
+
+def minmax(part):
+    return (part - part.min()) / (part.max() - part.min())
+
+
+def standardised(part):
+    return (part - part.mean()) / part.std(ddof=0)
+
+
+def robust(part):
+    return (part - part.median()) / (part.quantile(0.75) - part.quantile(0.25))
+
+
+def of_largest(part):
+    return part / part.abs().max()
+
+
+SECONDS = "column 'Time' holds broken numbers, expected whole seconds" + SCALED
+CENTS = "column 'Amount' holds broken cents, expected amounts with two decimals" + SCALED
+WIDE = "column 'V28' spreads as widely as V1, expected components in falling order" + SCALED
+NARROW = (
+    r"column 'V1' and V2 to V28 lie from \S+ to 1, expected values below 0 and beyond 1" + SCALED
+)
+RANGE = "column 'Time' must be between 0 and 172,800, got -"
+ALTERED |= {
+    "all, min-max": (changed(INPUTS, minmax), SECONDS),
+    "all, by the largest": (changed(INPUTS, of_largest), SECONDS),
+    "all, standardised": (changed(INPUTS, standardised), RANGE),
+    "all, robust": (changed(INPUTS, robust), RANGE),
+    "amount, min-max": (changed(["Amount"], minmax), CENTS),
+    "amount, log": (changed(["Amount"], np.log1p), CENTS),
+    "components, min-max": (changed(COMPONENTS, minmax), NARROW),
+    "components, by the largest": (changed(COMPONENTS, of_largest), NARROW),
+    "components, standardised": (changed(COMPONENTS, standardised), WIDE),
+    "components, robust": (changed(COMPONENTS, robust), WIDE),
 }
 HONEST = {
     "as it is": lambda t: t,

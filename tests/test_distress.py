@@ -266,6 +266,36 @@ ALTERED = {
         r"3 of \d+,\d+ rows repeat an earlier row exactly, expected at most 2: this is a",
     ),
 }
+SCALED = "expected .*: these rows were scaled, put the file there as it was published$"
+FIGURES = [f"x{i}" for i in range(1, 80)]
+
+
+def minmax(part):
+    return (part - part.min()) / (part.max() - part.min())
+
+
+def standardised(part):
+    return (part - part.mean()) / part.std(ddof=0)
+
+
+ALTERED |= {
+    "figures, min-max": (
+        lambda t: t.assign(**minmax(t[FIGURES])),
+        "column 'x48' and the others go to 1 only, " + SCALED,
+    ),
+    "figures, standardised": (
+        lambda t: t.assign(**standardised(t[FIGURES])),
+        r"column 'x48' and the others go to \S+ only, " + SCALED,
+    ),
+    "an age, min-max": (
+        lambda t: t.assign(x82=minmax(t["x82"])),
+        "column 'x82' must hold whole numbers, got 0",
+    ),
+    "an age, standardised": (
+        lambda t: t.assign(x83=standardised(t["x83"])),
+        "column 'x83' must be between 0 and 200, got -",
+    ),
+}
 HONEST = {
     "as it is": lambda t: t,
     "another order": lambda t: t.sample(frac=1, random_state=2),

@@ -312,6 +312,10 @@ def test_missing_values_become_the_stated_constants(layout, loans):
 # bad files
 
 
+def minmax(values):
+    return (values - values.min()) / (values.max() - values.min())
+
+
 def at(row, value, column):
     def change(table):
         values = table[column].astype(object)
@@ -507,6 +511,31 @@ BAD = {
         "OpenIntro",
         lambda t: t.assign(interest_rate=t["interest_rate"].sample(frac=1, random_state=1).array),
         NO_FIT,
+    ),
+    "rates as shares": (
+        "Kaggle",
+        lambda t: t.assign(int_rate=t["int_rate"] / 100),
+        "column 'int_rate' must be between 4 and 36, got 0",
+    ),
+    "amounts, min-max": (
+        "Kaggle",
+        lambda t: t.assign(funded_amnt=minmax(t["funded_amnt"])),
+        r"column 'funded_amnt' must be between 500 and 50,000, got \S+ in row",
+    ),
+    "incomes, min-max": (
+        "OpenIntro",
+        lambda t: t.assign(annual_income=minmax(t["annual_income"])),
+        r"column 'annual_income' has median 0\.\S+, expected at least 1000: these rows were scaled, ",
+    ),
+    "incomes in thousands": (
+        "Kaggle",
+        lambda t: t[:100].assign(annual_inc=t["annual_inc"] / 1_000),
+        r"column 'annual_income' has median \S+, expected at least 1000: these rows were scaled, put",
+    ),
+    "debts as shares": (
+        "Kaggle",
+        lambda t: t.assign(dti=t["dti"] / 100),
+        r"column 'debt_to_income' has median 0\.\S+, expected at least 1: these rows were scaled, put",
     ),
     "rates inverted": ("Kaggle", lambda t: t.assign(int_rate=36 - t["int_rate"]), NO_FIT),
     "rates invented": ("Kaggle", lambda t: t[:20].assign(int_rate=np.linspace(5, 30, 20)), NO_FIT),

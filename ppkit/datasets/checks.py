@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+JUDGED = 100  # rows from which on the scales of columns are judged
+
 
 class Checked(NamedTuple):
     """A table that passed: canonical columns; the rows of the full file; which of several files it
@@ -99,6 +101,28 @@ def means(table: pd.DataFrame, published: dict[str, float], file: str) -> None:
                 f"{file}: column {column!r} has mean {found:.6f} over all {len(table):,} rows, "
                 f"expected {wanted:.6f}: this is not the published file"
             )
+
+
+def scaled(column: str, found: str, expected: str, file: str) -> ValueError:
+    """The error for a column that is not in the published units, to be raised.
+
+    found, expected: what the file holds and should hold, in words.
+    """
+    return ValueError(
+        f"{file}: column {column!r} {found}, expected {expected}: these rows were scaled, put the "
+        "file there as it was published"
+    )
+
+
+def typical_at_least(table: pd.DataFrame, least: dict[str, float], file: str) -> None:
+    """Refuse JUDGED rows or more whose median in a column lies below the least that is named.
+
+    A column that was standardised, or turned into shares of 1, does.
+    """
+    for column, wanted in least.items():
+        median = float(table[column].median())
+        if len(table) >= JUDGED and median < wanted:
+            raise scaled(column, f"has median {median:g}", f"at least {wanted:g}", file)
 
 
 def repeats(rows: pd.DataFrame, file: str, *, known: float = np.inf) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from .checks import Checked, columns_and_rows, means, numbers, repeats
+from .checks import JUDGED, Checked, columns_and_rows, means, numbers, repeats, scaled
 from .dataset import Dataset, made
 
 STEMS = ("Financial Distress", "Financial%20Distress")  # as Kaggle's client calls it
@@ -30,6 +30,8 @@ HOW = (
 # the file's own largest number is 3.6e8
 _LARGEST = 1e12
 _WHOLE = {"Company": COMPANIES, "Time": PERIODS, "x80": INDUSTRIES}
+_AGES = {"x82": 200, "x83": 200}  # whole years, at most 49 and 74 in the file
+_LARGEST_STANDARDISED = np.sqrt(FULL_ROWS)  # deviations from the mean in so many rows
 _CODED = {
     "paper": ("Company", "Time", "x80"),
     "no_lag": ("Time", "x80"),
@@ -42,7 +44,8 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     """The table, its 86 columns in order and a copy of Company as `account`; one sentence for the
     first thing wrong.
 
-    Company (1 to 422), Time (1 to 14), x80 (1 to 37); all other columns numbers from -1e12 to 1e12.
+    Company (1 to 422), Time (1 to 14), x80 (1 to 37) and the ages x82 and x83 (0 to 200) are whole
+    numbers; all other columns numbers from -1e12 to 1e12, not scaled, see `_unscaled`.
     At most 3,672 rows, 136 distressed (target <= -0.5), and 2 rows that repeat another one but for
     company and period; of 3,672 rows exactly 136 distressed, and the published means of three
     columns.  x81 as `_lagged` asks.  A table without distress passes: somebody may have chosen
@@ -53,7 +56,10 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     columns_and_rows(table, COLUMNS, file, expected=_EXPECTED, at_most=FULL_ROWS)
     for column in COLUMNS:
         low, high = (1, _WHOLE[column]) if column in _WHOLE else (-_LARGEST, _LARGEST)
-        numbers(table[column], file, low, high, whole=column in _WHOLE)
+        if column in _AGES:
+            low, high = 0, _AGES[column]
+        numbers(table[column], file, low, high, whole=column in _WHOLE or column in _AGES)
+    _unscaled(table, file)
     distressed, all_rows = int((table[TARGET] <= THRESHOLD).sum()), len(table) == FULL_ROWS
     if distressed > FULL_DISTRESSED or all_rows and distressed != FULL_DISTRESSED:
         raise ValueError(
@@ -67,6 +73,18 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     _lagged(table, file)
     table = table[list(COLUMNS)].astype(dict.fromkeys(_WHOLE, np.int64))
     return Checked(table.assign(account=table["Company"]), FULL_ROWS)
+
+
+def _unscaled(table: pd.DataFrame, file: str) -> None:
+    """Refuse 100 rows or more whose x1 to x79 were standardised or brought into [0, 1].
+
+    Of n standardised values none is beyond sqrt(n - 1), below 61 for all rows; x48 is above 533 in
+    each row of the published file.
+    """
+    held = table[[f"x{i}" for i in range(1, 80)]].to_numpy(float)
+    largest = float(np.abs(held).max())
+    if len(table) >= JUDGED and largest <= _LARGEST_STANDARDISED:
+        raise scaled("x48", f"and the others go to {largest:g} only", "values above 500", file)
 
 
 def _lagged(table: pd.DataFrame, file: str) -> None:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from ppkit.reading import all_missing
 
-from .checks import Checked, columns_and_rows, means, repeats
+from .checks import Checked, columns_and_rows, means, repeats, typical_at_least
 from .dataset import Dataset, made
 from .lending_layouts import JOINT_RATIO, KAGGLE, LIENS, OPENINTRO, canonical
 
@@ -39,6 +39,8 @@ HOW = (
     "www.kaggle.com/datasets/wendykan/lending-club-loan-data: put it into data/raw"
 )
 COLUMNS = tuple(KAGGLE)
+# of 10,000 and 999 published loans the medians are 65,000 and 55,000, 17.6 and 14.8
+LEAST_MEDIANS = {"annual_income": 1_000, "debt_to_income": 1}
 FEATURES = tuple(column for column in COLUMNS if column != "interest_rate")
 AFTERWARDS = (
     "loan_status",
@@ -67,7 +69,8 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     earliest_credit_line 2007; annual_income and the counts 0 (`lending_layouts.MISSING`); nothing
     else may be missing.
     At most as many rows as the file has, and none twice (of Kaggle's file one in twenty, see
-    `checks.repeats`).  The rate as `_fits_the_instalment` asks.
+    `checks.repeats`).  The rate as `_fits_the_instalment` asks.  Incomes in dollars and debts in %
+    of them, by their medians (LEAST_MEDIANS).
     Returns Checked with float64 columns, of_rows 10,000 (OpenIntro), 887,379 or 2,260,668 (Kaggle),
     and the layout.
     ValueError, one sentence with file, column, row and expectation, for the first thing that is
@@ -96,6 +99,7 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
         means(checked, PUBLISHED_MEANS, file)
     repeats(checked, file, known=known)
     _fits_the_instalment(checked, file)
+    typical_at_least(checked, LEAST_MEDIANS, file)
     return Checked(checked, full, layout, note)
 
 
