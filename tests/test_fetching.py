@@ -583,10 +583,13 @@ def test_transactions_are_simulated(ppkit, project):
 
 @pytest.mark.slow
 def test_the_checks_of_creditcard_decide_on_a_copy_with_another_checksum(server, folder):
-    header, rest = ",".join(creditcard.COLUMNS), "0," * 14 + "88.349619"
+    header, zeros = ",".join(creditcard.COLUMNS), "0," * 12
+    late = round(0.859575 * creditcard.FULL_ROWS)  # seconds and cents that have the published means
+    dear = round(0.9619 * creditcard.FULL_ROWS)
     fraud = [row < creditcard.FULL_FRAUDS for row in range(creditcard.FULL_ROWS)]
     lines = "".join(
-        f"94813.859575,{row}e-4,{'0,' * 12}{-5 * of_fraud},{rest},{int(of_fraud)}\n"
+        f"{94813 + (row < late)},{row}e-4,{zeros}{-5 * of_fraud},{zeros}0,0,"
+        f"88.3{4 + (row < dear)},{int(of_fraud)}\n"
         for row, of_fraud in enumerate(fraud)
     )
     server.script = [{"body": f"{header}\n{lines}".encode()}]

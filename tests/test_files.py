@@ -193,12 +193,31 @@ ALMOST = [
     "Copy of cards.csv",
     "cards.txt",
     "cards.xlsx",
-    "cards.csv.crdownload",
-    "cards.csv.part",
-    "cards.csv.download",
+    "cards - Kopie.csv",
+    "cards - Kopie (2).csv",
+    "Kopie von cards.csv",
+    "Invented Cards - Kopie.csv",
+    "cards - copia.csv",
+    "cards copy 2.csv",
+    "cards copy.csv",
+    "cards.csv.1",
+    "cards.csv~",
+    "cards.csv.bak",
+    "cards_2023.csv",
+    "cards-2023 (1).csv",
     "cards",
 ]
-UNLIKE = ["mycards.csv", "cards2.csv", "flashcards.csv", "postcard.csv", "README.md", ".cards.swp"]
+CUT_OFF = ["cards.csv.crdownload", "cards.csv.part", "cards.csv.download", "cards (1).CSV.Part"]
+UNLIKE = [
+    "mycards.csv",
+    "cards_20235.csv",
+    "cards_photocopy.csv",
+    "cards2.csv",
+    "flashcards.csv",
+    "postcard.csv",
+    "README.md",
+    ".cards.swp",
+]
 
 
 @pytest.mark.parametrize("name", ALMOST)
@@ -210,6 +229,46 @@ def test_a_file_whose_name_is_almost_right_is_told(name, home, tmp_path):
         f"a file like it lies there: the folder given as root/{name}, call it {stem}.csv to have "
         "it taken"
     )
+
+
+@pytest.mark.parametrize("name", CUT_OFF)
+def test_a_download_that_did_not_end_is_to_be_downloaded_again(name, home, tmp_path):
+    (tmp_path / name).write_text("a\n1\n")
+    assert alike(STEMS, tmp_path, {}) == (
+        f"a file like it lies there: the folder given as root/{name}, a download that did not end: "
+        "download it again and call it cards.csv"
+    )
+
+
+def test_a_file_that_no_name_makes_readable_is_told_with_what_to_do(home, tmp_path):
+    zipped(tmp_path / "cards.xlsx", {"[Content_Types].xml": "", "xl/workbook.xml": ""})
+    here = "a file like it lies there: the folder given as root"
+    assert alike(STEMS, tmp_path, {}) == (
+        f"{here}/cards.xlsx, which is an Excel workbook, expected a CSV or parquet file: save it "
+        "in Excel as 'CSV UTF-8'; call what you get cards.csv"
+    )
+    (tmp_path / "cards.xlsx").unlink()
+    (tmp_path / "cards.feather").write_bytes(b"ARROW1\x00\x00")
+    assert "cards.feather, which is an Arrow file, expected" in alike(STEMS, tmp_path, {})
+
+
+def test_a_folder_of_partitions_is_told(home, tmp_path):
+    (tmp_path / "cards.parquet" / "Class=0").mkdir(parents=True)
+    (tmp_path / "cards.parquet" / "Class=1").mkdir()
+    assert alike(STEMS, tmp_path, {}) == (
+        "a file like it lies there: the folder given as root/cards.parquet, a folder that is "
+        "partitioned by Class: write one file without partitions (Spark: coalesce(1) and no "
+        "partitionBy, DuckDB: no PARTITION_BY), move it here and call it cards.csv or cards.parquet"
+    )
+
+
+@pytest.mark.parametrize("name", ["cards.csv.zip", "cards.zip", "Invented Cards.csv.gz.zip"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, as_parquet], ids=lambda one: one.__name__)
+def test_what_is_called_a_zip_and_is_none_is_read_by_its_first_bytes(name, pack, home, tmp_path):
+    (tmp_path / name).write_bytes(pack(b"a,b\n1,2\n"))
+    found = find(STEMS, tmp_path)
+    assert found.path.name == name and found.member == ""
+    assert read_table(found).table.to_dict("list") == {"a": [1], "b": [2]}
 
 
 @pytest.mark.parametrize("name", UNLIKE)
@@ -238,7 +297,7 @@ def test_a_zip_a_folder_and_a_part_of_the_data_are_told(table, home, tmp_path):
         f"{here}/cards.csv, a folder of 2 parts, as Spark and DuckDB write them: write one part "
         "(Spark: coalesce(1)), move it here and call it cards.csv or cards.parquet"
     )
-    (tmp_path / "CardStats3a.csv").write_text("")
+    (tmp_path / "CardStats3a.csv").write_text("a\n1\n")
     assert alike(("other",), tmp_path, {"CardStats": "cards"}) == (
         f"{here}/CardStats3a.csv, call it cards.csv to have it taken"
     )
@@ -259,8 +318,9 @@ LONGER = "has 4 fields in a row below a header of 2 columns, so that its columns
         ("cards.csv.gz", b"", EMPTY),
         ("cards.csv", b"\n\n", EMPTY),
         ("cards.csv.gz", gzip.compress(b"", mtime=0), EMPTY),
-        ("cards.zip", b"", "cannot be read to its end: .+"),
-        ("cards.zip", b"a,b\n1,2\n", "cannot be read to its end: .+"),
+        ("cards.zip", b"", EMPTY),
+        ("cards.zip", b"PK\x03\x04 cut", "cannot be read to its end: .+"),
+        ("archive.zip", b"a,b\n1,2\n", "cannot be read to its end: .+"),
         ("cards.csv", b"a,b\n1,2\n1,2,3,4\n", LONGER),
         ("cards.csv", b"a,b\n" + b"1,2\n" * 200 + b"1,2,3,4\n", LONGER),
     ],

@@ -9,13 +9,19 @@ from typing import NamedTuple
 
 from ppkit import project
 from ppkit.reading import UNREADABLE, Rows, all_missing, members, named, read_rows
+from ppkit.reading.first_bytes import HEAD, NEITHER, kind_of, neither, spreadsheet
 
 ENDINGS = (".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zst", ".parquet")
 _ANY_ENDING = re.compile(
-    r"(\.(csv|tsv|txt|dat|gz|gzip|bz2|xz|zst|zstd|zip|7z|rar|tar|tgz|parquet|pq|feather|arrow|"
-    r"xlsx?|ods|json|jsonl|db|sqlite|duckdb|pkl|rds|part|crdownload|download|html?))+$"
+    r"(~|\.(csv|tsv|txt|dat|gz|gzip|bz2|xz|zst|zstd|zip|7z|rar|tar|tgz|parquet|pq|feather|arrow|"
+    r"xlsx?|ods|json|jsonl|db|sqlite|duckdb|pkl|rds|part|crdownload|download|html?|bak|old|orig|"
+    r"\d+))+$"
 )
-_COPY = re.compile(r"%20|\(\d+\)|\bcopy( of)?\b|[\s_\-+.,]")
+_COPY = re.compile(
+    r"%20|\(\d+\)|[_\-]\d{4}\b|\b(copy of|kopie von|copie de|copia de)\b|"
+    r"\b(copy|kopie|copie|copia)\b(\s*\d+)?|[\s_\-+.,]"
+)
+_CUT_OFF = (".part", ".crdownload", ".download")  # what browsers call a download that goes on
 
 
 class Found(NamedTuple):
@@ -54,7 +60,8 @@ def find(stems: tuple[str, ...], root: str | os.PathLike | None = None) -> Found
     """The first file called one of the stems with one of ENDINGS, or None.
 
     The order is that of places, then of stems, then of ENDINGS.  Last come zips of any name that
-    hold a file of such a name (Kaggle's archive.zip), and zips that are called a stem themselves.
+    hold a file of such a name (Kaggle's archive.zip), and zips that are called a stem themselves,
+    whatever their first bytes say that they are.
     ValueError for a zip that cannot be opened, as one whose download was cut off, and for one that
     holds two files of one name.
     """
@@ -62,7 +69,10 @@ def find(stems: tuple[str, ...], root: str | os.PathLike | None = None) -> Found
         for stem, ending in product(stems, ENDINGS):
             if (folder / (stem + ending)).is_file():
                 return Found(folder / (stem + ending), f"{label}/{stem}{ending}")
+        called = {f"{stem}{ending}.zip" for stem, ending in product(stems, ("", *ENDINGS))}
         for path in sorted(folder.glob("*.zip")):
+            if path.name in called and path.is_file() and _kind(path) not in ("", "zip"):
+                return Found(path, f"{label}/{path.name}")
             with named(path):
                 inside = members(path)
             for stem, ending in product(stems, ENDINGS):
@@ -80,8 +90,8 @@ def alike(
     """Which file lies there whose name is almost one of the stems, in half a sentence; "" if none.
 
     beginnings: of names that the publisher gives to parts of the data, with the stem that is meant.
-    "creditcard (1).csv", "creditcard.CSV", "Credit_Card.csv.crdownload" are almost "creditcard"; a
-    folder is, too, and a file of such a name inside a zip.
+    "creditcard (1).csv", "creditcard.CSV", "Credit_Card.csv.crdownload", "creditcard_2023.csv" are
+    almost "creditcard"; a folder is, too, and a file of such a name inside a zip.
     """
     wanted = {_bare(stem): stem for stem in reversed(stems)}
     for folder, label in places(root):
@@ -101,7 +111,13 @@ def alike(
 
 def _do(path: Path, stem: str) -> str:
     if not path.is_dir():
-        return f"call it {stem}.csv to have it taken"
+        return _do_with_file(path, stem)
+    if keys := sorted({part.name.split("=")[0] for part in path.glob("*=*") if part.is_dir()}):
+        return (
+            f"a folder that is partitioned by {', '.join(keys)[:60]}: write one file without "
+            "partitions (Spark: coalesce(1) and no partitionBy, DuckDB: no PARTITION_BY), move it "
+            f"here and call it {stem}.csv or {stem}.parquet"
+        )
     parts = [part for part in path.iterdir() if part.name.startswith(("part-", "data_"))]
     if not parts:
         return f"a folder: move the file in it here and call it {stem}.csv"
@@ -109,6 +125,26 @@ def _do(path: Path, stem: str) -> str:
         f"a folder of {len(parts)} parts, as Spark and DuckDB write them: write one part (Spark: "
         f"coalesce(1)), move it here and call it {stem}.csv or {stem}.parquet"
     )
+
+
+def _do_with_file(path: Path, stem: str) -> str:
+    if path.suffix.casefold() in _CUT_OFF:
+        return f"a download that did not end: download it again and call it {stem}.csv"
+    kind = _kind(path) if path.is_file() else ""
+    if kind == "zip":
+        kind = spreadsheet(_inside(path))
+    if kind in NEITHER:
+        return f"which {neither(kind)}; call what you get {stem}.csv"
+    return f"call it {stem}.csv to have it taken"
+
+
+def _kind(path: Path) -> str:
+    """What a file is by its first bytes, "" for one that cannot be opened."""
+    try:
+        with open(path, "rb") as file:
+            return kind_of(file.read(HEAD))
+    except OSError:
+        return ""
 
 
 def _bare(name: str) -> str:
