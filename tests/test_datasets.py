@@ -445,7 +445,7 @@ def test_files_of_another_kind_are_refused(table, home, tmp_path):
     with pytest.raises(ValueError, match="^creditcard.csv is empty, expected a CSV or parquet"):
         datasets.load("creditcard", root=tmp_path)
     path.unlink()
-    (tmp_path / "creditcard.zip").write_bytes(b"half of a zip")
+    (tmp_path / "creditcard.zip").write_bytes(b"PK\x03\x04 half of a zip")
     with pytest.raises(ValueError, match="^creditcard.zip cannot be read to its end"):
         datasets.load("creditcard", root=tmp_path)
 
