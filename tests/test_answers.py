@@ -40,6 +40,11 @@ FORMS_OF_A_NUMBER = {
     "tensor with a gradient": lambda a: torch.tensor(
         [float(a)], dtype=torch.float64, requires_grad=True
     ),
+    "numpy float32": np.float32,
+    "numpy long double": lambda a: np.longdouble(str(a)),
+    "float32 tensor": lambda a: torch.tensor(float(a), dtype=torch.float32),
+    "parameter": lambda a: torch.nn.Parameter(torch.tensor(float(a))),
+    "float32 after a few operations": lambda a: np.float32(a) / np.float32(3) * np.float32(3),
     "list of a tensor": lambda a: [torch.tensor(float(a), dtype=torch.float64, requires_grad=True)],
     "fraction": lambda a: Fraction(str(a)),
     "decimal": lambda a: Decimal(str(a)),
@@ -66,6 +71,9 @@ FORMS_OF_A_LIST = {
     "one line": lambda a: np.array([a]),
     "one column": lambda a: np.array(a)[:, None],
     "tensor with a gradient": lambda a: torch.tensor(a, dtype=torch.float64, requires_grad=True),
+    "float32 array": lambda a: np.array(a, dtype=np.float32),
+    "float32 tensor": lambda a: torch.tensor([float(one) for one in a]),
+    "parameter": lambda a: torch.nn.Parameter(torch.tensor([float(one) for one in a])),
     "line of a tensor": lambda a: torch.tensor([a], dtype=torch.float64),
     "numpy scalars": lambda a: [np.float64(one) for one in a],
     "series": pd.Series,
@@ -115,6 +123,21 @@ def test_a_wrong_mask_is_met_by_its_mistake():
     genuine = [True, False, True, True, False]
     assert said("03b.E1", genuine) == said("03b.E1", [0, 2, 3]) != "right."
     assert said("03b.E1", [False] * 5) == "not right."
+
+
+@pytest.mark.parametrize("count", [0, 9_000, 1_457_841, 2**24])
+def test_rounding_takes_no_wrong_count(count):
+    key = {"answer": count}
+    assert answers.verdict(key, np.float32(count)).right
+    assert not answers.verdict(key, count + 1).right
+    assert not answers.verdict(key, count - 1).right
+
+
+@pytest.mark.parametrize("answer", [0.01, -0.3, 123_456.7, 2**30 + 1, 1e-12])
+def test_rounding_is_that_of_float32(answer):
+    key = {"answer": answer}
+    assert answers.verdict(key, np.float32(answer)).right
+    assert not answers.verdict(key, answer * (1 + 3e-6)).right
 
 
 # What a person writes down who computed the right answer.
