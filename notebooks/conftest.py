@@ -1,4 +1,7 @@
-"""`pytest --nbval -n 2 notebooks` keeps each notebook on one worker: its cells share a kernel."""
+"""`pytest --nbval -n 2 notebooks` keeps each notebook on one worker.
+
+The cells of a notebook share a kernel.
+"""
 
 import pytest
 

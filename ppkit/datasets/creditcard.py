@@ -61,8 +61,9 @@ def _unscaled(table: pd.DataFrame, file: str) -> None:
     V1 to V28 hold a value below 0 and one beyond 1, and the widest of these components is at least
     twice as wide as the narrowest, by standard deviation and by interquartile range.
     Guarantee: of our 44,212 published rows each has a component below 0, and all but 84 have one
-    beyond 1.  In about 3,600 parts of 100 or 1,000 of them (at random, frauds only, genuine only, early,
-    late, cheap, dear, neighbours) the widest was at least 3.8 times as wide as the narrowest.
+    beyond 1.  In about 3,600 parts of 100 or 1,000 of them (at random, frauds only, genuine only,
+    early, late, cheap, dear, neighbours) the widest was at least 3.8 times as wide as the
+    narrowest.
     """
     time, amount = table["Time"].to_numpy(float), table["Amount"].to_numpy(float)
     if (time % 1 != 0).any():
