@@ -17,6 +17,7 @@ from scipy.special import gammaln, log_expit, log_ndtr, logsumexp
 from ppkit.refusals import must_be, one_of
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
+ROUNDING = 1e-11  # of an exact chance, relative: an attained value never lies above the truth
 MOST = 10**6  # entries sent, rounds
 CELLS = 2**23  # numbers at a time
 
@@ -52,19 +53,13 @@ def exact_top_n(
     """
     sizes = dict(n=n, d=d)
     n, d = _check(epsilon, sizes, sample_rate, mechanism, neighbouring, largest=1e3)
-    log_chance = _LOG_CHANCES[mechanism]
-    limit = dict(height=max(60.0, 50.0 + epsilon / 2))
-    if mechanism == "gumbel":
-        depth = max(30.0, 20.0 + epsilon / 2)
-        limit = dict(depth=depth, height=3 * depth)
-    none, record, other = (
-        log_chance(shift, n, d, **limit) for shift in (0.0, epsilon / 2, -epsilon / 2)
+    record, other = (
+        _LOG_RATIOS[mechanism](shift, n, d, epsilon) for shift in (epsilon / 2, -epsilon / 2)
     )
-    stay, go = _log_rates(sample_rate)
-    attained = np.logaddexp(stay, go + record - none)
-    return float(
-        attained - (np.logaddexp(stay, go + other - none) if neighbouring == "replace_one" else 0.0)
-    )
+    attained = _sampled(record, sample_rate)
+    if neighbouring == "replace_one":
+        attained -= _sampled(other, sample_rate)
+    return float(attained) * (1 - ROUNDING)
 
 
 def sign_count(
@@ -445,39 +440,85 @@ def _in_cells(log_cdf):
     return np.where(below[:-1] < 0.5, np.diff(below), -np.diff(above))
 
 
-def _laplace_log_chance(shift, n, d, height=60.0):
-    """ln P(event) up to a constant, the first n pushed by `shift`,
-    the others from `height` down by it.
+def _laplace_log_ratio(shift, n, d, epsilon):
+    """ln of the event's chance over its chance without a shift: the first n are pushed by `shift`,
+    the others, `height` deep, are moved down by it.
 
     Far below 0, P(noisy > t) = e^(shift - t) times a constant for t >= 0. The others' largest
     |noisy| has distribution F(t)^(d - n), so by parts
         P = e^(n shift) n int_0^inf e^(-n t) F(t)^(d - n) dt.
+    The ratio is a mean of (F_shifted / F)^(d - n) under the integrand without a shift. The panels
+    shrink towards every peak and kink of both, however narrow.
     """
     if n == d:
         return n * shift
-    m = height - shift
-    width = 0.05 if n <= 20_000 else 1_000 / n
-    t, log_w = _panels(np.array([0.0, m, m + 60.0 + 2 * math.log(d)]), width)
-    inside = np.log(-np.expm1(-2 * t)) + t - math.log(2) - m  # ln(e^-m sinh t), |noisy| below t < m
-    outside = np.log1p(-0.5 * np.exp(np.minimum(m - t, 0.0)) * (1 + math.exp(-2 * m)))
-    log_cdf = np.where(t < m, inside, outside)
-    return n * shift + float(logsumexp(log_w - n * t + (d - n) * log_cdf))
+    rest, m = d - n, max(60.0, 50.0 + epsilon / 2)
+    moved = m - shift
+    # n = rest coth(t) inside; e^(m - t) / 2 = n / d outside
+    inside = [math.atanh(rest / n)] if rest < n else []
+    outside = [max(depth, depth + math.log(d / (2 * n))) for depth in (m, moved)]
+    centres = np.unique([t for t in [0.0, m, moved, *inside, *outside] if t >= 0])
+    t, log_w = _graded(centres, max(centres) + 60.0 + 2 * math.log(d))
+    log_chance = log_w - n * t + rest * _laplace_log_cdf(t, m)
+    ratio = rest * _laplace_log_cdf_ratio(t, m, shift)
+    return n * shift + _log_mean(log_chance, ratio)
 
 
-def _gumbel_log_chance(shift, n, d, depth=30.0, height=90.0):
-    """ln P(event): n signs of chance expit(2 u), and prod i / (i + W / w), the chance that n equal
-    clocks ring first."""
-    u, others = shift - depth, height - shift
-    signs = n * log_expit(2 * u)
-    if n == d:
-        return float(signs)
-    # W = (d - n) 2 cosh(others) and w = 2 cosh(u)
-    log_ratio = math.log(d - n) + np.logaddexp(others, -others) - np.logaddexp(u, -u)
-    i = np.arange(1, n + 1)
-    return float(signs + np.sum(np.log(i) - np.logaddexp(np.log(i), log_ratio)))
+def _laplace_log_cdf(t, m):
+    """ln P(|noisy| <= t), at a depth of m: e^-m sinh t for t < m."""
+    inside = np.log(-np.expm1(-2 * t)) + t - math.log(2) - m
+    outside = np.log1p(-0.5 * np.exp(np.minimum(m - t, 0.0)))  # up to e^(-2 m)
+    return np.where(t < m, inside, outside)
 
 
-_LOG_CHANCES = {"laplace": _laplace_log_chance, "gumbel": _gumbel_log_chance}
+def _laplace_log_cdf_ratio(t, m, shift):
+    """ln of F at a depth of m - shift over F at m, without a difference of logarithms: `shift`
+    where t is below both depths."""
+    moved = m - shift
+    beyond = 0.5 * np.exp(np.minimum(m - t, 0.0))  # 1 - F where t is above m
+    gained = -beyond * math.expm1(-shift) / (1 - beyond)
+    above = np.log1p(np.maximum(gained, -0.5))  # at least that where t is above both
+    if shift > 0:
+        between = np.log1p(-np.expm1(np.minimum(moved - t, 0.0))) - (t - m)
+    else:
+        between = (t - moved) - np.log1p(-np.expm1(np.minimum(m - t, 0.0)))
+    below = t < min(m, moved)
+    return np.where(below, shift, np.where(t < max(m, moved), between, above))
+
+
+def _log_mean(log_weights, logs):
+    """ln of the weighted mean of e^logs, to the last digits of what it differs from 0."""
+    if np.abs(logs).max() < 1:
+        weights = np.exp(np.maximum(log_weights - log_weights.max(), -700.0))
+        return math.log1p(float(weights @ np.expm1(logs)) / float(weights.sum()))
+    return float(logsumexp(log_weights + logs) - logsumexp(log_weights))
+
+
+def _gumbel_log_ratio(shift, n, d, epsilon):
+    """The same: n signs of chance expit(2 (shift - depth)), ln of which is linear in `shift` up to
+    e^(2 (shift - depth)). The chance that the first n come first stays as it was, up to as much:
+    the weights of all move by the same factor."""
+    depth = max(30.0, 20.0 + epsilon / 2)
+    return n * (2 * shift - 2 * math.exp(2 * (shift - depth)))
+
+
+_LOG_RATIOS = {"laplace": _laplace_log_ratio, "gumbel": _gumbel_log_ratio}
+
+
+def _sampled(log_ratio, q):
+    """ln(1 - q + q e^log_ratio), to the last digits of what it differs from 0."""
+    if log_ratio < 30:
+        return math.log1p(q * math.expm1(log_ratio))
+    return float(np.logaddexp(_log_rates(q)[0], _log_rates(q)[1] + log_ratio))
+
+
+def _graded(centres, end):
+    """Gauss-Legendre nodes and log-weights from 0 to `end`, on panels of at most 1 that shrink
+    towards each centre in proportion to the distance from it."""
+    away = 1e-8 * 1.25 ** np.arange(110)
+    away = np.concatenate([-away, [0.0], away])
+    edges = np.concatenate([np.arange(0.0, end), *(centre + away for centre in centres), [end]])
+    return _panels(np.unique(edges[(edges >= 0) & (edges <= end)]), 1.0)
 
 
 def _panels(edges, width):
@@ -512,7 +553,7 @@ def _check(
     must_be("in (0, 1]", sample_rate=sample_rate)
     if sample_rate < 1e-12:
         raise ValueError(f"sample_rate must be at least 1e-12, got {sample_rate}")
-    one_of(_LOG_CHANCES, mechanism=mechanism)
+    one_of(_LOG_RATIOS, mechanism=mechanism)
     one_of(("add_remove", "replace_one"), neighbouring=neighbouring)
     must_be("a whole number >= 1", **sizes)
     for (name, size), most in zip(sizes.items(), (MOST, 1_000 * MOST)[-len(sizes) :]):

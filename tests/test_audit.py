@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy import integrate, stats
+from scipy.special import log_expit, logsumexp
 
 from ppkit import accounting, audit, mechanisms
 from ppkit.dpstgd import formulas
@@ -53,12 +54,57 @@ def event_chance(g, n):
     return integrate.quad(smaller, 0, 50, points=corners, limit=200)[0]
 
 
+def laplace_log_chance(shift, n, d, height=60.0):
+    """ln P(event) up to a constant, the first n pushed by `shift`,
+    the others from `height` down by it.
+
+    Far below 0, P(noisy > t) = e^(shift - t) times a constant for t >= 0. The others' largest
+    |noisy| has distribution F(t)^(d - n), so by parts
+        P = e^(n shift) n int_0^inf e^(-n t) F(t)^(d - n) dt.
+    """
+    if n == d:
+        return n * shift
+    m = height - shift
+    width = 0.05 if n <= 20_000 else 1_000 / n
+    t, log_w = audit._panels(np.array([0.0, m, m + 60.0 + 2 * math.log(d)]), width)
+    inside = np.log(-np.expm1(-2 * t)) + t - math.log(2) - m  # ln(e^-m sinh t), |noisy| below t < m
+    outside = np.log1p(-0.5 * np.exp(np.minimum(m - t, 0.0)) * (1 + math.exp(-2 * m)))
+    log_cdf = np.where(t < m, inside, outside)
+    return n * shift + float(logsumexp(log_w - n * t + (d - n) * log_cdf))
+
+
+def gumbel_log_chance(shift, n, d, depth=30.0, height=90.0):
+    """ln P(event): n signs of chance expit(2 u), and prod i / (i + W / w), the chance that n equal
+    clocks ring first."""
+    u, others = shift - depth, height - shift
+    signs = n * log_expit(2 * u)
+    if n == d:
+        return float(signs)
+    # W = (d - n) 2 cosh(others) and w = 2 cosh(u)
+    log_ratio = math.log(d - n) + np.logaddexp(others, -others) - np.logaddexp(u, -u)
+    i = np.arange(1, n + 1)
+    return float(signs + np.sum(np.log(i) - np.logaddexp(np.log(i), log_ratio)))
+
+
 def plausible(hits, trials, chance):
     """True unless `hits` is an event of chance < FAILURE (two binomial tails)."""
     return (
         min(stats.binom.cdf(hits, trials, chance), stats.binom.sf(hits - 1, trials, chance))
         > FAILURE / 2
     )
+
+
+@pytest.mark.parametrize("n, d", [(1, 1), (1, 2), (3, 8), (40, 60), (8, 1_000), (500, 2_000)])
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 5.0, 100.0])
+def test_the_ratios_are_those_of_the_chances(epsilon, n, d):
+    height = max(60.0, 50.0 + epsilon / 2)
+    depth = max(30.0, 20.0 + epsilon / 2)
+    limits = {"laplace": dict(height=height), "gumbel": dict(depth=depth, height=3 * depth)}
+    for mechanism, chance in dict(laplace=laplace_log_chance, gumbel=gumbel_log_chance).items():
+        for shift in (epsilon / 2, -epsilon / 2):
+            with_it, without = (chance(by, n, d, **limits[mechanism]) for by in (shift, 0.0))
+            ratio = audit._LOG_RATIOS[mechanism](shift, n, d, epsilon)
+            assert ratio == pytest.approx(with_it - without, rel=1e-7, abs=1e-8)
 
 
 # ---- the small counter-examples
@@ -70,10 +116,7 @@ def test_laplace_event_against_nested_quadrature(n, d, shift):
     depth, height = 1.0, 2.0
     g = [shift - depth] * n + [height - shift] * (d - n)
     ours = (
-        audit._laplace_log_chance(shift, n, d, height=height)
-        - n * depth
-        - n * math.log(2)
-        + math.log(n)
+        laplace_log_chance(shift, n, d, height=height) - n * depth - n * math.log(2) + math.log(n)
     )
     assert math.exp(ours) == pytest.approx(event_chance(g, n), rel=1e-5)
 
@@ -85,13 +128,10 @@ def test_laplace_event_against_nested_quadrature(n, d, shift):
         (
             "laplace",
             lambda n, d: (
-                audit._laplace_log_chance(0.2, n, d, height=0.4)
-                - 0.3 * n
-                - n * math.log(2)
-                + math.log(n)
+                laplace_log_chance(0.2, n, d, height=0.4) - 0.3 * n - n * math.log(2) + math.log(n)
             ),
         ),
-        ("gumbel", lambda n, d: audit._gumbel_log_chance(0.2, n, d, depth=0.3, height=0.4)),
+        ("gumbel", lambda n, d: gumbel_log_chance(0.2, n, d, depth=0.3, height=0.4)),
     ],
 )
 def test_events_happen_as_often_in_the_real_mechanism(mechanism, chance):
@@ -115,7 +155,7 @@ def test_gumbel_event_against_enumeration():
             chance *= math.exp(shift - depth) / left
             left -= weights[j]
         exact += chance
-    assert audit._gumbel_log_chance(shift, n, d, depth, height) == pytest.approx(
+    assert gumbel_log_chance(shift, n, d, depth, height) == pytest.approx(
         math.log(exact), rel=1e-12
     )
 
@@ -416,3 +456,37 @@ def test_table_1_s_pure_prints_are_exceeded_by_counting_signs():
             by_hand, rel=1e-9
         )
         assert attained > float(row.printed_basic)
+
+
+NEAR_A_PROOF = [  # epsilon, sample rate, n, d; a coarse quadrature once came out above the proof
+    (0.00037624515171148951, 0.007234642165750664, 2942, 2970),
+    (0.0010351465977476056, 0.0012189466457232481, 5772, 6250),
+]
+
+
+def drawn_near_d(seed):
+    rng = np.random.default_rng(seed)
+    d = int(10 ** rng.uniform(0, 5))
+    n = max(1, int(d * (1 - 10 ** rng.uniform(-4, 0))))
+    return 10 ** rng.uniform(-9, 1), 10 ** rng.uniform(-6, 0), n, d
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gumbel"])
+@pytest.mark.parametrize("neighbouring", ["add_remove", "replace_one"])
+def test_the_upload_attains_no_more_than_its_supremum(neighbouring, mechanism):
+    for epsilon, rate, n, d in NEAR_A_PROOF + [drawn_near_d(seed) for seed in range(60)]:
+        where = dict(sample_rate=rate, neighbouring=neighbouring, mechanism=mechanism)
+        attained = audit.exact_top_n(epsilon, n=n, d=d, **where)
+        ratio = epsilon * (min(2 * n, d) / 2 if mechanism == "laplace" else n)
+        supremum = np.log1p(rate * np.expm1(ratio)) if ratio < 600 else ratio + np.log(rate)
+        if neighbouring == "replace_one":
+            supremum -= np.log1p(rate * np.expm1(-ratio))
+        assert 0 < attained <= supremum + 1e-15 * n, (epsilon, rate, n, d)
+
+
+@pytest.mark.parametrize("epsilon, rate, n, d", NEAR_A_PROOF)
+def test_the_upload_attains_no_more_than_is_proved(epsilon, rate, n, d):
+    where = dict(sample_rate=rate, neighbouring="replace_one", mechanism="laplace")
+    found = accounting.budgets(epsilon, n_uploads=n, n_parameters=d, delta=7e-14, **where)
+    proved = min(budget.epsilon for budget in found if budget.delta == 0)
+    assert 0.999999 * proved < audit.exact_top_n(epsilon, n=n, d=d, **where) <= proved
