@@ -225,7 +225,7 @@ def budget_for(
     'PLD'
     """
     _check_budget(noise_multiplier, delta, n_rounds=n_rounds)
-    must_be("in (0, 1]", sample_rate=sample_rate)
+    _check_rate(sample_rate)
     relation = _relation(neighbouring, microbatch_size, accepted=("add_remove", "replace_one"))
     return _poisson(noise_multiplier, delta, sample_rate, int(n_rounds), relation)
 
@@ -511,7 +511,7 @@ def noise_multiplier_for(
     """
     must_be("a finite number > 0", epsilon=epsilon)
     _check_budget(1.0, delta, n_rounds=n_rounds)
-    must_be("in (0, 1]", sample_rate=sample_rate)
+    _check_rate(sample_rate)
     sampled = _chance_of_any(sample_rate, n_rounds)
     if delta >= sampled:
         raise ValueError(
@@ -664,12 +664,26 @@ def _smallest(found: list[Budget]) -> Budget:
 
 def _check_budget(noise_multiplier: float, delta: float, **times: int) -> None:
     must_be("a finite number > 0", noise_multiplier=noise_multiplier)
+    if not 1e-4 <= noise_multiplier <= 1e6:
+        raise ValueError(f"noise_multiplier must be from 0.0001 to 1e6, got {noise_multiplier}")
     must_be("in (0, 1)", delta=delta)
+    if delta < 1e-300:
+        raise ValueError(f"delta must be at least 1e-300, got {delta}")
     must_be("a whole number >= 1", **times)
+    for name, value in times.items():
+        if value > 10**9:
+            raise ValueError(f"{name} must be at most 1,000,000,000, got {value}")
+
+
+def _check_rate(sample_rate: float) -> None:
+    must_be("in (0, 1]", sample_rate=sample_rate)
+    if sample_rate < 1e-12:
+        raise ValueError(f"sample_rate must be at least 1e-12, got {sample_rate}")
 
 
 def _check_batch_size(batch_size: int, n_records: int) -> None:
-    if batch_size != int(batch_size) or not 1 <= batch_size <= n_records:
+    must_be("a whole number >= 1", batch_size=batch_size, n_records=n_records)
+    if batch_size > n_records:
         raise ValueError(
             f"batch_size must be a whole number from 1 to n_records {n_records}, got {batch_size}"
         )

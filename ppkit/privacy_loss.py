@@ -185,8 +185,8 @@ def epsilon(
     Guarantee: at least the truth over the real numbers. Every mass that the grid moves goes to a
     larger loss, or is split with both masses kept; what is cut, or wrapped around by the transform,
     counts as infinite. Of the rounding of doubles, the most negative mass that it left is added to
-    every mass, and delta is lowered by 1e-7 of itself: no proof, but thousands of times what the
-    tests see. Above the truth by a few times accuracy, unless more than MOST_POINTS points were
+    every mass, and delta is lowered by 1e-7 of itself, which is no
+    proof. Above the truth by a few times accuracy, unless more than MOST_POINTS points were
     needed; infinite where the cuts alone cost delta.
     """
     log_tail = math.log(delta) + math.log(CUT) - math.log(n_rounds)

@@ -9,6 +9,9 @@ from scipy import stats
 
 from ppkit.dpsgd import (
     DPSGD,
+    budget_for,
+    budget_for_epochs,
+    budget_for_fixed_batches,
     epsilon_for,
     epsilon_for_epochs,
     epsilon_for_fixed_batches,
@@ -308,3 +311,24 @@ def test_the_poisson_price_is_too_low_for_shuffled_batches():
 def test_bad_sampling_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+PRICED = dict(noise_multiplier=1.0, delta=1e-5, sample_rate=0.01, n_rounds=100)
+FIXED = dict(noise_multiplier=1.0, delta=1e-5, n_records=100, batch_size=10, n_rounds=10)
+
+
+@pytest.mark.parametrize(
+    "function, settings, name, values",
+    [
+        (budget_for, PRICED, "noise_multiplier", [1e-100, 1e308, 5e-324, "a", None]),
+        (budget_for, PRICED, "delta", [5e-324, 1, math.nan]),
+        (budget_for, PRICED, "sample_rate", [1e-300, 0, 2]),
+        (budget_for, PRICED, "n_rounds", [10**12, 10**18, 0, 1.5]),
+        (budget_for_fixed_batches, FIXED, "batch_size", ["a", None, math.nan, "100", 101]),
+        (budget_for_epochs, dict(delta=1e-5, n_epochs=10), "noise_multiplier", [1e100]),
+    ],
+)
+def test_a_setting_far_off_is_refused_by_its_name(function, settings, name, values):
+    for value in values:
+        with pytest.raises(ValueError, match=name):
+            function(**settings | {name: value})
