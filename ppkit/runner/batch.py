@@ -62,12 +62,16 @@ class BatchFolder(run_folder.RunFolder):
         index.write_batch(self, rows)
 
     def _there(self, point: str) -> dict | None:
-        """What the run folder of a finished point says of its notebook."""
-        file = self.path / "points" / point / "run.json"
+        """What the run folder of a finished point says of its notebook; None unless its rows and
+        its page are there, too."""
+        place, name = self.path / "points" / point, self.record["batch"]
         try:
-            return run_folder.read_json(file)["notebooks"][self.record["batch"]]
-        except (Refused, OSError, LookupError, TypeError):
+            about = run_folder.read_record(place / "run.json")["notebooks"][name]
+            run_folder.read_claims(place / "claims.json")
+        except (Refused, OSError, LookupError):
             return None
+        left = (place / f"notebooks/{name}.ipynb", place / f"html/{name}.html")
+        return about if all(file.exists() for file in left) else None
 
 
 @dataclass(frozen=True)

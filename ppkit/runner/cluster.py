@@ -39,6 +39,7 @@ KINDS = {  # what that says, and of which kind
     "seconds": (int, float),
     "peak_memory_mb": int,
     "cell": int,
+    "after": bool,
     "heading": str,
     "error": str,
     "traceback": list,
@@ -266,7 +267,8 @@ def _said(content: bytes) -> dict:
     if not isinstance(outcome, dict) or not {"status", "seconds", "peak_memory_mb"} <= set(outcome):
         raise ValueError("it does not say how the job went")
     for what, value in outcome.items():
-        if what not in KINDS or not isinstance(value, KINDS[what]) or isinstance(value, bool):
+        kind = KINDS.get(what)
+        if kind is None or not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
             raise ValueError(f"it says {cut(what)!r}: {cut(repr(value))}")
         if isinstance(value, (int, float)) and not 0 <= value < math.inf:
             raise ValueError(f"it says {cut(what)!r}: {cut(repr(value))}")
@@ -371,7 +373,8 @@ def _differs(here: dict, answer: str | BaseException) -> str:
         return f"it cannot say what it has: {cut(str(answer))}"
     files = here["sources"].items() ^ there["sources"].items()
     which = f" ({', '.join(sorted({file for file, _ in files})[:3])})" if files else ""
-    return f"its {', its '.join(others)} differ{which}" if others else ""
+    differ = "differs" if len(others) == 1 else "differ"
+    return f"its {', its '.join(others)} {differ}{which}" if others else ""
 
 
 def _failed(error: str) -> dict:

@@ -152,6 +152,12 @@ def write_batch(folder, rows: pd.DataFrame) -> None:
     write_whole(folder.path / "index.html", page)
 
 
+def _as_typed(value) -> str:
+    """A text for a picture, its signs as they were typed: between two $ matplotlib sees a
+    formula."""
+    return cut(str(value), at=20).replace("$", r"\$")
+
+
 def _picture(rows: pd.DataFrame, varied: list[str]) -> str:
     """One claim as SVG: its value against each varied parameter, a dot a point, coloured by the
     verdict."""
@@ -160,7 +166,7 @@ def _picture(rows: pd.DataFrame, varied: list[str]) -> str:
     figure = Figure(figsize=(2.6 * len(varied), 1.9), layout="constrained")
     for axes, name in zip(figure.subplots(1, len(varied), squeeze=False)[0], varied):
         numbers = pd.api.types.is_numeric_dtype(rows[name])
-        shown = rows[name] if numbers else rows[name].map(lambda value: cut(str(value), at=20))
+        shown = rows[name] if numbers else rows[name].map(_as_typed)
         for verdict, some in rows.groupby(rows["verdict"].map(rules.plain)):
             look = {"color": show.COLOURS[verdict], "mec": "black", "mew": 0.4, "label": verdict}
             axes.plot(shown[some.index], some["value"], "o", ms=4, **look)

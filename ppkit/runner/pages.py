@@ -21,10 +21,24 @@ TAGS = (
     "figure h1 h2 h3 h4 h5 h6 hr i img input ins kbd li mark ol p pre s samp small span strong sub "
     "summary sup table tbody td tfoot th thead tr u ul var"
 ).split()
+
+
+def of_data(address: str) -> bool:
+    """Whether a link holds its content in itself: such a page could hold a script."""
+    return re.sub(r"\s", "", address).lower().startswith("data:")
+
+
+def at_hand(address: str) -> bool:
+    """Whether a picture is in the page or beside it: no other host is asked when it is read."""
+    return address.lower().startswith("data:image/") or not re.match(r"\s*(\w+:|//)", address)
+
+
 ATTRIBUTES = {
     "*": ["class", "id", "style", "title", "align", "aria-hidden"],
-    "a": ["href", "rel", "target"],
-    "img": ["src", "alt", "width", "height"],
+    "a": lambda _, name, value: name in ("rel", "target") or name == "href" and not of_data(value),
+    "img": lambda _, name, value: (
+        name in ("alt", "width", "height") or name == "src" and at_hand(value)
+    ),
     "input": ["type", "checked", "disabled"],
     "ol": ["start"],
     "table": ["border"],

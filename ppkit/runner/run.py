@@ -106,6 +106,8 @@ def told(folder, whole: bool) -> int:
     for name in failed:
         about = folder.notebooks[name]
         where = f"in code cell [{about['cell']}]" if about["cell"] else "before its first cell"
+        if about.get("after"):
+            where = "after its last cell, when its page was written"
         print(f"{name} failed {where}: {cut(about['error'], at=500)}", file=sys.stderr)
     latest = f"{os.path.dirname(folder.title)}/latest/index.html"
     print(f"open {folder.title}/index.html, which is also {latest}")

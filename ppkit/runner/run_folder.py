@@ -74,7 +74,7 @@ class RunFolder:
         """Take away what an unfinished notebook left: its claims and figures."""
         (self.path / "claims" / f"{name}.json").unlink(missing_ok=True)
         for about in (self.path / "figures").glob("*.json"):
-            if read_json(about).get("notebook") == name:
+            if read_json(about, dict).get("notebook") == name:
                 for kind in (".json", ".png", ".svg"):
                     about.with_suffix(kind).unlink(missing_ok=True)
 
@@ -150,7 +150,7 @@ def find_unfinished(runs: Path, key: str, kind: type[RunFolder] = RunFolder) -> 
     made = [path for path in runs.glob("*/run.json") if not path.parent.is_symlink()]
     for path in sorted(made, reverse=True):
         with contextlib.suppress(Refused, OSError, KeyError):
-            folder = kind(path.parent, read_json(path))
+            folder = kind(path.parent, read_record(path))
             if folder.record["key"] == key:
                 if folder.record["state"] == FINISHED:
                     return None
@@ -165,7 +165,7 @@ def open_run(name: str) -> RunFolder:
     runs = project.root() / "runs"
     for path in (runs / name, Path(name)):
         if (path / "run.json").is_file():
-            return RunFolder(path.resolve(), read_json(path / "run.json"))
+            return RunFolder(path.resolve(), read_record(path / "run.json"))
     there = sorted(
         path.parent.name for path in runs.glob("*/run.json") if not path.parent.is_symlink()
     )
@@ -193,12 +193,35 @@ def write_json(path: Path, content) -> None:
     write_whole(path, text + "\n")
 
 
-def read_json(path: Path):
-    """What a JSON file of a run holds; Refused if it is cut off or no JSON."""
+def read_json(path: Path, kind: type = object):
+    """What a JSON file of a run holds; Refused if it is cut off, no JSON, or of another kind."""
     try:
-        return json.loads(path.read_text("utf-8"))
+        content = json.loads(path.read_text("utf-8"))
     except ValueError as error:
         raise Refused(f"{path} is damaged: {error}") from None
+    if not isinstance(content, kind):
+        raise Refused(f"{path} is damaged: it holds no {kind.__name__}")
+    return content
+
+
+def read_record(path: Path) -> dict:
+    """What a run.json says of its run; Refused if it is damaged."""
+    record = read_json(path, dict)
+    notebooks = record.get("notebooks")
+    if not isinstance(notebooks, dict):
+        raise Refused(f"{path} is damaged: it does not say what was run")
+    return record
+
+
+def read_claims(path: Path) -> dict:
+    """The rows of a run or of the reference, and of which run; Refused if the file is damaged."""
+    content = read_json(path, dict)
+    rows = content.get("claims")
+    if not isinstance(rows, list) or not all(
+        isinstance(row, dict) and {"id", "paper", "verdict"} <= set(row) for row in rows
+    ):
+        raise Refused(f"{path} is damaged: it holds no rows of the ledger")
+    return content
 
 
 def _fresh(runs: Path, name: str) -> Path:

@@ -117,7 +117,7 @@ def _rows(run: str | None) -> list[dict]:
             else f"run {run} has no verdicts of its own: it was stopped before its end, or it is a "
             "batch, whose rows are in its table.csv"
         )
-    return run_folder.read_json(file)["claims"]
+    return run_folder.read_claims(file)["claims"]
 
 
 def show_data() -> None:

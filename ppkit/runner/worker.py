@@ -106,9 +106,8 @@ def run(spec: dict, say) -> dict:
     try:
         _keep(spec)
     except Exception as error:
-        outcome = (
-            {**outcome, "status": FAILED, **_why(error)} if outcome["status"] == DONE else outcome
-        )
+        if outcome["status"] == DONE:
+            outcome |= {"status": FAILED, **_why(error), "cell": at["cell"], "after": True}
     return outcome
 
 
@@ -264,7 +263,7 @@ class Children(AbstractContextManager):
     def _listen(self, name: str, child: subprocess.Popen, spec: Path) -> None:
         last = {}
         for line in child.stdout:
-            last = json.loads(line)
+            last = _event(line)
             if "cell" in last:
                 self._events.put((name, last))
         child.stdout.close()
@@ -279,12 +278,27 @@ class Children(AbstractContextManager):
                     "cell": last.get("cell", 0),
                     "seconds": 0.0,
                     "peak_memory_mb": 0,
-                    "traceback": spec.with_name("stderr.txt")
-                    .read_text("utf-8")
-                    .splitlines()[-LINES_KEPT:],
+                    "traceback": _last_lines(spec.with_name("stderr.txt")),
                 }
             }
         self._events.put((name, last))
+
+
+def _event(line: str | bytes) -> dict:
+    """What a line of a worker says; nothing where it was cut off as the worker ended."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return {}
+    return event if isinstance(event, dict) else {}
+
+
+def _last_lines(file: Path) -> list[str]:
+    """The end of a text, in whatever encoding; nothing where there is no such file."""
+    try:
+        return file.read_text("utf-8", errors="replace").splitlines()[-LINES_KEPT:]
+    except OSError:
+        return []
 
 
 if __name__ == "__main__":
