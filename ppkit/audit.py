@@ -296,8 +296,8 @@ def selection_probability(magnitudes) -> np.ndarray:
     """Exact chances that each |g_i| + Laplace noise is the largest:
     P_i = int f(t - v_i) prod_(j != i) F(t - v_j) dt.
 
-    magnitudes: (d,) v_i = |g_i| epsilon / lambda, finite, d from 2 to 5,000.  Returns (d,), summing
-    to 1 up to quadrature error 1e-10; 0 where a chance is below 1e-300.
+    magnitudes: (d,) v_i = |g_i| epsilon / lambda, at most 1e300, d from 2 to 5,000.
+    Returns (d,), summing to 1 up to quadrature error 1e-10; 0 where a chance is below 1e-300.
     ValueError if they are no such vector.
     Source: the exact side of wang2018, Theorem 4.3;
     `dpstgd.selection_probability_product` is the paper's.
@@ -306,8 +306,9 @@ def selection_probability(magnitudes) -> np.ndarray:
     0.257
     """
     values = magnitudes_of(magnitudes)
+    values = values - values.max()  # only the gaps count, and are exact near 0
     chances = np.zeros(values.size)
-    near = values > values.max() - 800.0  # behind these, a value never wins
+    near = values > -800.0  # behind these, a value never wins
     values = values[near]
     kinks = np.unique(values)
     far = 40.0 + math.log(values.size)
@@ -324,11 +325,17 @@ def selection_probability(magnitudes) -> np.ndarray:
 
 
 def magnitudes_of(magnitudes) -> np.ndarray:
-    """Magnitudes as float64, (d,).  ValueError if they are not 2 to 5,000 finite numbers."""
+    """Magnitudes as float64, (d,).
+
+    ValueError if they are not 2 to 5,000 finite numbers, of at most 1e300.
+    """
     vector = np.asarray(magnitudes, dtype=np.float64)
     if vector.ndim != 1 or not 2 <= vector.size <= 5_000 or not np.isfinite(vector).all():
         got = magnitudes if vector.size < 10 else f"shape {vector.shape}"
         raise ValueError(f"magnitudes must be a vector of 2 to 5,000 finite numbers, got {got}")
+    largest = float(np.abs(vector).max())
+    if largest > 1e300:
+        raise ValueError(f"magnitudes must be at most 1e300, got {largest:g}")
     return vector
 
 

@@ -53,6 +53,12 @@ from ppkit.accounting import Budget
 from ppkit.models import n_parameters
 from ppkit.refusals import must_be, one_of
 
+NOISE = (1e-3, 1e9)  # what is priced: noise multipliers
+LEAST_DELTA, LEAST_RATE = 1e-100, 1e-12
+MOST_TIMES = 10**7  # rounds, epochs, batches an epoch
+MOST_RECORDS = 10**9
+EPSILONS = (1e-4, 1e5)  # for which noise is sought
+
 
 @dataclass(frozen=True)
 class DPSGD:
@@ -62,8 +68,8 @@ class DPSGD:
 
     noise_multiplier: noise over max_grad_norm, >= 0; 0 gives no privacy.  max_grad_norm: C > 0.
     Called with a model, a Poisson sample X (m, F), y (m,) that may be empty, the sample's expected
-    size q N > 0 and a generator; returns a flat float tensor (P,).  ValueError if a setting is out
-    of range.
+    size q N, finite, > 0, and a generator; returns a flat float tensor (P,).  ValueError if a
+    setting is out of range, or the sample does not fit the model.
     Guarantee: `epsilon_for` (Poisson sampling, add/remove).  The divisor is the expected batch
     because the realised one is private; N is taken as public and equal for both neighbours.
     Noise is drawn in float64, added and then rounded to X's type; the module says what is left.
@@ -86,6 +92,8 @@ class DPSGD:
         expected_batch: float,
         rng: np.random.Generator,
     ) -> torch.Tensor:
+        must_be("a finite number > 0", expected_batch=expected_batch)
+        gradients.check_sample(model, X, y)
         size = n_parameters(model)
         total = torch.zeros(size, dtype=X.dtype)
         if len(X):
@@ -190,7 +198,7 @@ def fixed_batch(n_records: int, *, batch_size: int, rng: torch.Generator) -> tor
     """batch_size of n_records rows without replacement, all subsets alike, in random order: int64
     indices.
 
-    ValueError unless 1 <= batch_size <= n_records.  Guarantee: `epsilon_for_fixed_batches`.
+    ValueError unless 1 <= batch_size <= n_records <= 10^9.  Guarantee: `epsilon_for_fixed_batches`.
     """
     _check_batch_size(batch_size, n_records)
     return torch.randperm(n_records, generator=rng)[:batch_size].clone()  # without the others
@@ -208,8 +216,8 @@ def budget_for(
     """What n_rounds DP-SGD uploads of one participant cost, each on a Poisson batch: the smallest
     epsilon of all bounds, and the name of the bound.
 
-    noise_multiplier: > 0.  delta: in (0, 1).  sample_rate: in (0, 1].  n_rounds: uploads of this
-    participant, >= 1.
+    noise_multiplier: .001 to 1e9.  delta: from 1e-100, below 1.  sample_rate: 1e-12 to 1.
+    n_rounds: uploads of this participant, 1 to 10^7.
     neighbouring: "add_remove" or "replace_one".  microbatch_size: k >= 1; above 1 both relations
     cost what "replace_one" costs, for then a record moves a sampled microbatch from +C to -C and
     leaves the others.
@@ -263,8 +271,8 @@ def budget_for_fixed_batches(
     delta_1(eps) = q delta_G(ln(1 + (e^eps - 1) / q)) for eps >= 0,    q = batch_size / n_records,
 
     delta_G the Gaussian's at sensitivity 2C; replace-one is symmetric, which gives eps < 0.
-    noise_multiplier: > 0.  delta: in (0, 1).  1 <= batch_size <= n_records, both public.
-    n_rounds: >= 1.
+    noise_multiplier, delta, n_rounds: as in `budget_for`.
+    1 <= batch_size <= n_records <= 10^9, both public.
     Returns a Budget, epsilon >= 0.  ValueError if an argument is out of range.
     Guarantee: (epsilon, delta)-DP, replace-one, microbatches of any size; as near to the exact
     epsilon of this pair as `budget_for`.
@@ -313,7 +321,8 @@ def budget_for_epochs(
     A record is in at most one batch an epoch, so this is the Gaussian mechanism at
     noise_multiplier / sqrt(n_epochs) (over 2 where one record moves 2C), whatever the batch size,
     and even if the order is known.
-    noise_multiplier: > 0.  delta: in (0, 1).  n_epochs: >= 1, a part of an epoch counted whole.
+    noise_multiplier, delta: as in `budget_for`.  n_epochs: 1 to 10^7, a part of an epoch counted
+    whole.
     neighbouring: "replace_one", or "zero_out": the record's gradient is replaced by 0 and its place
     kept (add/remove would move all records behind it into other batches).  microbatch_size: k >= 1;
     above 1 both cost the same.
@@ -368,8 +377,8 @@ def budget_for_random_allocation(
         P = mean_i N(e_i, s^2 I),   Q = N(0, s^2 I),   P / Q = mean_i W_i,
         W_i = exp((2 x_i - 1) / (2 s^2)),   i = 1 ... n_batches,   s = noise_multiplier
 
-    noise_multiplier: > 0.  delta: in (0, 1).  n_batches: batches an epoch, >= 1.  n_epochs: >= 1, a
-    part of an epoch counted whole.
+    noise_multiplier, delta: as in `budget_for`.  n_batches: batches an epoch, 1 to 10^7.
+    n_epochs: 1 to 10^7, a part of an epoch counted whole.
     neighbouring: "add_remove" (zero-out costs the same), or "replace_one".
     Returns a Budget, epsilon >= 0, never above `epsilon_for_epochs`, whose "known order" it is
     where the PLD says nothing better: below a delta of 1e-10, with very many batches, and with
@@ -499,7 +508,8 @@ def noise_multiplier_for(
     """The smallest noise multiplier, to one part in a thousand, whose n_rounds uploads cost at most
     epsilon.
 
-    epsilon: > 0.  delta, sample_rate, n_rounds: as in `epsilon_for`, of which this is the inverse.
+    epsilon: 1e-4 to 1e5.  delta, sample_rate, n_rounds: as in `epsilon_for`, of which this is the
+    inverse.
     Returns a noise multiplier > 0 that meets the budget.
     ValueError if an argument is out of range, or if the record is sampled at all with a chance of
     at most delta: then the budget holds without noise, and protects no record that is sampled.
@@ -510,6 +520,8 @@ def noise_multiplier_for(
     True
     """
     must_be("a finite number > 0", epsilon=epsilon)
+    if not EPSILONS[0] <= epsilon <= EPSILONS[1]:
+        raise ValueError(f"epsilon must be from {EPSILONS[0]} to {EPSILONS[1]:g}, got {epsilon}")
     _check_budget(1.0, delta, n_rounds=n_rounds)
     _check_rate(sample_rate)
     sampled = _chance_of_any(sample_rate, n_rounds)
@@ -664,25 +676,29 @@ def _smallest(found: list[Budget]) -> Budget:
 
 def _check_budget(noise_multiplier: float, delta: float, **times: int) -> None:
     must_be("a finite number > 0", noise_multiplier=noise_multiplier)
-    if not 1e-4 <= noise_multiplier <= 1e6:
-        raise ValueError(f"noise_multiplier must be from 0.0001 to 1e6, got {noise_multiplier}")
+    if not NOISE[0] <= noise_multiplier <= NOISE[1]:
+        raise ValueError(
+            f"noise_multiplier must be from {NOISE[0]} to {NOISE[1]:g}, got {noise_multiplier}"
+        )
     must_be("in (0, 1)", delta=delta)
-    if delta < 1e-300:
-        raise ValueError(f"delta must be at least 1e-300, got {delta}")
+    if delta < LEAST_DELTA:
+        raise ValueError(f"delta must be at least {LEAST_DELTA}, got {delta}")
     must_be("a whole number >= 1", **times)
     for name, value in times.items():
-        if value > 10**9:
-            raise ValueError(f"{name} must be at most 1,000,000,000, got {value}")
+        if value > MOST_TIMES:
+            raise ValueError(f"{name} must be at most {MOST_TIMES:,}, got {value}")
 
 
 def _check_rate(sample_rate: float) -> None:
     must_be("in (0, 1]", sample_rate=sample_rate)
-    if sample_rate < 1e-12:
-        raise ValueError(f"sample_rate must be at least 1e-12, got {sample_rate}")
+    if sample_rate < LEAST_RATE:
+        raise ValueError(f"sample_rate must be at least {LEAST_RATE}, got {sample_rate}")
 
 
 def _check_batch_size(batch_size: int, n_records: int) -> None:
     must_be("a whole number >= 1", batch_size=batch_size, n_records=n_records)
+    if n_records > MOST_RECORDS:
+        raise ValueError(f"n_records must be at most {MOST_RECORDS:,}, got {n_records}")
     if batch_size > n_records:
         raise ValueError(
             f"batch_size must be a whole number from 1 to n_records {n_records}, got {batch_size}"

@@ -221,18 +221,31 @@ def _kind(layer: nn.Module) -> str:
     return type(layer).__name__ + (" without bias" if without else "")
 
 
-def _check_batch(X: torch.Tensor, y: torch.Tensor, first: nn.Linear, *, n_classes: int) -> None:
+def check_sample(model: nn.Sequential, X: torch.Tensor, y: torch.Tensor) -> None:
+    """Refuse rows that do not fit the model or their labels, none at all included.
+
+    model, X, y: as in `capture`, but that N may be 0.  ValueError for another shape or type, or
+    another kind of model.
+    """
+    _check_shapes(X, y, _linear_layers(model)[0])
+
+
+def _check_shapes(X: torch.Tensor, y: torch.Tensor, first: nn.Linear) -> None:
     if X.ndim != 2 or X.shape[1] != first.in_features or X.dtype != first.weight.dtype:
         raise ValueError(
             f"X must be (N, {first.in_features}) of {first.weight.dtype}, "
             f"got {tuple(X.shape)} of {X.dtype}"
         )
-    if len(X) == 0:
-        raise ValueError("the batch is empty: X has 0 records")
     if y.shape != (len(X),) or y.is_floating_point():
         raise ValueError(
             f"y must be ({len(X)},) integer classes, got {tuple(y.shape)} of {y.dtype}"
         )
+
+
+def _check_batch(X: torch.Tensor, y: torch.Tensor, first: nn.Linear, *, n_classes: int) -> None:
+    _check_shapes(X, y, first)
+    if len(X) == 0:
+        raise ValueError("the batch is empty: X has 0 records")
     low, high = (int(v) for v in y.aminmax())
     if low < 0 or high >= n_classes:
         raise ValueError(f"labels must be 0..{n_classes - 1}, got {low if low < 0 else high}")

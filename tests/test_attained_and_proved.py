@@ -103,6 +103,10 @@ def test_chances_of_far_apart_magnitudes():
     """Before: nan after 103 s."""
     np.testing.assert_allclose(audit.selection_probability([1e6, 0, 0]), [1, 0, 0])
     np.testing.assert_allclose(audit.selection_probability([1e6, 1e6, 0]), [0.5, 0.5, 0])
+    np.testing.assert_allclose(audit.selection_probability([1e20, 1e20, 0]), [0.5, 0.5, 0])
+    np.testing.assert_allclose(audit.selection_probability([1e300, 0, 0]), [1, 0, 0])
+    with pytest.raises(ValueError, match=r"^magnitudes must be at most 1e300, got 1e\+308$"):
+        audit.selection_probability([1e308, 0, 0])
     gap = 300.0  # by hand, as for two: e^-gap (gap / 4 + 1 / 2)
     far = audit.selection_probability([gap, 0.0])[1]
     assert far == pytest.approx(math.exp(-gap) * (gap / 4 + 0.5), rel=1e-9)

@@ -1,4 +1,5 @@
 import math
+import re
 
 import dp_accounting
 import numpy as np
@@ -12,12 +13,14 @@ from ppkit.dpsgd import (
     budget_for,
     budget_for_epochs,
     budget_for_fixed_batches,
+    budget_for_random_allocation,
     epsilon_for,
     epsilon_for_epochs,
     epsilon_for_fixed_batches,
     fixed_batch,
     noise_multiplier_for,
 )
+from ppkit.dpstgd.training import DPSTGD, PlainSGD
 from ppkit.gradients import clipped_sum, mean_plain
 from ppkit.models import mlp
 
@@ -118,6 +121,27 @@ def test_bad_uploads_are_named():
         DPSGD(-1, 1.0)
     with pytest.raises(ValueError, match="max_grad_norm must be > 0, got 0"):
         DPSGD(1.0, 0)
+
+
+@pytest.mark.parametrize("value", [0, -3, math.nan, math.inf, "40", None])
+def test_an_upload_is_divided_by_a_finite_positive_size_only(value):
+    """Before: 0 and nan gave an upload of NaN, -3 one of the wrong sign."""
+    model, X, y = problem()
+    with pytest.raises(ValueError, match=f"^expected_batch must be .* > 0, got {value!r}$"):
+        DPSGD(1.0, 1.0)(model, X, y, expected_batch=value, rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("upload", [DPSGD(1.0, 1.0), DPSTGD(1.0, 3, 0.5), PlainSGD()])
+def test_an_empty_sample_has_the_model_s_width_and_no_labels(upload):
+    model, X, y = problem()
+    for rows, labels, message in [
+        (X[:0], y, r"y must be \(0,\) integer classes, got \(40,\)"),
+        (X[:0, :11], y[:0], r"X must be \(N, 12\) of torch.float64, got \(0, 11\)"),
+        (X[:0].float(), y[:0], r"X must be \(N, 12\) of torch.float64, got \(0, 12\)"),
+        (X[:0], y[:0].double(), "y must be .* of torch.float64"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            upload(model, rows, labels, expected_batch=40, rng=np.random.default_rng(0))
 
 
 def gaussian_delta(epsilon, noise_multiplier, sensitivity):
@@ -303,7 +327,7 @@ def test_the_poisson_price_is_too_low_for_shuffled_batches():
         ),
         (
             lambda: fixed_batch(10, batch_size=0, rng=torch.Generator()),
-            "batch_size must be a whole number from 1 to n_records 10, got 0",
+            "batch_size must be a whole number >= 1, got 0",
         ),
         (lambda: fixed_batch(10, batch_size=2.5, rng=torch.Generator()), "got 2.5"),
     ],
@@ -315,20 +339,36 @@ def test_bad_sampling_is_named(call, message):
 
 PRICED = dict(noise_multiplier=1.0, delta=1e-5, sample_rate=0.01, n_rounds=100)
 FIXED = dict(noise_multiplier=1.0, delta=1e-5, n_records=100, batch_size=10, n_rounds=10)
+EPOCHS = dict(noise_multiplier=1.0, delta=1e-5, n_epochs=10)
+SOUGHT = dict(epsilon=1.0, delta=1e-5, sample_rate=0.5, n_rounds=10)
 
 
 @pytest.mark.parametrize(
     "function, settings, name, values",
     [
-        (budget_for, PRICED, "noise_multiplier", [1e-100, 1e308, 5e-324, "a", None]),
-        (budget_for, PRICED, "delta", [5e-324, 1, math.nan]),
-        (budget_for, PRICED, "sample_rate", [1e-300, 0, 2]),
-        (budget_for, PRICED, "n_rounds", [10**12, 10**18, 0, 1.5]),
+        (budget_for, PRICED, "noise_multiplier", [9e-4, 1.1e9, 1e-100, 1e308, "a", None]),
+        (budget_for, PRICED, "delta", [9e-101, 5e-324, 1, math.nan]),
+        (budget_for, PRICED, "sample_rate", [9e-13, 1e-300, 0, 2]),
+        (budget_for, PRICED, "n_rounds", [10**7 + 1, 10**18, 0, 1.5]),
         (budget_for_fixed_batches, FIXED, "batch_size", ["a", None, math.nan, "100", 101]),
-        (budget_for_epochs, dict(delta=1e-5, n_epochs=10), "noise_multiplier", [1e100]),
+        (budget_for_fixed_batches, FIXED, "n_records", [10**9 + 1, "100", 0, 9.5]),
+        (budget_for_epochs, EPOCHS, "noise_multiplier", [1e100]),
+        (budget_for_epochs, EPOCHS, "n_epochs", [10**7 + 1]),
+        (budget_for_random_allocation, EPOCHS | dict(n_batches=2), "n_batches", [10**7 + 1]),
+        (noise_multiplier_for, SOUGHT, "epsilon", [1e300, 1.1e5, 9e-5, 1e-300, "1"]),
+        (noise_multiplier_for, SOUGHT, "n_rounds", [10**9]),
     ],
 )
 def test_a_setting_far_off_is_refused_by_its_name(function, settings, name, values):
     for value in values:
-        with pytest.raises(ValueError, match=name):
+        with pytest.raises(ValueError, match=f"^{name} must be .*got {re.escape(repr(value))}$"):
             function(**settings | {name: value})
+
+
+@pytest.mark.parametrize("noise_multiplier", [1e-3, 1e9])
+@pytest.mark.parametrize("delta", [1e-100, 0.9])
+@pytest.mark.parametrize("sample_rate, n_rounds", [(1e-12, 1), (1e-12, 10**7), (1.0, 10**7)])
+def test_the_ends_of_what_is_priced_are_priced(noise_multiplier, delta, sample_rate, n_rounds):
+    settings = dict(delta=delta, sample_rate=sample_rate, n_rounds=n_rounds)
+    sure = epsilon_for(noise_multiplier, **settings | dict(sample_rate=1.0))
+    assert 0 <= epsilon_for(noise_multiplier, **settings) <= sure < math.inf

@@ -111,7 +111,7 @@ def selection_probability_product(magnitudes) -> np.ndarray:
     """The proof's P_i: the chances that i beats each j in a pair, multiplied as if they were
     independent.
 
-    magnitudes: (d,) |gradients| in units of the Laplace scale, finite, d from 2 to 5,000.
+    magnitudes: (d,) |gradients| in units of the Laplace scale, at most 1e300, d from 2 to 5,000.
     Returns (d,) "probabilities" that need not sum to 1; `audit.selection_probability` has the exact
     ones.
     Source: wang2018, Appendix C, equations 2 and 3.

@@ -51,7 +51,7 @@ class DPSTGD:
     (1-q)^N depends on N, and at q = 1 tells an empty data set from one record with certainty; no
     noise would cover it.
     Returns, when called, a flat tensor (P,) with values in {-B, 0, +B}.  ValueError if a setting is
-    out of range.
+    out of range, or the sample does not fit the model.
     Guarantee: `accounting.valid_budget`.  Source: wang2018, Algorithms 2 and 3.
     """
 
@@ -75,6 +75,7 @@ class DPSTGD:
         expected_batch: float,
         rng: np.random.Generator,
     ) -> torch.Tensor:
+        gradients.check_sample(model, X, y)
         mean = torch.zeros(n_parameters(model), dtype=X.dtype)
         if len(X):
             mean = gradients.mean_clipped(model, X, y, clip_bound=self.clip_bound)
@@ -105,6 +106,7 @@ class PlainSGD:
         expected_batch: float,
         rng: np.random.Generator,
     ) -> torch.Tensor:
+        gradients.check_sample(model, X, y)
         return (
             gradients.mean_plain(model, X, y)
             if len(X)
