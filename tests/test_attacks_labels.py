@@ -50,6 +50,22 @@ def test_the_rarer_class_settles_the_sign_whatever_the_weights_sign(sign):
     assert auc(y, first_direction(sign * gradients_of(y)).scores) == 1.0
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_scores_and_norms_grow_with_the_gradients_at_any_size(sign):
+    """Powers of 2 round nothing: every score is the same multiple, to the last bit."""
+    G = sign * gradients_of(rare(50, 4))
+    exponents = [-996, -500, -372, 0, 365, 664, 996]  # 1e-300 to 1e300
+    alone, length = first_direction(G).scores, norms(G)
+    twice = averaged([G, G[:, ::-1]]).scores
+    for scale in (2.0**e for e in exponents):
+        np.testing.assert_array_equal(first_direction(scale * G).scores / scale, alone)
+        np.testing.assert_array_equal(norms(scale * G) / scale, length)
+        both = averaged([scale * G, G[:, ::-1] * scale]).scores
+        np.testing.assert_array_equal(both, twice)
+    for scale in (1e-300, 1e-150, 1e-112, 1e110, 1e200, 1e300):
+        np.testing.assert_allclose(first_direction(scale * G).scores / scale, alone, rtol=1e-9)
+
+
 def test_where_positives_are_common_the_sign_is_wrong():
     y = 1 - rare()
     G = gradients_of(y)

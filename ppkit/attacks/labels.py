@@ -56,11 +56,20 @@ def averaged(gradients: Sequence) -> Direction:
     for G in stack:
         if not G.any():
             raise ValueError("all gradients are 0: there is no direction")
+        G, exponent = _scaled(G)
         v = np.linalg.eigh(G.T @ (G / np.abs(G).max()))[1][:, -1]
         v = v if before is None or v @ before >= 0 else -v
         scores, before = G @ v, v
         total = total + (scores / scores.std() if len(stack) > 1 and scores.std() > 0 else scores)
-    return Direction(total if ((total - total.mean()) ** 3).sum() >= 0 else -total)
+    total = total if ((total - total.mean()) ** 3).sum() >= 0 else -total
+    return Direction(np.ldexp(total, exponent) if len(stack) == 1 else total)
+
+
+def _scaled(values: np.ndarray) -> tuple[np.ndarray, int]:
+    """Values = scaled 2^exponent, the largest scaled one in [.5, 1): no power of them is out of
+    range, and a power of 2 rounds nothing."""
+    exponent = int(np.frexp(np.abs(values).max())[1])
+    return np.ldexp(values, -exponent), exponent
 
 
 def norms(gradients) -> np.ndarray:
@@ -72,7 +81,8 @@ def norms(gradients) -> np.ndarray:
     >>> norms([[3.0, 4.0], [0.0, 0.0]]).tolist()
     [5.0, 0.0]
     """
-    return np.linalg.norm(matrix("gradients", gradients), axis=1)
+    scaled, exponent = _scaled(matrix("gradients", gradients))
+    return np.ldexp(np.linalg.norm(scaled, axis=1), exponent)
 
 
 def explained(
