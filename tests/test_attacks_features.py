@@ -16,6 +16,10 @@ from ppkit.attacks.features import (
 )
 from ppkit.attacks.linking import follow, reconstruct_moved
 
+EITHER = (
+    "either theta has moved too little, or the columns depend on each other, as one-hot columns do"
+)
+
 
 def linear(n=300, d=7, width=3, steps=4, seed=0, noise=0.0):
     """X, and its views through random thetas: no training, so that rank is d
@@ -94,7 +98,21 @@ def test_views_of_low_rank_give_their_share_of_the_variance_and_no_more():
 def test_a_theta_that_does_not_move_tells_nothing_new_however_often_it_is_seen():
     X, views = linear(steps=1)
     got = reconstruct(views * 20, range(50), X[:50])
-    assert got.rank == 3 and "theta has moved too little" in got.why
+    assert got.rank == 3 and "hold 3 of 7 directions" in got.why and EITHER in got.why
+
+
+@pytest.mark.parametrize("n_known", [8, 14])
+def test_columns_that_depend_on_each_other_are_not_laid_on_theta(n_known):
+    rng = np.random.default_rng(5)
+    X = np.hstack([np.eye(6)[rng.integers(6, size=300)] for _ in range(3)])
+    got = reconstruct(looks_at(X), range(n_known), X[:n_known])
+    assert got.rank == np.linalg.matrix_rank(X) == 16
+    assert (
+        got.why
+        == f"12 views of width 8 hold 16 of 18 directions above rounding and noise: {EITHER}"
+    )
+    of_rank_6 = np.hstack([X[:, :6]] * 3)  # more than two steps would show no more
+    assert EITHER in whitened(looks_at(of_rank_6, steps=2), n_features=18).why
 
 
 def test_directions_under_the_noise_are_left_out():

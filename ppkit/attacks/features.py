@@ -449,6 +449,11 @@ def _open_directions(
 def _unseen_directions(rank: int, d: int, n_steps: int, width: int) -> str:
     if rank >= d:
         return ""
-    why = "too few steps" if n_steps * width < d else "theta has moved too little"
+    why = "too few steps"
+    if rank < n_steps * width:
+        why = (
+            "either theta has moved too little, or the columns depend on each other, "
+            "as one-hot columns do"
+        )
     seen = f"{n_steps} views of width {width} hold {rank} of {d} directions"
     return f"{seen} above rounding and noise: {why}"
