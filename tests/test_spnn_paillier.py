@@ -4,6 +4,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 
 import gmpy2
+import numpy as np
 import pytest
 import torch
 
@@ -374,6 +375,19 @@ def test_the_elements_of_algorithm_3_are_of_one_shape(keys, products, got):
 def test_the_elements_of_algorithm_3_are_fixed_point_numbers(keys):
     with pytest.raises(ValueError, match=r"must be int64 tensors .* got \(2,\) torch.float32"):
         first_layer_elementwise(*paillier.phe_keys(keys[1]), [torch.zeros(2)])
+
+
+def test_the_elements_of_algorithm_3_are_tensors(keys):
+    with pytest.raises(ValueError, match="must be int64 tensors of one shape, got a list"):
+        first_layer_elementwise(*paillier.phe_keys(keys[1]), [[1, 2], [3, 4]])
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int32, np.int64, np.uint8])
+def test_numpys_whole_numbers_pack_as_pythons(keys, kind):
+    public, private = keys
+    packing, z = Packing(kind(40), kind(2)), torch.tensor([-3, 2**38])
+    assert packing == Packing(40, 2) and packing.offset == 2**39 and packing.field_bits == 41
+    assert torch.equal(decrypt(private, summed(public, [z, z], packing)), 2 * z)
 
 
 @pytest.mark.parametrize("wrong", [dict(value_bits=40.5), dict(value_bits=40.0), dict(n_terms=1.5)])

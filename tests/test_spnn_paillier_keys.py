@@ -3,6 +3,7 @@ import pickle
 import secrets
 
 import gmpy2
+import numpy as np
 import phe
 import pytest
 
@@ -12,6 +13,12 @@ from ppkit.spnn.paillier_keys import PrivateKey, PublicKey, generate_keys
 @pytest.fixture(scope="module")
 def keys():
     return generate_keys(bits=512, teaching=True)
+
+
+@pytest.mark.parametrize("kind", [np.int16, np.int32, np.int64, np.uint16])
+def test_the_length_may_be_numpys_whole_number(kind):
+    public, private = generate_keys(bits=kind(512), teaching=True)
+    assert public.bits == 512 and private.p * private.q == public.n
 
 
 def by_phe(private):

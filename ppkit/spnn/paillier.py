@@ -76,6 +76,9 @@ class Packing:
 
     def __post_init__(self):
         are_whole = isinstance(self.value_bits, Integral) and isinstance(self.n_terms, Integral)
+        if are_whole:  # numpy's have a width, and shift out of it
+            object.__setattr__(self, "value_bits", int(self.value_bits))
+            object.__setattr__(self, "n_terms", int(self.n_terms))
         if (
             not are_whole
             or not 2 <= self.value_bits <= 63
@@ -289,6 +292,8 @@ def first_layer_elementwise(
     """
     if not products:
         raise ValueError("products must have a tensor of each holder, got none")
+    if odd := [type(z).__name__ for z in products if not isinstance(z, torch.Tensor)]:
+        raise ValueError(f"products must be int64 tensors of one shape, got a {odd[0]}")
     if any(z.shape != products[0].shape or z.dtype != torch.int64 for z in products):
         shapes = ", ".join(f"{tuple(z.shape)} {z.dtype}" for z in products)
         raise ValueError(f"products must be int64 tensors of one shape, got {shapes}")

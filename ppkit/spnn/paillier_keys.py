@@ -216,6 +216,7 @@ def generate_keys(
     if not isinstance(bits, Integral) or bits < least or bits % 16:
         hint = "" if teaching else "; teaching=True allows small keys, which protect nothing"
         raise ValueError(f"bits must be a multiple of 16 and at least {least:,}, got {bits}{hint}")
+    bits = int(bits)
     p, q = _prime(bits // 2), _prime(bits // 2)
     while p == q or math.gcd(p - 1, q - 1) != 2:
         q = _prime(bits // 2)
