@@ -355,6 +355,17 @@ def test_a_network_whose_first_layer_does_not_see_the_record_once_is_refused():
             batches.from_batch(dW, db, model=wrap(model), n_records=3)
 
 
+def test_records_whose_loss_is_flat_are_not_said_to_reach_no_neuron():
+    model, X, _ = batch(4, (30, 64, 2))
+    with torch.no_grad():
+        model[-1].weight *= 1e6
+        y = model(X).argmax(dim=1)
+    dW, db, *_ = shared_gradient(model, X, y)
+    assert (model[0](X) > 0).any(dim=1).all() and not dW.any()
+    why = batches.from_batch(dW, db, model=model, n_records=4).why
+    assert "is active for the others, their loss is flat there, or they cancel" in why
+
+
 def test_what_is_left_of_a_gradient_is_said():
     model, X, y = batch(6)
     zero = [torch.zeros_like(model[0].weight), torch.zeros_like(model[0].bias)]

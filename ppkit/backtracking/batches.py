@@ -371,7 +371,8 @@ def _obstacle(rounds: list[_Round], n_left: int, settings: _Settings) -> str:
     rank, dtype = at.rank(), at.G.dtype
     if rank == 0:
         return (
-            "what is left of the gradient is 0: no neuron of the first layer reacts to the others"
+            "what is left of the gradient is 0: no neuron of the first layer is active for the "
+            "others, their loss is flat there, or they cancel each other"
         )
     rows = _probes(at.G)
     if bool((_deltas(at.model, rows, torch.zeros(len(rows), dtype=torch.int64)) != 0).all()):
