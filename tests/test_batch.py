@@ -116,6 +116,16 @@ def test_whatever_is_varied_leaves_a_table_and_a_page(project, at_once, default,
     assert len((project.latest / "index.html").read_text("utf-8")) < 20_000
 
 
+def test_zero_is_one_point_with_either_sign_and_the_first_is_run(project, at_once, capsys):
+    project.add("01_a", "1", parameters="P = 1.0\nPS = [0]")
+    grid = batch.points(["P=0.0,-0.0,1", "PS=[0],[0.0],[-0.0],[False],[0]"])
+    assert batch.reproduce(["01_a"], grid) == 0
+    assert "9 of 15 points equal another one: run once" in capsys.readouterr().out
+    rows = pd.read_parquet(project.latest / "table.parquet")
+    assert list(rows.P.astype(str)) == ["0.0"] * 3 + ["1.0"] * 3
+    assert list(rows.PS) == ["[0]", "[0.0]", "[False]"] * 2
+
+
 def test_equal_points_run_once_however_they_are_written(project, at_once, capsys):
     project.add("01_a", "1", parameters="CLIP = 1.0\nSEED = 0")
     grid = batch.points(["CLIP=.5,.50,5e-1,1", "SEED=3,3"])

@@ -84,6 +84,14 @@ def test_an_empty_project_is_refused(project):
         catalogue.select([])
 
 
+def test_a_whole_number_beyond_floats_is_refused(project):
+    project.add("01_a", parameters="RATE = 0.5")
+    chosen = catalogue.select([])
+    for text in ("1" * 400, "-" + "1" * 310):
+        with pytest.raises(Refused, match="^RATE must be a number that a float holds, .* got '-?1"):
+            catalogue.assign(chosen, profile="quick", source=None, given=[("RATE", text)])
+
+
 NO_JSON = [
     "1e999",
     "-1e999",

@@ -138,8 +138,10 @@ def reproduce(
         catalogue.assign(chosen, profile=profile, source=source, given=list(point.items()))[name]
         for point in asked
     ]
-    unlike = {repr(values): values for values in set_to}.values()
-    every = {f"{number:04d}": values for number, values in enumerate(unlike)}
+    unlike = {}
+    for values in set_to:
+        unlike.setdefault(_identity(values), values)
+    every = {f"{number:04d}": values for number, values in enumerate(unlike.values())}
     if len(every) < len(set_to):
         print(f"{len(set_to) - len(every)} of {len(set_to)} points equal another one: run once")
     beside = archive.beside(path) if client else b""
@@ -148,7 +150,7 @@ def reproduce(
     folder = None if fresh else run_folder.find_unfinished(runs, digest, BatchFolder)
     if folder is None:
         made = run.record(digest, profile, source, dict.fromkeys(every, path), every)
-        seen = {each: {repr(values[each]) for values in unlike} for each in asked[0]}
+        seen = {each: {_identity(values[each]) for values in unlike.values()} for each in asked[0]}
         varied = [each for each in asked[0] if len(seen[each]) > 1]
         made |= {"batch": name, "varied": varied or list(asked[0])}
         folder = run_folder.create(runs, made, BatchFolder)
@@ -168,6 +170,19 @@ def reproduce(
         cores = environment.cores() if profile == "quick" else 1
         workers = Children(at_once or jobs.at_once([(name, True)] * len(waiting), cores))
     return run.carry_out(folder, waiting, workers)
+
+
+def _identity(value) -> tuple:
+    """Equal for values of one type that are equal, as 0.0 and -0.0 are; 1, 1.0 and True are not.
+
+    >>> _identity([0.0]) == _identity([-0.0]), _identity([0.0]) == _identity([0])
+    (True, False)
+    """
+    if isinstance(value, dict):
+        return dict, frozenset((_identity(k), _identity(v)) for k, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return type(value), tuple(map(_identity, value))
+    return type(value), value
 
 
 def table(folder: BatchFolder) -> pd.DataFrame:

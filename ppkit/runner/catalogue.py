@@ -169,7 +169,13 @@ def _typed(parameter: str, text: str, default):
         value = text if isinstance(default, str) else ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         value = text
-    value = float(value) if (type(default), type(value)) == (float, int) else value
+    if (type(default), type(value)) == (float, int):
+        try:
+            value = float(value)
+        except OverflowError:
+            raise Refused(
+                f"{parameter} must be a number that a float holds, below 1.8e308, got {cut(text)!r}"
+            ) from None
     if type(value) is not type(default):
         raise Refused(
             f"{parameter} must be of type {type(default).__name__}, "
