@@ -514,8 +514,9 @@ _LOG_RATIOS = {"laplace": _laplace_log_ratio, "gumbel": _gumbel_log_ratio}
 
 def _sampled(log_ratio, q):
     """ln(1 - q + q e^log_ratio), to the last digits of what it differs from 0."""
-    if log_ratio < 30:
-        return math.log1p(q * math.expm1(log_ratio))
+    change = q * math.expm1(min(log_ratio, 30.0))
+    if log_ratio < 30 and change > -0.5:
+        return math.log1p(change)
     return float(np.logaddexp(_log_rates(q)[0], _log_rates(q)[1] + log_ratio))
 
 

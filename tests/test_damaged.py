@@ -93,6 +93,11 @@ def test_a_value_with_the_signs_of_a_formula_is_drawn_as_it_was_typed():
     assert drawn.rstrip().endswith("</svg>")
 
 
+def test_long_values_that_begin_alike_are_two_places_of_a_picture():
+    ticks = index._ticks(pd.Series(["a" * 40 + "1", "a" * 40 + "2", "b"]))
+    assert len(set(ticks.values())) == 3 and ticks["b"] == "b"
+
+
 def test_a_page_asks_no_host_for_a_picture_and_links_to_no_page_within_itself(tmp_path):
     image = "data:image/png;base64,iVBORw0KGgo="
     html = (

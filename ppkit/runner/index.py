@@ -152,6 +152,16 @@ def write_batch(folder, rows: pd.DataFrame) -> None:
     write_whole(folder.path / "index.html", page)
 
 
+def _ticks(values: pd.Series) -> dict:
+    """A text for each value, with a number where two that differ would look the same."""
+    texts = {value: _as_typed(value) for value in values.unique()}
+    alike = [text for text in texts.values() if list(texts.values()).count(text) > 1]
+    return {
+        value: f"{text} ({place})" if text in alike else text
+        for place, (value, text) in enumerate(texts.items(), start=1)
+    }
+
+
 def _as_typed(value) -> str:
     """A text for a picture, its signs as they were typed: between two $ matplotlib sees a
     formula."""
@@ -166,7 +176,7 @@ def _picture(rows: pd.DataFrame, varied: list[str]) -> str:
     figure = Figure(figsize=(2.6 * len(varied), 1.9), layout="constrained")
     for axes, name in zip(figure.subplots(1, len(varied), squeeze=False)[0], varied):
         numbers = pd.api.types.is_numeric_dtype(rows[name])
-        shown = rows[name] if numbers else rows[name].map(_as_typed)
+        shown = rows[name] if numbers else rows[name].map(_ticks(rows[name]))
         for verdict, some in rows.groupby(rows["verdict"].map(rules.plain)):
             look = {"color": show.COLOURS[verdict], "mec": "black", "mew": 0.4, "label": verdict}
             axes.plot(shown[some.index], some["value"], "o", ms=4, **look)
