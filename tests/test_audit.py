@@ -494,7 +494,7 @@ def test_the_upload_attains_no_more_than_is_proved(epsilon, rate, n, d):
 
 @pytest.mark.parametrize("neighbouring", ["add_remove", "replace_one"])
 def test_without_sampling_half_of_many_entries_cost_as_many_epsilons(neighbouring):
-    """At q = 1 the ratio of a rare output may underflow, its logarithm may not: wang2018's row 4."""
+    """At q = 1 a rare output's ratio may underflow, its logarithm does not: row 4 of Table I."""
     attained = audit.exact_top_n(0.1, sample_rate=1.0, n=7_156, d=14_312, neighbouring=neighbouring)
     pure = {"add_remove": 715.6, "replace_one": 1431.2}[neighbouring]
     assert 0.9 * pure < attained <= pure * (1 + 1e-9)
