@@ -124,7 +124,7 @@ def test_a_whole_number_will_do_for_a_number(settings_cell):
             "02b_backtracking_defence",
             "NOISE_MULTIPLIER",
             0,
-            "NOISE_MULTIPLIER must be a number from 0.5 to 10, got 0",
+            "NOISE_MULTIPLIER must be a number from 0.2 to 10, got 0",
         ),
         (
             "03a_spnn_sharing",
