@@ -52,7 +52,7 @@ def test_what_is_packed_is_unpacked(files):
     [
         (made(member("../a")), "which is not inside a folder"),
         (made(member("html/../../a")), "which is not inside a folder"),
-        (made(member("/tmp/a")), "which is not inside a folder"),
+        (made(member("/a")), "which is not inside a folder"),
         (made(member("a//b")), "which is not inside a folder"),
         (made(member("./a")), "which is not inside a folder"),
         (made(member("..\\a")), "which is not inside a folder"),
