@@ -109,9 +109,11 @@ CORNERS = [
 
 
 def noise_of(which, rate, n_rounds):
-    """About the noise of an epsilon of 1,000, 1 and 1e-4, by the central limit."""
+    """About the noise of an epsilon of 1,000, 1 and 1e-4, by the central limit.
+
+    Never below .0011: a little less must still lie above the smallest noise allowed, .001."""
     fair = max(0.3, 3 * rate * math.sqrt(n_rounds))
-    return (0.001 if n_rounds == 1 else fair / 20, fair, 1e4 * fair)[which % 3]
+    return (0.0011 if n_rounds == 1 else fair / 20, fair, 1e4 * fair)[which % 3]
 
 
 def drawn():
@@ -120,7 +122,7 @@ def drawn():
         rate, n_rounds = 10 ** rng.uniform(-5, 0), int(10 ** rng.uniform(0, 6))
         scale = max(0.3, rate * math.sqrt(n_rounds))
         yield (
-            float(max(0.001, scale * 10 ** rng.uniform(-1.5, 2))),
+            float(max(0.0011, scale * 10 ** rng.uniform(-1.5, 2))),
             float(rate),
             n_rounds,
             float(2.0 ** -rng.uniform(3.4, 128)),
