@@ -214,14 +214,15 @@ def execute(
 @app.command()
 def reference(
     runs: Annotated[
-        list[str], typer.Argument(metavar="RUN...", help="finished runs: ids, paths or latest")
-    ],
+        list[str] | None,
+        typer.Argument(metavar="[RUN]...", help="finished runs: ids, paths or latest"),
+    ] = None,
 ) -> None:
     """Make finished runs the reference: merge their verdicts into figures/claims.json, copy their
-    pictures."""
+    pictures. Without a run only the words of the claims' files are taken anew."""
     from ppkit.runner import reference as keeping
 
-    target, decided = keeping.keep(runs)
+    target, decided = keeping.keep(runs or [])
     print(f"{decided} decided claims in figures/{target.name}")
 
 

@@ -34,7 +34,11 @@ class Statement:
     kind: "claim" (the paper says it), "question" (ours: it gets an answer, never a verdict) or
     "check" (of our own code or data).
     measure: what our number is, with its unit.  cause: the finding that it belongs to.
+    printed: verbatim from the paper.  computed: by us from printed numbers, and `how`.
+    cell: of the paper's table (its name, row, column) or figure (its name).
+    headline: one of the one to three claims that the paper is read for.
     amended: what was changed after a run was seen, and why.
+    reply: what an author answered, or we to an objection.
     """
 
     id: str
@@ -45,8 +49,13 @@ class Statement:
     cause: str | None = None
     measure: str | None = None
     printed: str | None = None
+    computed: str | None = None
+    how: str | None = None
+    cell: list | None = None
+    headline: bool = False
     figure: str | None = None
     amended: str | None = None
+    reply: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +112,7 @@ def papers() -> list[str]:
     stems = (
         file.name.removesuffix(".toml") for file in CLAIMS.iterdir() if file.name.endswith(".toml")
     )
-    return sorted(stem for stem in stems if stem != "findings" and not stem.endswith(".choices"))
+    return sorted(stem for stem in stems if stem != "findings" and "." not in stem)
 
 
 def titles() -> dict[str, str]:
@@ -220,7 +229,7 @@ class Ledger:
             against=against,
             proven=proven,
             halfwidth=halfwidth if few else 0.0,
-            printed=claim.printed,
+            printed=claim.printed or claim.computed,
             options={**options, "better": claim.better},
         )
         needs = self.needs.get(getattr(data, "name", ""), 0) if needs is None else needs

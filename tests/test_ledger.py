@@ -211,8 +211,9 @@ def test_a_row_keeps_paper_number_ours_and_verdict(book, tmp_path, monkeypatch):
         "wang2018.model.parameters",
     ]
     keys = (
-        "id kind paper where says cause measure printed figure amended "
-        "value spread rule verdict alone possible data standing profile notebook note also firmness"
+        "id kind paper where says cause measure printed computed how cell headline figure amended "
+        "reply value spread rule verdict alone possible data standing profile notebook note also "
+        "firmness"
     ).split()
     assert list(written[0]) == keys
 
