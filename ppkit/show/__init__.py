@@ -5,10 +5,12 @@ from ppkit.show.controls import control, progress
 from ppkit.show.figures import COLOURS, band, finish, new, paper_marks
 from ppkit.show.lesson import check, judge, predict
 from ppkit.show.numbers import between, number, source, sources, table
+from ppkit.show.paper_tables import beside
 
 __all__ = [
     "COLOURS",
     "band",
+    "beside",
     "between",
     "check",
     "control",

@@ -10,6 +10,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
+from ppkit.show import fingerprint
 from ppkit.show.numbers import sources
 from ppkit.writing import write_whole
 
@@ -85,8 +86,9 @@ def finish(fig, name: str, caption: str, *, data) -> None:
     name: file name without ending.  caption: one or two sentences, what to see.
     data: as `show.sources`, whose words are appended to the caption.
     Writes $PPKIT_RUN/figures/<name>.png, .svg and .json (caption, data, notebook) when PPKIT_RUN is
-    set.
+    set.  In a notebook the figure's fingerprint is an output that nbval compares.
     """
+    fingerprint.show(fig)
     source = sources(data)
     whole = textwrap.fill(f"{caption} Data: {source}.", 105)
     fig.supxlabel(whole, fontsize=8.5, color="#555555", x=0.01, ha="left")
