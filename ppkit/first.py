@@ -63,10 +63,7 @@ def _drawn(names, truth, found, cards: Dataset) -> Path:
     fig, ax = show.new(height=3.4)
     places = np.arange(len(names) - 1)  # Amount has another unit: it stands in the title
     ax.bar(
-        places,
-        truth[:-1],
-        color=show.COLOURS["plain"],
-        label="the transaction, which the bank keeps",
+        places, truth[:-1], color=show.COLOURS["plain"], label="what the bank kept: one transaction"
     )
     ax.plot(
         places,
@@ -74,17 +71,18 @@ def _drawn(names, truth, found, cards: Dataset) -> Path:
         "o",
         color=show.COLOURS["attained"],
         markersize=5,
-        label="what the aggregator computes from the gradient",
+        label="what the server computed from the gradient that the bank sent",
     )
     ax.set_xticks(places, names[:-1], rotation=90, fontsize=8)
-    ax.set_ylabel("value of the feature")
-    ax.set_title(f"Amount {truth[-1]:.2f}, read out {found[-1]:.2f}", loc="left")
-    ax.legend()
+    ax.set_ylabel("value of the column")
+    ax.set_title("One card transaction, read out of one gradient", loc="left", pad=44)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2)
     show.finish(
         fig,
         "first",
-        "One transaction and what one gradient tells of it (kanodia2020). V1 to V28: principal "
-        "components, which the card file has in place of named columns.",
+        f"Its amount is {truth[-1]:.2f}, read out as {found[-1]:.2f}. V1 to V28: principal "
+        "components, which the card file has in place of named columns. The attack is "
+        "kanodia2020's: one division.",
         data=cards,
     )
     target = project.root() / "runs" / "first.png"
