@@ -28,7 +28,7 @@ def prepare(fresh: list[str]) -> list[str]:
     """
     names = [name.removeprefix("./").removeprefix(f"{FOLDER}/") for name in fresh]
     wanted = catalogue.select(names, solutions=True) if names else {}
-    said, made, older = [], 0, []
+    said, made, older, broken = [], 0, [], []
     for name, path in catalogue.select([], solutions=True).items():
         copy = project.root() / FOLDER / path.relative_to(project.root() / "notebooks")
         shown = copy.relative_to(project.root())
@@ -41,6 +41,8 @@ def prepare(fresh: list[str]) -> list[str]:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(copy, _copy_of(path, keep_outputs=name.startswith("solutions/")))
                 made += 1
+            elif not _is_notebook(copy):
+                broken.append((name, shown))
             elif _made_from(copy) not in (None, _digest(path)):
                 older.append(name)
         except OSError as error:
@@ -54,6 +56,11 @@ def prepare(fresh: list[str]) -> list[str]:
         said.append(
             f"{', '.join(older)}: notebooks/ has a newer one than {FOLDER}/; "
             f"`ppkit lab --fresh {older[0]}` takes it and keeps yours beside it."
+        )
+    for name, shown in broken:
+        said.append(
+            f"{shown} is no whole notebook any more; `ppkit lab --fresh {name}` puts the lesson "
+            "back and keeps what is left of yours beside it."
         )
     return said
 
@@ -99,6 +106,13 @@ def _digest(path: Path) -> str:
     return run_folder.digest(
         *(cell[part].encode() for cell in cells for part in ("cell_type", "source"))
     )
+
+
+def _is_notebook(copy: Path) -> bool:
+    try:
+        return isinstance(json.loads(copy.read_text("utf-8"))["cells"], list)
+    except (ValueError, KeyError, TypeError):
+        return False
 
 
 def _made_from(copy: Path) -> str | None:
