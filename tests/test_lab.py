@@ -72,16 +72,17 @@ def test_fresh_puts_back_what_is_named_and_keeps_every_old_copy(lessons, ppkit):
     lab.prepare([])
     published = work(lessons, "01_a").read_bytes()
     names = ["01_a", "work/01_a.ipynb", "notebooks/01_a.ipynb"]
+    attempts = [json.dumps({"cells": [], "metadata": {}, "attempt": k}) for k in (1, 2, 3)]
     for number, name in enumerate(names, start=1):
         for edited in ("01_a", "02_b"):
-            work(lessons, edited).write_text(f"attempt {number}")
+            work(lessons, edited).write_text(attempts[number - 1])
         kept = f"work/01_a.kept-{number}.ipynb"
         said = f"work/01_a.ipynb is as published again; what was there is {kept} now.\n"
         assert ppkit("lab", "--fresh", name) == (0, said, "")
         assert work(lessons, "01_a").read_bytes() == published
-        assert work(lessons, "02_b").read_text() == f"attempt {number}"
-    for number in (1, 2, 3):
-        assert work(lessons, f"01_a.kept-{number}").read_text() == f"attempt {number}"
+        assert work(lessons, "02_b").read_text() == attempts[number - 1]
+    for number, attempt in enumerate(attempts, start=1):
+        assert work(lessons, f"01_a.kept-{number}").read_text() == attempt
     code, said, _ = ppkit("lab", "--fresh", "02_b", "--fresh", "solutions/01_a_solution")
     assert code == 0 and said.count("as published again") == 2
     assert work(lessons, "solutions/01_a_solution.kept-1").exists()
