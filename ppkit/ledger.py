@@ -120,16 +120,23 @@ def titles() -> dict[str, str]:
     return _read("findings")["titles"]
 
 
-def findings() -> list[SimpleNamespace]:
-    """What several rows say together, for a visitor who knows none: it leads README and the page of
-    a run.
+def short_titles() -> dict[str, str]:
+    """What each paper is about, in a few words of ours, by its key."""
+    return _read("findings")["short_titles"]
 
-    Returns, in the order of their file, id, paper, title, text, the_paper_is (of `in_words.MARKS`;
-    "open" where no row of it has a verdict yet), picture (its name in figures/) and lesson (a
-    notebook).
+
+def findings() -> list[SimpleNamespace]:
+    """What several rows say together, for a visitor who knows none: it leads the docs and the page
+    of a run.
+
+    Returns, in the order of their file, id, paper, title, text, short (the sentence for README; ""
+    for a finding that does not stand there), the_paper_is (of `in_words.MARKS`; "open" where no row
+    of it has a verdict yet), picture (its name in figures/) and lesson (a notebook).
     """
     return [
-        SimpleNamespace(id=id, **table) for id, table in _read("findings").items() if id != "titles"
+        SimpleNamespace(id=id, **({"short": ""} | table))
+        for id, table in _read("findings").items()
+        if id not in ("titles", "short_titles")
     ]
 
 

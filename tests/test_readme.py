@@ -1,4 +1,4 @@
-"""The blocks of README.md say what the files say."""
+"""The blocks of README.md and of docs/ say what the files say."""
 
 import doctest
 import json
@@ -44,20 +44,57 @@ def test_the_scoreboard_says_how_many_rows_depend_on_the_data():
     assert f": 1 (`{rows[0]['id']}`, `{rows[1]['id']}`). 1 more need" in said
 
 
-def test_findings_and_rows_say_what_they_rest_on():
+def test_findings_say_what_they_rest_on():
     rows = ledger.merge([])
     finding = ledger.findings()[0]
     of_it = [row for row in rows if row["cause"] == finding.id]
     for row in of_it:
         row |= {"verdict": "refuted", "value": 6.5192, "data": "formula"}
-    line = f"- {in_words.MARKS[finding.the_paper_is]} **{finding.title}.** {finding.text} "
-    assert f"{line}({len(of_it)} refuted; data: formula; [{finding.lesson}]" in tables.findings(
-        rows
-    )
+    mark = in_words.MARKS[finding.the_paper_is]
+    said = tables.findings(rows)
+    assert f"### {finding.title}\n\n{mark} {finding.text}\n\n" in said
+    assert f"\n\n{len(of_it)} refuted; data: formula. Lesson: [{finding.lesson}](../" in said
     of_it[0] |= {"verdict": "depends on the data", "kind": "claim"}
-    assert f"- ◇ **{finding.title}.**" in tables.findings(rows)
-    table = tables.every_row(rows)
-    assert table.count("\n| ") == len(rows) + len(ledger.papers()) and "| 6.519 |" in table
+    assert f"### {finding.title}\n\n◇ {finding.text}" in tables.findings(rows)
+
+
+def test_a_finding_in_short_leads_to_the_whole_one(monkeypatch):
+    first, second, *_ = ledger.findings()
+    first.short, second.short = "It is so.", ""
+    monkeypatch.setattr(ledger, "findings", lambda: [first, second])
+    [line] = tables.findings_in_short([]).splitlines()
+    place = "docs/findings.md#one-sample-cannot-be-counted-as-thousands"
+    assert line == f"- ✕ It is so. ([wang2018]({place}))"
+
+
+def test_no_two_findings_share_a_heading():
+    anchors = [tables.anchor(finding.title) for finding in ledger.findings()]
+    assert len(set(anchors)) == len(anchors) and all(anchors)
+
+
+def test_the_outcome_of_a_paper_is_one_line():
+    rows = [row for row in ledger.merge([]) if row["paper"] == "wu2020"]
+    claims = [row for row in rows if row["kind"] == "claim"]
+    for row, verdict in zip(claims, ("refuted", "refuted", "depends on step", "depends on box")):
+        row |= {"verdict": verdict, "cause": "one"}
+    *_, last = tables.outcome(rows).splitlines()
+    counts = "2 refuted (causes: 1), 2 turned by a choice or the data"
+    title = ledger.short_titles()["wu2020"]
+    assert last == (
+        f"- **{title}** (wu2020): of {len(claims)} claims {counts}, {len(claims) - 4} not tried."
+    )
+
+
+def test_what_was_changed_after_a_run_is_counted_and_listed():
+    rows = [
+        {"id": "wu2020.a.b", "paper": "wu2020", "kind": "claim", "amended": "2026-11-22: .5 | .6"},
+        {"id": "wu2020.c", "paper": "wu2020", "kind": "claim", "amended": None},
+        {"id": "wu2020.d", "paper": "wu2020", "kind": "question", "amended": "2026-11-23: new"},
+    ]
+    assert tables.changed_in_short(rows).startswith("1 of 2 claims had their rule or words changed")
+    said = tables.changed(rows)
+    assert "2 of 3 rows." in said and "| `a.b` | claim | 2026-11-22: .5 \\| .6 |" in said
+    assert "`c`" not in said
 
 
 def test_the_attacks_on_modules_of_ones_own_run_as_printed():
@@ -101,14 +138,16 @@ def test_bars_of_both_sides():
 
 
 def test_only_what_stands_between_the_marks_changes(tmp_path):
-    (tmp_path / "figures").mkdir()
+    for folder in ("figures", "docs"):
+        (tmp_path / folder).mkdir()
     (tmp_path / "figures/claims.json").write_text('{"claims": []}')
-    for file, name in (("README.md", "findings"), ("figures/README.md", "rows")):
+    files = (("README.md", "findings"), ("docs/changed_rules.md", "changed"))
+    for file, name in files:
         (tmp_path / file).write_text(
             f"above\n<!-- begin {name} -->\nold\n<!-- end {name} -->\nbelow\n"
         )
     tables.renew(tmp_path)
-    for file, name in (("README.md", "findings"), ("figures/README.md", "rows")):
+    for file, name in files:
         text = (tmp_path / file).read_text("utf-8")
         assert text.startswith(f"above\n<!-- begin {name} -->\n") and text.endswith(
             f"<!-- end {name} -->\nbelow\n"

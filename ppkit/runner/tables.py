@@ -1,9 +1,10 @@
 """Tables of verdicts, which `ledger.Ledger.record` decides by `rules`: in the terminal, where the
-data sets have one too, and in the READMEs, whose numbers are written from figures/claims.json and
-figures/bench.json, never by hand."""
+data sets have one too, and in README and docs/, whose numbers are written from figures/claims.json
+and figures/bench.json, never by hand."""
 
 import json
 import os
+import re
 from pathlib import Path
 
 from rich import box
@@ -16,6 +17,10 @@ from ppkit.runner import Refused, run_folder
 from ppkit.writing import write_whole
 
 REFERENCE = "figures/claims.json"
+MEANINGS = {  # of some verdicts, where a count stands before them
+    rules.DIRECTION: "right in direction only",
+    rules.DEPENDS: "turned by a choice or the data",
+}
 STYLES = {  # of a verdict: its colour in the terminal
     rules.REPRODUCED: "green",
     rules.DIRECTION: "cyan",
@@ -180,24 +185,85 @@ def scoreboard(rows: list[dict]) -> str:
     )
 
 
-def findings(rows: list[dict]) -> str:
-    """The findings as Markdown, paper by paper: a mark for what the paper gets right or wrong, the
-    title, what it means, its rows by verdict.
+def outcome(rows: list[dict]) -> str:
+    """What came out, a line a paper, as Markdown: how many of its claims have which verdict.
 
     rows: the claims of figures/claims.json.
     """
-    blocks, curve = [], "[settings](figures/settings/{}.png); ".format
-    for paper in dict.fromkeys(one.paper for one in ledger.findings()):
-        lines = [
-            f"- {in_words.mark(one, rows)} **{one.title}.** {one.text} "
-            f"({in_words.counted(of := [row for row in rows if row['cause'] == one.id])}; "
-            f"{firmness.told(of)}{curve(one.id) if firmness.softest(of) else ''}"
-            f"[{one.lesson}](notebooks/{one.lesson}.ipynb))"
-            for one in ledger.findings()
-            if one.paper == paper
-        ]
-        blocks.append("\n".join((f"**{ledger.titles()[paper]}** ({paper})", *lines)))
-    return "\n\n".join(blocks)
+    lines = []
+    for paper, name in ledger.short_titles().items():
+        claims = [row for row in rows if (row["paper"], row["kind"]) == (paper, "claim")]
+        lines.append(f"- **{name}** ({paper}): {came_out(claims)}.")
+    return "\n".join(lines)
+
+
+def came_out(claims: list[dict]) -> str:
+    """How many of one paper's claims have which verdict, in words."""
+    if not claims:
+        return "no claims"
+    counts = ledger.scoreboard(claims).drop(columns=["decided on"]).iloc[0].to_dict()
+    causes = counts.pop("causes of refuted", 0)
+    parts = []
+    for verdict, count in counts.items():
+        said = f"{count} {MEANINGS.get(verdict, verdict)}"
+        parts.append(f"{said} (causes: {causes})" if verdict == rules.REFUTED else said)
+    return f"of {len(claims)} claims {', '.join(parts)}"
+
+
+def findings_in_short(rows: list[dict]) -> str:
+    """The findings that have a sentence of their own, as Markdown: mark, sentence, and a link to
+    the whole finding.
+
+    rows: the claims of figures/claims.json.
+    """
+    return "\n".join(
+        f"- {in_words.mark(one, rows)} {one.short} "
+        f"([{one.paper}](docs/findings.md#{anchor(one.title)}))"
+        for one in ledger.findings()
+        if one.short
+    )
+
+
+def anchor(title: str) -> str:
+    """Where a heading stands in a Markdown page, as its readers build the address.
+
+    >>> anchor("'Any attack' and 'any kind of information' promise too much")
+    'any-attack-and-any-kind-of-information-promise-too-much'
+    """
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def findings(rows: list[dict]) -> str:
+    """The findings as Markdown, paper by paper: the title as a heading; a mark for what the paper
+    gets right or wrong, what it means; its picture; its rows by verdict, how firm they are, its
+    lesson.
+
+    rows: the claims of figures/claims.json.
+    """
+    parts = []
+    for paper, title in ledger.titles().items():
+        parts.append(f"## {title} ({paper})")
+        for one in ledger.findings():
+            if one.paper == paper:
+                of = [row for row in rows if row["cause"] == one.id]
+                parts += [
+                    f"### {one.title}",
+                    f"{in_words.mark(one, rows)} {one.text}",
+                    f"![{one.title}](../figures/{one.picture}.png)",
+                    f"{_counted(of)} {_see(one, of)}",
+                ]
+    return "\n\n".join(parts)
+
+
+def _counted(rows: list[dict]) -> str:
+    return f"{in_words.counted(rows)}; {firmness.told(rows)}".rstrip("; ") + "."
+
+
+def _see(finding, rows: list[dict]) -> str:
+    lesson = f"[{finding.lesson}](../notebooks/{finding.lesson}.ipynb)"
+    if not firmness.softest(rows):
+        return f"Lesson: {lesson}."
+    return f"Lesson: {lesson}. [Other settings](../figures/settings/{finding.id}.png)."
 
 
 def softest(rows: list[dict]) -> str:
@@ -221,35 +287,39 @@ def softest(rows: list[dict]) -> str:
     )
 
 
-def every_row(rows: list[dict]) -> str:
-    """Every row of every paper as Markdown tables.
+def changed_in_short(rows: list[dict]) -> str:
+    """How many claims had their rule or words changed after a run was seen, as a sentence.
 
     rows: the claims of figures/claims.json.
     """
-    heads = (
-        *("where", "what the paper says, or we ask", "paper", "ours", "what ours is", "verdict"),
-        *("firmness", "why", "data", "commit"),
+    claims = [row for row in rows if row["kind"] == "claim"]
+    changed = [row for row in claims if row["amended"]]
+    return (
+        f"{len(changed)} of {len(claims)} claims had their rule or words changed after a run was "
+        "seen; [the list](docs/changed_rules.md)."
     )
-    tables = []
+
+
+def changed(rows: list[dict]) -> str:
+    """Every row whose rule or words were changed after a run was seen, and what was changed, as
+    Markdown tables, paper by paper.
+
+    rows: the claims of figures/claims.json.
+    """
+    parts = []
     for paper, title in ledger.titles().items():
         cells = [
-            (
-                row["where"],
-                row["says"],
-                row["printed"] or "",
-                in_words.ours(row),
-                row["measure"] or "",
-                f"{in_words.symbol(row['verdict'])} {row['verdict']}",
-                in_words.firm(row),
-                in_words.reason(row),
-                "; ".join(filter(None, (row["data"], *in_words.beside(row)))),
-                row.get("commit", ""),
-            )
+            (f"`{row['id'].partition('.')[2]}`", row["kind"], row["amended"])
             for row in rows
-            if row["paper"] == paper
+            if row["paper"] == paper and row["amended"]
         ]
-        tables.append(f"### {paper}: {title}\n\n{_markdown(heads, cells)}")
-    return "\n\n".join(tables)
+        of_paper = sum(row["paper"] == paper for row in rows)
+        parts += [
+            f"## {title} ({paper})",
+            f"{len(cells)} of {of_paper} rows.",
+            _markdown(("row", "kind", "what was changed, and why"), cells),
+        ]
+    return "\n\n".join(parts)
 
 
 def bars(bench: dict) -> str:
@@ -288,28 +358,35 @@ def _markdown(heads, rows) -> str:
 
 
 def renewed(root: Path) -> dict[Path, str]:
-    """The files of the project in `root` that show numbers, each block between
-    `<!-- begin NAME -->` and `<!-- end NAME -->` made anew: README.md, figures/README.md and
-    benchmarks/README.md, where they are."""
+    """The files of the project in `root` that show numbers, where they are, each block between
+    `<!-- begin NAME -->` and `<!-- end NAME -->` made anew."""
     rows = json.loads((root / "figures/claims.json").read_text("utf-8"))["claims"]
-    bench = root / "figures/bench.json"
+    texts = {}
+    for name, blocks in _blocks(rows, root / "figures/bench.json").items():
+        if (root / name).exists():
+            text = (root / name).read_text("utf-8")
+            for block, content in blocks.items():
+                text = project.with_block(text, block, content)
+            texts[root / name] = text
+    return texts
+
+
+def _blocks(rows: list[dict], bench: Path) -> dict[str, dict[str, str]]:
+    """The blocks of each file, by their names."""
     blocks = {
         "README.md": {
-            "findings": findings(rows),
-            "which one": which_one(measured.reference("which_one").values),
-            "scoreboard": scoreboard(rows),
+            "outcome": outcome(rows),
+            "findings": findings_in_short(rows),
+            "changed": changed_in_short(rows),
         },
-        "figures/README.md": {"softest": softest(rows), "rows": every_row(rows)},
-        "benchmarks/README.md": {"bars": bars(json.loads(bench.read_text("utf-8")))}
-        if bench.exists()
-        else {},
+        "docs/findings.md": {"findings": findings(rows)},
+        "docs/verdicts.md": {"scoreboard": scoreboard(rows), "softest": softest(rows)},
+        "docs/which_one.md": {"which one": which_one(measured.reference("which_one").values)},
+        "docs/changed_rules.md": {"changed": changed(rows)},
     }
-    texts = {}
-    for file in (root / name for name in blocks if (root / name).exists()):
-        texts[file] = file.read_text("utf-8")
-        for name, block in blocks[file.relative_to(root).as_posix()].items():
-            texts[file] = project.with_block(texts[file], name, block)
-    return texts
+    if bench.exists():
+        blocks["benchmarks/README.md"] = {"bars": bars(json.loads(bench.read_text("utf-8")))}
+    return blocks
 
 
 def renew(root: Path) -> None:
