@@ -1,0 +1,63 @@
+"""The files that hosts and tools read in the root: citation, container, form of an objection."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import yaml
+
+from ppkit import ledger
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def read_yaml(name: str) -> dict:
+    return yaml.safe_load((ROOT / name).read_text("utf-8"))
+
+
+def test_the_citation_has_the_version_and_the_four_papers():
+    citation = read_yaml("CITATION.cff")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["version"] == project["version"]
+    titles = {" ".join(paper["title"].split()) for paper in citation["references"]}
+    assert titles == set(ledger.titles().values())
+    assert all(paper["authors"] and paper["year"] for paper in citation["references"])
+
+
+def test_a_paper_has_the_same_title_authors_and_doi_on_the_page_of_references():
+    page = " ".join((ROOT / "docs/references.md").read_text("utf-8").split())
+    for paper in read_yaml("CITATION.cff")["references"]:
+        assert " ".join(paper["title"].split()) in page
+        for author in paper["authors"]:
+            assert f"{author['given-names'][0]}. " in page and author["family-names"] in page
+        dois = [paper["doi"]] if "doi" in paper else []
+        dois += [one["value"] for one in paper.get("identifiers", [])]
+        for doi in dois:
+            assert f"https://doi.org/{doi}" in page
+
+
+def test_the_form_of_an_objection_asks_for_three_things_and_for_authors():
+    fields = {
+        field["id"]: field
+        for field in read_yaml(".github/ISSUE_TEMPLATE/object_to_a_verdict.yml")["body"]
+        if field["type"] != "markdown"
+    }
+    required = {
+        name for name, field in fields.items() if field.get("validations", {}).get("required")
+    }
+    assert required == {"row", "why", "settles"}
+    assert fields["author"]["attributes"]["options"]
+
+
+def test_the_example_row_of_the_form_is_a_row():
+    form = read_yaml(".github/ISSUE_TEMPLATE/object_to_a_verdict.yml")
+    row = next(field for field in form["body"] if field.get("id") == "row")
+    example = row["attributes"]["description"].split()[-1]
+    assert example in {claim["id"] for claim in ledger.merge([])}
+
+
+def test_the_container_makes_the_environment():
+    container = json.loads((ROOT / ".devcontainer/devcontainer.json").read_text("utf-8"))
+    assert container["postCreateCommand"] == "make environment"
+    assert container["image"].startswith("python:3.11")
