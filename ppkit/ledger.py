@@ -125,6 +125,11 @@ def short_titles() -> dict[str, str]:
     return _read("findings")["short_titles"]
 
 
+def outcomes() -> dict[str, str]:
+    """What came out, in two sentences for each paper, by its key."""
+    return _read("findings")["outcomes"]
+
+
 def findings() -> list[SimpleNamespace]:
     """What several rows say together, for a visitor who knows none: it leads the docs and the page
     of a run.
@@ -136,7 +141,7 @@ def findings() -> list[SimpleNamespace]:
     return [
         SimpleNamespace(id=id, **({"short": ""} | table))
         for id, table in _read("findings").items()
-        if id not in ("titles", "short_titles")
+        if id not in ("titles", "short_titles", "outcomes")
     ]
 
 

@@ -79,10 +79,9 @@ def test_the_outcome_of_a_paper_is_one_line():
         row |= {"verdict": verdict, "cause": "one"}
     *_, last = tables.outcome(rows).splitlines()
     counts = "2 refuted (causes: 1), 2 turned by a choice or the data"
-    title = ledger.short_titles()["wu2020"]
-    assert last == (
-        f"- **{title}** (wu2020): of {len(claims)} claims {counts}, {len(claims) - 4} not tried."
-    )
+    title, said = ledger.short_titles()["wu2020"], ledger.outcomes()["wu2020"]
+    counted = f"Of {len(claims)} claims {counts}, {len(claims) - 4} not tried."
+    assert last == f"- **{title}** (wu2020). {said} *{counted}*"
 
 
 def test_what_was_changed_after_a_run_is_counted_and_listed():

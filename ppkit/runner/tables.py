@@ -186,14 +186,15 @@ def scoreboard(rows: list[dict]) -> str:
 
 
 def outcome(rows: list[dict]) -> str:
-    """What came out, a line a paper, as Markdown: how many of its claims have which verdict.
+    """What came out of each paper, as Markdown: two sentences, then how many of its claims have
+    which verdict.
 
     rows: the claims of figures/claims.json.
     """
     lines = []
     for paper, name in ledger.short_titles().items():
         claims = [row for row in rows if (row["paper"], row["kind"]) == (paper, "claim")]
-        lines.append(f"- **{name}** ({paper}): {came_out(claims)}.")
+        lines.append(f"- **{name}** ({paper}). {ledger.outcomes()[paper]} *{came_out(claims)}.*")
     return "\n".join(lines)
 
 
@@ -207,7 +208,7 @@ def came_out(claims: list[dict]) -> str:
     for verdict, count in counts.items():
         said = f"{count} {MEANINGS.get(verdict, verdict)}"
         parts.append(f"{said} (causes: {causes})" if verdict == rules.REFUTED else said)
-    return f"of {len(claims)} claims {', '.join(parts)}"
+    return f"Of {len(claims)} claims {', '.join(parts)}"
 
 
 def findings_in_short(rows: list[dict]) -> str:
