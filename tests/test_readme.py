@@ -155,13 +155,14 @@ def test_only_what_stands_between_the_marks_changes(tmp_path):
 
 
 def commands() -> dict[str, str]:
-    """Every `ppkit ...` that the READMEs and the notebooks' text tell a reader to type, with the
-    file where it stands first."""
+    """Every `ppkit ...` that the READMEs, the pages in docs/ and the notebooks' text tell a reader
+    to type, with the file where it stands first."""
     found: dict[str, str] = {}
-    pages = (
+    pages = [
         ROOT / name
         for name in ("README.md", "CONTRIBUTING.md", "data/README.md", "spnn_system/README.md")
-    )
+    ]
+    pages += sorted((ROOT / "docs").glob("*.md"))
     for path in (*pages, *sorted((ROOT / "notebooks").rglob("*.ipynb"))):
         if path.suffix == ".md":
             texts = [path.read_text("utf-8")]
@@ -173,7 +174,7 @@ def commands() -> dict[str, str]:
             ]
         for text in texts:
             for line in (
-                *re.findall(r"^(ppkit [^#\n]*)", text, re.M),
+                *re.findall(r"^ *(ppkit [^#\n]*)", text, re.M),
                 *re.findall(r"`(ppkit [^`\n]*)`", text),
             ):
                 found.setdefault(line.strip(), path.name)
