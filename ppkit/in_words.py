@@ -7,9 +7,12 @@ from types import SimpleNamespace
 
 from ppkit import rules
 
+FORMULA = "formula"  # the data of a claim that needs none
+ON_OTHER_DATA = f"{rules.REPRODUCED} on other data"  # than the paper's own, whole
 SYMBOLS = {
     rules.REPRODUCED: "●",
-    rules.DIRECTION: "◐",
+    ON_OTHER_DATA: "◐",
+    rules.DIRECTION: "◔",
     rules.NOT_REPRODUCED: "○",
     rules.REFUTED: "✕",
     rules.UNDECIDED: "≈",
@@ -33,7 +36,8 @@ def beside(row: dict) -> list[str]:
         verdict, mine = one["alone"], rules.plain(row["alone"])
         if rules.plain(verdict) != mine and mine in one["possible"]:
             verdict = f"{rules.UNDECIDED} ({verdict})"
-        parts = f"{symbol(verdict)} {verdict}", ours(one) and f"ours {ours(one)}"
+        mark_of_it = symbol(one | {"verdict": verdict})
+        parts = f"{mark_of_it} {verdict}", ours(one) and f"ours {ours(one)}"
         said.append(f"{', '.join(filter(None, parts))} ({one['data']}, {one['profile']})")
     return said
 
@@ -152,20 +156,51 @@ def ours(row: dict) -> str:
     )
 
 
+def printed(row: dict) -> str:
+    """What the paper prints for a row, verbatim; else the number that we computed from printed
+    ones, and how; else nothing.
+
+    >>> printed({"printed": None, "computed": ".0135", "how": ".8772 - .8637"})
+    '.0135 (.8772 - .8637)'
+    """
+    if row["computed"]:
+        return f"{row['computed']} ({row['how']})"
+    return row["printed"] or ""
+
+
 def counted(rows: list[dict]) -> str:
-    """How many rows have which verdict, and the kinds of data they were decided on, in words:
-    "14 refuted, 2 reproduced; data: formula, stand-in"."""
-    verdicts = [rules.plain(row["verdict"]) for row in rows]
+    """How many rows came out how, and the kinds of data they were decided on, in words:
+    "2 reproduced, 14 refuted; data: formula, stand-in"."""
+    verdicts = [outcome(row) for row in rows]
     kinds = sorted({kind(row["data"]) for row in rows if row["data"]})
     said = ", ".join(f"{verdicts.count(name)} {name}" for name in SYMBOLS if name in verdicts)
     return f"{said}; data: {', '.join(kinds)}" if kinds else said
 
 
-def symbol(verdict: str) -> str:
-    """The mark that stands for a verdict, also where colour is missing."""
-    return SYMBOLS[rules.plain(verdict)]
+def outcome(row: dict) -> str:
+    """A row's verdict without its addition. What is reproduced neither on a formula nor on the
+    paper's own data, whole, is so on other data: a stand-in, a simulation, other or fewer rows.
+
+    >>> outcome({"verdict": "reproduced", "data": "stand-in: 9 rows", "standing": "rerunnable"})
+    'reproduced on other data'
+    """
+    verdict = rules.plain(row["verdict"])
+    as_in_the_paper = row["data"] == FORMULA or row["standing"] == "complete"
+    if verdict == rules.REPRODUCED and not as_in_the_paper:
+        return ON_OTHER_DATA
+    return verdict
+
+
+def symbol(row: dict) -> str:
+    """The mark of a row's outcome, also where colour is missing."""
+    return SYMBOLS[outcome(row)]
+
+
+def marked(row: dict) -> str:
+    """A row's verdict behind its mark."""
+    return f"{symbol(row)} {row['verdict']}"
 
 
 def in_short(row: dict) -> str:
-    """A row's verdict with its symbol, and our number."""
-    return f"{symbol(row['verdict'])} {row['verdict']}: {ours(row)}"
+    """A row's verdict with its mark, and our number."""
+    return f"{marked(row)}: {ours(row)}"

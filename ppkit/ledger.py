@@ -24,7 +24,7 @@ CLAIMS = resources.files("ppkit").joinpath("claims")
 
 
 # the data of a claim that needs none
-FORMULA = SimpleNamespace(source="formula", standing="rerunnable")
+FORMULA = SimpleNamespace(source=in_words.FORMULA, standing="rerunnable")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,10 +304,10 @@ class Ledger:
         return pd.DataFrame(
             {
                 "the paper says, or we ask": [row["says"] for row in rows],
-                "printed": [row["printed"] or "" for row in rows],
+                "printed": [in_words.printed(row) for row in rows],
                 "ours": [in_words.ours(row) for row in rows],
                 "what ours is": [row["measure"] or "" for row in rows],
-                "verdict": [f"{in_words.symbol(row['verdict'])} {row['verdict']}" for row in rows],
+                "verdict": [in_words.marked(row) for row in rows],
                 "firmness": [in_words.firm(kept.get(row["id"], {})) for row in rows],
                 "data": [row["data"] for row in rows],
                 "why": [in_words.reason(row) for row in rows],
@@ -325,7 +325,7 @@ class Ledger:
         for row in map(asdict, self._rows.values()):
             id, kept = row["id"].split(".", 1)[1], record[row["id"]]
             rows[id] = {
-                "the paper": row["printed"] or row["says"],
+                "the paper": in_words.printed(row) or row["says"],
                 f"you, here ({self.profile}, {row['data']})": in_words.in_short(row),
                 "the record": f"{in_words.in_short(kept)} ({kept['profile']}, {kept['data']})",
                 "firmness": in_words.firm(kept),
@@ -454,17 +454,17 @@ def results(row: dict) -> list[dict]:
 
 
 def scoreboard(rows: list[dict]) -> pd.DataFrame:
-    """How many claims of each paper stand where: one row a paper, one column a verdict (its
-    addition is left out), and the data that they were decided on, with the profile (a formula has
+    """How many claims of each paper stand where: one row a paper, one column an outcome
+    (`in_words.outcome`), and the data that they were decided on, with the profile (a formula has
     none).
 
     "causes of refuted" counts rows with one cause once; questions and checks are no claims and are
     counted apart.
     A column with nothing in it is left out.
     """
-    frame = pd.DataFrame(rows, columns=["id", "paper", "kind", "cause", "verdict"])
-    plain = frame["verdict"].map(rules.plain)
-    frame["what"] = plain.where(frame["kind"] == "claim", frame["kind"] + "s")
+    frame = pd.DataFrame(rows, columns=["id", "paper", "kind", "cause"])
+    outcomes = pd.Series([in_words.outcome(row) for row in rows], dtype=object)
+    frame["what"] = outcomes.where(frame["kind"] == "claim", frame["kind"] + "s")
     frame["cause"] = frame["cause"].fillna(frame["id"]).where(frame["what"] == rules.REFUTED)
     frame["decided on"] = [
         f"{row['data']}, {row['profile']} profile"
@@ -475,7 +475,7 @@ def scoreboard(rows: list[dict]) -> pd.DataFrame:
     by_paper = frame.groupby("paper", sort=False)
     counts = by_paper["what"].value_counts().unstack(fill_value=0).rename_axis(columns=None)
     counts["causes of refuted"] = by_paper["cause"].nunique()
-    order = [*rules.VERDICTS, "causes of refuted", "questions", "checks"]
+    order = [*in_words.SYMBOLS, "causes of refuted", "questions", "checks"]
     counts = counts.reindex(columns=order, fill_value=0).loc[:, lambda every: every.any()]
     decided_on = by_paper["decided on"].agg(lambda said: "; ".join(sorted(set(said.dropna()))))
     return counts.assign(**{"decided on": decided_on})

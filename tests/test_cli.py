@@ -161,7 +161,7 @@ def test_claims_of_a_run_are_listed_and_counted(ppkit, project, monkeypatch):
     rows[0]["also"] = [other | {"value": 7.0, "data": "real subset", "profile": "quick"}]
     run_folder.write_json(project.folder / "figures" / "claims.json", {"run": {}, "claims": rows})
     monkeypatch.setenv("COLUMNS", "300")
-    assert "● reproduced, ours 7 (real subset, quick)" in ppkit("claims")[1]
+    assert "◐ reproduced, ours 7 (real subset, quick)" in ppkit("claims")[1]
     for name, verdict in (("then", "reproduced"), ("now", "refuted")):
         (project.folder / "runs" / name).mkdir(parents=True)
         about = {"notebooks": {"01_paper": {"changed": ["SEED"] if name == "now" else []}}}

@@ -376,13 +376,15 @@ def test_a_verdict_is_not_said_to_turn_into_itself(main, said):
 def test_the_scoreboard_counts_claims_and_causes_and_sets_questions_apart():
     def row(verdict, kind="claim", cause=None, id="a"):
         said = {"id": id, "paper": "p", "kind": kind, "cause": cause, "verdict": verdict}
-        return said | {"data": "simulated: 9 rows", "profile": "paper"}
+        return said | {"data": "simulated: 9 rows", "standing": "rerunnable", "profile": "paper"}
 
     rows = [
         row("refuted", cause="c"),
         row("refuted", cause="c"),
         row("refuted", id="b"),
         row("not reproduced (better)"),
+        row("reproduced"),
+        row("reproduced") | {"data": "formula"},
         row("not reproduced: the proof has a gap"),
         row("undecided: 28 positives"),
         row("open: depends on the data"),
@@ -393,6 +395,8 @@ def test_the_scoreboard_counts_claims_and_causes_and_sets_questions_apart():
         row("passed", "check"),
     ]
     assert ledger.scoreboard(rows).loc["p"].to_dict() == {
+        "reproduced": 1,
+        "reproduced on other data": 1,
         "not reproduced": 2,
         "refuted": 3,
         "undecided": 1,
@@ -402,12 +406,38 @@ def test_the_scoreboard_counts_claims_and_causes_and_sets_questions_apart():
         "causes of refuted": 2,
         "questions": 2,
         "checks": 1,
-        "decided on": "simulated: 9 rows, paper profile",
+        "decided on": "formula; simulated: 9 rows, paper profile",
     }
-    assert in_words.counted(rows[:4]) == "1 not reproduced, 3 refuted; data: simulated"
-    assert [
-        in_words.symbol(v) for v in ("reproduced", "not reproduced (better)", "refuted", "open: x")
-    ] == ["●", "○", "✕", "□"]
+    assert in_words.counted(rows[:5]) == (
+        "1 reproduced on other data, 1 not reproduced, 3 refuted; data: simulated"
+    )
+
+
+@pytest.mark.parametrize(
+    "verdict, data, standing, mark",
+    [
+        ("reproduced", "formula", "rerunnable", "●"),
+        ("reproduced", "real, unverified: 3,672 rows (paper)", "complete", "●"),
+        ("reproduced", "stand-in: 284,807 rows", "rerunnable", "◐"),
+        ("reproduced", "simulated: 699,998 rows", "rerunnable", "◐"),
+        ("reproduced", "real subset: 44,212 of 284,807 rows", "partial", "◐"),
+        ("direction only", "formula", "rerunnable", "◔"),
+        ("not reproduced (better)", "stand-in: 9 rows", "rerunnable", "○"),
+        ("refuted", "stand-in: 9 rows", "rerunnable", "✕"),
+        ("open: x", "formula", "rerunnable", "□"),
+        ("not tried", None, None, "·"),
+    ],
+)
+def test_the_mark_says_whether_the_data_is_the_paper_s_own(verdict, data, standing, mark):
+    row = {"verdict": verdict, "data": data, "standing": standing}
+    assert in_words.symbol(row) == mark and in_words.marked(row) == f"{mark} {verdict}"
+
+
+def test_what_we_computed_from_printed_numbers_says_how():
+    row = {"printed": None, "computed": ".0135", "how": ".8772 - .8637"}
+    assert in_words.printed(row) == ".0135 (.8772 - .8637)"
+    assert in_words.printed({"printed": ".8637", "computed": None}) == ".8637"
+    assert in_words.printed({"printed": None, "computed": None}) == ""
 
 
 def test_values_keep_their_seeds(book):

@@ -219,7 +219,7 @@ def test_rows_of_a_lesson_stand_beside_the_reference_and_decide_nothing(tmp_path
     page.record("table1.row5.basic", kept["value"], data=ledger.FORMULA)
     assert not list(tmp_path.iterdir())
     [row] = page.beside_reference().to_dict("records")
-    assert row["the paper"] == kept["printed"] and row["firmness"] == in_words.firm(kept)
+    assert row["the paper"] == in_words.printed(kept) and row["firmness"] == in_words.firm(kept)
     assert row["you, here (quick, formula)"] in row["the record"]
     assert "why it differs" not in row
     page.record("table1.row5.basic", 10 * kept["value"], data=ledger.FORMULA)

@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from ppkit import profile, project, rules, show
+from ppkit import in_words, profile, project, rules, show
 from ppkit.ledger import FORMULA
 from ppkit.runner import catalogue
 
@@ -144,7 +144,9 @@ def test_no_name_shares_another_s_colour_but_two_verdicts_that_say_the_same():
 
 def test_every_verdict_has_its_colour_in_the_order_of_the_rules():
     verdicts = [*rules.VERDICTS, rules.ANSWERED, rules.PASSED, rules.FAILED]
-    assert [*show.COLOURS][-len(verdicts) :] == verdicts
+    outcomes = [*in_words.SYMBOLS]
+    assert [*show.COLOURS][-len(outcomes) :] == outcomes
+    assert [name for name in outcomes if name != in_words.ON_OTHER_DATA] == verdicts
 
 
 def test_lessons_take_their_colours_from_the_one_palette():

@@ -21,13 +21,14 @@ def test_scoreboard_counts_and_names_the_data():
     ]
     rows[0] |= {"verdict": "refuted", "profile": "paper", "data": "formula", "value": 6.5192}
     rows[1] |= {"verdict": "reproduced", "profile": "paper", "data": "simulated", "value": 1.0}
+    rows[2] |= {"verdict": "reproduced", "profile": "quick", "data": "formula", "value": 1.0}
     head, _, last, _, twice = tables.scoreboard(rows).splitlines()
     assert (
-        head
-        == "| paper | ● reproduced | ✕ refuted | · not tried | causes of refuted | decided on |"
+        head == "| paper | ● reproduced | ◐ reproduced on other data | ✕ refuted | · not tried | "
+        "causes of refuted | decided on |"
     )
     on = "formula; simulated, paper profile"
-    assert last == f"| wang2018 | 1 | 1 | {len(rows) - 2} | 1 | {on} |"
+    assert last == f"| wang2018 | 1 | 1 | 1 | {len(rows) - 3} | 1 | {on} |"
     assert "on other data: 0;" in twice and "**depend on the data: 0**" in twice
     assert "leaves open: 0; the same in every setting: 0; **depend on a choice" in twice
 

@@ -34,7 +34,7 @@ from ppkit.writing import remove, write_whole
 POINTS_AT_MOST = 10_000  # their names have four digits
 WHOLE_NUMBERS = re.compile(r"\s*(-?\d{1,18})\s*\.\.\s*(-?\d{1,18})\s*")
 IN_A_TABLE = range(-(2**63), 2**63)  # the whole numbers that a column of a parquet file takes
-RESULTS = ("value", "spread", "verdict", "alone", "data")
+RESULTS = ("value", "spread", "verdict", "alone", "data", "standing")
 
 
 class BatchFolder(run_folder.RunFolder):
@@ -187,8 +187,8 @@ def _identity(value) -> tuple:
 
 def table(folder: BatchFolder) -> pd.DataFrame:
     """One row a point and claim: point, status, its varied parameters, seconds, peak memory (MB),
-    then claim, value, spread, verdict, the verdict on that data alone, and data; a point without
-    a verdict has one row.
+    then claim, value, spread, verdict, the verdict on that data alone, the data and its standing; a
+    point without a verdict has one row.
 
     A parameter that no column of a table can hold, such as a list, stands there as Python writes
     it."""

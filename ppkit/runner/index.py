@@ -25,7 +25,10 @@ PAGES = jinja2.Environment(
 PAGES.filters["urlquote"] = quote
 PAGES.filters["cut"] = lambda value: cut(str(value))
 LEGEND = {
-    rules.REPRODUCED: "our number agrees with the paper's, by the rule that stands in the row",
+    rules.REPRODUCED: "our number agrees with the paper's, by the rule that stands in the row, "
+    "on a formula or on the paper's own data, whole",
+    in_words.ON_OTHER_DATA: "the same on a stand-in, a simulation, or other or fewer real rows "
+    "than the paper's",
     rules.DIRECTION: "the sign of the paper's difference holds, its size does not",
     rules.NOT_REPRODUCED: "our number does not agree, or a proof has a gap",
     rules.REFUTED: "we attained something that contradicts a statement of mathematics or security",
@@ -45,7 +48,7 @@ def write(folder) -> Path:
     claims = tables.beside_reference(
         run_folder.read_json(folder.path / "claims.json")["claims"], folder.notebooks
     )
-    verdicts = {rules.plain(row["verdict"]) for row in claims}
+    outcomes = {in_words.outcome(row) for row in claims}
     pictures = map(run_folder.read_json, sorted((folder.path / "figures").glob("*.json")))
     page = PAGES.get_template("index.html.j2").render(
         run=folder.record,
@@ -60,7 +63,7 @@ def write(folder) -> Path:
                 "means": means,
             }
             for name, means in LEGEND.items()
-            if name in verdicts
+            if name in outcomes
         ],
         pictures=sorted(pictures, key=lambda about: about.get("notebook", "")),
         links={page.stem for page in (folder.path / "html").glob("*.html")},
@@ -82,9 +85,10 @@ def _papers(claims: list[dict]) -> list[dict]:
     rows = [
         {
             **row,
-            "colour": show.COLOURS[rules.plain(row["verdict"])],
-            "symbol": in_words.symbol(row["verdict"]),
-            "plain": rules.plain(row["verdict"]),
+            "colour": show.COLOURS[in_words.outcome(row)],
+            "symbol": in_words.symbol(row),
+            "plain": in_words.outcome(row),
+            "printed": in_words.printed(row),
             "ours": in_words.ours(row),
             "why": in_words.reason(row),
             "beside": in_words.beside(row),
@@ -135,16 +139,14 @@ def _findings(claims: list[dict], path: Path) -> list[dict]:
 def write_batch(folder, rows: pd.DataFrame) -> None:
     """Write index.html into the folder of a batch; rows: its table."""
     decided = rows.dropna(subset=["claim"])
+    of_rows = [row | {"outcome": in_words.outcome(row)} for row in decided.to_dict("records")]
     varied = folder.record["varied"]
     page = PAGES.get_template("batch.html.j2").render(
         batch=folder.record,
         varied=varied,
         points=folder.notebooks,
-        rows=decided.to_dict("records"),
-        plain=rules.plain,
-        shown=[
-            name for name in in_words.SYMBOLS if (decided["verdict"].map(rules.plain) == name).any()
-        ],
+        rows=of_rows,
+        shown=[name for name in in_words.SYMBOLS if any(row["outcome"] == name for row in of_rows)],
         marks={name: (show.COLOURS[name], symbol) for name, symbol in in_words.SYMBOLS.items()},
         pictures=[(claim, _picture(some, varied)) for claim, some in decided.groupby("claim")],
         turned=[claim for claim, some in decided.groupby("claim") if some["verdict"].nunique() > 1],

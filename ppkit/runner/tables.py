@@ -21,8 +21,9 @@ MEANINGS = {  # of some verdicts, where a count stands before them
     rules.DIRECTION: "right in direction only",
     rules.DEPENDS: "turned by a choice or the data",
 }
-STYLES = {  # of a verdict: its colour in the terminal
+STYLES = {  # of an outcome: its colour in the terminal
     rules.REPRODUCED: "green",
+    in_words.ON_OTHER_DATA: "green",
     rules.DIRECTION: "cyan",
     rules.NOT_REPRODUCED: "yellow",
     rules.REFUTED: "red",
@@ -61,12 +62,9 @@ def show(run: str | None, beginning: str = "", since: str | None = None) -> None
     for row in rows:
         table.add_row(
             row["id"],
-            row["printed"] or "",
+            in_words.printed(row),
             in_words.ours(row),
-            Text(
-                f"{in_words.symbol(row['verdict'])} {row['verdict']}",
-                style=STYLES[rules.plain(row["verdict"])],
-            ),
+            Text(in_words.marked(row), style=STYLES[in_words.outcome(row)]),
             in_words.firm(row),
             in_words.reason(row),
             "\n".join((row["data"] or "", *in_words.beside(row))),
@@ -276,7 +274,7 @@ def softest(rows: list[dict]) -> str:
         (
             row["paper"],
             f"{row['says']} (`{row['id'].partition('.')[2]}`)",
-            f"{in_words.symbol(row['verdict'])} {row['verdict']}",
+            in_words.marked(row),
             row["alike"],
             row["turning"],
             row["left_open"],

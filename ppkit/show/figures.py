@@ -31,6 +31,7 @@ COLOURS = {
     "second": "#CC79A7",
     "third": "#7A4B1F",
     "reproduced": "#009E73",  # of verdicts, in every figure and on every page: as "holds"
+    "reproduced on other data": "#7FC9A9",
     "direction only": "#99D6F5",
     "not reproduced": "#F0E442",
     "refuted": "#D55E00",  # as "attained": we attained a contradiction
