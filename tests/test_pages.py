@@ -6,8 +6,8 @@ import nbformat
 import pandas as pd
 import pytest
 
-from ppkit import ledger, show
-from ppkit.runner import index, pages, run_folder
+from ppkit import ledger, rules, show
+from ppkit.runner import differs, index, pages, run_folder
 
 VIEW = {
     "application/vnd.jupyter.widget-view+json": {"model_id": "0"},
@@ -176,8 +176,8 @@ def test_the_index_names_the_failed_cell_the_verdict_and_what_is_missing(folder)
     assert "ValueError: epsilon must be &gt; 0, got -1" in text and "----&gt; 1 f(-1)" in text
     assert "<b>Not run to the end:</b> 03_c" in text
     assert re.search(
-        r'18\.51<br><span class="soft">[^<]+</span></td>\s*'
-        rf'<td><span class="verdict" style="--verdict: {show.COLOURS["reproduced"]}">●\u00a0repro',
+        r'data-is="ours">18\.51</td>\s*'
+        rf'<td><span class="verdict" style="--verdict: {show.COLOURS["reproduced"]}">●&nbsp;repro',
         text,
     )
     assert 'alt="A &lt; B"' in text and "2.0 GB" in text and ">12<" in text
@@ -208,7 +208,7 @@ def test_the_index_shows_beside_a_row_what_the_reference_found_on_other_data(fol
     (project.folder / "figures").mkdir(exist_ok=True)
     run_folder.write_json(project.folder / "figures" / "claims.json", {"run": {}, "claims": rows})
     text = index.write(folder).read_text("utf-8")
-    assert "formula, quick<br>✕ refuted, ours 18.51 (real: 9 rows, quick)</td>" in text
+    assert "On other data: ✕ refuted, ours 18.51 (real: 9 rows, quick)" in text
 
 
 def test_the_index_leads_with_the_findings_that_the_run_has_rows_of(folder):
@@ -218,3 +218,117 @@ def test_the_index_leads_with_the_findings_that_the_run_has_rows_of(folder):
     text = index.write(folder).read_text("utf-8")
     titles = [one.title for one in ledger.findings() if one.id == finding]
     assert text.count("<article>") == len(titles) and all(title in text for title in titles)
+
+
+def sections(text: str) -> list[str]:
+    return re.findall(r'<h2 id="(\w+)"', text)
+
+
+def put_reference(folder, project, **other) -> None:
+    """The run's own rows as the reference, those that it decided with other results."""
+    rows = run_folder.read_json(folder.path / "claims.json")["claims"]
+    rows = [row | other if row["data"] else row for row in rows]
+    (project.folder / "figures").mkdir(exist_ok=True)
+    run_folder.write_json(project.folder / "figures" / "claims.json", {"run": {}, "claims": rows})
+
+
+def test_the_index_tells_what_failed_then_the_outcome_and_the_numbers_before_the_rows(folder):
+    text = index.write(folder).read_text("utf-8")
+    order = ["outcome", "findings", "numbers", "rows", "pictures", "notebooks", "versions"]
+    there = sections(text)
+    assert there == [name for name in order if name in there]
+    assert {"outcome", "numbers", "rows", "pictures", "notebooks"} <= set(there)
+    assert text.index("<b>02_b failed</b>") < text.index("<nav") < text.index('id="outcome"')
+
+
+def test_the_menu_of_the_index_names_every_section_and_no_other(folder):
+    text = index.write(folder).read_text("utf-8")
+    menu = text.partition("<nav")[2].partition("</nav>")[0]
+    assert re.findall(r'href="#(\w+)"', menu) == sections(text)
+
+
+def test_the_index_asks_nothing_from_outside(folder):
+    text = index.write(folder).read_text("utf-8")
+    assert not FROM_OUTSIDE.search(text)
+    assert "<script src" not in text and "<link" not in text and "http" not in text
+
+
+def test_the_index_sets_the_difference_beside_the_printed_number_and_ours(folder):
+    text = index.write(folder).read_text("utf-8")
+    cells = re.findall(r'data-is="(printed|ours|difference)">([^<]*)<', text.split('id="rows"')[0])
+    assert cells == [("printed", "18.50"), ("ours", "18.51"), ("difference", "+0.006 (+0.0%)")]
+
+
+@pytest.mark.parametrize(
+    "kind, printed, value, difference",
+    [
+        ("claim", "3.01", 3.00841, "0"),
+        ("claim", "14,312", 14000.0, "-312.00 (-2.2%)"),
+        ("claim", "-2", -1.5, "+0.5 (+25.0%)"),
+        ("claim", "-2", -2.016, "-0.016 (-0.8%)"),
+        ("claim", "0", 0.25, "+0.25"),
+        ("claim", "0.1", 0.14, "+0.04 (+40.0%)"),
+        ("claim", "O(1)", 1.0, ""),
+        ("claim", "3.01", None, ""),
+        ("claim", None, 1.0, ""),
+        ("question", "0.9", 0.1, ""),
+    ],
+)
+def test_a_difference_is_ours_less_the_printed_number(kind, printed, value, difference):
+    row = {"kind": kind, "printed": printed, "computed": None, "value": value}
+    assert index._difference(row) == difference
+
+
+def test_the_outcome_shows_the_claims_that_a_paper_is_read_for(folder):
+    claims = run_folder.read_json(folder.path / "claims.json")
+    rows = [row | {"headline": bool(row["data"])} for row in claims["claims"]]
+    run_folder.write_json(folder.path / "claims.json", claims | {"claims": rows})
+    text = index.write(folder).read_text("utf-8")
+    outcome = text.partition('id="outcome"')[2].partition("<h2")[0]
+    assert "<li>" in outcome and "printed 18.50, ours 18.51" in outcome
+
+
+def test_a_row_that_differs_from_the_reference_says_so_and_why(folder, project):
+    folder.notebooks["01_a"] |= {"changed": ["CLIP", "SEED"], "parameters": {"CLIP": 2, "SEED": 7}}
+    other = {"data": "stand-in: 9 rows", "profile": "paper"}
+    put_reference(folder, project, verdict="refuted", alone="refuted", **other)
+    text = index.write(folder).read_text("utf-8")
+    said = (
+        "The reference (paper profile, stand-in): refuted; here (formula): reproduced. <b>Why:</b> "
+        "other profile (quick here, paper there); "
+        "other data (formula here, stand-in: 9 rows there); "
+        "changed parameters (CLIP = 2); other seeds (SEED = 7)."
+    )
+    numbers, rows = text.split('id="rows"')
+    assert said in numbers and said in rows and 'data-beside="another verdict"' in rows
+    assert "1 of the 1 rows have another verdict than the reference" in text
+
+
+def test_a_row_with_the_references_verdict_says_nothing_of_it(folder, project):
+    put_reference(folder, project, value=18.4)
+    text = index.write(folder).read_text("utf-8")
+    assert 'class="differs"' not in text and 'data-beside="another verdict"' not in text
+    assert "No row has another verdict than the reference." in text
+
+
+HERE = {"verdict": rules.UNDECIDED, "data": "stand-in: 9 rows", "profile": "quick"}
+
+
+@pytest.mark.parametrize(
+    "kept, about, why",
+    [
+        ({}, {}, "profile, data and parameters are the same, the code is not (commit b here)"),
+        ({"commit": "b"}, {}, "profile, data and parameters are the same, so it is this machine's"),
+        ({"profile": "paper"}, {}, "other profile (quick here, paper there)"),
+        ({"data": "real: 9 rows"}, {}, "other data (stand-in: 9 rows here, real: 9 rows there)"),
+        ({"data": None}, {}, "no run of the reference decided this row"),
+        ({}, {"changed": ["A"], "parameters": {"A": 1}}, "changed parameters (A = 1)"),
+        ({}, {"changed": ["SEED"], "parameters": {"SEED": 3}}, "other seeds (SEED = 3)"),
+        ({"verdict": ledger.OTHER_DATA}, {}, "the reference compares it with real rows too"),
+        ({"verdict": "depends on box"}, {}, "other settings are not weighed here"),
+    ],
+)
+def test_why_a_verdict_differs_from_the_references(kept, about, why):
+    reference = HERE | {"verdict": rules.REPRODUCED, "commit": "a"} | kept
+    told = differs.told(HERE | {"firmness": None}, reference, about, "b")
+    assert told["why"].startswith(why) and told["here"].endswith("undecided")

@@ -1,10 +1,13 @@
 """index.html, the page that a person opens first; it needs no network.
 
-Of a run: failures, findings, scoreboard, rows, pictures, times.  Of a batch: what happened to each
-point, every value against every varied parameter, and the table, with filters.
+Of a run: failures, what ran, outcome, findings, printed and ours, rows, pictures, times, the
+softest verdicts.  Of a batch: what happened to each point, every value against every varied
+parameter, and the table, with filters.
 """
 
 import io
+import re
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from urllib.parse import quote
 
@@ -12,7 +15,7 @@ import jinja2
 import pandas as pd
 
 from ppkit import firmness, in_words, ledger, project, rules, show
-from ppkit.runner import cut, run_folder, tables
+from ppkit.runner import cut, differs, run_folder, tables
 from ppkit.runner.worker import DONE
 from ppkit.writing import write_whole
 
@@ -24,6 +27,17 @@ PAGES = jinja2.Environment(
 )
 PAGES.filters["urlquote"] = quote
 PAGES.filters["cut"] = lambda value: cut(str(value))
+SENTENCE_ENDS = re.compile(r"(?<=[^\s.]{2}\.) (?=[A-Z])")
+OPENING = 2  # sentences of a finding that stand open
+PROFILES = {
+    "quick": "small sizes, minutes instead of hours; the paper profile has the papers' own sizes",
+    "paper": "the papers' own sizes",
+}
+COUNTED = ("No paper", "One paper", "Two papers", "Three papers", "Four papers")
+SAID = {  # of counted claims
+    rules.DEPENDS: "that depend on a choice or on the data",
+    rules.OPEN: "open until other data or a choice settles them",
+}
 LEGEND = {
     rules.REPRODUCED: "our number agrees with the paper's, by the rule that stands in the row, "
     "on a formula or on the paper's own data, whole",
@@ -48,23 +62,25 @@ def write(folder) -> Path:
     claims = tables.beside_reference(
         run_folder.read_json(folder.path / "claims.json")["claims"], folder.notebooks
     )
-    outcomes = {in_words.outcome(row) for row in claims}
+    reference = ledger.reference() if (project.root() / tables.REFERENCE).exists() else []
+    rows = _rows(claims, reference, folder)
+    decided = [row for row in rows if row["notebook"]]
     pictures = map(run_folder.read_json, sorted((folder.path / "figures").glob("*.json")))
+    papers = _papers(rows, claims)
     page = PAGES.get_template("index.html.j2").render(
         run=folder.record,
-        papers=(papers := _papers(claims)),
-        softest=firmness.shown([row for of in papers for row in of["rows"] if row["notebook"]]),
-        findings=_findings(claims, folder.path),
-        legend=[
-            {
-                "verdict": name,
-                "colour": show.COLOURS[name],
-                "symbol": in_words.SYMBOLS[name],
-                "means": means,
-            }
-            for name, means in LEGEND.items()
-            if name in outcomes
-        ],
+        title=_title(len(papers)),
+        minutes=sum(about.get("seconds", 0) for about in folder.notebooks.values()) / 60,
+        sources=sorted({in_words.kind(row["data"]) for row in decided if row["data"]}),
+        profile=PROFILES.get(folder.record["profile"], ""),
+        papers=papers,
+        outcome=_counts(rows),
+        compared=bool(reference),
+        differing=sum(row["differs"] is not None for row in decided),
+        decided=len(decided),
+        softest=firmness.shown(decided),
+        findings=_findings(decided, reference or claims, folder.path),
+        legend=_legend(rows),
         pictures=sorted(pictures, key=lambda about: about.get("notebook", "")),
         links={page.stem for page in (folder.path / "html").glob("*.html")},
         failures={name: about for name, about in folder.notebooks.items() if about.get("error")},
@@ -79,61 +95,149 @@ def write(folder) -> Path:
     return target
 
 
-def _papers(claims: list[dict]) -> list[dict]:
-    """The papers of which this run decided something: their rows, decided, to come, and left to
-    other notebooks."""
-    rows = [
-        {
-            **row,
+def _title(papers: int) -> str:
+    counted = COUNTED[papers] if papers < len(COUNTED) else f"{papers} papers"
+    return f"{counted} on private learning, rerun"
+
+
+def _difference(row: dict) -> str:
+    """Ours less the printed number, as text.
+
+    "0" if both are the same in the printed digits, of which there are two or more; a printed 2 is
+    not the same as 1.7.  "" if one of them is no number, or if the row is a question, whose number
+    may be of another kind.
+    """
+    printed, value = row["printed"] or row["computed"], row["value"]
+    if printed is None or value is None or row["kind"] == "question":
+        return ""
+    try:
+        number = Decimal(printed.replace(",", ""))
+    except InvalidOperation:
+        return ""
+    _, digits, exponent = number.as_tuple()
+    if round(Decimal(value), -exponent) == number and len(digits) > 1:
+        return "0"
+    difference = value - float(number)
+    share = f" ({difference / abs(float(number)):+.1%})" if number else ""
+    return f"{difference:+,.2f}{share}" if abs(difference) >= 10 else f"{difference:+.2g}{share}"
+
+
+def _rows(claims: list[dict], reference: list[dict], folder) -> list[dict]:
+    """The rows that this run decided, and those to come, in words."""
+    kept = {row["id"]: row for row in reference}
+    commit = folder.record.get("commit", "")
+    return [
+        row
+        | {
+            "plain": in_words.outcome(row),
             "colour": show.COLOURS[in_words.outcome(row)],
             "symbol": in_words.symbol(row),
-            "plain": in_words.outcome(row),
-            "printed": in_words.printed(row),
+            "paper_says": in_words.printed(row),
             "ours": in_words.ours(row),
+            "difference": _difference(row),
             "why": in_words.reason(row),
             "beside": in_words.beside(row),
             "firm": in_words.firm(row),
-            "short": row["id"].split(".", 1)[1],
+            "short": row["id"].partition(".")[2],
+            "in_reference": row["id"] in kept,
+            "differs": differs.told(
+                row, kept.get(row["id"], row), folder.notebooks.get(row["notebook"], {}), commit
+            ),
         }
         for row in claims
         if row["notebook"] or row["note"].startswith(ledger.TO_COME)
     ]
+
+
+def _papers(rows: list[dict], claims: list[dict]) -> list[dict]:
+    """The papers of which this run decided something: their rows, those with a printed number, the
+    claims that the paper is read for, counts, and how many rows are left to other notebooks."""
+    papers = []
+    for paper, title in ledger.titles().items():
+        here = [row for row in rows if row["paper"] == paper]
+        decided = [row for row in here if row["notebook"]]
+        if not decided:
+            continue
+        numbers = [row for row in decided if row["paper_says"] and row["kind"] != "question"]
+        papers.append(
+            {
+                "name": paper,
+                "title": title,
+                "rows": here,
+                "numbers": numbers,
+                "agreeing": sum(row["difference"] == "0" for row in numbers),
+                "headlines": [row for row in decided if row["headline"]],
+                "counts": _counts(here),
+                "besides": _besides(here),
+                "elsewhere": sum(row["paper"] == paper for row in claims) - len(here),
+            }
+        )
+    return papers
+
+
+def _counts(rows: list[dict]) -> list[dict]:
+    """How many of the claims have which verdict."""
+    verdicts = [row["plain"] for row in rows if row["kind"] == "claim"]
     return [
         {
-            "name": paper,
-            "title": title,
-            "rows": (here := [row for row in rows if row["paper"] == paper]),
-            "elsewhere": sum(row["paper"] == paper for row in claims) - len(here),
-            "counts": [
-                {
-                    "name": name,
-                    "colour": show.COLOURS.get(name),
-                    "symbol": in_words.SYMBOLS.get(name, ""),
-                    "count": count,
-                }
-                for name, count in ledger.scoreboard(here).iloc[0, :-1].items()
-            ],
+            "name": name,
+            "colour": show.COLOURS[name],
+            "symbol": symbol,
+            "count": verdicts.count(name),
+            "said": SAID.get(name, name),
         }
-        for paper, title in ledger.titles().items()
-        if any(row["paper"] == paper and row["notebook"] for row in rows)
+        for name, symbol in in_words.SYMBOLS.items()
+        if name in verdicts
     ]
 
 
-def _findings(claims: list[dict], path: Path) -> list[dict]:
-    """The findings that this run has decided rows of, with the reference's mark, how firm they
-    are, and their picture if the run drew it."""
-    decided = [row for row in claims if row["notebook"]]
-    marked = ledger.reference() if (project.root() / tables.REFERENCE).exists() else claims
+def _besides(rows: list[dict]) -> str:
+    """What a paper's rows hold besides its claims, in words: "2 own questions, 1 check"."""
+    kinds = [row["kind"] for row in rows if row["notebook"]]
+    questions, checks = kinds.count("question"), kinds.count("check")
+    told = []
+    if questions:
+        told.append(f"{questions} own question{'s' if questions > 1 else ''}")
+    if checks:
+        told.append(f"{checks} check{'s' if checks > 1 else ''}")
+    return ", ".join(told)
+
+
+def _legend(rows: list[dict]) -> list[dict]:
+    verdicts = {row["plain"] for row in rows}
     return [
         {
-            **vars(finding),
-            "mark": in_words.mark(finding, marked),
-            "counted": firmness.told(of) + in_words.counted(of),
-            "drawn": (path / "figures" / f"{finding.picture}.png").exists(),
+            "verdict": name,
+            "colour": show.COLOURS[name],
+            "symbol": in_words.SYMBOLS[name],
+            "means": means,
         }
-        for finding in ledger.findings()
-        if (of := [row for row in decided if row["cause"] == finding.id])
+        for name, means in LEGEND.items()
+        if name in verdicts
     ]
+
+
+def _findings(decided: list[dict], marked: list[dict], path: Path) -> list[dict]:
+    """The findings that this run has decided rows of, their first sentences apart from the rest,
+    with the reference's mark, how firm they are, and their picture if the run drew it."""
+    findings = []
+    for finding in ledger.findings():
+        rows = [row for row in decided if row["cause"] == finding.id]
+        if not rows:
+            continue
+        sentences = SENTENCE_ENDS.split(finding.text)
+        findings.append(
+            {
+                **vars(finding),
+                "mark": in_words.mark(finding, marked),
+                "opening": " ".join(sentences[:OPENING]),
+                "rest": " ".join(sentences[OPENING:]),
+                "firm": firmness.told(rows).removesuffix("; "),
+                "counted": in_words.counted(rows),
+                "drawn": (path / "figures" / f"{finding.picture}.png").exists(),
+            }
+        )
+    return findings
 
 
 def write_batch(folder, rows: pd.DataFrame) -> None:
