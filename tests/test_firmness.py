@@ -297,7 +297,7 @@ def a_run(project, **about):
 def test_the_page_of_a_run_gives_no_credit_back_and_says_how_firm_its_findings_are(project):
     reference.keep(["b"])
     page = index.write(a_run(project)).read_text("utf-8")
-    assert "◇ depends on box" in page and "● reproduced <b>" not in page
+    assert "◇&nbsp;depends on box" in page and "● reproduced <b>" not in page
     assert "0 of 1 the same in every setting tried, least firm `fig2.order`: same in " in page
     assert page.index("The softest verdicts") > page.index('id="rows"')
     [box] = [one for one in firmness.choices("wu2020") if one.name == "box"]
@@ -309,7 +309,9 @@ def test_the_page_of_a_run_gives_no_credit_back_and_says_how_firm_its_findings_a
 def test_choices_are_not_weighed_where_a_run_changed_parameters(project):
     reference.keep(["b"])
     page = index.write(a_run(project, changed=["BOX"])).read_text("utf-8")
-    assert "depends on box" not in page and "● reproduced <b>1</b>" in page
+    assert "◇&nbsp;depends on box" not in page and "● reproduced <b>1</b>" in page
+    assert "(paper profile, stand-in): depends on box; here (paper profile, stand-in): repr" in page
+    assert "<b>Why:</b> changed parameters (BOX = " in page
     assert "parameters were changed: choices are not weighed" in page
     assert "The softest verdicts" not in page
 

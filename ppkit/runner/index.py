@@ -67,6 +67,7 @@ def write(folder) -> Path:
     decided = [row for row in rows if row["notebook"]]
     pictures = map(run_folder.read_json, sorted((folder.path / "figures").glob("*.json")))
     papers = _papers(rows, claims)
+    shown = [row for paper in papers for row in paper["rows"]]
     page = PAGES.get_template("index.html.j2").render(
         run=folder.record,
         title=_title(len(papers)),
@@ -74,13 +75,13 @@ def write(folder) -> Path:
         sources=sorted({in_words.kind(row["data"]) for row in decided if row["data"]}),
         profile=PROFILES.get(folder.record["profile"], ""),
         papers=papers,
-        outcome=_counts(rows),
+        outcome=_counts(shown),
         compared=bool(reference),
         differing=sum(row["differs"] is not None for row in decided),
         decided=len(decided),
         softest=firmness.shown(decided),
         findings=_findings(decided, reference or claims, folder.path),
-        legend=_legend(rows),
+        legend=_legend(shown),
         pictures=sorted(pictures, key=lambda about: about.get("notebook", "")),
         links={page.stem for page in (folder.path / "html").glob("*.html")},
         failures={name: about for name, about in folder.notebooks.items() if about.get("error")},
@@ -103,23 +104,32 @@ def _title(papers: int) -> str:
 def _difference(row: dict) -> str:
     """Ours less the printed number, as text.
 
-    "0" if both are the same in the printed digits, of which there are two or more; a printed 2 is
-    not the same as 1.7.  "" if one of them is no number, or if the row is a question, whose number
-    may be of another kind.
+    "0" if ours, rounded or cut off, has the printed digits, of which there are two or more: a
+    printed 2 is not the same as 1.7.  "" if one of them is no number, or if the row is a question,
+    whose number may be of another kind.
     """
     printed, value = row["printed"] or row["computed"], row["value"]
     if printed is None or value is None or row["kind"] == "question":
         return ""
     try:
-        number = Decimal(printed.replace(",", ""))
+        decimal = Decimal(printed.replace(",", ""))
     except InvalidOperation:
         return ""
-    _, digits, exponent = number.as_tuple()
-    if round(Decimal(value), -exponent) == number and len(digits) > 1:
+    _, digits, exponent = decimal.as_tuple()
+    number, unit = float(decimal), 10.0**exponent
+    longer = (abs(value) - abs(number)) / unit
+    if len(digits) > 1 and value * number > 0 and -0.5 <= longer < 1:
         return "0"
-    difference = value - float(number)
-    share = f" ({difference / abs(float(number)):+.1%})" if number else ""
-    return f"{difference:+,.2f}{share}" if abs(difference) >= 10 else f"{difference:+.2g}{share}"
+    difference = value - number
+    return _signed(difference) + (_share(difference / abs(number)) if number else "")
+
+
+def _signed(difference: float) -> str:
+    return f"{difference:+,.2f}" if abs(difference) >= 10 else f"{difference:+.2g}"
+
+
+def _share(of_printed: float) -> str:
+    return f" ({of_printed:+,.0%})" if abs(of_printed) >= 1 else f" ({of_printed:+.1%})"
 
 
 def _rows(claims: list[dict], reference: list[dict], folder) -> list[dict]:
