@@ -107,6 +107,25 @@ class Row(Statement):
         return "   ".join(filter(None, (self.id, self.verdict, *parts)))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table or a figure of a paper as it is printed, also the cells without a claim.
+
+    name: as the paper calls it.  title: in our words.  notebook: the record whose run makes it.
+    columns: their names.  rows: by name, the printed text of each column, "" for an empty cell. A
+    figure whose points are not printed has neither.
+    picture: ours, its name in figures/, or None.
+    """
+
+    name: str
+    title: str
+    notebook: str
+    columns: list[str] = field(default_factory=list)
+    rows: dict[str, list[str]] = field(default_factory=dict)
+    picture: str | None = None
+    note: str = ""
+
+
 def papers() -> list[str]:
     """The papers that have a claims file, in order."""
     stems = (
@@ -161,6 +180,35 @@ def claims(paper: str) -> dict[str, Claim]:
             raise ValueError(f"{paper}.toml, claim {path!r}: {error}") from None
         found[claim.id] = claim
     return found
+
+
+def tables(paper: str) -> list[Table]:
+    """The tables and figures of one paper in its order, from `<paper>.tables.toml`: a TOML table
+    each by its name, with a list `rows` of names and cells. None if the paper has no such file.
+
+    ValueError if the file has a table with an unknown or missing field, two rows of one name, or a
+    row that has not one cell a column.
+    """
+    if not CLAIMS.joinpath(f"{paper}.tables.toml").is_file():
+        return []
+    return [_table(paper, name, told) for name, told in _read(f"{paper}.tables").items()]
+
+
+def _table(paper: str, name: str, told: dict) -> Table:
+    place = f"{paper}.tables.toml, {name!r}"
+    try:
+        rows = {row["name"]: row["cells"] for row in told.get("rows", [])}
+        table = Table(**(told | {"name": name, "rows": rows}))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{place}: {error}") from None
+    if len(rows) < len(told.get("rows", [])):
+        raise ValueError(f"{place} has two rows of one name")
+    for row, cells in rows.items():
+        if len(cells) != len(table.columns):
+            raise ValueError(
+                f"{place}, row {row!r} has {len(cells)} cells for {len(table.columns)} columns"
+            )
+    return table
 
 
 class Ledger:
