@@ -118,11 +118,11 @@ def test_every_locked_wheel_has_a_hash_and_serves_every_python_that_needs_it(loc
             assert needed and len(hashes) <= len(needed) < len(PYTHONS), line
 
 
-def test_the_environment_is_made_from_the_lock_on_the_pythons_that_readme_names(
+def test_the_environment_is_made_from_the_lock_on_the_pythons_that_a_reader_is_told(
     environment, monkeypatch, capsys
 ):
     assert [".".join(map(str, version)) for version in environment.LOCKED] == list(PYTHONS)
-    assert all(python in (ROOT / "README.md").read_text("utf-8") for python in PYTHONS)
+    assert all(python in (ROOT / "docs/install.md").read_text("utf-8") for python in PYTHONS)
     monkeypatch.setattr(environment.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(environment.sys, "platform", "linux")
     for minor, first in (
