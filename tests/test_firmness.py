@@ -14,7 +14,7 @@ CLIP = Choice("clip", "made2026", "CLIP", [1.0, 0.5, 2.0], "not printed", ["fig"
 STEP = Choice("step", "made2026", "STEP", [0.1, 1.0, 10.0], "not printed", ["fig1."])
 ROW = {"id": "made2026.a", "kind": "claim", "paper": "made2026", "rule": "at_least"}
 ROW |= {"verdict": "reproduced", "alone": "reproduced", "data": "stand-in: 9 rows"}
-ROW |= {"profile": "paper"}
+ROW |= {"profile": "paper", "standing": "rerunnable"}
 MAIN = {"CLIP": "1.0", "STEP": "0.1"}
 
 
@@ -297,7 +297,7 @@ def a_run(project, **about):
 def test_the_page_of_a_run_gives_no_credit_back_and_says_how_firm_its_findings_are(project):
     reference.keep(["b"])
     page = index.write(a_run(project)).read_text("utf-8")
-    assert "◇&nbsp;depends on box" in page and "● reproduced <b>" not in page
+    assert "◇&nbsp;depends on box" in page and "reproduced <b>" not in page
     assert "0 of 1 the same in every setting tried, least firm `fig2.order`: same in " in page
     assert page.index("The softest verdicts") > page.index('id="rows"')
     [box] = [one for one in firmness.choices("wu2020") if one.name == "box"]
@@ -309,7 +309,7 @@ def test_the_page_of_a_run_gives_no_credit_back_and_says_how_firm_its_findings_a
 def test_choices_are_not_weighed_where_a_run_changed_parameters(project):
     reference.keep(["b"])
     page = index.write(a_run(project, changed=["BOX"])).read_text("utf-8")
-    assert "◇&nbsp;depends on box" not in page and "● reproduced <b>1</b>" in page
+    assert "◇&nbsp;depends on box" not in page and "◐ reproduced on other data <b>1</b>" in page
     assert "(paper profile, stand-in): depends on box; here (paper profile, stand-in): repr" in page
     assert "<b>Why:</b> changed parameters (BOX = " in page
     assert "parameters were changed: choices are not weighed" in page
