@@ -306,7 +306,7 @@ def test_a_row_that_differs_from_the_reference_says_so_and_why(folder, project):
     )
     numbers, rows = text.split('id="rows"')
     assert said in numbers and said in rows and 'data-beside="another verdict"' in rows
-    assert "1 of the 1 rows have another verdict than the reference" in text
+    assert "1 of the 1 rows has another verdict than the reference" in text
 
 
 def test_a_row_with_the_references_verdict_says_nothing_of_it(folder, project):
