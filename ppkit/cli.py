@@ -232,16 +232,26 @@ def claims(
         str | None, typer.Argument(help="an id or latest; none for the reference")
     ] = None,
     rows: Annotated[
-        str, typer.Option(metavar="BEGINNING", help="of their ids: wu2020, or wu2020.psi")
+        str,
+        typer.Option(
+            metavar="BEGINNING",
+            help="list the rows whose ids begin so: wu2020, or wu2020.psi; a whole id prints all "
+            "that is known of its row",
+        ),
     ] = "",
+    turned: Annotated[
+        bool, typer.Option("--turned", help="list the claims that a choice or other data turn")
+    ] = False,
     diff: Annotated[
-        str | None, typer.Option(metavar="RUN", help="show only what turned since that run")
+        str | None, typer.Option(metavar="RUN", help="list what turned since that run")
     ] = None,
 ) -> None:
-    """Show every row with the paper's number, ours, the verdict and why, or what turned."""
-    from ppkit.runner import tables
+    """Say what came out, in short; with an option list rows, or one row in full."""
+    from ppkit.runner import claims as printing
 
-    tables.show(run or (diff and "latest"), rows, diff)
+    if turned and diff:
+        raise Refused("--turned and --diff list different rows: give one of them")
+    printing.show(run or (diff and "latest"), beginning=rows, turned=turned, since=diff or "")
 
 
 @data_app.command("status")

@@ -168,6 +168,37 @@ def printed(row: dict) -> str:
     return row["printed"] or ""
 
 
+def rule(given: str | dict | None) -> str:
+    """A claim's rule in words.
+
+    >>> rule({"within": {"abs": 0.01}, "level": True}), rule({"at_most": 0.5})
+    ('within: level True, abs 0.01', 'at_most: 0.5')
+    """
+    if not given:
+        return ""
+    name, options = rules.parse(given)
+    told = [f"{option} {value}" for option, value in options.items() if option != name]
+    if name in options:
+        told.insert(0, str(options[name]))
+    return f"{name}: {', '.join(told)}" if told else name
+
+
+def command(row: dict) -> str:
+    """What a reader types to have a row decided again, as it was; "" for one that nothing decides.
+
+    >>> command({"notebook": "wu2020", "profile": "paper", "data": "stand-in: 9 rows"})
+    'ppkit reproduce wu2020 --profile paper --data standin'
+    """
+    if not row["notebook"]:
+        return ""
+    profile = " --profile paper" if row["profile"] == "paper" else ""
+    source = kind(row["data"])
+    data = " --data available" if source.startswith("real") else ""
+    if source == "stand-in":
+        data = " --data standin"
+    return f"ppkit reproduce {row['notebook']}{profile}{data}"
+
+
 def counted(rows: list[dict]) -> str:
     """How many rows came out how, and the kinds of data they were decided on, in words:
     "2 reproduced, 14 refuted; data: formula, stand-in"."""

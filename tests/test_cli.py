@@ -2,11 +2,12 @@
 traceback."""
 
 import io
+import re
 import sys
 
 import pytest
 
-from ppkit import cli, ledger
+from ppkit import cli, in_words, ledger
 from ppkit.runner import run_folder
 
 
@@ -146,22 +147,20 @@ def test_claims_of_a_run_are_listed_and_counted(ppkit, project, monkeypatch):
     rows[0]["value"] = 14312.0
     (project.folder / "figures").mkdir(exist_ok=True)
     run_folder.write_json(project.folder / "figures" / "claims.json", {"run": {}, "claims": rows})
-    code, said, _ = ppkit("claims")
+    code, said, _ = ppkit("claims", "--rows", rows[0]["paper"])
     assert code == 0 and rows[0]["id"] in said and "14,312" in said
-    of_first = [row for row in rows if row["paper"] == rows[0]["paper"] and row["kind"] == "claim"]
-    assert f"{rows[0]['paper']}: ○ not reproduced 1, · not tried {len(of_first) - 1}" in said
     monkeypatch.setenv("COLUMNS", "90")
     code, said, _ = ppkit("claims", "--rows", "wu2020.psi")
     assert max(map(len, said.splitlines())) <= 90
     assert code == 0 and "wu2020.psi.sees_fraud" in said and rows[0]["id"] not in said
-    assert {line.split()[0] for line in said.splitlines() if "2020." in line} == {
-        row["id"] for row in rows if row["id"].startswith("wu2020.psi")
-    }
+    listed = {line.split()[0] for line in said.splitlines() if line.strip().startswith("wu2020.")}
+    assert listed == {row["id"] for row in rows if row["id"].startswith("wu2020.psi")}
     other = {"alone": "reproduced", "possible": [], "standing": "partial", "spread": None}
     rows[0]["also"] = [other | {"value": 7.0, "data": "real subset", "profile": "quick"}]
     run_folder.write_json(project.folder / "figures" / "claims.json", {"run": {}, "claims": rows})
     monkeypatch.setenv("COLUMNS", "300")
-    assert "◐ reproduced, ours 7 (real subset, quick)" in ppkit("claims")[1]
+    code, said, _ = ppkit("claims", "--rows", rows[0]["id"])
+    assert "◐ reproduced, ours 7 (real subset, quick)" in said
     for name, verdict in (("then", "reproduced"), ("now", "refuted")):
         (project.folder / "runs" / name).mkdir(parents=True)
         about = {"notebooks": {"01_paper": {"changed": ["SEED"] if name == "now" else []}}}
@@ -174,6 +173,8 @@ def test_claims_of_a_run_are_listed_and_counted(ppkit, project, monkeypatch):
         run_folder.write_json(
             project.folder / "runs" / name / "claims.json", {"run": {}, "claims": turned}
         )
+    code, said, _ = ppkit("claims", "now")
+    assert code == 0 and "claims are decided in run now." in said and "ppkit claims now --" in said
     code, said, _ = ppkit("claims", "now", "--diff", "then")
     assert code == 0 and said.startswith("1 rows have another verdict than in then")
     assert "✕ refuted" in said and "● reproduced, ours 14,312 (formula, quick)" in said
@@ -184,6 +185,65 @@ def test_claims_of_a_run_are_listed_and_counted(ppkit, project, monkeypatch):
     assert code == 2 and "no row begins with 'wu2021': there are kanodia2020" in said
 
 
+@pytest.fixture
+def kept(project):
+    """The rows of a reference: one of wu2020 that a choice turns and one that is reproduced, all
+    others not tried."""
+    rows = ledger.merge([])
+    turned, reproduced, *_ = [
+        row for row in rows if row["kind"] == "claim" and row["paper"] == "wu2020"
+    ]
+    found = {"data": "stand-in: 9 rows", "standing": "rerunnable", "profile": "paper"}
+    found |= {"notebook": "wu2020", "alone": "reproduced", "value": 0.25}
+    turned |= found | {"verdict": "depends on seed", "headline": True}
+    reproduced |= found | {"verdict": "reproduced", "amended": "2026-11-22: .5 before"}
+    reproduced |= {"printed": None, "computed": ".0135", "how": ".8772 - .8637"}
+    place = project.folder / "figures" / "claims.json"
+    run_folder.write_json(place, {"run": {}, "claims": rows})
+    return turned, reproduced
+
+
+def test_claims_say_in_short_what_came_out_and_how_to_ask_for_more(ppkit, kept):
+    code, said, _ = ppkit("claims")
+    claims = sum(row["kind"] == "claim" for row in ledger.merge([]))
+    assert code == 0
+    assert said.startswith(f"2 of {claims} claims are decided in figures/claims.json.\n")
+    assert "Data: 2 stand-in. Profile: 2 paper.\n" in said
+    one_line = " ".join(said.split())
+    assert (
+        "In all: ◐ 1 reproduced on other data, ◇ 1 turned by a choice or the data, · " in one_line
+    )
+    assert f"◇ {kept[0]['id'].partition('.')[2]}" in said
+    [line] = [line for line in said.splitlines() if line.startswith("wu2020 ")]
+    assert "◐ 1 ◇ 1 · " in line
+    for option in ("--rows", "--turned"):
+        assert f"ppkit claims {option}" in said
+    assert max(len(line) for line in said.splitlines()) <= 100
+
+
+def test_one_claim_is_shown_with_all_that_is_known_of_it(ppkit, kept, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    code, said, _ = ppkit("claims", "--rows", kept[1]["id"])
+    lines = [re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in said.splitlines()]
+    known = {line[0]: line[1].strip() for line in lines if len(line) == 2}
+    claim = ledger.claims("wu2020")[kept[1]["id"]]
+    assert code == 0 and lines[0] == [claim.id]
+    assert (known["place"], known["the paper says"]) == (claim.where, claim.says)
+    assert (known["computed"], known["ours"]) == (".0135 (.8772 - .8637)", "0.25")
+    assert (known["verdict"], known["data"]) == ("◐ reproduced", "stand-in: 9 rows")
+    assert (known["rule"], known["why that rule"]) == (in_words.rule(claim.rule), claim.because)
+    assert known["command"] == "ppkit reproduce wu2020 --profile paper --data standin"
+    assert known["amended"] == "2026-11-22: .5 before" and "reply" not in known
+
+
+def test_claims_that_a_choice_turns_are_listed(ppkit, kept):
+    code, said, _ = ppkit("claims", "--turned")
+    assert code == 0 and kept[0]["id"] in said and kept[1]["id"] not in said
+    assert "1 claims are turned by a choice or by other data." in said
+    code, _, said = ppkit("claims", "--turned", "--diff", "latest")
+    assert code == 2 and "--turned and --diff list different rows" in said
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_output_that_has_no_room_for_a_sign_gets_it_as_python_writes_it(
     project, monkeypatch, encoding
@@ -191,7 +251,7 @@ def test_output_that_has_no_room_for_a_sign_gets_it_as_python_writes_it(
     rows = [row | {"verdict": "reproduced", "alone": "reproduced"} for row in ledger.merge([])[:2]]
     run_folder.write_json(project.folder / "figures" / "claims.json", {"run": {}, "claims": rows})
     written = io.BytesIO()
-    monkeypatch.setattr(sys, "argv", ["ppkit", "claims"])
+    monkeypatch.setattr(sys, "argv", ["ppkit", "claims", "--rows", rows[0]["paper"]])
     narrow = io.TextIOWrapper(written, encoding)
     with monkeypatch.context() as here, pytest.raises(SystemExit) as ended:
         here.setattr(sys, "stdout", narrow)

@@ -271,6 +271,20 @@ def finished(project, value, profile, picture=b"png", data="simulated"):
     return folder
 
 
+def test_without_a_run_the_reference_takes_the_words_anew_and_keeps_what_was_found(project):
+    reference.keep([finished(project, 18.5, "quick").path.name])
+    target = project.folder / "figures" / "claims.json"
+    kept = json.loads(target.read_text())
+    stale = json.loads(target.read_text())
+    for row in stale["claims"]:
+        row |= {"says": "Older words.", "printed": "9", "headline": not row["headline"]}
+        row.pop("cell")
+    stale["claims"].append(stale["claims"][0] | {"id": "wang2018.taken_back"})
+    run_folder.write_json(target, stale)
+    assert reference.keep([]) == (target, 1)
+    assert json.loads(target.read_text()) == kept
+
+
 def test_the_reference_keeps_the_paper_profile_over_a_later_quick_run(project):
     paper, quick = (
         finished(project, 18.5, "paper", b"paper"),
@@ -324,7 +338,7 @@ def test_a_stand_in_run_and_a_real_run_make_one_reference_with_both_verdicts(pro
     )
     assert (project.folder / "figures" / "fig.png").read_bytes() == b"png"  # the stand-in's
     alone = finished(project, 18.5, "quick").path.name
-    [shown] = [row for row in tables.beside_reference(tables._rows(alone), {}) if row["data"]]
+    [shown] = [row for row in tables.beside_reference(tables.rows_of(alone), {}) if row["data"]]
     assert [one["run"] for one in shown["also"]] == [runs[1].path.name]
 
 

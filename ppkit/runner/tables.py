@@ -10,7 +10,6 @@ from pathlib import Path
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from ppkit import firmness, in_words, ledger, measured, project, rules
 from ppkit.runner import Refused, run_folder
@@ -21,63 +20,7 @@ MEANINGS = {  # of some verdicts, where a count stands before them
     rules.DIRECTION: "right in direction only",
     rules.DEPENDS: "turned by a choice or the data",
 }
-STYLES = {  # of an outcome: its colour in the terminal
-    rules.REPRODUCED: "green",
-    in_words.ON_OTHER_DATA: "green",
-    rules.DIRECTION: "cyan",
-    rules.NOT_REPRODUCED: "yellow",
-    rules.REFUTED: "red",
-    rules.UNDECIDED: "magenta",
-    rules.DEPENDS: "magenta",
-    rules.OPEN: "magenta",
-    rules.NOT_TRIED: "dim",
-    rules.ANSWERED: "blue",
-    rules.PASSED: "dim",
-    rules.FAILED: "red",
-}
-
-
-def show(run: str | None, beginning: str = "", since: str | None = None) -> None:
-    """Print the rows of a run, or of the reference if `run` is None, whose ids have this
-    beginning, and beside them what was found on other data; with `since`, a run, only the rows
-    whose verdict was another there, and that verdict.  Refused if there are none."""
-    notebooks = run_folder.open_run(run).notebooks if run else {}
-    rows = [row for row in _rows(run) if row["id"].startswith(beginning)]
-    if not rows:
-        raise Refused(f"no row begins with {beginning!r}: there are {', '.join(ledger.papers())}")
-    rows = beside_reference(rows, notebooks)
-    if since:
-        before = {row["id"]: row for row in _rows(since)}
-        rows = [
-            row | {"also": [then]}
-            for row in rows
-            if (then := before.get(row["id"]))
-            and then["alone"] != row["alone"]
-            and None not in (then["data"], row["data"])
-        ]
-        print(f"{len(rows)} rows have another verdict than in {since}, which stands under the data")
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("row", "paper", "ours", "verdict", "firmness", "why", "data"):
-        table.add_column(heading, no_wrap=heading in ("row", "ours"))
-    for row in rows:
-        table.add_row(
-            row["id"],
-            in_words.printed(row),
-            in_words.ours(row),
-            Text(in_words.marked(row), style=STYLES[in_words.outcome(row)]),
-            in_words.firm(row),
-            in_words.reason(row),
-            "\n".join((row["data"] or "", *in_words.beside(row))),
-        )
-    console = _console(140)
-    console.print(table)
-    for paper, of_paper in ledger.scoreboard(rows).iterrows():
-        said = ", ".join(
-            f"{in_words.SYMBOLS.get(name, '')} {name} {n}".strip()
-            for name, n in of_paper.iloc[:-1].items()
-            if n
-        )
-        console.print(f"{paper}: {said}", soft_wrap=True)
+BOX = box.SIMPLE_HEAD
 
 
 def beside_reference(rows: list[dict], notebooks: dict[str, dict]) -> list[dict]:
@@ -87,7 +30,7 @@ def beside_reference(rows: list[dict], notebooks: dict[str, dict]) -> list[dict]
     notebooks: of the run, as in its run.json; one whose parameters were changed has rows of which
     choices are not weighed.
     """
-    kept = _rows(None) if (project.root() / REFERENCE).exists() else []
+    kept = rows_of(None) if (project.root() / REFERENCE).exists() else []
     found = {row["id"]: ledger.results(row) for row in kept}
     rows = [
         row
@@ -109,7 +52,8 @@ def beside_reference(rows: list[dict], notebooks: dict[str, dict]) -> list[dict]
     ]
 
 
-def _rows(run: str | None) -> list[dict]:
+def rows_of(run: str | None) -> list[dict]:
+    """The rows of a run, or of the reference if `run` is None.  Refused if there are none."""
     file = (
         project.root() / REFERENCE if run is None else run_folder.open_run(run).path / "claims.json"
     )
@@ -128,7 +72,7 @@ def show_data() -> None:
     checksum; then what is missing."""
     from ppkit import datasets
 
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(box=BOX, padding=(0, 1, 0, 0))
     for heading in ("name", "source", "rows", "where", "sha256"):
         table.add_column(
             heading,
@@ -146,9 +90,9 @@ def show_data() -> None:
             row["sha256"][:12],
         )
         notes.add_row(row["name"], row["note"])
-    console = _console(100)
-    console.print(table)
-    console.print(notes)
+    screen = console(100)
+    screen.print(table)
+    screen.print(notes)
 
 
 def scoreboard(rows: list[dict]) -> str:
@@ -394,12 +338,10 @@ def renew(root: Path) -> None:
         write_whole(file, text)
 
 
-def _console(width_in_a_file: int) -> Console:
-    console = Console(markup=False, highlight=False)
-    return (
-        console
-        if console.is_terminal
-        else Console(
-            markup=False, highlight=False, width=int(os.environ.get("COLUMNS", width_in_a_file))
-        )
-    )
+def console(width_in_a_file: int) -> Console:
+    """Where tables are printed: as wide as the terminal; else as $COLUMNS says, else this wide."""
+    terminal = Console(markup=False, highlight=False)
+    if terminal.is_terminal:
+        return terminal
+    width = int(os.environ.get("COLUMNS", width_in_a_file))
+    return Console(markup=False, highlight=False, width=width)
