@@ -4,6 +4,7 @@ both."""
 import json
 import os
 import tomllib
+from collections import Counter
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
@@ -17,6 +18,7 @@ from ppkit.refusals import not_above
 from ppkit.writing import write_whole
 
 TO_COME = "to come: "  # begins the note of a row that no notebook measures yet
+ANOTHER = "the verdict that counts, where it is another"  # a column
 TURNED = "it turned: other settings, data or sizes than the record's"
 FEW_POSITIVES = 100
 OTHER_DATA = f"{rules.DEPENDS} the data"  # a verdict, and what only the paper's own file closes
@@ -345,23 +347,22 @@ class Ledger:
         return self.table(prefix)
 
     def table(self, prefix: str = "") -> pd.DataFrame:
-        """This notebook's verdicts so far, those whose id starts with `prefix`, as text: paper's
-        number, ours, verdict, and how firm the reference's is."""
+        """This notebook's verdicts so far, those whose id starts with `prefix`, as text.
+
+        Returns one row a claim: the paper's number, ours, the verdict, the data.  Where the
+        reference has another verdict, a column shows it with the profile that decided it.
+        """
         begins, kept = f"{self.paper}.{prefix}", {row["id"]: row for row in reference()}
-        rows = [asdict(row) for id, row in self._rows.items() if id.startswith(begins)]
-        return pd.DataFrame(
-            {
-                "the paper says, or we ask": [row["says"] for row in rows],
-                "printed": [in_words.printed(row) for row in rows],
-                "ours": [in_words.ours(row) for row in rows],
-                "what ours is": [row["measure"] or "" for row in rows],
-                "verdict": [in_words.marked(row) for row in rows],
-                "firmness": [in_words.firm(kept.get(row["id"], {})) for row in rows],
-                "data": [row["data"] for row in rows],
-                "why": [in_words.reason(row) for row in rows],
-            },
-            index=pd.Index([row["id"].split(".", 1)[1] for row in rows], name="row"),
-        )
+        lines = {}
+        for row in map(asdict, self._rows.values()):
+            if row["id"].startswith(begins):
+                lines[row["id"].partition(".")[2]] = _in_short(row) | {
+                    ANOTHER: _another(row, kept.get(row["id"])),
+                    "data": row["data"],
+                }
+        columns = ["printed", "ours", "verdict", ANOTHER, "data"]
+        table = pd.DataFrame.from_dict(lines, orient="index", columns=columns).rename_axis("row")
+        return table if table[ANOTHER].any() else table.drop(columns=ANOTHER)
 
     def beside_reference(self, differs: dict[str, str] | None = None) -> pd.DataFrame:
         """This notebook's rows beside the reference's: the paper, ours, the record, how firm.
@@ -401,6 +402,43 @@ class Ledger:
 def reference() -> list[dict]:
     """The rows of figures/claims.json, which `ppkit reference` writes."""
     return json.loads((project.root() / "figures" / "claims.json").read_text("utf-8"))["claims"]
+
+
+def outcome(paper: str, notebook: str | None = None) -> str:
+    """How many rows of the reference came out how, and what decided them, as two lines of text.
+
+    notebook: the record whose rows are counted; None counts all rows of the paper.
+    ValueError if no row of the reference is of this paper and notebook.
+    """
+    rows = [row for row in reference() if row["paper"] == paper]
+    if notebook is not None:
+        rows = [row for row in rows if row["notebook"] == notebook]
+    if not rows:
+        raise ValueError(f"no row of the reference is of {paper!r} and notebook {notebook!r}")
+    verdicts = Counter(rules.plain(row["verdict"]) for row in rows)
+    counts = [f"{verdicts[one]} {one}" for one in in_words.SYMBOLS if one in verdicts]
+    sources = Counter(_decided_on(row, in_words.kind(row["data"])) for row in rows if row["data"])
+    decided_on = [f"{source} ({count})" for source, count in sources.most_common()]
+    return f"{len(rows)} rows: {', '.join(counts)}\ndecided on: {'; '.join(decided_on)}"
+
+
+def answer(paper: str) -> pd.DataFrame:
+    """The claims that a paper is read for, as the reference has them: what it says, its number,
+    ours, the verdict, and on what data and profile this was decided.
+
+    Returns text, one row a claim with `headline`; no row if none is marked.
+    ValueError if the paper has no claims file.
+    """
+    claims(paper)
+    rows = [row for row in reference() if row["paper"] == paper and row["headline"]]
+    lines = {
+        row["id"].partition(".")[2]: {"the paper says": row["says"]}
+        | _in_short(row)
+        | {"decided on": _decided_on(row, row["data"])}
+        for row in rows
+    }
+    columns = ["the paper says", "printed", "ours", "verdict", "decided on"]
+    return pd.DataFrame.from_dict(lines, orient="index", columns=columns).rename_axis("row")
 
 
 def merge(rows: list[dict]) -> list[dict]:
@@ -527,6 +565,27 @@ def scoreboard(rows: list[dict]) -> pd.DataFrame:
     counts = counts.reindex(columns=order, fill_value=0).loc[:, lambda every: every.any()]
     decided_on = by_paper["decided on"].agg(lambda said: "; ".join(sorted(set(said.dropna()))))
     return counts.assign(**{"decided on": decided_on})
+
+
+def _in_short(row: dict) -> dict[str, str]:
+    """The columns that every short table of rows has."""
+    return {
+        "printed": in_words.printed(row),
+        "ours": in_words.ours(row),
+        "verdict": in_words.marked(row),
+    }
+
+
+def _another(row: dict, kept: dict | None) -> str:
+    """The reference's verdict on a row of this notebook, if it is another one."""
+    if kept is None or rules.plain(kept["verdict"]) == rules.plain(row["verdict"]):
+        return ""
+    return f"{_in_short(kept)['verdict']} ({kept['profile']} profile)"
+
+
+def _decided_on(row: dict, data: str) -> str:
+    """A row's data in these words, with its profile; a formula is the same in every profile."""
+    return data if data == FORMULA.source else f"{data}, {row['profile']} profile"
 
 
 def _every_claim() -> dict[str, Claim]:

@@ -205,7 +205,7 @@ def test_the_softest_of_a_paper_are_first_those_that_are_decided():
     )
     line = tables.softest(rows).splitlines()[2]
     assert line.startswith(
-        "| wu2020 | It is. (`c`) | ● reproduced | same in 5 of 9 | box 5.0 (direction only) | box: "
+        "| wu2020 | It is. (`c`) | ◐ reproduced | same in 5 of 9 | box 5.0 (direction only) | box: "
     )
 
 

@@ -457,10 +457,77 @@ def test_the_picture_of_a_row_is_the_claim_s_own_as_it_is_now():
     }
 
 
-def test_a_table_of_verdicts_says_how_firm_the_reference_is(book, monkeypatch):
+def test_a_row_beside_the_reference_says_how_firm_the_reference_is(book, monkeypatch):
     firmness = {"tried": 4, "same": 3, "turns": [], "together": 1, "main": "reproduced"}
-    row = {"id": "wang2018.table1.row5.basic", "alone": "reproduced", "firmness": firmness}
-    monkeypatch.setattr(ledger, "reference", lambda: [row])
+    kept = {row["id"]: row for row in ledger.reference()}
+    rows = [
+        kept["wang2018.table1.row5.basic"] | {"alone": "reproduced", "firmness": firmness},
+        kept["wang2018.table1.row5.advanced"] | {"firmness": None, "unweighed": "", "also": []},
+    ]
+    monkeypatch.setattr(ledger, "reference", lambda: rows)
     book.record("table1.row5.basic", 18.5, data=FORMULA)
     book.record("table1.row5.advanced", 2.35, data=FORMULA)
-    assert [*book.table()["firmness"]] == [in_words.firm(row), ""]
+    firm, other = book.beside_reference()["firmness"]
+    assert (firm, other) == (in_words.firm(rows[0]), in_words.firm(rows[1])) and firm
+
+
+def test_a_table_of_verdicts_is_short_and_names_the_verdict_that_counts(book, monkeypatch):
+    untried = {row["id"]: row for row in ledger.merge([])}
+
+    def kept(verdict, profile, id):
+        return untried[f"wang2018.{id}"] | {"verdict": verdict, "profile": profile}
+
+    rows = [kept("reproduced", "quick", "table1.row5.basic")]
+    monkeypatch.setattr(ledger, "reference", lambda: rows)
+    book.record("table1.row5.basic", 18.5, data=FORMULA)
+    alike = book.table()
+    assert [*alike.columns] == ["printed", "ours", "verdict", "data"]
+    assert [*alike.loc["table1.row5.basic"]] == ["18.50", "18.5", "● reproduced", "formula"]
+    rows += [kept("not reproduced", "paper", "model.parameters")]
+    book.record("model.parameters", 14312, data=FORMULA)
+    book.record("bits.saved", 30.0, data=FORMULA)  # the reference has no such row
+    assert [*book.table()[ledger.ANOTHER]] == ["", "○ not reproduced (paper profile)", ""]
+    assert [*book.table("model").index] == ["model.parameters"]
+    assert book.table("nothing").empty
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    """A reference of four rows, two of which head their paper."""
+
+    def row(id, notebook, verdict, headline, **about):
+        own = {"id": f"{notebook[:8]}.{id}", "paper": notebook[:8], "notebook": notebook}
+        row = {"says": "It is.", "printed": "1.5", "value": 1.0, "spread": None, "data": "formula"}
+        return row | own | {"verdict": verdict, "headline": headline, "profile": "quick"} | about
+
+    on_stand_in = {"data": "stand-in: 9 rows", "profile": "paper", "printed": None}
+    rows = [
+        row("a.b", "zhou2021_dial", "refuted", True),
+        row("a.c", "zhou2021_dial", "open: x", True, **on_stand_in),
+        row("a.d", "zhou2021_method", "reproduced", False),
+        row("a.b", "wang2018", "reproduced", False),
+    ]
+    monkeypatch.setattr(ledger, "reference", lambda: rows)
+
+
+def test_the_answer_is_the_claims_that_head_a_paper(kept):
+    answer = ledger.answer("zhou2021")
+    assert [*answer.index] == ["a.b", "a.c"]
+    assert [*answer.loc["a.b"]] == ["It is.", "1.5", "1", "✕ refuted", "formula"]
+    open_on = ["It is.", "", "1", "□ open: x", "stand-in: 9 rows, paper profile"]
+    assert [*answer.loc["a.c"]] == open_on
+    none = ledger.answer("wang2018")
+    assert none.empty and [*none.columns] == [*answer.columns]
+    with pytest.raises(ValueError, match="no claims for paper 'wang2019'"):
+        ledger.answer("wang2019")
+
+
+def test_the_outcome_counts_the_rows_of_a_paper_or_of_one_record(kept):
+    assert ledger.outcome("zhou2021", "zhou2021_dial") == (
+        "2 rows: 1 refuted, 1 open\ndecided on: formula (1); stand-in, paper profile (1)"
+    )
+    assert ledger.outcome("zhou2021").startswith("3 rows: 1 reproduced, 1 refuted, 1 open\n")
+    with pytest.raises(
+        ValueError, match="no row of the reference is of 'zhou2021' and notebook 'x'"
+    ):
+        ledger.outcome("zhou2021", "x")
