@@ -404,7 +404,7 @@ def reference() -> list[dict]:
     return json.loads((project.root() / "figures" / "claims.json").read_text("utf-8"))["claims"]
 
 
-def outcome(paper: str, notebook: str | None = None) -> str:
+def summary(paper: str, notebook: str | None = None) -> str:
     """How many rows of the reference came out how, and what decided them, as two lines of text.
 
     notebook: the record whose rows are counted; None counts all rows of the paper.

@@ -522,12 +522,12 @@ def test_the_answer_is_the_claims_that_head_a_paper(kept):
         ledger.answer("wang2019")
 
 
-def test_the_outcome_counts_the_rows_of_a_paper_or_of_one_record(kept):
-    assert ledger.outcome("zhou2021", "zhou2021_dial") == (
+def test_the_summary_counts_the_rows_of_a_paper_or_of_one_record(kept):
+    assert ledger.summary("zhou2021", "zhou2021_dial") == (
         "2 rows: 1 refuted, 1 open\ndecided on: formula (1); stand-in, paper profile (1)"
     )
-    assert ledger.outcome("zhou2021").startswith("3 rows: 1 reproduced, 1 refuted, 1 open\n")
+    assert ledger.summary("zhou2021").startswith("3 rows: 1 reproduced, 1 refuted, 1 open\n")
     with pytest.raises(
         ValueError, match="no row of the reference is of 'zhou2021' and notebook 'x'"
     ):
-        ledger.outcome("zhou2021", "x")
+        ledger.summary("zhou2021", "x")

@@ -13,7 +13,7 @@ import nbformat
 import pytest
 from waiting import FAR
 
-from ppkit import ledger, project, rules, show
+from ppkit import ledger, measured, project, rules, show
 from ppkit.datasets import standins
 from ppkit.runner import tables
 from ppkit.runner.execute import KERNEL
@@ -141,6 +141,46 @@ def test_order_of_a_lesson(path):
     # A lesson that is still to be split asks in its text; the others, by `show.predict`.
     asked = "Predict first" in text if path.stem[2] == "_" else "show.predict(" in code
     assert asked, f"{path.name} asks for no prediction"
+
+
+# Where a paper's reference can be looked up; the other two have no address that could be checked.
+ADDRESSES = {
+    "zhou2021": "https://doi.org/10.1145/3501809",
+    "wu2020": "https://doi.org/10.48550/arXiv.1906.09679",
+}
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in LESSONS + RECORDS])
+def test_a_notebook_ends_with_references_that_name_its_papers(path):
+    """Each address also stands in docs/references.md, which says what could be checked."""
+    every = nbformat.read(path, as_version=4).cells
+    last = every[-1]
+    assert last.cell_type == "markdown" and last.source.startswith("## References\n")
+    keys = [key for key in ledger.papers() if f"`{key}`" in every[0].source]
+    for key in keys or ledger.papers():
+        assert f"*{ledger.titles()[key]}.*" in last.source
+        assert ADDRESSES.get(key, "No DOI known to us") in last.source
+    known = (ROOT / "docs/references.md").read_text("utf-8")
+    addresses = re.findall(r"https://[^\s)>]+", last.source)
+    assert [address for address in addresses if address not in known] == []
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in RECORDS])
+def test_a_record_begins_with_its_profile_and_its_answer(path):
+    """Stored outputs are the quick profile's; which profile decides, the reference says."""
+    first, second = nbformat.read(path, as_version=4).cells[:2]
+    rows = [row for row in reference() if row["notebook"] == path.stem]
+    profiles = {row["profile"] for row in rows if row["data"] != ledger.FORMULA.source}
+    if path.stem == "which_one":
+        profiles = {measured.reference("which_one").values["profile"]}
+    [decides] = profiles
+    stored, counts = re.search(
+        r"The outputs stored here are the (\w+) profile's.*?"
+        r"The (?:verdicts|table) that counts? (?:are|is) the (\w+) profile's",
+        first.source,
+    ).groups()
+    assert (stored, counts) == ("quick", decides)
+    assert second.source.startswith("## The answer\n")
 
 
 def test_no_notebook_draws_with_interact_or_seeds_the_world():
