@@ -290,7 +290,7 @@ def test_the_outcome_shows_the_claims_that_a_paper_is_read_for(folder):
     text = index.write(folder).read_text("utf-8")
     outcome = text.partition('id="outcome"')[2].partition("<h2")[0]
     assert "Of 1 claim: 1 reproduced." in outcome  # none of a paper that did not run
-    assert "<li>" in outcome and "printed 18.50, ours 18.51" in outcome
+    assert "<li>" in outcome and "paper 18.50, ours 18.51" in outcome
 
 
 def test_a_row_that_differs_from_the_reference_says_so_and_why(folder, project):

@@ -76,6 +76,7 @@ def write(folder) -> Path:
         profile=PROFILES.get(folder.record["profile"], ""),
         papers=papers,
         outcome=_counts(shown),
+        besides=_besides(shown),
         compared=bool(reference),
         differing=sum(row["differs"] is not None for row in decided),
         decided=len(decided),
@@ -178,7 +179,6 @@ def _papers(rows: list[dict], claims: list[dict]) -> list[dict]:
                 "agreeing": sum(row["difference"] == "0" for row in numbers),
                 "headlines": [row for row in decided if row["headline"]],
                 "counts": _counts(here),
-                "besides": _besides(here),
                 "elsewhere": sum(row["paper"] == paper for row in claims) - len(here),
             }
         )
@@ -202,15 +202,15 @@ def _counts(rows: list[dict]) -> list[dict]:
 
 
 def _besides(rows: list[dict]) -> str:
-    """What a paper's rows hold besides its claims, in words: "2 own questions, 1 check"."""
+    """What was decided besides claims, in words: "2 questions of ours and 1 check"."""
     kinds = [row["kind"] for row in rows if row["notebook"]]
     questions, checks = kinds.count("question"), kinds.count("check")
     told = []
     if questions:
-        told.append(f"{questions} own question{'s' if questions > 1 else ''}")
+        told.append(f"{questions} question{'s' if questions > 1 else ''} of ours")
     if checks:
         told.append(f"{checks} check{'s' if checks > 1 else ''}")
-    return ", ".join(told)
+    return " and ".join(told)
 
 
 def _legend(rows: list[dict]) -> list[dict]:
