@@ -498,6 +498,7 @@ def kept(monkeypatch):
     def row(id, notebook, verdict, headline, **about):
         own = {"id": f"{notebook[:8]}.{id}", "paper": notebook[:8], "notebook": notebook}
         row = {"says": "It is.", "printed": "1.5", "value": 1.0, "spread": None, "data": "formula"}
+        row |= {"computed": None, "how": None, "standing": "rerunnable"}
         return row | own | {"verdict": verdict, "headline": headline, "profile": "quick"} | about
 
     on_stand_in = {"data": "stand-in: 9 rows", "profile": "paper", "printed": None}
