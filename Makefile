@@ -19,7 +19,7 @@ SYSTEM := notebooks/records/zhou2021_system.ipynb
 REAL_DATA := $(wildcard ../shared/data)
 
 .PHONY: help first reproduce paper check lint test test-unit test-lessons test-papermill test-records test-lowered test-batch \
-        test-one-parameter test-real lab data \
+        test-one-parameter test-real lab data site \
         test-browser fit-standins bench clean environment
 
 help:
@@ -31,7 +31,8 @@ help:
 	@echo "make check       format, lint, layers, doctests and the quick unit tests: about a minute"
 	@echo "make test        unit tests, doctests, every notebook's values"
 	@echo "make lab         JupyterLab on copies of the lessons, in work/"
-	@echo "make test-browser  a lesson in JupyterLab in a Chromium, where there is one"
+	@echo "make site        the read-only site from what is committed; then open build/site/index.html"
+	@echo "make test-browser  a lesson in JupyterLab and the site in a Chromium, where there is one"
 	@echo "make data        which real data files are here, and how to get the others"
 	@echo "make fit-standins  fit and measure the stand-ins on the real files that are here (a quarter of an hour);"
 	@echo "                   with ARGS='--measure lending' that one is measured again and keeps its parameters"
@@ -49,6 +50,10 @@ paper: environment
 
 lab: environment
 	$(BIN)/ppkit lab $(ARGS)
+
+# It executes no notebook and needs no network; a warning of Sphinx fails it.
+site: environment
+	$(PINNED) $(BIN)/python -m tools.site build/site
 
 data: environment
 	$(BIN)/ppkit data status
@@ -112,14 +117,15 @@ endif
 # The driver of the browser has a lock and an environment of its own; CHROMIUM=PATH names a browser.
 CHROMIUM ?= $(shell for name in chromium chromium-browser google-chrome; do \
               command -v $$name && break; done)
-test-browser: environment
+test-browser: environment site
 ifneq ($(CHROMIUM),)
 	$(PYTHON) -m venv .venv/browser
 	.venv/browser/bin/python -m pip install $(PIP_FLAGS) -q -r tests/browser/requirements.lock
 	$(PINNED) .venv/browser/bin/python tests/browser/lab_in_chromium.py \
 	  $(BIN)/ppkit $(CHROMIUM) $(ARGS)
+	$(PINNED) .venv/browser/bin/python tests/browser/site_in_chromium.py build/site $(CHROMIUM) $(ARGS)
 else
-	@echo "no Chromium here: JupyterLab is not tried in a browser (CHROMIUM=PATH names one)"
+	@echo "no Chromium here: JupyterLab and the site are not tried in a browser (CHROMIUM=PATH names one)"
 endif
 
 # Peers have a lock of their own and an environment of their own, beside the kit's.

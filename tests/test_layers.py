@@ -63,7 +63,7 @@ FLOORS = {
         "settings": 0,
         "transport": 0,
     },
-    "tools": {"environment": 0, "lock": 0, "standins": 0},
+    "tools": {"environment": 0, "lock": 0, "site": 0, "standins": 0},
 }
 PAPERS = ("dpstgd", "backtracking", "spnn", "collaboration")
 BELOW = {"ppkit": (), "spnn_system": ("ppkit",), "tools": ("ppkit",)}  # what a package may import

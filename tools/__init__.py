@@ -1,0 +1,1 @@
+"""What makes and keeps the kit, and is no part of it."""

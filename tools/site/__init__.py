@@ -1,0 +1,1 @@
+"""The read-only site: `make site` builds build/site from what is committed, executing nothing."""
