@@ -236,9 +236,11 @@ def test_one_claim_is_shown_with_all_that_is_known_of_it(ppkit, kept, monkeypatc
     assert known["amended"] == "2026-11-22: .5 before" and "reply" not in known
 
 
-def test_claims_that_a_choice_turns_are_listed(ppkit, kept):
+def test_claims_that_a_choice_turns_are_listed(ppkit, kept, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "95")
     code, said, _ = ppkit("claims", "--turned")
     assert code == 0 and kept[0]["id"] in said and kept[1]["id"] not in said
+    assert max(len(line) for line in said.splitlines()) <= 95
     assert "1 claims are turned by a choice or by other data." in said
     code, _, said = ppkit("claims", "--turned", "--diff", "latest")
     assert code == 2 and "--turned and --diff list different rows" in said

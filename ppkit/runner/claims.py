@@ -24,6 +24,7 @@ STYLES = {  # of an outcome: its colour in the terminal
     rules.FAILED: "red",
 }
 WIDTH = 100  # where the output is no terminal and COLUMNS is not set
+NARROWEST = 40  # column of what a row says
 
 
 def show(run: str | None, *, beginning: str = "", turned: bool = False, since: str = "") -> None:
@@ -112,37 +113,37 @@ def _headlines(claims: list[dict]) -> Text:
 
 
 def _listed(console, rows: list[dict], run: str | None) -> None:
-    table = _table("row", "what the paper says, or we ask", "paper", "ours", "verdict")
+    table = _table(rows, "paper", "ours", "verdict")
     for row in rows:
-        table.add_row(
-            row["id"], row["says"], in_words.printed(row), in_words.ours(row), _verdict(row)
-        )
+        table.add_row(_statement(row), in_words.printed(row), in_words.ours(row), _verdict(row))
     console.print(table)
     console.print(f"One row in full: {_asked(run)} --rows {rows[0]['id']}")
 
 
 def _turned(console, rows: list[dict]) -> None:
     turned = [row for row in rows if rules.plain(row["verdict"]) == rules.DEPENDS]
-    table = _table("row", "what the paper says", "verdict", "at other settings, on other data")
+    table = _table(turned, "verdict", "at other settings, on other data")
     for row in turned:
         found = "\n".join(filter(None, (in_words.firm(row), *in_words.beside(row))))
-        table.add_row(row["id"], row["says"], _verdict(row), found)
+        table.add_row(_statement(row), _verdict(row), found)
     console.print(table)
     console.print(f"{len(turned)} claims are turned by a choice or by other data.")
 
 
 def _since(console, rows: list[dict], since: str) -> None:
     before = {row["id"]: row for row in tables.rows_of(since)}
-    table = _table("row", "now", "then", "firmness", "why now")
-    for row in rows:
-        then = before.get(row["id"])
-        if then is None or None in (then["data"], row["data"]) or then["alone"] == row["alone"]:
-            continue
-        [earlier] = in_words.beside(row | {"also": [then]})
-        now = _verdict(row).append(f", {in_words.ours(row)}")
-        table.add_row(row["id"], now, earlier, in_words.firm(row), in_words.reason(row))
-    console.print(f"{table.row_count} rows have another verdict than in {since}.")
+    other = [row for row in rows if row["id"] in before and _differs(row, before[row["id"]])]
+    table = _table(other, "now", "then", "why now")
+    for row in other:
+        [then] = in_words.beside(row | {"also": [before[row["id"]]]})
+        why = "; ".join(filter(None, (in_words.reason(row), in_words.firm(row))))
+        table.add_row(_statement(row), _verdict(row).append(f", {in_words.ours(row)}"), then, why)
+    console.print(f"{len(other)} rows have another verdict than in {since}.")
     console.print(table)
+
+
+def _differs(row: dict, then: dict) -> bool:
+    return None not in (then["data"], row["data"]) and then["alone"] != row["alone"]
 
 
 def _in_full(console, row: dict) -> None:
@@ -178,11 +179,18 @@ def _in_full(console, row: dict) -> None:
     console.print(grid)
 
 
-def _table(*headings: str) -> Table:
+def _table(rows: list[dict], *headings: str) -> Table:
+    """A table whose first column holds the rows' ids, each unbroken, and what they say."""
     table = Table(box=tables.BOX, padding=(0, 1, 0, 0))
+    widest = max((len(row["id"]) for row in rows), default=0)
+    table.add_column("row: what the paper says, or we ask", width=max(widest, NARROWEST))
     for heading in headings:
-        table.add_column(heading, no_wrap=heading == "row")
+        table.add_column(heading)
     return table
+
+
+def _statement(row: dict) -> Text:
+    return Text(row["id"], style="bold").append(f"\n{row['says']}", style="not bold")
 
 
 def _verdict(row: dict) -> Text:
