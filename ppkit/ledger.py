@@ -415,8 +415,8 @@ def summary(paper: str, notebook: str | None = None) -> str:
         rows = [row for row in rows if row["notebook"] == notebook]
     if not rows:
         raise ValueError(f"no row of the reference is of {paper!r} and notebook {notebook!r}")
-    verdicts = Counter(rules.plain(row["verdict"]) for row in rows)
-    counts = [f"{verdicts[one]} {one}" for one in in_words.SYMBOLS if one in verdicts]
+    outcomes = Counter(map(in_words.outcome, rows))
+    counts = [f"{outcomes[one]} {one}" for one in in_words.SYMBOLS if one in outcomes]
     sources = Counter(_decided_on(row, in_words.kind(row["data"])) for row in rows if row["data"])
     decided_on = [f"{source} ({count})" for source, count in sources.most_common()]
     return f"{len(rows)} rows: {', '.join(counts)}\ndecided on: {'; '.join(decided_on)}"

@@ -493,19 +493,20 @@ def test_a_table_of_verdicts_is_short_and_names_the_verdict_that_counts(book, mo
 
 @pytest.fixture
 def kept(monkeypatch):
-    """A reference of four rows, two of which head their paper."""
+    """A reference of five rows, two of which head their paper."""
 
     def row(id, notebook, verdict, headline, **about):
         own = {"id": f"{notebook[:8]}.{id}", "paper": notebook[:8], "notebook": notebook}
-        row = {"says": "It is.", "printed": "1.5", "value": 1.0, "spread": None, "data": "formula"}
-        row |= {"computed": None, "how": None, "standing": "rerunnable"}
-        return row | own | {"verdict": verdict, "headline": headline, "profile": "quick"} | about
+        row = {"says": "It is.", "printed": "1.5", "computed": None, "value": 1.0, "spread": None}
+        row |= {"data": "formula", "standing": "rerunnable", "profile": "quick"}
+        return row | own | {"verdict": verdict, "headline": headline} | about
 
     on_stand_in = {"data": "stand-in: 9 rows", "profile": "paper", "printed": None}
     rows = [
         row("a.b", "zhou2021_dial", "refuted", True),
         row("a.c", "zhou2021_dial", "open: x", True, **on_stand_in),
         row("a.d", "zhou2021_method", "reproduced", False),
+        row("a.e", "zhou2021_method", "reproduced", False, **on_stand_in),
         row("a.b", "wang2018", "reproduced", False),
     ]
     monkeypatch.setattr(ledger, "reference", lambda: rows)
@@ -527,7 +528,8 @@ def test_the_summary_counts_the_rows_of_a_paper_or_of_one_record(kept):
     assert ledger.summary("zhou2021", "zhou2021_dial") == (
         "2 rows: 1 refuted, 1 open\ndecided on: formula (1); stand-in, paper profile (1)"
     )
-    assert ledger.summary("zhou2021").startswith("3 rows: 1 reproduced, 1 refuted, 1 open\n")
+    whole = ledger.summary("zhou2021")
+    assert whole.startswith("4 rows: 1 reproduced, 1 reproduced on other data, 1 refuted, 1 open\n")
     with pytest.raises(
         ValueError, match="no row of the reference is of 'zhou2021' and notebook 'x'"
     ):
