@@ -1,9 +1,9 @@
-// The filters above a table of claims. The choice is kept in the address, so that it can be sent.
 // A page that lies in a folder may not read other pages: search then shows titles alone.
-if (location.protocol === "file:" && window.DOCUMENTATION_OPTIONS) {
+if (location.protocol === "file:") {
   DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
 }
 
+// The filters above a table of claims. The choice is kept in the address, so that it can be sent.
 const lists = [...document.querySelectorAll("select[data-by]")];
 const rows = [...document.querySelectorAll("tr[data-row]")];
 const words = document.querySelector("input[data-words]");
