@@ -41,8 +41,8 @@ SAID = {  # of counted claims
 LEGEND = {
     rules.REPRODUCED: "our number agrees with the paper's, by the rule that stands in the row, "
     "on a formula or on the paper's own data, whole",
-    in_words.ON_OTHER_DATA: "the same on a stand-in, a simulation, or other or fewer real rows "
-    "than the paper's",
+    in_words.ON_OTHER_DATA: "our number agrees, but on a stand-in, a simulation, or other or fewer "
+    "real rows than the paper's",
     rules.DIRECTION: "the sign of the paper's difference holds, its size does not",
     rules.NOT_REPRODUCED: "our number does not agree, or a proof has a gap",
     rules.REFUTED: "we attained something that contradicts a statement of mathematics or security",
