@@ -73,16 +73,23 @@ def test_no_two_findings_share_a_heading():
     assert len(set(anchors)) == len(anchors) and all(anchors)
 
 
-def test_the_outcome_of_a_paper_is_one_line():
+def test_the_outcome_of_a_paper_is_one_line_and_that_of_all_another():
     rows = [row for row in ledger.merge([]) if row["paper"] == "wu2020"]
     claims = [row for row in rows if row["kind"] == "claim"]
-    for row, verdict in zip(claims, ("refuted", "refuted", "depends on step", "depends on box")):
-        row |= {"verdict": verdict, "cause": "one"}
-    *_, last = tables.outcome(rows).splitlines()
-    counts = "2 refuted (causes: 1), 2 turned by a choice or the data"
+    verdicts = ("refuted", "refuted", "depends on step", "reproduced", "reproduced", "reproduced")
+    for row, verdict in zip(claims, verdicts):
+        row |= {"verdict": verdict, "data": "stand-in: 9 rows", "standing": "rerunnable"}
+    claims[3]["data"] = "formula"
+    *_, line, _, last = tables.outcome(rows).splitlines()
+    counted = (
+        f"of {len(claims)} claims 3 reproduced, 2 refuted, {len(claims) - 5} without a verdict"
+    )
     title, said = ledger.short_titles()["wu2020"], ledger.outcomes()["wu2020"]
-    counted = f"Of {len(claims)} claims {counts}, {len(claims) - 4} not tried."
-    assert last == f"- **{title}** (wu2020). {said} *{counted}*"
+    assert line == f"- **{title}** (wu2020). {said} *O{counted[1:]}.*"
+    assert last == (
+        f"In all, {counted}. 1 were reproduced on formulas or the paper's own data, "
+        "2 on stand-ins or simulated data."
+    )
 
 
 def test_what_was_changed_after_a_run_is_counted_and_listed():

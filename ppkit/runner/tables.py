@@ -128,29 +128,38 @@ def scoreboard(rows: list[dict]) -> str:
 
 
 def outcome(rows: list[dict]) -> str:
-    """What came out of each paper, as Markdown: two sentences, then how many of its claims have
-    which verdict.
+    """What came out of each paper, as Markdown: two sentences and how many of its claims have which
+    verdict, then the same of all papers.
 
     rows: the claims of figures/claims.json.
     """
+    claims = [row for row in rows if row["kind"] == "claim"]
     lines = []
     for paper, name in ledger.short_titles().items():
-        claims = [row for row in rows if (row["paper"], row["kind"]) == (paper, "claim")]
-        lines.append(f"- **{name}** ({paper}). {ledger.outcomes()[paper]} *{came_out(claims)}.*")
-    return "\n".join(lines)
+        of_paper = [row for row in claims if row["paper"] == paper]
+        said = f"{ledger.outcomes()[paper]} *O{came_out(of_paper)[1:]}.*"
+        lines.append(f"- **{name}** ({paper}). {said}")
+    return "\n".join([*lines, "", f"In all, {came_out(claims)}. {_on_which_data(claims)}"])
 
 
 def came_out(claims: list[dict]) -> str:
-    """How many of one paper's claims have which verdict, in words."""
-    if not claims:
-        return "no claims"
-    counts = ledger.scoreboard(claims).drop(columns=["decided on"]).iloc[0].to_dict()
-    causes = counts.pop("causes of refuted", 0)
-    parts = []
-    for verdict, count in counts.items():
-        said = f"{count} {MEANINGS.get(verdict, verdict)}"
-        parts.append(f"{said} (causes: {causes})" if verdict == rules.REFUTED else said)
-    return f"Of {len(claims)} claims {', '.join(parts)}"
+    """How many claims have which verdict, in words; a claim that is turned, open, undecided or not
+    tried has none that counts."""
+    verdicts = [rules.plain(row["verdict"]) for row in claims]
+    counted = (rules.REPRODUCED, rules.DIRECTION, rules.NOT_REPRODUCED, rules.REFUTED)
+    parts = [f"{verdicts.count(name)} {name}" for name in counted if name in verdicts]
+    others = sum(name not in counted for name in verdicts)
+    if others:
+        parts.append(f"{others} without a verdict")
+    return f"of {len(claims)} claims {', '.join(parts)}"
+
+
+def _on_which_data(claims: list[dict]) -> str:
+    outcomes = [in_words.outcome(row) for row in claims]
+    return (
+        f"{outcomes.count(rules.REPRODUCED)} were reproduced on formulas or the paper's own data, "
+        f"{outcomes.count(in_words.ON_OTHER_DATA)} on stand-ins or simulated data."
+    )
 
 
 def findings_in_short(rows: list[dict]) -> str:
