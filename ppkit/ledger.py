@@ -115,7 +115,7 @@ class Table:
 
     name: as the paper calls it.  title: in our words.  notebook: the record whose run makes it.
     columns: their names.  rows: by name, the printed text of each column, "" for an empty cell. A
-    figure whose points are not printed has neither.
+    figure whose points are not printed has neither.  settings: the columns that hold no result.
     picture: ours, its name in figures/, or None.
     """
 
@@ -124,6 +124,7 @@ class Table:
     notebook: str
     columns: list[str] = field(default_factory=list)
     rows: dict[str, list[str]] = field(default_factory=dict)
+    settings: list[str] = field(default_factory=list)
     picture: str | None = None
     note: str = ""
 

@@ -9,10 +9,14 @@ from tools.site.rows import Entry, command
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell that the paper prints, and the rows of the ledger that sit on it."""
+    """One cell that the paper prints, and the rows of the ledger that sit on it.
+
+    setting: whether its column holds no result.
+    """
 
     printed: str
     entries: list[Entry]
+    setting: bool
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,11 @@ class Table:
     def not_judged(self) -> int:
         """How many cells have no row of the ledger."""
         return sum(not cell.entries for cell in self.cells)
+
+    @property
+    def settings(self) -> int:
+        """How many of these are no results."""
+        return sum(cell.setting and not cell.entries for cell in self.cells)
 
     @property
     def commands(self) -> list[str]:
@@ -95,6 +104,10 @@ class Paper:
     def not_judged(self) -> int:
         return sum(table.not_judged for table in self.tables)
 
+    @property
+    def settings(self) -> int:
+        return sum(table.settings for table in self.tables)
+
 
 def anchor(name: str) -> str:
     """The anchor of a table or figure.
@@ -129,7 +142,7 @@ def _table(about: ledger.Table, own: list[Entry]) -> Table:
             placed.setdefault(tuple(entry.row["cell"]), []).append(entry)
     rows = {
         name: [
-            Cell(printed, placed.get((about.name, name, column), []))
+            Cell(printed, placed.get((about.name, name, column), []), column in about.settings)
             for column, printed in zip(about.columns, texts, strict=True)
         ]
         for name, texts in about.rows.items()
