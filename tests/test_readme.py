@@ -79,15 +79,18 @@ def test_the_outcome_of_a_paper_is_one_line_and_that_of_all_another():
     verdicts = ("refuted", "refuted", "depends on step", "reproduced", "reproduced", "reproduced")
     for row, verdict in zip(claims, verdicts):
         row |= {"verdict": verdict, "data": "stand-in: 9 rows", "standing": "rerunnable"}
+        row["cause"] = "one"
     claims[3]["data"] = "formula"
-    *_, line, _, last = tables.outcome(rows).splitlines()
-    counted = (
-        f"of {len(claims)} claims 3 reproduced, 2 refuted, {len(claims) - 5} without a verdict"
-    )
+    first, *_, line = tables.outcome(rows).splitlines()
+    counted = f"of {len(claims)} claims 3 reproduced, 2 refuted for 1 reason, "
+    counted += f"{len(claims) - 5} without a verdict"
     title, said = ledger.short_titles()["wu2020"], ledger.outcomes()["wu2020"]
-    assert line == f"- **{title}** (wu2020). {said} *O{counted[1:]}.*"
-    assert last == (
-        f"In all, {counted}. 1 were reproduced on formulas or the paper's own data, "
+    section = tables.anchor(f"{ledger.titles()['wu2020']} (wu2020)")
+    assert f"## {ledger.titles()['wu2020']} (wu2020)" in tables.findings(rows)
+    link = f"[wu2020](docs/findings.md#{section})"
+    assert line == f"- **{title}** ({link}). {said} *O{counted[1:]}.*"
+    assert first == (
+        f"**In all,** {counted}. 1 of the reproduced rest on formulas or the paper's own data, "
         "2 on stand-ins or simulated data."
     )
 

@@ -128,37 +128,47 @@ def scoreboard(rows: list[dict]) -> str:
 
 
 def outcome(rows: list[dict]) -> str:
-    """What came out of each paper, as Markdown: two sentences and how many of its claims have which
-    verdict, then the same of all papers.
+    """What came out, as Markdown: how many claims have which verdict, then for each paper two
+    sentences and the same count.
 
     rows: the claims of figures/claims.json.
     """
     claims = [row for row in rows if row["kind"] == "claim"]
-    lines = []
+    lines = [in_all(rows), ""]
     for paper, name in ledger.short_titles().items():
         of_paper = [row for row in claims if row["paper"] == paper]
         said = f"{ledger.outcomes()[paper]} *O{came_out(of_paper)[1:]}.*"
-        lines.append(f"- **{name}** ({paper}). {said}")
-    return "\n".join([*lines, "", f"In all, {came_out(claims)}. {_on_which_data(claims)}"])
+        section = anchor(f"{ledger.titles()[paper]} ({paper})")
+        lines.append(f"- **{name}** ([{paper}](docs/findings.md#{section})). {said}")
+    return "\n".join(lines)
 
 
 def came_out(claims: list[dict]) -> str:
     """How many claims have which verdict, in words; a claim that is turned, open, undecided or not
-    tried has none that counts."""
+    tried has none that counts.  Refuted claims with one cause are one mistake."""
     verdicts = [rules.plain(row["verdict"]) for row in claims]
+    causes = {row["cause"] or row["id"] for row in claims if row["verdict"] == rules.REFUTED}
     counted = (rules.REPRODUCED, rules.DIRECTION, rules.NOT_REPRODUCED, rules.REFUTED)
     parts = [f"{verdicts.count(name)} {name}" for name in counted if name in verdicts]
+    if causes:
+        parts[-1] += f" for {len(causes)} reason{'s' if len(causes) > 1 else ''}"
     others = sum(name not in counted for name in verdicts)
     if others:
         parts.append(f"{others} without a verdict")
     return f"of {len(claims)} claims {', '.join(parts)}"
 
 
-def _on_which_data(claims: list[dict]) -> str:
+def in_all(rows: list[dict]) -> str:
+    """How many claims of all papers have which verdict, and on which data, as Markdown.
+
+    rows: the claims of figures/claims.json.
+    """
+    claims = [row for row in rows if row["kind"] == "claim"]
     outcomes = [in_words.outcome(row) for row in claims]
     return (
-        f"{outcomes.count(rules.REPRODUCED)} were reproduced on formulas or the paper's own data, "
-        f"{outcomes.count(in_words.ON_OTHER_DATA)} on stand-ins or simulated data."
+        f"**In all,** {came_out(claims)}. {outcomes.count(rules.REPRODUCED)} of the reproduced "
+        f"rest on formulas or the paper's own data, {outcomes.count(in_words.ON_OTHER_DATA)} on "
+        "stand-ins or simulated data."
     )
 
 
@@ -248,7 +258,7 @@ def changed_in_short(rows: list[dict]) -> str:
     changed = [row for row in claims if row["amended"]]
     return (
         f"{len(changed)} of {len(claims)} claims had their rule or words changed after a run was "
-        "seen; [the list](docs/changed_rules.md)."
+        "seen; [the list](docs/changed_rules.md) has each change, its day and its reason."
     )
 
 

@@ -8,6 +8,7 @@ import jinja2
 from markupsafe import Markup
 
 from ppkit import in_words, ledger, show
+from ppkit.runner import tables
 from ppkit.runner.index import LEGEND
 from tools.site import papers, rows
 
@@ -31,6 +32,7 @@ TEMPLATES.filters["markdown"] = _escaped
 TEMPLATES.globals["colours"] = show.COLOURS
 TEMPLATES.globals["symbols"] = in_words.SYMBOLS
 TEMPLATES.globals["legend"] = LEGEND
+TEMPLATES.globals["meanings"] = tables.MEANINGS
 
 
 def write(root: Path, stage: Path) -> None:
@@ -52,6 +54,8 @@ def write(root: Path, stage: Path) -> None:
         n_rows=len(entries),
         n_lessons=len(lessons(stage)),
         docs=docs,
+        in_all=Markup(tables.in_all(ledger.reference())),
+        changed=Markup(tables.changed_in_short(ledger.reference())),
         outcomes=[outcome for outcome in in_words.SYMBOLS if outcome in outcomes],
     )
 
