@@ -28,6 +28,7 @@ AT_MOST = {
     "03c_spnn_system": 200,
     "04a_collaboration_forecast": 60,
     "04b_collaboration_scenarios": 60,
+    "1_dpstgd": 70,
     "kanodia2020": 130,
     "wang2018": 150,
     "which_one": 150,
