@@ -8,9 +8,11 @@ import pandas as pd
 import pytest
 import torch
 
+from ppkit import project
 from ppkit.show import answers, lesson
 
-LESSONS = "00 01a 01b 02a 02b 03a 03b 03c 04a 04b".split()
+SOLUTIONS = project.root() / "notebooks" / "solutions"
+LESSONS = sorted(path.stem.partition("_")[0] for path in SOLUTIONS.glob("*.toml"))
 KEYS = {
     f"{name}.{exercise}": key
     for name in LESSONS
@@ -160,6 +162,8 @@ ROUNDED = {
     "04b.E1": [2.7, 2.72, 2.721],
     "04b.E3": [1_460_000, 1_457_840, 1_500_000, "1,460,000", 1_457_841],
     "04b.E4": [0.08, 0.08000001],
+    "1.E1": [0.74, 0.738, 0.73757],
+    "1.E2": [0.91, 0.906, 0.9059],
 }
 
 

@@ -12,7 +12,7 @@ from ppkit import ledger, project
 from ppkit.show import answers, lesson
 
 FOLDER = project.root() / "notebooks"
-# A part of a paper, "02a_backtracking_attack"; what has no letter is still to be split, but for 00.
+# A narrative, "1_dpstgd", or a part of a paper, "02a_backtracking_attack"; "00" is neither.
 LESSONS = {path.stem: path for path in sorted(FOLDER.glob("*.ipynb")) if path.stem[2] != "_"}
 FORM = {"00_start_here": FOLDER / "00_start_here.ipynb", **LESSONS}
 RECORDS = {path.stem: path for path in sorted(FOLDER.glob("records/*.ipynb"))}
@@ -101,7 +101,8 @@ def test_judge_cells_are_folded_and_give_a_reason_for_each_option(name):
 
 
 # To read and to predict; the exercises come on top.
-READING = {"00_start_here": 45, "04b_collaboration_scenarios": 80}
+NARRATIVES = [name for name in LESSONS if name[1] == "_"]  # "1_dpstgd"
+READING = dict.fromkeys(NARRATIVES, 45) | {"00_start_here": 45, "04b_collaboration_scenarios": 80}
 
 
 @lessons
