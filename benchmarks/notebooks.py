@@ -18,6 +18,7 @@ from ppkit.runner.environment import for_kernel
 
 # Turns of the calibration loop that a notebook may take: half as many again as it took at first.
 AT_MOST = {
+    "3_spnn": 110,
     "00_start_here": 40,
     "01a_dpstgd_upload": 15,
     "01b_dpstgd_training": 60,
