@@ -311,6 +311,19 @@ def test_the_reference_keeps_the_paper_profile_over_a_later_quick_run(project):
     assert not (project.folder / "figures" / "fig.png").exists()
 
 
+def test_a_picture_that_its_notebook_no_longer_draws_goes(project):
+    old, new = finished(project, 18.5, "paper"), finished(project, 18.5, "quick")
+    about = run_folder.read_json(new.path / "figures" / "fig.json")
+    run_folder.write_json(new.path / "figures" / "other.json", about | {"name": "other"})
+    (new.path / "figures" / "fig.json").unlink()
+    (new.path / "figures" / "fig.png").rename(new.path / "figures" / "other.png")
+    target, _ = reference.keep([old.path.name])
+    assert [*run_folder.read_json(target)["pictures"]] == ["fig"]
+    reference.keep([new.path.name])
+    assert [*run_folder.read_json(target)["pictures"]] == ["other"]
+    assert not (project.folder / "figures" / "fig.png").exists()
+
+
 def test_a_stand_in_run_and_a_real_run_make_one_reference_with_both_verdicts(project):
     runs = [finished(project, value, "quick") for value in (18.5, 7.0)]
     real = dict(data="real subset: 4 of 9 rows", standing="partial", possible=["not reproduced"])

@@ -121,11 +121,14 @@ def _pictures(run, kept: dict, folder: Path) -> dict:
     """Copy the run's pictures to `folder` and return what is known of all there.
 
     A quick picture takes no paper-profile one's place, except one of formulas, which is the same in
-    every profile. A picture of real rows stays with its run. One whose notebook is gone goes, too.
+    every profile. A picture of real rows stays with its run. One whose notebook is gone goes, and
+    one that its notebook did not draw in this run.
     """
     profile, pictures = run.record["profile"], dict(kept)
+    drawn = set()
     for about in map(run_folder.read_json, sorted((run.path / "figures").glob("*.json"))):
         name = about["name"]
+        drawn.add(name)
         if "real" not in about["data"] and (
             profile == "paper"
             or about["data"] == "formula"
@@ -136,7 +139,12 @@ def _pictures(run, kept: dict, folder: Path) -> dict:
                 "profile": profile,
                 "run": run.record["id"],
             }
-    drawn = {name for name, about in pictures.items() if about["notebook"] in catalogue.notebooks()}
-    for name in pictures.keys() - drawn:
+    there, ran = catalogue.notebooks(), run.record["notebooks"]
+    current = {
+        name
+        for name, about in pictures.items()
+        if about["notebook"] in there and (about["notebook"] not in ran or name in drawn)
+    }
+    for name in pictures.keys() - current:
         (folder / f"{name}.png").unlink(missing_ok=True)
-    return {name: pictures[name] for name in sorted(drawn)}
+    return {name: pictures[name] for name in sorted(current)}
