@@ -274,6 +274,12 @@ def test_fitting_is_refused_in_one_sentence(tmp_path, monkeypatch):
         fitting.fit("creditcard")
 
 
+@pytest.mark.parametrize("name", standins.SAMPLERS)
+def test_a_card_says_what_its_stand_in_was_measured_to_lose(name):
+    card = (project.root() / "data/cards" / f"{name}.md").read_text("utf-8")
+    assert fitting.lost(standins.measured(name)["fidelity"]) in card
+
+
 @pytest.fixture
 def workshop(tmp_path, monkeypatch):
     """A folder with 400 invented loans as the real file, and places that a fit may write to."""

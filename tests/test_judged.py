@@ -3,7 +3,6 @@ and that no reason contradicts one."""
 
 import json
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -38,23 +37,8 @@ def pairs() -> dict[tuple[str, str], tuple[str, str]]:
 PAIRS = pairs()
 
 
-def columns(best: float) -> dict:
-    return dict(
-        top=[0], strength=np.array([best]), transactions=SimpleNamespace(feature_names=["amount"])
-    )
-
-
-def night_rates(highest: int) -> dict:
-    """Blocks of three hours in two days, one with more frauds than the others."""
-    n_frauds = np.where(np.arange(16) % 8 == highest, 9, 1)
-    y = np.array([0, 0, 0, 1])
-    return dict(n_rows=np.full(16, 10), n_frauds=n_frauds, cards=SimpleNamespace(y=y))
-
-
-def loans(spread: float) -> dict:
-    """Two grades two points apart, with a spread inside each."""
-    y = np.array([1 - spread, 1 + spread, 3 - spread, 3 + spread])
-    return dict(loans=SimpleNamespace(y=y), sub_grade=np.array([0, 0, 1, 1]))
+def read_out(error: float, fraud: bool) -> dict:
+    return dict(error=error, fraud_computed=fraud, label=np.array([1]))
 
 
 def falls(adaptive: float) -> dict:
@@ -104,9 +88,11 @@ def pushed_row(shown: int) -> dict:
 
 # Lesson and question: outcomes, and the letter that each makes right.
 OUTCOMES = {
-    ("00", "best_column"): [(columns(0.55), "a"), (columns(0.69), "b"), (columns(0.9), "c")],
-    ("00", "time_of_fraud"): [(night_rates(1), "a"), (night_rates(3), "b"), (night_rates(7), "c")],
-    ("00", "sub_grade"): [(loans(2.0), "a"), (loans(1.0), "b"), (loans(0.1), "c")],
+    ("00", "one_gradient"): [
+        (read_out(np.nan, False), "a"),
+        (read_out(0.5, True), "b"),
+        (read_out(1e-13, True), "c"),
+    ],
     ("01a", "top"): [
         (dict(hits={0.1: n}), letter) for n, letter in zip((144, 480, 900, 1_400), "abcd")
     ],

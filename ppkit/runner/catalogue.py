@@ -82,10 +82,10 @@ def n_code_cells(path: Path) -> int:
 
 
 def quotes_reference(path: Path) -> bool:
-    """Whether a notebook shows something of figures/claims.json: rows, by `ledger.reference` or a
-    page's `beside_reference`, or how firm they are, by a page's `table`."""
+    """Whether a notebook shows something of figures/claims.json: rows, by `ledger.reference`,
+    `ledger.answer` or a page's `beside_reference`, or how firm they are, by a page's `table`."""
     return any(
-        re.search(r"\b(beside_reference|ledger\.(reference|table))\(", cell["source"])
+        re.search(r"\b(beside_reference|ledger\.(answer|reference|table))\(", cell["source"])
         for cell in cells(path)
         if cell["cell_type"] == "code"
     )
