@@ -93,6 +93,12 @@ OUTCOMES = {
         (read_out(0.5, True), "b"),
         (read_out(1e-13, True), "c"),
     ],
+    ("5", "signs"): [
+        (dict(named_bare=share), letter) for share, letter in ((0.1, "a"), (0.5, "b"), (1.0, "c"))
+    ],
+    ("5", "h1"): [
+        (dict(explained=r2), letter) for r2, letter in ((0.1, "a"), (0.5, "b"), (0.99, "c"))
+    ],
     ("01a", "top"): [
         (dict(hits={0.1: n}), letter) for n, letter in zip((144, 480, 900, 1_400), "abcd")
     ],
