@@ -31,6 +31,7 @@ AT_MOST = {
     "04b_collaboration_scenarios": 60,
     "1_dpstgd": 70,
     "5_one_transaction": 60,
+    "2_backtracking": 110,
     "kanodia2020": 130,
     "wang2018": 150,
     "which_one": 150,

@@ -231,6 +231,22 @@ OUTCOMES = {
     ("04b", "learner"): [
         (dict(right=rate), letter) for rate, letter in zip((0.5, 0.8, 1.0), "abc")
     ],
+    ("2", "twelve"): [
+        (dict(of_twelve=share), letter) for share, letter in zip((0, 1 / 12, 0.5, 1), "abcd")
+    ],
+    ("2", "clip"): [
+        (dict(outlier(points, content), L2_NORM_CLIP=1.0), letter)
+        for points, content, letter in (
+            (0.1, 0.0, "a"),
+            (0.1, 1.0, "b"),
+            (0.9, 0.0, "c"),
+            (0.9, 1.0, "d"),
+        )
+    ],
+    ("2", "looks"): [
+        (dict(all_steps={"the same weights": [0.01, share]}, looks=[1, 60], one_look=0.01), letter)
+        for share, letter in zip((0.01, 0.05, 0.9), "abc")
+    ],
 }
 
 
