@@ -32,6 +32,7 @@ AT_MOST = {
     "1_dpstgd": 70,
     "5_one_transaction": 60,
     "2_backtracking": 110,
+    "4_collaboration": 90,
     "kanodia2020": 130,
     "wang2018": 150,
     "which_one": 150,

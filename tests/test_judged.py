@@ -81,6 +81,12 @@ def flagged(rate: float) -> dict:
     return dict(views={"random": (0.1, score, np.full(100, True))})
 
 
+def joined(times: float) -> dict:
+    """psi of bank 1 with two small, cautious others, in units of bank 1 alone."""
+    four = {("lending", "small", "cautious"): np.array([[9.0], [times]])}
+    return dict(four=four, alone=lambda name, n_other: np.array([1.0]), SMALL=1_000)
+
+
 def pushed_row(shown: int) -> dict:
     words = dict(a=7, b=11, e=63, f=232)
     return words | dict(total=7 * 11 + shown * 63 * 232)
@@ -246,6 +252,12 @@ OUTCOMES = {
     ("2", "looks"): [
         (dict(all_steps={"the same weights": [0.01, share]}, looks=[1, 60], one_look=0.01), letter)
         for share, letter in zip((0.01, 0.05, 0.9), "abc")
+    ],
+    ("4", "tenfold"): [(dict(fall=by), letter) for by, letter in zip((4, 26, 77), "abc")],
+    ("4", "join"): [(joined(times), letter) for times, letter in zip((0.4, 2.5, 1_500), "abc")],
+    ("4", "flagged"): [
+        (dict(CLIP_CARDS=10.0, by_clip={10.0: {"frauds that theta* flags": rate}}), letter)
+        for rate, letter in zip((0.9, 0.4, 0.0), "abc")
     ],
 }
 
