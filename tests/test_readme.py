@@ -206,3 +206,15 @@ def test_every_command_that_a_reader_is_told_is_one():
                 command.make_context(line, words)
         except Exception as error:
             pytest.fail(f"{where}: `{line}`: {error}")
+
+
+def test_readme_changes_one_parameter_of_each_narrative():
+    """`make test-papermill` runs these commands, and each must show another table."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    told = re.findall(r"^papermill (notebooks/\S+) out.ipynb -p (\w+) \S+", text, re.M)
+    narratives = [path for path in sorted(ROOT.glob("notebooks/[1-4]_*.ipynb"))]
+    assert [ROOT / path for path, _ in told] == narratives and len(narratives) == 4
+    for path, parameter in told:
+        cells = json.loads((ROOT / path).read_text("utf-8"))["cells"]
+        [given] = [cell for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
+        assert re.search(rf"^{parameter} = ", "".join(given["source"]), re.M), path
