@@ -212,7 +212,7 @@ def test_readme_changes_one_parameter_of_each_narrative():
     """`make test-papermill` runs these commands, and each must show another table."""
     text = (ROOT / "README.md").read_text("utf-8")
     told = re.findall(r"^papermill (notebooks/\S+) out.ipynb -p (\w+) \S+", text, re.M)
-    narratives = [path for path in sorted(ROOT.glob("notebooks/[1-4]_*.ipynb"))]
+    narratives = sorted(ROOT.glob("notebooks/[1-4]_*.ipynb"))
     assert [ROOT / path for path, _ in told] == narratives and len(narratives) == 4
     for path, parameter in told:
         cells = json.loads((ROOT / path).read_text("utf-8"))["cells"]
