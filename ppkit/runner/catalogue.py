@@ -14,12 +14,24 @@ DATA = {"available": "auto", "real": "real", "standin": "standin"}  # and what S
 
 
 def notebooks(*, solutions: bool = False) -> dict[str, Path]:
-    """The project's notebooks by name, in order: lessons ("00_start_here"), then records
-    ("kanodia2020", which lies in records/); with `solutions` also "solutions/00_start_here"."""
+    """The project's notebooks by name, in the order of study, then the records ("kanodia2020",
+    which lies in records/); with `solutions` also "solutions/00_start_here"."""
     folder = project.root() / "notebooks"
-    files = [*sorted(folder.glob("*.ipynb")), *sorted(folder.glob("records/*.ipynb"))]
+    lessons = sorted(folder.glob("*.ipynb"), key=lambda file: order_of_study(file.stem))
+    files = [*lessons, *sorted(folder.glob("records/*.ipynb"))]
     more = sorted(folder.glob("solutions/*.ipynb")) if solutions else []
     return {file.stem: file for file in files} | {f"solutions/{file.stem}": file for file in more}
+
+
+def order_of_study(name: str) -> tuple[int, str]:
+    """What lessons are sorted by: the start, the narratives of the papers, then their parts.
+
+    >>> sorted(["01a_upload", "1_dpstgd", "00_start_here"], key=order_of_study)
+    ['00_start_here', '1_dpstgd', '01a_upload']
+    """
+    if name.startswith("00_"):
+        return 0, name
+    return (1, name) if re.match(r"\d_", name) else (2, name)
 
 
 def select(wanted: list[str], *, solutions: bool = False) -> dict[str, Path]:

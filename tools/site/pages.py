@@ -8,7 +8,7 @@ import jinja2
 from markupsafe import Markup
 
 from ppkit import in_words, ledger, show
-from ppkit.runner import tables
+from ppkit.runner import catalogue, tables
 from ppkit.runner.index import LEGEND
 from tools.site import papers, rows
 
@@ -71,18 +71,7 @@ def lessons(folder: Path) -> list[str]:
     """The lessons in `folder`/notebooks in the order of study: the start, the narratives of the
     papers (1_...), their parts (01a_...)."""
     names = [path.stem for path in (folder / "notebooks").glob("*.ipynb")]
-    return sorted(names, key=in_order_of_study)
-
-
-def in_order_of_study(name: str) -> tuple[int, str]:
-    """What lessons are sorted by.
-
-    >>> sorted(["01a_upload", "1_dpstgd", "00_start_here"], key=in_order_of_study)
-    ['00_start_here', '1_dpstgd', '01a_upload']
-    """
-    if name.startswith("00_"):
-        return 0, name
-    return (1, name) if re.match(r"\d_", name) else (2, name)
+    return sorted(names, key=catalogue.order_of_study)
 
 
 def write_lists(stage: Path, docs: list[str]) -> None:
