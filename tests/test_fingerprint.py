@@ -1,10 +1,15 @@
 """A figure's fingerprint follows what is drawn, and nothing else."""
 
+import subprocess
+import sys
+
 import matplotlib.pyplot as plt
+import nbformat
 import numpy as np
 import pytest
+from nbclient import NotebookClient
 
-from ppkit.show.fingerprint import fingerprint
+from ppkit.show.fingerprint import MIME, fingerprint
 
 
 def figure(values=(1.0, 2.0, 3.0), title="AUC", kind="plot", **settings):
@@ -59,3 +64,32 @@ def test_its_looks_do_not_count():
 
 def test_a_gap_and_an_endless_number_are_drawn_too():
     assert fingerprint(figure((1.0, np.nan))) != fingerprint(figure((1.0, 2.0)))
+
+
+DRAWN = """
+from types import SimpleNamespace
+from ppkit import show
+fig, ax = show.new()
+ax.plot([0, 1, 2], {values})
+show.finish(fig, "made", "A line.", data=SimpleNamespace(source="formula"))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.parametrize(("values", "code"), [([1, 2, 3], 0), ([1, 2, 4], 1)])
+def test_nbval_sees_that_a_figure_draws_other_numbers(tmp_path, values, code):
+    """The committed output is that of 1, 2, 3; its picture is compared by nobody."""
+    file = tmp_path / "made.ipynb"
+    committed = nbformat.v4.new_code_cell(DRAWN.format(values=[1, 2, 3]))
+    notebook = nbformat.v4.new_notebook(cells=[committed])
+    NotebookClient(notebook, kernel_name="python3", timeout=300).execute()
+    assert any(fingerprint_of(output) for output in committed.outputs)
+    committed.source = DRAWN.format(values=values)
+    nbformat.write(notebook, file)
+    command = [sys.executable, "-m", "pytest", "-q", "--nbval", str(file)]
+    assert subprocess.run(command, cwd=tmp_path, check=False).returncode == code
+
+
+def fingerprint_of(output) -> str:
+    return output.get("data", {}).get(MIME, "")
