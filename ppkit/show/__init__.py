@@ -6,9 +6,11 @@ from ppkit.show.figures import COLOURS, band, finish, new, paper_marks
 from ppkit.show.lesson import check, judge, predict
 from ppkit.show.numbers import between, number, source, sources, table
 from ppkit.show.paper_tables import beside
+from ppkit.show.parties import Sent, sent
 
 __all__ = [
     "COLOURS",
+    "Sent",
     "band",
     "beside",
     "between",
@@ -21,6 +23,7 @@ __all__ = [
     "paper_marks",
     "predict",
     "progress",
+    "sent",
     "source",
     "sources",
     "table",
