@@ -13,6 +13,7 @@ import nbformat
 import pytest
 from waiting import FAR
 
+import ppkit.show  # noqa: F401  it sets how wide pandas prints, as in the notebooks
 from ppkit import ledger, measured, project, rules
 from ppkit.runner import tables
 from ppkit.runner.execute import KERNEL
