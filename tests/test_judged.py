@@ -81,6 +81,19 @@ def flagged(rate: float) -> dict:
     return dict(views={"random": (0.1, score, np.full(100, True))})
 
 
+def beaten(by: float) -> dict:
+    """Test AUC of Fig. 3's two ends, over two seeds."""
+    plain = np.array([0.9, 0.92])
+    return dict(ends3={"plain": plain, "10": plain + by})
+
+
+def carried_over(fall: float) -> dict:
+    """The attack AUC that SGLD takes from the attacker with a shadow (.2) and from the other."""
+    values = {("SGD", 0): 0.7, ("SGLD", 0): 0.5}
+    adaptive = {("SGD", 0): 0.7, ("SGLD", 0): 0.7 - fall}
+    return dict(seeds=[0], carried=values, by_network=adaptive)
+
+
 def joined(times: float) -> dict:
     """psi of bank 1 with two small, cautious others, in units of bank 1 alone."""
     four = {("lending", "small", "cautious"): np.array([[9.0], [times]])}
@@ -237,6 +250,21 @@ OUTCOMES = {
     ("04b", "learner"): [
         (dict(right=rate), letter) for rate, letter in zip((0.5, 0.8, 1.0), "abc")
     ],
+    ("1", "count"): [
+        (dict(yours=times * 0.5, your_price=0.5), letter)
+        for times, letter in zip((0.8, 2, 5, 40), "abcd")
+    ],
+    ("1", "beats"): [(beaten(by), letter) for by, letter in zip((0.05, 0.0, -0.2), "abc")],
+    ("1", "rounds"): [
+        (dict(rounds_allowed={"laplace": rounds}), letter)
+        for rounds, letter in zip((0, 3, 50, 400), "abcd")
+    ],
+    ("3", "bytes"): [
+        (dict(MEGABYTES={"ciphertexts, one number each": size, "shares": 100.0}), letter)
+        for size, letter in zip((200.0, 50.0), "ab")
+    ],
+    ("3", "gap"): [(dict(gap=gap), letter) for gap, letter in zip((0.01, 0.001, 0.0), "abc")],
+    ("3", "adaptive"): [(carried_over(fall), letter) for fall, letter in zip((0.2, 0.01), "ab")],
     ("2", "twelve"): [
         (dict(of_twelve=share), letter) for share, letter in zip((0, 1 / 12, 0.5, 1), "abcd")
     ],
