@@ -94,6 +94,21 @@ def carried_over(fall: float) -> dict:
     return dict(seeds=[0], carried=values, by_network=adaptive)
 
 
+def first_layer(ciphertexts: float) -> dict:
+    """Million bytes, where a dealer's triples make 100 of shares and A's and B's own make 500."""
+    ways = ("shares, and triples from a dealer", "shares, and triples by transfer")
+    return dict(zip(ways, (100.0, 500.0))) | {"ciphertexts, one number each": ciphertexts}
+
+
+FIRST_LAYERS = [(50.0, "c"), (200.0, "b"), (900.0, "a")]
+
+
+def fig8(held: int) -> dict:
+    """Three statements about who is faster, of which so many hold."""
+    asked = [("fraud", rate, "shares" if rate < held else "neither") for rate in range(3)]
+    return dict(asked=asked, who_wins=lambda name, rate, way: "shares")
+
+
 def joined(times: float) -> dict:
     """psi of bank 1 with two small, cautious others, in units of bank 1 alone."""
     four = {("lending", "small", "cautious"): np.array([[9.0], [times]])}
@@ -259,10 +274,8 @@ OUTCOMES = {
         (dict(rounds_allowed={"laplace": rounds}), letter)
         for rounds, letter in zip((0, 3, 50, 400), "abcd")
     ],
-    ("3", "bytes"): [
-        (dict(MEGABYTES={"ciphertexts, one number each": size, "shares": 100.0}), letter)
-        for size, letter in zip((200.0, 50.0), "ab")
-    ],
+    ("3", "bytes"): [(dict(MEGABYTES=first_layer(size)), letter) for size, letter in FIRST_LAYERS],
+    ("3", "fig8"): [(fig8(held), letter) for held, letter in zip((1, 2, 3), "abc")],
     ("3", "gap"): [(dict(gap=gap), letter) for gap, letter in zip((0.01, 0.001, 0.0), "abc")],
     ("3", "adaptive"): [(carried_over(fall), letter) for fall, letter in zip((0.2, 0.01), "ab")],
     ("2", "twelve"): [
