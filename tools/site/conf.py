@@ -11,7 +11,7 @@ extensions = ["myst_nb", "sphinx_design", "tools.site.mathml"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 nb_execution_mode = "off"
 nb_custom_formats = {".ipynb": "tools.site.notebook_reader.read"}
-myst_enable_extensions = ["dollarmath", "colon_fence", "attrs_inline"]
+myst_enable_extensions = ["dollarmath", "colon_fence", "attrs_inline", "html_image"]
 myst_heading_anchors = 4
 html_math_renderer = "mathml"
 
