@@ -271,7 +271,7 @@ OUTCOMES = {
     ],
     ("1", "beats"): [(beaten(by), letter) for by, letter in zip((0.05, 0.0, -0.2), "abc")],
     ("1", "rounds"): [
-        (dict(rounds_allowed={"laplace": rounds}), letter)
+        (dict(rounds_allowed={"0.01": {"laplace": rounds}}), letter)
         for rounds, letter in zip((0, 3, 50, 400), "abcd")
     ],
     ("3", "bytes"): [(dict(MEGABYTES=first_layer(size)), letter) for size, letter in FIRST_LAYERS],
