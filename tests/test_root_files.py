@@ -1,6 +1,7 @@
 """The files that hosts and tools read in the root: citation, container, form of an objection."""
 
 import json
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -61,3 +62,12 @@ def test_the_container_makes_the_environment():
     container = json.loads((ROOT / ".devcontainer/devcontainer.json").read_text("utf-8"))
     assert container["postCreateCommand"] == "make environment"
     assert container["image"].startswith("python:3.11")
+
+
+def test_no_file_names_the_host_of_a_package_registry():
+    """What is installed comes from the index that the machine is set up with."""
+    hosts = [".".join(("pypi", "org")), ".".join(("files", "pythonhosted", "org"))]
+    kept = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    for name in filter(None, kept.stdout.decode().split("\0")):
+        text = (ROOT / name).read_bytes()
+        assert [host for host in hosts if host.encode() in text] == [], name
