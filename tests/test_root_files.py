@@ -5,6 +5,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 
 from ppkit import ledger
@@ -64,6 +65,7 @@ def test_the_container_makes_the_environment():
     assert container["image"].startswith("python:3.11")
 
 
+@pytest.mark.processes
 def test_no_file_names_the_host_of_a_package_registry():
     """What is installed comes from the index that the machine is set up with."""
     hosts = [".".join(("pypi", "org")), ".".join(("files", "pythonhosted", "org"))]
