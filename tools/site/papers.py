@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ppkit import in_words, ledger
-from tools.site.rows import Entry, command
+from tools.site.rows import Entry
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,12 @@ class Table:
     def commands(self) -> list[str]:
         """What reruns it: the record, also at the paper's size if that decided one of its rows."""
         inside = [entry for cell in self.cells for entry in cell.entries]
-        decided = [(entry.row["notebook"], entry.row["profile"]) for entry in inside + self.entries]
-        pairs = [(self.about.notebook, "quick"), *decided]
-        return [one for one in dict.fromkeys(command(*pair) for pair in pairs) if one]
+        decided = [entry.command for entry in inside + self.entries]
+        return [one for one in dict.fromkeys([self.quick, *decided]) if one]
+
+    @property
+    def quick(self) -> str:
+        return f"ppkit reproduce {self.about.notebook}" if self.about.notebook else ""
 
 
 @dataclass(frozen=True)

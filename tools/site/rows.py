@@ -87,7 +87,7 @@ class Entry:
     @property
     def command(self) -> str:
         """The command that decides the row anew, "" where no notebook measures it."""
-        return command(self.row["notebook"], self.row["profile"])
+        return in_words.command(self.row)
 
 
 def entries() -> dict[str, Entry]:
@@ -110,17 +110,6 @@ def page_of(notebook: str | None) -> str:
         return ""
     folder = "notebooks" if notebook[0].isdigit() else "notebooks/records"
     return f"{folder}/{notebook}"
-
-
-def command(notebook: str | None, profile: str | None) -> str:
-    """The command that runs a notebook in a profile.
-
-    >>> command("wang2018", "paper")
-    'ppkit reproduce wang2018 --profile paper'
-    """
-    if not notebook:
-        return ""
-    return f"ppkit reproduce {notebook}" + (" --profile paper" if profile == "paper" else "")
 
 
 def difference(row: dict) -> str:
