@@ -169,18 +169,26 @@ def printed(row: dict) -> str:
 
 
 def rule(given: str | dict | None) -> str:
-    """A claim's rule in words.
+    """What a rule asks, in a sentence, and its thresholds; "" without one.
 
-    >>> rule({"within": {"abs": 0.01}, "level": True}), rule({"at_most": 0.5})
-    ('within: level True, abs 0.01', 'at_most: 0.5')
+    >>> rule("digits").startswith("Reproduced if the value equals the printed text when rounded")
+    True
+    >>> rule({"at_most": 0.5}).endswith("(at_most 0.5)")
+    True
     """
     if not given:
         return ""
     name, options = rules.parse(given)
-    told = [f"{option} {value}" for option, value in options.items() if option != name]
-    if name in options:
-        told.insert(0, str(options[name]))
-    return f"{name}: {', '.join(told)}" if told else name
+    first_words = rules.RULES[name].__doc__.partition("\n\n")[0].replace("`", "")
+    asks = " ".join(first_words.split())
+    thresholds = ", ".join(f"{key} {_as_text(value)}" for key, value in options.items())
+    return f"{asks} ({thresholds})" if thresholds else asks
+
+
+def _as_text(value) -> str:
+    if isinstance(value, list):
+        return " < ".join(map(str, value))
+    return str(value)
 
 
 def command(row: dict) -> str:

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from ppkit import firmness, in_words, ledger, rules, show
+from ppkit import firmness, in_words, ledger, show
 from ppkit.runner.index import LEGEND
 
 NUMBER = re.compile(r"-?[\d,]*\.?\d+")
@@ -72,7 +72,7 @@ class Entry:
 
     @property
     def rule(self) -> str:
-        return rule_in_words(self.claim.rule)
+        return in_words.rule(self.claim.rule)
 
     @property
     def choices(self) -> list[firmness.Choice]:
@@ -124,20 +124,3 @@ def difference(row: dict) -> str:
     places = len(paper.partition(".")[2])
     number = round(row["value"] - float(paper.replace(",", "")), places)
     return f"{number:+,.{places}f}" if number else f"{0:.{places}f}"
-
-
-def rule_in_words(rule: str | dict | None) -> str:
-    """What a rule asks, and its thresholds; "" without one."""
-    if not rule:
-        return ""
-    name, options = rules.parse(rule)
-    first_words = rules.RULES[name].__doc__.partition("\n\n")[0].replace("`", "")
-    asks = " ".join(first_words.split())
-    thresholds = ", ".join(f"{key} {_as_text(value)}" for key, value in options.items())
-    return f"{asks} ({thresholds})" if thresholds else asks
-
-
-def _as_text(value) -> str:
-    if isinstance(value, list):
-        return " < ".join(map(str, value))
-    return str(value)
