@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from ppkit import cli, in_words, ledger
-from ppkit.runner import run_folder
+from ppkit.runner import claims, run_folder
 
 
 @pytest.fixture
@@ -234,6 +234,21 @@ def test_one_claim_is_shown_with_all_that_is_known_of_it(ppkit, kept, monkeypatc
     assert (known["rule"], known["why that rule"]) == (in_words.rule(claim.rule), claim.because)
     assert known["command"] == "ppkit reproduce wu2020 --profile paper --data standin"
     assert known["amended"] == "2026-11-22: .5 before" and "reply" not in known
+
+
+LONGER = [  # ids that begin another one's
+    one
+    for paper in ledger.papers()
+    for one in ledger.claims(paper)
+    if any(other != one and other.startswith(one) for other in ledger.claims(paper))
+]
+
+
+@pytest.mark.parametrize("id", LONGER)
+def test_a_whole_id_shows_its_row_also_where_another_id_begins_with_it(id, capsys):
+    claims.show(None, beginning=id)
+    said = capsys.readouterr().out
+    assert said.split()[:2] == [id, "place"]
 
 
 def test_claims_that_a_choice_turns_are_listed(ppkit, kept, monkeypatch):

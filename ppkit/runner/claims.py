@@ -30,13 +30,16 @@ NARROWEST = 40  # column of what a row says
 def show(run: str | None, *, beginning: str = "", turned: bool = False, since: str = "") -> None:
     """Print what came out in a run, or in the reference if `run` is None.
 
-    beginning: of the ids of rows to list; a row's whole id prints all that is known of it.
+    beginning: of the ids of rows to list; a row's whole id prints all that is known of it, also
+    where other ids begin with it.
     turned: list the claims that a choice or other data turn.  since: a run; list the rows that have
     another verdict than there.  None of these: what came out, in short.
     Refused if no row has this beginning.
     """
     notebooks = run_folder.open_run(run).notebooks if run else {}
-    rows = [row for row in tables.rows_of(run) if row["id"].startswith(beginning)]
+    every = tables.rows_of(run)
+    rows = [row for row in every if row["id"] == beginning]
+    rows = rows or [row for row in every if row["id"].startswith(beginning)]
     if not rows:
         raise Refused(f"no row begins with {beginning!r}: there are {', '.join(ledger.papers())}")
     rows = tables.beside_reference(rows, notebooks)
