@@ -54,7 +54,7 @@ def run(*, row: int = 7) -> Path:
     )
     print(
         f"\n{same} of {len(names)} numbers come back, each to twelve digits.\n"
-        f"(Stand-in data: no customer is shown. Next: `make lab`, lesson 02a_backtracking_attack.)"
+        f"(Stand-in data: no customer is shown. Next: `make lab`, narrative 2_backtracking.)"
     )
     return _drawn(names, truth, found, cards)
 

@@ -149,9 +149,8 @@ ROUNDED = {
     "01a.E2": [0.32, 0.317, 0.3171],
     "01a.E4": [0.037, 0.03695],
     "01b.E4": [60, 60.4, "60 times"],
-    "02b.E2": [0.03, 0.034, 0.0339, "3.39 %", "3.4%", "0,0339"],
-    "02b.E3": ["9,000", "9 000", "9_000", 9e3],
-    "02b.E4": [18, 18.3, 18.4],
+    "02b.E1": ["9,000", "9 000", "9_000", 9e3],
+    "02b.E2": [18, 18.3, 18.4],
     "03a.E4": [14.25, "57/4"],
     "03c.E3": [10, 10.2, 10.24, "10.24 ms"],
     "04a.E1": [0.1, "1/10"],
@@ -167,7 +166,7 @@ ROUNDED = {
     "5.E1": [2683, 2683.125, 2684, "2,683 bytes"],
     "5.E2": [2.4, 2.398, "2.398"],
     "2.E2": [13, 13.1, 13.09],
-    "2.E3": [0.9986, 0.999, "99.9 %", 729 / 730],
+    "2.E3": [0.9986, 0.999, "99.86 %", "99.9%", "0,9986", 729 / 730],
     "4.E1": [21, 21.3, 21.33, "64/3"],
     "4.E2": [73_000, 73_200, 73_205, "73,206"],
     "4.E3": [0.9995, 0.99948, 0.999482],
@@ -196,7 +195,7 @@ def test_a_second_miss_is_helped(name):
 @pytest.mark.parametrize(
     "name, value, hint",
     [
-        ("02b.E2", 3.39, "That is in per cent. Give the answer as a fraction of 1."),
+        ("2.E3", 99.86, "That is in per cent. Give the answer as a fraction of 1."),
         ("00.E2", 1, "That is in per cent. Give the answer as a fraction of 1."),
         ("03c.E1", 160, "That is 1,000 times too little. Give the answer in bytes."),
         (
@@ -211,7 +210,7 @@ def test_a_second_miss_is_helped(name):
         ),
         ("03c.E4", 20_000_000, "That is 1,000,000 times too much. Give the answer in Mbps."),
         ("04b.E3", 1.45784, "That is 1,000,000 times too little. Look at the decimal point."),
-        ("02a.E1", [15, -20, 40], "That is 10 times too much. Look at the decimal point."),
+        ("2.E1", [-20, 50, -16], "That is 10 times too much. Look at the decimal point."),
     ],
 )
 def test_a_wrong_unit_is_named(name, value, hint):
@@ -221,26 +220,22 @@ def test_a_wrong_unit_is_named(name, value, hint):
 @pytest.mark.parametrize(
     "name, value, sentence",
     [
-        ("02a.E1", 1.5, "Three numbers are expected, got 1."),
-        ("02a.E1", [1.5, -2.0], "Three numbers are expected, got 2."),
-        ("02a.E1", np.zeros((4, 4)), "Three numbers are expected, got 16."),
+        ("2.E1", 1.5, "Three numbers are expected, got 1."),
+        ("2.E1", [1.5, -2.0], "Three numbers are expected, got 2."),
+        ("2.E1", np.zeros((4, 4)), "Three numbers are expected, got 16."),
+        ("2.E1", {1.5, -2.0, 4.0}, "Three numbers are expected in order, and a set has no order."),
+        ("2.E1", [1.5, None, 4.0], "Three numbers are expected, got None."),
+        ("2.E1", [[1.5], [-2.0, "x"]], "Three numbers are expected, got 'x'."),
+        ("02a.E2", "A", "Two numbers are expected, got 'A'."),
+        ("02a.E1", [1, 2], "One number is expected, got 2."),
+        ("02a.E1", [], "One number is expected, got 0."),
+        ("02a.E1", True, "One number is expected, got True."),
+        ("02a.E1", 5 + 0j, "One number is expected, got a value of type complex."),
+        ("02a.E1", float("inf"), "One number is expected, got inf."),
+        ("02a.E1", 10**400, "One number is expected, got "),
+        ("02a.E1", "", "One number is expected, got ''."),
         (
             "02a.E1",
-            {1.5, -2.0, 4.0},
-            "Three numbers are expected in order, and a set has no order.",
-        ),
-        ("02a.E1", [1.5, None, 4.0], "Three numbers are expected, got None."),
-        ("02a.E1", [[1.5], [-2.0, "x"]], "Three numbers are expected, got 'x'."),
-        ("02a.E3", "A", "Two numbers are expected, got 'A'."),
-        ("02a.E2", [1, 2], "One number is expected, got 2."),
-        ("02a.E2", [], "One number is expected, got 0."),
-        ("02a.E2", True, "One number is expected, got True."),
-        ("02a.E2", 5 + 0j, "One number is expected, got a value of type complex."),
-        ("02a.E2", float("inf"), "One number is expected, got inf."),
-        ("02a.E2", 10**400, "One number is expected, got "),
-        ("02a.E2", "", "One number is expected, got ''."),
-        (
-            "02a.E2",
             print,
             "One number is expected, got a value of type builtin_function_or_method.",
         ),
@@ -254,7 +249,7 @@ def test_an_answer_of_another_kind_is_told_what_is_expected(name, value, sentenc
 
 def test_a_text_that_is_no_number_is_none():
     for text in ("1,2,3", "1.2.3", "-", "5 5", "1e", "0x5", "5 -", "five", "1/0"):
-        assert said("02a.E2", text) != "right."
+        assert said("02a.E1", text) != "right."
 
 
 def test_a_key_holds_nothing_that_nobody_reads():

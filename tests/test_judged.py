@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 import pytest
-import torch
 
 from ppkit import project, show
 from ppkit.show import lesson
@@ -154,43 +153,14 @@ OUTCOMES = {
         for price, letter in zip((190, 90, 9.8, 1.1), "abcd")
     ],
     ("01b", "rival"): [(totals(0.8, 0.6), "a"), (totals(0.7, 0.85), "b"), (totals(0.8, 0.81), "c")],
-    ("02a", "one_row"): [
-        (dict(computed=torch.tensor(shown), row=torch.tensor([1.0, -2.0]), error=error), letter)
-        for shown, error, letter in (
-            ([-1.0, -2.0], 2.0, "a"),
-            ([2.0, -4.0], 2.0, "b"),
-            ([1.0, -2.0], 0.0, "c"),
-        )
+    ("02a", "confirmed"): [
+        (dict(at_once=found), letter) for found, letter in zip((0, 1, 9, 16), "abcd")
     ],
-    ("02a", "from_weights"): [
-        (dict(three={"bank 1": True, "bank 2": False}), "a"),
-        (dict(three={"bank 1": True, "bank 2": True}), "c"),
-    ],
-    ("02a", "twelve"): [
-        (dict(ours=None, rows=None, share_found=lambda ours, rows, share=share: share), letter)
-        for share, letter in zip((0, 1 / 12, 0.5, 1), "abcd")
+    ("02a", "chain"): [
+        (dict(at_once=1, in_the_end=found), letter) for found, letter in zip((1, 9, 16), "abc")
     ],
     ("02a", "rounds"): [
         (dict(means={1: 4.0, 8: rows}), letter) for rows, letter in zip((4, 5, 9), "abc")
-    ],
-    ("02b", "outlier"): [
-        (outlier(0.1, 0.0), "a"),
-        (outlier(0.1, 1.0), "b"),
-        (outlier(0.9, 0.0), "c"),
-        (outlier(0.9, 1.0), "d"),
-    ],
-    ("02b", "one_look"): [
-        (dict(NOISE_MULTIPLIER=noise, attained=rate), letter)
-        for noise, rate, letter in (
-            (10, 0.001, "a"),
-            (1.1, 0.008, "b"),
-            (0.5, 0.06, "c"),
-            (0.2, 0.9, "d"),
-        )
-    ],
-    ("02b", "looks"): [
-        (dict(by_looks={"the same weights": [2.0, error]}, guessed=0.44), letter)
-        for error, letter in zip((0.5, 0.3, 0.12), "abc")
     ],
     ("02b", "price"): [
         (worth(0.8, 0.6, 0.59), "a"),
@@ -343,16 +313,3 @@ def test_a_large_clip_is_not_praised(monkeypatch, capsys):
     assert printed.startswith("a  the signs: DP-SGD's noise grows with its clip")
     guess.buttons.value = "b"
     assert "which is not what came out: with a fitting clip" in guess.said.value
-
-
-@pytest.mark.parametrize(
-    "noise, text",
-    [
-        (0.5, "c  about 1 in 10: this happens if the noise is about half as large as the clip"),
-        (1.1, "b  about 1 in 100: this happens if the noise is about as large as the clip"),
-    ],
-)
-def test_another_noise_multiplier_has_its_own_reason(noise, text, monkeypatch, capsys):
-    outcome = dict(NOISE_MULTIPLIER=noise, attained={0.5: 0.06, 1.1: 0.008}[noise])
-    printed = judged(("02b", "one_look"), outcome, monkeypatch, capsys)[1]
-    assert printed.startswith(text) and f"at noise multiplier {noise:g} the rate is" in printed
