@@ -102,8 +102,13 @@ def test_judge_cells_are_folded_and_give_a_reason_for_each_option(name):
 
 # To read and to predict; the exercises come on top.
 NARRATIVES = [name for name in LESSONS if name[1] == "_"]  # "1_dpstgd"
-READING = dict.fromkeys(NARRATIVES, 45) | {"2_backtracking": 65}
-READING |= {"02a_backtracking_attack": 30, "02b_backtracking_defence": 30}
+READING = dict.fromkeys(NARRATIVES, 45)
+READING |= {
+    "02a_backtracking_attack": 30,
+    "02b_backtracking_defence": 30,
+    "1_dpstgd": 60,
+    "2_backtracking": 65,
+}
 READING |= {"00_start_here": 10, "5_one_transaction": 20, "04b_collaboration_scenarios": 80}
 
 
