@@ -46,14 +46,6 @@ def falls(adaptive: float) -> dict:
     return dict(leaks={key: np.array([value]) for key, value in leaks.items()})
 
 
-def auc_of_the_signs(value: float) -> dict:
-    return dict(ends={"0.1": value})
-
-
-def totals(signs: float, rival: float) -> dict:
-    return dict(at={"DPSTGD": {8.0: np.array([signs])}, "DP-SGD": {8.0: np.array([rival])}})
-
-
 def rebuilt(value: float) -> dict:
     return dict(explained=lambda arm, T: value, by_looks={1: 0.1, 16: 1.0}, n_epochs=16)
 
@@ -138,21 +130,14 @@ OUTCOMES = {
     ("01a", "ten"): [
         (dict(ten_answers=ratio), letter) for ratio, letter in zip((1.105, 2.718, 11.05), "abc")
     ],
-    ("01a", "three"): [
-        (dict(one_sign=0.1, three_signs=all_three), letter)
-        for all_three, letter in zip((0.2, 0.3, 0.4), "abc")
-    ],
-    ("01a", "count"): [
-        (dict(by_counting=value), letter) for value, letter in zip((2, 5, 20, 85), "abcd")
-    ],
-    ("01b", "signs"): [
-        (auc_of_the_signs(value), letter) for value, letter in zip((0.5, 0.6, 0.8, 0.95), "abcd")
+    ("01a", "replaced"): [
+        (dict(removed=1.0, replaced=ratio), letter) for ratio, letter in zip((1.0, 1.1, 2.0), "abc")
     ],
     ("01b", "rounds"): [
         (dict(holds={1: 1.0, 200: price}), letter)
         for price, letter in zip((190, 90, 9.8, 1.1), "abcd")
     ],
-    ("01b", "rival"): [(totals(0.8, 0.6), "a"), (totals(0.7, 0.85), "b"), (totals(0.8, 0.81), "c")],
+    ("01b", "smaller"): [(dict(fall=auc), letter) for auc, letter in zip((0.01, 0.07, 0.2), "abc")],
     ("02a", "confirmed"): [
         (dict(at_once=found), letter) for found, letter in zip((0, 1, 9, 16), "abcd")
     ],
@@ -305,11 +290,3 @@ def test_a_reason_that_names_a_number_names_the_one_that_came_out(monkeypatch, c
         (attacker(0.51, 400), "400 times the noise; 400 answers win back only a factor of 20"),
     ):
         assert number in judged(("04a", "attacker"), outcome, monkeypatch, capsys)[1]
-
-
-def test_a_large_clip_is_not_praised(monkeypatch, capsys):
-    """01b asks for RIVAL_CLIP = 200, with which the signs win."""
-    guess, printed = judged(("01b", "rival"), totals(0.8, 0.6), monkeypatch, capsys)
-    assert printed.startswith("a  the signs: DP-SGD's noise grows with its clip")
-    guess.buttons.value = "b"
-    assert "which is not what came out: with a fitting clip" in guess.said.value

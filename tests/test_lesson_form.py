@@ -104,6 +104,8 @@ def test_judge_cells_are_folded_and_give_a_reason_for_each_option(name):
 NARRATIVES = [name for name in LESSONS if name[1] == "_"]  # "1_dpstgd"
 READING = dict.fromkeys(NARRATIVES, 45)
 READING |= {
+    "01a_dpstgd_upload": 40,
+    "01b_dpstgd_training": 40,
     "02a_backtracking_attack": 30,
     "02b_backtracking_defence": 30,
     "1_dpstgd": 60,
