@@ -94,12 +94,6 @@ def first_layer(ciphertexts: float) -> dict:
 FIRST_LAYERS = [(50.0, "c"), (200.0, "b"), (900.0, "a")]
 
 
-def fig8(held: int) -> dict:
-    """Three statements about who is faster, of which so many hold."""
-    asked = [("fraud", rate, "shares" if rate < held else "neither") for rate in range(3)]
-    return dict(asked=asked, who_wins=lambda name, rate, way: "shares")
-
-
 def joined(times: float) -> dict:
     """psi of bank 1 with two small, cautious others, in units of bank 1 alone."""
     four = {("lending", "small", "cautious"): np.array([[9.0], [times]])}
@@ -230,9 +224,14 @@ OUTCOMES = {
         for rounds, letter in zip((0, 3, 50, 400), "abcd")
     ],
     ("3", "bytes"): [(dict(MEGABYTES=first_layer(size)), letter) for size, letter in FIRST_LAYERS],
-    ("3", "fig8"): [(fig8(held), letter) for held, letter in zip((1, 2, 3), "abc")],
     ("3", "gap"): [(dict(gap=gap), letter) for gap, letter in zip((0.01, 0.001, 0.0), "abc")],
-    ("3", "adaptive"): [(carried_over(fall), letter) for fall, letter in zip((0.2, 0.01), "ab")],
+    ("3", "adaptive"): [
+        (carried_over(fall), letter) for fall, letter in zip((0.25, 0.15, 0.01), "abc")
+    ],
+    ("3", "labels"): [
+        (dict(by_server={"SGD": 1.0, "SGLD": quality}), letter)
+        for quality, letter in zip((0.5, 0.9, 1.0), "abc")
+    ],
     ("2", "twelve"): [
         (dict(of_twelve=share), letter) for share, letter in zip((0, 1 / 12, 0.5, 1), "abcd")
     ],
