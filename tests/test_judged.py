@@ -40,12 +40,6 @@ def read_out(error: float, fraud: bool) -> dict:
     return dict(error=error, fraud_computed=fraud, label=np.array([1]))
 
 
-def falls(adaptive: float) -> dict:
-    leaks = {("SGD", "carried"): 0.69, ("SGLD", "carried"): 0.46}
-    leaks |= {("SGD", "adaptive"): 0.72, ("SGLD", "adaptive"): 0.72 - adaptive}
-    return dict(leaks={key: np.array([value]) for key, value in leaks.items()})
-
-
 def rebuilt(value: float) -> dict:
     return dict(explained=lambda arm, T: value, by_looks={1: 0.1, 16: 1.0}, n_epochs=16)
 
@@ -155,14 +149,6 @@ OUTCOMES = {
     ("03a", "lean"): [
         (dict(lean={"both down": mean}), letter) for mean, letter in zip((0, -0.5, -0.875), "abc")
     ],
-    ("03a", "triples"): [
-        (dict(by_transfer=lambda n, d, w, times=times: times, published=1), letter)
-        for times, letter in zip((1, 9, 93), "abc")
-    ],
-    ("03b", "labels"): [
-        (dict(auc=lambda y, scores, quality=quality: quality, y0=None, scores=None), letter)
-        for quality, letter in zip((0.5, 0.9, 1.0), "abc")
-    ],
     ("03b", "looks"): [
         (dict(by_looks=by_looks), letter)
         for by_looks, letter in (
@@ -173,7 +159,6 @@ OUTCOMES = {
         )
     ],
     ("03b", "noise"): [(rebuilt(0.1), "a"), (rebuilt(0.5), "b"), (rebuilt(1.0), "c")],
-    ("03b", "table2"): [(falls(0.3), "a"), (falls(0.02), "b")],
     ("03c", "messages"): [
         (dict(step=[None] * n), letter) for n, letter in zip((2, 6, 1_000), "abc")
     ],
@@ -188,9 +173,6 @@ OUTCOMES = {
     ("03c", "scores"): [
         (dict(has_scores=set(who)), letter)
         for who, letter in (("ABs", "a"), ("As", "b"), ("A", "c"))
-    ],
-    ("03c", "seconds"): [
-        (dict(floor={"masks": seconds}), letter) for seconds, letter in zip((0.2, 2.3, 23), "abc")
     ],
     ("04a", "tenfold"): [
         (dict(once=factor, tenfold=1), letter) for factor, letter in zip((3, 10, 74), "abc")
