@@ -127,12 +127,7 @@ def test_a_whole_number_will_do_for_a_number(settings_cell):
             0,
             "NOISE_MULTIPLIER must be a number from 0.2 to 10, got 0",
         ),
-        (
-            "3_spnn",
-            "PROTOCOL",
-            "foo",
-            "PROTOCOL must be 'ss' or 'he' or 'masked', got 'foo'",
-        ),
+        ("3_spnn", "PROTOCOL", "foo", "PROTOCOL must be 'ss' or 'he' or 'masked', got 'foo'"),
         ("zhou2021_method", "LR", -5.0, "LR must be a number from 0.01 to 50, got -5.0"),
         (
             "03c_spnn_system",
