@@ -230,12 +230,12 @@ OUTCOMES = {
         (dict(all_steps={"the same weights": [0.01, share]}, looks=[1, 60], one_look=0.01), letter)
         for share, letter in zip((0.01, 0.05, 0.9), "abc")
     ],
-    ("4", "tenfold"): [(dict(fall=by), letter) for by, letter in zip((95, 67, 26), "abc")],
-    ("4", "join"): [(joined(times), letter) for times, letter in zip((1_500, 2.5, 0.4), "abc")],
-    ("4", "flagged"): [
-        (dict(CLIP_CARDS=10.0, by_clip={10.0: {"frauds that theta* flags": rate}}), letter)
-        for rate, letter in zip((0.9, 0.4, 0.0), "abc")
+    ("4", "tenfold"): [
+        (dict(PROMISES=[0.1, 1.0, 10.0], fall=by), letter)
+        for by, letter in ((12, "a"), (26, "b"), (70, "b"), (95, "c"))
     ],
+    ("4", "join"): [(joined(times), letter) for times, letter in zip((1_500, 2.5, 0.4), "abc")],
+    ("4", "flagged"): [(dict(flags=rate), letter) for rate, letter in zip((0.9, 0.4, 0.0), "abc")],
 }
 
 
