@@ -61,9 +61,10 @@ def attacker(right: float, answers: int) -> dict:
     return dict(T=answers, right={f"{answers} answers, noise for {answers}": right})
 
 
-def flagged(rate: float) -> dict:
-    score = np.where(np.arange(100) < 100 * rate, 1.0, -1.0)
-    return dict(views={"random": (0.1, score, np.full(100, True))})
+def ranking(area: float) -> dict:
+    """Scores of 04a's cards, and a measure that gives them this AUC."""
+    view = (0.1, np.zeros(2), np.array([True, False]))
+    return dict(views={"rows in random order": view}, auc=lambda is_fraud, score: area)
 
 
 def beaten(by: float) -> dict:
@@ -174,20 +175,12 @@ OUTCOMES = {
         (dict(has_scores=set(who)), letter)
         for who, letter in (("ABs", "a"), ("As", "b"), ("A", "c"))
     ],
-    ("04a", "tenfold"): [
-        (dict(once=factor, tenfold=1), letter) for factor, letter in zip((3, 10, 74), "abc")
-    ],
     ("04a", "attacker"): [
         (attacker(0.519, 100), "a"),
         (attacker(0.6, 10), "b"),
         (attacker(0.7, 10), "c"),
     ],
-    ("04a", "records"): [(dict(falls=by), letter) for by, letter in zip((1.2, 10, 56), "abc")],
-    ("04a", "flagged"): [(flagged(0.9), "a"), (flagged(0.5), "b"), (flagged(0.0), "c")],
-    ("04b", "small"): [
-        (dict(together=np.array([psi]), alone=np.array([1.0])), letter)
-        for psi, letter in zip((0.5, 2.0, 700.0), "abc")
-    ],
+    ("04a", "ranks"): [(ranking(area), letter) for area, letter in zip((0.5, 0.7, 0.86), "abc")],
     ("04b", "invited"): [(dict(chosen=(0, 1, 3)), "a"), (dict(chosen=(0, 1, 2)), "b")],
     ("04b", "weights"): [
         (dict(weighed=np.array([psi]), alone=np.array([1.0])), letter)

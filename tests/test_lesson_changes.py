@@ -96,7 +96,7 @@ def test_owners_may_be_written_with_commas(owners):
 
 @pytest.mark.parametrize("text", ["30,000 at 3", "many", "30000 at 0, 1000 at 1"])
 def test_owners_that_cannot_be_read_are_refused_in_a_sentence(text, owners):
-    """In section 7 itself, which says to run it again after a change."""
+    """In section 5 itself, which says to run it again after a change."""
     section = cell("04b", "def outlook(")
     with pytest.raises(ValueError) as refused:
         exec(section, {**owners, "OWNERS": text})

@@ -111,7 +111,7 @@ READING |= {
     "1_dpstgd": 60,
     "2_backtracking": 65,
 }
-READING |= {"00_start_here": 10, "5_one_transaction": 20, "04b_collaboration_scenarios": 80}
+READING |= {"00_start_here": 10, "5_one_transaction": 20, "04a_collaboration_forecast": 30}
 READING |= {"3_spnn": 60, "03a_spnn_sharing": 35, "03b_spnn_attacks": 35, "03c_spnn_system": 45}
 READING["4_collaboration"] = 60
 

@@ -1,4 +1,4 @@
-"""Section 7 of lesson 04b with owners of one's own: forecast, interval, invitation, range."""
+"""Section 5 of lesson 04b with owners of one's own: forecast, interval, invitation, range."""
 
 import ast
 
