@@ -24,8 +24,9 @@ import spnn_step
 import torch
 
 import notebooks
+from ppkit import documents
 from ppkit.project import root
-from ppkit.runner import catalogue, environment, tables
+from ppkit.runs import catalogue, environment
 from ppkit.writing import write_whole
 
 
@@ -82,7 +83,7 @@ def main(*only: str) -> int | str:
             rows[bar.name] = bar.row()
     report = {"machine": here, "bars": [*rows.values()]}
     write_whole(target, json.dumps(report, indent=2) + "\n")
-    tables.renew(root())
+    documents.renew(root())
     missed = [row["name"] for row in rows.values() if not row["met"]]
     print(f"written: {target.relative_to(root())}, and the table in benchmarks/README.md")
     return f"missed: {', '.join(missed)}" if missed else 0

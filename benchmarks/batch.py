@@ -17,8 +17,8 @@ from pathlib import Path
 import nbformat
 from bars import Bar, bar, on_one_core
 
-from ppkit.runner import run_folder
-from ppkit.runner.worker import Children
+from ppkit.runs import run_folder
+from ppkit.runs.worker import Children
 
 EQUAL, MANY, REPEATS = 8, 200, 3
 SECONDS_OF_MANY, KILLED_EVERY = 2.0, 20.0

@@ -13,8 +13,8 @@ import numpy
 from bars import Bar, bar, on_one_core
 from threadpoolctl import threadpool_limits
 
-from ppkit.runner import execute
-from ppkit.runner.environment import for_kernel
+from ppkit.runs import execute
+from ppkit.runs.environment import for_kernel
 
 # Turns of the calibration loop that a notebook may take: half as many again as it took at first.
 AT_MOST = {

@@ -8,7 +8,7 @@ import contextlib
 import torch
 from bars import Bar, bar, on_one_core, ratios
 
-from ppkit.runner import environment
+from ppkit.runs import environment
 from ppkit.spnn import ring
 from ppkit.spnn.randomness import Stream
 

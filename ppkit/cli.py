@@ -1,5 +1,5 @@
-"""The command line, `ppkit`: first, reproduce, lab, execute, reference, claims, cluster, data, and
-what other packages add."""
+"""The command line, `ppkit`: first, reproduce, lab, execute, reference, claims, compare, cluster,
+data, and what other packages add."""
 
 import sys
 from importlib import metadata
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ppkit.runner import Refused
+from ppkit.runs import Refused
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -97,8 +97,8 @@ def reproduce(
 ) -> None:
     """Run notebooks headless into runs/<time>-<profile>/, with an index.html to open first; with
     --grid, --points or --settings one notebook, once a point."""
-    from ppkit import firmness
-    from ppkit.runner import batch, catalogue, run
+    from ppkit.runs import batch, catalogue, run
+    from ppkit.verdicts import robustness
 
     given = [tuple(pair.split("=", 1)) for pair in p or []]
     catalogue.refuse_twice([name for name, _ in given])
@@ -107,7 +107,9 @@ def reproduce(
         if settings and (grid or points or len(notebooks or []) != 1):
             raise Refused("--settings takes one record, such as wu2020, without --grid or --points")
         asked_for = (
-            firmness.points(notebooks[0], profile) if settings else batch.points(grid or [], points)
+            robustness.points(notebooks[0], profile)
+            if settings
+            else batch.points(grid or [], points)
         )
         if set_twice := sorted({name for name, _ in given} & set(asked_for[0])):
             raise Refused(
@@ -133,7 +135,7 @@ def cluster(
     if scheduler is None:
         print(HOW_TO_START)
     else:
-        from ppkit.runner.cluster import Workers
+        from ppkit.runs.cluster import Workers
 
         client = _connected(scheduler, tls_ca_file, tls_client_cert, tls_client_key)
         with Workers(client, None) as workers:
@@ -147,8 +149,8 @@ def cluster(
 
 def _connected(scheduler: str, *files: Path | None):
     try:
-        from ppkit.runner import cluster as machines
-        from ppkit.runner import tls
+        from ppkit.runs import cluster as machines
+        from ppkit.runs import tls
     except ModuleNotFoundError as error:
         raise Refused(
             f"{error}: pip install -e '.[cluster]' brings what a scheduler needs"
@@ -179,7 +181,7 @@ def lab(
     A copy that is there is never overwritten. Lab's folder is the project; the lessons in
     notebooks/, which the tests compare, are not listed in it.
     """
-    from ppkit.runner import lab as copies
+    from ppkit.runs import lab as copies
 
     if options and fresh:
         raise Refused(f"--fresh opens no JupyterLab, so there is nothing to do with {options[0]!r}")
@@ -203,8 +205,8 @@ def execute(
 ) -> None:
     """Execute committed notebooks (and solutions) in place, so that two runs give identical
     bytes."""
-    from ppkit.runner import catalogue
-    from ppkit.runner import execute as executing
+    from ppkit.runs import catalogue
+    from ppkit.runs import execute as executing
 
     chosen = catalogue.select(notebooks or [], solutions=True).items()
     for name, path in ((n, p) for n, p in chosen if not quoting or catalogue.quotes_reference(p)):
@@ -220,7 +222,7 @@ def reference(
 ) -> None:
     """Make finished runs the reference: merge their verdicts into figures/claims.json, copy their
     pictures. Without a run only the words of the claims' files are taken anew."""
-    from ppkit.runner import reference as keeping
+    from ppkit.runs import reference as keeping
 
     target, decided = keeping.keep(runs or [])
     print(f"{decided} decided claims in figures/{target.name}")
@@ -242,25 +244,63 @@ def claims(
     turned: Annotated[
         bool, typer.Option("--turned", help="list the claims that a choice or other data turn")
     ] = False,
-    diff: Annotated[
-        str | None, typer.Option(metavar="RUN", help="list what turned since that run")
+    check_text: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="find in a paper's text the sentences that claims rest on"
+        ),
     ] = None,
 ) -> None:
     """Say what came out, in short; with an option list rows, or one row in full."""
-    from ppkit.runner import claims as printing
+    from ppkit.runs import claims as printing
 
-    if turned and diff:
-        raise Refused("--turned and --diff list different rows: give one of them")
-    printing.show(run or (diff and "latest"), beginning=rows, turned=turned, since=diff or "")
+    if check_text:
+        raise typer.Exit(printing.check_text(check_text, rows))
+    printing.show(run, beginning=rows, turned=turned)
+
+
+@app.command()
+def compare(
+    first: Annotated[str, typer.Argument(metavar="RUN", help="an id, a path, latest or reference")],
+    second: Annotated[str, typer.Argument(metavar="RUN", help="what is compared with it")],
+) -> None:
+    """Say whether two runs conclude the same, row by row, by each row's own rule and spread (exit
+    code 1 if a verdict turned)."""
+    from ppkit.runs import compare as comparing
+
+    raise typer.Exit(comparing.show(first, second))
 
 
 @data_app.command("status")
 def data_status() -> None:
     """Show for each data set whether real rows or a stand-in are taken, from where, how many, with
     which checksum."""
-    from ppkit.runner import tables
+    from rich.table import Table
 
-    tables.show_data()
+    from ppkit import datasets
+    from ppkit.runs import rows
+
+    table = Table(box=rows.BOX, padding=(0, 1, 0, 0))
+    for heading in ("name", "source", "rows", "where", "sha256"):
+        table.add_column(
+            heading,
+            no_wrap=heading not in ("source", "rows"),
+            max_width=12 if heading == "source" else None,
+        )
+    notes = Table.grid(padding=(0, 2))
+    for one in datasets.status():
+        kind, _, counted = one["source"].partition(": ")
+        table.add_row(
+            one["name"],
+            kind,
+            (counted or str(one["rows"])).replace(" rows", ""),
+            one["where"],
+            one["sha256"][:12],
+        )
+        notes.add_row(one["name"], one["note"])
+    screen = rows.console(100)
+    screen.print(table)
+    screen.print(notes)
 
 
 @data_app.command("fetch")

@@ -8,7 +8,7 @@ drawn again, within each label, and both models are scored on what was drawn (`w
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize
 from scipy.special import expit
 
 from ppkit.refusals import binary, finite, must_be, one_of
@@ -201,32 +201,6 @@ def difference_halfwidth(
     seeds = difference(name, y, pairs)
     between = seeds.var(ddof=1) / len(seeds) if len(seeds) > 1 else 0.0
     return max(1.96 * float(np.sqrt(np.var(drawn) + between)), 1e-6)
-
-
-def fitted_slope(x, y_runs) -> tuple[float, float, float]:
-    """The exponent of a power law y = c x^slope, fitted to means of runs, with its interval.
-
-    The slope of log(mean of runs) over log(x), least squares, and Student's 95% interval over
-    the points' residuals.
-
-    x: (S,) > 0, S >= 3.  y_runs: (S,) or (S, n_runs), each mean > 0.
-    Returns (slope, low, high). A line that bends has a wide interval; so has a noisy one.
-    ValueError if an argument is out of range.
-
-    >>> [round(value, 9) for value in fitted_slope([1, 10, 100], [5.0, 0.05, 0.0005])]
-    [-2.0, -2.0, -2.0]
-    """
-    x, y = np.asarray(x, dtype=float), np.asarray(y_runs, dtype=float)
-    means = y.reshape(len(y), -1).mean(axis=1) if y.size else y
-    fits = x.ndim == 1 and x.size >= 3 and x.shape == means.shape and np.ptp(x) > 0
-    if not fits or not all((one > 0).all() and np.isfinite(one).all() for one in (x, means)):
-        raise ValueError(
-            "a slope needs three points > 0 or more, not all equal, and as many means of runs > 0, "
-            f"got points {x} and means {means}"
-        )
-    line = stats.linregress(np.log(x), np.log(means))  # whose stderr is nan where all are equal
-    half = stats.t.ppf(0.975, x.size - 2) * line.stderr if np.ptp(means) > 0 else 0.0
-    return float(line.slope), float(line.slope - half), float(line.slope + half)
 
 
 def _paired(y, score) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ lose a port to another.
 import nbval.kernel
 from jupyter_client.manager import KernelManager
 
-from ppkit.runner.execute import Bound
+from ppkit.runs.execute import Bound
 
 
 class BoundKernel(Bound, KernelManager):

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ppkit.runner import Refused, archive, cluster
-from ppkit.runner.worker import DONE, FAILED
+from ppkit.runs import Refused, archive, cluster
+from ppkit.runs.worker import DONE, FAILED
 
 WENT = {"status": DONE, "seconds": 1.5, "peak_memory_mb": 7}
 NOTEBOOK = nbformat.writes(nbformat.v4.new_notebook()).encode()
-FILES = {"notebooks/01_a.ipynb": NOTEBOOK, "html/01_a.html": b"<p>", "claims/01_a.json": b"[]"}
+CLAIMS = "claims/01_a.json"
+NO_ROWS = b'{"schema": 1, "claims": []}'
+FILES = {"notebooks/01_a.ipynb": NOTEBOOK, "html/01_a.html": b"<p>", CLAIMS: NO_ROWS}
 
 
 def made(*members: tarfile.TarInfo, content: bytes = b"") -> bytes:
@@ -101,9 +103,11 @@ def test_a_job_s_answer_is_taken_as_it_is():
         (answer({"notebooks/01_a.ipynb": NOTEBOOK}), "it lacks html/01_a.html"),
         (answer(FILES | {"html/01_a.html": b""}), "it lacks html/01_a.html"),
         (answer(FILES | {"notebooks/01_a.ipynb": b"{}"}), "01_a.ipynb is no notebook"),
-        (answer(FILES | {"claims/01_a.json": b"[{}]"}), "is no row of the ledger"),
-        (answer(FILES | {"claims/01_a.json": b"{}"}), "is no row of the ledger"),
-        (answer(FILES | {"claims/01_a.json": b"no"}), "Expecting value"),
+        (answer(FILES | {CLAIMS: b"[{}]"}), "is no row of the ledger"),
+        (answer(FILES | {CLAIMS: b"{}"}), "is no row of the ledger"),
+        (answer(FILES | {CLAIMS: b'{"claims": []}'}), "must contain .* properties"),
+        (answer(FILES | {CLAIMS: b'{"schema": 1, "claims": [{}]}'}), "is no row of the ledger"),
+        (answer(FILES | {CLAIMS: b"no"}), "Expecting value"),
         (answer(FILES | {"measured/a.json": b"[1e999]"}), "1e999 is no number"),
         (archive.packed({cluster.OUTCOME: b"[" * 100_000}), "nested too deep"),
         (archive.packed({cluster.OUTCOME: b'{"seconds": 1e999}'}), "1e999 is no number"),

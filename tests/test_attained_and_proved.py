@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from ppkit import accounting, audit, dpsgd, show
-from ppkit.ledger import FORMULA, Ledger
 from ppkit.refusals import not_above
+from ppkit.verdicts.ledger import FORMULA, Ledger
 
 
 @pytest.mark.parametrize("neighbouring, without", [("replace_one", 0.0), ("zero_out", 1.0)])

@@ -21,15 +21,15 @@ import pytest
 from waiting import FAR, until
 
 from ppkit import cli
-from ppkit.runner import cluster
-from ppkit.runner.tls import FILES
+from ppkit.runs import cluster
+from ppkit.runs.tls import FILES
 
 pytestmark = pytest.mark.processes
 
 PARAMETERS = 'PROFILE = "quick"\nSOURCE = "auto"\nSEED = 0'
 RECORDS = """\
 import pathlib, time
-from ppkit import ledger
+from ppkit.verdicts import ledger
 page = ledger.Ledger("wang2018", notebook="01_grid", profile=PROFILE)
 page.record("table1.row5.basic", 18.506 + .01 * SEED, data=ledger.FORMULA)"""
 READS = "print(int(pathlib.Path('beside.csv').read_text()) + 1)"

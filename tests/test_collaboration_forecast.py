@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ppkit.collaboration.forecast import Forecast, fit, r_squared, spread
-from ppkit.evaluation import fitted_slope
+from ppkit.verdicts.rules import fitted_slope
 
 N_RECORDS = np.array([[n] * 3 for n in (1000, 3000, 10_000, 30_000)] * 2)
 EPSILONS = np.array([[0.5, 1.0, 2.0]] * 4 + [[10.0, 5.0, np.inf]] * 4)

@@ -10,10 +10,19 @@ import nbformat
 import pandas as pd
 import pytest
 
-from ppkit import rules
-from ppkit.runner import Refused, batch, index, pages, run, run_folder, worker
+from ppkit.runs import Refused, batch, index, pages, run, run_folder, worker
+from ppkit.verdicts import rows, rules
 
-SHAPES = ["[]", "3", "{}", '{"notebooks": []}', '{"claims": [{}]}', '{"claims": {}}', "{"]
+SHAPES = [
+    "[]",
+    "3",
+    "{}",
+    '{"notebooks": []}',
+    '{"schema": 1, "claims": [{}]}',
+    '{"schema": 1, "claims": [3]}',
+    '{"claims": {}}',
+    "{",
+]
 
 
 @pytest.mark.parametrize("content", SHAPES)
@@ -41,7 +50,7 @@ def point_of(folder) -> batch.BatchFolder:
     about = {"status": "done"}
     record = {"id": "a", "key": "k", "state": "finished", "notebooks": {"01_a": about}}
     (place / "run.json").write_text(json.dumps(record))
-    (place / "claims.json").write_text('{"claims": []}')
+    rows.write(place / "claims.json", [])
     (place / "notebooks" / "01_a.ipynb").touch()
     (place / "html" / "01_a.html").touch()
     return batch.BatchFolder(folder, {"batch": "01_a", "notebooks": {"0000": about}})
@@ -59,7 +68,22 @@ def test_a_point_without_one_of_its_files_is_run_again(tmp_path, file):
 
 def test_a_point_whose_rows_were_cut_off_is_run_again(tmp_path):
     made = point_of(tmp_path)
-    (tmp_path / "points" / "0000" / "claims.json").write_text('{"claims": [{')
+    (tmp_path / "points" / "0000" / "claims.json").write_text('{"schema": 1, "claims": [{')
+    assert made.is_missing("0000")
+
+
+@pytest.mark.parametrize("number", [None, 0, 2])
+def test_rows_of_another_schema_are_refused_in_a_sentence_and_their_point_is_run_again(
+    tmp_path, number
+):
+    made, place = point_of(tmp_path), tmp_path / "points" / "0000" / "claims.json"
+    about = {} if number is None else {"schema": number}
+    place.write_text(json.dumps(about | {"claims": []}))
+    said = (
+        f"is of schema {number or 'none'}, and this ppkit reads schema 1: run its notebooks again"
+    )
+    with pytest.raises(Refused, match=said):
+        run_folder.read_claims(place)
     assert made.is_missing("0000")
 
 

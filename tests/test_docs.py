@@ -1,12 +1,11 @@
 """The pages in docs/: their links lead somewhere, and their numbers are those of the reference."""
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 
-from ppkit import in_words, ledger
+from ppkit.verdicts import ledger, rules, statements, wording
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -59,8 +58,8 @@ def test_every_link_leads_to_a_file_and_to_a_heading(page):
 
 
 def test_every_row_that_a_page_names_is_one():
-    ids = {claim["id"] for claim in ledger.merge([])}
-    papers = "|".join(ledger.papers())
+    ids = set(statements.every_claim())
+    papers = "|".join(statements.papers())
     named = {
         row
         for page in PAGES
@@ -71,8 +70,7 @@ def test_every_row_that_a_page_names_is_one():
 
 @pytest.mark.parametrize("row, quoted", QUOTED.items())
 def test_a_quoted_number_is_that_of_the_row(row, quoted):
-    reference = json.loads((ROOT / "figures/claims.json").read_text("utf-8"))["claims"]
-    value = next(one["value"] for one in reference if one["id"] == row)
+    [value] = [one.value for one in ledger.reference() if one.id == row]
     digits = len(quoted.partition(".")[2])
     assert f"{abs(value):.{digits}f}".removeprefix("0") == quoted.removeprefix("0")
     before = text_of("pitfalls.md").partition(f"`{row}`")[0][-250:]
@@ -93,8 +91,11 @@ def test_advice_on_methods_quotes_the_table_below_it():
 
 
 def test_every_sign_of_a_verdict_is_explained():
-    explained = re.findall(r"^\| (\S) \|", text_of("verdicts.md"), re.M)
-    assert set(in_words.SYMBOLS.values()) <= set(explained)
+    explained = dict(re.findall(r"^\| (\S) \| ([^|]+) \|", text_of("verdicts.md"), re.M))
+    signs = wording.SYMBOLS.items()
+    words = {sign: outcome.removesuffix(" on other data") for outcome, sign in signs}
+    plain = {sign: rules.plain(verdict.strip()) for sign, verdict in explained.items()}
+    assert plain == words
 
 
 def test_every_pitfall_has_a_section_and_every_section_a_line_in_the_table():

@@ -16,12 +16,11 @@ from ppkit.evaluation import (
     calibration_slope,
     difference,
     difference_halfwidth,
-    fitted_slope,
     log_loss,
     weighted_score,
 )
-from ppkit.rules import Evidence
-from ppkit.rules import slope as ledger_slope
+from ppkit.verdicts.rules import Evidence, fitted_slope
+from ppkit.verdicts.rules import slope as ledger_slope
 
 
 def test_auc_is_the_share_of_ordered_pairs():

@@ -17,7 +17,7 @@ from jupyter_client.manager import AsyncKernelManager
 from lab_server import LIMIT, TOKEN, copy_of_the_tree, opened, own_settings
 
 from ppkit import project as projects
-from ppkit.runner import Refused, execute, lab
+from ppkit.runs import Refused, execute, lab
 
 pytestmark = pytest.mark.processes
 

@@ -6,6 +6,7 @@ Seen are imports at the top, inside functions and for types only, of a module or
 """
 
 import ast
+import importlib
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,8 @@ FLOORS = {
         "cli": 4,
         "first": 4,
         "fidelity": 4,
-        "runner": 4,
+        "documents": 4,
         "show": 4,
-        "in_words": 4,
-        "ledger": 4,
-        "firmness": 4,
-        "rules": 4,
         "measured": 4,
         "dpstgd": 3,
         "backtracking": 3,
@@ -41,6 +38,8 @@ FLOORS = {
         "privacy_loss": 1,
         "audit": 1,
         "datasets": 1,
+        "runs": 1,
+        "verdicts": 1,
         "project": 0,
         "reading": 0,
         "refusals": 0,
@@ -66,6 +65,10 @@ FLOORS = {
     "tools": {"environment": 0, "lock": 0, "site": 0, "standins": 0},
 }
 PAPERS = ("dpstgd", "backtracking", "spnn", "collaboration")
+# What the rooms with a border may import of ppkit: they know no paper, no data set and no method.
+BORDER = {"verdicts": (), "runs": ("verdicts",)}
+GROUND = ("project", "writing", "refusals", "lifeline")
+STRANGERS = ("torch", "sklearn")
 BELOW = {"ppkit": (), "spnn_system": ("ppkit",), "tools": ("ppkit",)}  # what a package may import
 
 
@@ -140,6 +143,38 @@ def folders(graph: dict[str, set[str]]) -> list[str]:
 
 GRAPH = imports_between(modules_in(ROOT, FLOORS))
 ROOMS = [module for module in GRAPH if "." in module]
+
+
+def test_verdicts_and_runs_have_a_border():
+    for module, others in GRAPH.items():
+        package, _, inner = module.partition(".")
+        room = inner.partition(".")[0]
+        if package == "ppkit" and room in BORDER:
+            rooms = {other.split(".")[1] for other in others if other != "ppkit"}
+            assert rooms <= {room, *BORDER[room], *GROUND}, module
+
+
+def test_verdicts_and_runs_import_no_library_of_a_method():
+    for room in BORDER:
+        for file in sorted((ROOT / "ppkit" / room).rglob("*.py")):
+            tree = ast.parse(file.read_text("utf-8"))
+            named = {
+                name
+                for node in ast.walk(tree)
+                if isinstance(node, (ast.Import, ast.ImportFrom))
+                for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [])
+                + [one.name for one in node.names]
+            }
+            assert not {name.partition(".")[0] for name in named} & set(STRANGERS), file.name
+
+
+@pytest.mark.parametrize("room", sorted(BORDER))
+def test_a_room_with_a_border_has_seven_public_names_at_most(room):
+    module = importlib.import_module(f"ppkit.{room}")
+    assert 1 <= len(module.__all__) <= 7
+    for name in module.__all__:
+        thing = getattr(module, name)
+        assert name.isupper() or (thing.__doc__ or "").strip(), name
 
 
 @pytest.mark.parametrize("module", ROOMS)
@@ -233,7 +268,7 @@ def test_a_room_whose_files_import_what_its_own_init_takes_from_them_is_in_a_cir
 
 
 def test_the_house_that_is_read_is_the_whole_one():
-    assert {"ppkit.project", "ppkit.datasets"} <= GRAPH["ppkit.runner.key"]
+    assert {"ppkit.project", "ppkit.verdicts.statements"} <= GRAPH["ppkit.runs.key"]
     assert "ppkit.evaluation" in GRAPH["spnn_system.roles.holder"]  # inside a function
     assert "ppkit.spnn.messages" in GRAPH["ppkit.spnn.dealer"]  # from .messages import
     assert all(f"{package}.{room}" in GRAPH for package in FLOORS for room in FLOORS[package])

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from ipywidgets import Label
 
-from ppkit import in_words, ledger, show
+from ppkit import show
 from ppkit.show import lesson
+from ppkit.verdicts import ledger, wording
 
 OPTIONS = ["three times", "less", "more"]
 
@@ -214,24 +215,24 @@ def test_an_exercise_that_is_not_there_is_an_error(exercises):
 
 def test_rows_of_a_lesson_stand_beside_the_reference_and_decide_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("PPKIT_RUN", str(tmp_path))
-    kept = {row["id"]: row for row in ledger.reference()}["wang2018.table1.row5.basic"]
+    kept = {row.id: row for row in ledger.reference()}["wang2018.table1.row5.basic"]
     page = ledger.Ledger("wang2018", notebook=None, profile="quick")
-    page.record("table1.row5.basic", kept["value"], data=ledger.FORMULA)
+    page.record("table1.row5.basic", kept.value, data=ledger.FORMULA)
     assert not list(tmp_path.iterdir())
     [row] = page.beside_reference().to_dict("records")
-    assert row["the paper"] == in_words.printed(kept) and row["firmness"] == in_words.firm(kept)
+    assert row["the paper"] == wording.printed(kept) and row["robustness"] == wording.robust(kept)
     assert row["you, here (quick, formula)"] in row["the record"]
     assert "why it differs" not in row
-    page.record("table1.row5.basic", 10 * kept["value"], data=ledger.FORMULA)
+    page.record("table1.row5.basic", 10 * kept.value, data=ledger.FORMULA)
     assert page.beside_reference()["why it differs"].tolist() == [ledger.TURNED]
     said = page.beside_reference({"table1.row5.basic": "ten times the budget"})
     assert said["why it differs"].tolist() == ["ten times the budget"]
 
 
 def test_what_quotes_the_reference_is_found():
-    from ppkit.runner import catalogue
+    from ppkit.runs import catalogue
 
     there = catalogue.notebooks(solutions=True)
     assert catalogue.quotes_reference(there["00_start_here"])
-    assert catalogue.quotes_reference(there["wu2020"])  # its tables say how firm a verdict is
+    assert catalogue.quotes_reference(there["wu2020"])  # its tables say how robust a verdict is
     assert not catalogue.quotes_reference(there["solutions/03c_spnn_system_solution"])

@@ -7,7 +7,8 @@ import re
 import pytest
 from scipy.stats import norm
 
-from ppkit import ledger, profile, project
+from ppkit import profile, project
+from ppkit.verdicts import ledger
 
 FOLDER = project.root() / "notebooks"
 LESSONS = {path.stem.partition("_")[0]: path for path in sorted(FOLDER.glob("*.ipynb"))}

@@ -8,8 +8,9 @@ import re
 import nbformat
 import pytest
 
-from ppkit import ledger, project
+from ppkit import project
 from ppkit.show import answers, lesson
+from ppkit.verdicts import ledger
 
 FOLDER = project.root() / "notebooks"
 # A narrative, "1_dpstgd", or a part of a paper, "02a_backtracking_attack"; "00" is neither.

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import nbformat
@@ -14,9 +15,10 @@ import pytest
 from waiting import FAR
 
 import ppkit.show  # noqa: F401  it sets how wide pandas prints, as in the notebooks
-from ppkit import ledger, measured, project, rules
-from ppkit.runner import tables
-from ppkit.runner.execute import KERNEL
+from ppkit import documents, measured, project
+from ppkit.runs.execute import KERNEL
+from ppkit.verdicts import ledger, rules, statements
+from ppkit.verdicts.rows import Row
 
 ROOT = project.root()
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -154,9 +156,9 @@ def test_a_notebook_ends_with_references_that_name_its_papers(path):
     every = nbformat.read(path, as_version=4).cells
     last = every[-1]
     assert last.cell_type == "markdown" and last.source.startswith("## References\n")
-    keys = [key for key in ledger.papers() if f"`{key}`" in every[0].source]
-    for key in keys or ledger.papers():
-        assert f"*{ledger.titles()[key]}.*" in last.source
+    keys = [key for key in statements.papers() if f"`{key}`" in every[0].source]
+    for key in keys or statements.papers():
+        assert f"*{statements.titles()[key]}.*" in last.source
         assert ADDRESSES.get(key, "No DOI known to us") in last.source
     known = (ROOT / "docs/references.md").read_text("utf-8")
     addresses = re.findall(r"https://[^\s)>]+", last.source)
@@ -167,8 +169,8 @@ def test_a_notebook_ends_with_references_that_name_its_papers(path):
 def test_a_record_begins_with_its_profile_and_its_answer(path):
     """Stored outputs are the quick profile's; which profile decides, the reference says."""
     first, second = nbformat.read(path, as_version=4).cells[:2]
-    rows = [row for row in reference() if row["notebook"] == path.stem]
-    profiles = {row["profile"] for row in rows if row["data"] != ledger.FORMULA.source}
+    rows = [row for row in ledger.reference() if row.notebook == path.stem]
+    profiles = {row.profile for row in rows if row.data != ledger.FORMULA.source}
     if path.stem == "which_one":
         profiles = {measured.reference("which_one").values["profile"]}
     [decides] = profiles
@@ -189,41 +191,37 @@ def test_no_notebook_draws_with_interact_or_seeds_the_world():
         ), path.name
 
 
-def test_every_claim_is_recorded_by_a_notebook():
-    source = "\n".join(cell.source for path in LESSONS + RECORDS for cell in cells(path))
-    papers = {paper for paper in ledger.papers() if f'Ledger("{paper}"' in source}
-    rows = {row["id"]: row for row in reference()}
-    left = {
-        id for paper in papers for id in ledger.claims(paper) if rows[id]["verdict"] == "not tried"
-    }
-    assert left == {
-        claim.id for paper in papers for claim in ledger.claims(paper).values() if claim.to_come
-    }
-
-
-def reference() -> list[dict]:
-    return json.loads((ROOT / "figures/claims.json").read_text("utf-8"))["claims"]
+def test_every_row_is_recorded_by_a_notebook_or_says_what_it_waits_for():
+    rows = ledger.reference()
+    recorded = {row.paper for row in rows if row.notebook}
+    assert recorded == set(statements.papers())
+    assert [row.id for row in rows if row.verdict == rules.NOT_TRIED] == []
+    unmeasured = [row for row in rows if row.data is None]
+    assert [row.id for row in unmeasured if not (row.missing or row.out_of_reach)] == []
 
 
 def test_the_reference_is_of_these_claims():
     """Order: ppkit reproduce, ppkit reference, ppkit execute 00_start_here, commit."""
-    rows = {row["id"]: row for row in reference()}
-    current = [claim for paper in ledger.papers() for claim in ledger.claims(paper).values()]
+    rows = {row.id: row for row in ledger.reference()}
+    current = [
+        claim for paper in statements.papers() for claim in statements.claims(paper).values()
+    ]
     assert list(rows) == [claim.id for claim in current], (
         "claims changed: run `ppkit reproduce`, then `ppkit reference`"
     )
     for claim in current:
-        same = (claim.says, claim.printed, claim.where) == tuple(
-            rows[claim.id][key] for key in ("says", "printed", "where")
+        same = all(
+            getattr(claim, one.name) == getattr(rows[claim.id], one.name)
+            for one in fields(statements.Statement)
         )
         assert same, f"{claim.id} changed: run `ppkit reproduce`, then `ppkit reference`"
 
 
 def test_the_picture_that_a_claim_names_is_there():
-    named = {row["figure"] for row in reference() if row["figure"]}
+    named = {row.figure for row in ledger.reference() if row.figure}
     assert {name for name in named if not (ROOT / "figures" / f"{name}.png").exists()} == set()
     assert named <= {
-        claim.figure for paper in ledger.papers() for claim in ledger.claims(paper).values()
+        claim.figure for paper in statements.papers() for claim in statements.claims(paper).values()
     }
 
 
@@ -233,12 +231,19 @@ def test_00_shows_the_reference():
         assert json.dumps(line)[1:-1] in shown, "stale: run `ppkit execute 00_start_here`"
 
 
-@pytest.mark.parametrize("finding", ledger.findings(), ids=lambda finding: finding.id)
+def _with_its_detail(row: Row) -> str:
+    """A verdict, or what stands beside it where that says something else of the paper."""
+    plain = rules.plain(row.verdict)
+    beside = plain == rules.NOT_REPRODUCED and row.detail in (rules.DIRECTION, rules.GAP)
+    return row.detail if beside else plain
+
+
+@pytest.mark.parametrize("finding", statements.findings(), ids=lambda finding: finding.id)
 def test_the_mark_of_a_finding_is_what_its_rows_say(finding):
     verdicts = {
-        rules.plain(row["verdict"])
-        for row in reference()
-        if row["cause"] == finding.id and row["kind"] == "claim"
+        _with_its_detail(row)
+        for row in ledger.reference()
+        if row.cause == finding.id and row.kind == "claim"
     }
     if rules.DEPENDS in verdicts:  # it has lost its mark
         return
@@ -249,7 +254,7 @@ def test_the_mark_of_a_finding_is_what_its_rows_say(finding):
 
 
 def test_the_readmes_show_the_reference_and_the_bars():
-    for file, text in tables.renewed(ROOT).items():
+    for file, text in documents.renewed(ROOT).items():
         assert file.read_text("utf-8") == text, (
             f"{file.name} is stale: run `ppkit reference` or `make bench`"
         )

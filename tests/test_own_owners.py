@@ -6,7 +6,7 @@ import matplotlib
 import pytest
 
 from ppkit.collaboration import coalition
-from ppkit.runner import catalogue
+from ppkit.runs import catalogue
 
 LESSON = catalogue.notebooks()["04b_collaboration_scenarios"]
 

@@ -1,13 +1,16 @@
 """The pages of a run: readable without a network, and the index says what happened."""
 
 import re
+from dataclasses import replace
 
 import nbformat
 import pandas as pd
 import pytest
 
-from ppkit import ledger, rules, show
-from ppkit.runner import differs, index, pages, run_folder
+from ppkit import show
+from ppkit.runs import differs, index, pages, run_folder
+from ppkit.verdicts import ledger, rows, rules, statements, wording
+from ppkit.verdicts.rows import Row, Sighting
 
 VIEW = {
     "application/vnd.jupyter.widget-view+json": {"model_id": "0"},
@@ -149,18 +152,10 @@ def folder(project):
             "notebooks": notebooks,
         },
     )
-    [row] = [row for row in ledger.merge([]) if row["id"] == "wang2018.table1.row5.basic"]
-    decided = {
-        **row,
-        "value": 18.506,
-        "verdict": "reproduced",
-        "alone": "reproduced",
-        "notebook": "01_a",
-        "data": "formula",
-        "standing": "rerunnable",
-        "profile": "quick",
-    }
-    run_folder.write_json(made.path / "claims" / "01_a.json", [decided])
+    [row] = [row for row in ledger.merge([]) if row.id == "wang2018.table1.row5.basic"]
+    row = replace(row, value=18.506, verdict="reproduced", alone="reproduced", notebook="01_a")
+    row = replace(row, data="formula", standing="rerunnable", profile="quick")
+    rows.write(made.path / "claims" / "01_a.json", [row])
     run_folder.write_json(
         made.path / "figures" / "fig.json",
         {"name": "fig", "caption": "A < B", "notebook": "01_a", "data": "formula"},
@@ -183,40 +178,26 @@ def test_the_index_names_the_failed_cell_the_verdict_and_what_is_missing(folder)
     assert 'alt="A &lt; B"' in text and "2.0 GB" in text and ">12<" in text
 
 
-def test_the_index_shows_the_rows_of_this_run_and_what_is_to_come_and_counts_the_others(folder):
+def test_the_index_shows_the_rows_of_this_run_and_counts_the_others(folder):
     text = index.write(folder).read_text("utf-8")
-    of_wang = [row for row in ledger.merge([]) if row["paper"] == "wang2018"]
-    to_come = [row for row in of_wang if row["note"].startswith("to come: ")]
-    assert text.count("<tr data-paper=") == text.count('data-paper="wang2018"') == len(to_come) + 1
-    assert (
-        f"{len(of_wang) - len(to_come) - 1} more rows belong to notebooks that this run left out"
-        in text
-    )
-    assert ledger.titles()["wang2018"] in text and ledger.titles()["wu2020"] not in text
+    of_wang = [row for row in ledger.merge([]) if row.paper == "wang2018"]
+    assert text.count("<tr data-paper=") == text.count('data-paper="wang2018"') == 1
+    assert f"{len(of_wang) - 1} more rows belong to notebooks that this run left out" in text
+    assert statements.titles()["wang2018"] in text and statements.titles()["wu2020"] not in text
     assert 'data-kind="claim" data-verdict="reproduced" data-data="formula"' in text
 
 
 def test_the_index_shows_beside_a_row_what_the_reference_found_on_other_data(folder, project):
-    rows = run_folder.read_json(folder.path / "claims.json")["claims"]
-    real = {
-        "verdict": "refuted",
-        "alone": "refuted",
-        "data": "real: 9 rows",
-        "standing": "complete",
-    }
-    rows = [row | real if row["data"] else row for row in rows]
-    (project.folder / "figures").mkdir(exist_ok=True)
-    run_folder.write_json(project.folder / "figures" / "claims.json", {"run": {}, "claims": rows})
+    real = {"data": "real: 9 rows", "standing": "complete"}
+    put_reference(folder, project, verdict="refuted", alone="refuted", **real)
     text = index.write(folder).read_text("utf-8")
     assert "On other data: ✕ refuted, ours 18.51 (real: 9 rows, quick)" in text
 
 
 def test_the_index_leads_with_the_findings_that_the_run_has_rows_of(folder):
-    [finding] = {
-        row["cause"] for row in ledger.merge([]) if row["id"] == "wang2018.table1.row5.basic"
-    } - {None} or [None]
+    finding = statements.claims("wang2018")["wang2018.table1.row5.basic"].cause
     text = index.write(folder).read_text("utf-8")
-    titles = [one.title for one in ledger.findings() if one.id == finding]
+    titles = [one.title for one in statements.findings() if one.id == finding]
     assert text.count("<article>") == len(titles) and all(title in text for title in titles)
 
 
@@ -226,10 +207,9 @@ def sections(text: str) -> list[str]:
 
 def put_reference(folder, project, **other) -> None:
     """The run's own rows as the reference, those that it decided with other results."""
-    rows = run_folder.read_json(folder.path / "claims.json")["claims"]
-    rows = [row | other if row["data"] else row for row in rows]
-    (project.folder / "figures").mkdir(exist_ok=True)
-    run_folder.write_json(project.folder / "figures" / "claims.json", {"run": {}, "claims": rows})
+    own = run_folder.read_claims(folder.path / "claims.json")
+    own = [replace(row, **other) if row.data else row for row in own]
+    rows.write(project.folder / "figures" / "claims.json", own, run={}, pictures={})
 
 
 def test_the_index_tells_what_failed_then_the_outcome_and_the_numbers_before_the_rows(folder):
@@ -272,21 +252,29 @@ def test_the_index_sets_the_difference_beside_the_printed_number_and_ours(folder
         ("claim", "-2", -2.016, "-0.016 (-0.8%)"),
         ("claim", "0", 0.25, "+0.25"),
         ("claim", "0.1", 0.14, "+0.04 (+40.0%)"),
+        ("claim", "0.8637", 0.87251, "+0.0088 (+1.0%)"),
+        ("claim", "1,000", 990, "-10.00 (-1.0%)"),
         ("claim", "O(1)", 1.0, ""),
+        ("claim", "about half", 0.5, ""),
         ("claim", "3.01", None, ""),
         ("claim", None, 1.0, ""),
         ("question", "0.9", 0.1, ""),
     ],
 )
 def test_a_difference_is_ours_less_the_printed_number(kind, printed, value, difference):
-    row = {"kind": kind, "printed": printed, "computed": None, "value": value}
-    assert index._difference(row) == difference
+    row = Row(
+        id="p.a", kind=kind, paper="p", place="IV", says="It is.", printed=printed, value=value
+    )
+    assert wording.difference(row) == difference
+    if kind == "claim" and printed:  # as one that we computed from printed numbers
+        computed = replace(row, printed=None, computed=printed, how="printed numbers")
+        assert wording.difference(computed) == difference
 
 
 def test_the_outcome_shows_the_claims_that_a_paper_is_read_for(folder):
-    claims = run_folder.read_json(folder.path / "claims.json")
-    rows = [row | {"headline": bool(row["data"])} for row in claims["claims"]]
-    run_folder.write_json(folder.path / "claims.json", claims | {"claims": rows})
+    own = run_folder.read_claims(folder.path / "claims.json")
+    own = [replace(row, headline=bool(row.data)) for row in own]
+    rows.write(folder.path / "claims.json", own, run={}, pictures={})
     text = index.write(folder).read_text("utf-8")
     outcome = text.partition('id="outcome"')[2].partition("<h2")[0]
     assert "Of 1 claim: 1 reproduced." in outcome  # none of a paper that did not run
@@ -304,8 +292,8 @@ def test_a_row_that_differs_from_the_reference_says_so_and_why(folder, project):
         "other data (formula here, stand-in: 9 rows there); "
         "changed parameters (CLIP = 2); other seeds (SEED = 7)."
     )
-    numbers, rows = text.split('id="rows"')
-    assert said in numbers and said in rows and 'data-beside="another verdict"' in rows
+    numbers, every = text.split('id="rows"')
+    assert said in numbers and said in every and 'data-beside="another verdict"' in every
     assert "1 of the 1 rows has another verdict than the reference" in text
 
 
@@ -316,7 +304,16 @@ def test_a_row_with_the_references_verdict_says_nothing_of_it(folder, project):
     assert "No row has another verdict than the reference." in text
 
 
-HERE = {"verdict": rules.UNDECIDED, "data": "stand-in: 9 rows", "profile": "quick"}
+HERE = Row(
+    id="p.a",
+    kind="claim",
+    paper="p",
+    place="IV",
+    says="It is.",
+    verdict=rules.UNDECIDED,
+    data="stand-in: 9 rows",
+    profile="quick",
+)
 
 
 @pytest.mark.parametrize(
@@ -329,11 +326,41 @@ HERE = {"verdict": rules.UNDECIDED, "data": "stand-in: 9 rows", "profile": "quic
         ({"data": None}, {}, "no run of the reference decided this row"),
         ({}, {"changed": ["A"], "parameters": {"A": 1}}, "changed parameters (A = 1)"),
         ({}, {"changed": ["SEED"], "parameters": {"SEED": 3}}, "other seeds (SEED = 3)"),
-        ({"verdict": ledger.OTHER_DATA}, {}, "the reference compares it with real rows too"),
-        ({"verdict": "depends on box"}, {}, "other settings are not weighed here"),
+        (
+            {"verdict": "depends on the data", "depends_on": ["the data"]},
+            {},
+            "the reference compares it with real rows too",
+        ),
+        (
+            {"verdict": "depends on box", "depends_on": ["box"]},
+            {},
+            "other settings are not weighed here",
+        ),
     ],
 )
 def test_why_a_verdict_differs_from_the_references(kept, about, why):
-    reference = HERE | {"verdict": rules.REPRODUCED, "commit": "a"} | kept
-    told = differs.told(HERE | {"firmness": None}, reference, about, "b")
+    reference = replace(HERE, **({"verdict": rules.REPRODUCED, "commit": "a"} | kept))
+    told = differs.told(HERE, reference, about, "b")
     assert told["why"].startswith(why) and told["here"].endswith("undecided")
+
+
+def test_the_index_shows_the_two_runs_of_which_a_row_s_verdict_is_made(folder):
+    seen = [
+        Sighting(setting="clip 1", value=18.506, verdict="reproduced", data="formula"),
+        Sighting(setting="clip 10", value=2.0, verdict="not reproduced", data="formula"),
+    ]
+    turned = {"verdict": "depends on clip", "depends_on": ["clip"], "witness": seen}
+    own = run_folder.read_claims(folder.path / "claims.json")
+    own = [replace(row, **turned) if row.data else row for row in own]
+    rows.write(folder.path / "claims.json", own, run={}, pictures={})
+    text = index.write(folder).read_text("utf-8")
+    assert "clip 1: 18.51 (reproduced) against clip 10: 2 (not reproduced)" in text
+    assert "Of 1 claim: 1 that depend on a choice or on the data." in text
+    assert 'data-verdict="depends on"' in text and "◇&nbsp;depends on clip" in text
+
+
+def test_a_row_whose_rule_changed_after_its_run_says_so(folder):
+    own = run_folder.read_claims(folder.path / "claims.json")
+    own = [replace(row, stale=True) if row.data else row for row in own]
+    rows.write(folder.path / "claims.json", own, run={}, pictures={})
+    assert "its rule has changed since this run: run it again" in index.write(folder).read_text()

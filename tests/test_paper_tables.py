@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from ppkit import show
-from ppkit.ledger import FORMULA
+from ppkit.verdicts.ledger import FORMULA
 
 TABLE = SimpleNamespace(
     name="Table I",

@@ -9,7 +9,7 @@ import pytest
 from papermill.exceptions import PapermillExecutionError
 
 from ppkit import profile
-from ppkit.runner import catalogue
+from ppkit.runs import catalogue
 
 NOTEBOOKS = {path.stem: path for path in catalogue.notebooks().values()}
 DEFAULTS = {name: catalogue.parameters(path) for name, path in NOTEBOOKS.items()}

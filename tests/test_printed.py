@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ppkit import ledger
-from ppkit.runner import catalogue
+from ppkit.runs import catalogue
+from ppkit.verdicts import anchors, statements
 
 ROOT = Path(__file__).resolve().parents[1]
 PAPERS = Path(os.environ.get("PPKIT_PAPERS", ROOT.parent / "shared" / "papers"))
@@ -27,7 +27,7 @@ OPERATIONS = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
-EVERY = [claim for paper in ledger.papers() for claim in ledger.claims(paper).values()]
+EVERY = [claim for paper in statements.papers() for claim in statements.claims(paper).values()]
 COMPUTED = [claim for claim in EVERY if claim.computed or claim.how]
 
 
@@ -82,16 +82,16 @@ def test_what_is_computed_says_how_and_is_what_comes_out(claim):
     assert rounded(value(claim.how), claim.computed) == Decimal(claim.computed)
 
 
-@pytest.mark.parametrize("paper", ledger.papers())
+@pytest.mark.parametrize("paper", statements.papers())
 def test_a_paper_has_one_to_three_headline_claims(paper):
     headlines = [claim for claim in EVERY if claim.paper == paper and claim.headline]
     assert 1 <= len(headlines) <= 3
     assert {claim.kind for claim in headlines} == {"claim"}
 
 
-@pytest.mark.parametrize("paper", ledger.papers())
+@pytest.mark.parametrize("paper", statements.papers())
 def test_a_table_names_a_record_and_a_picture_that_are_there(paper):
-    tables = ledger.tables(paper)
+    tables = statements.tables(paper)
     assert tables
     for table in tables:
         assert table.notebook in catalogue.notebooks(), table.name
@@ -103,7 +103,7 @@ def test_a_table_names_a_record_and_a_picture_that_are_there(paper):
     "claim", [claim for claim in EVERY if claim.cell], ids=lambda claim: claim.id
 )
 def test_the_cell_of_a_claim_is_there_and_prints_what_the_claim_says(claim):
-    tables = {table.name: table for table in ledger.tables(claim.paper)}
+    tables = {table.name: table for table in statements.tables(claim.paper)}
     table = tables[claim.cell[0]]
     if len(claim.cell) == 1:  # the whole table, or a figure, whose numbers stand in the text
         cells = {cell for row in table.rows.values() for cell in row}
@@ -123,25 +123,36 @@ def texts(paper: str) -> str:
     return file.read_text("utf-8")
 
 
-@pytest.mark.parametrize("paper", ledger.papers())
+@pytest.mark.parametrize("paper", statements.papers())
 def test_every_printed_number_stands_in_the_paper(paper):
     text = texts(paper)
     claims = [claim for claim in EVERY if claim.paper == paper]
     printed = {claim.printed for claim in claims if claim.printed}
     used = {number for claim in claims for number in re.findall(r"[\d.]+", claim.how or "")}
-    cells = {cell for table in ledger.tables(paper) for row in table.rows.values() for cell in row}
+    cells = {
+        cell for table in statements.tables(paper) for row in table.rows.values() for cell in row
+    }
     missing = [number for number in printed | used | cells - {""} if not stands(number, text)]
     assert missing == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paper", statements.papers())
+def test_every_sentence_that_a_claim_rests_on_stands_in_the_paper(paper):
+    text = texts(paper)
+    rests = {c.fingerprint: c.id for c in EVERY if c.paper == paper and c.fingerprint}
+    found = anchors.found_in(text, list(rests))
+    assert rests and [rests[one] for one, words in found.items() if words is None] == []
 
 
 @pytest.fixture
 def tables_of(tmp_path, monkeypatch):
     """The tables of a paper whose file of tables has this text."""
 
-    def tables_of(text: str) -> list[ledger.Table]:
+    def tables_of(text: str) -> list[statements.Table]:
         (tmp_path / "made2026.tables.toml").write_text(text)
-        monkeypatch.setattr(ledger, "CLAIMS", tmp_path)
-        return ledger.tables("made2026")
+        monkeypatch.setattr(statements, "folder", lambda: tmp_path)
+        return statements.tables("made2026")
 
     return tables_of
 
@@ -160,8 +171,8 @@ def test_a_table_keeps_its_order_and_its_empty_cells(tables_of):
 
 
 def test_a_paper_without_a_file_of_tables_has_none(tmp_path, monkeypatch):
-    monkeypatch.setattr(ledger, "CLAIMS", tmp_path)
-    assert ledger.tables("made2026") == []
+    monkeypatch.setattr(statements, "folder", lambda: tmp_path)
+    assert statements.tables("made2026") == []
 
 
 @pytest.mark.parametrize(

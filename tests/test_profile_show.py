@@ -9,9 +9,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from ppkit import in_words, profile, project, rules, show
-from ppkit.ledger import FORMULA
-from ppkit.runner import catalogue
+from ppkit import profile, project, show
+from ppkit.runs import catalogue
+from ppkit.verdicts import rules, wording
+from ppkit.verdicts.ledger import FORMULA
 
 SIZES = {"quick": {"n_rounds": 10, "seeds": 3}, "paper": {"n_rounds": 300, "seeds": 10}}
 
@@ -143,10 +144,11 @@ def test_no_name_shares_another_s_colour_but_two_verdicts_that_say_the_same():
 
 
 def test_every_verdict_has_its_colour_in_the_order_of_the_rules():
-    verdicts = [*rules.VERDICTS, rules.ANSWERED, rules.PASSED, rules.FAILED]
-    outcomes = [*in_words.SYMBOLS]
+    others = [rules.NOT_TRIED, rules.ANSWERED, rules.PASSED, rules.FAILED]
+    verdicts = [*rules.VERDICTS, *others]
+    outcomes = [*wording.SYMBOLS]
     assert [*show.COLOURS][-len(outcomes) :] == outcomes
-    assert [name for name in outcomes if name != in_words.ON_OTHER_DATA] == verdicts
+    assert [name for name in outcomes if name != wording.ON_OTHER_DATA] == verdicts
 
 
 def test_lessons_take_their_colours_from_the_one_palette():

@@ -4,89 +4,125 @@ import doctest
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import typer
 
-from ppkit import cli, in_words, ledger
-from ppkit.runner import tables
+from ppkit import cli, documents
+from ppkit.verdicts import ledger, pages, statements, wording
+from ppkit.verdicts.rows import Result, Robustness, Row, write
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
+def changed(rows: list[Row], changes: dict[int, dict]) -> list[Row]:
+    """The rows, some of them with other fields, by their place."""
+    return [replace(row, **changes.get(k, {})) for k, row in enumerate(rows)]
+
+
+def untried() -> list[Row]:
+    """Every row, with nothing found and nothing that it waits for."""
+    return [replace(row, verdict="not tried") for row in ledger.merge([])]
+
+
 def test_scoreboard_counts_and_names_the_data():
-    rows = [
-        row for row in ledger.merge([]) if row["paper"] == "wang2018" and row["kind"] == "claim"
-    ]
-    rows[0] |= {"verdict": "refuted", "profile": "paper", "data": "formula", "value": 6.5192}
-    rows[1] |= {"verdict": "reproduced", "profile": "paper", "data": "simulated", "value": 1.0}
-    rows[2] |= {"verdict": "reproduced", "profile": "quick", "data": "formula", "value": 1.0}
-    head, _, last, _, twice = tables.scoreboard(rows).splitlines()
+    rows = [row for row in untried() if row.paper == "wang2018" and row.kind == "claim"]
+    rows = changed(
+        rows,
+        {
+            0: {"verdict": "refuted", "profile": "paper", "data": "formula", "value": 6.5192},
+            1: {"verdict": "reproduced", "profile": "paper", "data": "simulated", "value": 1.0},
+            2: {"verdict": "reproduced", "profile": "quick", "data": "formula", "value": 1.0},
+            3: {"verdict": "out of reach: all cards"},
+            4: {"verdict": "undecided"},
+        },
+    )
+    head, _, last, _, twice = pages.scoreboard(rows).splitlines()
     assert (
-        head == "| paper | ● reproduced | ◐ reproduced on other data | ✕ refuted | · not tried | "
-        "causes of refuted | decided on |"
+        head == "| paper | ● reproduced | ◐ reproduced on other data | ✕ refuted | ≈ undecided | "
+        "□ out of reach | · not tried | causes of refuted | decided on |"
     )
     on = "formula; simulated, paper profile"
-    assert last == f"| wang2018 | 1 | 1 | 1 | {len(rows) - 3} | 1 | {on} |"
+    assert last == f"| wang2018 | 1 | 1 | 1 | 1 | 1 | {len(rows) - 5} | 1 | {on} |"
     assert "on other data: 0;" in twice and "**depend on the data: 0**" in twice
     assert "leaves open: 0; the same in every setting: 0; **depend on a choice" in twice
 
 
 def test_the_scoreboard_says_how_many_rows_depend_on_the_data():
-    rows = [row for row in ledger.merge([]) if row["kind"] == "claim"][:4]
-    other = {"alone": "not reproduced", "possible": ["not reproduced"], "standing": "partial"}
-    for row, verdict in zip(rows, ("depends on the data", "reproduced", "not reproduced")):
-        alone = verdict.replace("depends on the data", "reproduced")
-        row |= {"verdict": verdict, "alone": alone, "data": "stand-in", "also": [other]}
-    rows[3] |= {"alone": "reproduced", "also": [other | {"alone": "not tried: needs 9 rows"}]}
-    said = tables.scoreboard(rows).splitlines()[-1]
+    rows = [row for row in untried() if row.kind == "claim"][:6]
+    other = Result(alone="not reproduced", possible=["not reproduced"], standing="partial")
+    on = {"data": "stand-in", "also": [other], "alone": "reproduced"}
+    of_data = {"verdict": "depends on the data", "depends_on": ["the data"]}
+    robust = Robustness(
+        main="reproduced",
+        main_value=1.0,
+        singles=[2, 3],
+        combinations=[1, 1],
+        least=0.0,
+        largest=1.0,
+    )
+    of_clip = {"verdict": "depends on clip", "depends_on": ["clip"], "robustness": robust}
+    rows = changed(
+        rows,
+        {
+            0: on | of_data,
+            1: on | {"verdict": "reproduced"},
+            2: on | {"verdict": "not reproduced", "alone": "not reproduced"},
+            3: on | {"also": [replace(other, alone="not tried: needs 9 rows")]},
+            4: of_clip,
+            5: {"verdict": "reproduced", "robustness": replace(robust, singles=[3, 3])},
+        },
+    )
+    said = pages.scoreboard(rows).splitlines()[-1]
     assert "on other data: 3; alike: 1; **depend on the data: 1**; not alike" in said
-    assert f": 1 (`{rows[0]['id']}`, `{rows[1]['id']}`). 1 more need" in said
+    assert f": 1 (`{rows[0].id}`, `{rows[1].id}`). 1 more need" in said
+    assert "leaves open: 2; the same in every setting: 1; " in said
+    assert said.endswith("**depend on a choice, and have no credit: 1**.")
 
 
 def test_findings_say_what_they_rest_on():
-    rows = ledger.merge([])
-    finding = ledger.findings()[0]
-    of_it = [row for row in rows if row["cause"] == finding.id]
-    for row in of_it:
-        row |= {"verdict": "refuted", "value": 6.5192, "data": "formula"}
-    mark = in_words.MARKS[finding.the_paper_is]
-    said = tables.findings(rows)
+    finding = statements.findings()[0]
+    found = {"verdict": "refuted", "value": 6.5192, "data": "formula", "kind": "claim"}
+    rows = [replace(row, **found) if row.cause == finding.id else row for row in untried()]
+    of_it = [k for k, row in enumerate(rows) if row.cause == finding.id]
+    mark = wording.MARKS[finding.the_paper_is]
+    said = pages.findings(rows)
     assert f"### {finding.title}\n\n{mark} {finding.text}\n\n" in said
     assert f"\n\n{len(of_it)} refuted; data: formula. Lesson: [{finding.lesson}](../" in said
-    of_it[0] |= {"verdict": "depends on the data", "kind": "claim"}
-    assert f"### {finding.title}\n\n◇ {finding.text}" in tables.findings(rows)
+    turned = changed(rows, {of_it[0]: {"verdict": "depends on the data"}})
+    assert f"### {finding.title}\n\n◇ {finding.text}" in pages.findings(turned)
 
 
 def test_a_finding_in_short_leads_to_the_whole_one(monkeypatch):
-    first, second, *_ = ledger.findings()
+    first, second, *_ = statements.findings()
     first.short, second.short = "It is so.", ""
-    monkeypatch.setattr(ledger, "findings", lambda: [first, second])
-    [line] = tables.findings_in_short([]).splitlines()
+    monkeypatch.setattr(statements, "findings", lambda: [first, second])
+    [line] = pages.findings_in_short([]).splitlines()
     place = "docs/findings.md#one-sample-cannot-be-counted-as-thousands"
     assert line == f"- ✕ It is so. ([wang2018]({place}))"
 
 
 def test_no_two_findings_share_a_heading():
-    anchors = [tables.anchor(finding.title) for finding in ledger.findings()]
+    anchors = [pages.anchor(finding.title) for finding in statements.findings()]
     assert len(set(anchors)) == len(anchors) and all(anchors)
 
 
 def test_the_outcome_of_a_paper_is_one_line_and_that_of_all_another():
-    rows = [row for row in ledger.merge([]) if row["paper"] == "wu2020"]
-    claims = [row for row in rows if row["kind"] == "claim"]
+    claims = [row for row in untried() if row.paper == "wu2020" and row.kind == "claim"]
     verdicts = ("refuted", "refuted", "depends on step", "reproduced", "reproduced", "reproduced")
-    for row, verdict in zip(claims, verdicts):
-        row |= {"verdict": verdict, "data": "stand-in: 9 rows", "standing": "rerunnable"}
-        row["cause"] = "one"
-    claims[3]["data"] = "formula"
-    first, *_, line = tables.outcome(rows).splitlines()
-    counted = f"of {len(claims)} claims 3 reproduced, 2 refuted for 1 reason, "
-    counted += f"{len(claims) - 5} without a verdict"
-    title, said = ledger.short_titles()["wu2020"], ledger.outcomes()["wu2020"]
-    section = tables.anchor(f"{ledger.titles()['wu2020']} (wu2020)")
-    assert f"## {ledger.titles()['wu2020']} (wu2020)" in tables.findings(rows)
+    verdicts += ("not reproduced", "undecided", "out of reach: all cards")
+    on = {"data": "stand-in: 9 rows", "standing": "rerunnable", "cause": "one"}
+    rows = changed(claims, {k: {"verdict": said} | on for k, said in enumerate(verdicts)})
+    rows[3] = replace(rows[3], data="formula")
+    first, *_, line = pages.outcome(rows).splitlines()
+    counted = f"of {len(claims)} claims 3 reproduced, 1 not reproduced, 2 refuted for 1 reason, "
+    counted += "1 turned by a choice or the data, 1 undecided, 1 out of reach, "
+    counted += f"{len(claims) - 9} not tried"
+    title, said = statements.short_titles()["wu2020"], statements.outcomes()["wu2020"]
+    section = pages.anchor(f"{statements.titles()['wu2020']} (wu2020)")
+    assert f"## {statements.titles()['wu2020']} (wu2020)" in pages.findings(rows)
     link = f"[wu2020](docs/findings.md#{section})"
     assert line == f"- **{title}** ({link}). {said} *O{counted[1:]}.*"
     assert first == (
@@ -96,13 +132,14 @@ def test_the_outcome_of_a_paper_is_one_line_and_that_of_all_another():
 
 
 def test_what_was_changed_after_a_run_is_counted_and_listed():
+    about = {"paper": "wu2020", "place": "Fig. 1", "says": "It is."}
     rows = [
-        {"id": "wu2020.a.b", "paper": "wu2020", "kind": "claim", "amended": "2026-11-22: .5 | .6"},
-        {"id": "wu2020.c", "paper": "wu2020", "kind": "claim", "amended": None},
-        {"id": "wu2020.d", "paper": "wu2020", "kind": "question", "amended": "2026-11-23: new"},
+        Row(id="wu2020.a.b", kind="claim", amended="2026-11-22: .5 | .6", **about),
+        Row(id="wu2020.c", kind="claim", **about),
+        Row(id="wu2020.d", kind="question", amended="2026-11-23: new", **about),
     ]
-    assert tables.changed_in_short(rows).startswith("1 of 2 claims had their rule or words changed")
-    said = tables.changed(rows)
+    assert pages.changed_in_short(rows).startswith("1 of 2 claims had their rule or words changed")
+    said = pages.changed(rows)
     assert "2 of 3 rows." in said and "| `a.b` | claim | 2026-11-22: .5 \\| .6 |" in said
     assert "`c`" not in said
 
@@ -117,7 +154,7 @@ def test_which_one_is_a_row_a_way_to_run():
     names = ("I hold", "I fear", "run", "a party sends", "AUC", "it finds")
     for hold, run in (("rows", "a"), ("rows", "b"), ("columns", "c")):
         kept["rows"].append(dict(zip(names, (hold, "somebody", run, "0", ".9", "nothing"))))
-    lines = tables.which_one(kept).splitlines()
+    lines = documents.which_one(kept).splitlines()
     assert lines[0] == (
         "| I hold | I fear | I run | one bank or holder sends, in all | test AUC | an attacker |"
     )
@@ -133,7 +170,7 @@ def test_which_one_is_a_row_a_way_to_run():
 
 def test_bars_of_both_sides():
     bar = {"what": "a over b", "ratio": 1.464, "spread": [1.05, 1.61], "threads": 1}
-    table = tables.bars(
+    table = documents.bars(
         {
             "bars": [
                 bar | {"at_least": None, "at_most": 2.5},
@@ -150,13 +187,13 @@ def test_bars_of_both_sides():
 def test_only_what_stands_between_the_marks_changes(tmp_path):
     for folder in ("figures", "docs"):
         (tmp_path / folder).mkdir()
-    (tmp_path / "figures/claims.json").write_text('{"claims": []}')
+    write(tmp_path / "figures/claims.json", [], run={}, pictures={})
     files = (("README.md", "findings"), ("docs/changed_rules.md", "changed"))
     for file, name in files:
         (tmp_path / file).write_text(
             f"above\n<!-- begin {name} -->\nold\n<!-- end {name} -->\nbelow\n"
         )
-    tables.renew(tmp_path)
+    documents.renew(tmp_path)
     for file, name in files:
         text = (tmp_path / file).read_text("utf-8")
         assert text.startswith(f"above\n<!-- begin {name} -->\n") and text.endswith(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ppkit import ledger
+from ppkit.verdicts import ledger, statements
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -23,7 +23,7 @@ def test_the_citation_has_the_version_and_the_four_papers():
     assert citation["cff-version"] == "1.2.0"
     assert citation["version"] == project["version"]
     titles = {" ".join(paper["title"].split()) for paper in citation["references"]}
-    assert titles == set(ledger.titles().values())
+    assert titles == set(statements.titles().values())
     assert all(paper["authors"] and paper["year"] for paper in citation["references"])
 
 
@@ -56,7 +56,7 @@ def test_the_example_row_of_the_form_is_a_row():
     form = read_yaml(".github/ISSUE_TEMPLATE/object_to_a_verdict.yml")
     row = next(field for field in form["body"] if field.get("id") == "row")
     example = row["attributes"]["description"].split()[-1]
-    assert example in {claim["id"] for claim in ledger.merge([])}
+    assert example in {row.id for row in ledger.merge([])}
 
 
 def test_the_container_makes_the_environment():
@@ -73,3 +73,14 @@ def test_no_file_names_the_host_of_a_package_registry():
     for name in filter(None, kept.stdout.decode().split("\0")):
         text = (ROOT / name).read_bytes()
         assert [host for host in hosts if host.encode() in text] == [], name
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("package", ["ppkit", "spnn_system", "tools", "tests"])
+def test_git_ignores_no_source(package):
+    """A line such as `runs/` in .gitignore hides a folder of that name at every depth."""
+    asked = ["git", "check-ignore", "--no-index", "--stdin"]
+    files = [path for path in (ROOT / package).rglob("*") if "__pycache__" not in path.parts]
+    sources = [path.relative_to(ROOT).as_posix() for path in files if path.is_file()]
+    found = subprocess.run(asked, cwd=ROOT, input="\n".join(sources).encode(), capture_output=True)
+    assert sources and found.stdout.decode().split() == []

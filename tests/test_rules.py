@@ -4,11 +4,12 @@ refuted."""
 import numpy as np
 import pytest
 
-from ppkit import rules
-from ppkit.rules import Evidence
+from ppkit.verdicts import rules
+from ppkit.verdicts.rules import Evidence
 
 
 def verdict(name, values, *, against=None, proven=None, halfwidth=0.0, printed=None, **options):
+    """The verdict, with what stands beside it in brackets."""
     evidence = Evidence(
         values,
         against=against,
@@ -17,7 +18,12 @@ def verdict(name, values, *, against=None, proven=None, halfwidth=0.0, printed=N
         printed=printed,
         options=options,
     )
-    return rules.RULES[name](evidence).verdict
+    found = rules.RULES[name](evidence)
+    return f"{found.verdict} ({found.detail})" if found.detail else found.verdict
+
+
+HOLDS = "not reproduced (the direction holds)"
+GAP = "not reproduced (the proof has a gap)"
 
 
 @pytest.mark.parametrize(
@@ -44,10 +50,13 @@ def test_digits_says_when_a_number_was_cut():
     "values, options, expected",
     [
         ([0.95, 0.97], dict(abs=0.02), "reproduced"),
-        ([0.90, 0.90], dict(abs=0.02), "direction only"),
+        ([0.90, 0.90], dict(abs=0.02), HOLDS),
         ([-0.5, -0.5], dict(abs=0.02), "not reproduced"),
-        ([0.99, 0.99], dict(abs=0.02, better="higher"), "not reproduced (better)"),
-        ([0.90, 0.90], dict(abs=0.02, better="higher"), "direction only"),
+        ([0.99, 0.99], dict(abs=0.02, better="higher"), "not reproduced (better than printed)"),
+        ([0.90, 0.90], dict(abs=0.02, better="higher"), HOLDS),
+        ([0.90, 0.90], dict(abs=0.02, better="lower"), "not reproduced (better than printed)"),
+        ([0.99, 0.99], dict(abs=0.02, better="lower"), HOLDS),
+        ([0.97, 0.97], dict(abs=0.02, better="higher"), "reproduced"),
         ([1.04], dict(rel=0.1), "reproduced"),
     ],
 )
@@ -71,10 +80,7 @@ def test_ordering_wants_every_step_in_most_seeds():
         verdict("ordering", RISING, ordering=["a", "b", "c"], slack=0.005, seeds=0.8)
         == "reproduced"
     )
-    assert (
-        verdict("ordering", RISING, ordering=["a", "c", "b"], slack=0.005, seeds=0.8)
-        == "direction only"
-    )
+    assert verdict("ordering", RISING, ordering=["a", "c", "b"], slack=0.005, seeds=0.8) == HOLDS
     assert (
         verdict("ordering", RISING, ordering=["c", "b", "a"], slack=0.005, seeds=0.8)
         == "not reproduced"
@@ -91,27 +97,27 @@ def test_a_flat_line_does_not_rise():
 def test_slack_forgives_a_small_step_down_only():
     arms = {"a": [0.8], "b": [0.95], "c": [0.947]}
     assert verdict("ordering", arms, ordering=["a", "b", "c"], slack=0.005) == "reproduced"
-    assert verdict("ordering", arms, ordering=["a", "b", "c"], slack=0.001) == "direction only"
+    assert verdict("ordering", arms, ordering=["a", "b", "c"], slack=0.001) == HOLDS
 
 
 def test_a_level_has_no_direction():
-    assert verdict("within", 0.6, printed="0.9", abs=0.02) == "direction only"
+    assert verdict("within", 0.6, printed="0.9", abs=0.02) == HOLDS
     assert verdict("within", 0.6, printed="0.9", abs=0.02, level=True) == "not reproduced"
 
 
 def test_few_positives_are_decided_by_the_interval():
     assert verdict("within", 0.95, printed="0.96", abs=0.02, halfwidth=0.005) == "reproduced"
-    assert verdict("within", 0.95, printed="0.96", abs=0.02, halfwidth=0.05) == "direction only"
-    assert verdict("at_least", 0.03, at_least=0.01, halfwidth=0.05) == "direction only"
+    assert verdict("within", 0.95, printed="0.96", abs=0.02, halfwidth=0.05) == HOLDS
+    assert verdict("at_least", 0.03, at_least=0.01, halfwidth=0.05) == HOLDS
     assert (
         verdict(
             "ordering", {"a": [0.90], "b": [0.93]}, ordering=["a", "b"], slack=0.0, halfwidth=0.03
         )
-        == "direction only"
+        == HOLDS
     )
 
 
-def test_direction_only_says_whether_the_value_or_its_interval_falls_short():
+def test_a_direction_that_holds_says_whether_the_value_or_its_interval_falls_short():
     by_interval = rules.at_least(Evidence(0.03, halfwidth=0.05, options={"at_least": 0.0}))
     by_value = rules.at_least(Evidence(0.03, options={"at_least": 0.1}))
     assert (
@@ -122,7 +128,7 @@ def test_direction_only_says_whether_the_value_or_its_interval_falls_short():
 
 def test_thresholds():
     assert verdict("at_least", [0.02, 0.04], at_least=0.01) == "reproduced"
-    assert verdict("at_least", [0.002, 0.004], at_least=0.01) == "direction only"
+    assert verdict("at_least", [0.002, 0.004], at_least=0.01) == HOLDS
     assert verdict("at_least", [-0.02, 0.04], at_least=0.05) == "not reproduced"
     assert verdict("at_most", 1, at_most=1) == "reproduced"
     assert verdict("at_most", 7, at_most=1) == "not reproduced"
@@ -169,14 +175,14 @@ def test_a_slope_is_that_of_the_means_in_logarithms():
     }  # means on the line, runs beside it
     outcome = rules.slope(Evidence(line, options={"at": -2, "abs": 0.1}))
     assert outcome.verdict == "reproduced" and outcome.value == pytest.approx(-2, abs=1e-12)
-    assert verdict("slope", line, at=-1, abs=0.1) == "direction only"
+    assert verdict("slope", line, at=-1, abs=0.1) == HOLDS
     assert verdict("slope", line, at=1, abs=0.1) == "not reproduced"
 
 
 def test_a_line_that_bends_or_a_wide_interval_is_no_slope():
     bent = {x: 3 * x**-2 + 0.05 for x in POINTS}
     outcome = rules.slope(Evidence(bent, options={"at": -2, "abs": 0.1}))
-    assert outcome.verdict == "direction only"
+    assert verdict("slope", bent, at=-2, abs=0.1) == HOLDS
     x, y = (
         np.log(POINTS),
         np.log([3 * p**-2 + 0.05 for p in POINTS]),
@@ -216,19 +222,13 @@ def test_bound_is_refuted_by_one_point():
 def test_a_guarantee_is_refuted_supported_or_left_with_a_gap():
     assert verdict("claim_fails_if_attained", 1.068, against=0.951) == "refuted"
     assert verdict("claim_fails_if_attained", 0.5, against=0.951, proven=0.9) == "reproduced"
-    assert (
-        verdict("claim_fails_if_attained", 0.5, against=0.951, proven=1.2)
-        == "not reproduced: the proof has a gap"
-    )
-    assert (
-        verdict("claim_fails_if_attained", 0.5, against=0.951)
-        == "not reproduced: the proof has a gap"
-    )
+    assert verdict("claim_fails_if_attained", 0.5, against=0.951, proven=1.2) == GAP
+    assert verdict("claim_fails_if_attained", 0.5, against=0.951) == GAP
 
 
 def test_a_false_line_of_a_proof_is_a_gap_and_no_refutation():
     assert verdict("proof_step", [0.5, 1.0], against=1.0) == "reproduced"
-    assert verdict("proof_step", [0.5, 1.1], against=1.0) == rules.GAP
+    assert verdict("proof_step", [0.5, 1.1], against=1.0) == GAP
     assert rules.possible("proof_step", Evidence(1.1, against=1.0)) == []
 
 
@@ -261,6 +261,27 @@ def test_numbers_that_are_none_are_refused(values):
 
 
 @pytest.mark.parametrize(
+    "said, plain",
+    [
+        ("depends on the clip", "depends on"),
+        ("out of reach: all 284,807 cards", "out of reach"),
+        ("not tried: needs 40 rows", "not tried"),
+        ("not reproduced", "not reproduced"),
+        ("undecided", "undecided"),
+        ("answered", "answered"),
+    ],
+)
+def test_a_verdict_without_its_addition(said, plain):
+    assert rules.plain(said) == plain
+
+
+@pytest.mark.parametrize("said", ["direction only", "open: depends on the data", "nearly", ""])
+def test_what_is_no_verdict_is_refused(said):
+    with pytest.raises(ValueError, match=f"{said!r} is no verdict"):
+        rules.plain(said)
+
+
+@pytest.mark.parametrize(
     "rule", ["nearly", {"within": {"abs": 1}, "ordering": ["a"]}, {"slack": 1}]
 )
 def test_a_claim_has_exactly_one_known_rule(rule):
@@ -290,9 +311,21 @@ def test_bound_refuses_what_it_cannot_compare(values, against):
 
 
 def test_a_claim_that_is_just_met_is_not_refuted_whatever_its_sign():
-    assert (
-        verdict("claim_fails_if_attained", -1.0, against=-1.0)
-        == "not reproduced: the proof has a gap"
-    )
+    assert verdict("claim_fails_if_attained", -1.0, against=-1.0) == GAP
     with pytest.raises(ValueError, match="takes one number"):
         verdict("claim_fails_if_attained", 1.0, against=float("nan"))
+
+
+def test_every_rule_says_its_options_and_its_interval():
+    assert set(rules.OPTIONS) == set(rules.INTERVALS) == set(rules.RULES)
+    assert set(rules.INTERVALS.values()) == {"mean", "arms", "slope", None}
+
+
+def test_an_option_that_a_rule_does_not_have_is_refused_with_those_that_it_has():
+    with pytest.raises(ValueError, match="the rule within has the options abs, rel, level, better"):
+        rules.parse({"within": {"ab": 0.1}})
+    with pytest.raises(ValueError, match="the rule at_least has the options at_least, got slack"):
+        rules.parse({"at_least": 0.1, "slack": 0.2})
+    for name, options in rules.OPTIONS.items():
+        rule = {name: dict.fromkeys(options, 1)} if options else name
+        assert rules.parse(rule) == (name, dict.fromkeys(options, 1))

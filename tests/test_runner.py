@@ -11,13 +11,15 @@ import psutil
 import pytest
 from waiting import FAR, until
 
-from ppkit.runner import run_folder
+from ppkit.runs import run_folder
+from ppkit.verdicts import statements
 
 pytestmark = pytest.mark.processes
 
 GOOD = """\
 import os
-from ppkit import ledger, show
+from ppkit import show
+from ppkit.verdicts import ledger
 import matplotlib.pyplot as plt
 print("seed", SEED)
 fig, ax = show.new()
@@ -98,10 +100,14 @@ def test_parameters_threads_and_source_reach_the_kernel(ran):
 def test_claims_are_merged_and_pictures_kept(ran):
     project, _ = ran
     merged = read(project.latest / "claims.json")
-    decided = [row for row in merged["claims"] if row["verdict"] != "not tried"]
+    decided = [row for row in merged["claims"] if row["data"]]
     assert [(row["id"], row["verdict"], row["notebook"]) for row in decided] == [
         ("wang2018.table1.row5.basic", "reproduced", "01_good")
     ]
+    claim = statements.claims("wang2018")["wang2018.table1.row5.basic"]
+    assert decided[0]["rule_digest"] == claim.rule_digest
+    assert read(project.latest / "run.json")["rules"] == {claim.id: claim.rule_digest}
+    assert merged["schema"] == read(project.latest / "claims" / "01_good.json")["schema"] == 1
     assert (
         len(merged["claims"]) >= 32
         and merged["run"]["id"] == read(project.latest / "run.json")["id"]

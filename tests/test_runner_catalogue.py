@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from ppkit.runner import Refused, catalogue, run_folder
-from ppkit.runner.environment import for_kernel
+from ppkit.runs import Refused, catalogue, run_folder
+from ppkit.runs.environment import for_kernel
 
 
 def test_parameters_are_the_literals_of_the_tagged_cell(project):

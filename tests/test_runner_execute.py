@@ -9,8 +9,8 @@ import psutil
 import pytest
 from waiting import FAR, until
 
-from ppkit.runner import Refused
-from ppkit.runner.execute import in_place, normalised
+from ppkit.runs import Refused
+from ppkit.runs.execute import in_place, normalised
 
 pytestmark = pytest.mark.processes
 

@@ -7,24 +7,17 @@ import os
 import resource
 import shutil
 import subprocess
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from ppkit import measured
-from ppkit.runner import (
-    Refused,
-    catalogue,
-    key,
-    pages,
-    reason,
-    reference,
-    run,
-    run_folder,
-    tables,
-    worker,
-)
-from ppkit.runner.worker import Children
+from ppkit.datasets import loading
+from ppkit.runs import Refused, catalogue, key, pages, reason, reference, run, run_folder, worker
+from ppkit.runs import rows as run_rows
+from ppkit.runs.worker import Children
+from ppkit.verdicts import ledger, rows, statements
 
 RECORD = {
     "state": "running",
@@ -101,7 +94,7 @@ def test_clearing_takes_only_that_notebooks_claims_and_figures(project):
     folder = new(project, a="running", b="done")
     folder.release()
     for name in "ab":
-        run_folder.write_json(folder.path / "claims" / f"{name}.json", [])
+        rows.write(folder.path / "claims" / f"{name}.json", [])
         run_folder.write_json(folder.path / "figures" / f"of_{name}.json", {"notebook": name})
         (folder.path / "figures" / f"of_{name}.png").touch()
     folder.clear("a")
@@ -125,7 +118,7 @@ def test_the_key_changes_with_source_parameters_data_and_lock_only(project, monk
     assert of() == first
     seen = {first, of(profile="paper"), of(given=[("SEED", "1")]), of(source="standin")}
     with monkeypatch.context() as changed:
-        changed.setattr(key, "real_file", lambda name: SimpleNamespace(path=path))
+        changed.setattr(loading, "real_file", lambda name: SimpleNamespace(path=path))
         seen.add(of())
     (project.folder / "requirements.lock").write_text("numpy==1")
     seen.add(of())
@@ -235,36 +228,21 @@ def test_a_worker_that_ends_early_is_a_failed_notebook_with_its_last_words(tmp_p
     assert done["traceback"][-1] == "KeyError: 'threads'"
 
 
-def decided(value, profile, data="formula"):
-    from ppkit import ledger
-
-    return [
-        {
-            **row,
-            "value": value,
-            "verdict": "reproduced",
-            "alone": "reproduced",
-            "profile": profile,
-            "data": data,
-            "standing": "rerunnable",
-            "notebook": "01_a",
-        }
-        if row["id"] == "wang2018.table1.row5.basic"
-        else row
-        for row in ledger.merge([])
-    ]
+def decided(value, profile, data="formula", **found):
+    """A row that a run decided."""
+    [row] = [row for row in ledger.merge([]) if row.id == "wang2018.table1.row5.basic"]
+    on = {"data": data, "standing": "rerunnable", "profile": profile, "notebook": "01_a"}
+    verdict = {"verdict": "reproduced", "alone": "reproduced", "value": value}
+    return replace(row, **(verdict | on | found))
 
 
-def finished(project, value, profile, picture=b"png", data="simulated"):
+def finished(project, value, profile, picture=b"png", data="simulated", **row):
     project.add("01_a")
     folder = new(project, **{"01_a": "done"})
     folder.record |= {"profile": profile, "commit": f"of {profile}"}
     about = {"name": "fig", "caption": "What to see.", "notebook": "01_a", "data": data}
     run_folder.write_json(folder.path / "figures" / "fig.json", about)
-    run_folder.write_json(
-        folder.path / "claims" / "01_a.json",
-        [row for row in decided(value, profile, data) if row["value"]],
-    )
+    rows.write(folder.path / "claims" / "01_a.json", [decided(value, profile, data, **row)])
     (folder.path / "figures" / "fig.png").write_bytes(picture)
     folder.close()
     folder.release()
@@ -274,15 +252,14 @@ def finished(project, value, profile, picture=b"png", data="simulated"):
 def test_without_a_run_the_reference_takes_the_words_anew_and_keeps_what_was_found(project):
     reference.keep([finished(project, 18.5, "quick").path.name])
     target = project.folder / "figures" / "claims.json"
-    kept = json.loads(target.read_text())
-    stale = json.loads(target.read_text())
-    for row in stale["claims"]:
-        row |= {"says": "Older words.", "printed": "9", "headline": not row["headline"]}
-        row.pop("cell")
-    stale["claims"].append(stale["claims"][0] | {"id": "wang2018.taken_back"})
-    run_folder.write_json(target, stale)
+    kept = target.read_bytes()
+    about, every = rows.read(target)
+    old = {"says": "Older words.", "printed": "9", "cell": None}
+    every = [replace(row, **old, headline=not row.headline) for row in every]
+    every.append(replace(every[0], id="wang2018.taken_back"))
+    rows.write(target, every, **{name: about[name] for name in ("run", "pictures")})
     assert reference.keep([]) == (target, 1)
-    assert json.loads(target.read_text()) == kept
+    assert target.read_bytes() == kept
 
 
 def test_the_reference_keeps_the_paper_profile_over_a_later_quick_run(project):
@@ -295,7 +272,7 @@ def test_the_reference_keeps_the_paper_profile_over_a_later_quick_run(project):
     first = target.read_bytes()
     reference.keep([quick.path.name])
     kept = json.loads(target.read_text())
-    [row] = [row for row in kept["claims"] if row["value"]]
+    [row] = [row for row in kept["claims"] if row["data"]]
     assert (row["value"], row["profile"], row["run"]) == (18.5, "paper", paper.path.name)
     assert row["commit"] == "of paper"
     assert (
@@ -309,6 +286,28 @@ def test_the_reference_keeps_the_paper_profile_over_a_later_quick_run(project):
     reference.keep([quick.path.name])
     assert json.loads(target.read_text())["pictures"] == {}
     assert not (project.folder / "figures" / "fig.png").exists()
+
+
+def test_a_run_keeps_the_digest_of_each_rule_and_a_rule_that_changed_makes_its_row_stale(
+    project, monkeypatch
+):
+    claim = statements.claims("wang2018")["wang2018.table1.row5.basic"]
+    run = finished(project, 18.5, "quick", rule_digest=claim.rule_digest)
+    assert run.record["rules"] == {claim.id: claim.rule_digest}
+    target, _ = reference.keep([run.path.name])
+    [row] = [row for row in rows.read(target)[1] if row.data]
+    assert (row.rule_digest, row.stale) == (claim.rule_digest, False)
+    changed = replace(claim, rule={"at_least": 18.0})
+    assert changed.rule_digest != claim.rule_digest
+    every = ledger.every_claim() | {claim.id: changed}
+    monkeypatch.setattr(ledger, "every_claim", lambda: every)
+    reference.keep([])
+    [row] = [row for row in rows.read(target)[1] if row.data]
+    assert row.stale and row.verdict == "reproduced"  # until it runs again
+    run = finished(project, 18.5, "quick", rule_digest=changed.rule_digest)
+    reference.keep([run.path.name])
+    [row] = [row for row in rows.read(target)[1] if row.data]
+    assert (row.rule_digest, row.stale) == (changed.rule_digest, False)
 
 
 def test_a_picture_that_its_notebook_no_longer_draws_goes(project):
@@ -325,34 +324,30 @@ def test_a_picture_that_its_notebook_no_longer_draws_goes(project):
 
 
 def test_a_stand_in_run_and_a_real_run_make_one_reference_with_both_verdicts(project):
-    runs = [finished(project, value, "quick") for value in (18.5, 7.0)]
-    real = dict(data="real subset: 4 of 9 rows", standing="partial", possible=["not reproduced"])
-    real |= dict(verdict="not reproduced", alone="not reproduced")
-    for one, found in zip(runs, (dict(possible=["reproduced"]), real)):
-        [row] = run_folder.read_json(one.path / "claims" / "01_a.json")
-        run_folder.write_json(one.path / "claims" / "01_a.json", [row | found])
-        one.close()
+    said = dict(verdict="not reproduced", alone="not reproduced", possible=["not reproduced"])
+    real = dict(data="real subset: 4 of 9 rows", standing="partial")
+    runs = [
+        finished(project, 18.5, "quick", possible=["reproduced"]),
+        finished(project, 7.0, "quick", **said, **real),
+    ]
     about = run_folder.read_json(runs[1].path / "figures" / "fig.json")
     about["data"] = "creditcard real subset: 4 of 9 rows"
     run_folder.write_json(runs[1].path / "figures" / "fig.json", about)
     (runs[1].path / "figures" / "fig.png").write_bytes(b"real rows")
     target, _ = reference.keep([one.path.name for one in runs])
-    [row] = [row for row in run_folder.read_json(target)["claims"] if row["data"]]
-    assert (row["verdict"], row["value"], row["run"]) == (
-        "depends on the data",
-        18.5,
-        runs[0].path.name,
-    )
-    [other] = row["also"]
-    assert (other["alone"], other["value"], other["run"]) == (
-        "not reproduced",
-        7.0,
-        runs[1].path.name,
-    )
+    [row] = [row for row in run_folder.read_claims(target) if row.data]
+    assert (row.verdict, row.depends_on) == ("depends on the data", ["the data"])
+    assert (row.value, row.run) == (18.5, runs[0].path.name)
+    [other] = row.also
+    assert (other.alone, other.value, other.run) == ("not reproduced", 7.0, runs[1].path.name)
+    assert [(one.setting, one.value, one.verdict) for one in row.witness] == [
+        ("simulated", 18.5, "reproduced"),
+        ("real subset", 7.0, "not reproduced"),
+    ]
     assert (project.folder / "figures" / "fig.png").read_bytes() == b"png"  # the stand-in's
     alone = finished(project, 18.5, "quick").path.name
-    [shown] = [row for row in tables.beside_reference(tables.rows_of(alone), {}) if row["data"]]
-    assert [one["run"] for one in shown["also"]] == [runs[1].path.name]
+    [shown] = [row for row in run_rows.beside_reference(run_rows.rows_of(alone), {}) if row.data]
+    assert [one.run for one in shown.also] == [runs[1].path.name]
 
 
 def test_what_a_run_measured_becomes_the_reference_with_its_machine(project, monkeypatch):

@@ -11,8 +11,8 @@ import psutil
 import pytest
 from waiting import FAR
 
-from ppkit.runner import execute
-from ppkit.runner.execute import BoundKernel
+from ppkit.runs import execute
+from ppkit.runs.execute import BoundKernel
 
 pytestmark = pytest.mark.processes
 

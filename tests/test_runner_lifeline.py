@@ -15,7 +15,7 @@ import pytest
 from waiting import FAR, until
 
 from ppkit import lifeline
-from ppkit.runner.worker import Children
+from ppkit.runs.worker import Children
 
 pytestmark = pytest.mark.processes
 

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 from waiting import FAR
 
-from ppkit.runner import environment, jobs, run, run_folder, worker
-from ppkit.runner.worker import Children
+from ppkit.runs import environment, jobs, run, run_folder, worker
+from ppkit.runs.worker import Children
 
 pytestmark = pytest.mark.processes
 

@@ -14,8 +14,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import nbformat
 import pytest
 
-from ppkit import in_words, ledger
-from tools.site import carried, mathml, notebook_reader, pages, rows
+from ppkit.verdicts import ledger, statements, wording
+from tools.site import carried, mathml, notebook_reader, pages
 
 ROOT = Path(__file__).resolve().parents[1]
 built = [pytest.mark.processes, pytest.mark.slow]
@@ -124,8 +124,8 @@ class TestBuilt:
         assert missing == []
 
     def test_every_claim_has_a_page_that_shows_its_number_and_why(self, read):
-        for paper in ledger.papers():
-            for id, claim in ledger.claims(paper).items():
+        for paper in statements.papers():
+            for id, claim in statements.claims(paper).items():
                 page = read[f"claims/{id}.html"]
                 words = html.unescape(page.text)
                 assert f"<code>{id}</code>" in words
@@ -133,14 +133,19 @@ class TestBuilt:
                 assert (claim.amended or "") in words
                 assert f"../papers/{paper}.html" in "".join(page.links)
         for row in ledger.reference():
-            words = html.unescape(read[f"claims/{row['id']}.html"].text)
-            assert f"{in_words.symbol(row)} {row['verdict']}</span>" in words
-            assert f"<dd>{in_words.ours(row) or 'not measured'}</dd>" in words
-            assert f"<dd>{in_words.printed(row) or 'no number'}</dd>" in words
+            words = html.unescape(read[f"claims/{row.id}.html"].text)
+            assert f"{wording.symbol(row)} {wording.verdict(row)}</span>" in words
+            for said in (row.missing, row.repaired, row.witness and wording.seen(row)):
+                assert not said or f"<dd>{said}</dd>" in words
+            if row.out_of_reach:
+                told = f"{row.out_of_reach['what']}. {wording.price(row)}"
+                assert f"<dd>{told}</dd>" in words
+            assert f"<dd>{wording.ours(row) or 'not measured'}</dd>" in words
+            assert f"<dd>{wording.printed(row) or 'no number'}</dd>" in words
 
     def test_every_row_is_in_the_ledger_and_leads_to_its_page(self, read):
         links = set(read["ledger.html"].links)
-        ids = {row["id"] for row in ledger.reference()}
+        ids = {row.id for row in ledger.reference()}
         assert {f"claims/{id}.html" for id in ids} <= links
 
     def test_a_lesson_leads_to_the_next_and_the_one_before(self, read):
@@ -164,13 +169,13 @@ class TestBuilt:
         ]
         assert undescribed == []
 
-    @pytest.mark.parametrize("paper", ledger.papers())
+    @pytest.mark.parametrize("paper", statements.papers())
     def test_a_cell_without_a_claim_reads_not_judged_and_is_counted(self, read, paper):
         text = read[f"papers/{paper}.html"].text
-        judged = {tuple(claim.cell or ()) for claim in ledger.claims(paper).values()}
+        judged = {tuple(claim.cell or ()) for claim in statements.claims(paper).values()}
         cells = [
             ((table.name, row, column) in judged, table.name)
-            for table in ledger.tables(paper)
+            for table in statements.tables(paper)
             for row, printed in table.rows.items()
             for column, words in zip(table.columns, printed, strict=True)
             if words
@@ -246,11 +251,3 @@ def test_a_link_to_a_file_comes_along_and_a_link_to_a_folder_keeps_its_words(tmp
         "[a](../code/a.py) b [c](../data/README.md#x) [d](../records.md) [e](https://e.org)"
     )
     assert (stage / "code/a.py").exists()
-
-
-def test_a_difference_has_the_papers_decimals_and_needs_two_numbers():
-    row = {"printed": "0.8637", "computed": None, "value": 0.87251}
-    assert rows.difference(row) == "+0.0088"
-    assert rows.difference(row | {"printed": None, "computed": "1,000", "value": 990}) == "-10"
-    assert rows.difference(row | {"printed": "about half"}) == ""
-    assert rows.difference(row | {"value": None}) == ""

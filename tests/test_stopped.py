@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 from workers_at_once import AtOnce
 
-from ppkit import ledger
-from ppkit.runner import Refused, batch, key, pages, run
+from ppkit.runs import Refused, batch, key, pages, run
+from ppkit.verdicts import ledger
 
 TAKES_ROOM = {"os.mkdir", "os.symlink"}
 CHANGES = TAKES_ROOM | {"os.rename", "os.remove", "os.rmdir"}

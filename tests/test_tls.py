@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from ppkit.runner import Refused, tls
+from ppkit.runs import Refused, tls
 
 PEM = serialization.Encoding.PEM
 DAY = datetime.timedelta(days=1)

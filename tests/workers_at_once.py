@@ -4,7 +4,7 @@ import contextlib
 import json
 from pathlib import Path
 
-from ppkit.runner.worker import DONE
+from ppkit.runs.worker import DONE
 
 
 class AtOnce(contextlib.nullcontext):

@@ -102,6 +102,13 @@ def real_file(name: str, root: str | os.PathLike | None = None, variant: str = "
     return find(stems, root)
 
 
+def rows_at_hand(source: str | None) -> dict[str, str | None]:
+    """The checksum of the real file that load would take for each of NAMES, None where it takes
+    none; `source` as a run has it: "standin" takes no file."""
+    files = {name: None if source == "standin" else real_file(name) for name in NAMES}
+    return {name: file and sha256(file.path) for name, file in files.items()}
+
+
 def status(root: str | os.PathLike | None = None) -> list[dict]:
     """One row for each of NAMES, with name, source, where, rows, sha256 and note; a real file is
     read and checked.

@@ -12,6 +12,7 @@ import numpy as np
 
 from ppkit.show import fingerprint
 from ppkit.show.numbers import sources
+from ppkit.verdicts import wording
 from ppkit.writing import write_whole
 
 # A name means one thing in every notebook and has a colour of its own (Okabe and Ito's, and four
@@ -30,19 +31,7 @@ COLOURS = {
     "first": "#999933",  # series that are none of these, with no meaning beyond their picture
     "second": "#CC79A7",
     "third": "#7A4B1F",
-    "reproduced": "#009E73",  # of verdicts, in every figure and on every page: as "holds"
-    "reproduced on other data": "#7FC9A9",
-    "direction only": "#99D6F5",
-    "not reproduced": "#F0E442",
-    "refuted": "#D55E00",  # as "attained": we attained a contradiction
-    "undecided": "#404040",
-    "depends on": "#6E6E6E",
-    "open": "#C4C4C4",
-    "not tried": "#EEEEEE",
-    "answered": "#7D8FD6",
-    "passed": "#A5ADB6",
-    "failed": "#7D2F00",
-}
+} | wording.COLOURS
 plt.style.use(resources.files("ppkit.show").joinpath("ppkit.mplstyle"))  # from the import on
 
 

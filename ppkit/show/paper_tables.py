@@ -10,8 +10,9 @@ LINES = ("printed", "ours", "difference")
 def beside(table, ours: dict, *, data, digits: int | None = None) -> numbers.Table:
     """A paper's table, three lines a row: printed, ours, difference (ours less printed).
 
-    table: of `ledger.tables`.  ours: our number by (row, column) of the table; a column without any
-    is a setting and stands in the first line only.  data: as `show.sources`.
+    table: of `verdicts.tables`.  data: as `show.sources`.
+    ours: our number by (row, column) of the table; a column without any is a setting and stands in
+    the first line only.
     digits: decimals of ours and of the difference; None for as many as the cell's printed text has.
     Returns a table of text.  KeyError if the paper's table has no such row or column.
     """

@@ -7,9 +7,10 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from ppkit import in_words, ledger, show
-from ppkit.runner import catalogue, tables
-from ppkit.runner.index import LEGEND
+from ppkit import show
+from ppkit.runs import catalogue
+from ppkit.verdicts import ledger, statements, wording
+from ppkit.verdicts import pages as verdict_pages
 from tools.site import papers, rows
 
 KINDS = ("claim", "question", "check")
@@ -30,9 +31,9 @@ TEMPLATES = jinja2.Environment(
 )
 TEMPLATES.filters["markdown"] = _escaped
 TEMPLATES.globals["colours"] = show.COLOURS
-TEMPLATES.globals["symbols"] = in_words.SYMBOLS
-TEMPLATES.globals["legend"] = LEGEND
-TEMPLATES.globals["meanings"] = tables.MEANINGS
+TEMPLATES.globals["symbols"] = wording.SYMBOLS
+TEMPLATES.globals["legend"] = wording.LEGEND
+TEMPLATES.globals["meanings"] = verdict_pages.IN_A_COUNT
 
 
 def write(root: Path, stage: Path) -> None:
@@ -45,18 +46,18 @@ def write(root: Path, stage: Path) -> None:
     captions = captions_of(root)
     write_papers(stage, every_paper, captions)
     write_claims(stage, every_paper, captions)
-    claims_first = sorted(entries.values(), key=lambda entry: KINDS.index(entry.row["kind"]))
+    claims_first = sorted(entries.values(), key=lambda entry: KINDS.index(entry.row.kind))
     write_page(stage / "ledger.md", entries=claims_first)
     write_page(
         stage / "index.md",
         papers=every_paper,
-        n_findings=len(ledger.findings()),
+        n_findings=len(statements.findings()),
         n_rows=len(entries),
         n_lessons=len(lessons(stage)),
         docs=docs,
-        in_all=Markup(tables.in_all(ledger.reference())),
-        changed=Markup(tables.changed_in_short(ledger.reference())),
-        outcomes=[outcome for outcome in in_words.SYMBOLS if outcome in outcomes],
+        in_all=Markup(verdict_pages.in_all(ledger.reference())),
+        changed=Markup(verdict_pages.changed_in_short(ledger.reference())),
+        outcomes=[outcome for outcome in wording.SYMBOLS if outcome in outcomes],
     )
 
 
@@ -111,7 +112,7 @@ def write_papers(stage: Path, every_paper: list[papers.Paper], captions: dict[st
 
 def write_claims(stage: Path, every_paper: list[papers.Paper], captions: dict[str, str]) -> None:
     """Write a page for each row of the ledger, at an address that stays."""
-    findings = {finding.id: finding for finding in ledger.findings()}
+    findings = {finding.id: finding for finding in statements.findings()}
     for paper in every_paper:
         neighbours = [None, *paper.entries, None]
         for before, entry, after in zip(neighbours, paper.entries, neighbours[2:]):
@@ -123,7 +124,7 @@ def write_claims(stage: Path, every_paper: list[papers.Paper], captions: dict[st
                 row=entry.row,
                 before=before,
                 after=after,
-                finding=findings.get(entry.row["cause"]),
+                finding=findings.get(entry.row.cause),
                 table=paper.table_of(entry),
-                caption=captions.get(entry.row["figure"]),
+                caption=captions.get(entry.row.figure),
             )

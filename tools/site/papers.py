@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from ppkit import in_words, ledger
+from ppkit.verdicts import statements, wording
 from tools.site.rows import Entry
 
 
@@ -23,11 +23,11 @@ class Cell:
 class Table:
     """A table or a figure of a paper.
 
-    about: what `ledger.tables` says of it.  rows: its cells, by the name of the row.
+    about: what `statements.tables` says of it.  rows: its cells, by the name of the row.
     entries: the rows of the ledger about the whole of it: of a figure, or of a table with no cell.
     """
 
-    about: ledger.Table
+    about: statements.Table
     rows: dict[str, list[Cell]]
     entries: list[Entry]
 
@@ -81,22 +81,22 @@ class Paper:
     @property
     def headlines(self) -> list[Entry]:
         """The one to three claims that the paper is read for."""
-        return [entry for entry in self.entries if entry.row["headline"]]
+        return [entry for entry in self.entries if entry.row.headline]
 
     @property
     def claims(self) -> list[Entry]:
         """What the paper claims, without our questions and checks."""
-        return [entry for entry in self.entries if entry.row["kind"] == "claim"]
+        return [entry for entry in self.entries if entry.row.kind == "claim"]
 
     @property
     def counts(self) -> list[tuple[str, int]]:
         """How many claims came out how, in the usual order."""
         number = Counter(entry.outcome for entry in self.claims)
-        return [(outcome, number[outcome]) for outcome in in_words.SYMBOLS if number[outcome]]
+        return [(outcome, number[outcome]) for outcome in wording.SYMBOLS if number[outcome]]
 
     def table_of(self, entry: Entry) -> Table | None:
         """The table or figure that a row is about."""
-        name = entry.row["cell"][0] if entry.row["cell"] else None
+        name = entry.row.cell[0] if entry.row.cell else None
         return next((table for table in self.tables if table.about.name == name), None)
 
     @property
@@ -126,23 +126,23 @@ def shown(entries: dict[str, Entry]) -> list[Paper]:
 
     entries: all rows of the ledger by id.
     """
-    return [_paper(key, entries) for key in ledger.titles()]
+    return [_paper(key, entries) for key in statements.titles()]
 
 
 def _paper(key: str, entries: dict[str, Entry]) -> Paper:
-    own = [entry for entry in entries.values() if entry.row["paper"] == key]
-    tables = [_table(about, own) for about in ledger.tables(key)]
+    own = [entry for entry in entries.values() if entry.row.paper == key]
+    tables = [_table(about, own) for about in statements.tables(key)]
     names = {table.about.name for table in tables}
-    others = [entry for entry in own if not entry.row["cell"] or entry.row["cell"][0] not in names]
-    words = ledger.titles()[key], ledger.short_titles()[key], ledger.outcomes()[key]
+    others = [entry for entry in own if not entry.row.cell or entry.row.cell[0] not in names]
+    words = statements.titles()[key], statements.short_titles()[key], statements.outcomes()[key]
     return Paper(key, *words, own, tables, others)
 
 
-def _table(about: ledger.Table, own: list[Entry]) -> Table:
+def _table(about: statements.Table, own: list[Entry]) -> Table:
     placed = {}
     for entry in own:
-        if entry.row["cell"]:
-            placed.setdefault(tuple(entry.row["cell"]), []).append(entry)
+        if entry.row.cell:
+            placed.setdefault(tuple(entry.row.cell), []).append(entry)
     rows = {
         name: [
             Cell(printed, placed.get((about.name, name, column), []), column in about.settings)

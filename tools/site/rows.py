@@ -1,12 +1,10 @@
 """A row of the ledger as a page shows it."""
 
-import re
 from dataclasses import dataclass
 
-from ppkit import firmness, in_words, ledger, show
-from ppkit.runner.index import LEGEND
-
-NUMBER = re.compile(r"-?[\d,]*\.?\d+")
+from ppkit import show
+from ppkit.verdicts import ledger, robustness, statements, wording
+from ppkit.verdicts.rows import Row
 
 
 @dataclass(frozen=True)
@@ -16,12 +14,12 @@ class Entry:
     row: of figures/claims.json.  claim: of the claims' file.
     """
 
-    row: dict
-    claim: ledger.Claim
+    row: Row
+    claim: statements.Claim
 
     @property
     def id(self) -> str:
-        return self.row["id"]
+        return self.row.id
 
     @property
     def short(self) -> str:
@@ -31,11 +29,11 @@ class Entry:
     @property
     def outcome(self) -> str:
         """What it is counted as."""
-        return in_words.outcome(self.row)
+        return wording.outcome(self.row)
 
     @property
     def symbol(self) -> str:
-        return in_words.symbol(self.row)
+        return wording.symbol(self.row)
 
     @property
     def colour(self) -> str:
@@ -43,59 +41,79 @@ class Entry:
 
     @property
     def printed(self) -> str:
-        return in_words.printed(self.row)
+        return wording.printed(self.row)
 
     @property
     def ours(self) -> str:
-        return in_words.ours(self.row)
+        return wording.ours(self.row)
 
     @property
     def difference(self) -> str:
-        return difference(self.row)
+        return wording.difference(self.row)
 
     @property
     def meaning(self) -> str:
         """What its outcome means, in a sentence."""
-        return LEGEND.get(self.outcome, "")
+        return wording.LEGEND.get(self.outcome, "")
 
     @property
     def beside(self) -> list[str]:
-        return in_words.beside(self.row)
+        return wording.beside(self.row)
 
     @property
-    def firm(self) -> str:
-        return in_words.firm(self.row)
+    def robust(self) -> str:
+        return wording.robust(self.row)
+
+    @property
+    def verdict(self) -> str:
+        """Its verdict, with what stands beside it."""
+        return wording.verdict(self.row)
+
+    @property
+    def alone(self) -> str:
+        """What the rule says of the deciding data alone."""
+        return wording.verdict_alone(self.row)
+
+    @property
+    def seen(self) -> str:
+        """The two runs that exclude each other."""
+        return wording.seen(self.row)
+
+    @property
+    def price(self) -> str:
+        """What it costs to have it within reach, and the command then."""
+        return wording.price(self.row)
 
     @property
     def kind_of_data(self) -> str:
-        return in_words.kind(self.row["data"])
+        return wording.kind(self.row.data)
 
     @property
     def rule(self) -> str:
-        return in_words.rule(self.claim.rule)
+        return wording.rule(self.claim.rule)
 
     @property
-    def choices(self) -> list[firmness.Choice]:
+    def choices(self) -> list[robustness.Choice]:
         """What the paper leaves open and may move the row."""
-        return [choice for choice in firmness.choices() if choice.moves(self.id)]
+        return [choice for choice in robustness.choices() if choice.moves(self.id)]
 
     @property
     def page(self) -> str:
         """The page of the notebook that decided it, "" where none did."""
-        return page_of(self.row["notebook"])
+        return page_of(self.row.notebook)
 
     @property
     def command(self) -> str:
         """The command that decides the row anew, "" where no notebook measures it."""
-        return in_words.command(self.row)
+        return wording.command(self.row)
 
 
 def entries() -> dict[str, Entry]:
     """Every row of the reference by its id, paper by paper in the order of the claims' files."""
-    rows = {row["id"]: row for row in ledger.reference()}
+    rows = {row.id: row for row in ledger.reference()}
     every = {}
-    for paper in ledger.titles():
-        for id, claim in ledger.claims(paper).items():
+    for paper in statements.titles():
+        for id, claim in statements.claims(paper).items():
             every[id] = Entry(rows[id], claim)
     return every
 
@@ -110,17 +128,3 @@ def page_of(notebook: str | None) -> str:
         return ""
     folder = "notebooks" if notebook[0].isdigit() else "notebooks/records"
     return f"{folder}/{notebook}"
-
-
-def difference(row: dict) -> str:
-    """Ours less the paper's number, with as many decimals as the paper has; "" without both.
-
-    >>> difference({"printed": "3.01", "computed": None, "value": 3.25})
-    '+0.24'
-    """
-    paper = (row["printed"] or row["computed"] or "").strip()
-    if row["value"] is None or not NUMBER.fullmatch(paper):
-        return ""
-    places = len(paper.partition(".")[2])
-    number = round(row["value"] - float(paper.replace(",", "")), places)
-    return f"{number:+,.{places}f}" if number else f"{0:.{places}f}"

@@ -1,0 +1,68 @@
+"""The rows of a run or of the reference, and a run's rows beside the reference's; where they are
+printed."""
+
+import os
+from dataclasses import replace
+
+from rich import box
+from rich.console import Console
+
+from ppkit import project
+from ppkit.runs import Refused, run_folder
+from ppkit.verdicts import robustness
+from ppkit.verdicts.rows import Row
+
+REFERENCE = "figures/claims.json"
+BOX = box.SIMPLE_HEAD
+CHANGED = "parameters were changed: choices are not weighed"
+
+
+def beside_reference(rows: list[Row], notebooks: dict[str, dict]) -> list[Row]:
+    """Rows of a run as `robustness.settled`, and beside what it decided what the reference found on
+    other data.
+
+    notebooks: of the run, as in its run.json; one whose parameters were changed has rows of which
+    choices are not weighed.
+    """
+    kept = rows_of(None) if (project.root() / REFERENCE).exists() else []
+    found = {row.id: row.results for row in kept}
+    changed = {name for name, about in notebooks.items() if about.get("changed")}
+    with_others = [_with_others(row, found.get(row.id, [])) for row in rows]
+    shown = []
+    for row, settled in zip(with_others, robustness.settled(with_others)):
+        if row.notebook in changed:
+            settled = replace(row, robustness=None, not_varied=CHANGED, other_data={})
+        shown.append(settled)
+    return shown
+
+
+def _with_others(row: Row, results: list) -> Row:
+    """A row of a run with what was found on data of another standing."""
+    if row.data is None:
+        return replace(row, also=[])
+    return replace(row, also=[one for one in results if one.standing != row.standing])
+
+
+def rows_of(run: str | None) -> list[Row]:
+    """The rows of a run, or of the reference if `run` is None.  Refused if there are none."""
+    if run is None:
+        file = project.root() / REFERENCE
+        missing = f"there is no {REFERENCE} yet: name a run, for example `ppkit claims latest`"
+    else:
+        file = run_folder.open_run(run).path / "claims.json"
+        missing = (
+            f"run {run} has no verdicts of its own: it was stopped before its end, or it is a "
+            "batch, whose rows are in its table.csv"
+        )
+    if not file.exists():
+        raise Refused(missing)
+    return run_folder.read_claims(file)
+
+
+def console(width_in_a_file: int) -> Console:
+    """Where tables are printed: as wide as the terminal; else as $COLUMNS says, else this wide."""
+    terminal = Console(markup=False, highlight=False)
+    if terminal.is_terminal:
+        return terminal
+    width = int(os.environ.get("COLUMNS", width_in_a_file))
+    return Console(markup=False, highlight=False, width=width)

@@ -1,0 +1,494 @@
+"""The ledger: every claim of a paper, what we measured, and the verdict that a rule computed from
+both."""
+
+import os
+from collections import Counter
+from dataclasses import fields, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Protocol, runtime_checkable
+
+import pandas as pd
+
+from ppkit import project
+from ppkit.refusals import not_above
+from ppkit.verdicts import rows, rules, wording
+from ppkit.verdicts.rows import Result, Row, Sighting, with_result
+from ppkit.verdicts.statements import Claim, Statement, claims, every_claim
+
+ANOTHER = "the verdict that counts, where it is another"  # a column
+TURNED = "it turned: other settings, data or sizes than the record's"
+NOT_RECORDED = "no notebook of this run recorded it"
+FEW_POSITIVES = 100
+OTHER_DATA = "the data"  # what a claim depends on that another source of data turns
+
+
+@runtime_checkable
+class Data(Protocol):
+    """What a verdict must know of the rows that a number was measured on.
+
+    name: of the data set.  source: the words for it in every row and caption; what stands before
+    ": " is its kind.  standing: "complete" (the paper's own file, whole), "partial" (real rows,
+    but fewer or others) or "rerunnable" (what anyone can make again: a stand-in, a simulation).
+    n_rows: how many.
+    """
+
+    name: str
+    source: str
+    standing: str
+    n_rows: int
+
+
+# the data of a claim that needs none
+FORMULA = SimpleNamespace(source=wording.FORMULA, standing="rerunnable")
+
+
+class Ledger:
+    """One notebook's page of the ledger.
+
+    paper: key of the claims file.  notebook: its name without .ipynb; None in a lesson, which shows
+    rows and decides none.  profile: "quick" or "paper".
+    needs: rows that a row of the ledger takes, by the name of its data set; it says so where there
+    are fewer.
+    With $PPKIT_RUN set, every record is written to $PPKIT_RUN/claims/<notebook>.json at once.
+    """
+
+    def __init__(
+        self, paper: str, *, notebook: str | None, profile: str, needs: dict | None = None
+    ):
+        self.paper, self.notebook, self.profile, self.needs = paper, notebook, profile, needs or {}
+        self._claims = claims(paper)
+        self._rows: dict[str, Row] = {}
+
+    def record(
+        self,
+        id: str,
+        values,
+        *,
+        data,
+        against=None,
+        proven=None,
+        positives=None,
+        halfwidth=0.0,
+        needs=None,
+        note="",
+    ) -> Row:
+        """Decide claim `id` (without the paper's key) on what was measured, and keep the row.
+
+        values: a number, one per seed, or a dict from arm to either, as the claim's rule takes it.
+        data: of the class that the project names (a Dataset from `load`), or FORMULA.
+        against: what the paper claims, if it is computed and not printed.
+        proven: an upper bound that holds by proof (claim_fails_if_attained); where data is FORMULA
+        the values must not be above it.
+        positives: positives in the test set; under 100 `halfwidth` must be given and the interval
+        decides: where it holds more than one verdict (`rules.possible`), the row is undecided.
+        needs: rows of data that this row takes, None for what the ledger was told; with fewer the
+        verdict is "not tried: needs N rows".
+        Returns the row; its repr is one line.
+        ValueError on an unknown id, data that is neither, few positives without an interval, or
+        more attained than is proved.
+        """
+        claim = self._claim(id)
+        _refuse_other_data(data)
+        if proven is not None and data is FORMULA:  # both are exact
+            try:
+                not_above(values, proven)
+            except ValueError as error:
+                raise ValueError(f"{id}: {error}") from None
+        few = positives is not None and positives < FEW_POSITIVES
+        if few and not halfwidth > 0:
+            raise ValueError(
+                f"{id}: {positives} positives are fewer than {FEW_POSITIVES}, "
+                "so halfwidth must be given"
+            )
+        name, options = rules.parse(claim.rule) if claim.rule else (None, {})
+        evidence = rules.Evidence(
+            values,
+            against=against,
+            proven=proven,
+            halfwidth=halfwidth if few else 0.0,
+            printed=claim.printed or claim.computed,
+            options=options,
+        )
+        if needs is None:
+            needs = self.needs.get(getattr(data, "name", ""), 0)
+        found = self._about_the_run(claim, data, note)
+        if data is not FORMULA and data.n_rows < needs:
+            found = replace(found, alone=f"{rules.NOT_TRIED}: needs {needs:,} rows")
+        else:
+            found = _judged(found, name, evidence, halfwidth, positives if few else None)
+            if claim.kind == "check":
+                alone = rules.PASSED if found.alone == rules.REPRODUCED else rules.FAILED
+                found = replace(found, alone=alone, detail="")
+        row = decided(claim, [found])
+        self._rows[claim.id] = row
+        self._write()
+        return row
+
+    def _claim(self, id: str) -> Claim:
+        claim = self._claims.get(f"{self.paper}.{id}")
+        if claim is None:
+            raise ValueError(f"{self.paper} has no claim {id!r}: see {self.paper}.toml")
+        return claim
+
+    def _about_the_run(self, claim: Claim, data, note: str) -> Result:
+        """A result without a number: what is known before the rule decides."""
+        why = [note]
+        if (claim.decided_by, self.profile) == ("paper", "quick"):
+            why.append("quick: the paper profile decides")
+        if data.source.startswith("real subset"):
+            why.append(
+                f"not rerunnable as it stands: a subset; `ppkit data fetch {data.name}` and the "
+                "same command decide on all rows"
+            )
+        return Result(
+            data=data.source,
+            standing=data.standing,
+            profile=self.profile,
+            notebook=self.notebook,
+            rule_digest=claim.rule_digest,
+            note="; ".join(filter(None, why)),
+        )
+
+    def record_all(self, prefix: str, values: dict, **settings) -> pd.DataFrame:
+        """Record one claim per entry of `values` under `prefix`; entries of `against` and `proven`
+        are looked up by key."""
+        for key, value in values.items():
+            own = {
+                name: given[key] if isinstance(given, dict) else given
+                for name, given in settings.items()
+            }
+            self.record(f"{prefix}{key}", value, **own)
+        return self.table(prefix)
+
+    def table(self, prefix: str = "") -> pd.DataFrame:
+        """This notebook's verdicts so far, those whose id starts with `prefix`, as text.
+
+        Returns one row a claim: the paper's number, ours, the verdict, the data.  Where the
+        reference has another verdict, a column shows it with the profile that decided it.
+        """
+        begins, kept = f"{self.paper}.{prefix}", {row.id: row for row in reference()}
+        lines = {}
+        for row in self._rows.values():
+            if row.id.startswith(begins):
+                lines[row.paper_key] = _in_short(row) | {
+                    ANOTHER: _another(row, kept.get(row.id)),
+                    "data": row.data,
+                }
+        columns = ["printed", "ours", "verdict", ANOTHER, "data"]
+        table = pd.DataFrame.from_dict(lines, orient="index", columns=columns).rename_axis("row")
+        return table if table[ANOTHER].any() else table.drop(columns=ANOTHER)
+
+    def beside_reference(self, differs: dict[str, str] | None = None) -> pd.DataFrame:
+        """This notebook's rows beside the reference's: the paper, ours, the record, how robust.
+
+        differs: by row, a sentence why its verdict is another one here.  Where there is none, the
+        table says that it turned.
+        """
+        record, lines = {row.id: row for row in reference()}, {}
+        for row in self._rows.values():
+            id, kept = row.paper_key, record[row.id]
+            lines[id] = {
+                "the paper": wording.printed(row) or row.says,
+                f"you, here ({self.profile}, {row.data})": wording.in_short(row),
+                "the record": f"{wording.in_short(kept)} ({kept.profile}, {kept.data})",
+                "robustness": wording.robust(kept),
+                "what the number is": row.measure,
+            }
+            theirs = {rules.plain(kept.verdict), rules.plain(kept.alone)}
+            if rules.plain(row.verdict) not in theirs:
+                lines[id]["why it differs"] = (differs or {}).get(id, TURNED)
+        return pd.DataFrame.from_dict(lines, orient="index").fillna("").rename_axis("row")
+
+    def scoreboard(self) -> pd.DataFrame:
+        """How many of this notebook's claims stand where, so far."""
+        return scoreboard(list(self._rows.values()))
+
+    def _write(self) -> None:
+        folder = os.environ.get("PPKIT_RUN")
+        if folder and self.notebook:
+            target = Path(folder, "claims", f"{self.notebook}.json")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            rows.write(target, list(self._rows.values()))
+
+
+def _judged(
+    found: Result,
+    name: str | None,
+    evidence: rules.Evidence,
+    halfwidth: float,
+    positives: int | None,
+) -> Result:
+    """A result with its number, and with what the rule called `name` says of it.
+
+    halfwidth: of the interval of one value, 0 where none is known.  positives: in the test set,
+    where they are few; None where they are enough.
+    """
+    outcome = (rules.RULES[name] if name else rules.measured)(evidence)
+    by_rows = rules.possible(name, evidence, halfwidth)
+    by_seeds = rules.possible(name, evidence, 0.0)
+    if positives is not None and len(by_rows) > 1:
+        outcome = replace(outcome, verdict=rules.UNDECIDED, detail=f"{positives} positives", why="")
+    why = [outcome.why]
+    if positives is not None:
+        width = f"{halfwidth:.3f}" if halfwidth >= 0.0005 else f"{halfwidth:.2g}"
+        why.append(f"{positives} positives: decided by the interval, half-width {width}")
+    why.append(found.note)
+    return replace(
+        found,
+        value=outcome.value,
+        spread=outcome.spread,
+        alone=outcome.verdict,
+        detail=outcome.detail,
+        possible=sorted({*by_rows, *by_seeds}),  # the wider interval
+        note="; ".join(filter(None, why)),
+    )
+
+
+def _refuse_other_data(data) -> None:
+    """Refuse what is not FORMULA and not of the class that the project names for its data, or, if
+    it names none, does not say what `Data` says."""
+    if data is FORMULA:
+        return
+    kind = project.hook("data")
+    if kind is None and not isinstance(data, Data):
+        raise ValueError(
+            "data must be FORMULA, or rows that say their name, source, standing and n_rows, "
+            f"got {type(data).__name__}"
+        )
+    if kind is not None and type(data) is not kind:
+        raise ValueError(
+            f"data must be a {kind.__name__} as its own module makes it, or FORMULA, "
+            f"got {type(data).__name__}"
+        )
+
+
+def reference() -> list[Row]:
+    """The rows of figures/claims.json, which `ppkit reference` writes; none before it did."""
+    file = project.root() / "figures" / "claims.json"
+    return rows.read(file)[1] if file.exists() else []
+
+
+def summary(paper: str, notebook: str | None = None) -> str:
+    """How many rows of the reference came out how, and what decided them, as two lines of text.
+
+    notebook: the record whose rows are counted; None counts all rows of the paper.
+    ValueError if no row of the reference is of this paper and notebook.
+    """
+    counted = [row for row in reference() if row.paper == paper]
+    if notebook is not None:
+        counted = [row for row in counted if row.notebook == notebook]
+    if not counted:
+        raise ValueError(f"no row of the reference is of {paper!r} and notebook {notebook!r}")
+    outcomes = Counter(map(wording.outcome, counted))
+    counts = [f"{outcomes[one]} {one}" for one in wording.SYMBOLS if one in outcomes]
+    sources = Counter(_decided_on(row, wording.kind(row.data)) for row in counted if row.data)
+    decided_on = [f"{source} ({count})" for source, count in sources.most_common()]
+    return f"{len(counted)} rows: {', '.join(counts)}\ndecided on: {'; '.join(decided_on)}"
+
+
+def answer(paper: str) -> pd.DataFrame:
+    """The claims that a paper is read for, as the reference has them: what it says, its number,
+    ours, the verdict, and on what data and profile this was decided.
+
+    Returns text, one row a claim with `headline`; no row if none is marked.
+    ValueError if the paper has no claims file.
+    """
+    claims(paper)
+    headlines = [row for row in reference() if row.paper == paper and row.headline]
+    lines = {
+        row.paper_key: {"the paper says": row.says}
+        | _in_short(row)
+        | {"decided on": _decided_on(row, row.data)}
+        for row in headlines
+    }
+    columns = ["the paper says", "printed", "ours", "verdict", "decided on"]
+    return pd.DataFrame.from_dict(lines, orient="index", columns=columns).rename_axis("row")
+
+
+def merge(recorded: list[Row]) -> list[Row]:
+    """One row per claim of every paper, in the order of the files; what nobody recorded is "not
+    tried".
+
+    recorded: as in $PPKIT_RUN/claims/*.json; a later row of the same id takes an earlier one's
+    place.
+    ValueError if a row's id is no claim.
+    """
+    by_id, merged = {row.id: row for row in recorded}, []
+    for id, claim in every_claim().items():
+        merged.append(by_id.pop(id, None) or untried(claim))
+    if by_id:
+        raise ValueError(f"no claim has the id {next(iter(by_id))!r}")
+    return merged
+
+
+def untried(claim: Claim) -> Row:
+    """The row of a claim that nobody recorded; one that is missing something says that, too."""
+    row = Row(**_about(claim), rule=claim.rule and rules.parse(claim.rule)[0], note=NOT_RECORDED)
+    return replace(row, verdict=_waits(claim) or rules.NOT_TRIED)
+
+
+def best(old: list[Row], new: list[Row]) -> list[Row]:
+    """What the reference keeps of two lists of merged rows: for each standing of the data decided
+    over not tried, paper profile over quick, new over old; of these, the verdict of `decided`.
+
+    What is no result (picture, cause, measure, kind, rule) is taken from the claims' files as they
+    are now; a row that they no longer have is left out, and a question that was tried is answered.
+    """
+    every, before, kept = every_claim(), {row.id: row for row in old}, []
+    for row in new:
+        claim = every.get(row.id)
+        if claim is None:
+            continue
+        both = [*(before[row.id].results if row.id in before else ()), *row.results]
+        found = {one.standing: _as_now(claim, one) for one in sorted(both, key=_order)}
+        kept.append(decided(claim, list(found.values())) if found else untried(claim))
+    return kept
+
+
+def _as_now(claim: Claim, found: Result) -> Result:
+    """A result of what was a claim, a question or a check in its run, as what it is now."""
+    tried = rules.plain(found.alone) != rules.NOT_TRIED
+    if claim.kind == "question" and tried:
+        return replace(found, alone=rules.ANSWERED, detail="", possible=[])
+    if claim.kind == "check" and found.alone in rules.VERDICTS:
+        passed = found.alone == rules.REPRODUCED
+        return replace(
+            found, alone=rules.PASSED if passed else rules.FAILED, detail="", possible=[]
+        )
+    return found
+
+
+def decided(claim: Claim, results: list[Result]) -> Row:
+    """The row of a claim, from what was found on one or several sources of data.
+
+    - The paper's own file, when it is complete, decides; in the quick profile only where nothing
+      else ran in the paper profile. Only this closes a row that is out of reach for want of a file.
+    - Else what anyone can rerun decides: the stand-in, the simulation, or a formula.
+    - A claim "depends on the data", whichever way it turns, if real rows that do not decide give
+      another verdict in the same profile, and neither interval holds the verdict of the other. The
+      two results are its witness.
+    - If they give another verdict and the interval of one of the two is not known (`rules.possible`
+      is empty), nobody can tell chance from the data: the claim is undecided, so that neither
+      verdict has credit. This takes a single number for as uncertain as it may be.
+    - A claim whose file says what is missing is undecided, one that says what is out of reach is
+      that.
+    - Otherwise the deciding verdict stands, and the other is shown beside it.
+
+    An undecided or untried result turns nothing; nor are questions and checks turned.
+    """
+    first, *also = sorted(results, key=_order, reverse=True)
+    row = Row(**_about(claim), rule=claim.rule and rules.parse(claim.rule)[0], also=also)
+    row = with_result(row, first, verdict=first.alone, stale=_stale(claim, first))
+    if rules.plain(first.alone) == rules.NOT_TRIED or claim.kind != "claim":
+        return row
+    waits = _waits(claim)
+    closed = claim.out_of_reach and first.standing == "complete"
+    if waits and not closed:
+        return replace(row, verdict=waits)
+    if first.standing != "rerunnable":
+        return row
+    for one in also:
+        if one.profile == first.profile:
+            row = _beside_other_data(row, first, one)
+    return row
+
+
+def _beside_other_data(row: Row, first: Result, other: Result) -> Row:
+    """The row with the verdict that two sources of data leave it."""
+    no_verdict = {rules.UNDECIDED, rules.NOT_TRIED}
+    mine, theirs = rules.plain(first.alone), rules.plain(other.alone)
+    if mine == theirs or {mine, theirs} & no_verdict:
+        return row
+    if not (first.possible and other.possible):
+        return replace(
+            row, verdict=rules.UNDECIDED, detail="other data say otherwise, no interval is known"
+        )
+    if theirs in first.possible or mine in other.possible:
+        return row
+    witness = [
+        Sighting(setting=wording.kind(one.data), value=one.value, verdict=one.alone, data=one.data)
+        for one in (first, other)
+    ]
+    return replace(
+        row, verdict=f"{rules.DEPENDS} {OTHER_DATA}", depends_on=[OTHER_DATA], witness=witness
+    )
+
+
+def _waits(claim: Claim) -> str:
+    """The verdict of a claim whose file says that something is missing; "" if nothing is."""
+    if claim.kind == "claim" and claim.missing:
+        return rules.UNDECIDED
+    if claim.kind == "claim" and claim.out_of_reach:
+        return f"{rules.OUT_OF_REACH}: {claim.out_of_reach['what']}"
+    return ""
+
+
+def _stale(claim: Claim, found: Result) -> bool:
+    return bool(found.rule_digest) and found.rule_digest != claim.rule_digest
+
+
+def _order(one: Result) -> tuple[bool, ...]:
+    """Tried, on what can be had or is complete, in the paper profile (a formula: in any), on the
+    paper's own file."""
+    return (
+        rules.plain(one.alone) != rules.NOT_TRIED,
+        one.standing != "partial",
+        one.profile == "paper" or one.data == FORMULA.source,
+        one.standing == "complete",
+    )
+
+
+def scoreboard(counted: list[Row]) -> pd.DataFrame:
+    """How many claims of each paper stand where: one row a paper, one column an outcome
+    (`wording.outcome`), and the data that they were decided on, with the profile (a formula has
+    none).
+
+    "causes of refuted" counts rows with one cause once; questions and checks are no claims and are
+    counted apart.
+    A column with nothing in it is left out.
+    """
+    lines = [
+        {
+            "paper": row.paper,
+            "what": wording.outcome(row) if row.kind == "claim" else f"{row.kind}s",
+            "cause": row.cause or row.id,
+            "decided on": _decided_on(row, row.data) if row.data else None,
+        }
+        for row in counted
+    ]
+    frame = pd.DataFrame(lines, columns=["paper", "what", "cause", "decided on"])
+    frame["cause"] = frame["cause"].where(frame["what"] == rules.REFUTED)
+    by_paper = frame.groupby("paper", sort=False)
+    counts = by_paper["what"].value_counts().unstack(fill_value=0).rename_axis(columns=None)
+    counts["causes of refuted"] = by_paper["cause"].nunique()
+    order = [*wording.SYMBOLS, "causes of refuted", "questions", "checks"]
+    counts = counts.reindex(columns=order, fill_value=0).loc[:, lambda every: every.any()]
+    decided_on = by_paper["decided on"].agg(lambda said: "; ".join(sorted(set(said.dropna()))))
+    return counts.assign(**{"decided on": decided_on})
+
+
+def _in_short(row: Row) -> dict[str, str]:
+    """The columns that every short table of rows has."""
+    return {
+        "printed": wording.printed(row),
+        "ours": wording.ours(row),
+        "verdict": wording.marked(row),
+    }
+
+
+def _another(row: Row, kept: Row | None) -> str:
+    """The reference's verdict on a row of this notebook, if it is another one."""
+    if kept is None or rules.plain(kept.verdict) == rules.plain(row.verdict):
+        return ""
+    return f"{wording.marked(kept)} ({kept.profile} profile)"
+
+
+def _decided_on(row: Row, data: str) -> str:
+    """A row's data in these words, with its profile; a formula is the same in every profile."""
+    return data if data == FORMULA.source else f"{data}, {row.profile} profile"
+
+
+def _about(claim: Claim) -> dict:
+    """What a row takes over from its claim: everything that is no result."""
+    return {field.name: getattr(claim, field.name) for field in fields(Statement)}

@@ -1,0 +1,403 @@
+"""The rules that turn a measurement into a verdict. A rule and its reason are set before the run
+that it decides."""
+
+from dataclasses import dataclass, field, replace
+from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+
+import numpy as np
+
+# given by a rule, below
+REPRODUCED = "reproduced"
+NOT_REPRODUCED = "not reproduced"
+REFUTED = "refuted"
+# given by `robustness.settled` (settings, other rows) and `ledger.decided` (other data); then the
+# choice
+DEPENDS = "depends on"
+# given by `ledger.record` (few positives) and `ledger.decided` (something missing, other data)
+UNDECIDED = "undecided"
+# given by `ledger.decided`; the file, machine or figure follows a colon
+OUT_OF_REACH = "out of reach"
+VERDICTS = (REPRODUCED, NOT_REPRODUCED, REFUTED, DEPENDS, UNDECIDED, OUT_OF_REACH)
+NOT_TRIED = "not tried"  # of a row that a run has not measured: no verdict
+# what stands beside a verdict
+DIRECTION = "the direction holds"
+BETTER = "better than printed"
+GAP = "the proof has a gap"
+# of questions and checks: no verdict on a paper
+ANSWERED, PASSED, FAILED = "answered", "passed", "failed"
+
+SEED_SHARE = 0.8  # of the seeds must agree: a mean that one seed carries is no result
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a rule found: the verdict, our headline number, its spread over seeds, a word on why,
+    and what stands beside the verdict (DIRECTION, BETTER, GAP; "" for nothing)."""
+
+    verdict: str
+    value: float | None
+    spread: float | None = None
+    why: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a notebook hands to a rule.
+
+    values: a number, one per seed, or (for orderings and slopes) a dict from arm, or point, to
+    either.
+    against: what the claim says it is (a number, or one per point), where the rule needs it.
+    proven: an upper bound that holds by proof, for `claim_fails_if_attained`.
+    halfwidth: of the 95% interval of one value, given where fewer than 100 positives decide.
+    """
+
+    values: object
+    against: object = None
+    proven: float | None = None
+    halfwidth: float = 0.0
+    printed: str | None = None
+    options: dict = field(default_factory=dict)
+
+
+def measured(evidence: Evidence) -> Outcome:
+    """What a question of ours gets: the mean and its spread over seeds, no verdict."""
+    seeds = _seeds(evidence.values)
+    return Outcome(ANSWERED, float(seeds.mean()), _spread(seeds))
+
+
+def digits(evidence: Evidence) -> Outcome:
+    """Reproduced if the value equals the printed text when rounded, or when cut off, to as many
+    digits."""
+    value = _one(evidence.values)
+    printed = Decimal(evidence.printed)
+    step = Decimal(1).scaleb(printed.as_tuple().exponent)
+    exact = Decimal(repr(value))
+    rounded = {exact.quantize(step, mode) for mode in (ROUND_HALF_UP, ROUND_HALF_EVEN)}
+    if printed in rounded:
+        return Outcome(REPRODUCED, value)
+    if printed == exact.quantize(step, ROUND_DOWN):
+        return Outcome(REPRODUCED, value, why="cut, not rounded")
+    return Outcome(
+        NOT_REPRODUCED, value, why="the printed digits do not follow from the paper's own formula"
+    )
+
+
+def within(evidence: Evidence) -> Outcome:
+    """Reproduced if the mean (its interval included) and 80% of seeds lie within abs (or rel times
+    the target) of the target.
+
+    level: true where the number is no difference (an AUC), so that its sign says nothing: no
+    direction holds.  better: "higher" or "lower", where a number on that side of the target is
+    better than printed."""
+    seeds = _seeds(evidence.values)
+    target = float(evidence.against if evidence.against is not None else evidence.printed)
+    options = evidence.options
+    tolerance = options["abs"] if "abs" in options else options["rel"] * abs(target)
+    value, spread = float(seeds.mean()), _spread(seeds)
+    near = np.mean(np.abs(seeds - target) <= tolerance) >= SEED_SHARE
+    if near and abs(value - target) + evidence.halfwidth <= tolerance:
+        return Outcome(REPRODUCED, value, spread)
+    better = {"higher": value > target, "lower": value < target}.get(options.get("better"), False)
+    if better:
+        return Outcome(NOT_REPRODUCED, value, spread, detail=BETTER)
+    if (
+        not options.get("level")
+        and target != 0
+        and np.mean(np.sign(seeds) == np.sign(target)) >= SEED_SHARE
+    ):
+        return Outcome(
+            NOT_REPRODUCED, value, spread, "the sign holds, the size does not", DIRECTION
+        )
+    return Outcome(NOT_REPRODUCED, value, spread)
+
+
+def ordering(evidence: Evidence) -> Outcome:
+    """Reproduced if, in the asked share of seeds, the arms rise in the paper's order (each step to
+    within `slack`) and the last lies above the first by more than `slack`. The value is last minus
+    first."""
+    arms, slack = evidence.options["ordering"], evidence.options.get("slack", 0.0)
+    table = np.stack([_seeds(evidence.values[arm]) for arm in arms])
+    steps, total = np.diff(table, axis=0), table[-1] - table[0]
+    # of a difference of two values; pairing would only make it smaller
+    noise = evidence.halfwidth * np.sqrt(2)
+    good = np.all(steps - noise >= -slack, axis=0) & (total - noise > slack)
+    value, spread = float(total.mean()), _spread(total)
+    if good.mean() >= evidence.options.get("seeds", SEED_SHARE):
+        return Outcome(REPRODUCED, value, spread)
+    if np.mean(total > 0) >= SEED_SHARE:
+        return Outcome(
+            NOT_REPRODUCED, value, spread, "first to last it rises, not at every step", DIRECTION
+        )
+    return Outcome(NOT_REPRODUCED, value, spread, "the order does not hold")
+
+
+def flat(evidence: Evidence) -> Outcome:
+    """Reproduced if the values differ by at most `spread` (largest minus smallest)."""
+    width = float(np.ptp(_seeds(evidence.values))) + 2 * evidence.halfwidth
+    return Outcome(REPRODUCED if width <= evidence.options["spread"] else NOT_REPRODUCED, width)
+
+
+def slope(evidence: Evidence) -> Outcome:
+    """Reproduced if log(mean) rises over log(point) with the slope `at`, to within `abs`, and the
+    95% interval of the slope is no wider than that to either side; the direction holds if the whole
+    interval has the sign of `at`.
+
+    values: a dict from point (at least three, > 0) to measured values (> 0), one per run. Ordinary
+    least squares over the points; the interval is Student's over their residuals, so that a line
+    that bends has a wide one.
+    """
+    value, low, high = _fitted(evidence.values)
+    at, tolerance, halfwidth = evidence.options["at"], evidence.options["abs"], high - value
+    why = f"95% interval {low:.2f} to {high:.2f}"
+    if abs(value - at) <= tolerance and halfwidth <= tolerance:
+        return Outcome(REPRODUCED, value, why=why)
+    if abs(value) > halfwidth and value * at > 0:
+        return Outcome(NOT_REPRODUCED, value, why=why, detail=DIRECTION)
+    return Outcome(NOT_REPRODUCED, value, why=why)
+
+
+def at_least(evidence: Evidence) -> Outcome:
+    """Reproduced if the mean (its interval included) and 80% of seeds reach the threshold; the
+    direction holds if 80% exceed 0."""
+    return _one_sided(evidence, sign=1)
+
+
+def at_most(evidence: Evidence) -> Outcome:
+    """Reproduced if the mean (its interval included) and 80% of seeds stay at or under the
+    threshold."""
+    return _one_sided(evidence, sign=-1)
+
+
+def bound(evidence: Evidence) -> Outcome:
+    """Reproduced if measured <= bound at every point; refuted by one point above it (exact
+    computation, 1e-9 slack).
+
+    The value is the largest measured / bound.
+    """
+    measured, limit = _seeds(evidence.values), _seeds(evidence.against)
+    if limit.shape not in ((1,), measured.shape) or (limit <= 0).any():
+        raise ValueError(
+            f"against must be one bound > 0, or one for each of the {measured.size} values, "
+            f"got {evidence.against!r}"
+        )
+    ratio = float(np.max(measured / limit))
+    if ratio <= 1 + 1e-9:
+        return Outcome(REPRODUCED, ratio, why=f"largest measured/bound over {measured.size} points")
+    return Outcome(REFUTED, ratio, why="measured above the bound")
+
+
+def claim_fails_if_attained(evidence: Evidence) -> Outcome:
+    """Mathematics and security: refuted if the attained value lies above what is claimed (1e-9
+    relative slack); reproduced only if an upper bound that holds by proof lies at or under it; else
+    the proof has a gap."""
+    attained, claimed = _one(evidence.values), _one(evidence.against)
+    if attained > claimed + 1e-9 * abs(claimed):
+        return Outcome(
+            REFUTED, attained, why=f"claimed at most {claimed:.4g}, attained {attained:.4g}"
+        )
+    if evidence.proven is not None and evidence.proven <= claimed + 1e-9 * abs(claimed):
+        return Outcome(
+            REPRODUCED, evidence.proven, why=f"a bound of {evidence.proven:.4g} holds by proof"
+        )
+    return Outcome(NOT_REPRODUCED, attained, why=f"attained {attained:.4g}, no proof", detail=GAP)
+
+
+def proof_step(evidence: Evidence) -> Outcome:
+    """A line inside a proof: as `bound`, but a false line is a gap of the proof and no refutation,
+    since what it should prove may still be true."""
+    found = bound(evidence)
+    if found.verdict == REPRODUCED:
+        return found
+    return replace(found, verdict=NOT_REPRODUCED, detail=GAP)
+
+
+RULES = {
+    rule.__name__: rule
+    for rule in (
+        digits,
+        within,
+        ordering,
+        flat,
+        slope,
+        at_least,
+        at_most,
+        bound,
+        claim_fails_if_attained,
+        proof_step,
+    )
+}
+# What a claims file may say beside each rule's name. A new rule stands in both tables.
+OPTIONS = {
+    "digits": (),
+    "within": ("abs", "rel", "level", "better"),
+    "ordering": ("ordering", "slack", "seeds"),
+    "flat": ("spread",),
+    "slope": ("at", "abs"),
+    "at_least": ("at_least",),
+    "at_most": ("at_most",),
+    "bound": (),
+    "claim_fails_if_attained": (),
+    "proof_step": (),
+}
+# Whose interval `possible` moves: a mean's, the arms', the slope's own; None for points.
+INTERVALS = {
+    "digits": None,
+    "within": "mean",
+    "ordering": "arms",
+    "flat": None,
+    "slope": "slope",
+    "at_least": "mean",
+    "at_most": "mean",
+    "bound": None,
+    "claim_fails_if_attained": None,
+    "proof_step": None,
+}
+
+
+def possible(name: str | None, evidence: Evidence, halfwidth: float = 0.0) -> list[str]:
+    """The plain verdicts that a rule gives somewhere in the 95% interval of what was measured.
+
+    name: of the rule, None for none.  halfwidth: of the interval of one value; 0 takes Student's
+    for the mean over seeds.  A slope has its own.  Within the interval only the mean counts, so
+    that seeds which disagree make nothing firm.
+    In an ordering every step may be off by as much, all in one direction.
+    Returns an empty list where no interval is known: one number without a half-width, exact or
+    not, and rules whose values are points and not seeds (INTERVALS).
+    """
+    moves = INTERVALS[name] if name else None
+    if moves == "slope":
+        value, _, high = _fitted(evidence.values)
+        width, moved = (
+            high - value,
+            lambda by: {point: float(point) ** (value + by) for point in evidence.values},
+        )
+    elif moves == "arms":
+        arms = evidence.options["ordering"]
+        means, widths = zip(*(_interval(evidence.values[arm], halfwidth) for arm in arms))
+        width = None if None in widths else np.sqrt(2) * max(widths)
+        moved = lambda by: {arm: means[i] + i * by for i, arm in enumerate(arms)}
+    elif moves == "mean":
+        mean, width = _interval(evidence.values, halfwidth)
+        moved = lambda by: mean + by
+    else:
+        width = None
+    if width is None:
+        return []
+    shifted = (replace(evidence, values=moved(by)) for by in width * np.linspace(-1, 1, 101))
+    found = {RULES[name](replace(one, halfwidth=0.0)).verdict for one in (evidence, *shifted)}
+    return [verdict for verdict in VERDICTS if verdict in found]
+
+
+def plain(verdict: str) -> str:
+    """The verdict without its addition: "depends on the clip" is "depends on".
+
+    ValueError if it is none.
+    """
+    for name in (*VERDICTS, NOT_TRIED, ANSWERED, PASSED, FAILED):
+        if verdict.startswith(name):
+            return name
+    raise ValueError(f"{verdict!r} is no verdict")
+
+
+def parse(rule) -> tuple[str, dict]:
+    """A claim's rule as (name, options): "digits", or {within = {abs = .01}}, or {ordering = [...],
+    slack = .005}.
+
+    ValueError if no rule, or more than one, is named, or an option that the rule does not have.
+    """
+    named = [rule] if isinstance(rule, str) else [key for key in rule or () if key in RULES]
+    if len(named) != 1 or named[0] not in RULES:
+        raise ValueError(f"a claim has exactly one rule of {', '.join(RULES)}, got {rule!r}")
+    if isinstance(rule, str):
+        return rule, {}
+    name, main = named[0], rule[named[0]]
+    options = {key: value for key, value in rule.items() if key != name}
+    options |= main if isinstance(main, dict) else {name: main}
+    if unknown := set(options) - set(OPTIONS[name]):
+        accepted = ", ".join(OPTIONS[name]) or "none"
+        raise ValueError(
+            f"the rule {name} has the options {accepted}, got {', '.join(sorted(unknown))}"
+        )
+    return name, options
+
+
+def fitted_slope(x, y_runs) -> tuple[float, float, float]:
+    """The exponent of a power law y = c x^slope, fitted to means of runs, with its interval.
+
+    The slope of log(mean of runs) over log(x), least squares, and Student's 95% interval over
+    the points' residuals.
+
+    x: (S,) > 0, S >= 3.  y_runs: (S,) or (S, n_runs), each mean > 0.
+    Returns (slope, low, high). A line that bends has a wide interval; so has a noisy one.
+    ValueError if an argument is out of range.
+
+    >>> [round(value, 9) for value in fitted_slope([1, 10, 100], [5.0, 0.05, 0.0005])]
+    [-2.0, -2.0, -2.0]
+    """
+    from scipy import stats  # it takes a second, which few rows need
+
+    x, y = np.asarray(x, dtype=float), np.asarray(y_runs, dtype=float)
+    means = y.reshape(len(y), -1).mean(axis=1) if y.size else y
+    fits = x.ndim == 1 and x.size >= 3 and x.shape == means.shape and np.ptp(x) > 0
+    if not fits or not all((one > 0).all() and np.isfinite(one).all() for one in (x, means)):
+        raise ValueError(
+            "a slope needs three points > 0 or more, not all equal, and as many means of runs > 0, "
+            f"got points {x} and means {means}"
+        )
+    line = stats.linregress(np.log(x), np.log(means))  # whose stderr is nan where all are equal
+    half = stats.t.ppf(0.975, x.size - 2) * line.stderr if np.ptp(means) > 0 else 0.0
+    return float(line.slope), float(line.slope - half), float(line.slope + half)
+
+
+def _one_sided(evidence: Evidence, *, sign: int) -> Outcome:
+    threshold = evidence.options["at_least" if sign > 0 else "at_most"]
+    seeds = _seeds(evidence.values)
+    value, spread = float(seeds.mean()), _spread(seeds)
+    good = sign * (seeds - threshold) >= 0
+    agree = good.mean() >= SEED_SHARE
+    if agree and sign * (value - threshold) - evidence.halfwidth >= 0:
+        return Outcome(REPRODUCED, value, spread)
+    why = ""
+    if good.any() and not good.all():
+        do = "reach" if sign > 0 else "stay at or under"
+        why = f"{good.sum()} of {good.size} seeds {do} {threshold}"
+    elif good.all() and evidence.halfwidth:
+        why = f"its interval reaches {'under' if sign > 0 else 'over'} {threshold}"
+    if sign > 0 and np.mean(seeds > 0) >= SEED_SHARE:
+        why = f"positive, but {why or f'it is under {threshold}'}"
+        return Outcome(NOT_REPRODUCED, value, spread, why, DIRECTION)
+    return Outcome(NOT_REPRODUCED, value, spread, why)
+
+
+def _one(values) -> float:
+    array = np.asarray(values, dtype=float)
+    if array.size != 1 or np.isnan(array).any():
+        raise ValueError(f"this rule takes one number, got {values!r}")
+    return float(array.reshape(()))
+
+
+def _seeds(values) -> np.ndarray:
+    array = np.atleast_1d(np.asarray(values, dtype=float))
+    if array.size == 0 or not np.isfinite(array).all():
+        raise ValueError(f"values must be finite numbers, one per seed, got {values!r}")
+    return array
+
+
+def _fitted(values: dict) -> tuple[float, float, float]:
+    points = np.array([float(point) for point in values])
+    return fitted_slope(points, np.array([_seeds(runs).mean() for runs in values.values()]))
+
+
+def _interval(values, halfwidth: float) -> tuple[float, float | None]:
+    seeds = _seeds(values)
+    if halfwidth or seeds.size == 1:
+        return float(seeds.mean()), halfwidth or None
+    from scipy import special  # as stats, slow to import
+
+    student = special.stdtrit(seeds.size - 1, 0.975) * seeds.std(ddof=1) / np.sqrt(seeds.size)
+    return float(seeds.mean()), float(student)
+
+
+def _spread(seeds: np.ndarray) -> float | None:
+    return float(seeds.std(ddof=1)) if seeds.size > 1 else None

@@ -1,0 +1,225 @@
+"""What stands in the files of claims: a TOML file a paper, its tables as printed, findings."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+from ppkit import project
+from ppkit.verdicts import rules
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """What a claim and its row in claims.json both hold: everything that is no result.
+
+    kind: "claim" (the paper says it), "question" (ours: it gets an answer, never a verdict) or
+    "check" (of our own code or data, or true by construction).
+    place: section, paragraph and sentence, table or figure.  says: in our words.
+    fingerprint: of the sentence that it rests on: its number of words, a colon, and the SHA-256 of
+    `anchors.words`; None for a mere cell or curve.
+    measure: what our number is, with its unit.  cause: the finding that it belongs to.
+    printed: verbatim from the paper.  computed: by us from printed numbers, and `how`.
+    cell: of the paper's table (its name, row, column) or figure (its name).
+    headline: one of the one to three claims that the paper is read for.
+    repaired: of a refuted claim, the nearest sentence that is true; its record asserts it.
+    missing: why a claim is undecided whatever the rule says: what would decide it, and whether that
+    can be had.
+    out_of_reach: `what` (a file, machine or figure) nobody here can have, its `price`, and the
+    `command` that decides once it is there.
+    amended: what was changed after a run was seen, and why.
+    reply: what an author answered, or we to an objection.
+    """
+
+    id: str
+    kind: str
+    paper: str
+    place: str
+    says: str
+    fingerprint: str | None = None
+    cause: str | None = None
+    measure: str | None = None
+    printed: str | None = None
+    computed: str | None = None
+    how: str | None = None
+    cell: list | None = None
+    headline: bool = False
+    figure: str | None = None
+    amended: str | None = None
+    reply: str | None = None
+    repaired: str | None = None
+    missing: str | None = None
+    out_of_reach: dict[str, str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim(Statement):
+    """One table of a paper's toml file.
+
+    rule: as `rules.parse` takes it; a question has none.  because: why that rule.
+    decided_by: the profile that decides, "quick" or "paper".
+    witness: a `choice` within the paper's words and its `settings`, each with the id (without the
+    paper's key) of the row whose number is ours there; they turn the claim if its rule gives
+    verdicts that exclude each other.  `against`: what the rule compares with, where it needs that.
+    """
+
+    rule: str | dict | None = None
+    because: str | None = None
+    decided_by: str | None = None
+    witness: dict | None = None
+
+    def __post_init__(self):
+        if self.rule:
+            rules.parse(self.rule)
+        if self.missing and self.out_of_reach:
+            raise ValueError(f"{self.id} says both what is missing and what is out of reach")
+        reach = self.out_of_reach
+        if reach is not None and set(reach) != {"what", "price", "command"}:
+            raise ValueError(f"{self.id}: out_of_reach has what, price and command")
+
+    @property
+    def rule_digest(self) -> str:
+        """The SHA-256 of the rule."""
+        text = json.dumps(self.rule, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table or a figure of a paper as it is printed, also the cells without a claim.
+
+    name: as the paper calls it.  title: in our words.  notebook: the record whose run makes it.
+    columns: their names.  rows: by name, the printed text of each column, "" for an empty cell. A
+    figure whose points are not printed has neither.  settings: the columns that hold no result.
+    picture: ours, its name in figures/, or None.
+    """
+
+    name: str
+    title: str
+    notebook: str
+    columns: list[str] = field(default_factory=list)
+    rows: dict[str, list[str]] = field(default_factory=dict)
+    settings: list[str] = field(default_factory=list)
+    picture: str | None = None
+    note: str = ""
+
+
+def folder() -> Path:
+    """The folder of the files: what the project's pyproject.toml names in [tool.ppkit] as `claims`,
+    else this kit's own."""
+    named = project.setting("claims")
+    return project.root() / named if named else Path(__file__).parent / "claims"
+
+
+def papers() -> list[str]:
+    """The papers that have a claims file, in order."""
+    stems = (
+        file.name.removesuffix(".toml")
+        for file in folder().iterdir()
+        if file.name.endswith(".toml")
+    )
+    return sorted(stem for stem in stems if stem != "findings" and "." not in stem)
+
+
+def titles() -> dict[str, str]:
+    """The title of each paper, by its key, in the order of findings.toml; a paper that it does not
+    name has its key."""
+    return _of_each("titles")
+
+
+def short_titles() -> dict[str, str]:
+    """What each paper is about, in a few words of ours, by its key."""
+    return _of_each("short_titles")
+
+
+def outcomes() -> dict[str, str]:
+    """What came out, in two sentences for each paper, by its key."""
+    return _read("findings").get("outcomes", {})
+
+
+def _of_each(name: str) -> dict[str, str]:
+    given = _read("findings").get(name, {})
+    return given | {paper: paper for paper in papers() if paper not in given}
+
+
+def findings() -> list[SimpleNamespace]:
+    """What several rows say together, for a visitor who knows none: it leads the docs and the page
+    of a run.
+
+    Returns, in the order of their file, id, paper, title, text, short (the sentence for README; ""
+    for a finding that does not stand there), the_paper_is (of `wording.MARKS`; "open" where no row
+    of it has a verdict yet), picture (its name in figures/) and lesson (a notebook).
+    """
+    return [
+        SimpleNamespace(id=id, **({"short": ""} | table))
+        for id, table in _read("findings").items()
+        if id not in ("titles", "short_titles", "outcomes")
+    ]
+
+
+def claims(paper: str) -> dict[str, Claim]:
+    """The claims of one paper by id; a table with `says` is a claim, its path after the paper's key
+    is its id.
+
+    ValueError if the paper has no claims file, or a claim lacks a field.
+    """
+    if paper not in papers():
+        raise ValueError(f"no claims for paper {paper!r}: there are {', '.join(papers())}")
+    found = {}
+    for path, table in _leaves(_read(paper)):
+        try:
+            claim = Claim(id=f"{paper}.{path}", paper=paper, **table)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{paper}.toml, claim {path!r}: {error}") from None
+        found[claim.id] = claim
+    return found
+
+
+def tables(paper: str) -> list[Table]:
+    """The tables and figures of one paper in its order, from `<paper>.tables.toml`: a TOML table
+    each by its name, with a list `rows` of names and cells. None if the paper has no such file.
+
+    ValueError if the file has a table with an unknown or missing field, two rows of one name, or a
+    row that has not one cell a column.
+    """
+    if not folder().joinpath(f"{paper}.tables.toml").is_file():
+        return []
+    return [_table(paper, name, told) for name, told in _read(f"{paper}.tables").items()]
+
+
+def _table(paper: str, name: str, told: dict) -> Table:
+    place = f"{paper}.tables.toml, {name!r}"
+    try:
+        rows = {row["name"]: row["cells"] for row in told.get("rows", [])}
+        table = Table(**(told | {"name": name, "rows": rows}))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{place}: {error}") from None
+    if len(rows) < len(told.get("rows", [])):
+        raise ValueError(f"{place} has two rows of one name")
+    for row, cells in rows.items():
+        if len(cells) != len(table.columns):
+            raise ValueError(
+                f"{place}, row {row!r} has {len(cells)} cells for {len(table.columns)} columns"
+            )
+    return table
+
+
+def _read(name: str) -> dict:
+    """What a file of the folder holds; nothing if it has none of findings."""
+    file = folder() / f"{name}.toml"
+    if name == "findings" and not file.exists():
+        return {}
+    return project.parsed(file.read_text("utf-8"))
+
+
+def _leaves(tree: dict, path: str = ""):
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            below = f"{path}.{key}".lstrip(".")
+            yield from [(below, value)] if "says" in value else _leaves(value, below)
+
+
+def every_claim() -> dict[str, Claim]:
+    """The claims of all papers by id, in the order of the files."""
+    return {id: claim for paper in papers() for id, claim in claims(paper).items()}

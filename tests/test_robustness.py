@@ -1,0 +1,654 @@
+"""Robustness: which settings are tried, when a verdict counts as the same, what a turn costs, and
+what turns nothing: a seed, a setting that the paper excludes, a slope too wide to exclude."""
+
+import html
+import json
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from ppkit.runs import Refused, index, reference, run_folder
+from ppkit.verdicts import curves, ledger, pages, robustness, rows, statements, wording
+from ppkit.verdicts.robustness import Choice
+from ppkit.verdicts.rows import Robustness, Row, Sighting, Turn
+from ppkit.verdicts.statements import Claim
+
+CLIP = Choice("clip", "made2026", "CLIP", [1.0, 0.5, 2.0], "not printed", ["fig"])
+STEP = Choice("step", "made2026", "STEP", [0.1, 1.0, 10.0], "not printed", ["fig1."])
+SEED = Choice("seed", "made2026", "SEED", [0, 1, 2], "not printed", ["fig"], draw=True)
+ROW = Row(
+    id="made2026.a",
+    kind="claim",
+    paper="made2026",
+    place="Fig. 1",
+    says="It is.",
+    rule="at_least",
+    verdict="reproduced",
+    alone="reproduced",
+    value=0.75,
+    data="stand-in: 9 rows",
+    profile="paper",
+    standing="rerunnable",
+)
+MAIN = {"CLIP": "1.0", "STEP": "0.1", "SEED": "0"}
+NO = "not reproduced"
+TURN = Turn(choice="clip", at="2.0", verdict=NO, value=0.25)
+FIRM = Robustness(
+    main="reproduced",
+    main_value=0.5,
+    singles=[3, 4],
+    combinations=[0, 0],
+    least=0.25,
+    largest=0.5,
+    turns=[TURN],
+)
+ALIKE = replace(FIRM, singles=[4, 4], turns=[])
+
+
+def lines(id, verdicts):
+    """A line a setting: the main one, and those given, as (changes, verdict)."""
+    return pd.DataFrame(
+        [
+            MAIN | changes | {"claim": id, "value": float(k), "alone": verdict, "data": "stand-in"}
+            for k, (changes, verdict) in enumerate([({}, verdicts[0]), *verdicts[1:]])
+        ]
+    )
+
+
+def test_every_setting_by_itself_and_all_together():
+    every = robustness.choices("wu2020")
+    points = robustness.points("wu2020")
+    main = {one.parameter: str(one.settings[0]) for one in every}
+    assert points[0] == main and len({tuple(at.items()) for at in points}) == len(points)
+    changed = [[name for name in main if at[name] != main[name]] for at in points[1:]]
+    alone = sum(len(one.settings) - 1 for one in every)
+    assert all(len(names) == 1 for names in changed[:alone])
+    assert len(points) == 1 + alone + robustness.JOINT and points == robustness.points("wu2020")
+    for one in every:  # a Latin hypercube: each setting in its share of the joint ones
+        joint = [at[one.parameter] for at in points[1 + alone :]]
+        counts = [joint.count(str(value)) for value in one.settings]
+        assert max(counts) - min(counts) <= 1
+
+
+def test_a_record_without_choices_is_refused():
+    with pytest.raises(ValueError, match="made2026 has no choices"):
+        robustness.points("made2026")
+
+
+def test_same_turns_and_what_does_not_count():
+    of = lines(
+        "made2026.fig1.order",
+        [
+            "reproduced",
+            ({"CLIP": "0.5"}, "reproduced"),
+            ({"CLIP": "2.0"}, NO),
+            ({"STEP": "1.0"}, "undecided"),  # says nothing
+            ({"STEP": "10.0"}, "reproduced"),
+            ({"CLIP": "2.0", "STEP": "1.0"}, NO),
+        ],
+    )
+    found = robustness.weighed("made2026.fig1.order", of, [CLIP, STEP])
+    assert found == Robustness(
+        main="reproduced",
+        main_value=0.0,
+        singles=[2, 3],
+        combinations=[0, 1],
+        least=0.0,
+        largest=5.0,
+        turns=[Turn(choice="clip", at="2.0", verdict=NO, value=2.0)],
+        # of the numbers 0, 1, 2, 4, 5: the variance between the means of a choice's settings
+        owned_by={"clip": pytest.approx(4.7 / 17.2), "step": pytest.approx(15.2 / 17.2)},
+    )
+    assert (found.same, found.tried) == (2, 4)
+
+
+def test_a_choice_that_should_not_move_a_row_counts_only_if_it_turned_it():
+    settings = [({"STEP": "1.0"}, "reproduced"), ({"STEP": "10.0"}, "refuted")]
+    of = lines("made2026.fig2.order", ["reproduced", ({"CLIP": "0.5"}, "reproduced"), *settings])
+    found = robustness.weighed("made2026.fig2.order", of, [CLIP, STEP])
+    assert (found.tried, found.same) == (3, 2) and found.turns[0].choice == "step"
+    kept = robustness.weighed("made2026.fig2.order", of[:3], [CLIP, STEP])
+    assert (kept.tried, kept.same, kept.turns) == (1, 1, [])
+
+
+def test_what_only_several_choices_turn_together_was_tried_at_all_settings():
+    settings = [({"CLIP": "0.5"}, "reproduced"), ({"CLIP": "0.5", "STEP": "1.0"}, "refuted")]
+    of = lines("made2026.other", ["reproduced", *settings])
+    found = robustness.weighed("made2026.other", of, [CLIP, STEP])
+    assert (found.singles, found.combinations) == ([1, 1], [0, 1])
+    assert found.turns == [
+        Turn(choice="clip and step", at="0.5, 1.0", verdict="refuted", value=2.0)
+    ]
+
+
+def test_a_main_setting_that_decides_nothing_has_no_robustness():
+    for main in ("not tried: needs rows", "undecided"):
+        of = lines("made2026.fig1.order", [main, ({"CLIP": "0.5"}, "reproduced")])
+        assert robustness.weighed("made2026.fig1.order", of, [CLIP, STEP]) is None
+    alone = lines("made2026.fig1.order", ["reproduced", ({"CLIP": "0.5"}, "undecided")])
+    assert robustness.weighed("made2026.fig1.order", alone, [CLIP, STEP]) is None
+
+
+# ---- what turns nothing
+
+
+def test_a_draw_turns_nothing_and_is_no_choice():
+    of = lines("made2026.fig1.order", ["reproduced", ({"SEED": "1"}, NO), ({"SEED": "2"}, NO)])
+    assert robustness.weighed("made2026.fig1.order", of, [SEED]) is None
+    found = lines("made2026.fig1.order", ["reproduced", ({"SEED": "1"}, NO), ({"CLIP": "2.0"}, NO)])
+    by_seed = robustness.weighed("made2026.fig1.order", found, [CLIP, SEED])
+    assert (by_seed.singles, by_seed.turns) == ([1, 1], [])  # a seed alone has that verdict, too
+    assert [*by_seed.owned_by] == ["clip"]
+    chosen = replace(SEED, draw=False)  # the same numbers of a choice turn the row
+    assert len(robustness.weighed("made2026.fig1.order", found, [CLIP, chosen]).turns) == 2
+
+
+def test_a_seed_explains_only_the_verdict_that_it_has_by_itself():
+    of = lines(
+        "made2026.fig1.order", ["reproduced", ({"SEED": "1"}, "refuted"), ({"CLIP": "2.0"}, NO)]
+    )
+    found = robustness.weighed("made2026.fig1.order", of, [CLIP, SEED])
+    assert [(turn.choice, turn.at, turn.verdict) for turn in found.turns] == [("clip", "2.0", NO)]
+
+
+def test_a_setting_that_turns_with_another_draw_only_turns_nothing():
+    drawn = {"CLIP": "2.0", "SEED": "1"}
+    without = lines("made2026.fig1.order", ["reproduced", (drawn, NO)])
+    found = robustness.weighed("made2026.fig1.order", without, [CLIP, SEED])
+    assert [turn.at for turn in found.turns] == ["2.0"]  # it was not tried without that draw
+    kept = [({"CLIP": "2.0"}, "reproduced"), (drawn, NO)]
+    found = robustness.weighed(
+        "made2026.fig1.order", lines("made2026.fig1.order", ["reproduced", *kept]), [CLIP, SEED]
+    )
+    assert found.turns == []
+
+
+def test_settings_that_the_paper_excludes_do_not_count_and_stay_in_the_file():
+    of = lines(
+        "made2026.fig1.order",
+        [
+            "reproduced",
+            ({"CLIP": "0.5"}, "reproduced"),
+            ({"CLIP": "2.0"}, NO),
+            ({"CLIP": "2.0", "STEP": "1.0"}, NO),
+        ],
+    )
+    words = replace(CLIP, excluded={"2.0": "the paper clips at 1 or below"})
+    found = robustness.weighed("made2026.fig1.order", of, [words, STEP])
+    assert (found.singles, found.combinations, found.turns) == ([1, 1], [0, 0], [])
+    assert (found.least, found.largest) == (0.0, 1.0)
+    assert len(robustness.weighed("made2026.fig1.order", of, [CLIP, STEP]).turns) == 1
+    assert robustness.within_the_words(of, [words, STEP]).index.tolist() == [0, 1]
+    assert len(of) == 4
+
+
+SLOPE = Claim(
+    id="made2026.fig1.slope",
+    kind="claim",
+    paper="made2026",
+    place="Fig. 1",
+    says="It is.",
+    rule={"slope": {"at": -2, "abs": 0.5}},
+)
+
+
+@pytest.mark.parametrize(
+    "value, turned", [(-2.4, []), (-1.5, []), (-2.6, ["2.0"]), (-1.4, ["2.0"]), (1.0, ["2.0"])]
+)
+def test_a_slope_that_is_near_enough_and_wide_excludes_nothing(monkeypatch, value, turned):
+    monkeypatch.setattr(statements, "every_claim", lambda: {SLOPE.id: SLOPE})
+    settings = [({"CLIP": "0.5"}, "reproduced"), ({"CLIP": "2.0"}, NO)]
+    of = lines(SLOPE.id, ["reproduced", *settings])
+    of["value"] = [-2.0, -2.0, value]
+    found = robustness.weighed(SLOPE.id, of, [CLIP])
+    assert [turn.at for turn in found.turns] == turned
+    assert found.tried == 1 + len(turned)
+    of["value"] = [value, -2.0, -2.0]  # nor does such a main setting have a verdict to turn
+    of["alone"] = [NO, "reproduced", "reproduced"]
+    assert (robustness.weighed(SLOPE.id, of, [CLIP]) is None) == (turned == [])
+
+
+# ---- what a turn costs
+
+
+@pytest.fixture
+def tried(monkeypatch):
+    """Says that the row made2026.a has this robustness, by the kind of data."""
+
+    def tried(by_data, id="made2026.a"):
+        monkeypatch.setattr(robustness, "measured", lambda ids: {id: by_data})
+
+    return tried
+
+
+def settled(row: Row) -> Row:
+    [one] = robustness.settled([row])
+    return one
+
+
+@pytest.mark.parametrize(
+    "kind, rule, verdict, turned",
+    [
+        ("claim", "at_least", "reproduced", "depends on clip"),
+        ("claim", "at_least", NO, "depends on clip"),
+        ("claim", "at_least", "refuted", "depends on clip"),
+        ("claim", "claim_fails_if_attained", "refuted", "refuted"),
+        ("claim", "bound", "refuted", "refuted"),
+        ("claim", "bound", "reproduced", "depends on clip"),
+        ("claim", "at_least", "undecided", "undecided"),
+        ("claim", "at_least", "out of reach: all cards", "out of reach: all cards"),
+        ("check", None, "passed", "passed"),
+        ("question", None, "answered", "answered"),
+    ],
+)
+def test_what_turns_has_no_credit_whichever_way(tried, kind, rule, verdict, turned):
+    alone = verdict if verdict in (*robustness.CREDIT, "passed", "answered") else "reproduced"
+    other = "reproduced" if alone == NO else NO
+    firm = replace(FIRM, main=alone, turns=[replace(TURN, verdict=other)])
+    row = replace(ROW, kind=kind, rule=rule, verdict=verdict, alone=alone)
+    tried({"stand-in": firm})
+    found = settled(row)
+    assert found.verdict == turned
+    assert found.robustness == (None if kind == "question" else firm)
+    if turned != verdict:
+        assert found.depends_on == ["clip"] and found.witness == [
+            Sighting(
+                setting="the main setting, quick size", value=0.5, verdict=alone, data=ROW.data
+            ),
+            Sighting(setting="clip 2.0", value=0.25, verdict=other, data=ROW.data),
+        ]
+    else:
+        assert (found.depends_on, found.witness) == ([], [])
+    at = Turn(choice="clip", at="clip 2.0", verdict=alone, value=0.5)
+    apart = replace(firm, main=other)  # at the settings' size, and it turns there
+    tried({"stand-in": apart})
+    assert settled(row).verdict == turned
+    tried({"stand-in": replace(apart, larger=[at])})  # at the paper's not: one extreme is too few
+    assert settled(row).verdict == turned
+    tried({"stand-in": replace(apart, larger=[at, replace(at, at="clip 0.5")])})
+    assert settled(row).verdict == verdict
+    small = replace(row, profile="quick")  # a run of a smaller size says the same as the reference
+    tried({"stand-in": replace(firm, larger=[at, replace(at, at="clip 0.5")])})
+    assert settled(small).verdict == verdict
+    tried({"stand-in": replace(firm, larger=[at, replace(at, verdict=other)])})
+    assert settled(small).verdict == turned
+    tried({"stand-in": replace(firm, larger=[at])})
+    assert settled(small).verdict == turned
+
+
+def test_of_several_turns_the_witness_is_the_one_that_lies_farthest(tried):
+    turns = [TURN, replace(TURN, choice="first_step", at="5.0", value=1.5)]
+    tried({"stand-in": replace(FIRM, turns=turns)})
+    found = settled(ROW)
+    assert found.verdict == "depends on clip and first step"
+    assert found.depends_on == ["clip", "first_step"]
+    assert [(seen.setting, seen.value) for seen in found.witness] == [
+        ("the main setting, quick size", 0.5),
+        ("first step 5.0", 1.5),
+    ]
+    together = Turn(choice="clip_loans and box", at="2.0, 5.0", verdict=NO, value=0.1)
+    tried({"stand-in": replace(FIRM, turns=[together])})
+    found = settled(ROW)
+    assert found.verdict == "depends on clip loans and box"
+    assert found.witness[1].setting == "clip loans 2.0, box 5.0"
+
+
+def test_only_the_data_that_decide_a_row_can_take_its_credit(tried):
+    tried({"stand-in": ALIKE, "real subset, unverified": FIRM})
+    row = settled(ROW)
+    assert row.verdict == "reproduced" and not row.robustness.turns
+    assert wording.robust(row) == (
+        "same in 4 of 4 settings; ours between 0.25 and 0.5; "
+        "on other data (real subset, unverified): same in 3 of 4"
+    )
+    row = settled(replace(ROW, data="real subset, unverified: 4 of 9 rows"))
+    assert row.verdict == "depends on clip" and row.other_data == {"stand-in": [4, 4]}
+
+
+TRIED = "tried, but the main setting decides nothing at that size"
+
+
+@pytest.mark.parametrize(
+    "id, found, said",
+    [
+        ("wu2020.theorem1.scale", {}, "not varied: no choice reaches it"),
+        ("wu2020.fig2.order", {}, "not tried at other settings"),
+        (
+            "wu2020.fig2.order",
+            {"stand-in": None, "real": replace(FIRM, singles=[1, 2])},
+            f"{TRIED}; on other data (real): same in 1 of 2",
+        ),
+        # the only choice of this record is a seed
+        ("wang2018.fig3.ordering", {"simulated": None}, "not varied: no choice reaches it"),
+        ("wang2018.fig3.ordering", {"stand-in": None}, "not varied: no choice reaches it"),
+    ],
+)
+def test_a_row_without_robustness_says_why(tried, id, found, said):
+    tried(found, id)
+    row = settled(replace(ROW, id=id, paper=id.partition(".")[0]))
+    assert row.robustness is None and wording.robust(row) == said
+    row = settled(replace(row, kind="question", not_varied="", other_data={}))
+    assert row.robustness is None and wording.robust(row) == ""
+
+
+# ---- a witness by rows
+
+
+@pytest.fixture
+def by_rows(monkeypatch):
+    """The row made2026.a settled beside the row made2026.b, whose number is ours where the clip is
+    10."""
+
+    def by_rows(mine: Row, other: Row | None, rule=None, rule_of_other=None, **more):
+        settings = {"clip 1": "a", "clip 10": "b"}
+        witness = {"choice": "the clip", "settings": settings} | more
+        about = {"kind": "claim", "paper": "made2026", "place": "Fig. 1", "says": "It is."}
+        claims = [
+            Claim(id="made2026.a", rule=rule or {"at_least": 0.5}, witness=witness, **about),
+            Claim(id="made2026.b", rule=rule_of_other, **about),
+        ]
+        monkeypatch.setattr(statements, "every_claim", lambda: {one.id: one for one in claims})
+        monkeypatch.setattr(robustness, "measured", lambda ids: {})
+        first, *_ = robustness.settled([mine] if other is None else [mine, other])
+        return first
+
+    return by_rows
+
+
+OTHER = replace(ROW, id="made2026.b", value=0.25, verdict="answered", alone="answered")
+
+
+@pytest.mark.parametrize(
+    "value, alone, turned", [(0.75, "reproduced", True), (0.25, NO, False), (0.1, NO, False)]
+)
+def test_two_rows_within_the_words_that_exclude_each_other_are_a_witness(
+    by_rows, value, alone, turned
+):
+    mine = replace(ROW, value=value, alone=alone, verdict=alone)
+    found = by_rows(mine, OTHER)
+    if not turned:
+        assert (found.verdict, found.depends_on, found.witness) == (alone, [], [])
+        return
+    assert (found.verdict, found.depends_on) == ("depends on the clip", ["the clip"])
+    assert found.witness == [
+        Sighting(setting="clip 1", value=value, verdict=alone, data=ROW.data),
+        Sighting(setting="clip 10", value=0.25, verdict=NO, data=ROW.data),
+    ]
+    assert found.alone == alone and found.value == value
+
+
+def test_a_row_of_the_same_rule_is_taken_at_its_own_verdict(by_rows):
+    """It may rest on seeds and an interval, of which its number alone says nothing."""
+    rule = {"at_least": 0.5}
+    same = replace(OTHER, value=0.75, alone=NO, verdict=NO)
+    assert by_rows(ROW, same, rule_of_other=rule).verdict == "depends on the clip"
+    assert by_rows(ROW, same, rule_of_other={"at_least": 0.6}).verdict == "reproduced"
+
+
+def test_a_witness_is_judged_against_what_the_claim_compares_with(by_rows):
+    attained = replace(ROW, rule="bound", value=1.0, alone="reproduced", verdict="reproduced")
+    other = replace(OTHER, value=5.0)
+    found = by_rows(attained, other, rule={"bound": {}}, against=2.0)
+    assert [seen.verdict for seen in found.witness] == ["reproduced", "refuted"]
+    assert by_rows(attained, other, rule={"bound": {}}, against=5.0).verdict == "reproduced"
+
+
+def test_a_run_that_has_not_all_rows_of_a_witness_says_nothing(by_rows):
+    assert by_rows(ROW, None).verdict == "reproduced"
+    assert by_rows(ROW, replace(OTHER, value=None, data=None)).verdict == "reproduced"
+    for verdict in ("undecided", "out of reach: x", "depends on box", "not tried: needs 9 rows"):
+        assert by_rows(replace(ROW, verdict=verdict), OTHER).verdict == verdict
+
+
+# ---- in words
+
+
+def soft(id, same, **given):
+    turn = Turn(choice="box", at="5.0", verdict=NO, value=0.25)
+    one = replace(FIRM, singles=[same, 9], turns=[turn])
+    return replace(ROW, **{"id": id, "paper": "wu2020", "robustness": one} | given)
+
+
+def test_a_finding_is_as_robust_as_its_claims_not_its_questions():
+    of = [soft("wu2020.a", 9), soft("wu2020.b", 3), soft("wu2020.c", 9, kind="question")]
+    assert robustness.told(of) == (
+        "1 of 2 the same in every setting tried, least robust `b`: same in 3 of 9, "
+        f"turned by box 5.0 ({NO}); "
+    )
+    untried = {"robustness": None, "not_varied": "not varied: no choice reaches it"}
+    untried = [replace(row, **untried, other_data={"real": [k, 3]}) for k, row in enumerate(of)]
+    assert robustness.told(untried[:2]) == "not varied: no choice reaches it; "
+    assert robustness.told(of[2:]) == ""
+
+
+def test_the_softest_of_a_paper_are_first_those_that_are_decided_or_depend():
+    of = [
+        soft("wu2020.a", 1, verdict="out of reach: all cards"),
+        soft("wu2020.b", 7),
+        soft("wu2020.c", 5, verdict="depends on box"),
+        soft("wu2020.d", 2, verdict="undecided"),
+        soft("wu2020.e", 9),
+    ]
+    assert [row.id[-1] for row in robustness.softest(of, most=1)] == ["a"]  # what is run large
+    assert [row.id[-1] for row in robustness.softest(of, most=None)] == [*"adcb"]
+    found = robustness.shown(of)
+    assert [one.row.id[-1] for one in found] == ["c", "b", "a"]
+    [box] = [one for one in robustness.choices("wu2020") if one.name == "box"]
+    assert found[0].turning == f"box 5.0 ({NO})"
+    assert (
+        found[0].alike == "same in 5 of 9"
+        and found[0].left_open == "box: " + box.why.partition(";")[0]
+    )
+    together = soft("wu2020.fig2.order", 5)
+    none = replace(together.robustness, turns=[], combinations=[0, 4])
+    [several] = robustness.shown([replace(together, robustness=none)])
+    assert (
+        several.turning == "several choices together"
+        and "box: " + box.why.partition(";")[0] in several.left_open
+    )
+    line = pages.softest(of).splitlines()[2]
+    assert line.startswith(
+        f"| wu2020 | It is. (`c`) | ◇ depends on box | same in 5 of 9 | box 5.0 ({NO}) | box: "
+    )
+
+
+def test_what_a_seed_moves_is_not_left_open_by_the_paper():
+    every = [one for one in robustness.choices() if one.record.startswith("zhou2021")]
+    id, of = next(
+        (id, [one for one in every if one.moves(id)])
+        for id in statements.claims("zhou2021")
+        if {one.draw for one in every if one.moves(id)} == {True, False}
+    )
+    row = soft(id, 5, paper="zhou2021")
+    none = replace(row.robustness, turns=[], combinations=[0, 4])
+    [several] = robustness.shown([replace(row, robustness=none)])
+    named = {part.partition(": ")[0] for part in several.left_open.split("; ")}
+    assert named == {one.name.replace("_", " ") for one in of if not one.draw}
+
+
+def batch(folder, profile, points):
+    """A finished batch of wu2020 in which one row turns where the box is 5."""
+    about = {f"{k:04d}": {"status": "done", "parameters": at} for k, at in enumerate(points)}
+    record = {"id": folder.name, "state": "finished", "batch": "wu2020", "data": "standin"}
+    (folder / "figures").mkdir(parents=True)
+    run_folder.write_json(folder / "run.json", record | {"profile": profile, "notebooks": about})
+    fixed = {"claim": "wu2020.theorem1.scale", "value": 1.0, "alone": "reproduced"}
+    table = [
+        {"point": f"{k:04d}"} | row | {"data": "stand-in"}
+        for k, at in enumerate(points)
+        for row in (
+            fixed,
+            {
+                "claim": "wu2020.fig2.order",
+                "value": float(at["BOX"]),
+                "alone": "not reproduced" if at["BOX"] == "5.0" else "reproduced",
+            },
+        )
+    ]
+    pd.DataFrame(table).to_parquet(folder / "table.parquet")
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project of a batch of wu2020 at all its settings, in which one row turns with the box."""
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "ppkit").mkdir()
+    monkeypatch.setattr("ppkit.project.root", lambda: tmp_path)
+    batch(tmp_path / "runs/b", "quick", robustness.points("wu2020"))
+    found = {"alone": "reproduced", "data": "stand-in", "profile": "paper"}
+    found |= {"verdict": "reproduced", "standing": "rerunnable", "value": 0.5}
+    kept = [
+        replace(row, **found) if row.id in ("wu2020.fig2.order", "wu2020.theorem1.scale") else row
+        for row in ledger.merge([])
+    ]
+    rows.write(tmp_path / "figures/claims.json", kept, run={"id": "a"}, pictures={})
+    return tmp_path
+
+
+def kept_in(project) -> dict[str, Row]:
+    """The rows of a project's reference, by their id without the paper's key."""
+    return {row.paper_key: row for row in rows.read(project / "figures/claims.json")[1]}
+
+
+def test_the_reference_keeps_settings_robustness_and_curve(project):
+    reference.keep(["b"])
+    kept = kept_in(project)
+    order, scale = kept["fig2.order"], kept["theorem1.scale"]
+    assert order.verdict == "depends on box" and order.alone == "reproduced"
+    assert {turn.at for turn in order.robustness.turns} == {"5.0"}
+    assert [(seen.setting, seen.value, seen.verdict) for seen in order.witness] == [
+        ("the main setting, quick size", 1.0, "reproduced"),
+        ("box 5.0", 5.0, NO),
+    ]
+    assert scale.robustness is None and scale.verdict == "reproduced"
+    text = (project / "figures/settings/wu2020.standin.csv").read_text()
+    assert "fig2.order" in text and "theorem1" not in text  # no choice can move a formula
+    assert "0.7" in {line.split(",")[3] for line in text.splitlines()}  # excluded, and kept
+    assert [file.stem for file in (project / "figures/settings").glob("*.png")] == [order.cause]
+    curve = (project / "figures/settings" / f"{order.cause}.png").read_bytes()
+    curves.draw_all([*kept.values()], project / "figures/settings")
+    assert (project / "figures/settings" / f"{order.cause}.png").read_bytes() == curve
+    said = wording.robust(order)
+    assert said.startswith("same in ") and "turns at box 5.0 (not reproduced)" in said
+
+
+def test_a_row_whose_choice_was_taken_back_has_its_verdict_again(project):
+    reference.keep(["b"])
+    (file,) = (project / "figures/settings").glob("*.csv")
+    table = pd.read_csv(file, dtype={"BOX": str})
+    table[table["BOX"] != "5.0"].to_csv(file, index=False)
+    reference.keep([])
+    order = kept_in(project)["fig2.order"]
+    assert order.verdict == "reproduced" and not order.robustness.turns
+    assert (order.depends_on, order.witness) == ([], [])
+
+
+def a_run(project, **about):
+    """A finished run of the record wu2020 that decided the row which the box turns."""
+    order = kept_in(project)["fig2.order"]
+    own = {"robustness": None, "depends_on": [], "witness": [], "notebook": "wu2020"}
+    of = ledger.merge([replace(order, verdict=order.alone, **own)])
+    record = {"id": "r", "state": "finished", "profile": "quick", "data": "standin"}
+    record |= {"machine": {"summary": "a machine"}, "versions": {}}
+    record |= {"notebooks": {"wu2020": {"status": "done"} | about}}
+    folder = run_folder.RunFolder(project / "runs/r", record)
+    folder.make()
+    rows.write(folder.path / "claims.json", of, run={}, pictures={})
+    return folder
+
+
+def test_the_page_of_a_run_gives_no_credit_back_and_says_how_robust_its_findings_are(project):
+    reference.keep(["b"])
+    page = index.write(a_run(project)).read_text("utf-8")
+    assert "◇&nbsp;depends on box" in page and "reproduced <b>" not in page
+    assert "0 of 1 the same in every setting tried, least robust `fig2.order`: same in " in page
+    assert page.index("The softest verdicts") > page.index('id="rows"')
+    [box] = [one for one in robustness.choices("wu2020") if one.name == "box"]
+    assert "box 5.0 (not reproduced)" in page and "box: " + box.why.partition(";")[
+        0
+    ] in html.unescape(page)
+
+
+def test_choices_are_not_weighed_where_a_run_changed_parameters(project):
+    reference.keep(["b"])
+    page = index.write(a_run(project, changed=["BOX"])).read_text("utf-8")
+    assert "◇&nbsp;depends on box" not in page and "◐ reproduced on other data <b>1</b>" in page
+    assert "(paper profile, stand-in): depends on box; here (paper profile, stand-in): repr" in page
+    assert "<b>Why:</b> changed parameters (BOX = " in page
+    assert "parameters were changed: choices are not weighed" in page
+    assert "The softest verdicts" not in page
+
+
+def test_a_batch_at_other_points_is_no_reference(project):
+    file = project / "runs/b/run.json"
+    record = json.loads(file.read_text())
+    record["notebooks"]["0001"]["parameters"]["BOX"] = "9"
+    file.write_text(json.dumps(record))
+    with pytest.raises(Refused, match="is not at the settings of wu2020's choices"):
+        reference.keep(["b"])
+
+
+def test_the_most_disputed_claim_is_tried_at_the_papers_size_where_it_lies_furthest(project):
+    with pytest.raises(ValueError, match="did not try the most disputed claim of wu2020"):
+        robustness.points("wu2020", "paper")
+    reference.keep(["b"])
+    extremes = robustness.points("wu2020", "paper")
+    assert [at["BOX"] for at in extremes] == ["1.0", "5.0"]  # the paper's words exclude .7
+    main = robustness.points("wu2020")[0]
+    may = [one.parameter for one in robustness.choices("wu2020") if one.moves("wu2020.fig2.order")]
+    for at in extremes:  # what cannot move the claim stays as it is, what can does not all stay
+        changed = {name for name in main if at[name] != main[name]}
+        assert changed and changed <= {*may}
+    batch(project / "runs/p", "paper", extremes[:1])
+    with pytest.raises(Refused, match="is not at the settings"):
+        reference.keep(["p"])
+    batch(project / "runs/q", "paper", extremes)
+    reference.keep(["q"])
+    file = project / "figures/settings/wu2020.paper.standin.csv"
+    assert set(pd.read_csv(file)["claim"]) == {"wu2020.fig2.order"}
+    order = kept_in(project)["fig2.order"]
+    least, largest = order.robustness.larger
+    assert least.verdict == "reproduced" and "box" not in least.at
+    assert largest.verdict == "not reproduced" and "box" in largest.choice.split(" and ")
+    assert (least.value, largest.value) == (1.0, 5.0)
+    assert "at the paper's size: reproduced at " in wording.robust(order)
+
+
+def test_what_turns_at_the_papers_size_has_no_credit_even_if_the_small_settings_cannot_judge(tried):
+    at = Turn(choice="first_step", at="first step 0.3", verdict=NO, value=0.125)
+    firm = replace(ALIKE, main=NO)
+    tried({"stand-in": firm})
+    assert settled(ROW).verdict == "reproduced"
+    tried({"stand-in": replace(firm, larger=[at])})
+    found = settled(ROW)
+    assert found.verdict == "depends on first step" and found.depends_on == ["first_step"]
+    assert found.witness == [
+        Sighting(setting="the main setting", value=0.75, verdict="reproduced", data=ROW.data),
+        Sighting(setting="first step 0.3", value=0.125, verdict=NO, data=ROW.data),
+    ]
+    assert settled(replace(ROW, profile="quick")).verdict == "reproduced"
+    other = replace(at, at="first step 2.0", verdict="reproduced", value=0.75)
+    tried({"stand-in": replace(firm, larger=[at, other])})
+    found = settled(replace(ROW, profile="quick"))  # there the two extremes are the witness
+    assert found.verdict == "depends on first step"
+    assert [(seen.setting, seen.verdict) for seen in found.witness] == [
+        ("first step 0.3", NO),
+        ("first step 2.0", "reproduced"),
+    ]
+
+
+def test_a_setting_of_what_may_move_a_row_counts_once_whatever_else_was_changed():
+    order = [
+        "reproduced",
+        ({"CLIP": "5.0"}, NO),
+        ({"STEP": "0.3"}, "reproduced"),
+        ({"CLIP": "5.0", "STEP": "0.3"}, NO),
+        ({"CLIP": "9.0", "STEP": "0.3"}, "reproduced"),
+    ]
+    clip = Choice("clip", "made2026", "CLIP", [1.0, 5.0, 9.0], "open", ["fig1."])
+    step = Choice("step", "made2026", "STEP", [0.1, 0.3], "open", ["fig2."])
+    of = lines("made2026.fig1.order", order)
+    found = robustness.weighed("made2026.fig1.order", of, [clip, step])
+    assert (found.singles, found.combinations) == ([1, 2], [0, 0])
+    assert [turn.at for turn in found.turns] == ["5.0"]
