@@ -74,14 +74,15 @@ def show(first: str, second: str) -> int:
     console = run_rows.console(100)
     if not compared:
         raise run_rows.Refused(f"{first} and {second} measured no row in common")
+    differing = [one for one in compared if one.outcome in (MOVED, WEAKER, TURNED)]
     table = Table(box=run_rows.BOX, padding=(0, 1, 0, 0))
-    for heading in ("row", first, second, "how they stand"):
+    table.add_column("row", width=max((len(one.first.id) for one in differing), default=0))
+    for heading in (first, second, "how they stand"):
         table.add_column(heading)
-    for one in compared:
-        if one.outcome in (MOVED, WEAKER, TURNED):
-            style = "bold red" if one.outcome == TURNED else ""
-            told = (_told(one.first), _told(one.second), Text(one.outcome, style=style))
-            table.add_row(one.first.id, *told)
+    for one in differing:
+        style = "bold red" if one.outcome == TURNED else ""
+        told = (_told(one.first), _told(one.second), Text(one.outcome, style=style))
+        table.add_row(one.first.id, *told)
     if table.row_count:
         console.print(table)
     counts = {name: sum(one.outcome == name for one in compared) for name in OUTCOMES}
