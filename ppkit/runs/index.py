@@ -26,8 +26,6 @@ PAGES = jinja2.Environment(
     loader=jinja2.PackageLoader("ppkit.runs"), autoescape=True, trim_blocks=True, lstrip_blocks=True
 )
 PAGES.filters["urlquote"] = quote
-PAGES.globals["symbol"] = wording.symbol
-PAGES.globals["colour"] = lambda row: wording.COLOURS[wording.outcome(row)]
 PAGES.filters["cut"] = lambda value: cut(str(value))
 SENTENCE_ENDS = re.compile(r"(?<=[^\s.]{2}\.) (?=[A-Z])")
 OPENING = 2  # sentences of a finding that stand open
@@ -85,57 +83,15 @@ def _title(papers: int) -> str:
 
 
 @dataclass(frozen=True)
-class Line:
+class Line(wording.Shown):
     """A row of the run as the page shows it.
 
     differs: from the reference, and why, as `differs.told`; None if it does not.
     in_reference: whether the reference has it.
     """
 
-    row: Row
     differs: dict | None
     in_reference: bool
-
-    @property
-    def plain(self) -> str:
-        """What it is counted as."""
-        return wording.outcome(self.row)
-
-    @property
-    def colour(self) -> str:
-        return wording.COLOURS[self.plain]
-
-    @property
-    def symbol(self) -> str:
-        return wording.SYMBOLS[self.plain]
-
-    @property
-    def verdict(self) -> str:
-        return wording.verdict(self.row)
-
-    @property
-    def printed(self) -> str:
-        return wording.printed(self.row)
-
-    @property
-    def ours(self) -> str:
-        return wording.ours(self.row)
-
-    @property
-    def difference(self) -> str:
-        return wording.difference(self.row)
-
-    @property
-    def why(self) -> str:
-        return wording.reason(self.row)
-
-    @property
-    def beside(self) -> list[str]:
-        return wording.beside(self.row)
-
-    @property
-    def robust(self) -> str:
-        return wording.robust(self.row)
 
 
 def _lines(rows: list[Row], reference: list[Row], folder) -> list[Line]:
@@ -178,7 +134,7 @@ def _papers(lines: list[Line], rows: list[Row]) -> list[dict]:
 
 def _counts(lines: list[Line]) -> list[dict]:
     """How many of the claims have which verdict."""
-    verdicts = [line.plain for line in lines if line.row.kind == "claim"]
+    verdicts = [line.outcome for line in lines if line.row.kind == "claim"]
     return [
         {
             "name": name,
@@ -205,7 +161,7 @@ def _besides(rows: list[Row]) -> str:
 
 
 def _legend(lines: list[Line]) -> list[dict]:
-    verdicts = {line.plain for line in lines}
+    verdicts = {line.outcome for line in lines}
     return [
         {
             "verdict": name,

@@ -474,11 +474,10 @@ def softest(rows: list[Row], most: int | None = 3) -> list[Row]:
 
 
 @dataclass(frozen=True)
-class Soft:
+class Soft(wording.Shown):
     """One of the softest claims, in words: `alike` and `turning`, where it turns, and `left_open`,
     in short why the paper leaves that open."""
 
-    row: Row
     alike: str
     turning: str
     left_open: str

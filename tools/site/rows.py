@@ -2,19 +2,16 @@
 
 from dataclasses import dataclass
 
-from ppkit import show
 from ppkit.verdicts import ledger, robustness, statements, wording
-from ppkit.verdicts.rows import Row
 
 
 @dataclass(frozen=True)
-class Entry:
+class Entry(wording.Shown):
     """A claim, a question or a check: what its file says, and what came out.
 
-    row: of figures/claims.json.  claim: of the claims' file.
+    claim: of the claims' file.
     """
 
-    row: Row
     claim: statements.Claim
 
     @property
@@ -24,50 +21,12 @@ class Entry:
     @property
     def short(self) -> str:
         """Its id without the paper's key."""
-        return self.id.partition(".")[2]
-
-    @property
-    def outcome(self) -> str:
-        """What it is counted as."""
-        return wording.outcome(self.row)
-
-    @property
-    def symbol(self) -> str:
-        return wording.symbol(self.row)
-
-    @property
-    def colour(self) -> str:
-        return show.COLOURS[self.outcome]
-
-    @property
-    def printed(self) -> str:
-        return wording.printed(self.row)
-
-    @property
-    def ours(self) -> str:
-        return wording.ours(self.row)
-
-    @property
-    def difference(self) -> str:
-        return wording.difference(self.row)
+        return self.row.paper_key
 
     @property
     def meaning(self) -> str:
         """What its outcome means, in a sentence."""
         return wording.LEGEND.get(self.outcome, "")
-
-    @property
-    def beside(self) -> list[str]:
-        return wording.beside(self.row)
-
-    @property
-    def robust(self) -> str:
-        return wording.robust(self.row)
-
-    @property
-    def verdict(self) -> str:
-        """Its verdict, with what stands beside it."""
-        return wording.verdict(self.row)
 
     @property
     def alone(self) -> str:
