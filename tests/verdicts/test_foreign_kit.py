@@ -98,3 +98,17 @@ def test_two_runs_are_compared_by_what_they_conclude(kit):
     assert "verdicts of its own" in said  # latest is a batch
     [first, *_] = sorted(path.name for path in (kit / "runs").iterdir() if not path.is_symlink())
     assert "5 rows in both: 5 same digits." in told(kit, "compare", "reference", first)
+
+
+def test_its_notebooks_print_what_is_committed(tmp_path):
+    folder = tmp_path / "kit"
+    shutil.copytree(KIT, folder)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--nbval", "-q", "-p", "no:cacheprovider", "notebooks"],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 passed" in done.stdout
