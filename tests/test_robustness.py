@@ -340,13 +340,15 @@ def by_rows(monkeypatch):
     """The row made2026.a settled beside the row made2026.b, whose number is ours where the clip is
     10."""
 
-    def by_rows(mine: Row, other: Row | None, rule=None, rule_of_other=None, **more):
+    def by_rows(
+        mine: Row, other: Row | None, rule=None, rule_of_other=None, print_of_other=None, **more
+    ):
         settings = {"clip 1": "a", "clip 10": "b"}
         witness = {"choice": "the clip", "settings": settings} | more
         about = {"kind": "claim", "paper": "made2026", "place": "Fig. 1", "says": "It is."}
         claims = [
             Claim(id="made2026.a", rule=rule or {"at_least": 0.5}, witness=witness, **about),
-            Claim(id="made2026.b", rule=rule_of_other, **about),
+            Claim(id="made2026.b", rule=rule_of_other, printed=print_of_other, **about),
         ]
         monkeypatch.setattr(statements, "every_claim", lambda: {one.id: one for one in claims})
         monkeypatch.setattr(robustness, "measured", lambda ids: {})
@@ -384,6 +386,30 @@ def test_a_row_of_the_same_rule_is_taken_at_its_own_verdict(by_rows):
     same = replace(OTHER, value=0.75, alone=NO, verdict=NO)
     assert by_rows(ROW, same, rule_of_other=rule).verdict == "depends on the clip"
     assert by_rows(ROW, same, rule_of_other={"at_least": 0.6}).verdict == "reproduced"
+
+
+def test_the_same_rule_with_another_printed_number_is_another_question(by_rows):
+    rule = {"within": {"abs": 0.1}}
+    near = replace(OTHER, value=0.05, alone=NO, verdict=NO)  # of its own print, .9
+    about = dict(rule=rule, rule_of_other=rule, print_of_other=".9", against=0.0)
+    assert by_rows(ROW, near, **about).verdict == "reproduced"  # .05 is near this claim's 0
+    far = replace(near, value=0.9, alone="reproduced", verdict="reproduced")
+    assert by_rows(ROW, far, **about).verdict == "depends on the clip"
+
+
+def test_a_row_that_decides_nothing_is_no_witness(by_rows):
+    rule = {"at_least": 0.5}
+    for alone in ("undecided", "not tried: needs 9 rows"):
+        other = replace(OTHER, alone=alone, verdict=alone)
+        assert by_rows(ROW, other, rule_of_other=rule).verdict == "reproduced"
+
+
+def test_one_number_is_no_witness_for_a_slope_of_another_rule(by_rows):
+    mine, its = {"slope": {"at": -2, "abs": 0.1}}, {"slope": {"at": -1, "abs": 0.1}}
+    with pytest.raises(ValueError, match="made2026.b cannot be a witness of made2026.a"):
+        by_rows(ROW, OTHER, rule=mine, rule_of_other=its)
+    other = replace(OTHER, alone=NO, verdict=NO)
+    assert by_rows(ROW, other, rule=mine, rule_of_other=mine).verdict == "depends on the clip"
 
 
 def test_a_witness_is_judged_against_what_the_claim_compares_with(by_rows):

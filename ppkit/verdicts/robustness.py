@@ -219,21 +219,15 @@ def weighed(id: str, lines: pd.DataFrame, every: list[Choice]) -> Robustness | N
     open_ones = [one for one in every if not one.draw]
     differs = {one.name: lines[one.parameter] != one.main for one in open_ones}
     many = sum(differs.values()) if differs else pd.Series(0, index=lines.index)
-    drawn = pd.Series(False, index=lines.index)
-    for one in every:
-        if one.draw:
-            drawn |= lines[one.parameter] != one.main
+    drawn = _drawn(lines, every)
     main = lines.index[(many == 0) & ~drawn]
     if main.empty or verdict[main[0]] in UNFIT:
         return None
     mine = verdict[main[0]]
-    by_chance = set(verdict[(many == 0) & drawn])
     decided = ~verdict.isin(UNFIT)
+    by_chance = set(verdict[(many == 0) & drawn])
     turned = decided & (verdict != mine) & ~verdict.isin(by_chance)
-    columns = lines[[one.parameter for one in open_ones]].to_numpy().tolist()
-    settings = pd.Series([tuple(line) for line in columns], index=lines.index, dtype=object)
-    kept = set(settings[~drawn & (verdict == mine)])
-    turned &= ~(drawn & settings.isin(kept))
+    turned &= ~_explained(lines, verdict == mine, drawn, open_ones)
     may = [
         one
         for one in open_ones
@@ -261,6 +255,28 @@ def weighed(id: str, lines: pd.DataFrame, every: list[Choice]) -> Robustness | N
         turns=_turns(lines, verdict, turned, differs, many, may),
         owned_by=_owned(lines[decided], may),
     )
+
+
+def _drawn(lines: pd.DataFrame, every: list[Choice]) -> pd.Series:
+    """Whether each setting has another seed, start or draw than the main one."""
+    drawn = pd.Series(False, index=lines.index)
+    for one in every:
+        if one.draw:
+            drawn |= lines[one.parameter] != one.main
+    return drawn
+
+
+def _explained(
+    lines: pd.DataFrame, same: pd.Series, drawn: pd.Series, open_ones: list[Choice]
+) -> pd.Series:
+    """Whether a draw explains what came out at each setting: the same setting of what the paper
+    leaves open, without another draw, kept the verdict.
+
+    same: whether the verdict is the main setting's.  drawn: as `_drawn`.
+    """
+    columns = lines[[one.parameter for one in open_ones]].to_numpy().tolist()
+    settings = pd.Series([tuple(line) for line in columns], index=lines.index, dtype=object)
+    return drawn & settings.isin(set(settings[~drawn & same]))
 
 
 def _verdicts(id: str, lines: pd.DataFrame) -> pd.Series:
@@ -408,8 +424,8 @@ def _beside_other_rows(row: Row, claims: dict[str, Claim], by_id: dict[str, Row]
     """The row with the verdict that the rows named in its claim's witness leave it.
 
     Each of them has our number at one setting of a choice; they turn the claim if its own rule
-    gives two of them verdicts that exclude each other. In a run that has not all of them, nothing
-    is said.
+    gives two of them verdicts that exclude each other. In a run that has not all of them, or where
+    one of them decides nothing, nothing is said.
     """
     claim = claims[row.id]
     if not claim.witness or rules.plain(row.verdict) not in CREDIT:
@@ -419,10 +435,9 @@ def _beside_other_rows(row: Row, claims: dict[str, Claim], by_id: dict[str, Row]
         other = by_id.get(f"{row.paper}.{id}")
         if other is None or other.value is None:
             return row
-        if claims[other.id].rule == claim.rule:
-            verdict = rules.plain(other.alone)
-        else:
-            verdict = _by_its_rule(claim, other)
+        verdict = _by_the_rule_of(claim, claims[other.id], other)
+        if verdict not in CREDIT:
+            return row
         seen.append(Sighting(setting=setting, value=other.value, verdict=verdict, data=other.data))
     if len({one.verdict for one in seen}) < 2:
         return row
@@ -430,13 +445,22 @@ def _beside_other_rows(row: Row, claims: dict[str, Claim], by_id: dict[str, Row]
     return replace(row, verdict=f"{rules.DEPENDS} {choice}", depends_on=[choice], witness=seen)
 
 
-def _by_its_rule(claim: Claim, other: Row) -> str:
+def _by_the_rule_of(claim: Claim, of_other: Claim, other: Row) -> str:
+    """What the rule of a claim says of another row's number.
+
+    A row of the same rule and target is taken at its own verdict: it may rest on seeds and an
+    interval, of which its number alone says nothing. A slope or an ordering cannot be judged by one
+    number: ValueError if such a row has another rule.
+    """
     name, options = rules.parse(claim.rule)
+    target, its_target = (one.printed or one.computed for one in (claim, of_other))
+    compares_with_print = name in ("digits", "within")
+    if of_other.rule == claim.rule and (not compares_with_print or target == its_target):
+        return rules.plain(other.alone)
+    if rules.INTERVALS[name] in ("slope", "arms"):
+        raise ValueError(f"{other.id} cannot be a witness of {claim.id}: its rule is another")
     evidence = rules.Evidence(
-        other.value,
-        against=claim.witness.get("against"),
-        printed=claim.printed or claim.computed,
-        options=options,
+        other.value, against=claim.witness.get("against"), printed=target, options=options
     )
     return rules.RULES[name](evidence).verdict
 
