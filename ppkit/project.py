@@ -78,13 +78,23 @@ def _kit(folder: Path) -> dict:
     file = folder / "pyproject.toml"
     if not file.is_file():
         return {}
-    return parsed(file.read_text("utf-8")).get("tool", {}).get("ppkit", {})
+    return read_toml(file).get("tool", {}).get("ppkit", {})
+
+
+def read_toml(file: Path) -> dict:
+    """What a file in TOML holds, not to be changed: it is parsed once, and asked for a row at a
+    time.
+
+    ValueError, with the file, if it is no TOML.
+    """
+    try:
+        return _parsed(file.read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} is no TOML: {error}") from None
 
 
 @lru_cache(maxsize=32)
-def parsed(text: str) -> dict:
-    """What a text in TOML holds, not to be changed: it is parsed once, and asked for a row at a
-    time."""
+def _parsed(text: str) -> dict:
     return tomllib.loads(text)
 
 

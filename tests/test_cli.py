@@ -11,7 +11,7 @@ import pytest
 
 from ppkit import cli
 from ppkit.runs import claims, run_folder
-from ppkit.verdicts import ledger, robustness, rows, rules, statements, wording
+from ppkit.verdicts import anchors, ledger, robustness, rows, rules, statements, wording
 from ppkit.verdicts.rows import Result, Row, Sighting
 
 
@@ -151,6 +151,46 @@ def put(folder: Path, every: list[Row], **about) -> None:
     rows.write(folder / "claims.json", every, run={}, pictures={})
     if about:
         run_folder.write_json(folder / "run.json", about)
+
+
+def test_a_text_is_searched_for_the_sentences_that_claims_rest_on(ppkit, project, monkeypatch):
+    said = "Noise hides which row it was, and nothing else."
+    claim = statements.Claim(
+        id="made2026.a",
+        kind="claim",
+        paper="made2026",
+        place="2, sentence 1",
+        says="It hides the row.",
+        fingerprint=anchors.fingerprint(said),
+    )
+    other = replace(claim, id="made2026.b", fingerprint=anchors.fingerprint("It is not there."))
+    monkeypatch.setattr(statements, "every_claim", lambda: {claim.id: claim})
+    text = project.folder / "paper.txt"
+    text.write_text(f"Before. NOISE hides which row it was, and no-\nthing else. {said[:9]}")
+    code, told, _ = ppkit("claims", "--check-text", str(text))
+    assert code == 0 and "1 of 1 sentences found." in told and "noise hides which row" in told
+    monkeypatch.setattr(statements, "every_claim", lambda: {"a": claim, "b": other})
+    code, told, _ = ppkit("claims", "--check-text", str(text))
+    assert code == 1 and "1 of 2 sentences found." in told and "NOT FOUND" in told
+
+
+@pytest.mark.parametrize(
+    "content, why",
+    [
+        (b"\xff\xfe\x00", "is no text in UTF-8; of a PDF take the text out first"),
+        (b"hello world", "has no sentence that a claim rests on"),
+    ],
+)
+def test_a_file_that_is_no_text_of_a_paper_is_refused(ppkit, project, content, why):
+    file = project.folder / "paper.txt"
+    file.write_bytes(content)
+    assert ppkit("claims", "--check-text", str(file)) == (2, "", f"ppkit: {file} {why}\n")
+
+
+def test_a_broken_pyproject_is_named(ppkit, project):
+    (project.folder / "pyproject.toml").write_text("[tool.ppkit\n")
+    code, _, said = ppkit("reference")
+    assert code == 2 and said.startswith(f"ppkit: {project.folder / 'pyproject.toml'} is no TOML: ")
 
 
 def untried_claims(paper: str = "") -> list[Row]:

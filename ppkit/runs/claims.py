@@ -63,13 +63,18 @@ def check_text(file: Path, beginning: str = "") -> int:
 
     file: the text, UTF-8.  beginning: of the ids of claims to look for; "" takes the paper of which
     the text has most sentences.
-    Refused if no claim with a fingerprint begins so, or if the text has no sentence of any.
+    Refused if no claim with a fingerprint begins so, if the file is no text, or if the text has no
+    sentence of any.
     """
     claims = [one for one in statements.every_claim().values() if one.fingerprint]
     claims = [one for one in claims if one.id.startswith(beginning)]
     if not claims:
         raise Refused(f"no claim with a fingerprint begins with {beginning!r}")
-    found = anchors.found_in(file.read_text("utf-8"), [one.fingerprint for one in claims])
+    try:
+        text = file.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise Refused(f"{file} is no text in UTF-8; of a PDF take the text out first") from None
+    found = anchors.found_in(text, [one.fingerprint for one in claims])
     there = Counter(one.paper for one in claims if found[one.fingerprint])
     if not there:
         raise Refused(f"{file} has no sentence that a claim rests on")

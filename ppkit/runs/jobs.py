@@ -3,7 +3,6 @@ has others do it."""
 
 import itertools
 import shutil
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,9 +94,7 @@ def at_once(notebooks: list[tuple[str, bool]], at_most: int) -> int:
     notebooks: by name, and whether its parameters are others than its own.  What it takes at most
     stands in pyproject.toml, [tool.ppkit.memory].
     """
-    file = project.root() / "pyproject.toml"
-    tool = tomllib.loads(file.read_text("utf-8"))["tool"] if file.exists() else {}
-    measured = tool.get("ppkit", {}).get("memory", {})
+    measured = project.setting("memory") or {}
     peaks = [
         max(measured.get(name, 0), MEMORY_UNKNOWN if changed or name not in measured else 0)
         for name, changed in notebooks

@@ -8,7 +8,6 @@ is no choice: what it explains turns nothing.  `ppkit reproduce RECORD --setting
 `ppkit reference` keeps what came out in figures/settings/ and weighs each row.
 """
 
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -62,7 +61,7 @@ def choices(record: str = "") -> list[Choice]:
     for file in sorted(statements.folder().iterdir(), key=lambda file: file.name):
         paper, _, kind = file.name.partition(".")
         if kind == "choices.toml":
-            for name, table in tomllib.loads(file.read_text("utf-8")).items():
+            for name, table in project.read_toml(file).items():
                 every.append(Choice(**({"name": name, "record": paper} | table)))
     return [choice for choice in every if record in ("", choice.record)]
 

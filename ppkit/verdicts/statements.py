@@ -210,7 +210,7 @@ def _read(name: str) -> dict:
     file = folder() / f"{name}.toml"
     if name == "findings" and not file.exists():
         return {}
-    return project.parsed(file.read_text("utf-8"))
+    return project.read_toml(file)
 
 
 def _leaves(tree: dict, path: str = ""):
