@@ -35,7 +35,8 @@ def kit(tmp_path_factory):
 
 def environment() -> dict[str, str]:
     ours = ("PPKIT_HOME", "PPKIT_SOURCE", "PYTHONPATH")
-    return {name: value for name, value in os.environ.items() if name not in ours}
+    others = {name: value for name, value in os.environ.items() if name not in ours}
+    return others | {"COLUMNS": "200"}
 
 
 def told(folder: Path, *arguments: str, code: int = 0) -> str:
