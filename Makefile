@@ -10,7 +10,7 @@ BIN := .venv/bin
 
 # One thread per process, stand-ins for data, and no file of this user's: what the committed outputs were made with.
 PINNED := PPKIT_SOURCE=standin OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1 \
-          NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba PYTHONHASHSEED=0 JUPYTER_PREFER_ENV_PATH=1 PYTHONPATH=tests
+          NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba PYTHONHASHSEED=0 JUPYTER_PREFER_ENV_PATH=1 PYTHONPATH=tests/helpers
 LOWERED := ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Nehalem MKL_ENABLE_INSTRUCTIONS=SSE4_2 NUMBA_CPU_NAME=generic
 # The limit only guards against a cell that hangs for ever; seconds are printed, never judged: budgets are `make bench`'s.
 NBVAL := -p notebook_times -p notebook_kernels --nbval --nbval-cell-timeout 1800 --nbval-kernel-startup-timeout 600 -q
@@ -93,7 +93,7 @@ test-papermill: environment
 	while read -r narrative parameter; do \
 	  run=.cache/papermill/$$(basename $$narrative); \
 	  $(BIN)/papermill --no-progress-bar $$narrative $$run $$parameter < /dev/null || exit 1; \
-	  $(BIN)/python tests/changed_tables.py $$narrative $$run || exit 1; \
+	  $(BIN)/python tests/helpers/changed_tables.py $$narrative $$run || exit 1; \
 	done
 
 test-records: environment
@@ -113,7 +113,7 @@ test-real: environment
 ifneq ($(REAL_DATA),)
 	PPKIT_REAL_DATA=$(REAL_DATA) $(PINNED) $(BIN)/python -m pytest -q tests -k "real_development"
 	PPKIT_DATA=$(REAL_DATA) $(BIN)/ppkit reproduce 00_start_here --fresh --runs .cache/runs
-	$(BIN)/python tests/gzip_real_data.py $(REAL_DATA) .cache/gzipped
+	$(BIN)/python tests/helpers/gzip_real_data.py $(REAL_DATA) .cache/gzipped
 	PPKIT_DATA=.cache/gzipped $(BIN)/ppkit reproduce 00_start_here --fresh --runs .cache/runs
 	rm -rf .cache/gzipped
 	PPKIT_DATA=$(REAL_DATA) $(BIN)/ppkit reproduce wang2018 -p DATASET creditcard --fresh --runs .cache/runs

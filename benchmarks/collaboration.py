@@ -17,7 +17,7 @@ from ppkit.collaboration.owners import Bounds, Owner, blocks, clip_records
 from ppkit.collaboration.privacy import Privacy
 from ppkit.collaboration.training import Learning, train
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(Path(__file__).parents[1] / "tests/helpers"))
 from collaboration_loop import run as loop
 
 HORIZON, RUNS, STEP = 100, 100, 0.5

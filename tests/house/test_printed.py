@@ -9,11 +9,11 @@ from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
 import pytest
+from house import ROOT
 
 from ppkit.runs import catalogue
 from ppkit.verdicts import anchors, statements
 
-ROOT = Path(__file__).resolve().parents[1]
 PAPERS = Path(os.environ.get("PPKIT_PAPERS", ROOT.parent / "shared" / "papers"))
 TEXTS = {
     "wang2018": "1-dpstgd.txt",

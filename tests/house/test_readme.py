@@ -5,16 +5,14 @@ import json
 import re
 import shlex
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import typer
+from house import ROOT
 
 from ppkit import cli, documents
 from ppkit.verdicts import ledger, pages, statements, wording
 from ppkit.verdicts.rows import Result, Robustness, Row, write
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def changed(rows: list[Row], changes: dict[int, dict]) -> list[Row]:

@@ -13,11 +13,11 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import nbformat
 import pytest
+from house import ROOT
 
 from ppkit.verdicts import ledger, statements, wording
 from tools.site import carried, mathml, notebook_reader, pages
 
-ROOT = Path(__file__).resolve().parents[1]
 built = [pytest.mark.processes, pytest.mark.slow]
 OUTSIDE = ("http:", "https:", "//")
 LOADED = {"script": "src", "img": "src", "source": "srcset", "iframe": "src", "link": "href"}

@@ -13,6 +13,7 @@ import nbclient
 import nbformat
 import pytest
 import requests
+from house import ROOT
 from jupyter_client.manager import AsyncKernelManager
 from lab_server import LIMIT, TOKEN, copy_of_the_tree, opened, own_settings
 
@@ -196,7 +197,7 @@ def test_the_project_is_found_from_the_copies(lessons, monkeypatch):
 
 
 def test_the_browser_s_driver_is_pinned_without_a_url():
-    lines = Path(__file__).with_name("browser").joinpath("requirements.lock").read_text("utf-8")
+    lines = (ROOT / "tests/browser/requirements.lock").read_text("utf-8")
     pins = [line for line in lines.splitlines() if not line.startswith("#")]
     assert pins and all(re.fullmatch(r"[\w-]+==[\d.]+", pin) for pin in pins)
 

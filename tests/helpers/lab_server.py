@@ -9,13 +9,15 @@ import subprocess
 import time
 from pathlib import Path
 
+from house import ROOT
+
 LIMIT = 600  # seconds, far beyond any machine; what is waited for is an event
 TOKEN = "for-this-test"
 
 
 def copy_of_the_tree(target: Path) -> Path:
     """The tree as it is on disk, also what is not committed yet, without what git ignores."""
-    tree = Path(__file__).resolve().parents[1]
+    tree = ROOT
     ignored = (tree / ".gitignore").read_text("utf-8").split()
     names = [pattern.rstrip("/").split("/")[-1] for pattern in ignored]
     return shutil.copytree(tree, target, ignore=shutil.ignore_patterns(".git", *names))

@@ -4,15 +4,14 @@ written nor read."""
 import copy
 import json
 from dataclasses import FrozenInstanceError, asdict, fields, replace
-from pathlib import Path
 
 import jsonschema
 import pytest
+from house import ROOT
 
 from ppkit.verdicts import rows
 from ppkit.verdicts.rows import Result, Robustness, Row, Sighting, Turn
 
-ROOT = Path(__file__).resolve().parents[1]
 FINGERPRINT = f"6:{'a' * 64}"
 TURN = Turn(choice="clip", at="10", verdict="not reproduced", value=0.25)
 ROBUSTNESS = Robustness(

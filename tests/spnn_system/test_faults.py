@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from held_roles import BEATS, EVERY, SHORT_SIGNS, at_step, gone, held, hold, last_saved, silent
 from network_pair import Wire
 from network_runs import (
     alone,
@@ -28,7 +29,6 @@ from network_runs import (
     heard,
     made,
     metrics_of,
-    nursery,
     parts_of,
     same,
     small_rows,
@@ -44,7 +44,6 @@ pytestmark = pytest.mark.processes
 
 # of an epoch: 195 rows in batches of 10, the last one of 5
 STEPS = 20
-EVERY = 4  # steps from checkpoint to checkpoint
 SMALL = dict(batch=10, checkpoint_every=EVERY, epochs=1)
 
 PROTOCOLS = {
@@ -70,75 +69,8 @@ on_request = pytest.mark.skipif(
     not os.environ.get("PPKIT_ALL_FAULTS"), reason="PPKIT_ALL_FAULTS=1 runs all faults"
 )
 
-AT_STEP = """
-import os, signal, threading, time
-from pathlib import Path
-from spnn_system.roles.party import Party
-
-send, came = Party.send, []
-
-def at_step(self, *what, **how):
-    if self.progress.step == {step} and not came:
-        came.append(1)
-        folder = self.control.config.folder_of(self.control.role)
-        held, go_on = (folder / name for name in ("held", "go on"))
-        {do}
-    return send(self, *what, **how)
-
-Party.send = at_step
-"""
-# When all have said that they saved what lies before, and the coordinator has heard of this step (a
-# sign of life of the step before may be all that it knows), and until the test or the end of the
-# run lets it go on.
-HOLD = """
-        while self.control._saved != {saved}:
-            time.sleep(0.005)
-        self.control.report("alive", step={step})
-        held.touch()
-        while not go_on.exists() and not self.control.over.is_set():
-            time.sleep(0.005)
-"""
-# The coordinator's time goes on by a quarter of the timeout when every role has spoken that is not
-# in the file "gone".
-BEATS = """
-import threading
-from spnn_system.roles import coordinator, roster
-
-coordinator.LAST_WORD = 0.1                              # the dead do not answer
-
-class Beats:
-    now_ = 1.0
-    def now(self):
-        return self.now_
-    def wait(self, change, until):
-        change.wait(0.05)
-
-class Heard(roster.Roster):
-    def __init__(self, *given):
-        self.spoke, self.counting = set(), threading.Lock()
-        super().__init__(*given)
-
-    def hear(self, role, said):
-        answer, gone = super().hear(role, said), self.config.folder / "gone"
-        with self.counting:
-            self.spoke.add(role)
-            if gone.exists() and self.spoke >= set(self.roles) - {gone.read_text()}:
-                self._clock.now_ += self.config.network.timeout / 4
-                self.spoke.clear()
-        return answer
-
-coordinator.WallClock, coordinator.Roster = lambda stopped: Beats(), Heard
-"""
 # Connections to a process that stands still do not end, however long one waits.
 SHORT_CLOSING = "from spnn_system.transport import listener\nlistener.CLOSING_SECONDS = 1.0\n"
-# A role that asks in vain does not ask for long: its silence is counted all the same.
-SHORT_SIGNS = """
-from spnn_system.roles.control_channel import ControlChannel
-report = ControlChannel.report
-def short(self, kind, *, timeout=None, **what):
-    return report(self, kind, timeout=1.0 if kind == "alive" else timeout, **what)
-ControlChannel.report = short
-"""
 
 
 def rows():
@@ -157,33 +89,8 @@ def drawn_step(seed: int) -> int:
     return random.Random(seed).randint(STEPS * 2 // 10, STEPS * 8 // 10)
 
 
-def last_saved(step: int) -> int:
-    """Of all roles, when one is at this step."""
-    return (step - 1) // EVERY * EVERY
-
-
-def at_step(step: int, do: str) -> str:
-    """Code that a role runs once before the first thing that it sends at a step."""
-    return AT_STEP.replace("        {do}\n", do).replace("{step}", str(step))
-
-
-def hold(step: int) -> str:
-    return at_step(step, HOLD.replace("{saved}", str(last_saved(step))))
-
-
-def held(conf, role: str) -> None:
-    nursery().until((conf.folder_of(role) / "held").exists, f"{role} at its step")
-
-
 def go_on(conf, role: str) -> None:
     (conf.folder_of(role) / "go on").touch()
-
-
-def gone(conf, role: str) -> None:
-    """The coordinator waits for this role's words no longer, before it counts time."""
-    part = conf.folder / "gone.part"
-    part.write_text(role)
-    os.replace(part, conf.folder / "gone")
 
 
 def begun(conf, **how):
@@ -223,11 +130,6 @@ def promised(sentence: str) -> tuple[int, int]:
     )
     assert found, sentence
     return int(found[1]), int(found[2])
-
-
-def silent(role: str) -> str:
-    who = f"the {role}" if role in ("coordinator", "server", "dealer") else f"holder {role}"
-    return f"{who} gave no sign of life for {FAR:.1f} s"
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,10 @@
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from house import ROOT
 from waiting import FAR
 
 from ppkit.runs import environment, jobs, run, run_folder, worker
@@ -216,7 +216,6 @@ def test_a_notebook_without_a_measured_peak_or_with_other_parameters_is_planned_
 
 
 def test_every_notebook_has_a_measured_peak_and_no_other_has():
-    root = Path(__file__).resolve().parent.parent
-    table = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["tool"]["ppkit"]["memory"]
-    assert list(table) == sorted(path.stem for path in (root / "notebooks").glob("*.ipynb"))
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["ppkit"]["memory"]
+    assert list(table) == sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
     assert all(300 <= megabytes < 8000 for megabytes in table.values())

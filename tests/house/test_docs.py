@@ -1,13 +1,12 @@
 """The pages in docs/: their links lead somewhere, and their numbers are those of the reference."""
 
 import re
-from pathlib import Path
 
 import pytest
+from house import ROOT
 
 from ppkit.verdicts import ledger, rules, statements, wording
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 BLOCK = re.compile(r"<!-- begin ([a-z ]+) -->\n(.*?)<!-- end \1 -->", re.S)

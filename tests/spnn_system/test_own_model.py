@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from held_roles import BEATS, gone, held, hold, silent
 from network_runs import alone, finished, made, parts_of, same, small_rows, started
-from test_faults import BEATS, gone, held, hold, silent
 from torch import nn
 
 from ppkit.spnn.layer import SPNN

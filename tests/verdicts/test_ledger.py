@@ -5,18 +5,16 @@ import hashlib
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from house import ROOT
 
 from ppkit import datasets
 from ppkit.dpstgd import TABLE_1
 from ppkit.verdicts import ledger, robustness, rows, rules, statements, wording
 from ppkit.verdicts.ledger import FORMULA, Ledger
 from ppkit.verdicts.rows import Robustness, Row, Sighting, Turn
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture

@@ -3,14 +3,12 @@
 import json
 import subprocess
 import tomllib
-from pathlib import Path
 
 import pytest
 import yaml
+from house import ROOT
 
 from ppkit.verdicts import ledger, statements
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def read_yaml(name: str) -> dict:

@@ -3,14 +3,12 @@ first, and the rows that it may move are there."""
 
 import ast
 import tomllib
-from pathlib import Path
 
 import nbformat
 import pytest
+from house import ROOT
 
 from ppkit.verdicts import statements
-
-ROOT = Path(__file__).parents[1]
 
 FILES = sorted((ROOT / "ppkit/verdicts/claims").glob("*.choices.toml"))
 

@@ -1,4 +1,4 @@
-"""python tests/changed_tables.py NOTEBOOK RUN: fails unless the run shows another table.
+"""python tests/helpers/changed_tables.py NOTEBOOK RUN: fails unless the run shows another table.
 
 NOTEBOOK: as committed.  RUN: what papermill wrote of it with a parameter changed.
 """

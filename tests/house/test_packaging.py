@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from house import ROOT
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).resolve().parents[1]
 ASKED_FOR = (
     "jupyterlab",
     "numpy",
@@ -185,6 +185,7 @@ def test_the_lock_has_every_package_that_an_installed_one_asks_for(lock, pins):
 
 PIP = """
 import sys
+from house import ROOT
 print("WARNING: an index that is configured oddly\\n" * 300, file=sys.stderr)
 print("Collecting a\\nCollecting b")
 sys.exit("ERROR: no wheel of b" if "no-such-package==2" in sys.argv else 0)

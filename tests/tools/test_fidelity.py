@@ -3,10 +3,10 @@ that counts twice is a row that stands twice, and the cards say what was measure
 
 import hashlib
 
+import invented_loans
 import numpy as np
 import pandas as pd
 import pytest
-import test_lending
 from scipy import stats
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import average_precision_score, r2_score, roc_auc_score
@@ -285,7 +285,7 @@ def workshop(tmp_path, monkeypatch):
     """A folder with 400 invented loans as the real file, and places that a fit may write to."""
     for folder in ("raw", "parameters", "data/cards"):
         (tmp_path / folder).mkdir(parents=True)
-    loans = test_lending.as_openintro(test_lending.invented(400))
+    loans = invented_loans.as_openintro(invented_loans.invented(400))
     loans.to_csv(tmp_path / "raw" / "loans_full_schema.csv", index=False)
     card = "\n".join(f"<!-- begin {name} -->\n<!-- end {name} -->" for name in ("lost", "fidelity"))
     (tmp_path / "data" / "cards" / "lending.md").write_text(card)

@@ -9,6 +9,7 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
+from house import ROOT
 from waiting import FAR
 
 from ppkit.runs import execute
@@ -113,7 +114,7 @@ def test_nbval_passes_with_the_plugin_and_without_it_as_ever(tmp_path, plugin, t
     made = nbformat.v4.new_code_cell(cell, outputs=outputs, execution_count=1)
     notebook = nbformat.v4.new_notebook(cells=[made])
     nbformat.write(notebook, tmp_path / "a.ipynb")
-    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    path = os.pathsep.join([str(ROOT / "tests/helpers"), *sys.path])
     done = subprocess.run(
         [
             sys.executable,
