@@ -1,4 +1,4 @@
-"""Bars of the accountants of `ppkit.dpsgd`: seconds and memory of the worst corners that they
+"""Bars of the accountants of `ppkit.accounting`: seconds and memory of the worst corners that they
 promise."""
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ CORNERS = {  # noise multiplier (a budget for "inverse"), delta, sample rate, ro
 }
 CALL = """
 import json, resource, sys, time
-from ppkit.dpsgd import epsilon_for, noise_multiplier_for
+from ppkit.accounting import get_epsilon_poisson, calibrate_noise_multiplier
 what, first, delta, rate, rounds = json.loads(sys.argv[1])
-call = epsilon_for if what == "epsilon" else noise_multiplier_for
+call = get_epsilon_poisson if what == "epsilon" else calibrate_noise_multiplier
 start = time.process_time()
 call(first, delta=delta, sample_rate=rate, n_rounds=rounds)
 seconds = time.process_time() - start

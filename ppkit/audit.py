@@ -80,7 +80,7 @@ def sign_count(
     is chosen; the chance of that (a binomial tail) is given away; at n = d all are chosen, and the
     chance of + is 1 - e^(-epsilon / 2) / 2.
 
-    Arguments as in `accounting.valid_budget`, n at most 10^6; delta may be 0:
+    Arguments as in `accounting.get_upload_budget`, n at most 10^6; delta may be 0:
     then the event is "all n signs are +".
     Returns the largest E with sum_k (P(k) - e^E P'(k))_+ >= delta, or 0.
     Source: counter-example to wang2018, Table I.
@@ -179,9 +179,15 @@ def rounds_attained(
     if delta == 0.0:
         if pushed < d:
             raise ValueError(f"delta must be > 0 where pushed is not all, got {pushed}")
-        one = dict(sample_rate=sample_rate, n_uploads=n, n_parameters=d)
-        one |= dict(neighbouring=neighbouring, mechanism=mechanism)
-        return n_rounds * sign_count(epsilon, delta=0.0, **one)
+        return n_rounds * sign_count(
+            epsilon,
+            sample_rate=sample_rate,
+            n_uploads=n,
+            n_parameters=d,
+            neighbouring=neighbouring,
+            mechanism=mechanism,
+            delta=0.0,
+        )
     by_luck, seen, against = _agree(epsilon, n, d, mechanism, int(pushed))
     if by_luck.size * (n_rounds + 1) > CELLS:  # fewer events: less may be attained
         few = np.linspace(0, by_luck.size - 1, max(1, CELLS // int(n_rounds))).astype(int)

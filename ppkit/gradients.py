@@ -98,8 +98,8 @@ def mean_clipped(
     for a, delta in capture(model, X, y):
         weight = torch.zeros((delta.shape[1], a.shape[1]), dtype=X.dtype)
         total = weight.numpy()
-        a, by_output = a.contiguous().numpy(), delta.t().contiguous().numpy()
-        _add_clipped(a, by_output, total.dtype.type(clip_bound), total)
+        inputs, by_output = a.contiguous().numpy(), delta.t().contiguous().numpy()
+        _add_clipped(inputs, by_output, total.dtype.type(clip_bound), total)
         parts += [weight.flatten(), delta.clamp(-clip_bound, clip_bound).sum(dim=0)]
     return torch.cat(parts).div_(len(X))
 
@@ -150,9 +150,11 @@ def group_norms(pairs: list[Pair], group_size: int = 1) -> torch.Tensor:
     Source: k = 1 is Goodfellow 2015; the inner products are the ghost norm of Li et al. 2022, there
     over a sequence.
     """
-    if group_size == 1:
-        return sum(_row_squares(delta) * (_row_squares(a) + 1) for a, delta in pairs).sqrt()
     squares = torch.zeros(len(pairs[0].a) // group_size, dtype=pairs[0].a.dtype)
+    if group_size == 1:
+        for a, delta in pairs:
+            squares += _row_squares(delta) * (_row_squares(a) + 1)
+        return squares.sqrt_()
     for a, delta in pairs:
         a, delta = a.unflatten(0, (-1, group_size)), delta.unflatten(0, (-1, group_size))
         n_in, n_out = a.shape[2], delta.shape[2]
@@ -194,20 +196,16 @@ def _row_squares(rows: torch.Tensor) -> torch.Tensor:
 
 def _linear_layers(model: nn.Sequential) -> list[nn.Linear]:
     layers = _nested(model)
-    kinds = [nn.ReLU if k % 2 else nn.Linear for k in range(len(layers))]
-    fits = (
-        type(model) is nn.Sequential
-        and len(layers) % 2
-        and [type(layer) for layer in layers] == kinds
-    )
-    if not fits or len(layers) + 1 != len(
-        {p for layer in layers[::2] for p in (layer.weight, layer.bias)} - {None}
-    ):
+    linear = [layer for layer in layers[::2] if type(layer) is nn.Linear]
+    between = [layer for layer in layers[1::2] if type(layer) is nn.ReLU]
+    parameters = {p for layer in linear for p in (layer.weight, layer.bias)} - {None}
+    in_turn = len(linear) == len(between) + 1 == len(layers) - len(between)
+    if type(model) is not nn.Sequential or not in_turn or len(parameters) != 2 * len(linear):
         raise ValueError(
             "model must be an nn.Sequential of Linear (with bias), ReLU, ..., Linear, no layer "
             f"twice, got {', '.join(_kind(layer) for layer in layers) or 'no layer'}"
         )
-    return layers[::2]
+    return linear
 
 
 def _nested(model: nn.Module) -> list[nn.Module]:

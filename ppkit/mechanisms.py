@@ -4,7 +4,7 @@ A selection takes a vector g and `scale` = sensitivity / epsilon, in the unit of
 sensitivity is lambda = 2 B / |D_q| when g is the mean of the clipped gradients, or 2 B when g is
 their sum: the upload is the same.
 The guarantees hold for real numbers; floating-point noise is not hardened.
-`accounting.valid_budget` has the prices.
+`accounting.get_upload_budget` has the prices.
 """
 
 import numpy as np

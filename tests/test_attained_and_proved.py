@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ppkit import accounting, audit, dpsgd, show
+from ppkit import accounting, audit, show
 from ppkit.refusals import not_above
 from ppkit.verdicts.ledger import FORMULA, Ledger
 
@@ -20,7 +20,7 @@ def test_the_largest_sum_attains_less_than_holds(neighbouring, without, n_batche
     for s in np.geomspace(0.2, 10, 25):
         epochs = dict(n_epochs=n_epochs, delta=1e-5)
         attained = audit.largest_sum(s, n_batches=n_batches, without=without, **epochs)
-        holds = dpsgd.epsilon_for_epochs(s, neighbouring=neighbouring, **epochs)
+        holds = accounting.get_epsilon_epochs(s, neighbouring=neighbouring, **epochs)
         assert 0 <= attained <= holds
         assert attained <= before + 0.01 * n_epochs  # more noise, less attained: up to the grid
         before = attained
@@ -70,11 +70,11 @@ def test_signs_attain_less_than_holds_everywhere(mechanism, neighbouring, n, d):
     for i, (epsilon, rate, delta) in enumerate(POINTS[(n + d) % 4 :: 4]):
         rounds = (1, 12, 300)[i % 3]
         more = where | dict(sample_rate=rate, delta=min(delta, rate / 10))
-        one = accounting.valid_budget(epsilon, **more).epsilon
-        all_rounds = accounting.valid_budget(epsilon, n_rounds=rounds, **more).epsilon
+        one = accounting.get_upload_budget(epsilon, **more).epsilon
+        all_rounds = accounting.get_upload_budget(epsilon, n_rounds=rounds, **more).epsilon
         not_above(audit.sign_count(epsilon, **more), one)
         not_above(audit.rounds_attained(epsilon, n_rounds=rounds, **more), all_rounds)
-        pure = [b.epsilon for b in accounting.budgets(epsilon, **more) if b.delta == 0.0]
+        pure = [b.epsilon for b in accounting.get_upload_budgets(epsilon, **more) if b.delta == 0.0]
         sizes = dict(sample_rate=rate, n=n, d=d, neighbouring=neighbouring, mechanism=mechanism)
         not_above(audit.exact_top_n(epsilon, **sizes), min(pure))
         not_above(audit.sign_count(epsilon, **more | dict(delta=0.0)), min(pure))

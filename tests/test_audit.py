@@ -186,7 +186,7 @@ def test_pure_bounds_are_attained_and_never_passed(mechanism, neighbouring, q, n
     attained = audit.exact_top_n(
         1.0, sample_rate=q, n=n, d=d, neighbouring=neighbouring, mechanism=mechanism
     )
-    proved = accounting.budgets(
+    proved = accounting.get_upload_budgets(
         1.0,
         mechanism=mechanism,
         neighbouring=neighbouring,
@@ -213,7 +213,7 @@ def test_table_1_is_passed_where_a_sample_was_shared_and_our_budgets_are_not(i, 
         attained = audit.sign_count(
             row.epsilon, mechanism=mechanism, neighbouring=relation, **settings
         )
-        proved = accounting.valid_budget(
+        proved = accounting.get_upload_budget(
             row.epsilon, mechanism=mechanism, neighbouring=relation, **settings
         ).epsilon
         assert attained <= proved
@@ -487,7 +487,9 @@ def test_the_upload_attains_no_more_than_its_supremum(neighbouring, mechanism):
 @pytest.mark.parametrize("epsilon, rate, n, d", NEAR_A_PROOF)
 def test_the_upload_attains_no_more_than_is_proved(epsilon, rate, n, d):
     where = dict(sample_rate=rate, neighbouring="replace_one", mechanism="laplace")
-    found = accounting.budgets(epsilon, n_uploads=n, n_parameters=d, delta=7e-14, **where)
+    found = accounting.get_upload_budgets(
+        epsilon, n_uploads=n, n_parameters=d, delta=7e-14, **where
+    )
     proved = min(budget.epsilon for budget in found if budget.delta == 0)
     assert 0.999999 * proved < audit.exact_top_n(epsilon, n=n, d=d, **where) <= proved
 

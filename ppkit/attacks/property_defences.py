@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ppkit import dpsgd, mechanisms
+from ppkit import accounting, mechanisms
 from ppkit.models import classification_loss, mlp
 from ppkit.refusals import must_be
 
@@ -109,14 +109,14 @@ def epsilon_of_releases(noise_multiplier: float, *, delta: float, n_releases: in
     h1 it takes theta's path as fixed: what a record does to theta, and so to all later rows of h1,
     is not in it (the holders' X^T G is without noise).
     Source: dp_accounting.get_epsilon_gaussian (Balle and Wang 2018), through
-    `dpsgd.epsilon_for_epochs`.
+    `accounting.get_epsilon_epochs`.
 
     >>> [round(epsilon_of_releases(s, delta=1e-5, n_releases=60)) for s in (0.3, 1.0, 10.0)]
     [1553, 185, 7]
     >>> round(epsilon_of_releases(1.0, delta=1e-5, n_releases=1), 2)
     10.0
     """
-    return dpsgd.epsilon_for_epochs(noise_multiplier, delta=delta, n_epochs=n_releases)
+    return accounting.get_epsilon_epochs(noise_multiplier, delta=delta, n_epochs=n_releases)
 
 
 class Defender:

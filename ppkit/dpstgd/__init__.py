@@ -1,5 +1,5 @@
-"""wang2018, DPSTGD: the paper's formulas (`formulas`), and its server, participants and training
-loop (`training`)."""
+"""wang2018, DPSTGD: the paper's formulas (`formulas`), and its uploads (`uploads`),
+server, participants and training loop (`training`)."""
 
 from ppkit.dpstgd.formulas import (
     TABLE_1,
@@ -11,9 +11,11 @@ from ppkit.dpstgd.formulas import (
     selection_ratio_bound,
     upload_bits,
 )
-from ppkit.dpstgd.training import DPSTGD, History, PlainSGD, run_arm, run_arms, train
+from ppkit.dpstgd.training import History, run_arm, run_arms, train
+from ppkit.dpstgd.uploads import DPSGD, DPSTGD, PlainSGD
 
 __all__ = [
+    "DPSGD",
     "DPSTGD",
     "TABLE_1",
     "History",

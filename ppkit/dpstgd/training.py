@@ -1,11 +1,7 @@
-"""Algorithms 1 to 3 of wang2018: a server, participants that answer in turn, and what an answer may
-be.
+"""Algorithm 1 of wang2018: a server, and participants that answer in turn.
 
-The loop is one for all methods; what a participant uploads is an object that it calls:
-
-    DPSTGD    Algorithm 2: clip every coordinate, average, Report-Noisy-Top-N, send {-B, 0, +B}
-    PlainSGD  the non-private baseline: the mean gradient of the same Poisson sample
-    DPSGD     Gaussian noise on the clipped sum (`ppkit.dpsgd`)
+The loop is one for all methods; what a participant uploads is an object that it calls
+(`dpstgd.uploads`).
 """
 
 import copy
@@ -17,105 +13,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from ppkit import gradients
-from ppkit.dpstgd.formulas import dense_bits, upload_bits
+from ppkit.dpstgd.uploads import Upload
 from ppkit.evaluation import auc
-from ppkit.mechanisms import SELECTIONS
 from ppkit.models import mlp, n_parameters
-from ppkit.refusals import binary, finite, must_be, one_of
+from ppkit.refusals import binary, finite, must_be
 
 ARM = ("upload", "lr", "start")  # what an arm has of its own
-
-
-# What a participant sends: called with a model and a Poisson sample, `upload(model, X, y, *,
-# expected_batch, rng)`, it returns a flat direction (P,); bits(size) is what that takes.
-Upload = Callable[..., torch.Tensor]
-
-
-@dataclass(frozen=True)
-class DPSTGD:
-    """Algorithm 2: n coordinates chosen under noise, each sent as B times a noisy sign.
-
-    G = mean_i clip(g_i, -B, B),  lambda = 2 B / |D_q|,
-    I, s = selection(G, n, scale = lambda / epsilon),  upload_j = B s_j for j in I, else 0
-
-    epsilon: per selection, > 0; math.inf sends the true top n (no noise, no privacy).
-    n_uploads: n >= 1, at most the number of parameters.  clip_bound: B > 0, finite.
-    selection: a name in `mechanisms.SELECTIONS`.
-    The realised |D_q| in lambda is private, yet harmless: noise of scale 2 B / (|D_q| epsilon) on
-    the mean is noise of scale 2 B / epsilon on the sum, divided by |D_q|, and dividing by a
-    positive number changes neither an order nor a sign. The upload is a function of
-    (sum + noise) alone.
-    An empty sample is answered the same way: its sum is 0, so noise alone chooses coordinates and
-    signs. To stay silent instead would publish the event "nobody was sampled", whose probability
-    (1-q)^N depends on N, and at q = 1 tells an empty data set from one record with certainty; no
-    noise would cover it.
-    Returns, when called, a flat tensor (P,) with values in {-B, 0, +B}.  ValueError if a setting is
-    out of range, or the sample does not fit the model.
-    Guarantee: `accounting.valid_budget`.  Source: wang2018, Algorithms 2 and 3.
-    """
-
-    epsilon: float
-    n_uploads: int
-    clip_bound: float
-    selection: str = "gumbel"
-
-    def __post_init__(self) -> None:
-        must_be("> 0", epsilon=self.epsilon)
-        must_be("a whole number >= 1", n_uploads=self.n_uploads)
-        must_be("a finite number > 0", clip_bound=self.clip_bound)
-        one_of(SELECTIONS, selection=self.selection)
-
-    def __call__(
-        self,
-        model: nn.Sequential,
-        X: torch.Tensor,
-        y: torch.Tensor,
-        *,
-        expected_batch: float,
-        rng: np.random.Generator,
-    ) -> torch.Tensor:
-        gradients.check_sample(model, X, y)
-        mean = torch.zeros(n_parameters(model), dtype=X.dtype)
-        if len(X):
-            mean = gradients.mean_clipped(model, X, y, clip_bound=self.clip_bound)
-        sensitivity = 2 * self.clip_bound / max(len(X), 1)
-        select = SELECTIONS[self.selection]
-        indices, signs = select(
-            mean.numpy(), n=self.n_uploads, scale=sensitivity / self.epsilon, rng=rng
-        )
-        upload = torch.zeros_like(mean)
-        upload.numpy()[indices] = self.clip_bound * signs
-        return upload
-
-    def bits(self, size: int) -> int:
-        """Bits of one upload of a model of `size` parameters: n indices and n signs."""
-        return upload_bits(self.n_uploads, size)
-
-
-@dataclass(frozen=True)
-class PlainSGD:
-    """The non-private baseline: the mean gradient of the same Poisson sample, 0 if it is empty."""
-
-    def __call__(
-        self,
-        model: nn.Sequential,
-        X: torch.Tensor,
-        y: torch.Tensor,
-        *,
-        expected_batch: float,
-        rng: np.random.Generator,
-    ) -> torch.Tensor:
-        gradients.check_sample(model, X, y)
-        return (
-            gradients.mean_plain(model, X, y)
-            if len(X)
-            else torch.zeros(n_parameters(model), dtype=X.dtype)
-        )
-
-    def bits(self, size: int) -> int:
-        """Bits of one upload of a model of `size` parameters: every coordinate as a float32."""
-        return dense_bits(size)
 
 
 @dataclass
@@ -226,7 +129,7 @@ def train_together(
     evaluate: called with each model after rounds 0, every, 2 every, ... and the last.
     Returns a History for each arm.  ValueError if an argument is out of range; a participant is
     named by its place, from 0.
-    Guarantee: of one arm's uploads together, `accounting.valid_budget`
+    Guarantee: of one arm's uploads together, `accounting.get_upload_budget`
     with n_rounds = a participant's uploads; of several arms, all their uploads.
     Source: wang2018, Algorithm 1.
     """
@@ -243,10 +146,12 @@ def train_together(
     noises = [[copy.deepcopy(member.noise) for member in members] for _ in arms]
     flats = [_flattened(arm.model) for arm in arms]
     looks = [t for t in range(n_rounds + 1) if t % every == 0 or t == n_rounds]
-    values = [[] for _ in arms]
+    values: list[list[Any]] = [[] for _ in arms]
 
     def look(t: int) -> None:
-        for arm, seen in zip(arms, values) if evaluate is not None and t in looks else ():
+        if evaluate is None or t not in looks:
+            return
+        for arm, seen in zip(arms, values):
             seen.append(evaluate(arm.model))
 
     look(0)
@@ -307,12 +212,12 @@ def run_arms(
 
     def arm(name: str) -> Arm:
         rng = torch.Generator().manual_seed(int(start_seed))
-        own = {"start": "random"} | arms[name]
+        own = {"start": "random", **arms[name]}
         model = mlp((X.shape[1], *hidden, 2), rng=rng, start=own["start"], dtype=X_test.dtype)
         return Arm(model, own["upload"], own["lr"])
 
     def others(name: str) -> dict[str, Any]:
-        return shared | {k: v for k, v in arms[name].items() if k not in ARM}
+        return {**shared, **{k: v for k, v in arms[name].items() if k not in ARM}}
 
     def test_auc(model: nn.Sequential) -> float:
         with torch.no_grad():  # in blocks that stay in the cache
@@ -338,8 +243,6 @@ def _flattened(model: nn.Sequential) -> torch.Tensor:
 
 
 def _tensor(values) -> torch.Tensor:
-    return (
-        values
-        if isinstance(values, torch.Tensor)
-        else torch.from_numpy(np.require(values, requirements="CW"))
-    )
+    if isinstance(values, torch.Tensor):
+        return values
+    return torch.from_numpy(np.require(values, requirements=["C", "W"]))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ppkit import accounting, audit, mechanisms
+from ppkit.accounting import renyi
 from ppkit.backtracking import noise
 from ppkit.collaboration import privacy
 from ppkit.dpstgd import formulas
@@ -22,10 +23,10 @@ VECTOR, RNG = np.array([0.5, -1.0, 0.0]), np.random.default_rng(0)
 CHOSEN = dict(g=VECTOR, n=2, scale=1.0, rng=RNG)
 RANDOM = dict(values=VECTOR, scale=1.0, rng=RNG)
 CALLS = {
-    accounting.valid_budget: COUNTED | dict(n_rounds=3, rows_per_unit=2),
-    accounting.budgets: COUNTED | dict(n_rounds=3, rows_per_unit=2),
+    accounting.get_upload_budget: COUNTED | dict(n_rounds=3, rows_per_unit=2),
+    accounting.get_upload_budgets: COUNTED | dict(n_rounds=3, rows_per_unit=2),
     accounting.kov_epsilon: dict(epsilon=0.5, k=4, delta=1e-6),
-    accounting.epsilon_for: UPLOAD | dict(total=1.0),
+    accounting.calibrate_upload: UPLOAD | dict(total=1.0),
     accounting.rounds_within: UPLOAD | dict(total=1.0, epsilon=0.5, at_most=20),
     accounting.bounded_range_curve: dict(width=1.0, n_selections=2),
     accounting.laplace_curve: dict(shift=1.0, n_values=2),
@@ -35,7 +36,7 @@ CALLS = {
         curve=lambda orders: orders, sample_rate=0.01, neighbouring="replace_one"
     ),
     accounting.sampled_epsilon: dict(
-        log_moments=np.zeros(len(accounting.ORDERS)), delta=1e-6, n_rounds=3
+        log_moments=np.zeros(len(renyi.ORDERS)), delta=1e-6, n_rounds=3
     ),
     accounting.amplified: dict(epsilon=0.5, q=0.1),
     audit.exact_top_n: dict(

@@ -10,6 +10,7 @@ import pytest
 from scipy import optimize, stats
 
 from ppkit import accounting, audit
+from ppkit.accounting import uploads
 
 DELTA = 2.0**-10
 
@@ -75,7 +76,7 @@ def test_attained_below_exact_below_proved(epsilon, q, n, d, relation, n_rounds)
     rng = np.random.default_rng([n, d, n_rounds, int(1e6 * epsilon)])
     where = dict(sample_rate=q, n_uploads=n, n_parameters=d, neighbouring=relation)
     where |= dict(mechanism="gumbel", delta=DELTA, n_rounds=n_rounds)
-    proved = accounting.valid_budget(epsilon, **where).epsilon
+    proved = accounting.get_upload_budget(epsilon, **where).epsilon
     attained = audit.rounds_attained(epsilon, **where)
     largest = 0.0
     for draw in range(40):
@@ -102,9 +103,8 @@ def test_attained_below_exact_below_proved(epsilon, q, n, d, relation, n_rounds)
 def test_few_samples_is_above_the_exact_mixture(rows):
     """Randomised answers in the place of uploads: rows that push d = n = 1, T = 4, enumerated."""
     epsilon, q, n_rounds = 3.0, 0.05, 4
-    total, _, _ = accounting._few_samples(
-        epsilon, q, DELTA, "gumbel", "add_remove", 1, 1, n_rounds, rows
-    )
+    release = uploads.Release(epsilon, "gumbel", "add_remove", q, 1, 1, n_rounds)
+    total = uploads._few_samples(release, rows, DELTA).epsilon
     hit = stats.binom.pmf(np.arange(rows + 1), rows, q)
     yes = 1 / (1 + np.exp(-epsilon * np.arange(rows + 1)))
     p, fair = np.array([hit @ yes, 1 - hit @ yes]), np.array([0.5, 0.5])
@@ -118,16 +118,18 @@ def test_few_samples_is_above_the_exact_mixture(rows):
 
 def test_pins_and_limits_of_many_rounds():
     where = dict(sample_rate=0.01, n_uploads=1431, n_parameters=14312)
-    budget = accounting.valid_budget(0.5, n_rounds=200, **where)
+    budget = accounting.get_upload_budget(0.5, n_rounds=200, **where)
     assert budget.bound == "few samples" and budget.epsilon == pytest.approx(906.37, abs=0.01)
     # by hand: in at most 15 of 200 samples but for 2^-31, and rho + 2 sqrt(rho ln(2^31))
     rho = 15 * 1431 * 0.25 / 8
     assert budget.epsilon < rho + 2 * math.sqrt(rho * 31 * math.log(2))
     assert stats.binom.sf(15, 200, 0.01) < 2.0**-31 < stats.binom.sf(14, 200, 0.01)
-    eight = accounting.valid_budget(0.086, n_rounds=60, rows_per_unit=8, **where).epsilon
-    one = accounting.valid_budget(0.086, n_rounds=60, **where).epsilon
+    eight = accounting.get_upload_budget(0.086, n_rounds=60, rows_per_unit=8, **where).epsilon
+    one = accounting.get_upload_budget(0.086, n_rounds=60, **where).epsilon
     assert one < eight < 200  # 3,337 by one row after the other
-    by_rounds = [accounting.valid_budget(0.5, n_rounds=T, **where).epsilon for T in (1, 5, 40, 200)]
+    by_rounds = [
+        accounting.get_upload_budget(0.5, n_rounds=T, **where).epsilon for T in (1, 5, 40, 200)
+    ]
     assert by_rounds == sorted(by_rounds)
 
 
@@ -140,7 +142,7 @@ def test_rounds_attain_less_than_holds_and_more_in_more_rounds(relation, epsilon
     for mechanism in ("laplace", "gumbel"):
         about = where | dict(mechanism=mechanism)
         attained = audit.rounds_attained(epsilon, n_rounds=n_rounds, **about)
-        holds = accounting.valid_budget(epsilon, n_rounds=n_rounds, **about).epsilon
+        holds = accounting.get_upload_budget(epsilon, n_rounds=n_rounds, **about).epsilon
         assert 0 < attained < holds
         assert attained <= audit.rounds_attained(epsilon, n_rounds=2 * n_rounds, **about) + 1e-9
         if n_rounds == 1:

@@ -1,4 +1,4 @@
-"""`valid_budget` over the whole range of its arguments: finite, growing, above an enumeration;
+"""`get_upload_budget` over the whole range of its arguments: finite, growing, above an enumeration;
 and its tails where scipy's inverses end."""
 
 import functools
@@ -10,8 +10,13 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, log_expit, logsumexp
 
-from ppkit import accounting
-from ppkit.accounting import MECHANISMS, NEIGHBOURING, budgets, valid_budget
+from ppkit.accounting import (
+    MECHANISMS,
+    NEIGHBOURING,
+    get_upload_budget,
+    get_upload_budgets,
+    uploads,
+)
 
 EPSILONS, DELTAS = (1e-4, 1.0, 1e3), (1e-1, 2.0**-30, 2.0**-128)
 RATES, ROUNDS = (1e-5, 0.01, 1.0), (1, 200, 10**6)
@@ -51,7 +56,7 @@ def test_the_budget_is_finite_and_grows_everywhere():
     for i, (epsilon, delta, rate, rounds) in enumerate(POINTS):
         sizes = settings_of(i)
         at = sizes | dict(epsilon=epsilon, delta=delta, sample_rate=rate, n_rounds=rounds)
-        here = valid_budget(**at).epsilon
+        here = get_upload_budget(**at).epsilon
         assert 0 <= here < math.inf, at
         n, d, rows = sizes["n_uploads"], sizes["n_parameters"], sizes["rows_per_unit"]
         pure_limit = rounds * rows * 2 * max(n, d) * epsilon
@@ -65,7 +70,7 @@ def test_the_budget_is_finite_and_grows_everywhere():
             dict(delta=delta / 1.5),
         )
         for more in steps[i % 2 :: 2]:
-            assert valid_budget(**at | more).epsilon >= 0.99 * here, (at, more)
+            assert get_upload_budget(**at | more).epsilon >= 0.99 * here, (at, more)
 
 
 # ---- an oracle: one sign (n = d = 1) in each round, enumerated
@@ -103,7 +108,7 @@ def log_delta(total, one, other, rounds):
 
 
 def assert_sign_is_dearer_nowhere(epsilon, delta, rate, rounds, rows, neighbouring):
-    proved = valid_budget(
+    proved = get_upload_budget(
         epsilon,
         neighbouring=neighbouring,
         sample_rate=rate,
@@ -149,7 +154,7 @@ def test_the_oracle_itself_against_fractions():
 @pytest.mark.parametrize("rows, q", [(1, 0.5), (40, 0.01), (300, 0.2)])
 def test_rare_numbers_of_rows_where_scipys_inverse_ends(chance, rows, q):
     """Oracle: exact fractions; scipy's isf gives all rows for a chance below 1.1e-16."""
-    found = accounting._exceeded_rarely(chance, rows, q)
+    found = uploads._exceeded_rarely(chance, rows, q)
     exact = Fraction(q)
     pmf = [math.comb(rows, k) * exact**k * (1 - exact) ** (rows - k) for k in range(rows + 1)]
     assert sum(pmf[found + 1 :]) <= chance * (1 + 1e-9)
@@ -157,7 +162,7 @@ def test_rare_numbers_of_rows_where_scipys_inverse_ends(chance, rows, q):
 
 
 def test_a_tiny_delta_keeps_the_bound_for_few_of_many_rows():
-    found = budgets(
+    found = get_upload_budgets(
         0.1,
         mechanism="gumbel",
         neighbouring="add_remove",
@@ -187,7 +192,7 @@ def test_chances_of_few_samples_bound_the_exact_law(rows, n_rounds, q):
         for (so_far, p), (more, chance) in itertools.product(law.items(), one.items()):
             following[so_far + more] = following.get(so_far + more, 0) + p * chance
         law = following
-    bound = accounting._chance_above(q, n_rounds, rows)
+    bound = uploads._chance_above(q, n_rounds, rows)
     for at in range(rows**2 * n_rounds):
         tail = float(sum(p for total, p in law.items() if total > at))
         assert tail <= bound(at) * (1 + 1e-12)
@@ -198,14 +203,14 @@ def test_chances_of_few_samples_bound_the_exact_law(rows, n_rounds, q):
 def test_many_rows_need_little_memory(rows, rounds):
     """Before: rows^2 x rounds numbers, 10^8 and more."""
     settings = dict(sample_rate=1e-4, n_uploads=10, n_parameters=100, delta=2.0**-60)
-    many = valid_budget(0.01, rows_per_unit=rows, n_rounds=rounds, **settings).epsilon
-    assert valid_budget(0.01, n_rounds=rounds, **settings).epsilon < many < math.inf
+    many = get_upload_budget(0.01, rows_per_unit=rows, n_rounds=rounds, **settings).epsilon
+    assert get_upload_budget(0.01, n_rounds=rounds, **settings).epsilon < many < math.inf
     assert many <= rows * rounds * 10 * 0.01
 
 
 def test_huge_uploads_leave_out_what_grows_with_them():
     settings = dict(sample_rate=0.01, n_uploads=10**9, n_parameters=10**9)
-    found = budgets(
+    found = get_upload_budgets(
         1e-4, mechanism="gumbel", neighbouring="add_remove", delta=1e-9, n_rounds=3, **settings
     )
     assert all(one.epsilon < math.inf for one in found)

@@ -9,10 +9,8 @@ import torch
 from scipy import stats
 from sklearn.datasets import make_classification
 
-from ppkit.dpsgd import DPSGD
-from ppkit.dpstgd.training import DPSTGD, Participant, PlainSGD, run_arm, run_arms, train
-from ppkit.gradients import mean_clipped, mean_plain
-from ppkit.mechanisms import SELECTIONS
+from ppkit.dpstgd.training import Participant, run_arm, run_arms, train
+from ppkit.dpstgd.uploads import DPSGD, DPSTGD, PlainSGD
 from ppkit.models import mlp, n_parameters
 
 SIZES = (6, 5, 2)  # 47 parameters
@@ -80,90 +78,6 @@ def test_full_batches_and_plain_uploads_are_torch_sgd():
             optimiser.step()
     assert (vector(model) - vector(oracle)).abs().max() < 1e-12
     assert (vector(model) - vector(network())).abs().max() > 0.1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("selection", ["gumbel", "laplace", "laplace_true_sign"])
-@pytest.mark.parametrize("n_uploads", [1, 7, 47])
-def test_without_noise_the_upload_is_b_sign_of_the_largest_gradients(selection, n_uploads):
-    model, (X, y) = network(), banks(1)[0]
-    X, y = torch.from_numpy(X), torch.from_numpy(y)
-    # at a bound above every gradient, clipping changes nothing: the plain gradient decides
-    upload = DPSTGD(math.inf, n_uploads, 50.0, selection)(
-        model, X, y, expected_batch=40, rng=np.random.default_rng(0)
-    )
-    plain = mean_plain(model, X, y)
-    chosen = upload != 0
-    assert int(chosen.sum()) == n_uploads
-    assert torch.equal(upload[chosen], 50.0 * torch.sign(plain[chosen]))
-    left = plain[
-        ~chosen
-    ].abs()  # the two logits mirror each other: equal sizes up to rounding, hence 1e-12
-    assert len(left) == 0 or plain[chosen].abs().min() >= left.max() - 1e-12
-
-
-@pytest.mark.parametrize("selection", sorted(SELECTIONS))
-def test_uploads_are_ternary_with_n_entries(selection):
-    model, (X, y) = network(), banks(1)[0]
-    upload = DPSTGD(0.5, 9, 0.01, selection)(
-        model,
-        torch.from_numpy(X),
-        torch.from_numpy(y),
-        expected_batch=40,
-        rng=np.random.default_rng(0),
-    )
-    assert int((upload != 0).sum()) == 9
-    assert set(upload.abs().tolist()) == {0.0, 0.01}
-
-
-def test_the_realised_sample_size_cancels():
-    model, (X, y) = network(), banks(1)[0]
-    X, y = torch.from_numpy(X), torch.from_numpy(y)
-    upload = DPSTGD(0.5, 9, 0.01)(model, X, y, expected_batch=7.0, rng=np.random.default_rng(3))
-    total = 40 * mean_clipped(model, X, y, clip_bound=0.01)
-    indices, signs = SELECTIONS["gumbel"](
-        total.numpy(), 9, scale=2 * 0.01 / 0.5, rng=np.random.default_rng(3)
-    )
-    assert np.array_equal(np.flatnonzero(upload), indices)
-    assert np.array_equal(np.sign(upload.numpy()[indices]), signs)
-
-
-@pytest.mark.slow
-def test_more_noise_chooses_the_largest_gradient_less_often():
-    model, (X, y) = network(), banks(1)[0]
-    X, y = torch.from_numpy(X), torch.from_numpy(y)
-    largest = int(mean_clipped(model, X, y, clip_bound=1.0).abs().argmax())
-    hits = []
-    for epsilon in (0.01, 2.0):
-        rng = np.random.default_rng(0)
-        upload = DPSTGD(epsilon, 1, 1.0)
-        hits.append(
-            sum(bool(upload(model, X, y, expected_batch=40, rng=rng)[largest]) for _ in range(1000))
-        )
-    # Scores of a mean in [-1, 1] under Gumbel noise of scale 2 / (40 eps): weights exp(g_j / scale)
-    # differ by a factor of at most exp(2 / scale), so the largest is picked with probability at
-    # most that factor / 47.
-    chance = math.exp(0.01 * 40) / 47
-    assert stats.binom.sf(70, 1000, chance) < 1e-6 and hits[0] <= 70 < hits[1]
-
-
-def test_an_empty_sample_is_answered_by_noise_alone():
-    model, (X, y) = network(), banks(1)[0]
-    empty = torch.from_numpy(X[:0]), torch.from_numpy(y[:0])
-    rng = np.random.default_rng(0)
-    uploads = torch.stack(
-        [DPSTGD(1.0, 10, 0.5)(model, *empty, expected_batch=1.0, rng=rng) for _ in range(2000)]
-    )
-    assert torch.equal((uploads != 0).sum(dim=1), torch.full((2000,), 10))
-    # each coordinate is chosen with probability 10/47, each sign is fair; union over 47 + 1
-    # binomials
-    low, high = stats.binom.ppf([5e-9, 1 - 5e-9], 2000, 10 / 47)
-    plus_low, plus_high = stats.binom.ppf([5e-9, 1 - 5e-9], 20_000, 0.5)
-    assert 48 * (2 * 5e-9) < 1e-6
-    counts = (uploads != 0).sum(dim=0)
-    assert low <= counts.min() and counts.max() <= high
-    assert plus_low <= int((uploads > 0).sum()) <= plus_high
-    assert not PlainSGD()(model, *empty, expected_batch=1.0, rng=rng).any()
 
 
 def test_a_training_whose_samples_are_all_empty_still_uploads_and_counts():
@@ -351,21 +265,6 @@ def test_the_data_decide_the_precision_and_may_be_read_only():
         X.flags.writeable = False
         ends.append(run_arm(X, y, split, **settings).values[-1])
     assert min(ends) > 0.9 and ends[0] != ends[1]  # torch draws another start at another precision
-
-
-@pytest.mark.parametrize("value", [0.0, -1.0, math.nan])
-def test_bad_uploads_are_named(value):
-    with pytest.raises(ValueError, match=f"epsilon must be > 0, got {value}"):
-        DPSTGD(value, 5, 1.0)
-    with pytest.raises(ValueError, match=f"clip_bound must be a finite number > 0, got {value}"):
-        DPSTGD(1.0, 5, value)
-
-
-def test_bad_selections_are_named():
-    with pytest.raises(ValueError, match="n_uploads must be a whole number >= 1, got 0"):
-        DPSTGD(1.0, 0, 1.0)
-    with pytest.raises(ValueError, match=r"selection must be one of gumbel, .* got 'cauchy'"):
-        DPSTGD(1.0, 5, 1.0, "cauchy")
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,6 @@ FLOORS = {
         "profile": 2,
         "mechanisms": 1,
         "accounting": 1,
-        "privacy_loss": 1,
         "audit": 1,
         "datasets": 1,
         "runs": 1,

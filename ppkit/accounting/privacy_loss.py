@@ -158,14 +158,14 @@ def both_ways(
 
     Replaced, the two are alike. Else Q / P is at most 1 / (1 - q) a round, which is often enough.
     """
-    settings = dict(delta=delta, n_rounds=n_rounds, accuracy=accuracy)
-    forth = epsilon(pair, "forth", **settings)
+    forth = epsilon(pair, "forth", delta=delta, n_rounds=n_rounds, accuracy=accuracy)
     if pair.replaced:
         return forth
     most = -n_rounds * math.log1p(-pair.sample_rate)
     if most <= forth:
         return forth
-    return max(forth, min(most, epsilon(pair, "back", **settings)))
+    back = epsilon(pair, "back", delta=delta, n_rounds=n_rounds, accuracy=accuracy)
+    return max(forth, min(most, back))
 
 
 def epsilon(
