@@ -217,19 +217,31 @@ def get_upload_budgets(
         )
     rate = max(sample_rate, LEAST_RATE)
     release = Release(epsilon, mechanism, neighbouring, rate, n_uploads, n_parameters, n_rounds)
-    bounds = (
-        _one_record(release, delta) if rows_per_unit == 1 else _rows(release, rows_per_unit, delta)
-    )
+    if rows_per_unit == 1:
+        bounds = _one_record(release, delta)
+    else:
+        bounds = _rows(release, rows_per_unit, delta)
     if rate < 1:
         bounds.append(_few_samples(release, rows_per_unit, delta))
     return [bound for bound in bounds if bound.epsilon < math.inf]
 
 
-def calibrate_upload(total: float, **settings) -> float:
+def calibrate_upload(
+    total: float,
+    *,
+    mechanism: str = "gumbel",
+    neighbouring: str = "add_remove",
+    sample_rate: float,
+    n_uploads: int,
+    n_parameters: int,
+    delta: float = 2.0**-30,
+    n_rounds: int = 1,
+    rows_per_unit: int = 1,
+) -> float:
     """The epsilon for the noise scale with which `get_upload_budget` is `total`: its inverse.
 
-    total: > 0, the budget wanted.  settings: all other arguments of `get_upload_budget`.  Returns
-    epsilon > 0, with get_upload_budget <= total, and hardly any larger one has it.
+    total: > 0, the budget wanted.  All others as in `get_upload_budget`.  Returns epsilon > 0,
+    with get_upload_budget <= total, and hardly any larger one has it.
     ValueError if no epsilon in [1e-9, 1e6] does it.
 
     >>> round(calibrate_upload(0.37, sample_rate=0.01, n_uploads=1431, n_parameters=14312), 3)
@@ -238,7 +250,18 @@ def calibrate_upload(total: float, **settings) -> float:
     must_be("a finite number > 0", total=total)
 
     def excess(log_epsilon):
-        return get_upload_budget(math.exp(log_epsilon), **settings).epsilon - total
+        budget = get_upload_budget(
+            math.exp(log_epsilon),
+            mechanism=mechanism,
+            neighbouring=neighbouring,
+            sample_rate=sample_rate,
+            n_uploads=n_uploads,
+            n_parameters=n_parameters,
+            delta=delta,
+            n_rounds=n_rounds,
+            rows_per_unit=rows_per_unit,
+        )
+        return budget.epsilon - total
 
     low, high = map(math.log, EPSILONS)
     low, high = low + 1e-12, high - 1e-12  # exp may round to outside
@@ -250,12 +273,24 @@ def calibrate_upload(total: float, **settings) -> float:
     return math.exp(root)
 
 
-def rounds_within(total: float, *, epsilon: float, at_most: int = 10**6, **settings) -> int:
+def rounds_within(
+    total: float,
+    *,
+    epsilon: float,
+    mechanism: str = "gumbel",
+    neighbouring: str = "add_remove",
+    sample_rate: float,
+    n_uploads: int,
+    n_parameters: int,
+    delta: float = 2.0**-30,
+    rows_per_unit: int = 1,
+    at_most: int = 10**6,
+) -> int:
     """How many uploads a participant may make before `total` is spent: the largest n_rounds with
     get_upload_budget <= total.
 
     total: > 0.  at_most: from 1 to 10^9, a whole number, where the search ends.
-    epsilon, settings: the arguments of `get_upload_budget`, but for n_rounds.
+    All others as in `get_upload_budget`.
     Returns 0 ... at_most.
     Fixed before the first round, so the budget of all rounds together holds (no adaptive choice of
     its size is needed).
@@ -264,7 +299,18 @@ def rounds_within(total: float, *, epsilon: float, at_most: int = 10**6, **setti
     (at_most,) = counts(at_most=at_most)
 
     def spent(n_rounds):
-        return get_upload_budget(epsilon, n_rounds=n_rounds, **settings).epsilon
+        budget = get_upload_budget(
+            epsilon,
+            mechanism=mechanism,
+            neighbouring=neighbouring,
+            sample_rate=sample_rate,
+            n_uploads=n_uploads,
+            n_parameters=n_parameters,
+            delta=delta,
+            n_rounds=n_rounds,
+            rows_per_unit=rows_per_unit,
+        )
+        return budget.epsilon
 
     return bisect.bisect_right(range(1, at_most + 1), total, key=spent)
 

@@ -7,7 +7,7 @@ The loop is one for all methods; what a participant uploads is an object that it
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -19,6 +19,16 @@ from ppkit.models import mlp, n_parameters
 from ppkit.refusals import binary, finite, must_be
 
 ARM = ("upload", "lr", "start")  # what an arm has of its own
+
+
+class Split(Protocol):
+    """Which rows are whose: as many index arrays as participants, and one for the test."""
+
+    @property
+    def participants(self) -> Sequence[np.ndarray]: ...
+
+    @property
+    def test(self) -> np.ndarray: ...
 
 
 @dataclass
@@ -95,18 +105,30 @@ def train(
     *,
     upload: Upload,
     lr: float | Callable[[int], float],
+    sample_rate: float,
+    n_rounds: int,
     rng: np.random.Generator,
-    **settings: Any,
+    evaluate: Callable[[nn.Sequential], Any] | None = None,
+    every: int = 1,
 ) -> History:
     """Algorithm 1: n_rounds rounds in which the server asks every participant in turn and steps
     after each answer.
 
     W := W - r_t * upload, for t = 1..n_rounds and k = 1..K
 
-    model, upload, lr: as in `Arm`.  participants, rng, settings: as in `train_together`, as are the
-    result, for the one arm, the errors and the source.
+    model, upload, lr: as in `Arm`.  All others as in `train_together`, as are the result, for the
+    one arm, the errors and the source.
     """
-    return train_together([Arm(model, upload, lr)], participants, rng=rng, **settings)[0]
+    [history] = train_together(
+        [Arm(model, upload, lr)],
+        participants,
+        sample_rate=sample_rate,
+        n_rounds=n_rounds,
+        rng=rng,
+        evaluate=evaluate,
+        every=every,
+    )
+    return history
 
 
 def train_together(
@@ -174,50 +196,77 @@ def train_together(
     ]
 
 
-def run_arm(X: np.ndarray, y: np.ndarray, split: Any, *, seed: int, **about: Any) -> History:
-    """One curve of Figs 3 to 6: `run_arms` of a single arm; about: what an arm has there,
-    hidden, and what is shared.
-    """
-    arm = {name: about.pop(name) for name in ARM if name in about}
-    return run_arms(X, y, split, {"": arm}, seed=seed, **about)[""]
+def run_arm(
+    X: np.ndarray,
+    y: np.ndarray,
+    split: Split,
+    *,
+    upload: Upload,
+    lr: float | Callable[[int], float],
+    seed: int,
+    sample_rate: float,
+    n_rounds: int,
+    every: int = 1,
+    start: str = "random",
+    hidden: Sequence[int] = (50, 20),
+) -> History:
+    """One curve of Figs 3 to 6: `run_arms` of a single arm; arguments as there."""
+    histories = run_arms(
+        X,
+        y,
+        split,
+        {"": {"upload": upload, "lr": lr, "start": start}},
+        seed=seed,
+        sample_rate=sample_rate,
+        n_rounds=n_rounds,
+        every=every,
+        hidden=hidden,
+    )
+    return histories[""]
 
 
 def run_arms(
     X: np.ndarray,
     y: np.ndarray,
-    split: Any,
+    split: Split,
     arms: Mapping[str, Mapping[str, Any]],
     *,
     seed: int,
+    sample_rate: float,
+    n_rounds: int,
+    every: int = 1,
     hidden: Sequence[int] = (50, 20),
-    **shared: Any,
 ) -> dict[str, History]:
     """Curves of Figs 3 to 6, together: for each arm a fresh network, trained on a split, with its
     test AUC by round.
 
     X: (N, F) float32 or float64, standardised on training rows; its type is the network's.  y: (N,)
     labels in {0, 1}.
-    split: has `participants`, a sequence of index arrays, and `test`, an index array.
     arms: by name, upload and lr, as in `Arm`, start, as in `mlp`, "random" if it is not there,
-    and what else is not as shared.  hidden: widths of the hidden layers.
+    and sample_rate, n_rounds and every where the arm's differ from the others'.
     seed: of the start, the samples and the noise; arms with one seed start from one network and see
     the same samples, together or not.
-    shared: sample_rate, n_rounds and every, as in `train_together`.
-    Returns a History whose values are test AUCs, by the arms' names.
+    sample_rate, n_rounds, every: as in `train_together`.  hidden: widths of the hidden layers.
+    Returns a History whose values are test AUCs, by the arms' names.  ValueError for an arm with
+    another setting, and as in `train_together`.
     Plain arguments, so that joblib can run seeds side by side.
     """
     start_seed = np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0]
     X_test, y_test = torch.from_numpy(X[split.test]), y[split.test]
     data = [(X[rows], y[rows]) for rows in split.participants]
+    shared = {"sample_rate": sample_rate, "n_rounds": n_rounds, "every": every}
+    for name, settings in arms.items():
+        if unknown := sorted(set(settings) - set(shared) - set(ARM)):
+            raise ValueError(f"arm {name!r} has no setting {', '.join(unknown)}")
 
     def arm(name: str) -> Arm:
         rng = torch.Generator().manual_seed(int(start_seed))
-        own = {"start": "random", **arms[name]}
-        model = mlp((X.shape[1], *hidden, 2), rng=rng, start=own["start"], dtype=X_test.dtype)
-        return Arm(model, own["upload"], own["lr"])
+        start = arms[name].get("start", "random")
+        model = mlp((X.shape[1], *hidden, 2), rng=rng, start=start, dtype=X_test.dtype)
+        return Arm(model, arms[name]["upload"], arms[name]["lr"])
 
-    def others(name: str) -> dict[str, Any]:
-        return {**shared, **{k: v for k, v in arms[name].items() if k not in ARM}}
+    def rounds(name: str) -> dict[str, Any]:
+        return {key: arms[name].get(key, value) for key, value in shared.items()}
 
     def test_auc(model: nn.Sequential) -> float:
         with torch.no_grad():  # in blocks that stay in the cache
@@ -226,11 +275,11 @@ def run_arms(
 
     histories: dict[str, History] = {}
     for first in arms:
-        alike = [n for n in arms if n not in histories and others(n) == others(first)]
+        alike = [name for name in arms if name not in histories and rounds(name) == rounds(first)]
         if alike:
             rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1])
             group = [arm(name) for name in alike]
-            done = train_together(group, data, rng=rng, evaluate=test_auc, **others(first))
+            done = train_together(group, data, rng=rng, evaluate=test_auc, **rounds(first))
             histories |= zip(alike, done)
     return {name: histories[name] for name in arms}
 
