@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import nn
 
 from ppkit.models import classification_loss
@@ -16,7 +17,11 @@ from ppkit.refusals import finite, must_be
 
 _MIRROR = 1e-6  # two neurons closer than this to each other's negative count as one
 _EXACT = 1e-6  # a residual share above this is no rounding
+_NO_DIGITS = 1e-290  # a bias gradient below this has no digits left in float64
 _DROPOUT = nn.modules.dropout._DropoutNd  # all kinds of nn.Dropout
+_TRAINED_TOGETHER = (_DROPOUT, nn.RReLU, nn.modules.batchnorm._BatchNorm)
+
+Snapshot = nn.Module | tuple[torch.Tensor, torch.Tensor] | tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +30,11 @@ class Reconstruction:
 
     row: (F,) float64, or None where nothing can be recovered.  confidence: in [0, 1], or None where
     nothing can be checked.  why: "" where every neuron tells the same row, else one sentence.
-    n_neurons: neurons that were used.
     """
 
     row: np.ndarray | None
     confidence: float | None
     why: str
-    n_neurons: int
 
 
 def shared_gradient(model: nn.Module, X: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -42,9 +45,8 @@ def shared_gradient(model: nn.Module, X: torch.Tensor, y: torch.Tensor) -> tuple
     a Linear one, and whose output is one line of logits a record.  X: (N, F), N >= 1, finite, in
     the model's dtype.  y: (N,) integer classes, from 0; of a single logit 0 and 1.
     The first two are dW (H, F) and db (H,).
-    ValueError for an empty batch, features that are not finite or of another shape or dtype, labels
-    that are not integers or no classes of the model, batch normalisation in training with a single
-    record, a model whose first two parameters are others; as in `first_layer`.
+    ValueError for features that are not finite, labels that are not integers, a model whose first
+    two parameters are others; as in `first_layer`.
 
     >>> dW, db = shared_gradient(
     ...     nn.Linear(3, 1), torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([1])
@@ -52,50 +54,18 @@ def shared_gradient(model: nn.Module, X: torch.Tensor, y: torch.Tensor) -> tuple
     >>> (dW / db).tolist()  # powers of 2: not even rounding is lost
     [[1.0, 2.0, 4.0]]
     """
-    if len(X) == 0:
-        raise ValueError("the batch is empty: X has 0 records")
     finite(X=X)
     if y.is_floating_point():
         raise ValueError(f"y must be integer class labels, got a tensor of {y.dtype}")
-    named, first = dict(model.named_parameters()), first_layer(model)
-    if [*map(id, named.values())][:2] != [id(first.weight), id(first.bias)]:
+    first = first_layer(model)
+    names, parameters = zip(*model.named_parameters())
+    if [id(one) for one in parameters[:2]] != [id(first.weight), id(first.bias)]:
         raise ValueError(
             "the attack needs a model whose first two parameters are the weight and the bias of "
-            f"its first layer, got {' and '.join([*named][:2])}"
+            f"its first layer, got {' and '.join(names[:2])}"
         )
-    _check_rows(X, first)
-    layer = training_layer(model)
-    if len(X) == 1 and layer.startswith("BatchNorm"):
-        raise ValueError(f"{layer} is in training and a single record has no variance: call eval()")
-    logits = model(X)
-    _check_logits(logits, y, len(X))
-    return torch.autograd.grad(
-        classification_loss(logits, y), list(model.parameters()), materialize_grads=True
-    )
-
-
-def _check_rows(X: torch.Tensor, first: nn.Linear) -> None:
-    if X.dtype != first.weight.dtype:
-        raise ValueError(f"X must be of the model's {first.weight.dtype}, got {X.dtype}")
-    if X.flatten(1).shape[1] != first.in_features:
-        raise ValueError(
-            f"X must have the {first.in_features} features of the model's first layer, "
-            f"got {tuple(X.shape)}"
-        )
-
-
-def _check_logits(logits, y: torch.Tensor, n_records: int) -> None:
-    if not isinstance(logits, torch.Tensor) or logits.ndim != 2 or len(logits) != n_records:
-        raise ValueError(
-            f"the model must return logits ({n_records}, n_classes), got "
-            f"{tuple(getattr(logits, 'shape', [type(logits).__name__]))}"
-        )
-    n_classes = max(2, logits.shape[1])
-    if y.shape != (n_records,) or int(y.min()) < 0 or int(y.max()) >= n_classes:
-        raise ValueError(
-            f"y must be {n_records} classes from 0 to {n_classes - 1}, "
-            f"got shape {tuple(y.shape)} with values {int(y.min())} to {int(y.max())}"
-        )
+    loss = classification_loss(model(X), y)
+    return torch.autograd.grad(loss, parameters, materialize_grads=True)
 
 
 def flat(model: nn.Module) -> list[nn.Module]:
@@ -115,17 +85,15 @@ def training_layer(model: nn.Module) -> str:
     """The kind of the first layer whose output for a record depends on chance or on the other
     records, as Dropout's and BatchNorm's does in training; "" if there is none."""
     for layer in model.modules():
-        random = isinstance(layer, _DROPOUT) and layer.p > 0 or isinstance(layer, nn.RReLU)
-        batch = isinstance(layer, nn.modules.batchnorm._BatchNorm)
-        if layer.training and (random or batch):
+        if layer.training and isinstance(layer, _TRAINED_TOGETHER):
             return type(layer).__name__
     return ""
 
 
 def _changes_nothing(layer: nn.Module) -> bool:
-    off = isinstance(layer, _DROPOUT) and not (layer.training and layer.p > 0)
-    empty = isinstance(layer, nn.Sequential) and len(layer) == 0
-    return off or empty or isinstance(layer, nn.Flatten | nn.Identity)
+    if isinstance(layer, _DROPOUT):
+        return not layer.training
+    return isinstance(layer, nn.Flatten | nn.Identity)
 
 
 def first_layer(model: nn.Module) -> nn.Linear:
@@ -133,26 +101,19 @@ def first_layer(model: nn.Module) -> nn.Linear:
 
     model: its first module without children must be nn.Linear; nn.Flatten, nn.Identity and
     nn.Dropout in evaluation may stand before it.
-    ValueError that names the first layer found, if it is another one, or has no weights yet.
+    ValueError that names the first layer found, if it is another one.
 
     >>> first_layer(nn.Sequential(nn.Linear(30, 8), nn.ReLU(), nn.Linear(8, 2)))
     Linear(in_features=30, out_features=8, bias=True)
     """
     leaves = [module for module in model.modules() if not list(module.children())]
     first = next((leaf for leaf in leaves if not _changes_nothing(leaf)), "no layer")
-    if isinstance(first, _DROPOUT):
-        raise ValueError(
-            f"the attack needs a model whose first layer is Linear, got {first} in training first: "
-            "call eval()"
-        )
     if not isinstance(first, nn.Linear):
         raise ValueError(f"the attack needs a model whose first layer is Linear, got {first} first")
-    if nn.parameter.is_lazy(first.weight):
-        raise ValueError(f"the model's first layer has no weights yet: run it once, got {first}")
     return first
 
 
-def reconstruct(weight_grad, bias_grad) -> Reconstruction:
+def reconstruct(weight_grad: ArrayLike, bias_grad: ArrayLike) -> Reconstruction:
     """The input row behind the first layer's gradient on one record, every neuron weighted by its
     reliability.
 
@@ -169,87 +130,49 @@ def reconstruct(weight_grad, bias_grad) -> Reconstruction:
     same; and if every entry is -1, 0 or 1 and most neurons' db_j are of one size: clipping by
     element and Adam make any row look so.  A one-hot row's db_j differ in size.
 
-    weight_grad: dW (H, F), tensor or array.  bias_grad: db (H,), or None for a layer without bias.
-    Returns a Reconstruction; its row is None if the layer has no bias (dW = delta x^T still shows
-    the row up to a factor), if db is 0 everywhere, too small for its digits, or so small beside dW
-    that the row is no finite number.
+    weight_grad: dW (H, F), tensor or array.  bias_grad: db (H,).
+    Returns a Reconstruction; its row is None if db is 0 everywhere or too small for its digits.
     ValueError if shapes do not match or a value is NaN or infinite.
     Source: kanodia2020, section 5.2: a[0]^T = dw[1] / db[1]; there for one neuron.
 
     >>> reconstruct([[2.0, 4.0], [-3.0, -6.0]], [2.0, -3.0])
-    Reconstruction(row=array([1., 2.]), confidence=1.0, why='', n_neurons=2)
+    Reconstruction(row=array([1., 2.]), confidence=1.0, why='')
     >>> reconstruct([[0.0, 0.0]], [0.0]).why  # doctest: +NORMALIZE_WHITESPACE
-    'the gradient is 0: no neuron is active for this record (a dead layer), or its loss is flat
-    there'
+    'the bias gradient is 0 or too small for its digits: no neuron is active for this record (a dead
+    layer), or its loss is flat there'
     """
-    dW, db, floor = _checked(weight_grad, bias_grad)
-    if db is None:
-        return _nothing("the layer has no bias: its gradient shows the row only up to a factor")
-    largest = float(np.abs(db).max())
-    if largest == 0 and not dW.any():
-        return _nothing(
-            "the gradient is 0: no neuron is active for this record (a dead layer), "
-            "or its loss is flat there"
+    dW, db = _weight_and_bias(weight_grad, bias_grad)
+    largest = np.abs(db).max()
+    if largest < _NO_DIGITS:
+        why = (
+            "the bias gradient is 0 or too small for its digits: no neuron is active for this "
+            "record (a dead layer), or its loss is flat there"
         )
-    if largest == 0:
-        return _nothing(
-            "the bias gradient is 0 but the weight gradient is not: no single record gives that"
+        return Reconstruction(None, None, why)
+    dW, db = dW / largest, db / largest
+    row = db @ dW / (db @ db)
+    if _one_neuron_tells(dW, db):
+        why = (
+            "one neuron only has a gradient, or two that mirror each other, as two-class softmax "
+            "does for any batch: there is no second one to check the row by"
         )
-    if largest < floor:
-        return _nothing(
-            f"the largest bias gradient is {largest:.1e}: "
-            "too small for floating point to keep its digits"
-        )
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        dW, db = dW / largest, db / largest
-        row, confidence = _least_squares(dW, db) if np.isfinite(dW).all() else (dW[0], 0.0)
-    if not np.isfinite(row).all():
-        return _nothing(
-            "the bias gradient is too small beside the weight gradient: "
-            "the row would not be a finite number"
-        )
-    heard = np.flatnonzero((db != 0) | dW.any(axis=1))
-    alone = len(heard) == 1 or (len(heard) == 2 and _mirrored(dW[heard], db[heard]))
-    if _signs(row) and alone:
-        return Reconstruction(
-            row,
-            None,
-            "all entries of the gradient are of one size: either the row has no entry but -1, 0 "
-            "and 1, or after clipping by element or a step of Adam only its signs are known",
-            int((db != 0).sum()),
-        )
+        return Reconstruction(row, None, why)
     if _signs(row) and np.median(np.abs(db[db != 0])) > 1 - 1e-3:
-        return Reconstruction(
-            row,
-            None,
+        why = (
             "every entry is -1, 0 or 1: after clipping by element or a step of Adam any row "
-            "looks so, and only its signs are known",
-            int((db != 0).sum()),
+            "looks so, and only its signs are known"
         )
-    if len(heard) == 1:
-        return Reconstruction(
-            row,
-            None,
-            "one neuron only has a gradient: there is no second one to check the row by",
-            1,
-        )
-    if alone:
-        return Reconstruction(
-            row,
-            None,
-            "two neurons mirror each other, as two-class softmax does for any batch: they "
-            "count as one, and there is no second one to check the row by",
-            2,
-        )
-    why = (
-        "no single row explains all neurons: several records, noise, or clipping by element"
-        if confidence < 1 - _EXACT
-        else ""
-    )
-    return Reconstruction(row, confidence, why, int((db != 0).sum()))
+        return Reconstruction(row, None, why)
+    explained = np.outer(db, row)
+    total = float((dW**2).sum())
+    confidence = 1 - float(((dW - explained) ** 2).sum()) / total if total else 1.0
+    if confidence > 1 - _EXACT:
+        return Reconstruction(row, confidence, "")
+    why = "no single row explains all neurons: several records, noise, or clipping by element"
+    return Reconstruction(row, confidence, why)
 
 
-def from_snapshots(before, after, *, decayed: bool = False) -> Reconstruction:
+def from_snapshots(before: Snapshot, after: Snapshot, *, decayed: bool = False) -> Reconstruction:
     """The row behind two snapshots of weights,
     after any number of SGD or momentum steps on this one record.
 
@@ -264,21 +187,18 @@ def from_snapshots(before, after, *, decayed: bool = False) -> Reconstruction:
     decayed needs H >= 3 and F >= 2.
     Returns a Reconstruction; after Adam's first step it has signs only, no confidence,
     and `why` says so.
-    ValueError if shapes do not match, a value is not finite, or c cannot be told apart; as in
-    `first_layer` for a model.
+    ValueError if a value is not finite or c cannot be told apart; as in `first_layer` for a model.
     Departs from the paper: there the aggregator has gradients;
     here it has only what the banks send, weights.
     """
     (W0, b0), (W1, b1) = _pair(before), _pair(after)
-    if W0.shape != W1.shape or (b0 is None) != (b1 is None):
-        raise ValueError(
-            f"the snapshots must be of the same layer, got weights {W0.shape} and {W1.shape}"
-        )
-    factor = _decay(W0, b0, W1, b1) if decayed else 1.0
-    return reconstruct(W1 - factor * W0, None if b0 is None else b1 - factor * b0)
+    factor = _decay(np.c_[W0, b0], np.c_[W1, b1]) if decayed else 1.0
+    return reconstruct(W1 - factor * W0, b1 - factor * b0)
 
 
-def from_adam_step(before, after, *, lr: float, eps: float = 1e-8) -> Reconstruction:
+def from_adam_step(
+    before: Snapshot, after: Snapshot, *, lr: float, eps: float = 1e-8
+) -> Reconstruction:
     """The row behind the first step of Adam, whose step is almost the sign of the gradient,
     but not quite.
 
@@ -289,93 +209,57 @@ def from_adam_step(before, after, *, lr: float, eps: float = 1e-8) -> Reconstruc
     about |W| * 1e-16 in float64: the digits of lr - |step| suffice while
     |g| << eps * lr / (|W| * 1e-16).  In float32 (1e-7) lr - |step| is rounding, confidence says so,
     and signs are all there is.
-    ValueError as in `from_snapshots`, for lr or eps out of range, or for a step longer than lr.
+    ValueError as in `from_snapshots`, and for lr or eps out of range.
     """
     must_be("> 0", lr=lr, eps=eps)
-    (W0, b0), (W1, b1) = _pair(before), _pair(after)
-    if W0.shape != W1.shape or b0 is None or b1 is None:
-        raise ValueError(
-            "the snapshots must be of the same layer with a bias, "
-            f"got weights {W0.shape} and {W1.shape}"
-        )
-    steps = [(old - new) / lr for old, new in ((W0, W1), (b0, b1))]
-    longest = max(float(np.abs(step).max()) for step in steps)
-    if longest > 1.01:
-        raise ValueError(f"a first step of Adam is at most lr = {lr:g} long, got {longest * lr:g}")
-    return reconstruct(
-        *(eps * step / np.maximum(1 - np.abs(step), np.finfo(float).eps) for step in steps)
-    )
+    gradients = []
+    for old, new in zip(_pair(before), _pair(after)):
+        step = (old - new) / lr
+        gradients.append(eps * step / np.maximum(1 - np.abs(step), np.finfo(float).eps))
+    return reconstruct(*gradients)
 
 
-def _least_squares(dW: np.ndarray, db: np.ndarray) -> tuple[np.ndarray, float]:
-    row = db @ dW / (db @ db)
-    total, left = float((dW**2).sum()), float(((dW - np.outer(db, row)) ** 2).sum())
-    return row, 1 - left / total if total else 1.0
-
-
-def _nothing(why: str) -> Reconstruction:
-    return Reconstruction(None, None, why, 0)
+def _one_neuron_tells(dW: np.ndarray, db: np.ndarray) -> bool:
+    """Whether one neuron only has a gradient, or two that mirror each other."""
+    each = np.c_[dW, db]
+    each = each[each.any(axis=1)]
+    if len(each) == 2:
+        return bool(np.abs(each.sum(axis=0)).max() <= _MIRROR * np.abs(each).max())
+    return len(each) == 1
 
 
 def _signs(row: np.ndarray) -> bool:
     return bool(row.any()) and float(np.abs(np.abs(row) - (row != 0)).max()) < 1e-3
 
 
-def _mirrored(dW: np.ndarray, db: np.ndarray) -> bool:
-    both = np.c_[dW, db]
-    return float(np.abs(both.sum(axis=0)).max()) <= _MIRROR * float(np.abs(both).max())
-
-
-def _decay(W0, b0, W1, b1) -> float:
-    """The c for which [W1 b1] - c [W0 b0] has rank one."""
-    old, new = (W if b is None else np.c_[W, b] for W, b in ((W0, b0), (W1, b1)))
+def _decay(old: np.ndarray, new: np.ndarray) -> float:
+    """The c for which new - c old has rank one."""
     if min(old.shape) < 3:
         raise ValueError(
             "weight decay is told apart from 3 neurons and 2 features on, "
-            f"got {W0.shape[0]} and {W0.shape[1]}"
+            f"got {old.shape[0]} and {old.shape[1] - 1}"
         )
     inverse = np.linalg.pinv(old)
-    return float(
-        np.median(
-            np.linalg.eigvals(new @ inverse if len(old) <= old.shape[1] else inverse @ new).real
-        )
-    )
+    ratios = new @ inverse if len(old) <= old.shape[1] else inverse @ new
+    return float(np.median(np.linalg.eigvals(ratios).real))
 
 
-def _pair(snapshot) -> tuple[np.ndarray, np.ndarray | None]:
+def _pair(snapshot: Snapshot) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(snapshot, nn.Module):
         layer = first_layer(snapshot)
-        snapshot = (layer.weight, layer.bias)
-    W, b, _ = _checked(*snapshot, names=("weight", "bias"))
+        return _weight_and_bias(layer.weight, layer.bias)
+    return _weight_and_bias(*snapshot)
+
+
+def _weight_and_bias(weight: ArrayLike, bias: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Both as finite float64, (H, F) and (H,)."""
+    W, b = _array(weight), _array(bias)
+    if W.ndim != 2 or b.shape != W.shape[:1]:
+        raise ValueError(f"weight must be (H, F) and bias (H,), got {W.shape} and {b.shape}")
+    finite(weight=W, bias=b)
     return W, b
 
 
-def _checked(
-    weight, bias, names=("weight_grad", "bias_grad")
-) -> tuple[np.ndarray, np.ndarray | None, float]:
-    """Both as finite float64 (H, F) and (H,), and the size below which their own type keeps no
-    digits."""
-    weight, bias = (
-        v.detach().cpu().numpy() if isinstance(v, torch.Tensor) else v for v in (weight, bias)
-    )
-    weight, bias = np.asarray(weight), None if bias is None else np.asarray(bias)
-    if (
-        weight.ndim != 2
-        or weight.size == 0
-        or (bias is not None and bias.shape != weight.shape[:1])
-    ):
-        raise ValueError(
-            f"{names[0]} must be (H, F) and {names[1]} (H,), got {weight.shape} and "
-            f"{None if bias is None else bias.shape}"
-        )
-    for name, values in zip(names, (weight, bias)):
-        if values is not None and values.dtype.kind not in "fiu":
-            raise ValueError(f"{name} must be real numbers, got an array of {values.dtype}")
-        if values is not None:
-            finite(**{name: values})
-    kind = np.finfo(weight.dtype if np.issubdtype(weight.dtype, np.floating) else np.float64)
-    return (
-        weight.astype(np.float64),
-        None if bias is None else bias.astype(np.float64),
-        float(kind.tiny / kind.eps),
-    )
+def _array(values: ArrayLike) -> np.ndarray:
+    values = values.detach() if isinstance(values, torch.Tensor) else values
+    return np.asarray(values, dtype=np.float64)

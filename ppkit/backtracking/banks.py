@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import nn
 
 from ppkit import evaluation
@@ -32,7 +33,7 @@ PAPER_WEIGHTS = (0.55, 0.35, 0.10)  # section 4.2.3
 BY_ROWS = (20, 15, 5)  # what "based on the amount of data" gives: .5, .375, .125
 READINGS = ("iteration by iteration", "bank by bank")
 RULES = ("add", "average")
-_START, _SHARES, _ITERATIONS = 10, (20, 15, 5), 2  # percent of the file; the rest is the test
+_START, _SHARES = 10, (20, 15, 5)  # percent of the file; the last 10 are the test
 
 Gradient = Callable[[nn.Module, torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -48,7 +49,9 @@ class Tree(NamedTuple):
     test: np.ndarray
 
 
-def split_tree(n_rows: int, *, reading: str = "iteration by iteration", sort_by=None) -> Tree:
+def split_tree(
+    n_rows: int, *, reading: str = "iteration by iteration", sort_by: ArrayLike | None = None
+) -> Tree:
     """The paper's tree in file order: global bank 10%, three banks 20, 15, 5% in each of two
     iterations, test 10%.
 
@@ -63,53 +66,35 @@ def split_tree(n_rows: int, *, reading: str = "iteration by iteration", sort_by=
     differ in kind; random numbers make banks alike. The file itself is in order of time, so file
     order is the split by time.
     Returns a Tree whose parts cover all rows; each cut lies within one row of its percentage.
-    ValueError if a part would be empty, the reading is unknown or sort_by does not fit.
+    ValueError if a part would be empty or the reading is unknown.
     Source: kanodia2020, section 4.1.2.
 
     >>> [len(rows) for rows in split_tree(1000).iterations[1]]
     [200, 150, 50]
     """
     one_of(READINGS, reading=reading)
+    in_turn = reading == "iteration by iteration"
+    shares = np.tile(_SHARES, 2) if in_turn else np.repeat(_SHARES, 2)
+    cuts = n_rows * np.cumsum([_START, *shares]) // 100
     order = np.arange(n_rows)
-    first, last = _cut(n_rows, _START), _cut(n_rows, _START + _ITERATIONS * sum(_SHARES))
     if sort_by is not None:
-        sort_by = np.asarray(sort_by)
-        if sort_by.shape != (n_rows,) or not np.isfinite(sort_by).all():
-            raise ValueError(
-                f"sort_by must be {n_rows} finite numbers, got shape {sort_by.shape} "
-                f"with {np.count_nonzero(~np.isfinite(sort_by))} that are not finite"
-            )
-        order[first:last] = first + np.argsort(sort_by[first:last], kind="stable")
-    slots = [(t, k) for t in range(_ITERATIONS) for k in range(len(_SHARES))]
-    if reading == "bank by bank":
-        slots.sort(key=lambda slot: slot[1])
-    parts, percent = {}, _START
-    for t, k in slots:
-        parts[t, k] = np.sort(order[_cut(n_rows, percent) : _cut(n_rows, percent + _SHARES[k])])
-        percent += _SHARES[k]
-    tree = Tree(
-        order[:first],
-        tuple(tuple(parts[t, k] for k in range(len(_SHARES))) for t in range(_ITERATIONS)),
-        order[last:],
-    )
-    if min(len(rows) for rows in _parts(tree).values()) == 0:
+        of_banks = np.asarray(sort_by)[cuts[0] : cuts[-1]]
+        order[cuts[0] : cuts[-1]] = cuts[0] + np.argsort(of_banks, kind="stable")
+    start, *parts, test = (np.sort(part) for part in np.split(order, cuts))
+    if min(len(part) for part in (start, *parts, test)) == 0:
         raise ValueError(
             f"{n_rows} rows are too few for the tree: "
             f"its smallest parts are {min(_SHARES)}% of the rows"
         )
-    return tree
+    first, second = (parts[:3], parts[3:]) if in_turn else (parts[::2], parts[1::2])
+    return Tree(start, (tuple(first), tuple(second)), test)
 
 
 def one_server(tree: Tree) -> Tree:
     """One server with everything, the paper's comparison: all rows but the test are the global
     bank's, no iterations."""
-    return Tree(
-        np.sort(
-            np.concatenate([tree.start, *(rows for parts in tree.iterations for rows in parts)])
-        ),
-        (),
-        tree.test,
-    )
+    rows = [tree.start, *(part for parts in tree.iterations for part in parts)]
+    return Tree(np.sort(np.concatenate(rows)), (), tree.test)
 
 
 def logistic(n_features: int, rng: torch.Generator) -> nn.Sequential:
@@ -150,7 +135,8 @@ def fit(
     model: (N, F) to logits, (N, 1) with binary cross-entropy or (N, 2) with cross-entropy.
     X: (N, F), N >= 1, in the model's type.  y: (N,) int64 labels.  rng: shuffles, on the cpu.
     """
-    optimizer, parameters = training.optimizer(model.parameters()), list(model.parameters())
+    parameters = list(model.parameters())
+    optimizer = training.optimizer(parameters)
     for _ in range(training.n_epochs):
         for rows in torch.randperm(len(y), generator=rng).split(training.batch_size):
             X_batch, y_batch = X.index_select(0, rows), y.index_select(0, rows)
@@ -253,51 +239,37 @@ def run(
     model: called with F and a generator.  training: everyone's.  judge_banks: whether each bank's
     model is scored, too.  seed: each holder has generators of its own under it, so that arms of one
     seed share the global bank's model, and the banks' starts and shuffles.
-    Returns a History.  ValueError for an empty part, NaN, labels outside {0, 1}, weights that
-    do not fit, and for a training that diverges.
+    Returns a History.  ValueError for NaN, also of a training that diverges, labels outside {0, 1}
+    and weights that do not fit.
     Source: kanodia2020, sections 3.2 and 4.  Departures: optimiser and sizes are not in the paper.
     """
-    X, y = _checked(X, y, tree)
+    finite(X=X)
+    binary(labels=y)
     n_banks = len(tree.iterations[0]) if tree.iterations else 0
-    if n_banks:  # refuses weights that do not fit, before the training and not after
-        average([torch.zeros(1)] * n_banks, aggregation.weights)
-    shuffles, starting = zip(*(_generators(seed, holder) for holder in range(n_banks + 1)))
-    server, *banks = (model(X.shape[1], rng) for rng in starting)
-    like = next(server.parameters())
-    of = lambda rows: (torch.from_numpy(X[rows]).to(like), torch.from_numpy(y[rows]))
-    judge = partial(scores, X=of(tree.test)[0], y=y[tree.test])
-    fit(server, *of(tree.start), training=training, rng=shuffles[0])
-    _check_converged(server, "the global bank's own training")
-    parameters, found, uploads, alone = [_flat(server)], [judge(server)], [], []
-    for t, parts in enumerate(tree.iterations, start=1):
-        if aggregation.send_back:
-            for bank in banks:
+    shuffles, starts = zip(*(_generators(seed, holder) for holder in range(n_banks + 1)))
+    server, *banks = (model(X.shape[1], rng) for rng in starts)
+    dtype = next(server.parameters()).dtype
+
+    def held(rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        """A holder's rows and labels."""
+        return torch.from_numpy(X[rows]).to(dtype), torch.from_numpy(y[rows].astype(np.int64))
+
+    judged = partial(scores, X=held(tree.test)[0], y=y[tree.test])
+    fit(server, *held(tree.start), training=training, rng=shuffles[0])
+    parameters, server_scores = [_flat(server)], [judged(server)]
+    uploads, bank_scores = [], []
+    for parts in tree.iterations:
+        for bank, rows, rng in zip(banks, parts, shuffles[1:], strict=True):
+            if aggregation.send_back:
                 nn.utils.vector_to_parameters(parameters[-1].clone(), bank.parameters())
-        for k, (bank, rows, rng) in enumerate(
-            zip(banks, parts, shuffles[1:], strict=True), start=1
-        ):
-            fit(bank, *of(rows), training=training, rng=rng)
-            _check_converged(bank, f"the training of bank {k} in iteration {t}")
+            fit(bank, *held(rows), training=training, rng=rng)
         uploads.append(tuple(_flat(bank) for bank in banks))
         parameters.append(aggregation(parameters[-1], uploads[-1]))
         nn.utils.vector_to_parameters(parameters[-1].clone(), server.parameters())
-        found.append(judge(server))
+        server_scores.append(judged(server))
         if judge_banks:
-            alone.append(tuple(judge(bank) for bank in banks))
-    return History(tuple(parameters), tuple(found), tuple(uploads), tuple(alone))
-
-
-def _cut(n_rows: int, percent: int) -> int:
-    return n_rows * percent // 100
-
-
-def _parts(tree: Tree) -> dict[str, np.ndarray]:
-    banks = {
-        f"bank {k + 1} in iteration {t + 1}": rows
-        for t, parts in enumerate(tree.iterations)
-        for k, rows in enumerate(parts)
-    }
-    return {"the global bank": tree.start, **banks, "the test": tree.test}
+            bank_scores.append(tuple(judged(bank) for bank in banks))
+    return History(tuple(parameters), tuple(server_scores), tuple(uploads), tuple(bank_scores))
 
 
 def _generators(seed: int, holder: int) -> list[torch.Generator]:
@@ -310,24 +282,3 @@ def _generators(seed: int, holder: int) -> list[torch.Generator]:
 
 def _flat(model: nn.Module) -> torch.Tensor:
     return nn.utils.parameters_to_vector(model.parameters()).detach().clone()
-
-
-def _check_converged(model: nn.Module, what: str) -> None:
-    if not bool(torch.isfinite(_flat(model)).all()):
-        raise ValueError(
-            f"{what} has diverged: weights are NaN or infinite, lower the learning rate"
-        )
-
-
-def _checked(X, y, tree: Tree) -> tuple[np.ndarray, np.ndarray]:
-    X, y = np.asarray(X), np.asarray(y)
-    if X.ndim != 2 or y.shape != (len(X),):
-        raise ValueError(f"X must be (N, F) and y (N,), got {X.shape} and {y.shape}")
-    for name, rows in _parts(tree).items():
-        if len(rows) == 0:
-            raise ValueError(f"{name} holds no row")
-        if rows.max() >= len(X):
-            raise ValueError(f"{name} holds row {rows.max()}, but X has {len(X)} rows")
-    finite(X=X)
-    binary(labels=y)
-    return X, y.astype(np.int64)

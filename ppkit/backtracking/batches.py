@@ -45,7 +45,6 @@ class Found(NamedTuple):
 class _Settings:
     n_records: int
     l2_norm_clip: float
-    tolerance: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +55,11 @@ class _Round:
     model: nn.Module
     G: torch.Tensor
     floor: float
+
+    @property
+    def tolerance(self) -> float:
+        """By which part of itself a denominator may be missed."""
+        return 1e-9 if self.G.dtype == torch.float64 else 1e-3
 
     def rank(self, without: torch.Tensor | None = None) -> int:
         rest = self.G if without is None else self.G - without
@@ -100,7 +104,6 @@ def from_batch(
     model: nn.Module,
     n_records: int,
     l2_norm_clip: float = math.inf,
-    tolerance: float = 1e-9,
 ) -> Found:
     """The records of a batch that its mean gradient gives away; `from_rounds` with one round.
 
@@ -113,11 +116,7 @@ def from_batch(
     ([[0.0, -1.0, 0.0], [1.0, 2.0, 4.0], [1.0, 2.0, 4.0]], [1, 0, 1], [1, 2, 2])
     """
     return from_rounds(
-        [model],
-        [(weight_grad, bias_grad)],
-        n_records=n_records,
-        l2_norm_clip=l2_norm_clip,
-        tolerance=tolerance,
+        [model], [(weight_grad, bias_grad)], n_records=n_records, l2_norm_clip=l2_norm_clip
     )
 
 
@@ -127,7 +126,6 @@ def from_rounds(
     *,
     n_records: int,
     l2_norm_clip: float = math.inf,
-    tolerance: float = 1e-9,
 ) -> Found:
     """The records of one batch that its mean gradients at several weights give away, without any
     look at the batch.
@@ -154,29 +152,23 @@ def from_rounds(
     l2_norm_clip: C > 0, known, if every record's gradient was clipped to it before the mean (DP-SGD
     without noise): a record's delta then counts min(1, C / |its gradient|) times, in each of its
     neurons alike, so no ratio moves.  It needs Linear and ReLU layers.
-    tolerance: > 0; 1e-9 suits float64, 1e-3 float32.
+    The tolerance is 1e-9 in float64, 1e-3 in float32.
     Returns Found; where records are missing `why` says what stood in the way: wide batches, no
-    neuron that is ever off, a layer in training, noise, float32 below its digits.
-    ValueError for shapes that do not fit, a missing db, values that are not finite, numbers out of
-    range, and as in `first_layer`.
+    neuron that is ever off, a layer in training, noise.
+    ValueError for values that are not finite, numbers out of range, and as in `first_layer`.
     Departs from the paper, which takes one record; peeling and the test of a candidate by the model
     are ours, that a neuron may see one record alone is Geiping et al. 2020
     and Boenisch et al. 2021.
     """
-    if not len(models) == len(gradients) >= 1:
-        raise ValueError(
-            "every round, at least one, needs a model and a gradient, "
-            f"got {len(models)} models and {len(gradients)} gradients"
-        )
-    rounds = [_round(model, gradient) for model, gradient in zip(models, gradients)]
-    must_be("> 0", l2_norm_clip=l2_norm_clip, tolerance=tolerance)
+    rounds = [_round(model, gradient) for model, gradient in zip(models, gradients, strict=True)]
+    must_be("> 0", l2_norm_clip=l2_norm_clip)
     must_be("a whole number >= 1", n_records=n_records)
-    settings = _Settings(n_records, l2_norm_clip, tolerance)
-    why = next(filter(None, (_untestable(one.model, one.G) for one in rounds)), "")
+    settings = _Settings(n_records, l2_norm_clip)
+    why = _in_training(models)
     found = [] if why else _search(rounds, settings)
     n_found = sum(one.n_copies for one in found)
     if not why and n_found < n_records:
-        why = _obstacle(rounds, n_records - n_found, settings)
+        why = _obstacle(rounds)
     if why:
         why = f"{n_found} of {n_records} records found: {why}"
     return _listed(found, rounds[0].G, why)
@@ -205,7 +197,7 @@ def _search(rounds: list[_Round], settings: _Settings) -> list[_Candidate]:
                     n_left = settings.n_records - sum(each.n_copies for each in found)
                     if (
                         one.n_copies <= n_left
-                        and _is_new(one.row, found, settings.tolerance)
+                        and _is_new(one.row, found, at.tolerance)
                         and confirmed(at, one, n_left, settings)
                     ):
                         found.append(one)
@@ -233,19 +225,19 @@ def _unlikely_by_chance(at: _Round, one: _Candidate, n_left: int, settings: _Set
     rank = at.rank()
     silent = rank == min(at.G.shape) or rank < n_left
     rounding = torch.finfo(at.G.dtype).eps
-    missed = settings.tolerance if one.n_copies == 1 else math.sqrt(max(one.off, rounding))
+    missed = at.tolerance if one.n_copies == 1 else math.sqrt(max(one.off, rounding))
     return silent and one.n_candidates * len(one.counts) * missed <= _CHANCE
 
 
 def _passing(at: _Round, n_left: int, settings: _Settings) -> list[_Candidate]:
     """Candidates whose denominator the model confirms, fewest copies first, then the best."""
-    combined, weights = _candidates(at.model, at.G)
+    lines = _candidates(at.model, at.G)
+    combined = lines @ at.G
     bottom = combined[:, -1]
     usable = bottom.abs() > 100 * torch.finfo(at.G.dtype).eps * bottom.abs().max()
     if not usable.any():
         return []
-    combined, bottom = combined[usable], bottom[usable]
-    pairs = [(j[usable], w[usable]) for j, w in weights]
+    lines, combined, bottom = lines[usable], combined[usable], bottom[usable]
     rows = combined[:, :-1] / bottom[:, None]
     counts = _label_counts(_n_classes(at.model, rows), n_left, rows)
     passing = []
@@ -255,10 +247,10 @@ def _passing(at: _Round, n_left: int, settings: _Settings) -> list[_Candidate]:
         for label in range(counts.shape[1]):
             y = torch.full((len(rows[block]),), label)
             delta = _shares(at.model, rows[block], y, settings.l2_norm_clip)
-            of_class.append(sum(w[block] * delta.gather(1, j[block, None])[:, 0] for j, w in pairs))
+            of_class.append((lines[block] * delta).sum(dim=1))
         predicted = torch.stack(of_class, dim=1) @ counts.T / settings.n_records
         off = (predicted / bottom[block, None] - 1).abs()
-        for k, m in torch.nonzero(off <= settings.tolerance).tolist():
+        for k, m in torch.nonzero(off <= at.tolerance).tolist():
             passing.append((int(counts[m].sum()), float(off[k, m]), start + k, m))
     return [_Candidate(rows[k], counts[m], off, len(rows)) for _, off, k, m in sorted(passing)]
 
@@ -276,25 +268,19 @@ def _label_counts(n_classes: int, most: int, like: torch.Tensor) -> torch.Tensor
     return torch.as_tensor(np.array(counts), dtype=like.dtype)
 
 
-def _candidates(model, G) -> tuple[torch.Tensor, list[tuple[torch.Tensor, torch.Tensor]]]:
-    """Combinations of lines of G, and for each the neurons and factors that make it: (j, w) pairs,
-    w 0 for none."""
-    neurons = torch.arange(len(G))
-    ones, zeros = torch.ones(len(G), dtype=G.dtype), torch.zeros(len(G), dtype=G.dtype)
+def _candidates(model: nn.Module, G: torch.Tensor) -> torch.Tensor:
+    """Combinations of the neurons, one a line: each neuron, and where one hidden layer is all,
+    differences of two by their factors in the output."""
+    neurons = torch.eye(len(G), dtype=G.dtype)
     layers = flat(model)
-    shared = len(layers) == 3 and isinstance(layers[2], nn.Linear) and not [*layers[1].children()]
-    if not shared or layers[2].out_features > 2 or layers[2].in_features != len(G):
-        return G, [(neurons, ones)]
-    V = layers[2].weight.detach()
+    last = layers[-1]
+    if len(layers) != 3 or not isinstance(last, nn.Linear) or last.out_features > 2:
+        return neurons
+    V = last.weight.detach()
     v = V[0] if len(V) == 1 else V[1] - V[0]
-    kept = neurons[v != 0]
-    one, two = torch.combinations(torch.arange(len(kept))).T
-    j, k = kept[one], kept[two]
-    differences = G[j] / v[j, None] - G[k] / v[k, None]
-    return torch.cat([G, differences]), [
-        (torch.cat([neurons, j]), torch.cat([ones, 1 / v[j]])),
-        (torch.cat([neurons, k]), torch.cat([zeros, -1 / v[k]])),
-    ]
+    each = neurons[v != 0] / v[v != 0, None]
+    one, two = torch.combinations(torch.arange(len(each))).T
+    return torch.cat([neurons, each[one] - each[two]])
 
 
 def _gradient(model, one: _Candidate, settings: _Settings) -> torch.Tensor:
@@ -316,28 +302,18 @@ def _shares(model, X, y, l2_norm_clip) -> torch.Tensor:
     return delta
 
 
-def _deltas(model, X, y) -> torch.Tensor:
+def _deltas(model: nn.Module, X: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """The gradient of the mean loss in the first layer's output, (N, H)."""
     seen = []
 
     def keep(layer, inputs, output):
-        z = output.detach().requires_grad_()
-        seen.append((inputs[0], z))
-        return z.clone()  # an activation in place changes the copy
+        seen.append(output.detach().requires_grad_())
+        return seen[0].clone()  # an activation in place changes the copy
 
     hook = first_layer(model).register_forward_hook(keep)
-    try:
-        logits = model(X)
-    finally:
-        hook.remove()
-    if len(seen) != 1 or not torch.equal(seen[0][0], X.flatten(1)):
-        raise ValueError(
-            "the model's first Linear layer must see the records themselves, once, "
-            f"got {len(seen)} calls of it" + ("" if seen else " (a compiled model hides it)")
-        )
-    return torch.autograd.grad(classification_loss(logits, y), seen[0][1], materialize_grads=True)[
-        0
-    ]
+    loss = classification_loss(model(X), y)
+    hook.remove()
+    return torch.autograd.grad(loss, seen[0], materialize_grads=True)[0]
 
 
 @torch.no_grad()
@@ -345,62 +321,39 @@ def _n_classes(model, rows) -> int:
     return max(2, model(rows[:1]).shape[1])
 
 
-def _untestable(model: nn.Module, G: torch.Tensor) -> str:
-    """Why no candidate can be tested by this model, or ""."""
-    if layer := training_layer(model):
-        return (
-            f"{layer} is in training and does not treat a record by itself, so no candidate can "
-            "be tested: call eval() before the gradient is taken"
-        )
-    rng = torch.Generator().manual_seed(0)
-    X = torch.randn((3, G.shape[1] - 1), generator=rng, dtype=G.dtype)
-    y = torch.zeros(3, dtype=torch.int64)
-    together = _shares(model, X, y, math.inf)
-    each = torch.cat([_shares(model, X[i : i + 1], y[i : i + 1], math.inf) for i in range(3)])
-    if float((together - each).abs().max()) > 1e-3 * float(each.abs().max()):
-        return (
-            "the model does not treat a record by itself (statistics of the batch, or noise), so "
-            "no candidate can be tested"
-        )
+def _in_training(models: Sequence[nn.Module]) -> str:
+    """Why no candidate can be tested by these models, or ""."""
+    for model in models:
+        layer = training_layer(model)
+        if layer:
+            return (
+                f"{layer} is in training and does not treat a record by itself, so no candidate "
+                "can be tested: call eval() before the gradient is taken"
+            )
     return ""
 
 
-def _obstacle(rounds: list[_Round], n_left: int, settings: _Settings) -> str:
+def _obstacle(rounds: list[_Round]) -> str:
     """Why a search found no more, from what is left of the gradients."""
     at = max(rounds, key=_Round.rank)
-    rank, dtype = at.rank(), at.G.dtype
+    rank = at.rank()
     if rank == 0:
         return (
             "what is left of the gradient is 0: no neuron of the first layer is active for the "
             "others, their loss is flat there, or they cancel each other"
         )
-    rows = _probes(at.G)
+    ratios = at.G[:, :-1] / at.G[:, -1:]
+    rows = ratios[torch.isfinite(ratios).all(dim=1)]
     if bool((_deltas(at.model, rows, torch.zeros(len(rows), dtype=torch.int64)) != 0).all()):
         return (
             "the attack looks for neurons that are off for all records but one, as ReLU's are, and "
             f"{_behind_first(at.model)} lets every record reach every neuron"
         )
-    if settings.tolerance < 10 * torch.finfo(dtype).eps:
-        return f"{dtype} keeps too few digits for tolerance={settings.tolerance:g}; 1e-3 suits it"
-    if passing := len(_passing(at, n_left, settings)):
-        return (
-            f"{passing} candidates agree with the model, but may be combinations of records; "
-            "more digits or more rounds would tell"
-        )
     return (
-        f"none of {len(_candidates(at.model, at.G)[0])} candidates agrees with the model, so each "
-        f"neuron sees several records (what is left has rank {rank}), or the gradient has noise, "
-        "a clip, a number of records or a mode (training, eval) other than said"
+        f"none of {len(_candidates(at.model, at.G))} candidates agrees with the model for certain, "
+        f"so each neuron sees several records (what is left has rank {rank}), or the gradient has "
+        "noise, a clip, a number of records or a mode (training, eval) other than said"
     )
-
-
-def _probes(G: torch.Tensor) -> torch.Tensor:
-    """Rows of the size of the ratios in a gradient, at which a neuron may be off."""
-    usable = G[G[:, -1] != 0]
-    size = float((usable[:, :-1] / usable[:, -1:]).abs().median()) if len(usable) else 1.0
-    rng = torch.Generator().manual_seed(0)
-    shape = (64, G.shape[1] - 1)
-    return max(size, 1e-3) * torch.randn(shape, generator=rng, dtype=G.dtype)
 
 
 def _behind_first(model: nn.Module) -> str:
@@ -411,25 +364,8 @@ def _behind_first(model: nn.Module) -> str:
     return f"{kind}, with no activation before it," if kind == "Linear" else kind
 
 
-def _round(model, gradient) -> _Round:
-    layer = first_layer(model)
-    if layer.bias is None or len(gradient) < 2 or gradient[1] is None:
-        raise ValueError(
-            "the attack needs dW and db, and the first layer has no bias gradient: "
-            "rows show up to a factor only"
-        )
+def _round(model: nn.Module, gradient: Sequence[torch.Tensor]) -> _Round:
     dW, db = gradient[0].detach(), gradient[1].detach()
-    if dW.shape != layer.weight.shape or db.shape != dW.shape[:1]:
-        raise ValueError(
-            f"the gradient must be {tuple(layer.weight.shape)} and {tuple(layer.weight.shape[:1])} "
-            "as the "
-            f"model's first layer, got {tuple(dW.shape)} and {tuple(db.shape)}"
-        )
-    if not dW.dtype == db.dtype == layer.weight.dtype:
-        raise ValueError(
-            f"the gradient must be of the model's {layer.weight.dtype}, "
-            f"got {dW.dtype} and {db.dtype}"
-        )
     G = torch.cat([dW, db[:, None]], dim=1)
     finite(**{"the gradient": G})
     floor = torch.finfo(G.dtype).eps ** (2 / 3) * float(torch.linalg.matrix_norm(G, 2))

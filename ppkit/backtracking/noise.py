@@ -10,18 +10,23 @@ For one neuron T = dW_jf + noise, B = db_j + noise, both of standard deviation
 true value a = dW_jf / db_j.  The same law with ||db||_2 for db_j holds for an attacker who knows
 the proportions of the delta_j and adds the neurons up by them; it is the best that many neurons
 can give.
-All functions broadcast over their arguments as numpy does.
 """
 
 import bisect
+import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import owens_t
 
-from ppkit.refusals import must_be
+from ppkit.refusals import finite, must_be
+
+_LEAST = 1e-300  # standard deviation
 
 
-def ratio_cdf(t, *, mean_top, sd_top, mean_bottom, sd_bottom) -> np.ndarray:
+def ratio_cdf(
+    t: ArrayLike, *, mean_top: float, sd_top: float, mean_bottom: float, sd_bottom: float
+) -> np.ndarray:
     """The chance that a ratio of two independent normal variables is at most t, exactly.
 
     P(T / B <= t) = P(T - t B <= 0, B > 0) + P(T - t B >= 0, B < 0)
@@ -30,7 +35,7 @@ def ratio_cdf(t, *, mean_top, sd_top, mean_bottom, sd_bottom) -> np.ndarray:
 
     h = -(m_T - t m_B) / s,  k = -m_B / s_B,  p = (k - t m_T s_B / s_T^2) s_T / (s h),
     q = -m_T / (s_T k),  s^2 = s_T^2 + t^2 s_B^2.
-    t: any real, -inf and inf included.  mean_top, mean_bottom: finite.
+    t: real, one or more.  mean_top, mean_bottom: finite.
     sd_top, sd_bottom: >= 1e-300.
     Returns chances in [0, 1], float64, within about 1e-15.
     ValueError if an argument is out of range.
@@ -40,60 +45,47 @@ def ratio_cdf(t, *, mean_top, sd_top, mean_bottom, sd_bottom) -> np.ndarray:
     >>> float(ratio_cdf(1.0, mean_top=0, sd_top=1, mean_bottom=0, sd_bottom=1))  # Cauchy
     0.75
     """
-    t, m_T, s_T, m_B, s_B = (
-        np.asarray(v, dtype=np.float64) for v in (t, mean_top, sd_top, mean_bottom, sd_bottom)
-    )
-    _must("a number", ~np.isnan(t), t=t)
-    _must("finite", np.isfinite(m_T), mean_top=m_T)
-    _must("finite", np.isfinite(m_B), mean_bottom=m_B)
-    _must("finite and at least 1e-300", np.isfinite(s_T) & (s_T >= 1e-300), sd_top=s_T)
-    _must("finite and at least 1e-300", np.isfinite(s_B) & (s_B >= 1e-300), sd_bottom=s_B)
+    t = np.asarray(t, dtype=np.float64)
+    finite(t=t, mean_top=mean_top, mean_bottom=mean_bottom)
+    _check_deviations(sd_top=sd_top, sd_bottom=sd_bottom)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        slope = (
-            np.where(np.isinf(t), 0.0, t) * s_B / s_T
-        )  # of the line T = t B, in units of the standard deviations
+        slope = t * sd_bottom / sd_top  # of the line T = t B, in units of the deviations
         length = np.hypot(1.0, slope)
-        x, k = m_T / s_T, -m_B / s_B
+        x, k = mean_top / sd_top, -mean_bottom / sd_bottom
         h = -(x + slope * k) / length
-        p, q = (
-            (k - slope * x) / (length * h),
-            -x / k,
-        )  # (k - rho h) / (h sqrt(1 - rho^2)), rho = -slope / length
-        p, q = (
-            np.where(h == 0, np.copysign(np.inf, k), p),
-            np.where(k == 0, np.copysign(np.inf, h), q),
-        )
+        # (k - rho h) / (h sqrt(1 - rho^2)) with rho = -slope / length
+        p = np.where(h == 0, np.copysign(np.inf, k), (k - slope * x) / (length * h))
+        q = np.copysign(np.inf, h) if k == 0 else -x / k
         apart = (h * k < 0) | ((h * k == 0) & (h + k < 0))
         chance = 2 * (owens_t(h, p) + owens_t(k, q)) + apart
-        chance = np.where((h == 0) & (k == 0), 0.5 + np.arctan(slope) / np.pi, chance)
-    return np.clip(np.where(np.isinf(t), t > 0, chance), 0.0, 1.0)
+        if k == 0:
+            chance = np.where(h == 0, 0.5 + np.arctan(slope) / np.pi, chance)
+    return np.clip(chance, 0.0, 1.0)
 
 
-def error_cdf(error, *, value, bias_grad, noise_scale, n_rounds=1) -> np.ndarray:
+def error_cdf(
+    error: ArrayLike, *, value: float, bias_grad: float, noise_scale: float, n_rounds: float = 1
+) -> np.ndarray:
     """The chance that an attacker who averages n_rounds noisy gradients and divides is off by at
     most `error`.
 
     P(|A - a| <= e) = F(a + e) - F(a - e),    A = (a db + N(0, s^2 / R)) / (db + N(0, s^2 / R))
 
-    error: e >= 0, in the unit of the feature.  value: a, the true feature.  bias_grad: db as it is
-    shared, after clipping.
-    noise_scale: s >= 1e-100, finite, in the unit of the gradient.  n_rounds: R from 1 to 1e100
-    rounds with the same gradient and fresh noise.
+    error: e >= 0, one or more, in the unit of the feature.  value: a, the true feature.
+    bias_grad: db as it is shared, after clipping.
+    noise_scale: s, finite, in the unit of the gradient, with s / sqrt(R) >= 1e-300.
+    n_rounds: R >= 1 rounds with the same gradient and fresh noise.
     Returns chances.  ValueError if an argument is out of range.
 
     >>> round(float(error_cdf(0.1, value=1.0, bias_grad=0.5, noise_scale=0.01)), 4)
     0.9995
     """
-    error, value, bias_grad, noise_scale, n_rounds = (
-        np.asarray(v, dtype=np.float64) for v in (error, value, bias_grad, noise_scale, n_rounds)
-    )
-    _must(">= 0", error >= 0, error=error)
-    _must("finite", np.isfinite(value), value=value)
-    _must("finite", np.isfinite(bias_grad), bias_grad=bias_grad)
-    _must("from 1 to 1e100", (n_rounds >= 1) & (n_rounds <= 1e100), n_rounds=n_rounds)
-    enough = np.isfinite(noise_scale) & (noise_scale >= 1e-100)
-    _must("finite and at least 1e-100", enough, noise_scale=noise_scale)
-    scale = noise_scale / np.sqrt(n_rounds)
+    error = np.asarray(error, dtype=np.float64)
+    finite(error=error, value=value, bias_grad=bias_grad)
+    must_be("a finite number >= 0", error=float(error.min()))
+    must_be("a whole number >= 1", n_rounds=n_rounds)
+    scale = noise_scale / math.sqrt(n_rounds)
+    _check_deviations(noise_scale=scale)
     law = dict(mean_top=value * bias_grad, sd_top=scale, mean_bottom=bias_grad, sd_bottom=scale)
     return ratio_cdf(value + error, **law) - ratio_cdf(value - error, **law)
 
@@ -113,11 +105,12 @@ def rounds_until(
     must_be("in (0, 1)", p=p)
     must_be("a finite number > 0", error=error)
     if bias_grad == 0:
-        raise ValueError(f"error must be > 0 and bias_grad not 0, got {error} and {bias_grad}")
-    law = {"value": value, "bias_grad": bias_grad, "noise_scale": noise_scale}
+        raise ValueError("bias_grad must not be 0: the attacker hears noise only")
 
-    def reached(n_rounds):
-        return error_cdf(error, n_rounds=n_rounds, **law)
+    def reached(n_rounds: int) -> np.ndarray:
+        return error_cdf(
+            error, value=value, bias_grad=bias_grad, noise_scale=noise_scale, n_rounds=n_rounds
+        )
 
     high = 1
     while reached(high) < p:
@@ -130,7 +123,7 @@ def rounds_until(
     return bisect.bisect_left(range(high), p, lo=high // 2 + 1, key=reached)
 
 
-def _must(accepted: str, fine: np.ndarray, **setting) -> None:
-    ((name, values),) = setting.items()
-    if not fine.all():
-        raise ValueError(f"{name} must be {accepted}, got {values}")
+def _check_deviations(**deviations: float) -> None:
+    for name, deviation in deviations.items():
+        if not _LEAST <= deviation < math.inf:
+            raise ValueError(f"{name} must be finite and at least 1e-300, got {deviation}")

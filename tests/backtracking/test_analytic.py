@@ -73,29 +73,23 @@ def test_a_thousand_random_nets_and_the_cause_of_every_refusal():
         if model[0].bias is None:
             with pytest.raises(ValueError, match="the weight and the bias of its first layer"):
                 shared_gradient(model, X, label)
-            loss = classification_loss(model(X), label)
-            dW, rest = torch.autograd.grad(loss, model[0].weight)[0], [None]
-        else:
-            dW, *rest = shared_gradient(model, X, label)
-        found = reconstruct(dW, rest[0])
-        delta, factors = first_delta(model, kind, x, y)
-        if model[0].bias is None:
-            assert found.row is None and "no bias" in found.why
             causes.add("no bias")
             continue
+        dW, db, *_ = shared_gradient(model, X, label)
+        found = reconstruct(dW, db)
+        delta, factors = first_delta(model, kind, x, y)
         loud = np.abs(delta).max() > 1e-12
         if found.row is None:
-            assert not loud and found.confidence is None and found.n_neurons == 0
+            assert not loud and found.confidence is None
             dead = any(not factor.any() for factor in factors)
             small = math.prod(float(np.abs(factor).max()) for factor in factors) < 1e-12
-            assert "the gradient is 0" in found.why or "too small" in found.why
+            assert "0 or too small for its digits" in found.why
             assert dead or small
             causes.add("dead" if dead else "small")
         elif loud:
             good = np.linalg.norm(found.row - x) <= 1e-6 * np.linalg.norm(x)
             recovered, refused = recovered + good, refused + (not good)
             assert found.confidence is None or found.confidence > 1 - 1e-9
-            assert found.n_neurons == np.count_nonzero(rest[0])
     assert recovered + refused > 500 and recovered >= 0.95 * (recovered + refused)
     assert {"no bias", "dead"} <= causes
 
@@ -113,15 +107,10 @@ def test_the_row_is_the_least_squares_one():
 
 
 def test_each_thing_that_cannot_be_recovered_is_said():
-    assert "no bias" in reconstruct([[1.0, 2.0]], None).why
-    assert "the gradient is 0" in reconstruct(np.zeros((3, 2)), np.zeros(3)).why
-    assert "no single record gives that" in reconstruct([[1.0, 2.0]], [0.0]).why
-    assert "4.0e-310: too small" in reconstruct([[1e-309]], [4e-310]).why
-    assert (
-        "too small" in reconstruct(torch.tensor([[1e-38]]), torch.tensor([1e-38])).why
-    )  # fine in float64, not here
+    for dW, db in ((np.zeros((3, 2)), np.zeros(3)), ([[1.0, 2.0]], [0.0]), ([[1e-309]], [4e-310])):
+        found = reconstruct(dW, db)
+        assert found.row is None and "the bias gradient is 0 or too small" in found.why
     assert reconstruct([[1e-38]], [1e-38]).row == [1.0]
-    assert "not be a finite number" in reconstruct([[1e200], [1.0]], [1e-200, 0.0]).why
     assert (
         reconstruct([[0.0, 0.0], [0.0, 0.0]], [1.0, 2.0]).confidence == 1.0
     )  # a row of zeros is a row
@@ -139,7 +128,7 @@ def test_confidence_is_none_where_nothing_can_be_checked():
             found = reconstruct(dW, db)
             assert found.confidence is None and word in found.why and found.row is not None
     one = reconstruct([[2.0, 4.0], [0.0, 0.0]], [2.0, 0.0])
-    assert one.confidence is None and one.n_neurons == 1
+    assert one.confidence is None and np.array_equal(one.row, [1.0, 2.0])
     assert (
         reconstruct([[2.0, 4.0], [1.0, 0.0]], [2.0, 0.0]).confidence < 1
     )  # a weight gradient without bias gradient
@@ -212,7 +201,7 @@ def test_one_neuron_cannot_tell_a_one_hot_row_from_a_sign(n_logits):
     assert all(torch.allclose(one, other) for one, other in zip(*clipped))
     for grads in (of_one_hot, *clipped):
         found = reconstruct(*grads)
-        assert found.confidence is None and "either the row has no entry but -1, 0" in found.why
+        assert found.confidence is None and "no second one to check the row by" in found.why
         np.testing.assert_allclose(found.row, ONE_HOT[0], atol=1e-12)
 
 
@@ -321,10 +310,6 @@ def test_adams_first_step_is_undone_in_float64_and_not_in_float32():
         old, new = W.astype(dtype), (W - 1e-3 * g / (np.abs(g) + 1e-8)).astype(dtype)
         found = from_adam_step((old[:, :30], old[:, 30]), (new[:, :30], new[:, 30]), lr=1e-3)
         assert np.abs(found.row - x).max() < limit
-    with pytest.raises(
-        ValueError, match="a first step of Adam is at most lr = 0.0001 long, got 0.001"
-    ):
-        from_adam_step(before, after, lr=1e-4)
     with pytest.raises(ValueError, match="lr must be > 0, got 0"):
         from_adam_step(before, after, lr=0)
 
@@ -403,30 +388,10 @@ def test_whatever_layer_comes_first_is_taken_or_named_in_a_line():
             assert "first layer" in str(error) and "\n" not in str(error), kind
             assert len(str(error)) < 300
     assert {"Conv1d", "LSTM", "Embedding", "BatchNorm1d", "LayerNorm", "Dropout"} <= refused
-    assert not refused & {"Flatten", "Identity", "Linear", "Sequential"}
+    assert not refused & {"Flatten", "Identity", "Linear"}
 
 
-@pytest.mark.parametrize(
-    "change, said",
-    [
-        (lambda X, y: (X.double(), y), "X must be of the model's torch.float32, got torch.float64"),
-        (lambda X, y: (X[:, :2], y), r"X must have the 3 features of the .* got \(2, 2\)"),
-        (lambda X, y: (X, y[:1]), r"y must be 2 classes from 0 to 1, got shape \(1,\)"),
-        (lambda X, y: (X, y + 1), r"y must be 2 classes from 0 to 1, .* values 1 to 2"),
-        (lambda X, y: (X, y - 1), r"y must be 2 classes from 0 to 1, .* values -1 to 0"),
-        (lambda X, y: (X[:, None], y), r"must return logits \(2, n_classes\), got \(2, 1, 2\)"),
-    ],
-)
-def test_a_batch_that_does_not_fit_the_model_is_refused_in_our_words(change, said):
-    model = plain(nn.Linear(3, 4))
-    with pytest.raises(ValueError, match=said):
-        shared_gradient(model, *change(torch.ones(2, 3), torch.tensor([0, 1])))
-
-
-def test_a_single_record_under_batch_normalisation_in_training_is_refused():
-    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2))
-    with pytest.raises(ValueError, match="BatchNorm1d is in training and a single record has no"):
-        shared_gradient(model, torch.ones(1, 3), torch.tensor([1]))
+def test_a_single_record_under_batch_normalisation_in_evaluation_comes_back():
     X = torch.tensor([[1.0, 2.0, 4.0]])
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -445,29 +410,18 @@ def test_a_target_that_is_no_class_is_refused(n_logits, y):
 
 
 def test_bad_input_is_named():
-    with pytest.raises(
-        ValueError,
-        match=r"weight_grad must be \(H, F\) and bias_grad \(H,\), got \(2, 3\) and \(3,\)",
+    for dW, db, shapes in (
+        (np.ones((2, 3)), np.ones(3), r"\(2, 3\) and \(3,\)"),
+        (np.ones(3), 1.0, r"\(3,\) and \(\)"),
     ):
-        reconstruct(np.ones((2, 3)), np.ones(3))
-    with pytest.raises(
-        ValueError, match=r"weight_grad must be \(H, F\) and bias_grad \(H,\), got \(3,\) and \(\)"
-    ):
-        reconstruct(np.ones(3), 1.0)
-    with pytest.raises(
-        ValueError, match="bias_grad must be finite, got 1 of 2 values that are NaN or infinite"
-    ):
+        with pytest.raises(
+            ValueError, match=r"weight must be \(H, F\) and bias \(H,\), got " + shapes
+        ):
+            reconstruct(dW, db)
+    with pytest.raises(ValueError, match="bias must be finite, got 1 of 2 values that are NaN"):
         reconstruct(np.ones((2, 3)), [1.0, math.nan])
-    with pytest.raises(ValueError, match="weight_grad must be real numbers, got an array of <U3"):
-        reconstruct([["one", "two"]], [1.0])
-    with pytest.raises(ValueError, match="the batch is empty: X has 0 records"):
-        shared_gradient(nn.Linear(3, 2), torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64))
-    with pytest.raises(
-        ValueError, match="X must be finite, got 1 of [0-9]+ values that are NaN or infinite"
-    ):
+    with pytest.raises(ValueError, match="X must be finite, got 1 of [0-9]+ values that are NaN"):
         shared_gradient(nn.Linear(3, 2), torch.tensor([[1.0, math.nan, 0.0]]), torch.tensor([1]))
-    with pytest.raises(ValueError, match="weight_grad must be finite, got 2 of 2 values"):
-        reconstruct([[math.inf, -math.inf]], None)
     convolution = nn.Sequential(nn.Conv1d(1, 2, 3), nn.Flatten(), nn.Linear(4, 2))
     with pytest.raises(ValueError, match="a model whose first layer is Linear, got Conv1d"):
         from_snapshots(convolution, convolution)
@@ -476,10 +430,6 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match="a model whose first layer is Linear, got no layer"):
         first_layer(nn.Sequential(nn.Flatten()))
     assert first_layer(nn.Sequential(nn.Flatten(), nn.Sequential(nn.Linear(3, 2)))).in_features == 3
-    with pytest.raises(
-        ValueError, match=r"snapshots must be of the same layer, got weights \(2, 3\) and \(2, 4\)"
-    ):
-        from_snapshots(nn.Linear(3, 2), nn.Linear(4, 2))
     with pytest.raises(
         ValueError, match="weight decay is told apart from 3 neurons and 2 features on, got 2 and 3"
     ):

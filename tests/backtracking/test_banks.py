@@ -352,43 +352,6 @@ def test_banks_that_are_not_judged_have_no_scores_and_nothing_else_changes():
     )
 
 
-def test_rule_and_weights_are_checked_before_anyone_trains():
-    X, y = rows()
-    trained = []
-
-    def loud(model, X, y):
-        trained.append(1)
-        return torch.zeros(vector(model).shape, dtype=X.dtype)
-
-    for settings, message in (
-        ({"rule": "sum"}, "rule must be one of"),
-        ({"weights": (1, 1)}, "weights must be 3 numbers"),
-        ({"weights": (0, 0, 0)}, "and not all 0, got"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            run(X, y, split_tree(len(y)), training=Training(gradient=loud), **settings)
-    assert not trained
-
-
-def test_who_diverged_is_named():
-    X, y = rows()
-    tree = split_tree(len(y))
-
-    def of(size):
-        return lambda m, X, y: torch.full(
-            vector(m).shape, math.nan if len(X) == size else 0.0, dtype=X.dtype
-        )
-
-    whole = partial(Training, n_epochs=1, batch_size=1_000)
-    with pytest.raises(
-        ValueError,
-        match="the training of bank 2 in iteration 1 has diverged: weights are NaN or infinite",
-    ):
-        run(X, y, tree, training=whole(gradient=of(len(tree.iterations[0][1]))))
-    with pytest.raises(ValueError, match="the global bank's own training has diverged"):
-        run(X, y, tree, training=whole(gradient=of(len(tree.start))))
-
-
 def test_one_server_is_its_first_model_and_seeds_decide_everything():
     X, y = rows()
     tree = split_tree(len(y))
@@ -467,14 +430,6 @@ def test_the_card_transactions_come_out_as_they_are_loaded():
             "reading must be one of .* got 'by bank'",
         ),
         (
-            lambda X, y: split_tree(100, sort_by=np.ones(99)),
-            r"sort_by must be 100 finite numbers, got shape \(99,\)",
-        ),
-        (
-            lambda X, y: split_tree(100, sort_by=np.r_[np.ones(99), np.nan]),
-            "with 1 that are not finite",
-        ),
-        (
             lambda X, y: run(X, y, split_tree(600), weights=(0, 0, 0)),
             r"and not all 0, got \(0, 0, 0\)",
         ),
@@ -483,15 +438,6 @@ def test_the_card_transactions_come_out_as_they_are_loaded():
             r"weights must be 3 numbers, one a vector, and not all 0, got \(1, 1\)",
         ),
         (lambda X, y: run(X, y, split_tree(600), rule="sum"), "rule must be one of .* got 'sum'"),
-        (
-            lambda X, y: run(X, y, split_tree(700)),
-            "bank 3 in iteration 2 holds row 629, but X has 600 rows",
-        ),
-        (
-            lambda X, y: run(X[:, 0], y, split_tree(600)),
-            r"X must be \(N, F\) and y \(N,\), got \(600,\) and \(600,\)",
-        ),
-        (lambda X, y: run(X, y[:-1], split_tree(600)), r"got \(600, 4\) and \(599,\)"),
         (lambda X, y: run(X, 2 * y, split_tree(600)), "labels must be 0 or 1, got 2"),
         (
             lambda X, y: run(np.where(X > 2, np.nan, X), y, split_tree(600)),
@@ -506,21 +452,10 @@ def test_the_card_transactions_come_out_as_they_are_loaded():
                 split_tree(600),
                 training=Training(optimizer=partial(torch.optim.SGD, lr=1e200)),
             ),
-            "scores must be finite|the global bank's own training has diverged",
+            "scores must be finite",
         ),
     ],
 )
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call(*rows())
-
-
-def test_an_empty_bank_is_named():
-    X, y = rows()
-    tree = split_tree(600)
-    one, (two, three, _) = tree.iterations
-    nobody = np.array([], int)
-    with pytest.raises(ValueError, match="bank 3 in iteration 2 holds no row"):
-        run(X, y, tree._replace(iterations=(one, (two, three, nobody))))
-    with pytest.raises(ValueError, match="the global bank holds no row"):
-        run(X, y, tree._replace(start=nobody))
