@@ -335,18 +335,6 @@ def data_fetch(
     raise typer.Exit(0 if all_here else 1)
 
 
-@data_app.command("fidelity")
-def data_fidelity(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="creditcard, distress or lending")],
-) -> None:
-    """Measure a stand-in beside the real file that is here (exit code 1 if a bar is missed)."""
-    from ppkit import fidelity
-
-    rows = fidelity.measured(name)
-    print(fidelity.markdown(rows))
-    raise typer.Exit(0 if all(row["met"] for row in rows) else 1)
-
-
 def paired(arguments: list[str]) -> list[str]:
     """The arguments with each `-p NAME VALUE` made one `-p NAME=VALUE`: typer cannot repeat an
     option of two values.

@@ -175,11 +175,10 @@ def undersample(dataset: Dataset, share: float, seed: int) -> Dataset:
 
 
 class Parts(NamedTuple):
-    """Rows to learn from and rows to test on, as index arrays or masks, or as data sets of
-    their own."""
+    """Rows to learn from and rows to test on, as index arrays or masks."""
 
-    train: np.ndarray | Dataset
-    test: np.ndarray | Dataset
+    train: np.ndarray
+    test: np.ndarray
 
 
 def train_test(

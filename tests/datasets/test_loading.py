@@ -356,13 +356,13 @@ def test_what_other_programs_write_gives_the_same_rows(write, dear, home, tmp_pa
 
 
 @pytest.mark.parametrize("write, sentence", NOT_TAKEN.values(), ids=NOT_TAKEN.keys())
-def test_what_is_not_certain_is_one_sentence_and_exit_code_2(write, sentence, dear, ppkit, project):
+def test_what_is_not_certain_is_refused_in_one_sentence(write, sentence, dear, ppkit, project):
     raw = project.folder / "data" / "raw"
     raw.mkdir(parents=True)
     (raw / "creditcard.csv").write_text(write(dear), "utf-8")
-    code, out, said = ppkit("data", "fidelity", "creditcard")
-    assert (code, out) == (2, "") and re.match(f"ppkit: creditcard.csv{sentence}", said)
-    assert said.count("\n") == 1 and str(project.folder) not in said
+    with pytest.raises(ValueError, match=f"^creditcard.csv{sentence}") as caught:
+        datasets.load("creditcard", "real", root=raw)
+    assert "\n" not in str(caught.value) and str(project.folder) not in str(caught.value)
     code, out, _ = ppkit("data", "status")
     assert code == 0 and "unreadable" in out
 

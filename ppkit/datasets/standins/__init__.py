@@ -3,7 +3,6 @@
 `tools/standins` fits and measures them.
 """
 
-import json
 from collections.abc import Callable
 from importlib import resources
 
@@ -33,11 +32,3 @@ def parameters(name: str) -> dict[str, np.ndarray]:
     """What was fitted, as it is shipped inside the package."""
     with FOLDER.joinpath(f"{name}.npz").open("rb") as file, np.load(file) as stored:
         return dict(stored)
-
-
-def measured(name: str) -> dict:
-    """How faithful the stand-in is, as `make fit-standins` measured it, and of which checksum.
-
-    name: a key of SAMPLERS.  Returns the content of parameters/<name>.json.
-    """
-    return json.loads(FOLDER.joinpath(f"{name}.json").read_text("utf-8"))
