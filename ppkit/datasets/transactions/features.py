@@ -3,8 +3,7 @@
 Spending patterns are what a transaction looks like beside the earlier ones of its account.
 Sums of money enter as log(1 + dollars), times as log(1 + hours or days), distances as log(1 + km),
 counts as log(1 + n); a score is the deviation from the account's own past mean in units of its own
-past standard deviation.  Each of the functions gives some of schema.DERIVED, float64 (len(keep),)
-each, for the rows in `keep`.
+past standard deviation.  Each of the functions gives some of schema.DERIVED, (N,) each.
 
 All running sums are taken over whole numbers (cents, metres, seconds), so they are exact: cutting
 the table after a row, or computing other accounts beside this one, changes no bit of what came
@@ -15,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from .cardholders import DAY
-from .merchants import N_CODES, SHOPS_PER_CODE, world
+from .merchants import world
 from .population import Population
 from .schema import CATEGORICAL, DERIVED, NUMERIC
 
@@ -36,23 +35,17 @@ _NEVER = 400.0  # days, where there is no earlier row to count from
 _MICRO = 10**6  # logarithms are summed as whole millionths
 
 
-def features(population: Population, keep: np.ndarray | None = None) -> np.ndarray:
-    """The features of the rows in keep (ascending indices; default all), float32 (len(keep), 264).
+def features(population: Population, keep: np.ndarray) -> np.ndarray:
+    """The features of the rows in keep (ascending indices), float32 (len(keep), 264).
 
     A row's features depend on its own attributes and on earlier rows of the same account only; the
     rows that are not kept still count in the past of those that are.
     """
-    keep = np.arange(len(population.rows["who"])) if keep is None else np.asarray(keep)
-    categories, numbers = raw_attributes(population, keep)
-    derived = spending_patterns(population, keep)
-    columns = [
-        *(effect_code(categories[name], len(levels)) for name, levels in CATEGORICAL.items()),
-        *(
-            (np.log1p(numbers[name]) if skewed else numbers[name])[:, None]
-            for name, skewed in NUMERIC.items()
-        ),
-        *(derived[name][:, None] for name in DERIVED),
-    ]
+    raw, derived = raw_attributes(population, keep), spending_patterns(population)
+    effects = [effect_code(raw[name], len(levels)) for name, levels in CATEGORICAL.items()]
+    numbers = [np.log1p(raw[name]) if skewed else raw[name] for name, skewed in NUMERIC.items()]
+    patterns = [derived[name][keep] for name in DERIVED]
+    columns = [*effects, np.column_stack(numbers), np.column_stack(patterns)]
     return np.hstack(columns, dtype=np.float32, casting="same_kind")
 
 
@@ -69,7 +62,7 @@ def effect_code(codes: np.ndarray, n_levels: int) -> np.ndarray:
     return table[codes]
 
 
-def raw_attributes(population: Population, keep: np.ndarray) -> tuple[dict, dict]:
+def raw_attributes(population: Population, keep: np.ndarray) -> dict[str, np.ndarray]:
     """The 69 raw attributes of the rows in keep: level codes and numbers (float64), by name."""
     accounts, places = population.accounts, world()
     rows = {name: column[keep] for name, column in population.rows.items()}
@@ -78,9 +71,7 @@ def raw_attributes(population: Population, keep: np.ndarray) -> tuple[dict, dict
     month = np.searchsorted(_MONTH_STARTS, day, side="right") - 1
     now = time / DAY
     home = accounts["home"][who]
-    ticket = (
-        places.log_amount[np.arange(len(places.price)) // SHOPS_PER_CODE % N_CODES] + places.price
-    )
+    ticket = places.log_amount[rows["code"]] + places.price[merchant]
     found = {
         "merchant_code": rows["code"],
         "merchant_country": places.country[city],
@@ -91,37 +82,31 @@ def raw_attributes(population: Population, keep: np.ndarray) -> tuple[dict, dict
         "hour_band": time % DAY // (3 * HOUR),
         "weekday": (day + 1) % 7,
         "month": month,
-        "holiday": np.isin(day, _HOLIDAYS).astype(np.int8),
+        "holiday": np.isin(day, _HOLIDAYS).astype(int),
         "account_age_days": day - accounts["opened"][who],
         "cash_limit": accounts["credit_limit"][who] * accounts["cash_share"][who],
         "days_since_card_issue": day - accounts["issued"][who],
         "days_since_contact_change": _since_change(now, accounts, "contact", who),
         "days_since_credential_change": _since_change(now, accounts, "credential", who),
-        "merchant_mean_ticket": np.round(np.exp(ticket), 2)[merchant],
+        "merchant_mean_ticket": np.round(np.exp(ticket), 2),
         "merchant_age_days": places.age_days[merchant],
         "merchant_daily_count": places.daily_count[merchant],
         "merchant_chargebacks": places.chargebacks[merchant],
         "merchant_east_km": places.east[city],
         "merchant_north_km": places.north[city],
         "amount": rows["cents"] / 100,
-        "distance_home_km": np.hypot(
-            places.east[city] - places.east[home], places.north[city] - places.north[home]
-        ),
+        "distance_home_km": _km(city, home),
         "day_of_month": day - _MONTH_STARTS[month] + 1,
     }
-    raw = {
-        name: found[name] if name in found else rows[name] if name in rows else accounts[name][who]
-        for name in (*CATEGORICAL, *NUMERIC)
-    }
-    categories = {name: raw[name] for name in CATEGORICAL}
-    return categories, {name: np.asarray(raw[name], np.float64) for name in NUMERIC}
+    attributes = [*CATEGORICAL, *NUMERIC]
+    of_accounts = {name: accounts[name][who] for name in attributes if name in accounts}
+    raw = of_accounts | rows | found
+    return raw | {name: raw[name].astype(np.float64) for name in NUMERIC}
 
 
 def _since_change(now: np.ndarray, accounts: dict, what: str, who: np.ndarray) -> np.ndarray:
-    again = accounts[f"{what}_changes_again"][who]
-    return np.maximum(
-        np.where(now >= again, now - again, now - accounts[f"{what}_changed"][who]), 0.0
-    )
+    again, first = accounts[f"{what}_changes_again"][who], accounts[f"{what}_changed"][who]
+    return np.maximum(now - np.where(now >= again, again, first), 0.0)
 
 
 class History:
@@ -133,12 +118,13 @@ class History:
         """who: account of each row, ascending.  time: whole seconds in [0, 2**26), ascending within
         an account.
         """
-        self.n = len(who)
-        self.who = np.asarray(who, np.int64)
-        self._key = self.who * _SPAN + np.asarray(time, np.int64)
-        if self.n and (np.diff(self._key) < 0).any():
-            raise ValueError("rows must be sorted by account and time")
-        self.first = np.searchsorted(self.who, self.who)
+        self.who = who
+        self._key = who * _SPAN + time
+        self.first = np.searchsorted(who, who)
+        self.number = np.arange(len(who)) - self.first  # of past rows
+        self.last = np.arange(len(who)) - (
+            self.number > 0
+        )  # the row before, itself if there is none
 
     def since(self, seconds: int) -> np.ndarray:
         """(N,) index of the first row of the account that lies less than `seconds` before each
@@ -157,7 +143,7 @@ class History:
         """Past rows of the account with the same code: their number (N,) and the index of the last
         one, -1 if none.
         """
-        groups = pd.Series(np.arange(self.n)).groupby([self.who, codes], sort=False)
+        groups = pd.Series(np.arange(len(self.who))).groupby([self.who, codes], sort=False)
         return groups.cumcount().to_numpy(), groups.shift(fill_value=-1).to_numpy()
 
     def total_alike(self, codes: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -166,128 +152,115 @@ class History:
         return so_far.to_numpy() - values
 
 
-def spending_patterns(population: Population, keep: np.ndarray) -> dict[str, np.ndarray]:
-    """The 61 derived features of the rows in keep (ascending indices), by name."""
+def spending_patterns(population: Population) -> dict[str, np.ndarray]:
+    """The 61 derived features of all rows, by name."""
     rows = population.rows
     past = History(rows["who"], rows["time"])
     metres = _metres(rows["city"], population.accounts["home"][rows["who"]])
     return (
-        _against_last(rows, past, keep)
-        | _velocities(population, past, metres, keep)
-        | _own_past(rows, past, metres, keep)
-        | _familiarity(rows, past, keep)
+        _against_last(rows, past)
+        | _velocities(population, past, metres)
+        | _own_past(rows, past, metres)
+        | _familiarity(rows, past)
     )
 
 
-def _against_last(rows: dict, past: History, keep: np.ndarray) -> dict[str, np.ndarray]:
-    some = keep > past.first[keep]
-    last = np.where(some, keep - 1, keep)
-    log_cents = _log_cents(rows)
-    hours = (rows["time"][keep] - rows["time"][last]) / HOUR
-    km = _metres(rows["city"][keep], rows["city"][last]) / 1000
-    web, country = rows["web"], world().country[rows["city"]]
-    same = {"merchant": rows["merchant"], "code": rows["code"], "presence": web, "country": country}
-    return {
-        "amount_difference": _signed_log((rows["cents"][keep] - rows["cents"][last]) / 100),
-        "amount_log_ratio": (log_cents[keep] - log_cents[last]) / _MICRO,
+def _against_last(rows: dict, past: History) -> dict[str, np.ndarray]:
+    cents, log_cents, time, web = rows["cents"], _log_cents(rows), rows["time"], rows["web"]
+    last, some = past.last, past.number > 0
+    hours = (time - time[last]) / HOUR
+    km = _metres(rows["city"], rows["city"][last]) / 1000
+    same = {
+        "same_merchant": rows["merchant"],
+        "same_code": rows["code"],
+        "same_presence": web,
+        "same_country": world().country[rows["city"]],
+    }
+    return {name: some & (column == column[last]) for name, column in same.items()} | {
+        "amount_difference": _signed_log((cents - cents[last]) / 100),
+        "amount_log_ratio": (log_cents - log_cents[last]) / _MICRO,
         "distance_from_last": np.log1p(km),
         "time_since_last": np.log1p(np.where(some, hours, 24 * _NEVER)),
-        "speed_from_last": np.log1p(np.where(web[keep] | web[last], 0, km / (hours + 0.1))),
-    } | {
-        f"same_{name}": (some & (column[keep] == column[last])).astype(float)
-        for name, column in same.items()
+        "speed_from_last": np.log1p(np.where(web | web[last], 0, km / (hours + 0.1))),
     }
 
 
-def _velocities(
-    population: Population, past: History, metres: np.ndarray, keep: np.ndarray
-) -> dict[str, np.ndarray]:
+def _velocities(population: Population, past: History, metres: np.ndarray) -> dict[str, np.ndarray]:
     rows, accounts = population.rows, population.accounts
     who, time, cents, web = (rows[name] for name in ("who", "time", "cents", "web"))
-    dollars = cents[keep] / 100
-    small, away = cents < 1000, (metres > 150_000) & ~web
-    declines, new = rows["declines_today"].astype(np.int64), past.alike(rows["merchant"])[0] == 0
-    days = np.maximum((time[keep] - time[past.first[keep]]) / DAY, 1.0) + 5.0
-    # dollars, a new account being given 30 in 5 days
-    a_day = (past.total(cents)[keep] / 100 + 30.0) / days
+    counted = {
+        "count": np.ones(len(who), int),
+        "absent_count": web,
+        "small_count": cents < 1000,
+        "away_count": (metres > 150_000) & ~web,
+        "new_merchants": past.alike(rows["merchant"])[0] == 0,
+    }
+    summed = {"sum": cents, "absent_sum": cents * web}
     out = {}
     for label, seconds in _WINDOWS.items():
         since = past.since(seconds)
-        count, spent = (keep - since[keep]), past.total(cents, since)[keep] / 100
-        out[f"count_{label}"], out[f"sum_{label}"] = np.log1p(count), np.log1p(spent)
-        if label in ("1h", "24h", "7d"):
-            out[f"absent_count_{label}"] = np.log1p(past.total(web, since)[keep])
-            out[f"absent_sum_{label}"] = np.log1p(past.total(cents * web, since)[keep] / 100)
-        if label in ("1h", "24h"):
-            out[f"small_count_{label}"] = np.log1p(past.total(small, since)[keep])
-        if label in ("24h", "7d"):
-            out[f"away_count_{label}"] = np.log1p(past.total(away, since)[keep])
-            out[f"declines_{label}"] = past.total(declines, since)[keep]
-            out[f"new_merchants_{label}"] = np.log1p(past.total(new, since)[keep])
-            out[f"spend_pace_{label}"] = np.log((spent + dollars) / (a_day * (seconds / DAY)))
-        if label == "24h":
-            out["pace_24h"] = np.log((count + 1) / ((keep - past.first[keep] + 1) / days))
-        if label == "30d":
-            carried = accounts["opening_balance"] * (1 - accounts["payment_ratio"])
-            owed = carried[who[keep]] + spent + dollars
-            out["utilisation"] = np.minimum(owed / accounts["credit_limit"][who[keep]], 3.0)
+        for name, values in (counted | summed).items():
+            if f"{name}_{label}" in DERIVED:
+                total = past.total(values, since)
+                out[f"{name}_{label}"] = np.log1p(total if name in counted else total / 100)
+    days = np.maximum((time - time[past.first]) / DAY, 1.0) + 5.0
+    # dollars, a new account being given 30 in 5 days
+    a_day = (past.total(cents) / 100 + 30.0) / days
+    for label in ("24h", "7d"):
+        since, width = past.since(_WINDOWS[label]), _WINDOWS[label] / DAY
+        out[f"declines_{label}"] = past.total(rows["declines_today"], since)
+        spent = past.total(cents, since) / 100 + cents / 100
+        out[f"spend_pace_{label}"] = np.log(spent / (a_day * width))
+    count = past.total(counted["count"], past.since(DAY))
+    out["pace_24h"] = np.log((count + 1) / ((past.number + 1) / days))
+    carried = accounts["opening_balance"] * (1 - accounts["payment_ratio"])
+    spent = past.total(cents, past.since(_WINDOWS["30d"])) / 100
+    owed = carried[who] + spent + cents / 100
+    out["utilisation"] = np.minimum(owed / accounts["credit_limit"][who], 3.0)
     return out
 
 
-def _own_past(
-    rows: dict, past: History, metres: np.ndarray, keep: np.ndarray
-) -> dict[str, np.ndarray]:
-    n = keep - past.first[keep]
-    cents, log_cents = rows["cents"], _log_cents(rows)
+def _own_past(rows: dict, past: History, metres: np.ndarray) -> dict[str, np.ndarray]:
+    n, time, cents, log_cents = past.number, rows["time"], rows["cents"], _log_cents(rows)
     log_metres = np.round(np.log1p(metres / 1000) * _MICRO).astype(np.int64)
-    mean, deviation = _moments(past.total(cents)[keep], past.total(cents * cents)[keep], n)
-    log_mean, log_deviation = _log_moments(log_cents, past, keep, n)
-    far_mean, far_deviation = _log_moments(log_metres, past, keep, n)
-    flags = {
-        "absent": rows["web"],
-        "abroad": world().country[rows["city"]] > 0,
-        "night": rows["time"] % DAY < 6 * HOUR,
-    }
-    last = np.maximum(keep - 1, past.first[keep])
-    gaps = (rows["time"][last] - rows["time"][past.first[keep]]) / HOUR / np.maximum(n - 1, 1)
+    mean, deviation = _moments(past.total(cents), past.total(cents * cents), n)
+    log_mean, log_deviation = _log_moments(log_cents, past)
+    far_mean, far_deviation = _log_moments(log_metres, past)
+    gaps = (time[past.last] - time[past.first]) / HOUR / np.maximum(n - 1, 1)
     return {
         "past_count": np.log1p(n),
         "amount_mean": np.log1p(mean / 100),
         "amount_std": np.log1p(deviation / 100),
-        "amount_score": np.where(n > 1, _signed_log((cents[keep] - mean) / (deviation + 500)), 0),
+        "amount_score": _signed_log(_score(cents - mean, deviation + 500, n)),
         "log_amount_mean": log_mean,
         "log_amount_std": log_deviation,
-        "log_amount_score": np.where(
-            n > 1, (log_cents[keep] / _MICRO - log_mean) / (log_deviation + 0.3), 0
-        ),
+        "log_amount_score": _score(log_cents / _MICRO - log_mean, log_deviation + 0.3, n),
         "distance_mean": far_mean,
-        "distance_score": np.where(
-            n > 1, (log_metres[keep] / _MICRO - far_mean) / (far_deviation + 0.5), 0
-        ),
+        "distance_score": _score(log_metres / _MICRO - far_mean, far_deviation + 0.5, n),
+        "absent_share": past.total(rows["web"]) / (n + 3.0),
+        "abroad_share": past.total(world().country[rows["city"]] > 0) / (n + 3.0),
+        "night_share": past.total(time % DAY < 6 * HOUR) / (n + 3.0),
         "gap_mean": np.log1p(gaps),
-    } | {f"{name}_share": past.total(flag)[keep] / (n + 3.0) for name, flag in flags.items()}
+    }
 
 
-def _familiarity(rows: dict, past: History, keep: np.ndarray) -> dict[str, np.ndarray]:
-    places, time = world(), rows["time"]
+def _familiarity(rows: dict, past: History) -> dict[str, np.ndarray]:
+    places, time, code, log_cents = world(), rows["time"], rows["code"], _log_cents(rows)
     shop_before, shop_last = past.alike(rows["merchant"])
-    code_before, code_last = past.alike(rows["code"])
-    log_cents = _log_cents(rows)
-    code_mean = past.total_alike(rows["code"], log_cents)[keep] / np.maximum(code_before[keep], 1)
-    same_hours = past.alike(time % DAY // (3 * HOUR))[0][keep]
-    typical = places.log_amount[rows["code"][keep]] + places.price[rows["merchant"][keep]]
+    code_before, code_last = past.alike(code)
+    same_hours = past.alike(time % DAY // (3 * HOUR))[0]
+    code_mean = past.total_alike(code, log_cents) / np.maximum(code_before, 1)
+    typical = places.log_amount[code] + places.price[rows["merchant"]]
     return {
-        "merchant_visits": np.log1p(shop_before[keep]),
-        "merchant_first": (shop_before[keep] == 0).astype(float),
-        "merchant_days": _days_since(time, shop_last, keep),
-        "code_visits": np.log1p(code_before[keep]),
-        "code_days": _days_since(time, code_last, keep),
-        "code_amount_ratio": np.where(
-            code_before[keep] > 0, (log_cents[keep] - code_mean) / _MICRO, 0
-        ),
-        "city_visits": np.log1p(past.alike(rows["city"])[0][keep]),
-        "hour_share": (same_hours + 0.5) / (keep - past.first[keep] + 4.0),
-        "ticket_ratio": np.log(rows["cents"][keep] / 100) - typical,
+        "merchant_visits": np.log1p(shop_before),
+        "merchant_first": shop_before == 0,
+        "merchant_days": _days_since(time, shop_last),
+        "code_visits": np.log1p(code_before),
+        "code_days": _days_since(time, code_last),
+        "code_amount_ratio": np.where(code_before > 0, (log_cents - code_mean) / _MICRO, 0),
+        "city_visits": np.log1p(past.alike(rows["city"])[0]),
+        "hour_share": (same_hours + 0.5) / (past.number + 4.0),
+        "ticket_ratio": np.log(rows["cents"] / 100) - typical,
     }
 
 
@@ -295,11 +268,13 @@ def _log_cents(rows: dict) -> np.ndarray:
     return np.round(np.log(rows["cents"]) * _MICRO).astype(np.int64)
 
 
-def _metres(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _km(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     places = world()
-    return np.round(
-        1000 * np.hypot(places.east[a] - places.east[b], places.north[a] - places.north[b])
-    ).astype(np.int64)
+    return np.hypot(places.east[a] - places.east[b], places.north[a] - places.north[b])
+
+
+def _metres(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.round(1000 * _km(a, b)).astype(np.int64)
 
 
 def _signed_log(values: np.ndarray) -> np.ndarray:
@@ -315,15 +290,14 @@ def _moments(
     return mean, np.sqrt(np.maximum(variance, 0) * n / np.maximum(n - 1, 1))
 
 
-def _log_moments(
-    millionths: np.ndarray, past: History, keep: np.ndarray, n: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    squares = past.total(millionths * millionths // _MICRO)[keep]
-    return _moments(past.total(millionths)[keep] / _MICRO, squares / _MICRO, n)
+def _log_moments(millionths: np.ndarray, past: History) -> tuple[np.ndarray, np.ndarray]:
+    squares = past.total(millionths * millionths // _MICRO)
+    return _moments(past.total(millionths) / _MICRO, squares / _MICRO, past.number)
 
 
-def _days_since(time: np.ndarray, earlier: np.ndarray, keep: np.ndarray) -> np.ndarray:
-    earlier = earlier[keep]
-    return np.log1p(
-        np.where(earlier >= 0, (time[keep] - time[np.maximum(earlier, 0)]) / DAY, _NEVER)
-    )
+def _score(difference: np.ndarray, spread: np.ndarray, n: np.ndarray) -> np.ndarray:
+    return np.where(n > 1, difference / spread, 0)
+
+
+def _days_since(time: np.ndarray, earlier: np.ndarray) -> np.ndarray:
+    return np.log1p(np.where(earlier >= 0, (time - time[earlier]) / DAY, _NEVER))

@@ -4,11 +4,9 @@ And what one record is in it: how far a single transaction, and a single account
 table that is learned from.
 """
 
-from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
-
-from ppkit.refusals import must_be
 
 from .features import features
 from .merchants import world
@@ -21,9 +19,9 @@ SMALLEST = 100
 PAIRS_AT_A_TIME = 500
 
 
-def kept_rows(population: Population, rng: np.random.Generator, kept: float = KEPT) -> np.ndarray:
-    """Ascending indices of all frauds and of each genuine row with chance `kept`."""
-    return np.flatnonzero(population.fraud | (rng.random(len(population.rows["who"])) < kept))
+def kept_rows(population: Population, rng: np.random.Generator) -> np.ndarray:
+    """Ascending indices of all frauds and of each genuine row with chance KEPT."""
+    return np.flatnonzero(population.fraud | (rng.random(len(population.fraud)) < KEPT))
 
 
 def paper_sample(rows: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -40,30 +38,27 @@ def paper_sample(rows: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
     if rows < SMALLEST:
         raise ValueError(f"rows must be >= {SMALLEST} for transactions, got {rows}")
     X = np.empty((int(rows * 1.01) + 500, len(FEATURE_NAMES)), np.float32)
-    columns, filled, chunks, enough = [], 0, 0, False
+    parts: dict[str, list[np.ndarray]] = {"y": [], "account": [], "category": []}
+    filled, first_account, enough = 0, 0, False
     while not enough:
         population = pairs_of_accounts(PAIRS_AT_A_TIME, rng)
         keep = kept_rows(population, rng)
         enough = len(keep) >= rows - filled
         keep = keep[: _whole_pairs(population.rows["who"][keep], rows - filled)]
         X[filled : filled + len(keep)] = features(population, keep)
-        columns.append(
-            (
-                population.fraud[keep].astype(np.int8),
-                population.rows["who"][keep] + 2 * PAIRS_AT_A_TIME * chunks,
-                world().group[population.rows["code"][keep]],
-            )
-        )
-        filled, chunks = filled + len(keep), chunks + 1
-    y, account, category = (np.concatenate(parts) for parts in zip(*columns))
-    return {"X": X[:filled], "y": y, "account": account, "category": category}
+        parts["y"].append(population.fraud[keep].astype(np.int8))
+        parts["account"].append(population.rows["who"][keep] + first_account)
+        parts["category"].append(world().group[population.rows["code"][keep]])
+        filled += len(keep)
+        first_account += 2 * PAIRS_AT_A_TIME
+    columns = {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    return columns | {"X": X[:filled]}
 
 
 def pairs_of_accounts(n_pairs: int, rng: np.random.Generator) -> Population:
     """n_pairs accounts that meet fraud and as many that do not, in random order in each pair."""
-    return population_given_class(
-        rng.permuted(np.tile([True, False], (n_pairs, 1)), axis=1).ravel(), rng
-    )
+    has_fraud = rng.permuted(np.tile([True, False], (n_pairs, 1)), axis=1)
+    return population_given_class(has_fraud.ravel(), rng)
 
 
 def _whole_pairs(who: np.ndarray, wanted: int) -> int:
@@ -74,34 +69,36 @@ def _whole_pairs(who: np.ndarray, wanted: int) -> int:
     return int(edges[np.argmin(np.abs(edges - wanted))])
 
 
-def rows_touched(
-    n_accounts: int, rng: np.random.Generator, *, kept: float = KEPT
-) -> SimpleNamespace:
+class Touched(NamedTuple):
+    """How many rows of the sample change with one transaction, and how many are of its account,
+    both int64 (n_accounts,)."""
+
+    by_transaction: np.ndarray
+    by_account: np.ndarray
+
+
+def rows_touched(n_accounts: int, rng: np.random.Generator) -> Touched:
     """Count, by computing the features again, which rows change when one transaction of an account
     never happened.
 
     n_accounts: even, >= 2, half of them with fraud as in the paper's sample; one random transaction
-    of each is removed.  kept: share of genuine rows in the sample, in (0, 1]; 1 counts all rows.
+    of each is removed.
     Returns by_transaction: for each account the number of the sample's rows, the removed one not
     counted, in which any of the 264 features changes; and by_account: the number of its rows in the
-    sample, all of which go with the account.  Both int64 (n_accounts,).
+    sample, all of which go with the account.
     Statistics fitted on all rows (standardising) are not counted: they touch every row a little.
-    ValueError if an argument is out of range.
+    ValueError if n_accounts is odd.
     """
-    if n_accounts < 2 or n_accounts % 2:
-        raise ValueError(f"n_accounts must be even and >= 2, got {n_accounts}")
-    must_be("in (0, 1]", kept=kept)
+    if n_accounts % 2:
+        raise ValueError(f"n_accounts must be even, got {n_accounts}")
     population = pairs_of_accounts(n_accounts // 2, rng)
     who = population.rows["who"]
-    sizes = np.bincount(who, minlength=n_accounts)
+    sizes = np.bincount(who)
     removed = np.cumsum(sizes) - sizes + (rng.random(n_accounts) * sizes).astype(np.int64)
-    keep = kept_rows(population, rng, kept)
+    keep = kept_rows(population, rng)
     left = np.delete(np.arange(len(who)), removed)
     compared = np.setdiff1d(keep, removed)
     before = features(population, compared)
     after = features(select(population, left), np.searchsorted(left, compared))
-    changed = (before != after).any(axis=1)
-    return SimpleNamespace(
-        by_transaction=np.bincount(who[compared[changed]], minlength=n_accounts),
-        by_account=np.bincount(who[keep], minlength=n_accounts),
-    )
+    changed = compared[(before != after).any(axis=1)]
+    return Touched(*(np.bincount(who[rows], minlength=n_accounts) for rows in (changed, keep)))
