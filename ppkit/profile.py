@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from ppkit.datasets.loading import SOURCES
+from ppkit.sources import SOURCES
 
 
 class Accepted(NamedTuple):

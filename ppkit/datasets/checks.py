@@ -2,7 +2,7 @@
 sentence where not.
 """
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -33,8 +33,8 @@ def columns_and_rows(
     for column in wanted:
         if column not in table.columns:
             others = sorted(set(map(str, table.columns)) - set(wanted))
-            near = [one for one in others if one.strip().casefold() == column.casefold()]
-            shown = ", ".join(repr(one[:40]) for one in (near or others)[:3])
+            near = [name for name in others if name.strip().casefold() == column.casefold()]
+            shown = ", ".join(repr(name[:40]) for name in (near or others)[:3])
             hint = f" (found {shown} instead)" if others else ""
             raise ValueError(f"{file}: column {column!r} is missing{hint}, expected {expected}")
     if len(table) == 0:
@@ -48,73 +48,71 @@ def numbers(
 ) -> np.ndarray:
     """The column as float64, if it holds finite numbers from low to high only.
 
-    whole: whether they must be whole numbers.
-    ValueError with file, column, row (from 1), value and expectation for text, truth values, gaps,
-    infinities, and numbers out of range.
+    whole: whether they must be whole numbers.  Truth values are 0 and 1.
+    ValueError with file, column, row (from 1), value and expectation for text, gaps, infinities,
+    and numbers out of range.
     """
-    column, is_truth = values.name, pd.api.types.is_bool_dtype(values)
-    if is_truth or not pd.api.types.is_numeric_dtype(values):
-        texts, kind = values.astype(str), "truth value" if is_truth else "text"
-        row = int(np.argmax(pd.to_numeric(texts, errors="coerce").isna().to_numpy()))
-        raise ValueError(
-            f"{file}: column {str(column)[:40]!r} must hold numbers"
-            f"{', 0 and 1 for truth values' if is_truth else ''}, got {kind} "
-            f"{texts.iloc[row][:40]!r} in row {row + 1}"
-        )
-    held = values.to_numpy(np.float64, na_value=np.nan)
-    more = f" of {len(held):,} (a file cut short ends like this)"
-    refuse(
-        ~np.isfinite(held), file, column, "hold finite numbers", lambda row: f"{held[row]}", more
-    )
-    expected, outside = f"be between {low:,} and {high:,}", (held < low) | (held > high)
-    refuse(outside, file, column, expected, lambda row: f"{held[row]:g}")
-    broken = (held % 1 != 0) & whole
-    refuse(broken, file, column, "hold whole numbers", lambda row: f"{held[row]:g}")
-    return held
+    held = pd.to_numeric(values, errors="coerce").astype(np.float64)
+    refuse(held.isna() & values.notna(), values, file, "hold numbers")
+    of_rows = f" of {len(held):,} (a file cut short ends like this)"
+    refuse(~np.isfinite(held), held, file, "hold finite numbers", of_rows)
+    refuse((held < low) | (held > high), held, file, f"be between {low:,} and {high:,}")
+    if whole:
+        refuse(held % 1 != 0, held, file, "hold whole numbers")
+    return held.to_numpy()
 
 
 def refuse(
-    wrong: np.ndarray,
-    file: str,
-    column: str,
-    expected: str,
-    got: Callable[[int], str],
-    more: str = "",
+    wrong: pd.Series | np.ndarray, values: pd.Series, file: str, expected: str, more: str = ""
 ) -> None:
     """Refuse a column with a wrong row: ValueError with file, column, expectation, value and row.
 
-    wrong: bool (N,).  expected: what the column must do or be.  got: what stands in a row (from 0).
+    wrong: bool (N,).  values: the column.  expected: what it must do or be.
     """
     if wrong.any():
         row = int(np.argmax(wrong))
+        value = values.iloc[row]
+        got = f"{value:g}" if isinstance(value, (int, float, np.number)) else repr(str(value)[:40])
         raise ValueError(
-            f"{file}: column {column!r} must {expected}, got {got(row)} in row {row + 1}{more}"
+            f"{file}: column {values.name!r} must {expected}, got {got} in row {row + 1}{more}"
         )
 
 
-def means(table: pd.DataFrame, published: dict[str, float], file: str) -> None:
+def positives(
+    n: int, what: str, table: pd.DataFrame, file: str, *, published: int, of_rows: int
+) -> None:
+    """Refuse more positives than the published file has, and other than these in all its rows."""
+    all_rows = len(table) == of_rows
+    if n > published or all_rows and n != published:
+        raise ValueError(
+            f"{file}: {n:,} {what} in {len(table):,} rows, "
+            f"expected {'' if all_rows else 'at most the '}{published} of the published file"
+        )
+
+
+def means(table: pd.DataFrame, published: Mapping[str, float], file: str) -> None:
     """Refuse all rows of the published file if their means are not the published ones (to 1e-6)."""
     for column, wanted in published.items():
-        found = float(table[column].mean())
-        if not abs(found - wanted) <= 1e-6 * abs(wanted):
+        mean = float(table[column].mean())
+        if not abs(mean - wanted) <= 1e-6 * abs(wanted):
             raise ValueError(
-                f"{file}: column {column!r} has mean {found:.6f} over all {len(table):,} rows, "
+                f"{file}: column {column!r} has mean {mean:.6f} over all {len(table):,} rows, "
                 f"expected {wanted:.6f}: this is not the published file"
             )
 
 
-def scaled(column: str, found: str, expected: str, file: str) -> ValueError:
+def scaled(column: str, held: str, expected: str, file: str) -> ValueError:
     """The error for a column that is not in the published units, to be raised.
 
-    found, expected: what the file holds and should hold, in words.
+    held, expected: what the file holds and should hold, in words.
     """
     return ValueError(
-        f"{file}: column {column!r} {found}, expected {expected}: these rows were scaled, put the "
+        f"{file}: column {column!r} {held}, expected {expected}: these rows were scaled, put the "
         "file there as it was published"
     )
 
 
-def typical_at_least(table: pd.DataFrame, least: dict[str, float], file: str) -> None:
+def typical_at_least(table: pd.DataFrame, least: Mapping[str, float], file: str) -> None:
     """Refuse JUDGED rows or more whose median in a column lies below the least that is named.
 
     A column that was standardised, or turned into shares of 1, does.
@@ -137,10 +135,10 @@ def repeats(rows: pd.DataFrame, file: str, *, known: float = np.inf) -> None:
     without replacement, n random rows have more than n / 20 with a chance of at most
     exp(-n KL(.05 || .0038)), which is below 1e-7 for n = 200.
     """
-    found = int(pd.util.hash_pandas_object(rows, index=False).duplicated().sum())
+    n_repeated = int(pd.util.hash_pandas_object(rows, index=False).duplicated().sum())
     allowed = min(known, len(rows) // 20 if len(rows) >= 200 else np.inf)
-    if found > allowed:
+    if n_repeated > allowed:
         raise ValueError(
-            f"{file}: {found:,} of {len(rows):,} rows repeat an earlier row exactly, "
+            f"{file}: {n_repeated:,} of {len(rows):,} rows repeat an earlier row exactly, "
             f"expected at most {allowed:,}: this is a copied or oversampled file"
         )

@@ -4,14 +4,16 @@ teach and which test, when a model is trained once and by nobody in particular; 
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from ppkit.refusals import must_be, one_of
+from ppkit.sources import Kind
 
 PER_ROW = ("account", "time", "category")  # what may stand beside X and y, one entry a row
 WAYS = ("rows", "account", "time")
+BLOCK = 8192  # rows that are in float64 at once
 FOLDS, HELD_OUT = 5, 0  # of `hashed`: no stand-in that is shipped was fitted to the held-out fold
 _TOKEN = object()  # what load and the functions of this module hold, and nobody else
 
@@ -23,8 +25,8 @@ class Dataset:
     name: one of NAMES.  X: float32 (N, F), unscaled.  y: int8 (N,) in {0, 1}, or float32 (N,) where
     target is a quantity.
     feature_names: F strings.  numeric: bool (F,), False for effect-coded and one-hot columns.
-    kind: "real", "stand-in" or "simulated".  note: one sentence on what the rows are.  target: what
-    y says, such as "fraud".  account: int64 (N,) or None, whose row it is (account, company).
+    note: one sentence on what the rows are.  target: what y says, such as "fraud".
+    account: int64 (N,) or None, whose row it is (account, company).
     time: float64 (N,) or None (seconds, period, month).  category: int16 (N,) or None, the
     merchant's group.  of_rows: rows of the full real file, None if kind is not "real".  variant:
     which form or file, "" where there is one only.  verified: whether the rows come from a file
@@ -37,7 +39,7 @@ class Dataset:
     y: np.ndarray = field(repr=False)
     feature_names: tuple[str, ...] = field(repr=False)
     numeric: np.ndarray = field(repr=False)
-    kind: str
+    kind: Kind
     note: str
     target: str = "fraud"
     account: np.ndarray | None = field(default=None, repr=False)
@@ -84,7 +86,9 @@ class Dataset:
         that file or, as OpenIntro's loans, of another one).
         """
         whole = self.n_rows == self.of_rows and self.variant != "OpenIntro"
-        return "rerunnable" if self.kind != "real" else "complete" if whole else "partial"
+        if self.kind != "real":
+            return "rerunnable"
+        return "complete" if whole else "partial"
 
     @property
     def is_classification(self) -> bool:
@@ -117,11 +121,19 @@ def noted(dataset: Dataset, *notes: str) -> Dataset:
 
 def subset(dataset: Dataset, rows: np.ndarray) -> Dataset:
     """The dataset with only the rows of an ascending index array; its source says how many."""
-    picked = {
-        name: None if getattr(dataset, name) is None else getattr(dataset, name)[rows]
-        for name in ("X", "y", *PER_ROW)
-    }
-    return replace(dataset, **picked, token=_TOKEN)
+
+    def picked(values: np.ndarray | None) -> np.ndarray | None:
+        return None if values is None else values[rows]
+
+    return replace(
+        dataset,
+        X=dataset.X[rows],
+        y=dataset.y[rows],
+        account=picked(dataset.account),
+        time=picked(dataset.time),
+        category=picked(dataset.category),
+        token=_TOKEN,
+    )
 
 
 def standardise(dataset: Dataset, fit_on: np.ndarray) -> np.ndarray:
@@ -134,21 +146,19 @@ def standardise(dataset: Dataset, fit_on: np.ndarray) -> np.ndarray:
     Guarantee: none; the statistics are fitted on all training rows and no budget pays for them.
     Source: wang2018, section V.
     """
-    fitted, scaled = np.arange(dataset.n_rows)[fit_on], np.array(dataset.X)
-    if len(fitted) == 0:
+    fitted = np.arange(dataset.n_rows)[fit_on]
+    n = len(fitted)
+    if n == 0:
         raise ValueError("fit_on must name at least one row, got none")
-    blocks = [fitted[first : first + 8192] for first in range(0, len(fitted), 8192)]
-    mean = sum(dataset.X[block].sum(axis=0, dtype=np.float64) for block in blocks) / len(fitted)
-    deviation = np.sqrt(
-        sum(((dataset.X[block] - mean) ** 2).sum(axis=0) for block in blocks) / len(fitted)
-    )
-    constant = deviation <= 1e-6 * np.maximum(np.abs(mean), 1.0)
-    mean, deviation = (
-        np.where(dataset.numeric, mean, 0.0),
-        np.where(dataset.numeric & ~constant, deviation, 1.0),
-    )
-    for first in range(0, dataset.n_rows, 8192):
-        scaled[first : first + 8192] = (scaled[first : first + 8192] - mean) / deviation
+    blocks = [fitted[first : first + BLOCK] for first in range(0, n, BLOCK)]
+    mean = sum(dataset.X[block].sum(axis=0, dtype=np.float64) for block in blocks) / n
+    deviation = np.sqrt(sum(((dataset.X[block] - mean) ** 2).sum(axis=0) for block in blocks) / n)
+    is_constant = deviation <= 1e-6 * np.maximum(np.abs(mean), 1.0)
+    mean = np.where(dataset.numeric, mean, 0.0)
+    deviation = np.where(dataset.numeric & ~is_constant, deviation, 1.0)
+    scaled = np.array(dataset.X)
+    for first in range(0, dataset.n_rows, BLOCK):
+        scaled[first : first + BLOCK] = (scaled[first : first + BLOCK] - mean) / deviation
     return scaled
 
 
@@ -174,16 +184,20 @@ def undersample(dataset: Dataset, share: float, seed: int) -> Dataset:
     return subset(dataset, np.sort(np.concatenate([positives, kept])))
 
 
-class Parts(NamedTuple):
-    """Rows to learn from and rows to test on, as index arrays or masks."""
+Rows = TypeVar("Rows", np.ndarray, Dataset)
 
-    train: np.ndarray
-    test: np.ndarray
+
+class Parts(NamedTuple, Generic[Rows]):
+    """Rows to learn from and rows to test on, as index arrays or masks, or as data sets of
+    their own."""
+
+    train: Rows
+    test: Rows
 
 
 def train_test(
     dataset: Dataset, *, by: str = "rows", test_share: float = 0.3, seed: int = 0
-) -> Parts:
+) -> Parts[np.ndarray]:
     """Rows for training and rows for testing.
 
     by: "rows" takes single rows at random, and of both labels in proportion; "account" takes whole
@@ -198,24 +212,22 @@ def train_test(
     """
     must_be("in (0, 1)", test_share=test_share)
     one_of(WAYS, by=by)
-    missing = dataset.account if by == "account" else dataset.time if by == "time" else dataset.y
-    if missing is None:
-        raise ValueError(f"{dataset.name} cannot be split by {by}: its rows carry none")
-    test = np.zeros(dataset.n_rows, bool)
     rng = np.random.default_rng(seed)
+    test = np.zeros(dataset.n_rows, bool)
     if by == "account":
-        accounts = np.unique(dataset.account)
-        test = np.isin(
-            dataset.account, rng.permutation(accounts)[: round(test_share * len(accounts))]
-        )
+        owner = _carried(dataset, dataset.account, by)
+        accounts = np.unique(owner)
+        held_out = rng.permutation(accounts)[: round(test_share * len(accounts))]
+        test = np.isin(owner, held_out)
+    elif by == "time":
+        time = _carried(dataset, dataset.time, by)
+        for rows in _groups(dataset.n_rows, dataset.account):
+            in_order = rows[np.argsort(time[rows], kind="stable")]
+            test[in_order[len(rows) - round(test_share * len(rows)) :]] = True
     else:
-        for rows in _groups(dataset, by):
-            ordered = (
-                rng.permutation(rows)
-                if by == "rows"
-                else rows[np.argsort(dataset.time[rows], kind="stable")]
-            )
-            test[ordered[len(rows) - round(test_share * len(rows)) :]] = True
+        for rows in _groups(dataset.n_rows, dataset.y if dataset.is_classification else None):
+            mixed = rng.permutation(rows)
+            test[mixed[len(rows) - round(test_share * len(rows)) :]] = True
     if test.all() or not test.any():
         raise ValueError(
             f"a part would hold no row: {dataset.n_rows:,} rows of {dataset.name}, "
@@ -242,10 +254,15 @@ def hashed(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (drawn % FOLDS).astype(int), (drawn >> np.uint64(11)) / 2.0**53
 
 
-def _groups(dataset: Dataset, by: str) -> list[np.ndarray]:
-    """Rows that are split alike: those of one label, or of one account."""
-    key = (dataset.y if dataset.is_classification else None) if by == "rows" else dataset.account
+def _carried(dataset: Dataset, values: np.ndarray | None, by: str) -> np.ndarray:
+    if values is None:
+        raise ValueError(f"{dataset.name} cannot be split by {by}: its rows carry none")
+    return values
+
+
+def _groups(n_rows: int, key: np.ndarray | None) -> list[np.ndarray]:
+    """The rows of each value of a key; all rows where there is none."""
     if key is None:
-        return [np.arange(dataset.n_rows)]
+        return [np.arange(n_rows)]
     order = np.argsort(key, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(key[order])) + 1)

@@ -3,7 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from .checks import JUDGED, Checked, columns_and_rows, means, numbers, repeats, scaled
+from ppkit.sources import Kind
+
+from .checks import Checked, columns_and_rows, means, numbers, positives, repeats, typical_at_least
 from .dataset import Dataset, made
 
 STEMS = ("Financial Distress", "Financial%20Distress")  # as Kaggle's client calls it
@@ -27,11 +29,13 @@ HOW = (
     "download Financial Distress.csv (Kaggle account needed) from "
     "www.kaggle.com/datasets/shebrahimi/financial-distress and put it, or the zip, into data/raw"
 )
-# the file's own largest number is 3.6e8
-_LARGEST = 1e12
-_WHOLE = {"Company": COMPANIES, "Time": PERIODS, "x80": INDUSTRIES}
-_AGES = {"x82": 200, "x83": 200}  # whole years, at most 49 and 74 in the file
-_LARGEST_STANDARDISED = np.sqrt(FULL_ROWS)  # deviations from the mean in so many rows
+_WHOLE = {"Company": COMPANIES, "Time": PERIODS, "x80": INDUSTRIES}  # counted from 1
+_AGES = {"x82": (0, 200), "x83": (0, 200)}  # whole years, at most 49 and 74 in the file
+_RANGES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(COLUMNS, (-1e12, 1e12)),  # the file's own largest number is 3.6e8
+    **{column: (1, most) for column, most in _WHOLE.items()},
+    **_AGES,
+}
 _CODED = {
     "paper": ("Company", "Time", "x80"),
     "no_lag": ("Time", "x80"),
@@ -45,7 +49,8 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     first thing wrong.
 
     Company (1 to 422), Time (1 to 14), x80 (1 to 37) and the ages x82 and x83 (0 to 200) are whole
-    numbers; all other columns numbers from -1e12 to 1e12, not scaled, see `_unscaled`.
+    numbers; all other columns numbers from -1e12 to 1e12.  Of 100 rows or more the median of x48 is
+    500 or more, so that they were not scaled: in the published file each x48 is above 533.
     At most 3,672 rows, 136 distressed (target <= -0.5), and 2 rows that repeat another one but for
     company and period; of 3,672 rows exactly 136 distressed, and the published means of three
     columns.  x81 as `_lagged` asks.  A table without distress passes: somebody may have chosen
@@ -54,37 +59,20 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     expectation.
     """
     columns_and_rows(table, COLUMNS, file, expected=_EXPECTED, at_most=FULL_ROWS)
-    for column in COLUMNS:
-        low, high = (1, _WHOLE[column]) if column in _WHOLE else (-_LARGEST, _LARGEST)
-        if column in _AGES:
-            low, high = 0, _AGES[column]
-        numbers(table[column], file, low, high, whole=column in _WHOLE or column in _AGES)
-    _unscaled(table, file)
-    distressed, all_rows = int((table[TARGET] <= THRESHOLD).sum()), len(table) == FULL_ROWS
-    if distressed > FULL_DISTRESSED or all_rows and distressed != FULL_DISTRESSED:
-        raise ValueError(
-            f"{file}: column {TARGET!r} is <= {THRESHOLD} in {distressed:,} of {len(table):,} "
-            f"rows, expected {'' if all_rows else 'at most the '}{FULL_DISTRESSED} of the "
-            "published file"
-        )
-    if all_rows:
-        means(table, PUBLISHED_MEANS, file)
-    repeats(table[list(COLUMNS[2:])], file, known=FULL_REPEATS)
-    _lagged(table, file)
-    table = table[list(COLUMNS)].astype(dict.fromkeys(_WHOLE, np.int64))
-    return Checked(table.assign(account=table["Company"]), FULL_ROWS)
-
-
-def _unscaled(table: pd.DataFrame, file: str) -> None:
-    """Refuse 100 rows or more whose x1 to x79 were standardised or brought into [0, 1].
-
-    Of n standardised values none is beyond sqrt(n - 1), below 61 for all rows; x48 is above 533 in
-    each row of the published file.
-    """
-    held = table[[f"x{i}" for i in range(1, 80)]].to_numpy(float)
-    largest = float(np.abs(held).max())
-    if len(table) >= JUDGED and largest <= _LARGEST_STANDARDISED:
-        raise scaled("x48", f"and the others go to {largest:g} only", "values above 500", file)
+    held = {
+        column: numbers(table[column], file, low, high, whole=column in (*_WHOLE, *_AGES))
+        for column, (low, high) in _RANGES.items()
+    }
+    checked = pd.DataFrame(held)
+    typical_at_least(checked, {"x48": 500}, file)
+    distressed = int((checked[TARGET] <= THRESHOLD).sum())
+    positives(distressed, "distressed", checked, file, published=FULL_DISTRESSED, of_rows=FULL_ROWS)
+    if len(checked) == FULL_ROWS:
+        means(checked, PUBLISHED_MEANS, file)
+    repeats(checked[list(COLUMNS[2:])], file, known=FULL_REPEATS)
+    _lagged(checked, file)
+    checked = checked.astype(dict.fromkeys(_WHOLE, np.int64))
+    return Checked(checked.assign(account=checked["Company"]), FULL_ROWS)
 
 
 def _lagged(table: pd.DataFrame, file: str) -> None:
@@ -106,7 +94,7 @@ def _lagged(table: pd.DataFrame, file: str) -> None:
         )
 
 
-def arranged(table: pd.DataFrame, *, kind: str, of_rows: int | None, variant: str) -> Dataset:
+def arranged(table: pd.DataFrame, *, kind: Kind, of_rows: int | None, variant: str) -> Dataset:
     """The Dataset of a checked or sampled table in one of three forms: label = target <= -0.5.
 
     paper: 555 inputs: one-hot of company (422), period (14) and x80 (37), then the 82 numbers.
@@ -115,15 +103,13 @@ def arranged(table: pd.DataFrame, *, kind: str, of_rows: int | None, variant: st
     a company or by company.
     table: canonical columns, `account` among them.  kind, of_rows: as on a Dataset.
     """
-    coded, kept = (
-        _CODED[variant],
-        [name for name in NUMBERS if name != "x81" or variant != "no_lag"],
-    )
-    names = [f"{column} = {level}" for column in coded for level in range(1, _WHOLE[column] + 1)]
-    one_hot = (
-        np.eye(_WHOLE[column], dtype=np.float32)[table[column].to_numpy(np.int64) - 1]
-        for column in coded
-    )
+    coded = _CODED[variant]
+    kept = [name for name in NUMBERS if name != "x81" or variant != "no_lag"]
+    names, one_hot = [], []
+    for column in coded:
+        names += [f"{column} = {level}" for level in range(1, _WHOLE[column] + 1)]
+        codes = table[column].to_numpy(np.int64) - 1
+        one_hot.append(np.eye(_WHOLE[column], dtype=np.float32)[codes])
     X = np.hstack([*one_hot, table[kept].to_numpy(np.float32)])
     return made(
         name="distress",

@@ -13,7 +13,7 @@ the state is in alphabetical order, so a linear model can make little of it.
 import numpy as np
 import pandas as pd
 
-from ppkit.reading import all_missing
+from ppkit.sources import Kind
 
 from .checks import Checked, columns_and_rows, means, repeats, typical_at_least
 from .dataset import Dataset, made
@@ -40,7 +40,7 @@ HOW = (
 )
 COLUMNS = tuple(KAGGLE)
 # of 10,000 and 999 published loans the medians are 65,000 and 55,000, 17.6 and 14.8
-LEAST_MEDIANS = {"annual_income": 1_000, "debt_to_income": 1}
+LEAST_MEDIANS = {"annual_income": 1_000.0, "debt_to_income": 1.0}
 FEATURES = tuple(column for column in COLUMNS if column != "interest_rate")
 AFTERWARDS = (
     "loan_status",
@@ -76,24 +76,22 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     ValueError, one sentence with file, column, row and expectation, for the first thing that is
     wrong.
     """
-    note = ""
     if "int_rate" in table.columns:
-        table, note = _loans_only(table, file)
-        layout, wanted, of = "Kaggle", tuple(KAGGLE.values()), "Kaggle's loan.csv"
-        later = len(table) > KAGGLE_ROWS[0] or "hardship_flag" in table.columns
-        names, full, known = KAGGLE, KAGGLE_ROWS[int(later)], np.inf
-    elif "interest_rate" in table.columns:
-        layout, of = "OpenIntro", "OpenIntro's loans_full_schema.csv"
-        wanted = (*OPENINTRO.values(), LIENS, JOINT_RATIO["OpenIntro"])
-        names, full, known = OPENINTRO, FULL_ROWS, 0
+        layout, names = "Kaggle", KAGGLE
+        table, note = _loans_only(table)
+        wanted = tuple(KAGGLE.values())
+        is_later = len(table) > KAGGLE_ROWS[0] or "hardship_flag" in table.columns
+        full, known = KAGGLE_ROWS[int(is_later)], np.inf
+        expected = "the columns of Kaggle's loan.csv"
     else:
-        others = ", ".join(repr(str(column)) for column in table.columns[:3])
-        raise ValueError(
-            f"{file}: column 'interest_rate' is missing (found {others} instead), expected the "
-            "columns of OpenIntro's loans_full_schema.csv, or int_rate and the others of Kaggle's "
-            "loan.csv"
+        layout, names, note = "OpenIntro", OPENINTRO, ""
+        wanted = ("interest_rate", *OPENINTRO.values(), LIENS, JOINT_RATIO["OpenIntro"])
+        full, known = FULL_ROWS, 0
+        expected = (
+            "the columns of OpenIntro's loans_full_schema.csv, or int_rate and the others of "
+            "Kaggle's loan.csv"
         )
-    columns_and_rows(table, wanted, file, expected=f"the columns of {of}", at_most=full)
+    columns_and_rows(table, wanted, file, expected=expected, at_most=full)
     checked = canonical(table, names, layout, file)
     if layout == "OpenIntro" and len(table) == FULL_ROWS:
         means(checked, PUBLISHED_MEANS, file)
@@ -103,27 +101,22 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     return Checked(checked, full, layout, note)
 
 
-def _loans_only(table: pd.DataFrame, file: str) -> tuple[pd.DataFrame, str]:
+def _loans_only(table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """The table without its sentences, and what was left out.
 
     A sentence is a line without any column that we read, in which another one, often the id, holds
     a text of three words or more.
     """
-    known = [column for column in KAGGLE.values() if column in table.columns]
-    empty = np.flatnonzero(all_missing(table, known))
-    texts = [column for column in table.columns if column not in known]
-    sentences = {}
-    for row in empty:
-        for value in table[texts].iloc[row].dropna():
-            if isinstance(value, str) and len(value.split()) >= 3:
-                sentences.setdefault(int(row), value)
-    if not sentences:
+    table = table.reset_index(drop=True)
+    known = table.columns.intersection(list(KAGGLE.values()))
+    is_no_loan = table[known].isna().all(axis=1)
+    texts = table[is_no_loan].drop(columns=known).stack().dropna().astype(str)
+    sentences = texts[texts.str.split().str.len() >= 3]
+    if sentences.empty:
         return table, ""
-    kept = np.ones(len(table), bool)
-    kept[list(sentences)] = False
-    first = next(iter(sentences.values()))[:60]
-    said = f"lines that are no loans, left out: {len(sentences):,}, such as {first!r}"
-    return table[kept].reset_index(drop=True), said
+    lines = sentences.index.get_level_values(0).unique()
+    said = f"lines that are no loans, left out: {len(lines):,}, such as {sentences.iloc[0][:60]!r}"
+    return table.drop(index=lines).reset_index(drop=True), said
 
 
 def _fits_the_instalment(loans: pd.DataFrame, file: str) -> None:
@@ -144,7 +137,7 @@ def _fits_the_instalment(loans: pd.DataFrame, file: str) -> None:
         )
 
 
-def arranged(table: pd.DataFrame, *, kind: str, of_rows: int | None, variant: str) -> Dataset:
+def arranged(table: pd.DataFrame, *, kind: Kind, of_rows: int | None, variant: str) -> Dataset:
     """The canonical table as a Dataset: 28 features as float32, the rate in % a year as float32, in
     the table's order.
 
@@ -161,7 +154,7 @@ def assembled(
     y: np.ndarray,
     issued: np.ndarray,
     *,
-    kind: str,
+    kind: Kind,
     of_rows: int | None,
     variant: str,
 ) -> Dataset:

@@ -2,9 +2,6 @@
 both are turned into.
 """
 
-from collections.abc import Callable
-from datetime import datetime
-
 import numpy as np
 import pandas as pd
 
@@ -142,6 +139,7 @@ OPENINTRO = {column: column for column in KAGGLE} | {
     "purpose": "loan_purpose",
     "public_records": "public_record_bankrupt",
 }
+_UNIT = r"\+?( months| years?|%)$"
 JOINT_RATIO = {"OpenIntro": "debt_to_income_joint", "Kaggle": "dti_joint"}
 # added to the bankruptcies, OpenIntro only
 LIENS = "tax_liens"
@@ -159,91 +157,62 @@ def canonical(table: pd.DataFrame, names: dict[str, str], layout: str, file: str
     """
     out = {column: _column(table, column, names[column], layout, file) for column in KAGGLE}
     if layout == "OpenIntro":
-        out["public_records"] = out["public_records"] + numbers(
-            _filled(table[LIENS], 0.0, file), file, *RANGES["public_records"], whole=True
-        )
+        liens = _filled(table[LIENS], 0.0, file)
+        n_liens = numbers(liens, file, *RANGES["public_records"], whole=True)
+        out["public_records"] = out["public_records"] + n_liens
     return pd.DataFrame(out, copy=False)
 
 
 def _column(table: pd.DataFrame, column: str, name: str, layout: str, file: str) -> np.ndarray:
-    values = table[name]
+    values = table[name].replace("n/a", np.nan)
     if column in LABELS:
         return _codes(values, LABELS[column], file)
+    if column in ("issue_month", "earliest_credit_line"):
+        values = _of_dates(values, column, file)
+    else:
+        values = _of_texts(values, file)
     if column == "debt_to_income":
         values = _joint_where_missing(table, values, JOINT_RATIO[layout], file)
-    if column == "issue_month" or column in _TEXTS and not _is_number(values):
-        values = _read(values, *_TEXTS[column], file)
-    if column == "interest_rate" and not _is_number(values):
-        values = _without_percent(values)
     if column in MISSING:
         values = _filled(values, MISSING[column], file)
     held = numbers(values, file, *RANGES[column], whole=column in WHOLE)
-    wrong = ~np.isin(held, (36, 60)) & (column == "term")
-    refuse(wrong, file, name, "be 36 or 60 months", lambda row: f"{held[row]:g}")
+    if column == "term":
+        refuse(~np.isin(held, (36, 60)), values, file, "be 36 or 60 months")
     return np.maximum(held, 0.0) if column == "paid_late_fees" else held
 
 
-def _without_percent(values: pd.Series) -> pd.Series:
-    """Rates such as " 10.65%", as the platform writes them, as numbers; another text stays text."""
-    texts = values.astype(str).str.strip().str.removesuffix("%").where(values.notna())
-    read = pd.to_numeric(texts, errors="coerce")
-    return texts if (read.isna() & values.notna()).any() else read
-
-
-def _is_number(values: pd.Series) -> bool:
-    return pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
-
-
-def _refuse(wrong: np.ndarray, values: pd.Series, expected: str, file: str) -> None:
-    """One sentence on the first wrong row, if there is one."""
-
-    def got(row: int) -> str:
-        return "nothing" if pd.isna(values.iloc[row]) else repr(str(values.iloc[row]))
-
-    refuse(wrong, file, values.name, f"be {expected}", got)
-
-
-def _read(values: pd.Series, read: Callable[[str], float], expected: str, file: str) -> pd.Series:
-    """Each different text of a column read once; gaps stay gaps, a ValueError of `read` is said."""
-    known = {}
-    for value in values.dropna().unique():
-        try:
-            known[value] = read(str(value).strip())
-        except (ValueError, KeyError):
-            known[value] = np.inf
-    found = pd.Series(values.map(known).to_numpy(np.float64, na_value=np.nan), name=values.name)
-    _refuse(np.isinf(found.to_numpy()), values, expected, file)
-    return found
-
-
 def _codes(values: pd.Series, labels: tuple[str, ...], file: str) -> np.ndarray:
+    """The place of each label; the case of its letters says nothing."""
     places = {label.lower(): float(code) for code, label in enumerate(labels)}
-    places = {also: places[label] for also, label in _ALIASES.items() if label in places} | places
+    for alias, label in _ALIASES.items():
+        if label in places:
+            places[alias] = places[label]
+    codes = values.astype(str).str.strip().str.lower().map(places)
     shown = ", ".join(labels[:6]) + (f" or another of {len(labels)}" if len(labels) > 6 else "")
-    codes = _read(values, lambda text: places[text.lower()], f"one of {shown}", file)
-    _refuse(codes.isna().to_numpy(), values, f"one of {shown}", file)
+    refuse(codes.isna(), values, file, f"be one of {shown}")
     return codes.to_numpy()
 
 
-def _month(text: str) -> float:
-    """Months from January 2007 to a text such as Dec-2011."""
-    date = datetime.strptime(text, "%b-%Y")
-    return (date.year - 2007) * 12.0 + date.month - 1
+def _of_dates(values: pd.Series, column: str, file: str) -> pd.Series:
+    """Texts such as Dec-2011 as months from January 2007, or as years; years stay as they are."""
+    if column == "earliest_credit_line" and pd.api.types.is_numeric_dtype(values):
+        return values
+    dates = pd.to_datetime(values.astype(str).str.strip(), format="%b-%Y", errors="coerce")
+    refuse(dates.isna() & values.notna(), values, file, "be a month such as Dec-2011")
+    if column == "earliest_credit_line":
+        return dates.dt.year.rename(values.name)
+    months = (dates.dt.year - 2007) * 12 + dates.dt.month - 1
+    return months.rename(values.name)
 
 
-def _years(text: str) -> float:
-    texts = {"< 1 year": "0", "10+ years": "10", " years": "", " year": "", "n/a": "nan"}
-    for old, new in texts.items():
-        text = text.replace(old, new)
-    return float(text)
-
-
-_TEXTS: dict[str, tuple[Callable[[str], float], str]] = {  # how a text is read, and what it may be
-    "term": (lambda text: float(text.replace(" months", "")), "36 or 60 months"),
-    "emp_length": (_years, "a length such as '3 years'"),
-    "issue_month": (_month, "a month such as Dec-2011"),
-    "earliest_credit_line": (lambda text: _month(text) // 12 + 2007, "a month such as Dec-2011"),
-}
+def _of_texts(values: pd.Series, file: str) -> pd.Series:
+    """Numbers out of texts such as " 36 months", "10+ years", "< 1 year" and " 10.65%"."""
+    if pd.api.types.is_numeric_dtype(values):
+        return values
+    bare = values.astype(str).str.strip().str.replace(_UNIT, "", regex=True).replace("< 1", "0")
+    read = pd.to_numeric(bare, errors="coerce")
+    refuse(read.isna() & values.notna(), values, file, "hold numbers")
+    return read
 
 
 def _filled(values: pd.Series, constant: float, file: str) -> pd.Series:
@@ -260,11 +229,8 @@ def _joint_where_missing(table: pd.DataFrame, own: pd.Series, joint: str, file: 
     """The borrower's own ratio; where it is missing (or -1, Kaggle's mark for that), the two
     borrowers' ratio.
     """
-    if not _is_number(own):
-        return own  # refused as text a step later
-    own = own.where(own != -1)
+    own = own.replace(-1, np.nan)
     if joint not in table.columns or not own.isna().any() or table[joint].isna().all():
         return own
-    return own.fillna(
-        pd.Series(numbers(table[joint].fillna(0.0), file, 0, 10_000), index=own.index)
-    )
+    both = numbers(table[joint].fillna(0.0), file, 0, 10_000)
+    return own.fillna(pd.Series(both, index=own.index))

@@ -1,21 +1,53 @@
 """One door to every data set, and the rule that decides between real rows and a substitute."""
 
 import os
-from types import ModuleType
+from typing import Protocol
 
 import numpy as np
+import pandas as pd
 
 from ppkit.refusals import one_of
+from ppkit.sources import Kind, decided
 
 from . import creditcard, distress, lending, standins
+from .checks import Checked
 from .dataset import Dataset, made, noted, subset, verified
 from .files import Found, alike, find, places, read_table, sha256
 from .transactions.sampling import PAPER_ROWS, paper_sample
 from .transactions.schema import FEATURE_NAMES, IS_NUMERIC
 
-REAL = {"creditcard": creditcard, "distress": distress, "lending": lending}
+
+class Published(Protocol):
+    """What a module says of a published file: how it is called and got, and what it must hold."""
+
+    BEGINNINGS: dict[str, str]
+    HOW: str
+    FULL_ROWS: int
+    LARGEST: int
+
+    @property
+    def STEMS(self) -> tuple[str, ...]:
+        """The file's names without endings."""
+
+    @property
+    def VARIANTS(self) -> tuple[str, ...]:
+        """Which forms there are, none where there is one only."""
+
+    @property
+    def FULL_SHA256(self) -> str | None:
+        """The published checksum, if one is known."""
+
+    def checked_table(self, table: pd.DataFrame, file: str) -> Checked:
+        """The table in canonical columns; ValueError for the first thing that is wrong."""
+
+    def arranged(
+        self, table: pd.DataFrame, *, kind: Kind, of_rows: int | None, variant: str
+    ) -> Dataset:
+        """The Dataset of a checked table."""
+
+
+REAL: dict[str, Published] = {"creditcard": creditcard, "distress": distress, "lending": lending}
 NAMES = ("transactions", *REAL)
-SOURCES = ("auto", "real", "standin")
 
 
 def load(
@@ -44,37 +76,33 @@ def load(
     always simulated: nobody can have wang2018's bank data.
     """
     one_of(NAMES, name=name)
-    one_of(SOURCES, source=source)
+    asked = decided(source)
     if rows is not None and (
         not isinstance(rows, (int, np.integer)) or isinstance(rows, bool) or rows < 1
     ):
         raise ValueError(f"rows must be a whole number >= 1, got {rows!r}")
     variant = _variant(name, variant)
+    rng = np.random.default_rng(seed)
     if name == "transactions":
-        return _transactions(source, rows, seed)
-    module, wish = REAL[name], decided(source)
-    found = None if wish == "standin" else real_file(name, root, variant)
+        if source == "real":
+            raise ValueError(
+                "transactions is simulated only, because wang2018's bank data cannot be had by "
+                "anyone: take source='auto', or creditcard for real rows"
+            )
+        return _transactions(rows, rng)
+    found = None if asked == "standin" else real_file(name, root, variant)
     if found is not None:
-        return _real(module, found, rows, seed, variant)
-    if wish == "real":
+        return _real(REAL[name], found, rows, rng, variant)
+    if asked == "real":
         raise FileNotFoundError(missing(name, root))
     if variant == "Kaggle":
         raise ValueError(
             "the stand-in of lending is in the likeness of OpenIntro's file: variant "
             f"'Kaggle' needs loan.csv{_in_brackets(almost(name, root))}"
         )
-    wanted = module.FULL_ROWS if rows is None else rows
-    dataset = standins.sample(name, wanted, np.random.default_rng(seed), variant)
-    return dataset if wish == "standin" else noted(dataset, almost(name, root))
-
-
-def decided(source: str) -> str:
-    """What "auto" means now: $PPKIT_SOURCE where it is set.  ValueError if that is neither standin
-    nor real.
-    """
-    wish = os.environ.get("PPKIT_SOURCE") or "auto"
-    one_of(SOURCES, PPKIT_SOURCE=wish)
-    return wish if source == "auto" else source
+    wanted = REAL[name].FULL_ROWS if rows is None else rows
+    dataset = standins.sample(name, wanted, rng, variant)
+    return dataset if asked == "standin" else noted(dataset, almost(name, root))
 
 
 def missing(name: str, root: str | os.PathLike | None = None) -> str:
@@ -91,7 +119,7 @@ def almost(name: str, root: str | os.PathLike | None = None) -> str:
 
 
 def _in_brackets(text: str) -> str:
-    return text and f" ({text})"
+    return f" ({text})" if text else ""
 
 
 def real_file(name: str, root: str | os.PathLike | None = None, variant: str = "") -> Found | None:
@@ -105,8 +133,11 @@ def real_file(name: str, root: str | os.PathLike | None = None, variant: str = "
 def rows_at_hand(source: str | None) -> dict[str, str | None]:
     """The checksum of the real file that load would take for each of NAMES, None where it takes
     none; `source` as a run has it: "standin" takes no file."""
-    files = {name: None if source == "standin" else real_file(name) for name in NAMES}
-    return {name: file and sha256(file.path) for name, file in files.items()}
+    checksums: dict[str, str | None] = {}
+    for name in NAMES:
+        found = None if source == "standin" else real_file(name)
+        checksums[name] = None if found is None else sha256(found.path)
+    return checksums
 
 
 def status(root: str | os.PathLike | None = None) -> list[dict]:
@@ -119,16 +150,18 @@ def status(root: str | os.PathLike | None = None) -> list[dict]:
     return [_row(name, root) for name in NAMES]
 
 
-def _row(name: str, root: str | os.PathLike | None) -> dict:
+def _row(name: str, root: str | os.PathLike | None) -> dict[str, str]:
     row = dict(name=name, source="simulated", where="", rows="", sha256="")
     if name == "transactions":
         return row | {"note": "wang2018's bank data cannot be had by anyone"}
-    wish = decided("auto")
+    asked = decided("auto")
     try:
         found = real_file(name, root)
         if found is None:
-            taken = ("missing", "") if wish == "real" else ("stand-in", f"{REAL[name].FULL_ROWS:,}")
-            return row | dict(zip(("source", "rows"), taken), note=missing(name, root))
+            row["note"] = missing(name, root)
+            if asked == "real":
+                return row | {"source": "missing"}
+            return row | {"source": "stand-in", "rows": f"{REAL[name].FULL_ROWS:,}"}
         dataset = load(name, source="real", root=root)
     except ValueError as error:
         return row | {"source": "unreadable", "note": str(error)}
@@ -138,34 +171,35 @@ def _row(name: str, root: str | os.PathLike | None) -> dict:
         "where": found.label,
         "rows": f"{dataset.n_rows:,}",
         "sha256": sha256(found.path),
-        "note": all_the_same if wish == "standin" else dataset.note,
+        "note": all_the_same if asked == "standin" else dataset.note,
     }
 
 
 def _variant(name: str, variant: str) -> str:
-    known = REAL[name].VARIANTS if name in REAL else ()
+    """The variant that is meant by "", of those that a data set has."""
+    known = () if name == "transactions" else REAL[name].VARIANTS
+    if variant and not known:
+        raise ValueError(f"{name} has one form only, got variant {variant!r}")
     if variant and variant not in known:
-        raise ValueError(
-            f"{name} has no variant {variant!r}, expected one of {', '.join(known)}"
-            if known
-            else f"{name} has one form only, got variant {variant!r}"
-        )
-    return variant or (known[0] if name == "distress" else "")
+        raise ValueError(f"{name} has no variant {variant!r}, expected one of {', '.join(known)}")
+    return distress.VARIANTS[0] if name == "distress" and not variant else variant
 
 
-def _real(module: ModuleType, found: Found, rows: int | None, seed: int, variant: str) -> Dataset:
-    read = read_table(found, module.LARGEST)
-    checked = module.checked_table(read.table, found.path.name)
+def _real(
+    published: Published, found: Found, rows: int | None, rng: np.random.Generator, variant: str
+) -> Dataset:
+    read = read_table(found, published.LARGEST)
+    checked = published.checked_table(read.table, found.path.name)
     if checked.layout and variant not in ("", checked.layout):
         raise ValueError(
             f"{found.path.name} is {checked.layout}'s file by its columns, variant "
             f"{variant!r} was asked for"
         )
-    dataset = module.arranged(
+    dataset = published.arranged(
         checked.table, kind="real", of_rows=checked.of_rows, variant=variant or checked.layout
     )
     dataset = noted(dataset, *read.notes, checked.note)
-    if read.sha256 == module.FULL_SHA256:
+    if read.sha256 == published.FULL_SHA256:
         dataset = verified(dataset)
     if rows is None:
         return dataset
@@ -173,10 +207,11 @@ def _real(module: ModuleType, found: Found, rows: int | None, seed: int, variant
         raise ValueError(
             f"rows must be between 1 and the {dataset.n_rows:,} of {found.path.name}, got {rows}"
         )
-    return subset(dataset, _drawn(dataset, rows, np.random.default_rng(seed)))
+    return subset(dataset, _drawn(dataset, rows, rng))
 
 
 def _drawn(dataset: Dataset, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """So many rows, with the labels in proportion, in file order."""
     if not dataset.is_classification:
         return np.sort(rng.choice(dataset.n_rows, rows, replace=False))
     positives = np.flatnonzero(dataset.y == 1)
@@ -185,13 +220,8 @@ def _drawn(dataset: Dataset, rows: int, rng: np.random.Generator) -> np.ndarray:
     return np.sort(np.concatenate([rng.choice(positives, n_positives, replace=False), others]))
 
 
-def _transactions(source: str, rows: int | None, seed: int) -> Dataset:
-    if source == "real":
-        raise ValueError(
-            "transactions is simulated only, because wang2018's bank data cannot be had by anyone: "
-            "take source='auto', or creditcard for real rows"
-        )
-    sample = paper_sample(PAPER_ROWS if rows is None else rows, np.random.default_rng(seed))
+def _transactions(rows: int | None, rng: np.random.Generator) -> Dataset:
+    sample = paper_sample(PAPER_ROWS if rows is None else rows, rng)
     return made(
         name="transactions",
         **sample,

@@ -5,17 +5,17 @@ between two columns, the decimal mark; and what makes its columns uncertain.
 import csv
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from .first_bytes import HEAD, encoding_of
 
-SEPARATORS = (",", ";", "\t", "|")
-_SEP_LINE = re.compile(r'^"?sep=(.)"?[,;\s]*$', re.IGNORECASE)  # Excel's own first line
+SEPARATORS = (";", "\t", "|", ",")  # of two that fit alike the first: names and numbers hold commas
+_SEP_LINE = re.compile(r'"?sep=(.)"?[,;\s]*', re.IGNORECASE)  # Excel's own first line
 _WITH_POINT = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?%?")
 _WITH_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
 _WHOLE = re.compile(r"[-+]?\d+")
-_NUMBERS = (_WITH_POINT, _WITH_COMMA, _WHOLE)
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+")
 _POINTED_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")  # or three decimals
 
@@ -32,97 +32,96 @@ class Layout:
     """
 
     encoding: str
-    header: tuple[str, ...]
-    skip: int = 0
-    separator: str = ","
-    decimal: str = "."
-    notes: tuple[str, ...] = ()
+    skip: int
+    separator: str
+    decimal: str
+    notes: tuple[str, ...]
 
 
 def layout_of(head: bytes) -> Layout:
     """The layout of a CSV by its first HEAD bytes, all of it where it is shorter.
 
-    The separator is the one by which most rows have as many fields as the header; a decimal comma
-    is taken only beside another one than the comma, where no number has a point, and where it
-    cannot be a mark of thousands.
+    The separator is the one by which most rows have as many fields as the header.  A decimal comma
+    is taken only beside another separator than the comma, where no number has a point, and where
+    the comma cannot be a mark of thousands.
     Lines above the header are left out if they hold one sentence and the next line has columns.
     Unfit, the end of a sentence that begins with the file's name: a header of numbers, two
-    columns with one name, rows with other numbers of fields than the header.
+    columns with one name, rows with other numbers of fields than the header, and beside another
+    separator than the comma a column whose points may all mark thousands.
     """
+    is_cut = len(head) >= HEAD
     encoding = encoding_of(head)
     lines = io.StringIO(head.decode(encoding, errors="replace"), newline="").readlines()
-    if len(head) >= HEAD:
-        lines = lines[:-1]  # the last one may be cut
-    notes = [f"read as {encoding.upper()}"] if encoding.startswith("utf-16") else []
+    if is_cut:
+        lines.pop()
     skip, separator = _above(lines)
+    below = lines[skip:]
+    separator = separator or _separator(below)
+    rows = _rows(below, separator)
+    if is_cut:
+        rows.pop()  # a text of several lines may be cut
+    header = rows.pop(0) if rows else []
+    _refuse_numbers(header)
+    refuse_twins(header)
+    _refuse_uneven(header, rows, has_escapes=_has_escapes(below, separator))
+    decimal = "." if separator == "," else _decimal(header, rows)
+
+    notes = []
+    if encoding.startswith("utf-16"):
+        notes.append(f"read as {encoding.upper()}")
     if skip:
         notes.append(f"left out above the header: {' '.join(lines[:skip]).strip()[:60]!r}")
-    separator = separator or _separator(lines[skip:])
-    rows = _rows(lines[skip:], separator)
-    if len(head) >= HEAD:
-        rows = rows[:-1]  # a text of several lines may be cut
-    header = tuple(rows[0]) if rows else ()
-    _refuse_numbers(header)
-    _refuse_twins(header)
-    _refuse_uneven(header, rows[1:], escaped=_escapes(lines, separator))
-    decimal = _decimal(rows[1:]) if separator != "," else "."
     if separator != ",":
         notes.append(f"{separator!r} stands between its columns")
     if decimal != ".":
         notes.append("its decimal mark is a comma")
-    return Layout(encoding, header, skip, separator, decimal, tuple(notes))
+    return Layout(encoding, skip, separator, decimal, tuple(notes))
 
 
 def _above(lines: list[str]) -> tuple[int, str]:
     """How many lines stand above the header, and the separator that they name, if any."""
-    first = next((i for i, line in enumerate(lines) if line.strip()), 0)
-    if first < len(lines) and (named := _SEP_LINE.match(lines[first].rstrip("\r\n"))):
-        return first + 1, named[1]
-    skip, full = 0, [i for i, line in enumerate(lines) if line.strip()]
-    for here, below in zip(full, full[1:]):
-        if not (is_sentence(lines[here]) and _columns(lines[below]) > 1):
+    full = [i for i, line in enumerate(lines) if line.strip()]
+    if not full:
+        return 0, ""
+    of_excel = _SEP_LINE.fullmatch(lines[full[0]].rstrip("\r\n"))
+    if of_excel:
+        return full[0] + 1, of_excel[1]
+    skip = 0
+    for here, below in pairwise(full):
+        widest = max(len(_fields(lines[below], separator)) for separator in SEPARATORS)
+        if not _is_sentence(lines[here]) or widest == 1:
             break
         skip = here + 1
     return skip, ""
 
 
-def is_sentence(line: str) -> bool:
+def _is_sentence(line: str) -> bool:
     """Whether a line of a CSV holds one text of three words or more and nothing else.
 
-    >>> is_sentence("Notes offered by Prospectus,,,"), is_sentence("id,amount"), is_sentence("id")
-    (True, False, False)
+    >>> _is_sentence("Notes offered by Prospectus,,,"), _is_sentence("id,amount")
+    (True, False)
     """
-    fields = [field for row in csv.reader([line]) for field in row if field.strip()]
-    if len(fields) != 1 or any(one in fields[0] for one in SEPARATORS[1:]):
+    texts = [field for field in _fields(line, ",") if field.strip()]
+    if len(texts) != 1 or any(separator in texts[0] for separator in ";\t|"):
         return False
-    return len(fields[0].split()) >= 3
+    return len(texts[0].split()) >= 3
 
 
-def _columns(line: str) -> int:
-    return max(len(next(csv.reader([line], delimiter=one), [])) for one in SEPARATORS)
+def _fields(line: str, separator: str) -> list[str]:
+    return next(csv.reader([line], delimiter=separator), [])
 
 
 def _separator(lines: list[str]) -> str:
-    """The one of those in the header that fits the rows best; the header alone may hold a comma in
-    the name of a column.
-    """
+    """The one of those in the header by which most rows have as many fields as the header."""
     header = next((line for line in lines if line.strip()), "")
-    possible = [one for one in SEPARATORS if len(next(csv.reader([header], delimiter=one), [])) > 1]
-    if len(possible) < 2:
-        return possible[0] if possible else ","
-    return max(possible, key=lambda one: _fit(lines, one))
+    possible = [separator for separator in SEPARATORS if len(_fields(header, separator)) > 1]
 
+    def fit(separator: str) -> tuple[float, int]:
+        header, *rows = _rows(lines, separator)
+        n_agree = sum(len(row) == len(header) for row in rows)
+        return n_agree / max(len(rows), 1), len(header)
 
-def _fit(lines: list[str], separator: str) -> tuple[float, float, int]:
-    """Of the rows, the share with as many fields as the header; of their fields, the share of
-    numbers; the fields of the header.
-    """
-    header, *rows = _rows(lines, separator)
-    n_columns = len(header)
-    agree = [row for row in rows if len(row) == n_columns]
-    fields = [field.strip() for row in agree for field in row]
-    numeric = sum(any(form.fullmatch(field) for form in _NUMBERS) for field in fields)
-    return len(agree) / max(len(rows), 1), numeric / max(len(fields), 1), n_columns
+    return max(possible, key=fit, default=",")
 
 
 def _rows(lines: list[str], separator: str) -> list[list[str]]:
@@ -136,26 +135,23 @@ def _rows(lines: list[str], separator: str) -> list[list[str]]:
         ) from error
 
 
-def _refuse_numbers(header: tuple[str, ...]) -> None:
-    """Names 0, 1, 2, ... are pandas' own; other numbers are a row."""
+def _refuse_numbers(header: list[str]) -> None:
     names = [name.strip() for name in header]
-    whole = bool(names) and all(_WHOLE.fullmatch(name) for name in names)
-    counted = whole and sorted(map(int, names)) == list(range(len(names)))
-    if any(_WITH_POINT.fullmatch(name) for name in names) or whole and not counted:
+    all_whole = bool(names) and all(_WHOLE.fullmatch(name) for name in names)
+    if all_whole or any(_WITH_POINT.fullmatch(name) for name in names):
         raise Unfit(
             "has no header: its first line holds numbers, expected the names of its columns"
         )
 
 
-def _refuse_twins(header: tuple[str, ...]) -> None:
-    seen: set[str] = set()
-    for name in header:
-        if name.strip() and name in seen:
+def refuse_twins(names: Sequence[str]) -> None:
+    """Unfit if two columns have one name.  Columns without a name are not compared."""
+    for name in names:
+        if name.strip() and names.count(name) > 1:
             raise Unfit(f"has two columns with the name {name[:40]!r}: take one out or rename it")
-        seen.add(name)
 
 
-def _escapes(lines: list[str], separator: str) -> bool:
+def _has_escapes(lines: list[str], separator: str) -> bool:
     """Whether quotes stand inside texts behind a backslash, as Spark writes them: then neither a
     separator nor an end follows, as it does where a text itself ends with a backslash.
     """
@@ -163,59 +159,53 @@ def _escapes(lines: list[str], separator: str) -> bool:
     return any(inside.search(line) for line in lines)
 
 
-def _refuse_uneven(header: tuple[str, ...], rows: list[list[str]], *, escaped: bool) -> None:
-    """Rows with one field more than the header pass only if the first one is the row's name, as in
-    R: all differ, and the last field holds something.  Shorter rows pass, as a file's last lines
-    are.  Beside quotes behind a backslash neither passes.
+def _refuse_uneven(header: list[str], rows: list[list[str]], *, has_escapes: bool) -> None:
+    """Refuse rows that are longer than the header, and any uneven ones beside escaped quotes.
+
+    Rows with one field more pass only if the first one is the row's name, as in R: all differ, and
+    the last field holds something.  Shorter rows pass, as a file's last lines are.
     """
     longer = [row for row in rows if len(row) > len(header)]
-    shorter = [row for row in rows if len(row) < len(header)]
-    if escaped and (longer or shorter):
-        raise Unfit(uneven_row(len((longer or shorter)[0]), len(header), DOUBLED))
-    if not longer:
+    uneven = longer or [row for row in rows if len(row) < len(header) and has_escapes]
+    if not uneven:
         return
-    by_one = {len(row) for row in rows} == {len(header) + 1}
-    ends_empty = not any(row[-1].strip() for row in rows)
-    if by_one and ends_empty:
-        raise Unfit(
-            "has one field more in its rows than names in its header: write it without row names "
-            "(pandas: to_csv(index=False), R: row.names = FALSE) and without a comma at the end of "
-            "a row"
-        )
-    if by_one and len({row[0] for row in rows}) == len(rows) > 1:
-        return
-    raise Unfit(uneven_row(len(longer[0]), len(header), QUOTED))
-
-
-QUOTED = "put texts that hold the separator between quotes"
-DOUBLED = "write quotes inside a text twice, in Spark by option('escape', '\"')"
-
-
-def uneven_row(n_fields: int, n_columns: int, remedy: str, where: str = "a row") -> str:
-    """Why a file whose rows do not fit its header is not read: the end of a sentence."""
-    return (
-        f"has {n_fields} fields in {where} below a header of {n_columns} columns, so that its "
-        f"columns are uncertain: {remedy}"
+    if not has_escapes and {len(row) for row in rows} == {len(header) + 1}:
+        if not any(row[-1].strip() for row in rows):
+            raise Unfit(
+                "has one field more in its rows than names in its header: write it without a comma "
+                "at the end of a row"
+            )
+        if len({row[0] for row in rows}) == len(rows) > 1:
+            return
+    raise Unfit(
+        f"has {len(uneven[0])} fields in a row below a header of {len(header)} columns, so that "
+        "its columns are uncertain: put texts that hold the separator between quotes, and write "
+        "quotes inside a text twice, in Spark by option('escape', '\"')"
     )
 
 
-def _decimal(rows: list[list[str]]) -> str:
+def _decimal(header: list[str], rows: list[list[str]]) -> str:
+    """The decimal mark beside another separator than the comma."""
     fields = [field.strip() for row in rows for field in row]
     if any(_WITH_POINT.fullmatch(field) for field in fields):
+        _refuse_thousands(header, rows)
         return "."
     with_comma = [field for field in fields if _WITH_COMMA.fullmatch(field)]
-    certain = [field for field in with_comma if not _THOUSANDS.fullmatch(field)]
-    return "," if certain else "."
+    is_certain = any(not _THOUSANDS.fullmatch(field) for field in with_comma)
+    return "," if is_certain else "."
 
 
-def may_be_thousands(fields: Iterable[str]) -> bool:
-    """Whether each number with a point may be a whole number with marks of thousands.
+def _refuse_thousands(header: list[str], rows: list[list[str]]) -> None:
+    """Refuse a column whose numbers with a point may all be whole ones with marks of thousands.
 
-    It may where one to three digits, not beginning with 0, stand before it and three behind it:
-    "1.200" is 1200 in German and 1.2 in English.
-
-    >>> may_be_thousands(["950", "1.200"]), may_be_thousands(["1.200", "0.125"])
-    (True, False)
+    They may where one to three digits, not beginning with 0, stand before the point and three
+    behind it: "1.200" is 1200 in German and 1.2 in English.
     """
-    with_point = [field.strip() for field in fields if "." in field]
-    return bool(with_point) and all(_POINTED_THOUSANDS.fullmatch(field) for field in with_point)
+    full = [row[-len(header) :] for row in rows if len(row) >= len(header)]
+    for name, fields in zip(header, zip(*full)):
+        with_point = [field.strip() for field in fields if "." in field]
+        if with_point and all(_POINTED_THOUSANDS.fullmatch(field) for field in with_point):
+            raise Unfit(
+                f"holds numbers such as 1.200 in column {name[:40]!r}, which may be 1200 or 1.2: "
+                "write it without marks of thousands, or with a comma as the separator"
+            )

@@ -13,15 +13,12 @@ _BEGINNINGS = {  # what a file begins with
     b"\xfd7zXZ\x00": "xz",
     b"\x28\xb5\x2f\xfd": "zstd",
     b"PAR1\x15": "parquet",
-    b"PARE": "encrypted",
     b"ARROW1\x00": "arrow",
     b"FEA1\x00": "arrow",
-    b"Obj\x01": "avro",
     b"SQLite format 3\x00": "sqlite",
     b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "excel",
     b"\x89HDF\r\n\x1a\n": "hdf5",
     b"\x93NUMPY": "numpy",
-    b"%PDF-": "pdf",
     b"7z\xbc\xaf\x27\x1c": "archive",
     b"Rar!\x1a": "archive",
     b"version https://git-lfs": "lfs",
@@ -46,24 +43,19 @@ _PAGE = re.compile(
     re.IGNORECASE,
 )
 _JSON = re.compile(rb'(\{\s*"|\[\s*[\[{])')
-PACKED = ("gzip", "bz2", "xz", "zstd")  # one file inside, which may be a CSV
 NEITHER: dict[str, tuple[str, str]] = {  # what it is, and what to do
     "nothing": ("empty", "download or write it again"),
     "html": ("a web page", "log in where it lies and download it again"),
     "json": ("JSON", "pandas.read_json(...).to_csv(..., index=False) writes its rows as a CSV"),
     "lfs": ("a Git LFS pointer", "`git lfs pull` brings the file that it points to"),
     "excel": ("an Excel workbook", "save it in Excel as 'CSV UTF-8'"),
-    "opendocument": ("a spreadsheet", "save it as a CSV in UTF-8"),
     "sqlite": ("an SQLite database", "`sqlite3 -csv -header FILE 'SELECT * FROM t'` writes a CSV"),
     "duckdb": ("a DuckDB database", "COPY t TO 'FILE.parquet' in DuckDB writes one of its tables"),
     "arrow": ("an Arrow file", "pandas.read_feather(...).to_parquet(...) writes it as parquet"),
-    "avro": ("an Avro file", "write its rows as parquet"),
     "hdf5": ("an HDF5 file", "write its table as parquet"),
     "numpy": ("a NumPy array", "write its columns, with their names, as a CSV"),
     "pickle": ("a pickle, which can run code", "write the table as parquet, from where you trust"),
     "r": ("an R object", "write.csv(..., row.names = FALSE) in R writes a CSV"),
-    "encrypted": ("encrypted parquet", "write it without encryption"),
-    "pdf": ("a PDF", "download the table itself"),
     "archive": ("an archive of a kind that is not read", "unpack it here"),
     "tar": ("a tar archive", "unpack it here"),
     "bytes": ("no text: it holds zero bytes", "write it as a CSV in UTF-8"),
@@ -71,8 +63,9 @@ NEITHER: dict[str, tuple[str, str]] = {  # what it is, and what to do
 
 
 def kind_of(head: bytes) -> str:
-    r"""What a file is by its first bytes: "csv", "parquet", "zip", one of PACKED or of NEITHER.
+    r"""What a file is by its first bytes: "csv", "parquet", a packing or one of NEITHER.
 
+    A packing is "zip", "gzip", "bz2", "xz" or "zstd".
     head: the first HEAD bytes of the file, all of it where it is shorter.
     What is nothing else is "csv".
 
@@ -108,17 +101,6 @@ def encoding_of(head: bytes) -> str:
         if head.startswith(mark):
             return encoding
     return "utf-8"
-
-
-def spreadsheet(members: list[str]) -> str:
-    """Which spreadsheet a zip is by the names of its members: "excel", "opendocument", "" if none.
-
-    >>> spreadsheet(["[Content_Types].xml", "xl/workbook.xml"]), spreadsheet(["cards.csv"])
-    ('excel', '')
-    """
-    if any(name.startswith("xl/workbook.") for name in members):
-        return "excel"
-    return "opendocument" if {"mimetype", "content.xml"} <= set(members) else ""
 
 
 def neither(kind: str) -> str:

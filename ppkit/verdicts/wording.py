@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from types import SimpleNamespace
 
+from ppkit.sources import FORMULA
 from ppkit.verdicts import rules
 from ppkit.verdicts.rows import Result, Robustness, Row, Turn
 
-FORMULA = "formula"  # the data of a claim that needs none
 ON_OTHER_DATA = f"{rules.REPRODUCED} on other data"  # than the paper's own, whole
 SYMBOLS = {
     rules.REPRODUCED: "●",

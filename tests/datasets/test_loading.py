@@ -141,9 +141,7 @@ def test_the_full_file_is_called_full_and_must_have_492_frauds(home, tmp_path):
     full["V14"] = -5 * full["Class"]
     written(full, tmp_path, "creditcard.parquet")
     assert datasets.load("creditcard", root=tmp_path).source == "real, unverified: 284,807 rows"
-    with pytest.raises(
-        ValueError, match="x.csv: column 'Class' counts 491 frauds in 284,807 rows, expected 492"
-    ):
+    with pytest.raises(ValueError, match="x.csv: 491 frauds in 284,807 rows, expected 492"):
         checked_table(full.assign(Class=np.r_[0, full["Class"][1:]]), "x.csv")
     with pytest.raises(
         ValueError,
@@ -240,7 +238,7 @@ BAD = {
     "no rows": (lambda t: t[:0], "no rows below the header"),
     "label 2": (
         lambda t: t.assign(Class=[2] + [0] * 399),
-        "column 'Class' must be 0 or 1, got 2 in row 1",
+        "column 'Class' must be between 0 and 1, got 2 in row 1",
     ),
     "NaN": (
         lambda t: t.assign(V3=t["V3"].where(t.index != 8)),
@@ -252,7 +250,7 @@ BAD = {
     ),
     "text": (
         lambda t: t.assign(V9=["many"] + [1.0] * 399),
-        "column 'V9' must hold numbers, got text 'many' in row 1",
+        "column 'V9' must hold numbers, got 'many' in row 1",
     ),
     "negative amount": (
         lambda t: t.assign(Amount=-1.0),
@@ -299,6 +297,7 @@ TAKEN = {
     "tabs": lambda t: t.to_csv(index=False, sep="\t"),
     "more columns": lambda t: t.assign(split="train", row=7).to_csv(index=False),
     "labels 0.0 and 1.0": lambda t: t.astype({"Class": float}).to_csv(index=False),
+    "True and False": lambda t: t.assign(Class=t["Class"] == 1).to_csv(index=False),
     "quoted labels": lambda t: below(lines_of(t), lambda line: f'{line[:-1]}"{line[-1]}"'),
     "empty lines at the end": lambda t: t.to_csv(index=False) + "\n" + "," * 30 + "\n\n",
     "a comma at the end of all lines": lambda t: "".join(f"{line},\n" for line in lines_of(t)),
@@ -314,11 +313,11 @@ NOT_TAKEN = {
     ),
     "thousands": (
         lambda t: t.assign(Amount=t["Amount"].map("{:,.2f}".format)).to_csv(index=False),
-        ": column 'Amount' must hold numbers, got text '1,[0-9]{3}[.][0-9]{2}' in row ",
+        ": column 'Amount' must hold numbers, got '1,[0-9]{3}[.][0-9]{2}' in row ",
     ),
     "a comma at the end of each row": (
         lambda t: below(lines_of(t), "{},".format),
-        " has one field more in its rows than names in its header: write it without row names",
+        " has one field more in its rows than names in its header: write it without a comma",
     ),
     "another case": (
         lambda t: t.rename(columns=str.lower).to_csv(index=False),
@@ -327,10 +326,6 @@ NOT_TAKEN = {
     "a blank before a name": (
         lambda t: t.rename(columns={"V9": " V9"}).to_csv(index=False),
         ": column 'V9' is missing \\(found ' V9' instead\\)",
-    ),
-    "True and False": (
-        lambda t: t.assign(Class=t["Class"] == 1).to_csv(index=False),
-        ": column 'Class' must hold numbers, 0 and 1 for truth values, got truth value 'False' in",
     ),
     "a column twice": (
         lambda t: pd.concat([t, t["V7"]], axis=1).to_csv(index=False),
@@ -485,10 +480,9 @@ FOREIGN = (
 ALTERED = {
     "oversampled": (
         oversampled,
-        "column 'Class' counts 40,000 frauds in 80,000 rows, expected at "
-        "most the 492 of the published file$",
+        "40,000 frauds in 80,000 rows, expected at most the 492 of the published file$",
     ),
-    "inverted": (inverted, r"column 'Class' counts \d+,\d+ frauds in .*, expected at most the 492"),
+    "inverted": (inverted, r"\d+,\d+ frauds in .*, expected at most the 492"),
     "inverted, as many of both": (lambda t: inverted(t.groupby("Class").head(300)), FOREIGN),
     "permuted": (permuted, FOREIGN),
     "one row": (
@@ -526,12 +520,9 @@ def of_largest(part):
     return part / part.abs().max()
 
 
-SECONDS = "column 'Time' holds broken numbers, expected whole seconds" + SCALED
-CENTS = "column 'Amount' holds broken cents, expected amounts with two decimals" + SCALED
-WIDE = "column 'V28' spreads as widely as V1, expected components in falling order" + SCALED
-NARROW = (
-    r"column 'V1' and V2 to V28 lie from \S+ to 1, expected values below 0 and beyond 1" + SCALED
-)
+SECONDS = r"column 'Time' must hold whole numbers, got \S+ in row"
+CENTS = r"column 'Amount' must hold amounts with two decimals, got \S+ in row"
+NARROW = "column 'V28' spreads like V1, expected components in falling order" + SCALED
 RANGE = "column 'Time' must be between 0 and 172,800, got -"
 ALTERED |= {
     "all, min-max": (changed(INPUTS, minmax), SECONDS),
@@ -542,8 +533,8 @@ ALTERED |= {
     "amount, log": (changed(["Amount"], np.log1p), CENTS),
     "components, min-max": (changed(COMPONENTS, minmax), NARROW),
     "components, by the largest": (changed(COMPONENTS, of_largest), NARROW),
-    "components, standardised": (changed(COMPONENTS, standardised), WIDE),
-    "components, robust": (changed(COMPONENTS, robust), WIDE),
+    "components, standardised": (changed(COMPONENTS, standardised), NARROW),
+    "components, robust": (changed(COMPONENTS, robust), NARROW),
 }
 HONEST = {
     "as it is": lambda t: t,
