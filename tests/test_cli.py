@@ -302,7 +302,7 @@ def test_claims_say_in_short_what_came_out_and_how_to_ask_for_more(ppkit, kept):
     assert (
         "In all: ◐ 1 reproduced on other data, ◇ 1 turned by a choice or the data, ≈ " in one_line
     )
-    assert f"◇ {kept[0].paper_key}" in said
+    assert f"◇ {kept[0].short_id}" in said
     [line] = [line for line in said.splitlines() if line.startswith("wu2020 ")]
     assert "◐ 1 ◇ 1 ≈ " in line
     for option in ("--rows", "--turned"):

@@ -40,7 +40,7 @@ class Data(Protocol):
 
 
 # the data of a claim that needs none
-FORMULA = SimpleNamespace(source=wording.FORMULA, standing="rerunnable")
+FORMULA = SimpleNamespace(name="", source=wording.FORMULA, standing="rerunnable", n_rows=0)
 
 
 class Ledger:
@@ -101,26 +101,21 @@ class Ledger:
                 f"{id}: {positives} positives are fewer than {FEW_POSITIVES}, "
                 "so halfwidth must be given"
             )
-        name, options = rules.parse(claim.rule) if claim.rule else (None, {})
-        evidence = rules.Evidence(
-            values,
-            against=against,
-            proven=proven,
-            halfwidth=halfwidth if few else 0.0,
-            printed=claim.printed or claim.computed,
-            options=options,
-        )
         if needs is None:
-            needs = self.needs.get(getattr(data, "name", ""), 0)
-        found = self._about_the_run(claim, data, note)
+            needs = self.needs.get(data.name, 0)
+        result = self._about_the_run(claim, data, note)
         if data is not FORMULA and data.n_rows < needs:
-            found = replace(found, alone=f"{rules.NOT_TRIED}: needs {needs:,} rows")
+            result = replace(result, alone=f"{rules.NOT_TRIED}: needs {needs:,} rows")
         else:
-            found = _judged(found, name, evidence, halfwidth, positives if few else None)
-            if claim.kind == "check":
-                alone = rules.PASSED if found.alone == rules.REPRODUCED else rules.FAILED
-                found = replace(found, alone=alone, detail="")
-        row = decided(claim, [found])
+            evidence = rules.Evidence(
+                values,
+                against=against,
+                proven=proven,
+                halfwidth=halfwidth if few else 0.0,
+                printed=claim.printed or claim.computed,
+            )
+            result = _judged(result, claim, evidence, halfwidth, positives if few else None)
+        row = decided(claim, [result])
         self._rows[claim.id] = row
         self._write()
         return row
@@ -171,7 +166,7 @@ class Ledger:
         lines = {}
         for row in self._rows.values():
             if row.id.startswith(begins):
-                lines[row.paper_key] = _in_short(row) | {
+                lines[row.short_id] = _in_short(row) | {
                     ANOTHER: _another(row, kept.get(row.id)),
                     "data": row.data,
                 }
@@ -187,7 +182,7 @@ class Ledger:
         """
         record, lines = {row.id: row for row in reference()}, {}
         for row in self._rows.values():
-            id, kept = row.paper_key, record[row.id]
+            id, kept = row.short_id, record[row.id]
             lines[id] = {
                 "the paper": wording.printed(row) or row.says,
                 f"you, here ({self.profile}, {row.data})": wording.in_short(row),
@@ -213,29 +208,29 @@ class Ledger:
 
 
 def _judged(
-    found: Result,
-    name: str | None,
-    evidence: rules.Evidence,
-    halfwidth: float,
-    positives: int | None,
+    result: Result, claim: Claim, evidence: rules.Evidence, halfwidth: float, positives: int | None
 ) -> Result:
-    """A result with its number, and with what the rule called `name` says of it.
+    """A result with its number, and with what the rule of the claim says of it.
 
     halfwidth: of the interval of one value, 0 where none is known.  positives: in the test set,
     where they are few; None where they are enough.
     """
-    outcome = (rules.RULES[name] if name else rules.measured)(evidence)
-    by_rows = rules.possible(name, evidence, halfwidth)
-    by_seeds = rules.possible(name, evidence, 0.0)
+    rule = rules.QUESTION
+    if claim.rule:
+        name, options = rules.parse(claim.rule)
+        rule, evidence = rules.RULES[name], replace(evidence, options=options)
+    outcome = rule.decide(evidence)
+    by_rows = rules.possible(rule, evidence, halfwidth)
+    by_seeds = rules.possible(rule, evidence)
     if positives is not None and len(by_rows) > 1:
         outcome = replace(outcome, verdict=rules.UNDECIDED, detail=f"{positives} positives", why="")
     why = [outcome.why]
     if positives is not None:
         width = f"{halfwidth:.3f}" if halfwidth >= 0.0005 else f"{halfwidth:.2g}"
         why.append(f"{positives} positives: decided by the interval, half-width {width}")
-    why.append(found.note)
-    return replace(
-        found,
+    why.append(result.note)
+    judged = replace(
+        result,
         value=outcome.value,
         spread=outcome.spread,
         alone=outcome.verdict,
@@ -243,6 +238,7 @@ def _judged(
         possible=sorted({*by_rows, *by_seeds}),  # the wider interval
         note="; ".join(filter(None, why)),
     )
+    return _of_its_kind(claim, judged)
 
 
 def _refuse_other_data(data) -> None:
@@ -297,7 +293,7 @@ def answer(paper: str) -> pd.DataFrame:
     claims(paper)
     headlines = [row for row in reference() if row.paper == paper and row.headline]
     lines = {
-        row.paper_key: {"the paper says": row.says}
+        row.short_id: {"the paper says": row.says}
         | _in_short(row)
         | {"decided on": _decided_on(row, row.data)}
         for row in headlines
@@ -324,7 +320,7 @@ def merge(recorded: list[Row]) -> list[Row]:
 
 def untried(claim: Claim) -> Row:
     """The row of a claim that nobody recorded; one that is missing something says that, too."""
-    row = Row(**_about(claim), rule=claim.rule and rules.parse(claim.rule)[0], note=NOT_RECORDED)
+    row = Row(**_about(claim), rule=claim.rule_name, note=NOT_RECORDED)
     return replace(row, verdict=_waits(claim) or rules.NOT_TRIED)
 
 
@@ -341,22 +337,20 @@ def best(old: list[Row], new: list[Row]) -> list[Row]:
         if claim is None:
             continue
         both = [*(before[row.id].results if row.id in before else ()), *row.results]
-        found = {one.standing: _as_now(claim, one) for one in sorted(both, key=_order)}
+        found = {one.standing: _of_its_kind(claim, one) for one in sorted(both, key=_order)}
         kept.append(decided(claim, list(found.values())) if found else untried(claim))
     return kept
 
 
-def _as_now(claim: Claim, found: Result) -> Result:
-    """A result of what was a claim, a question or a check in its run, as what it is now."""
-    tried = rules.plain(found.alone) != rules.NOT_TRIED
-    if claim.kind == "question" and tried:
-        return replace(found, alone=rules.ANSWERED, detail="", possible=[])
-    if claim.kind == "check" and found.alone in rules.VERDICTS:
-        passed = found.alone == rules.REPRODUCED
-        return replace(
-            found, alone=rules.PASSED if passed else rules.FAILED, detail="", possible=[]
-        )
-    return found
+def _of_its_kind(claim: Claim, result: Result) -> Result:
+    """A result in the words of a question or a check, if that is what its claim is, whatever it was
+    in the run.  A check that its rule leaves undecided neither passes nor fails."""
+    if claim.kind == "question" and rules.plain(result.alone) != rules.NOT_TRIED:
+        return replace(result, alone=rules.ANSWERED, detail="", possible=[])
+    if claim.kind == "check" and result.alone in rules.DECIDED:
+        alone = rules.PASSED if result.alone == rules.REPRODUCED else rules.FAILED
+        return replace(result, alone=alone, detail="", possible=[])
+    return result
 
 
 def decided(claim: Claim, results: list[Result]) -> Row:
@@ -378,7 +372,7 @@ def decided(claim: Claim, results: list[Result]) -> Row:
     An undecided or untried result turns nothing; nor are questions and checks turned.
     """
     first, *also = sorted(results, key=_order, reverse=True)
-    row = Row(**_about(claim), rule=claim.rule and rules.parse(claim.rule)[0], also=also)
+    row = Row(**_about(claim), rule=claim.rule_name, also=also)
     row = with_result(row, first, verdict=first.alone, stale=_stale(claim, first))
     if rules.plain(first.alone) == rules.NOT_TRIED or claim.kind != "claim":
         return row

@@ -149,7 +149,7 @@ def softest(rows: list[Row]) -> str:
     cells = (
         (
             soft.row.paper,
-            f"{soft.row.says} (`{soft.row.paper_key}`)",
+            f"{soft.row.says} (`{soft.row.short_id}`)",
             wording.marked(soft.row),
             soft.alike,
             soft.turning,
@@ -184,7 +184,7 @@ def changed(rows: list[Row]) -> str:
     parts = []
     for paper, title in statements.titles().items():
         cells = [
-            (f"`{row.paper_key}`", row.kind, row.amended)
+            (f"`{row.short_id}`", row.kind, row.amended)
             for row in rows
             if row.paper == paper and row.amended
         ]

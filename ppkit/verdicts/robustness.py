@@ -21,9 +21,6 @@ from ppkit.verdicts.statements import Claim
 
 FOUND = ("value", "alone", "data")
 JOINT = 16  # settings in which all choices are drawn at once
-UNFIT = (rules.NOT_TRIED, rules.UNDECIDED)  # verdicts that say nothing
-CREDIT = (rules.REPRODUCED, rules.NOT_REPRODUCED, rules.REFUTED)
-STAYS = ("claim_fails_if_attained", "bound")  # one counter-example is enough, wherever it is found
 
 
 @dataclass(frozen=True)
@@ -122,7 +119,7 @@ def moved(record: str, table: pd.DataFrame) -> pd.DataFrame:
     if kept.empty:
         return kept
     plain = kept["alone"].map(rules.plain)
-    turned = plain[~plain.isin(UNFIT)].groupby(kept["claim"]).nunique() > 1
+    turned = plain[~plain.isin(rules.OPEN)].groupby(kept["claim"]).nunique() > 1
     may = kept["claim"].map(lambda id: any(one.moves(id) for one in every) or turned.get(id, False))
     return kept[may].astype(dict.fromkeys(names, str)).sort_values(["claim"], kind="stable")
 
@@ -220,10 +217,10 @@ def weighed(id: str, lines: pd.DataFrame, every: list[Choice]) -> Robustness | N
     many = sum(differs.values()) if differs else pd.Series(0, index=lines.index)
     drawn = _drawn(lines, every)
     main = lines.index[(many == 0) & ~drawn]
-    if main.empty or verdict[main[0]] in UNFIT:
+    if main.empty or verdict[main[0]] in rules.OPEN:
         return None
     mine = verdict[main[0]]
-    decided = ~verdict.isin(UNFIT)
+    decided = ~verdict.isin(rules.OPEN)
     by_chance = set(verdict[(many == 0) & drawn])
     turned = decided & (verdict != mine) & ~verdict.isin(by_chance)
     turned &= ~_explained(lines, verdict == mine, drawn, open_ones)
@@ -376,9 +373,7 @@ def _weighed(row: Row, on: dict[str, Robustness | None], every: list[Choice]) ->
 
 
 def _turned(row: Row, one: Robustness) -> Row:
-    mine = rules.plain(row.verdict)
-    stays = row.rule in STAYS and mine == rules.REFUTED
-    if row.kind != "claim" or mine not in CREDIT or stays:
+    if row.kind != "claim" or row.verdict not in (rules.REPRODUCED, rules.NOT_REPRODUCED):
         return row
     larger, alone = one.larger if row.profile == "paper" else [], rules.plain(row.alone)
     if row.profile != "paper" and len(one.larger) >= 2:  # do its extremes agree there?
@@ -427,7 +422,7 @@ def _beside_other_rows(row: Row, claims: dict[str, Claim], by_id: dict[str, Row]
     one of them decides nothing, nothing is said.
     """
     claim = claims[row.id]
-    if not claim.witness or rules.plain(row.verdict) not in CREDIT:
+    if not claim.witness or rules.plain(row.verdict) not in rules.DECIDED:
         return row
     seen = []
     for setting, id in claim.witness["settings"].items():
@@ -435,7 +430,7 @@ def _beside_other_rows(row: Row, claims: dict[str, Claim], by_id: dict[str, Row]
         if other is None or other.value is None:
             return row
         verdict = _by_the_rule_of(claim, claims[other.id], other)
-        if verdict not in CREDIT:
+        if verdict not in rules.DECIDED:
             return row
         seen.append(Sighting(setting=setting, value=other.value, verdict=verdict, data=other.data))
     if len({one.verdict for one in seen}) < 2:
@@ -448,20 +443,26 @@ def _by_the_rule_of(claim: Claim, of_other: Claim, other: Row) -> str:
     """What the rule of a claim says of another row's number.
 
     A row of the same rule and target is taken at its own verdict: it may rest on seeds and an
-    interval, of which its number alone says nothing. A slope or an ordering cannot be judged by one
-    number: ValueError if such a row has another rule.
+    interval, of which its number alone says nothing. ValueError if it has another rule, and the
+    claim's cannot decide on one number.
     """
     name, options = rules.parse(claim.rule)
+    rule = rules.RULES[name]
     target, its_target = (one.printed or one.computed for one in (claim, of_other))
-    compares_with_print = name in ("digits", "within")
-    if of_other.rule == claim.rule and (not compares_with_print or target == its_target):
+    same_question = of_other.rule == claim.rule
+    if rule.compares_with_print:
+        same_question = same_question and target == its_target
+    if same_question:
         return rules.plain(other.alone)
-    if rules.INTERVALS[name] in ("slope", "arms"):
-        raise ValueError(f"{other.id} cannot be a witness of {claim.id}: its rule is another")
+    if not rule.one_number:
+        raise ValueError(
+            f"{other.id} cannot be a witness of {claim.id}: the rule {name} needs more than one "
+            "number, and its own is another"
+        )
     evidence = rules.Evidence(
         other.value, against=claim.witness.get("against"), printed=target, options=options
     )
-    return rules.RULES[name](evidence).verdict
+    return rule.decide(evidence).verdict
 
 
 def told(rows: list[Row]) -> str:
@@ -473,7 +474,7 @@ def told(rows: list[Row]) -> str:
         reasons = dict.fromkeys(row.not_varied for row in claims if row.not_varied)
         return "".join(f"{why}; " for why in reasons)
     least = "".join(
-        f", least robust `{row.paper_key}`: {wording.alike(row)}, turned by "
+        f", least robust `{row.short_id}`: {wording.alike(row)}, turned by "
         + ", ".join(filter(None, (turning(row), wording.extremes(row.robustness))))
         for row in softest(claims, most=1)
     )

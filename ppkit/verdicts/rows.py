@@ -71,13 +71,15 @@ class Robustness:
     """In how many settings of what a paper leaves open a row's verdict is the same.
 
     main: the main setting's verdict, at the settings' size, and its value there.
-    singles, combinations: [same, tried], of settings that differ from the main one in one choice,
-    and in several.  least, largest: our number over all of them.
-    turns: of the settings that turn it, those that differ in one choice; then one that differs in
-    several, if none of them does.
-    owned_by: the share of the variation of our number that each choice explains by itself; what
-    they leave to 1 is of choices together.
-    larger: where it was tried at the paper's size, too: what was found there.
+    singles: of the settings that differ from the main one in one choice, how many have the main
+    verdict, and how many were tried.  combinations: the same two counts of the settings that differ
+    in several choices.
+    least, largest: our smallest and our largest number over all settings.
+    turns: the settings with another verdict that differ in one choice. If there is none, one that
+    differs in several.
+    owned_by: for each choice the share of the variation of our number that it explains by itself.
+    The shares may add up to less than 1: choices that act together explain the rest.
+    larger: what was found at the paper's size, where that was tried, too.
     """
 
     main: str
@@ -103,12 +105,15 @@ class Robustness:
 class Row(Statement, Result):
     """One claim, question or check, with what was found.
 
-    verdict: what all its data, its settings and its file say.  rule: its name.
+    verdict: the one that counts. It rests on every source of data, on the other settings, and on
+    what the claims' file says is missing or out of reach.
+    rule: the name of the rule, None for a question.
     stale: whether the rule was changed after the run that decided the row.
     also: what was found on other sources of data.
     depends_on: the choices that turn it.  witness: two runs that exclude each other.
     robustness: at other settings, on the data that decide it; None where `not_varied` says why.
-    other_data: [same, tried] settings on each other kind of data.
+    other_data: by each other kind of data, how many settings had the main verdict there, and how
+    many were tried.
     """
 
     verdict: str = rules.NOT_TRIED
@@ -123,16 +128,16 @@ class Row(Statement, Result):
 
     @property
     def results(self) -> list[Result]:
-        """What was found on each source of data, the one that decides first; none if nothing
-        was."""
+        """One result for each source of data, first the one that decides; none if no run measured
+        the row."""
         if self.data is None:
             return []
         mine = {one.name: getattr(self, one.name) for one in fields(Result)}
         return [Result(**mine), *self.also]
 
     @property
-    def paper_key(self) -> str:
-        """Its id without the paper's key."""
+    def short_id(self) -> str:
+        """The id within its paper: "fig3.beats" of "wang2018.fig3.beats"."""
         return self.id.partition(".")[2]
 
 

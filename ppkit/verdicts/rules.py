@@ -1,6 +1,11 @@
 """The rules that turn a measurement into a verdict. A rule and its reason are set before the run
-that it decides."""
+that it decides.
 
+A new rule is a function of `Evidence` and a line in RULES, which says all that the verdicts must
+know of it.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 
@@ -10,15 +15,18 @@ import numpy as np
 REPRODUCED = "reproduced"
 NOT_REPRODUCED = "not reproduced"
 REFUTED = "refuted"
+DECIDED = (REPRODUCED, NOT_REPRODUCED, REFUTED)
 # given by `robustness.settled` (settings, other rows) and `ledger.decided` (other data); then the
 # choice
 DEPENDS = "depends on"
-# given by `ledger.record` (few positives) and `ledger.decided` (something missing, other data)
+# given by `ledger.record` (few positives) and `ledger.decided` (something missing, other data); a
+# rule may give it, too, and then says in `detail` what would decide
 UNDECIDED = "undecided"
 # given by `ledger.decided`; the file, machine or figure follows a colon
 OUT_OF_REACH = "out of reach"
-VERDICTS = (REPRODUCED, NOT_REPRODUCED, REFUTED, DEPENDS, UNDECIDED, OUT_OF_REACH)
+VERDICTS = (*DECIDED, DEPENDS, UNDECIDED, OUT_OF_REACH)
 NOT_TRIED = "not tried"  # of a row that a run has not measured: no verdict
+OPEN = (NOT_TRIED, UNDECIDED)  # what excludes no other verdict
 # what stands beside a verdict
 DIRECTION = "the direction holds"
 BETTER = "better than printed"
@@ -59,8 +67,17 @@ class Evidence:
     printed: str | None = None
     options: dict = field(default_factory=dict)
 
+    @property
+    def by_arm(self) -> dict:
+        """The values of an ordering or a slope.  ValueError if they are of another kind."""
+        if not isinstance(self.values, dict):
+            raise ValueError(
+                f"this rule takes a dict from arm, or point, to values, got {self.values!r}"
+            )
+        return self.values
 
-def measured(evidence: Evidence) -> Outcome:
+
+def answer(evidence: Evidence) -> Outcome:
     """What a question of ours gets: the mean and its spread over seeds, no verdict."""
     seeds = _seeds(evidence.values)
     return Outcome(ANSWERED, float(seeds.mean()), _spread(seeds))
@@ -70,13 +87,10 @@ def digits(evidence: Evidence) -> Outcome:
     """Reproduced if the value equals the printed text when rounded, or when cut off, to as many
     digits."""
     value = _one(evidence.values)
-    printed = Decimal(evidence.printed)
-    step = Decimal(1).scaleb(printed.as_tuple().exponent)
-    exact = Decimal(repr(value))
-    rounded = {exact.quantize(step, mode) for mode in (ROUND_HALF_UP, ROUND_HALF_EVEN)}
-    if printed in rounded:
+    printed, exact = Decimal(_printed(evidence)), Decimal(repr(value))
+    if printed in (exact.quantize(printed, mode) for mode in (ROUND_HALF_UP, ROUND_HALF_EVEN)):
         return Outcome(REPRODUCED, value)
-    if printed == exact.quantize(step, ROUND_DOWN):
+    if printed == exact.quantize(printed, ROUND_DOWN):
         return Outcome(REPRODUCED, value, why="cut, not rounded")
     return Outcome(
         NOT_REPRODUCED, value, why="the printed digits do not follow from the paper's own formula"
@@ -91,15 +105,15 @@ def within(evidence: Evidence) -> Outcome:
     direction holds.  better: "higher" or "lower", where a number on that side of the target is
     better than printed."""
     seeds = _seeds(evidence.values)
-    target = float(evidence.against if evidence.against is not None else evidence.printed)
+    target = _one(_printed(evidence) if evidence.against is None else evidence.against)
     options = evidence.options
     tolerance = options["abs"] if "abs" in options else options["rel"] * abs(target)
     value, spread = float(seeds.mean()), _spread(seeds)
     near = np.mean(np.abs(seeds - target) <= tolerance) >= SEED_SHARE
     if near and abs(value - target) + evidence.halfwidth <= tolerance:
         return Outcome(REPRODUCED, value, spread)
-    better = {"higher": value > target, "lower": value < target}.get(options.get("better"), False)
-    if better:
+    above = {"higher": 1, "lower": -1}.get(options.get("better", ""), 0)
+    if above * (value - target) > 0:
         return Outcome(NOT_REPRODUCED, value, spread, detail=BETTER)
     if (
         not options.get("level")
@@ -117,7 +131,7 @@ def ordering(evidence: Evidence) -> Outcome:
     within `slack`) and the last lies above the first by more than `slack`. The value is last minus
     first."""
     arms, slack = evidence.options["ordering"], evidence.options.get("slack", 0.0)
-    table = np.stack([_seeds(evidence.values[arm]) for arm in arms])
+    table = np.stack([_seeds(evidence.by_arm[arm]) for arm in arms])
     steps, total = np.diff(table, axis=0), table[-1] - table[0]
     # of a difference of two values; pairing would only make it smaller
     noise = evidence.halfwidth * np.sqrt(2)
@@ -147,7 +161,7 @@ def slope(evidence: Evidence) -> Outcome:
     least squares over the points; the interval is Student's over their residuals, so that a line
     that bends has a wide one.
     """
-    value, low, high = _fitted(evidence.values)
+    value, low, high = _fitted(evidence)
     at, tolerance, halfwidth = evidence.options["at"], evidence.options["abs"], high - value
     why = f"95% interval {low:.2f} to {high:.2f}"
     if abs(value - at) <= tolerance and halfwidth <= tolerance:
@@ -212,81 +226,100 @@ def proof_step(evidence: Evidence) -> Outcome:
     return replace(found, verdict=NOT_REPRODUCED, detail=GAP)
 
 
-RULES = {
-    rule.__name__: rule
-    for rule in (
-        digits,
-        within,
-        ordering,
-        flat,
-        slope,
-        at_least,
-        at_most,
-        bound,
-        claim_fails_if_attained,
-        proof_step,
-    )
-}
-# What a claims file may say beside each rule's name. A new rule stands in both tables.
-OPTIONS = {
-    "digits": (),
-    "within": ("abs", "rel", "level", "better"),
-    "ordering": ("ordering", "slack", "seeds"),
-    "flat": ("spread",),
-    "slope": ("at", "abs"),
-    "at_least": ("at_least",),
-    "at_most": ("at_most",),
-    "bound": (),
-    "claim_fails_if_attained": (),
-    "proof_step": (),
-}
-# Whose interval `possible` moves: a mean's, the arms', the slope's own; None for points.
-INTERVALS = {
-    "digits": None,
-    "within": "mean",
-    "ordering": "arms",
-    "flat": None,
-    "slope": "slope",
-    "at_least": "mean",
-    "at_most": "mean",
-    "bound": None,
-    "claim_fails_if_attained": None,
-    "proof_step": None,
-}
+PLACES = np.linspace(-1, 1, 101)  # in an interval, from its lower to its upper end
 
 
-def possible(name: str | None, evidence: Evidence, halfwidth: float = 0.0) -> list[str]:
-    """The plain verdicts that a rule gives somewhere in the 95% interval of what was measured.
+def by_mean(evidence: Evidence, halfwidth: float) -> list:
+    """For a rule that looks at the mean: one number in the place of all seeds."""
+    mean, width = _interval(evidence.values, halfwidth)
+    return [] if width is None else [*(mean + width * PLACES)]
 
-    name: of the rule, None for none.  halfwidth: of the interval of one value; 0 takes Student's
-    for the mean over seeds.  A slope has its own.  Within the interval only the mean counts, so
-    that seeds which disagree make nothing firm.
-    In an ordering every step may be off by as much, all in one direction.
-    Returns an empty list where no interval is known: one number without a half-width, exact or
-    not, and rules whose values are points and not seeds (INTERVALS).
-    """
-    moves = INTERVALS[name] if name else None
-    if moves == "slope":
-        value, _, high = _fitted(evidence.values)
-        width, moved = (
-            high - value,
-            lambda by: {point: float(point) ** (value + by) for point in evidence.values},
-        )
-    elif moves == "arms":
-        arms = evidence.options["ordering"]
-        means, widths = zip(*(_interval(evidence.values[arm], halfwidth) for arm in arms))
-        width = None if None in widths else np.sqrt(2) * max(widths)
-        moved = lambda by: {arm: means[i] + i * by for i, arm in enumerate(arms)}
-    elif moves == "mean":
-        mean, width = _interval(evidence.values, halfwidth)
-        moved = lambda by: mean + by
-    else:
-        width = None
-    if width is None:
+
+def by_arms(evidence: Evidence, halfwidth: float) -> list:
+    """For an ordering of means: every step may be off by as much, all in one direction."""
+    arms = evidence.options["ordering"]
+    means, widths = zip(*(_interval(evidence.by_arm[arm], halfwidth) for arm in arms))
+    if None in widths:
         return []
-    shifted = (replace(evidence, values=moved(by)) for by in width * np.linspace(-1, 1, 101))
-    found = {RULES[name](replace(one, halfwidth=0.0)).verdict for one in (evidence, *shifted)}
-    return [verdict for verdict in VERDICTS if verdict in found]
+    moves = np.sqrt(2) * max(widths) * PLACES
+    return [{arm: mean + i * by for i, (arm, mean) in enumerate(zip(arms, means))} for by in moves]
+
+
+def by_slope(evidence: Evidence, _halfwidth: float) -> list:
+    """For a slope: exact lines whose slopes lie in the interval of the fitted one."""
+    value, _, high = _fitted(evidence)
+    slopes = value + (high - value) * PLACES
+    return [{point: float(point) ** one for point in evidence.by_arm} for one in slopes]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """A rule, with all that the verdicts must know of it.
+
+    decide: gives the outcome. The first paragraph of its docstring is what every page says of the
+    rule.
+    needs: the options that a claim must give it; "abs or rel" asks for one of the two.
+    may: the options that a claim may give it.
+    interval: of (evidence, half-width of one value or 0), gives values from end to end of the 95%
+    interval of what was measured, in the middle what was measured, or none where no interval is
+    known. `by_mean`, `by_arms` and `by_slope` are for rules that look at means, at means in an
+    order, and at a slope. A rule that looks at something else, a median say, has a function of its
+    own, or None: its interval is not known.
+    one_number: whether it can decide on one number; only then may it judge the number of a row
+    with another rule, as a witness.
+    compares_with_print: whether it compares with what the claim prints.
+    """
+
+    decide: Callable[[Evidence], Outcome]
+    needs: tuple[str, ...] = ()
+    may: tuple[str, ...] = ()
+    interval: Callable[[Evidence, float], list] | None = None
+    one_number: bool = False
+    compares_with_print: bool = False
+
+    @property
+    def options(self) -> list[str]:
+        needed = [name for need in self.needs for name in need.split(" or ")]
+        return [*needed, *self.may]
+
+
+RULES = {
+    "digits": Rule(decide=digits, one_number=True, compares_with_print=True),
+    "within": Rule(
+        decide=within,
+        needs=("abs or rel",),
+        may=("level", "better"),
+        interval=by_mean,
+        one_number=True,
+        compares_with_print=True,
+    ),
+    "ordering": Rule(
+        decide=ordering, needs=("ordering",), may=("slack", "seeds"), interval=by_arms
+    ),
+    "flat": Rule(decide=flat, needs=("spread",)),
+    "slope": Rule(decide=slope, needs=("at", "abs"), interval=by_slope),
+    "at_least": Rule(decide=at_least, needs=("at_least",), interval=by_mean, one_number=True),
+    "at_most": Rule(decide=at_most, needs=("at_most",), interval=by_mean, one_number=True),
+    "bound": Rule(decide=bound, one_number=True),
+    "claim_fails_if_attained": Rule(decide=claim_fails_if_attained, one_number=True),
+    "proof_step": Rule(decide=proof_step, one_number=True),
+}
+QUESTION = Rule(decide=answer)  # of a row without a rule
+
+
+def possible(rule: Rule, evidence: Evidence, halfwidth: float = 0.0) -> list[str]:
+    """The verdicts that a rule gives somewhere in the 95% interval of what was measured.
+
+    halfwidth: of the interval of one value; 0 takes Student's for the mean over seeds.  A slope has
+    its own.  Within the interval only the mean counts, so that seeds which disagree make nothing
+    firm.
+    Returns an empty list where no interval is known: one number without a half-width, exact or
+    not, and rules without one (`Rule.interval`).
+    """
+    moved = rule.interval(evidence, halfwidth) if rule.interval else []
+    asked = [evidence.values, *moved] if moved else []
+    given = {rule.decide(replace(evidence, values=one, halfwidth=0.0)).verdict for one in asked}
+    return [verdict for verdict in DECIDED if verdict in given]
 
 
 def plain(verdict: str) -> str:
@@ -300,26 +333,37 @@ def plain(verdict: str) -> str:
     raise ValueError(f"{verdict!r} is no verdict")
 
 
-def parse(rule) -> tuple[str, dict]:
+def parse(given: str | dict) -> tuple[str, dict]:
     """A claim's rule as (name, options): "digits", or {within = {abs = .01}}, or {ordering = [...],
     slack = .005}.
 
-    ValueError if no rule, or more than one, is named, or an option that the rule does not have.
+    ValueError if no rule, or more than one, is named, if it has an option that the rule does not
+    have, or lacks one that it needs.
     """
-    named = [rule] if isinstance(rule, str) else [key for key in rule or () if key in RULES]
+    named = [given] if isinstance(given, str) else [key for key in given if key in RULES]
     if len(named) != 1 or named[0] not in RULES:
-        raise ValueError(f"a claim has exactly one rule of {', '.join(RULES)}, got {rule!r}")
-    if isinstance(rule, str):
-        return rule, {}
-    name, main = named[0], rule[named[0]]
-    options = {key: value for key, value in rule.items() if key != name}
-    options |= main if isinstance(main, dict) else {name: main}
-    if unknown := set(options) - set(OPTIONS[name]):
-        accepted = ", ".join(OPTIONS[name]) or "none"
-        raise ValueError(
-            f"the rule {name} has the options {accepted}, got {', '.join(sorted(unknown))}"
-        )
+        raise ValueError(f"a claim has exactly one rule of {', '.join(RULES)}, got {given!r}")
+    name, options = named[0], {}
+    if isinstance(given, dict):
+        main = given[name]
+        options = {key: value for key, value in given.items() if key != name}
+        options |= main if isinstance(main, dict) else {name: main}
+    _refuse_other_options(name, options)
     return name, options
+
+
+def _refuse_other_options(name: str, options: dict) -> None:
+    rule = RULES[name]
+    unknown = [option for option in options if option not in rule.options]
+    if unknown:
+        has = f"the rule {name} has the options {', '.join(rule.options) or 'none'}"
+        if name in unknown:  # it was written `name = 0.1`
+            raise ValueError(f"{has}, by their names, got {options[name]!r}")
+        raise ValueError(f"{has}, got {', '.join(unknown)}")
+    for need in rule.needs:
+        if sum(option in options for option in need.split(" or ")) != 1:
+            got = ", ".join(options) or "no option"
+            raise ValueError(f"the rule {name} needs the option {need}, got {got}")
 
 
 def fitted_slope(x, y_runs) -> tuple[float, float, float]:
@@ -370,6 +414,12 @@ def _one_sided(evidence: Evidence, *, sign: int) -> Outcome:
     return Outcome(NOT_REPRODUCED, value, spread, why)
 
 
+def _printed(evidence: Evidence) -> str:
+    if evidence.printed is None:
+        raise ValueError("this rule compares with a printed number, and the claim has none")
+    return evidence.printed
+
+
 def _one(values) -> float:
     array = np.asarray(values, dtype=float)
     if array.size != 1 or np.isnan(array).any():
@@ -384,9 +434,10 @@ def _seeds(values) -> np.ndarray:
     return array
 
 
-def _fitted(values: dict) -> tuple[float, float, float]:
-    points = np.array([float(point) for point in values])
-    return fitted_slope(points, np.array([_seeds(runs).mean() for runs in values.values()]))
+def _fitted(evidence: Evidence) -> tuple[float, float, float]:
+    points = np.array([float(point) for point in evidence.by_arm])
+    means = np.array([_seeds(runs).mean() for runs in evidence.by_arm.values()])
+    return fitted_slope(points, means)
 
 
 def _interval(values, halfwidth: float) -> tuple[float, float | None]:

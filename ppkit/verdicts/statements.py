@@ -79,6 +79,10 @@ class Claim(Statement):
             raise ValueError(f"{self.id}: out_of_reach has what, price and command")
 
     @property
+    def rule_name(self) -> str | None:
+        return rules.parse(self.rule)[0] if self.rule else None
+
+    @property
     def rule_digest(self) -> str:
         """The SHA-256 of the rule."""
         text = json.dumps(self.rule, sort_keys=True)

@@ -295,7 +295,7 @@ def rule(given: str | dict | None) -> str:
     if not given:
         return ""
     name, options = rules.parse(given)
-    first_words = rules.RULES[name].__doc__.partition("\n\n")[0].replace("`", "")
+    first_words = (rules.RULES[name].decide.__doc__ or "").partition("\n\n")[0].replace("`", "")
     asks = " ".join(first_words.split())
     thresholds = ", ".join(f"{key} {_as_text(value)}" for key, value in options.items())
     return f"{asks} ({thresholds})" if thresholds else asks

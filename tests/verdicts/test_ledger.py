@@ -12,7 +12,7 @@ from house import ROOT
 
 from ppkit import datasets
 from ppkit.dpstgd import TABLE_1
-from ppkit.verdicts import ledger, robustness, rows, rules, statements, wording
+from ppkit.verdicts import ledger, rows, rules, statements, wording
 from ppkit.verdicts.ledger import FORMULA, Ledger
 from ppkit.verdicts.rows import Robustness, Row, Sighting, Turn
 
@@ -143,7 +143,7 @@ def test_the_reference_repairs_tries_and_witnesses_every_claim_that_asks_for_it(
             assert row.verdict == f"depends on {' and '.join(row.depends_on)}".replace("_", " ")
             assert len({seen.setting for seen in row.witness}) == len(row.witness) >= 2, row.id
             said = {rules.plain(seen.verdict) for seen in row.witness}
-            assert len(said) >= 2 and said <= set(robustness.CREDIT), row.id
+            assert len(said) >= 2 and said <= set(rules.DECIDED), row.id
         if plain == rules.OUT_OF_REACH:
             assert row.verdict == f"out of reach: {row.out_of_reach['what']}", row.id
         if plain == rules.UNDECIDED:
@@ -226,6 +226,17 @@ def test_a_check_passes_or_fails(claims_of, value, verdict):
     assert (row.verdict, row.alone, row.detail) == (verdict, verdict, "")
 
 
+def test_a_check_that_its_rule_leaves_undecided_has_not_failed(claims_of, monkeypatch):
+    def wants_two(evidence):
+        return rules.Outcome(rules.UNDECIDED, None, detail="1 more value would decide")
+
+    monkeypatch.setitem(rules.RULES, "wants_two", rules.Rule(decide=wants_two))
+    claims_of(kind="check", rule="wants_two", because="as said", **MEASURED)
+    row = Ledger("made2026", notebook="x", profile="quick").record("a.b", 0.6, data=FORMULA)
+    assert wording.marked(row) == "≈ undecided (1 more value would decide)"
+    assert ledger.best([], [row]) == [row]
+
+
 BOTH = [(0.6, "reproduced"), (0.4, "not reproduced (the direction holds)")]
 
 
@@ -281,6 +292,7 @@ def test_a_claim_that_nobody_recorded_says_what_it_waits_for(claims_of, waits, v
         ({"open": "depends on the data"}, "'open'"),
         ({"to_come": "a canary"}, "'to_come'"),
         ({"where": "Fig. 1"}, "'where'"),
+        ({"rule": {"within": {}}}, "the rule within needs the option abs or rel"),
     ],
 )
 def test_a_claim_says_one_thing_that_it_waits_for_and_no_field_that_is_gone(claims_of, given, why):
@@ -324,7 +336,7 @@ def test_a_row_keeps_paper_number_ours_and_verdict(book, tmp_path, monkeypatch):
     assert repr(row) == said
     book.record("model.parameters", 14312, data=FORMULA)
     _, written = rows.read(tmp_path / "claims/wang2018.json")
-    assert [entry.paper_key for entry in written] == ["table1.row5.basic", "model.parameters"]
+    assert [entry.short_id for entry in written] == ["table1.row5.basic", "model.parameters"]
     assert written[0] == row == book._rows[row.id]
 
 

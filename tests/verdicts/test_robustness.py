@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from ppkit.runs import Refused, index, reference, run_folder
-from ppkit.verdicts import curves, ledger, pages, robustness, rows, statements, wording
+from ppkit.verdicts import curves, ledger, pages, robustness, rows, rules, statements, wording
 from ppkit.verdicts.robustness import Choice
 from ppkit.verdicts.rows import Robustness, Row, Sighting, Turn
 from ppkit.verdicts.statements import Claim
@@ -232,7 +232,6 @@ def settled(row: Row) -> Row:
     [
         ("claim", "at_least", "reproduced", "depends on clip"),
         ("claim", "at_least", NO, "depends on clip"),
-        ("claim", "at_least", "refuted", "depends on clip"),
         ("claim", "claim_fails_if_attained", "refuted", "refuted"),
         ("claim", "bound", "refuted", "refuted"),
         ("claim", "bound", "reproduced", "depends on clip"),
@@ -243,7 +242,7 @@ def settled(row: Row) -> Row:
     ],
 )
 def test_what_turns_has_no_credit_whichever_way(tried, kind, rule, verdict, turned):
-    alone = verdict if verdict in (*robustness.CREDIT, "passed", "answered") else "reproduced"
+    alone = verdict if verdict in (*rules.DECIDED, "passed", "answered") else "reproduced"
     other = "reproduced" if alone == NO else NO
     firm = replace(FIRM, main=alone, turns=[replace(TURN, verdict=other)])
     row = replace(ROW, kind=kind, rule=rule, verdict=verdict, alone=alone)
@@ -406,8 +405,11 @@ def test_a_row_that_decides_nothing_is_no_witness(by_rows):
 
 def test_one_number_is_no_witness_for_a_slope_of_another_rule(by_rows):
     mine, its = {"slope": {"at": -2, "abs": 0.1}}, {"slope": {"at": -1, "abs": 0.1}}
-    with pytest.raises(ValueError, match="made2026.b cannot be a witness of made2026.a"):
+    why = "made2026.b cannot be a witness of made2026.a: the rule slope needs more than one number"
+    with pytest.raises(ValueError, match=why):
         by_rows(ROW, OTHER, rule=mine, rule_of_other=its)
+    with pytest.raises(ValueError, match="the rule flat needs more than one number"):
+        by_rows(ROW, OTHER, rule={"flat": {"spread": 0.1}}, rule_of_other=its)
     other = replace(OTHER, alone=NO, verdict=NO)
     assert by_rows(ROW, other, rule=mine, rule_of_other=mine).verdict == "depends on the clip"
 
@@ -534,7 +536,7 @@ def project(tmp_path, monkeypatch):
 
 def kept_in(project) -> dict[str, Row]:
     """The rows of a project's reference, by their id without the paper's key."""
-    return {row.paper_key: row for row in rows.read(project / "figures/claims.json")[1]}
+    return {row.short_id: row for row in rows.read(project / "figures/claims.json")[1]}
 
 
 def test_the_reference_keeps_settings_robustness_and_curve(project):

@@ -116,7 +116,7 @@ def test_a_row_that_nobody_measured_has_no_verdict_and_no_result():
         None,
         [],
     )
-    assert BARE.paper_key == "c" and FULL.paper_key == "a.b"
+    assert BARE.short_id == "c" and FULL.short_id == "a.b"
 
 
 def test_the_results_of_a_row_are_its_own_then_those_on_other_data():

@@ -1,10 +1,12 @@
 """Each rule gives each of its verdicts on values worked out by hand, and nothing empirical is ever
 refuted."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from ppkit.verdicts import rules
+from ppkit.verdicts import rules, wording
 from ppkit.verdicts.rules import Evidence
 
 
@@ -18,7 +20,7 @@ def verdict(name, values, *, against=None, proven=None, halfwidth=0.0, printed=N
         printed=printed,
         options=options,
     )
-    found = rules.RULES[name](evidence)
+    found = rules.RULES[name].decide(evidence)
     return f"{found.verdict} ({found.detail})" if found.detail else found.verdict
 
 
@@ -163,7 +165,8 @@ def test_a_mean_that_one_seed_carries_is_no_result():
 def test_a_one_sided_rule_says_when_seeds_disagree_or_the_interval_decides(
     name, values, halfwidth, why
 ):
-    assert rules.RULES[name](Evidence(values, halfwidth=halfwidth, options={name: 0.02})).why == why
+    evidence = Evidence(values, halfwidth=halfwidth, options={name: 0.02})
+    assert rules.RULES[name].decide(evidence).why == why
 
 
 POINTS = (1.0, 2.0, 4.0, 8.0, 16.0)
@@ -229,29 +232,7 @@ def test_a_guarantee_is_refuted_supported_or_left_with_a_gap():
 def test_a_false_line_of_a_proof_is_a_gap_and_no_refutation():
     assert verdict("proof_step", [0.5, 1.0], against=1.0) == "reproduced"
     assert verdict("proof_step", [0.5, 1.1], against=1.0) == GAP
-    assert rules.possible("proof_step", Evidence(1.1, against=1.0)) == []
-
-
-MATHEMATICS = {"bound", "claim_fails_if_attained", "proof_step"}
-
-
-@pytest.mark.parametrize("name", sorted(set(rules.RULES) - MATHEMATICS))
-def test_empirical_rules_cannot_refute(name):
-    rng = np.random.default_rng(0)
-    options = {
-        "abs": 0.1,
-        "ordering": ["a", "b"],
-        "spread": 0.1,
-        "at": -2,
-        "at_least": 0.5,
-        "at_most": 0.5,
-    }
-    for _ in range(200):
-        values = {
-            "ordering": {"a": rng.normal(size=3), "b": rng.normal(size=3)},
-            "slope": {x: rng.exponential(size=3) for x in POINTS},
-        }.get(name, float(rng.normal()))
-        assert "refuted" not in verdict(name, values, printed="0.5", **options)
+    assert rules.possible(rules.RULES["proof_step"], Evidence(1.1, against=1.0)) == []
 
 
 @pytest.mark.parametrize("values", [float("nan"), [], [1.0, float("inf")]])
@@ -316,16 +297,129 @@ def test_a_claim_that_is_just_met_is_not_refuted_whatever_its_sign():
         verdict("claim_fails_if_attained", 1.0, against=float("nan"))
 
 
-def test_every_rule_says_its_options_and_its_interval():
-    assert set(rules.OPTIONS) == set(rules.INTERVALS) == set(rules.RULES)
-    assert set(rules.INTERVALS.values()) == {"mean", "arms", "slope", None}
+# ---- a rule as RULES describes it
+
+MATHEMATICS = {"bound", "claim_fails_if_attained", "proof_step"}
+YES, NO, REFUTED = "reproduced", "not reproduced", "refuted"
+LINE = {x: [0.9 * x**-2, 1.1 * x**-2] for x in POINTS}
+EXAMPLES = {  # of each rule: its options, and evidence on which it decides one way and the other
+    "digits": ({}, (0.5, YES), (0.6, NO)),
+    "within": ({"abs": 0.2}, (0.6, YES), ([0.4, 0.5, 0.5, 0.7], YES), (0.8, NO)),
+    "ordering": (
+        {"ordering": ["a", "b"]},
+        ({"a": [0.1, 0.2], "b": [0.3, 0.6]}, YES),
+        ({"a": [0.3, 0.6], "b": [0.1, 0.2]}, NO),
+    ),
+    "flat": ({"spread": 0.1}, ([0.5, 0.55], YES), ([0.5, 0.7], NO)),
+    "slope": ({"at": -2, "abs": 0.1}, (LINE, YES), ({x: [2.0 + 0.1 * x] for x in POINTS}, NO)),
+    "at_least": ({"at_least": 0.5}, (0.6, YES), ([0.5, 0.6, 0.9], YES), (0.4, NO)),
+    "at_most": ({"at_most": 0.5}, (0.4, YES), ([0.5, 0.4, 0.1], YES), (0.6, NO)),
+    "bound": ({}, (0.6, YES), ([0.1, 0.6], YES), (0.8, REFUTED)),
+    "claim_fails_if_attained": ({}, (0.6, NO), (0.8, REFUTED)),
+    "proof_step": ({}, (0.6, YES), (0.8, NO), ([0.6, 0.8], NO)),
+}
+AGAINST = 0.7  # of the rules of mathematics
 
 
-def test_an_option_that_a_rule_does_not_have_is_refused_with_those_that_it_has():
-    with pytest.raises(ValueError, match="the rule within has the options abs, rel, level, better"):
-        rules.parse({"within": {"ab": 0.1}})
-    with pytest.raises(ValueError, match="the rule at_least has the options at_least, got slack"):
-        rules.parse({"at_least": 0.1, "slack": 0.2})
-    for name, options in rules.OPTIONS.items():
-        rule = {name: dict.fromkeys(options, 1)} if options else name
-        assert rules.parse(rule) == (name, dict.fromkeys(options, 1))
+def evidence_of(name: str, values, printed: str = "0.5") -> Evidence:
+    against = AGAINST if name in MATHEMATICS else None
+    return Evidence(values, against=against, printed=printed, options=EXAMPLES[name][0])
+
+
+def scaled(values, by: float):
+    """The same numbers, each times `by`."""
+    if isinstance(values, dict):
+        return {key: scaled(of, by) for key, of in values.items()}
+    return (by * np.asarray(values)).tolist()
+
+
+def test_every_rule_has_examples_that_it_decides_both_ways():
+    assert set(EXAMPLES) == set(rules.RULES)
+    for name, (options, *examples) in EXAMPLES.items():
+        assert rules.parse({name: options} if options else name) == (name, options)
+        given = [rules.RULES[name].decide(evidence_of(name, one)).verdict for one, _ in examples]
+        assert given == [verdict for _, verdict in examples] and len(set(given)) == 2, name
+
+
+@pytest.mark.parametrize("name", sorted(set(rules.RULES) - MATHEMATICS))
+def test_empirical_rules_cannot_refute(name):
+    """On multiples of its examples, above 0 and below; a slope has no line below 0."""
+    least = 0.05 if name == "slope" else -3.0
+    for values, _ in EXAMPLES[name][1:]:
+        for by in np.linspace(least, 3.0, 100):
+            found = rules.RULES[name].decide(evidence_of(name, scaled(values, by)))
+            assert found.verdict in (YES, NO), (values, by)
+
+
+@pytest.mark.parametrize("name", sorted(rules.RULES))
+def test_in_the_middle_of_an_interval_is_what_the_rule_measures(name):
+    """A rule on a median that took the interval of the mean would be seen here."""
+    rule = rules.RULES[name]
+    for values, _ in EXAMPLES[name][1:]:
+        evidence = evidence_of(name, values)
+        moved = rule.interval(evidence, 0.1) if rule.interval else []
+        if moved:
+            middle = replace(evidence, values=moved[len(moved) // 2])
+            assert rule.decide(middle).value == pytest.approx(rule.decide(evidence).value)
+
+
+@pytest.mark.parametrize("name", sorted(rules.RULES))
+def test_a_rule_that_may_judge_a_witness_decides_on_one_number_both_ways(name):
+    single = [verdict for one, verdict in EXAMPLES[name][1:] if np.ndim(one) == 0]
+    assert len(set(single)) == 2 or not rules.RULES[name].one_number
+
+
+@pytest.mark.parametrize("name", sorted(rules.RULES))
+def test_only_a_rule_that_compares_with_the_print_heeds_it(name):
+    decide = rules.RULES[name].decide
+    changed = [
+        decide(evidence_of(name, one, printed="30.5")).verdict != verdict
+        for one, verdict in EXAMPLES[name][1:]
+    ]
+    assert any(changed) == rules.RULES[name].compares_with_print
+
+
+def median_within(evidence: Evidence) -> rules.Outcome:
+    """Reproduced if the median lies within `abs` of the printed number."""
+    median = float(np.median(evidence.values))
+    near = abs(median - float(evidence.printed)) <= evidence.options["abs"]
+    return rules.Outcome(YES if near else NO, median)
+
+
+def test_a_new_rule_needs_no_more_than_its_line_in_the_table(monkeypatch):
+    rule = rules.Rule(decide=median_within, needs=("abs",), compares_with_print=True)
+    monkeypatch.setitem(rules.RULES, "median_within", rule)
+    given = {"median_within": {"abs": 0.1}}
+    assert rules.parse(given) == ("median_within", {"abs": 0.1})
+    asks = "Reproduced if the median lies within abs of the printed number. (abs 0.1)"
+    assert wording.rule(given) == asks
+    evidence = Evidence([0.4, 0.5, 9.0], printed="0.5", options={"abs": 0.1})
+    assert rule.decide(evidence).verdict == YES and rules.possible(rule, evidence) == []
+
+
+@pytest.mark.parametrize(
+    "rule, why",
+    [
+        (
+            {"within": {"ab": 0.1}},
+            "the rule within has the options abs, rel, level, better, got ab",
+        ),
+        ({"at_least": 0.1, "slack": 0.2}, "the rule at_least has the options at_least, got slack"),
+        (
+            {"within": 0.1},
+            "within has the options abs, rel, level, better, by their names, got 0.1",
+        ),
+        ({"digits": 3}, "the rule digits has the options none, by their names, got 3"),
+        ({"within": {}}, "the rule within needs the option abs or rel, got no option"),
+        ("within", "the rule within needs the option abs or rel, got no option"),
+        (
+            {"within": {"abs": 1, "rel": 1}},
+            "the rule within needs the option abs or rel, got abs, rel",
+        ),
+        ({"slope": {"at": -2}}, "the rule slope needs the option abs, got at"),
+        ("at_least", "the rule at_least needs the option at_least, got no option"),
+    ],
+)
+def test_an_option_that_is_unknown_or_forgotten_is_refused_in_a_sentence(rule, why):
+    with pytest.raises(ValueError, match=why):
+        rules.parse(rule)

@@ -20,8 +20,8 @@ class Entry(wording.Shown):
 
     @property
     def short(self) -> str:
-        """Its id without the paper's key."""
-        return self.row.paper_key
+        """Its id within its paper."""
+        return self.row.short_id
 
     @property
     def meaning(self) -> str:
