@@ -1,5 +1,5 @@
-"""Every parameter of every notebook is judged in its settings cell, in one sentence that says what
-is accepted."""
+"""Settings resolve as the parameters cell asks, and every parameter of every notebook is judged in
+its settings cell, in one sentence that says what is accepted."""
 
 import re
 
@@ -207,3 +207,45 @@ def test_a_rule_for_a_parameter_that_is_not_there_is_an_error():
             {"quick": {}},
             N_ROW=profile.whole(1, 9),
         )
+
+
+SIZES = {"quick": {"n_rounds": 10, "seeds": 3}, "paper": {"n_rounds": 300, "seeds": 10}}
+
+
+def resolved(name="quick", **given):
+    """The settings of these parameters, of which SEEDS and N_ROUNDS may be set."""
+    parameters = dict(PROFILE=name, SOURCE="auto", SEED=0, N_ROUNDS=0, SEEDS=0) | given
+    return profile.of(
+        parameters, SIZES, N_ROUNDS=profile.whole(5, 1_000), SEEDS=profile.whole(1, 10)
+    )
+
+
+def test_zero_leaves_the_profile_alone():
+    assert vars(resolved("paper")) == {"profile": "paper", "n_rounds": 300, "seeds": 10}
+    assert vars(resolved(N_ROUNDS=7)) == {"profile": "quick", "n_rounds": 7, "seeds": 3}
+    assert SIZES["quick"]["n_rounds"] == 10
+
+
+@pytest.mark.parametrize(
+    "given, sentence",
+    [
+        (dict(PROFILE="fast"), "PROFILE must be 'quick' or 'paper', got 'fast'"),
+        (dict(PROFILE=["quick"]), "PROFILE must be 'quick' or 'paper', got ['quick']"),
+        (dict(SOURCE="web"), "SOURCE must be 'auto' or 'real' or 'standin', got 'web'"),
+        (dict(SEED=2**32), "SEED must be a whole number from 0 to 4,294,967,295, got 4294967296"),
+        (dict(N_ROUNDS=4), "N_ROUNDS must be 0 or a whole number from 5 to 1,000, got 4"),
+        (dict(N_ROUNDS=False), "N_ROUNDS must be 0 or a whole number from 5 to 1,000, got False"),
+        (
+            dict(N_ROUNDS=float("nan")),
+            "N_ROUNDS must be 0 or a whole number from 5 to 1,000, got nan",
+        ),
+        (
+            dict(N_ROUNDS="9" * 99),
+            "N_ROUNDS must be 0 or a whole number from 5 to 1,000, got '" + "9" * 59,
+        ),
+    ],
+)
+def test_a_wrong_value_is_refused_with_what_is_accepted(given, sentence):
+    with pytest.raises(ValueError) as error:
+        resolved(**given)
+    assert str(error.value) == sentence

@@ -31,8 +31,7 @@ class Verdict:
 
 
 def verdict(key: Mapping, value, *, misses: int = 0) -> Verdict:
-    """What is said of an answer: "not yet", right, near, or not right with a hint where there is
-    one.
+    """What is said of an answer: "not yet", right, or not right with a hint where there is one.
 
     key: of the exercise, as `check` describes it.  value: the answer, in any form.
     misses: answers before this one that were not right.  From the second on the key's `help` is
@@ -55,28 +54,21 @@ def verdict(key: Mapping, value, *, misses: int = 0) -> Verdict:
     for mistake in key.get("mistakes", ()):
         if _is_within(key, found, mistake["value"], mistake.get("tolerance", tolerance)):
             return Verdict(False, f"not right. {mistake['hint']}")
-    if "near" in key and _is_within(key, found, key["answer"], key["near"]):
-        return Verdict(False, f"near. {key['hint']}")
     hint = _other_unit(key, found) or (key.get("help", "") if misses else "")
     return Verdict(False, f"not right. {hint}".rstrip())
 
 
-def understood(key: Mapping, value):
-    """The numbers, the text or the truth value that an answer stands for.
+def understood(key: Mapping, value) -> np.ndarray:
+    """The numbers that an answer stands for.
 
-    Numbers may come in a list, tuple, array, tensor, table or text, in any shape; a set or a mask
+    They may come in a list, tuple, array, tensor, table or text, in any shape; a set or a mask
     where the key says `any_order`.
     ValueError, with what is expected, if the answer is of another kind.
     """
     items = _items(value)
-    answer = key["answer"]
-    if isinstance(answer, bool):
-        return _only(items, bool, "True or False is")
-    if isinstance(answer, str):
-        return _same(_only(items, str, "A text is"))
     if key.get("any_order"):
         return _in_order(_numbers(_places(items), "Whole numbers are"))
-    n = np.size(answer)
+    n = np.size(key["answer"])
     expected = COUNTS.get(n, f"{n} numbers are")
     if isinstance(value, (set, frozenset)) and n > 1:
         raise ValueError(f"{expected} expected in order, and a set has no order.")
@@ -146,33 +138,18 @@ def _of_text(text: str) -> float:
     return number / 100 if match["percent"] else number
 
 
-def _only(items: list, kind: type, expected: str):
-    if len(items) != 1 or not isinstance(items[0], kind):
-        named = _named(items[0]) if len(items) == 1 else f"{len(items)} values"
-        raise ValueError(f"{expected} expected, got {named}.")
-    return items[0]
-
-
 def _named(item) -> str:
     if isinstance(item, (str, bool, int, float, type(None))):
         return reprlib.repr(item)
     return f"a value of type {type(item).__name__}"
 
 
-def _same(text: str) -> str:
-    return " ".join(text.split()).casefold()
-
-
 def _in_order(numbers) -> np.ndarray:
     return np.unique(np.asarray(numbers, float))
 
 
-def _is_within(key: Mapping, found, answer, tolerance: float) -> bool:
-    """Texts and truth values are the same; numbers, one or many, at most `tolerance` apart."""
-    if isinstance(answer, str):
-        return found == _same(answer)
-    if isinstance(answer, bool):
-        return found == answer
+def _is_within(key: Mapping, found: np.ndarray, answer, tolerance: float) -> bool:
+    """Whether the numbers found are as many as the answer has, each at most `tolerance` apart."""
     wanted = _in_order(answer) if key.get("any_order") else np.ravel(np.asarray(answer, float))
     if wanted.shape != found.shape:
         return False
@@ -187,10 +164,10 @@ def _rounding(wanted: np.ndarray) -> np.ndarray:
     return np.where(count, np.minimum(allowed, 0.4), allowed)
 
 
-def _other_unit(key: Mapping, found) -> str:
+def _other_unit(key: Mapping, found: np.ndarray) -> str:
     """A hint if only the unit is wrong; empty if it is something else."""
     answer = key["answer"]
-    if isinstance(answer, (str, bool)) or key.get("any_order"):
+    if key.get("any_order"):
         return ""
     tolerance = key.get("tolerance", 0.0)
     unit = f" Give the answer in {key['unit']}." if "unit" in key else ""

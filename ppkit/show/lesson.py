@@ -99,14 +99,14 @@ def _show(widget) -> None:
 
 
 def check(exercise: str, value) -> Verdict:
-    """Print whether an exercise's answer is right: "not yet", right, near, or not right with a
-    hint where the mistake is a known one, where only the unit is wrong, and at the second miss.
+    """Print whether an exercise's answer is right: "not yet", right, or not right with a hint where
+    the mistake is a known one, where only the unit is wrong, and at the second miss.
 
     exercise: lesson and exercise, "02a.E1"; the answer stands in the TOML file of that lesson in
-    notebooks/solutions: `answer` (a number, a list of numbers, a text or a truth value),
-    `tolerance` (of right, absolute, 0 if left out), `near` (of nearly right) with its `hint`,
-    `unit` (of the answer), `any_order` (a list whose order does not matter), `help` (a hint at the
-    second miss), and `mistakes`, each with the `value` that it leads to and a `hint`.
+    notebooks/solutions: `answer` (a number or a list of numbers), `tolerance` (absolute, 0 if left
+    out), `unit` (of the answer), `any_order` (a list whose order does not matter), `help` (a hint
+    at the second miss), and `mistakes`, each with the `value` that it leads to, a `hint`, and a
+    `tolerance` if it has one of its own.
     value: the answer in any form, for example an array of any shape, a tensor or a text like
     "9,000"; None or ... for none yet.
     Returns the verdict: `.right`, and `.text`, which was printed.

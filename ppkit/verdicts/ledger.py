@@ -276,8 +276,7 @@ def summary(paper: str, notebook: str | None = None) -> str:
         counted = [row for row in counted if row.notebook == notebook]
     if not counted:
         raise ValueError(f"no row of the reference is of {paper!r} and notebook {notebook!r}")
-    outcomes = Counter(map(wording.outcome, counted))
-    counts = [f"{outcomes[one]} {one}" for one in wording.SYMBOLS if one in outcomes]
+    counts = [f"{number} {outcome}" for outcome, number in wording.counts(counted).items()]
     sources = Counter(_decided_on(row, wording.kind(row.data)) for row in counted if row.data)
     decided_on = [f"{source} ({count})" for source, count in sources.most_common()]
     return f"{len(counted)} rows: {', '.join(counts)}\ndecided on: {'; '.join(decided_on)}"

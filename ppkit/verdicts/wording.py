@@ -1,6 +1,7 @@
 """A row of the ledger in words, for tables, pages and notebooks: verdict, number, reason,
 robustness."""
 
+from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from types import SimpleNamespace
@@ -320,12 +321,17 @@ def command(row: Row) -> str:
     return f"ppkit reproduce {row.notebook}{profile}{data}"
 
 
+def counts(rows: list[Row]) -> dict[str, int]:
+    """How many rows came out how, by their outcome, in the order of SYMBOLS."""
+    number = Counter(map(outcome, rows))
+    return {name: number[name] for name in SYMBOLS if name in number}
+
+
 def counted(rows: list[Row]) -> str:
     """How many rows came out how, and the kinds of data they were decided on, in words:
     "2 reproduced, 14 refuted; data: formula, stand-in"."""
-    verdicts = [outcome(row) for row in rows]
     kinds = sorted({kind(row.data) for row in rows if row.data})
-    said = ", ".join(f"{verdicts.count(name)} {name}" for name in SYMBOLS if name in verdicts)
+    said = ", ".join(f"{number} {name}" for name, number in counts(rows).items())
     return f"{said}; data: {', '.join(kinds)}" if kinds else said
 
 

@@ -251,7 +251,7 @@ def test_a_text_that_is_no_number_is_none():
 
 
 def test_a_key_holds_nothing_that_nobody_reads():
-    fields = {"answer", "tolerance", "near", "hint", "unit", "any_order", "help", "mistakes"}
+    fields = {"answer", "tolerance", "unit", "any_order", "help", "mistakes"}
     for key in KEYS.values():
-        assert set(key) <= fields and ("near" in key) == ("hint" in key)
+        assert set(key) <= fields
         assert all(set(one) <= {"value", "tolerance", "hint"} for one in key["mistakes"])

@@ -36,20 +36,8 @@ def exercises(tmp_path, monkeypatch):
 [E1]
 answer = 0.223
 tolerance = 0.002
-near = 0.02
-hint = "Which seed did you take?"
 help = "Sort the numbers first."
 mistakes = [{ value = 0.206, hint = "That is the mean, not the median." }]
-
-[E2]
-answer = "the sum"
-mistakes = [{ value = "a share", hint = "One share alone is uniform." }]
-
-[E3]
-answer = [1, 2]
-
-[E4]
-answer = true
 """
     )
     monkeypatch.setenv("PPKIT_HOME", str(tmp_path))
@@ -137,14 +125,13 @@ def test_each_option_needs_a_reason(why, given, displayed):
         (np.float32(0.223), "right."),
         ([0.223], "right."),
         (0.2065, "not right. That is the mean, not the median."),
-        (0.235, "near. Which seed did you take?"),
         (0.3, "not right."),
         ("0.223 or so", "right."),
         ("about .223", "not right. One number is expected, got 'about .223'."),
         (float("nan"), "not right. One number is expected, got nan."),
     ],
 )
-def test_an_answer_is_right_near_or_met_with_a_hint(value, said, exercises, capsys):
+def test_an_answer_is_right_or_met_with_a_hint(value, said, exercises, capsys):
     found = show.check("07a.E1", value)
     assert capsys.readouterr().out == f"E1: {said}\n"
     assert (found.right, found.text) == (said == "right.", said)
@@ -156,7 +143,7 @@ def test_the_verdict_leaves_no_second_output_in_a_cell(exercises):
     assert DisplayFormatter().format(show.check("07a.E1", 0.3)) == ({}, {})
 
 
-@pytest.mark.parametrize("value", [None, 0.3, 0.235, 0.206, "none"])
+@pytest.mark.parametrize("value", [None, 0.3, 0.206, "none"])
 def test_an_answer_that_is_not_right_is_an_error_where_it_is_graded(
     value, exercises, monkeypatch, capsys
 ):
@@ -183,27 +170,6 @@ def test_the_second_miss_is_helped(exercises, capsys):
     helped = "E1: not right. Sort the numbers first."
     assert said[1::2] == ["E1: not right.", helped, "E1: right."]
     assert said[4] == helped and said[6] == "E1: not right."
-
-
-@pytest.mark.parametrize(
-    "exercise, value, said",
-    [
-        ("E2", "the sum", "right."),
-        ("E2", "a share", "not right. One share alone is uniform."),
-        ("E2", " The  sum", "right."),
-        ("E2", "the product", "not right."),
-        ("E2", 3, "not right. A text is expected, got 3."),
-        ("E3", np.array([1, 2]), "right."),
-        ("E3", [2, 1], "not right."),
-        ("E4", np.True_, "right."),
-        ("E4", [True], "right."),
-        ("E4", 1, "not right. True or False is expected, got 1."),
-        ("E4", False, "not right."),
-    ],
-)
-def test_answers_are_numbers_lists_texts_or_truth_values(exercise, value, said, exercises, capsys):
-    show.check(f"07a.{exercise}", value)
-    assert capsys.readouterr().out == f"{exercise}: {said}\n"
 
 
 def test_an_exercise_that_is_not_there_is_an_error(exercises):

@@ -7,11 +7,10 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from ppkit import show
 from ppkit.runs import catalogue
-from ppkit.verdicts import ledger, statements, wording
 from ppkit.verdicts import pages as verdict_pages
-from tools.site import papers, rows
+from ppkit.verdicts import robustness, statements, wording
+from tools.site import papers
 
 KINDS = ("claim", "question", "check")
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>$|#~^&])")
@@ -30,33 +29,36 @@ TEMPLATES = jinja2.Environment(
     undefined=jinja2.StrictUndefined,
 )
 TEMPLATES.filters["markdown"] = _escaped
-TEMPLATES.globals["colours"] = show.COLOURS
-TEMPLATES.globals["symbols"] = wording.SYMBOLS
-TEMPLATES.globals["legend"] = wording.LEGEND
-TEMPLATES.globals["meanings"] = verdict_pages.IN_A_COUNT
+TEMPLATES.globals |= {
+    "words": wording,
+    "colours": wording.COLOURS,
+    "symbols": wording.SYMBOLS,
+    "legend": wording.LEGEND,
+    "meanings": verdict_pages.IN_A_COUNT,
+}
 
 
 def write(root: Path, stage: Path) -> None:
     """Write the site's own pages into folder `stage`, which holds the repository's already."""
-    entries = rows.entries()
-    every_paper = papers.shown(entries)
+    every_paper = papers.every_paper()
+    rows = [row for paper in every_paper for row in paper.rows]
     docs = [path.stem for path in sorted((stage / "docs").glob("*.md"))]
     outcomes = {outcome for paper in every_paper for outcome, _ in paper.counts}
     write_lists(stage, docs)
     captions = captions_of(root)
     write_papers(stage, every_paper, captions)
     write_claims(stage, every_paper, captions)
-    claims_first = sorted(entries.values(), key=lambda entry: KINDS.index(entry.row.kind))
-    write_page(stage / "ledger.md", entries=claims_first)
+    claims_first = sorted(rows, key=lambda row: KINDS.index(row.kind))
+    write_page(stage / "ledger.md", rows=claims_first)
     write_page(
         stage / "index.md",
         papers=every_paper,
         n_findings=len(statements.findings()),
-        n_rows=len(entries),
+        n_rows=len(rows),
         n_lessons=len(lessons(stage)),
         docs=docs,
-        in_all=Markup(verdict_pages.in_all(ledger.reference())),
-        changed=Markup(verdict_pages.changed_in_short(ledger.reference())),
+        in_all=Markup(verdict_pages.in_all(rows)),
+        changed=Markup(verdict_pages.changed_in_short(rows)),
         outcomes=[outcome for outcome in wording.SYMBOLS if outcome in outcomes],
     )
 
@@ -113,18 +115,31 @@ def write_papers(stage: Path, every_paper: list[papers.Paper], captions: dict[st
 def write_claims(stage: Path, every_paper: list[papers.Paper], captions: dict[str, str]) -> None:
     """Write a page for each row of the ledger, at an address that stays."""
     findings = {finding.id: finding for finding in statements.findings()}
+    claims, choices = statements.every_claim(), robustness.choices()
     for paper in every_paper:
-        neighbours = [None, *paper.entries, None]
-        for before, entry, after in zip(neighbours, paper.entries, neighbours[2:]):
+        neighbours = [None, *paper.rows, None]
+        for before, row, after in zip(neighbours, paper.rows, neighbours[2:]):
             write_page(
-                stage / "claims" / f"{entry.id}.md",
+                stage / "claims" / f"{row.id}.md",
                 "claim",
                 paper=paper,
-                entry=entry,
-                row=entry.row,
+                row=row,
+                claim=claims[row.id],
+                choices=[choice for choice in choices if choice.moves(row.id)],
+                notebook=page_of(row.notebook or ""),
                 before=before,
                 after=after,
-                finding=findings.get(entry.row.cause),
-                table=paper.table_of(entry),
-                caption=captions.get(entry.row.figure),
+                finding=findings.get(row.cause or ""),
+                table=paper.table_of(row),
+                caption=captions.get(row.figure or ""),
             )
+
+
+def page_of(notebook: str) -> str:
+    """Where the page of a notebook lies, without its ending.
+
+    >>> page_of("wang2018"), page_of("01a_dpstgd_upload")
+    ('notebooks/records/wang2018', 'notebooks/01a_dpstgd_upload')
+    """
+    folder = "notebooks" if notebook[:1].isdigit() else "notebooks/records"
+    return f"{folder}/{notebook}"

@@ -1,21 +1,20 @@
 """A paper's tables and figures in the paper's own layout, with our rows in their cells."""
 
-from collections import Counter
 from dataclasses import dataclass
 
-from ppkit.verdicts import statements, wording
-from tools.site.rows import Entry
+from ppkit.verdicts import ledger, statements, wording
+from ppkit.verdicts.rows import Row
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell that the paper prints, and the rows of the ledger that sit on it.
+    """One cell that the paper prints, and the rows of the ledger about it.
 
     setting: whether its column holds no result.
     """
 
     printed: str
-    entries: list[Entry]
+    judged_by: list[Row]
     setting: bool
 
 
@@ -24,12 +23,12 @@ class Table:
     """A table or a figure of a paper.
 
     about: what `statements.tables` says of it.  rows: its cells, by the name of the row.
-    entries: the rows of the ledger about the whole of it: of a figure, or of a table with no cell.
+    about_it: the rows of the ledger about the whole of it: of a figure, or of a table with no cell.
     """
 
     about: statements.Table
     rows: dict[str, list[Cell]]
-    entries: list[Entry]
+    about_it: list[Row]
 
     @property
     def anchor(self) -> str:
@@ -44,23 +43,19 @@ class Table:
     @property
     def not_judged(self) -> int:
         """How many cells have no row of the ledger."""
-        return sum(not cell.entries for cell in self.cells)
+        return sum(not cell.judged_by for cell in self.cells)
 
     @property
     def settings(self) -> int:
         """How many of these are no results."""
-        return sum(cell.setting and not cell.entries for cell in self.cells)
+        return sum(cell.setting and not cell.judged_by for cell in self.cells)
 
     @property
     def commands(self) -> list[str]:
         """What reruns it: the record, also at the paper's size if that decided one of its rows."""
-        inside = [entry for cell in self.cells for entry in cell.entries]
-        decided = [entry.command for entry in inside + self.entries]
-        return [one for one in dict.fromkeys([self.quick, *decided]) if one]
-
-    @property
-    def quick(self) -> str:
-        return f"ppkit reproduce {self.about.notebook}" if self.about.notebook else ""
+        rows = [row for cell in self.cells for row in cell.judged_by] + self.about_it
+        quick = f"ppkit reproduce {self.about.notebook}" if self.about.notebook else ""
+        return list(filter(None, dict.fromkeys([quick, *map(wording.command, rows)])))
 
 
 @dataclass(frozen=True)
@@ -74,29 +69,28 @@ class Paper:
     title: str
     short: str
     came_out: str
-    entries: list[Entry]
+    rows: list[Row]
     tables: list[Table]
-    others: list[Entry]
+    others: list[Row]
 
     @property
-    def headlines(self) -> list[Entry]:
+    def headlines(self) -> list[Row]:
         """The one to three claims that the paper is read for."""
-        return [entry for entry in self.entries if entry.row.headline]
+        return [row for row in self.rows if row.headline]
 
     @property
-    def claims(self) -> list[Entry]:
+    def claims(self) -> list[Row]:
         """What the paper claims, without our questions and checks."""
-        return [entry for entry in self.entries if entry.row.kind == "claim"]
+        return [row for row in self.rows if row.kind == "claim"]
 
     @property
     def counts(self) -> list[tuple[str, int]]:
         """How many claims came out how, in the usual order."""
-        number = Counter(entry.outcome for entry in self.claims)
-        return [(outcome, number[outcome]) for outcome in wording.SYMBOLS if number[outcome]]
+        return list(wording.counts(self.claims).items())
 
-    def table_of(self, entry: Entry) -> Table | None:
+    def table_of(self, row: Row) -> Table | None:
         """The table or figure that a row is about."""
-        name = entry.row.cell[0] if entry.row.cell else None
+        name = row.cell[0] if row.cell else None
         return next((table for table in self.tables if table.about.name == name), None)
 
     @property
@@ -121,40 +115,34 @@ def anchor(name: str) -> str:
     return "-".join(name.lower().replace(".", "").split())
 
 
-def shown(entries: dict[str, Entry]) -> list[Paper]:
-    """Every paper with its tables.
+def every_paper() -> list[Paper]:
+    """Every paper with its tables and its rows of the reference, in the order of its files."""
+    reference = {row.id: row for row in ledger.reference()}
+    return [
+        _paper(key, [reference[id] for id in statements.claims(key)]) for key in statements.titles()
+    ]
 
-    entries: all rows of the ledger by id.
-    """
-    return [_paper(key, entries) for key in statements.titles()]
 
-
-def _paper(key: str, entries: dict[str, Entry]) -> Paper:
-    own = [entry for entry in entries.values() if entry.row.paper == key]
-    tables = [_table(about, own) for about in statements.tables(key)]
+def _paper(key: str, rows: list[Row]) -> Paper:
+    tables = [_table(about, rows) for about in statements.tables(key)]
     names = {table.about.name for table in tables}
-    others = [entry for entry in own if not entry.row.cell or entry.row.cell[0] not in names]
+    others = [row for row in rows if not row.cell or row.cell[0] not in names]
     words = statements.titles()[key], statements.short_titles()[key], statements.outcomes()[key]
-    return Paper(key, *words, own, tables, others)
+    return Paper(key, *words, rows, tables, others)
 
 
-def _table(about: statements.Table, own: list[Entry]) -> Table:
-    placed = {}
-    for entry in own:
-        if entry.row.cell:
-            placed.setdefault(tuple(entry.row.cell), []).append(entry)
-    rows = {
+def _table(about: statements.Table, rows: list[Row]) -> Table:
+    on_it = [row for row in rows if row.cell and row.cell[0] == about.name]
+    cells = {
         name: [
-            Cell(printed, placed.get((about.name, name, column), []), column in about.settings)
+            Cell(
+                printed,
+                [row for row in on_it if row.cell[1:] == [name, column]],
+                column in about.settings,
+            )
             for column, printed in zip(about.columns, texts, strict=True)
         ]
         for name, texts in about.rows.items()
     }
-    in_cells = {entry.id for cells in rows.values() for cell in cells for entry in cell.entries}
-    whole = [
-        entry
-        for place, some in placed.items()
-        for entry in some
-        if place[0] == about.name and entry.id not in in_cells
-    ]
-    return Table(about, rows, whole)
+    in_cells = [row.id for line in cells.values() for cell in line for row in cell.judged_by]
+    return Table(about, cells, [row for row in on_it if row.id not in in_cells])

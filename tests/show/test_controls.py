@@ -1,13 +1,25 @@
-"""The bar that a person watches is drawn and leaves nothing; no lesson loses output to it."""
+"""A control is still until somebody moves it. The bar that a person watches is drawn and leaves
+nothing; no lesson loses output to it."""
 
 import ast
 from pathlib import Path
 
+import ipywidgets
 import nbclient
 import nbformat
 import pytest
 
 from ppkit import project, show
+
+
+def test_a_control_draws_nothing_until_a_slider_moves():
+    drawn = []
+    slider = ipywidgets.FloatSlider(value=1.0, min=0, max=5)
+    box = show.control(lambda eps: drawn.append(eps), eps=slider)
+    assert drawn == [] and box.children[-1].outputs == ()
+    slider.value = 2.0
+    assert drawn == [2.0]
+
 
 # Cells as lessons have them, each with what must be left of its output.
 LEFT = {
