@@ -27,8 +27,6 @@ def start(config: Config, role: str, *, resume: bool = False, fresh: bool = Fals
     from spnn_system import preflight
 
     preflight.check(config, [role], resume=resume, fresh=fresh)
-    if role == "coordinator" and not resume:
-        preflight.keep_config(config)
     if role in NOT_HOLDERS:
         return importlib.import_module(f"spnn_system.roles.{role}").main(config, resume=resume)
     return importlib.import_module("spnn_system.roles.holder").main(config, role, resume=resume)

@@ -4,7 +4,6 @@ What a command needs is imported when it runs, so that `ppkit --help` answers at
 """
 
 import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -45,29 +44,13 @@ def write_example(
     holders: Annotated[int, typer.Option(help="how many, at least 2")] = 2,
     protocol: Annotated[str, typer.Option(help="plain, ss, he or masked")] = "masked",
     form: Annotated[str | None, typer.Option(help="of ss: lean, published or dealerless")] = None,
-    epochs: Annotated[int, typer.Option()] = 1,
-    batch: Annotated[int, typer.Option()] = 5000,
-    bandwidth: Annotated[
-        str, typer.Option(help='of a link in one direction, such as "100 Mbps"; 0 for no limit')
-    ] = "0",
-    latency: Annotated[float, typer.Option(help="seconds")] = 0.0,
     data: Annotated[str, typer.Option(help="standin, or real where the file is here")] = "standin",
 ) -> None:
     """Write a run to start from: config.toml and one file a holder, from rows of creditcard."""
     from spnn_system import example
 
     held = example.creditcard(rows, holders=holders, source=data)
-    written = example.write(
-        folder,
-        held,
-        protocol=protocol,
-        n_new=100,
-        form=form,
-        epochs=epochs,
-        batch=batch,
-        bandwidth=0 if bandwidth == "0" else bandwidth,
-        latency=latency,
-    )
+    written = example.write(folder, held, protocol=protocol, form=form, n_new=100)
     typed, counts = shlex.quote(str(written)), {key: int(y.sum()) for key, y in held.y.items()}
     print(
         f"{typed} is a run on this machine with protocol {protocol}, on {held.source}: "
@@ -77,9 +60,6 @@ def write_example(
         f"ppkit spnn certs {typed}\nppkit spnn run {typed}\n"
         f"ppkit spnn predict {typed}   # 100 of the test rows, as if they were new"
     )
-
-
-Days = Annotated[int, typer.Option(help="how long they hold")]
 
 
 @app.command()
@@ -108,7 +88,6 @@ def request(
 @app.command()
 def sign(
     config: ConfigFile,
-    days: Days = 30,
     fresh: Annotated[bool, typer.Option("--fresh", help="replace those that are there")] = False,
 ) -> None:
     """Sign the requests of all roles, as the run's authority; its key is thrown away."""
@@ -117,7 +96,7 @@ def sign(
 
     loaded = load(config)
     folder = loaded.network.certificates
-    marks = certificates.sign(folder, loaded.roles, days=days, fresh=fresh)
+    marks = certificates.sign(folder, loaded.roles, fresh=fresh)
     print(
         "Compare each of these with what its role's owner told you. Only then send each role the "
         f"ca.pem and certificate.pem of its folder in {folder}:"
@@ -131,7 +110,6 @@ def sign(
 @app.command()
 def certs(
     config: ConfigFile,
-    days: Days = 30,
     fresh: Annotated[bool, typer.Option("--fresh", help="replace those that are there")] = False,
 ) -> None:
     """Make the keys and certificates of all roles on this machine, for a trial."""
@@ -140,7 +118,7 @@ def certs(
 
     loaded = load(config)
     folder = loaded.network.certificates
-    certificates.make(folder, loaded.roles, days=days, fresh=fresh)
+    certificates.make(folder, loaded.roles, fresh=fresh)
     print(
         f"Each of {', '.join(loaded.roles)} has its key and certificate in {folder}.\n"
         "This is for a trial: who made all keys can speak as any role. Between several machines "
@@ -150,69 +128,65 @@ def certs(
 
 
 @app.command()
-def run(
-    config: ConfigFile,
-    resume: Resume = False,
-    fresh: Fresh = False,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(help="a role of this machine, where others are elsewhere; may be repeated"),
-    ] = None,
-) -> None:
+def run(config: ConfigFile, resume: Resume = False, fresh: Fresh = False) -> None:
     """Start all roles on this machine, watch them, and show what came of it (exit code 1 if the run
     stopped).
     """
-    _launch(config, resume=resume, fresh=fresh, only=only)
+    _launch(config, resume, fresh, False)
 
 
 @app.command()
-def predict(
-    config: ConfigFile,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(help="a role of this machine, where others are elsewhere; may be repeated"),
-    ] = None,
-) -> None:
+def predict(config: ConfigFile) -> None:
     """Score new rows, which each [[holder]] names as predict, by the trained network; the label
     holder alone gets the scores.
     """
-    _launch(config, only=only, predict=True)
+    _launch(config, False, False, True)
 
 
-def _launch(config: Path, **how) -> None:
+def _launch(config: Path, resume: bool, fresh: bool, predict: bool) -> None:
     from ppkit.lifeline import terminated_like_interrupted
     from spnn_system import launch
     from spnn_system.run.reports import say
 
     with terminated_like_interrupted():
         try:
-            result = launch.run(config, tell=say, **how)
+            result = launch.run(config, resume=resume, fresh=fresh, predict=predict, tell=say)
         except launch.Interrupted as interrupted:
-            print(f"ppkit: {interrupted}", file=sys.stderr)
+            say(str(interrupted))
             raise typer.Exit(130) from None
+    say(result.sentence)
     if result.code == launch.DONE:
         print(result.summary())
-    else:
-        print(f"ppkit: {result.sentence}", file=sys.stderr)
     raise typer.Exit(result.code)
 
 
+Predict = Annotated[
+    bool, typer.Option("--predict", help="score the new rows by the trained network")
+]
+
+
 @app.command()
-def coordinator(config: ConfigFile, resume: Resume = False, fresh: Fresh = False) -> None:
+def coordinator(
+    config: ConfigFile, resume: Resume = False, fresh: Fresh = False, predict: Predict = False
+) -> None:
     """Start the coordinator, which sees no data: it starts, watches and stops the others."""
-    _start(config, "coordinator", resume, fresh)
+    _start(config, "coordinator", resume, fresh, predict)
 
 
 @app.command()
-def server(config: ConfigFile, resume: Resume = False, fresh: Fresh = False) -> None:
+def server(
+    config: ConfigFile, resume: Resume = False, fresh: Fresh = False, predict: Predict = False
+) -> None:
     """Start the server, which has the hidden layers."""
-    _start(config, "server", resume, fresh)
+    _start(config, "server", resume, fresh, predict)
 
 
 @app.command()
-def dealer(config: ConfigFile, resume: Resume = False, fresh: Fresh = False) -> None:
+def dealer(
+    config: ConfigFile, resume: Resume = False, fresh: Fresh = False, predict: Predict = False
+) -> None:
     """Start the dealer of triples, for protocol ss."""
-    _start(config, "dealer", resume, fresh)
+    _start(config, "dealer", resume, fresh, predict)
 
 
 @app.command()
@@ -221,13 +195,15 @@ def holder(
     name: Annotated[str, typer.Option(help="which holder, as the config calls it")],
     resume: Resume = False,
     fresh: Fresh = False,
+    predict: Predict = False,
 ) -> None:
     """Start one data holder, which reads its own file and no other."""
-    _start(config, name, resume, fresh)
+    _start(config, name, resume, fresh, predict)
 
 
-def _start(config: Path, role: str, resume: bool, fresh: bool) -> None:
+def _start(path: Path, role: str, resume: bool, fresh: bool, predict: bool) -> None:
     from spnn_system.__main__ import start
     from spnn_system.config import load
 
-    raise typer.Exit(start(load(config), role, resume=resume, fresh=fresh))
+    config = load(path).prediction() if predict else load(path)
+    raise typer.Exit(start(config, role, resume=resume, fresh=fresh or predict))

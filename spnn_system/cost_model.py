@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 import torch
 
-from ppkit.refusals import must_be
+from ppkit.refusals import must_be, one_of
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.messages import COLUMNS, DEALER, SERVER, Transcript, holder_names
 from ppkit.spnn.paillier import Packing
@@ -38,19 +38,13 @@ FLOAT = 4  # bytes of a number that a rival sends in the clear
 def part(table: pd.DataFrame, name: str) -> pd.DataFrame:
     """The messages of one of PARTS: "offline" by their phase, the others by their step, 0 or later.
 
-    ValueError for another name, or a table without the columns of `messages.COLUMNS`.
+    ValueError for another name.
     """
-    if name not in PARTS:
-        raise ValueError(f"part must be one of {PARTS}, got {name!r}")
-    if missing := [column for column in COLUMNS if column not in table.columns]:
-        raise ValueError(
-            f"a table of messages has the columns {', '.join(COLUMNS)}, got none called "
-            f"{missing[0]!r}"
-        )
+    one_of(PARTS, part=name)
     offline = table["phase"] == "offline"
-    return table[
-        offline if name == "offline" else ~offline & ((table["step"] == 0) == (name == "once"))
-    ]
+    if name == "offline":
+        return table[offline]
+    return table[~offline & ((table["step"] == 0) == (name == "once"))]
 
 
 def floor(table: pd.DataFrame, bandwidth: float) -> float:
@@ -204,7 +198,8 @@ def first_layer_bytes(
         holders, (width,), n_rows=n_rows, batch=n_rows, key_bits=key_bits, **choices
     )
     forward = table[(table["step"] == 1) & ~table["name"].isin(BEYOND)]
-    return tuple(int(part(forward, name)["n_bytes"].sum()) for name in ("offline", "online"))
+    offline, online = (part(forward, name)["n_bytes"].sum() for name in ("offline", "online"))
+    return int(offline), int(online)
 
 
 def secureml_table(
@@ -249,24 +244,15 @@ def splitnn_table(
     gradients back, in float32;
     once: the labels, a byte each, which the server has in split learning.
     """
-    shares, names = (
-        even_widths(max(hidden[0], len(holders)), len(holders)),
-        holder_names(len(holders)),
-    )
-
-    def run(n: int) -> Transcript:
-        transcript = Transcript(keep="sizes")
-        transcript.send(names[0], SERVER, "labels", b"", n_bytes=n)
-        for _ in range(2):
-            transcript.next_step()
-            for name, width in zip(names, shares):
-                transcript.send(name, SERVER, "X theta", b"", n_bytes=FLOAT * n * width)
-            transcript.next_round()
-            for name, width in zip(names, shares):
-                transcript.send(SERVER, name, "dL/d(X theta)", b"", n_bytes=FLOAT * n * width)
-        return transcript
-
-    return _of_an_epoch(run, n_rows, batch)
+    shares = even_widths(max(hidden[0], len(holders)), len(holders))
+    names = holder_names(len(holders))
+    rows = [(0, 0, "online", names[0], SERVER, "labels", n_rows)]
+    for step, start in enumerate(range(0, n_rows, batch), 1):
+        for name, width in zip(names, shares):
+            size = FLOAT * min(batch, n_rows - start) * width
+            rows.append((step, 2 * step - 1, "online", name, SERVER, "X theta", size))
+            rows.append((step, 2 * step, "online", SERVER, name, "dL/d(X theta)", size))
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def _of_an_epoch(

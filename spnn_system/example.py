@@ -7,10 +7,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from sklearn.preprocessing import StandardScaler
 
 from ppkit import datasets
 from ppkit.spnn.messages import holder_names
@@ -19,13 +21,12 @@ from spnn_system import columns
 from spnn_system import config as configs
 from spnn_system.data import ID
 from spnn_system.run.role_folder import private
-from spnn_system.settings import SECTIONS, Protocol
-from spnn_system.transport import addresses
+from spnn_system.transport.addresses import free_addresses
 
 LABELS = "label"
 # shown where the protocol, or the form, has them
 KEY = {"key_bits": configs.SECURE_KEY_BITS}
-OWN = {"ss": {"form": "lean"}, "he": KEY, "dealerless": KEY}
+OWN: dict[str, dict[str, Any]] = {"ss": {"form": "lean"}, "he": KEY, "dealerless": KEY}
 # of creditcard, so that 20 frauds are tested on: fewer measure no AUC
 FEWEST_ROWS = 56_441
 
@@ -80,13 +81,12 @@ def own_rows(
         raise ValueError(f"{taken[0]!r} is what the holders' files call something else: rename it")
     for place, table in enumerate(tables):
         _refuse_indices(table.rename(columns=str), f"tables[{place}]")
-    parts = {"train": [], "test": []}
+    parts: dict[str, list[torch.Tensor]] = {"train": [], "test": []}
     for table in tables:
-        X = table.to_numpy(dtype=np.float64)
-        spread = X[:train_rows].std(axis=0)
-        X = (X - X[:train_rows].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-        parts["train"].append(torch.from_numpy(X[:train_rows]).float())
-        parts["test"].append(torch.from_numpy(X[train_rows:]).float())
+        scaler = StandardScaler().fit(table.to_numpy(np.float64)[:train_rows])
+        X = torch.from_numpy(scaler.transform(table.to_numpy(np.float64))).float()
+        parts["train"].append(X[:train_rows])
+        parts["test"].append(X[train_rows:])
     labels = torch.as_tensor(np.asarray(y, dtype=np.int64))
     return Vertical(
         parts=parts,
@@ -115,11 +115,10 @@ def write(
     names: Sequence[str] | None = None,
     label_holder: int = 0,
     run: str = "first-try",
-    source: str | None = None,
     protocol: str = "masked",
     n_new: int = 0,
     layers: str | Path | None = None,
-    **settings,
+    **settings: Any,
 ) -> Path:
     """Write config.toml and one parquet file a holder into a folder; returns the path of the
     config.
@@ -129,7 +128,7 @@ def write(
     vertical: its "train" rows come first in every file, then its "test" rows; ids are the rows'
     numbers in the data set.
     names: of the holders, default A, B, ...  label_holder: which of them gets the labels, from 0.
-    run: the run id.  source: default what the vertical says.
+    run: the run id.
     n_new: so many of the "test" rows go, without labels, into one more file a holder, as new rows
     for `ppkit spnn predict`.  layers: the file of the server's own layers; hidden= are then the
     widths that they lead from and to.  settings: any key of [network],
@@ -140,33 +139,35 @@ def write(
     the folder has a file that would be written over.
     """
     folder, names = Path(folder), list(names or holder_names(len(vertical.holders)))
+    if len(names) != len(vertical.holders):
+        raise ValueError(f"there must be {len(vertical.holders)} names of holders, got {names}")
     target = folder / "config.toml"
-    if len(names) != len(vertical.holders) or label_holder not in range(len(names)):
-        raise ValueError(
-            f"there must be a name for each of {len(vertical.holders)} holders and label_holder "
-            "one of them, "
-            f"got {names} and {label_holder}"
-        )
-    written = [target.name, *(f"{name}.parquet" for name in names)]
-    written += [f"new-{name}.parquet" for name in names if n_new]
-    if there := [name for name in written if (folder / name).exists()]:
-        raise ValueError(f"there is a {there[0]} in {folder} already: name a new folder")
+    new = {name: folder / f"new-{name}.parquet" for name in names if n_new}
+    files = {name: folder / f"{name}.parquet" for name in names}
+    for path in (target, *files.values(), *new.values()):
+        if path.exists():
+            raise ValueError(f"there is a {path.name} in {folder} already: name a new folder")
+    given: dict[str, Any] = {"name": protocol, **OWN.get(settings.get("form") or protocol, {})}
+    given |= {key: value for key, value in settings.items() if value is not None}
+    given["train_rows"] = len(vertical.y["train"])
+    roles: list[tuple[str, dict[str, Any]]] = [("[coordinator]", {}), ("[server]", {})]
     if layers is not None:
-        settings["layers_sha256"] = hashlib.sha256(Path(layers).read_bytes()).hexdigest()
-    text = _toml(
-        names,
-        label_holder,
-        run=run,
-        source=source or vertical.source,
-        new=n_new > 0,
-        layers=[] if layers is None else [f"layers = {_value(Path(layers).resolve())}"],
-        settings={
-            "train_rows": len(vertical.y["train"]),
-            "name": protocol,
-            **OWN.get(settings.get("form") or protocol, {}),
-            **{key: value for key, value in settings.items() if value is not None},
-        },
-    )
+        given["layers_sha256"] = hashlib.sha256(Path(layers).read_bytes()).hexdigest()
+        roles[1][1]["layers"] = Path(layers).resolve()
+    if configs.Protocol(name=protocol, form=settings.get("form")).has_dealer:
+        roles.append(("[dealer]", {}))
+    for i, name in enumerate(names):
+        holder = {"name": name, "address": None, "data": files[name].name}
+        if i == label_holder:
+            holder["labels"] = LABELS
+        if name in new:
+            holder["predict"] = new[name].name
+        roles.append(("[[holder]]", holder))
+    lines = [f"run = {_value(run)}", f"source = {_value(vertical.source)}", *_sections(given)]
+    for (title, keys), address in zip(roles, free_addresses(len(roles))):
+        keys["address"] = address
+        lines += ["", title, *(f"{key} = {_value(value)}" for key, value in keys.items())]
+    text = "\n".join(lines) + "\n"
     configs.parse(text, target)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     start = 0
@@ -174,54 +175,36 @@ def write(
         X = torch.cat([vertical.parts[key][i] for key in ("train", "test")]).float().numpy()
         table = pd.DataFrame(X, columns=list(vertical.feature_names[start : start + width]))
         table.insert(0, ID, np.concatenate([vertical.rows[key] for key in ("train", "test")]))
-        if n_new:
-            new = table.iloc[len(vertical.y["train"]) :].head(n_new)
-            new.to_parquet(private(folder / f"new-{name}.parquet"), index=False)
+        if name in new:
+            rows = table.iloc[len(vertical.y["train"]) :].head(n_new)
+            rows.to_parquet(private(new[name]), index=False)
         if i == label_holder:
             table[LABELS] = torch.cat([vertical.y[key] for key in ("train", "test")]).numpy()
-        table.to_parquet(private(folder / f"{name}.parquet"), index=False)
+        table.to_parquet(private(files[name]), index=False)
         start += width
     target.write_text(text, "utf-8")
     return target
 
 
-def _toml(
-    names, label_holder: int, *, run: str, source: str, new: bool, layers: list[str], settings: dict
-) -> str:
-    sections = {name: {f.name: f for f in fields(kind)} for name, kind in SECTIONS.items()}
-    accepted = [key for keys in sections.values() for key in keys]
-    for key in settings:
-        if key not in accepted:
-            raise ValueError(f"unknown setting {key!r}: there are {', '.join(accepted)}")
-    lines = [f"run = {_value(run)}", f"source = {_value(source)}"]
-    for name, keys in sections.items():
+def _sections(given: dict[str, Any]) -> list[str]:
+    """The lines of all settings, each with what it accepts.  ValueError for an unknown one."""
+    lines, known = [], []
+    for name, kind in configs.SECTIONS.items():
         lines += ["", f"[{name}]"]
-        for key, about in keys.items():
+        for setting in fields(kind):
+            known.append(setting.name)
+            value = given.get(setting.name, setting.default)
             # None: form or key_bits of another protocol
-            if (value := settings.get(key, about.default)) is not None:
-                words = "; ".join(
-                    filter(None, (about.metadata["accepted"], about.metadata["note"]))
-                )
-                lines.append(f"{f'{key} = {_value(value)}':<32}# {words}")
-    protocol = Protocol(name=settings["name"], form=settings.get("form"))
-    roles = ["coordinator", "server", *(["dealer"] if protocol.has_dealer else [])]
-    ports = addresses.free_ports(len(roles) + len(names))
-    for role, port in zip(roles, ports):
-        lines += ["", f"[{role}]", f'address = "127.0.0.1:{port}"']
-        lines += layers * (role == "server")
-    for i, (name, port) in enumerate(zip(names, ports[len(roles) :])):
-        lines += [
-            "",
-            "[[holder]]",
-            f"name = {_value(name)}",
-            f'address = "127.0.0.1:{port}"',
-            f"data = {_value(name + '.parquet')}",
-        ]
-        lines += [f"labels = {_value(LABELS)}"] * (i == label_holder)
-        lines += [f"predict = {_value(f'new-{name}.parquet')}"] * new
-    return "\n".join(lines) + "\n"
+            if value is not None:
+                accepts, note = setting.metadata["kind"].accepted, setting.metadata["note"]
+                words = f"{accepts}; {note}" if note else accepts
+                lines.append(f"{f'{setting.name} = {_value(value)}':<32}# {words}")
+    for key in given:
+        if key not in known:
+            raise ValueError(f"unknown setting {key!r}: there are {', '.join(known)}")
+    return lines
 
 
-def _value(value) -> str:
+def _value(value: Any) -> str:
     """A TOML value: JSON writes text, numbers, truth values and lists the same way."""
     return json.dumps(value, ensure_ascii=False, default=str)

@@ -4,6 +4,7 @@ then what they report.
 
 import functools
 import json
+import math
 import os
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import psutil
 from tqdm import tqdm
 
 from ppkit.lifeline import end
-from ppkit.writing import whole, write_whole
+from ppkit.writing import whole
 from spnn_system import data, preflight
 from spnn_system.config import Config, load
 from spnn_system.run.reports import measured, named
@@ -37,9 +38,7 @@ class Result:
     """How a run ended.  code: 0 done, 1 stopped, 2 bad input that a role found.  sentence: why it
     stopped, "" if done.
 
-    roles: that ran here.
-    messages: one row a message that a role of this machine sent: COLUMNS; bytes, and times in
-    seconds since 1970.
+    messages: one row a message: COLUMNS; bytes, and times in seconds since 1970.
     metrics: the label holder's metrics.json, {} if there is none.  seconds: from the first start to
     the last end.
     """
@@ -47,25 +46,24 @@ class Result:
     code: int
     sentence: str
     config: Config = field(repr=False)
-    roles: Sequence[str]
     messages: pd.DataFrame = field(repr=False)
     metrics: dict = field(repr=False)
     seconds: float
 
     def by_link(self) -> pd.DataFrame:
-        """Messages and bytes by phase, sender and receiver; payload bytes, and with framing as
-        wire_bytes.
-        """
-        grouped = self.messages.groupby(["phase", "sender", "receiver"], sort=True)
-        sums = {name: (name, "sum") for name in ("n_bytes", "wire_bytes")}
-        return grouped.agg(messages=("n_bytes", "size"), **sums).reset_index()
+        """Messages and bytes by phase, sender and receiver."""
+        grouped = self.messages.groupby(["phase", "sender", "receiver"], sort=True)["n_bytes"]
+        return grouped.agg(messages="size", n_bytes="sum").reset_index()
 
     def summary(self) -> str:
         """What a person wants to know first: the test AUC, seconds, bytes by link, where the parts
         lie, and whose rows.
         """
-        links, spent, training = self.by_link(), self.metrics.get("seconds", {}), ""
-        if spent:
+        config, training = self.config, ""
+        scores = config.folder_of(config.label_holder) / SCORES
+        first = f"scores    of holder {config.label_holder} alone, in {scores}"
+        if self.metrics:
+            spent = self.metrics["seconds"]
             online, ahead, once = sum(spent["online"]), sum(spent["offline"]), spent["once"]
             # of a resumed run they count what was before too
             rest = max(0.0, self.seconds - online - ahead - once)
@@ -73,41 +71,29 @@ class Result:
                 f": training {online:.1f} (triples ahead {ahead:.1f}), setting up {once:.1f}, "
                 f"starting, testing and stopping {rest:.1f}"
             )
-        width = max(len(role) for role in self.config.roles)
-        first = "measured at the label holder's machine"
-        if self.metrics:
-            positives = self.metrics.get("test_positives")
-            first = f"{measured(self.metrics)} ({self.metrics['test_rows']:,} rows" + (
-                ")" if positives is None else f", {positives:,} positives)"
-            )
-        whose = (
-            "all messages"
-            if set(self.roles) == set(self.config.roles)
-            else f"what {', '.join(self.roles)} sent"
-        )
-        if self.config.trained:
-            scores = self.config.folder_of(self.config.label_holder) / SCORES
-            first = f"scores    of holder {self.config.label_holder} alone, in {scores}"
-        said = [
+            rows = f"{self.metrics['test_rows']:,} rows"
+            if "test_positives" in self.metrics:
+                rows += f", {self.metrics['test_positives']:,} positives"
+            first = f"{measured(self.metrics)} ({rows})"
+        width = max(len(role) for role in config.roles)
+        lines = [
             first,
             f"seconds   {self.seconds:.1f} in all{training}",
-            f"rows      {self.config.source}",
-            f"secrets   {self.config.protocol.origin}",
-            f"parts     {self.config.folder}/<role>, each role's own; {whose} in messages.csv "
+            f"rows      {config.source}",
+            f"secrets   {config.protocol.origin}",
+            f"parts     {config.folder}/<role>, each role's own; all messages in messages.csv "
             "there",
             "",
             f"{'from':<{width}}  {'to':<{width}}  phase    messages          bytes",
         ]
-        said += [
-            f"{link.sender:<{width}}  {link.receiver:<{width}}  {link.phase:<7}  "
-            f"{link.messages:8,}  {link.n_bytes:13,}"
-            for link in links.itertuples()
-        ]
-        said.append(
-            f"{'in all':<{2 * width + 11}}  {len(self.messages):8,}  "
-            f"{self.messages['n_bytes'].sum() / 1e6:10.1f} MB"
-        )
-        return "\n".join(said)
+        for link in self.by_link().itertuples():
+            lines.append(
+                f"{link.sender:<{width}}  {link.receiver:<{width}}  {link.phase:<7}  "
+                f"{link.messages:8,}  {link.n_bytes:13,}"
+            )
+        total = self.messages["n_bytes"].sum() / 1e6
+        lines.append(f"{'in all':<{2 * width + 11}}  {len(self.messages):8,}  {total:10.1f} MB")
+        return "\n".join(lines)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -121,63 +107,56 @@ def run(
     *,
     resume: bool = False,
     fresh: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-    only: Sequence[str] | None = None,
     predict: bool = False,
-    tell: Callable[[str], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    tell: Callable[[str], None] = lambda sentence: None,
 ) -> Result:
     """Start the roles of a config on this machine, each a process of its own, and wait for their
     end.
 
     path: of the config file.  resume: go on from the last step that all roles have.  fresh: delete
-    what an earlier run left in the same folder.  progress: called with (step, steps) as the
-    coordinator counts them; None draws a bar on stderr where a person watches.  only: the roles of
-    this machine, where others are started elsewhere; None for all.
+    what an earlier run left in the same folder.
     predict: do not train, but score the holders' new rows by the network that was trained; an
     earlier prediction is deleted.
+    progress: called with (step, steps) as the coordinator counts them; None draws a bar on stderr
+    where a person watches.  tell: called with what there is to say of the holders' columns.
     Returns the Result, whatever the end was; folder/messages.csv then has the messages, unless the
     disk is full, folder/<role>/log.txt what a role said.
     ValueError or FileNotFoundError, in one sentence and before anything starts, for a config,
     certificate, address or data file that is not right; for a run that is in the folder already,
-    without resume or fresh; for one resumed with another config. KeyboardInterrupt ends all roles,
-    then goes on to the caller as Interrupted; so does the caller's own end.
+    without resume or fresh. KeyboardInterrupt ends all roles, then goes on to the caller as
+    Interrupted; so does the caller's own end.
     """
     config = load(path).prediction() if predict else load(path)
-    fresh = fresh or predict
-    for role in only or ():
-        config.check_role(role)
-    roles = [role for role in config.roles if role in (only or config.roles)]
-    preflight.check(config, roles, resume=resume, fresh=fresh)
-    data.check(config, [name for name in config.names if name in roles], tell=tell)
+    preflight.check(config, config.roles, resume=resume, fresh=fresh or predict)
+    data.check(config, config.names, tell=tell)
     status = config.folder_of("coordinator") / STATUS
     metrics = config.folder_of(config.label_holder) / METRICS
     if not resume:
-        for stale in (status, metrics, *(config.folder_of(role) / MESSAGES for role in roles)):
+        messages_of_roles = [config.folder_of(role) / MESSAGES for role in config.roles]
+        for stale in (status, metrics, *messages_of_roles):
             stale.unlink(missing_ok=True)
     start = time.monotonic()
     try:
-        with (
-            _Roles(config, str(path), roles, resume=resume) as started,
-            _bar(config, progress) as show,
-        ):
+        with _Roles(config, str(path), resume=resume) as started, _bar(config, progress) as show:
             started.start()
             started.wait(lambda: show(_read(status)))
             seconds = time.monotonic() - start
     except KeyboardInterrupt:
-        raise Interrupted(_interrupted(config, roles, status)) from None
-    code, sentence = started.ended(_read(status) if "coordinator" in roles else {})
-    messages = _messages(config, roles)
+        raise Interrupted(_interrupted(config, _read(status))) from None
+    code, sentence = started.ended(_read(status))
+    messages = _messages(config)
     _keep(messages, config.folder / "messages.csv", tell)
-    return Result(code, sentence, config, roles, messages, _read(metrics), seconds)
+    return Result(code, sentence, config, messages, _read(metrics), seconds)
 
 
 class _Roles(AbstractContextManager):
     """The processes by role. Leaving the block ends those that still run."""
 
-    def __init__(self, config: Config, path: str, roles: Sequence[str], *, resume: bool):
+    def __init__(self, config: Config, path: str, *, resume: bool):
         # as its user named it: roles say it so too
         self._path = path
-        self._config, self._roles, self._resume = config, roles, resume
+        self._config, self._resume = config, resume
         self._processes: dict[str, subprocess.Popen] = {}
         # exit codes, None of a role that did not end by itself
         self._codes: dict[str, int | None] = {}
@@ -189,14 +168,14 @@ class _Roles(AbstractContextManager):
 
     def start(self) -> None:
         """All of them."""
-        for role in self._roles:
-            command = [*ROLE, role, self._path, "--parent", str(os.getpid())]
-            command += ["--resume"] if self._resume else []
-            command += ["--predict"] if self._config.trained else []
+        options = ["--parent", str(os.getpid())]
+        options += ["--resume"] if self._resume else []
+        options += ["--predict"] if self._config.trained else []
+        for role in self._config.roles:
             log = private(self._config.folder_of(role) / LOG)
             with open(log, "ab" if self._resume else "wb") as said:
                 self._processes[role] = subprocess.Popen(
-                    command,
+                    [*ROLE, role, self._path, *options],
                     stdin=subprocess.DEVNULL,
                     stdout=said,
                     stderr=said,
@@ -209,17 +188,15 @@ class _Roles(AbstractContextManager):
         That is timeout + AFTER_ALL seconds; at once where one found bad input. All end together: a
         role that ends long before is gone, whatever its exit code.
         """
-        until = None
-        while True:
+        until = math.inf
+        while time.monotonic() <= until:
             self._codes = {role: process.poll() for role, process in self._processes.items()}
             meanwhile()
             codes = self._codes.values()
             if None not in codes or BAD_INPUT in codes:
                 return
-            if any(code is not None for code in codes):
-                until = until or time.monotonic() + self._config.network.timeout + AFTER_ALL
-                if time.monotonic() > until:
-                    return
+            if until == math.inf and any(code is not None for code in codes):
+                until = time.monotonic() + self._config.network.timeout + AFTER_ALL
             time.sleep(0.05)
 
     def ended(self, status: dict) -> tuple[int, str]:
@@ -229,11 +206,11 @@ class _Roles(AbstractContextManager):
         for role, code in self._codes.items():
             if code == BAD_INPUT:
                 return BAD_INPUT, _last_words(self._config, role)
-        failed = [role for role in self._roles if self._codes[role] != DONE]
+        failed = [role for role, code in self._codes.items() if code != DONE]
         if not failed:
             return DONE, ""
-        if self._codes.get("coordinator", DONE) is None:  # it waited for who ended without a word
-            failed = list(self._roles)
+        if self._codes["coordinator"] is None:  # it waited for who ended without a word
+            failed = list(self._codes)
         # who ended by itself first: the others only waited for it
         failed.sort(key=lambda role: self._codes[role] is None)
         return STOPPED, status.get("sentence") or self._without_coordinator(failed[:3], status)
@@ -241,29 +218,27 @@ class _Roles(AbstractContextManager):
     def _without_coordinator(self, failed: Sequence[str], status: dict) -> str:
         """Who failed, at which step, and how it goes on, where the coordinator could not say so.
 
-        Each role that ended knows a step of its own: the coordinator's last one counts, else the
-        first that is named.
+        Each role that ended knows a step of its own: the coordinator's last one counts.
         """
-        said = [self._about(role).partition(STOPS) for role in failed]
-        who = "; ".join(words for words, _, _ in said)
+        who = "; ".join(self._about(role).partition(STOPS)[0] for role in failed)
         if self._config.trained:
             return f"{who}: the prediction stops; the same command starts it again"
-        if status.get("saved") is not None:
-            return (
-                f"{who}{STOPS}{status['step']}; `ppkit spnn run {self._config.typed} --resume` "
-                f"goes on from step {status['saved']} or later"
-            )
-        step = next((rest for _, _, rest in said if rest), "")
-        return f"{who}{STOPS}{step}" if step else who
+        if status.get("saved") is None:
+            return who
+        return (
+            f"{who}{STOPS}{status['step']}; `ppkit spnn run {self._config.typed} --resume` "
+            f"goes on from step {status['saved']} or later"
+        )
 
     def _about(self, role: str) -> str:
         code, log = self._codes[role], self._config.folder_of(role) / LOG
         where = f"(more in {log.relative_to(self._config.folder.parent)})"
         if code is None:
             return f"{named(role)} did not end by itself {where}"
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-        words = _last_words(self._config, role) if code > 0 else ""
-        return f"{named(role)} {how}" + (f": {words}" if words else f" {where}")
+        if code < 0:
+            return f"{named(role)} was killed by signal {-code} {where}"
+        words = _last_words(self._config, role) if code else ""
+        return f"{named(role)} ended with code {code}" + (f": {words}" if words else f" {where}")
 
 
 @contextmanager
@@ -271,9 +246,9 @@ def _bar(
     config: Config, progress: Callable[[int, int], None] | None
 ) -> Iterator[Callable[[dict], None]]:
     """What shows a status: one bar of steps; none where nobody watches, or where the caller is told
-    of the steps.
+    of the steps, each once.
     """
-    tell = progress and functools.cache(progress)  # each step once
+    tell = progress and functools.cache(progress)
     with tqdm(
         total=config.training.last_step,
         desc="starting",
@@ -293,63 +268,46 @@ def _bar(
         yield show
 
 
-def _interrupted(config: Config, roles: Sequence[str], file: Path) -> str:
-    """Say at which step, and in status.json too that the run has stopped."""
-    if "coordinator" not in roles:
-        return (
-            "interrupted: the coordinator says to the other roles from which step --resume goes on"
-        )
-    command, status = f"ppkit spnn run {config.typed}", _read(file)
-    only = "".join(f" --only {role}" for role in roles) if len(roles) < len(config.roles) else ""
+def _interrupted(config: Config, status: dict) -> str:
+    """At which step, and how it goes on."""
+    command = f"ppkit spnn run {config.typed}"
     if status.get("saved") is None:
-        sentence = (
-            f"interrupted before all roles had saved a step: `{command} --fresh{only}` starts anew"
-        )
-    else:
-        sentence = (
-            f"interrupted at step {status['step']}; `{command} --resume{only}` goes on from step "
-            f"{status['saved']}"
-        )
-    stopped = {"step": 0, "steps": 0, **status, "state": "stopped", "sentence": sentence}
-    with suppress(OSError):  # a full disk: the person is told all the same
-        write_whole(file, json.dumps(stopped))
-    return sentence
+        return f"interrupted before all roles had saved a step: `{command} --fresh` starts anew"
+    return (
+        f"interrupted at step {status['step']}; `{command} --resume` goes on from step "
+        f"{status['saved']}"
+    )
 
 
-def _keep(messages: pd.DataFrame, path: Path, tell: Callable[[str], None] | None) -> None:
+def _keep(messages: pd.DataFrame, path: Path, tell: Callable[[str], None]) -> None:
     """Write messages.csv; where that fails it is said, and how the run ended is still told."""
     try:
         with whole(path) as part:
             messages.to_csv(part, index=False)
     except OSError as error:
-        if tell is not None:
-            tell(f"{path} could not be written: {error.strerror or error}")
+        tell(f"{path} could not be written: {error.strerror or error}")
 
 
 def _read(path: Path) -> dict:
     return json.loads(path.read_text("utf-8")) if path.exists() else {}
 
 
-def _messages(config: Config, roles: Sequence[str]) -> pd.DataFrame:
+def _messages(config: Config) -> pd.DataFrame:
     """What every role wrote down of its own sending, in the order of sending.
 
     A line that a killed role or a full disk left torn is none.
     """
     lines = []
-    for role in roles:
+    for role in config.roles:
         path = config.folder_of(role) / MESSAGES
-        if path.is_file():
-            for line in path.read_bytes().splitlines():
-                with suppress(ValueError, KeyError, TypeError):  # torn, or a refusal
-                    said = json.loads(line)
-                    lines.append([said[column] for column in COLUMNS])
+        for line in path.read_bytes().splitlines() if path.is_file() else []:
+            with suppress(ValueError, KeyError, TypeError):  # torn, or a refusal
+                said = json.loads(line)
+                lines.append([said[column] for column in COLUMNS])
     return pd.DataFrame(lines, columns=COLUMNS).sort_values("at", kind="stable", ignore_index=True)
 
 
 def _last_words(config: Config, role: str) -> str:
-    lines = [
-        line
-        for line in (config.folder_of(role) / LOG).read_text("utf-8", errors="replace").splitlines()
-        if line.strip()
-    ]
-    return lines[-1].removeprefix("ppkit: ").removeprefix(f"{role}: ") if lines else ""
+    log = (config.folder_of(role) / LOG).read_text("utf-8", errors="replace")
+    last = (log.strip().splitlines() or [""])[-1]
+    return last.removeprefix("ppkit: ").removeprefix(f"{role}: ")

@@ -6,9 +6,9 @@ their network time is measured; for the others it is what the cost model is held
 computes anything here.
 """
 
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Barrier
 from time import perf_counter
@@ -18,8 +18,9 @@ import pandas as pd
 from ppkit.lifeline import VanishingFolder
 from spnn_system.cost_model import online_seconds, part
 from spnn_system.transport import certificates
-from spnn_system.transport.addresses import free_ports
+from spnn_system.transport.addresses import free_addresses
 from spnn_system.transport.endpoint import Endpoint
+from spnn_system.transport.listener import Log
 from spnn_system.transport.shaping import Links
 
 # seconds of silence, beyond three times what the model says, that end a replay
@@ -34,7 +35,7 @@ def replay(
     *,
     bandwidth: float = 0.0,
     latency: float = 0.0,
-    log: Callable[[dict], None] | None = None,
+    log: Log = lambda line: None,
 ) -> float:
     """Seconds that the online messages of a table take over the transport, every party in a thread
     of this process.
@@ -57,79 +58,67 @@ def replay(
         return 0.0
     plans = _plans(rows)
     timeout = PATIENCE + 3 * online_seconds(rows, bandwidth=bandwidth or FAST, latency=latency)
+    links = Links(bandwidth=bandwidth, latency=latency, timeout=timeout)
     with VanishingFolder("ppkit-replay-") as folder, ExitStack() as stack:
         certificates.make(Path(folder), list(plans))
-        addresses = {
-            party: f"127.0.0.1:{port}" for party, port in zip(plans, free_ports(len(plans)))
-        }
-        links = Links(bandwidth=bandwidth, latency=latency, timeout=timeout)
-        ends = {
-            party: stack.enter_context(
-                Endpoint(party, addresses, run=_RUN, certificates=folder, links=links, log=log)
-            )
+        addresses = dict(zip(plans, free_addresses(len(plans))))
+        ends = [
+            Endpoint(party, addresses, run=_RUN, certificates=folder, links=links, log=log)
             for party in plans
-        }
-        ready, failures = Barrier(len(plans)), []
+        ]
+        for end in ends:
+            stack.enter_context(end)
+        ready = Barrier(len(plans))
         with ThreadPoolExecutor(len(plans)) as pool:
-            times = [
-                pool.submit(_play, party, plan, ends, ready, failures)
-                for party, plan in plans.items()
-            ]
-        if failures:
-            raise failures[0]
-    begun, ended = zip(*(each.result() for each in times))
-    return max(ended) - min(begun)
+            parties = [pool.submit(_play, end, plans[end.me], ready) for end in ends]
+            ended = wait(parties, return_when=FIRST_EXCEPTION).done
+            for failed in (party for party in ended if party.exception()):
+                ready.abort()
+                for end in ends:
+                    end.stop("another party of the replay failed")
+                failed.result()
+    times = [party.result() for party in parties]
+    return max(end for _, end in times) - min(begin for begin, _ in times)
 
 
-def _plans(rows: pd.DataFrame) -> dict[str, list[tuple[list, list]]]:
-    """What every party does, round by round: it sends all (receiver, name, bytes, step), then waits
-    for all (sender, name, step).
+@dataclass
+class Round:
+    """sends: (receiver, name, bytes, step) of each message of a party.  waits: (sender, name,
+    step) of each message that it then waits for.
     """
-    parties = dict.fromkeys([*rows["sender"], *rows["receiver"]])
-    plans = {party: [] for party in parties}
+
+    sends: list[tuple[str, str, int, int]] = field(default_factory=list)
+    waits: list[tuple[str, str, int]] = field(default_factory=list)
+
+
+def _plans(rows: pd.DataFrame) -> dict[str, list[Round]]:
+    """What every party does, round by round."""
+    plans: dict[str, list[Round]] = {party: [] for party in [*rows["sender"], *rows["receiver"]]}
     for _, messages in rows.groupby("round"):
-        now = {party: ([], []) for party in parties}
+        for plan in plans.values():
+            plan.append(Round())
         for m in messages.itertuples():
-            now[m.sender][0].append((m.receiver, m.name, int(m.n_bytes), int(m.step)))
-            now[m.receiver][1].append((m.sender, m.name, int(m.step)))
-        for party, (sends, waits) in now.items():
-            if sends or waits:
-                plans[party].append((sends, waits))
+            plans[m.sender][-1].sends.append((m.receiver, m.name, int(m.n_bytes), int(m.step)))
+            plans[m.receiver][-1].waits.append((m.sender, m.name, int(m.step)))
     return plans
 
 
-def _play(
-    me: str,
-    plan: list[tuple[list, list]],
-    ends: Mapping[str, Endpoint],
-    ready: Barrier,
-    failures: list[BaseException],
-) -> tuple[float, float] | None:
+def _play(end: Endpoint, plan: list[Round], ready: Barrier) -> tuple[float, float]:
     """One party: opens its links, waits for the others, then goes through its rounds.  Returns when
     it began and ended.
-
-    The first that fails is kept in failures, and stops the others.
     """
-    end = ends[me]
-    try:
-        for receiver in dict.fromkeys(receiver for sends, _ in plan for receiver, *_ in sends):
-            end.send(receiver, _OPEN, b"", step=0)
-        for sender in dict.fromkeys(sender for _, waits in plan for sender, *_ in waits):
-            end.receive(sender, _OPEN, step=0)
-        end.flush()
-        ready.wait()
-        begun = perf_counter()
-        for sends, waits in plan:
-            for receiver, name, n_bytes, step in sends:
-                end.send(receiver, name, bytes(n_bytes), step=step)
-            for sender, name, step in waits:
-                end.receive(sender, name, step=step)
-        ended = perf_counter()
-        end.flush()
-        return begun, ended
-    except BaseException as error:
-        failures.append(error)
-        ready.abort()
-        for other in ends.values():
-            other.stop(f"{me} failed in the replay: {error}")
-        return None
+    for receiver in {sent[0] for turn in plan for sent in turn.sends}:
+        end.send(receiver, _OPEN, b"", step=0)
+    for sender in {awaited[0] for turn in plan for awaited in turn.waits}:
+        end.receive(sender, _OPEN, step=0)
+    end.flush()
+    ready.wait()
+    begun = perf_counter()
+    for turn in plan:
+        for receiver, name, n_bytes, step in turn.sends:
+            end.send(receiver, name, bytes(n_bytes), step=step)
+        for sender, name, step in turn.waits:
+            end.receive(sender, name, step=step)
+    ended = perf_counter()
+    end.flush()
+    return begun, ended

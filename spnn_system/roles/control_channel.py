@@ -53,9 +53,8 @@ class ControlChannel:
         self._session = secrets.token_hex(8)
         self._saved: int | None = None  # the last step that all have saved, as the coordinator said
         self._beat = threading.Thread(target=self._heartbeat, name="heartbeat", daemon=True)
-        # whether Ctrl-C was pressed, False at the end: the one queue that a signal handler may use
-        self._pressed: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self._ctrl_c = threading.Thread(target=self._interrupt, name="Ctrl-C", daemon=True)
+        # the one queue that a signal handler may use
+        self._pressed: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def hear(self, sender: str, said: dict) -> dict:
         """The coordinator's words, in a thread of the endpoint; ValueError refuses anyone
@@ -77,16 +76,12 @@ class ControlChannel:
             self._orders.put({"kind": "stop"})
             self.endpoint.stop(sentence)
 
-    def order(self, *kinds: str) -> dict:
-        """The coordinator's next order, which must be one of these.  Stopped if it is stop."""
+    def order(self) -> dict:
+        """The coordinator's next order.  Stopped if it is stop."""
         said = self._orders.get()
         if self.over.is_set():
             raise Stopped(self.role, self.sentence)
         self.endpoint.check()
-        if said["kind"] not in kinds:
-            raise RuntimeError(
-                f"the coordinator says {said['kind']!r} where {' or '.join(kinds)} is expected"
-            )
         return said
 
     def report(self, kind: str, *, timeout: float | None = None, **what) -> dict:
@@ -127,42 +122,39 @@ class ControlChannel:
         is a KeyboardInterrupt.
         """
         self._beat.start()
-        self._ctrl_c.start()
+        threading.Thread(target=self._interrupt, name="Ctrl-C", daemon=True).start()
         signal.signal(signal.SIGINT, self._note_ctrl_c)
 
     def close(self) -> None:
         """The work has ended: no more signs of life."""
         self.over.set()
         if self._beat.is_alive():
-            self._beat.join()
-        if self._ctrl_c.is_alive():
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            self._pressed.put(False)
-            self._ctrl_c.join()
+            self._beat.join()
 
     def _note_ctrl_c(self, *_) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        self._pressed.put(True)
+        self._pressed.put(None)
 
     def _interrupt(self) -> None:
         """Wake everything in this role that waits, once Ctrl-C was pressed."""
-        if self._pressed.get():
-            self.endpoint.interrupt()
-            self._orders.put({"kind": "stop"})
+        self._pressed.get()
+        self.endpoint.interrupt()
+        self._orders.put({"kind": "stop"})
 
     def without_coordinator(self) -> str:
         """What this role says when the coordinator is gone, as far as it knows how far the others
         are.
         """
-        more = ""
-        if self._saved is not None:
-            more = (
-                f"; `ppkit spnn run {self.config.typed} --resume` goes on from step {self._saved} "
-                "or later"
-            )
-        return (
+        sentence = (
             f"the coordinator gave no sign of life for {self.config.network.timeout:.1f} s: "
-            f"the run stops at step {self.progress.trained}{more}"
+            f"the run stops at step {self.progress.trained}"
+        )
+        if self._saved is None:
+            return sentence
+        return (
+            f"{sentence}; `ppkit spnn run {self.config.typed} --resume` goes on from step "
+            f"{self._saved} or later"
         )
 
     def _heartbeat(self) -> None:

@@ -19,7 +19,7 @@ from contextlib import closing, suppress
 from ppkit.writing import write_whole
 from spnn_system.config import Config
 from spnn_system.roles.roster import Roster
-from spnn_system.run.reports import ORDER, REPORT, VALUES_AT_START, WHY_STOPPED, named, notice, say
+from spnn_system.run.reports import ORDER, REPORT, VALUES_AT_START, WHY_STOPPED, named, say
 from spnn_system.run.role_folder import STATUS, RoleFolder
 from spnn_system.transport.endpoint import Endpoint, LinkError
 from spnn_system.transport.shaping import WallClock
@@ -46,7 +46,7 @@ def main(config: Config, *, resume: bool = False) -> int:
         folder.clear()
     elif not (folder.path / STATUS).exists():
         raise ValueError("there is nothing to go on from: start without --resume")
-    say(notice(config))
+    say(config.notice)
     code, sentence, seconds = 0, "", LAST_WORD
     endpoint = folder.endpoint({})
     coordinator = Coordinator(config, endpoint, resume=resume)
@@ -85,11 +85,16 @@ class Coordinator:
     ):
         self.config, self._endpoint, self._resume = config, endpoint, resume
         self._clock = clock or WallClock(threading.Event())
-        self.roster = Roster(config, self._clock)
-        self._others = list(self.roster.roles)
+        self._others = [role for role in config.roles if role != "coordinator"]
         self._timeout = config.network.timeout
-        self._shown, self._shown_at, self._state = None, 0.0, "starting"
-        self._began = time.time()
+        self.roster = Roster(
+            self._others,
+            last_step=config.training.last_step,
+            timeout=self._timeout,
+            clock=self._clock,
+        )
+        self._shown: dict = {}
+        self._shown_at, self._state = 0.0, "starting"
 
     def run(self) -> None:
         """Everything.  Ended with the sentence if the run stops before its end."""
@@ -105,13 +110,17 @@ class Coordinator:
         say(f"all roles are here: the {self.config.kind} begins")
         self._tell(self._others, plan)
         self._state = "setting up"
+        self._wait_for(self._others)
         dealer = [role for role in self._others if role == "dealer"]
-        while not self._is_enough():
-            self._state = "dealing ahead" if dealer else "training"
-            self._tell(dealer, {"kind": "go"})
-            self._wait(lambda: all(seen[role].ready for role in dealer))
+        trains = [role for role in self._others if role != "dealer"]
+        while roster.step < roster.last_step:
+            if dealer:
+                self._state = "dealing ahead"
+                self._tell(dealer, {"kind": "go"})
+                self._wait_for(dealer)
             self._state = "training"
-            self._tell([role for role in self._others if role not in dealer], {"kind": "go"})
+            self._tell(trains, {"kind": "go"})
+            self._wait_for(trains)
         self._state = "testing"
         self._tell(self._others, {"kind": "test"})
         self._wait(lambda: all(one.done for one in seen.values()))
@@ -124,21 +133,12 @@ class Coordinator:
             f"{what}"
         )
 
-    def _is_enough(self) -> bool:
-        """Once all are ready: whether the training is over, by its last step or by the label
-        holder's rule to stop.
-        """
-        seen = self.roster.roles.values()
+    def _wait_for(self, roles: list[str]) -> None:
+        """Until each of these roles is ready for an epoch, or for the test."""
+        seen = [self.roster.roles[role] for role in roles]
         self._wait(lambda: all(one.ready for one in seen))
-        step, reached = (
-            max(one.ready["step"] for one in seen),
-            any(one.ready["reached"] for one in seen),
-        )
         for one in seen:
-            one.ready = None
-        return step >= self.roster.last_step or (
-            reached and step % self.config.training.steps_per_epoch == 0 and step > 0
-        )
+            one.ready = False
 
     def stop(self, sentence: str, seconds: float) -> None:
         """Tell everyone who listens, or begins to within these seconds, and write the sentence
@@ -189,28 +189,24 @@ class Coordinator:
             case "saved":
                 seen.saved = said["step"]
             case "ready":
-                seen.ready = said
+                seen.ready = True
             case "done":
                 seen.done = True
             case "stopped":
                 self._stopped_by(role, said)
 
     def _take_hello(self, role: str, said: dict) -> None:
-        with_or_without = {True: "with", False: "without"}
         if said["config"] != self.config.digest:
             raise Ended(
                 f"{named(role)} has another config than the coordinator: nothing was started", 2
             )
         if said["resume"] != self._resume:
             raise Ended(
-                f"{named(role)} was started {with_or_without[said['resume']]} --resume and the "
-                "coordinator "
-                f"{with_or_without[self._resume]}: nothing was started",
+                f"{named(role)} and the coordinator must both be started with --resume, or both "
+                "without: nothing was started",
                 2,
             )
         self.roster.roles[role].hello = said
-        for step in said["damaged"]:
-            say(f"{named(role)}'s checkpoint of step {step} is damaged and is not used")
 
     def _stopped_by(self, role: str, said: dict) -> None:
         """A role has stopped: find out whose fault it is, from who else is silent, and end."""
@@ -218,17 +214,18 @@ class Coordinator:
         seen[role].stopped = True
         if said["why"] == "unreachable" and said["role"] in seen:
             until = self._clock.now() + GRACE
-            while self._clock.now() < until:
-                other, also = self.roster.report(until) or (None, {"kind": None})
-                if also["kind"] == "stopped" and also["why"] != "unreachable":
-                    role, said = other, also
-                    break
-                if also["kind"] not in (None, "stopped"):
-                    self._take(other, also)
-            about = said["role"]
-            quiet = self._clock.now() - (seen[about].at or 0.0) if about in seen else 0.0
-            if said["why"] == "unreachable" and quiet > max(0.5, 0.6 * self._timeout):
-                raise self._ended(f"{named(about)} gave no sign of life for {self._timeout:.1f} s")
+            while said["why"] == "unreachable" and self._clock.now() < until:
+                report = self.roster.report(until)
+                if report and report[1]["kind"] != "stopped":
+                    self._take(*report)
+                elif report and report[1]["why"] != "unreachable":
+                    role, said = report
+            if said["why"] == "unreachable":
+                quiet = self._clock.now() - seen[said["role"]].at
+                if quiet > max(0.5, 0.6 * self._timeout):
+                    raise self._ended(
+                        f"{named(said['role'])} gave no sign of life for {self._timeout:.1f} s"
+                    )
         about = named(said["role"]) if said["role"] else "another role"
         words = WHY_STOPPED[said["why"]].format(role=about, timeout=f"{self._timeout:.1f}")
         if said["why"] == "values" and self.roster.step <= 1:
@@ -259,31 +256,27 @@ class Coordinator:
         """None for a new run; else the last step that all have a valid checkpoint of."""
         if not self._resume:
             return None
-        saved = {role: set(seen.hello["saved"]) for role, seen in self.roster.roles.items()}
-        common = set.intersection(*saved.values())
+        roles = self.roster.roles.values()
+        common = set.intersection(*(set(seen.hello["saved"]) for seen in roles))
         if not common:
-            none = [role for role, steps in saved.items() if not steps]
-            who = f" ({_and(none)} {'has' if len(none) == 1 else 'have'} none)" if none else ""
             raise Ended(
-                f"there is no step that all roles have a valid checkpoint of{who}: start without "
+                "there is no step that all roles have a valid checkpoint of: start without "
                 "--resume",
                 2,
             )
-        for seen in self.roster.roles.values():
-            seen.saved = seen.step = max(common)
-        say(f"the run goes on from step {max(common)}")
-        return max(common)
+        start = max(common)
+        for seen in roles:
+            seen.saved = seen.step = start
+        say(f"the run goes on from step {start}")
+        return start
 
     def _tell(self, roles: list[str], said: dict) -> None:
-        """Say something to each of these roles.  Ended if one cannot be reached within the timeout
-        since it last spoke.
+        """Say something to each of these roles.  Ended if one cannot be reached within the
+        timeout.
         """
         for role in roles:
-            since = self._clock.now() - (self.roster.roles[role].at or self._clock.now())
             try:
-                self._endpoint.call(
-                    role, ORDER, said, timeout=max(self._timeout - since, self._timeout / 4)
-                )
+                self._endpoint.call(role, ORDER, said)
             except LinkError as error:
                 while report := self.roster.report(-float("inf")):  # it may have said why
                     self._take(*report)
@@ -292,22 +285,18 @@ class Coordinator:
                 ) from error
 
     def _show(self, *, now: bool = False, sentence: str = "") -> None:
-        """Renew status.json, at most ten times a second: state, step, steps, epoch, seconds, the
-        sentence at the end.
-        """
+        """Renew status.json, at most ten times a second."""
         shown = {
             "state": self._state,
             "step": self.roster.step,
             "steps": self.roster.last_step,
-            "steps_per_epoch": self.config.training.steps_per_epoch,
             "saved": self.roster.resumable,
             "sentence": sentence,
         }
         if now or (shown != self._shown and time.monotonic() - self._shown_at > 0.1):
             self._shown, self._shown_at = shown, time.monotonic()
-            content = shown | {"seconds": round(time.time() - self._began, 3)}
             try:
-                write_whole(self.config.folder_of("coordinator") / STATUS, json.dumps(content))
+                write_whole(self.config.folder_of("coordinator") / STATUS, json.dumps(shown))
             except OSError as error:
                 raise self._ended(
                     f"the coordinator could not write to its disk ({error.strerror})"

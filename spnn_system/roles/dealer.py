@@ -2,8 +2,11 @@
 data.
 """
 
+from torch import nn
+
 from spnn_system.config import Config
 from spnn_system.roles.party import Party
+from spnn_system.roles.weights import Optimiser
 
 
 def main(config: Config, *, resume: bool = False) -> int:
@@ -20,12 +23,14 @@ def work(party: Party) -> None:
     """
     config, side = party.config, party.side
     n_train = config.training.train_rows
-    n_test = party.receive_counts(config.names[0], "test rows", "n")["n"]
+    n_test = party.receive_count(config.names[0], "test rows", "n")["n"]
     order = party.row_order()
     party.run(side.connect())
     if n_train:
         party.run(side.prepare(n_train))
-    party.saves.begin(party.plan.start, side)
+    nothing = nn.Module()  # its part of the model
+    optimiser = Optimiser(nothing, config.training, party.root)
+    party.saves.begin(party.plan.start, side, nothing, optimiser)
 
     for epoch in party.epochs():
         began, batches = party.progress.step, order.epoch(epoch)

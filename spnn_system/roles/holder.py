@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pandas as pd
 import torch
@@ -32,6 +33,16 @@ def main(config: Config, name: str, *, resume: bool = False) -> int:
     return party.play(lambda party: HolderWork(party, X, y, ids).do(), columns=X.shape[1])
 
 
+class Last:
+    """What the label holder has beside: labels, the last layer, and the loss of every epoch."""
+
+    def __init__(self, output: nn.Module, y: torch.Tensor):
+        self.output, self.y = output, y
+        # of every finished epoch; of the present one: the sum over its records so far
+        self.losses: list[float] = []
+        self.running = 0.0
+
+
 class HolderWork:
     """All that a holder does between the plan and the last word.
 
@@ -41,18 +52,26 @@ class HolderWork:
     """
 
     def __init__(self, party: Party, X: torch.Tensor, y: torch.Tensor | None, ids: list[str]):
-        self.party, self.X, self.y, self.ids = party, X, y, ids
+        self.party, self.X, self.ids = party, X, ids
         self.config, self.training, self.side = party.config, party.config.training, party.side
         self.n, self.widths = self.training.train_rows, party.config.model.hidden
+        self.folder = party.folder.path
         start, columns = Start(party.config, party.root), party.plan.columns
-        self.output = start.output(columns) if party.role == self.config.label_holder else None
         self.theta = start.theta(columns, self.config.names.index(party.role))
-        last = self.output.named_parameters() if self.output else ()
-        self.part = nn.ParameterDict([("theta", self.theta), *last])
+        self.part = nn.ParameterDict({"theta": self.theta})
+        self.last: Last | None = None
+        if party.role == self.config.label_holder:
+            output = start.output(columns)
+            # new rows have no labels
+            self.last = Last(output, torch.empty(0) if y is None else y)
+            self.part.update(output.named_parameters())
+        put_back(self.config, party.role, self.part)
+        self.optimiser = Optimiser(self.part, self.training, party.root)
+        self.seconds: dict[str, list[float]] = {"online": [], "offline": []}
 
     def do(self) -> None:
         """All of it, in order."""
-        party, side = self.party, self.side
+        party, side, training = self.party, self.side, self.training
         began = time.perf_counter()
         self._compare_rows()
         order = party.row_order()
@@ -61,29 +80,37 @@ class HolderWork:
             with self._naming_features(self.X[: self.n]):
                 side.load(self.X[: self.n])
                 party.run(side.prepare())
-        self._begin()
-        self.seconds["once"] = time.perf_counter() - began
-        waits = time.perf_counter()
-        for epoch in party.epochs(self._reached):
-            began, batches = self._spent("offline", epoch, waits), order.epoch(epoch)
+        notes = party.saves.begin(
+            party.plan.start, side, self.part, self.optimiser, **self._notes()
+        )
+        self.seconds = notes["seconds"]
+        if self.last is not None:
+            self.last.losses, self.last.running = notes["losses"], notes["running"]
+        now = time.perf_counter()
+        once = now - began
+        for epoch in party.epochs():
+            now, batches = self._spent("offline", epoch, now), order.epoch(epoch)
             for number in party.steps():
                 self._step(batches[number])
-                if party.progress.step % self.training.steps_per_epoch == 0:
-                    self.losses.append(self.running / self.n)
-                    self.running = 0.0
-                if self.training.saves_after(party.progress.step):
-                    began = self._spent("online", epoch, began)
-                    party.saves.save(losses=self.losses, running=self.running, seconds=self.seconds)
-            waits = self._spent("online", epoch, began)
+                if training.saves_after(party.progress.step):
+                    now = self._spent("online", epoch, now)
+                    party.saves.save(**self._notes())
+            now = self._spent("online", epoch, now)
         logits = self._test(order)
-        is_training = self.config.trained is None
-        if logits is not None:
-            leave = self._leave_metrics if is_training else self._leave_scores
-            leave(logits)
-        if is_training:
+        if self.config.trained is None:
             party.saves.leave()
             names = json.dumps(data.features(self.config, party.role))
-            write_secret(self.config.folder_of(party.role) / FEATURES, names.encode())
+            write_secret(self.folder / FEATURES, names.encode())
+        if self.last is not None and self.config.trained:
+            self._leave_scores(logits)
+        elif self.last is not None:
+            test = time.perf_counter() - now
+            self._leave_metrics(self.last, logits, {**self.seconds, "once": once, "test": test})
+
+    def _notes(self) -> dict[str, Any]:
+        """What a checkpoint keeps beside the parameters."""
+        losses, running = (self.last.losses, self.last.running) if self.last else ([], 0.0)
+        return {"losses": losses, "running": running, "seconds": self.seconds}
 
     def _spent(self, on: str, epoch: int, since: float) -> float:
         """Add the seconds since then to those of an epoch, over all resumptions; returns the time
@@ -105,16 +132,14 @@ class HolderWork:
         for name in others:
             self.party.send(name, "rows and ids", mine)
         if me == config.names[0]:
-            for receiver in (role for role in ("server", "dealer") if role in config.roles):
+            for receiver in config.roles[1 : -len(config.names)]:  # the server and the dealer
                 self.party.send(receiver, "test rows", {"n": len(self.X) - self.n})
         for name in others:
-            theirs = self.party.receive_counts(name, "rows and ids", "rows")
+            theirs = self.party.receive_count(name, "rows and ids", "rows")
             if theirs != mine:
-                what = (
-                    f"{mine['rows']:,} and {theirs['rows']:,} rows"
-                    if theirs["rows"] != mine["rows"]
-                    else "other ids, or ids in another order"
-                )
+                what = "other ids, or ids in another order"
+                if theirs["rows"] != mine["rows"]:
+                    what = f"{mine['rows']:,} and {theirs['rows']:,} rows"
                 raise RowsDiffer(
                     f"all holders must have the same rows in the same order: holder {me} and "
                     f"holder {name} have {what}",
@@ -125,33 +150,41 @@ class HolderWork:
         party = self.party
         with self._naming_features(self.X[: self.n]):
             party.run(self.side.step(rows, self.theta))
-        if self.output is not None:
-            h_L = party.receive_tensor(
-                "server", "h_L", (len(rows), self.widths[-1])
-            ).requires_grad_()
-            loss = classification_loss(self.output(h_L), self.y[rows])
-            if not math.isfinite(value := float(loss.detach())):
-                cause = "lower the learning rate"
-                if party.progress.step == 1:
-                    cause = "nothing was learnt yet, so features of a holder are far too large"
-                raise ValueError(f"the loss is {value} at step {party.progress.step}: {cause}")
-            self.running += value * len(rows)
-            # SGLD is on the summed loss, SGD on the mean one
-            lost = loss * len(rows) if self.training.optimiser == "sgld" else loss
-            self.output.zero_grad()
-            lost.backward()
-            party.send("server", "dL/dh_L", h_L.grad)
+        if self.last is not None:
+            self._learn(self.last, rows)
         G = party.receive_tensor("server", "dL/dh1", (len(rows), self.widths[0]))
         self.theta.grad = (G.T @ self.side.batch).T
         self.optimiser.step()
 
-    def _test(self, order: RowOrder) -> torch.Tensor | None:
+    def _learn(self, last: Last, rows: torch.Tensor) -> None:
+        """The label holder's loss of a batch: its gradients, of which the server gets dL/dh_L."""
+        step = self.party.progress.step
+        h_L = self.party.receive_tensor("server", "h_L", (len(rows), self.widths[-1]))
+        h_L.requires_grad_()
+        loss = classification_loss(last.output(h_L), last.y[rows])
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            cause = "lower the learning rate"
+            if step == 1:
+                cause = "nothing was learnt yet, so features of a holder are far too large"
+            raise ValueError(f"the loss is {value} at step {step}: {cause}")
+        last.running += value * len(rows)
+        if step % self.training.steps_per_epoch == 0:
+            last.losses.append(last.running / self.n)
+            last.running = 0.0
+        # SGLD is on the summed loss, SGD on the mean one
+        lost = loss * len(rows) if self.training.optimiser == "sgld" else loss
+        last.output.zero_grad()
+        lost.backward()
+        self.party.send("server", "dL/dh_L", h_L.grad)
+
+    def _test(self, order: RowOrder) -> torch.Tensor:
         """The test rows, or those to predict, go through the protocol, forward only.
 
-        Returns their logits (n, n_outputs) at the label holder, None at the others.
+        Returns their logits (n, n_outputs) at the label holder, none at the others.
         """
-        party, logits = self.party, []
-        X, began = self.X[self.n :], time.perf_counter()
+        party, X = self.party, self.X[self.n :]
+        logits = [torch.empty(0, self.config.model.n_outputs)]
         party.progress.step += 1
         with self._naming_features(X):
             self.side.load(X)
@@ -160,12 +193,11 @@ class HolderWork:
             for rows in order.in_turn(len(X)):
                 with self._naming_features(X):
                     party.run(self.side.step(rows, self.theta))
-                if self.output is not None:
+                if self.last is not None:
                     h_L = party.receive_tensor("server", "h_L", (len(rows), self.widths[-1]))
-                    logits.append(self.output(h_L))
+                    logits.append(self.last.output(h_L))
                 party.progress.step += 1
-        self.seconds["test"] = time.perf_counter() - began
-        return torch.cat(logits).double() if logits else None
+        return torch.cat(logits).double()
 
     @contextmanager
     def _naming_features(self, X: torch.Tensor) -> Iterator[None]:
@@ -192,29 +224,26 @@ class HolderWork:
         """The label holder keeps id and score of every row: the probability of label 1 as "score",
         or of several classes each one's, as "score_0", "score_1", ...
         """
-        several = [f"score_{c}" for c in range(logits.shape[1])]
-        table = pd.DataFrame(
-            logits.softmax(1) if several[1:] else logits.sigmoid(),
-            index=pd.Index(self.ids, name=data.ID),
-            columns=several if several[1:] else ["score"],
-        )
-        path = self.config.folder_of(self.party.role) / SCORES
-        write_secret(path, table.to_csv().encode())
+        scores, columns = logits.sigmoid(), ["score"]
+        if logits.shape[1] > 1:
+            scores, columns = logits.softmax(1), [f"score_{c}" for c in range(logits.shape[1])]
+        table = pd.DataFrame(scores, index=pd.Index(self.ids, name=data.ID), columns=columns)
+        write_secret(self.folder / SCORES, table.to_csv().encode())
 
-    def _leave_metrics(self, logits: torch.Tensor) -> None:
-        config, y = self.config, self.y[self.n :]
+    def _leave_metrics(self, last: Last, logits: torch.Tensor, seconds: dict[str, Any]) -> None:
+        config, y = self.config, last.y[self.n :]
+        measured: dict[str, float]
         if config.model.classes == 2:
-            from ppkit import (
-                evaluation,
-            )  # here: it brings scikit-learn, which takes seconds to load
+            # here: it brings scikit-learn, which takes seconds to load
+            from ppkit import evaluation
 
-            about = {
+            measured = {
                 "test_auc": evaluation.auc(y.numpy(), logits[:, 0].numpy()),
                 "test_loss": evaluation.log_loss(y.numpy(), logits[:, 0].numpy()),
                 "test_positives": int(y.sum()),
             }
         else:
-            about = {
+            measured = {
                 "test_accuracy": float((logits.argmax(1) == y).double().mean()),
                 "test_loss": float(classification_loss(logits, y)),
             }
@@ -222,41 +251,11 @@ class HolderWork:
             "run": config.run,
             "source": config.source,
             "secrets": config.protocol.origin,
-            "epochs": len(self.losses),
-            "steps": len(self.losses) * self.training.steps_per_epoch,
-            "losses": self.losses,
+            "epochs": len(last.losses),
+            "steps": len(last.losses) * self.training.steps_per_epoch,
+            "losses": last.losses,
             "test_rows": len(y),
-            **about,
-            "seconds": self.seconds,
+            **measured,
+            "seconds": seconds,
         }
-        write_secret(
-            config.folder_of(self.party.role) / METRICS, json.dumps(metrics, indent=1).encode()
-        )
-
-    def _reached(self) -> bool:
-        """Whether the last epoch's loss is below what the label holder's rule to stop says; False
-        at the others.
-        """
-        return (
-            bool(self.losses)
-            and self.output is not None
-            and self.losses[-1] < self.training.stop_below
-        )
-
-    def _begin(self) -> None:
-        """Start, or go on, with what a checkpoint keeps beside the parameters."""
-        put_back(self.config, self.party.role, self.part)
-        self.optimiser = Optimiser(self.part, self.training, self.party.root)
-        notes = self.party.saves.begin(
-            self.party.plan.start,
-            self.side,
-            self.part,
-            self.optimiser,
-            losses=[],
-            running=0.0,
-            seconds={"online": [], "offline": []},
-        )
-        # of every finished epoch; of the present one: the sum over its records so far
-        self.losses: list[float] = notes["losses"]
-        self.running: float = notes["running"]
-        self.seconds: dict[str, list[float] | float] = notes["seconds"]
+        write_secret(self.folder / METRICS, json.dumps(metrics, indent=1).encode())

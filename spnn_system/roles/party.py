@@ -2,9 +2,7 @@
 done with.
 """
 
-import errno
 import json
-import math
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -22,12 +20,11 @@ from spnn_system.roles.protocol_side import admission, side_of, warm_up
 from spnn_system.roles.saves import Saves
 from spnn_system.run.checkpoints import Changed, Checkpoints, Damaged, root_secret
 from spnn_system.run.journal import Journal, SentBefore
-from spnn_system.run.reports import ORDER, OddPlan, measured, named, notice, plan_of, say
+from spnn_system.run.reports import ORDER, OddPlan, measured, named, plan_of, say
 from spnn_system.run.role_folder import METRICS, RoleFolder
-from spnn_system.transport.links import Interrupted, LinkError, OutOfTurn, Rejected, Silent, Stopped
+from spnn_system.transport.links import Interrupted, OutOfTurn, Rejected, Silent, Stopped
 
 STOPPED, BAD_INPUT, INTERRUPTED = 1, 2, 130  # exit codes
-DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT)
 
 
 class RowsDiffer(Malformed):
@@ -54,7 +51,7 @@ class Failure:
 
 
 # The first kind that fits: RowsDiffer is a Malformed too, and Damaged and others are ValueErrors.
-_KINDS = (
+_KINDS: tuple[tuple[type[BaseException], int, str | None], ...] = (
     (Stopped, STOPPED, None),
     (RowsDiffer, BAD_INPUT, "rows"),
     (FeaturesTooLarge, BAD_INPUT, "features"),
@@ -130,7 +127,7 @@ class Party:
         columns: the role's own features, None where it has none.
         """
         torch.set_num_threads(self.config.training.threads)
-        say(notice(self.config))
+        say(self.config.notice)
         accepts = admission(self.config, self.role)
         endpoint = self.control.endpoint = self.folder.endpoint(accepts)
         endpoint.on_call(ORDER, self.control.hear)
@@ -149,15 +146,13 @@ class Party:
                 return failure.code
         return 0
 
-    def epochs(self, reached: Callable[[], bool] = lambda: False) -> Iterator[int]:
+    def epochs(self) -> Iterator[int]:
         """Each epoch that the coordinator lets begin (or go on after a resumption), from 0; ends
         when it says test.
-
-        reached: asked at the end of every epoch: whether the label holder's rule to stop holds.
         """
         while True:
-            self.control.tell("ready", step=self.progress.step, reached=reached())
-            if self.control.order("go", "test")["kind"] == "test":
+            self.control.tell("ready", step=self.progress.step)
+            if self.control.order()["kind"] == "test":
                 return
             yield self.progress.step // self.config.training.steps_per_epoch
 
@@ -184,9 +179,7 @@ class Party:
         Waits for as long as the coordinator holds the sender to be alive: a long computation is no
         fault.
         """
-        return self.control.endpoint.receive(
-            sender, name, step=self.progress.step, timeout=math.inf
-        )
+        return self.control.endpoint.receive(sender, name, step=self.progress.step)
 
     def receive_tensor(self, sender: str, name: str, shape: tuple[int, ...]) -> torch.Tensor:
         """The same, if it is a float32 tensor of this shape, all finite.  Malformed, which names
@@ -194,18 +187,12 @@ class Party:
         """
         return tensor_from(sender, name, self.receive(sender, name), shape, torch.float32)
 
-    def receive_counts(self, sender: str, name: str, *keys: str) -> dict:
-        """The same, if it is a dict with a whole number >= 0 under each of these keys.  Malformed
-        if not.
-        """
+    def receive_count(self, sender: str, name: str, key: str) -> dict:
+        """The same, if it is a dict with a whole number >= 0 under this key.  Malformed if not."""
         came = self.receive(sender, name)
-        if not (
-            isinstance(came, dict)
-            and all(type(came.get(key)) is int and came[key] >= 0 for key in keys)
-        ):
-            raise Malformed(
-                f"{name!r} of {sender} must have {' and '.join(keys)}, whole numbers", sender
-            )
+        count = came.get(key) if isinstance(came, dict) else None
+        if type(count) is not int or count < 0:
+            raise Malformed(f"{name!r} of {sender} must have {key}, a whole number", sender)
         return came
 
     def run(self, program: Program) -> Any:
@@ -229,17 +216,17 @@ class Party:
         Without the key, as the files have the rows: where the config says so, and at a dealer whose
         triples are for no rows of a data set.
         """
-        config, role, key = self.config, self.role, None
-        first, *others = config.names
-        is_told = [*others, *(["dealer"] if config.protocol.form == "lean" else [])]
-        if config.training.order == "reshuffled":
-            if role == first:
-                key = self.root.derive("order of the rows").key
-                for receiver in is_told:
-                    self.send(receiver, "order", key)
-            elif role in is_told:
-                key = seed_from(first, self.receive(first, "order")).key
-        return RowOrder(config.training.train_rows, config.training.batch, key)
+        training, key = self.config.training, None
+        first, *told = self.config.names
+        if self.config.protocol.form == "lean":
+            told.append("dealer")
+        if training.order == "reshuffled" and self.role == first:
+            key = self.root.derive("order of the rows").key
+            for receiver in told:
+                self.send(receiver, "order", key)
+        elif training.order == "reshuffled" and self.role in told:
+            key = seed_from(first, self.receive(first, "order")).key
+        return RowOrder(training.train_rows, training.batch, key)
 
     def _begin(self, columns: int | None) -> None:
         """Say hello, and wait until all are here and the plan is known."""
@@ -249,23 +236,20 @@ class Party:
             f"{named(role)} listens at {config.addresses[role]} and waits for the coordinator at "
             f"{config.addresses[COORDINATOR]}"
         )
-        usable, damaged = self.checkpoints.usable() if self.resume else ([], [])
-        for step in damaged:
-            say(f"the checkpoint of step {step} is damaged and is not used")
+        usable = self.checkpoints.usable() if self.resume else []
         control.tell(
             "hello",
             config=config.digest,
             columns=columns,
             resume=self.resume,
             saved=usable,
-            damaged=damaged,
             timeout=config.network.start_timeout,
         )
         control.begin()
-        self.plan = plan_of(control.order("plan"), role, saved=usable if self.resume else None)
+        self.plan = plan_of(control.order(), role, saved=usable if self.resume else None)
         self.progress.last = config.training.last_step
         self.saves = Saves(self.checkpoints, self.journal, self.folder.log, control, self.progress)
-        self.saves.recall(self.plan.start, usable)
+        self.saves.recall(usable)
         say(f"all roles are here: the {config.kind} begins")
         self.side = side_of(config, role, self.plan.columns, self.root, resume=self.resume)
 
@@ -273,7 +257,7 @@ class Party:
         self.control.endpoint.flush()
         self.folder.log.write()
         self.control.tell("done")
-        self.control.order("end")
+        self.control.order()
         self.folder.forget_secrets()
         metrics = self.folder.path / METRICS
         found = f"; {measured(json.loads(metrics.read_bytes()))}" if metrics.exists() else ""
@@ -283,27 +267,20 @@ class Party:
         """The end of a run whose coordinator is gone: nobody is there to be told; None for any
         other error.
         """
-        is_its = (
-            isinstance(error, LinkError)
-            and not isinstance(error, Stopped)
-            and error.role == COORDINATOR
-        )
-        if not (is_its and self.progress.last):
+        if not isinstance(error, Silent) or error.role != COORDINATOR or not self.progress.last:
             return None
-        return Failure(
-            STOPPED, None, None, self.control.sentence or self.control.without_coordinator()
-        )
+        sentence = self.control.sentence or self.control.without_coordinator()
+        return Failure(STOPPED, None, None, sentence)
 
 
 def failure_of(error: BaseException, folder: Path) -> Failure:
     """What an error means for the run.  folder: the role's own, named where its disk is what
     failed.
     """
-    if isinstance(error, OSError) and error.errno in DISK:
+    if isinstance(error, OSError):
         return Failure(STOPPED, "disk", None, f"{folder}: {error.strerror or error}")
+    about = error.role if isinstance(error, _ABOUT_ANOTHER) else None
     for kind, code, why in _KINDS:
         if isinstance(error, kind):
-            return Failure(
-                code, why, error.role if isinstance(error, _ABOUT_ANOTHER) else None, str(error)
-            )
+            return Failure(code, why, about, str(error))
     return Failure(STOPPED, "error", None, "".join(traceback.format_exception(error)))

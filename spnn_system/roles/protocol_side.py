@@ -74,7 +74,8 @@ def admission(config: Config, role: str) -> dict[str, set[str]]:
     """Which messages a role takes from whom, by sender: those of the protocol, and those of the
     steps around it.
     """
-    first, names = config.names[0], {other: set() for other in config.roles if other != role}
+    first = config.names[0]
+    names: dict[str, set[str]] = {other: set() for other in config.roles if other != role}
     received = protocols.names_received(
         role,
         protocol=config.protocol.name,

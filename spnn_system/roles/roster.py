@@ -1,30 +1,33 @@
 """What the coordinator knows of the other roles: who is here, how far each is, what it saved, and
 who is silent (`Roster.silent`).
 
-Who else notices that a role is gone: another role that sends to it or waits for it
-(`transport.links`, `transport.endpoint`), a role that no longer hears the coordinator
-(`control_channel`), and the launcher, whose child has ended (`launch`).
+Who else notices that a role is gone: another role that sends to it (`transport.links`), a role that
+no longer hears the coordinator (`control_channel`), and the launcher, whose child has ended
+(`launch`).
 """
 
+import math
 import threading
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from spnn_system.config import Config
 from spnn_system.run.reports import checked, named
 from spnn_system.transport.shaping import WallClock
 
 
 @dataclass
 class Seen:
-    """What is known of one role.  at: when it last spoke; None before its hello."""
+    """What is known of one role.  at: when it last spoke.  hello: its words, none before.  saved:
+    its last checkpoint's step, -1 before the first.
+    """
 
-    at: float | None = None
+    at: float = -math.inf
     session: str = ""
     hello: dict = field(default_factory=dict)
     step: int = 0
-    saved: int | None = None
-    ready: dict | None = None
+    saved: int = -1
+    ready: bool = False
     done: bool = False
     stopped: bool = False
 
@@ -33,13 +36,13 @@ class Roster:
     """All other roles of a run; they report in threads of the transport, and one thread takes their
     reports in turn.
 
-    clock: by which the others are silent or not.
+    last_step: of the training.  timeout: seconds without a word after which a role is silent.
+    clock: of these.
     """
 
-    def __init__(self, config: Config, clock: WallClock):
-        self.config, self._clock = config, clock
-        self.roles = {role: Seen() for role in config.roles if role != "coordinator"}
-        self.last_step = config.training.last_step
+    def __init__(self, roles: Sequence[str], *, last_step: int, timeout: float, clock: WallClock):
+        self.roles = {role: Seen() for role in roles}
+        self.last_step, self._timeout, self._clock = last_step, timeout, clock
         self._reports: deque[tuple[str, dict]] = deque()
         self._change = threading.Condition()
 
@@ -49,9 +52,7 @@ class Roster:
 
         A hello is taken once: its process is the one that counts.
         """
-        if role not in self.roles:
-            raise ValueError(f"there is no role {role!r} in this run")
-        checked(said, self.config.roles, steps=self.last_step)
+        checked(said, ["coordinator", *self.roles], steps=self.last_step)
         seen = self.roles[role]
         if said["kind"] == "hello":
             with self._change:
@@ -92,18 +93,18 @@ class Roster:
     @property
     def resumable(self) -> int | None:
         """The last step that every role said it saved."""
-        saved = [seen.saved for seen in self.roles.values()]
-        return None if None in saved else min(saved)
+        saved = min(seen.saved for seen in self.roles.values())
+        return None if saved < 0 else saved
 
     @property
     def step(self) -> int:
         """The furthest step that a role said it is at; the dealer is ahead and does not count."""
-        steps = (seen.step for role, seen in self.roles.items() if role != "dealer")
-        return min(self.last_step, max(steps, default=0))
+        steps = [seen.step for role, seen in self.roles.items() if role != "dealer"]
+        return min(self.last_step, max(steps))
 
     def silent(self) -> list[str]:
         """Who has given no sign of life for longer than the timeout."""
-        latest = self._clock.now() - self.config.network.timeout
+        latest = self._clock.now() - self._timeout
         return [
             role
             for role, seen in self.roles.items()
@@ -115,6 +116,6 @@ class Roster:
         that it stops.
         """
         seen = self.roles[role]
-        if seen.at is None or not seen.hello or seen.stopped:
+        if not seen.hello or seen.stopped:
             return 0.0
-        return seen.at + self.config.network.timeout / 2 - self._clock.now()
+        return seen.at + self._timeout / 2 - self._clock.now()

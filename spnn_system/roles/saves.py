@@ -13,20 +13,23 @@ from ppkit.spnn.sides import Side
 from spnn_system.roles.control_channel import ControlChannel, Progress
 from spnn_system.roles.weights import Optimiser, arrays_of, put
 from spnn_system.run.checkpoints import Checkpoints, packed, write_secret
-from spnn_system.run.journal import SET_UP, Journal
+from spnn_system.run.journal import Journal
 from spnn_system.run.role_folder import PARAMETERS, MessageLog
 
 KEPT = 3  # checkpoints of a role that are kept
-NOTHING = nn.Module()  # the dealer's part of the model
 
 
 class Saves:
-    """What one role keeps to go on, each checkpoint with the journal of what was sent after it.
+    """What one role keeps to go on: checkpoints, and the journal of what was sent.
 
     A checkpoint has the role's part of the model, what its optimiser remembers, where torch's
     generator (for dropout), the streams of its side of the protocol and that of SGLD's noise stand,
     and notes.
     """
+
+    _part: nn.Module
+    _optimiser: Optimiser
+    _streams: Mapping[str, Stream]
 
     def __init__(
         self,
@@ -38,8 +41,6 @@ class Saves:
     ):
         self._checkpoints, self._journal, self._log = checkpoints, journal, log
         self._control, self._progress = control, progress
-        self._part, self._optimiser = NOTHING, None
-        self._streams: Mapping[str, Stream] = {}
 
     def save(self, *, keep_from: int | None = None, **notes: Any) -> None:
         """Write the checkpoint of the present step, tell the coordinator, and drop those that
@@ -49,45 +50,33 @@ class Saves:
         ones before.  notes: what JSON can say.
         """
         step = self._progress.step
-        # first: a checkpoint without its part of the journal is of no use
-        self._journal.begin(step)
         notes |= {
             "streams": {name: stream.position for name, stream in self._streams.items()},
-            "journal": self._journal.sizes(),
+            "journal": self._journal.size,
         }
         arrays = {f"part/{name}": value for name, value in arrays_of(self._part).items()}
-        if self._optimiser is not None:
-            arrays |= {f"optimiser/{name}": value for name, value in self._optimiser.state.items()}
+        arrays |= {f"optimiser/{name}": value for name, value in self._optimiser.state.items()}
         arrays["generator"] = torch.get_rng_state().numpy()
         self._checkpoints.save(step, arrays, notes)
         self._log.write()
         self._control.tell("saved", step=step)
         there = self._checkpoints.steps()
         old = [at for at in there if at < (step + 1 if keep_from is None else keep_from)]
-        kept = set(old[-KEPT:]) | (set(there) - set(old))
-        self._checkpoints.keep(kept)
-        self._journal.forget(min(kept))
+        self._checkpoints.keep(set(old[-KEPT:]) | (set(there) - set(old)))
 
-    def recall(self, start: int | None, usable: list[int]) -> None:
+    def recall(self, usable: list[int]) -> None:
         """Before anything is sent: what a resumed run sent before, none of it may be sent again in
         another form.
 
-        start: the step to go on from, None in a new run.  usable: the steps with a checkpoint.
-        Damaged if a part of the journal is lost.
+        usable: the steps with a checkpoint, none in a new run.  Damaged if a part of the journal is
+        lost.
         """
-        if start is not None:
-            for step in usable:
-                if step >= start:
-                    self._journal.recall(start, at_least=self._checkpoints.load(step)[1]["journal"])
-        self._journal.begin(SET_UP)
+        if usable:
+            self._journal.recall(self._checkpoints.load(max(usable))[1]["journal"])
+        self._journal.begin()
 
     def begin(
-        self,
-        start: int | None,
-        side: Side,
-        part: nn.Module = NOTHING,
-        optimiser: Optimiser | None = None,
-        **notes: Any,
+        self, start: int | None, side: Side, part: nn.Module, optimiser: Optimiser, **notes: Any
     ) -> dict[str, Any]:
         """Once a role is set up: the first checkpoint of a new run, or everything put back to where
         a resumed one goes on; returns the notes, these or those of then.
@@ -96,9 +85,8 @@ class Saves:
         connected and prepared anew.  part, optimiser: the role's own, from now on in every
         checkpoint.
         """
-        self._part, self._optimiser, self._streams = part, optimiser, dict(side.streams)
-        if optimiser is not None:
-            self._streams |= optimiser.streams
+        self._part, self._optimiser = part, optimiser
+        self._streams = side.streams | optimiser.streams
         if start is None:
             self.save(**notes)
             return notes
@@ -110,8 +98,7 @@ class Saves:
         }
         put(self._part, of("part/"))
         torch.set_rng_state(torch.from_numpy(arrays["generator"]))
-        if optimiser is not None:
-            optimiser.state = of("optimiser/")
+        optimiser.state = of("optimiser/")
         for name, stream in self._streams.items():
             stream.seek(kept["streams"][name])
         return kept

@@ -3,6 +3,7 @@ neither X, theta nor labels.
 """
 
 import hashlib
+from typing import Any
 
 import torch
 from torch import nn
@@ -35,7 +36,7 @@ def work(party: Party, own: nn.Module | None) -> None:
     put_back(config, party.role, hidden)
     optimiser = Optimiser(hidden, training, party.root)
 
-    n_test = party.receive_counts(config.names[0], "test rows", "n")["n"]
+    n_test = party.receive_count(config.names[0], "test rows", "n")["n"]
     party.run(side.connect())
     if training.train_rows:
         party.run(side.prepare(training.train_rows))
@@ -87,7 +88,8 @@ def own_layers(config: Config) -> nn.Module:
     if not path.is_file():
         raise FileNotFoundError(f"the file of the server's own layers is not there: {path}")
     content = path.read_bytes()
-    if (found := hashlib.sha256(content).hexdigest()) != config.model.layers_sha256:
+    found = hashlib.sha256(content).hexdigest()
+    if found != config.model.layers_sha256:
         raise ValueError(
             f"{path} is not the file that all agreed on: its SHA-256 is {found}, and [model] "
             f"layers_sha256 is {config.model.layers_sha256}"
@@ -96,11 +98,9 @@ def own_layers(config: Config) -> nn.Module:
         torch.manual_seed(config.training.seed)
     else:
         torch.seed()
-    names = {"__name__": "layers", "__file__": str(path)}
+    names: dict[str, Any] = {"__name__": "layers", "__file__": str(path)}
     try:
         exec(compile(content, path, "exec"), names)
-        if not callable(names.get("layers")):
-            raise TypeError("it has no function layers")
         made = names["layers"](n_in)
         out = made.eval()(torch.zeros(2, n_in, requires_grad=True))
         if (out.shape, out.dtype) != ((2, n_out), torch.float32):

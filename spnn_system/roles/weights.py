@@ -12,9 +12,8 @@ from torch import nn
 
 from ppkit.models import activations, mlp
 from ppkit.spnn.randomness import Stream
-from spnn_system.config import Config
+from spnn_system.config import TORCH_OPTIMISERS, Config, Training
 from spnn_system.run.role_folder import PARAMETERS
-from spnn_system.settings import TORCH_OPTIMISERS, Training
 
 
 class Start:
@@ -33,35 +32,37 @@ class Start:
 
     def theta(self, columns: Sequence[int], holder: int) -> nn.Parameter:
         """One holder's part (columns[holder], hidden[0]) of the first layer."""
-        first, *_ = self._all(columns)
-        part = first.weight.detach().split(list(columns), dim=1)[holder]
-        return nn.Parameter(part.T.contiguous())
+        weight = self._all(columns)[0].get_parameter("weight").detach()
+        return nn.Parameter(weight.split(list(columns), dim=1)[holder].T.contiguous())
 
     def hidden(self, columns: Sequence[int]) -> nn.Sequential:
         """The server's part: from h1 to h_L, an activation after every layer."""
-        _, rest = self._all(columns)
         first, *_ = activations(self._model.activation, len(self._model.hidden))
-        return nn.Sequential(first, *rest[:-1])
+        return nn.Sequential(first, *self._all(columns)[1:-1])
 
-    def output(self, columns: Sequence[int]) -> nn.Linear:
+    def output(self, columns: Sequence[int]) -> nn.Module:
         """The label holder's part: from h_L to the logits."""
-        return self._all(columns)[1][-1]
+        return self._all(columns)[-1]
 
     @torch.no_grad()
-    def _all(self, columns: Sequence[int]) -> tuple[nn.Linear, nn.Sequential]:
-        """A whole network, the first layer and the others: as one process starts it from the seed,
-        or from this role's own secrets.
+    def _all(self, columns: Sequence[int]) -> list[nn.Module]:
+        """A whole network, layer by layer: as one process starts it from the seed, or from this
+        role's own secrets.
         """
         rng, hidden = torch.Generator().manual_seed(self._seed or 0), self._model.hidden
-        [first] = mlp((sum(columns), hidden[0]), rng=rng)
+        first = mlp((sum(columns), hidden[0]), rng=rng)
         sizes = *hidden, self._model.n_outputs
         rest = mlp(sizes, rng=rng, activation=list(self._model.activation)[1:])
-        for layer in (first, *rest) if self._seed is None else ():
+        layers = [*first, *rest]
+        if self._seed is not None:
+            return layers
+        for layer in layers:
             for parameter in layer.parameters():
                 words = self._stream.words(tuple(parameter.shape))
-                share = ((words >> 11) & (2**53 - 1)).double() * 2.0**-53
-                parameter.copy_((2 * share - 1) / math.sqrt(layer.in_features))
-        return first, rest
+                fraction = ((words >> 11) & (2**53 - 1)).double() * 2.0**-53
+                fan_in = layer.get_parameter("weight").shape[1]
+                parameter.copy_((2 * fraction - 1) / math.sqrt(fan_in))
+        return layers
 
 
 def arrays_of(part: nn.Module) -> dict[str, np.ndarray]:
@@ -103,7 +104,8 @@ class Optimiser:
 
     def __init__(self, part: nn.Module, training: Training, stream: Stream):
         self._parameters = [each for each in part.parameters() if each.requires_grad]
-        self._lr, self._torch = training.lr, None
+        self._lr = training.lr
+        self._torch: torch.optim.Optimizer | None = None
         self.streams: dict[str, Stream] = {}
         if training.optimiser == "sgld" and self._parameters:
             # here: it brings scikit-learn, which takes seconds to load

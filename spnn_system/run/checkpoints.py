@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ppkit.writing import read_secret, write_whole
+from spnn_system.run.reports import say
 
 _MAGIC = b"ppkit checkpoint 1\n"
 
@@ -36,7 +36,7 @@ def write_secret(path: Path, content: bytes) -> None:
 def packed(arrays: Mapping[str, np.ndarray]) -> bytes:
     """Arrays by name as an .npz archive."""
     archive = io.BytesIO()
-    np.savez(archive, **arrays)
+    np.savez(archive, allow_pickle=False, **arrays)
     return archive.getvalue()
 
 
@@ -57,11 +57,7 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """Steps that there is a file of, valid or not, in order."""
-        return sorted(
-            int(path.stem[5:])
-            for path in self.folder.glob("step-*.checkpoint")
-            if path.stem[5:].isdigit()
-        )
+        return sorted(int(path.stem[5:]) for path in self.folder.glob("step-*.checkpoint"))
 
     def save(self, step: int, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
         """Write the checkpoint after a step.  OSError where the disk is full; those before stay.
@@ -82,9 +78,7 @@ class Checkpoints:
         content = self.path(step).read_bytes()
         start = len(_MAGIC) + 65
         if content[:start] != _MAGIC + hashlib.sha256(content[start:]).hexdigest().encode() + b"\n":
-            raise Damaged(
-                f"the checkpoint of step {step} is damaged: its SHA-256 is not that of its content"
-            )
+            raise Damaged(f"the checkpoint of step {step} is damaged")
         with np.load(io.BytesIO(content[start:]), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         said = json.loads(arrays.pop("notes").tobytes())
@@ -96,16 +90,18 @@ class Checkpoints:
                 )
         return arrays, said["notes"]
 
-    def usable(self) -> tuple[list[int], list[int]]:
-        """(steps that can be gone on from, steps whose file is damaged).  Changed as in `load`."""
-        good, damaged = [], []
+    def usable(self) -> list[int]:
+        """The steps that can be gone on from; a damaged file is said on stderr.  Changed as in
+        `load`.
+        """
+        usable = []
         for step in self.steps():
             try:
                 self.load(step)
-                good.append(step)
-            except Damaged:
-                damaged.append(step)
-        return good, damaged
+                usable.append(step)
+            except Damaged as error:
+                say(f"{error}, and is not used")
+        return usable
 
     def keep(self, steps: set[int]) -> None:
         """Remove all others."""
@@ -127,12 +123,8 @@ def root_secret(folder: Path, *, resume: bool) -> bytes:
     try:
         kept = read_secret(path)
     except FileNotFoundError:
-        has_ended = (folder / "parameters.npz").exists()
         raise ValueError(
-            "this run has ended and its part is here: --fresh starts anew"
-            if has_ended
-            else "there is nothing to go on from: start without --resume"
+            "there is nothing to go on from: the run has not begun here, or has ended; --fresh "
+            "starts anew"
         ) from None
-    if not re.fullmatch(rb"[0-9a-f]{64}", kept):
-        raise ValueError("secret.key is not 64 hexadecimal digits: start without --resume")
     return bytes.fromhex(kept.decode())

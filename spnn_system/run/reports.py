@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from spnn_system.config import NOT_HOLDERS, Config
+from spnn_system.config import NOT_HOLDERS
 
 REPORT, ORDER = "report", "order"  # the calls to the coordinator, and from it
 # what a role may say, and which keys it has beside kind and session
 HEARD = {
-    "hello": {"config", "columns", "resume", "saved", "damaged"},
+    "hello": {"config", "columns", "resume", "saved"},
     "alive": {"step"},
-    "ready": {"step", "reached"},
+    "ready": {"step"},
     "saved": {"step"},
     "done": set(),
     "stopped": {"why", "role"},
@@ -60,36 +60,31 @@ def checked(said: dict, roles: Sequence[str], *, steps: int) -> dict:
     steps: of the whole training; nobody is beyond.  ValueError otherwise: the coordinator refuses
     to be told anything else.
     """
-    kind = said.get("kind")
-    if type(kind) is not str or kind not in HEARD:
+    kind = str(said.get("kind"))
+    if kind not in HEARD:
         raise ValueError(f"kind must be one of {', '.join(HEARD)}")
+    if set(said) != HEARD[kind] | {"kind", "session"}:
+        raise ValueError(f"{kind} must have {', '.join(sorted(HEARD[kind]))} and session alone")
     is_hex = lambda value: isinstance(value, str) and _HEX.fullmatch(value)
     is_step = lambda value: type(value) is int and 0 <= value <= steps
-    are_steps = lambda value: (
-        isinstance(value, list) and len(value) <= steps + 1 and all(map(is_step, value))
-    )
     right = {
-        "kind": lambda _: True,
+        "kind": lambda value: True,
         "session": is_hex,
         "config": is_hex,
-        "saved": are_steps,
-        "damaged": are_steps,
+        "saved": lambda value: (
+            type(value) is list and len(value) <= steps + 1 and all(map(is_step, value))
+        ),
         "resume": lambda value: type(value) is bool,
-        "reached": lambda value: type(value) is bool,
-        "why": lambda value: type(value) is str and value in WHY_STOPPED,
-        "role": lambda value: value is None or value in roles,
+        "why": lambda value: value in [*WHY_STOPPED],
+        "role": lambda value: value in [None, *roles],
         "step": is_step,
         "columns": lambda value: value is None or type(value) is int and 1 <= value <= MOST_COLUMNS,
     }
     for key, value in said.items():
-        if key not in HEARD[kind] | {"kind", "session"}:
-            raise ValueError(f"{kind} has no such key: it has {', '.join(sorted(HEARD[kind]))}")
         if not right[key](value):
             raise ValueError(
                 f"{kind} has something for {key} that the coordinator does not want to know"
             )
-    if missing := sorted((HEARD[kind] | {"session"}) - set(said)):
-        raise ValueError(f"{kind} must have {', '.join(missing)} too")
     return said
 
 
@@ -128,17 +123,6 @@ def say(sentence: str) -> None:
     if sentence:
         with suppress(OSError):
             print(f"ppkit: {sentence}", file=sys.stderr, flush=True)
-
-
-def notice(config: Config) -> str:
-    """What every role says of its secrets when it starts; "" where there is nothing to say."""
-    if config.protocol.secrets == "teaching":
-        return f"secrets: {config.protocol.origin}"
-    kept = (
-        "record = true: received.frames keeps all that came here, seeds of masks too: remove it "
-        "after the lesson"
-    )
-    return kept if config.network.record else ""
 
 
 def measured(metrics: dict) -> str:

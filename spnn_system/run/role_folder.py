@@ -3,13 +3,11 @@ leaves there.
 """
 
 import json
-import mmap
 import os
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
 
 from filelock import FileLock
 
@@ -57,7 +55,7 @@ class RoleFolder:
     def clear(self) -> None:
         """Remove what an earlier run left, for one that starts anew."""
         left = RECORD, MESSAGES, METRICS, PARAMETERS, FEATURES, SCORES
-        for pattern in (*SECRETS, "step-*", "journal-*.txt", *left):
+        for pattern in (*SECRETS, "step-*", "journal.txt", *left):
             for path in self.path.glob(pattern):
                 path.unlink()
 
@@ -91,11 +89,12 @@ class MessageLog:
     """What an Endpoint logs, kept until `write`; may be added to from several threads, and
     is written by one.
 
-    Events are what was refused, failed or came out of turn.
+    An event is what was refused.
     """
 
     def __init__(self, path: Path):
-        self._path, self._lines = path, deque()
+        self._path = path
+        self._lines: deque[bytes] = deque()
 
     def add(self, line: dict) -> None:
         """Take a line."""
@@ -104,8 +103,8 @@ class MessageLog:
     def write(self) -> None:
         """Append all that was added since the last time.  OSError where the disk is full."""
         lines = [self._lines.popleft() for _ in range(len(self._lines))]
-        with open(private(self._path), "a+b") as file:
-            cut_to_lines(file)
+        cut_to_lines(private(self._path))
+        with open(self._path, "ab") as file:
             file.writelines(lines)
 
     def close(self) -> None:
@@ -121,12 +120,6 @@ def private(path: Path) -> Path:
     return path
 
 
-def cut_to_lines(file: BinaryIO) -> None:
-    """Cut off what a killed process or a full disk left behind a file's last newline.
-
-    file: open for reading and appending.
-    """
-    if file.seek(0, os.SEEK_END):
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            whole = content.rfind(b"\n") + 1
-        file.truncate(whole)
+def cut_to_lines(path: Path) -> None:
+    """Cut off what a killed process or a full disk left behind a file's last newline."""
+    os.truncate(path, path.read_bytes().rfind(b"\n") + 1)

@@ -27,7 +27,7 @@ FILES = ("ca.pem", "certificate.pem", "key.pem")
 REQUEST = "request.pem"
 # what reading one raises that was changed on its way: as a whole, or in its name or key
 UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion)
-_CLOCK_SKEW = timedelta(minutes=5)
+_CLOCK_SKEW, _VALID = timedelta(minutes=5), timedelta(days=30)
 _PEM = serialization.Encoding.PEM
 
 
@@ -54,32 +54,23 @@ def request(folder: Path | str, role: str, *, fresh: bool = False) -> str:
         _PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     write_whole(place / "key.pem", secret, mode=0o600)
-    asked = x509.CertificateSigningRequestBuilder().subject_name(_named(role))
-    asked = asked.sign(key, hashes.SHA256())
+    builder = x509.CertificateSigningRequestBuilder().subject_name(_named(role))
+    asked = builder.sign(key, hashes.SHA256())
     (place / REQUEST).write_bytes(asked.public_bytes(_PEM))
     return fingerprint(asked)
 
 
-def sign(
-    folder: Path | str,
-    roles: Sequence[str],
-    *,
-    days: float = 30,
-    start: datetime | None = None,
-    fresh: bool = False,
-) -> dict[str, str]:
+def sign(folder: Path | str, roles: Sequence[str], *, fresh: bool = False) -> dict[str, str]:
     """A new authority signs the requests of all roles: ca.pem and certificate.pem beside each
-    folder/<role>/request.pem.
+    folder/<role>/request.pem, which hold for 30 days from now on (and since five minutes, for
+    clocks that disagree).
 
     The authority's key is never written, so all roles of a run are signed at once.
-    roles: names as a config has them, each once.  days: how long they hold, > 0.  start: from when
-    on, with a time zone; default now, and five minutes earlier for clocks that disagree.  fresh:
-    replace certificates that are there.
+    roles: names as a config has them, each once.  fresh: replace certificates that are there.
     Returns every role's `fingerprint`: the authority asks each role's owner for it, by a way that
     nobody else can change, before it sends the certificates back.
-    ValueError, with nothing written: a wrong number of days; certificates that are there; a
-    request that is missing, damaged, another role's or not signed by its own key; two roles with
-    one key.
+    ValueError, with nothing written: certificates that are there; a request that is missing,
+    damaged, another role's or not signed by its own key; two roles with one key.
     """
     folder = Path(folder)
     there = [role for role in roles if (folder / role / "certificate.pem").exists()]
@@ -88,17 +79,15 @@ def sign(
             f"there are certificates in {folder} already: "
             "--fresh replaces them, and then every role needs its new ones"
         )
-    _check_days(days)
     requests = {role: _request(folder / role / REQUEST, role) for role in roles}
     marks = {role: fingerprint(asked) for role, asked in requests.items()}
-    first = {mark: role for role, mark in reversed(marks.items())}
+    first: dict[str, str] = {}
     for role, mark in marks.items():
-        if first[mark] != role:
-            raise ValueError(
-                f"{first[mark]} and {role} ask with the same key: each role must make its own"
-            )
-    begin = start or datetime.now(UTC) - _CLOCK_SKEW
-    span = begin, begin + timedelta(days=days)
+        other = first.setdefault(mark, role)
+        if other != role:
+            raise ValueError(f"{other} and {role} ask with the same key: each must make its own")
+    now = datetime.now(UTC)
+    span = now - _CLOCK_SKEW, now + _VALID
     authority_key = ec.generate_private_key(ec.SECP256R1())
     name = _named("ppkit: the authority of one run's certificates")
     authority = _signed(
@@ -118,23 +107,15 @@ def sign(
     return marks
 
 
-def make(
-    folder: Path | str,
-    roles: Sequence[str],
-    *,
-    days: float = 30,
-    start: datetime | None = None,
-    fresh: bool = False,
-) -> None:
+def make(folder: Path | str, roles: Sequence[str], *, fresh: bool = False) -> None:
     """`request` for every role and `sign`, all on this machine: for trials.
 
     Who makes all keys can read all messages and speak as any role. Arguments and errors: as those
     two.
     """
-    _check_days(days)
     for role in roles:
         request(folder, role, fresh=fresh)
-    sign(folder, roles, days=days, start=start)
+    sign(folder, roles)
 
 
 def fingerprint(asked: x509.CertificateSigningRequest) -> str:
@@ -162,7 +143,8 @@ def check(folder: Path | str, role: str, *, config: str = "CONFIG") -> None:
             f"`ppkit spnn sign {config}` the certificates; for a trial on one machine `ppkit spnn "
             f"certs {config}` makes all"
         )
-    authority, certificate, key = (_read(place / file) for file in FILES)
+    authority, certificate = (_certificate(place / file) for file in FILES[:2])
+    key = _key(place / FILES[2])
     if _role_in(certificate) != role:
         raise ValueError(
             f"{place / 'certificate.pem'} is for {_role_in(certificate)!r}, not for {role!r}"
@@ -191,7 +173,7 @@ def check(folder: Path | str, role: str, *, config: str = "CONFIG") -> None:
 
 def serving(folder: Path | str, role: str) -> grpc.ServerCredentials:
     """What the role's server shows; who calls must show a certificate of the same authority."""
-    authority, certificate, key = (_content(Path(folder) / role / file) for file in FILES)
+    authority, certificate, key = _contents(Path(folder) / role)
     return grpc.ssl_server_credentials([(key, certificate)], authority, require_client_auth=True)
 
 
@@ -199,7 +181,7 @@ def dialling(folder: Path | str, role: str) -> grpc.ChannelCredentials:
     """What the role shows when it calls another; the other must be `target(other)` by a certificate
     of the same authority.
     """
-    authority, certificate, key = (_content(Path(folder) / role / file) for file in FILES)
+    authority, certificate, key = _contents(Path(folder) / role)
     return grpc.ssl_channel_credentials(authority, key, certificate)
 
 
@@ -276,26 +258,33 @@ def _signed(
     return builder.sign(signing_key, hashes.SHA256())
 
 
-def _check_days(days: float) -> None:
-    if not 0 < days <= 3650:
-        raise ValueError(f"days must be > 0 and at most 3650, got {days}")
+def _contents(place: Path) -> tuple[bytes, bytes, bytes]:
+    """Of the FILES of one role."""
+    authority, certificate, key = FILES
+    return (
+        (place / authority).read_bytes(),
+        (place / certificate).read_bytes(),
+        read_secret(place / key),
+    )
 
 
-def _content(path: Path) -> bytes:
-    return read_secret(path) if path.name == "key.pem" else path.read_bytes()
-
-
-def _read(path: Path):
-    """A certificate or a key; ValueError if it is none, or a key that others may read."""
-    is_key, content = path.name == "key.pem", _content(path)
+def _certificate(path: Path) -> x509.Certificate:
+    """ValueError if there is none."""
     try:
-        if is_key:
-            return serialization.load_pem_private_key(content, password=None)
-        certificate = x509.load_pem_x509_certificate(content)
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
         _role_in(certificate)  # a damaged name is read only when it is asked for
-        return certificate
     except UNREADABLE:
-        raise ValueError(f"{path} is no {'key' if is_key else 'certificate'} in PEM form") from None
+        raise ValueError(f"{path} is no certificate in PEM form") from None
+    return certificate
+
+
+def _key(path: Path):
+    """ValueError if there is none, or if others may read it."""
+    content = read_secret(path)
+    try:
+        return serialization.load_pem_private_key(content, password=None)
+    except UNREADABLE:
+        raise ValueError(f"{path} is no key in PEM form") from None
 
 
 def _request(path: Path, role: str) -> x509.CertificateSigningRequest:

@@ -5,10 +5,11 @@ TLS.
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import grpc
 
 from spnn_system.transport import certificates as certs
 from spnn_system.transport import frames
+from spnn_system.transport.addresses import Address
 from spnn_system.transport.links import (
     Inbox,
     Interrupted,
@@ -28,7 +30,7 @@ from spnn_system.transport.links import (
     pause,
     raise_if_final,
 )
-from spnn_system.transport.listener import SERVICE, SESSION, Listener
+from spnn_system.transport.listener import SERVICE, SESSION, Handler, Listener, Log
 from spnn_system.transport.shaping import Links, WallClock, piece_bytes
 
 if TYPE_CHECKING:
@@ -40,8 +42,7 @@ LOOK_SECONDS = 0.5  # from one look at all links to the next
 class Endpoint:
     """Sends and receives for one role; serves while it is used as a context manager.
 
-    me: this role.  addresses: {role: "host:port"}, of all roles that this one talks with, and its
-    own, where it serves.
+    me: this role.  addresses: of all roles that this one talks with, and its own, where it serves.
     run: the run's id, in every message.  certificates: the folder that holds <me>/, as
     `certificates.make` leaves it.
     links: bandwidth, latency and timeout.  accepts: {sender: names of messages it may send here},
@@ -50,49 +51,42 @@ class Endpoint:
     where it cannot be written, none is taken.
     log: gets a dict for every message sent, once it is acknowledged: at, sent_at (time.time() when
     it was given to `send` and when its acknowledgement came), step, phase, sender, receiver, name,
-    n_bytes (payload), wire_bytes (frame); and for every refusal: event="refused", at, from, why,
-    and times where it is of several connections;
-    event="failed" where this role itself failed at what came, with the kind of error only;
-    event="out of turn" before OutOfTurn is raised. Called from several threads, one at a time.
+    n_bytes (payload), wire_bytes (frame); and for every refusal: event="refused", at, from, why.
+    Called from several threads, one at a time.
     clock: of silence, latency and bandwidth, None for the machine's own; times in the log are
     time.time().
 
-    What it refuses to take, and how: `listener.Listener`.
+    What it refuses to take, and how: `listener.Listener`. That its certificates hold is the
+    caller's to ask (`certificates.check`).
 
-    ValueError, in one sentence, for certificates that do not fit, an address that cannot be served
-    at, or a setting out of range; before anything is sent.
+    ValueError, in one sentence, for an address that cannot be served at.
     """
 
     def __init__(
         self,
         me: str,
-        addresses: Mapping[str, str],
+        addresses: Mapping[str, Address],
         *,
         run: str,
         certificates: Path | str,
         links: Links = Links(),
         accepts: Mapping[str, set[str]] | None = None,
-        record: Path | str | None = None,
-        log: Callable[[dict], None] | None = None,
+        record: Path | None = None,
+        log: Log = lambda line: None,
         clock: WallClock | None = None,
     ):
-        certs.check(certificates, me)
         self.me, self.run, self.timeout = me, run, links.timeout
         self._addresses, self._certificates = dict(addresses), Path(certificates)
         self._bandwidth, self._session = links.bandwidth, secrets.token_hex(16)
-        self._log = log or (lambda line: None)
+        self._log = log
         self._inbox = Inbox(set(addresses) - {me}, latency=links.latency, clock=clock)
         self._change, self._stopped = self._inbox.change, self._inbox.closed
         self._clock = self._inbox.clock
         # this and the next line are guarded by the inbox's lock
         self._failure: LinkError | None = None
         self._unacknowledged = self._calls = 0
-        self._sending, self._writing, self._closed = (
-            threading.Lock(),
-            threading.Lock(),
-            threading.Event(),
-        )
-        self._serves = False
+        self._sending, self._writing = threading.Lock(), threading.Lock()
+        self._closed = threading.Event()
         self._outgoing: dict[str, Outgoing] = {}
         self._channels: dict[str, grpc.Channel] = {}
         self._record = open(record, "ab") if record is not None else None
@@ -108,7 +102,6 @@ class Endpoint:
         )
 
     def __enter__(self) -> Endpoint:
-        self._serves = True
         self._listener.start()
         threading.Thread(target=self._watch, name=f"watch of {self.me}", daemon=True).start()
         return self
@@ -160,46 +153,28 @@ class Endpoint:
                 },
             )
 
-    def receive(
-        self, sender: str, name: str, *, step: int, timeout: float | None = None
-    ) -> torch.Tensor | bytes | dict:
+    def receive(self, sender: str, name: str, *, step: int) -> torch.Tensor | bytes | dict:
         """The payload of the next message of this sender, which must have this name and step.
 
-        timeout: seconds to wait without a sign of life of the sender (a piece of a message, or a
-        call), from now on; None for the endpoint's own, math.inf for as long as it takes or until
-        somebody calls `stop`.
-        Silent if the time is over, OutOfTurn if the next message is another, Stopped, Silent or
-        Rejected if this endpoint was stopped or one of its own messages could not be delivered.
+        Waits for as long as it takes: who finds the sender gone calls `stop`.
+        OutOfTurn if the next message is another, Stopped, Silent or Rejected if this endpoint was
+        stopped or one of its own messages could not be delivered.
         """
-        timeout = self.timeout if timeout is None else timeout
-        link, since = self._inbox.senders[sender], self._clock.now()
+        waiting = self._inbox.senders[sender].waiting
         with self._change:
-            while True:
+            self.check()
+            while not waiting or waiting[0][0] > self._clock.now():
+                self._clock.wait(self._change, waiting[0][0] if waiting else math.inf)
                 self.check()
-                now = self._clock.now()
-                if link.waiting:
-                    until = link.waiting[0][0]
-                    if until <= now:
-                        break
-                else:
-                    until = max(since, link.heard_at) + timeout
-                    if until <= now:
-                        raise Silent(
-                            sender,
-                            f"{sender} gave no sign of life for {timeout:g} s, while {self.me} "
-                            "waits for "
-                            f"{name!r} of step {step}",
-                        )
-                self._clock.wait(self._change, until)
-            frame = link.waiting[0][1]
+            frame = waiting[0][1]
             if (frame.name, frame.step) == (name, step):
-                return link.waiting.popleft()[1].payload
-        why = (
+                waiting.popleft()
+                return frame.payload
+        raise OutOfTurn(
+            sender,
             f"{sender} sent {frame.name!r} of step {frame.step} where {self.me} waits for "
-            f"{name!r} of step {step}"
+            f"{name!r} of step {step}",
         )
-        self._tell({"event": "out of turn", "at": time.time(), "from": sender, "why": why})
-        raise OutOfTurn(sender, why)
 
     def flush(self) -> None:
         """Wait until all that was sent is acknowledged, for as long as it takes: a role that takes
@@ -224,18 +199,15 @@ class Endpoint:
         """As `stop`, but they raise Interrupted."""
         self._fail(Interrupted(self.me, "interrupted"))
 
-    def on_call(self, method: str, handler: Callable[[str, dict], dict]) -> None:
-        """Answer calls of this method with handler(caller, body); the caller is the role its
-        certificate carries.
+    def on_call(self, method: str, handler: Handler) -> None:
+        """Before the endpoint is entered: answer calls of this method with handler(caller, body);
+        the caller is the role its certificate carries.
 
         Handlers run in threads, several at a time, and may wait. Each call is answered by one run
         of the handler, however often the connection failed. A ValueError or LinkError that it
         raises becomes Rejected at the caller, with its sentence; of any other only the kind is
         told.
-        RuntimeError once the endpoint is entered: a call that came before would have been refused.
         """
-        if self._serves:
-            raise RuntimeError(f"{self.me} lets calls in already: {method!r} comes too late")
         self._listener.handlers[method] = handler
 
     def call(
@@ -261,7 +233,8 @@ class Endpoint:
                 frames.Frame(self.run, self.me, receiver, self._calls, 0, "control", method, body)
             )
             ask = self._channel(receiver).unary_unary(f"/{SERVICE}/Call")
-        deadline, tries, problem = self._clock.now() + timeout, 0, None
+        deadline, tries = self._clock.now() + timeout, 0
+        problem: grpc.RpcError | None = None
         while (
             (remaining := deadline - self._clock.now()) > 0
             and not self._closed.is_set()
@@ -273,7 +246,7 @@ class Endpoint:
                 )
             except grpc.RpcError as error:
                 problem = error
-                raise_if_final(receiver, problem)
+                raise_if_final(receiver, error)
                 self._closed.wait(min(pause(tries), max(0.0, deadline - self._clock.now())))
                 tries += 1
             # gRPC's word for a channel that was closed meanwhile
@@ -306,13 +279,15 @@ class Endpoint:
         # the same on the wire: but gRPC starts a thread for every iterator
         whole, in_pieces = channel.unary_unary(name), channel.stream_unary(name)
         about = ((SESSION, self._session),)
+
+        def deliver(parts: Iterable[bytes]) -> grpc.Future:
+            if isinstance(parts, list):
+                return whole.future(*parts, metadata=about)
+            return in_pieces.future(parts, metadata=about)
+
         self._outgoing[receiver] = Outgoing(
             receiver,
-            lambda parts: (
-                whole.future(*parts, metadata=about)
-                if isinstance(parts, list)
-                else in_pieces.future(parts, metadata=about)
-            ),
+            deliver,
             bandwidth=self._bandwidth,
             timeout=self.timeout,
             stopped=self._stopped,
@@ -327,7 +302,7 @@ class Endpoint:
             # tried again soon, and given up when the other end answers no ping; no proxy between
             ping = int(1000 * max(1.0, self.timeout / 4))
             self._channels[receiver] = grpc.secure_channel(
-                self._addresses[receiver],
+                str(self._addresses[receiver]),
                 certs.dialling(self._certificates, self.me),
                 [
                     ("grpc.ssl_target_name_override", certs.target(receiver)),

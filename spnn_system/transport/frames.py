@@ -55,7 +55,7 @@ def pack(frame: Frame) -> bytes:
     the other keeps that too, so that products with it round as in one process.
 
     Any other tensor (a slice, an expanded one) arrives with its rows one after the other.
-    ValueError for a payload or a field that does not fit.
+    ValueError for a payload that does not fit.
 
     >>> frame = unpack(pack(Frame("first-try", "A", "server", 0, 1, "online", "words", b"abc")))
     >>> frame.sender, frame.name, frame.payload
@@ -63,8 +63,6 @@ def pack(frame: Frame) -> bytes:
     """
     about, held = body(frame.payload)
     texts = [frame.run, frame.sender, frame.receiver, frame.phase, frame.name]
-    if problem := _wrong(texts, [frame.number, frame.step]):
-        raise ValueError(problem)
     fields = [*texts, frame.number, frame.step, *about, len(held)]
     head = json.dumps(fields, separators=(",", ":")).encode()
     return b"".join([_START, len(head).to_bytes(4, "big"), head, held])
@@ -84,8 +82,12 @@ def unpack(content: bytes) -> Frame:
     except (ValueError, TypeError, RecursionError):
         raise Malformed("the head is no list of fields in JSON") from None
     held = memoryview(content)[end:]
-    if problem := _wrong(texts, [number, step]):
-        raise Malformed(problem)
+    if not all(isinstance(text, str) and text.isprintable() and text for text in texts):
+        raise Malformed(
+            f"run, sender, receiver, phase and name are printable texts, got {texts!r:.200}"
+        )
+    if not all(type(count) is int and 0 <= count < 1 << 63 for count in (number, step)):
+        raise Malformed(f"number and step are whole numbers >= 0, got {number!r:.30} {step!r:.30}")
     if size != len(held):
         raise Malformed(f"the frame says {size!r:.60} bytes of a body and has {len(held)}")
     payload = _payload(kind, dtype, shape, order, held)
@@ -104,29 +106,14 @@ def recorded(path: Path | str) -> Iterator[Frame]:
             yield unpack(frame)
 
 
-def _wrong(texts: list[Any], counts: list[Any]) -> str | None:
-    """What is wrong with a head's texts and whole numbers, in one sentence, or None."""
-    if not all(isinstance(text, str) and text.isprintable() and text for text in texts):
-        return f"run, sender, receiver, phase and name are printable texts, got {texts!r:.200}"
-    if not all(type(count) is int and 0 <= count < 1 << 63 for count in counts):
-        return f"number and step are whole numbers >= 0, got {counts!r:.60}"
-    return None
-
-
 def body(payload: Any) -> tuple[list, memoryview | bytes]:
     """What the head says of a payload (kind, dtype, shape, order), and its bytes, without a copy
     where that can be.
     """
-    if isinstance(payload, (bytes, bytearray, memoryview)):
-        return ["bytes", "", [], ""], memoryview(payload).cast("B") if payload else b""
+    if isinstance(payload, bytes):
+        return ["bytes", "", [], ""], payload
     if isinstance(payload, dict):
-        try:
-            held = json.dumps(payload, allow_nan=False, sort_keys=True).encode()
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"a dict can be sent if JSON knows all that is in it: {error}"
-            ) from None
-        return ["json", "", [], ""], held
+        return ["json", "", [], ""], json.dumps(payload, sort_keys=True).encode()
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(payload, torch.Tensor):
         raise ValueError(f"a payload is a tensor, bytes or a dict, got {type(payload).__name__}")
@@ -138,7 +125,7 @@ def body(payload: Any) -> tuple[list, memoryview | bytes]:
     tensor = payload.detach()
     turned = tensor.dim() == 2 and tensor.t().is_contiguous() and not tensor.is_contiguous()
     flat = (tensor.t() if turned else tensor).contiguous().reshape(-1)
-    held = memoryview(flat.numpy()).cast("B") if len(flat) else b""
+    held = flat.numpy().view("uint8").data
     return ["tensor", dtype, list(tensor.shape), COLUMNS if turned else ROWS], held
 
 
@@ -165,6 +152,5 @@ def _tensor(dtype: str, shape: list[int], order: str, held: memoryview) -> torch
     if min(shape, default=0) < 0 or math.prod(shape) * _DTYPES[dtype] != len(held):
         raise ValueError(f"shape {shape} does not fill {len(held)} bytes of {dtype}")
     flat = torch.empty(len(held) // _DTYPES[dtype], dtype=getattr(torch, dtype))
-    if len(flat):
-        memoryview(flat.numpy()).cast("B")[:] = held
+    flat.numpy().view("uint8").data[:] = held
     return flat.view(shape[::-1]).t() if order == COLUMNS else flat.view(shape)

@@ -2,11 +2,10 @@
 receiver keeps until it is read.
 """
 
-import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
@@ -53,13 +52,11 @@ class Interrupted(LinkError):
 
 
 class Refused(Exception):
-    """What is not taken: the status and the sentence for who sent it.  logged: whether the log says
-    so too.
-    """
+    """What is not taken: the status and the sentence for who sent it."""
 
-    def __init__(self, code: grpc.StatusCode, why: str, *, logged: bool = True):
+    def __init__(self, code: grpc.StatusCode, why: str):
         super().__init__(why)
-        self.code, self.why, self.logged = code, why, logged
+        self.code, self.why = code, why
 
 
 @dataclass(slots=True)
@@ -92,7 +89,7 @@ class Outgoing:
     def __init__(
         self,
         receiver: str,
-        deliver: Callable[[Iterator[bytes]], Any],
+        deliver: Callable[[Iterable[bytes]], Any],
         *,
         bandwidth: float,
         timeout: float,
@@ -107,7 +104,8 @@ class Outgoing:
         self._change = threading.Condition()
         self._kept: deque[_Item] = deque()  # not answered; the first one is on its way
         self.number = 0  # of the message that `put` takes next
-        self._alive, self._call = 0.0, None
+        self._alive = 0.0
+        self._call: Any = None  # a grpc.Future
         self._thread = threading.Thread(target=self._run, name=f"to {receiver}", daemon=True)
         self._thread.start()
 
@@ -155,7 +153,7 @@ class Outgoing:
                 if self._stopped.is_set():
                     return
                 item = self._kept[0]
-            pieces = self._pieces(item)
+            pieces: Iterable[bytes] = self._pieces(item)
             if len(item.parts) == 1:
                 pieces = list(pieces)  # which waits until it may leave
             with self._change:
@@ -201,7 +199,7 @@ class Inbox:
     latency: seconds from a message's arrival until it may be read.  clock: of these; None for the
     machine's own.
     senders: {role: the receiver's end of its link}.
-    change: the lock that guards both; told of every arrival.  closed: set once this role has
+    change: the lock that guards them; told of every arrival.  closed: set once this role has
     stopped taking messages.
     """
 
@@ -210,12 +208,8 @@ class Inbox:
         self.change, self.closed = threading.Condition(), threading.Event()
         self.clock = clock or WallClock(self.closed)
 
-    def heard(self, role: str) -> None:
-        """A role gave a sign of life."""
-        with self.change:
-            self.senders[role].heard_at = self.clock.now()
 
-
+@dataclass(slots=True)
 class Incoming:
     """The receiver's end: the number that comes next, and what has come and was not read yet.
 
@@ -223,10 +217,9 @@ class Incoming:
     may be read, and the message.  Not safe by itself: whoever uses it holds the inbox's lock.
     """
 
-    def __init__(self):
-        self.session: str | None = None
-        self.next_number, self.heard_at = 0, -math.inf
-        self.waiting: deque[tuple[float, Frame]] = deque()
+    session: str | None = None
+    next_number: int = 0
+    waiting: deque[tuple[float, Frame]] = field(default_factory=deque)
 
     def is_new(self, number: int, session: str) -> bool:
         """Whether a message of this number comes for the first time.  Refused if it cannot come

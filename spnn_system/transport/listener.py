@@ -3,7 +3,6 @@ before it counts.
 """
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,12 +12,12 @@ from typing import BinaryIO
 
 import grpc
 
-from spnn_system.transport import addresses, certificates, frames
+from spnn_system.transport import certificates, frames
+from spnn_system.transport.addresses import Address
 from spnn_system.transport.frames import Frame, Malformed
 from spnn_system.transport.links import Inbox, LinkError, Refused
 
 SERVICE, SESSION = "ppkit.spnn", "ppkit-session"
-CUT_SECONDS = 0.25  # in which gRPC says that a stream which brings no more was cut
 CLOSING_SECONDS = 0.5  # that calls get to end which are being answered when a role closes
 _REPLIES_KEPT = 64
 _OPTIONS = [
@@ -31,6 +30,8 @@ _OPTIONS = [
     ("grpc.server_handshake_timeout_ms", 10_000),
 ]
 _Code = grpc.StatusCode
+Handler = Callable[[str, dict], dict]  # takes the caller and what it says, gives the answer
+Log = Callable[[dict], None]
 
 
 class Listener:
@@ -49,9 +50,8 @@ class Listener:
     (OUT_OF_RANGE; one that was taken already is acknowledged and dropped, it is a retry), a
     sender's process started anew (FAILED_PRECONDITION), what is no frame (INVALID_ARGUMENT), what
     this role fails at (ABORTED): all of them are final, so that the sender ends with Rejected and
-    the reason. Who has no valid
-    certificate of this run's authority does not get through TLS; gRPC's own line on stderr says
-    why.
+    the reason. Who has no valid certificate of this run's authority does not get through TLS;
+    gRPC's own line on stderr says why.
 
     ValueError, in one sentence, if nobody can serve at this address.
     """
@@ -59,40 +59,35 @@ class Listener:
     def __init__(
         self,
         me: str,
-        address: str,
+        address: Address,
         *,
         run: str,
         folder: Path,
         inbox: Inbox,
         accepts: Mapping[str, set[str]] | None,
         record: BinaryIO | None,
-        log: Callable[[dict], None],
+        log: Log,
     ):
         self.me, self.run, self._inbox, self._accepts = me, run, inbox, accepts
-        self._record, self._log, self.handlers = record, log, {}
+        self._record, self._log = record, log
+        self.handlers: dict[str, Handler] = {}
         self._replies: dict[tuple[str, str, int], Future] = {}
         # a long message takes a thread for as long as it comes
         self._server = grpc.server(
             ThreadPoolExecutor(8 + 4 * len(inbox.senders), "listener"), options=_OPTIONS
         )
+        methods = {
+            "Deliver": grpc.stream_unary_rpc_method_handler(self._on_deliver),
+            "Call": grpc.unary_unary_rpc_method_handler(self._on_call),
+        }
         self._server.add_generic_rpc_handlers(
-            [
-                grpc.method_handlers_generic_handler(
-                    SERVICE,
-                    {
-                        "Deliver": grpc.stream_unary_rpc_method_handler(self._on_deliver),
-                        "Call": grpc.unary_unary_rpc_method_handler(self._on_call),
-                    },
-                )
-            ]
+            [grpc.method_handlers_generic_handler(SERVICE, methods)]
         )
-        shown = certificates.serving(folder, me)
         try:
-            addresses.listening(address).close()
-            self._server.add_secure_port(address, shown)
-        except (OSError, ValueError, RuntimeError) as error:
-            why = getattr(error, "strerror", None) or str(error).split(";")[0]
-            raise ValueError(f"{me} cannot serve at {address!r}: {why}") from None
+            self._server.add_secure_port(str(address), certificates.serving(folder, me))
+        except RuntimeError as error:
+            why = str(error).split(";")[0]
+            raise ValueError(f"{me} cannot serve at {address}: {why}") from None
         self.start = self._server.start
 
     def close(self) -> None:
@@ -102,11 +97,8 @@ class Listener:
     def _on_deliver(self, parts: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         """Take one message in its pieces, and keep it for its reader."""
         with self._guarded(context, "message"):
-            role, pieces = self._caller(context), []
-            for part in parts:
-                pieces.append(part)
-                self._inbox.heard(role)
-            content = b"".join(pieces)
+            role = self._caller(context)
+            content = b"".join(parts)
             frame = self._admitted(content, role)
             if self._accepts is not None and frame.name not in self._accepts.get(role, ()):
                 raise Refused(
@@ -116,7 +108,7 @@ class Listener:
                 link, session = self._inbox.senders[role], _session_of(context)
                 if link.is_new(frame.number, session):
                     if self._inbox.closed.is_set():
-                        raise Refused(_Code.UNAVAILABLE, f"{self.me} has stopped", logged=False)
+                        raise Refused(_Code.UNAVAILABLE, f"{self.me} has stopped")
                     self._keep(content)
                     link.session, link.next_number = session, frame.number + 1
                     link.waiting.append((self._inbox.clock.now() + self._inbox.latency, frame))
@@ -128,7 +120,6 @@ class Listener:
         with self._guarded(context, "call"):
             role = self._caller(context)
             frame = self._admitted(request, role)
-            self._inbox.heard(role)
             handler, key = self.handlers.get(frame.name), (role, _session_of(context), frame.number)
             if handler is None or not isinstance(frame.payload, dict):
                 raise Refused(_Code.UNIMPLEMENTED, f"{self.me} answers no call {frame.name!r}")
@@ -138,31 +129,16 @@ class Listener:
                     self._keep(request)
                     self._replies[key] = Future()
                 reply = self._replies[key]
-                answered = [old for old, earlier in self._replies.items() if earlier.done()]
-                for old in answered[:-_REPLIES_KEPT]:
-                    del self._replies[old]
+                self._replies.pop((*key[:2], frame.number - _REPLIES_KEPT), None)
             if is_first:
-                reply.set_result(self._answered(handler, role, frame))
-            code, text = reply.result()
-            if code is not None:
-                raise Refused(code, text, logged=False)
-            return text.encode()
-
-    def _answered(
-        self, handler: Callable[[str, dict], dict], role: str, frame: Frame
-    ) -> tuple[grpc.StatusCode | None, str]:
-        """The handler's answer in JSON, or the status and sentence of its refusal or failure."""
-        try:
-            return None, json.dumps(handler(role, frame.payload), allow_nan=False)
-        except (ValueError, LinkError) as error:
-            self._log({"event": "refused", "at": time.time(), "from": role, "why": str(error)})
-            return _Code.FAILED_PRECONDITION, str(error)
-        except Exception as error:  # its text may hold values that the caller is not to see
-            kind = type(error).__name__
-            self._log(
-                {"event": "failed", "at": time.time(), "from": role, "why": f"{kind}: {error}"}
-            )
-            return _Code.ABORTED, f"{self.me} failed to answer {frame.name!r} ({kind})"
+                try:
+                    reply.set_result(json.dumps(handler(role, frame.payload)).encode())
+                except (ValueError, LinkError) as error:
+                    reply.set_exception(Refused(_Code.FAILED_PRECONDITION, str(error)))
+                except Exception as error:  # its text may hold values
+                    why = f"{self.me} failed to answer {frame.name!r} ({type(error).__name__})"
+                    reply.set_exception(Refused(_Code.ABORTED, why))
+            return reply.result()
 
     def _caller(self, context: grpc.ServicerContext) -> str:
         """The role whose certificate the connection shows.  Refused if it has no part in this."""
@@ -197,7 +173,6 @@ class Listener:
         Every one of these statuses is final for who sent it, but UNAVAILABLE: what failed once
         would fail again.
         """
-        event = "refused"
         try:
             yield
             return
@@ -206,17 +181,13 @@ class Listener:
         except Refused as error:
             refusal = error
         except Malformed as error:
-            # a message of which a cut left the beginning is nobody's fault; gRPC may say only a
-            # moment later that the connection was lost
-            over = threading.Event()
-            is_cut = not context.add_callback(over.set) or over.wait(CUT_SECONDS)
-            refusal = Refused(_Code.INVALID_ARGUMENT, str(error), logged=not is_cut)
+            refusal = Refused(_Code.INVALID_ARGUMENT, str(error))
         except Exception as error:  # its text may hold values
-            event, why = "failed", f"could not take this {what} ({type(error).__name__})"
-            refusal = Refused(_Code.ABORTED, f"{self.me} {why}")
-        if refusal.logged:
+            why = f"{self.me} could not take this {what} ({type(error).__name__})"
+            refusal = Refused(_Code.ABORTED, why)
+        if context.is_active():  # the beginning of a message that a cut left is nobody's fault
             role = certificates.peer(context)
-            self._log({"event": event, "at": time.time(), "from": role, "why": refusal.why})
+            self._log({"event": "refused", "at": time.time(), "from": role, "why": refusal.why})
         context.abort(refusal.code, refusal.why)
 
     def _keep(self, content: bytes) -> None:

@@ -43,6 +43,7 @@ HOLD = """
 # in the file "gone".
 BEATS = """
 import threading
+from pathlib import Path
 from spnn_system.roles import coordinator, roster
 
 coordinator.LAST_WORD = 0.1                              # the dead do not answer
@@ -55,16 +56,16 @@ class Beats:
         change.wait(0.05)
 
 class Heard(roster.Roster):
-    def __init__(self, *given):
+    def __init__(self, *given, **how):
         self.spoke, self.counting = set(), threading.Lock()
-        super().__init__(*given)
+        super().__init__(*given, **how)
 
     def hear(self, role, said):
-        answer, gone = super().hear(role, said), self.config.folder / "gone"
+        answer, gone = super().hear(role, said), Path(run_folder, "gone")
         with self.counting:
             self.spoke.add(role)
             if gone.exists() and self.spoke >= set(self.roles) - {gone.read_text()}:
-                self._clock.now_ += self.config.network.timeout / 4
+                self._clock.now_ += self._timeout / 4
                 self.spoke.clear()
         return answer
 

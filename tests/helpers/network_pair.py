@@ -6,16 +6,14 @@ import threading
 
 from waiting import FAR
 
-from spnn_system.transport import addresses, certificates
+from spnn_system.transport import certificates
+from spnn_system.transport.addresses import Address, free_addresses
 from spnn_system.transport.endpoint import Endpoint, Stopped
 from spnn_system.transport.shaping import Links
 
 
 def loopback(*roles):
-    return {
-        role: f"127.0.0.1:{port}"
-        for role, port in zip(roles, addresses.free_ports(len(roles)), strict=True)
-    }
+    return dict(zip(roles, free_addresses(len(roles)), strict=True))
 
 
 def opened(me, addresses, **settings):
@@ -66,7 +64,7 @@ class Wire:
     def __init__(self, to):
         self._to, self._open, self._whole, self.refused, self.carried = to, [], True, 0, 0
         self._listening = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listening.getsockname()[1]}"
+        self.address = Address("127.0.0.1", self._listening.getsockname()[1])
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self):
@@ -90,7 +88,8 @@ class Wire:
             except OSError:
                 return
             try:
-                far = socket.create_connection(addresses.parse(self._to)) if self._whole else None
+                to = self._to.host, self._to.port
+                far = socket.create_connection(to) if self._whole else None
             except OSError:
                 far = None
             self._open += [near, *([far] if far else [])]

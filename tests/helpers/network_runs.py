@@ -22,9 +22,9 @@ from ppkit.spnn.randomness import Stream
 from ppkit.spnn.training import Schedule, train
 from ppkit.spnn.vertical import Vertical
 from spnn_system import config, example
+from spnn_system.config import TORCH_OPTIMISERS
 from spnn_system.roles.party import RowOrder
 from spnn_system.roles.server import own_layers
-from spnn_system.settings import TORCH_OPTIMISERS
 from spnn_system.transport import certificates, frames
 
 

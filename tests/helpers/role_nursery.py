@@ -27,7 +27,7 @@ from spnn_system.transport import listener
 coordinator.LAST_WORD = coordinator.LATECOMERS = {FAR}
 # to tell the coordinator, and to hear it
 control_channel.GIVING_UP = control_channel.LAST_WORD = {FAR}
-listener.CLOSING_SECONDS = listener.CUT_SECONDS = {FAR}
+listener.CLOSING_SECONDS = {FAR}
 """
 # A process is forked safely while it has one thread: a lock that another one holds stays locked in
 # the child. pyarrow, which pandas brings, starts a thread for its allocator.
@@ -133,7 +133,7 @@ class Nursery:
             "start",
             [name, str(path or config.path), *(["--resume"] if resume else []), *(more or [])],
             str(log),
-            PATIENT + first,
+            f"run_folder = {str(config.folder)!r}\n{PATIENT}{first}",
         )
         self._roles.append(Role(self, name, pid, log))
         return self._roles[-1]

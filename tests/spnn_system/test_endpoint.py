@@ -25,6 +25,7 @@ from network_pair import Pair, Wire, loopback, opened
 from waiting import FAR, Hand, until
 
 from spnn_system.transport import certificates, frames, listener
+from spnn_system.transport.addresses import Address
 from spnn_system.transport.endpoint import OutOfTurn, Silent, Stopped
 from spnn_system.transport.frames import Frame, pack
 from spnn_system.transport.links import Outgoing, Rejected
@@ -45,15 +46,6 @@ def folder(tmp_path_factory):
 def patient(monkeypatch):
     """However slow the machine is, a cut is not taken for a message that is too short."""
     monkeypatch.setattr(listener, "CLOSING_SECONDS", FAR)
-    monkeypatch.setattr(listener, "CUT_SECONDS", FAR)
-
-
-@pytest.fixture
-def impatient(monkeypatch):
-    """A stream that ends in the middle of a message over a connection that stays is looked at only
-    a moment.
-    """
-    monkeypatch.setattr(listener, "CUT_SECONDS", 0.01)
 
 
 class Lines(list):
@@ -92,9 +84,9 @@ def knock(address, credentials, messages, session="s", method="Deliver", target=
         ("grpc.initial_reconnect_backoff_ms", int(1e3 * FAR)),
     ]
     channel = (
-        grpc.secure_channel(address, credentials, options)
+        grpc.secure_channel(str(address), credentials, options)
         if credentials
-        else grpc.insecure_channel(address, options)
+        else grpc.insecure_channel(str(address), options)
     )
     how = dict(timeout=FAR, metadata=(("ppkit-session", session),))
     with channel:
@@ -195,7 +187,7 @@ def test_a_message_that_should_not_come_is_refused_and_the_next_good_one_taken(
 
 
 @pytest.mark.parametrize("parts", GARBAGE.values(), ids=GARBAGE)
-def test_garbage_is_refused_and_the_next_good_one_taken(impatient, place, folder, parts):
+def test_garbage_is_refused_and_the_next_good_one_taken(place, folder, parts):
     server, addresses, lines = place
     code, why, taken = knock(addresses["server"], certificates.dialling(folder, "A"), parts)
     assert code is Code.INVALID_ARGUMENT and taken == []
@@ -283,8 +275,6 @@ def test_an_expired_certificate_does_not_get_in(folder, tmp_path, capfd):
         assert code is Code.UNAVAILABLE and taken == [] and not lines
         still_takes_a_good_one(server, addresses["server"], tmp_path / "good")
     assert "certificate has expired" in capfd.readouterr().err
-    with pytest.raises(ValueError, match="expired on"):
-        opened("server", addresses, run="r", certificates=tmp_path / "old")
 
 
 def test_who_dials_checks_that_it_reached_the_role_it_meant(folder):
@@ -384,7 +374,7 @@ def test_a_message_that_the_receiver_fails_at_is_tried_once_and_ends_the_senders
         ):
             pair.A.flush()
         assert len(tried) == 2
-    failed = [line for line in lines if line.get("event") == "failed"]
+    failed = [line for line in lines if line.get("event") == "refused"]
     assert [(line["from"], line["why"]) for line in failed] == [
         ("A", f"server could not take this {what} ({error.__name__})")
         for what in ("call", "message")
@@ -496,9 +486,8 @@ def test_a_long_message_goes_in_pieces_and_arrives_whole(tmp_path):
         assert pair.server.receive("A", "short", step=0) == b"x"
 
 
-def test_another_message_than_waited_for_is_out_of_turn_logged_and_stays(tmp_path):
-    lines = []
-    with Pair(tmp_path, log=lines.append) as pair:
+def test_another_message_than_waited_for_is_out_of_turn_and_stays(tmp_path):
+    with Pair(tmp_path) as pair:
         pair.A.send("server", "x", b"1", step=3)
         for name, step in (("y", 3), ("x", 4)):
             with pytest.raises(
@@ -507,9 +496,6 @@ def test_another_message_than_waited_for_is_out_of_turn_logged_and_stays(tmp_pat
             ) as wrong:
                 pair.server.receive("A", name, step=step)
             assert wrong.value.role == "A"
-            assert [
-                (line["from"], line["why"]) for line in lines if line.get("event") == "out of turn"
-            ][-1] == ("A", str(wrong.value))
         assert pair.server.receive("A", "x", step=3) == b"1"
 
 
@@ -528,59 +514,12 @@ def waits(receive):
     return ended, thread
 
 
-def test_silence_names_the_role_and_takes_as_long_as_agreed(tmp_path):
-    clock = Hand()
-    with Pair(tmp_path, timeout=0.5, clock=clock) as pair:
-        clock.move(100.0)
-        ended, thread = waits(lambda: pair.server.receive("A", "x", step=2))
-        until(lambda: clock.waits == [100.5])
-        clock.move(100.4)
-        # woken, it goes on waiting
-        until(lambda: clock.waits == [100.5, 100.5])
-        assert not ended
-        clock.move(100.5)
-        thread.join(FAR)
-        assert ended[0].role == "A" and isinstance(ended[0], Silent)
-        assert (
-            str(ended[0])
-            == "A gave no sign of life for 0.5 s, while server waits for 'x' of step 2"
-        )
-
-
-def test_a_piece_or_a_call_is_a_sign_of_life(tmp_path):
-    # a piece of 4 KiB takes a quarter of a second
-    clock, bandwidth = Hand(), 4 * 8 * 4096
-    pair = Pair(tmp_path, timeout=0.4, bandwidth=bandwidth, clock=clock)
-    pair.server.on_call("alive", lambda caller, body: {})
-    with pair:
-        link = pair.server._inbox.senders["A"]
-        pair.A.send("server", "slow", bytes(15_000), step=0)
-        ended, thread = waits(lambda: pair.server.receive("A", "slow", step=0))
-        until(lambda: clock.waits == [0.4])
-        for quarter in range(1, 5):
-            clock.move(quarter / 4)
-            until(lambda: link.heard_at == clock.time)
-        thread.join(FAR)
-        assert ended == [bytes(15_000)]
-        ended, thread = waits(lambda: pair.server.receive("A", "x", step=1))
-        for _ in range(3):
-            clock.move(clock.time + 0.3)
-            assert pair.A.call("server", "alive", {}) == {} and link.heard_at == clock.time
-        until(lambda: clock.waits[-1] >= clock.time)
-        assert not ended
-        clock.move(clock.time + 0.5)
-        thread.join(FAR)
-        assert isinstance(ended[0], Silent)
-
-
 def test_stop_ends_every_wait_with_its_reason_and_calls_go_on(tmp_path):
     clock = Hand()
     pair = Pair(tmp_path, clock=clock)
     pair.A.on_call("who", lambda caller, body: {"caller": caller})
     with pair:
-        waiting = [
-            waits(lambda: pair.server.receive("A", "x", step=0, timeout=math.inf)) for _ in range(3)
-        ]
+        waiting = [waits(lambda: pair.server.receive("A", "x", step=0)) for _ in range(3)]
         until(lambda: clock.waits == [math.inf] * 3)
         pair.server.stop("holder B is gone")
         for ended, thread in waiting:
@@ -626,20 +565,10 @@ def test_a_handler_can_refuse_and_its_mishaps_are_not_told(tmp_path):
         with pytest.raises(Rejected, match=r"failed to answer 'mishap' \(KeyError\)") as rejected:
             pair.A.call("server", "mishap", {})
         assert "must not see" not in str(rejected.value)
-        told = [(line["event"], line["why"]) for line in lines if "event" in line]
-        assert told[:2] == [
-            ("refused", "A came too late"),
-            ("failed", "KeyError: 'a value that the caller must not see'"),
-        ]
+        told = [line["why"] for line in lines if "event" in line]
+        assert told == ["A came too late", "server failed to answer 'mishap' (KeyError)"]
         with pytest.raises(Rejected, match="answers no call 'what'"):
             pair.A.call("server", "what", {})
-
-
-def test_no_handler_comes_after_the_first_call_may_have_come(place):
-    """That call would have been refused, and a refusal ends a run."""
-    server, *_ = place
-    with pytest.raises(RuntimeError, match="server lets calls in already: 'late' comes too late"):
-        server.on_call("late", lambda caller, body: {})
 
 
 # connections that are lost
@@ -648,14 +577,12 @@ def test_no_handler_comes_after_the_first_call_may_have_come(place):
 @pytest.fixture
 def cuttable(folder):
     """A, that reaches server only over a wire; both, the wire, and A's log."""
-    addresses, lines, servers = loopback("A", "server"), [], []
+    addresses, lines = loopback("A", "server"), []
     wire = Wire(addresses["server"])
     made = []
 
     def make(*, answers=(), **settings):
-        server = opened(
-            "server", addresses, run="r", certificates=folder, log=servers.append, **settings
-        )
+        server = opened("server", addresses, run="r", certificates=folder, **settings)
         for answer in answers:
             server.on_call(answer.__name__, answer)
         a = opened(
@@ -673,7 +600,6 @@ def cuttable(folder):
     for endpoint in made:
         endpoint.close()
     wire.close()
-    assert servers == [], "a cut is nobody's fault"
 
 
 def cut_for_a_while(wire):
@@ -701,10 +627,10 @@ def test_messages_cross_cuts_once_and_in_order(cuttable):
     assert not server._inbox.senders["A"].waiting, "and none twice"
 
 
-def half_way(server, clock, n_bytes, bandwidth):
+def half_way(wire, clock, n_bytes, bandwidth):
     """Let the pieces of a message come until about half of it is there."""
     clock.move(n_bytes * 4 / bandwidth)
-    until(lambda: server._inbox.senders["A"].heard_at > 0)
+    until(lambda: wire.carried > n_bytes / 4)
 
 
 @pytest.mark.slow
@@ -713,7 +639,7 @@ def test_a_cut_in_the_middle_of_a_long_message_sends_it_again_whole(cuttable):
     a, server, wire, _ = cuttable(timeout=FAR, bandwidth=bandwidth, clock=clock)
     words = torch.arange(1_250_000, dtype=torch.int32)
     a.send("server", "long", words, step=0)
-    half_way(server, clock, 5_000_000, bandwidth)
+    half_way(wire, clock, 5_000_000, bandwidth)
     cut_for_a_while(wire)
     clock.run()
     assert torch.equal(server.receive("A", "long", step=0), words)
@@ -749,7 +675,7 @@ def test_a_connection_that_is_not_restored_ends_in_a_sentence_that_names_the_rol
     a.flush()
     wire.cut()
     a.send("server", "m", b"2", step=1)
-    ended, thread = waits(lambda: a.receive("server", "answer", step=1, timeout=math.inf))
+    ended, thread = waits(lambda: a.receive("server", "answer", step=1))
     until(lambda: wire.refused)
     clock.move(1.6)
     thread.join(FAR)
@@ -773,9 +699,10 @@ def test_a_connection_that_is_not_restored_ends_in_a_sentence_that_names_the_rol
 
 HUNG = """
 import sys, time
+from spnn_system.transport.addresses import Address
 from spnn_system.transport.endpoint import Endpoint
 from spnn_system.transport.shaping import Links
-at = {"A": sys.argv[1], "server": sys.argv[2]}
+at = {"A": Address.parse(sys.argv[1]), "server": Address.parse(sys.argv[2])}
 how = dict(run="r", certificates=sys.argv[3], links=Links(timeout=600.0))
 with Endpoint("server", at, **how) as server:
     print("up", flush=True)
@@ -789,7 +716,7 @@ def test_a_role_that_hangs_is_named(folder):
     """Stopped by a signal, it keeps its connections, and takes nothing any more."""
     addresses, clock = loopback("A", "server"), Hand()
     child = subprocess.Popen(
-        [sys.executable, "-c", HUNG, addresses["A"], addresses["server"], folder],
+        [sys.executable, "-c", HUNG, str(addresses["A"]), str(addresses["server"]), folder],
         stdout=subprocess.PIPE,
     )
     try:
@@ -818,28 +745,13 @@ def test_a_role_that_hangs_is_named(folder):
 # what is wrong before anything starts
 
 
-def test_a_port_in_use_and_other_wrong_settings_are_refused(folder):
+def test_a_port_in_use_and_a_host_of_nobody_are_refused(folder):
     addresses = loopback("A", "server")
-    make = lambda me="A", at=addresses, **settings: opened(
-        me, at, **{"run": "r", "certificates": folder} | settings
-    )
-    with socket.create_server(("127.0.0.1", int(addresses["A"].split(":")[1]))):
-        with pytest.raises(
-            ValueError, match=f"A cannot serve at '{addresses['A']}': Address already in use"
-        ):
-            make()
-    for address in (
-        "127.0.0.1:99999",
-        "127.0.0.1:0",
-        "127.0.0.1:x",
-        "127.0.0.1",
-        ":5000",
-        "no host:5000",
-    ):
-        with pytest.raises(ValueError, match="A cannot serve at"):
-            make(at={"A": address})
-    with pytest.raises(ValueError, match=r"certificates of A are not in .*missing"):
-        make(certificates=folder / "nowhere")
+    with socket.create_server(("127.0.0.1", addresses["A"].port)):
+        with pytest.raises(ValueError, match=f"A cannot serve at {addresses['A']}: "):
+            opened("A", addresses, run="r", certificates=folder)
+    with pytest.raises(ValueError, match="A cannot serve at no-such-host.invalid:5000: "):
+        opened("A", {"A": Address("no-such-host.invalid", 5000)}, run="r", certificates=folder)
 
 
 def test_leaving_waits_for_acknowledgements_and_ends_every_thread(tmp_path):

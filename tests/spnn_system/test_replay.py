@@ -180,7 +180,7 @@ def test_the_two_directions_of_a_link_do_not_share_its_bandwidth_and_two_links_o
 
 
 def test_nothing_to_send_takes_no_time_and_no_port(monkeypatch):
-    monkeypatch.setattr(module, "free_ports", lambda n: pytest.fail("no port is needed"))
+    monkeypatch.setattr(module, "free_addresses", lambda n: pytest.fail("no port is needed"))
     assert replay(Transcript().table(), bandwidth=1e6) == 0.0
     offline = table_of("published")[table_of("published")["phase"] == "offline"]
     assert len(offline) and replay(offline, bandwidth=1e6) == 0.0

@@ -9,7 +9,7 @@ import pytest
 from network_runs import alone, made, same, small_rows, started
 
 from spnn_system import launch
-from spnn_system.run.journal import SET_UP, Journal, SentBefore
+from spnn_system.run.journal import Journal, SentBefore
 from spnn_system.run.role_folder import MessageLog, cut_to_lines
 
 pytestmark = pytest.mark.processes
@@ -60,8 +60,8 @@ def read(path):
 def test_a_file_is_cut_behind_its_last_newline(tmp_path, content, whole):
     path = tmp_path / "lines"
     path.write_bytes(content)
-    with open(path, "a+b") as file:
-        cut_to_lines(file)
+    cut_to_lines(path)
+    with open(path, "ab") as file:
         file.write(b"new\n")
     assert path.read_bytes() == content[:whole] + b"new\n"
 
@@ -81,16 +81,16 @@ def test_lines_after_a_torn_one_are_lines(tmp_path):
 
 def test_a_journal_after_a_torn_line_is_read_and_still_holds(tmp_path):
     journal = Journal(tmp_path)
-    journal.begin(SET_UP)
+    journal.begin()
     journal.sending(0, "B", "w", b"one")
     journal.close()
-    journal.path(SET_UP).write_bytes(journal.path(SET_UP).read_bytes() + b"0\tB\t1\tw\tab")
-    journal.begin(SET_UP)
+    journal.path.write_bytes(journal.path.read_bytes() + b"0\tB\t1\tw\tab")
+    journal.begin()
     journal.sending(0, "B", "w", b"two")
     journal.close()
     again = Journal(tmp_path)
-    again.recall(SET_UP)
-    again.begin(SET_UP)
+    again.recall(0)
+    again.begin()
     again.sending(0, "B", "w", b"one")
     with pytest.raises(SentBefore):
         again.sending(0, "B", "w", b"another")
@@ -120,7 +120,7 @@ def test_what_cannot_be_read_is_skipped(tmp_path, end):
     good = [json.dumps(sent(number)).encode() for number in range(len(UNREADABLE) + 1)]
     content = b"".join(b"%s\n%s\n" % pair for pair in zip(good, UNREADABLE)) + good[-1] + end
     (conf.folder_of("B") / "messages.jsonl").write_bytes(content)
-    assert launch._messages(conf, conf.roles)["step"].tolist() == list(range(len(good)))
+    assert launch._messages(conf)["step"].tolist() == list(range(len(good)))
 
 
 LIMITED = """
