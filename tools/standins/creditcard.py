@@ -4,12 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
-from scipy import stats
-from scipy.linalg import solve_triangular
+from numpy.random import Generator
 from scipy.special import logsumexp
+from scipy.stats import Covariance, binomtest, multivariate_normal
 
 from ppkit.datasets.creditcard import FEATURES, folds
 from ppkit.datasets.standins.creditcard import AMOUNT, MIXTURE, SPANS, TIME, apart, spans
+from ppkit.datasets.standins.distributions import Arrays
 
 from .distributions import ROWS_A_KNOT, atoms, knots, mixture, scores
 
@@ -30,9 +31,7 @@ def four_folds(table: pd.DataFrame) -> pd.DataFrame:
     return table[folds(numbers, table["Time"].to_numpy(), table["Class"].to_numpy()).train]
 
 
-def fit(
-    table: pd.DataFrame, rng: np.random.Generator, start: dict[str, np.ndarray] | None = None
-) -> dict[str, np.ndarray]:
+def fit(table: pd.DataFrame, rng: Generator, start: Arrays | None = None) -> Arrays:
     """What the sampler needs, from checked rows; start: parameters whose mixtures are gone on from.
 
     centre, spread, b, level, pull: of the genuine rows, see `apart`.  drift: what the axes of
@@ -44,24 +43,18 @@ def fit(
     ValueError if a class has fewer than 50 rows.
     """
     labels, rows = table["Class"].to_numpy(), table[list(FEATURES)].to_numpy(np.float64)
-    if (fewest := np.bincount(labels, minlength=2)).min() < ROWS_A_KNOT:
-        raise ValueError(
-            f"a stand-in needs at least {ROWS_A_KNOT} rows with Class {fewest.argmin()}, got "
-            f"{fewest.min()}"
-        )
     fitted = _straight(rows[labels == 0])
     for label in (0, 1):
         axes = apart(rows[labels == label], fitted)
         fitted[f"atoms_{AMOUNT}_{label}"] = _amounts(axes[:, AMOUNT])
         fitted[f"atoms_{TIME}_{label}"] = atoms(axes[:, TIME], at_most=400)
-        fitted[f"drift_{label}"] = np.zeros((SPANS, TIME))
-        span = spans(axes[:, TIME])
+        span, drift = spans(axes[:, TIME]), np.zeros((SPANS, TIME))
         axes[:, AMOUNT:] = scores(axes[:, AMOUNT:], rng, sweeps=0)
-        means = axes[:, :TIME].mean(axis=0)
-        for one in np.flatnonzero(np.bincount(span) >= ROWS_A_KNOT) if label == 0 else ():
-            fitted["drift_0"][one] = axes[span == one, :TIME].mean(axis=0) - means
-        axes[:, :TIME] -= fitted[f"drift_{label}"][span]
         if label == 0:
+            means = axes[:, :TIME].mean(axis=0)
+            for one in np.flatnonzero(np.bincount(span) >= ROWS_A_KNOT):
+                drift[one] = axes[span == one, :TIME].mean(axis=0) - means
+            axes[:, :TIME] -= drift[span]
             fitted |= {f"knots_{axis}_0": knots(axes[:, axis]) for axis in range(AMOUNT)}
         old = start and {key: start[f"{key}_{label}"].astype(np.float64) for key in MIXTURE}
         own = mixture(
@@ -76,7 +69,7 @@ def fit(
             covariances = own["factors"] @ own["factors"].transpose(0, 2, 1)
             lost = SHRINK * (1 - np.eye(axes.shape[1]))
             own["factors"] = np.linalg.cholesky(covariances * (1 - lost))
-        fitted |= {f"{key}_{label}": own[key] for key in MIXTURE}
+        fitted |= {f"{key}_{label}": own[key] for key in MIXTURE} | {f"drift_{label}": drift}
     return {key: np.asarray(value, np.float32) for key, value in fitted.items()}
 
 
@@ -88,7 +81,7 @@ def _amounts(amount: np.ndarray) -> np.ndarray:
     return np.insert(bins, np.searchsorted(bins[:, 1], 1.0), [ones.mean(), 1, 0], axis=0)
 
 
-def _straight(rows: np.ndarray) -> dict[str, np.ndarray]:
+def _straight(rows: np.ndarray) -> Arrays:
     """centre, spread, b, level, pull.
 
     b and level: the linear regression of the amount on u with the least mean absolute error, by
@@ -99,9 +92,10 @@ def _straight(rows: np.ndarray) -> dict[str, np.ndarray]:
     u = np.column_stack([(V - centre) / spread, np.ones(len(V))])
     weights = np.ones(len(V))
     for _ in range(_SWEEPS):
-        *b, level = np.linalg.lstsq(u * weights[:, None], amount * weights, rcond=None)[0]
-        weights = 1 / np.sqrt(np.maximum(np.abs(amount - u[:, :-1] @ b - level), _EURO))
-    b, u = np.array(b), u[:, :-1]
+        fit = np.linalg.lstsq(u * weights[:, None], amount * weights, rcond=None)[0]
+        errors = amount - u[:, :-1] @ fit[:-1] - fit[-1]
+        weights = 1 / np.sqrt(np.maximum(np.abs(errors), _EURO))
+    b, level, u = fit[:-1], fit[-1], u[:, :-1]
     left, moved = u - np.outer(u @ b, b / (b @ b)), amount - amount.mean()
     return {
         "centre": centre,
@@ -112,7 +106,7 @@ def _straight(rows: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def log_density(fitted: dict[str, np.ndarray], rows: np.ndarray, label: int) -> np.ndarray:
+def log_density(fitted: Arrays, rows: np.ndarray, label: int) -> np.ndarray:
     """Of rows (N, 30) of a class under its mixture, (N,), where amount and time are taken as the
     normal scores of their places among these rows."""
     kept = {key: value.astype(np.float64) for key, value in fitted.items()}
@@ -120,17 +114,15 @@ def log_density(fitted: dict[str, np.ndarray], rows: np.ndarray, label: int) -> 
     moved = kept[f"drift_{label}"][spans(axes[:, TIME])]
     axes[:, AMOUNT:] = scores(axes[:, AMOUNT:], np.random.default_rng(0), sweeps=0)
     axes[:, :TIME] -= moved
-    weights, means, factors = (kept[f"{key}_{label}"] for key in MIXTURE)
+    components = zip(*(kept[f"{key}_{label}"] for key in MIXTURE), strict=True)
     parts = [
-        np.log(weight)
-        - (solve_triangular(factor, (axes - mean).T, lower=True) ** 2).sum(axis=0) / 2
-        - np.log(np.diag(factor)).sum()
-        for weight, mean, factor in zip(weights, means, factors, strict=True)
+        np.log(weight) + multivariate_normal.logpdf(axes, mean, Covariance.from_cholesky(factor))
+        for weight, mean, factor in components
     ]
     return logsumexp(parts, axis=0)
 
 
-def given_away(table: pd.DataFrame, fitted: dict[str, np.ndarray], seed: int) -> list[dict]:
+def given_away(table: pd.DataFrame, fitted: Arrays, seed: int) -> list[dict]:
     """`attack` on all frauds and 2,000 genuine rows of the table.
 
     Its fits go on from the shipped mixtures for 5 steps, which spares their half an hour; a common
@@ -139,18 +131,17 @@ def given_away(table: pd.DataFrame, fitted: dict[str, np.ndarray], seed: int) ->
     rows, labels = table[list(FEATURES)].to_numpy(np.float64), table["Class"].to_numpy()
     frauds, genuine = np.flatnonzero(labels == 1), np.flatnonzero(labels == 0)
     some = np.random.default_rng(7).choice(genuine, min(JUDGED, len(genuine)), replace=False)
+    kinds = {"frauds": frauds, "genuine rows": np.sort(some)}
     return attack(
         lambda half, rng: fit(table.iloc[half], rng, fitted),
-        lambda own, some: log_density(own, rows[some], int(labels[some[0]])),
+        lambda own, asked: log_density(own, rows[asked], labels[asked[0]]),
         len(table),
-        {"frauds": frauds, "genuine rows": np.sort(some)},
+        kinds,
         seed,
     )
 
 
-def attack(
-    fit: Callable, log_density: Callable, n: int, kinds: dict[str, np.ndarray], seed: int
-) -> list[dict]:
+def attack(fit: Callable, log_density: Callable, n: int, kinds: Arrays, seed: int) -> list[dict]:
     """How often an attacker who knows the population, but not the other members, names a member.
 
     Each of 64 fits sees a random half of the rows.  Of each fit in turn the attacker sees the
@@ -185,7 +176,7 @@ def _caught(kind: str, density: np.ndarray, inside: np.ndarray) -> dict:
         ) / spread**2
     caught = float((score[inside] > np.quantile(score[~inside], 1 - FALSE)).mean())
     rows = density.shape[1]
-    interval = stats.binomtest(round(caught * rows), rows).proportion_ci(0.95)
+    interval = binomtest(round(caught * rows), rows).proportion_ci(0.95)
     return {
         "kind": kind,
         "rows": rows,

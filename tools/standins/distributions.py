@@ -2,31 +2,41 @@
 columns, and mixtures of normals that hold how these hang together.
 """
 
+import math
 import warnings
 
 import numpy as np
 import pandas as pd
+from numpy.random import Generator
 from scipy.special import ndtr, ndtri
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
+
+from ppkit.datasets.standins.distributions import Arrays
 
 ROWS_A_KNOT = 50  # what is kept of real rows is never an average over fewer
 MANY = 20  # a column with more levels than this is taken as continuous
 
 
+def enough(rows: np.ndarray) -> None:
+    """ValueError for fewer than ROWS_A_KNOT rows."""
+    if len(rows) < ROWS_A_KNOT:
+        raise ValueError(f"a stand-in keeps means over {ROWS_A_KNOT} rows or more, got {len(rows)}")
+
+
 def knots(values: np.ndarray, *, at_most: int = 128) -> np.ndarray:
     """Means of bins of equally many rows, ascending: what is kept of a column's distribution.
 
-    values: (N,), N >= 1.  at_most: bins, >= 1.
-    Returns (m,), m = min(at_most, N // 50), at least 1.
+    values: (N,), N >= 50.  at_most: bins, >= 1.
+    Returns (m,), m = min(at_most, N // 50).  ValueError for fewer rows.
     Knot i stands for the probability (i + 1/2) / m.
-    Guarantee: none that is formal; each number is a mean over at least 50 rows (over all of them if
-    there are fewer).
+    Guarantee: none that is formal; each number is a mean over at least 50 rows.
 
     >>> knots(np.arange(100.0))
     array([24.5, 74.5])
     """
-    bins = max(1, min(at_most, len(values) // ROWS_A_KNOT))
+    enough(values)
+    bins = min(at_most, len(values) // ROWS_A_KNOT)
     ordered = np.sort(np.asarray(values, np.float64))
     edges = np.linspace(0, len(ordered), bins + 1).round().astype(int)
     return np.add.reduceat(ordered, edges[:-1]) / np.diff(edges)
@@ -40,48 +50,39 @@ def atoms(values: np.ndarray, *, at_most: int = 200) -> np.ndarray:
     such ones are gathered into stretches of so many rows.  What is left over under 50 rows joins a
     neighbouring bin without moving its numbers; at the upper end it makes one stretch with that
     bin.
-    values: (N,), N >= 1.  at_most: about how many bins, >= 1.
+    values: (N,), N >= 50.  at_most: about how many bins, >= 1.
     Returns (m, 3): share of the rows, mean, standard deviation (0 for one value).
-    Guarantee: none that is formal; each number is over at least 50 rows (over all of them if there
-    are fewer).
+    ValueError for fewer rows.
+    Guarantee: none that is formal; each number is over at least 50 rows.
 
     >>> atoms(np.r_[np.zeros(60), 2.0, np.full(139, 3.0)]).round(3).tolist()
     [[0.305, 0.0, 0.0], [0.695, 3.0, 0.0]]
     """
+    enough(values)
     levels, counts = np.unique(np.asarray(values, np.float64), return_counts=True)
-    wanted = max(ROWS_A_KNOT, -(-len(values) // at_most))
-    groups = []  # [first level, behind the last level, a stretch?]
-    for place, rare in enumerate(counts < wanted):
-        if rare and groups and groups[-1][2] and counts[groups[-1][0] : place].sum() < wanted:
-            groups[-1][1] = place + 1
-        else:
-            groups.append([place, place + 1, rare])
-    while (
-        len(groups) > 1 and counts[groups[-1][0] :].sum() < ROWS_A_KNOT
-    ):  # the upper tail keeps its rows
-        groups[-2:] = [[groups[-2][0], groups[-1][1], True]]
-    bins, waiting = [], 0  # rows of the lowest stretch, for the bin above it
-    for first, end, stretch in groups:
-        rows, held = counts[first:end], levels[first:end]
-        few = rows.sum() < ROWS_A_KNOT and len(groups) > 1
-        if few and bins:
-            bins[-1][0] += rows.sum()
-        elif few:
-            waiting = rows.sum()
-        else:
-            mean = np.average(held, weights=rows)
-            spread = np.sqrt(np.average((held - mean) ** 2, weights=rows)) if stretch else 0.0
-            bins.append([rows.sum() + waiting, mean, spread])
-            waiting = 0
-    return np.array(bins) / [len(values), 1, 1]
+    wanted = max(ROWS_A_KNOT, math.ceil(len(values) / at_most))
+    group, last, gathered = np.empty(len(counts), int), -1, wanted
+    for place, rows in enumerate(counts.tolist()):
+        if rows >= wanted or gathered >= wanted:
+            last, gathered = last + 1, 0
+        group[place] = last
+        gathered += rows
+    while counts[group == group[-1]].sum() < ROWS_A_KNOT:  # the upper tail keeps its rows
+        group[group == group[-1]] -= 1
+    rows_of_group = np.bincount(group, counts)
+    kept = rows_of_group >= ROWS_A_KNOT
+    joined = np.maximum(np.cumsum(kept) - 1, 0)  # the bin that the rows of each group count for
+    moments = []
+    for place in np.flatnonzero(kept):
+        own = group == place
+        mean = np.average(levels[own], weights=counts[own])
+        variance = np.average((levels[own] - mean) ** 2, weights=counts[own])
+        moments.append([mean, np.sqrt(variance) if own.sum() > 1 else 0.0])
+    return np.column_stack([np.bincount(joined, rows_of_group) / len(values), moments])
 
 
 def scores(
-    columns: np.ndarray,
-    rng: np.random.Generator,
-    *,
-    sweeps: int = 15,
-    at_random: tuple[int, ...] = (),
+    columns: np.ndarray, rng: Generator, *, sweeps: int = 15, at_random: tuple[int, ...] = ()
 ) -> np.ndarray:
     """Normal scores of every column by rank; ties are spread as the other columns suggest, gaps
     filled likewise.
@@ -121,7 +122,7 @@ def _bounds(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
     return low, high, 1 < levels <= MANY or (levels > 1 and column.hasnans)
 
 
-def _within(values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _within(values: np.ndarray, rng: Generator) -> np.ndarray:
     """Places in (0, 1) inside each row's bounds: the rows of a tie, as those of a gap, evenly
     spaced, at random."""
     ties = pd.Series(rng.random(len(values))).groupby(values, dropna=False)
@@ -129,7 +130,7 @@ def _within(values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _redrawn(
-    Z: np.ndarray, place: int, low: np.ndarray, high: np.ndarray, rng: np.random.Generator
+    Z: np.ndarray, place: int, low: np.ndarray, high: np.ndarray, rng: Generator
 ) -> np.ndarray:
     others = np.delete(Z, place, axis=1)
     others = others - others.mean(axis=0)
@@ -145,12 +146,12 @@ def _redrawn(
 def mixture(
     Z: np.ndarray,
     n_components: int,
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     ridge: float = 1e-3,
     steps: int = 60,
-    start: dict[str, np.ndarray] | None = None,
-) -> dict[str, np.ndarray]:
+    start: Arrays | None = None,
+) -> Arrays:
     """A Gaussian mixture with full covariances, by expectation-maximisation from k-means++.
 
     Components under 50 rows are dropped, and the others go on from where they are.
@@ -163,7 +164,7 @@ def mixture(
     """
     scale = np.where(Z.std(axis=0) > 1e-9, Z.std(axis=0), 1.0)
     model = GaussianMixture(
-        max(1, min(n_components, len(Z) // ROWS_A_KNOT)),
+        min(n_components, len(Z) // ROWS_A_KNOT),
         reg_covar=ridge,
         max_iter=steps,
         tol=1e-3,

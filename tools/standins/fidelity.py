@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.random import Generator
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import average_precision_score, r2_score, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
@@ -19,7 +21,6 @@ from sklearn.svm import LinearSVC
 from ppkit.collaboration import preparation
 from ppkit.datasets import Dataset, creditcard, lending, load, train_test
 from ppkit.datasets.dataset import subset
-from ppkit.evaluation import weighted_score
 
 Measure = Callable[[np.ndarray], float]  # of what each test row counts, (N,)
 Measures = dict[str, Measure]
@@ -39,7 +40,7 @@ OF_COMPANIES = LEARNERS | {
     )
 }
 CLIP, TRIMMED = 40.0, 0.001  # wu2020's psi.order_of_models; share of either end of a column
-RANKS = {"average precision": "average_precision", "AUC": "auc"}
+RANKS = {"average precision": average_precision_score, "AUC": roc_auc_score}
 LEVELS, V = (0.5, 0.9, 0.99), creditcard.FEATURES[1:-1]
 _RATE = creditcard.FULL_FRAUDS / creditcard.FULL_ROWS
 # how far a measure may be off where two bootstrap deviations are not more, by what is in its name,
@@ -158,7 +159,7 @@ def _of_draw(sampled: Halves, real_test: Dataset, learn: Learn) -> dict[str, flo
     return values
 
 
-def _bootstrap(test: Dataset, rng: np.random.Generator) -> Iterator[np.ndarray]:
+def _bootstrap(test: Dataset, rng: Generator) -> Iterator[np.ndarray]:
     """How often each row is drawn, DRAWS times, of each class as many as there are."""
     of_class = test.y if test.is_classification else np.zeros(test.n_rows)
     classes = [np.flatnonzero(of_class == label) for label in np.unique(of_class)]
@@ -199,22 +200,18 @@ def _trained(X: np.ndarray, y: np.ndarray, learners: dict[str, Callable] = LEARN
     return {name: make().fit(X, y) for name, make in learners.items()}
 
 
+def _scored(score: Callable, y: np.ndarray, predicted: np.ndarray) -> Measure:
+    return lambda weights: score(y, predicted, sample_weight=weights)
+
+
 def _ranked(about: str, models: dict, X: np.ndarray, y: np.ndarray) -> Measures:
     """AUC and average precision of each model."""
-    measures = {}
-    for name, model in models.items():
-        chance = model.predict_proba(X)[:, 1]
-        for what, score in RANKS.items():
-            measures[f"{about}, {name}: {what}"] = weighted_score(score, y, chance)
-    return measures
-
-
-def _r_squared(values: np.ndarray, residuals: np.ndarray) -> Measure:
-    def at(weights: np.ndarray) -> float:
-        variation = weights @ (values - np.average(values, weights=weights)) ** 2
-        return 1 - weights @ residuals**2 / variation
-
-    return at
+    chances = {name: model.predict_proba(X)[:, 1] for name, model in models.items()}
+    return {
+        f"{about}, {name}: {what}": _scored(score, y, chance)
+        for name, chance in chances.items()
+        for what, score in RANKS.items()
+    }
 
 
 def companies(train: Dataset) -> Callable[[Dataset], Measures]:
@@ -227,23 +224,18 @@ def loans(train: Dataset) -> Callable[[Dataset], Measures]:
     """lending: R² of the rate with and without what is set with the price, and psi of the mean
     rate: how far its cost is above that of the best model of ten components, as for
     wu2020."""
-    places = {
-        about: [lending.FEATURES.index(name) for name in names]
-        for about, names in (
-            ("", lending.FEATURES),
-            (" before the price is set", lending.BEFORE_THE_PRICE),
-        )
-    }
+    columns = {"": lending.FEATURES, " before the price is set": lending.BEFORE_THE_PRICE}
+    places = {about: [lending.FEATURES.index(name) for name in columns[about]] for about in columns}
     models = {
         about: make_pipeline(StandardScaler(), LinearRegression()).fit(train.X[:, own], train.y)
         for about, own in places.items()
     }
 
     def judged(test: Dataset) -> Measures:
-        y = test.y.astype(np.float64)
+        told = {about: models[about].predict(test.X[:, own]) for about, own in places.items()}
         measures = {
-            f"R² of the rate{about}": _r_squared(y, y - models[about].predict(test.X[:, own]))
-            for about, own in places.items()
+            f"R² of the rate{about}": _scored(r2_score, test.y, rates)
+            for about, rates in told.items()
         }
         return measures | {"psi of the mean rate": _psi_of_the_mean(test)}
 
@@ -291,19 +283,19 @@ def cards(train: Dataset) -> Callable[[Dataset], Measures]:
     def judged(test: Dataset) -> Measures:
         X, frauds = _columns(test), test.y == 1
         amount = X[:, -1]
+        predicted = X - (X - means) @ (inverse / np.diag(inverse))
+        large_ranked = _ranked("amount above median", large, X[:, :-1], amount > median)
+        hinge = preparation.fraud(test, record_l1=CLIP).X @ theta
         measures = _ranked("fraud", fraud, X, test.y)
-        for name, score in _ranked(
-            "amount above median", large, X[:, :-1], amount > median
-        ).items():
-            if name.endswith("AUC"):
-                measures[name] = score
-        measures["best model of wu2020 at clip 40: average precision"] = weighted_score(
-            "average_precision", test.y, preparation.fraud(test, record_l1=CLIP).X @ theta
-        )
-        residuals = (X - means) @ (inverse / np.diag(inverse))
-        measures["R² of Amount"] = _r_squared(amount, residuals[:, -1])
+        measures |= {name: large_ranked[name] for name in large_ranked if name.endswith("AUC")}
+        measures |= {
+            "best model of wu2020 at clip 40: average precision": _scored(
+                average_precision_score, test.y, hinge
+            ),
+            "R² of Amount": _scored(r2_score, amount, predicted[:, -1]),
+        }
         for place, name in enumerate(V):
-            told = _r_squared(X[:, place], residuals[:, place])
+            told = _scored(r2_score, X[:, place], predicted[:, place])
             measures[f"R² of {name} from the rest"] = told
         scaled = (amount - preparation.AMOUNT[0]) / preparation.AMOUNT[1]
         for norm in (1, 2):

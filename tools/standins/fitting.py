@@ -12,6 +12,7 @@ from ppkit import project
 from ppkit.datasets.files import Found, read_table, sha256
 from ppkit.datasets.loading import REAL, missing, real_file
 from ppkit.datasets.standins import FOLDER
+from ppkit.datasets.standins.distributions import Arrays
 from ppkit.writing import write_whole
 
 from . import creditcard, distress, fidelity, lending
@@ -102,7 +103,7 @@ def rounded(rows: list[dict]) -> list[dict]:
     return json.loads(json.dumps(rows), parse_float=lambda text: round(float(text), 5) + 0.0)
 
 
-def packed(fitted: dict[str, np.ndarray]) -> bytes:
+def packed(fitted: Arrays) -> bytes:
     """The bytes of a parameters' file: the same arrays give the same bytes.
 
     ValueError if they are more than LARGEST.

@@ -1,24 +1,23 @@
 """Fits the stand-in of `lending`."""
 
-import math
-
 import numpy as np
 import pandas as pd
+from numpy.random import Generator
 
 from ppkit.datasets.lending import COLUMNS
 from ppkit.datasets.lending_layouts import LABELS
+from ppkit.datasets.standins.distributions import Arrays
 from ppkit.datasets.standins.lending import AXES, DRAWN, LATE_FEE, LATE_SHARE, NOMINAL, PAID
 
 from .distributions import ROWS_A_KNOT, atoms, mixture, scores
 
-COMPONENTS, ROWS_FITTED = 12, 100_000
+COMPONENTS = 12
 SIDES = ("term", "application_type")  # columns of two values that divide the rows
-PRICE_CHANGE = (
-    0.25  # % a year: rates are ranked but for this, or a month's price list would look like a drift
-)
+# % a year: rates are ranked but for this, or a month's price list would look like a drift
+PRICE_CHANGE = 0.25
 
 
-def fit(table: pd.DataFrame, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def fit(table: pd.DataFrame, rng: Generator) -> Arrays:
     """The parameters of the stand-in from canonical rows in the order of their file.
 
     Each of AXES becomes normal scores (see `scores`): the place in the file, so that every drift
@@ -27,43 +26,35 @@ def fit(table: pd.DataFrame, rng: np.random.Generator) -> dict[str, np.ndarray]:
     mean rate.  A mixture of about COMPONENTS normals holds how they hang together; per number the
     bins of `atoms`, per category the shares, hold how each is distributed; per bin of the rate its
     middle sub-grade.
-    table: as `checked_table` gives it, at least 50 rows; of more than ROWS_FITTED every second,
-    third, ... is taken.
+    table: as `checked_table` gives it.
     rng: spreads ties, starts the mixture.
-    Returns float32 and int32 arrays.  ValueError for fewer rows.
+    Returns float32 and int32 arrays.  ValueError for fewer than 50 rows.
     Guarantee: none that is formal; every number is over at least 50 rows.
     """
-    if len(table) < ROWS_A_KNOT:
-        raise ValueError(
-            f"the stand-in of lending is fitted on at least {ROWS_A_KNOT} rows, got {len(table)}"
-        )
-    table = table.iloc[:: math.ceil(len(table) / ROWS_FITTED)]
     seen = {column: table[column].to_numpy(np.float64) for column in COLUMNS} | _course(table)
-    seen["place"], out = np.arange(len(table), dtype=float), {}
+    seen["place"] = np.arange(len(table), dtype=float)
+    fitted = {}
     for column in DRAWN:
-        known = seen[column][~np.isnan(seen[column])]
-        out[f"atoms_{column}"] = atoms(
-            known if len(known) >= ROWS_A_KNOT else np.zeros(ROWS_A_KNOT)
-        )
+        fitted[f"atoms_{column}"] = atoms(seen[column][~np.isnan(seen[column])])
+    fitted["sub_grade"] = _middle_sub_grades(
+        fitted["atoms_interest_rate"], seen["interest_rate"], seen["sub_grade"]
+    )
     for column in NOMINAL:
         order, share, key = _ordered(
             seen[column].astype(int), seen["interest_rate"], len(LABELS[column])
         )
-        out[f"order_{column}"], out[f"share_{column}"], seen[column] = order, share, key
-    out["sub_grade"] = _middle_sub_grades(
-        out["atoms_interest_rate"], seen["interest_rate"], seen["sub_grade"]
-    )
-    seen["interest_rate"] = seen["interest_rate"] + rng.uniform(
-        -PRICE_CHANGE, PRICE_CHANGE, len(table)
-    )
-    out |= _mixtures(np.column_stack([seen[axis] for axis in AXES]), rng)
+        fitted[f"order_{column}"], fitted[f"share_{column}"] = order, share
+        seen[column] = key
+    moved = rng.uniform(-PRICE_CHANGE, PRICE_CHANGE, len(table))
+    seen["interest_rate"] = seen["interest_rate"] + moved
+    fitted |= _mixtures(np.column_stack([seen[axis] for axis in AXES]), rng)
     return {
         key: value.astype(np.int32 if key.startswith("order_") else np.float32)
-        for key, value in out.items()
+        for key, value in fitted.items()
     }
 
 
-def _mixtures(columns: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def _mixtures(columns: np.ndarray, rng: Generator) -> Arrays:
     """One mixture per combination of SIDES that 50 rows have, put together as one; the columns of
     SIDES stand still in each.
 
@@ -75,22 +66,17 @@ def _mixtures(columns: np.ndarray, rng: np.random.Generator) -> dict[str, np.nda
         axis = AXES.index(name)
         upper = columns[:, axis] > columns[:, axis].min()
         for rows in (upper, ~upper):
-            Z[rows, axis] = Z[rows, axis].mean() if rows.any() else 0.0
+            Z[rows, axis] = Z[rows, axis].mean()
         side = 2 * side + upper
-    if np.bincount(side).max() < ROWS_A_KNOT:
-        side[:] = 0
     parts = []
     for one in np.flatnonzero(np.bincount(side) >= ROWS_A_KNOT):
         rows = side == one
         part = mixture(Z[rows], max(1, round(COMPONENTS * rows.mean())), rng)
         parts.append(part | {"weights": part["weights"] * rows.mean()})
-    return {
-        key: np.concatenate([part[key] for part in parts])
-        for key in ("weights", "means", "factors")
-    }
+    return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
 
-def _course(table: pd.DataFrame) -> dict[str, np.ndarray]:
+def _course(table: pd.DataFrame) -> Arrays:
     """What happened to each loan, as three numbers that do not depend on its size.
 
     stage: issue_month + how many months' interest on the whole amount were paid: for a loan in
@@ -100,16 +86,17 @@ def _course(table: pd.DataFrame) -> dict[str, np.ndarray]:
     in the first year, more where more than the instalments was paid; nan for a loan fully paid.
     late_fees: how many.
     """
-    r = table["interest_rate"].to_numpy() / 1200
-    repaid = (table["paid_principal"] / table["loan_amount"]).to_numpy().clip(0, 1)
-    instalments = np.log1p(repaid * np.expm1(table["term"].to_numpy() * np.log1p(r))) / np.log1p(r)
-    months = table["paid_interest"].to_numpy() / (table["loan_amount"].to_numpy() * r)
-    fee = np.maximum(LATE_FEE, LATE_SHARE * table["installment"].to_numpy())
-    return {
-        "stage": (table["issue_month"].to_numpy() + months).round(2),
-        "lag": np.where(table["loan_status"] == PAID, np.nan, instalments - months),
-        "late_fees": np.ceil(table["paid_late_fees"].to_numpy() / fee - 0.5).clip(0),
+    amount, r = table["loan_amount"], table["interest_rate"] / 1200
+    repaid = (table["paid_principal"] / amount).clip(0, 1)
+    instalments = np.log1p(repaid * np.expm1(table["term"] * np.log1p(r))) / np.log1p(r)
+    months = table["paid_interest"] / (amount * r)
+    fee = np.maximum(LATE_FEE, LATE_SHARE * table["installment"])
+    course = {
+        "stage": (table["issue_month"] + months).round(2),
+        "lag": (instalments - months).where(table["loan_status"] != PAID),
+        "late_fees": np.ceil(table["paid_late_fees"] / fee - 0.5).clip(0),
     }
+    return {name: values.to_numpy() for name, values in course.items()}
 
 
 def _ordered(
@@ -129,10 +116,10 @@ def _ordered(
     rows = np.bincount(group[codes], minlength=labels + 1)
     means = np.bincount(group[codes], rate, labels + 1) / np.maximum(rows, 1)
     weight = counts.astype(float)
-    if rows[-1] >= ROWS_A_KNOT:
-        weight[rare] = rows[-1] / rare.sum()
-    elif rows[-1]:
-        means[-1], weight[rare] = rate.mean(), ROWS_A_KNOT / 2 / rare.sum()
+    if rare.any():
+        weight[rare] = (rows[-1] if rows[-1] >= ROWS_A_KNOT else ROWS_A_KNOT / 2) / rare.sum()
+    if rows[-1] < ROWS_A_KNOT:
+        means[-1] = rate.mean()
     key, seen = means[group], np.flatnonzero(counts)
     order = seen[np.argsort(key[seen], kind="stable")]
     return order, weight[order] / weight.sum(), key[codes]

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from importlib import resources
 
 import numpy as np
+from numpy.random import Generator
 
 from ..dataset import Dataset
 from . import creditcard, distress, lending
+from .distributions import Arrays
 
 SAMPLERS: dict[str, Callable[..., Dataset]] = {
     "creditcard": creditcard.dataset,
@@ -19,7 +21,7 @@ SAMPLERS: dict[str, Callable[..., Dataset]] = {
 FOLDER = resources.files("ppkit.datasets.standins").joinpath("parameters")
 
 
-def sample(name: str, rows: int, rng: np.random.Generator, variant: str = "") -> Dataset:
+def sample(name: str, rows: int, rng: Generator, variant: str = "") -> Dataset:
     """Rows of a stand-in, in the real file's order of time.
 
     name: a key of SAMPLERS.  rows: how many, >= 1.  variant: as of `load`, of distress not "".
@@ -28,7 +30,7 @@ def sample(name: str, rows: int, rng: np.random.Generator, variant: str = "") ->
     return SAMPLERS[name](parameters(name), rows, rng, variant)
 
 
-def parameters(name: str) -> dict[str, np.ndarray]:
+def parameters(name: str) -> Arrays:
     """What was fitted, as it is shipped inside the package."""
     with FOLDER.joinpath(f"{name}.npz").open("rb") as file, np.load(file) as stored:
         return dict(stored)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
 ROWS = 1_024  # of a block; larger ones are a little faster and lie heavier beside few rows
 _GROUPS = 4  # of columns that are put in order together: a quarter of the table lies there twice
@@ -20,7 +21,7 @@ class Block(NamedTuple):
     place: np.ndarray
 
 
-def streams(rows: int, rng: np.random.Generator) -> Iterator[tuple[int, np.random.Generator]]:
+def streams(rows: int, rng: Generator) -> Iterator[tuple[int, Generator]]:
     """The blocks of so many rows: how many rows each has, and its stream, a child of `rng`.
 
     rows: >= 0; all blocks but the last have ROWS.  rng: its children are spawned, it is not drawn
@@ -42,7 +43,8 @@ def in_order(
     Rows of one place stay in the order in which they were drawn.
     Guarantee: beside X there are y, three numbers of 8 bytes a row, a quarter of X, and one block.
     """
-    X, y, place = np.empty((rows, features), np.float32), np.empty(rows, target), np.empty(rows)
+    X, place = np.empty((rows, features), np.float32), np.empty(rows)
+    y: np.ndarray = np.empty(rows, target)
     start = 0
     for block in blocks:
         own = slice(start, start + len(block.y))

@@ -4,22 +4,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 from scipy.special import ndtr, ndtri
 
 from .. import creditcard
 from ..creditcard import FEATURES, FULL_FRAUDS, FULL_ROWS, RANGES
 from ..dataset import Dataset
 from .blocks import Block, in_order, streams
-from .distributions import Table, draw_mixture, from_normal, from_uniform, looked_up, mixture_cdfs
+from .distributions import (
+    Arrays,
+    Table,
+    draw_mixture,
+    from_normal,
+    from_uniform,
+    looked_up,
+    mixture_cdfs,
+)
 
 LARGEST_AMOUNT, TWO_DAYS = 26_000, 172_800  # the published maxima are 25,691.16 and 172,792
 AMOUNT, TIME, SPANS = 29, 30, 16  # axes; of three hours each
 MIXTURE = ("weights", "means", "factors")
 
 
-def dataset(
-    parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generator, variant: str = ""
-) -> Dataset:
+def dataset(parameters: Arrays, rows: int, rng: Generator, variant: str = "") -> Dataset:
     """Rows in order of time, fraud at the full file's rate of 492 in 284,807 (rounded), amounts in
     whole cents.
 
@@ -30,9 +37,7 @@ def dataset(
     return creditcard.assembled(X, y, X[:, 0], kind="stand-in", of_rows=None, variant=variant)
 
 
-def draw_blocks(
-    parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generator
-) -> Iterator[Block]:
+def draw_blocks(parameters: Arrays, rows: int, rng: Generator) -> Iterator[Block]:
     """The same rows block by block, those of the genuine ones first; a block's place is the time
     before it is rounded to a second."""
     kept = {key: value.astype(np.float64) for key, value in parameters.items()}
@@ -54,7 +59,7 @@ class _Law:
     undrifted: the deviation that is left to an amount's normal score beside its drift.
     """
 
-    mixture: dict[str, np.ndarray]
+    mixture: Arrays
     amount: tuple[Table, np.ndarray]
     time: tuple[Table, np.ndarray]
     tables: dict[int, Table]
@@ -62,7 +67,7 @@ class _Law:
     undrifted: float
 
 
-def _law(kept: dict[str, np.ndarray], label: int) -> _Law:
+def _law(kept: Arrays, label: int) -> _Law:
     mixture = {key: kept[f"{key}_{label}"] for key in MIXTURE}
     cdfs = mixture_cdfs(mixture)
     amount, time = ((cdfs[axis], kept[f"atoms_{axis}_{label}"]) for axis in (AMOUNT, TIME))
@@ -79,7 +84,7 @@ def _law(kept: dict[str, np.ndarray], label: int) -> _Law:
     return _Law(mixture, amount, time, tables, drift, undrifted=np.sqrt(1 - variance))
 
 
-def _axes(law: _Law, n: int, rng: np.random.Generator) -> np.ndarray:
+def _axes(law: _Law, n: int, rng: Generator) -> np.ndarray:
     """n draws from a class, (31, n); an axis whose distribution is kept gets it, and what a span
     of three hours is off from the mean over all is added (to the amount as a normal score)."""
     axes = draw_mixture(law.mixture, n, rng)
@@ -100,7 +105,7 @@ def spans(time: np.ndarray) -> np.ndarray:
     return (time // 10_800).astype(int).clip(0, SPANS - 1)
 
 
-def apart(rows: np.ndarray, kept: dict[str, np.ndarray]) -> np.ndarray:
+def apart(rows: np.ndarray, kept: Arrays) -> np.ndarray:
     """The axes of rows: what is left of V1 to V28 without the amount, the amount's error, the
     amount, the time.
 
@@ -118,7 +123,7 @@ def apart(rows: np.ndarray, kept: dict[str, np.ndarray]) -> np.ndarray:
     return np.column_stack([left, amount - kept["level"] - told, amount, time])
 
 
-def together(axes: np.ndarray, kept: dict[str, np.ndarray]) -> np.ndarray:
+def together(axes: np.ndarray, kept: Arrays) -> np.ndarray:
     """Rows of these axes, the way back of `apart`, in whole seconds and cents and in their ranges.
 
     axes: (N, 31).  Returns (N, 30) in the order of FEATURES.

@@ -1,21 +1,21 @@
 """What a stand-in draws from: columns kept as a few numbers, and mixtures of normals."""
 
 import numpy as np
+from numpy.random import Generator
 from scipy.special import ndtr
 
+Arrays = dict[str, np.ndarray]  # by name
 Table = tuple[np.ndarray, np.ndarray]  # points, ascending, and values
 _POINTS = 1_200  # of a distribution function's table, at least
 
 
-def draw_mixture(parameters: dict[str, np.ndarray], n: int, rng: np.random.Generator) -> np.ndarray:
+def draw_mixture(parameters: Arrays, n: int, rng: Generator) -> np.ndarray:
     """n draws from the mixture, component after component.
 
     parameters: weights (K,), means (K, D), factors (K, D, D), lower Cholesky factors of the
     covariances.  n: >= 0.  Returns (D, n) float64, an axis in each row.
     """
-    weights, means, factors = (
-        np.asarray(parameters[key], np.float64) for key in ("weights", "means", "factors")
-    )
+    weights, means, factors = (parameters[key] for key in ("weights", "means", "factors"))
     counts = rng.multinomial(n, weights / weights.sum())
     drawn = rng.standard_normal((means.shape[1], n))
     ends = np.cumsum(counts)
@@ -25,7 +25,7 @@ def draw_mixture(parameters: dict[str, np.ndarray], n: int, rng: np.random.Gener
     return drawn
 
 
-def mixture_cdfs(parameters: dict[str, np.ndarray]) -> list[Table]:
+def mixture_cdfs(parameters: Arrays) -> list[Table]:
     """Each axis' distribution under a mixture of normals, as points and the probabilities below.
 
     `looked_up(z, mixture_cdfs(parameters)[axis])` is the probability below z.
@@ -35,9 +35,7 @@ def mixture_cdfs(parameters: dict[str, np.ndarray]) -> list[Table]:
     Guarantee: exact at the points.  Between them off by at most h^2 / 8 times .242, the largest
     slope of the normal density; h is their distance, .2 deviations, or less if components are few.
     """
-    weights, means, factors = (
-        np.asarray(parameters[key], np.float64) for key in ("weights", "means", "factors")
-    )
+    weights, means, factors = (parameters[key] for key in ("weights", "means", "factors"))
     shares, deviations = weights / weights.sum(), np.sqrt((factors**2).sum(axis=2))
     around = np.linspace(-6.5, 6.5, max(66, _POINTS // len(shares)))[:, None]
     tables = []
@@ -62,13 +60,12 @@ def from_normal(z: np.ndarray, knots: np.ndarray) -> np.ndarray:
     two knots the tail is exponential with the last bin's mean, likewise below.
     z: (N,).  knots: (m,) ascending.  Returns (N,); the one knot's value everywhere if m = 1.
     """
-    z, m = np.asarray(z, np.float64), len(knots)
-    if m < 2 or knots[-1] == knots[0]:
+    if knots[-1] == knots[0]:
         return np.full(len(z), float(knots[0]))
-    p, low, high = ndtr(z), (knots[0] + knots[1]) / 2, (knots[-2] + knots[-1]) / 2
-    values = np.interp(
-        p, np.r_[1 / m, (np.arange(1, m - 1) + 0.5) / m, 1 - 1 / m], np.r_[low, knots[1:-1], high]
-    )
+    p, m = ndtr(z), len(knots)
+    low, high = (knots[0] + knots[1]) / 2, (knots[-2] + knots[-1]) / 2
+    middles = (np.arange(1, m - 1) + 0.5) / m
+    values = np.interp(p, np.r_[1 / m, middles, 1 - 1 / m], np.r_[low, knots[1:-1], high])
     below, above = p < 1 / m, p > 1 - 1 / m
     values[below] = low + (low - knots[0]) * np.log(p[below] * m)
     values[above] = high - (knots[-1] - high) * np.log(ndtr(-z[above]) * m)
@@ -83,9 +80,9 @@ def from_uniform(p: np.ndarray, atoms: np.ndarray) -> np.ndarray:
     where a uniform one would begin).
     p: (N,) in [0, 1].  atoms: (m, 3) as `atoms` gives it.  Returns (N,).
     """
-    share, mean, spread = np.asarray(atoms, np.float64).T
+    share, mean, spread = atoms.T
     above = np.cumsum(share)
-    place = np.minimum(np.searchsorted(above[:-1], p, side="right"), len(share) - 1)
+    place = np.searchsorted(above[:-1], p, side="right")
     within = np.clip((p - (above - share)[place]) / share[place], 0.0, 1.0)
     values = mean[place] + np.sqrt(3) * spread[place] * (2 * within - 1)
     if spread[-1] > 0 and len(share) > 1:

@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.random import Generator
 
 from .. import lending
 from ..dataset import Dataset
 from ..lending import FEATURES
 from ..lending_layouts import LABELS, RANGES
 from .blocks import Block, in_order, streams
-from .distributions import Table, draw_mixture, from_uniform, looked_up, mixture_cdfs
+from .distributions import Arrays, Table, draw_mixture, from_uniform, looked_up, mixture_cdfs
 
 NOMINAL = (
     "homeownership",
@@ -47,9 +48,7 @@ CHARGED_OFF, PAID = (
 LATE_FEE, LATE_SHARE = 15.0, 0.05  # a fee is $15, or 5% of the instalment if that is more
 
 
-def dataset(
-    parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generator, variant: str = ""
-) -> Dataset:
+def dataset(parameters: Arrays, rows: int, rng: Generator, variant: str = "") -> Dataset:
     """So many rows of the stand-in, in the file's order.
 
     parameters: as `tools/standins/lending.py` fits them.  rows: >= 1.  rng: of the draw.
@@ -62,9 +61,7 @@ def dataset(
     return lending.assembled(X, y, issued, kind="stand-in", of_rows=None, variant=variant)
 
 
-def draw_blocks(
-    parameters: dict[str, np.ndarray], rows: int, rng: np.random.Generator
-) -> Iterator[Block]:
+def draw_blocks(parameters: Arrays, rows: int, rng: Generator) -> Iterator[Block]:
     """The same rows block by block, as float64.
 
     Guarantee: the instalment is the annuity of amount, term and rate;
@@ -78,7 +75,7 @@ def draw_blocks(
         yield _block(kept, cdfs, draw_mixture(kept, size, stream))
 
 
-def _block(kept: dict[str, np.ndarray], cdfs: list[Table], axes: np.ndarray) -> Block:
+def _block(kept: Arrays, cdfs: list[Table], axes: np.ndarray) -> Block:
     """The loans of draws on AXES, axes (25, m)."""
     out = {}
     for axis, name in enumerate(AXES[1:], start=1):
@@ -102,7 +99,7 @@ def _block(kept: dict[str, np.ndarray], cdfs: list[Table], axes: np.ndarray) -> 
     )
 
 
-def _paid(out: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _paid(out: Arrays) -> Arrays:
     """Instalment, balance and the paid amounts, in whole cents, from terms and course."""
     amount, term, r = out["loan_amount"], out["term"], out["interest_rate"] / 1200
     months = np.clip(out["stage"] - out["issue_month"], 0.0, term)

@@ -4,6 +4,7 @@ Outings, sprees, trips and subscriptions.
 """
 
 import numpy as np
+from numpy.random import Generator
 
 from .merchants import (
     N_CITIES,
@@ -15,7 +16,7 @@ from .merchants import (
     usual_shop,
     world,
 )
-from .schema import CATEGORICAL, CODE_INDEX, SCHEMA
+from .schema import CATEGORICAL, CODE_INDEX, SCHEMA, Columns
 
 N_DAYS = 243  # January to August
 DAY = 86_400
@@ -30,7 +31,7 @@ _HOURS = np.array([[12.3, 18.2], [10.5, 15.0], [15.5, 21.5]])  # two peaks for e
 _WEEKDAY = np.array([1.0, 0.95, 1.0, 1.05, 1.25, 1.4, 1.1])  # Monday first; day 0 is a Tuesday
 
 
-def accounts_given_class(has_fraud: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def accounts_given_class(has_fraud: np.ndarray, rng: Generator) -> Columns:
     """Draw one account per entry of has_fraud (A,) bool: a dict of columns, habits and attributes.
 
     An account that meets fraud is somewhat more often online, on the road and short of tenure: risk
@@ -98,23 +99,23 @@ def accounts_given_class(has_fraud: np.ndarray, rng: np.random.Generator) -> dic
     return drawn
 
 
-def _once_in_a_while(chance: float, n: int, rng: np.random.Generator) -> np.ndarray:
+def _once_in_a_while(chance: float, n: int, rng: Generator) -> np.ndarray:
     return np.where(rng.random(n) < chance, rng.uniform(0, N_DAYS, n), np.inf)
 
 
-def own_rows(accounts: dict, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def own_rows(accounts: dict, rng: Generator) -> Columns:
     """Every genuine transaction of every account, unsorted: who, when, where, how much."""
     outings = _outings(accounts, _trips(accounts, rng), rng)
     rows = joined([_purchases(accounts, outings, rng), _subscriptions(accounts, rng)])
     return rows | {"kind": np.full(len(rows["who"]), OWN, np.int8)}
 
 
-def joined(tables: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+def joined(tables: list[Columns]) -> Columns:
     """Tables of the same columns, one below the other."""
     return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 
 
-def clock(who_peak: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def clock(who_peak: np.ndarray, rng: Generator) -> np.ndarray:
     """Seconds of the day for each of who_peak: around two peaks, one in twelve at any hour."""
     n = len(who_peak)
     hour = _HOURS[who_peak, rng.integers(0, 2, n)] + rng.normal(0, 2.0, n)
@@ -127,12 +128,12 @@ def cents(log_dollars: np.ndarray) -> np.ndarray:
     return np.clip(np.round(np.exp(log_dollars) * 100), 50, MAX_CENTS).astype(np.int64)
 
 
-def place_of_web(n: int, rng: np.random.Generator) -> np.ndarray:
+def place_of_web(n: int, rng: Generator) -> np.ndarray:
     """A web shop's place for each of n purchases; one in ten is abroad."""
     return N_CITIES - N_WEB + rng.choice(N_WEB, n, p=[0.4, 0.3, 0.2, 0.1])
 
 
-def usual_code(accounts: dict, who: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def usual_code(accounts: dict, who: np.ndarray, rng: Generator) -> np.ndarray:
     """A merchant code for each of who, to the customer's taste."""
     draw = rng.random(len(who), dtype=np.float32)
     return (accounts["code_table"][who] < draw[:, None]).sum(axis=1)
@@ -147,7 +148,7 @@ def ranks(lengths: np.ndarray) -> np.ndarray:
     return np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
 
-def _trips(accounts: dict, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def _trips(accounts: dict, rng: Generator) -> Columns:
     shape = (len(accounts["home"]), MAX_TRIPS)
     number = np.minimum(rng.poisson(1.1 * accounts["travel"]), MAX_TRIPS)
     taken = np.arange(MAX_TRIPS) < number[:, None]
@@ -160,7 +161,7 @@ def _trips(accounts: dict, rng: np.random.Generator) -> dict[str, np.ndarray]:
     return {"start": start, "length": rng.uniform(2, 11, shape) * taken, "city": city}
 
 
-def _outings(accounts: dict, trips: dict, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def _outings(accounts: dict, trips: dict, rng: Generator) -> Columns:
     n = len(accounts["home"])
     who = np.repeat(np.arange(n), np.maximum(rng.poisson(MEAN_OUTINGS * accounts["pace"]), 1))
     shares = np.cumsum(_WEEKDAY[(np.arange(N_DAYS) + 1) % 7])
@@ -192,7 +193,7 @@ def _outings(accounts: dict, trips: dict, rng: np.random.Generator) -> dict[str,
     return {"who": who[outing], "time": time, "city": city[outing], "away": away[outing]}
 
 
-def _purchases(accounts: dict, outings: dict, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def _purchases(accounts: dict, outings: dict, rng: Generator) -> Columns:
     places, who = world(), outings["who"]
     n = len(who)
     code = usual_code(accounts, who, rng)
@@ -219,7 +220,7 @@ def _purchases(accounts: dict, outings: dict, rng: np.random.Generator) -> dict[
     }
 
 
-def _subscriptions(accounts: dict, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def _subscriptions(accounts: dict, rng: Generator) -> Columns:
     owner = np.repeat(np.arange(len(accounts["home"])), accounts["subscriptions"])
     n, offered = len(owner), SCHEMA["subscribed"]
     code = rng.choice([CODE_INDEX[name] for name in offered], n, p=list(offered.values()))

@@ -16,7 +16,7 @@ import pandas as pd
 from .cardholders import DAY
 from .merchants import world
 from .population import Population
-from .schema import CATEGORICAL, DERIVED, NUMERIC
+from .schema import CATEGORICAL, DERIVED, NUMERIC, Columns
 
 HOUR = 3600
 # days of 2013: New Year, King, Presidents, Memorial, 4 July
@@ -62,7 +62,7 @@ def effect_code(codes: np.ndarray, n_levels: int) -> np.ndarray:
     return table[codes]
 
 
-def raw_attributes(population: Population, keep: np.ndarray) -> dict[str, np.ndarray]:
+def raw_attributes(population: Population, keep: np.ndarray) -> Columns:
     """The 69 raw attributes of the rows in keep: level codes and numbers (float64), by name."""
     accounts, places = population.accounts, world()
     rows = {name: column[keep] for name, column in population.rows.items()}
@@ -152,7 +152,7 @@ class History:
         return so_far.to_numpy() - values
 
 
-def spending_patterns(population: Population) -> dict[str, np.ndarray]:
+def spending_patterns(population: Population) -> Columns:
     """The 61 derived features of all rows, by name."""
     rows = population.rows
     past = History(rows["who"], rows["time"])
@@ -165,7 +165,7 @@ def spending_patterns(population: Population) -> dict[str, np.ndarray]:
     )
 
 
-def _against_last(rows: dict, past: History) -> dict[str, np.ndarray]:
+def _against_last(rows: dict, past: History) -> Columns:
     cents, log_cents, time, web = rows["cents"], _log_cents(rows), rows["time"], rows["web"]
     last, some = past.last, past.number > 0
     hours = (time - time[last]) / HOUR
@@ -185,7 +185,7 @@ def _against_last(rows: dict, past: History) -> dict[str, np.ndarray]:
     }
 
 
-def _velocities(population: Population, past: History, metres: np.ndarray) -> dict[str, np.ndarray]:
+def _velocities(population: Population, past: History, metres: np.ndarray) -> Columns:
     rows, accounts = population.rows, population.accounts
     who, time, cents, web = (rows[name] for name in ("who", "time", "cents", "web"))
     counted = {
@@ -220,7 +220,7 @@ def _velocities(population: Population, past: History, metres: np.ndarray) -> di
     return out
 
 
-def _own_past(rows: dict, past: History, metres: np.ndarray) -> dict[str, np.ndarray]:
+def _own_past(rows: dict, past: History, metres: np.ndarray) -> Columns:
     n, time, cents, log_cents = past.number, rows["time"], rows["cents"], _log_cents(rows)
     log_metres = np.round(np.log1p(metres / 1000) * _MICRO).astype(np.int64)
     mean, deviation = _moments(past.total(cents), past.total(cents * cents), n)
@@ -244,7 +244,7 @@ def _own_past(rows: dict, past: History, metres: np.ndarray) -> dict[str, np.nda
     }
 
 
-def _familiarity(rows: dict, past: History) -> dict[str, np.ndarray]:
+def _familiarity(rows: dict, past: History) -> Columns:
     places, time, code, log_cents = world(), rows["time"], rows["code"], _log_cents(rows)
     shop_before, shop_last = past.alike(rows["merchant"])
     code_before, code_last = past.alike(code)

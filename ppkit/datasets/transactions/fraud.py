@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 
 from .cardholders import (
     DAY,
@@ -16,7 +17,7 @@ from .cardholders import (
     usual_code,
 )
 from .merchants import N_HOME_CITIES, SHOPS_PER_CODE, merchant_number, usual_shop, world
-from .schema import CODE_INDEX, table
+from .schema import CODE_INDEX, Columns, table
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ KINDS = [Kind(**kind) for kind in _TABLE["kinds"]]
 WEIGHTS: dict[str, dict[str, float]] = _TABLE["codes"]
 
 
-def fraud_rows(accounts: dict, own: dict, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def fraud_rows(accounts: dict, own: dict, rng: Generator) -> Columns:
     """One episode for every account with has_fraud; where a kind needs a contact change, the
     account is altered.
 
@@ -79,9 +80,7 @@ def fraud_rows(accounts: dict, own: dict, rng: np.random.Generator) -> dict[str,
     return joined(parts)
 
 
-def _start(
-    kind: Kind, anchor: np.ndarray, peak: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
+def _start(kind: Kind, anchor: np.ndarray, peak: np.ndarray, rng: Generator) -> np.ndarray:
     """Near-home theft follows one of the customer's own purchases within hours, a copied card
     within weeks.
     """
@@ -99,8 +98,8 @@ def _start(
 
 
 def _episode(
-    kind: Kind, accounts: dict, victims: np.ndarray, start: np.ndarray, rng: np.random.Generator
-) -> dict[str, np.ndarray]:
+    kind: Kind, accounts: dict, victims: np.ndarray, start: np.ndarray, rng: Generator
+) -> Columns:
     places = world()
     length = 1 + rng.choice(len(kind.lengths), len(victims), p=kind.lengths)
     episode = np.repeat(np.arange(len(victims)), length)

@@ -3,11 +3,12 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
 from .cardholders import accounts_given_class, joined, own_rows
 from .fraud import KINDS, fraud_rows
 from .merchants import world
-from .schema import CODE_INDEX, SCHEMA
+from .schema import CODE_INDEX, SCHEMA, Columns
 
 FRAUD_ACCOUNTS = 0.0209  # share of accounts with at least one fraud
 ACCOUNTS_AT_A_TIME = 3_000
@@ -28,8 +29,8 @@ class Population(NamedTuple):
     "time" (seconds).
     """
 
-    accounts: dict[str, np.ndarray]
-    rows: dict[str, np.ndarray]
+    accounts: Columns
+    rows: Columns
 
     @property
     def fraud(self) -> np.ndarray:
@@ -37,7 +38,7 @@ class Population(NamedTuple):
         return self.rows["kind"] >= 0
 
 
-def population_given_class(has_fraud: np.ndarray, rng: np.random.Generator) -> Population:
+def population_given_class(has_fraud: np.ndarray, rng: Generator) -> Population:
     """Draw one account per entry of has_fraud (A,) bool, and all that happens on it in the
     eight months.
     """
@@ -47,7 +48,7 @@ def population_given_class(has_fraud: np.ndarray, rng: np.random.Generator) -> P
     return Population(accounts, rows | authorise(rows, accounts, rng))
 
 
-def simulate(n_accounts: int, rng: np.random.Generator) -> Population:
+def simulate(n_accounts: int, rng: Generator) -> Population:
     """Draw a whole population: each account meets fraud with chance FRAUD_ACCOUNTS, independently.
 
     n_accounts: >= 1.  Returns about 39 rows an account, 0.136% of them fraudulent.
@@ -67,12 +68,12 @@ def select(population: Population, keep: np.ndarray) -> Population:
     return Population(population.accounts, rows)
 
 
-def _sorted(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _sorted(rows: Columns) -> Columns:
     order = np.lexsort((rows["time"], rows["who"]))
     return {name: column[order] for name, column in rows.items()}
 
 
-def authorise(rows: dict, accounts: dict, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def authorise(rows: dict, accounts: dict, rng: Generator) -> Columns:
     """Draw the attributes of transactions that neither the calendar nor the merchant decides.
 
     rows: columns who, time, city, code, merchant, web, repeating, cents, kind, each (N,).

@@ -7,11 +7,12 @@ table that is learned from.
 from typing import NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
 from .features import features
 from .merchants import world
 from .population import Population, population_given_class, select
-from .schema import FEATURE_NAMES
+from .schema import FEATURE_NAMES, Columns
 
 KEPT = 0.2  # share of the genuine rows that the paper keeps
 PAPER_ROWS = 700_000
@@ -19,12 +20,12 @@ SMALLEST = 100
 PAIRS_AT_A_TIME = 500
 
 
-def kept_rows(population: Population, rng: np.random.Generator) -> np.ndarray:
+def kept_rows(population: Population, rng: Generator) -> np.ndarray:
     """Ascending indices of all frauds and of each genuine row with chance KEPT."""
     return np.flatnonzero(population.fraud | (rng.random(len(population.fraud)) < KEPT))
 
 
-def paper_sample(rows: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def paper_sample(rows: int, rng: Generator) -> Columns:
     """The paper's sample, drawn from the law of `simulate` conditioned on the accounts' classes.
 
     rows: how many are wanted, >= 100; whole pairs of accounts (one with fraud, one without) are
@@ -55,7 +56,7 @@ def paper_sample(rows: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
     return columns | {"X": X[:filled]}
 
 
-def pairs_of_accounts(n_pairs: int, rng: np.random.Generator) -> Population:
+def pairs_of_accounts(n_pairs: int, rng: Generator) -> Population:
     """n_pairs accounts that meet fraud and as many that do not, in random order in each pair."""
     has_fraud = rng.permuted(np.tile([True, False], (n_pairs, 1)), axis=1)
     return population_given_class(has_fraud.ravel(), rng)
@@ -77,7 +78,7 @@ class Touched(NamedTuple):
     by_account: np.ndarray
 
 
-def rows_touched(n_accounts: int, rng: np.random.Generator) -> Touched:
+def rows_touched(n_accounts: int, rng: Generator) -> Touched:
     """Count, by computing the features again, which rows change when one transaction of an account
     never happened.
 

@@ -5,6 +5,10 @@ levels, the merchants' codes, and the 264 features made of them.
 import tomllib
 from importlib import resources
 
+import numpy as np
+
+Columns = dict[str, np.ndarray]  # of accounts or rows, by name
+
 
 def table(name: str) -> dict:
     """What a TOML file beside this module says."""
