@@ -6,7 +6,6 @@ A sentence names a column and never a value.
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,38 +25,12 @@ ENOUGH = 20  # this many sorted values all lie a tenth of a step beside a line o
 BESIDE = 0.1  # of a step: so far may a standardised number in float32 lie beside its place
 FULL = 0.75  # an index without a tenth of its rows fills nine tenths of its places
 THIN = 100  # places a row: more, and numbers with two decimals look like an index of chosen rows
-PARTS = 10  # files that are joined, at most
-LONG = 100  # numbers of the longest of them, at least: days of a month and years are features
+PARTS = 10  # files that were joined, each with an index of its own, at most
 # a standardised column has mean 0 and standard deviation 1
 LARGE, SMALL = 5.0, 0.02
-COPIES = 0.999  # a correlation with the label
-SPLITS = 0.999  # an AUC for the label
+TELLS = 0.999  # an AUC for a label
 STANDARDISE = "subtract the mean of its training rows from each and divide by their deviation"
 _OUT = "(pandas: to_csv(index=False), R: row.names = FALSE)"
-
-
-def refuse_row_names(table: pd.DataFrame, path: Path, ids: str, said: str) -> None:
-    """Refuse a file with an index that pandas has read as its own.
-
-    A CSV file whose rows have one field more than its header is one: R's write.table names no
-    column of row names, and a comma at the end of each row moves all columns by one. Only names 0,
-    1, 2, ... in this order pass, which pandas cannot tell from no names. In a parquet file the ids
-    may be the index.
-    table: as pandas read it.  path: of the file.  ids: the name of their column.  said: the file in
-    words.  ValueError in one sentence.
-    """
-    if ids in table.index.names:
-        raise ValueError(
-            f"{said} keeps {ids!r} as pandas' index: write it again after reset_index()"
-        )
-    with open(path, "rb") as file:
-        is_parquet = file.read(4) == b"PAR1"
-    # pandas makes names that go in equal steps a RangeIndex too
-    if not is_parquet and not table.index.equals(pd.RangeIndex(len(table))):
-        raise ValueError(
-            f"{said} has one field more in its rows than names in its header: write it without "
-            f"row names {_OUT} and without a comma at the end of a row"
-        )
 
 
 def refuse_index(table: pd.DataFrame, column: str, ids: pd.Series, said: str) -> None:
@@ -65,29 +38,25 @@ def refuse_index(table: pd.DataFrame, column: str, ids: pd.Series, said: str) ->
     in the file's order, equals the ids, or has the name and the values of an index.
 
     table: a file's columns.  column: one of them.  ids: the rows' ids.  said: the file in words.
-    Counting is by any step, up or down, with a gap now and then, with each number the same number
-    of times, or anew in each of a few long parts. Equal are ids as numbers. All are seen shifted
-    and scaled too. A sorted column that does not go in equal steps is a feature like others
-    (`remarks` names it).
+    Counting is by any step, up or down, with a gap now and then. Equal are ids as numbers. All are
+    seen shifted and scaled too. A sorted column that does not go in equal steps is a feature like
+    others (`remarks` names it).
     ValueError in one sentence that says what to do.
     """
-    values = table[column]
     if not isinstance(column, str) or _NO_NAME.fullmatch(column):
         place = table.columns.get_loc(column) + 1
         raise ValueError(
             f"{said}: column {place} has no name ({column!r}), like an index that was written "
             f"along: take it out {_OUT}, or name it if it is a feature"
         )
-    if not pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
-        return
-    numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    numbers = _as_numbers(table[column])
     if not np.isfinite(numbers).all():
         return
-    if _equals(numbers, ids) and not _counts_rows(numbers):
-        what, otherwise = "equals the ids", ""
-    elif _counts_rows(numbers):
+    if _counts_rows(numbers):
         what = "counts the rows of the file"
         otherwise = "; if it is a feature, shuffle the rows of all holders in the same way"
+    elif _equals(numbers, _as_numbers(ids)):
+        what, otherwise = "equals the ids", ""
     elif _is_index(column, numbers):
         what = "has the name and the values of an index"
         otherwise = "; if it is a feature, rename it"
@@ -96,69 +65,43 @@ def refuse_index(table: pd.DataFrame, column: str, ids: pd.Series, said: str) ->
     raise ValueError(f"{said}: column {column!r} {what}: take it out {_OUT}{otherwise}")
 
 
-def remarks(X: np.ndarray, y: np.ndarray | None, names: Sequence[str], said: str) -> list[str]:
+def remarks(
+    X: np.ndarray, y: np.ndarray | None, names: Sequence[str], said: str, *, n_train: int
+) -> list[str]:
     """What to say of features that go on to be trained on: one sentence for each kind.
 
-    X: (n, d) float32, the training rows.  y: their labels, where the holder has them.  names: of
-    the d columns.  said: the file in words.
-    Named are columns of one value; copies of the labels (the same up to shift, scale and sign, or
-    one value for each label); columns that split two labels, with an AUC of SPLITS or more; and
-    columns far from standardised.
+    X: (N, d) float32, all rows in the file's order, of which the first n_train are for training.
+    y: (N,) labels, where the holder has them.  names: of the d columns.  said: the file in words.
+    Named are columns that have one value, that tell a label from the others with an AUC of TELLS
+    or more, or that are far from standardised, in the training rows; and columns that rise, or
+    fall, from the first row to the last.
     """
-    constant = [name for name, x in zip(names, X.T) if x.min() == x.max()]
-    copies = [name for name, x in zip(names, X.T) if y is not None and _copies(x, y)]
-    sentences = []
-    if constant:
-        sentences.append(
-            f"{said} has columns with one value in all training rows, which tell the network "
-            f"nothing: {listed(constant)}"
-        )
-    if copies:
-        sentences.append(
-            f"{said} has columns that copy the labels: {listed(copies)}; take out what is not "
-            "known before the label is"
-        )
-    splits = [
-        name
-        for name, x in zip(names, X.T)
-        if y is not None and name not in constant + copies and _splits(x, y)
+    constant, telling, rising = [], [], []
+    for name, x in zip(names, X.T):
+        of_training = x[:n_train]
+        if of_training.min() == of_training.max():
+            constant.append(name)
+        elif y is not None and _tells(of_training, y[:n_train]):
+            telling.append(name)
+        if _is_sorted(x):
+            rising.append(name)
+    known = "; take out what is not known before the label is"
+    scaling = f"; {STANDARDISE}, or the network learns little from them and the run may stop"
+    order = (
+        "; take out what only numbers the rows, and shuffle the rows of all holders in the same "
+        "way, or the test rows are unlike the training rows"
+    )
+    kinds = (
+        (constant, "with one value in all training rows, which tell the network nothing", ""),
+        (telling, f"that tell the labels by themselves, with an AUC of {TELLS} or more", known),
+        (unscaled(X[:n_train], names), "that are far from standardised", scaling),
+        (rising, "that rise or fall with the rows of the file, like a count", order),
+    )
+    return [
+        f"{said} has columns {what}: {listed(found)}{remedy}"
+        for found, what, remedy in kinds
+        if found
     ]
-    if splits:
-        sentences.append(
-            f"{said} has columns that tell the labels by themselves, with an AUC of {SPLITS} or "
-            f"more: {listed(splits)}; take out what is not known before the label is"
-        )
-    far = unscaled(X, names)
-    if far:
-        sentences.append(
-            f"{said} has columns that are far from standardised: {listed(far)}; {STANDARDISE}, or "
-            "the network learns little from them and the run may stop"
-        )
-    return sentences
-
-
-def remarks_on_order(X: np.ndarray, names: Sequence[str], said: str) -> list[str]:
-    """What to say of features that look like a number of the row and may be none.
-
-    X: (N, d) float32, all rows in the file's order.  names, said: as for `remarks`.
-    Named are columns that rise, or fall, from the first row to the last, and columns with another
-    number in each row that leave few numbers out.
-    """
-    rising = [name for name, x in zip(names, X.T) if _is_sorted(x)]
-    mixed = [name for name, x in zip(names, X.T) if name not in rising and _is_mixed(x)]
-    sentences = []
-    if rising:
-        sentences.append(
-            f"{said} has columns that rise or fall with the rows of the file, like a count: "
-            f"{listed(rising)}; take out what only numbers the rows, and shuffle the rows of all "
-            "holders in the same way, or the test rows are unlike the training rows"
-        )
-    if mixed:
-        sentences.append(
-            f"{said} has columns with another number in each row and hardly a gap, like a count of "
-            f"rows that were shuffled later: {listed(mixed)}; take out what only numbers the rows"
-        )
-    return sentences
 
 
 def remarks_on_new_rows(X: np.ndarray, names: Sequence[str], said: str) -> list[str]:
@@ -187,7 +130,7 @@ def unscaled(X: np.ndarray, names: Sequence[str]) -> list[str]:
 def largest(X: np.ndarray, names: Sequence[str]) -> list[str]:
     """The features whose largest value is within a factor of ten of the largest of all."""
     sizes = np.abs(X).max(axis=0, initial=0.0)
-    return [names[j] for j in np.flatnonzero(sizes >= sizes.max(initial=0.0) / 10)]
+    return [name for name, size in zip(names, sizes) if size >= sizes.max(initial=0.0) / 10]
 
 
 def listed(names: Sequence[str], at_most: int = 6) -> str:
@@ -196,14 +139,20 @@ def listed(names: Sequence[str], at_most: int = 6) -> str:
     return shown + (f" and {len(names) - at_most} more" if len(names) > at_most else "")
 
 
+def _as_numbers(values: pd.Series) -> np.ndarray:
+    """float64 (N,), NaN for what is no number."""
+    return pd.to_numeric(values, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+
+
 def _counts_rows(numbers: np.ndarray) -> bool:
-    """Whether the numbers count the rows in the file's order, up or down."""
+    """Whether the numbers count the rows in the file's order, up or down, with few gaps."""
     if _goes_by_one_step(numbers):
         return True
     places = _places(numbers)
     if places is None:
         return False
-    return any(_counts(count) for count in (places, places.max() - places))
+    steps = np.diff(places)
+    return bool((steps > 0).all() or (steps < 0).all()) and _is_full(places)
 
 
 def _goes_by_one_step(numbers: np.ndarray) -> bool:
@@ -214,23 +163,6 @@ def _goes_by_one_step(numbers: np.ndarray) -> bool:
     step = (numbers[-1] - numbers[0]) / (n - 1)
     beside = np.abs(numbers - (numbers[0] + step * np.arange(n))).max()
     return bool(step != 0 and beside <= abs(step) * (BESIDE if n >= ENOUGH else 1e-6))
-
-
-def _counts(places: np.ndarray) -> bool:
-    """Whether places go up from row to row with few gaps, each the same number of times, or anew in
-    each of a few long parts.
-    """
-    steps, n_places = np.diff(places), places.max() + 1
-    if steps.min() > 0:
-        return len(places) >= FULL * n_places
-    repeats = np.bincount(places)
-    if steps.min() == 0 and len(repeats) >= ENOUGH:
-        # the last number may be cut short
-        return bool((repeats[:-1] == repeats[0]).all() and repeats[-1] <= repeats[0])
-    restarts = np.flatnonzero(steps < 0)
-    anew = places[0] == 0 and not places[restarts + 1].any()
-    by_one = (np.delete(steps, restarts) == 1).all()
-    return bool(anew and by_one and len(restarts) < PARTS and n_places >= LONG)
 
 
 def _places(numbers: np.ndarray) -> np.ndarray | None:
@@ -256,15 +188,42 @@ def _places(numbers: np.ndarray) -> np.ndarray | None:
     return np.rint(places).astype(np.int64)
 
 
-def _equals(numbers: np.ndarray, ids: pd.Series) -> bool:
+def _is_full(places: np.ndarray) -> bool:
+    """Whether few places have no row."""
+    return len(np.unique(places)) >= FULL * (places.max() + 1)
+
+
+def _equals(numbers: np.ndarray, ids: np.ndarray) -> bool:
     """Whether the numbers are the ids, or on a straight line over them, but for float32."""
-    keys = pd.to_numeric(ids, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    if len(keys) < FEWEST or not np.isfinite(keys).all() or keys.min() == keys.max():
+    if len(ids) < FEWEST or not np.isfinite(ids).all() or ids.min() == ids.max():
         return False
-    first, last = keys.argmin(), keys.argmax()
-    slope = (numbers[last] - numbers[first]) / (keys[last] - keys[first])
-    beside = np.abs(numbers - (numbers[first] + slope * (keys - keys[first]))).max()
+    first, last = ids.argmin(), ids.argmax()
+    slope = (numbers[last] - numbers[first]) / (ids[last] - ids[first])
+    beside = np.abs(numbers - (numbers[first] + slope * (ids - ids[first]))).max()
     return bool(slope != 0 and beside <= 1e-6 * abs(numbers[last] - numbers[first]))
+
+
+def _is_index(column: str, numbers: np.ndarray) -> bool:
+    """Whether a column has the name of an index and numbers as one has, in whatever order.
+
+    Such numbers all differ, or fill their places as a few parts do that each have an index of
+    their own. A name that features have too needs numbers that differ and fill their places.
+    """
+    name = re.sub(r"[\s._-]", "", re.sub(r"(?<=[^.])\.\d+$", "", column.strip())).casefold()
+    is_surely_one = _INDEX.fullmatch(name)
+    if not is_surely_one and not _PERHAPS_INDEX.fullmatch(name):
+        return False
+    all_differ = len(np.unique(numbers)) == len(numbers)
+    if is_surely_one and all_differ and (numbers % 1 == 0).all():
+        return True
+    places = _places(numbers)
+    if places is None:
+        return False
+    if not is_surely_one:
+        return all_differ and _is_full(places)
+    n_places = places.max() + 1
+    in_parts = n_places >= ENOUGH and len(places) <= PARTS * n_places and _is_full(places)
+    return all_differ or bool(in_parts)
 
 
 def _is_sorted(x: np.ndarray) -> bool:
@@ -275,69 +234,17 @@ def _is_sorted(x: np.ndarray) -> bool:
     return bool((steps >= 0).all() or (steps <= 0).all())
 
 
-def _is_mixed(x: np.ndarray) -> bool:
-    """Whether numbers differ and fill their places."""
-    places = _places(x.astype(np.float64))
-    if places is None or len(np.unique(places)) < len(places):
-        return False
-    return _is_full(np.bincount(places))
-
-
-def _is_index(column: str, numbers: np.ndarray) -> bool:
-    """Whether a column has the name of an index and numbers as one has, in whatever order.
-
-    Such numbers all differ, or fill their places as parts do that count from the same number on:
-    no number has more rows than the one before. A name that features have too needs full places.
+def _tells(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether x puts nearly all rows of one label above, or below, nearly all others; of few rows
+    it does so by chance.
     """
-    name = re.sub(r"[\s._-]", "", re.sub(r"(?<=[^.])\.\d+$", "", column.strip())).casefold()
-    surely, perhaps = _INDEX.fullmatch(name), _PERHAPS_INDEX.fullmatch(name)
-    if not surely and not perhaps:
-        return False
-    all_differ = len(np.unique(numbers)) == len(numbers)
-    if surely and all_differ and (numbers == np.rint(numbers)).all():
-        return True
-    places = _places(numbers)
-    if places is None:
-        return False
-    repeats = np.bincount(places)
-    if surely and (all_differ or _is_full(repeats) and _numbers_long(name, places)):
-        return True
-    in_parts = len(repeats) >= ENOUGH and bool((np.diff(repeats) <= 0).all())
-    return _is_full(repeats) and (all_differ or in_parts)
-
-
-def _is_full(repeats: np.ndarray) -> bool:
-    """Whether few places have no row.  repeats: rows at each place."""
-    return float((repeats > 0).mean()) >= FULL
-
-
-def _numbers_long(name: str, places: np.ndarray) -> bool:
-    """Whether there are as many numbers as parts would have, or any number at a level's name."""
-    n_places = places.max() + 1
-    return "level" in name or n_places >= ENOUGH and len(places) <= PARTS * n_places
-
-
-def _copies(x: np.ndarray, y: np.ndarray) -> bool:
-    """Whether x is the labels, shifted, scaled or negated, or has one value for each label."""
-    if x.min() == x.max():
-        return False
-    classes = np.unique(y)
-    if len(np.unique(x)) == len(classes):
-        of_each = [x[y == label] for label in classes]
-        if all(values.min() == values.max() for values in of_each):
-            return True
-    return abs(float(np.corrcoef(x.astype(np.float64), y)[0, 1])) > COPIES
-
-
-def _splits(x: np.ndarray, y: np.ndarray) -> bool:
-    """Whether x puts nearly all rows of one label above nearly all of the other; of few rows it
-    does so by chance.
-    """
-    labels, n_rows = np.unique(y, return_counts=True)
-    if len(labels) != 2 or n_rows.min() < FEWEST:
-        return False
-    auc = roc_auc_score(y == labels[1], x)
-    return bool(max(auc, 1 - auc) >= SPLITS)
+    for label in np.unique(y):
+        is_label = y == label
+        if min(is_label.sum(), (~is_label).sum()) >= FEWEST:
+            auc = roc_auc_score(is_label, x)
+            if max(auc, 1 - auc) >= TELLS:
+                return True
+    return False
 
 
 def _is_far(x: np.ndarray) -> bool:

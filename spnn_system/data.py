@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,15 @@ if TYPE_CHECKING:
     import torch
 
 ID = "id"
+
+
+class _OwnRows(NamedTuple):
+    """A holder's file as arrays; `features` names the columns of X."""
+
+    X: np.ndarray
+    y: np.ndarray | None
+    ids: list[str]
+    features: list[str]
 
 
 def read(
@@ -39,13 +48,19 @@ def read(
     FileNotFoundError or ValueError in one sentence that names the holder, and a column or a row
     (from 0), never a value.
     For a prediction: one row or more with the features that were trained on, by name, in whatever
-    order; y is None everywhere, and a column of labels is left aside.
+    order; y is None everywhere, and all other columns are left aside.
     """
     # here, so that the launcher checks files without it
     import torch
 
-    X, y, ids = _columns(config, holder, tell)
-    return torch.from_numpy(X), None if y is None else torch.from_numpy(y), ids
+    own = _own_rows(config, holder, tell)
+    y = None if own.y is None else torch.from_numpy(own.y)
+    return torch.from_numpy(own.X), y, own.ids
+
+
+def features(config: Config, holder: str) -> list[str]:
+    """The names of a holder's features, in the order of the columns of X."""
+    return _own_rows(config, holder).features
 
 
 def check(
@@ -61,7 +76,7 @@ def check(
     which holder has other ids than the first, and from which row on.
     """
     ids = {
-        name: _columns(config, name, tell)[2]
+        name: _own_rows(config, name, tell).ids
         for name in (config.names if holders is None else holders)
     }
     first = next(iter(ids), "")
@@ -72,16 +87,9 @@ def check(
             raise ValueError(
                 f"all holders must have the same rows in the same order: the {len(theirs):,} ids "
                 f"of holder {name} differ from holder {first}'s {len(ids[first]):,} in row {row:,} "
-                f"(from 0) first{_only_zeros(theirs, ids[first])}"
+                "(from 0) first"
             )
     return len(ids.get(first, ()))
-
-
-def _only_zeros(ids: Sequence[str], others: Sequence[str]) -> str:
-    """A hint where ids differ in their leading zeros only."""
-    if [one.lstrip("0") for one in ids] != [one.lstrip("0") for one in others]:
-        return ""
-    return ": they differ in leading zeros only, so one file lost them: write its ids as text"
 
 
 def ids_digest(ids: Sequence[str]) -> str:
@@ -100,103 +108,58 @@ def data_digest(X: torch.Tensor, y: torch.Tensor | None, ids: Sequence[str]) -> 
     digest = hashlib.sha256(f"{tuple(X.shape)} {y is not None} {ids_digest(ids)}".encode())
     for array in (X, y):
         if array is not None:
-            digest.update(memoryview(np.ascontiguousarray(array.numpy())).cast("B"))
+            digest.update(array.numpy().tobytes())
     return digest.hexdigest()
 
 
-def _columns(
-    config: Config, name: str, tell: Callable[[str], None] | None
-) -> tuple[np.ndarray, np.ndarray | None, list[str]]:
+def _own_rows(config: Config, name: str, tell: Callable[[str], None] | None = None) -> _OwnRows:
     holder = config.holder(name)
     said = f"holder {name}'s file {holder.data.name}"
-    table = _table(holder.data, said)
-    columns.refuse_row_names(table, holder.data, ID, said)
-    if not table.columns.is_unique:
+    if not holder.data.exists():
+        raise FileNotFoundError(f"{said} is not there: looked in {holder.data.parent}")
+    table = read_rows(holder.data, said=said, texts=(ID,)).table
+    n_train = config.training.train_rows
+    if len(table) <= n_train:
         raise ValueError(
-            f"{said} has two columns with the name {table.columns[table.columns.duplicated()][0]!r}"
+            f"{said} has {len(table):,} rows, and train_rows = {n_train:,} leave none to test on"
         )
-    for column, what in (
-        (ID, "the row ids"),
-        *([(holder.labels, "the labels")] if holder.labels and not config.trained else []),
-    ):
-        if column not in table:
-            there = columns.listed(table.columns)
-            raise ValueError(f"{said} has no column {column!r} for {what}: it has {there}")
+    _need(table, ID, "the row ids", said)
     labels = config.holder(config.label_holder).labels
-    if not holder.labels and labels in table:
+    if holder.labels is None and labels in table:
         raise ValueError(
             f"{said} has a column {labels!r}, as holder {config.label_holder}'s labels are called: "
             "take it out or rename it"
         )
-    if not len(table):
-        raise ValueError(f"{said} is empty: it has columns and no row")
-    n, features = (
-        len(table),
-        [column for column in table.columns if column not in (ID, holder.labels)],
-    )
-    trained = _trained(config.trained / name / FEATURES, said) if config.trained else None
-    for column in features:
-        if column not in (trained or ()):
+    if config.trained:
+        names = _trained(config.trained / name / FEATURES, said)
+        for column in names:
+            _need(table, column, "a feature that was trained on", said)
+    else:
+        names = [column for column in table.columns if column not in (ID, holder.labels)]
+        for column in names:
             columns.refuse_index(table, column, table[ID], said)
-    if trained is not None:
-        features = _as_trained(trained, features, said)
-    if not features:
-        raise ValueError(
-            f"{said} has no features: no column beside {', '.join(map(repr, table.columns))}"
-        )
-    if n <= config.training.train_rows:
-        raise ValueError(
-            f"{said} has {n:,} rows, and train_rows = {config.training.train_rows:,} leave none "
-            "to test on"
-        )
-    X = np.empty((n, len(features)), dtype=np.float32)
-    for j, column in enumerate(features):
-        if not (
-            pd.api.types.is_numeric_dtype(table[column])
-            or pd.api.types.is_bool_dtype(table[column])
-        ):
-            raise ValueError(
-                f"{said}: feature {column!r} must be numbers, got a column of type "
-                f"{table[column].dtype}{_first_text(table[column])}"
-            )
-        # what is too large for float32 becomes infinite, and is refused
-        with np.errstate(over="ignore"):
-            X[:, j] = table[column].to_numpy(dtype=np.float64, na_value=np.nan)
-        bad = ~np.isfinite(X[:, j])
-        if bad.any():
-            raise ValueError(
-                f"{said}: feature {column!r} must be finite in float32, got {bad.sum():,} of {n:,} "
-                f"values that are not, row {bad.argmax():,} (from 0) first"
-            )
+    if not names:
+        raise ValueError(f"{said} has no features: it has {columns.listed(table.columns)}")
+    X = np.column_stack([_feature(table[column], said) for column in names])
+    ids = _ids(table[ID], said)
     y = None
     if holder.labels and not config.trained:
+        _need(table, holder.labels, "the labels", said)
         y = _labels(table[holder.labels], config, said)
-    ids = _ids(table[ID], said)
+    if config.trained:
+        remarks = columns.remarks_on_new_rows(X, names, said)
+    else:
+        remarks = columns.remarks(X, y, names, said, n_train=n_train)
     if tell is not None:
-        for sentence in _remarks(config, X, y, features, said):
+        for sentence in remarks:
             tell(sentence)
-    return X, y, ids
+    return _OwnRows(X, y, ids, names)
 
 
-def features(config: Config, name: str) -> list[str]:
-    """The names of a holder's features, in the order of the columns of X."""
-    holder = config.holder(name)
-    said = f"holder {name}'s file {holder.data.name}"
-    if config.trained:
-        return _trained(config.trained / name / FEATURES, said)
-    table = _table(holder.data, said)
-    return [column for column in table.columns if column not in (ID, holder.labels)]
-
-
-def _remarks(
-    config: Config, X: np.ndarray, y: np.ndarray | None, names: list[str], said: str
-) -> list[str]:
-    """What there is to say of the training rows, or of those to predict."""
-    if config.trained:
-        return columns.remarks_on_new_rows(X, names, said)
-    n = config.training.train_rows
-    of_training = columns.remarks(X[:n], None if y is None else y[:n], names, said)
-    return of_training + columns.remarks_on_order(X, names, said)
+def _need(table: pd.DataFrame, column: str, what: str, said: str) -> None:
+    if column not in table:
+        there = columns.listed(table.columns)
+        raise ValueError(f"{said} has no column {column!r} for {what}: it has {there}")
 
 
 def _trained(kept: Path, said: str) -> list[str]:
@@ -206,41 +169,25 @@ def _trained(kept: Path, said: str) -> list[str]:
     return json.loads(kept.read_text("utf-8"))
 
 
-def _as_trained(trained: list[str], features: list[str], said: str) -> list[str]:
-    """The features that were trained on, if these are the same.  ValueError for others."""
-    for wrong, what in (
-        ([column for column in trained if column not in features], "has no column"),
-        ([column for column in features if column not in trained], "has a column too many,"),
-    ):
-        if wrong:
-            raise ValueError(
-                f"{said} {what} {columns.listed(wrong)}: new rows must have the features that "
-                "were trained on"
-            )
-    return trained
-
-
-def _table(path, said: str) -> pd.DataFrame:
-    """The rows of a CSV or parquet file, as its first bytes tell; ids are texts as they stand."""
-    if path.is_dir():
-        raise ValueError(f"{said} is a folder: name one file, with all rows in it")
-    if not path.is_file():
-        raise FileNotFoundError(f"{said} is not there: looked in {path.parent}")
-    return read_rows(path, said=said, texts=(ID,)).table
-
-
-def _first_text(column: pd.Series) -> str:
-    """Which row of a column of text is the first that is no number, and what to do."""
-    if not pd.api.types.is_string_dtype(column):
-        return ""
-    is_text = (pd.to_numeric(column, errors="coerce").isna() & column.notna()).to_numpy()
-    if not is_text.any():
-        return ": write its numbers as numbers, not as text"
-    return (
-        f": row {is_text.argmax():,} (from 0) is the first that is no number; write digits with a "
-        "decimal point, no per cent or currency sign, no separator of thousands, no error of a "
-        "spreadsheet"
-    )
+def _feature(column: pd.Series, said: str) -> np.ndarray:
+    """A column as float32 (N,); ValueError for what is no number or too large."""
+    numbers = pd.to_numeric(column, errors="coerce")
+    is_text = (numbers.isna() & column.notna()).to_numpy()
+    if is_text.any():
+        raise ValueError(
+            f"{said}: feature {column.name!r} must be numbers, row {is_text.argmax():,} (from 0) "
+            "is the first that is none: write digits with a decimal point and nothing else"
+        )
+    # what is too large for float32 becomes infinite, and is refused
+    with np.errstate(over="ignore"):
+        x = numbers.to_numpy(np.float64, na_value=np.nan).astype(np.float32)
+    is_bad = ~np.isfinite(x)
+    if is_bad.any():
+        raise ValueError(
+            f"{said}: feature {column.name!r} must be finite in float32, got {is_bad.sum():,} of "
+            f"{len(x):,} values that are not, row {is_bad.argmax():,} (from 0) first"
+        )
+    return x
 
 
 def _ids(column: pd.Series, said: str) -> list[str]:
@@ -261,23 +208,17 @@ def _ids(column: pd.Series, said: str) -> list[str]:
 
 
 def _labels(column: pd.Series, config: Config, said: str) -> np.ndarray:
-    classes, train_rows = config.model.classes, config.training.train_rows
-    accepted = "0 or 1" if classes == 2 else f"0 to {classes - 1}"
-    is_text = pd.api.types.is_string_dtype(column)
-    numbers = pd.to_numeric(column, errors="coerce") if is_text else column
-    right = numbers.isin(range(classes)).to_numpy()
-    if is_text and right.all():
+    classes, n_train = config.model.classes, config.training.train_rows
+    numbers = pd.to_numeric(column, errors="coerce")
+    is_right = numbers.isin(range(classes)).to_numpy()
+    if not is_right.all():
+        accepted = "0 or 1" if classes == 2 else f"0 to {classes - 1}"
         raise ValueError(
-            f"{said}: labels {column.name!r} must be {accepted} as numbers, they are text: write "
-            "them as whole numbers"
-        )
-    if not right.all():
-        raise ValueError(
-            f"{said}: labels {column.name!r} must be {accepted}, row {int((~right).argmax()):,} "
+            f"{said}: labels {column.name!r} must be {accepted}, row {(~is_right).argmax():,} "
             "(from 0) is not"
         )
-    y = column.to_numpy(dtype=np.int64, copy=True)
-    for rows, part in ((y[:train_rows], "training"), (y[train_rows:], "test")):
+    y = numbers.to_numpy(dtype=np.int64, copy=True)
+    for rows, part in ((y[:n_train], "training"), (y[n_train:], "test")):
         if rows.min() == rows.max():
             raise ValueError(
                 f"{said}: the {len(rows):,} {part} rows must have two labels or more, they have "

@@ -33,8 +33,7 @@ def columns_and_rows(
     for column in wanted:
         if column not in table.columns:
             others = sorted(set(map(str, table.columns)) - set(wanted))
-            near = [name for name in others if name.strip().casefold() == column.casefold()]
-            shown = ", ".join(repr(name[:40]) for name in (near or others)[:3])
+            shown = ", ".join(repr(name[:40]) for name in others[:3])
             hint = f" (found {shown} instead)" if others else ""
             raise ValueError(f"{file}: column {column!r} is missing{hint}, expected {expected}")
     if len(table) == 0:

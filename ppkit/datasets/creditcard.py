@@ -20,7 +20,6 @@ from .dataset import HELD_OUT, Dataset, Parts, hashed, made
 
 STEMS = ("creditcard",)
 BEGINNINGS = {f"creditcard{mark}fraud": "creditcard" for mark in ("", "-", "_")}  # Kaggle's name
-VARIANTS: tuple[str, ...] = ()
 FULL_ROWS, FULL_FRAUDS, FULL_REPEATS = 284_807, 492, 1_081
 LARGEST = 450_000_000  # bytes, unpacked: three times the published file
 FULL_SHA256 = "76274b691b16a6c49d3f159c883398e03ccd6d1ee12d9d8ee38f4b4b98551a89"

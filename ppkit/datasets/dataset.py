@@ -12,7 +12,7 @@ from ppkit.refusals import must_be, one_of
 from ppkit.sources import Kind
 
 PER_ROW = ("account", "time", "category")  # what may stand beside X and y, one entry a row
-WAYS = ("rows", "account", "time")
+WAYS = ("rows", "account")
 BLOCK = 8192  # rows that are in float64 at once
 FOLDS, HELD_OUT = 5, 0  # of `hashed`: no stand-in that is shipped was fitted to the held-out fold
 _TOKEN = object()  # what load and the functions of this module hold, and nobody else
@@ -198,36 +198,31 @@ class Parts(NamedTuple, Generic[Rows]):
 def train_test(
     dataset: Dataset, *, by: str = "rows", test_share: float = 0.3, seed: int = 0
 ) -> Parts[np.ndarray]:
-    """Rows for training and rows for testing.
+    """Rows for training and rows for testing, at random.
 
-    by: "rows" takes single rows at random, and of both labels in proportion; "account" takes whole
-    accounts (companies); "time" takes the last rows of every account, or of the whole data set
-    where it has no accounts, without chance.
+    by: "rows" takes single rows, of both labels in proportion; "account" takes whole accounts
+    (companies).
     test_share: in (0, 1), met by "rows" to the nearest row of each label, by "account" to the
-    nearest account, and by "time" to the nearest row of each account.  seed: of "rows" and
-    "account".
+    nearest account.
     Returns ascending index arrays, disjoint, together all rows.
-    ValueError if an argument is out of range, the data set has no accounts or no time, or a part
-    would be empty.
+    ValueError if an argument is out of range, the data set has no accounts, or a part would be
+    empty.
     """
     must_be("in (0, 1)", test_share=test_share)
     one_of(WAYS, by=by)
     rng = np.random.default_rng(seed)
     test = np.zeros(dataset.n_rows, bool)
     if by == "account":
-        owner = _carried(dataset, dataset.account, by)
-        accounts = np.unique(owner)
+        if dataset.account is None:
+            raise ValueError(f"{dataset.name} cannot be split by account: its rows carry none")
+        accounts = np.unique(dataset.account)
         held_out = rng.permutation(accounts)[: round(test_share * len(accounts))]
-        test = np.isin(owner, held_out)
-    elif by == "time":
-        time = _carried(dataset, dataset.time, by)
-        for rows in _groups(dataset.n_rows, dataset.account):
-            in_order = rows[np.argsort(time[rows], kind="stable")]
-            test[in_order[len(rows) - round(test_share * len(rows)) :]] = True
+        test = np.isin(dataset.account, held_out)
     else:
-        for rows in _groups(dataset.n_rows, dataset.y if dataset.is_classification else None):
-            mixed = rng.permutation(rows)
-            test[mixed[len(rows) - round(test_share * len(rows)) :]] = True
+        labels = dataset.y if dataset.is_classification else np.zeros(dataset.n_rows)
+        for label in np.unique(labels):
+            rows = rng.permutation(np.flatnonzero(labels == label))
+            test[rows[len(rows) - round(test_share * len(rows)) :]] = True
     if test.all() or not test.any():
         raise ValueError(
             f"a part would hold no row: {dataset.n_rows:,} rows of {dataset.name}, "
@@ -252,17 +247,3 @@ def hashed(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in content]
     drawn = np.frombuffer(b"".join(digests), "<u8")
     return (drawn % FOLDS).astype(int), (drawn >> np.uint64(11)) / 2.0**53
-
-
-def _carried(dataset: Dataset, values: np.ndarray | None, by: str) -> np.ndarray:
-    if values is None:
-        raise ValueError(f"{dataset.name} cannot be split by {by}: its rows carry none")
-    return values
-
-
-def _groups(n_rows: int, key: np.ndarray | None) -> list[np.ndarray]:
-    """The rows of each value of a key; all rows where there is none."""
-    if key is None:
-        return [np.arange(n_rows)]
-    order = np.argsort(key, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(key[order])) + 1)

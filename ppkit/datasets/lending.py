@@ -19,8 +19,7 @@ from .checks import Checked, columns_and_rows, means, repeats, typical_at_least
 from .dataset import Dataset, made
 from .lending_layouts import JOINT_RATIO, KAGGLE, LIENS, OPENINTRO, canonical
 
-STEMS_OF = {"OpenIntro": ("loans_full_schema",), "Kaggle": ("loan", "accepted_2007_to_2018Q4")}
-STEMS = (*STEMS_OF["OpenIntro"], *STEMS_OF["Kaggle"])
+STEMS = ("loans_full_schema", "loan", "accepted_2007_to_2018Q4")  # OpenIntro's, then Kaggle's
 FULL_ROWS = 10_000
 LARGEST = 2_000_000_000  # bytes, unpacked: Kaggle's later edition has over 1 GB
 FULL_SHA256 = "3880dccd319214531865e56e5f1931a2e27d78a4f01f3cf0a232ad72ae616541"
@@ -31,7 +30,6 @@ PUBLISHED_MEANS = {  # OpenIntro's
     "annual_income": 79_222.148412,
 }
 KAGGLE_ROWS = (887_379, 2_260_668)  # the edition of wu2020's time, and a later one
-VARIANTS = ("OpenIntro", "Kaggle")  # which file
 BEGINNINGS = {"LoanStats": "loan"}  # the platform's own files, a few months each
 HOW = (
     "`ppkit data fetch lending` brings loans_full_schema.csv from www.openintro.org, or out of the "

@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 
-from ppkit.refusals import one_of
+from ppkit.refusals import must_be, one_of
 from ppkit.sources import Kind, decided
 
 from . import creditcard, distress, lending, standins
@@ -28,10 +28,6 @@ class Published(Protocol):
     @property
     def STEMS(self) -> tuple[str, ...]:
         """The file's names without endings."""
-
-    @property
-    def VARIANTS(self) -> tuple[str, ...]:
-        """Which forms there are, none where there is one only."""
 
     @property
     def FULL_SHA256(self) -> str | None:
@@ -66,8 +62,7 @@ def load(
     many from a stand-in as the real file has, or the paper's 700,000 for transactions (simulated,
     whole accounts: within 1% or one pair of accounts).  Fewer real rows are drawn with the labels
     in proportion, in file order.  seed: of the sampler, or of the choice of rows.
-    variant: of distress: "paper" (default), "no_lag" or "forecast".  Of lending: which file,
-    "OpenIntro" or "Kaggle"; default the first that is there.
+    variant: of distress: "paper" (default), "no_lag" or "forecast".
     Returns a frozen Dataset.  Its source says "unverified" of a real file without the published
     checksum, which is that of the CSV itself, also in a zip; no parquet file has it, and for
     distress and Kaggle's loans none is known.
@@ -77,10 +72,8 @@ def load(
     """
     one_of(NAMES, name=name)
     asked = decided(source)
-    if rows is not None and (
-        not isinstance(rows, (int, np.integer)) or isinstance(rows, bool) or rows < 1
-    ):
-        raise ValueError(f"rows must be a whole number >= 1, got {rows!r}")
+    if rows is not None:
+        must_be("a whole number >= 1", rows=rows)
     variant = _variant(name, variant)
     rng = np.random.default_rng(seed)
     if name == "transactions":
@@ -90,16 +83,11 @@ def load(
                 "anyone: take source='auto', or creditcard for real rows"
             )
         return _transactions(rows, rng)
-    found = None if asked == "standin" else real_file(name, root, variant)
+    found = None if asked == "standin" else real_file(name, root)
     if found is not None:
         return _real(REAL[name], found, rows, rng, variant)
     if asked == "real":
         raise FileNotFoundError(missing(name, root))
-    if variant == "Kaggle":
-        raise ValueError(
-            "the stand-in of lending is in the likeness of OpenIntro's file: variant "
-            f"'Kaggle' needs loan.csv{_in_brackets(almost(name, root))}"
-        )
     wanted = REAL[name].FULL_ROWS if rows is None else rows
     dataset = standins.sample(name, wanted, rng, variant)
     return dataset if asked == "standin" else noted(dataset, almost(name, root))
@@ -109,8 +97,9 @@ def missing(name: str, root: str | os.PathLike | None = None) -> str:
     """One sentence: which file is missing, where it was looked for, how to get it."""
     where = " and ".join(label for _, label in places(root))
     kinds = f"{REAL[name].STEMS[0]}.csv (or .csv.gz, .zip, .parquet)"
-    near = _in_brackets(almost(name, root))
-    return f"{kinds} is missing in {where}{near}: {REAL[name].HOW}"
+    near = almost(name, root)
+    hint = f" ({near})" if near else ""
+    return f"{kinds} is missing in {where}{hint}: {REAL[name].HOW}"
 
 
 def almost(name: str, root: str | os.PathLike | None = None) -> str:
@@ -118,16 +107,9 @@ def almost(name: str, root: str | os.PathLike | None = None) -> str:
     return alike(REAL[name].STEMS, root, REAL[name].BEGINNINGS)
 
 
-def _in_brackets(text: str) -> str:
-    return f" ({text})" if text else ""
-
-
-def real_file(name: str, root: str | os.PathLike | None = None, variant: str = "") -> Found | None:
-    """The real file that load would take for this name (and, of lending, this variant), or None."""
-    if name not in REAL:
-        return None
-    stems = lending.STEMS_OF[variant] if name == "lending" and variant else REAL[name].STEMS
-    return find(stems, root)
+def real_file(name: str, root: str | os.PathLike | None = None) -> Found | None:
+    """The real file that load would take for this name, or None."""
+    return find(REAL[name].STEMS, root) if name in REAL else None
 
 
 def rows_at_hand(source: str | None) -> dict[str, str | None]:
@@ -176,13 +158,14 @@ def _row(name: str, root: str | os.PathLike | None) -> dict[str, str]:
 
 
 def _variant(name: str, variant: str) -> str:
-    """The variant that is meant by "", of those that a data set has."""
-    known = () if name == "transactions" else REAL[name].VARIANTS
-    if variant and not known:
+    """The variant of distress that is meant; "" for other names."""
+    if name == "distress":
+        variant = variant or distress.VARIANTS[0]
+        one_of(distress.VARIANTS, variant=variant)
+        return variant
+    if variant:
         raise ValueError(f"{name} has one form only, got variant {variant!r}")
-    if variant and variant not in known:
-        raise ValueError(f"{name} has no variant {variant!r}, expected one of {', '.join(known)}")
-    return distress.VARIANTS[0] if name == "distress" and not variant else variant
+    return ""
 
 
 def _real(
@@ -190,11 +173,6 @@ def _real(
 ) -> Dataset:
     read = read_table(found, published.LARGEST)
     checked = published.checked_table(read.table, found.path.name)
-    if checked.layout and variant not in ("", checked.layout):
-        raise ValueError(
-            f"{found.path.name} is {checked.layout}'s file by its columns, variant "
-            f"{variant!r} was asked for"
-        )
     dataset = published.arranged(
         checked.table, kind="real", of_rows=checked.of_rows, variant=variant or checked.layout
     )

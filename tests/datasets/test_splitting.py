@@ -9,7 +9,7 @@ from ppkit.datasets import dataset as making
 from ppkit.datasets import dataset as splitting
 
 
-def rows(account=None, time=None, y=None, n=200):
+def rows(account=None, y=None, n=200):
     rng = np.random.default_rng(0)
     y = (np.arange(n) % 10 == 0).astype(np.int8) if y is None else y
     return making.made(
@@ -21,13 +21,12 @@ def rows(account=None, time=None, y=None, n=200):
         kind="simulated",
         note="",
         account=account,
-        time=time,
     )
 
 
-@pytest.mark.parametrize("by", ["rows", "account", "time"])
+@pytest.mark.parametrize("by", ["rows", "account"])
 def test_every_row_lies_in_one_part(by):
-    data = rows(account=np.repeat(np.arange(20), 10), time=np.tile(np.arange(10.0), 20))
+    data = rows(account=np.repeat(np.arange(20), 10))
     parts = datasets.train_test(data, by=by, test_share=0.3, seed=1)
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(200))
     assert len(parts.test) == 60
@@ -53,26 +52,10 @@ def test_accounts_stay_whole():
     )
 
 
-def test_time_holds_back_the_last_rows_of_each_account_or_of_all():
-    rng = np.random.default_rng(2)
-    account, time = (
-        np.repeat([5, 6], 100),
-        np.concatenate([rng.permutation(100) + 0.0, rng.permutation(100) + 50.0]),
-    )
-    parts = datasets.train_test(rows(account=account, time=time), by="time", test_share=0.25)
-    for one in (5, 6):
-        held, kept = (time[part][account[part] == one] for part in (parts.test, parts.train))
-        assert len(held) == 25 and held.min() > kept.max()
-    whole = datasets.train_test(rows(time=time), by="time", test_share=0.25, seed=3)
-    assert time[whole.test].min() >= time[whole.train].max() and len(whole.test) == 50
-
-
 def test_what_cannot_be_split_is_refused():
     with pytest.raises(ValueError, match="t cannot be split by account: its rows carry none"):
         datasets.train_test(rows(), by="account")
-    with pytest.raises(ValueError, match="t cannot be split by time: its rows carry none"):
-        datasets.train_test(rows(), by="time")
-    with pytest.raises(ValueError, match="by must be one of rows, account, time, got 'day'"):
+    with pytest.raises(ValueError, match="by must be one of rows, account, got 'day'"):
         datasets.train_test(rows(), by="day")
     for share in (0, 1, -0.1, np.nan):
         with pytest.raises(ValueError, match=r"test_share must be in \(0, 1\), got"):
